@@ -8,14 +8,18 @@ PY := $(VENV)/bin/python
 # `make demo DATA=folder` runs the demo on that folder of photos.
 DATA ?=
 export DATA
+# `make docs PHOTO=file` shows what operators do with that photo.
+PHOTO ?=
+export PHOTO
 
-.PHONY: help demo test bench lint wheel clean setup setup-test setup-wheel
+.PHONY: help demo test bench lint docs wheel clean setup setup-test setup-docs setup-wheel
 
 help:
 	@echo 'make demo [DATA=folder]  pack photos, train on them, compare with torch DataLoader, draw what the model saw'
 	@echo 'make test                the tests: C, Python, C under ASan and UBSan, short fuzzing'
 	@echo 'make bench               ratios against numpy and torch on this machine'
 	@echo 'make lint                formatting, types, layers'
+	@echo 'make docs [PHOTO=file]   the documentation site in build/site, with manual pages and shell completion'
 	@echo 'make wheel               a wheel in dist/ that carries its libraries'
 	@echo 'make clean               remove build/, dist/ and .venv/'
 
@@ -24,6 +28,9 @@ setup:
 
 setup-test:
 	@tools/setup.sh test $(PYTHON) '$(TORCH)'
+
+setup-docs:
+	@tools/setup.sh docs $(PYTHON) '$(TORCH)'
 
 setup-wheel:
 	@tools/setup.sh wheel $(PYTHON) '$(TORCH)'
@@ -40,6 +47,9 @@ bench: setup
 
 lint: setup-test
 	@$(PY) tools/check.py --only lint
+
+docs: setup-docs
+	@$(PY) tools/site.py $(if $(PHOTO),--photo "$$PHOTO")
 
 wheel: setup-wheel
 	@$(PY) tools/check.py --only wheel

@@ -92,8 +92,7 @@ def leat_loader(data: Any, batch: int, cores: int, outputs: dict[str, list[Any]]
     loader = leat.Loader(
         data, batch_size=batch, shuffle=shuffle, seed=0, num_threads=cores, framework="torch", outputs=outputs
     )
-    first = next(iter(outputs))
-    return lambda: (len(b[first]) for b in loader)
+    return lambda: (b.size for b in loader)
 
 
 def gather(columns: list[Any], batch: int) -> Epoch:

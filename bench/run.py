@@ -2,8 +2,8 @@
 
     make bench                                    (or: python bench/run.py [--jobs photos raw ...] [--cores 1 2])
 
-Each contender runs a job (bench/jobs.py) in a fresh process pinned to the same cores; contenders take turns, so that a
-drift of the machine hits all alike; figures are medians over rounds.
+Each contender runs a job (bench/jobs.py, bench/augment_jobs.py) in a fresh process pinned to the same cores; contenders
+take turns, so that a drift of the machine hits all alike; figures are medians over rounds.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ import sys
 import time
 from collections.abc import Callable
 
-from jobs import JOBS
+import augment_jobs
+from jobs import JOBS as PLAIN
 
 import leat
+
+JOBS = PLAIN | augment_jobs.JOBS
 
 
 def one(job: str, name: str, cores: int, seconds: float, clock: Callable[[], float]) -> float:
@@ -37,7 +40,7 @@ def one(job: str, name: str, cores: int, seconds: float, clock: Callable[[], flo
 
 def main() -> None:
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    a.add_argument("--jobs", nargs="+", choices=JOBS, default=[job for job in JOBS if "-" not in job])
+    a.add_argument("--jobs", nargs="+", choices=JOBS, default=[job for job in PLAIN if "-" not in job])
     a.add_argument("--cores", type=int, nargs="+", default=[1, 2])
     a.add_argument("--rounds", type=int, default=3)
     a.add_argument("--seconds", type=float, default=3)

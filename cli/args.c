@@ -76,6 +76,9 @@ static bool unknown_option(const struct cli_command *command, const char *name, 
         names[n] = command->options[n].name;
     names[n++] = "help";
     const char *near = cli_nearest(word, names, n);
+    for (size_t i = 0; !near && !strcmp(word, "annotations") && i < n; i++)
+        if (!strcmp(names[i], "coco")) /* leat.open has one argument for all three */
+            near = "coco, --yolo or --voc";
     if (near)
         cli_usage_error(command, "there is no option --%s; did you mean --%s?", word, near);
     else
@@ -137,14 +140,17 @@ static bool parse_bytes(const struct cli_command *command, const char *option, c
     return false;
 }
 
-static bool parse_seconds(const struct cli_command *command, const char *option, const char *text, double *out)
+/* `unit` is a second in what is given. */
+static bool parse_time(const struct cli_command *command, const char *option, const char *text, double unit,
+                       double *out)
 {
     char *end;
     errno = 0;
     *out = strtod(text, &end);
-    if (!errno && end != text && !*end && *out > 0 && *out <= 86400)
+    if (!errno && end != text && !*end && *out > 0 && *out <= 86400 * unit)
         return true;
-    cli_usage_error(command, "--%s takes seconds above 0, such as 2 or 0.5, not \"%s\".", option, text);
+    cli_usage_error(command, "--%s takes %s, not \"%s\".", option,
+                    unit > 1 ? "milliseconds above 0, such as 120 or 8.5" : "seconds above 0, such as 2 or 0.5", text);
     return false;
 }
 
@@ -191,7 +197,9 @@ static bool store(const struct cli_command *command, const struct cli_option *op
     case CLI_BYTES:
         return parse_bytes(command, option->name, text, at);
     case CLI_SECONDS:
-        return parse_seconds(command, option->name, text, at);
+        return parse_time(command, option->name, text, 1, at);
+    case CLI_MILLISECONDS:
+        return parse_time(command, option->name, text, 1000, at);
     case CLI_CHOICE:
         return parse_choice(command, option->name, text, option->choices, at);
     }
@@ -236,7 +244,9 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, void *i
         if (only_arguments || arg[0] != '-' || !arg[1]) {
             if (n + command->several < wanted)
                 *(const char **)((char *)into + command->arguments[n].at) = arg;
-            argv[++n] = argv[i];
+            n++;
+            if (command->several) /* these are gathered at the front; of others argv stays what was typed */
+                argv[n] = argv[i];
         } else if (!strcmp(arg, "--")) {
             only_arguments = true;
         } else if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {

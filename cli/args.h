@@ -11,14 +11,15 @@
 
 /* How the value of an option is read, and the type that it is stored as. */
 enum cli_type {
-    CLI_SET,      /* no value: bool, becomes true */
-    CLI_CLEAR,    /* no value: bool, becomes false */
-    CLI_TEXT,     /* const char * */
-    CLI_U64,      /* uint64_t, min to max */
-    CLI_UNSIGNED, /* unsigned, min to max */
-    CLI_BYTES,    /* uint64_t, with K, M, G, T */
-    CLI_SECONDS,  /* double */
-    CLI_CHOICE    /* int or an enum: the number of a word among `choices` */
+    CLI_SET,          /* no value: bool, becomes true */
+    CLI_CLEAR,        /* no value: bool, becomes false */
+    CLI_TEXT,         /* const char * */
+    CLI_U64,          /* uint64_t, min to max */
+    CLI_UNSIGNED,     /* unsigned, min to max */
+    CLI_BYTES,        /* uint64_t, with K, M, G, T */
+    CLI_SECONDS,      /* double */
+    CLI_MILLISECONDS, /* double */
+    CLI_CHOICE        /* int or an enum: the number of a word among `choices` */
 };
 
 struct cli_option {

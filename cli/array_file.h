@@ -1,7 +1,4 @@
-/*
- * Arrays as files that other programs open: .npy (numpy) and .png. Both writers are small enough to be here whole, and
- * need no library.
- */
+/* Arrays as files that other programs open: .npy (numpy) and .png. */
 #ifndef LEAT_CLI_ARRAY_FILE_H
 #define LEAT_CLI_ARRAY_FILE_H
 
@@ -36,7 +33,7 @@ struct cli_photo {
     uint8_t orientation;   /* EXIF, 1 to 8 */
     const uint8_t *pixels; /* [height][width][channels] */
 };
-/* Writes `path` as an uncompressed PNG with the orientation of the photo. False after a message. */
+/* Writes `path` as a PNG with the orientation of the photo. False after a message. */
 bool cli_write_photo(const struct cli_command *command, const char *path, const struct cli_photo *photo);
 
 #endif

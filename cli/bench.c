@@ -13,10 +13,10 @@
 
 #include "bench.h"
 #include "commands.h"
+#include "opening.h"
 #include "print.h"
 #include "progress.h"
 
-#define MAX_STEPS 32
 #define MAX_RUNS 16
 #define WARM_BATCHES 4
 
@@ -26,19 +26,6 @@ static const char photo_operators[] =
     "[224, 224]}, "
     "\"flip\": {\"type\": \"RandomHorizontalFlip\"}, "
     "\"normalize\": {\"type\": \"Normalize\", \"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, 0.224, 0.225]}";
-
-struct step {
-    char name[64];
-    double seconds;
-};
-
-struct result {
-    unsigned threads;
-    uint64_t samples, bytes;
-    double seconds, waited;
-    struct step steps[MAX_STEPS]; /* thread time of reading and of each step of the program */
-    size_t n_steps;
-};
 
 struct bench {
     const struct cli_command *command;
@@ -52,8 +39,9 @@ struct bench {
     bool json, photos;
     const char *sides;      /* as given */
     struct cli_forms forms; /* with --photos */
+    struct cli_opening opening;
     struct leat_dataset *dataset;
-    struct result results[MAX_RUNS];
+    struct cli_result results[MAX_RUNS];
     size_t n_results;
 };
 static const struct cli_option options[] = {
@@ -77,6 +65,7 @@ static const struct cli_option options[] = {
     {"samples", "N", "with --photos: how many are packed; default: as many as have 64 MB, in a few seconds", CLI_U64,
      .at = offsetof(struct bench, forms.samples), 1, INT32_MAX},
     {"plot", "FILE", "with --photos: the plot as SVG", CLI_TEXT, .at = offsetof(struct bench, forms.plot_path)},
+    CLI_OPENING_OPTIONS(struct bench, opening),
 };
 
 char *cli_photo_program(const struct leat_dataset *dataset)
@@ -107,12 +96,12 @@ char *cli_photo_program(const struct leat_dataset *dataset)
     return text;
 }
 
-static void add_step(struct result *result, const char *name, double seconds)
+static void add_step(struct cli_result *result, const char *name, double seconds)
 {
     size_t i = 0;
     while (i < result->n_steps && strcmp(result->steps[i].name, name) != 0)
         i++;
-    if (i == MAX_STEPS)
+    if (i == CLI_STEPS)
         return;
     if (i == result->n_steps) {
         result->n_steps++;
@@ -127,7 +116,7 @@ static double number_at(const json_t *object, const char *part, const char *key)
 }
 
 /* The seconds of the step of that output in a list of statistics. */
-static double step_seconds(const json_t *steps, const json_t *like)
+static double seconds_of(const json_t *steps, const json_t *like)
 {
     size_t i;
     json_t *step;
@@ -140,12 +129,14 @@ static double step_seconds(const json_t *steps, const json_t *like)
     return 0;
 }
 
-/* The difference of two readings of the statistics. */
-static void read_stats(struct result *result, const char *before_text, const char *after_text)
+void cli_read_measured(const struct cli_measured *run, struct cli_result *result)
 {
-    json_t *before = json_loads(before_text, 0, NULL), *after = json_loads(after_text, 0, NULL), *step;
+    json_t *before = json_loads(run->before, 0, NULL), *after = json_loads(run->after, 0, NULL), *step;
     const json_t *old = json_object_get(before, "operators");
     size_t i;
+    result->samples = run->samples;
+    result->seconds = run->seconds;
+    result->cpu_seconds = run->cpu_seconds;
     result->bytes = (uint64_t)(number_at(after, "fetch", "bytes") - number_at(before, "fetch", "bytes"));
     result->waited = number_at(after, NULL, "consumer_wait_s") - number_at(before, NULL, "consumer_wait_s");
     add_step(result, "reading", number_at(after, "fetch", "s") - number_at(before, "fetch", "s"));
@@ -153,19 +144,19 @@ static void read_stats(struct result *result, const char *before_text, const cha
     {
         const char *name = json_string_value(json_object_get(step, "step"));
         /* the part of decoding in a step is estimated from some of the photos, so it may shrink */
-        add_step(result, name ? name : "?", fmax(0, number_at(step, NULL, "s") - step_seconds(old, step)));
+        add_step(result, name ? name : "?", fmax(0, number_at(step, NULL, "s") - seconds_of(old, step)));
     }
     json_decref(before);
     json_decref(after);
 }
 
 int cli_measure(struct leat_dataset *dataset, const struct leat_loader_options *wish, bool whole_epochs, double seconds,
-                struct cli_measured *out, struct leat_error *error)
+                double step_seconds, struct cli_measured *out, struct leat_error *error)
 {
     struct leat_loader *loader = NULL;
     struct leat_batch *batch;
     uint64_t iteration = 0, taken = 0;
-    double begin = 0;
+    double begin = 0, cpu_begin = 0;
     *out = (struct cli_measured){0};
     int rc = leat_loader_open(dataset, wish, &loader, error);
     const uint64_t unit = !rc && whole_epochs ? leat_loader_steps(loader) : 1;
@@ -181,12 +172,15 @@ int cli_measure(struct leat_dataset *dataset, const struct leat_loader_options *
             break;
         if (++taken > WARM_BATCHES)
             out->samples += leat_batch_rows(batch);
+        cli_sleep(step_seconds);
         leat_batch_free(batch);
         if (taken == WARM_BATCHES) {
             rc = leat_loader_stats(loader, &out->before, error);
             begin = cli_now();
+            cpu_begin = cli_cpu_now();
         }
         out->seconds = cli_now() - begin;
+        out->cpu_seconds = cli_cpu_now() - cpu_begin;
         if (taken > WARM_BATCHES && (taken - WARM_BATCHES) % unit == 0 && out->seconds >= seconds)
             break;
     }
@@ -200,24 +194,24 @@ int cli_measure(struct leat_dataset *dataset, const struct leat_loader_options *
 static int measure(struct bench *bench, unsigned threads, struct leat_error *error)
 {
     struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
-    struct result *result = &bench->results[bench->n_results];
+    struct cli_result *result = &bench->results[bench->n_results];
     struct cli_measured run;
     wish.batch_size = bench->batch_size;
     wish.order = bench->order ? LEAT_ORDER_SEQUENTIAL : LEAT_ORDER_SHUFFLED;
     wish.on_error = LEAT_ON_ERROR_SKIP; /* a broken photo is not what is measured */
     wish.num_threads = threads;
     wish.program = bench->program;
-    const int rc = cli_measure(bench->dataset, &wish, false, bench->seconds, &run, error);
-    *result = (struct result){.threads = threads, .samples = run.samples, .seconds = run.seconds};
+    const int rc = cli_measure(bench->dataset, &wish, false, bench->seconds, 0, &run, error);
+    *result = (struct cli_result){.threads = threads};
     if (run.after)
-        read_stats(result, run.before, run.after);
+        cli_read_measured(&run, result);
     leat_free(run.before);
     leat_free(run.after);
     bench->n_results += !rc;
     return rc;
 }
 
-static json_t *result_json(const struct result *result)
+static json_t *result_json(const struct cli_result *result)
 {
     json_t *steps = json_object();
     for (size_t i = 0; i < result->n_steps; i++)
@@ -251,9 +245,9 @@ static void print_heading(const struct bench *bench)
 /* One line of the table. The rest of the threads' time is waiting: for work, for the consumer, for a core. Steps are
  * timed by the clock, which runs on while a thread waits for its core in the middle of one. So on one core, where the
  * consumer works beside the thread, the steps add up to more time than passed; then their shares are of that sum. */
-static void print_result(const struct bench *bench, const struct result *result)
+static void print_result(const struct bench *bench, const struct cli_result *result)
 {
-    const struct result *first = &bench->results[0];
+    const struct cli_result *first = &bench->results[0];
     const double rate = (double)result->samples / result->seconds;
     char count[32], bytes[32];
     double used = 0;
@@ -346,11 +340,15 @@ static bool parse_sides(struct bench *bench, const char *text)
 static bool options_fit(const struct bench *bench)
 {
     const struct cli_forms *forms = &bench->forms;
+    static const struct cli_opening none;
     const char *other = forms->n_sides > 1 ? "max-side" : forms->samples ? "samples" : forms->plot_path ? "plot" : NULL;
     if (!bench->photos && other)
         cli_usage_error(bench->command, "--%s is of the comparison of forms: add --photos.", other);
     else if (bench->photos && bench->threads > 1)
         cli_usage_error(bench->command, "--photos measures one thread; leave --num-threads out.");
+    else if (bench->photos && memcmp(&bench->opening, &none, sizeof none) != 0)
+        cli_usage_error(bench->command, "--photos packs the photos of a folder alone: leave annotations and labels "
+                                        "out.");
     else
         return true;
     return false;
@@ -381,7 +379,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
         return CLI_EXIT_FAILED;
     if (bench->photos)
         return compare_forms(bench);
-    bench->dataset = cli_open(command, bench->path, LEAT_LABELS_AUTO, &exit_code);
+    bench->dataset = cli_open_as(command, bench->path, &bench->opening, &exit_code);
     if (!bench->dataset)
         return exit_code;
     exit_code = choose_program(bench);

@@ -257,7 +257,7 @@ static int run_once(const struct work *work, const struct cli_form *form, uint64
     wish.num_threads = 1;
     wish.program = work->program;
     wish.seed = seed;
-    const int rc = cli_measure(form->dataset, &wish, true, seconds, &run, error);
+    const int rc = cli_measure(form->dataset, &wish, true, seconds, 0, &run, error);
     leat_free(run.before);
     leat_free(run.after);
     *rate = run.seconds > 0 ? (double)run.samples / run.seconds : 0;
@@ -362,7 +362,9 @@ static int prepare(struct work *work)
     int exit_code = CLI_EXIT_FAILED;
     if (!plot_has_a_place(forms))
         return exit_code;
-    work->source = cli_open(forms->command, forms->path, LEAT_LABELS_NONE, &exit_code);
+    struct leat_open_options opening = LEAT_OPEN_OPTIONS_INIT;
+    opening.labels = LEAT_LABELS_NONE;
+    work->source = cli_open(forms->command, forms->path, &opening, &exit_code);
     if (!work->source)
         return exit_code;
     fields = leat_dataset_fields(work->source, &n);

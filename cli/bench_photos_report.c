@@ -184,9 +184,10 @@ static const char *bytes_text(double value, char *out)
     return out;
 }
 
-static void draw_svg(FILE *out, const void *drawing)
+static int draw_svg(FILE *out, const void *drawing)
 {
     cli_plot_svg(out, drawing);
+    return 0;
 }
 
 /* In the terminal, and as SVG where a file is named. */

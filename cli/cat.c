@@ -142,7 +142,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
         return exit_code;
     if (wish.id == UINT64_MAX)
         return cli_usage_error(command, "--id is missing: the sample's number, from 0.");
-    struct leat_dataset *dataset = cli_open(command, wish.path, LEAT_LABELS_AUTO, &exit_code);
+    struct leat_dataset *dataset = cli_open(command, wish.path, NULL, &exit_code);
     if (!dataset)
         return exit_code;
     exit_code = CLI_EXIT_FAILED;

@@ -9,19 +9,30 @@
 #include <jansson.h>
 
 #include "commands.h"
+#include "opening.h"
 #include "print.h"
 
 #define SHOWN_CLASSES 10
 #define SHOWN_SHARDS 10
+#define SHOWN_METADATA 100 /* bytes */
 
 struct info {
     const char *path;
     bool json;
+    struct cli_opening opening;
 };
 static const struct cli_option options[] = {
     {"json", NULL, "one JSON object, complete; the keys are in docs/cli.md", CLI_SET,
      .at = offsetof(struct info, json)},
+    CLI_OPENING_OPTIONS(struct info, opening),
 };
+
+/* What a field is in the image of its sample, as leat.Field says it; NULL: nothing. */
+static const char *role_of(const struct leat_field *field)
+{
+    static const char *const roles[] = {NULL, "boxes:xyxy", "boxes:xywh", "boxes:cxcywh", "mask", "keypoints", "masks"};
+    return field->role < sizeof roles / sizeof *roles ? roles[field->role] : "unknown";
+}
 
 static json_t *field_json(const struct leat_field *field)
 {
@@ -36,6 +47,16 @@ static json_t *field_json(const struct leat_field *field)
         json_object_set_new(object, "shape", shape);
         if (field->layout)
             json_object_set_new(object, "layout", json_string(layouts[field->layout]));
+    }
+    if (field->role) {
+        json_object_set_new(object, "role", json_string(role_of(field)));
+        json_object_set_new(object, "normalized", json_boolean(field->normalized));
+    }
+    if (field->n_pairs) {
+        json_t *pairs = json_array();
+        for (size_t i = 0; i < field->n_pairs; i++)
+            json_array_append_new(pairs, json_pack("[ii]", field->pairs[2 * i], field->pairs[2 * i + 1]));
+        json_object_set_new(object, "pairs", pairs);
     }
     return object;
 }
@@ -79,10 +100,16 @@ static void print_fields(const struct leat_dataset *dataset)
         if (cli_columns(fields[i].name) > width)
             width = cli_columns(fields[i].name);
     printf("fields\n");
-    for (size_t i = 0; i < n; i++)
-        printf("  %-*s  %s%s\n", cli_padded(fields[i].name, width), fields[i].name,
+    for (size_t i = 0; i < n; i++) {
+        const char *role = role_of(&fields[i]), *form = role ? strchr(role, ':') : NULL;
+        printf("  %-*s  %s%s", cli_padded(fields[i].name, width), fields[i].name,
                cli_field_type(&fields[i], type, sizeof type),
                fields[i].flags & LEAT_FIELD_DERIVED ? "  (derived)" : "");
+        if (role)
+            printf("  %.*s%s%s%s", form ? (int)(form - role) : (int)strlen(role), role, form ? ", " : "",
+                   form ? form + 1 : "", fields[i].normalized ? ", normalized" : "");
+        putchar('\n');
+    }
 }
 
 static void print_classes(const struct leat_dataset *dataset)
@@ -159,7 +186,12 @@ static void print_person(const struct leat_dataset *dataset, const json_t *info)
     print_shards(json_object_get(info, "shards"));
     if (json_object_size(json_object_get(info, "metadata"))) {
         char *text = json_dumps(json_object_get(info, "metadata"), JSON_SORT_KEYS);
-        printf("metadata       %s\n", text ? text : "");
+        const size_t length = text ? strlen(text) : 0;
+        size_t shown = length > SHOWN_METADATA + 40 ? SHOWN_METADATA : length;
+        while (shown < length && shown && ((unsigned char)text[shown] & 0xc0) == 0x80)
+            shown--; /* not within a character */
+        printf("metadata       %.*s%s\n", (int)shown, text ? text : "",
+               shown < length ? " ... (--json has all of it)" : "");
         free(text);
     }
     printf("fingerprint    %s\n", json_string_value(json_object_get(info, "fingerprint")));
@@ -173,7 +205,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     int exit_code;
     if (!cli_parse(command, argc, argv, &wish, &exit_code))
         return exit_code;
-    struct leat_dataset *dataset = cli_open(command, wish.path, LEAT_LABELS_AUTO, &exit_code);
+    struct leat_dataset *dataset = cli_open_as(command, wish.path, &wish.opening, &exit_code);
     if (!dataset)
         return exit_code;
     char *text = NULL;

@@ -10,22 +10,26 @@
 #include "commands.h"
 #include "leat/leat.h"
 
-static const struct cli_command *const commands[] = {&cli_pack, &cli_info,   &cli_verify,
-                                                     &cli_cat,  &cli_replay, &cli_bench};
-#define N_COMMANDS (sizeof commands / sizeof *commands)
+const struct cli_command *const cli_commands[] = {&cli_pack,   &cli_info,  &cli_stats,  &cli_view,
+                                                  &cli_verify, &cli_cat,   &cli_replay, &cli_bench,
+                                                  &cli_doctor, &cli_trace, &cli_top,    &cli_completion};
+#define N_COMMANDS (sizeof cli_commands / sizeof *cli_commands)
+const size_t cli_n_commands = N_COMMANDS;
 
 static void print_overview(void)
 {
     printf("leat feeds training: it packs samples into a file and delivers batches of them.\n\n"
            "Usage: leat COMMAND [arguments] [options]\n\nCommands:\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
-        printf("  %-10s%s\n", commands[i]->name, commands[i]->summary);
+        printf("  %-12s%s\n", cli_commands[i]->name, cli_commands[i]->summary);
     printf("\nOptions:\n"
            "  --help     this text; leat COMMAND --help explains one command\n"
            "  --version  the version\n"
+           "  --man      the manual page; leat --man COMMAND: that of one command\n"
            "\nThe first steps:\n"
            "  leat pack photos/ photos.leat     a folder of photos becomes one file\n"
            "  leat info photos.leat             what is in it\n"
+           "  leat view photos.leat --out a.png what it looks like\n"
            "  leat bench photos.leat            how fast this machine can be fed from it\n"
            "\nExit codes:\n"
            "  0    done\n"
@@ -40,8 +44,8 @@ static void print_overview(void)
 static const struct cli_command *find(const char *name)
 {
     for (size_t i = 0; i < N_COMMANDS; i++)
-        if (!strcmp(name, commands[i]->name))
-            return commands[i];
+        if (!strcmp(name, cli_commands[i]->name))
+            return cli_commands[i];
     return NULL;
 }
 
@@ -49,7 +53,7 @@ static int unknown(const char *name)
 {
     const char *names[N_COMMANDS];
     for (size_t i = 0; i < N_COMMANDS; i++)
-        names[i] = commands[i]->name;
+        names[i] = cli_commands[i]->name;
     const char *near = cli_nearest(name, names, N_COMMANDS);
     if (name[0] == '-')
         fprintf(stderr, "leat: there is no option %s before the command.", name);
@@ -85,7 +89,10 @@ int main(int argc, char **argv)
     /* A limit on file size is to be an error of write, as a full disk is, not a signal that kills. */
     signal(SIGXFSZ, SIG_IGN);
     if (argc < 2) {
-        fprintf(stderr, "leat: a command is missing: pack, info, verify, cat, replay or bench.\nHelp: leat --help\n");
+        fprintf(stderr, "leat: a command is missing: ");
+        for (size_t i = 0; i < N_COMMANDS; i++)
+            fprintf(stderr, "%s%s", i == 0 ? "" : i + 1 == N_COMMANDS ? " or " : ", ", cli_commands[i]->name);
+        fprintf(stderr, ".\nHelp: leat --help\n");
         return CLI_EXIT_FAILED;
     }
     const char *name = argv[1];
@@ -97,6 +104,16 @@ int main(int argc, char **argv)
             cli_print_help(about);
         else
             print_overview();
+        return leave(NULL, CLI_EXIT_OK);
+    }
+    if (!strcmp(name, "--man")) {
+        const struct cli_command *about = argc > 2 ? find(argv[2]) : NULL;
+        if (argc > 2 && !about)
+            return unknown(argv[2]);
+        if (about)
+            cli_print_man(about);
+        else
+            cli_print_man_of_all();
         return leave(NULL, CLI_EXIT_OK);
     }
     if (!strcmp(name, "--version") || !strcmp(name, "version")) {

@@ -77,17 +77,18 @@ int cli_new_file_probe(const char *path)
 }
 
 /* Closes `out`. */
-static int fill(FILE *out, void (*write)(FILE *out, const void *user), const void *user)
+static int fill(FILE *out, int (*write)(FILE *out, const void *user), const void *user)
 {
     errno = 0;
-    write(out, user);
-    int why = fflush(out) || ferror(out) ? (errno ? errno : EIO) : 0;
+    int why = write(out, user);
+    if (!why && (fflush(out) || ferror(out)))
+        why = errno ? errno : EIO;
     if (fclose(out) && !why)
         why = errno;
     return why;
 }
 
-int cli_new_file_write(const char *path, void (*write)(FILE *out, const void *user), const void *user)
+int cli_new_file_write(const char *path, int (*write)(FILE *out, const void *user), const void *user)
 {
     struct place place;
     char *name = NULL;

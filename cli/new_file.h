@@ -9,8 +9,8 @@
 
 /* 0, or the errno with which writing there would fail, as far as that is known before. Leaves nothing behind. */
 int cli_new_file_probe(const char *path);
-/* Writes what `write` prints, and replaces the file of that name. Returns 0, or an errno: then the old file stays and
- * nothing is left of the new one. */
-int cli_new_file_write(const char *path, void (*write)(FILE *out, const void *user), const void *user);
+/* Writes what `write` prints, and replaces the file of that name. Returns 0, or an errno, which `write` may return too:
+ * then the old file stays and nothing is left of the new one. */
+int cli_new_file_write(const char *path, int (*write)(FILE *out, const void *user), const void *user);
 
 #endif

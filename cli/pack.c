@@ -49,10 +49,7 @@ static const struct cli_option options[] = {
      "of a broken photo: mark (keeps its place; the loader's on_error applies), skip\n"
      "(leave it out) or raise (stop); default: mark",
      CLI_CHOICE, .at = OPTION(on_bad), .choices = "mark, skip or raise"},
-    {"labels", "WHAT",
-     "auto (by sub-folder, where there are any), folders (by sub-folder, else an error)\n"
-     "or none; default: auto",
-     CLI_CHOICE, .at = offsetof(struct cli_pack, labels), .choices = "auto, folders or none"},
+    CLI_OPENING_OPTIONS(struct cli_pack, opening),
     {"metadata", "JSON", "an object to keep in the file, such as '{\"licence\": \"CC0\"}'", CLI_TEXT,
      .at = OPTION(metadata)},
     {"photos", "FORM",
@@ -114,6 +111,16 @@ static bool field_varies(const struct leat_field *field)
     return field->kind != LEAT_KIND_ARRAY || (field->ndim && field->shape[0] < 0);
 }
 
+/* The field whose values are the files that `name` says. */
+static size_t first_of_files(const struct leat_dataset *dataset)
+{
+    size_t n, i = 0;
+    const struct leat_field *all = leat_dataset_fields(dataset, &n);
+    while (i < n && !(all[i].flags & LEAT_FIELD_FILES))
+        i++;
+    return i < n ? i : SIZE_MAX;
+}
+
 /* Chooses the fields to write: the user's, and the derived `name`; the writer makes the other derived ones. Reads the
  * columns that are needed, and sums up the bytes for the progress. */
 static int choose_fields(struct cli_pack *pack, struct leat_error *error)
@@ -146,7 +153,7 @@ static int choose_fields(struct cli_pack *pack, struct leat_error *error)
             return rc;
         for (uint64_t s = 0; s < pack->count; s++)
             pack->source_bytes += ((const uint64_t *)lengths.data)[s];
-        if (pack->by_path && !pack->lengths.data && (all[i].flags & LEAT_FIELD_FILES))
+        if (i == pack->path_field)
             pack->lengths = lengths;
         else
             leat_value_clear(&lengths);
@@ -164,7 +171,7 @@ static int add_sample(struct cli_pack *pack, uint64_t i, struct leat_error *erro
     int rc = LEAT_OK;
     for (; read < pack->n_fields; read++) {
         const struct leat_field *field = &pack->fields[read];
-        if (pack->by_path && (field->flags & LEAT_FIELD_FILES)) {
+        if (pack->indices[read] == pack->path_field) {
             values[read] = (struct leat_value){0}; /* the name, and with it the path, comes later in the schema */
             continue;
         }
@@ -182,8 +189,8 @@ static int add_sample(struct cli_pack *pack, uint64_t i, struct leat_error *erro
             goto out;
         }
     }
-    for (size_t f = 0; pack->by_path && f < pack->n_fields; f++)
-        if (pack->fields[f].flags & LEAT_FIELD_FILES)
+    for (size_t f = 0; f < pack->n_fields; f++)
+        if (pack->indices[f] == pack->path_field)
             refs[f] = (struct leat_value_ref){.path = path, .length = ((const uint64_t *)pack->lengths.data)[i]};
     rc = leat_writer_add(pack->writer, refs, NULL, error);
 out:
@@ -299,6 +306,21 @@ static int write_samples(struct cli_pack *pack)
     return cli_pack_report(pack);
 }
 
+/* Boxes and keypoints in pixels are those of the photo as it is. */
+static bool refuse_smaller_photos(const struct cli_pack *pack)
+{
+    for (size_t f = 0; pack->options.max_side && f < pack->n_fields; f++)
+        if (pack->fields[f].role && !pack->fields[f].normalized) {
+            cli_say(pack->command,
+                    "--max-side would make photos smaller, and not the field '%s', which belongs to their present "
+                    "size: leave it "
+                    "out, and resize in the program.",
+                    pack->fields[f].name);
+            return true;
+        }
+    return false;
+}
+
 static int run(const struct cli_command *command, int argc, char **argv)
 {
     static struct cli_pack the_pack;
@@ -312,14 +334,19 @@ static int run(const struct cli_command *command, int argc, char **argv)
     pack->options.keep_unfinished = true;
     if (!parse(pack, argc, argv, &exit_code))
         goto out;
-    pack->dataset = cli_open(command, pack->src, pack->labels, &exit_code);
+    pack->opening.quiet = pack->quiet;
+    pack->opening.check_sizes = pack->options.check;
+    pack->dataset = cli_open_as(command, pack->src, &pack->opening, &exit_code);
     if (!pack->dataset)
         goto out;
     exit_code = CLI_EXIT_FAILED;
     if (leat_dataset_notice(pack->dataset)[0] && !pack->quiet)
         cli_say(command, "note: %s", leat_dataset_notice(pack->dataset));
     pack->count = leat_dataset_count(pack->dataset);
+    pack->path_field = SIZE_MAX;
     pack->by_path = !stat(pack->src, &st) && S_ISDIR(st.st_mode) && cli_field(pack->dataset, "name") >= 0;
+    if (pack->by_path)
+        pack->path_field = first_of_files(pack->dataset);
     if (target_lies_in_source(pack) && !pack->quiet)
         cli_say(command,
                 "warning: %s lies inside of %s, among the photos. It is no photo, and is left out when that folder is "
@@ -329,6 +356,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
         exit_code = cli_fail(command, &error, NULL);
         goto out;
     }
+    if (refuse_smaller_photos(pack))
+        goto out;
     if (!name_source(pack, source_id, sizeof source_id, &exit_code))
         goto out;
     pack->options.source_id = source_id;
@@ -356,13 +385,12 @@ const struct cli_command cli_pack = {
     .name = "pack",
     .usage = "SRC DST [options]",
     .summary = "make one file (or shards) of a folder of photos",
-    .about =
-        "SRC is a folder of photos (JPEG, PNG, WebP): the sub-folders are the classes, or there are none. It may also\n"
-        "be a file of leat, which is then written again with other options. DST appears only when it is complete; "
-        "until\n"
-        "then the work is in DST.partial, so that an interrupted run can be resumed and is never mistaken for a\n"
-        "finished file. Photos are stored byte for byte, unless --photos says otherwise. Each is decoded\n"
-        "to its end to find broken ones; they are listed at the end and, all of them, in DST.bad.jsonl.\n",
+    .about = "SRC is a folder of photos: the sub-folders are the classes, or there are none, or annotations say what\n"
+             "is in them (--coco, --yolo, --voc). SRC may also be a file of leat, which is then written again with\n"
+             "other options. DST appears only when it is complete; until then the work is in DST.partial, so that an\n"
+             "interrupted run can be resumed and is never mistaken for a finished file. Photos are stored byte for\n"
+             "byte, unless --photos says otherwise. Each is decoded to its end to find broken ones; they are listed\n"
+             "at the end and, all of them, in DST.bad.jsonl.\n",
     .arguments = {{"SRC", offsetof(struct cli_pack, src)}, {"DST", offsetof(struct cli_pack, dst)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,
@@ -372,6 +400,7 @@ const struct cli_command cli_pack = {
         "  leat pack photos/train train.leat --resume          after an interruption\n"
         "  leat pack photos/train train.leat --max-side 512 --shard-bytes 4G\n"
         "  leat pack photos/train train.leat --photos fast\n"
+        "  leat pack --coco instances_train2017.json train2017/ train.leat\n"
         "\nExit codes: 0 packed (broken photos are marked or skipped); 1 a photo is broken and --on-error is raise;\n"
         "2 could not pack; 130 interrupted, DST.partial can be resumed.\n",
     .run = run,

@@ -6,6 +6,7 @@
 
 #include "args.h"
 #include "leat/leat.h"
+#include "opening.h"
 
 #define CLI_PACK_FIELDS 256
 
@@ -16,12 +17,13 @@ struct cli_pack {
     const char *src, *dst;
     int src_length; /* without slashes at the end */
     struct leat_writer_options options;
-    enum leat_labels labels;
+    struct cli_opening opening;
     bool quiet;
 
     struct leat_dataset *dataset;
     struct leat_writer *writer;
     bool by_path;          /* the samples are files of the folder `src` */
+    size_t path_field;     /* if by_path: their field in the data set, else SIZE_MAX */
     bool resumed;          /* an earlier run had written something */
     uint64_t count, begin; /* samples of the source; the first one that this run adds */
     uint64_t source_bytes; /* of the values of varying size */

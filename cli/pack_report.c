@@ -150,6 +150,40 @@ static void print_warned(const struct cli_pack *pack)
         printf("  %12s  %s\n", cli_count(why.photos, count), leat_escape(why.reason, reason, sizeof reason));
 }
 
+/* So many boxes were written; `given` where that is not known, as of a resumed file. */
+static uint64_t stored_boxes(const struct cli_pack *pack, uint64_t given)
+{
+    struct leat_box_counts n;
+    for (size_t f = 0; f < pack->n_fields && !pack->resumed; f++)
+        if (leat_writer_boxes(pack->writer, f, &n))
+            return n.count;
+    return given;
+}
+
+/* How many boxes of annotations are not as they should be, and where all boxes are, beside their photos. */
+static void print_boxes(const struct cli_pack *pack)
+{
+    char *text = NULL, count[32], said[400], name[160];
+    if (!leat_dataset_about(pack->dataset, &text, NULL)) {
+        json_t *about = json_loads(text, 0, NULL), *boxes = json_object_get(about, "boxes");
+        const uint64_t given = (uint64_t)json_integer_value(json_object_get(boxes, "count")),
+                       stored = stored_boxes(pack, given);
+        if (boxes || stored) { /* polygons have their boxes made */
+            printf("%s boxes", cli_count(stored, count));
+            if (boxes && stored != given)
+                printf(", of %s in the annotations", cli_count(given, count));
+            puts(cli_print_box_faults(": ", boxes) ? ", and are cut off or left out" : "");
+        }
+        json_decref(about);
+        leat_free(text);
+    }
+    for (size_t f = 0; f < pack->n_fields; f++) {
+        struct leat_box_counts n;
+        if (leat_writer_boxes(pack->writer, f, &n) && leat_box_counts_suspect(&n, &pack->fields[f], said, sizeof said))
+            printf("field '%s': %s\n", leat_escape(pack->fields[f].name, name, sizeof name), said);
+    }
+}
+
 int cli_pack_report(const struct cli_pack *pack)
 {
     struct leat_writer_progress total;
@@ -168,6 +202,7 @@ int cli_pack_report(const struct cli_pack *pack)
         printf(" (%s samples/s)", cli_count((uint64_t)((double)now / pack->seconds), a));
     printf("%s\n", pack->resumed ? ", resumed" : "");
     print_classes(pack);
+    print_boxes(pack);
     print_as_came(pack, total.as_came);
     print_warned(pack);
     if (!n_bad)

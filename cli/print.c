@@ -371,15 +371,33 @@ bool cli_refuse_pixels(const struct cli_command *command, const struct leat_data
     return raw;
 }
 
-struct leat_dataset *cli_open(const struct cli_command *command, const char *path, enum leat_labels labels,
-                              int *exit_code)
+struct leat_dataset *cli_open(const struct cli_command *command, const char *path,
+                              const struct leat_open_options *options, int *exit_code)
 {
-    struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
     struct leat_dataset *dataset = NULL;
     struct leat_error error;
-    options.labels = labels;
-    if (!leat_dataset_open(path, &options, &dataset, &error))
+    if (!leat_dataset_open(path, options, &dataset, &error))
         return dataset;
     *exit_code = cli_fail(command, &error, NULL);
     return NULL;
+}
+
+bool cli_print_box_faults(const char *before, const json_t *counts)
+{
+    static const struct {
+        const char *key, *what;
+    } kinds[] = {{"cut", "reach out of their image"},
+                 {"outside", "lie outside of it"},
+                 {"empty", "have no area or are inverted"},
+                 {"not_finite", "are not finite"},
+                 {"tiny", "have a side below a pixel"}};
+    char count[32];
+    bool any = false;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const json_int_t n = json_integer_value(json_object_get(counts, kinds[i].key));
+        if (n > 0)
+            printf("%s%s %s", any ? ", " : before, cli_count((uint64_t)n, count), kinds[i].what);
+        any |= n > 0;
+    }
+    return any;
 }

@@ -57,8 +57,12 @@ char *cli_read_text(const struct cli_command *command, const char *path, size_t 
  * after a message. */
 bool cli_refuse_pixels(const struct cli_command *command, const struct leat_dataset *dataset, const char *path);
 
-/* Opens a data set, with hints that name options of the command line. */
-struct leat_dataset *cli_open(const struct cli_command *command, const char *path, enum leat_labels labels,
-                              int *exit_code);
+/* Opens a data set; `options` may be NULL. After a message it returns NULL. */
+struct leat_dataset *cli_open(const struct cli_command *command, const char *path,
+                              const struct leat_open_options *options, int *exit_code);
+
+/* Prints how many boxes are not as they should be, of an object of counts (docs/cli.md): `before`, then "2 reach out of
+ * their image, 1 have no area or are inverted". False: none are, and nothing is printed. */
+bool cli_print_box_faults(const char *before, const json_t *counts);
 
 #endif

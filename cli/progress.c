@@ -3,6 +3,7 @@
  */
 #include "progress.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,10 +26,24 @@ struct cli_progress {
     double begin;
 };
 
+void cli_sleep(double seconds)
+{
+    const struct timespec time = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
+    if (seconds > 0)
+        nanosleep(&time, NULL);
+}
+
 double cli_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+double cli_cpu_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
@@ -86,7 +101,7 @@ static void draw(struct cli_progress *progress)
         used +=
             (size_t)snprintf(line + used, sizeof line - used, "  %s of %s samples  %s/s", cli_count(state.samples, a),
                              cli_count(o->total_samples, b), cli_count((uint64_t)(new_samples * per_second), c));
-    if (!o->only_time)
+    if (!o->only_time && (total_bytes || state.bytes))
         used += (size_t)snprintf(line + used, sizeof line - used, "  %s/s",
                                  cli_bytes((uint64_t)(new_bytes * per_second), a));
     if (rate > 0 && done < 1)

@@ -30,7 +30,9 @@ struct cli_progress *cli_progress_start(const struct cli_progress_options *optio
 /* Ends the line and the thread. NULL is allowed. */
 void cli_progress_stop(struct cli_progress *progress);
 
-double cli_now(void); /* seconds, monotonic */
+double cli_now(void);     /* seconds, monotonic */
+double cli_cpu_now(void); /* seconds that the processor has worked for this process */
+void cli_sleep(double seconds);
 
 /* SIGINT, SIGTERM and SIGHUP set a flag; the second of a kind ends the process at once. */
 void cli_catch_interrupts(void);

@@ -25,32 +25,30 @@
 
 struct replay {
     const struct cli_command *command;
-    const char *state_path, *out, *program_path, *select_path;
-    struct cli_several data;
-    uint64_t rank, world_size, epoch, step; /* UINT64_MAX: not given */
-    struct leat_dataset *dataset;
-    struct leat_loader *loader;
-    struct leat_batch *batch;
+    const char *out;
+    struct cli_saved_batch saved;
+    struct leat_batch *batch; /* of `saved` */
 };
 static const struct cli_option options[] = {
     {"out", "DIR", "the folder that gets the files; it is made if it is not there", CLI_TEXT,
      .at = offsetof(struct replay, out)},
     {"rank", "R", "the rank whose part of the batch is wanted; default: 0", CLI_U64,
-     .at = offsetof(struct replay, rank), 0, UINT32_MAX - 1},
+     .at = offsetof(struct replay, saved.rank), 0, UINT32_MAX - 1},
     {"world-size", "W", "ranks among which the batch was divided; default: what the state says", CLI_U64,
-     .at = offsetof(struct replay, world_size), 1, UINT32_MAX},
+     .at = offsetof(struct replay, saved.world_size), 1, UINT32_MAX},
     {"program", "FILE",
      "the program of the loader as JSON (its outputs and operators); default: every\n"
      "field as it is stored",
-     CLI_TEXT, .at = offsetof(struct replay, program_path)},
-    {"epoch", "E", "another batch of that run: its epoch; needs --step", CLI_U64, .at = offsetof(struct replay, epoch),
-     0, INT64_MAX},
+     CLI_TEXT, .at = offsetof(struct replay, saved.program_path)},
+    {"epoch", "E", "another batch of that run: its epoch; needs --step", CLI_U64,
+     .at = offsetof(struct replay, saved.epoch), 0, INT64_MAX},
     {"step", "S", "another batch of that run: its step; default epoch: the state's", CLI_U64,
-     .at = offsetof(struct replay, step), 0, INT64_MAX},
+     .at = offsetof(struct replay, saved.step), 0, INT64_MAX},
     {"select", "FILE",
      "the positions of a run over select(positions) with more than 256 of them:\n"
      "numbers, one a line",
-     CLI_TEXT, .at = offsetof(struct replay, select_path)},
+     CLI_TEXT, .at = offsetof(struct replay, saved.select_path)},
+    CLI_OPENING_OPTIONS(struct replay, saved.opening),
 };
 
 static char *join(const struct replay *replay, const char *name, const char *suffix)
@@ -96,13 +94,11 @@ static bool as_pixels(const uint8_t *data, size_t length, struct cli_photo *phot
 
 static const char *stored_suffix(const uint8_t *data, size_t length)
 {
-    if (length >= 3 && !memcmp(data, "\xff\xd8\xff", 3))
-        return ".jpg";
-    if (length >= 8 && !memcmp(data, "\x89PNG\r\n\x1a\n", 8))
-        return ".png";
-    if (length >= 12 && !memcmp(data, "RIFF", 4) && !memcmp(data + 8, "WEBP", 4))
-        return ".webp";
-    return ".bin";
+    /* by leat_photo_kind */
+    static const char *const suffixes[] = {".bin", ".jpg", ".jpg", ".jpg",  ".png", ".webp", ".gif",
+                                           ".bmp", ".pnm", ".tif", ".avif", ".jxl", ".jp2"};
+    const unsigned kind = leat_photo_kind(data, length);
+    return suffixes[kind < sizeof suffixes / sizeof *suffixes ? kind : 0];
 }
 
 static bool make_folder(const struct replay *replay, const char *path)
@@ -274,155 +270,30 @@ static bool write_batch(const struct replay *replay)
     return good;
 }
 
-/* The batch at the state's position, or the one that --step names. */
-static int take_batch(struct replay *replay, const char *state, struct leat_error *error)
-{
-    int rc = leat_loader_load_state(replay->loader, state, error);
-    if (rc)
-        return rc;
-    if (replay->step != UINT64_MAX) {
-        const uint64_t epoch = replay->epoch != UINT64_MAX ? replay->epoch : leat_loader_epoch(replay->loader);
-        return leat_loader_batch_at(replay->loader, epoch, replay->step, &replay->batch, error);
-    }
-    uint64_t iteration;
-    rc = leat_loader_start(replay->loader, &iteration, error);
-    return rc ? rc : leat_loader_next(replay->loader, iteration, -1, &replay->batch, error);
-}
-
-/* The numbers of a text. NULL after a message. */
-static int64_t *read_positions(const struct replay *replay, uint64_t *n)
-{
-    char *text = cli_read_text(replay->command, replay->select_path, NULL), *end;
-    int64_t *positions = text ? malloc((strlen(text) / 2 + 1) * sizeof *positions) : NULL;
-    *n = 0;
-    for (char *at = text; positions && *(at += strspn(at, " ,\t\r\n")); at = end) {
-        errno = 0;
-        positions[(*n)++] = strtoll(at, &end, 10);
-        if (end > at && !errno && (!*end || strchr(" ,\t\r\n", *end)))
-            continue;
-        cli_say(replay->command, "%s: entry %" PRIu64 " is no position: give numbers, one a line.", replay->select_path,
-                *n - 1);
-        free(positions);
-        positions = NULL;
-    }
-    free(text);
-    return positions;
-}
-
-/* DATA, or several joined. NULL after a message. */
-static struct leat_dataset *open_data(const struct replay *replay, int *exit_code)
-{
-    struct leat_dataset **parts = calloc(replay->data.n, sizeof *parts), *joined = NULL;
-    struct leat_error error;
-    size_t n = 0;
-    while (parts && n < replay->data.n &&
-           (parts[n] = cli_open(replay->command, replay->data.at[n], LEAT_LABELS_AUTO, exit_code)))
-        n++;
-    if (parts && n == replay->data.n && n > 1 && leat_dataset_concat(parts, n, &joined, &error))
-        *exit_code = cli_fail(replay->command, &error, NULL);
-    if (parts && n == 1 && replay->data.n == 1)
-        joined = leat_dataset_retain(parts[0]);
-    while (n)
-        leat_dataset_release(parts[--n]);
-    free(parts);
-    return joined;
-}
-
-/* The part of the data set that the run was over, where the state names one. */
-static int take_part(struct replay *replay, const struct cli_saved_options *saved, struct leat_error *error)
-{
-    const json_t *view = json_object_get(saved->state, "view");
-    if (!view)
-        return LEAT_OK;
-    uint64_t n = 0;
-    int64_t *positions = replay->select_path ? read_positions(replay, &n) : NULL;
-    if (replay->select_path && !positions)
-        return LEAT_E_CANCELLED; /* it was said */
-    char *text = json_dumps(view, JSON_COMPACT);
-    struct leat_dataset *part;
-    int rc = leat_dataset_view(replay->dataset, text ? text : "", positions, n, &part, error);
-    free(text);
-    free(positions);
-    if (rc)
-        return rc;
-    leat_dataset_release(replay->dataset);
-    replay->dataset = part;
-    return LEAT_OK;
-}
-
 static int replay_state(struct replay *replay)
 {
-    struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
-    struct leat_error error;
-    struct cli_saved_options saved = {0};
-    int exit_code = CLI_EXIT_FAILED;
-    char *program = NULL, *state = cli_read_text(replay->command, replay->state_path, NULL);
-    if (!state || !cli_options_of_state(replay->command, replay->state_path, state, &wish, &saved))
-        goto out;
-    if (replay->world_size != UINT64_MAX)
-        wish.world_size = (uint32_t)replay->world_size;
-    wish.rank = replay->rank != UINT64_MAX ? (uint32_t)replay->rank : 0;
-    if (wish.rank >= wish.world_size) {
-        cli_say(replay->command,
-                "there is no rank %" PRIu32 " among %" PRIu32 "; ranks count from 0 (--world-size says how many).",
-                wish.rank, wish.world_size);
-        goto out;
-    }
-    if (replay->program_path && !(program = cli_read_text(replay->command, replay->program_path, NULL)))
-        goto out;
-    if (program)
-        wish.program = program;
-    replay->dataset = open_data(replay, &exit_code);
-    if (!replay->dataset)
-        goto out;
-    wish.epochs = 1; /* prefetch nothing of the next epoch */
-    int rc = take_part(replay, &saved, &error);
-    if (rc) {
-        if (rc != LEAT_E_CANCELLED)
-            exit_code =
-                cli_fail(replay->command, &error,
-                         strstr(error.message, "list is needed") ? "Give the positions with --select FILE." : NULL);
-        goto out;
-    }
-    rc = leat_loader_open(replay->dataset, &wish, &replay->loader, &error);
-    if (!rc && program)
-        cli_check_program(replay->command, replay->loader, &saved);
-    if (rc || take_batch(replay, state, &error)) {
-        const char *hint =
-            error.code == LEAT_E_TYPE && !program ? "Give the program of the loader with --program FILE." : NULL;
-        if (error.code == LEAT_E_STATE && strstr(error.message, "another part"))
-            hint =
-                "If the run was over a part of DATA that the state does not describe, open that part in Python and use "
-                "loader.batch_at().";
-        exit_code = cli_fail(replay->command, &error, hint);
-        goto out;
-    }
-    exit_code = write_batch(replay) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    int exit_code = cli_saved_batch_open(replay->command, &replay->saved);
+    replay->batch = replay->saved.batch;
+    if (exit_code == CLI_EXIT_OK)
+        exit_code = write_batch(replay) ? CLI_EXIT_OK : CLI_EXIT_FAILED;
     if (exit_code == CLI_EXIT_OK)
         printf("epoch %" PRIu64 ", step %" PRIu64 ", rank %" PRIu32 " of %" PRIu32 ": %" PRIu64 " rows in %s\n",
-               leat_batch_epoch(replay->batch), leat_batch_step(replay->batch), wish.rank, wish.world_size,
-               leat_batch_rows(replay->batch), replay->out);
-out:
-    leat_batch_free(replay->batch);
-    leat_loader_close(replay->loader);
-    leat_dataset_release(replay->dataset);
-    cli_saved_options_clear(&saved);
-    free(program);
-    free(state);
+               leat_batch_epoch(replay->batch), leat_batch_step(replay->batch), replay->saved.of_rank,
+               replay->saved.of_ranks, leat_batch_rows(replay->batch), replay->out);
+    cli_saved_batch_close(&replay->saved);
     return exit_code;
 }
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-    struct replay replay = {
-        .command = command, .rank = UINT64_MAX, .world_size = UINT64_MAX, .epoch = UINT64_MAX, .step = UINT64_MAX};
+    struct replay replay = {.command = command, .saved = CLI_SAVED_BATCH_INIT};
     int exit_code;
     if (!cli_parse(command, argc, argv, &replay, &exit_code))
         return exit_code;
     if (!replay.out)
         return cli_usage_error(command, "--out is missing: the folder that gets the batch.");
-    if (replay.epoch != UINT64_MAX && replay.step == UINT64_MAX)
-        return cli_usage_error(command, "--epoch needs --step.");
+    if (!cli_saved_batch_fits(command, &replay.saved))
+        return CLI_EXIT_FAILED;
     return replay_state(&replay);
 }
 
@@ -436,7 +307,7 @@ const struct cli_command cli_replay = {
         "training, the one that failed. The batch is computed again, the same to the last bit, and written to DIR:\n"
         "batch.json with ids and random keys, each output as .npy, batches of images also as a contact sheet (.png),\n"
         "stored photos byte for byte, or as .png where they were packed as pixels.\n",
-    .arguments = {{"STATE", offsetof(struct replay, state_path)}, {"DATA", offsetof(struct replay, data)}},
+    .arguments = {{"STATE", offsetof(struct replay, saved.state_path)}, {"DATA", offsetof(struct replay, saved.data)}},
     .several = true,
     .options = options,
     .n_options = sizeof options / sizeof *options,

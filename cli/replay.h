@@ -1,4 +1,4 @@
-/* The options of the loader that saved a state. */
+/* What a saved state says: the options of its loader, and the batch that it points at. */
 #ifndef LEAT_CLI_REPLAY_H
 #define LEAT_CLI_REPLAY_H
 
@@ -6,6 +6,7 @@
 
 #include "args.h"
 #include "leat/leat.h"
+#include "opening.h"
 
 struct cli_saved_options {
     json_t *state;
@@ -20,5 +21,29 @@ void cli_saved_options_clear(struct cli_saved_options *saved);
 /* Prints a note if the loader's program is not the one of the saved run. Call before the state is loaded. */
 void cli_check_program(const struct cli_command *command, const struct leat_loader *loader,
                        const struct cli_saved_options *saved);
+
+/* A batch that was computed again. What is above the line is filled from options of the command line. */
+struct cli_saved_batch {
+    const char *state_path, *program_path, *select_path; /* NULL: not given */
+    struct cli_several data;
+    struct cli_opening opening;             /* of each of them */
+    uint64_t rank, world_size, epoch, step; /* UINT64_MAX: not given */
+    /* ---- */
+    char *program; /* its text, or NULL */
+    struct leat_dataset *dataset;
+    struct leat_loader *loader;
+    struct leat_batch *batch;
+    uint32_t of_rank, of_ranks;
+};
+#define CLI_SAVED_BATCH_INIT                                                                                           \
+    {                                                                                                                  \
+        .rank = UINT64_MAX, .world_size = UINT64_MAX, .epoch = UINT64_MAX, .step = UINT64_MAX                          \
+    }
+
+/* Whether the options go together. False after a message. */
+bool cli_saved_batch_fits(const struct cli_command *command, const struct cli_saved_batch *saved);
+/* Returns an exit code, after a message where it is not CLI_EXIT_OK. In any case close it. */
+int cli_saved_batch_open(const struct cli_command *command, struct cli_saved_batch *saved);
+void cli_saved_batch_close(struct cli_saved_batch *saved);
 
 #endif

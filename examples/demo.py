@@ -30,12 +30,12 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw
 from torch import nn
-from tqdm import tqdm
 
 import leat
 
 sys.path.insert(0, str(Path(__file__).parent))
 import make_photos
+from progress import progress
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIDE = 48  # pixels; small, because the training here runs on a CPU
@@ -93,7 +93,7 @@ def train(data: leat.Dataset, model: nn.Module, turning: bool, epochs: int) -> N
     ) as loader:
         optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.05)
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=epochs * len(loader))
-        with tqdm(
+        with progress(
             total=epochs * (len(data) - len(data) % BATCH if len(data) >= BATCH else len(data)),
             desc="training",
             unit=" photos",
@@ -107,7 +107,7 @@ def train(data: leat.Dataset, model: nn.Module, turning: bool, epochs: int) -> N
                     optimizer.step()
                     schedule.step()
                     bar.update(batch.size)
-                bar.set_postfix(epoch=epoch + 1, loss=f"{loss.item():.2f}")
+                bar.set_postfix(epoch=epoch + 1, loss=f"{loss.item():.2f}", refresh=False)
 
 
 @torch.no_grad()
@@ -156,11 +156,10 @@ def contact_sheet(data: leat.Dataset, model: nn.Module, turning: bool, path: Pat
     for i, (image, label, guess) in enumerate(zip(images, labels, said)):
         x, y = 8 + i % columns * 152, 8 + i // columns * 168
         sheet.paste(Image.fromarray(image.permute(1, 2, 0).numpy()), (x, y))
-        draw.text(
-            (x, y + 146),
-            names[label] if label == guess else f"{names[label]}: said {names[guess]}",
-            fill="black" if label == guess else "red",
-        )
+        text = names[label] if label == guess else f"{names[label]}, said {names[guess]}"
+        while draw.textlength(text) > 148:
+            text = text.rstrip(".")[:-1] + "..."
+        draw.text((x, y + 146), text, fill="black" if label == guess else "red")
     sheet.save(path)
 
 
@@ -208,7 +207,7 @@ def decoded_by_both(data: leat.Dataset, files: list[str]) -> list[int]:
     broken: set[int] = set()
     with (
         ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool,
-        tqdm(total=2 * len(files), desc="checking", unit=" photos") as bar,
+        progress(total=2 * len(files), desc="checking", unit=" photos") as bar,
     ):
         ops = leat.ops
         for batch in leat.Loader(
@@ -238,7 +237,7 @@ def throughput(data: leat.Dataset, files: list[str], rounds: int, photos: int) -
     workers = 0 if cores == 1 else cores
     ops = leat.ops
     torch.set_num_threads(1)
-    bar = tqdm(total=2 * rounds * (epochs + 1) * len(files), desc="comparing", unit=" photos")
+    bar = progress(total=2 * rounds * (epochs + 1) * len(files), desc="comparing", unit=" photos")
 
     def timed(batches: Iterable[Any], size: Callable[[Any], int]) -> float:
         for turn in range(epochs + 1):
@@ -320,7 +319,9 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    turning = not data.classes or len(data.classes) < 2
+    labels = data.column("label") if data.classes else np.zeros(0, int)
+    photos_of = np.bincount(labels[labels >= 0], minlength=2)
+    turning = np.count_nonzero(photos_of) < 2  # empty folders are no classes that could be told apart
     names = TURNS if turning else data.classes
     training, held_out = data.split([1 - HELD_OUT, HELD_OUT], seed=0)
     print(
@@ -354,15 +355,16 @@ ratio               {ratio:6.2f}   (median of turns side by side)"""
     else:
         compared = "no comparison       no photo is decoded by both leat and Pillow"
 
-    chance = 1 / len(names)
+    chance = 1 / len(names) if turning else photos_of.max() / len(data)  # the most frequent one, always
     # Three standard deviations above chance; turns of one photo count as one observation.
     photos = asked // 4 if turning else asked
     needed = chance + 3 * math.sqrt(chance * (1 - chance) / max(photos, 1))
     # A network that fails is blamed only where chance alone would get some photos right: below that the deviations
     # above tell little, and the photos left to learn from are few, too.
     learned, enough = right / max(asked, 1) > needed, photos * chance >= RIGHT_BY_CHANCE and needed < 1
+    clearly = f", clearly better from {needed:.1%}" if needed < 1 else ""
     print(f"""
-held-out accuracy   {right / max(asked, 1):6.1%}   (chance {chance:.1%}, clearly better from {needed:.1%})
+held-out accuracy   {right / max(asked, 1):6.1%}   (chance {chance:.1%}{clearly})
 {compared}
 what the model saw  {sheet}
 """)

@@ -6,10 +6,10 @@ the class; sizes and bytes per pixel are about those of ImageNet. One picture ta
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import signal
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -91,18 +91,23 @@ def make(folder: Path, per_class: int = PER_CLASS) -> None:
     todo = [j for j in jobs if not (folder / j[1] / f"{j[2]:04d}.jpg").exists()]
     if not todo:
         return
-    from tqdm import tqdm
+    from progress import progress
 
     # Ctrl-C is for this process alone: it drops what is left, and the next run goes on.
     pool = ProcessPoolExecutor(
         len(os.sched_getaffinity(0)), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
     )
     try:
-        for _ in tqdm(pool.map(save, todo, chunksize=4), total=len(todo), desc="making photos", unit=" photos"):
+        for _ in progress(pool.map(save, todo, chunksize=4), total=len(todo), desc="making photos", unit=" photos"):
             pass
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]))
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("folder", type=Path)
+    arguments.add_argument("--per-class", type=int, default=PER_CLASS, help="photos of each of the six classes")
+    options = arguments.parse_args()
+    make(options.folder, options.per_class)
+    print(f"{len(CLASSES)} classes of {options.per_class} photos in {options.folder}")

@@ -20,15 +20,15 @@ static int oracle(const struct leat_decode_request *request, unsigned denominato
     static struct leat_libjpeg libjpeg;
     struct leat_error error;
     uint32_t w, h;
-    bool gray;
-    int rc = leat_libjpeg_open(&libjpeg, request, &w, &h, &gray, &error);
+    struct leat_decode_rows rows;
+    int rc = leat_libjpeg_open(&libjpeg, request, &w, &h, &rows, &error);
     if (!rc)
         rc = leat_libjpeg_begin(&libjpeg, denominator, box[0], box[1], box[2], box[3], &error);
     for (uint32_t i = 0; !rc && i < box[3]; i++) {
         const uint8_t *row;
         rc = leat_libjpeg_row(&libjpeg, &row, &error);
         if (!rc)
-            memcpy(expected + (size_t)i * box[2] * 4, row, box[2] * (gray ? 1u : 4u));
+            memcpy(expected + (size_t)i * box[2] * 4, row, box[2] * (rows.gray ? 1u : 4u));
     }
     if (!rc && request->scan_to_end)
         rc = leat_libjpeg_scan(&libjpeg, &error);

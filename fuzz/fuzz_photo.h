@@ -17,12 +17,19 @@
 
 /* Larger ones say nothing new and take long. */
 #define FUZZ_MAX_PIXELS (1u << 18)
+/* Of a pixel. */
+#define FUZZ_MOST_BYTES 8
 
 #define FUZZ_ASSERT(condition)                                                                                         \
     do {                                                                                                               \
         if (!(condition))                                                                                              \
             __builtin_trap();                                                                                          \
     } while (0)
+
+static inline size_t fuzz_pixel(const struct leat_decode_request *request)
+{
+    return (request->gray ? 1u : 4u) * (request->wide ? 2 : 1);
+}
 
 /* 0 and the pixels of the box at `out`, or the code of the first failure. */
 static inline int fuzz_decode(struct leat_decoder *d, const struct leat_decode_request *request, unsigned denominator,
@@ -33,7 +40,7 @@ static inline int fuzz_decode(struct leat_decoder *d, const struct leat_decode_r
     int rc = leat_decoder_open(d, request, &w, &h, &error);
     if (rc)
         return rc;
-    size_t stride = box[2] * (request->gray ? 1u : 4u);
+    size_t stride = box[2] * fuzz_pixel(request);
     rc = leat_decoder_begin(d, denominator, box[0], box[1], box[2], box[3], &error);
     for (uint32_t i = 0; !rc && i < box[3]; i++) {
         const uint8_t *row;
@@ -46,7 +53,7 @@ static inline int fuzz_decode(struct leat_decoder *d, const struct leat_decode_r
     return rc ? rc : end;
 }
 
-/* What must hold of all of the photo (4 * FUZZ_MAX_PIXELS at `all`) and of a box of it. */
+/* What must hold of all of the photo (FUZZ_MOST_BYTES * FUZZ_MAX_PIXELS at `all`) and of a box of it. */
 static inline void fuzz_box(struct leat_decoder *d, struct leat_decode_request *request, unsigned denominator,
                             uint32_t w, uint32_t h, const uint32_t box[4], bool whole, bool scan, uint8_t *all,
                             uint8_t *part)
@@ -59,7 +66,7 @@ static inline void fuzz_box(struct leat_decoder *d, struct leat_decode_request *
     bool box_decodes = fuzz_decode(d, request, denominator, box, part) == LEAT_OK;
     if (scan || decodes)
         FUZZ_ASSERT(box_decodes == decodes);
-    size_t pixel = request->gray ? 1 : 4;
+    size_t pixel = fuzz_pixel(request);
     for (uint32_t i = 0; decodes && i < box[3]; i++)
         FUZZ_ASSERT(
             !memcmp(part + i * box[2] * pixel, all + ((size_t)(box[1] + i) * w + box[0]) * pixel, box[2] * pixel));
@@ -74,18 +81,33 @@ static inline int fuzz_photo(const uint8_t *data, size_t length)
     if (!d) {
         d = leat_decoder_new(&leat_codec_photo);
         checker = leat_decoder_new(&leat_codec_photo);
-        all = malloc(4 * FUZZ_MAX_PIXELS);
-        part = malloc(4 * FUZZ_MAX_PIXELS);
+        all = malloc(FUZZ_MOST_BYTES * FUZZ_MAX_PIXELS);
+        part = malloc(FUZZ_MOST_BYTES * FUZZ_MAX_PIXELS);
     }
     struct leat_value_info info;
     (void)leat_codec_photo.probe(data, length, &info, &error);
 
     uint64_t draw = leat_hash64(data, length);
     struct leat_decode_request request = {.data = data, .length = length, .gray = draw & 1, .exif = draw & 2};
+    request.wide = draw & 64;
+    request.alpha = draw & 128 ? LEAT_ALPHA_BLEND : request.gray ? LEAT_ALPHA_DROP : LEAT_ALPHA_KEEP;
     unsigned denominator = 1u << (draw >> 2 & 3);
     uint32_t w, h;
+    request.frame = draw >> 56 & 3;
+    if (leat_decoder_open(d, &request, &w, &h, &error))
+        request.frame = 0;
+    else
+        (void)leat_decoder_end(d, &error);
     if (leat_decoder_open(d, &request, &w, &h, &error))
         return 0;
+#ifdef FUZZ_PAGES /* nothing follows from one page for another: this one is only decoded */
+    if (request.frame && (uint64_t)w * h <= FUZZ_MAX_PIXELS)
+        (void)leat_decoder_begin(d, 1, 0, 0, w, h, &error);
+    (void)leat_decoder_end(d, &error);
+    request.frame = 0;
+    if (leat_decoder_open(d, &request, &w, &h, &error))
+        return 0;
+#endif
     denominator = leat_decoder_scaled_size(d, denominator, &w, &h);
     uint32_t full_w, full_h;
     leat_decoder_scaled_size(d, 1, &full_w, &full_h);
@@ -98,6 +120,7 @@ static inline int fuzz_photo(const uint8_t *data, size_t length)
     const uint32_t box[4] = {x, y, 1 + (uint32_t)(draw >> 32) % (w - x), 1 + (uint32_t)(draw >> 48) % (h - y)};
     fuzz_box(d, &request, denominator, w, h, box, whole, draw & 16, all, part);
     request.lenient = true;
+    request.icc = draw & 256; /* a broken profile is passed */
     bool passes = leat_decoder_check(checker, data, length, true, &error) == LEAT_OK;
     FUZZ_ASSERT(!whole || (passes && !leat_decoder_warnings(checker)));
     fuzz_box(d, &request, denominator, w, h, box, passes, draw & 32, all, part);

@@ -198,8 +198,10 @@ int main(int argc, char **argv)
                                                .kind = LEAT_KIND_ARRAY,
                                                .dtype = LEAT_F32,
                                                .ndim = 3,
-                                               .shape = {-1, 1, 3},
-                                               .role = LEAT_ROLE_KEYPOINTS},
+                                               .shape = {-1, 2, 3},
+                                               .role = LEAT_ROLE_KEYPOINTS,
+                                               .pairs = (const uint16_t[]){0, 1},
+                                               .n_pairs = 1},
                                               {.name = "mask", .kind = LEAT_KIND_IMAGE, .role = LEAT_ROLE_MASK}};
     char folder[] = "/tmp/seed-store-XXXXXX", path[128];
     if (argc != 2 || !mkdtemp(folder))

@@ -47,7 +47,8 @@ def main() -> None:
     dist = ROOT / "dist"
     shutil.rmtree(dist, ignore_errors=True)
     with tempfile.TemporaryDirectory() as work:
-        run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", work, ".")
+        warnings = "-Csetup-args=-Dwerror_flags=true"  # optimised, compilers see more of them
+        run(sys.executable, "-m", "build", "--wheel", "--no-isolation", warnings, "--outdir", work, ".")
         (raw,) = Path(work).glob("*.whl")
         run(sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", dist, raw)
         (wheel,) = dist.glob("*.whl")

@@ -260,6 +260,16 @@ def step_lint() -> Count:
     ]
     if long:
         raise Failed("files above 1000 lines: " + " ".join(long))
+    wide = [
+        f"{f}:{n}"
+        for f in run(
+            "git", "ls-files", "*meson.build", "*.map", "*.def", "*.sh", "*.md", "*.py", "*.pyi", "*.c", "*.h"
+        ).split()
+        for n, line in enumerate((ROOT / f).read_text().splitlines(), 1)
+        if len(line) > 120 and not (f.endswith(".md") and line.startswith("|"))  # a row of a table
+    ]
+    if wide:
+        raise Failed("lines of more than 120 columns: " + " ".join(wide))
     run("ruff", "check", ".")
     run("mypy", "--strict", "-p", "leat")
     return Count(4)

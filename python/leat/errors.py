@@ -166,6 +166,8 @@ def from_status(code: int, sys_errno: int, sample: int, offset: int, file: str, 
     kind = _CLASSES.get(code, Error)
     if code == _NOT_FOUND:
         kind = MissingFileError if file and not field else MissingNameError
+    if kind is ExistsError:  # which only writers raise: the library names no argument of a language
+        message = message.replace("or overwrite it", "or give overwrite=True to replace it")
     error = kind(_with_place(message, sample, offset, file, field))
     error.code = _leat.status_name(code)
     error.file = file or None

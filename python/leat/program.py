@@ -4,13 +4,42 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from .data.schema import ENCODED, Field
+from .data.schema import ENCODED, OF_A_BOX, Field
 from .functions import native
-from .ops import Chain, Map, Native, Operator, PerBatch, _size, from_json
+from .loading.batch import Stack
+from .ops import (
+    AugMix,
+    AutoAugment,
+    Chain,
+    CopyPaste,
+    Decode,
+    DetectionMixUp,
+    ElasticTransform,
+    FiveCrop,
+    Map,
+    Mosaic,
+    Native,
+    Operator,
+    PadTo,
+    PerBatch,
+    RandAugment,
+    RandomAffine,
+    RandomIoUCrop,
+    RandomPerspective,
+    RandomRotate90,
+    RandomRotation,
+    SanitizeBoundingBoxes,
+    TenCrop,
+    ToLayout,
+    TrivialAugmentWide,
+    from_json,
+)
+from .ops.base import _size
+from .ops.branches import Branch, visit
 
 
 @dataclass(frozen=True)
@@ -22,8 +51,13 @@ class Out:
         chain: the operators.
         geometry: deliver one more output, ``"<name>.geometry"`` (of a tuple: the name of its first output). It says
             which part of the decoded image a row shows, as float32 of shape (batch, 7): x and y of the upper left
-            corner, width and height in pixels (beyond the image where it is padded); whether it was mirrored, 0 or 1;
-            height and width of the decoded image.
+            corner, width and height in pixels (beyond the image where it is padded); 0, or 1 if mirrored, 2 if upside
+            down, 3 if both; height and width of the decoded image.
+        stack: how images that differ in size come. ``"list"``: a list of a tensor per row, without a copy. ``"pad"``:
+            one tensor of the height and width of the batch's largest, with 0 beside and below each image, and one more
+            output, ``"<name>.mask"`` (of a tuple: the name of its first output): bool (batch, height, width), True on
+            padding. It holds for all images and masks of a tuple. None: images must have one size, unless batches have
+            one row.
 
     >>> outputs = {"label": [], "soft": leat.Out("label", [leat.ops.ToDtype("float32")])}
     >>> list(leat.Loader(photos, 2, outputs=outputs).batch_at(0, 0))
@@ -31,11 +65,16 @@ class Out:
     >>> crop = leat.Out("image", [leat.ops.Decode(), leat.ops.RandomResizedCrop(32)], geometry=True)
     >>> leat.Loader(photos, 2, outputs={"image": crop}).batch_at(0, 0)["image.geometry"].shape
     torch.Size([2, 7])
+    >>> whole = leat.Out("image", [leat.ops.Decode()], stack="pad")
+    >>> batch = leat.Loader(photos, 2, outputs={"image": whole}).batch_at(0, 0)
+    >>> batch["image"].shape[0], batch["image.mask"].shape[1:] == batch["image"].shape[2:]
+    (2, True)
     """
 
     field: str | tuple[str, ...]
     chain: Chain | Operator = ()
     geometry: bool = False
+    stack: Literal["list", "pad"] | None = None
 
 
 Outputs = Mapping[str | tuple[str, ...], "Chain | Operator | Out"]
@@ -50,10 +89,13 @@ class Entry:
     chain: list[Operator]
     geometry: bool
     joint: bool  #: it is over a tuple
+    stack: Literal["list", "pad"] | None
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        return (*self.names, f"{self.names[0]}.geometry") if self.geometry else self.names
+        """Those of the library; that of sizes is not delivered."""
+        more = [what for what, wanted in (("geometry", self.geometry), ("size", self.stack)) if wanted]
+        return (*self.names, *(f"{self.names[0]}.{what}" for what in more))
 
 
 def entries(outputs: Outputs) -> list[Entry]:
@@ -62,19 +104,28 @@ def entries(outputs: Outputs) -> list[Entry]:
         raise TypeError("outputs is a dict of name: chain, with at least one entry")
     found = []
     for key, value in outputs.items():
-        field, chain, geometry = (
-            (value.field, value.chain, value.geometry) if isinstance(value, Out) else (key, value, False)
-        )
+        out = value if isinstance(value, Out) else Out(key, value)
+        field, chain = out.field, out.chain
         names, fields = (key if isinstance(key, tuple) else (key,)), (field if isinstance(field, tuple) else (field,))
         if not names or not all(isinstance(n, str) for n in names):
             raise TypeError(f"the name of an output is a str, or a tuple of them for a tuple of fields, not {key!r}")
         if len(names) != len(fields) or isinstance(key, tuple) != isinstance(field, tuple):
             raise TypeError(
                 f"output {key!r} is made of {field!r}: a tuple of fields gives one output each, so it has a tuple of "
-                "as many names"
+                f"as many names; write leat.Out({key!r}, chain) if they are named like their fields"
             )
-        found.append(Entry(names, fields, _chain(str(key), chain), bool(geometry), isinstance(key, tuple)))
+        if out.stack not in (None, "list", "pad"):
+            raise ValueError(f"stack of output {key!r} is 'list' or 'pad', not {out.stack!r}")
+        joint = isinstance(key, tuple)
+        operators = _chain(str(key), chain)
+        for op in operators:
+            fill = op._values.get("fill")
+            if isinstance(op, PadTo) and isinstance(fill, Mapping) and not set(fill) <= set(fields):
+                stranger = next(name for name in fill if name not in fields)
+                raise ValueError(f"{op!r} fills {stranger!r}, and the fields of its chain are {', '.join(fields)}")
+        found.append(Entry(names, fields, operators, bool(out.geometry), joint, out.stack))
     every = [name for entry in found for name in entry.outputs]
+    every += [f"{entry.names[0]}.mask" for entry in found if entry.stack == "pad"]
     if len(set(every)) < len(every):
         raise ValueError(f"two outputs are named {next(name for name in every if every.count(name) > 1)!r}")
     return found
@@ -114,24 +165,30 @@ def _listed(outputs: Outputs) -> tuple[dict[str, Operator], dict[str, dict[str, 
         fields: dict[str, Any] = {"field": entry.fields[0]}
         if entry.joint:
             fields = {"fields": list(entry.fields), "outputs": list(entry.names)}
-        found[entry.names[0]] = {**fields, "chain": keys} | ({"geometry": True} if entry.geometry else {})
+        stack = {"stack": entry.stack} if entry.stack else {}
+        found[entry.names[0]] = {**fields, "chain": keys, **({"geometry": True} if entry.geometry else {}), **stack}
     return operators, found
 
 
 def _text(listed: dict[str, dict[str, Any]], operators: Mapping[str, Operator], found: Mapping[str, Any]) -> str:
     """A program as text. Sizes per batch are numbered, one number for each object."""
     numbers: dict[int, int] = {}
+
+    def number(op: Operator, form: dict[str, Any]) -> None:
+        size = op._values.get("size")
+        if isinstance(size, PerBatch):
+            form["size"] = size.to_json(numbers.setdefault(id(size), len(numbers)))
+
     for key, op in operators.items():
-        size = per_batch(op)
-        if size is not None:
-            listed[key]["size"] = size.to_json(numbers.setdefault(id(size), len(numbers)))
+        visit(op, listed[key], number)
     return json.dumps({"operators": listed, "outputs": found})
 
 
-def per_batch(op: Operator) -> PerBatch | None:
-    """The size of an operator, if it is drawn per batch."""
-    size = op._values.get("size")
-    return size if isinstance(size, PerBatch) else None
+def per_batch(op: Operator) -> bool:
+    """Whether the size of an operator, or of one in its branches, is drawn per batch."""
+    return isinstance(op._values.get("size"), PerBatch) or (
+        isinstance(op, Branch) and any(per_batch(child) for child in op.operators())
+    )
 
 
 def has_functions(outputs: Outputs) -> bool:
@@ -180,9 +237,76 @@ def _ties(chain: list[Operator]) -> list[object]:
     return [(type(op), op.name or id(op)) if "Random" in type(op).__name__ else op for op in chain if op._moves]
 
 
+#: fields that hold one value per box, beside those named after classes
+_OF_BOXES = OF_A_BOX | {"areas", "score", "scores"}
+_CHANGE_BOXES = (SanitizeBoundingBoxes, RandomIoUCrop, Mosaic, CopyPaste, DetectionMixUp)
+#: what a geometry cannot say, and what nothing of a sample can follow
+_TURN = (RandomRotation, RandomAffine, RandomPerspective, ElasticTransform, RandomRotate90)
+_BEYOND_GEOMETRY = (*_TURN, Mosaic, CopyPaste, DetectionMixUp)
+_IMAGES_ALONE = (AugMix, AutoAugment, FiveCrop, RandAugment, TenCrop, TrivialAugmentWide)
+
+
+def _first(chain: Iterable[Operator], classes: tuple[type[Operator], ...]) -> Operator | None:
+    """The first operator of these classes, in branches too."""
+    for op in chain:
+        found = op if isinstance(op, classes) else _first(op.operators(), classes) if isinstance(op, Branch) else None
+        if found:
+            return found
+    return None
+
+
+def _is_of_boxes(name: str, field: Field) -> bool:
+    """Whether a field is one value per box by its name: of classes as `leat stats` finds them, or by other readers."""
+    named = name in _OF_BOXES or any(word in name for word in ("label", "class", "category"))
+    return named and field.shape[:1] == (None,)
+
+
+def _warn_of_rows_apart(found: list[Entry], schema: Mapping[str, Field], stacklevel: int) -> None:
+    """Warns of labels that stay as they are while boxes of their sample are taken out or added."""
+    for entry in found:
+        boxes = next(
+            (f for f in entry.fields if (getattr(schema.get(f), "role", None) or "").startswith("boxes")), None
+        )
+        op = _first(entry.chain, _CHANGE_BOXES)
+        if boxes is None or op is None or not entry.joint:
+            continue
+        for other in found:
+            for name in () if other is entry else other.fields:
+                if name not in entry.fields and name in schema and _is_of_boxes(name, schema[name]):
+                    warnings.warn(
+                        f"{type(op).__name__} takes boxes out of {boxes!r} or adds some, while {name!r} stays as "
+                        f"stored: name it in the tuple of {boxes!r}, so that each box keeps its own",
+                        stacklevel=stacklevel,
+                    )
+                    return
+
+
+def _spoils_ids(op: Operator) -> bool:
+    """Whether an operator on images makes others of class ids: colors, or numbers between them."""
+    if isinstance(op, Branch):
+        return any(map(_spoils_ids, op.operators()))
+    colors = isinstance(op, Decode) and op._values["mode"] != "GRAY"
+    return colors or not str(op._values.get("interpolation", "nearest")).startswith("nearest")
+
+
+def _warn_of_masks_as_photos(found: list[Entry], schema: Mapping[str, Field], stacklevel: int) -> None:
+    """Warns of masks whose class ids are decoded, or resized, as the colors of a photo."""
+    for entry in found:
+        name = entry.fields[0]
+        if not entry.joint and getattr(schema.get(name), "role", None) == "mask" and any(map(_spoils_ids, entry.chain)):
+            warnings.warn(
+                f"mask {name!r} goes through a chain for photos, which makes colors of its class ids, or blends them: "
+                f"give it the chain of a tuple, {{({name!r},): [...]}}, or that of its image",
+                stacklevel=stacklevel,
+            )
+            return
+
+
 def warn_of_loose_targets(outputs: Outputs, schema: Mapping[str, Field], stacklevel: int) -> None:
     """Warns of boxes, masks and keypoints that stay in place while the image of their sample is moved."""
     found = entries(outputs)
+    _warn_of_rows_apart(found, schema, stacklevel + 1)
+    _warn_of_masks_as_photos(found, schema, stacklevel + 1)
     moved = [
         e
         for e in found
@@ -197,15 +321,35 @@ def warn_of_loose_targets(outputs: Outputs, schema: Mapping[str, Field], stackle
                 if role == "mask" and _ties(entry.chain) == _ties(other.chain):
                     continue
                 image = next(f for f in other.fields if _is_image(schema.get(f)))
-                op = next(type(op).__name__ for op in other.chain if op._moves)
+                blind = _first(other.chain, _IMAGES_ALONE)
+                op = blind or next(op for op in other.chain if op._moves)
+                remedy = f"give both one chain, {{({image!r}, {name!r}): [...]}}"
+                if blind:
+                    remedy = f"nothing of the sample can follow it, so leave it out of the chain, or {name!r} unread"
+                elif not _first(other.chain, _BEYOND_GEOMETRY):
+                    remedy += f", or ask for the geometry of each row with leat.Out({image!r}, [...], geometry=True)"
                 warnings.warn(
-                    f"{role.partition(':')[0]} {name!r} stay as stored, while {op} moves {image!r} of the same "
-                    "sample: give both one chain, "
-                    f"{{({image!r}, {name!r}): [...]}}, or ask for the geometry of each row with leat.Out({image!r}, "
-                    "[...], geometry=True)",
+                    f"{role.partition(':')[0]} {name!r} {'stays' if role == 'mask' else 'stay'} as stored, while "
+                    f"{type(op).__name__} moves {image!r} of the same sample: {remedy}",
                     stacklevel=stacklevel,
                 )
                 return
+
+
+def stacked(outputs: Outputs, schema: Mapping[str, Field]) -> dict[str, Stack]:
+    """The outputs of images and masks that say how they are stacked, and of masks of instances all."""
+    found = {}
+    for entry in entries(outputs):
+        last = any(isinstance(op, ToLayout) and op._values["layout"] == "NHWC" for op in entry.chain)
+        padded = next((int(op._values["n"]) for op in entry.chain if isinstance(op, PadTo)), 0)
+        for name, field in zip(entry.names, entry.fields, strict=True):
+            role = getattr(schema.get(field), "role", None)
+            mark = f"{entry.names[0]}.mask"
+            if role == "masks":
+                found[name] = Stack(entry.stack or "row", mark, None, padded)
+            elif entry.stack and (role == "mask" or _is_image(schema.get(field))):
+                found[name] = Stack(entry.stack, mark, None if role == "mask" else 2 if last else 0)
+    return found
 
 
 def _is_image(field: Field | None) -> bool:
@@ -243,6 +387,19 @@ def program_to_json(outputs: Outputs) -> str:
     return _text({key: op.to_json() for key, op in operators.items()}, operators, found)
 
 
+def _with_sizes(value: Any, shared: dict[str, Any]) -> Any:
+    """The JSON form of an operator, with one object for sizes per batch of one number."""
+    if isinstance(value, list):
+        return [_with_sizes(v, shared) for v in value]
+    found = dict(value)
+    if isinstance(found.get("size"), dict):
+        size = found["size"]
+        found["size"] = shared.setdefault(json.dumps(size.get("per_batch")), _size(size))
+    if "transforms" in found:
+        found["transforms"] = _with_sizes(found["transforms"], shared)
+    return found
+
+
 def program_from_json(text: str, *, allow_native: bool = False) -> dict[str | tuple[str, ...], Out]:
     """The outputs of a program that :func:`leat.program_to_json` wrote, for ``Loader(outputs=...)``.
 
@@ -266,11 +423,7 @@ def program_from_json(text: str, *, allow_native: bool = False) -> dict[str | tu
         sizes: dict[str, Any] = {}
         operators = {}
         for key, value in program["operators"].items():
-            size = value.get("size")
-            if isinstance(size, dict):
-                shared = sizes.setdefault(json.dumps(size.get("per_batch")), _size(size))
-                value = {**value, "size": shared}
-            operators[key] = from_json(value)
+            operators[key] = from_json(_with_sizes(value, sizes))
         for op in operators.values():
             if isinstance(op, Native) and not allow_native:
                 raise ValueError(
@@ -280,11 +433,12 @@ def program_from_json(text: str, *, allow_native: bool = False) -> dict[str | tu
         found: dict[str | tuple[str, ...], Out] = {}
         for name, o in program["outputs"].items():
             chain, geometry = [operators[key] for key in o["chain"]], bool(o.get("geometry", False))
+            stack = o.get("stack")
             if "fields" in o:
                 fields = tuple(str(f) for f in o["fields"])
-                found[tuple(str(n) for n in o.get("outputs", fields))] = Out(fields, chain, geometry)
+                found[tuple(str(n) for n in o.get("outputs", fields))] = Out(fields, chain, geometry, stack)
             else:
-                found[name] = Out(str(o["field"]), chain, geometry)
+                found[name] = Out(str(o["field"]), chain, geometry, stack)
         return found
     except (KeyError, TypeError, AttributeError) as e:
         raise ValueError(f"not a program of leat: {type(e).__name__}: {e}") from None

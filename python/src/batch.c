@@ -44,17 +44,20 @@ static int tensor_of(PyObject *self, PyObject *number, struct leat_tensor *out)
     return 0;
 }
 
-/* outputs() -> [(name, kind, dtype, ragged)], or None for one that only functions get */
+/* outputs() -> [(name, kind, dtype, ragged, open)], or None for one that is not delivered */
 static PyObject *batch_outputs(PyObject *self, PyObject *none)
 {
     size_t n = leat_batch_outputs(handle_of(self));
-    struct leat_tensor t;
+    struct leat_tensor t, image;
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && i < n; i++) {
         bool hidden = leat_batch_tensor(handle_of(self), i, &t);
+        int rc = leat_batch_image(handle_of(self), i, 0, &image);
+        bool open = rc == LEAT_OK;
+        hidden |= rc == LEAT_E_NOT_FOUND; /* how large images are, their tensors say */
         PyObject *item = hidden ? Py_NewRef(Py_None)
-                                : Py_BuildValue("(sisN)", t.name, (int)t.kind, leat_dtype_name(t.dtype),
-                                                PyBool_FromLong(t.offsets != NULL));
+                                : Py_BuildValue("(sisNN)", t.name, (int)t.kind, leat_dtype_name(t.dtype),
+                                                PyBool_FromLong(t.offsets != NULL), PyBool_FromLong(open));
         py_list_add(&list, item);
     }
     return list;
@@ -82,6 +85,33 @@ static PyObject *batch_memory_offsets(PyObject *self, PyObject *number)
 {
     struct leat_tensor t;
     return tensor_of(self, number, &t) ? NULL : py_memory_of_tensor(&t, true, leat_batch_rows(handle_of(self)));
+}
+
+/* images(output) -> [(begin, shape, strides)], in elements of what dlpack() and memory() give */
+static PyObject *batch_images(PyObject *self, PyObject *number)
+{
+    struct leat_tensor t, image;
+    uint64_t rows = leat_batch_rows(handle_of(self));
+    if (tensor_of(self, number, &t))
+        return NULL;
+    PyObject *list = PyList_New(0);
+    for (uint64_t i = 0; list && i < rows; i++) {
+        if (leat_batch_image(handle_of(self), PyLong_AsSize_t(number), i, &image)) {
+            Py_DECREF(list);
+            PyErr_SetString(PyExc_TypeError, "not an output of images of open size");
+            return NULL;
+        }
+        PyObject *shape = PyTuple_New((Py_ssize_t)image.ndim), *strides = PyTuple_New((Py_ssize_t)image.ndim);
+        for (unsigned d = 0; shape && strides && d < image.ndim; d++) {
+            PyTuple_SetItem(shape, (Py_ssize_t)d, PyLong_FromLongLong(image.shape[d]));
+            PyTuple_SetItem(strides, (Py_ssize_t)d, PyLong_FromLongLong(image.strides[d]));
+        }
+        PyObject *item = shape && strides ? Py_BuildValue("(LOO)", (long long)t.offsets[i], shape, strides) : NULL;
+        Py_XDECREF(shape);
+        Py_XDECREF(strides);
+        py_list_add(&list, item);
+    }
+    return list;
 }
 
 /* text(output) -> [str] */
@@ -129,11 +159,12 @@ PY_METHOD(batch_epoch, PyLong_FromUnsignedLongLong(leat_batch_epoch(handle_of(se
 PY_METHOD(batch_step, PyLong_FromUnsignedLongLong(leat_batch_step(handle_of(self))))
 
 static PyMethodDef batch_methods[] = {
-    {"outputs", batch_outputs, METH_NOARGS, "outputs(): (name, kind, dtype, ragged) of each"},
+    {"outputs", batch_outputs, METH_NOARGS, "outputs(): (name, kind, dtype, ragged, open) of each"},
     {"dlpack", batch_dlpack, METH_O, "dlpack(output): a DLPack capsule"},
     {"dlpack_offsets", batch_dlpack_offsets, METH_O, "dlpack_offsets(output): of a ragged one"},
     {"memory", batch_memory, METH_O, "memory(output): Memory"},
     {"memory_offsets", batch_memory_offsets, METH_O, "memory_offsets(output): of a ragged one"},
+    {"images", batch_images, METH_O, "images(output): (begin, shape, strides) of each row's, of open size"},
     {"text", batch_text, METH_O, "text(output): list of str"},
     {"errors", batch_errors, METH_NOARGS, "errors(): (row, planned, delivered, reason) of each"},
     {"ids", batch_ids, METH_NOARGS, "ids(): Memory of int64"},

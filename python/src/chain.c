@@ -10,16 +10,16 @@ struct chain {
     PyObject *functions; /* keeps what the chain calls */
 };
 
-/* Chain(field, program, functions): `field` as Dataset.fields() gives them. */
+/* Chain(field, program, functions, role=0): `field` as Dataset.fields() gives them, up to the shape. */
 static PyObject *chain_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     struct leat_field field = {0};
     const char *dtype, *program;
-    int kind, layout, flags, d;
+    int kind, layout, flags, role = 0, d;
     PyObject *shape, *functions;
     struct leat_error error;
-    if (!PyArg_ParseTuple(args, "(sisiiO!)sO!:Chain", &field.name, &kind, &dtype, &layout, &flags, &PyTuple_Type,
-                          &shape, &program, &PyList_Type, &functions))
+    if (!PyArg_ParseTuple(args, "(sisiiO!)sO!|i:Chain", &field.name, &kind, &dtype, &layout, &flags, &PyTuple_Type,
+                          &shape, &program, &PyList_Type, &functions, &role))
         return NULL;
     field.dtype = leat_dtype_from_name(dtype);
     if (!field.dtype || PyTuple_Size(shape) > LEAT_MAX_DIMS) {
@@ -27,6 +27,7 @@ static PyObject *chain_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     field.kind = (enum leat_kind)kind;
+    field.role = (enum leat_role)role;
     field.layout = (enum leat_layout)layout;
     field.ndim = (unsigned)PyTuple_Size(shape);
     for (d = 0; d < (int)field.ndim; d++) {
@@ -67,8 +68,8 @@ static PyObject *chain_describe(PyObject *self, PyObject *none)
 {
     struct leat_chain_result r;
     leat_chain_describe(((struct chain *)self)->handle, &r);
-    return Py_BuildValue("isiNNN", (int)r.kind, leat_dtype_name(r.dtype), (int)r.layout, numbers(r.shape, r.ndim),
-                         numbers(r.strides, r.ndim), PyBool_FromLong(r.open));
+    return Py_BuildValue("isiNNNK", (int)r.kind, leat_dtype_name(r.dtype), (int)r.layout, numbers(r.shape, r.ndim),
+                         numbers(r.strides, r.ndim), PyBool_FromLong(r.open), (unsigned long long)r.moves);
 }
 
 static PyObject *chain_apply(PyObject *self, PyObject *args)
@@ -78,22 +79,26 @@ static PyObject *chain_apply(PyObject *self, PyObject *args)
     long long sample;
     struct leat_value out;
     struct leat_error error;
+    const char *moves = NULL;
+    Py_ssize_t n_moves = 0;
+    unsigned height = 0, width = 0;
     int rc;
-    if (!PyArg_ParseTuple(args, "y*KL:apply", &value, &key, &sample))
+    if (!PyArg_ParseTuple(args, "y*KL|IIz#:apply", &value, &key, &sample, &height, &width, &moves, &n_moves))
         return NULL;
-    PY_WITHOUT_GIL(rc = leat_chain_apply(((struct chain *)self)->handle, value.buf, (uint64_t)value.len, key, sample,
-                                         &out, &error));
+    PY_WITHOUT_GIL(rc = leat_chain_apply_image(((struct chain *)self)->handle, value.buf, (uint64_t)value.len, height,
+                                               width, moves, (uint64_t)n_moves, key, sample, &out, &error));
     PyBuffer_Release(&value);
     return rc ? py_raise(&error) : py_memory_of_value(&out, NULL);
 }
 
 static PyMethodDef chain_methods[] = {
-    {"describe", chain_describe, METH_NOARGS, "describe(): (kind, dtype, layout, shape, strides, open) of results"},
-    {"apply", chain_apply, METH_VARARGS, "apply(value, key, sample): Memory"},
+    {"describe", chain_describe, METH_NOARGS,
+     "describe(): (kind, dtype, layout, shape, strides, open, bytes of moves) of results"},
+    {"apply", chain_apply, METH_VARARGS, "apply(value, key, sample, height=0, width=0, moves=None): Memory"},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot chain_slots[] = {
-    {Py_tp_doc, (void *)"Chain(field, program, functions): operators for single values."},
+    {Py_tp_doc, (void *)"Chain(field, program, functions, role=0): operators for single values."},
     {Py_tp_new, (void *)chain_new},
     {Py_tp_dealloc, (void *)chain_dealloc},
     {Py_tp_methods, chain_methods},

@@ -47,24 +47,34 @@ static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
     struct leat_dataset *handle = NULL;
     struct leat_error error;
-    PyObject *path = NULL, *index_dir = NULL;
-    int labels, recheck, rc;
-    if (!PyArg_ParseTuple(args, "O&siiO&:open", py_path_or_none, &path, &options.format, &labels, &recheck,
-                          py_path_or_none, &index_dir))
+    PyObject *path = NULL, *index_dir = NULL, *annotations = NULL, *class_list;
+    int labels, recheck, on_bad, rc = 0;
+    if (!PyArg_ParseTuple(args, "O&siiO&O&iO!:open", py_path_or_none, &path, &options.format, &labels, &recheck,
+                          py_path_or_none, &index_dir, py_path_or_none, &annotations, &on_bad, &PyList_Type,
+                          &class_list))
         return NULL;
+    const char **classes = py_strings_of(class_list, &options.n_classes);
+    if (!classes)
+        goto out;
+    options.classes = classes;
     options.labels = (enum leat_labels)labels;
     options.recheck = (enum leat_recheck)recheck;
+    options.on_bad = (enum leat_on_bad)on_bad;
     options.index_dir = index_dir ? PyBytes_AsString(index_dir) : NULL;
+    options.annotations = annotations ? PyBytes_AsString(annotations) : NULL;
     const char *name = path ? PyBytes_AsString(path) : "";
     PY_WITHOUT_GIL(rc = leat_dataset_open(name, &options, &handle, &error));
+    free(classes);
+out:
     Py_XDECREF(path);
     Py_XDECREF(index_dir);
-    return opened(rc, handle, &error);
+    Py_XDECREF(annotations);
+    return classes ? opened(rc, handle, &error) : NULL;
 }
 
 PY_METHOD(dataset_count, PyLong_FromUnsignedLongLong(leat_dataset_count(py_dataset_handle(self))))
 
-/* (name, kind, dtype, layout, flags, shape, role, normalized) of one field. */
+/* (name, kind, dtype, layout, flags, shape, role, normalized, pairs) of one field. */
 static PyObject *describe_field(const struct leat_field *f)
 {
     PyObject *shape = PyTuple_New((Py_ssize_t)f->ndim);
@@ -77,8 +87,10 @@ static PyObject *describe_field(const struct leat_field *f)
             return NULL;
         }
     }
-    return Py_BuildValue("(sisiINiN)", f->name, (int)f->kind, leat_dtype_name(f->dtype), (int)f->layout, f->flags,
-                         shape, (int)f->role, PyBool_FromLong(f->normalized));
+    return Py_BuildValue(
+        "(sisiINiNN)", f->name, (int)f->kind, leat_dtype_name(f->dtype), (int)f->layout, f->flags, shape, (int)f->role,
+        PyBool_FromLong(f->normalized),
+        PyBytes_FromStringAndSize((const char *)f->pairs, (Py_ssize_t)(2 * f->n_pairs * sizeof *f->pairs)));
 }
 
 static PyObject *dataset_fields(PyObject *self, PyObject *none)
@@ -113,6 +125,19 @@ static PyObject *dataset_fingerprint(PyObject *self, PyObject *none)
     uint8_t bytes[16];
     leat_dataset_fingerprint(py_dataset_handle(self), bytes);
     return PyBytes_FromStringAndSize((const char *)bytes, sizeof bytes);
+}
+
+static PyObject *dataset_about(PyObject *self, PyObject *none)
+{
+    struct leat_error error;
+    char *json;
+    int rc;
+    PY_WITHOUT_GIL(rc = leat_dataset_about(py_dataset_handle(self), &json, &error));
+    if (rc)
+        return py_raise(&error);
+    PyObject *text = PyUnicode_FromString(json);
+    leat_free(json);
+    return text;
 }
 
 static PyObject *dataset_select(PyObject *self, PyObject *positions)
@@ -260,12 +285,13 @@ static PyObject *dataset_column(PyObject *self, PyObject *args)
 
 static PyMethodDef dataset_methods[] = {
     {"open", (PyCFunction)(void (*)(void))dataset_open, METH_VARARGS | METH_CLASS,
-     "open(path, format, labels, recheck, index_dir)"},
+     "open(path, format, labels, recheck, index_dir, annotations, on_bad)"},
     {"count", dataset_count, METH_NOARGS, "count(): number of samples"},
     {"fields", dataset_fields, METH_NOARGS,
-     "fields(): (name, kind, dtype, layout, flags, shape, role, normalized) of each"},
+     "fields(): (name, kind, dtype, layout, flags, shape, role, normalized, pairs) of each"},
     {"classes", dataset_classes, METH_NOARGS, "classes(): names"},
     {"metadata", dataset_metadata, METH_NOARGS, "metadata(): JSON text"},
+    {"about", dataset_about, METH_NOARGS, "about(): JSON text"},
     {"notice", dataset_notice, METH_NOARGS, "notice(): a text for a person"},
     {"fingerprint", dataset_fingerprint, METH_NOARGS, "fingerprint(): 16 bytes"},
     {"select", dataset_select, METH_O, "select(int64 positions): a view"},

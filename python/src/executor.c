@@ -52,6 +52,18 @@ static PyObject *executor_attach(PyObject *self, PyObject *object)
     Py_RETURN_NONE;
 }
 
+static PyObject *executor_name(PyObject *self, PyObject *args)
+{
+    unsigned long long segment, unit;
+    const char *name;
+    struct leat_error error;
+    if (!PyArg_ParseTuple(args, "KKs:name", &segment, &unit, &name))
+        return NULL;
+    if (leat_executor_name(py_executor_handle(self), segment, unit, name, &error))
+        return py_raise(&error);
+    Py_RETURN_NONE;
+}
+
 static PyObject *executor_wait(PyObject *self, PyObject *args)
 {
     unsigned received;
@@ -155,6 +167,8 @@ static PyObject *executor_stats(PyObject *self, PyObject *none)
 }
 
 static PyMethodDef executor_methods[] = {
+    {"name", executor_name, METH_VARARGS,
+     "name(segment, unit, text): what functions are called in a trace; before attach()"},
     {"attach", executor_attach, METH_O, "attach(board): takes the board over"},
     {"wait", executor_wait, METH_VARARGS, "wait(messages received): 0: there is one more; 1: silence; 2: it is closed"},
     {"row_failed", executor_row_failed, METH_VARARGS, "row_failed(serial, row, broken, reason)"},

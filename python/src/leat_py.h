@@ -202,6 +202,8 @@ PyObject *py_dataset_concat(PyObject *module, PyObject *list);
 /* writer.c: the fields of a list of (name, kind, dtype, layout, shape), to be freed; names stay those of the list. How
  * many, or -1 with an exception. */
 Py_ssize_t py_schema_fields(PyObject *list, struct leat_field **out);
+/* A list of str as C strings, which live as long as its items, in an array to be freed; NULL with an exception. */
+const char **py_strings_of(PyObject *list, size_t *n);
 
 /* Whether Ctrl-C was pressed: the exception is then set, and it stays true until that was raised. Only a thread of
  * Python's can say. With or without the GIL. The library may succeed all the same: what calls it asks PyErr_Occurred

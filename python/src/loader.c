@@ -232,6 +232,26 @@ static PyObject *loader_stats(PyObject *self, PyObject *none)
     return ok ? py_text_take(json) : NULL;
 }
 
+static PyObject *loader_trace(PyObject *self, PyObject *args)
+{
+    struct loader *l = (struct loader *)self;
+    unsigned long long max_events;
+    bool ok;
+    if (!PyArg_ParseTuple(args, "K:trace", &max_events))
+        return NULL;
+    PY_READER_ASK(ok, &l->reader, leat_loader_trace(l->handle, max_events, &error));
+    return ok ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *loader_trace_json(PyObject *self, PyObject *none)
+{
+    struct loader *l = (struct loader *)self;
+    char *json = NULL;
+    bool ok;
+    PY_READER_ASK(ok, &l->reader, leat_loader_trace_json(l->handle, &json, &error));
+    return ok ? py_text_take(json) : NULL;
+}
+
 static PyObject *loader_plan(PyObject *self, PyObject *args)
 {
     struct loader *l = (struct loader *)self;
@@ -289,6 +309,8 @@ static PyMethodDef loader_methods[] = {
     {"batch_at", loader_batch_at, METH_VARARGS, "batch_at(epoch, step): that Batch, computed again"},
     {"consumer", loader_consumer, METH_VARARGS, "consumer(batch_size, beginning): a Consumer of the same rows"},
     {"stats", loader_stats, METH_NOARGS, "stats(): JSON text"},
+    {"trace", loader_trace, METH_VARARGS, "trace(max_events): records what threads do; 0 ends it"},
+    {"trace_json", loader_trace_json, METH_NOARGS, "trace_json(): JSON text"},
     {NULL, NULL, 0, NULL},
 };
 

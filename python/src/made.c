@@ -42,8 +42,16 @@ struct source {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct source *sources;
-static PyObject *last_exception; /* of a read that failed; under the GIL */
-static char last_message[sizeof((struct leat_error *)NULL)->message];
+
+/* Exceptions of reads that failed, by the text of their errors; under the GIL. Several are kept, because batches and
+ * epochs are read ahead, and loaders beside each other: an error may be raised after others have come. */
+enum { KEPT = 16 };
+static struct kept {
+    const struct source *source;
+    PyObject *exception;
+    char message[sizeof((struct leat_error *)NULL)->message];
+} kept[KEPT];
+static unsigned n_kept; /* ever; the newest stands before kept[n_kept % KEPT] */
 
 static void init_conditions(struct source *s)
 {
@@ -108,7 +116,7 @@ static void job_free(struct job *job)
 
 /* The exception that is set, as the error of a job: whatever `read` raised, or what leat.data.made found wrong with it.
  */
-static void take_exception(struct job *job)
+static void take_exception(const struct source *s, struct job *job)
 {
     PyObject *type, *value, *trace, *text = NULL, *parts;
     PyErr_Fetch(&type, &value, &trace);
@@ -134,10 +142,13 @@ static void take_exception(struct job *job)
     }
     job->failed = failed >= 0 ? (size_t)failed : job->n;
     if (cause && cause != Py_None) {
+        struct kept *place = &kept[n_kept++ % KEPT];
+        PyObject *old = place->exception;
         Py_INCREF(cause);
-        Py_XDECREF(last_exception);
-        last_exception = cause;
-        snprintf(last_message, sizeof last_message, "%s", job->error.message);
+        place->source = s;
+        place->exception = cause;
+        snprintf(place->message, sizeof place->message, "%s", job->error.message);
+        Py_XDECREF(old);
     }
     PyErr_Clear();
     Py_XDECREF(parts);
@@ -193,7 +204,7 @@ static void run(struct source *s, struct job *job)
         good = one && !put_buffers(job, f, one);
     }
     if (!good)
-        take_exception(job);
+        take_exception(s, job);
     Py_XDECREF(found);
     Py_XDECREF(positions);
     Py_XDECREF(fields);
@@ -215,6 +226,13 @@ static void release_source(struct source *s)
     pthread_mutex_unlock(&lock);
     Py_END_ALLOW_THREADS;
     if (last) {
+        for (struct kept *k = kept; k < kept + KEPT; k++)
+            if (k->source == s) {
+                PyObject *old = k->exception;
+                k->source = NULL;
+                k->exception = NULL;
+                Py_XDECREF(old);
+            }
         Py_XDECREF(s->read);
         free(s);
     }
@@ -435,9 +453,13 @@ static void end_source(void *user)
 
 void py_source_chain(PyObject *exception, const char *message)
 {
-    if (last_exception && !strcmp(message, last_message)) {
-        PyException_SetCause(exception, last_exception); /* takes it */
-        last_exception = NULL;
+    for (unsigned i = 1; i <= KEPT; i++) {
+        const struct kept *k = &kept[(n_kept - i) % KEPT];
+        if (!k->exception || strcmp(message, k->message))
+            continue;
+        Py_INCREF(k->exception);
+        PyException_SetCause(exception, k->exception); /* takes it */
+        return;
     }
 }
 

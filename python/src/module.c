@@ -233,6 +233,24 @@ static PyObject *status_name(PyObject *module, PyObject *code)
     return PyUnicode_FromString(leat_status_name((int)n));
 }
 
+/* With pixels: of as many bytes as the masks have. */
+static PyObject *masks_draw(PyObject *self, PyObject *args)
+{
+    Py_buffer value, pixels;
+    unsigned int height, width;
+    struct leat_error error;
+    uint64_t n = 0;
+    int rc;
+    if (!PyArg_ParseTuple(args, "y*IIw*:masks_draw", &value, &height, &width, &pixels))
+        return NULL;
+    rc = leat_masks_draw(value.buf, (size_t)value.len, width, height, NULL, &n, &error);
+    if (!rc && pixels.len && (uint64_t)pixels.len / height / width == n)
+        PY_WITHOUT_GIL(rc = leat_masks_draw(value.buf, (size_t)value.len, width, height, pixels.buf, &n, &error));
+    PyBuffer_Release(&value);
+    PyBuffer_Release(&pixels);
+    return rc ? py_raise(&error) : PyLong_FromUnsignedLongLong(n);
+}
+
 static PyMethodDef functions[] = {
     {"set_error_factory", set_error_factory, METH_O, "set_error_factory(function, /): what makes the exceptions"},
     {"version", version, METH_NOARGS, "version(): of the library"},
@@ -241,6 +259,8 @@ static PyMethodDef functions[] = {
     {"cpu_count", cpu_count, METH_NOARGS, "cpu_count(): cores that this process may use"},
     {"status_name", status_name, METH_O, "status_name(code, /): 'LEAT_E_IO' and so on"},
     {"escape", escape, METH_O, "escape(text, /): what can be shown of it"},
+    {"masks_draw", masks_draw, METH_VARARGS,
+     "masks_draw(value, height, width, pixels): how many masks a value has; fills pixels, if there are as many"},
     {"zip", py_dataset_zip, METH_VARARGS, "zip(datasets, names, bare): side by side"},
     {"arrays", py_arrays_make, METH_VARARGS, "arrays(schema, count, [(address, stride)], keep): a data set"},
     {"source", py_source_make, METH_VARARGS, "source(schema, count, version, reader, timeout_s, warn_s): a data set"},

@@ -13,13 +13,14 @@ struct writer {
     size_t n_fields;
 };
 
-/* A field from (name, kind, dtype, layout, shape, role, normalized); the strings stay those of the tuple. */
+/* A field from (name, kind, dtype, layout, shape, role, normalized, pairs); strings and pairs, which are bytes, stay
+ * those of the tuple. */
 static int parse_field(PyObject *tuple, struct leat_field *f)
 {
     const char *dtype;
     int kind, layout, role, normalized;
-    PyObject *shape;
-    if (!PyArg_ParseTuple(tuple, "sisiOip", &f->name, &kind, &dtype, &layout, &shape, &role, &normalized))
+    PyObject *shape, *pairs;
+    if (!PyArg_ParseTuple(tuple, "sisiOipS", &f->name, &kind, &dtype, &layout, &shape, &role, &normalized, &pairs))
         return -1;
     Py_ssize_t ndim = PyTuple_Size(shape);
     if (ndim < 0)
@@ -35,6 +36,8 @@ static int parse_field(PyObject *tuple, struct leat_field *f)
     f->ndim = (unsigned)ndim;
     f->role = (enum leat_role)role;
     f->normalized = normalized != 0;
+    f->n_pairs = (size_t)PyBytes_Size(pairs) / (2 * sizeof *f->pairs);
+    f->pairs = f->n_pairs ? (const uint16_t *)(const void *)PyBytes_AsString(pairs) : NULL;
     for (Py_ssize_t i = 0; i < ndim; i++) {
         f->shape[i] = PyLong_AsLongLong(PyTuple_GetItem(shape, i));
         if (f->shape[i] == -1 && PyErr_Occurred())
@@ -59,8 +62,7 @@ Py_ssize_t py_schema_fields(PyObject *list, struct leat_field **out)
     return fields ? n : -1;
 }
 
-/* A list of str as C strings that live as long as the list's items. NULL with an exception on failure. */
-static const char **strings_of(PyObject *list, size_t *n)
+const char **py_strings_of(PyObject *list, size_t *n)
 {
     Py_ssize_t count = PyList_Size(list);
     if (count < 0)
@@ -105,7 +107,7 @@ static PyObject *writer_open(PyTypeObject *type, PyObject *args)
     options.lenient = lenient;
     options.on_bad = (enum leat_on_bad)on_bad;
     Py_ssize_t n = py_schema_fields(field_list, &fields);
-    classes = n < 0 ? NULL : strings_of(class_list, &options.n_classes);
+    classes = n < 0 ? NULL : py_strings_of(class_list, &options.n_classes);
     if (!classes)
         goto out;
     options.classes = options.n_classes ? classes : NULL;
@@ -353,6 +355,34 @@ static PyObject *writer_warned(PyObject *self, PyObject *none)
     return reasons_of(self, leat_writer_warned);
 }
 
+/* boxes() -> {number of a field: (counts, text or None)} */
+static PyObject *writer_boxes(PyObject *self, PyObject *fields)
+{
+    struct writer *w = (struct writer *)self;
+    struct leat_field *schema = NULL;
+    const Py_ssize_t n = py_schema_fields(fields, &schema);
+    struct leat_writer *handle = n < 0 ? NULL : writer_enter(w);
+    PyObject *found = handle ? PyDict_New() : NULL;
+    for (Py_ssize_t f = 0; found && f < n; f++) {
+        struct leat_box_counts c;
+        char text[400];
+        if (!leat_writer_boxes(handle, (size_t)f, &c))
+            continue;
+        const bool suspect = leat_box_counts_suspect(&c, &schema[f], text, sizeof text);
+        PyObject *one = Py_BuildValue("({sK sK sK sK sK sK}z)", "count", (unsigned long long)c.count, "cut",
+                                      (unsigned long long)c.cut, "outside", (unsigned long long)c.outside, "empty",
+                                      (unsigned long long)c.empty, "not_finite", (unsigned long long)c.not_finite,
+                                      "tiny", (unsigned long long)c.tiny, suspect ? text : NULL);
+        if (!one || PyDict_SetItemString(found, schema[f].name, one))
+            Py_CLEAR(found);
+        Py_XDECREF(one);
+    }
+    if (handle)
+        py_guard_unlock(&w->guard);
+    free(schema);
+    return found;
+}
+
 static PyMethodDef writer_methods[] = {
     {"open", (PyCFunction)(void (*)(void))writer_open, METH_VARARGS | METH_CLASS,
      "open(path, fields, check, overwrite, resume, shard_bytes, num_threads, metadata, classes, photos, lenient, "
@@ -364,6 +394,7 @@ static PyMethodDef writer_methods[] = {
     {"bad", writer_bad, METH_NOARGS, "bad(): (index, skipped, name, reason) of each broken sample"},
     {"as_came", writer_as_came, METH_NOARGS, "as_came(): {reason: photos} of those that stay as they came"},
     {"warned", writer_warned, METH_NOARGS, "warned(): {kind: photos} of those decoded with warnings"},
+    {"boxes", writer_boxes, METH_O, "boxes(fields): {field: (counts, what is suspect or None)} of fields of boxes"},
     {"finish", writer_finish, METH_NOARGS, "finish(): makes the file visible"},
     {"free", writer_free, METH_O, "free(keep_partial): ends the writer"},
     {NULL, NULL, 0, NULL},

@@ -9,7 +9,8 @@ static inline bool leat_role_is_boxes(enum leat_role role)
     return role >= LEAT_ROLE_BOXES_XYXY && role <= LEAT_ROLE_BOXES_CXCYWH;
 }
 
-/* Boxes are float32 (any, 4), keypoints float32 (any, k, 3), a mask is an encoded image; only boxes are normalized. */
+/* Boxes are float32 (any, 4), keypoints float32 (any, k, 3), a mask is an encoded image, masks are bytes; only boxes
+ * are normalized. */
 static inline bool leat_role_fits(const struct leat_field *field)
 {
     bool lists = field->kind == LEAT_KIND_ARRAY && field->dtype == LEAT_F32 && field->ndim && field->shape[0] == -1;
@@ -19,7 +20,27 @@ static inline bool leat_role_fits(const struct leat_field *field)
         return lists && field->ndim == 2 && field->shape[1] == 4;
     if (field->role == LEAT_ROLE_KEYPOINTS)
         return lists && field->ndim == 3 && field->shape[2] == 3;
+    if (field->role == LEAT_ROLE_MASKS)
+        return field->kind == LEAT_KIND_BYTES;
     return field->role == LEAT_ROLE_NONE || (field->role == LEAT_ROLE_MASK && field->kind == LEAT_KIND_IMAGE);
+}
+
+/* Only keypoints have pairs, and a point is in one at most. */
+static inline bool leat_pairs_fit(const struct leat_field *field)
+{
+    uint8_t seen[(UINT16_MAX + 1) / 8] = {0};
+    if (!field->n_pairs)
+        return true;
+    if (field->role != LEAT_ROLE_KEYPOINTS || field->n_pairs > UINT16_MAX / 2 || !field->pairs)
+        return false;
+    for (size_t i = 0; i < 2 * field->n_pairs; i++) {
+        const uint16_t point = field->pairs[i];
+        const uint8_t bit = (uint8_t)(1 << point % 8);
+        if (point >= field->shape[1] || seen[point / 8] & bit)
+            return false;
+        seen[point / 8] |= bit;
+    }
+    return true;
 }
 
 #endif

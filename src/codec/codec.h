@@ -43,6 +43,7 @@ struct leat_value_info {
     uint32_t width, height; /* 0: unknown */
     uint8_t channels;       /* of the value as it came; 0: unknown */
     uint8_t kind;           /* a number of the codec's: which of its formats; 0: unknown */
+    bool deep;              /* has more than 8 bits a sample: a probe alone says so */
     uint8_t health;         /* enum leat_health */
     uint8_t form;           /* enum leat_form */
     uint32_t original;      /* FAST, RAW: bytes of the value as it came */
@@ -70,17 +71,30 @@ static inline uint64_t leat_value_bytes(const struct leat_value_info *info, uint
 /* So many bytes after the last element of a row may be read (their values mean nothing). */
 #define LEAT_DECODE_PADDING 64
 
+/* What becomes of transparency. */
+enum leat_alpha {
+    LEAT_ALPHA_DROP = 0, /* colours are those that are stored, however transparent */
+    LEAT_ALPHA_KEEP,     /* X of RGBX is the opacity, 255 (65535) where there is none; not with gray */
+    LEAT_ALPHA_BLEND     /* blended with a background */
+};
+
 struct leat_decode_request {
     const void *data; /* the encoded value: must stay in place until leat_decoder_end */
     size_t length;
     uint8_t form;        /* enum leat_form */
     const uint8_t *rows; /* the row index of a value in the form ORIGINAL, or NULL */
     size_t rows_length;
-    bool gray;        /* 1 byte per pixel, else RGBX: 4 bytes per pixel, X = 255 */
-    bool ids;         /* with gray: a mask, whose stored numbers are wanted as they are; only PNGs have them */
-    bool exif;        /* deliver the image as its EXIF orientation says */
-    bool lenient;     /* damage that the decoder can pass is a warning, not an error */
-    bool scan_to_end; /* leat_decoder_end reads what the box did not need, and reports what is broken in it */
+    bool gray;             /* 1 sample per pixel, else RGBX: 4 samples per pixel, X = 255 (65535) */
+    bool wide;             /* samples of 16 bits in the machine's byte order, of 0 to 65535, else bytes */
+    bool ids;              /* with gray: a mask, whose stored numbers are wanted as they are; only PNGs have them */
+    uint8_t alpha;         /* enum leat_alpha */
+    uint8_t background[3]; /* of LEAT_ALPHA_BLEND: R, G, B */
+    uint32_t frame;        /* of an animation or of a file of several pages, from 0 */
+    bool exif;             /* deliver the image as its EXIF orientation says */
+    bool icc;              /* deliver colours of sRGB, if an ICC profile says what the stored ones are */
+    bool inks;             /* CMYK may come as inks: set between decode.c and the formats alone */
+    bool lenient;          /* damage that the decoder can pass is a warning, not an error */
+    bool scan_to_end;      /* leat_decoder_end reads what the box did not need, and reports what is broken in it */
 };
 
 /* What one thread keeps from value to value: the decoder's own objects and buffers of rows, so that steady state

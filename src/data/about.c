@@ -47,6 +47,8 @@ static int add_sources(const struct leat_base *base, json_t *shards, const char 
         }
         total->broken =
             total->broken == UINT64_MAX || about.broken == UINT64_MAX ? UINT64_MAX : total->broken + about.broken;
+        total->skipped += about.skipped;
+        leat_box_counts_join(&total->boxes, &about.boxes);
         total->version = first || total->version == about.version ? about.version : 0;
         *format = first || strcmp(*format, source->v->name) == 0 ? source->v->name : "mixed";
     }
@@ -71,6 +73,13 @@ static json_t *photos_json(const struct leat_source_about *total)
     return photos;
 }
 
+/* Of annotations. */
+static json_t *boxes_json(const struct leat_box_counts *n)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "count", (json_int_t)n->count, "cut", (json_int_t)n->cut, "outside",
+                     (json_int_t)n->outside, "empty", (json_int_t)n->empty, "not_finite", (json_int_t)n->not_finite);
+}
+
 int leat_dataset_about(const struct leat_dataset *d, char **out, struct leat_error *error)
 {
     struct leat_source_about total = {0};
@@ -87,6 +96,10 @@ int leat_dataset_about(const struct leat_dataset *d, char **out, struct leat_err
     json_object_set_new(about, "bytes", json_integer((json_int_t)total.bytes));
     if (total.broken != UINT64_MAX)
         json_object_set_new(about, "broken", json_integer((json_int_t)total.broken));
+    if (total.skipped)
+        json_object_set_new(about, "skipped", json_integer((json_int_t)total.skipped));
+    if (total.boxes.count)
+        json_object_set_new(about, "boxes", boxes_json(&total.boxes));
     json_t *photos = photos_json(&total);
     if (json_object_size(photos))
         json_object_set(about, "photos", photos);

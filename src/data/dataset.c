@@ -69,15 +69,23 @@ static void add_part(struct leat_base *base, struct leat_source *source, uint64_
     }
 }
 
-static bool same_field(const struct leat_field *a, const struct leat_field *b)
+/* In what two fields differ, or NULL. */
+static const char *difference(const struct leat_field *a, const struct leat_field *b)
 {
-    if (strcmp(a->name, b->name) != 0 || a->kind != b->kind || a->dtype != b->dtype || a->layout != b->layout ||
-        a->flags != b->flags || a->ndim != b->ndim || a->role != b->role || a->normalized != b->normalized)
-        return false;
-    for (unsigned d = 0; d < a->ndim; d++)
-        if (a->shape[d] != b->shape[d])
-            return false;
-    return true;
+    if (strcmp(a->name, b->name) != 0)
+        return "name";
+    if (a->kind != b->kind || a->flags != b->flags)
+        return "kind";
+    if (a->dtype != b->dtype)
+        return "dtype";
+    if (a->role != b->role || a->normalized != b->normalized)
+        return "role";
+    if (a->n_pairs != b->n_pairs || (a->n_pairs && memcmp(a->pairs, b->pairs, 2 * a->n_pairs * sizeof *a->pairs) != 0))
+        return "pairs of keypoints";
+    bool same = a->ndim == b->ndim && a->layout == b->layout;
+    for (unsigned d = 0; same && d < a->ndim; d++)
+        same = a->shape[d] == b->shape[d];
+    return same ? NULL : "shape or layout";
 }
 
 /* The first from field n on that is not derived, or NULL. */
@@ -93,15 +101,17 @@ static int match(struct leat_base *base, const struct leat_field *fields, size_t
                  size_t n_classes, size_t number, struct leat_error *error)
 {
     size_t n = 0;
-    while (n < base->n_fields && n < n_fields && same_field(&base->fields[n], &fields[n]))
+    while (n < base->n_fields && n < n_fields && !difference(&base->fields[n], &fields[n]))
         n++;
     const struct leat_field *differs = find_stored(base->fields, n, base->n_fields);
-    if (differs || (differs = find_stored(fields, n, n_fields)))
+    if (differs || (differs = find_stored(fields, n, n_fields))) {
+        const char *what =
+            differs == base->fields + n && n < n_fields ? difference(&base->fields[n], &fields[n]) : NULL;
         return leat_fail(error, LEAT_E_INVALID,
                          "data set %zu cannot be joined to those before it: field \"%s\" (number %zu) is not the same "
-                         "in both; all need the "
-                         "same fields in the same order",
-                         number, differs->name, n);
+                         "in both%s%s; all need the same fields in the same order",
+                         number, differs->name, n, what ? ", in " : "", what ? what : "");
+    }
     base->n_fields = n;
     bool same = n_classes == base->n_classes;
     for (size_t c = 0; c < n_classes && same; c++)
@@ -214,23 +224,27 @@ static int complete(const struct leat_open_options *given, struct leat_open_opti
                          "struct leat_open_options was not initialised: begin with LEAT_OPEN_OPTIONS_INIT");
     memcpy(options, given, given->struct_size < sizeof *options ? given->struct_size : sizeof *options);
     options->struct_size = sizeof *options;
-    if (options->labels > LEAT_LABELS_NONE || options->recheck > LEAT_RECHECK_NEVER)
-        return leat_fail(error, LEAT_E_INVALID, "labels or recheck has a value that this version does not know");
+    if (options->labels > LEAT_LABELS_NONE || options->recheck > LEAT_RECHECK_NEVER || options->on_bad > LEAT_BAD_RAISE)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "labels, recheck or on_bad has a value that this version does not know");
     return LEAT_OK;
 }
 
-static int explain_missing(const char *path, int rc, struct leat_error *error)
+static int explain_missing(const char *path, const struct leat_open_options *options, int rc, struct leat_error *error)
 {
     char partial[4096 + 16];
     struct stat st;
-    if (rc != LEAT_E_NOT_FOUND || stat(path, &st) == 0)
+    if (rc != LEAT_E_NOT_FOUND && rc != LEAT_E_FORMAT)
         return rc;
-    if (snprintf(partial, sizeof partial, "%s.partial", path) < (int)sizeof partial && stat(partial, &st) == 0) {
-        rc = leat_fail(error, LEAT_E_UNFINISHED,
-                       "%s was never finished: there is only %s; pack again, with --resume to go on from what is whole",
-                       path, partial);
-        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+    if (!stat(path, &st) || snprintf(partial, sizeof partial, "%s.partial", path) >= (int)sizeof partial ||
+        stat(partial, &st)) {
+        leat_source_suggest(path, options, error);
+        return rc;
     }
+    rc = leat_fail(error, LEAT_E_UNFINISHED,
+                   "%s was never finished: there is only %s; pack again, with --resume to go on from what is whole",
+                   path, partial);
+    leat_error_at_file(error, path, LEAT_NO_OFFSET);
     return rc;
 }
 
@@ -321,7 +335,7 @@ int leat_dataset_open(const char *path, const struct leat_open_options *given, s
         return rc;
     bool manifest;
     if ((rc = is_manifest(path, &options, &manifest, error)))
-        return explain_missing(path, rc, error);
+        return explain_missing(path, &options, rc, error);
     if (manifest) {
         rc = open_manifest(path, &options, &base, error);
     } else if ((base = base_new(1, 1, 0))) {
@@ -332,7 +346,7 @@ int leat_dataset_open(const char *path, const struct leat_open_options *given, s
     if (!rc)
         return leat_dataset_make(base, NULL, out, error);
     leat_base_release(base);
-    return explain_missing(path, rc, error);
+    return explain_missing(path, &options, rc, error);
 }
 
 int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out, struct leat_error *error)

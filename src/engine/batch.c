@@ -47,7 +47,7 @@ static bool has_output(const struct leat_batch *b, size_t o)
     const struct leat_output *output = leat_program_output(b->program, o);
     if (b->copied)
         return !output->hidden;
-    return output->called && output->ragged ? b->placing && leat_batch_is_late(b, o) : !b->placing;
+    return leat_output_is_late(output) ? b->placing && leat_batch_is_late(b, o) : !b->placing;
 }
 
 static uint64_t output_bytes(const struct leat_batch *b, size_t o)
@@ -233,7 +233,7 @@ void leat_batch_release_results(struct leat_batch *b)
 {
     leat_batch_drop_results(b);
     for (size_t o = 0; b->pool->late && o < b->pool->n_outputs; o++)
-        if (leat_program_output(b->program, o)->called && leat_program_output(b->program, o)->ragged)
+        if (leat_output_is_late(leat_program_output(b->program, o)))
             release_output(b, o);
 }
 
@@ -299,7 +299,8 @@ struct leat_batch *leat_batch_new(struct leat_batch_pool *pool, const struct lea
     }
     atomic_store_explicit(&b->cancelled, false, memory_order_relaxed);
     b->plan = *plan;
-    b->program = leat_program_of_batch(pool->program, leat_plan_key(pool->seed, plan->epoch, plan->at.row));
+    b->program =
+        leat_program_of_batch(pool->program, plan->epoch, leat_plan_key(pool->seed, plan->epoch, plan->at.row));
     b->account = account;
     b->state = LEAT_BATCH_SIZING;
     b->loose = b->listed = b->recorded = b->copied = false;
@@ -514,89 +515,4 @@ void leat_batch_free(struct leat_batch *b)
     leat_batch_recycle(b);
     pool->given_back(pool);
     leat_batch_pool_unref_unlock(pool);
-}
-
-size_t leat_batch_outputs(const struct leat_batch *b)
-{
-    return b->pool->n_outputs;
-}
-
-int leat_batch_tensor(const struct leat_batch *b, size_t o, struct leat_tensor *out)
-{
-    memset(out, 0, sizeof *out);
-    if (o >= b->pool->n_outputs)
-        return LEAT_E_RANGE;
-    const struct leat_output *output = leat_program_output(b->program, o);
-    struct leat_buffer *buffer = b->buffers[o];
-    if (!buffer)
-        return LEAT_E_NOT_FOUND;
-    uint8_t *data = buffer->data;
-    out->name = output->name;
-    out->kind = output->kind;
-    out->dtype = output->dtype;
-    out->buffer = buffer;
-    size_t element = leat_dtype_size(output->dtype);
-    if (output->ragged) {
-        out->offsets = (const int64_t *)(const void *)data;
-        out->data = data + leat_output_values(output, b->plan.rows);
-        out->ndim = output->ndim ? output->ndim : 1;
-        memcpy(out->shape, output->shape, sizeof out->shape);
-        memcpy(out->strides, output->strides, sizeof out->strides);
-        out->shape[0] = out->offsets[b->rows];
-        out->strides[0] = (int64_t)(output->row_bytes / element);
-        return LEAT_OK;
-    }
-    out->data = data;
-    out->ndim = output->ndim + 1;
-    out->shape[0] = (int64_t)b->rows;
-    out->strides[0] = (int64_t)(output->row_bytes / element);
-    for (unsigned d = 0; d < output->ndim && d + 1 < LEAT_MAX_DIMS; d++) {
-        out->shape[d + 1] = output->shape[d];
-        out->strides[d + 1] = output->strides[d];
-    }
-    return LEAT_OK;
-}
-
-uint64_t leat_batch_rows(const struct leat_batch *b)
-{
-    return b->rows;
-}
-
-uint64_t leat_batch_epoch(const struct leat_batch *b)
-{
-    return b->plan.epoch;
-}
-
-uint64_t leat_batch_step(const struct leat_batch *b)
-{
-    return b->plan.step;
-}
-
-const int64_t *leat_batch_ids(const struct leat_batch *b)
-{
-    return b->ids;
-}
-
-const uint64_t *leat_batch_row_keys(const struct leat_batch *b)
-{
-    return b->keys;
-}
-
-const bool *leat_batch_valid(const struct leat_batch *b)
-{
-    return b->valid;
-}
-
-size_t leat_batch_errors(const struct leat_batch *b)
-{
-    return b->n_broken;
-}
-
-int leat_batch_error(const struct leat_batch *b, size_t i, struct leat_row_error *out)
-{
-    if (i >= b->n_broken)
-        return LEAT_E_RANGE;
-    const struct leat_broken_row *row = &b->broken[i];
-    *out = (struct leat_row_error){row->row, row->planned, row->delivered, row->reason};
-    return LEAT_OK;
 }

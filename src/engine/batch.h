@@ -187,13 +187,17 @@ void leat_batch_finish(struct leat_batch *batch);
 /* Gives back what only functions took. Under the lock. */
 void leat_batch_release_hidden(struct leat_batch *batch);
 
-/* results.c: results of varying length, which functions gave before their buffers could be allocated. */
-
-/* Whether an output is one of these, of the segment that its batch is in. */
+/* results.c: results of varying length, of functions, and images of open size: they are made before their buffers can
+ * be allocated. */
+static inline bool leat_output_is_late(const struct leat_output *output)
+{
+    return output->open || (output->called && output->ragged);
+}
+/* Whether an output is one of these, of the segment that its batch is in: the chains are segment 0. */
 static inline bool leat_batch_is_late(const struct leat_batch *b, size_t o)
 {
     const struct leat_output *output = leat_program_output(b->program, o);
-    return output->called && output->ragged && output->segment == b->segment;
+    return leat_output_is_late(output) && output->segment == b->segment;
 }
 /* Makes room for them. False: NOMEM. Under the lock. */
 bool leat_batch_expect_results(struct leat_batch *batch);

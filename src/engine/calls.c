@@ -111,6 +111,39 @@ void leat_call_result(struct leat_call *call, uint64_t i, size_t output, const v
     pthread_mutex_unlock(&results_lock);
 }
 
+bool leat_call_is_traced(const struct leat_call *call)
+{
+    const struct leat_calls *c = (const void *)((const char *)call - offsetof(struct leat_calls, call));
+    return atomic_load_explicit(&c->task->loader->trace.on, memory_order_relaxed);
+}
+
+void leat_call_worked(struct leat_call *call, const struct leat_call_work *works, size_t n)
+{
+    struct leat_trace *trace = &calls_of(call)->task->loader->trace;
+    leat_engine_lock(); /* a trace that begins waits for tasks that run, and not for this */
+    for (size_t i = 0; i < n; i++) {
+        const struct leat_call_work *w = &works[i];
+        struct leat_trace_event event = {.epoch = call->epoch,
+                                         .step = call->step,
+                                         .first = call->places[call->units ? 0 : w->first],
+                                         .rows = call->units ? call->n : w->n,
+                                         .by = {.worker = w->worker, .process = w->process},
+                                         .name = w->name,
+                                         .thread = w->thread};
+        if (w->begin_ns < trace->begun_ns)
+            continue;
+        if (w->idle_ns) {
+            event.kind = LEAT_TRACE_IDLE;
+            event.begin_ns = w->idle_ns > trace->begun_ns ? w->idle_ns : trace->begun_ns;
+            leat_trace_add(trace, &event, w->begin_ns);
+        }
+        event.kind = w->died ? LEAT_TRACE_LOST : LEAT_TRACE_WORK;
+        event.begin_ns = w->begin_ns;
+        leat_trace_add(trace, &event, w->end_ns);
+    }
+    leat_engine_unlock();
+}
+
 void leat_call_done(struct leat_call *call)
 {
     struct leat_calls *c = calls_of(call);

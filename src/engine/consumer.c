@@ -234,9 +234,12 @@ int leat_consumer_open(struct leat_loader *l, uint64_t batch_size, bool beginnin
     if (leat_program_varies(l->program))
         return leat_fail(error, LEAT_E_INVALID,
                          "a batch of a consumer would have rows of several sizes: the loader draws a size per batch");
+    int rc = leat_loader_check_rows(l, batch_size, error);
+    if (rc)
+        return rc;
     struct leat_consumer *c = leat_new(struct leat_consumer);
     struct leat_excerpt *parts = leat_new_array(LEAT_MAX_WINDOW, sizeof *parts);
-    int rc = c && parts ? leat_loader_enter(l, error) : leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
+    rc = c && parts ? leat_loader_enter(l, error) : leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
     if (rc) {
         leat_free(c);
         leat_free(parts);

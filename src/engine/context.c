@@ -36,6 +36,7 @@ static int add_chain(struct leat_job_context *c, const struct leat_program_chain
         if (!feed)
             return LEAT_E_NOMEM;
         feed->tied |= chain->tuple;
+        feed->gathered |= chain->pieces > 1;
         feed->decodes |= chain->decodes[i];
         feed->delivers |= !chain->decodes[i];
     }
@@ -44,9 +45,11 @@ static int add_chain(struct leat_job_context *c, const struct leat_program_chain
         struct leat_feed *feed = feed_of(c, output->field);
         if (!feed)
             return LEAT_E_NOMEM;
-        feed->ragged |= output->ragged;
+        feed->ragged |= output->ragged && !output->open;
         feed->strict |= output->decodes && !output->lenient;
-        if (chain->tuple && !output->decodes)
+        feed->grows |= output->grows;
+        feed->tied |= output->grows;
+        if (chain->tuple && !output->decodes && !output->grows)
             continue;
         feed->outputs[feed->n_all++] = chain->outputs[i];
         feed->n_outputs += !chain->tuple;
@@ -95,6 +98,9 @@ int leat_job_context_make(struct leat_job_context *c, struct leat_error *error)
         reads |= feed->tied || (leat_dataset_storages(c->dataset, stored) & 1u << LEAT_STORAGE_EXTENT);
         made_bytes += feed->computed && feed->fixed ? feed->value_bytes : 0;
     }
+    c->pieces = leat_program_pieces(c->program);
+    c->own_slots = c->n_slots;
+    c->n_slots *= c->pieces;
     c->looks_up = reads && !c->packing && leat_dataset_looks_up(c->dataset);
     c->chunk = reads ? CHUNK_FETCHED : CHUNK_MAPPED;
     if (made_bytes * c->chunk > MADE_BYTES)
@@ -125,8 +131,10 @@ static uint64_t ragged_bytes(const struct leat_job_context *c, const struct leat
     uint64_t sum = 0;
     for (size_t o = 0; feed->ragged && o < leat_program_outputs(c->program); o++) {
         const struct leat_output *output = leat_program_output(c->program, o);
-        if (output->ragged && output->field == feed->field)
-            sum += leat_program_ragged_bytes(c->program, o, bytes);
+        if (!output->ragged || output->open || output->field != feed->field)
+            continue;
+        const uint64_t one = leat_program_ragged_bytes(c->program, o, bytes);
+        sum += output->drawn && one > LEAT_MOST_DRAWN ? 0 : one; /* such a row is broken */
     }
     return sum;
 }
@@ -180,6 +188,7 @@ void leat_job_context_probe(struct leat_job_context *c, uint64_t *ragged_row, ui
             probe(c, &c->feeds[f], &ref, &sum, &room);
         if (c->sizes_made)
             probe_made(c, &ref, &sum);
+        room *= c->pieces;
         *largest = room > *largest ? room : *largest;
     }
     *ragged_row = n ? sum / n : 0;

@@ -130,7 +130,8 @@ int leat_loader_set_batch_size(struct leat_loader *l, uint64_t rows, const struc
     if (at && leat_plan_seek(l->plan, at->epoch, at->step, &d.at))
         return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " has no step %" PRIu64 ": it has %" PRIu64 " steps",
                          at->epoch, at->step, leat_plan_steps(l->plan, at->epoch));
-    rc = leat_loader_enter(l, error);
+    rc = leat_loader_check_rows(l, rows, error);
+    rc = rc ? rc : leat_loader_enter(l, error);
     if (rc)
         return rc;
     if (!at)

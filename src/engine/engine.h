@@ -20,7 +20,9 @@
 #include "engine/batch.h"
 #include "engine/delivery.h"
 #include "engine/job.h"
+#include "engine/page.h"
 #include "engine/scheduler.h"
+#include "engine/trace.h"
 #include "engine/window.h"
 
 struct leat_task;
@@ -86,6 +88,8 @@ struct leat_loader {
     struct leat_unordered *unordered; /* of a delivery out of order, else NULL */
     struct leat_tasks tasks;
     struct leat_counters count;
+    struct leat_trace trace;
+    struct leat_page_slot *slot; /* in the page that other processes read; NULL: it has none */
 
     /* fixed after open */
     struct leat_dataset *dataset; /* released at close, or by the last parked task */
@@ -165,6 +169,8 @@ int64_t leat_loader_deadline(int64_t timeout_ms);
 /* Takes the lock if the loader can be used. Errors: FORKED, CLOSED. */
 int leat_loader_enter(const struct leat_loader *loader, struct leat_error *error);
 int leat_loader_check_process(const struct leat_loader *loader, struct leat_error *error);
+/* Whether batches may have so many rows: images of open size come alone unless their output says how they come. */
+int leat_loader_check_rows(const struct leat_loader *loader, uint64_t rows, struct leat_error *error);
 /* Keeps tasks from starting, and waits for those that run. Then the plan may be changed. */
 void leat_loader_pause(struct leat_loader *loader);
 void leat_loader_unpause(struct leat_loader *loader);

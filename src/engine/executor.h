@@ -55,6 +55,20 @@ struct leat_executor {
 void leat_call_row_failed(struct leat_call *call, uint64_t i, int code, const char *reason);
 /* A result of varying length of row i, which is copied. As above. */
 void leat_call_result(struct leat_call *call, uint64_t i, size_t output, const void *data, uint64_t bytes);
+/* What a worker did for a call, for the loader's trace. Where the call takes the batch as a whole, rows are outputs. */
+struct leat_call_work {
+    int64_t idle_ns;          /* since when the worker had waited for work; 0: it had not */
+    int64_t begin_ns, end_ns; /* leat_clock_ns */
+    uint64_t first, n;        /* rows of the call */
+    const char *name;         /* of the functions, or NULL; lives as long as the executor, which outlives the trace */
+    uint32_t worker;          /* its number */
+    int32_t process, thread;  /* of the system */
+    bool died;                /* then, at work on it */
+};
+/* Whether the loader's trace is on: else nobody need find out what workers did. Any thread. */
+bool leat_call_is_traced(const struct leat_call *call);
+/* Records it; left out if it began before the trace. Before leat_call_done, without locks. */
+void leat_call_worked(struct leat_call *call, const struct leat_call_work *works, size_t n);
 /* The executor is done with a call, which may be gone when this returns. Any thread, without locks. */
 void leat_call_done(struct leat_call *call);
 

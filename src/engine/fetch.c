@@ -201,8 +201,21 @@ static void finish(struct leat_job *j, struct leat_span *span, int status, unsig
         j->retry_after_ms = retry_after_ms > j->retry_after_ms ? retry_after_ms : j->retry_after_ms;
 }
 
+/* For the record: the read is over. */
+static void trace_read(const struct leat_job *j, const struct leat_span *span)
+{
+    const struct leat_trace_event event = {.begin_ns = span->begun_ns,
+                                           .kind = span->arrived_ns ? LEAT_TRACE_FLIGHT : LEAT_TRACE_READ,
+                                           .epoch = j->target.plan.epoch,
+                                           .step = j->target.plan.step,
+                                           .bytes = span->length};
+    leat_trace_add(j->context->trace, &event, span->arrived_ns ? span->arrived_ns : leat_clock_ns());
+}
+
 static void take_back(struct leat_job *j, struct leat_span *span)
 {
+    if (span->begun_ns)
+        trace_read(j, span);
     leat_io_release(span->request->file);
     finish(j, span, span->request->status, span->request->retry_after_ms, &span->request->error);
     span->request = NULL;
@@ -225,6 +238,8 @@ static bool begin(struct leat_job *j, struct leat_span *span, struct leat_io_req
     request->user = span;
     span->request = request;
     atomic_store_explicit(&span->arrived, false, memory_order_relaxed);
+    span->begun_ns = j->context->trace ? leat_trace_begin(j->context->trace) : 0;
+    span->arrived_ns = 0;
     return true;
 }
 
@@ -296,6 +311,8 @@ enum leat_job_status leat_reads_go(struct leat_job *j)
 
 void leat_reads_arrived(struct leat_span *span)
 {
+    if (span->begun_ns)
+        span->arrived_ns = leat_clock_ns();
     atomic_fetch_sub_explicit(&span->job->flying, 1, memory_order_relaxed);
     atomic_store_explicit(&span->arrived, true, memory_order_release);
 }

@@ -48,6 +48,8 @@ static void read_failed(struct leat_job *j, size_t i, int rc)
         return;
     if (leat_job_back_off(j, rc, ++j->tries[i]))
         return;
+    const size_t piece = (size_t)(blamed - &j->values[i * j->context->n_slots]) / j->context->own_slots;
+    j->culprit = piece ? j->others[i * (j->context->pieces - 1) + piece - 1].id : -1;
     leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, j->context->fields[blamed->feed->field].name);
     leat_job_refuse_row(j, i, rc);
 }
@@ -63,6 +65,8 @@ static void locate_row(struct leat_job *j, size_t i)
     for (size_t f = 0; f < c->n_feeds && !rc; f++)
         if (c->feeds[f].slotted)
             rc = leat_job_locate(j, &c->feeds[f], i, 1, &failed);
+    if (!rc)
+        rc = leat_job_locate_others(j, i, 1, &failed);
     if (!rc && leat_job_pass_known(j, i))
         return;
     if (!rc && c->n_made)
@@ -120,6 +124,15 @@ static size_t locate_chunk(struct leat_job *j)
             if (j->failed_row <= leat_job_row(j, failed))
                 n = failed;
         }
+    for (size_t i = 0, failed = 0; i < n; i = failed + 1) {
+        const int rc = leat_job_locate_others(j, i, n - i, &failed);
+        if (!rc)
+            break;
+        if (j->marks[failed] == LEAT_ROW_WANTED)
+            leat_job_row_failed(j, failed, rc, leat_is_broken(rc));
+        if (j->failed_row <= leat_job_row(j, failed))
+            n = failed;
+    }
     memset(j->marks + n, LEAT_ROW_DONE, j->count - n);
     return n;
 }
@@ -354,6 +367,7 @@ static uint64_t lay_out(struct leat_job *j, const struct leat_job_context *c, ui
     j->rows = carve(base, &at, n * sizeof *j->rows);
     j->positions = carve(base, &at, n * sizeof *j->positions);
     j->refs = carve(base, &at, n * sizeof *j->refs);
+    j->others = carve(base, &at, n * (c->pieces - 1) * sizeof *j->others);
     j->data = carve(base, &at, n * sizeof *j->data);
     j->args = carve(base, &at, n * sizeof *j->args);
     j->marks = carve(base, &at, n);
@@ -362,7 +376,7 @@ static uint64_t lay_out(struct leat_job *j, const struct leat_job_context *c, ui
     j->extents = carve(base, &at, n * sizeof *j->extents);
     j->inputs = carve(base, &at, c->n_slots * sizeof *j->inputs);
     j->fields = carve(base, &at, c->n_made * sizeof *j->fields);
-    j->tied = carve(base, &at, c->most_tied * sizeof *j->tied);
+    j->tied = carve(base, &at, c->pieces * c->most_tied * sizeof *j->tied);
     j->tied_outputs = carve(base, &at, c->most_tied * sizeof *j->tied_outputs);
     j->tied_steps = carve(base, &at, c->most_tied * sizeof *j->tied_steps);
     j->values = carve(base, &at, values * sizeof *j->values);
@@ -397,6 +411,7 @@ void leat_job_begin(struct leat_job *j, uint64_t first, uint64_t n)
     j->cursor = 0;
     j->planned = j->prepared = j->open = j->pends = false;
     j->failed_row = UINT64_MAX;
+    j->culprit = -1;
     j->fetch_ns = 0;
     j->fetches = j->fetched_bytes = 0;
     memset(j->warned, 0, sizeof j->warned);

@@ -22,6 +22,7 @@
 #include <stdatomic.h>
 
 #include "data/dataset.h"
+#include "engine/trace.h"
 #include "op/program.h"
 #include "plan/plan.h"
 
@@ -35,7 +36,9 @@ struct leat_feed {
     bool mapped;            /* some source has it mapped */
     bool computed;          /* some source computes it */
     bool fetched;           /* some source computes it, or has it in extents */
-    bool tied;              /* the chain of a tuple takes it, from plain memory: mapped values are copied */
+    bool gathered;          /* the chain of a tuple takes it of several samples */
+    bool tied;              /* the chain of a tuple takes it, from plain memory: mapped values are copied; */
+    bool grows;             /* ... or some output grows, and all are made from there */
     bool slotted;           /* fetched or tied: it has a place in the arrays of values of a row */
     size_t slot;            /* slotted: which one */
     size_t made;            /* computed: its number among the computed fields */
@@ -56,12 +59,15 @@ struct leat_job_context {
     struct leat_feed *feeds;
     size_t n_feeds;   /* fields that the program takes */
     size_t n_slots;   /* of these, whose values a job holds while it makes a row; the others are made where they lie */
+    size_t own_slots; /* ... of one sample: a row may be made of `pieces` */
+    unsigned pieces;
     size_t n_made;    /* of these, that some source computes */
     size_t most_tied; /* the most fields, or outputs, of a tuple's chain */
     bool sizes_made;  /* lengths of outputs follow from computed values */
     enum leat_on_error on_error;
-    unsigned chunk;      /* rows that a job handles at a time */
-    uint64_t made_bytes; /* of computed values of fixed size, of a chunk */
+    struct leat_trace *trace; /* or NULL */
+    unsigned chunk;           /* rows that a job handles at a time */
+    uint64_t made_bytes;      /* of computed values of fixed size, of a chunk */
     uint64_t cold_bytes; /* what a job has for values of a cold file (format/source.h), all of one output at a time */
     bool looks_up;       /* some source may have to read where a value is */
     bool restores; /* photos in the fast form are delivered as they came: scratch has LEAT_DECODE_BYTES for that */
@@ -126,7 +132,7 @@ struct leat_job_value {
     uint32_t span;              /* READ: with which it is read */
     uint64_t place;             /* COPIED: in the buffer */
     const uint8_t *data;        /* COMPUTED */
-    struct leat_sample_ref ref; /* READ: resolved, as is */
+    struct leat_sample_ref ref; /* READ: resolved, as is; COPIED */
     size_t field;
     struct leat_extent extent; /* of others only its length */
 };
@@ -144,6 +150,7 @@ struct leat_span {
     bool apart;                      /* the value's room is larger than what is read: it joins no other */
     struct leat_io_request *request; /* while it is in flight */
     _Atomic bool arrived;            /* the request is complete */
+    int64_t begun_ns, arrived_ns;    /* where events are recorded, else 0 */
     int status;                      /* when it is done */
     enum { LEAT_SPAN_PLANNED = 0, LEAT_SPAN_FLYING, LEAT_SPAN_DONE } state;
 };
@@ -169,6 +176,8 @@ struct leat_job {
     struct leat_plan_row *rows;
     uint64_t *positions; /* of a row cut from documents: of the one at fault; UINT64_MAX: there is none */
     struct leat_sample_ref *refs;
+    struct leat_sample_ref *others; /* of row i and piece p above 0: [i * (pieces - 1) + p - 1] */
+    int64_t culprit;                /* of the row at hand: the sample among them that is at fault; -1 */
     const void **data;
     uint8_t *cold;                /* context->cold_bytes */
     struct leat_assembly *packed; /* a row that is cut from documents (packing.h), and its pieces */
@@ -178,9 +187,13 @@ struct leat_job {
     struct leat_job_value *values; /* of row i and slot s: [i * context->n_slots + s] */
     struct leat_values *made;      /* values that were computed for this chunk */
     size_t n_made, made_room;
-    size_t *fields;          /* context->n_made */
-    struct leat_row *inputs; /* the values of the row at hand, by slot */
-    struct leat_row *tied;   /* context->most_tied, as are */
+    size_t *fields;               /* context->n_made */
+    struct leat_row *inputs;      /* the values of the row at hand, by slot */
+    struct leat_room room_of_row; /* for images of open size: asks `result_room` */
+    /* Memory for such an image, of a row of the batch. LEAT_IO_PENDING: there is none now, and the job returns ROOM. */
+    int (*result_room)(struct leat_job *job, size_t output, uint64_t row, uint64_t bytes, void **memory,
+                       struct leat_error *error);
+    struct leat_row *tied; /* context->most_tied, as are */
     void **tied_outputs;
     uint64_t *tied_steps;
     uint8_t *marks;          /* enum leat_row_mark */
@@ -268,10 +281,19 @@ static inline struct leat_job_value *leat_job_value(const struct leat_job *j, co
 {
     return &j->values[i * j->context->n_slots + feed->slot];
 }
+/* The same of one of the samples that the row is made of. */
+static inline struct leat_job_value *leat_job_piece(const struct leat_job *j, const struct leat_feed *feed, size_t i,
+                                                    unsigned piece)
+{
+    return leat_job_value(j, feed, i) + piece * j->context->own_slots;
+}
+/* How the job gets the values of the other samples of rows [i, i + n). An error is that of row *failed. */
+int leat_job_locate_others(struct leat_job *job, size_t i, size_t n, size_t *failed);
 /* Whether the outputs of ordinary chains are made where its value is mapped. */
 static inline bool leat_job_is_mapped(const struct leat_job *j, const struct leat_feed *feed, size_t i)
 {
-    return feed->mapped && (!feed->fetched || leat_ref_storage(&j->refs[i], feed->field) == LEAT_STORAGE_MAPPED);
+    return feed->mapped && !feed->grows &&
+           (!feed->fetched || leat_ref_storage(&j->refs[i], feed->field) == LEAT_STORAGE_MAPPED);
 }
 
 /* fetch.c: brings what the chunk's rows are located by into memory, before they are. READS, SLEEPS: it is to be called
@@ -295,7 +317,7 @@ void leat_job_make_mapped(struct leat_job *job, struct leat_scratch *scratch, co
 /* All outputs of mapped fields of row i, for a substitute. The code of the first that fails. */
 int leat_job_remake_mapped(struct leat_job *job, struct leat_scratch *scratch, size_t i);
 /* The outputs of the other values of row i, which are in the buffer or computed. LEAT_OK, also if the row has failed.
- * LEAT_JOB_ROOM: decoding needs more memory. */
+ * LEAT_JOB_ROOM: decoding, or an image of open size, needs more memory. */
 int leat_job_make_row(struct leat_job *job, struct leat_scratch *scratch, size_t i);
 /* Row i fails for a reason that is not its sample's fault, unless it is a photo that is known to be broken. */
 void leat_job_refuse_row(struct leat_job *job, size_t i, int code);

@@ -4,6 +4,7 @@
  * leat_loader_settle does it.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -132,7 +133,15 @@ bool leat_batch_fail_if_empty(struct leat_batch *b)
 {
     if (b->rows || !b->n_broken)
         return false;
-    leat_fail(&b->failure, b->broken[0].code, "no row of the batch is left; the first error: %s", b->broken[0].reason);
+    char ids[160] = "";
+    size_t used = 0, k = 0;
+    for (; k < b->n_broken && used + 32 < sizeof ids; k++)
+        used += (size_t)snprintf(ids + used, sizeof ids - used, "%s%" PRId64, k ? ", " : "", b->broken[k].planned);
+    leat_fail(&b->failure, b->broken[0].code,
+              "no row of the batch is left, and on_error=\"skip\" cannot leave out a whole batch: open the loader with "
+              "on_error=\"substitute\" or another batch_size, or over "
+              "ds.select(np.flatnonzero(~np.isin(ds.ids, [%s%s]))); the first error: %s",
+              ids, k < b->n_broken ? ", ..." : "", b->broken[0].reason);
     leat_error_at_sample(&b->failure, b->broken[0].planned, NULL);
     atomic_store_explicit(&b->failed_row, b->broken[0].row, memory_order_relaxed);
     b->state = LEAT_BATCH_FAILED;
@@ -158,7 +167,8 @@ int leat_loader_raise(struct leat_loader *l, struct leat_batch *b, struct leat_e
     if (error)
         *error = b->failure;
     leat_loader_count_raised(l, &b->plan, atomic_load_explicit(&b->failed_row, memory_order_relaxed));
-    if (l->ragged || l->executor) { /* its values may have other lengths the next time, what functions take is gone */
+    if (l->ragged || l->executor ||
+        l->pool.late) { /* its values may have other lengths the next time, what functions take is gone */
         leat_batch_release(b);
         b->state = LEAT_BATCH_SIZING;
     } else {
@@ -177,6 +187,7 @@ void leat_loader_count(struct leat_loader *l, const struct leat_batch *b)
     l->count.bytes += bytes;
     l->last_next_ns = now;
     count_recent(l, now, b->rows, bytes);
+    leat_page_update(l, now);
     leat_window_drained(l, !l->consumer.next && l->tasks.ns_per_row * (double)b->plan.rows < CHEAP_BATCH_NS);
 }
 
@@ -189,6 +200,17 @@ int leat_loader_check_process(const struct leat_loader *l, struct leat_error *er
     return leat_fail(
         error, LEAT_E_FORKED,
         "this loader belongs to the process that opened it; open another one in the child (data sets may be shared)");
+}
+
+int leat_loader_check_rows(const struct leat_loader *l, uint64_t rows, struct leat_error *error)
+{
+    if (rows <= 1 || !leat_program_has_single_rows(l->program))
+        return LEAT_OK;
+    return leat_fail(error, LEAT_E_INVALID,
+                     "images of open size come in batches of one row, not of %" PRIu64
+                     ": ask for a list of them with leat.Out(fields, chain, stack=\"list\"), or for padding with "
+                     "stack=\"pad\", or bring them to one size",
+                     rows);
 }
 
 int leat_loader_enter(const struct leat_loader *l, struct leat_error *error)
@@ -264,6 +286,25 @@ static int check_iteration(const struct leat_consumer *c, uint64_t iteration, ui
     return interrupts == c->interrupts ? LEAT_OK : leat_fail(error, LEAT_E_CANCELLED, "interrupted");
 }
 
+/* For the record: what the consumer did since it got its last batch, or that it waited. */
+static void trace_consumer(struct leat_loader *l, enum leat_trace_kind kind, int64_t begun, int64_t end)
+{
+    const struct leat_trace_event event = {
+        .begin_ns = begun, .kind = kind, .epoch = l->consumer.epoch, .step = l->consumer.step};
+    leat_trace_add(&l->trace, &event, end);
+}
+
+/* For the record: a batch is handed out, and how many are ready behind it. */
+static void trace_batch(struct leat_loader *l)
+{
+    struct leat_trace_event event = {
+        .begin_ns = leat_clock_ns(), .kind = LEAT_TRACE_BATCH, .rows = l->window.n, .epoch = l->consumer.epoch};
+    for (size_t i = 0; i < l->window.n; i++)
+        event.first += leat_window_at(&l->window, i)->state == LEAT_BATCH_READY;
+    leat_trace_add(&l->trace, &event, event.begin_ns);
+    l->trace.handed_out_ns = event.begin_ns;
+}
+
 /* *raised: the error is that of a batch, and is counted. */
 static int next_locked(struct leat_consumer *c, uint64_t iteration, int64_t deadline_ns, struct leat_batch **out,
                        bool *raised, struct leat_error *error)
@@ -287,9 +328,14 @@ static int next_locked(struct leat_consumer *c, uint64_t iteration, int64_t dead
         l->due |= l->client.active ? 0 : LEAT_DUE_WORK;
         leat_loader_settle(l);
         int64_t begun = leat_clock_ns();
+        leat_page_wait(l, begun);
         bool in_time = begun < deadline_ns && leat_loader_wait(l, deadline_ns);
+        leat_page_wait(l, 0);
+        const int64_t end = leat_clock_ns();
         l->count.waits++;
-        l->count.wait_ns += leat_clock_ns() - begun;
+        l->count.wait_ns += end - begun;
+        if (leat_trace_begin(&l->trace))
+            trace_consumer(l, LEAT_TRACE_WAIT, begun, end);
         if (!in_time)
             return leat_fail(error, LEAT_E_TIMEOUT, "no batch was ready in time; calling again goes on waiting");
     }
@@ -315,7 +361,12 @@ int leat_consumer_next(struct leat_consumer *c, uint64_t iteration, int64_t time
     l->in_next++;
     const uint64_t epoch = c->epoch, step = c->step;
     bool raised = false;
+    if (l->trace.handed_out_ns && c == &l->consumer)
+        trace_consumer(l, LEAT_TRACE_STEP, l->trace.handed_out_ns, leat_clock_ns());
+    l->trace.handed_out_ns = 0;
     rc = next_locked(c, iteration, leat_loader_deadline(timeout_ms), out, &raised, error);
+    if (!rc && c == &l->consumer && leat_trace_begin(&l->trace))
+        trace_batch(l);
     bool reports = l->report_fd >= 0 && (raised || (*out && (*out)->n_broken)),
          records = l->record && *out && !(*out)->recorded;
     if (reports || records) {

@@ -114,8 +114,68 @@ int leat_job_locate(struct leat_job *j, const struct leat_feed *feed, size_t i, 
             v->way = storage == LEAT_STORAGE_COMPUTED ? LEAT_VALUE_COMPUTED
                      : feed->tied                     ? LEAT_VALUE_COPIED
                                                       : LEAT_VALUE_NONE;
+            v->ref = j->refs[k];
         }
         int rc = storage == LEAT_STORAGE_EXTENT ? locate_extents(j, feed, i, run, failed) : LEAT_OK;
+        if (rc)
+            return rc;
+    }
+    return LEAT_OK;
+}
+
+/* ---- the other samples of a row ---- */
+
+static int locate_other(struct leat_job *j, const struct leat_feed *feed, struct leat_job_value *v,
+                        const struct leat_sample_ref *ref)
+{
+    enum leat_storage storage = leat_ref_storage(ref, feed->field);
+    *v = (struct leat_job_value){.feed = feed, .extent.length = feed->value_bytes, .ref = *ref, .field = feed->field};
+    v->way = storage == LEAT_STORAGE_COMPUTED ? LEAT_VALUE_COMPUTED
+             : storage == LEAT_STORAGE_EXTENT ? LEAT_VALUE_READ
+                                              : LEAT_VALUE_COPIED;
+    if (v->way != LEAT_VALUE_READ)
+        return LEAT_OK;
+    size_t bad;
+    int rc = leat_dataset_extents(j->context->dataset, feed->field, ref, 1, &v->extent, &bad, &j->error);
+    v->with_rows = feed->decodes;
+    leat_ref_resolve(&v->ref, &v->field);
+    if (!rc && feed->fixed && v->extent.length != feed->value_bytes)
+        rc = leat_fail(&j->error, LEAT_E_CORRUPT, "a value of %" PRIu64 " bytes has an extent of %" PRIu64,
+                       feed->value_bytes, v->extent.length);
+    return rc;
+}
+
+static int locate_others(struct leat_job *j, size_t i)
+{
+    const struct leat_job_context *c = j->context;
+    const unsigned n = leat_program_row_pieces(j->target.program ? j->target.program : c->program, j->rows[i].key);
+    memset(&j->values[i * c->n_slots + c->own_slots], 0, (c->n_slots - c->own_slots) * sizeof *j->values);
+    j->culprit = -1;
+    for (unsigned p = 1; p < n; p++) { /* a substitute's row has others, too: one of these may have been broken */
+        struct leat_sample_ref *ref = &j->others[i * (c->pieces - 1) + p - 1];
+        const struct leat_piece piece = leat_plan_companion(c->plan, j->target.plan.epoch, j->rows[i].row,
+                                                            p - 1 + (c->pieces - 1) * j->attempts[i]);
+        if (!piece.count)
+            return leat_fail(&j->error, LEAT_E_RANGE, "the other samples of row %" PRIu64 " can no longer be planned",
+                             j->rows[i].row);
+        const uint64_t position = position_of(c, &piece);
+        leat_dataset_locate(c->dataset, &position, 1, ref);
+        j->culprit = ref->id;
+        for (size_t f = 0; f < c->n_feeds; f++) {
+            int rc = c->feeds[f].gathered ? locate_other(j, &c->feeds[f], leat_job_piece(j, &c->feeds[f], i, p), ref)
+                                          : LEAT_OK;
+            if (rc)
+                return rc;
+        }
+    }
+    j->culprit = -1;
+    return LEAT_OK;
+}
+
+int leat_job_locate_others(struct leat_job *j, size_t i, size_t n, size_t *failed)
+{
+    for (*failed = i; j->context->pieces > 1 && *failed < i + n; ++*failed) {
+        int rc = locate_others(j, *failed);
         if (rc)
             return rc;
     }
@@ -195,7 +255,47 @@ static int compute_run(struct leat_job *j, size_t i, size_t n, size_t k, size_t 
     return rc;
 }
 
+/* The values of one of the other samples of row i. */
+static int compute_other(struct leat_job *j, size_t i, unsigned piece)
+{
+    const struct leat_job_context *c = j->context;
+    size_t k = 0, m = 0, failed = 0;
+    for (size_t f = 0; f < c->n_feeds; f++) {
+        const struct leat_job_value *v = c->feeds[f].gathered ? leat_job_piece(j, &c->feeds[f], i, piece) : NULL;
+        if (v && v->way == LEAT_VALUE_COMPUTED && !v->data)
+            j->fields[k++] = c->feeds[f].field;
+    }
+    struct leat_values *values = k ? new_arena(j, k, 1) : NULL;
+    if (!values)
+        return k ? leat_fail(&j->error, LEAT_E_NOMEM, "no memory for computed values") : LEAT_OK;
+    const struct leat_sample_ref *ref = &j->others[i * (c->pieces - 1) + piece - 1];
+    j->culprit = ref->id;
+    int rc = leat_dataset_compute(c->dataset, j->fields, k, ref, 1, values, &failed, &j->error);
+    for (size_t f = 0; !rc && f < c->n_feeds; f++) {
+        struct leat_job_value *v = c->feeds[f].gathered ? leat_job_piece(j, &c->feeds[f], i, piece) : NULL;
+        if (!v || v->way != LEAT_VALUE_COMPUTED || v->data)
+            continue;
+        v->data = values->at[m].data;
+        v->extent.length = values->at[m++].bytes;
+    }
+    j->culprit = rc ? j->culprit : -1;
+    return rc;
+}
+
+static int compute_own(struct leat_job *j, size_t i, size_t n, size_t *failed);
+
 int leat_job_compute(struct leat_job *j, size_t i, size_t n, size_t *failed)
+{
+    int rc = compute_own(j, i, n, failed);
+    for (size_t k = i; !rc && j->context->pieces > 1 && k < i + n; k++)
+        for (unsigned p = 1; !rc && p < j->context->pieces; p++) {
+            rc = compute_other(j, k, p);
+            *failed = k;
+        }
+    return rc;
+}
+
+static int compute_own(struct leat_job *j, size_t i, size_t n, size_t *failed)
 {
     const struct leat_job_context *c = j->context;
     const size_t end = i + n;
@@ -228,6 +328,20 @@ static uint64_t length_of(const struct leat_job *j, const struct leat_feed *feed
     return v ? leat_value_bytes(&v->extent.info, v->extent.length) : feed->value_bytes;
 }
 
+/* The bytes of an output that the values of the other samples of row i become. */
+static uint64_t others_bytes(const struct leat_job *j, const struct leat_feed *feed, size_t o, size_t i)
+{
+    const struct leat_program *program = j->context->program;
+    const struct leat_output *output = leat_program_output(program, o);
+    uint64_t sum = 0;
+    for (unsigned p = 1; p < leat_program_chain(program, output->chain)->pieces; p++) {
+        const struct leat_job_value *v = leat_job_piece(j, feed, i, p);
+        if (v->way != LEAT_VALUE_NONE && !(v->way == LEAT_VALUE_COMPUTED && !v->data))
+            sum += leat_program_ragged_bytes(program, o, leat_value_bytes(&v->extent.info, v->extent.length));
+    }
+    return sum;
+}
+
 /* The steps of a ragged output of the rows of the chunk. */
 static void sum_steps(const struct leat_job *j, size_t o, uint64_t first, int64_t *offsets)
 {
@@ -238,6 +352,9 @@ static void sum_steps(const struct leat_job *j, size_t o, uint64_t first, int64_
         feed++;
     for (size_t i = 0; i < j->count; i++) {
         uint64_t bytes = leat_program_ragged_bytes(c->program, o, length_of(j, feed, i)), sum = 0;
+        bytes += output->bounded ? others_bytes(j, feed, o, i) : 0;
+        if (output->drawn && bytes > LEAT_MOST_DRAWN) /* its row will say so */
+            bytes = 0;
         /* More than any budget: the batch is refused when it is to get its memory. */
         if (!leat_add_u64((uint64_t)offsets[first + i], output->row_bytes ? bytes / output->row_bytes : 0, &sum) ||
             sum > (UINT64_C(1) << 60))
@@ -297,10 +414,14 @@ enum leat_job_status leat_job_size_rows(struct leat_job *j, int64_t *const *offs
                 }
                 leat_job_value(j, &c->feeds[f], failed)->extent = (struct leat_extent){0};
             }
+        memset(j->attempts, 0, j->count);
+        for (size_t i = 0, failed = 0; i < j->count; i = failed + 1)
+            if (!leat_job_locate_others(j, i, j->count - i, &failed))
+                break;
         if (made)
             compute_for_lengths(j, first, made);
         for (size_t o = 0; o < leat_program_outputs(c->program); o++)
-            if (offsets[o] && !leat_program_output(c->program, o)->called)
+            if (offsets[o] && !leat_program_output(c->program, o)->called && !leat_program_output(c->program, o)->open)
                 sum_steps(j, o, first, offsets[o]);
         leat_job_drop_made(j);
     }

@@ -4,6 +4,7 @@
  */
 #include "engine/job.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -182,6 +183,8 @@ static uint8_t *place_of(const struct leat_job *j, uint64_t row, size_t o, uint6
     const struct leat_output *output = output_of(j, o);
     uint8_t *dst = memory_of(j, o);
     *room = output->row_bytes;
+    if (output->open)
+        return NULL;
     if (!output->ragged)
         return dst + row * output->row_bytes;
     const int64_t *offsets = (const int64_t *)(const void *)dst;
@@ -192,7 +195,8 @@ static uint8_t *place_of(const struct leat_job *j, uint64_t row, size_t o, uint6
 static bool fits_room(struct leat_job *j, size_t o, const struct leat_value_info *info, uint64_t length, uint64_t room)
 {
     const struct leat_output *output = output_of(j, o);
-    if (!output->ragged || leat_program_ragged_bytes(j->target.program, o, leat_value_bytes(info, length)) == room)
+    if (!output->ragged || output->open ||
+        leat_program_ragged_bytes(j->target.program, o, leat_value_bytes(info, length)) == room)
         return true;
     leat_fail(&j->error, LEAT_E_CHANGED,
               "a value changed its length while its batch was made; open the data set again");
@@ -241,44 +245,113 @@ static int make_outputs(struct leat_job *j, struct leat_scratch *scratch, const 
     return LEAT_OK;
 }
 
+static int take_room(struct leat_room *room, size_t output, uint64_t bytes, void **memory, struct leat_error *error)
+{
+    struct leat_job *j = (struct leat_job *)(void *)((char *)room - offsetof(struct leat_job, room_of_row));
+    return j->result_room(j, output, leat_job_row(j, j->asking), bytes, memory, error);
+}
+
+/* An error is that of one of the samples that row i is made of. */
+static int blame(struct leat_job *j, size_t i, size_t piece, int rc)
+{
+    j->culprit = piece ? j->others[i * (j->context->pieces - 1) + piece - 1].id : -1;
+    return rc;
+}
+
+/* What an output takes of the values of a row's samples, at most. */
+static uint64_t tuple_bytes(const struct leat_job *j, size_t o, const struct leat_job_value *v, unsigned samples)
+{
+    uint64_t sum = 0;
+    for (unsigned p = 0; p < (output_of(j, o)->bounded ? samples : 1); p++, v += j->context->own_slots)
+        sum += leat_program_ragged_bytes(j->target.program, o, leat_value_bytes(&v->extent.info, v->extent.length));
+    return sum;
+}
+
+/* Whether masks of instances are too many, or too large, for any batch: that of the other rows was sized without them.
+ */
+static int check_drawn(struct leat_job *j, const struct leat_job_value *v, size_t o, unsigned samples)
+{
+    const struct leat_output *output = output_of(j, o);
+    const uint64_t bytes = output->drawn && output->ragged ? tuple_bytes(j, o, v, samples) : 0;
+    if (bytes <= LEAT_MOST_DRAWN)
+        return LEAT_OK;
+    return leat_fail(&j->error, LEAT_E_DECODE,
+                     "masks of its %" PRIu64 " instances, of %" PRId64 " x %" PRId64 " pixels each, take %" PRIu64
+                     " bytes, more than the %" PRIu64
+                     " that a sample may take: ask for them smaller, or leave '%s' out",
+                     output->row_bytes ? bytes / output->row_bytes : 0, output->shape[1], output->shape[2], bytes,
+                     LEAT_MOST_DRAWN, output->name);
+}
+
+/* Whether the values of a row's samples are as long as they were when its batch got its memory. */
+static bool fits_tuple(struct leat_job *j, const struct leat_program_chain *chain, size_t o, size_t i, unsigned pieces,
+                       uint64_t room)
+{
+    const struct leat_output *output = output_of(j, o);
+    const struct leat_job_value *v = value_of_field(j, output->field, i);
+    if (chain->pieces == 1 || !output->bounded)
+        return fits_room(j, o, &v->extent.info, v->extent.length, room);
+    if (tuple_bytes(j, o, v, pieces) <= room)
+        return true;
+    leat_fail(&j->error, LEAT_E_CHANGED,
+              "a value changed its length while its batch was made; open the data set again");
+    return false;
+}
+
 /* All outputs of one row of a tuple's chain. `*blamed`: the value that is at fault, or NULL. */
 static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t number, size_t i,
                       const struct leat_job_value **blamed)
 {
     const struct leat_program_chain *chain = leat_program_chain(j->target.program, number);
+    const size_t own = j->context->own_slots;
+    const unsigned pieces = chain->pieces > 1 ? leat_program_row_pieces(j->target.program, j->args[i].key) : 1;
+    const size_t n = pieces * chain->n_fields;
     uint64_t row = leat_job_row(j, i), room;
-    size_t failed = chain->n_fields;
-    for (size_t k = 0; k < chain->n_fields; k++) {
-        const struct leat_job_value *v = value_of_field(j, chain->fields[k], i);
-        j->tied[k] = j->inputs[v->feed->slot];
-        j->tied[k].scan_to_end = chain->decodes[k] && v->extent.info.health != LEAT_HEALTH_GOOD;
+    size_t failed = n;
+    for (size_t k = 0; k < n; k++) {
+        const size_t piece = k / chain->n_fields, field = k % chain->n_fields;
+        const struct leat_job_value *v = value_of_field(j, chain->fields[field], i) + piece * own;
+        j->tied[k] = j->inputs[v->feed->slot + piece * own];
+        j->tied[k].scan_to_end = chain->decodes[field] && v->extent.info.health != LEAT_HEALTH_GOOD;
     }
     for (size_t k = 0; k < chain->n_outputs; k++) {
-        const struct leat_job_value *v = value_of_field(j, output_of(j, chain->outputs[k])->field, i);
         j->tied_outputs[k] = place_of(j, row, chain->outputs[k], &room);
-        if (!fits_room(j, chain->outputs[k], &v->extent.info, v->extent.length, room))
+        if (output_of(j, chain->outputs[k])->drawn) {
+            *blamed = value_of_field(j, output_of(j, chain->outputs[k])->field, i);
+            int rc = check_drawn(j, *blamed, chain->outputs[k], pieces);
+            if (rc)
+                return rc;
+        }
+        if (!fits_tuple(j, chain, chain->outputs[k], i, pieces, room))
             return LEAT_E_CHANGED;
     }
+    j->room_of_row = (struct leat_room){take_room};
+    j->asking = i;
+    leat_scratch_give_room(scratch, &j->room_of_row);
     int rc = leat_program_apply_tuple(j->target.program, number, scratch, j->tied, j->tied_outputs, j->tied_steps,
                                       &failed, &j->error);
-    *blamed = failed < chain->n_fields ? value_of_field(j, chain->fields[failed], i) : NULL;
+    const size_t culprit = failed < n ? failed / chain->n_fields : 0;
+    *blamed = failed < n ? value_of_field(j, chain->fields[failed % chain->n_fields], i) + culprit * own : NULL;
     size_t length;
     const uint8_t *rows = leat_scratch_rows(scratch, &length);
+    if (rc == LEAT_IO_PENDING)
+        return rc;
     count_warnings(j, scratch);
-    for (size_t k = 0; k < chain->n_fields; k++) {
-        const struct leat_job_value *v = value_of_field(j, chain->fields[k], i);
+    for (size_t k = 0; k < n; k++) {
+        const size_t piece = k / chain->n_fields, field = k % chain->n_fields;
+        const struct leat_job_value *v = value_of_field(j, chain->fields[field], i) + piece * own;
         if (!j->tied[k].scan_to_end || v->way != LEAT_VALUE_READ || (rc && k != failed))
             continue;
         struct leat_fetch fetch = fetch_of(j, v);
         if (rc || k == chain->canvas) /* what scratch knows is of the last one that was decoded */
             tell_source(&fetch, leat_scratch_health(scratch), rows, length);
-        else if (!output_of(j, chain->outputs[k])->lenient)
+        else if (!output_of(j, chain->outputs[field])->lenient)
             tell_source(&fetch, LEAT_HEALTH_GOOD, NULL, 0);
     }
     for (size_t k = 0; !rc && k < chain->n_outputs; k++)
         if (output_of(j, chain->outputs[k])->bounded)
             j->target.steps[chain->outputs[k]][row] = (int64_t)j->tied_steps[k];
-    return rc;
+    return rc ? blame(j, i, culprit, rc) : rc;
 }
 
 /* Whether values take more memory to decode than scratch has, and than was granted. */
@@ -290,11 +363,12 @@ static bool wants_memory(struct leat_job *j, size_t i)
     for (size_t s = 0; s < c->n_slots; s++) {
         const struct leat_job_value *v = &j->values[i * c->n_slots + s];
         const struct leat_row *row = &j->inputs[s];
-        if (v->way == LEAT_VALUE_NONE || (!v->feed->decodes && row->info.form == LEAT_FORM_ORIGINAL))
+        if (v->way == LEAT_VALUE_NONE || (!v->feed->decodes && !v->feed->grows && row->info.form == LEAT_FORM_ORIGINAL))
             continue;
         uint64_t usual = v->feed->decodes || c->restores ? LEAT_DECODE_BYTES : 0, bytes = 0;
         for (size_t k = 0; k < v->feed->n_all; k++) {
-            uint64_t one = leat_program_decode_bytes(j->target.program, v->feed->outputs[k], row);
+            uint64_t one =
+                leat_program_decode_bytes(j->target.program, v->feed->outputs[k], row, (unsigned)(s / c->own_slots));
             bytes = one > bytes ? one : bytes;
         }
         if (bytes > usual && bytes - usual > j->wants_decoding)
@@ -332,24 +406,22 @@ static int copy_guarded(void *arg)
 }
 
 /* A mapped value that is needed in plain memory. */
-static int copy_mapped(struct leat_job *j, const struct leat_job_value *v, size_t i)
+static int copy_mapped(struct leat_job *j, const struct leat_job_value *v)
 {
     struct copy copy = {leat_reads_value(j, v), NULL, (size_t)v->extent.length};
     size_t failed;
-    int rc =
-        leat_dataset_rows(j->context->dataset, v->feed->field, j->refs + i, 1, NULL, &copy.from, &failed, &j->error);
+    int rc = leat_dataset_rows(j->context->dataset, v->feed->field, &v->ref, 1, NULL, &copy.from, &failed, &j->error);
     return rc ? rc : leat_guarded(copy_guarded, &copy, &j->error);
 }
 
 /* One value of row i as programs take it, verified. */
-static int take_value(struct leat_job *j, struct leat_job_value *v, size_t i, bool *broken)
+static int take_value(struct leat_job *j, struct leat_job_value *v, struct leat_row *row, size_t i, bool *broken)
 {
-    struct leat_row *row = &j->inputs[v->feed->slot];
     struct leat_fetch fetch = fetch_of(j, v);
     int rc = LEAT_OK;
     *row = j->args[i];
     if (v->way == LEAT_VALUE_COPIED)
-        rc = copy_mapped(j, v, i);
+        rc = copy_mapped(j, v);
     if (v->way == LEAT_VALUE_READ && !v->checked) {
         int64_t begun = leat_clock_ns();
         rc = leat_fetch_check(&fetch, &j->error);
@@ -375,14 +447,15 @@ static int make_from_values(struct leat_job *j, struct leat_scratch *scratch, si
     int rc = LEAT_OK;
     for (size_t s = 0; s < c->n_slots; s++) {
         *blamed = &values[s];
-        if (values[s].way != LEAT_VALUE_NONE && (rc = take_value(j, &values[s], i, broken)))
-            return rc;
+        if (values[s].way != LEAT_VALUE_NONE && (rc = take_value(j, &values[s], &j->inputs[s], i, broken)))
+            return blame(j, i, s / c->own_slots, rc);
     }
     if (wants_memory(j, i))
         return LEAT_JOB_ROOM;
-    for (size_t s = 0; s < c->n_slots && !rc; s++) {
+    for (size_t s = 0; s < c->own_slots && !rc; s++) {
         *blamed = &values[s];
-        if (values[s].way == LEAT_VALUE_READ || values[s].way == LEAT_VALUE_COMPUTED)
+        const bool copied = values[s].way == LEAT_VALUE_COPIED && values[s].feed->grows;
+        if (values[s].way == LEAT_VALUE_READ || values[s].way == LEAT_VALUE_COMPUTED || copied)
             rc = make_outputs(j, scratch, &values[s], &j->inputs[s], leat_job_row(j, i));
     }
     for (size_t k = 0; c->most_tied && k < leat_program_chains(c->program) && !rc; k++)
@@ -397,7 +470,7 @@ static const struct leat_job_value *find_known(const struct leat_job *j, size_t 
 {
     const struct leat_job_value *v = &j->values[i * j->context->n_slots];
     for (size_t s = 0; s < j->context->n_slots; s++, v++)
-        if (v->feed->strict && v->way == LEAT_VALUE_READ && v->extent.info.health == LEAT_HEALTH_BROKEN)
+        if (v->way == LEAT_VALUE_READ && v->feed->strict && v->extent.info.health == LEAT_HEALTH_BROKEN)
             return v;
     return NULL;
 }
@@ -405,6 +478,8 @@ static const struct leat_job_value *find_known(const struct leat_job *j, size_t 
 bool leat_job_pass_known(struct leat_job *j, size_t i)
 {
     const struct leat_job_value *known = find_known(j, i);
+    if (known)
+        blame(j, i, (size_t)(known - &j->values[i * j->context->n_slots]) / j->context->own_slots, 0);
     if (known)
         leat_job_row_failed(j, i, leat_job_at_value(j, known, known_broken(j)), true);
     return known;
@@ -421,13 +496,14 @@ int leat_job_make_row(struct leat_job *j, struct leat_scratch *scratch, size_t i
     const struct leat_job_value *blamed = NULL, *known = find_known(j, i);
     bool broken = false;
     int rc = make_from_values(j, scratch, i, &broken, &blamed);
-    if (rc == LEAT_JOB_ROOM)
-        return rc;
+    if (rc == LEAT_JOB_ROOM || rc == LEAT_IO_PENDING)
+        return LEAT_JOB_ROOM;
     /* A photo that is known to be broken stays so whatever comes of reading it again. */
     if (known && !broken && !(rc && j->context->on_error == LEAT_ON_ERROR_RAISE)) {
         rc = known_broken(j);
         blamed = known;
         broken = true;
+        blame(j, i, (size_t)(known - &j->values[i * j->context->n_slots]) / j->context->own_slots, 0);
     }
     if (rc && blamed)
         leat_job_at_value(j, blamed, rc);

@@ -64,6 +64,11 @@ static int take_options(const struct leat_loader_options *given, struct leat_loa
 
 /* ---- program --------------------------------------------------------------------------------- */
 
+static bool has_single_rows(const struct leat_loader_options *o)
+{
+    return o->global_batch_size == o->world_size;
+}
+
 static int compile(struct leat_loader *l, const struct leat_loader_options *o, struct leat_error *error)
 {
     struct leat_job_context *c = &l->job;
@@ -80,7 +85,8 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
         c->fields = c->packing->fields;
         n_fields = LEAT_PACKED_FIELDS;
     }
-    rc = leat_program_compile(c->fields, n_fields, o->program, o->functions, o->n_functions, false, &l->program, error);
+    enum leat_open open = has_single_rows(o) ? LEAT_OPEN_ROWS : LEAT_OPEN_STACKS;
+    rc = leat_program_compile(c->fields, n_fields, o->program, o->functions, o->n_functions, open, &l->program, error);
     if (rc)
         return rc;
     for (size_t k = 0; o->pack && k < leat_program_chains(l->program); k++)
@@ -112,17 +118,19 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
         if (output->called && output->segment % 2 == 0 && !o->in_order)
             return leat_fail(error, LEAT_E_INVALID,
                              "a function on the whole batch needs in_order=True: without it a batch is not as planned");
-        l->pool.late |= (uint64_t)(output->called && output->ragged) << output->segment;
+        l->pool.late |= (uint64_t)leat_output_is_late(output) << output->segment;
         if (output->ndim + 1 > LEAT_MAX_DIMS)
             return leat_fail(error, LEAT_E_TYPE,
                              "output %s has %u dimensions, and a batch of it one more: at most %d are possible",
                              output->name, output->ndim, LEAT_MAX_DIMS);
-        if (output->ragged && !output->called && o->on_error == LEAT_ON_ERROR_SUBSTITUTE)
-            return leat_fail(
-                error, LEAT_E_INVALID,
-                "on_error substitute needs outputs of fixed shape, and %s varies from row to row; use skip",
-                output->name);
-        l->ragged |= output->ragged && !output->called;
+        if (output->ragged && (output->hidden || !leat_output_is_late(output)) &&
+            o->on_error == LEAT_ON_ERROR_SUBSTITUTE)
+            return leat_fail(error, LEAT_E_INVALID,
+                             "on_error substitute needs outputs of fixed shape, and %s varies from row to row%s: leave "
+                             "it out (ids of "
+                             "the batch tell the samples), or use skip",
+                             output->name, output->open ? " where a function takes it" : "");
+        l->ragged |= output->ragged && !leat_output_is_late(output);
         l->pool.bounded |= output->bounded;
         if (!output->ragged && !leat_add_u64(row_bytes, output->row_bytes, &row_bytes))
             return leat_fail(error, LEAT_E_TYPE, "a row of output %s is too large", output->name);
@@ -248,7 +256,8 @@ static int choose_budget(const struct leat_loader *l, uint64_t batch, uint64_t s
                          "budget_bytes = %" PRIu64 " is too small: three batches of %" PRIu64
                          " bytes and scratch need %" PRIu64,
                          l->asked_budget, batch, least);
-    *budget = WINDOW_BATCHES * batch + scratch < most ? WINDOW_BATCHES * batch + scratch : most;
+    bool open = l->pool.late & 1; /* nobody knows what its batches will need: they are at most so many */
+    *budget = !open && WINDOW_BATCHES * batch + scratch < most ? WINDOW_BATCHES * batch + scratch : most;
     *budget = l->asked_budget ? l->asked_budget : *budget > least ? *budget : least;
     return LEAT_OK;
 }
@@ -268,6 +277,7 @@ int leat_loader_fit(struct leat_loader *l, uint64_t global_batch, struct leat_er
     b->max_held = held > b->max_held ? held : b->max_held;
     uint64_t room = (b->limit - l->spare - scratch) / batch;
     room = l->ragged ? 2 * room : room;
+    room = l->pool.late & 1 && !l->asked_budget && room > WINDOW_BATCHES ? WINDOW_BATCHES : room;
     l->window.room = room < LEAST_BATCHES ? LEAST_BATCHES : room > LEAT_MAX_WINDOW ? LEAT_MAX_WINDOW : (size_t)room;
     l->window.estimate = batch;
     l->region_limit = b->limit - scratch + b->max_held;
@@ -331,7 +341,7 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
     l->budget.fixed = (threads + 1) * l->scratch_bytes;
     l->budget.reserved = scratch_of(l, threads) - l->budget.fixed;
     for (size_t f = 0; f < l->job.n_feeds && !l->asked_budget; f++)
-        if (l->job.feeds[f].decodes)
+        if (l->job.feeds[f].decodes || l->job.feeds[f].grows)
             l->spare = DECODING_SPARE < eighth ? DECODING_SPARE : eighth;
     rc = leat_loader_fit(l, o->global_batch_size, error);
     l->job.fly_bytes = l->budget.limit / 64 < MOST_FLY_BYTES ? l->budget.limit / 64 : MOST_FLY_BYTES;
@@ -399,6 +409,7 @@ static void destroy(struct leat_batch_pool *pool)
     if (l->delivery->free)
         l->delivery->free(l);
     leat_record_close(l->record);
+    leat_trace_clear(&l->trace);
     leat_job_context_destroy(&l->job);
     leat_program_free(l->program);
     if (l->report_fd >= 0)
@@ -425,6 +436,8 @@ static int join_engine(struct leat_loader *l, struct leat_error *error)
         rc = leat_client_join(&l->client, error);
     if (rc)
         leat_budget_close(&l->budget);
+    else if ((l->slot = leat_page_join()))
+        leat_page_update(l, leat_clock_ns());
     leat_engine_unlock();
     return rc;
 }
@@ -447,6 +460,7 @@ static struct leat_loader *new_loader(const struct leat_loader_options *o)
     l->report_fd = l->pool.region.fd = -1;
     l->tasks.resumed_tail = &l->tasks.resumed;
     l->job.on_error = o->on_error;
+    l->job.trace = &l->trace;
     l->epochs = o->epochs;
     l->rank = o->rank;
     l->world_size = o->world_size;
@@ -540,6 +554,8 @@ void leat_loader_close(struct leat_loader *l)
             return;
         }
     leat_client_leave(&l->client);
+    leat_page_leave(l->slot);
+    l->slot = NULL;
     leat_task_feed(l);
     l->detached = true;
     l->pool.references++; /* until what is at rest is ended */

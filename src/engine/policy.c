@@ -76,6 +76,13 @@ static bool note(struct leat_job *j, uint64_t row, int64_t planned, int code)
     return reason != NULL;
 }
 
+static void say_way_on(struct leat_error *e)
+{
+    const size_t used = strlen(e->message);
+    snprintf(e->message + used, sizeof e->message - used,
+             "; to go on without it: Loader(on_error=\"skip\" or \"substitute\"), or leat pack --on-error skip");
+}
+
 enum leat_row_fate leat_policy(struct leat_job *j, uint64_t row, int64_t planned, int code, bool broken)
 {
     bool raises = !broken || j->context->on_error == LEAT_ON_ERROR_RAISE;
@@ -84,6 +91,8 @@ enum leat_row_fate leat_policy(struct leat_job *j, uint64_t row, int64_t planned
         raises = true;
     }
     if (raises) {
+        if (broken && code == LEAT_E_DECODE)
+            say_way_on(&j->error);
         leat_job_raise(j, row);
         return LEAT_ROW_RAISED;
     }
@@ -96,12 +105,14 @@ enum leat_row_fate leat_policy(struct leat_job *j, uint64_t row, int64_t planned
 void leat_job_row_failed(struct leat_job *j, size_t i, int code, bool broken)
 {
     uint64_t row = leat_job_row(j, i);
+    int64_t culprit = j->culprit;
+    j->culprit = -1;
     if (!j->context->packing) /* else it names the document */
-        leat_error_at_sample(&j->error, j->refs[i].id, NULL);
+        leat_error_at_sample(&j->error, culprit < 0 ? j->refs[i].id : culprit, NULL);
     if (j->marks[i] >= LEAT_ROW_DONE)
         return;
     j->marks[i] = LEAT_ROW_DONE;
-    if (broken)
+    if (broken && culprit < 0)
         say_name(j, j->positions[i]);
     if (leat_policy(j, row, j->refs[i].id, code, broken) == LEAT_ROW_REPLACED)
         j->marks[i] = LEAT_ROW_BROKEN;

@@ -31,9 +31,14 @@ static void trim_heap(void)
 #endif
 }
 
+static bool fits_in(const struct leat_loader *l, enum leat_account account, uint64_t more)
+{
+    return leat_budget_ask(&l->budget, account, more) == LEAT_YES;
+}
+
 static bool fits(const struct leat_loader *l, uint64_t more)
 {
-    return leat_budget_ask(&l->budget, LEAT_TASKS, more) == LEAT_YES;
+    return fits_in(l, LEAT_TASKS, more);
 }
 
 bool leat_task_may_grow(const struct leat_loader *l)
@@ -90,22 +95,28 @@ bool leat_task_drop_resting(struct leat_loader *l)
 }
 
 /* LEAT_OK: there is place for `more` bytes, and they are booked. LEAT_IO_PENDING: not now. */
-static int book(struct leat_task *t, uint64_t more, struct leat_error *error)
+static int book(struct leat_task *t, enum leat_account account, uint64_t more, struct leat_error *error)
 {
     struct leat_loader *l = t->loader;
-    while (!fits(l, more)) {
+    while (!fits_in(l, account, more)) {
         if (is_cancelled(t))
             return leat_fail(error, LEAT_E_CANCELLED, "its batch was cancelled");
         if (!leat_loader_evict(l, t->batch) && !leat_task_drop_resting(l))
             break;
     }
-    if (fits(l, more)) {
-        leat_budget_take(&l->budget, LEAT_TASKS, more);
+    if (fits_in(l, account, more)) {
+        leat_budget_take(&l->budget, account, more);
         tell_region(l);
         return LEAT_OK;
     }
-    if (!is_first(t) || l->tasks.running > 1 || l->tasks.parked || l->tasks.resumed)
+    if (account == LEAT_HELD)
+        return leat_budget_refuse(&l->budget, account, more, error);
+    if (!is_first(t) || l->tasks.running > 1 || l->tasks.parked || l->tasks.resumed) {
+        t->outcome = LEAT_TASK_STARVES;
+        t->wanted = more;
+        t->wanted_in = account;
         return LEAT_IO_PENDING;
+    }
     return leat_fail(error, LEAT_E_BUDGET,
                      "a value that needs %" PRIu64
                      " bytes to be read and decoded does not fit into budget_bytes = %" PRIu64
@@ -140,13 +151,9 @@ int leat_task_reserve(struct leat_task *t, uint64_t bytes, uint64_t decoding, st
             room = leat_region_round(bytes);
         wanted += room;
     }
-    int rc = book(t, wanted, error);
+    int rc = book(t, LEAT_TASKS, wanted, error);
     if (rc == LEAT_OK && decoding > t->decoding)
         t->decoding = decoding;
-    if (rc == LEAT_IO_PENDING) {
-        t->outcome = LEAT_TASK_STARVES;
-        t->wanted = wanted;
-    }
     leat_engine_unlock();
     if (rc || !grows)
         return rc;
@@ -159,6 +166,31 @@ int leat_task_reserve(struct leat_task *t, uint64_t bytes, uint64_t decoding, st
     leat_budget_give(&l->budget, LEAT_TASKS, room);
     leat_engine_unlock();
     return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %" PRIu64 " bytes", bytes);
+}
+
+int leat_task_result_room(struct leat_job *j, size_t output, uint64_t row, uint64_t bytes, void **memory,
+                          struct leat_error *error)
+{
+    struct leat_task *t = j->user;
+    struct leat_batch *b = t->batch;
+    leat_engine_lock();
+    int rc = leat_batch_expect_results(b) ? LEAT_OK : LEAT_E_NOMEM;
+    const struct leat_computed *has = rc ? NULL : &b->results->at[output * b->results->n_samples + row];
+    if (has && has->bytes == bytes && has->data) { /* it was begun before */
+        *memory = (void *)(uintptr_t)has->data;
+        leat_engine_unlock();
+        return LEAT_OK;
+    }
+    uint64_t all = rc ? 0 : b->results->bytes + bytes + LEAT_VALUES_SPARE;
+    uint64_t more = all > b->result_bytes ? all - b->result_bytes : 0;
+    if (!rc && more && !(rc = book(t, b->account, more, error))) {
+        b->result_bytes += more;
+        b->meta += more;
+    }
+    if (!rc && !(*memory = leat_values_room(b->results, output, row, bytes)))
+        rc = LEAT_E_NOMEM;
+    leat_engine_unlock();
+    return rc == LEAT_E_NOMEM ? leat_fail(error, rc, "no memory for an image of %" PRIu64 " bytes", bytes) : rc;
 }
 
 void leat_task_relax(struct leat_task *t)
@@ -191,7 +223,7 @@ void leat_task_feed(struct leat_loader *l)
     l->tasks.starved = NULL;
     for (struct leat_task *t, **p = &l->tasks.starved; (t = waiting);) {
         waiting = t->next;
-        if (l->closed || is_cancelled(t) || fits(l, t->wanted)) {
+        if (l->closed || is_cancelled(t) || fits_in(l, t->wanted_in, t->wanted)) {
             leat_task_resume(t);
         } else {
             t->next = NULL;

@@ -75,6 +75,20 @@ static bool has_scratch(struct leat_task *t)
     return false;
 }
 
+/* For the record: operators have made something. Decoding goes on between the other operators of a stage; it is shown
+ * as one piece at the stage's beginning. */
+static void trace_stage(void *user, const char *name, int64_t begin_ns, uint64_t ns, uint64_t decode_ns)
+{
+    struct leat_trace *trace = user;
+    struct leat_trace_event event = {.begin_ns = begin_ns, .kind = LEAT_TRACE_STAGE, .name = name};
+    const bool alone = !strcmp(name, "Decode");
+    leat_trace_add(trace, &event, begin_ns + (int64_t)ns);
+    event.kind = LEAT_TRACE_DECODE;
+    event.name = NULL;
+    if (decode_ns && !alone)
+        leat_trace_add(trace, &event, begin_ns + (int64_t)(decode_ns < ns ? decode_ns : ns));
+}
+
 bool leat_task_make_rows(struct leat_task *t)
 {
     struct leat_job *j = &t->job;
@@ -85,6 +99,9 @@ bool leat_task_make_rows(struct leat_task *t)
             leat_reads_abandon(j);
         return t->outcome != LEAT_TASK_WAITS;
     }
+    struct leat_trace *trace = &t->loader->trace;
+    const bool watched = atomic_load_explicit(&trace->on, memory_order_relaxed);
+    leat_scratch_watch(t->work->scratch, (struct leat_watch){watched ? trace_stage : NULL, trace});
     for (;;) {
         switch (leat_job_run(j, t->work->scratch)) {
         case LEAT_JOB_DONE:
@@ -97,6 +114,8 @@ bool leat_task_make_rows(struct leat_task *t)
             leat_task_relax(t);
             break;
         case LEAT_JOB_ROOM: {
+            if (t->outcome == LEAT_TASK_STARVES)
+                return false;
             int rc = leat_task_reserve(t, j->wants, j->wants_decoding, &j->error);
             if (rc == LEAT_IO_PENDING)
                 return false;
@@ -145,6 +164,22 @@ static bool size_rows(struct leat_task *t, bool is_new)
     return false;
 }
 
+/* For the record: the task has run. */
+static void trace_task(const struct leat_task *t, int64_t begun, bool calls)
+{
+    const struct leat_batch *b = t->batch;
+    const struct leat_trace_event event = {.begin_ns = begun,
+                                           .kind = t->sizing    ? LEAT_TRACE_SIZES
+                                                   : calls      ? LEAT_TRACE_CALL
+                                                   : b->placing ? LEAT_TRACE_PLACE
+                                                                : LEAT_TRACE_ROWS,
+                                           .epoch = b->plan.epoch,
+                                           .step = b->plan.step,
+                                           .first = t->job.first,
+                                           .rows = t->sizing ? b->plan.rows : t->job.n};
+    leat_trace_add(&t->loader->trace, &event, begun + t->ns);
+}
+
 void leat_task_run(struct leat_task *t)
 {
     int64_t begun = leat_clock_ns();
@@ -176,7 +211,10 @@ void leat_task_run(struct leat_task *t)
     uint64_t rest = j->n - t->n_booked;
     if (done && !t->sizing && atomic_fetch_add_explicit(&b->done, rest, memory_order_acq_rel) + rest == b->plan.rows &&
         leat_batch_is_last(b) && !atomic_load_explicit(&b->again, memory_order_relaxed) && !b->loose &&
+        !atomic_load_explicit(&b->cancelled, memory_order_relaxed) && /* its rows need not be made */
         atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX)
         leat_batch_complete(b); /* whoever makes the last row */
     t->ns = leat_clock_ns() - begun;
+    if (atomic_load_explicit(&t->loader->trace.on, memory_order_relaxed))
+        trace_task(t, begun, calls);
 }

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "engine/budget.h"
+#include "engine/page.h"
 
 #define REST_AFTER_NS INT64_C(1000000000)
 #define EXIT_WAIT_S 2
@@ -118,6 +119,7 @@ static void reset_in_child(void)
     s->timers = NULL;
     s->stopping = s->rest_due = s->resting = false;
     leat_ledger.used = 0;
+    leat_page_forget();
     atomic_fetch_add_explicit(&s->generation, 1, memory_order_relaxed);
 }
 

@@ -38,6 +38,7 @@ struct leat_task *leat_task_new(struct leat_loader *l)
     block += leat_align64(sizeof *t);
     leat_job_init(&t->job, &l->job, block + (-(uintptr_t)block & 63));
     t->job.read_done = leat_task_read_done;
+    t->job.result_room = leat_task_result_room;
     t->job.user = t;
     leat_budget_take(&l->budget, LEAT_TASKS, leat_task_size(l));
     return t;
@@ -66,7 +67,7 @@ void leat_task_destroy(struct leat_task *t)
 static uint64_t run_length(const struct leat_loader *l, const struct leat_batch *b)
 {
     uint64_t left = b->plan.rows - b->taken;
-    if (b->segment) {
+    if (b->segment || b->placing) {
         uint64_t each = b->loose && !b->placing ? l->executor->run(l->executor) : left;
         return each < left ? each : left;
     }
@@ -112,7 +113,7 @@ static void begin(struct leat_task *t)
     struct leat_loader *l = t->loader;
     t->ns = 0;
     t->state = LEAT_TASK_RUNNING;
-    t->estimate_ns = t->batch->segment ? 0 : l->tasks.ns_per_row * (double)t->job.n;
+    t->estimate_ns = t->batch->segment || t->batch->placing ? 0 : l->tasks.ns_per_row * (double)t->job.n;
     leat_client_charge(&l->client, t->estimate_ns);
     t->work = l->tasks.free_work;
     if (t->work)
@@ -422,7 +423,7 @@ static void book_times(struct leat_task *t)
     memset(j->warned, 0, sizeof j->warned);
     j->fetch_ns = 0;
     j->fetches = j->fetched_bytes = 0;
-    if (!t->sizing && !t->batch->segment && j->n && !l->tasks.pends)
+    if (!t->sizing && !t->batch->segment && !t->batch->placing && j->n && !l->tasks.pends)
         l->tasks.ns_per_row += 0.125 * (ns / (double)j->n - l->tasks.ns_per_row);
     if (l->tasks.ns_per_row < 1)
         l->tasks.ns_per_row = 1;
@@ -468,7 +469,7 @@ static void finish_segment(struct leat_loader *l, struct leat_batch *b)
     if (!places)
         b->segment = again ? 1 : b->segment + 1;
     if (!leat_batch_expect_results(b)) {
-        leat_fail(&b->failure, LEAT_E_NOMEM, "no memory for results of functions");
+        leat_fail(&b->failure, LEAT_E_NOMEM, "no memory for results of varying length");
         atomic_store_explicit(&b->failed_row, 0, memory_order_relaxed);
         finish_batch(l, b);
         return;

@@ -54,10 +54,11 @@ struct leat_task {
     struct leat_task *before, *behind; /* of those that are parked */
     uint64_t n_booked;                 /* rows that left it before the others */
     void *buffer;
-    uint64_t room;            /* of buffer */
-    uint64_t decoding;        /* booked for decoding the row at hand */
-    uint64_t wanted;          /* STARVED: so much memory */
-    struct leat_calls *calls; /* in segments of functions; made when it is first needed */
+    uint64_t room;               /* of buffer */
+    uint64_t decoding;           /* booked for decoding the row at hand */
+    uint64_t wanted;             /* STARVED: so much memory, */
+    enum leat_account wanted_in; /* ... counted there */
+    struct leat_calls *calls;    /* in segments of functions; made when it is first needed */
     struct leat_task *next;
 };
 
@@ -75,6 +76,9 @@ void leat_task_resume(struct leat_task *task);
 /* Makes the task's buffer at least `bytes` large, its content lost, and sees that the budget has room for `decoding`
  * bytes. LEAT_IO_PENDING: the task is to let go and to ask again when it goes on. Errors: BUDGET, CANCELLED, NOMEM. */
 int leat_task_reserve(struct leat_task *task, uint64_t bytes, uint64_t decoding, struct leat_error *error);
+/* leat_job.result_room: memory that stays with the task's batch. Errors as above. */
+int leat_task_result_room(struct leat_job *job, size_t output, uint64_t row, uint64_t bytes, void **memory,
+                          struct leat_error *error);
 /* Gives back what the row at hand needed beyond the usual. Without the lock. */
 void leat_task_relax(struct leat_task *task);
 /* Puts a task aside until there is memory. Under the lock. */

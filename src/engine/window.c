@@ -20,6 +20,11 @@ int leat_window_admit(struct leat_loader *l, const struct leat_plan_batch *plan,
 {
     struct leat_window *w = &l->window;
     uint64_t bytes = leat_batch_meta_bytes(&l->pool, plan->rows);
+    if (l->pool.late & 1) { /* images of open size: until it is known what they take, and then for their buffers too */
+        if (!l->pool.late_row && w->n > 1)
+            return LEAT_E_HELD;
+        bytes += w->n ? plan->rows * l->pool.late_row : 0;
+    }
     int rc = leat_loader_ask(l, LEAT_IN_FLIGHT, l->ragged && w->n ? bytes + w->estimate : bytes, error);
     if (rc)
         return rc;

@@ -73,9 +73,12 @@ void leat_fingerprint_finish(const struct leat_field *fields, size_t n_fields, c
         leat_fingerprint_value(total, leat_hash64(field->name, strlen(field->name)));
         leat_fingerprint_value(total, (uint64_t)field->kind | (uint64_t)field->dtype << 8 |
                                           (uint64_t)field->layout << 16 | (uint64_t)field->ndim << 24 |
-                                          (uint64_t)(field->flags & LEAT_FIELD_FILES) << 32);
+                                          (uint64_t)(field->flags & LEAT_FIELD_FILES) << 32 |
+                                          (uint64_t)field->role << 40 | (uint64_t)field->normalized << 48);
         for (unsigned d = 0; d < field->ndim; d++)
             leat_fingerprint_value(total, (uint64_t)field->shape[d]);
+        if (field->n_pairs)
+            leat_fingerprint_value(total, leat_hash64(field->pairs, 2 * field->n_pairs * sizeof *field->pairs));
     }
     leat_fingerprint_value(total, n_classes);
     for (size_t c = 0; c < n_classes; c++)

@@ -8,7 +8,7 @@
  *
  * with a fixed base B for each of the two (fingerprint.c has the numbers; docs/stability.md: they never change). The
  * fingerprint is the hash of (schema, classes, n, S0, S1), of each field that is not derived: name, kind, dtype,
- * layout, ndim, LEAT_FIELD_FILES, shape.
+ * layout, ndim, LEAT_FIELD_FILES, role, normalized, shape, pairs.
  */
 #ifndef LEAT_FORMAT_FINGERPRINT_H
 #define LEAT_FORMAT_FINGERPRINT_H

@@ -5,6 +5,7 @@
  */
 #include "format/listing.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,9 +32,10 @@ struct scan {
     struct leat_error *error;
 };
 
-static bool is_photo(const char *name)
+bool leat_listing_is_photo(const char *name)
 {
-    static const char *const extensions[] = {".jpg", ".jpeg", ".png", ".webp"};
+    static const char *const extensions[] = {".jpg", ".jpeg", ".png",  ".webp", ".gif", ".bmp", ".pbm", ".pgm", ".ppm",
+                                             ".pnm", ".tif",  ".tiff", ".avif", ".jxl", ".jp2", ".j2k", ".jpc"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && i < sizeof extensions / sizeof *extensions; i++)
         if (strcasecmp(dot, extensions[i]) == 0)
@@ -139,6 +141,26 @@ static int enter(struct scan *s, int fd, const char *name, bool link, unsigned d
     return rc;
 }
 
+static void add_other(struct scan *s, const char *name)
+{
+    struct leat_listing *l = s->listing;
+    char path[sizeof l->other], extension[sizeof l->kinds->extension] = "";
+    const char *dot = strrchr(name, '.');
+    struct leat_listing_kind *k = l->kinds;
+    if (snprintf(path, sizeof path, "%s%s", s->path, name) < (int)sizeof path && is_utf8(path) &&
+        (!*l->other || strcmp(path, l->other) < 0))
+        strcpy(l->other, path);
+    for (size_t i = 0; dot && strlen(dot) < sizeof extension && is_utf8(dot) && dot[i]; i++)
+        extension[i] = (char)tolower((unsigned char)dot[i]);
+    l->others++;
+    while (k < l->kinds + LEAT_LISTING_KINDS && k->n && strcmp(k->extension, extension) != 0)
+        k++;
+    if (k == l->kinds + LEAT_LISTING_KINDS)
+        return;
+    strcpy(k->extension, extension);
+    k->n++;
+}
+
 static int look(struct scan *s, int fd, const struct dirent *entry, unsigned depth)
 {
     struct leat_listing *l = s->listing;
@@ -160,8 +182,8 @@ static int look(struct scan *s, int fd, const struct dirent *entry, unsigned dep
     }
     if (link && fstatat(fd, name, &st, 0) == 0)
         type = S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
-    if (type != DT_DIR && !is_photo(name)) {
-        l->others++;
+    if (type != DT_DIR && !leat_listing_is_photo(name)) {
+        add_other(s, name);
         return LEAT_OK;
     }
     if (!is_utf8(name)) {
@@ -178,7 +200,7 @@ static int look(struct scan *s, int fd, const struct dirent *entry, unsigned dep
         return LEAT_OK;
     }
     if (!S_ISREG(x.stx_mode)) {
-        l->others++;
+        add_other(s, name);
         return LEAT_OK;
     }
     return add_file(s, name, x.stx_size, (int64_t)x.stx_mtime.tv_sec * 1000000000 + x.stx_mtime.tv_nsec);
@@ -307,4 +329,31 @@ void leat_listing_keep(struct leat_listing *listing, int in_root)
         if ((listing->files[i].folder == LEAT_LISTING_ROOT) == (in_root != 0))
             listing->files[n++] = listing->files[i];
     listing->n_files = n;
+}
+
+size_t leat_listing_find(const struct leat_listing *l, const char *name)
+{
+    size_t low = 0, high = l->n_files;
+    while (!strncmp(name, "./", 2))
+        name += 2;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(l->names + l->files[middle].name, name);
+        if (!order)
+            return middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return SIZE_MAX;
+}
+
+bool leat_listing_has_other(const char *root, const char *name)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    const int n = snprintf(path, sizeof path, "%s/%s", root, name);
+    return *name != '/' && !strstr(name, "..") && !leat_listing_is_photo(name) && n > 0 && (size_t)n < sizeof path &&
+           !stat(path, &st) && S_ISREG(st.st_mode);
 }

@@ -4,12 +4,15 @@
 #ifndef LEAT_FORMAT_LISTING_H
 #define LEAT_FORMAT_LISTING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "leat/leat.h"
 
 #define LEAT_LISTING_ROOT UINT32_MAX
+#define LEAT_LISTING_KINDS 8
+#define LEAT_LISTING_ABSENT INT64_MIN /* mtime_ns: annotations name the photo, and it is not there */
 
 struct leat_listing_file {
     uint64_t name; /* offset in names: path relative to the root, NUL-terminated */
@@ -32,22 +35,37 @@ struct leat_listing {
     struct leat_listing_folder *folders; /* in bytewise order */
     size_t n_folders, folders_room;
     /* what was left out, for a notice */
-    uint64_t hidden;   /* files and folders whose names begin with a dot */
-    uint64_t others;   /* files without one of the extensions, and what is no file */
-    uint64_t links;    /* links to folders below the first level, or to the root: they may form loops */
-    uint64_t missing;  /* links to nothing, and files that vanished meanwhile */
-    uint64_t unnamed;  /* names that are not UTF-8 */
-    uint64_t too_deep; /* folders nested deeper than LEAT_LISTING_DEPTH */
+    uint64_t hidden; /* files and folders whose names begin with a dot */
+    uint64_t others; /* files without one of the extensions, and what is no file */
+    char other[256]; /* the first of those by its name, cut to fit */
+    struct leat_listing_kind {
+        char extension[12]; /* in small letters; "": none, or a longer one */
+        uint64_t n;
+    } kinds[LEAT_LISTING_KINDS]; /* of those; what has no place is in none */
+    uint64_t links;              /* links to folders below the first level, or to the root: they may form loops */
+    uint64_t missing;            /* links to nothing, and files that vanished meanwhile */
+    uint64_t unnamed;            /* names that are not UTF-8 */
+    uint64_t too_deep;           /* folders nested deeper than LEAT_LISTING_DEPTH */
 };
 
 #define LEAT_LISTING_DEPTH 32
 /* What is looked for, for messages. */
-#define LEAT_LISTING_EXTENSIONS ".jpg, .jpeg, .png and .webp, in any case"
+#define LEAT_LISTING_EXTENSIONS                                                                                        \
+    ".jpg, .jpeg, .png, .webp, .gif, .bmp, .pbm, .pgm, .ppm, .pnm, .tif, .tiff, .avif, .jxl, .jp2, .j2k and .jpc, in " \
+    "any case"
 
 /* NOT_FOUND, INVALID (not a folder), IO (a folder that cannot be read), NOMEM. On failure the listing is destroyed. */
 int leat_listing_scan(const char *root, struct leat_listing *listing, struct leat_error *error);
 void leat_listing_destroy(struct leat_listing *listing);
+/* The file of this name: its index, or SIZE_MAX. The listing is still sorted then. */
+size_t leat_listing_find(const struct leat_listing *listing, const char *name);
 /* Leaves out the photos in the root itself, or all but those. */
 void leat_listing_keep(struct leat_listing *listing, int in_root);
+
+/* Whether a file of this name would be listed. */
+bool leat_listing_is_photo(const char *name);
+/* Of a name that is not listed: whether there is such a file below the root, whose name is not that of a photo. Names
+ * that lead out of it are not looked up. */
+bool leat_listing_has_other(const char *root, const char *name);
 
 #endif

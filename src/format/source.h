@@ -44,7 +44,10 @@ struct leat_values {
 };
 int leat_values_init(struct leat_values *values, size_t n_fields, size_t n_samples); /* NOMEM */
 void leat_values_destroy(struct leat_values *values);
-/* leat_values_put is public: leat/leat.h. */
+/* leat_values_put is public: leat/leat.h. This gives memory for a value instead, to be filled in. NULL: NOMEM. */
+void *leat_values_room(struct leat_values *values, size_t field_index, size_t sample_index, uint64_t bytes);
+/* At most so many bytes more than its values does an arena take, for each. */
+#define LEAT_VALUES_SPARE (UINT64_C(128) << 10)
 /* Copies the values of field `from_field` of `from`, which has at least as many samples less `sample`, to
  * samples sample, sample + 1, ... of `field`. What has no value there gets none here. NOMEM. */
 int leat_values_take(struct leat_values *values, size_t field, size_t sample, const struct leat_values *from,
@@ -66,9 +69,11 @@ struct leat_extent {
 struct leat_source;
 
 struct leat_source_about {
-    unsigned version; /* of the format; 0: it has none */
-    uint64_t bytes;   /* of the file, or of all files of a folder */
-    uint64_t broken;  /* samples marked as broken; UINT64_MAX: not known */
+    unsigned version;             /* of the format; 0: it has none */
+    uint64_t bytes;               /* of the file, or of all files of a folder */
+    uint64_t broken;              /* samples marked as broken; UINT64_MAX: not known */
+    uint64_t skipped;             /* entries of annotations that were left out */
+    struct leat_box_counts boxes; /* as annotations have them; count 0: there are none */
     /* By form (enum leat_form), 0 where it is not known: how many, their bytes, and their original bytes. */
     uint64_t photos[LEAT_FORMS], photo_bytes[LEAT_FORMS], original_bytes[LEAT_FORMS];
 };
@@ -76,9 +81,13 @@ struct leat_source_about {
 struct leat_source_vtable {
     const char *name; /* "leat", "folder": what leat.open(format=) takes */
 
-    /* Whether `path` looks like this format. `head` holds the first `n` bytes of a file (n = 0 for a folder). */
+    /* Whether `path` looks like this format. `head` holds the first `n` bytes of a file (n = 0 for a folder). NULL: of
+     * one that annotates. */
     bool (*recognise)(const char *path, bool folder, const uint8_t *head, size_t n);
-    /* Reads headers and directories only. */
+    /* Of a format that annotates the photos of a folder: whether `path` are its annotations. Else NULL. */
+    bool (*annotates)(const char *path, bool folder, const uint8_t *head, size_t n);
+    bool takes_classes; /* the options may name the classes of its annotations */
+    /* Reads headers and directories only; annotations to their end. */
     int (*open)(const char *path, const struct leat_open_options *options, struct leat_source **out,
                 struct leat_error *error);
     void (*close)(struct leat_source *source);
@@ -175,6 +184,9 @@ int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room,
  * A manifest of shards is opened by src/data, which joins its parts. */
 int leat_source_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
                      struct leat_error *error);
+/* If `path` or its annotations are not there, or these are a folder that holds none, adds to the error that says so
+ * what may be meant. */
+void leat_source_suggest(const char *path, const struct leat_open_options *options, struct leat_error *error);
 /* Whether a source that was opened says all that others rely on: the types of its fields, and the functions for their
  * storage. INVALID: its format has a mistake. */
 int leat_source_check(const struct leat_source *source, struct leat_error *error);

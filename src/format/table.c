@@ -2,12 +2,15 @@
  * The known formats, and which of them a path has. A path is recognised by its content: a folder, or the bytes of a
  * file. Its name counts only where it shows that a file is damaged.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "format/nearby.h"
 #include "format/source.h"
 
 #define LEAT_FORMAT(name) &leat_format_##name,
@@ -38,19 +41,39 @@ static int by_name(const char *name, const struct leat_source_vtable **out, stru
                      name, names);
 }
 
-static int by_content(const char *path, bool folder, const uint8_t *head, size_t n,
+static int by_content(const char *path, bool annotations, bool folder, const uint8_t *head, size_t n,
                       const struct leat_source_vtable **out, struct leat_error *error)
 {
     char names[256];
-    for (size_t i = 0; leat_formats[i]; i++)
-        if (leat_formats[i]->recognise(path, folder, head, n)) {
+    for (size_t i = 0; leat_formats[i]; i++) {
+        bool (*is)(const char *, bool, const uint8_t *, size_t) =
+            annotations ? leat_formats[i]->annotates : leat_formats[i]->recognise;
+        if (is && is(path, folder, head, n)) {
             *out = leat_formats[i];
             return LEAT_OK;
         }
+    }
+    const char *dot = strrchr(path, '.');
+    const bool yaml = n && dot && (!strcasecmp(dot, ".yaml") || !strcasecmp(dot, ".yml"));
+    int rc;
     list_names(names, sizeof names);
-    int rc = folder || n
-                 ? leat_fail(error, LEAT_E_FORMAT, "%s is no format that this version of leat reads (%s)", path, names)
-                 : leat_fail(error, LEAT_E_FORMAT, "%s is empty: there is nothing to open", path);
+    if (yaml)
+        rc =
+            leat_fail(error, LEAT_E_FORMAT,
+                      "%s is no data set: one of YOLO is a folder of photos, with that of their labels as annotations, "
+                      "such as images/train and labels/train; the names of classes are found",
+                      path);
+    else if (annotations && (folder || n))
+        rc = leat_fail(
+            error, LEAT_E_FORMAT,
+            "%s holds no annotations that this version of leat reads: of COCO name the .json file with images, "
+            "annotations and categories, of YOLO (.txt), Pascal VOC (.xml) and masks (.png) the folder of the "
+            "files",
+            path);
+    else if (folder || n)
+        rc = leat_fail(error, LEAT_E_FORMAT, "%s is no format that this version of leat reads (%s)", path, names);
+    else
+        rc = leat_fail(error, LEAT_E_FORMAT, "%s is empty: there is nothing to open", path);
     leat_error_at_file(error, path, LEAT_NO_OFFSET);
     return rc;
 }
@@ -79,6 +102,41 @@ int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room,
     return rc;
 }
 
+/* Of a folder that is no annotations: one in it, or a file of COCO. */
+static bool find_annotations(const char *folder, const char *photos, char *out, size_t room)
+{
+    DIR *dir = opendir(folder);
+    bool found = false;
+    for (const struct dirent *e; dir && !found && (e = readdir(dir));) {
+        if (e->d_name[0] == '.' || snprintf(out, room, "%s/%s", folder, e->d_name) >= (int)room)
+            continue;
+        for (size_t i = 0; leat_formats[i] && !found; i++)
+            found = leat_formats[i]->annotates && leat_formats[i]->annotates(out, true, NULL, 0);
+    }
+    if (dir)
+        closedir(dir);
+    return found || leat_nearby_json(folder, photos, out, room);
+}
+
+void leat_source_suggest(const char *path, const struct leat_open_options *options, struct leat_error *error)
+{
+    struct stat st;
+    char other[600];
+    bool found = false;
+    const char *annotations = options->annotations;
+    if (!error || leat_io_is_remote(path))
+        return;
+    if (stat(path, &st))
+        found = errno == ENOENT && leat_nearby_path(path, NULL, annotations, other, sizeof other);
+    else if (annotations && stat(annotations, &st))
+        found = errno == ENOENT && leat_nearby_path(annotations, path, false, other, sizeof other);
+    else if (annotations && error->code == LEAT_E_FORMAT && S_ISDIR(st.st_mode))
+        found = find_annotations(annotations, path, other, sizeof other);
+    const size_t used = strlen(error->message);
+    if (found)
+        snprintf(error->message + used, sizeof error->message - used, ": did you mean %s?", other);
+}
+
 int leat_source_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
                      struct leat_error *error)
 {
@@ -94,10 +152,24 @@ int leat_source_open(const char *path, const struct leat_open_options *options, 
     if (options->format && strcmp(options->format, "auto") != 0) {
         rc = by_name(options->format, &format, error);
     } else {
-        rc = leat_source_look(path, &folder, head, sizeof head, &n, error);
+        const char *said = options->annotations ? options->annotations : path;
+        rc = leat_source_look(said, &folder, head, sizeof head, &n, error);
         if (!rc)
-            rc = by_content(path, folder, head, n, &format, error);
+            rc = by_content(said, options->annotations, folder, head, n, &format, error);
     }
+    if (!rc && options->annotations && !format->annotates)
+        rc = leat_fail(error, LEAT_E_INVALID, "the format \"%s\" has no annotations beside it, and %s is given",
+                       format->name, options->annotations);
+    if (!rc && !options->annotations && (options->on_bad != LEAT_BAD_SKIP || options->n_classes))
+        rc = leat_fail(error, LEAT_E_INVALID,
+                       "%s is about the annotations of photos, and there are none: name them, or leave it out",
+                       options->n_classes ? "classes" : "on_bad");
+    if (!rc && options->annotations && options->labels != LEAT_LABELS_AUTO)
+        rc = leat_fail(error, LEAT_E_INVALID,
+                       "labels is about folders that are classes, and annotations are given: leave one of them out");
+    if (!rc && options->n_classes && !format->takes_classes)
+        rc = leat_fail(error, LEAT_E_INVALID, "the format \"%s\" has names for its classes: leave classes out",
+                       format->name);
     rc = rc ? rc : format->open(path, options, out, error);
     if (!rc && (rc = leat_source_check(*out, error))) {
         leat_source_close(*out);

@@ -56,14 +56,21 @@ static uint8_t *take(struct leat_values *v, uint64_t bytes)
     return p + pad;
 }
 
-int leat_values_put(struct leat_values *v, size_t field_index, size_t sample_index, const void *data, uint64_t bytes)
+void *leat_values_room(struct leat_values *v, size_t field_index, size_t sample_index, uint64_t bytes)
 {
     uint8_t *to = take(v, bytes);
+    if (to)
+        v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){to, bytes};
+    return to;
+}
+
+int leat_values_put(struct leat_values *v, size_t field_index, size_t sample_index, const void *data, uint64_t bytes)
+{
+    void *to = leat_values_room(v, field_index, sample_index, bytes);
     if (!to)
         return LEAT_E_NOMEM;
     if (bytes)
         memcpy(to, data, bytes);
-    v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){to, bytes};
     return LEAT_OK;
 }
 

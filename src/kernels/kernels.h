@@ -52,6 +52,8 @@ struct leat_kernels {
     /* The loop for a store, and for a conversion between two types. */
     leat_store_fn (*store)(const struct leat_store *store);
     leat_convert_fn (*convert)(enum leat_dtype from, enum leat_dtype to); /* NULL: leat_values_convert */
+    /* Pixels of 3 bytes (or 2) to pixels of 4, the rest of each 255. */
+    void (*expand)(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst);
     /* To be called after stores with `stream`, before another thread reads. May be NULL. */
     void (*fence)(void);
     /* Copies values of `bytes` bytes to dst + i * bytes; pointers to them stand at *first and every `stride` bytes
@@ -70,8 +72,6 @@ extern const struct leat_kernels leat_kernels_portable, leat_kernels_avx2, leat_
  * of three bytes. */
 void leat_mirror_3_avx2(const struct leat_store *store, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4]);
 void leat_gather_avx2(const void *const *first, size_t stride, size_t n, size_t bytes, uint8_t *dst);
-/* Pixels of 3 bytes (or 2) to pixels of 4, the rest of each 255. */
-void leat_expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst);
 
 /* The kernels of an instruction set; of a lower one where this build or machine has no such. */
 static inline const struct leat_kernels *leat_kernels(enum leat_isa isa)

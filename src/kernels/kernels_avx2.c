@@ -2,7 +2,7 @@
  * The kernels for AVX2. A resize splits a weight of 22 bits in two, so that 16-bit multiply-add (vpmaddwd) does two
  * taps at a time, exactly:
  *
- *     weight = high * 2048 + low      sum = (sum high p) * 2048 + (sum low p)      0 <= low < 2048, high <= 2048
+ *     weight = high * 2048 + low      sum = (sum high p) * 2048 + (sum low p)      0 <= low < 2048, |high| <= 2^15
  */
 #include "kernels/kernels.h"
 
@@ -58,7 +58,8 @@ static inline struct pair make_pair(const int32_t *weights)
 {
     const uint32_t mask = (1u << LOW_BITS) - 1;
     uint32_t a = (uint32_t)weights[0], b = (uint32_t)weights[1];
-    return (struct pair){(int32_t)(a >> LOW_BITS | b >> LOW_BITS << 16), (int32_t)((a & mask) | (b & mask) << 16)};
+    uint32_t high = (uint32_t)(weights[0] >> LOW_BITS) & 0xffff, next = (uint32_t)(weights[1] >> LOW_BITS);
+    return (struct pair){(int32_t)(high | next << 16), (int32_t)((a & mask) | (b & mask) << 16)};
 }
 
 static void fill_four(struct four *four, const struct leat_axis *axis, uint32_t i)
@@ -121,7 +122,7 @@ INLINE __m256i two_pixels(const struct quad *quad, const uint8_t *s0, const uint
         high = _mm256_add_epi32(high, _mm256_add_epi32(times(a, quad->high[0]), times(b, quad->high[1])));
         low = _mm256_add_epi32(low, _mm256_add_epi32(times(a, quad->low[0]), times(b, quad->low[1])));
     }
-    return _mm256_srli_epi32(_mm256_add_epi32(low, _mm256_slli_epi32(high, LOW_BITS)), LEAT_WEIGHT_BITS);
+    return _mm256_srai_epi32(_mm256_add_epi32(low, _mm256_slli_epi32(high, LOW_BITS)), LEAT_WEIGHT_BITS);
 }
 
 INLINE void all_fours(const struct plan *plan, const uint8_t *src, uint8_t *dst, unsigned channels, bool one)
@@ -196,7 +197,7 @@ static TARGET void vertical(const uint8_t *const *rows, const int32_t *weights, 
         LEAT_UNROLL
         for (int v = 0; v < 4; v++)
             low[v] =
-                _mm256_srli_epi32(_mm256_add_epi32(low[v], _mm256_slli_epi32(high[v], LOW_BITS)), LEAT_WEIGHT_BITS);
+                _mm256_srai_epi32(_mm256_add_epi32(low[v], _mm256_slli_epi32(high[v], LOW_BITS)), LEAT_WEIGHT_BITS);
         _mm256_storeu_si256((__m256i *)(dst + at), _mm256_packus_epi16(_mm256_packus_epi32(low[0], low[1]),
                                                                        _mm256_packus_epi32(low[2], low[3])));
     }
@@ -310,6 +311,19 @@ static leat_store_fn store(const struct leat_store *s)
     return leat_kernels_portable.store(s);
 }
 
+/* Four pixels to each half of a register. */
+static TARGET void expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst)
+{
+    const __m256i order = _mm256_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1, 4, 5, 6, -1, 7, 8, 9,
+                                           -1, 10, 11, 12, -1, 13, 14, 15, -1);
+    const __m256i rest = _mm256_set1_epi32((int32_t)0xff000000u);
+    size_t i = 0;
+    for (; i + 8 <= n && pixel == 3; i += 8)
+        _mm256_storeu_si256((__m256i *)(dst + 4 * i),
+                            _mm256_or_si256(_mm256_shuffle_epi8(load_8(src + 3 * i, 3), order), rest));
+    leat_kernels_portable.expand(src + i * pixel, pixel, n - i, dst + 4 * i);
+}
+
 /* ---- arrays ---- */
 
 /* Small rows: whole registers, the last one overlapping the one before. */
@@ -341,6 +355,7 @@ const struct leat_kernels leat_kernels_avx2 = {.isa = LEAT_ISA_AVX2,
                                                .vertical = vertical,
                                                .store = store,
                                                .convert = convert,
+                                               .expand = expand,
                                                .fence = fence,
                                                .gather = leat_gather_avx2};
 #endif

@@ -164,7 +164,7 @@ INLINE __m512i group_sum(const struct group *group, const uint8_t *src, size_t l
     }
     d1 = _mm512_add_epi32(d1, _mm512_slli_epi32(d2, 8));
     d0 = _mm512_add_epi32(d0, _mm512_slli_epi32(d1, 8));
-    return _mm512_srli_epi32(d0, LEAT_WEIGHT_BITS);
+    return _mm512_srai_epi32(d0, LEAT_WEIGHT_BITS);
 }
 
 /* Four vectors of 16 sums to 64 bytes in order, saturated. */
@@ -257,7 +257,7 @@ static TARGET void vertical(const uint8_t *const *rows, const int32_t *weights, 
         LEAT_UNROLL
         for (int v = 0; v < 4; v++) {
             d1[v] = _mm512_add_epi32(d1[v], _mm512_slli_epi32(d2[v], 8));
-            d0[v] = _mm512_srli_epi32(_mm512_add_epi32(d0[v], _mm512_slli_epi32(d1[v], 8)), LEAT_WEIGHT_BITS);
+            d0[v] = _mm512_srai_epi32(_mm512_add_epi32(d0[v], _mm512_slli_epi32(d1[v], 8)), LEAT_WEIGHT_BITS);
         }
         _mm512_storeu_si512(dst + at,
                             _mm512_packus_epi16(_mm512_packus_epi32(d0[0], d0[1]), _mm512_packus_epi32(d0[2], d0[3])));
@@ -439,6 +439,20 @@ static TARGET void store_bytes(const struct leat_store *s, const uint8_t *src, s
             *(s->planar ? dst[c] + i : dst[0] + i * channels + c) = src[(flip ? n - 1 - i : i) * pixel + c];
 }
 
+/* 16 pixels from 48 bytes; those behind them are read only where they belong to a next pixel. */
+static TARGET void expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst)
+{
+    const __m512i three = _mm512_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45);
+    const __m512i order =
+        _mm512_add_epi32(_mm512_mullo_epi32(three, _mm512_set1_epi32(0x010101)), _mm512_set1_epi32(0x020100));
+    const __m512i rest = _mm512_set1_epi32((int32_t)0xff000000u);
+    size_t i = 0;
+    for (; i + 22 <= n && pixel == 3; i += 16)
+        _mm512_storeu_si512(dst + 4 * i, _mm512_mask_permutexvar_epi8(rest, UINT64_C(0x7777777777777777), order,
+                                                                      _mm512_loadu_si512(src + 3 * i)));
+    leat_kernels_avx2.expand(src + i * pixel, pixel, n - i, dst + 4 * i);
+}
+
 static leat_store_fn store(const struct leat_store *s)
 {
     if (s->affine && s->size == 4)
@@ -465,6 +479,7 @@ const struct leat_kernels leat_kernels_avx512 = {.isa = LEAT_ISA_AVX512,
                                                  .vertical = vertical,
                                                  .store = store,
                                                  .convert = convert,
+                                                 .expand = expand,
                                                  .fence = fence,
                                                  .gather = leat_gather_avx2};
 #endif

@@ -8,8 +8,8 @@
 
 static inline uint8_t clip(int32_t sum)
 {
-    int32_t v = sum >> LEAT_WEIGHT_BITS; /* never below 0; weights may add up to slightly more than 1 */
-    return (uint8_t)(v > 255 ? 255 : v);
+    int32_t v = sum >> LEAT_WEIGHT_BITS; /* weights may be below 0, and add up to slightly more than 1 */
+    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
 static void horizontal(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels,
@@ -53,7 +53,7 @@ static void vertical(const uint8_t *const *rows, const int32_t *weights, unsigne
     }
 }
 
-void leat_expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst)
+static void expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst)
 {
     for (size_t i = 0; i < n; i++, src += pixel, dst += 4)
         for (unsigned c = 0; c < 4; c++)
@@ -157,4 +157,5 @@ const struct leat_kernels leat_kernels_portable = {.isa = LEAT_ISA_PORTABLE,
                                                    .vertical = vertical,
                                                    .store = store,
                                                    .convert = convert,
+                                                   .expand = expand,
                                                    .gather = gather};

@@ -14,7 +14,19 @@
 
 #define LEAT_WEIGHT_BITS 22
 
-enum leat_filter { LEAT_FILTER_ANTIALIAS = 0, LEAT_FILTER_BILINEAR, LEAT_FILTER_NEAREST };
+/* BILINEAR and BICUBIC_NEAR are without antialias: of the 4 or 16 nearest pixels, as torch.nn.functional.interpolate
+ * weighs them. The others are Pillow's. Where no resize is, but single pixels at any places (sample.h), BILINEAR and
+ * BICUBIC are what Pillow's Image.transform does. */
+enum leat_filter {
+    LEAT_FILTER_ANTIALIAS = 0,
+    LEAT_FILTER_BILINEAR,
+    LEAT_FILTER_NEAREST,
+    LEAT_FILTER_BICUBIC,
+    LEAT_FILTER_BICUBIC_NEAR,
+    LEAT_FILTER_LANCZOS,
+    LEAT_FILTER_HAMMING,
+    LEAT_FILTER_BOX
+};
 
 /* Taps are a multiple of 4: kernels take so many at a time. Weights beyond a pixel's run are 0; the pixels under them
  * may lie after the input's end. */
@@ -22,7 +34,7 @@ struct leat_axis {
     uint32_t in, out;
     unsigned taps;
     uint32_t *first;  /* [out]: where the run of an output pixel begins; never decreases */
-    uint32_t *end;    /* [out]: after its last pixel of weight above 0, <= in */
+    uint32_t *end;    /* [out]: after its last pixel of weight above 0, <= in; may decrease */
     int32_t *weights; /* [out][taps] */
     double *work;     /* [taps], used while computing */
     size_t room_out, room_weights, room_work;
@@ -47,5 +59,7 @@ unsigned leat_axis_taps(double length, uint32_t out, enum leat_filter filter);
 /* Weights for bringing [begin, begin + length) of an input of `in` pixels to `out` pixels. NOMEM. */
 int leat_axis_compute(struct leat_axis *axis, uint32_t in, double begin, double length, uint32_t out,
                       enum leat_filter filter);
+/* Turns the axis round: it becomes that of the mirrored input, whose output is mirrored back. */
+void leat_axis_mirror(struct leat_axis *axis);
 
 #endif

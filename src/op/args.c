@@ -130,7 +130,7 @@ int leat_args_end(struct leat_args *args)
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)args->object, key, value)
     {
-        bool known = !strcmp(key, "type") || !strcmp(key, "name");
+        bool known = !strcmp(key, "type") || !strcmp(key, "name") || !strcmp(key, "left_out");
         for (unsigned i = 0; i < args->n_asked; i++)
             known |= !strcmp(key, args->asked[i]);
         if (known || args->status)

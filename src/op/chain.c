@@ -13,6 +13,7 @@ struct leat_chain {
     const struct leat_compiled *compiled;
     struct leat_scratch *scratch;
     struct leat_chain_result result;
+    struct leat_move *moves; /* [n_aims] of the value */
 };
 
 static void describe(const struct leat_compiled *c, struct leat_chain_result *r)
@@ -46,11 +47,13 @@ int leat_chain_open(const struct leat_field *field, const char *program, const s
     struct leat_chain *chain = leat_new(struct leat_chain);
     if (!chain)
         return leat_fail(error, LEAT_E_NOMEM, "No memory for a chain.");
-    int rc = leat_program_compile(field, 1, program, functions, n_functions, true, &chain->program, error);
+    int rc = leat_program_compile(field, 1, program, functions, n_functions, LEAT_OPEN_ALONE, &chain->program, error);
     if (!rc && leat_program_outputs(chain->program) != 1)
         rc = leat_fail(error, LEAT_E_INVALID, "A chain is a program of one output, not of %zu.",
                        leat_program_outputs(chain->program));
     if (!rc && !(chain->scratch = leat_scratch_new(chain->program)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "No memory for a chain.");
+    if (!rc && !(chain->moves = leat_new_array(chain->program->n_aims + 1, sizeof *chain->moves)))
         rc = leat_fail(error, LEAT_E_NOMEM, "No memory for a chain.");
     if (rc) {
         leat_chain_free(chain);
@@ -58,6 +61,7 @@ int leat_chain_open(const struct leat_field *field, const char *program, const s
     }
     chain->compiled = &chain->program->outputs[0];
     describe(chain->compiled, &chain->result);
+    chain->result.moves = chain->program->n_aims * sizeof *chain->moves;
     *out = chain;
     return LEAT_OK;
 }
@@ -67,6 +71,7 @@ void leat_chain_free(struct leat_chain *chain)
     if (!chain)
         return;
     leat_scratch_free(chain->scratch);
+    leat_free(chain->moves);
     leat_program_free(chain->program);
     leat_free(chain);
 }
@@ -100,6 +105,22 @@ static int apply_dense(struct leat_chain *chain, const struct leat_row *row, str
     return rc;
 }
 
+/* Several images of one, or what draws samples together: a tuple of one (parse_output). */
+static int apply_gathered(struct leat_chain *chain, const struct leat_row *row, struct leat_value *out,
+                          struct leat_error *error)
+{
+    const struct leat_compiled_chain *only = &chain->program->chains[0];
+    if (only->face.pieces > 1)
+        return leat_fail(error, LEAT_E_INVALID, "output '%s' is made of several samples, and a chain takes one value",
+                         chain->compiled->face.name);
+    uint64_t steps[1];
+    size_t failed;
+    void *dst[1];
+    int rc = make_room(out, chain->compiled->face.row_bytes, error);
+    dst[0] = out->owned;
+    return rc ? rc : leat_program_apply_tuple(chain->program, 0, chain->scratch, row, dst, steps, &failed, error);
+}
+
 static int apply_ragged(struct leat_chain *chain, const struct leat_row *row, struct leat_value *out,
                         struct leat_error *error)
 {
@@ -121,9 +142,10 @@ static int apply_open(struct leat_chain *chain, const struct leat_row *row, stru
     if (!rc) {
         bool last = chain->result.layout == LEAT_LAYOUT_HWC; /* packed, and in the order that was asked for */
         memcpy(out->owned, image.base, out->length);
-        out->shape[0] = last ? image.h : image.channels;
-        out->shape[1] = last ? image.w : image.h;
-        out->shape[2] = last ? image.channels : image.w;
+        const bool plane = out->ndim == 2; /* a mask has no axis for its one channel */
+        out->shape[0] = last || plane ? image.h : image.channels;
+        out->shape[1] = last || plane ? image.w : image.h;
+        out->shape[2] = plane ? 0 : last ? image.channels : image.w;
     }
     leat_scratch_trim(chain->scratch);
     return rc;
@@ -132,19 +154,57 @@ static int apply_open(struct leat_chain *chain, const struct leat_row *row, stru
 int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length, uint64_t key, int64_t sample,
                      struct leat_value *out, struct leat_error *error)
 {
+    if (!chain->program->n_aims)
+        return leat_chain_apply_image(chain, data, length, 0, 0, NULL, 0, key, sample, out, error);
+    memset(out, 0, sizeof *out);
+    return leat_fail(error, LEAT_E_INVALID, "output '%s' is drawn by boxes, which a chain for single values lacks",
+                     chain->compiled->face.name);
+}
+
+/* Whether an image is what its type and the moves say. */
+static int check_image(const struct leat_chain *chain, uint64_t length, uint32_t height, uint32_t width,
+                       const void *moves, uint64_t n_moves, struct leat_error *error)
+{
+    const struct leat_type *in = &chain->compiled->in;
+    if (moves && n_moves != chain->result.moves)
+        return leat_fail(error, LEAT_E_INVALID, "there are moves for other operators than those of output '%s'",
+                         chain->compiled->face.name);
+    if (leat_type_is_open(in) &&
+        (!height || !width || height > LEAT_MAX_SIDE || width > LEAT_MAX_SIDE ||
+         length != (uint64_t)height * width * (uint64_t)leat_type_channels(in) * leat_dtype_size(in->dtype)))
+        return leat_fail(error, LEAT_E_INVALID, "an image of output '%s' has %llu bytes, which are not %u x %u pixels",
+                         chain->compiled->face.name, (unsigned long long)length, width, height);
+    return LEAT_OK;
+}
+
+int leat_chain_apply_image(struct leat_chain *chain, const void *data, uint64_t length, uint32_t height, uint32_t width,
+                           const void *moves, uint64_t n_moves, uint64_t key, int64_t sample, struct leat_value *out,
+                           struct leat_error *error)
+{
     struct leat_error unwanted;
     struct leat_row row = {.data = data, .length = length, .key = key, .sample = sample, .scan_to_end = true};
+    memset(out, 0, sizeof *out);
+    int rc = check_image(chain, length, height, width, moves, n_moves, error);
+    if (rc)
+        return rc;
+    if (leat_type_is_open(&chain->compiled->in)) {
+        row.info.height = height;
+        row.info.width = width;
+    }
+    if (moves)
+        memcpy(chain->moves, moves, n_moves);
+    leat_scratch_stages(chain->scratch)->aims = moves ? chain->moves : NULL;
     const struct leat_codec *codec = leat_codec_of(chain->compiled->in.kind);
     if (codec && codec->form_of) /* as a loader delivers a photo that was packed as pixels */
         row.info.form = (uint8_t)codec->form_of(data, length);
-    memset(out, 0, sizeof *out);
     out->dtype = chain->result.dtype;
     out->ndim = chain->result.ndim;
     memcpy(out->shape, chain->result.shape, sizeof out->shape);
     bool ragged = chain->compiled->face.ragged;
-    int rc = (chain->result.open ? apply_open
-              : ragged           ? apply_ragged
-                                 : apply_dense)(chain, &row, out, error ? error : &unwanted);
+    rc = (chain->compiled->gather ? apply_gathered
+          : chain->result.open    ? apply_open
+          : ragged                ? apply_ragged
+                                  : apply_dense)(chain, &row, out, error ? error : &unwanted);
     if (rc)
         leat_value_clear(out);
     return rc;

@@ -53,6 +53,26 @@ void leat_boxes_clamp(float *boxes, uint64_t n, enum leat_role format, uint32_t 
     leat_boxes_convert(boxes, n, LEAT_ROLE_BOXES_XYXY, format);
 }
 
+static float area(const float *box, enum leat_role format)
+{
+    return format == LEAT_ROLE_BOXES_XYXY ? (box[2] - box[0]) * (box[3] - box[1]) : box[2] * box[3];
+}
+
+void leat_targets_clamp(const struct leat_targets *t, struct leat_target_part *boxes, enum leat_role format, uint32_t w,
+                        uint32_t h)
+{
+    if (!t->seen) {
+        leat_boxes_clamp(leat_target_boxes(boxes), boxes->n, format, w, h);
+        return;
+    }
+    float *box = leat_target_boxes(boxes), *seen = (float *)(void *)t->seen->data;
+    for (uint64_t i = 0; i < boxes->n; i++, box += 4) {
+        const float before = area(box, format);
+        leat_boxes_clamp(box, 1, format, w, h);
+        seen[i] *= before > 0 ? area(box, format) / before : 1;
+    }
+}
+
 /* ---- what was read ---- */
 
 static void scale_boxes(struct leat_target_part *part, float across, float down)
@@ -110,6 +130,20 @@ int leat_targets_begin(struct leat_targets *t, size_t *failed, struct leat_error
     return LEAT_OK;
 }
 
+void leat_targets_keep(struct leat_targets *t, const bool *kept)
+{
+    for (size_t p = 0; p < t->n; p++) {
+        struct leat_target_part *part = &t->parts[p];
+        uint64_t n = 0;
+        for (uint64_t i = 0; part->follows && i < part->n; i++) {
+            if (kept[i] && n != i)
+                memmove(part->data + n * part->step, part->data + i * part->step, part->step);
+            n += kept[i];
+        }
+        part->n = part->follows ? n : part->n;
+    }
+}
+
 void leat_targets_end(struct leat_targets *t)
 {
     for (size_t p = 0; p < t->n; p++) {
@@ -121,7 +155,20 @@ void leat_targets_end(struct leat_targets *t)
 
 /* ---- moves ---- */
 
-static void move_boxes(struct leat_target_part *part, const struct leat_move *m)
+/* Along one axis, in an image of that side. */
+static void mirror_boxes(struct leat_target_part *part, unsigned axis, float side)
+{
+    for (float *b = leat_target_boxes(part) + axis, *end = b + 4 * part->n; b < end; b += 4) {
+        float first = b[0];
+        b[0] = side - (part->role == LEAT_ROLE_BOXES_XYXY   ? b[2]
+                       : part->role == LEAT_ROLE_BOXES_XYWH ? first + b[2]
+                                                            : first);
+        if (part->role == LEAT_ROLE_BOXES_XYXY)
+            b[2] = side - first;
+    }
+}
+
+static void move_boxes(const struct leat_targets *t, struct leat_target_part *part, const struct leat_move *m)
 {
     float *boxes = (float *)(void *)part->data;
     bool corners = part->role == LEAT_ROLE_BOXES_XYXY;
@@ -129,20 +176,14 @@ static void move_boxes(struct leat_target_part *part, const struct leat_move *m)
         for (uint64_t i = 0; i < part->n; i++)
             for (int k = 0; k < (corners ? 4 : 2); k++)
                 boxes[4 * i + (uint64_t)k] -= (float)(k & 1 ? m->y : m->x);
-        leat_boxes_clamp(boxes, part->n, part->role, (uint32_t)m->w, (uint32_t)m->h);
+        leat_targets_clamp(t, part, part->role, (uint32_t)m->w, (uint32_t)m->h);
     }
     if (m->out_w != m->w || m->out_h != m->h)
         scale_boxes(part, (float)((double)m->out_w / (double)m->w), (float)((double)m->out_h / (double)m->h));
-    for (uint64_t i = 0; m->flip && i < part->n; i++) {
-        float *b = boxes + 4 * i, left = b[0];
-        if (corners)
-            left = b[2];
-        else if (part->role == LEAT_ROLE_BOXES_XYWH)
-            left = b[0] + b[2];
-        if (corners)
-            b[2] = (float)m->out_w - b[0];
-        b[0] = (float)m->out_w - left;
-    }
+    if (m->flip)
+        mirror_boxes(part, 0, (float)m->out_w);
+    if (m->flip_y)
+        mirror_boxes(part, 1, (float)m->out_h);
 }
 
 /* One that a crop leaves behind becomes one without a label, (0, 0, 0) as COCO has it; those stay as they are. Whole
@@ -165,29 +206,54 @@ static void move_points(struct leat_target_part *part, const struct leat_move *m
         v[1] *= down;
         if (m->flip)
             v[0] = (float)m->out_w - 1 - v[0];
+        if (m->flip_y)
+            v[1] = (float)m->out_h - 1 - v[1];
     }
 }
 
-static void turn_point(const struct leat_turn *t, float x, float y, float to[2])
+/* In a mirror, left is right; mirrored twice an image is turned around. */
+static void exchange_points(struct leat_target_part *part)
 {
-    to[0] = (float)(t->m[0] * (double)x + t->m[1] * (double)y + t->m[2]);
-    to[1] = (float)(t->m[3] * (double)x + t->m[4] * (double)y + t->m[5]);
+    struct point {
+        float x, y, visibility;
+    };
+    struct point *points = (struct point *)(void *)part->data;
+    const size_t k = part->step / sizeof *points;
+    for (uint64_t i = 0; i < part->n; i++, points += k)
+        for (size_t p = 0; p < part->n_pairs; p++) {
+            const uint16_t a = part->pairs[2 * p], b = part->pairs[2 * p + 1];
+            const struct point one = points[a];
+            points[a] = points[b];
+            points[b] = one;
+        }
 }
 
-static void turn_boxes(struct leat_target_part *part, const struct leat_turn *t)
+static void turn_point(const struct leat_turn *t, bool corner, float x, float y, float to[2])
+{
+    const double *m = t->m, xx = (double)x, yy = (double)y, by = m[6] * xx + m[7] * yy + m[8];
+    if (t->point) {
+        t->point(t, corner, x, y, to);
+        return;
+    }
+    to[0] = (float)((m[0] * xx + m[1] * yy + m[2]) / by);
+    to[1] = (float)((m[3] * xx + m[4] * yy + m[5]) / by);
+}
+
+static void turn_boxes(const struct leat_targets *targets, struct leat_target_part *part, const struct leat_turn *t)
 {
     float *boxes = leat_target_boxes(part);
     leat_boxes_convert(boxes, part->n, part->role, LEAT_ROLE_BOXES_XYXY);
     for (float *b = boxes; b < boxes + 4 * part->n; b += 4) {
         float corners[4][2];
         for (unsigned k = 0; k < 4; k++)
-            turn_point(t, b[k & 1 ? 2 : 0], b[k & 2 ? 3 : 1], corners[k]);
+            turn_point(t, true, b[k & 1 ? 2 : 0], b[k & 2 ? 3 : 1], corners[k]);
         for (unsigned axis = 0; axis < 2; axis++) {
             b[axis] = fminf(fminf(corners[0][axis], corners[1][axis]), fminf(corners[2][axis], corners[3][axis]));
             b[axis + 2] = fmaxf(fmaxf(corners[0][axis], corners[1][axis]), fmaxf(corners[2][axis], corners[3][axis]));
         }
     }
-    leat_boxes_clamp(boxes, part->n, LEAT_ROLE_BOXES_XYXY, t->out_w, t->out_h);
+    if (!t->whole)
+        leat_targets_clamp(targets, part, LEAT_ROLE_BOXES_XYXY, t->out_w, t->out_h);
     leat_boxes_convert(boxes, part->n, LEAT_ROLE_BOXES_XYXY, part->role);
 }
 
@@ -197,8 +263,8 @@ static void turn_keypoints(struct leat_target_part *part, const struct leat_turn
     for (float *end = v + part->n * part->step / sizeof *v; v < end; v += 3) {
         if (v[2] == 0)
             continue;
-        turn_point(t, v[0], v[1], v);
-        if (v[0] < 0 || v[1] < 0 || v[0] >= (float)t->out_w || v[1] >= (float)t->out_h)
+        turn_point(t, false, v[0], v[1], v);
+        if (!t->whole && (v[0] < 0 || v[1] < 0 || v[0] >= (float)t->out_w || v[1] >= (float)t->out_h))
             v[0] = v[1] = v[2] = 0;
     }
 }
@@ -207,7 +273,7 @@ void leat_targets_turn(struct leat_targets *t, const struct leat_turn *turn)
 {
     for (size_t p = 0; p < t->n; p++) {
         if (leat_role_is_boxes(t->parts[p].role))
-            turn_boxes(&t->parts[p], turn);
+            turn_boxes(t, &t->parts[p], turn);
         else if (t->parts[p].role == LEAT_ROLE_KEYPOINTS)
             turn_keypoints(&t->parts[p], turn);
     }
@@ -219,10 +285,15 @@ void leat_targets_move(struct leat_targets *t, const struct leat_move *move)
 {
     for (size_t p = 0; p < t->n; p++) {
         if (leat_role_is_boxes(t->parts[p].role))
-            move_boxes(&t->parts[p], move);
+            move_boxes(t, &t->parts[p], move);
         else if (t->parts[p].role == LEAT_ROLE_KEYPOINTS)
             move_points(&t->parts[p], move);
+        if (t->parts[p].role == LEAT_ROLE_KEYPOINTS && move->flip != move->flip_y)
+            exchange_points(&t->parts[p]);
     }
     t->w = move->out_w;
     t->h = move->out_h;
+    const struct leat_move into_frame = leat_move_into_frame(move);
+    if (move->frame_w)
+        leat_targets_move(t, &into_frame);
 }

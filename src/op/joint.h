@@ -21,7 +21,9 @@ struct leat_target_part {
     const char *name;
     enum leat_role role; /* NONE: a column that goes along */
     bool normalized;
-    bool follows; /* its steps are kept or dropped with the boxes */
+    bool follows;          /* its steps are kept or dropped with the boxes */
+    const uint16_t *pairs; /* of keypoints: 2 * n_pairs points, left and right of each other */
+    size_t n_pairs;
     uint64_t n, step;
     uint8_t *data; /* aligned to 16 */
 };
@@ -30,6 +32,8 @@ struct leat_targets {
     uint32_t w, h; /* of the image at this point of the chain */
     size_t n;
     struct leat_target_part *parts;
+    struct leat_target_part *seen; /* floats beside the boxes, of which there is one field: what cuts have left of the
+                                    * area of each; NULL: nothing asks for it */
 };
 
 /* Checks what was read, and brings it to pixels. DECODE: a coordinate is no finite number, a box is inverted or has
@@ -39,6 +43,8 @@ int leat_targets_begin(struct leat_targets *targets, size_t *failed, struct leat
 void leat_targets_move(struct leat_targets *targets, const struct leat_move *move);
 /* Turns them: a box becomes the smallest that has the four corners of the old one. */
 void leat_targets_turn(struct leat_targets *targets, const struct leat_turn *turn);
+/* Keeps of the boxes, and of what goes with them, those with kept[i]. */
+void leat_targets_keep(struct leat_targets *targets, const bool *kept);
 /* Back to the units in which they are stored, those of the image as it is now. */
 void leat_targets_end(struct leat_targets *targets);
 
@@ -46,7 +52,7 @@ void leat_targets_end(struct leat_targets *targets);
  * settled when the tuple is compiled. */
 #define LEAT_SANITIZE_LABELS 16
 struct leat_sanitize_args {
-    double min_size, min_area;
+    double min_size, min_area, min_visibility;
     bool all; /* all of them; else those named */
     unsigned n;
     char labels[LEAT_SANITIZE_LABELS][64];
@@ -56,6 +62,9 @@ struct leat_sanitize_args {
 void leat_boxes_convert(float *boxes, uint64_t n, enum leat_role from, enum leat_role to);
 /* Cuts them off at the edges of an image of w x h. */
 void leat_boxes_clamp(float *boxes, uint64_t n, enum leat_role format, uint32_t w, uint32_t h);
+/* Likewise boxes of a row, which are in this format now; what is left of them counts. */
+void leat_targets_clamp(const struct leat_targets *targets, struct leat_target_part *boxes, enum leat_role format,
+                        uint32_t w, uint32_t h);
 static inline float *leat_target_boxes(const struct leat_target_part *part)
 {
     return (float *)(void *)part->data;

@@ -1,4 +1,5 @@
-/* What operators that mix the rows of a batch share: the share is drawn once, and each row meets the one before it. */
+/* Operators on whole batches: what those that mix rows share (the share is drawn once, and each row meets the one
+ * before it), and how a batch is given to them. */
 #include "op/mix.h"
 
 #include <math.h>
@@ -7,6 +8,7 @@
 #include "base/random.h"
 #include "kernels/values.h"
 #include "op/elementary.h"
+#include "op/program_internal.h"
 
 /* ---- Beta ---- */
 
@@ -94,5 +96,54 @@ void leat_mix_rows(const struct leat_batch_part *part, uint64_t rows, double kee
         for (uint64_t i = rows; i-- > 0;)
             blend(part->dtype, first + i * part->row_bytes, i ? first + (i - 1) * part->row_bytes : last, bytes / size,
                   keep);
+    }
+}
+
+/* ---- a batch ---- */
+
+bool leat_program_has_batch_stage(const struct leat_program *program)
+{
+    return program->mixes;
+}
+
+static void mix_output(const struct leat_compiled_chain *chain, const struct leat_op *op,
+                       const struct leat_compiled *image, const struct leat_compiled *c, void *data, uint64_t rows,
+                       uint64_t key)
+{
+    size_t size = leat_dtype_size(c->face.dtype);
+    const struct leat_type *t = &image->out;
+    struct leat_batch_part part = {.label = c->label,
+                                   .dtype = c->face.dtype,
+                                   .row_bytes = c->face.row_bytes,
+                                   .data = data,
+                                   .w = (uint32_t)leat_type_width(t),
+                                   .h = (uint32_t)leat_type_height(t),
+                                   .channels = (uint32_t)leat_type_channels(t)};
+    if (!c->label) {
+        part.w = (uint32_t)leat_type_width(&c->out);
+        part.h = (uint32_t)leat_type_height(&c->out);
+        part.channels = (uint32_t)leat_type_channels(&c->out);
+        bool planes = c->path == LEAT_PATH_COPY ? c->out.layout == LEAT_LAYOUT_CHW
+                                                : c->out.ask == LEAT_ASK_NOTHING || c->out.ask == LEAT_ASK_NCHW;
+        part.column = planes ? size : size * part.channels;
+        part.row = part.column * part.w;
+        part.plane = planes ? part.row * part.h : size;
+    }
+    op->class->batch(op->args, leat_key_mix(key, op->instance), &part, rows);
+}
+
+void leat_program_finish_batch(const struct leat_program *program, void *const *dst, uint64_t rows,
+                               const uint64_t *keys)
+{
+    for (size_t i = 0; rows && i < program->n_chains; i++) {
+        const struct leat_compiled_chain *chain = &program->chains[i];
+        for (size_t k = 0; chain->face.tuple && k < chain->n_uses; k++) {
+            const struct leat_op *op = chain->uses[k].op;
+            for (size_t f = 0; op->class->batch && f < chain->face.n_fields; f++) {
+                const struct leat_compiled *c = leat_tuple_member(program, chain, f);
+                if (c->pixels || c->label)
+                    mix_output(chain, op, &program->outputs[chain->canvas], c, dst[c->index], rows, keys[0]);
+            }
+        }
     }
 }

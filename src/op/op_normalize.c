@@ -63,8 +63,8 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
 }
 
 /* ((v / max) - mean) / std in double, rounded once. */
-static void map_values(const void *from, uint64_t key, const struct leat_type *in, unsigned channel, const void *src,
-                       void *dst, size_t n)
+static void map_values(const void *from, const struct leat_type *in, unsigned channel, const void *src, void *dst,
+                       size_t n)
 {
     const struct normalize_args *args = from;
     bool real = leat_dtype_is_float(in->dtype);

@@ -41,6 +41,7 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     const struct crop_args *args = from;
     leat_type_resize(type, args->height, args->width);
     effect->resizes = true;
+    effect->filter = args->filter;
     return LEAT_OK;
 }
 

@@ -66,6 +66,7 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
         return leat_op_misfit(place, type, "an image whose sides stay between 1 and 65535 after the resize", error);
     leat_type_resize(type, out_h, out_w);
     effect->resizes = true;
+    effect->filter = args->filter;
     return LEAT_OK;
 }
 

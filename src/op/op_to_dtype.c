@@ -61,8 +61,8 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     return LEAT_OK;
 }
 
-static void map_values(const void *from, uint64_t key, const struct leat_type *in, unsigned channel, const void *src,
-                       void *dst, size_t n)
+static void map_values(const void *from, const struct leat_type *in, unsigned channel, const void *src, void *dst,
+                       size_t n)
 {
     const struct dtype_args *args = from;
     bool real = leat_dtype_is_float(in->dtype), to_real = leat_dtype_is_float(args->dtype);

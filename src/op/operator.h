@@ -1,10 +1,13 @@
 /*
- * An operator: one file, op_<name>.c, one line of operators.def, and the class of its name in python/leat/ops.py. What
+ * An operator: one file, op_<name>.c, one line of operators.def, and the class of its name in python/leat/ops. What
  * it does to a value is one of these, and each has its function in struct leat_op_class:
  *
  *     move    takes a box of the image, brings it to a size, mirrors it (crop, resize, flip)
- *     map     a function of single values (normalize, convert); it may draw, once per row
+ *     aim     a move whose draw sees the boxes of the row, in the chain of a tuple (RandomIoUCrop)
+ *     map     a function of single values (normalize, convert)
+ *     adjust  changes the colors of 8-bit pixels, in steps that adjust.h knows (ColorJitter, RandomEqualize)
  *     filter  makes an image of an image in memory, with scratch of its own (blur, rotate)
+ *     choose  holds other operators, and says which of them run (RandomApply; branch.h)
  *     joint   changes the boxes and keypoints of a row, in the chain of a tuple (joint.h)
  *     pad     brings a value to a fixed length, as the last of its chain (PadTo)
  *     batch   changes an output of a whole batch, as the last of its chain (MixUp; mix.h)
@@ -12,7 +15,7 @@
  *     none    it changes how the value is read or delivered (Decode, ToLayout), which `infer` says
  *
  * Moves that follow one another are composed, maps of bytes become tables of 256 entries, and a stage (stage.h) carries
- * out the result in one pass; a filter is a stage of its own.
+ * out the result in one pass; a filter is a stage of its own, and so are the steps of neighbours with `adjust`.
  */
 #ifndef LEAT_OP_OPERATOR_H
 #define LEAT_OP_OPERATOR_H
@@ -44,6 +47,9 @@ struct leat_type {
     const struct leat_codec *codec;        /* the value comes from Decode, of this codec ... */
     bool gray, exif, dct_scaling, lenient; /* ... and how ... */
     bool ids;                              /* ... as a mask of class ids */
+    bool icc;                              /* ... in the colours of sRGB */
+    uint8_t alpha, background[3];          /* enum leat_alpha, and what transparency is blended with */
+    uint32_t frame;                        /* of an animation */
     unsigned ndim;
     int64_t shape[LEAT_MAX_DIMS]; /* -1: not known before the value is seen */
 };
@@ -78,18 +84,50 @@ int64_t leat_padded_index(enum leat_padding padding, int64_t at, int64_t n);
 
 /* What an operator does to the pixels of one image, in this order. Before `draw`, it is: everything, unchanged. */
 struct leat_move {
-    int64_t x, y, w, h;    /* the box that is taken; what lies outside the image is padding */
-    uint32_t out_w, out_h; /* what it is brought to */
+    int64_t x, y, w, h;                   /* the box that is taken; what lies outside the image is padding */
+    uint32_t out_w, out_h;                /* what it is brought to */
+    uint32_t frame_w, frame_h, left, top; /* then put into a frame of this size, there; frame_w 0: into none */
     enum leat_filter filter;
-    bool flip;  /* then mirrored left to right */
+    bool flip, flip_y; /* then mirrored left to right, or turned upside down */
     bool crops; /* the box is that of a crop: boxes of objects are cut off at its edges, though it be the whole image */
 };
+
+/* What putting into the frame is by itself, behind `move` without it. */
+static inline struct leat_move leat_move_into_frame(const struct leat_move *move)
+{
+    return (struct leat_move){.x = -(int64_t)move->left,
+                              .y = -(int64_t)move->top,
+                              .w = move->frame_w,
+                              .h = move->frame_h,
+                              .out_w = move->frame_w,
+                              .out_h = move->frame_h,
+                              .crops = true};
+}
+
+#define LEAT_AIM_SHAPES 3
+
+/* What pixels from outside an image become: of a mask of class ids another value than of images. */
+struct leat_fill {
+    unsigned n; /* 0: 0; 1: the same for all channels */
+    double values[LEAT_MAX_CHANNELS];
+    double ids;
+};
+/* Of one channel of a value. */
+static inline double leat_fill_of(const struct leat_fill *fill, int64_t channel, bool ids)
+{
+    return ids ? fill->ids : !fill->n ? 0 : fill->values[fill->n > 1 ? channel : 0];
+}
+
+/* The value that an image of whole numbers is filled with for a color: of a mean such as 123.675 without its fraction.
+ * A share (0.5) stays one, which leat_check_held refuses. */
+double leat_color_of(double value, enum leat_dtype dtype);
 
 /* What infer says of an operator beside the type: what its draws may do. */
 struct leat_effect {
     bool resizes, pads, flips;
-    bool maps;                      /* of a class with `map` and `filter`: with these arguments it is a map */
-    enum leat_padding padding;      /* if it pads */
+    bool moves;                /* of a branch: all that it may run are moves that do not resize, and so is it */
+    enum leat_filter filter;   /* if it resizes, so that room is made for its weights; 0: more may be taken later */
+    enum leat_padding padding; /* if it pads */
     double fill[LEAT_MAX_CHANNELS]; /* if it pads with a constant */
 };
 
@@ -108,10 +146,22 @@ struct leat_filter_plan {
     size_t scratch; /* bytes */
 };
 
-/* Where a filter that turns an image moves its points: (x, y) to (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]). */
+/* Where a filter moves the points of an image of w x h: (x, y) to (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]),
+ * both divided by m[6] x + m[7] y + m[8]; or where its own function says. `corner`: the point is that of a box. Before
+ * `turn`, m leaves everything where it is, and the size stays. */
 struct leat_turn {
-    double m[6];
-    uint32_t out_w, out_h;
+    uint32_t w, h, out_w, out_h;
+    double m[9];
+    bool whole; /* all of the image is seen, so that nothing is cut off at its edges or left behind */
+    void (*point)(const struct leat_turn *turn, bool corner, float x, float y, float to[2]);
+    const void *args; /* for `point` */
+    uint64_t key;
+};
+
+/* A part of an image, of the size that `infer` said, mirrored left to right and top to bottom. */
+struct leat_view_box {
+    uint32_t x, y;
+    bool flip, flip_y;
 };
 
 /* Where an operator stands, for messages. */
@@ -124,6 +174,16 @@ struct leat_use;
 struct leat_targets;
 struct leat_batch_part;
 struct leat_pad;
+struct leat_adjust;
+#define LEAT_MAX_ADJUSTS 8
+
+/* Which of the alternatives of a branch run for a row. */
+enum leat_branch_kind {
+    LEAT_BRANCH_ONE = 0, /* one of them */
+    LEAT_BRANCH_MAYBE,   /* its only one, or none */
+    LEAT_BRANCH_ALL      /* all, in an order that is drawn */
+};
+#define LEAT_MAX_ALTERNATIVES 256
 
 /* What an operator takes, beside what its `infer` says. Those with `joint` or `batch` take tuples alone. */
 enum leat_op_input {
@@ -140,8 +200,15 @@ struct leat_op_class {
     bool decodes;      /* takes an encoded photo, of which its stage pulls the rows */
     bool converts;     /* its map changes the type of numbers, and their range with it, and nothing else */
     bool takes_whole;  /* its map takes an integer of 0 to the largest as it takes a float of 0 to 1 */
+    bool in_place;     /* its filter may be asked for the result where its input lies: of one type, size and layout */
     bool sanitizes;    /* its joint leaves steps out; the arguments are a struct leat_sanitize_args */
-    bool blends;       /* its batch computes with the values of images, which are floats then */
+    bool reformats;    /* its joint changes what the numbers of boxes mean: for all rows, or for none */
+    bool images_only; /* it turns images and not what goes with them: tuples with boxes, masks or keypoints refuse it */
+    unsigned views;   /* makes so many images of one, of which `view` says the boxes; those behind it work on each */
+    unsigned gathers; /* puts images of so many samples into one: gather.h; its move brings each to its size */
+    bool overlays;    /* ... of one size, one over the other: those before its move have brought them to it */
+    bool pastes;      /* ... by the masks of their instances */
+    bool blends;      /* its batch computes with the values of images, which are floats then */
     /* Reads the arguments into zeroed `args`, each under the name that the Python class gives it (op/args.h). NULL: it
      * has none. Without `hash` it holds no pointers: its bytes are hashed. */
     void (*parse)(void *args, struct leat_args *json);
@@ -158,21 +225,48 @@ struct leat_op_class {
     int (*move)(const void *args, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move,
                 struct leat_error *error);
 
-    /* Makes n values of the output type of n values of `in`, all of one channel. Pure in (args, key, channel,
-     * value). */
-    void (*map)(const void *args, uint64_t key, const struct leat_type *in, unsigned channel, const void *src,
-                void *dst, size_t n);
+    /* In the chain of a tuple, a move that is drawn by the targets of the row as they are here: fills `move`, which is
+     * as before `move`. It may change the targets, which are moved afterwards. Pure in (args, key, targets). */
+    void (*aim)(const void *args, uint64_t key, struct leat_targets *targets, struct leat_move *move);
+    /* Of such: a box that no box of its shape exceeds, of an image of w x h, by which memory is reckoned before the
+     * targets are seen. Shapes: 0 that of the image, 1 the widest, 2 the tallest. */
+    void (*widest)(const void *args, unsigned shape, uint32_t w, uint32_t h, struct leat_move *move);
+
+    /* View v of an image of w x h. DECODE: this image does not fit. */
+    int (*view)(const void *args, unsigned v, uint32_t w, uint32_t h, struct leat_view_box *box,
+                struct leat_error *error);
+
+    /* Makes n values of the output type of n values of `in`, all of one channel. Pure in (args, channel, value). */
+    void (*map)(const void *args, const struct leat_type *in, unsigned channel, const void *src, void *dst, size_t n);
     /* Where `map` is a straight line but for rounding: turns v * scale + offset, the line so far, into the line after
      * this operator. False where it is none. May be NULL. */
     bool (*line)(const void *args, const struct leat_type *in, unsigned channel, double *scale, double *offset);
+
+    /* Writes the steps that it takes under this key, and returns how many: at most LEAT_MAX_ADJUSTS. Of an operator
+     * that is a map (effect->maps) they are functions of single values. Pure in (args, key, channels). */
+    unsigned (*adjust)(const void *args, uint64_t key, unsigned channels, struct leat_adjust *steps);
 
     /* Makes `out` of `in`, images in memory with layout and channels of the operator's types; `scratch`: of as many
      * bytes as `plan` said, aligned to 64. Pure in (args, key, in). `plan` may be NULL. */
     void (*filter)(enum leat_isa isa, const void *args, uint64_t key, const struct leat_image *in,
                    const struct leat_image *out, void *scratch);
     void (*plan)(const void *args, uint64_t key, const struct leat_image *in, struct leat_filter_plan *plan);
+    /* In place of `filter`: one that may fail. NOMEM, INVALID. */
+    int (*remake)(const void *args, uint64_t key, const struct leat_image *in, const struct leat_image *out,
+                  void *scratch, struct leat_error *error);
+    /* Of a filter: whether it does nothing under this key, so that its stage is left out for the row; then its types
+     * and the size are the same before and behind it. May be NULL. */
+    bool (*skips)(const void *args, uint64_t key);
+    /* Of an operator that overlays, but for one that pastes: how much of the row's own image remains. Pure in (args,
+     * key). */
+    double (*share)(const void *args, uint64_t key);
     /* Of a filter that turns images of w x h: how, for what goes with them. */
-    void (*turn)(const void *args, uint64_t key, uint32_t w, uint32_t h, struct leat_turn *turn);
+    void (*turn)(const void *args, uint64_t key, struct leat_turn *turn);
+
+    /* Of a branch: which of its n alternatives run under this key, in order; returns how many. Pure in (args, key, n).
+     */
+    unsigned (*choose)(const void *args, uint64_t key, unsigned n, uint8_t which[LEAT_MAX_ALTERNATIVES]);
+    enum leat_branch_kind branch;
 
     /* Finds the function that the arguments name. INVALID: the table has no such. `functions` outlives `args`. */
     int (*bind)(void *args, const struct leat_native *functions, size_t n_functions, struct leat_error *error);
@@ -194,6 +288,12 @@ struct leat_op_class {
     void (*batch)(const void *args, uint64_t key, const struct leat_batch_part *part, uint64_t rows);
 };
 
+/* Whether it makes images or numbers of such, in the work of a stage. */
+static inline bool leat_op_makes_values(const struct leat_op_class *class)
+{
+    return class->move || class->aim || class->map || class->adjust || class->filter || class->remake || class->choose;
+}
+
 /* Steps of a value's first dimension: of a longer one all but the first `n` are cut off, or it is broken; a shorter one
  * is filled up. */
 struct leat_pad {
@@ -202,9 +302,17 @@ struct leat_pad {
     bool cut;
 };
 
+/* Whether the chain is cut there: its stages end before, and others begin behind. */
+static inline bool leat_op_cuts(const struct leat_op_class *class)
+{
+    return class->gathers || class->views;
+}
+
 /* Every operator, ended by NULL. */
 extern const struct leat_op_class *const leat_operators[];
 
+/* A value in words: "an encoded photo", "a uint8 image of 3 channels, 32 x 32". */
+void leat_type_words(const struct leat_type *type, char *text, size_t room);
 /* Says "<type> in output '<output>' takes <wanted>, but gets <type of the value><hint>", LEAT_E_TYPE. */
 int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, const char *wanted,
                    struct leat_error *error);
@@ -218,6 +326,32 @@ int leat_op_infer(const struct leat_op_class *class, const void *args, const str
 /* Arguments that several operators have: "size" (one side of a square, or height and width), and how pixels are
  * resampled. */
 void leat_args_size(struct leat_args *args, int64_t *height, int64_t *width);
+/* "padding" (one number, or left and top, or left, top, right and bottom) of `least` on, and "padding_mode". Returns
+ * how many numbers there were. */
+unsigned leat_args_padding(struct leat_args *args, int64_t least, int64_t sides[4], enum leat_padding *mode);
+/* "fill": a number, or one per channel, of which masks get 0, or {"image": of these, "mask": a number}. Where there is
+ * none, that of images is `image`, and of masks 0. */
+void leat_args_fill(struct leat_args *args, double image, struct leat_fill *fill);
+/* Says that `value`, by which an operator fills `what`, is none that numbers of a dtype can be: INVALID. */
+int leat_check_held(const struct leat_place *place, const char *what, enum leat_dtype dtype, double value,
+                    struct leat_error *error);
+/* Says what fits if there is neither one fill nor one per channel (of class ids any count does), or if the dtype does
+ * not hold it. */
+int leat_fill_check(const struct leat_fill *fill, const struct leat_place *place, const struct leat_type *type,
+                    struct leat_error *error);
+/* What infer says of an operator that pads with it, or in another way if `effect` is changed behind it. */
+int leat_effect_pads(const struct leat_fill *fill, const struct leat_place *place, const struct leat_type *type,
+                     struct leat_effect *effect, struct leat_error *error);
+/* As the bytes of an image's channels. */
+void leat_fill_bytes(const struct leat_fill *fill, const struct leat_image *image, uint8_t bytes[LEAT_MAX_CHANNELS]);
+/* "interpolation" of what is no resize: NEAREST, BILINEAR, BICUBIC. */
+enum leat_filter leat_args_warp(struct leat_args *args, enum leat_filter fallback);
 enum leat_filter leat_args_filter(struct leat_args *args);
+/* `move` of a resize to sides that are cut to whole pixels, at least 1. DECODE: they are too large. */
+int leat_move_resize(struct leat_move *move, const char *type, double width, double height, enum leat_filter filter,
+                     struct leat_error *error);
+/* `infer` of operators that resize to a size that varies. */
+int leat_infer_resize(const void *args, const struct leat_place *place, struct leat_type *type,
+                      struct leat_effect *effect, struct leat_error *error);
 
 #endif

@@ -1,9 +1,11 @@
 /* The table of operators, and what they share. Adding an operator is adding a file, and its line to operators.def. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "kernels/values.h"
 #include "op/operator.h"
 #include "op/program.h"
 
@@ -15,8 +17,7 @@ const struct leat_op_class *const leat_operators[] = {
 #include "op/operators.def"
     NULL};
 
-/* The value in words: "an encoded photo", "a uint8 image of 3 channels, 32 x 32". */
-static void type_words(const struct leat_type *type, char *text, size_t room)
+void leat_type_words(const struct leat_type *type, char *text, size_t room)
 {
     const struct leat_codec *codec = leat_codec_of(type->kind);
     const char *stored = codec                           ? codec->name
@@ -53,7 +54,7 @@ int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, 
                    struct leat_error *error)
 {
     char words[256];
-    type_words(got, words, sizeof words);
+    leat_type_words(got, words, sizeof words);
     const char *hint = leat_codec_of(got->kind) || got->kind == LEAT_KIND_BYTES ? ": put Decode() before it" : "";
     int rc = leat_fail(error, LEAT_E_TYPE, "%s in output '%s' takes %s, but gets %s%s.", place->type, place->output,
                        wanted, words, hint);
@@ -73,6 +74,11 @@ static int check_input(const struct leat_op_class *class, const struct leat_plac
     if (class->input && !leat_type_is_image(type))
         return leat_op_misfit(
             place, type, "an image (a decoded photo, or a field of three axes with layout \"HWC\" or \"CHW\")", error);
+    if (class->input == LEAT_INPUT_PIXELS && type->dtype == LEAT_U16)
+        return leat_op_misfit(place, type,
+                              "a uint8 image (put ToDtype(\"uint8\", scale=True) before it, or leave out "
+                              "Decode(dtype=\"uint16\"))",
+                              error);
     if (class->input == LEAT_INPUT_PIXELS && type->dtype != LEAT_U8)
         return leat_op_misfit(place, type, "a uint8 image (put it before Normalize and ToDtype)", error);
     if (class->input == LEAT_INPUT_PIXELS && leat_type_channels(type) > 4 && type->layout == LEAT_LAYOUT_HWC)
@@ -106,12 +112,143 @@ void leat_args_size(struct leat_args *args, int64_t *height, int64_t *width)
     *width = n == 2 ? size[1] : size[0];
 }
 
+unsigned leat_args_padding(struct leat_args *args, int64_t least, int64_t sides[4], enum leat_padding *mode)
+{
+    static const char *const modes[] = {"constant", "edge", "reflect", "symmetric", NULL}; /* as enum leat_padding */
+    int64_t p[4] = {0, 0, 0, 0};
+    unsigned n = leat_args_ints(args, "padding", 1, 4, least, LEAT_MAX_SIDE, p), word;
+    if (n == 3)
+        leat_args_wrong(args, "padding", "one, two or four numbers");
+    sides[0] = p[0];
+    sides[1] = n >= 2 ? p[1] : p[0];
+    sides[2] = n == 4 ? p[2] : sides[0];
+    sides[3] = n == 4 ? p[3] : sides[1];
+    leat_args_word(args, "padding_mode", modes, LEAT_PAD_CONSTANT, &word);
+    *mode = (enum leat_padding)word;
+    return n;
+}
+
+void leat_args_fill(struct leat_args *args, double image, struct leat_fill *fill)
+{
+    const json_t *value = leat_args_get(args, "fill");
+    if (json_is_object(value)) {
+        struct leat_args inside = {
+            .object = value, .operator_type = args->operator_type, .status = args->status, .error = args->error};
+        fill->n = leat_args_doubles(&inside, "image", 1, LEAT_MAX_CHANNELS, fill->values);
+        leat_args_doubles(&inside, "mask", 1, 1, &fill->ids);
+        args->status = leat_args_end(&inside);
+    } else {
+        fill->n = leat_args_doubles(args, "fill", 1, LEAT_MAX_CHANNELS, fill->values);
+        fill->ids = fill->n == 1 ? fill->values[0] : 0;
+    }
+    if (!fill->n && image != 0) {
+        fill->n = 1;
+        fill->values[0] = image;
+    }
+}
+
+double leat_color_of(double value, enum leat_dtype dtype)
+{
+    return leat_dtype_is_float(dtype) || fabs(value) < 1 ? value : trunc(value);
+}
+
+int leat_check_held(const struct leat_place *place, const char *what, enum leat_dtype dtype, double value,
+                    struct leat_error *error)
+{
+    uint64_t one = 0, most = leat_dtype_value_bits(dtype) ? UINT64_MAX >> (64 - leat_dtype_value_bits(dtype)) : 1;
+    double held;
+    leat_values_convert(LEAT_F64, dtype, &value, &one, 1);
+    leat_values_convert(dtype, LEAT_F64, &one, &held, 1);
+    const bool floats = leat_dtype_is_float(dtype);
+    if (floats ? isfinite(held) : held == value)
+        return LEAT_OK;
+    char range[80] = "finite numbers within its range";
+    const bool negative = dtype == LEAT_I8 || dtype == LEAT_I16 || dtype == LEAT_I32 || dtype == LEAT_I64;
+    if (!floats)
+        snprintf(range, sizeof range, "whole numbers from %s%llu to %llu", negative ? "-" : "",
+                 (unsigned long long)(negative ? most + 1 : 0), (unsigned long long)most);
+    int rc = leat_fail(error, LEAT_E_INVALID, "%s in output '%s' fills %s with %.15g, and %s holds %s.", place->type,
+                       place->output, what, value, leat_dtype_name(dtype), range);
+    leat_error_at_sample(error, LEAT_NO_SAMPLE, place->output);
+    return rc;
+}
+
+int leat_fill_check(const struct leat_fill *fill, const struct leat_place *place, const struct leat_type *type,
+                    struct leat_error *error)
+{
+    if (!type->ids && fill->n > 1 && fill->n != leat_type_channels(type))
+        return leat_op_misfit(place, type, "one fill, or one per channel", error);
+    int rc = LEAT_OK;
+    for (unsigned c = 0; !rc && c < (type->ids ? 1 : fill->n); c++)
+        rc = leat_check_held(place, type->ids ? "masks" : "images", type->dtype,
+                             type->ids ? fill->ids : leat_color_of(leat_fill_of(fill, c, false), type->dtype), error);
+    return rc;
+}
+
+int leat_effect_pads(const struct leat_fill *fill, const struct leat_place *place, const struct leat_type *type,
+                     struct leat_effect *effect, struct leat_error *error)
+{
+    effect->pads = true;
+    effect->padding = LEAT_PAD_CONSTANT;
+    for (int64_t c = 0; c < leat_type_channels(type) && c < LEAT_MAX_CHANNELS; c++)
+        effect->fill[c] = leat_fill_of(fill, c, type->ids);
+    return leat_fill_check(fill, place, type, error);
+}
+
+void leat_fill_bytes(const struct leat_fill *fill, const struct leat_image *image, uint8_t bytes[LEAT_MAX_CHANNELS])
+{
+    for (uint32_t c = 0; c < LEAT_MAX_CHANNELS; c++) {
+        double value = c < image->channels ? leat_fill_of(fill, c, image->ids) : 0;
+        leat_values_convert(LEAT_F64, LEAT_U8, &value, &bytes[c], 1);
+    }
+}
+
+enum leat_filter leat_args_warp(struct leat_args *args, enum leat_filter fallback)
+{
+    static const char *const words[] = {"nearest", "bilinear", "bicubic", NULL};
+    static const enum leat_filter filters[] = {LEAT_FILTER_NEAREST, LEAT_FILTER_BILINEAR, LEAT_FILTER_BICUBIC};
+    unsigned word = 0;
+    while (filters[word] != fallback)
+        word++;
+    leat_args_word(args, "interpolation", words, word, &word);
+    return filters[word];
+}
+
 enum leat_filter leat_args_filter(struct leat_args *args)
 {
-    static const char *const words[] = {"bilinear", "nearest", "nearest-exact", NULL};
+    static const char *const words[] = {"bilinear", "nearest", "nearest-exact", "bicubic",
+                                        "lanczos",  "hamming", "box",           NULL};
+    static const enum leat_filter filters[] = {LEAT_FILTER_ANTIALIAS, LEAT_FILTER_NEAREST, LEAT_FILTER_NEAREST,
+                                               LEAT_FILTER_BICUBIC,   LEAT_FILTER_LANCZOS, LEAT_FILTER_HAMMING,
+                                               LEAT_FILTER_BOX};
     unsigned word;
     bool antialias;
     leat_args_word(args, "interpolation", words, 0, &word);
     leat_args_bool(args, "antialias", true, &antialias);
-    return word ? LEAT_FILTER_NEAREST : antialias ? LEAT_FILTER_ANTIALIAS : LEAT_FILTER_BILINEAR;
+    enum leat_filter filter = filters[word];
+    return antialias                         ? filter
+           : filter == LEAT_FILTER_ANTIALIAS ? LEAT_FILTER_BILINEAR
+           : filter == LEAT_FILTER_BICUBIC   ? LEAT_FILTER_BICUBIC_NEAR
+                                             : filter;
+}
+
+int leat_move_resize(struct leat_move *move, const char *type, double width, double height, enum leat_filter filter,
+                     struct leat_error *error)
+{
+    if (width >= LEAT_MAX_SIDE + 1 || height >= LEAT_MAX_SIDE + 1)
+        return leat_fail(error, LEAT_E_DECODE,
+                         "%s cannot bring a photo of %lld x %lld to %.0f x %.0f: sides are at most 65535.", type,
+                         (long long)move->w, (long long)move->h, width, height);
+    move->out_w = width < 1 ? 1 : (uint32_t)width;
+    move->out_h = height < 1 ? 1 : (uint32_t)height;
+    move->filter = filter;
+    return LEAT_OK;
+}
+
+int leat_infer_resize(const void *args, const struct leat_place *place, struct leat_type *type,
+                      struct leat_effect *effect, struct leat_error *error)
+{
+    leat_type_resize(type, -1, -1);
+    effect->resizes = true;
+    return LEAT_OK;
 }

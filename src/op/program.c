@@ -26,6 +26,7 @@ struct leat_scratch {
     struct leat_stage_work work;
     struct step_time *times;
     uint64_t photos;
+    struct leat_watch watch;
     struct leat_tuple_work *tuples;
     uint8_t *native,
         *buffers[2]; /* between functions of the user's and other operators: one block, and its aligned halves */
@@ -68,6 +69,16 @@ uint64_t leat_program_hash(const struct leat_program *program)
 
 /* ---- scratch ---- */
 
+static size_t count_variants(const struct leat_program *program)
+{
+    return program->variants ? leat_variants_count(program->variants) : 1;
+}
+
+static const struct leat_program *variant_of(const struct leat_program *program, size_t variant)
+{
+    return program->variants ? leat_variants_get(program->variants, variant) : program;
+}
+
 static bool make_buffers(struct leat_scratch *scratch, uint64_t bytes)
 {
     uint64_t each = leat_align64(bytes);
@@ -77,27 +88,6 @@ static bool make_buffers(struct leat_scratch *scratch, uint64_t bytes)
     scratch->buffers[0] = scratch->native + (-(uintptr_t)scratch->native & 63);
     scratch->buffers[1] = scratch->buffers[0] + each;
     return true;
-}
-
-/* What images of known size need, so that making them allocates nothing. */
-static bool reserve(const struct leat_compiled *c, struct leat_stage_work *work)
-{
-    if (c->path != LEAT_PATH_IMAGE || c->face.decodes || c->idle)
-        return true;
-    return !leat_stages_reserve(c->stages, c->n_stages, work, (uint32_t)leat_type_width(&c->in),
-                                (uint32_t)leat_type_height(&c->in));
-}
-
-static bool reserve_all(const struct leat_program *program, struct leat_stage_work *work)
-{
-    bool good = true;
-    for (size_t i = 0; good && i < program->n_outputs; i++) {
-        const struct leat_compiled *c = &program->outputs[i];
-        good = (!c->face.decodes || leat_decoders_get(&work->decoders, c->codec)) && reserve(c, work);
-        for (size_t k = 0; good && k < c->n_parts; k++)
-            good = reserve(&c->parts[k], work);
-    }
-    return good;
 }
 
 struct leat_scratch *leat_scratch_new(const struct leat_program *program)
@@ -114,9 +104,8 @@ struct leat_scratch *leat_scratch_new(const struct leat_program *program)
             good = (scratch->tuples = leat_tuple_work_new(program)) != NULL;
     if (good && program->native_bytes)
         good = make_buffers(scratch, program->native_bytes);
-    size_t variants = program->variants ? leat_variants_count(program->variants) : 1;
-    for (size_t v = 0; good && v < variants; v++)
-        good = reserve_all(program->variants ? leat_variants_get(program->variants, v) : program, &scratch->work);
+    for (size_t v = 0; good && v < count_variants(program); v++)
+        good = leat_program_reserve(variant_of(program, v), &scratch->work);
     if (good)
         return scratch;
     leat_scratch_free(scratch);
@@ -134,32 +123,18 @@ void leat_scratch_free(struct leat_scratch *scratch)
     leat_free(scratch);
 }
 
-static uint64_t image_bytes(const struct leat_compiled *c)
-{
-    if (c->path != LEAT_PATH_IMAGE || c->idle)
-        return 0;
-    if (c->face.decodes)
-        return (c->n_stages - 1) * (uint64_t)LEAT_KEEP_BYTES;
-    return c->n_stages * 2 *
-           (uint64_t)(leat_type_width(&c->in) * leat_type_height(&c->in) * leat_type_channels(&c->in)) *
-           leat_dtype_size(c->in.dtype);
-}
-
-/* For photos an estimate: the decoders' own memory and the buffers for a photo of some megapixels. */
 uint64_t leat_program_scratch_bytes(const struct leat_program *program)
 {
-    uint64_t bytes = sizeof(struct leat_scratch) + program->n_times * sizeof(struct step_time);
+    uint64_t bytes = sizeof(struct leat_scratch) + program->n_times * sizeof(struct step_time), most = 0;
     if (program->decodes)
         bytes += LEAT_DECODE_BYTES;
     if (program->native_bytes)
         bytes += 2 * leat_align64(program->native_bytes) + 64;
-    for (size_t i = 0; i < program->n_outputs; i++) {
-        const struct leat_compiled *c = &program->outputs[i];
-        bytes += image_bytes(c);
-        for (size_t k = 0; k < c->n_parts; k++)
-            bytes += image_bytes(&c->parts[k]);
+    for (size_t v = 0; v < count_variants(program); v++) {
+        uint64_t images = leat_program_images_bytes(variant_of(program, v));
+        most = images > most ? images : most;
     }
-    return bytes;
+    return bytes + most;
 }
 
 unsigned leat_scratch_warnings(struct leat_scratch *scratch, const char *const **names)
@@ -184,7 +159,7 @@ const uint8_t *leat_scratch_rows(const struct leat_scratch *scratch, size_t *len
 /* ---- the loops ---- */
 
 /* Elements of an array through its maps, in blocks that stay in the first-level cache. */
-static void map_elements(const struct leat_compiled *c, uint64_t row_key, const uint8_t *src, uint8_t *dst, uint64_t n)
+static void map_elements(const struct leat_compiled *c, const uint8_t *src, uint8_t *dst, uint64_t n)
 {
     enum { BLOCK = 512 };
     if (c->stages[0].dense) {
@@ -197,7 +172,7 @@ static void map_elements(const struct leat_compiled *c, uint64_t row_key, const 
         size_t some = n - done < BLOCK ? (size_t)(n - done) : BLOCK;
         const void *values = src + done * in;
         for (size_t s = 0; s < c->n_stages; s++)
-            values = leat_stage_map(&c->stages[s], row_key, 0, values, some, a, b);
+            values = leat_stage_map(&c->stages[s], 0, values, some, a, b);
         memcpy(dst + done * out, values, some * out);
     }
 }
@@ -210,37 +185,63 @@ static void convert_elements(const struct leat_compiled *c, const void *src, voi
         leat_values_convert(c->in.dtype, c->out.dtype, src, dst, n);
 }
 
+void leat_scratch_watch(struct leat_scratch *scratch, struct leat_watch watch)
+{
+    scratch->watch = watch;
+}
+
+/* Counts a step that began at `begin_ns` and has just ended, and tells the watch of it. */
+static uint64_t end_step(struct leat_scratch *scratch, struct step_time *time, const char *name, int64_t begin_ns,
+                         uint64_t rows, uint64_t decode_ns)
+{
+    const uint64_t ns = (uint64_t)(leat_clock_ns() - begin_ns);
+    time->ns += ns;
+    time->rows += rows;
+    if (scratch->watch.step)
+        scratch->watch.step(scratch->watch.user, name, begin_ns, ns, decode_ns);
+    return ns;
+}
+
 /* One photo or image field through its stages; *result: the last one's. */
 static int run_stages(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row,
                       void *dst, struct leat_image *result, struct leat_error *error)
 {
     struct leat_stage_work *work = &scratch->work;
     struct leat_image image, target = {0};
-    bool planar = c->in.layout == LEAT_LAYOUT_CHW;
-    if (!c->face.decodes) /* read only: the base loses its const in the common type of sources and targets */
-        leat_image_packed(&image, &c->in, planar, (uint32_t)leat_type_width(&c->in), (uint32_t)leat_type_height(&c->in),
+    const struct leat_type *in = c->gather ? &c->gather->out : &c->in;
+    bool planar = in->layout == LEAT_LAYOUT_CHW, decodes = leat_compiled_decodes(c);
+    if (!decodes) /* read only: the base loses its const in the common type of sources and targets */
+        leat_image_packed(&image, in, planar, leat_type_is_open(in) ? row->info.width : (uint32_t)leat_type_width(in),
+                          leat_type_is_open(in) ? row->info.height : (uint32_t)leat_type_height(in),
                           (void *)(uintptr_t)row->data);
     int rc = LEAT_OK;
-    struct step_time *time = &scratch->times[c->first_time + c->face.decodes];
-    for (size_t s = 0; !rc && s < c->n_stages; s++, time++) {
-        const struct leat_stage *stage = &c->stages[s];
-        if (stage->last)
+    unsigned buffer = 0;
+    bool delivered = false;
+    for (size_t s = 0; !rc && s < c->n_stages; s++) {
+        if ((delivered && c->stages[s].copies) || leat_stage_skips(&c->stages[s], row->key))
+            continue;
+        const size_t straight = leat_stages_straight(c->stages, c->n_stages, s, row->key);
+        const struct leat_stage *stage = &c->stages[straight];
+        struct step_time *time = &scratch->times[c->first_time + decodes + straight];
+        const bool delivers = stage->last || stage->delivers || straight != s;
+        delivered |= delivers;
+        s = straight;
+        if (delivers)
             leat_image_packed(&target, &stage->out, stage->planar, (uint32_t)leat_type_width(&stage->out),
                               (uint32_t)leat_type_height(&stage->out), dst);
-        work->detail = stage->decode && scratch->photos++ % DETAIL_EVERY == 0;
+        work->detail = stage->decode && (scratch->photos++ % DETAIL_EVERY == 0 || scratch->watch.step);
         work->decode_ns = 0;
         int64_t begin = leat_clock_ns();
-        rc = leat_stage_run(stage, work, row, s || !c->face.decodes ? &image : NULL, s & 1, &target, error);
-        uint64_t ns = (uint64_t)(leat_clock_ns() - begin);
-        time->ns += ns;
-        time->rows++;
+        rc = leat_stage_run(stage, work, row, s || !decodes ? &image : NULL, &buffer, &target, error);
+        const char *name = *stage->label ? stage->label : stage->decode ? "Decode" : "ToLayout";
+        uint64_t ns = end_step(scratch, time, name, begin, 1, work->decode_ns);
         if (work->detail) {
             time->detail_ns += ns;
             time->detail_decode_ns += work->decode_ns;
         }
         image = target;
     }
-    *result = target;
+    *result = image; /* of no stages, what came */
     return rc;
 }
 
@@ -249,14 +250,31 @@ static int apply_image(const struct leat_compiled *c, struct leat_scratch *scrat
 {
     struct leat_image result;
     int rc = run_stages(c, scratch, row, dst, &result, error);
-    if (c->face.decodes)
+    if (c->face.decodes || c->face.grows)
         leat_stage_work_trim(&scratch->work);
     return rc;
+}
+
+void leat_scratch_give_room(struct leat_scratch *scratch, struct leat_room *room)
+{
+    scratch->work.room = room;
+}
+
+bool leat_program_has_single_rows(const struct leat_program *program)
+{
+    return program->single;
+}
+
+int leat_program_apply_part(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
+                            const struct leat_row *row, struct leat_image *image, struct leat_error *error)
+{
+    return run_stages(&program->outputs[output].parts[0], scratch, row, NULL, image, error);
 }
 
 int leat_program_apply_open(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                             const struct leat_row *row, struct leat_image *image, struct leat_error *error)
 {
+    scratch->work.output = output;
     return run_stages(&program->outputs[output], scratch, row, NULL, image, error);
 }
 
@@ -281,9 +299,8 @@ static int apply_part(const struct leat_compiled *part, struct leat_scratch *scr
     else if (part->path == LEAT_PATH_CONVERT)
         convert_elements(part, row->data, dst, part->elements);
     else
-        map_elements(part, row->key, row->data, dst, part->elements);
-    scratch->times[part->first_time].ns += (uint64_t)(leat_clock_ns() - begin);
-    scratch->times[part->first_time].rows++;
+        map_elements(part, row->data, dst, part->elements);
+    end_step(scratch, &scratch->times[part->first_time], channels ? "ToLayout" : "ToDtype", begin, 1, 0);
     return LEAT_OK;
 }
 
@@ -293,8 +310,7 @@ static int call_native(const struct leat_compiled *part, struct leat_scratch *sc
     struct step_time *time = &scratch->times[part->first_time + part->n_stages + part->face.decodes];
     int64_t begin = leat_clock_ns();
     int rc = part->native->op->class->call(part->native, part->face.name, row, row->data, row->length, dst, error);
-    time->ns += (uint64_t)(leat_clock_ns() - begin);
-    time->rows++;
+    end_step(scratch, time, part->native->op->class->label(part->native->op->args), begin, 1, 0);
     return rc;
 }
 
@@ -311,31 +327,6 @@ static int restore(const struct leat_compiled *c, const struct leat_row *row, ui
     if (error)
         error->code = LEAT_E_DECODE;
     return LEAT_E_DECODE;
-}
-
-/* What a row takes between its stages. */
-static uint64_t between_bytes(const struct leat_compiled *c, const struct leat_row *row)
-{
-    const struct leat_compiled *first = c->path == LEAT_PATH_NATIVE ? &c->parts[0] : c;
-    struct leat_value_info info = row->info;
-    if (first->n_stages < 2 ||
-        (info.form == LEAT_FORM_ORIGINAL && c->codec->probe(row->data, row->length, &info, NULL)))
-        return 0;
-    if (info.width > LEAT_MAX_SIDE || info.height > LEAT_MAX_SIDE) /* an index says so: decoding will not */
-        return 0;
-    uint64_t bytes = leat_stages_bytes(first->stages, first->n_stages, row->key, info.width, info.height);
-    if (!c->face.turns || info.width == info.height)
-        return bytes;
-    uint64_t turned = leat_stages_bytes(first->stages, first->n_stages, row->key, info.height, info.width);
-    return turned > bytes ? turned : bytes;
-}
-
-uint64_t leat_program_decode_bytes(const struct leat_program *program, size_t output, const struct leat_row *row)
-{
-    const struct leat_compiled *c = &program->outputs[output];
-    if (c->face.decodes)
-        return c->codec->decode_bytes(row->data, row->length, &row->info, c->face.turns) + between_bytes(c, row);
-    return c->codec && row->info.form == LEAT_FORM_FAST ? c->codec->restore_bytes(row->data, row->length) : 0;
 }
 
 /* One value through parts and functions: in turns through the two buffers, the last step into `dst`. */
@@ -404,7 +395,7 @@ static inline void prefetch_row(const struct leat_row *rows, size_t i, size_t n,
 static size_t neighbours(const struct leat_compiled *c, const struct leat_row *rows, size_t n)
 {
     size_t run = 1;
-    if (c->path != LEAT_PATH_CONVERT && (c->stages[0].draws || c->stages[0].passes > 1))
+    if (c->path != LEAT_PATH_CONVERT && c->stages[0].passes > 1)
         return run;
     while (run < n && (const uint8_t *)rows[run].data == (const uint8_t *)rows[0].data + run * c->in_bytes)
         run++;
@@ -437,7 +428,7 @@ int leat_padded_row(const struct leat_compiled *c, uint64_t key, const void *dat
     else if (c->path == LEAT_PATH_CONVERT)
         convert_elements(c, data, dst, made);
     else if (c->path == LEAT_PATH_MAP)
-        map_elements(c, key, data, dst, made);
+        map_elements(c, data, dst, made);
     for (uint64_t i = made; i < all; i++)
         memcpy(to + i * size, c->pad_fill, size);
     return LEAT_OK;
@@ -475,10 +466,9 @@ size_t leat_program_apply(const struct leat_program *program, size_t output, str
         if (c->path == LEAT_PATH_CONVERT)
             convert_elements(c, rows[i].data, to + i * row_bytes, run * c->elements);
         else
-            map_elements(c, rows[i].key, rows[i].data, to + i * row_bytes, run * c->elements);
+            map_elements(c, rows[i].data, to + i * row_bytes, run * c->elements);
     }
-    scratch->times[c->first_time].ns += (uint64_t)(leat_clock_ns() - begin);
-    scratch->times[c->first_time].rows += n;
+    end_step(scratch, &scratch->times[c->first_time], "copy", begin, n, 0);
     return n;
 }
 
@@ -522,9 +512,8 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
     else if (c->path == LEAT_PATH_CONVERT)
         convert_elements(c, row->data, dst, n);
     else
-        map_elements(c, row->key, row->data, dst, n);
-    scratch->times[c->first_time].ns += (uint64_t)(leat_clock_ns() - begin);
-    scratch->times[c->first_time].rows++;
+        map_elements(c, row->data, dst, n);
+    end_step(scratch, &scratch->times[c->first_time], "copy", begin, 1, 0);
     return rc;
 }
 
@@ -536,7 +525,7 @@ static size_t add_stage_times(const struct leat_scratch *scratch, const struct l
     const struct step_time *t = &scratch->times[c->first_time];
     for (size_t s = 0; s < c->n_stages; s++) {
         const struct leat_stage *stage = &c->stages[s];
-        const struct step_time *st = &t[s + c->face.decodes];
+        const struct step_time *st = &t[s + leat_compiled_decodes(c)];
         uint64_t decode =
             st->detail_ns ? (uint64_t)((double)st->ns * (double)st->detail_decode_ns / (double)st->detail_ns) : 0;
         if (stage->decode && used < room)
@@ -548,11 +537,12 @@ static size_t add_stage_times(const struct leat_scratch *scratch, const struct l
     return used;
 }
 
-size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_time *times, size_t room)
+static size_t variant_times(const struct leat_scratch *scratch, const struct leat_program *program,
+                            struct leat_step_time *times, size_t room)
 {
     size_t used = 0;
-    for (size_t i = 0; i < scratch->program->n_outputs; i++) {
-        const struct leat_compiled *c = &scratch->program->outputs[i];
+    for (size_t i = 0; i < program->n_outputs; i++) {
+        const struct leat_compiled *c = &program->outputs[i];
         const struct step_time *t = &scratch->times[c->first_time];
         if (c->face.called)
             continue;
@@ -569,6 +559,30 @@ size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_t
             if (part->native && used < room)
                 times[used++] = (struct leat_step_time){
                     c->face.name, part->native->op->class->label(part->native->op->args), t->ns, t->rows};
+        }
+    }
+    return used;
+}
+
+size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_time *times, size_t room)
+{
+    const struct leat_variants *v = scratch->program->variants;
+    if (!v)
+        return variant_times(scratch, scratch->program, times, room);
+    size_t used = 0, each = leat_variants_count(v) / leat_variants_phases(v);
+    for (size_t phase = 0; phase < leat_variants_phases(v); phase++) { /* steps of one name are one */
+        size_t n = variant_times(scratch, leat_variants_get(v, phase * each), times + used, room - used), begin = used;
+        for (size_t i = begin; i < begin + n; i++) {
+            size_t same = 0;
+            while (same < begin &&
+                   (strcmp(times[same].output, times[i].output) || strcmp(times[same].step, times[i].step)))
+                same++;
+            if (same == begin && times[i].rows) {
+                times[used++] = times[i];
+            } else if (same < begin) {
+                times[same].ns += times[i].ns;
+                times[same].rows += times[i].rows;
+            }
         }
     }
     return used;

@@ -16,13 +16,21 @@
  *
  * It stands under the name of its first output; "outputs" are named like the fields where that is left out. With
  * "geometry", of an ordinary chain too, there is one output more, "image.geometry": LEAT_GEOMETRY_COLUMNS float32 per
- * row.
+ * row. With "stack", "list" or "pad", likewise, images may differ in size from row to row; what becomes of them then is
+ * up to whoever takes the batch.
  *
  * Functions that run outside of the library stand behind a chain, whose output is then what they take and is not
  * delivered itself; their result is an output of the same name. Several may take the same:
  *
  *     "a": {"field": "x", "chain": ["a"], "calls": [{"segment": 1, "kind": 1, "dtype": "float32", "shape": [3, 8]}]}
  *     "b": {"input": "a", "calls": [{"segment": 1, "kind": 1, "dtype": "int64", "shape": []}]}
+ *
+ * In the chain of a tuple they take one image of it, the "image"-th field, as the first operators have made it, so many
+ * as "after" says. Other fields, and the sizes of images, are those behind the whole chain. Behind a geometry stand the
+ * size of that image, where it is "open", and what targets have drawn for the other operators, "draws" of them, both
+ * for the functions alone. A result of open size says by "channels" and "axes" (enum leat_axes) what its numbers are:
+ *
+ *     "cut": {"image": 0, "after": 2, "open": true, "draws": 1}
  *
  * Where "calls" are several, each takes the result of the one before. Segments of odd numbers take a batch row by row,
  * those of even numbers as a whole. "strides", in elements, say how a row lies in memory that is not in the usual
@@ -47,21 +55,29 @@ struct leat_output {
     size_t chain;        /* that it comes from */
     enum leat_kind kind; /* ARRAY, or of a value delivered as stored: BYTES, STR, JSON, IMAGE */
     enum leat_dtype dtype;
-    bool ragged;      /* the first dimension varies from row to row */
-    bool bounded;     /* ... and follows only from making the row: leat_program_ragged_bytes is an upper bound */
-    bool in_place;    /* the field has fixed size: rows come as mapped memory; else as fetched bytes */
-    bool keyed;       /* some operator draws random numbers */
-    bool decodes;     /* the value is decoded: it can be found broken, and is scanned to its end if unchecked */
-    bool lenient;     /* ... with warnings, where that is possible */
-    bool turns;       /* ... as its EXIF orientation says: all of a turned photo is kept while it is made */
-    bool hidden;      /* functions take it, nobody else */
-    bool called;      /* it is the result of functions: no chain makes it, and its `field` and `chain` are SIZE_MAX */
-    size_t input;     /* ... which take this output, */
+    bool ragged;    /* the first dimension varies from row to row */
+    bool bounded;   /* ... and follows only from making the row: leat_program_ragged_bytes is an upper bound */
+    bool open;      /* images of open size: ragged, of so many numbers; not known before the row is made (leat_room) */
+    bool instances; /* ... of several masks of such a size, one after the other */
+    bool drawn;     /* masks of instances, of shape[1] x shape[2], one for each row of the values of `field` */
+    bool sizes;     /* height and width of the images of its chain, int64: for those of open size */
+    bool in_place;  /* the field has fixed size: rows come as mapped memory; else as fetched bytes */
+    bool keyed;     /* some operator draws random numbers */
+    bool grows;     /* an array, and how large images become between its operators is drawn: leat_program_decode_bytes
+                     * says what a row takes, whose value is never mapped memory */
+    bool decodes;   /* the value is decoded: it can be found broken, and is scanned to its end if unchecked */
+    bool lenient;   /* ... with warnings, where that is possible */
+    bool turns;     /* ... as its EXIF orientation says: all of a turned photo is kept while it is made */
+    bool hidden;    /* functions take it, nobody else */
+    bool called;    /* it is the result of functions: no chain makes it, and its `field` and `chain` are SIZE_MAX */
+    size_t input;   /* ... which take this output, */
     unsigned segment; /* ... in this segment of the program, from 1 on: the chains are segment 0 */
     unsigned ndim;    /* of one row; of a ragged one the first dimension is shape[0] = -1 */
     int64_t shape[LEAT_MAX_DIMS];
     int64_t strides[LEAT_MAX_DIMS]; /* in elements, of one row (a channels_last row is dense but permuted) */
-    uint64_t row_bytes;             /* dense: bytes of a row; ragged: bytes of one step of the first dimension */
+    uint8_t channels;               /* of open images; 0: of a mask, which has no axis for them */
+    enum leat_axes { LEAT_PLANES = 0, LEAT_PIXELS, LEAT_CHANNELS_LAST } axes; /* ... and how theirs stand */
+    uint64_t row_bytes; /* dense: bytes of a row; ragged: bytes of one step of the first dimension */
 };
 
 /* From fields to outputs: an ordinary chain takes one and gives one. That of a tuple takes and gives several, or one
@@ -74,6 +90,8 @@ struct leat_program_chain {
     const bool *decodes;   /* [n_fields] the value is decoded */
     const size_t *outputs; /* [n_outputs] indices of outputs, rising */
     size_t canvas;         /* of a tuple: the field of the image whose size the others go by; SIZE_MAX: there is none */
+    unsigned pieces;       /* samples that a row may be made of: above 1 in the chain of a tuple with Mosaic */
+    size_t sizes;          /* the output that says how large images of open size are; SIZE_MAX: there are none */
 };
 
 /* The columns of a geometry: the part of the decoded image that an output row shows, in its pixels (x, y of the upper
@@ -83,24 +101,29 @@ struct leat_program_chain {
 
 #define LEAT_MAX_SEGMENTS 63
 
+/* Which outputs may end in images of open size: those with "stack"; all, because they are no part of a batch (chain.c);
+ * all, because batches have one row. */
+enum leat_open { LEAT_OPEN_STACKS = 0, LEAT_OPEN_ALONE, LEAT_OPEN_ROWS };
+
 /* NULL `json` delivers every field that is not derived, as stored. Errors: INVALID (the JSON, an argument), TYPE (names
  * output and operator, says what would fit), NOT_FOUND (field), NOMEM. `functions` of the user's, which operators
- * "Native" name by index, may be NULL; the table is copied. `open`: outputs may end in images of open size (chain.c).
- */
+ * "Native" name by index, may be NULL; the table is copied. */
 int leat_program_compile(const struct leat_field *fields, size_t n_fields, const char *json,
-                         const struct leat_native *functions, size_t n_functions, bool open, struct leat_program **out,
-                         struct leat_error *error);
+                         const struct leat_native *functions, size_t n_functions, enum leat_open open,
+                         struct leat_program **out, struct leat_error *error);
 void leat_program_free(struct leat_program *program);
 size_t leat_program_outputs(const struct leat_program *program);
 const struct leat_output *leat_program_output(const struct leat_program *program, size_t output);
 size_t leat_program_chains(const struct leat_program *program);
 const struct leat_program_chain *leat_program_chain(const struct leat_program *program, size_t chain);
-/* Whether sizes are drawn per batch. Then the program is the variant whose rows are the largest; its scratch serves all
- * of them. */
+/* Whether sizes are drawn per batch. Where they are, or operators are for some epochs, the program is the variant whose
+ * rows are the largest; its scratch serves all of them. */
 bool leat_program_varies(const struct leat_program *program);
-/* The variant for a batch, by the key of its global batch's first row (leat_plan_key); the program itself if it does
- * not vary. Outputs differ in shape and strides alone. It lives as long as the program. */
-const struct leat_program *leat_program_of_batch(const struct leat_program *program, uint64_t key);
+/* The variant for a batch, by its epoch and the key of its global batch's first row (leat_plan_key); the program itself
+ * if it does not vary. Outputs differ in shape and strides alone. It lives as long as the program. */
+const struct leat_program *leat_program_of_batch(const struct leat_program *program, uint64_t epoch, uint64_t key);
+/* Whether some output is of open size although it does not say "stack" (LEAT_OPEN_ROWS): batches must have one row. */
+bool leat_program_has_single_rows(const struct leat_program *program);
 /* A hash over what the program computes: operators, arguments, instances, output names. Without calls. */
 uint64_t leat_program_hash(const struct leat_program *program);
 
@@ -119,15 +142,17 @@ struct leat_scratch *leat_scratch_new(const struct leat_program *program);
 void leat_scratch_free(struct leat_scratch *scratch);
 uint64_t leat_program_scratch_bytes(const struct leat_program *program);
 /* About the most memory that decoding a row takes, with whole images between its operators, or restoring one that is
- * delivered as it came, from the value's header. For what is decoded, LEAT_DECODE_BYTES of it are in
- * leat_program_scratch_bytes; what is above is given back when the row is made. */
-uint64_t leat_program_decode_bytes(const struct leat_program *program, size_t output, const struct leat_row *row);
+ * delivered as it came, from the value's header; `piece`: the number of its sample among those of the row. For what is
+ * decoded, LEAT_DECODE_BYTES of it are in leat_program_scratch_bytes; what is above is given back when the row is made.
+ */
+uint64_t leat_program_decode_bytes(const struct leat_program *program, size_t output, const struct leat_row *row,
+                                   unsigned piece);
 
 /* Makes rows [0, n) of a dense output: row i is written at dst + i * row_bytes, every byte of it. Returns how many were
  * made before the first failure (n if none failed); of a failure `error` says LEAT_E_DECODE, or LEAT_E_OPERATOR of a
- * function of the user's, and why; the caller may go on with the row after it. Of rows of an in_place output `data` may
- * be mapped memory: the call then runs inside leat_guarded, and takes no lock and allocates nothing while it touches
- * that; functions of the user's get a copy. */
+ * function of the user's, and why; the caller may go on with the row after it. Of rows of an in_place output that
+ * does not grow, `data` may be mapped memory: the call then runs inside leat_guarded, and takes no lock and allocates
+ * nothing while it touches that; functions of the user's get a copy. */
 size_t leat_program_apply(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                           const struct leat_row *rows, size_t n, void *dst, struct leat_error *error);
 /* Ragged: how many bytes a value of `length` bytes (leat_value_bytes) becomes, and the conversion itself. */
@@ -135,8 +160,26 @@ uint64_t leat_program_ragged_bytes(const struct leat_program *program, size_t ou
 int leat_program_apply_ragged(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                               const struct leat_row *row, void *dst, struct leat_error *error);
 
-/* Makes one row of each output of a tuple's chain. values[i]: of the chain's field i, all with the same key; dst[o]:
- * room for a row of its output o, of a ragged one for as many bytes as leat_program_ragged_bytes says of its value.
+/* Bytes of masks of instances, of one row: more of them are a broken sample, on each machine alike. */
+#define LEAT_MOST_DRAWN (UINT64_C(1) << 32)
+
+/* Memory for an image of open size, asked for once per row and output, when its size is known. Any other result than
+ * LEAT_OK is that of the row. The scratch calls `take` of what it was last given. */
+struct leat_room {
+    int (*take)(struct leat_room *room, size_t output, uint64_t bytes, void **memory, struct leat_error *error);
+};
+void leat_scratch_give_room(struct leat_scratch *scratch, struct leat_room *room);
+
+/* The most samples that a row is made of, and how many the row of this key is made of: the further ones are for the
+ * chains with `pieces` above 1. */
+#define LEAT_MAX_PIECES 4
+unsigned leat_program_pieces(const struct leat_program *program);
+unsigned leat_program_row_pieces(const struct leat_program *program, uint64_t row_key);
+
+/* Makes one row of each output of a tuple's chain. values[i]: of the chain's field i, all with the same key, and where
+ * the row is made of several samples, values[p * n_fields + i] of sample p; dst[o]:
+ * room for a row of its output o, of a ragged one for as many bytes as leat_program_ragged_bytes says of its value; not
+ * used of one that is open.
  * steps[o]: of a ragged one the steps of its first dimension that were made, at most what fits there, else 1. No value
  * may be mapped memory: it is copied first. Errors: DECODE, and *failed is the index in `values` of the one at fault,
  * n_fields where each is good by itself; NOMEM. What leat_scratch_rows and leat_scratch_health say is of the
@@ -159,6 +202,15 @@ struct leat_step_time {
     uint64_t ns, rows;
 };
 size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_time *times, size_t room);
+
+/* Who is told of each step that this scratch has made, as it ends: its name, which lives as long as the program, when
+ * it began, how long it took, and what part of that was decoding, which goes on in between (measured on each photo,
+ * then). `step` NULL: nobody. */
+struct leat_watch {
+    void (*step)(void *user, const char *name, int64_t begin_ns, uint64_t ns, uint64_t decode_ns);
+    void *user;
+};
+void leat_scratch_watch(struct leat_scratch *scratch, struct leat_watch watch);
 
 /* What lenient decoding has passed (leat_decoder_warnings) in values since this was last asked, and its names, ended by
  * NULL. */

@@ -43,10 +43,19 @@ struct leat_compiled {
     /* of a tuple */
     enum leat_role role;
     bool normalized;
-    bool pixels;      /* an image or a mask: made through its uses, which are those of the chain that concern it */
-    bool follows;     /* steps are kept or dropped with the boxes */
-    bool label;       /* of images that are mixed */
+    bool pixels;     /* an image or a mask: made through its uses, which are those of the chain that concern it */
+    bool gathers;    /* of several samples, the steps of all: of those whose images become one */
+    bool follows;    /* steps are kept or dropped with the boxes */
+    bool label;      /* of images that are mixed */
+    uint16_t *pairs; /* of keypoints: 2 * n_pairs points, left and right of each other */
+    size_t n_pairs;
     uint64_t classes; /* above 0: a whole number becomes a float32 vector of so many */
+    bool stacked;     /* it may end in images of open size */
+    /* Images of several samples become one, or one several: parts[0] has the stages up to this use, and `stages` begin
+     * behind it. */
+    const struct leat_use *gather;
+    uint64_t view_bytes; /* above 0: a row has several images of so many bytes */
+    size_t stored;       /* of masks of instances: their field; face.field is the one by whose rows they are counted */
 };
 
 /* A chain; of a tuple also all that does not belong to one of its outputs. These stand in the order of the fields,
@@ -60,21 +69,42 @@ struct leat_compiled_chain {
     size_t *fields; /* what face points at, of a tuple */
     bool *decodes;
     size_t *outputs;
-    size_t canvas;    /* the output of the image whose size the others go by; SIZE_MAX: there is none */
-    size_t n_targets; /* fields that are not pixels */
-    char *geometry_name;
-    bool geometry, sanitizes;
+    const struct leat_use *gather; /* what makes one image of those of several samples (gather.h); or NULL */
+    size_t canvas;                 /* the output of the image whose size the others go by; SIZE_MAX: there is none */
+    size_t n_targets;              /* fields that are not pixels */
+    char *geometry_name, *sizes_name;
+    bool geometry, sanitizes, aims, draws; /* draws: masks of instances */
+    bool measures;                         /* what is left of each box */
+    /* Functions take the image of this member behind so many uses, and make what the others do not see; n_cut SIZE_MAX:
+     * there are none. The image is hidden then, and behind the geometry stand two hidden outputs more: its size, where
+     * that is open, and where there are moves drawn by targets behind the cut, those moves, n_drawn of them. */
+    size_t n_cut, cut, n_drawn;
+    bool cut_open;
+    bool stacks; /* images may end in open size; there is an output of their sizes, the last one */
+    bool single; /* ... only because batches have one row */
 };
 
-/* Settles the outputs of a tuple, of which fields and uses are known: tuple.c. */
+/* Where those outputs of a tuple stand that functions alone see; there may be none. */
+static inline size_t leat_tuple_cut_outputs(const struct leat_compiled_chain *chain)
+{
+    return chain->face.n_fields + chain->geometry;
+}
+/* Settles the outputs of a tuple, of which fields and uses are known: tuple_compile.c. */
 int leat_tuple_compile(struct leat_program *program, struct leat_compiled_chain *chain, const struct leat_field *fields,
                        struct leat_error *error);
+/* Whether some image of a chain ends in open size. What it finds is set again when the outputs are settled. */
+bool leat_tuple_is_open(struct leat_program *program, struct leat_compiled_chain *chain,
+                        const struct leat_field *fields);
+/* Of an output of masks of instances that was compiled as a mask is, once arrays were (instances.c). TYPE,
+ * INVALID. */
+int leat_instances_settle(const struct leat_program *program, const struct leat_compiled_chain *chain,
+                          struct leat_compiled *c, struct leat_error *error);
 /* What its rows take of a scratch. */
 struct leat_tuple_work;
 struct leat_tuple_work *leat_tuple_work_new(const struct leat_program *program);
 void leat_tuple_work_free(struct leat_tuple_work *work);
 
-/* variants.c: the sizes of a program that are drawn per batch. NULL where there are none. */
+/* variants.c: sizes of a program that are drawn per batch, and operators for some epochs. NULL: there are none. */
 struct leat_variants;
 int leat_variants_find(json_t *json, struct leat_variants **out, struct leat_error *error);
 void leat_variants_free(struct leat_variants *variants);
@@ -84,6 +114,8 @@ json_t *leat_variants_text(const struct leat_variants *variants, size_t variant)
 /* Puts the programs together: *out, the one whose rows are the largest, owns the others and the variants. */
 int leat_variants_settle(struct leat_variants *variants, struct leat_program **programs, struct leat_program **out,
                          struct leat_error *error);
+/* Variants of one phase of the epochs stand together, as many of each. */
+size_t leat_variants_phases(const struct leat_variants *variants);
 struct leat_program *leat_variants_get(const struct leat_variants *variants, size_t variant);
 
 struct leat_program {
@@ -94,22 +126,49 @@ struct leat_program {
     size_t n_ops;
     struct leat_compiled *outputs;
     struct leat_compiled_chain *chains;
-    size_t n_outputs, n_chains, n_times;
+    size_t n_outputs, n_chains, n_times, n_aims;
     char **names; /* of fields, where the program came without JSON */
     uint64_t hash;
     struct leat_native *functions;
     size_t n_functions;
     uint64_t native_bytes; /* of the largest value that a function takes from or gives to a buffer */
     bool decodes;
-    bool mixes; /* some chain ends in operators on whole batches */
-    bool open;  /* outputs may end in images of open size: leat_program_apply_open */
+    bool mixes;  /* some chain ends in operators on whole batches */
+    bool single; /* outputs of open size that did not ask for it */
+    enum leat_open open;
 };
+static inline struct leat_compiled *leat_tuple_member(const struct leat_program *program,
+                                                      const struct leat_compiled_chain *chain, size_t i)
+{
+    return &program->outputs[chain->first + i];
+}
 
+/* Whether its own first stage decodes. */
+static inline bool leat_compiled_decodes(const struct leat_compiled *c)
+{
+    return c->face.decodes && !c->gather;
+}
+/* compile_operators.c: the operators of a program from its JSON; the names of their instances, once chains are known;
+ * and what an operator is, with those in its branches, mixed into a hash. */
+int leat_parse_operators(struct leat_program *program, struct leat_error *error);
+int leat_name_instances(struct leat_program *program, struct leat_error *error);
+uint64_t leat_op_hash(const struct leat_op *op, uint64_t hash);
+/* compile_outputs.c: the outputs of a program, from its JSON; every field that is not derived, where there is none. */
+int leat_parse_outputs(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
+                       struct leat_error *error);
+int leat_all_fields(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
+                    struct leat_error *error);
 /* compile.c, for tuples: the types of a chain; shape, strides and bytes of its rows. */
 int leat_compiled_infer(const struct leat_program *program, struct leat_compiled *c, struct leat_error *error);
 int leat_compiled_finish(struct leat_program *program, struct leat_compiled *c, struct leat_error *error);
-/* What the last operator of a chain says of padding. */
-void leat_compiled_pad(struct leat_compiled *c, const struct leat_op *op, const char *field);
+/* What the last operator of a chain says of padding. INVALID: the output's type does not hold its fill. */
+int leat_compiled_pad(struct leat_compiled *c, const struct leat_op *op, struct leat_error *error);
+/* program_memory.c: what images of known size need of a thread, so that making them allocates nothing; false: there is
+ * no memory. And about what the images of a program take of a thread. */
+bool leat_program_reserve(const struct leat_program *program, struct leat_stage_work *work);
+uint64_t leat_program_images_bytes(const struct leat_program *program);
+/* gather.c: by which the operators before a mosaic draw for the piece of this number. */
+uint64_t leat_piece_key(uint64_t row_key, unsigned piece);
 /* program.c: what stages and tuples take of a thread's scratch. */
 struct leat_stage_work *leat_scratch_stages(struct leat_scratch *scratch);
 struct leat_tuple_work *leat_scratch_tuples(struct leat_scratch *scratch);
@@ -117,9 +176,14 @@ struct leat_tuple_work *leat_scratch_tuples(struct leat_scratch *scratch);
 int leat_padded_row(const struct leat_compiled *c, uint64_t key, const void *data, uint64_t n, void *dst,
                     struct leat_error *error);
 
-/* One row of an output that may end in images of open size: `image` describes it in memory of the scratch, until
- * leat_scratch_trim. */
+/* Whether an image's height or width is not known before the value is seen. */
+bool leat_type_is_open(const struct leat_type *type);
+/* One row of an output that may end in images of open size: `image` describes it, in memory of the scratch until
+ * leat_scratch_trim, or of an open output in that of its room. */
 int leat_program_apply_open(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
+                            const struct leat_row *row, struct leat_image *image, struct leat_error *error);
+/* The image of one of the samples that a row is made of, as it is before they become one; in memory of the scratch. */
+int leat_program_apply_part(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                             const struct leat_row *row, struct leat_image *image, struct leat_error *error);
 void leat_scratch_trim(struct leat_scratch *scratch);
 

@@ -2,15 +2,20 @@
  * Chains over a tuple of fields: one draw moves the image, its masks, boxes and keypoints.
  *
  *     image --- Decode -- RandomResizedCrop -- Flip -- Normalize --------------> row of pixels     stages; of masks the
- *                              |                |                                                  nearest pixel
- *     boxes -------------- the same moves, drawn again -- Sanitize -- PadTo ---> row of numbers    joint.h
+ *                 |            |                |                                                  nearest pixel
+ *     boxes ------+------- the same moves, drawn again -- Sanitize -- PadTo ---> row of numbers    joint.h
  *                                                            |
  *     label -------------------------------------------- goes along -- PadTo --> row of numbers
  *                                                                                     |
  *     the batch, when all of its rows are made: MixUp                                 v
  *
+ * The targets are walked through the chain first: as soon as a photo of the row is open, because they go by its size.
+ * Moves that are drawn by the targets (`aim`: RandomIoUCrop) are remembered, and the stages of images and masks take
+ * them from there; all others are drawn again. Without such a move, targets come last.
+ *
  * An image or mask is compiled as a chain of its own, of the operators that concern it. Everything else is copied to
- * the scratch, changed there, and copied to its place, because only then its length is known.
+ * the scratch, changed there, and copied to its place, because only then its length is known. Compiling:
+ * tuple_compile.c.
  */
 #include <string.h>
 
@@ -18,319 +23,26 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "kernels/values.h"
-#include "op/joint.h"
-#include "op/mix.h"
-#include "op/program_internal.h"
-
-static int fail_nomem(struct leat_error *error)
-{
-    return leat_fail(error, LEAT_E_NOMEM, "No memory to compile the program.");
-}
-
-/* ---- compiling ---- */
-
-static struct leat_compiled *member(const struct leat_program *program, const struct leat_compiled_chain *chain,
-                                    size_t i)
-{
-    return &program->outputs[chain->first + i];
-}
-
-static int misfit(const struct leat_compiled_chain *chain, const struct leat_op_class *class, const char *why,
-                  struct leat_error *error)
-{
-    int rc = leat_fail(error, LEAT_E_TYPE, "%s in the chain of output '%s' %s.", class->type, chain->name, why);
-    leat_error_at_sample(error, LEAT_NO_SAMPLE, chain->name);
-    return rc;
-}
-
-/* What a field is in the tuple, from its kind. */
-static int take_field(struct leat_compiled_chain *chain, struct leat_compiled *c, const struct leat_field *field,
-                      struct leat_error *error)
-{
-    c->role = field->role;
-    c->normalized = field->normalized;
-    bool image = leat_codec_of(c->in.kind) || leat_type_is_image(&c->in);
-    c->pixels = c->role == LEAT_ROLE_MASK || (c->role == LEAT_ROLE_NONE && image);
-    chain->n_targets += !c->pixels;
-    if (leat_role_fits(field))
-        return LEAT_OK;
-    return leat_fail(
-        error, LEAT_E_TYPE,
-        "Field '%s' is declared as boxes, a mask or keypoints, and is none: boxes are float32 (None, 4), keypoints "
-        "float32 (None, k, 3), a mask is an encoded image.",
-        c->field);
-}
-
-/* The operators of the chain that concern an image, or a mask: it is moved, and its values stay. */
-static int take_uses(const struct leat_compiled_chain *chain, struct leat_compiled *c, struct leat_error *error)
-{
-    c->uses = leat_new_array(chain->n_uses + 1, sizeof *c->uses);
-    if (!c->uses)
-        return fail_nomem(error);
-    for (size_t k = 0; k < chain->n_uses; k++) {
-        const struct leat_op_class *class = chain->uses[k].op->class;
-        bool values = class->map || !(class->move || class->turn || class->decodes);
-        if (!(class->joint || class->pad || class->batch) && !(c->role == LEAT_ROLE_MASK && values))
-            c->uses[c->n_uses++].op = chain->uses[k].op;
-    }
-    return LEAT_OK;
-}
-
-static int compile_pixels(struct leat_program *program, struct leat_compiled_chain *chain, struct leat_compiled *c,
-                          struct leat_error *error)
-{
-    int rc = take_uses(chain, c, error);
-    rc = rc ? rc : leat_compiled_infer(program, c, error);
-    if (!rc && c->out.kind != LEAT_KIND_ARRAY)
-        rc = leat_fail(error, LEAT_E_TYPE, "Output '%s' is an encoded photo among a tuple: put Decode() first.",
-                       c->face.name);
-    rc = rc ? rc : leat_compiled_finish(program, c, error);
-    if (rc || c->role != LEAT_ROLE_MASK)
-        return rc;
-    for (size_t s = 0; s < c->n_stages; s++)
-        c->stages[s].nearest = true;
-    c->face.ndim = 2; /* (height, width): of its one channel nothing is left to say */
-    memmove(c->face.shape, c->face.shape + 1, 2 * sizeof *c->face.shape);
-    memmove(c->face.strides, c->face.strides + 1, 2 * sizeof *c->face.strides);
-    return LEAT_OK;
-}
-
-/* Whether the operators can stand so, and what there must be for them. */
-static int check_order(const struct leat_compiled_chain *chain, size_t n_boxes, struct leat_error *error)
-{
-    const struct leat_op_class *last = NULL;
-    for (size_t k = 0; k < chain->n_uses; k++) {
-        const struct leat_op_class *class = chain->uses[k].op->class;
-        if (class->call)
-            return misfit(chain, class, "is a function of one value: give the field a chain of its own", error);
-        if (last && last->batch && !class->batch)
-            return misfit(chain, class, "stands behind an operator on whole batches: put it before", error);
-        if (last && last->pad && !class->batch)
-            return misfit(chain, class, "stands behind PadTo: put it before", error);
-        if (class->turn && chain->geometry)
-            return misfit(chain, class, "turns images, which a geometry cannot say: leave geometry=True out", error);
-        if (class->joint && !n_boxes)
-            return misfit(chain, class, "finds no boxes in the tuple: declare a field with leat.boxes(\"xyxy\")",
-                          error);
-        if (class->sanitizes && n_boxes > 1)
-            return misfit(chain, class, "finds two fields of boxes in the tuple, which would be filtered apart", error);
-        if ((class->move || class->map || class->filter || class->decodes) && chain->canvas == SIZE_MAX)
-            return misfit(chain, class, "finds no image in the tuple", error);
-        last = class;
-    }
-    return LEAT_OK;
-}
-
-/* Which ragged columns go with the boxes. */
-static int find_followers(const struct leat_program *program, struct leat_compiled_chain *chain,
-                          struct leat_error *error)
-{
-    for (size_t k = 0; k < chain->n_uses; k++) {
-        const struct leat_op *op = chain->uses[k].op;
-        if (!op->class->sanitizes)
-            continue;
-        const struct leat_sanitize_args *args = op->args;
-        unsigned found = 0;
-        chain->sanitizes = true;
-        for (size_t i = 0; i < chain->face.n_fields; i++) {
-            struct leat_compiled *c = member(program, chain, i);
-            bool ragged = !c->pixels && c->in.kind == LEAT_KIND_ARRAY && c->in.ndim && c->in.shape[0] < 0,
-                 named = false;
-            for (unsigned n = 0; n < args->n; n++)
-                named |= !strcmp(args->labels[n], c->field);
-            found += ragged && named;
-            c->follows |= ragged && (named || args->all || c->role != LEAT_ROLE_NONE);
-        }
-        if (found < args->n)
-            return misfit(chain, op->class,
-                          "names a field in labels_getter that is no array of varying length of the tuple", error);
-    }
-    return LEAT_OK;
-}
-
-static int compile_column(struct leat_program *program, struct leat_compiled_chain *chain, struct leat_compiled *c,
-                          struct leat_error *error)
-{
-    int rc = leat_compiled_infer(program, c, error);
-    rc = rc ? rc : leat_compiled_finish(program, c, error);
-    if (rc)
-        return rc;
-    struct leat_output *face = &c->face;
-    for (size_t k = 0; k < chain->n_uses; k++) {
-        const struct leat_op *op = chain->uses[k].op;
-        if (!op->class->pad || !face->ragged || face->kind != LEAT_KIND_ARRAY)
-            continue;
-        leat_compiled_pad(c, op, c->field);
-        face->ragged = false;
-        face->shape[0] = (int64_t)c->pad_steps;
-        if (!leat_mul_u64(face->row_bytes, c->pad_steps, &face->row_bytes) || face->row_bytes > UINT64_C(1) << 40)
-            return leat_fail(error, LEAT_E_INVALID, "A row of output '%s' has more than 2^40 bytes.", face->name);
-    }
-    face->bounded = face->ragged && c->follows;
-    return LEAT_OK;
-}
-
-/* The label that an operator on batches mixes, and the images. */
-static int compile_mix(struct leat_program *program, struct leat_compiled_chain *chain, const struct leat_op *op,
-                       struct leat_error *error)
-{
-    const struct leat_mix_args *args = op->args;
-    struct leat_compiled *label = NULL;
-    bool images = false;
-    for (size_t i = 0; i < chain->face.n_fields; i++) {
-        struct leat_compiled *c = member(program, chain, i);
-        const struct leat_output *face = &c->face;
-        if (c->pixels && c->role == LEAT_ROLE_NONE) {
-            images = true;
-            if (!leat_dtype_is_float(face->dtype) && op->class->blends)
-                return misfit(chain, op->class,
-                              "mixes images as floats: put ToDtype(\"float32\") or Normalize before it", error);
-            continue;
-        }
-        if (c->role != LEAT_ROLE_NONE)
-            return misfit(chain, op->class, "cannot mix boxes, masks or keypoints: leave them out of its tuple", error);
-        bool vector = face->dtype == LEAT_F32 && face->ndim == 1 && !face->ragged,
-             whole = face->ndim == 0 && c->in.dtype <= LEAT_I64;
-        if (c->in.kind != LEAT_KIND_ARRAY ||
-            (*args->label ? strcmp(args->label, c->field) != 0 : !vector && !whole && !c->label))
-            continue;
-        if (label)
-            return misfit(chain, op->class, "finds several labels in the tuple: name one with labels_getter", error);
-        if (!vector && !whole)
-            return misfit(chain, op->class, "takes labels that are whole numbers, or float32 vectors", error);
-        label = c;
-    }
-    if (!label || !images)
-        return misfit(chain, op->class, "needs an image and a label in the tuple, such as (\"image\", \"label\")",
-                      error);
-    struct leat_output *face = &label->face;
-    label->label = true;
-    if (face->ndim) {
-        if (args->num_classes && face->shape[0] != args->num_classes)
-            return misfit(chain, op->class, "has another num_classes than its labels have numbers", error);
-        return LEAT_OK;
-    }
-    if (!args->num_classes)
-        return misfit(chain, op->class, "needs num_classes, because labels are whole numbers", error);
-    label->classes = (uint64_t)args->num_classes;
-    face->dtype = LEAT_F32;
-    face->ndim = 1;
-    face->shape[0] = args->num_classes;
-    face->strides[0] = 1;
-    face->row_bytes = label->classes * sizeof(float);
-    return LEAT_OK;
-}
-
-static void describe_geometry(const struct leat_program *program, const struct leat_compiled_chain *chain)
-{
-    struct leat_compiled *c = member(program, chain, chain->face.n_fields);
-    c->field = program->outputs[chain->canvas].field;
-    c->in = c->out =
-        (struct leat_type){.kind = LEAT_KIND_ARRAY, .dtype = LEAT_F32, .ndim = 1, .shape = {LEAT_GEOMETRY_COLUMNS}};
-    struct leat_output *face = &c->face;
-    face->field = program->outputs[chain->canvas].face.field;
-    face->kind = LEAT_KIND_ARRAY;
-    face->dtype = LEAT_F32;
-    face->ndim = 1;
-    face->shape[0] = LEAT_GEOMETRY_COLUMNS;
-    face->strides[0] = 1;
-    face->row_bytes = LEAT_GEOMETRY_COLUMNS * sizeof(float);
-}
-
-static int make_face(struct leat_program *program, struct leat_compiled_chain *chain, struct leat_error *error)
-{
-    size_t n = chain->face.n_fields, n_outputs = n + chain->geometry;
-    chain->fields = leat_new_array(n, sizeof *chain->fields);
-    chain->outputs = leat_new_array(n_outputs, sizeof *chain->outputs);
-    chain->decodes = leat_new_array(n, sizeof *chain->decodes);
-    if (!chain->fields || !chain->outputs || !chain->decodes)
-        return fail_nomem(error);
-    for (size_t i = 0; i < n; i++) {
-        const struct leat_output *face = &member(program, chain, i)->face;
-        chain->fields[i] = face->field;
-        chain->decodes[i] = face->decodes;
-    }
-    for (size_t o = 0; o < n_outputs; o++)
-        chain->outputs[o] = chain->first + o;
-    chain->face.n_outputs = n_outputs;
-    chain->face.canvas = chain->canvas == SIZE_MAX ? SIZE_MAX : chain->canvas - chain->first;
-    chain->face.fields = chain->fields;
-    chain->face.outputs = chain->outputs;
-    chain->face.decodes = chain->decodes;
-    for (size_t k = 0; k < chain->n_uses; k++)
-        chain->face.keyed |= chain->uses[k].op->class->random;
-    return LEAT_OK;
-}
-
-int leat_tuple_compile(struct leat_program *program, struct leat_compiled_chain *chain, const struct leat_field *fields,
-                       struct leat_error *error)
-{
-    size_t n = chain->face.n_fields, n_boxes = 0;
-    bool targets = chain->geometry, points = false;
-    chain->canvas = SIZE_MAX;
-    for (size_t i = n; i-- > 0;) { /* the first image, or if there is none the first mask */
-        struct leat_compiled *c = member(program, chain, i);
-        int rc = take_field(chain, c, &fields[c->face.field], error);
-        if (rc)
-            return rc;
-        if (c->pixels && (c->role == LEAT_ROLE_NONE || chain->canvas == SIZE_MAX ||
-                          program->outputs[chain->canvas].role == LEAT_ROLE_MASK))
-            chain->canvas = c->index;
-        n_boxes += leat_role_is_boxes(c->role);
-        targets |= c->role != LEAT_ROLE_NONE;
-        points |= c->role != LEAT_ROLE_NONE && !c->pixels;
-    }
-    if (targets && chain->canvas == SIZE_MAX)
-        return leat_fail(
-            error, LEAT_E_TYPE,
-            "The tuple of output '%s' has boxes, keypoints or a geometry, and no image whose size they go by.",
-            chain->name);
-    int rc = check_order(chain, n_boxes, error);
-    rc = rc ? rc : find_followers(program, chain, error);
-    for (size_t i = 0; !rc && i < n; i++) {
-        struct leat_compiled *c = member(program, chain, i);
-        rc = (c->pixels ? compile_pixels : compile_column)(program, chain, c, error);
-    }
-    for (size_t k = 0; !rc && k < chain->n_uses; k++)
-        if (chain->uses[k].op->class->batch) {
-            rc = compile_mix(program, chain, chain->uses[k].op, error);
-            program->mixes = true;
-        }
-    const struct leat_compiled *image = points ? &program->outputs[chain->canvas] : NULL;
-    for (size_t k = 0; !rc && image && k < image->n_uses; k++)
-        if (image->uses[k].effect.pads && image->uses[k].effect.padding != LEAT_PAD_CONSTANT)
-            rc = misfit(chain, image->uses[k].op->class,
-                        "pads with pixels of the image, where boxes and keypoints have nothing to show: use "
-                        "padding_mode=\"constant\"",
-                        error);
-    if (!rc && chain->geometry)
-        describe_geometry(program, chain);
-    return rc ? rc : make_face(program, chain, error);
-}
-
-/* ---- a row ---- */
-
-struct leat_tuple_work {
-    struct leat_target_part *parts;
-    size_t *members;  /* [parts] the field of each */
-    uint8_t **memory; /* [parts] that only grows */
-    size_t *room, n;
-};
+#include "op/branch.h"
+#include "op/gather.h"
+#include "op/tuple_internal.h"
 
 struct leat_tuple_work *leat_tuple_work_new(const struct leat_program *program)
 {
     size_t n = 1;
     for (size_t c = 0; c < program->n_chains; c++)
-        n = program->chains[c].n_targets > n ? program->chains[c].n_targets : n;
+        n = program->chains[c].n_targets >= n ? program->chains[c].n_targets + 1 : n; /* 1: what is left of boxes */
     struct leat_tuple_work *work = leat_new(struct leat_tuple_work);
     if (!work)
         return NULL;
     work->n = n;
     work->parts = leat_new_array(n, sizeof *work->parts);
+    work->gathered = leat_new_array(n, sizeof *work->gathered);
     work->members = leat_new_array(n, sizeof *work->members);
     work->memory = leat_new_array(n, sizeof *work->memory);
     work->room = leat_new_array(n, sizeof *work->room);
-    if (work->parts && work->members && work->memory && work->room)
+    work->aims = leat_new_array(program->n_aims + 1, sizeof *work->aims);
+    if (work->gathered && work->parts && work->members && work->memory && work->room && work->aims)
         return work;
     leat_tuple_work_free(work);
     return NULL;
@@ -338,42 +50,329 @@ struct leat_tuple_work *leat_tuple_work_new(const struct leat_program *program)
 
 void leat_tuple_work_free(struct leat_tuple_work *work)
 {
-    for (size_t i = 0; work && work->memory && i < work->n; i++)
+    if (!work)
+        return;
+    for (size_t i = 0; work->memory && i < work->n; i++)
         leat_free(work->memory[i]);
-    if (work) {
-        leat_free(work->parts);
-        leat_free(work->members);
-        leat_free(work->memory);
-        leat_free(work->room);
-    }
+    for (size_t i = 0; work->gathered && i < work->n; i++)
+        leat_free(work->gathered[i].data);
+    struct leat_grown *const stores[] = {&work->canvas, &work->other, &work->cover,
+                                         &work->which,  &work->drawn, &work->placed};
+    for (size_t i = 0; i < sizeof stores / sizeof *stores; i++)
+        leat_free(stores[i]->data);
+    leat_free(work->parts);
+    leat_free(work->members);
+    leat_free(work->memory);
+    leat_free(work->room);
+    leat_free(work->aims);
+    leat_free(work->gathered);
+    leat_decoders_destroy(&work->decoders);
     leat_free(work);
+}
+
+bool leat_grown_room(struct leat_grown *store, size_t bytes)
+{
+    if (bytes <= store->room)
+        return true;
+    uint8_t *data = leat_realloc_array(store->data, bytes + bytes / 8, 1);
+    if (!data)
+        return false;
+    store->data = data;
+    store->room = bytes + bytes / 8;
+    return true;
+}
+
+/* ---- the walk of a row's targets through the chain ---- */
+
+/* Room for the targets of one part. */
+static bool make_room(struct leat_tuple_work *work, size_t p, size_t length)
+{
+    if (length <= work->room[p])
+        return true;
+    leat_free(work->memory[p]);
+    work->room[p] = length + length / 8;
+    work->memory[p] = leat_alloc(work->room[p]);
+    work->room[p] = work->memory[p] ? work->room[p] : 0;
+    return work->memory[p] != NULL;
+}
+
+/* `failed`: the field at fault. */
+static int take_targets(struct leat_walk *walk, unsigned sample, size_t *failed)
+{
+    const struct leat_program *program = walk->program;
+    const struct leat_compiled_chain *chain = walk->chain;
+    struct leat_tuple_work *work = walk->work;
+    const struct leat_row *values = walk->values + sample * chain->face.n_fields;
+    struct leat_targets *t = &walk->targets;
+    struct leat_error *error = walk->error;
+    const struct leat_target_part *boxes = NULL;
+    t->n = 0;
+    t->parts = work->parts;
+    for (size_t i = 0; i < chain->face.n_fields; i++) {
+        const struct leat_compiled *c = leat_tuple_member(program, chain, i);
+        if (c->pixels)
+            continue;
+        const bool drawn = c->role == LEAT_ROLE_MASKS; /* instances are numbers here, until they are drawn */
+        size_t p = t->n++, length = (size_t)values[i].length;
+        uint64_t step = drawn ? sizeof(uint32_t) : c->in_bytes ? c->in_bytes : 1, instances;
+        *failed = work->members[p] = i;
+        if (drawn) {
+            int rc = leat_instances_count(&values[i], &instances, error);
+            if (rc)
+                return rc;
+            if (instances >> LEAT_INSTANCE_BITS)
+                return leat_fail(error, LEAT_E_DECODE, "'%s' has masks of more than 2^30 instances", c->field);
+            length = (size_t)(instances * step);
+        }
+        if (length % step)
+            return leat_fail(
+                error, LEAT_E_DECODE,
+                "A value of '%s' has %zu bytes, which is no multiple of the %llu bytes of one of its rows.", c->field,
+                length, (unsigned long long)step);
+        if (!make_room(work, p, length))
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %zu bytes", length);
+        for (uint32_t k = 0; drawn && k < instances; k++)
+            ((uint32_t *)(void *)work->memory[p])[k] = (uint32_t)sample << LEAT_INSTANCE_BITS | k;
+        if (length && !drawn)
+            memcpy(work->memory[p], values[i].data, length);
+        t->parts[p] = (struct leat_target_part){.name = c->field,
+                                                .role = c->role,
+                                                .normalized = c->normalized,
+                                                .follows = c->follows,
+                                                .pairs = c->pairs,
+                                                .n_pairs = c->n_pairs,
+                                                .n = length / step,
+                                                .step = step,
+                                                .data = work->memory[p]};
+        if (leat_role_is_boxes(c->role))
+            boxes = &t->parts[p];
+    }
+    for (size_t p = 0; p < t->n; p++) {
+        const struct leat_target_part *part = &t->parts[p], *with = t->parts;
+        const struct leat_compiled *c = leat_tuple_member(program, chain, work->members[p]);
+        if (part->role != LEAT_ROLE_MASKS)
+            continue;
+        while (with->role == LEAT_ROLE_MASKS ||
+               leat_tuple_member(program, chain, work->members[with - t->parts])->face.field != c->face.field)
+            with++;
+        if (part->n != with->n) {
+            *failed = work->members[p];
+            return leat_fail(error, LEAT_E_DECODE,
+                             "'%s' has masks of %llu instances and '%s' %llu rows: one is needed "
+                             "for each",
+                             part->name, (unsigned long long)part->n, with->name, (unsigned long long)with->n);
+        }
+    }
+    if (chain->measures) {
+        const size_t p = t->n++, length = (size_t)boxes->n * sizeof(float);
+        work->members[p] = work->members[boxes - t->parts];
+        if (!make_room(work, p, length))
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %zu bytes", length);
+        t->seen = &t->parts[p];
+        *t->seen = (struct leat_target_part){
+            .name = boxes->name, .follows = true, .n = boxes->n, .step = sizeof(float), .data = work->memory[p]};
+        for (uint64_t i = 0; i < boxes->n; i++)
+            ((float *)(void *)work->memory[p])[i] = 1;
+    }
+    for (size_t p = 0; chain->sanitizes && p < t->n; p++)
+        if (t->parts[p].follows && t->parts[p].n != boxes->n) {
+            *failed = work->members[p];
+            return leat_fail(error, LEAT_E_DECODE,
+                             "'%s' has %llu rows and '%s' %llu: one per box is needed; leave it out of the tuple, or "
+                             "name the fields "
+                             "that go with the boxes in SanitizeBoundingBoxes(labels_getter=[...])",
+                             t->parts[p].name, (unsigned long long)t->parts[p].n, boxes->name,
+                             (unsigned long long)boxes->n);
+        }
+    int rc = leat_targets_begin(t, failed, error);
+    if (rc)
+        *failed = work->members[*failed];
+    return rc;
+}
+
+int leat_walk_take(struct leat_walk *walk, unsigned sample)
+{
+    size_t field = 0;
+    int rc = take_targets(walk, sample, &field);
+    if (rc)
+        walk->failed = sample * walk->chain->face.n_fields + field;
+    return rc;
+}
+
+static void follow(struct leat_geometry *g, uint32_t w, uint32_t h, const struct leat_move *m)
+{
+    double across = g->w / w, down = g->h / h;
+    g->x += (double)(g->flip ? w - m->x - m->w : m->x) * across;
+    g->y += (double)(g->flip_y ? h - m->y - m->h : m->y) * down;
+    g->w = (double)m->w * across;
+    g->h = (double)m->h * down;
+    g->flip ^= m->flip;
+    g->flip_y ^= m->flip_y;
+    const struct leat_move into_frame = leat_move_into_frame(m);
+    if (m->frame_w)
+        follow(g, m->out_w, m->out_h, &into_frame);
+}
+
+int leat_walk_act(void *context, const struct leat_op *op, uint64_t key)
+{
+    struct leat_walk *walk = context;
+    struct leat_targets *t = &walk->targets;
+    int rc = LEAT_OK;
+    if (op->class->move || op->class->aim) {
+        struct leat_move move = {.w = t->w, .h = t->h, .out_w = t->w, .out_h = t->h};
+        if (op->class->move)
+            rc = op->class->move(op->args, key, t->w, t->h, &move, walk->error);
+        else
+            op->class->aim(op->args, key, t, &move);
+        if (rc)
+            return rc;
+        if (op->class->aim)
+            walk->work->aims[op->aim] = move;
+        follow(&walk->geometry, t->w, t->h, &move);
+        leat_targets_move(t, &move);
+    } else if (op->class->turn) {
+        struct leat_turn turn = {.w = t->w, .h = t->h, .out_w = t->w, .out_h = t->h, .m = {1, 0, 0, 0, 1, 0, 0, 0, 1}};
+        op->class->turn(op->args, key, &turn);
+        leat_targets_turn(t, &turn);
+    } else if (op->class->joint) {
+        op->class->joint(op->args, t);
+    }
+    return rc;
+}
+
+/* In an image of w x h; once a row. */
+static int walk_targets(void *context, uint32_t w, uint32_t h, struct leat_error *error)
+{
+    struct leat_walk *walk = context;
+    const struct leat_compiled_chain *chain = walk->chain;
+    if (walk->done)
+        return walk->rc;
+    walk->done = true;
+    walk->error = error;
+    walk->targets.w = w;
+    walk->targets.h = h;
+    walk->geometry = (struct leat_geometry){.w = w, .h = h, .of_w = w, .of_h = h};
+    walk->samples = (struct leat_samples){.n = 1, .keys = {walk->values[0].key}, .w = {w}, .h = {h}};
+    walk->rc = leat_walk_take(walk, 0);
+    for (size_t k = 0; !walk->rc && k < chain->n_uses; k++) {
+        walk->failed = chain->canvas - chain->first; /* an image that does not fit */
+        walk->rc = leat_op_act(chain->uses[k].op, walk->values[0].key, leat_walk_act, walk);
+    }
+    return walk->rc;
+}
+
+/* ---- the whole row ---- */
+
+/* An image of open size, in memory of its own; `sizes`: where its height and width go, which all images of a row share.
+ */
+static int make_open(const struct leat_program *program, const struct leat_compiled *c, struct leat_scratch *scratch,
+                     const struct leat_row *value, bool first, int64_t *sizes, struct leat_error *error)
+{
+    struct leat_image image;
+    int rc = leat_program_apply_open(program, c->index, scratch, value, &image, error);
+    leat_scratch_trim(scratch);
+    if (!rc && !first && (sizes[0] != image.h || sizes[1] != image.w))
+        return leat_fail(error, LEAT_E_DECODE, "'%s' ends in %u x %u pixels, and another image of its row in %u x %u",
+                         c->field, image.w, image.h, (unsigned)sizes[1], (unsigned)sizes[0]);
+    if (!rc) {
+        sizes[0] = image.h;
+        sizes[1] = image.w;
+    }
+    return rc;
+}
+
+/* A part of an image, packed as the image is. */
+static void copy_view(const struct leat_image *image, const struct leat_view_box *box, const struct leat_image *to)
+{
+    const size_t size = leat_dtype_size(image->dtype);
+    for (uint32_t y = 0; y < to->h; y++)
+        for (uint32_t c = 0; c < image->channels; c++) {
+            const uint8_t *from = image->base + c * image->plane +
+                                  (box->y + (box->flip_y ? to->h - 1 - y : y)) * image->row + box->x * image->column;
+            uint8_t *into = to->base + c * to->plane + y * to->row;
+            for (uint32_t x = 0; x < to->w; x++)
+                memcpy(into + x * to->column, from + (box->flip ? to->w - 1 - x : x) * image->column, size);
+        }
+}
+
+/* Several images of one: first all of them are cut out of it, because the stages behind take its place. */
+static int make_views(const struct leat_program *program, const struct leat_compiled *c, struct leat_scratch *scratch,
+                      const struct leat_row *value, uint8_t *dst, struct leat_error *error)
+{
+    const struct leat_op *op = c->gather->op;
+    const struct leat_type *type = &c->gather->out;
+    const unsigned n = op->class->views;
+    const size_t bytes = (size_t)leat_type_bytes(type);
+    struct leat_grown *canvas = &leat_scratch_tuples(scratch)->canvas;
+    struct leat_image image, view;
+    int rc =
+        leat_grown_room(canvas, n * bytes) ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for %u images", n);
+    rc = rc ? rc : leat_program_apply_part(program, c->index, scratch, value, &image, error);
+    for (unsigned v = 0; !rc && v < n; v++) {
+        struct leat_view_box box = {0};
+        leat_image_packed(&view, type, type->layout == LEAT_LAYOUT_CHW, (uint32_t)leat_type_width(type),
+                          (uint32_t)leat_type_height(type), canvas->data + v * bytes);
+        rc = op->class->view(op->args, v, image.w, image.h, &box, error);
+        if (!rc)
+            copy_view(&image, &box, &view);
+    }
+    for (unsigned v = 0; !rc && v < n; v++) {
+        struct leat_row row = *value;
+        row.data = canvas->data + v * bytes;
+        if (leat_program_apply(program, c->index, scratch, &row, 1, dst + v * c->view_bytes, error) < 1)
+            rc = error && error->code ? error->code : LEAT_E_DECODE;
+    }
+    leat_scratch_trim(scratch);
+    return rc;
+}
+
+int leat_tuple_image(const struct leat_program *program, const struct leat_compiled *c, struct leat_scratch *scratch,
+                     const struct leat_row *value, bool first, void *dst, int64_t *sizes, struct leat_error *error)
+{
+    if (c->face.open)
+        return make_open(program, c, scratch, value, first, sizes, error);
+    if (c->view_bytes)
+        return make_views(program, c, scratch, value, dst, error);
+    if (leat_program_apply(program, c->index, scratch, value, 1, dst, error) < 1)
+        return error && error->code ? error->code : LEAT_E_DECODE;
+    if (sizes) {
+        sizes[0] = leat_type_height(&c->out);
+        sizes[1] = leat_type_width(&c->out);
+    }
+    return LEAT_OK;
 }
 
 /* Makes the images and masks; *w and *h become the size by which targets go. The canvas comes last, so that what its
  * decoder has learned of it can be asked for. */
 static int make_pixels(const struct leat_program *program, const struct leat_compiled_chain *chain,
                        struct leat_scratch *scratch, const struct leat_row *values, void *const *dst, uint32_t *w,
-                       uint32_t *h, size_t *failed, struct leat_error *error)
+                       uint32_t *h, const struct leat_walk *walk, size_t *failed, struct leat_error *error)
 {
     struct leat_stage_work *work = leat_scratch_stages(scratch);
     size_t n = chain->face.n_fields, canvas = chain->canvas - chain->first, other = SIZE_MAX;
     uint32_t other_w = 0, other_h = 0;
+    int64_t *const sizes = chain->stacks ? dst[chain->face.n_outputs - 1] : NULL;
     for (size_t k = 0; chain->canvas != SIZE_MAX && k <= n; k++) {
         size_t i = k < n ? k : canvas;
-        const struct leat_compiled *c = member(program, chain, i);
+        const struct leat_compiled *c = leat_tuple_member(program, chain, i);
         if (!c->pixels || (k < n && i == canvas))
             continue;
         *failed = i;
         work->w = work->h = 0;
-        if (leat_program_apply(program, c->index, scratch, &values[i], 1, dst[i], error) < 1)
-            return error && error->code ? error->code : LEAT_E_DECODE;
+        const bool cut = leat_tuple_is_cut(chain, i);
+        int rc = leat_tuple_image(program, c, scratch, &values[i], cut || other == SIZE_MAX, dst[i],
+                                  cut ? leat_tuple_cut_size(chain, dst) : sizes, error);
+        if (rc && walk->rc && work->health != LEAT_HEALTH_BROKEN)
+            *failed = walk->failed;
+        if (rc)
+            return rc;
         *w = work->w ? work->w : (uint32_t)leat_type_width(&c->in);
         *h = work->h ? work->h : (uint32_t)leat_type_height(&c->in);
         if (other != SIZE_MAX && (*w != other_w || *h != other_h)) {
             *failed = n;
             return leat_fail(error, LEAT_E_DECODE,
                              "'%s' has %u x %u pixels and '%s' %u x %u: what is moved together has one size", c->field,
-                             *w, *h, member(program, chain, other)->field, other_w, other_h);
+                             *w, *h, leat_tuple_member(program, chain, other)->field, other_w, other_h);
         }
         other = i;
         other_w = *w;
@@ -382,76 +381,31 @@ static int make_pixels(const struct leat_program *program, const struct leat_com
     return LEAT_OK;
 }
 
-static int take_targets(const struct leat_program *program, const struct leat_compiled_chain *chain,
-                        struct leat_tuple_work *work, const struct leat_row *values, struct leat_targets *t,
-                        size_t *failed, struct leat_error *error)
+unsigned leat_program_pieces(const struct leat_program *program)
 {
-    const struct leat_target_part *boxes = NULL;
-    t->n = 0;
-    t->parts = work->parts;
-    for (size_t i = 0; i < chain->face.n_fields; i++) {
-        const struct leat_compiled *c = member(program, chain, i);
-        if (c->pixels)
-            continue;
-        size_t p = t->n++, length = (size_t)values[i].length;
-        uint64_t step = c->in_bytes ? c->in_bytes : 1;
-        *failed = work->members[p] = i;
-        if (length % step)
-            return leat_fail(
-                error, LEAT_E_DECODE,
-                "A value of '%s' has %zu bytes, which is no multiple of the %llu bytes of one of its rows.", c->field,
-                length, (unsigned long long)step);
-        if (length > work->room[p]) {
-            leat_free(work->memory[p]);
-            work->room[p] = length + length / 8;
-            work->memory[p] = leat_alloc(work->room[p]);
-            work->room[p] = work->memory[p] ? work->room[p] : 0;
-            if (!work->memory[p])
-                return leat_fail(error, LEAT_E_NOMEM, "no memory for a value of %zu bytes", length);
-        }
-        if (length)
-            memcpy(work->memory[p], values[i].data, length);
-        t->parts[p] = (struct leat_target_part){.name = c->field,
-                                                .role = c->role,
-                                                .normalized = c->normalized,
-                                                .follows = c->follows,
-                                                .n = length / step,
-                                                .step = step,
-                                                .data = work->memory[p]};
-        if (leat_role_is_boxes(c->role))
-            boxes = &t->parts[p];
+    unsigned most = 1;
+    for (size_t i = 0; i < program->n_chains; i++)
+        most = program->chains[i].face.pieces > most ? program->chains[i].face.pieces : most;
+    return most;
+}
+
+static unsigned chain_pieces(const struct leat_compiled_chain *chain, uint64_t row_key)
+{
+    const struct leat_op *op = chain->gather ? chain->gather->op : NULL;
+    return op ? leat_gather_samples(op->class, op->args, leat_key_mix(row_key, op->instance)) : 1;
+}
+
+unsigned leat_program_row_pieces(const struct leat_program *program, uint64_t row_key)
+{
+    unsigned most = 1;
+    for (size_t i = 0; i < program->n_chains; i++) {
+        unsigned n = chain_pieces(&program->chains[i], row_key);
+        most = n > most ? n : most;
     }
-    for (size_t p = 0; chain->sanitizes && p < t->n; p++)
-        if (t->parts[p].follows && t->parts[p].n != boxes->n) {
-            *failed = work->members[p];
-            return leat_fail(
-                error, LEAT_E_DECODE,
-                "'%s' has %llu rows and '%s' %llu: one per box is needed, or name the fields that go with the boxes in "
-                "SanitizeBoundingBoxes(labels_getter=[...])",
-                t->parts[p].name, (unsigned long long)t->parts[p].n, boxes->name, (unsigned long long)boxes->n);
-        }
-    int rc = leat_targets_begin(t, failed, error);
-    if (rc)
-        *failed = work->members[*failed];
-    return rc;
+    return most;
 }
 
-/* Where the pixels of a row come from, as its moves are followed. */
-struct geometry {
-    double x, y, w, h; /* of the part of the image that is seen */
-    bool flip;
-    uint32_t of_w, of_h;
-};
-
-static void follow(struct geometry *g, uint32_t w, uint32_t h, const struct leat_move *m)
-{
-    double across = g->w / w, down = g->h / h;
-    g->x += (double)(g->flip ? w - m->x - m->w : m->x) * across;
-    g->y += (double)m->y * down;
-    g->w = (double)m->w * across;
-    g->h = (double)m->h * down;
-    g->flip ^= m->flip;
-}
+/* ---- its outputs ---- */
 
 /* Whole numbers of labels become vectors of one 1. */
 static int one_hot(const struct leat_compiled *c, const struct leat_target_part *part, float *dst,
@@ -468,18 +422,47 @@ static int one_hot(const struct leat_compiled *c, const struct leat_target_part 
     return LEAT_OK;
 }
 
-static int put_targets(const struct leat_program *program, const struct leat_compiled_chain *chain,
-                       const struct leat_tuple_work *work, const struct leat_row *values, struct leat_targets *t,
-                       void *const *dst, uint64_t *steps, size_t *failed, struct leat_error *error)
+/* What functions that take the image are told of it, and how large it is behind them. */
+static void tell_cut(const struct leat_walk *walk, void *const *dst)
 {
+    const struct leat_compiled_chain *chain = walk->chain;
+    if (chain->n_cut == SIZE_MAX)
+        return;
+    uint8_t *moves = chain->n_drawn ? dst[leat_tuple_cut_outputs(chain) + chain->cut_open] : NULL;
+    for (size_t k = chain->n_cut; moves && k < chain->n_uses; k++)
+        for (const struct leat_op *op = chain->uses[k].op, *end = op + op->below; op <= end; op++)
+            if (op->class->aim) {
+                memcpy(moves, &walk->work->aims[op->aim], sizeof(struct leat_move));
+                moves += sizeof(struct leat_move);
+            }
+    if (chain->stacks) {
+        int64_t *sizes = dst[chain->face.n_outputs - 1];
+        sizes[0] = walk->targets.h;
+        sizes[1] = walk->targets.w;
+    }
+}
+
+static int put_targets(struct leat_walk *walk, struct leat_scratch *scratch, void *const *dst, uint64_t *steps,
+                       size_t *failed, struct leat_error *error)
+{
+    const struct leat_program *program = walk->program;
+    const struct leat_compiled_chain *chain = walk->chain;
+    struct leat_tuple_work *work = walk->work;
+    const struct leat_row *values = walk->values;
+    struct leat_targets *t = &walk->targets;
     leat_targets_end(t);
     int rc = LEAT_OK;
     for (size_t p = 0; !rc && p < t->n; p++) {
         const struct leat_target_part *part = &t->parts[p];
         size_t i = *failed = work->members[p];
-        const struct leat_compiled *c = member(program, chain, i);
+        const struct leat_compiled *c = leat_tuple_member(program, chain, i);
+        if (part == t->seen)
+            continue;
         steps[i] = c->face.ragged ? part->n : 1;
-        if (c->pad_steps)
+        if (c->role == LEAT_ROLE_MASKS)
+            rc = leat_instances_put(walk, scratch, i, part, chain->stacks ? dst[chain->face.n_outputs - 1] : NULL,
+                                    dst[i], error);
+        else if (c->pad_steps)
             rc = leat_padded_row(c, values[i].key, part->data, part->n, dst[i], error);
         else if (c->classes)
             rc = one_hot(c, part, dst[i], error);
@@ -494,83 +477,50 @@ int leat_program_apply_tuple(const struct leat_program *program, size_t chain_in
                              struct leat_error *error)
 {
     const struct leat_compiled_chain *chain = &program->chains[chain_index];
-    struct leat_tuple_work *work = leat_scratch_tuples(scratch);
-    struct leat_targets t = {0};
-    uint64_t key = values[0].key;
+    struct leat_stage_work *stages = leat_scratch_stages(scratch);
+    struct leat_walk walk = {
+        .program = program, .chain = chain, .work = leat_scratch_tuples(scratch), .values = values, .failed = SIZE_MAX};
+    uint32_t w = 0, h = 0;
+    int rc = LEAT_OK;
     for (size_t o = 0; o < chain->face.n_outputs; o++)
         steps[o] = 1;
-    int rc = make_pixels(program, chain, scratch, values, dst, &t.w, &t.h, failed, error);
-    struct geometry g = {.w = t.w, .h = t.h, .of_w = t.w, .of_h = t.h};
-    rc = rc ? rc : take_targets(program, chain, work, values, &t, failed, error);
-    for (size_t k = 0; !rc && k < chain->n_uses; k++) {
-        const struct leat_op *op = chain->uses[k].op;
-        if (op->class->move) { /* no error: the image went through it */
-            struct leat_move move = {.w = t.w, .h = t.h, .out_w = t.w, .out_h = t.h};
-            rc = op->class->move(op->args, leat_key_mix(key, op->instance), t.w, t.h, &move, error);
-            follow(&g, t.w, t.h, &move);
-            leat_targets_move(&t, &move);
-        } else if (op->class->turn) {
-            struct leat_turn turn;
-            op->class->turn(op->args, leat_key_mix(key, op->instance), t.w, t.h, &turn);
-            leat_targets_turn(&t, &turn);
-        } else if (op->class->joint) {
-            op->class->joint(op->args, &t);
-        }
+    if (chain->gather) {
+        walk.samples.n = chain_pieces(chain, values[0].key);
+        stages->aims = walk.work->aims;
+        rc = leat_tuple_gather(&walk, scratch, dst, failed, error);
+        if (!rc)
+            tell_cut(&walk, dst);
+        rc = rc ? rc : put_targets(&walk, scratch, dst, steps, failed, error);
+        stages->aims = NULL;
+        return rc;
     }
-    rc = rc ? rc : put_targets(program, chain, work, values, &t, dst, steps, failed, error);
+    if (chain->aims && program->outputs[chain->canvas].face.decodes) {
+        stages->opened = walk_targets;
+        stages->context = &walk;
+    } else if (chain->aims) {
+        const struct leat_type *canvas = &program->outputs[chain->canvas].in;
+        rc = walk_targets(&walk, (uint32_t)leat_type_width(canvas), (uint32_t)leat_type_height(canvas), error);
+    }
+    stages->aims = walk.work->aims;
+    bool seen = rc != LEAT_OK;
+    rc = rc ? rc : make_pixels(program, chain, scratch, values, dst, &w, &h, &walk, failed, error);
+    stages->opened = NULL;
+    if (!rc) {
+        rc = walk_targets(&walk, w, h, error);
+        seen = rc != LEAT_OK;
+    }
+    if (seen)
+        *failed = walk.failed;
+    if (!rc)
+        tell_cut(&walk, dst);
+    rc = rc ? rc : put_targets(&walk, scratch, dst, steps, failed, error);
+    stages->aims = NULL;
     if (!rc && chain->geometry) {
-        const float columns[LEAT_GEOMETRY_COLUMNS] = {(float)g.x, (float)g.y,    (float)g.w,   (float)g.h,
-                                                      g.flip,     (float)g.of_h, (float)g.of_w};
+        const struct leat_geometry *g = &walk.geometry;
+        const float columns[LEAT_GEOMETRY_COLUMNS] = {
+            (float)g->x,    (float)g->y,   (float)g->w, (float)g->h, (float)(g->flip + 2 * g->flip_y),
+            (float)g->of_h, (float)g->of_w};
         memcpy(dst[chain->face.n_fields], columns, sizeof columns);
     }
     return rc;
-}
-
-/* ---- a batch ---- */
-
-bool leat_program_has_batch_stage(const struct leat_program *program)
-{
-    return program->mixes;
-}
-
-static void mix_output(const struct leat_compiled_chain *chain, const struct leat_op *op,
-                       const struct leat_compiled *image, const struct leat_compiled *c, void *data, uint64_t rows,
-                       uint64_t key)
-{
-    size_t size = leat_dtype_size(c->face.dtype);
-    const struct leat_type *t = &image->out;
-    struct leat_batch_part part = {.label = c->label,
-                                   .dtype = c->face.dtype,
-                                   .row_bytes = c->face.row_bytes,
-                                   .data = data,
-                                   .w = (uint32_t)leat_type_width(t),
-                                   .h = (uint32_t)leat_type_height(t),
-                                   .channels = (uint32_t)leat_type_channels(t)};
-    if (!c->label) {
-        part.w = (uint32_t)leat_type_width(&c->out);
-        part.h = (uint32_t)leat_type_height(&c->out);
-        part.channels = (uint32_t)leat_type_channels(&c->out);
-        bool planes = c->path == LEAT_PATH_COPY ? c->out.layout == LEAT_LAYOUT_CHW
-                                                : c->out.ask == LEAT_ASK_NOTHING || c->out.ask == LEAT_ASK_NCHW;
-        part.column = planes ? size : size * part.channels;
-        part.row = part.column * part.w;
-        part.plane = planes ? part.row * part.h : size;
-    }
-    op->class->batch(op->args, leat_key_mix(key, op->instance), &part, rows);
-}
-
-void leat_program_finish_batch(const struct leat_program *program, void *const *dst, uint64_t rows,
-                               const uint64_t *keys)
-{
-    for (size_t i = 0; rows && i < program->n_chains; i++) {
-        const struct leat_compiled_chain *chain = &program->chains[i];
-        for (size_t k = 0; chain->face.tuple && k < chain->n_uses; k++) {
-            const struct leat_op *op = chain->uses[k].op;
-            for (size_t f = 0; op->class->batch && f < chain->face.n_fields; f++) {
-                const struct leat_compiled *c = member(program, chain, f);
-                if (c->pixels || c->label)
-                    mix_output(chain, op, &program->outputs[chain->canvas], c, dst[c->index], rows, keys[0]);
-            }
-        }
-    }
 }

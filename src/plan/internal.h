@@ -29,6 +29,7 @@
 /* Keys of (seed, tag) differ from those of (seed, epoch), because epochs are below 2^63. */
 #define LEAT_TAG_ORDER ((UINT64_C(1) << 63) | 1)
 #define LEAT_TAG_SUBSTITUTE ((UINT64_C(1) << 63) | 2)
+#define LEAT_TAG_COMPANION ((UINT64_C(1) << 63) | 3)
 
 struct leat_list {
     uint64_t n, hash;

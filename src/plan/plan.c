@@ -384,7 +384,9 @@ static uint64_t another(const struct leat_source_order *o, const struct leat_lis
     return position + (position >= broken);
 }
 
-struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned attempt)
+/* The n-th of the samples that are drawn for a row beside its own, under a key of this tag. */
+static struct leat_piece draw_other(const struct leat_plan *plan, uint64_t epoch, uint64_t row, uint64_t tag,
+                                    unsigned n)
 {
     uint64_t epoch_rows = leat_plan_epoch_rows(plan, epoch);
     if (!epoch_rows)
@@ -404,7 +406,17 @@ struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t ep
     }
     const struct leat_list *list =
         plan->mixed ? o->list : leat_log_entry(plan, (struct leat_position){epoch, planned})->now.list;
-    uint64_t key = leat_key_mix(leat_plan_key(plan->seed, epoch, row), LEAT_TAG_SUBSTITUTE);
-    piece.position = another(o, list, key, attempt, piece.position);
+    uint64_t key = leat_key_mix(leat_plan_key(plan->seed, epoch, row), tag);
+    piece.position = another(o, list, key, n, piece.position);
     return piece;
+}
+
+struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned attempt)
+{
+    return draw_other(plan, epoch, row, LEAT_TAG_SUBSTITUTE, attempt);
+}
+
+struct leat_piece leat_plan_companion(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned n)
+{
+    return draw_other(plan, epoch, row, LEAT_TAG_COMPANION, n);
 }

@@ -148,6 +148,10 @@ uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row);
 #define LEAT_MAX_SUBSTITUTES 16
 struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned attempt);
 
+/* The n-th sample that is drawn to go with a row's own (Mosaic): a pure function of (seed, epoch, row, n), by the
+ * order's weights or from its list, and another than its own where there is one. Its count is 0 as above. */
+struct leat_piece leat_plan_companion(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned n);
+
 /* Decisions. Each holds from `at`, which must not lie before an earlier entry's. */
 struct leat_decision {
     struct leat_position at;

@@ -27,12 +27,8 @@ int leat_group_init(struct leat_group *g, const struct leat_store_layout *layout
     memset(g, 0, sizeof *g);
     g->layout = layout;
     g->columns = leat_new_array(layout->n_stored, sizeof *g->columns);
-    return g->columns ? LEAT_OK : LEAT_E_NOMEM;
-}
-
-static struct leat_group_value *value_at(const struct leat_group *g, uint64_t input, uint32_t v)
-{
-    return (struct leat_group_value *)(void *)g->values.data + input * g->layout->n_varying + v;
+    g->boxes = leat_new_array(layout->n_stored, sizeof *g->boxes);
+    return g->columns && g->boxes ? LEAT_OK : LEAT_E_NOMEM;
 }
 
 static void drop_replacements(struct leat_group_value *value)
@@ -55,6 +51,7 @@ void leat_group_destroy(struct leat_group *g)
     for (uint32_t f = 0; g->columns && f < g->layout->n_stored; f++)
         leat_growing_destroy(&g->columns[f]);
     leat_free(g->columns);
+    leat_free(g->boxes);
     leat_growing_destroy(&g->bytes);
     leat_growing_destroy(&g->moved);
     leat_growing_destroy(&g->files);
@@ -95,6 +92,7 @@ bool leat_group_begin(struct leat_group *g, uint64_t first_input)
     empty(&g->paths);
     empty(&g->notes);
     empty(&g->dropped);
+    memset(g->boxes, 0, g->layout->n_stored * sizeof *g->boxes);
     g->first_input = first_input;
     g->n_inputs = g->n_notes = g->n_broken = g->n_skipped = 0;
     g->input_bytes = 0;
@@ -202,12 +200,6 @@ int leat_group_check_value(const struct leat_store_layout *l, uint32_t f, const 
     return LEAT_OK;
 }
 
-/* A value as it was added. */
-static const uint8_t *came(const struct leat_group *g, const struct leat_group_value *value)
-{
-    return value->read ? value->read : g->bytes.data + value->at;
-}
-
 /* ---- finishing: files and photos ------------------------------------------------------------- */
 
 static int fail_at(struct leat_group *g, uint64_t input, uint32_t field, int code)
@@ -261,9 +253,9 @@ static int note(struct leat_group *g, uint64_t input, enum leat_note_kind kind, 
     for (uint32_t f = 0; f < l->n_stored; f++) {
         if (!l->info[f].varying)
             continue;
-        const struct leat_group_value *value = value_at(g, input, v++);
+        const struct leat_group_value *value = leat_group_value_at(g, input, v++);
         if ((int64_t)f == l->name_field && value->length < LEAT_STORE_NAME_BYTES) {
-            name = came(g, value);
+            name = leat_group_came(g, value);
             name_bytes = value->length;
             break;
         }
@@ -349,12 +341,13 @@ static int look(struct leat_group *g, uint64_t input, uint32_t field, struct lea
 {
     const struct leat_codec *codec = decoder->codec;
     struct leat_value_info *info = &value->record.info, found = {0};
-    const uint8_t *data = came(g, value);
+    const uint8_t *data = leat_group_came(g, value);
     size_t length = value->length;
     int rc = codec->probe(data, length, &found, &g->error);
     if (rc)
         return rc;
     *info = found;
+    value->turned = leat_photo_orientation(data, length) > 4;
     bool mask = g->layout->fields[field].role == LEAT_ROLE_MASK; /* its pixels are no colours: it stays unchanged */
     bool large = !mask && options->max_side && (info->width > options->max_side || info->height > options->max_side);
     bool check = options->check;
@@ -388,7 +381,8 @@ static void find_reason(struct leat_group *g, const struct leat_group_value *val
                         bool lenient)
 {
     struct leat_error error;
-    if (!value->instead && leat_decoder_check(decoder, came(g, value), value->length, lenient, &error) == LEAT_E_DECODE)
+    if (!value->instead &&
+        leat_decoder_check(decoder, leat_group_came(g, value), value->length, lenient, &error) == LEAT_E_DECODE)
         g->error = error;
 }
 
@@ -429,7 +423,7 @@ static int look_at_sample(struct leat_group *g, uint64_t input, struct leat_deco
     for (uint32_t f = 0; f < l->n_stored; f++) {
         if (!l->info[f].varying)
             continue;
-        struct leat_group_value *value = value_at(g, input, v++);
+        struct leat_group_value *value = leat_group_value_at(g, input, v++);
         if (!l->info[f].codec)
             continue;
         struct leat_decoder *decoder = leat_decoders_get(decoders, l->info[f].codec);
@@ -460,7 +454,7 @@ static bool reserve_files(struct leat_group *g, uint64_t input)
 {
     uint64_t bytes = 0; /* fewer than there are in `bytes` */
     for (uint32_t v = 0; v < g->layout->n_varying; v++)
-        bytes += value_at(g, input, v)->path ? value_at(g, input, v)->length : 0;
+        bytes += leat_group_value_at(g, input, v)->path ? leat_group_value_at(g, input, v)->length : 0;
     g->files.length = 0;
     return leat_growing_reserve(&g->files, bytes + 1);
 }
@@ -475,7 +469,7 @@ static int read_files(struct leat_group *g, uint64_t input)
     for (uint32_t f = 0; f < l->n_stored; f++) {
         if (!l->info[f].varying)
             continue;
-        struct leat_group_value *value = value_at(g, input, v++);
+        struct leat_group_value *value = leat_group_value_at(g, input, v++);
         if (!value->path)
             continue;
         uint8_t *data = moves ? leat_growing_extend(&g->files, value->length) : g->bytes.data + value->at;
@@ -504,9 +498,9 @@ static bool move_sample(struct leat_group *g, uint64_t input)
 {
     bool ok = true;
     for (uint32_t v = 0; v < g->layout->n_varying; v++) {
-        struct leat_group_value *value = value_at(g, input, v);
+        struct leat_group_value *value = leat_group_value_at(g, input, v);
         if (ok && !is_dropped(g, input)) {
-            const uint8_t *from = value->instead ? value->instead : came(g, value);
+            const uint8_t *from = value->instead ? value->instead : leat_group_came(g, value);
             value->at = g->moved.length;
             ok = leat_growing_append(&g->moved, from, value->length) &&
                  leat_growing_append(&g->moved, value->rows, value->record.info.rows_length);
@@ -522,7 +516,7 @@ static bool is_changed(const struct leat_group *g, uint64_t input)
 {
     bool changed = is_dropped(g, input);
     for (uint32_t v = 0; v < g->layout->n_varying; v++) {
-        const struct leat_group_value *value = value_at(g, input, v);
+        const struct leat_group_value *value = leat_group_value_at(g, input, v);
         changed |= value->instead || value->rows;
     }
     return changed;
@@ -573,7 +567,7 @@ static void close_gaps(struct leat_group *g)
     for (uint64_t i = 0; i < g->n_inputs; i++)
         if (!is_dropped(g, i)) {
             for (uint32_t v = 0; v < g->layout->n_varying; v++)
-                *value_at(g, to, v) = *value_at(g, i, v);
+                *leat_group_value_at(g, to, v) = *leat_group_value_at(g, i, v);
             to++;
         }
 }
@@ -594,7 +588,7 @@ static bool append_columns(struct leat_group *g, uint32_t n_rows)
         if (!p)
             return false;
         for (uint64_t i = 0; i < n_rows; i++)
-            leat_store_record_put(p + i * l->info[f].width, &value_at(g, i, v)->record, l->info[f].codec);
+            leat_store_record_put(p + i * l->info[f].width, &leat_group_value_at(g, i, v)->record, l->info[f].codec);
     }
     return true;
 }
@@ -608,7 +602,7 @@ static void sum_fingerprint(struct leat_group *g, uint32_t n_rows)
         uint64_t sample[2] = {0, 0};
         uint32_t v = 0;
         for (uint32_t f = 0; f < l->n_stored; f++) {
-            const struct leat_group_value *value = l->info[f].varying ? value_at(g, i, v++) : NULL;
+            const struct leat_group_value *value = l->info[f].varying ? leat_group_value_at(g, i, v++) : NULL;
             if (l->fields[f].flags & LEAT_FIELD_DERIVED)
                 continue;
             if (!value) {
@@ -618,7 +612,7 @@ static void sum_fingerprint(struct leat_group *g, uint32_t n_rows)
                 uint32_t at = 0;
                 for (int64_t before = 0; before < l->name_field; before++)
                     at += l->info[before].varying;
-                const struct leat_group_value *named = value_at(g, i, at);
+                const struct leat_group_value *named = leat_group_value_at(g, i, at);
                 memcpy(name, g->bytes.data + named->at, named->length);
                 name[named->length] = 0;
                 leat_fingerprint_file(sample, name, value->came_length);
@@ -692,6 +686,8 @@ void leat_group_finish(struct leat_group *g, struct leat_decoders *decoders, con
             rc = read_files(g, i);
         if (!rc && g->layout->n_encoded)
             rc = look_at_sample(g, i, decoders, options);
+        if (!rc && !is_dropped(g, i))
+            leat_group_count_boxes(g, i, options->max_side > 0);
         if (!rc && !move_if_needed(g, i))
             rc = leat_fail(&g->error, LEAT_E_NOMEM, "no memory for a group of %zu bytes", g->moved.length);
     }

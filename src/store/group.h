@@ -27,6 +27,7 @@ struct leat_group_value {
     const uint8_t *read; /* of a file, until it has moved: its place in `files`, or NULL if it is in `bytes` */
     uint8_t *instead;    /* what replaces it, of record.length bytes, or NULL */
     uint8_t *rows;       /* the row index of a photo, of record.info.rows_length bytes, or NULL */
+    bool turned;         /* of a photo: its orientation exchanges width and height */
     struct leat_store_record record;
     uint64_t came_length, came_checksum; /* of the value as it was added or resized: the fingerprint is over this */
 };
@@ -51,8 +52,9 @@ struct leat_group {
     struct leat_growing *columns; /* per stored field of fixed size: its values */
     struct leat_growing values;   /* struct leat_group_value [n_inputs][n_varying] */
     struct leat_growing paths;
-    struct leat_growing notes;   /* as they stand in the directory */
-    struct leat_growing dropped; /* bool [n_inputs] */
+    struct leat_growing notes;     /* as they stand in the directory */
+    struct leat_growing dropped;   /* bool [n_inputs] */
+    struct leat_box_counts *boxes; /* [n_stored], used of fields of boxes */
     /* once finished */
     struct leat_store_group header; /* all but first_row */
     uint64_t sums[2];
@@ -60,6 +62,18 @@ struct leat_group {
     int status;
     struct leat_error error; /* sample: the input */
 };
+
+/* Varying value v of an input. */
+static inline struct leat_group_value *leat_group_value_at(const struct leat_group *g, uint64_t input, uint32_t v)
+{
+    return (struct leat_group_value *)(void *)g->values.data + input * g->layout->n_varying + v;
+}
+
+/* A value as it was added. */
+static inline const uint8_t *leat_group_came(const struct leat_group *g, const struct leat_group_value *value)
+{
+    return value->read ? value->read : g->bytes.data + value->at;
+}
 
 int leat_group_init(struct leat_group *group, const struct leat_store_layout *layout);
 void leat_group_destroy(struct leat_group *group);
@@ -77,6 +91,8 @@ int leat_group_add_columns(struct leat_group *group, const void *const *columns,
 /* All of the work; sets status and error, and gives the bytes to write. */
 void leat_group_finish(struct leat_group *group, struct leat_decoders *decoders,
                        const struct leat_group_options *options);
+/* Counts the boxes of an input whose photos were looked at: group_boxes.c. `resized`: photos may have been. */
+void leat_group_count_boxes(struct leat_group *group, uint64_t input, bool resized);
 /* The finished bytes, with the header completed by `first_row`. */
 const uint8_t *leat_group_bytes(struct leat_group *group, uint64_t first_row, size_t *length);
 

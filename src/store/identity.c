@@ -55,7 +55,13 @@ static uint64_t hash_roles(const struct leat_store_layout *layout, uint64_t cont
     uint8_t roles[LEAT_STORE_MAX_FIELDS];
     const bool any = leat_store_roles_put(layout, roles);
     const uint64_t pair[2] = {content, any ? leat_hash64(roles, layout->n_stored) : 0};
-    return any ? leat_hash64(pair, sizeof pair) : content;
+    uint64_t hash = any ? leat_hash64(pair, sizeof pair) : content;
+    for (uint32_t f = 0; f < layout->n_stored; f++) {
+        const struct leat_field *field = &layout->fields[f];
+        const uint64_t of[3] = {hash, f, leat_hash64(field->pairs, 2 * field->n_pairs * sizeof *field->pairs)};
+        hash = field->n_pairs ? leat_hash64(of, sizeof of) : hash;
+    }
+    return hash;
 }
 
 struct leat_store_identity leat_identity_of(const struct leat_writer_options *o, const struct leat_store_layout *layout,

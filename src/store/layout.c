@@ -72,6 +72,19 @@ static int take_field(const struct leat_field *in, struct leat_field *out, struc
             in->name);
     out->role = in->role;
     out->normalized = in->normalized;
+    if (!leat_pairs_fit(in))
+        return leat_fail(
+            error, LEAT_E_INVALID,
+            "field '%s' cannot have its pairs: each is two of the field's keypoints, and a point is in one "
+            "pair at most",
+            in->name);
+    if (in->n_pairs) {
+        uint16_t *pairs = leat_new_array(2 * in->n_pairs, sizeof *pairs);
+        if (!(out->pairs = pairs))
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for a schema");
+        memcpy(pairs, in->pairs, 2 * in->n_pairs * sizeof *pairs);
+        out->n_pairs = in->n_pairs;
+    }
     if (in->kind != LEAT_KIND_ARRAY) {
         info->codec = leat_codec_of(in->kind);
         if (info->codec && strlen(in->name) + LONGEST_SUFFIX >= NAME_ROOM)
@@ -201,6 +214,8 @@ int leat_store_layout_init(struct leat_store_layout *l, const struct leat_field 
 
 void leat_store_layout_destroy(struct leat_store_layout *l)
 {
+    for (uint32_t f = 0; f < l->n_stored && l->fields; f++)
+        leat_free((void *)l->fields[f].pairs);
     leat_free(l->fields);
     leat_free(l->info);
     leat_free(l->names);
@@ -331,27 +346,6 @@ out:
     if (rc)
         leat_store_layout_destroy(l);
     return rc;
-}
-
-bool leat_store_roles_put(const struct leat_store_layout *l, uint8_t *roles)
-{
-    uint8_t any = 0;
-    for (uint32_t f = 0; f < l->n_stored; f++)
-        any |= roles[f] = (uint8_t)(l->fields[f].role | (l->fields[f].normalized ? 128 : 0));
-    return any;
-}
-
-bool leat_store_roles_get(struct leat_store_layout *l, const uint8_t *roles)
-{
-    for (uint32_t f = 0; f < l->n_stored; f++) {
-        unsigned role = roles[f] & 127;
-        bool known = role <= LEAT_ROLE_KEYPOINTS;
-        l->fields[f].role = known ? (enum leat_role)role : LEAT_ROLE_NONE;
-        l->fields[f].normalized = known && roles[f] & 128;
-        if (!leat_role_fits(&l->fields[f]))
-            return false;
-    }
-    return true;
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */

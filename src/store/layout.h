@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "format/source.h"
+#include "store/growing.h"
 
 #define LEAT_STORE_VERSION 1u
 #define LEAT_STORE_MAGIC "\x89LEAT\r\n\x1a"
@@ -53,6 +54,7 @@ enum leat_section_type {
     LEAT_SECTION_FORMS = 6,     /* optional, beside LEAT_FEATURE_FORMS: how many photos are in each form */
     LEAT_SECTION_ROLES = 7,     /* optional: which fields are boxes, masks, keypoints */
     LEAT_SECTION_PAGES = 8,     /* optional: checksums of pages of payloads, in groups with large values */
+    LEAT_SECTION_PAIRS = 9,     /* optional: which keypoints are left and right of each other */
 };
 #define LEAT_SECTION_REQUIRED 1u
 
@@ -125,6 +127,11 @@ uint64_t leat_store_header_checksum(const uint8_t *p, uint64_t bytes);
 bool leat_store_roles_put(const struct leat_store_layout *layout, uint8_t *roles);
 /* Roles that this leat does not know count as none. False: one is impossible for its field. */
 bool leat_store_roles_get(struct leat_store_layout *layout, const uint8_t *roles);
+/* Of each field with pairs of keypoints: its number, how many (4 bytes each), the pairs (2 bytes a point). Nothing is
+ * appended, and there is no such section, if no field has one. False: no memory. */
+bool leat_store_pairs_put(const struct leat_store_layout *layout, struct leat_growing *out);
+/* False: they are impossible, or with !*memory there is no memory. */
+bool leat_store_pairs_get(struct leat_store_layout *layout, const uint8_t *bytes, uint64_t length, bool *memory);
 
 /* ---- groups ---- */
 

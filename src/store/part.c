@@ -320,6 +320,10 @@ static bool build_tail(struct leat_part *part, const struct leat_store_layout *l
     uint8_t roles[LEAT_STORE_MAX_FIELDS];
     if (ok && leat_store_roles_put(layout, roles))
         ok = add_section(part, tail, directory, LEAT_SECTION_ROLES, 0, roles, layout->n_stored);
+    scratch->length = 0;
+    ok = ok && leat_store_pairs_put(layout, scratch);
+    if (ok && scratch->length)
+        ok = add_section(part, tail, directory, LEAT_SECTION_PAIRS, 0, scratch->data, scratch->length);
     if (ok && part->page_checksums.length)
         ok = pack_pages(scratch, part) &&
              add_section(part, tail, directory, LEAT_SECTION_PAGES, 0, scratch->data, scratch->length);
@@ -369,7 +373,7 @@ int leat_part_publish(const char *partial, const char *path, bool replace, struc
         return LEAT_OK;
     int rc =
         errno == EEXIST
-            ? leat_fail(error, LEAT_E_EXISTS, "the target appeared while it was written: remove it or ask to overwrite")
+            ? leat_fail(error, LEAT_E_EXISTS, "the target appeared while it was written: remove it, or overwrite it")
             : leat_fail_errno(error, LEAT_E_IO, "the finished file could not be renamed: start again with resume");
     leat_error_at_file(error, path, LEAT_NO_OFFSET);
     return rc;

@@ -365,6 +365,24 @@ static int read_roles(struct leat_store_source *s, struct leat_error *error)
     return good ? LEAT_OK : corrupt(error, s->sections_at, "the roles of fields are impossible");
 }
 
+static int read_pairs(struct leat_store_source *s, struct leat_error *error)
+{
+    const struct leat_store_section *found;
+    void *bytes;
+    uint64_t length;
+    bool memory = true;
+    int rc = find_section(s, LEAT_SECTION_PAIRS, &found, error);
+    if (rc || !found)
+        return rc;
+    if ((rc = read_section(s, LEAT_SECTION_PAIRS, "the pairs of keypoints", &bytes, &length, error)))
+        return rc;
+    const bool good = leat_store_pairs_get(&s->layout, bytes, length, &memory);
+    leat_free(bytes);
+    if (!memory)
+        return no_memory(error, length);
+    return good ? LEAT_OK : corrupt(error, found->offset, "the pairs of keypoints are impossible");
+}
+
 /* Optional: a file without LEAT_FEATURE_FORMS does not have it, because all its photos are original. */
 static int read_forms(struct leat_store_source *s, struct leat_error *error)
 {
@@ -521,6 +539,8 @@ static int fill(struct leat_store_source *s, struct leat_error *error)
         rc = read_forms(s, error);
     if (!rc)
         rc = read_roles(s, error);
+    if (!rc)
+        rc = read_pairs(s, error);
     if (!rc)
         rc = read_pages(s, error);
     if (!rc)

@@ -209,7 +209,7 @@ static int open_shard(struct leat_target *t, struct leat_error *error)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a path");
     int rc = LEAT_OK;
     if (!t->options->overwrite && !access(path, F_OK)) {
-        rc = leat_fail(error, LEAT_E_EXISTS, "a shard of this name exists: remove it or ask to overwrite");
+        rc = leat_fail(error, LEAT_E_EXISTS, "a shard of this name exists: remove it, or overwrite it");
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
     }
     if (!rc)
@@ -429,7 +429,7 @@ static int refuse_existing(const char *path, const struct leat_writer_options *o
     if (S_ISDIR(st.st_mode))
         rc = leat_fail(error, LEAT_E_EXISTS, "the target is a folder: choose another name");
     else if (!options->overwrite)
-        rc = leat_fail(error, LEAT_E_EXISTS, "the target exists: choose another name or ask to overwrite");
+        rc = leat_fail(error, LEAT_E_EXISTS, "the target exists: choose another name, or overwrite it");
     if (rc)
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
     return rc;

@@ -18,6 +18,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/role.h"
 #include "base/thread.h"
 #include "store/identity.h"
 #include "store/target.h"
@@ -57,6 +58,7 @@ struct leat_writer {
         size_t n;
         uint64_t all;
     } as_came, warned;
+    struct leat_box_counts *boxes; /* [n_stored] */
 
     uint64_t given; /* samples; the caller's thread only */
     bool finished;
@@ -168,6 +170,20 @@ bool leat_writer_warned(const struct leat_writer *w, size_t i, struct leat_as_ca
 
 /* ---- writing in order ------------------------------------------------------------------------ */
 
+bool leat_writer_boxes(const struct leat_writer *w, size_t field, struct leat_box_counts *out)
+{
+    bool image = false;
+    for (uint32_t f = 0; f < w->layout.n_stored; f++)
+        image |= w->layout.fields[f].role == LEAT_ROLE_NONE && (w->layout.info[f].codec || w->layout.fields[f].layout);
+    if (!image || field >= w->layout.n_stored || !leat_role_is_boxes(w->layout.fields[field].role))
+        return false;
+    pthread_mutex_t *lock = (pthread_mutex_t *)&w->lock;
+    pthread_mutex_lock(lock);
+    *out = w->boxes[field];
+    pthread_mutex_unlock(lock);
+    return true;
+}
+
 static void update_progress(struct leat_writer *w)
 {
     const struct leat_target *t = &w->target;
@@ -210,6 +226,8 @@ static void write_ready(struct leat_writer *w)
             pthread_mutex_lock(&w->lock);
             if (!rc)
                 rc = report_group(w, &s->group, &error);
+            for (uint32_t f = 0; !rc && f < w->layout.n_stored; f++)
+                leat_box_counts_join(&w->boxes[f], &s->group.boxes[f]);
         }
         if (rc && !w->status) {
             w->status = rc;
@@ -373,7 +391,8 @@ static int make_slots(struct leat_writer *w, struct leat_error *error)
     w->n_slots = (uint64_t)w->max_threads + 2;
     w->slots = leat_new_array(w->n_slots, sizeof *w->slots);
     w->threads = leat_new_array(w->max_threads, sizeof *w->threads);
-    bool ok = w->slots && w->threads;
+    w->boxes = leat_new_array(w->layout.n_stored, sizeof *w->boxes);
+    bool ok = w->slots && w->threads && w->boxes;
     for (uint64_t i = 0; i < w->n_slots && ok; i++)
         ok = leat_group_init(&w->slots[i].group, &w->layout) == LEAT_OK;
     return ok ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a writer with %u threads", w->max_threads);
@@ -554,7 +573,10 @@ int leat_writer_finish(struct leat_writer *w, struct leat_error *error)
     int rc = LEAT_OK;
     if (w->finished)
         return leat_fail(error, LEAT_E_INVALID, "the writer has finished already");
-    if (w->filling && !w->status)
+    pthread_mutex_lock(&w->lock);
+    const bool waiting = w->filling && !w->status;
+    pthread_mutex_unlock(&w->lock);
+    if (waiting)
         rc = submit(w, error);
     stop_threads(w);
     w->finished = true;
@@ -589,6 +611,7 @@ void leat_writer_free(struct leat_writer *w, bool keep_partial)
             leat_group_destroy(&w->slots[i].group);
     leat_free(w->slots);
     leat_free(w->threads);
+    leat_free(w->boxes);
     for (size_t i = 0; i < w->n_bad; i++) {
         leat_free((char *)w->bad[i].name);
         leat_free((char *)w->bad[i].reason);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "engine/executor.h"
 #include "worker/worker.h"
@@ -31,8 +32,16 @@ struct flight {
     struct leat_slot *payload;
     uint64_t serial; /* on the board */
     bool cancelled, withdrawn;
-    bool died; /* a worker, since it was published */
+    bool died;                    /* a worker, since it was published */
+    struct leat_call_work *works; /* what workers did for it, while there is a trace */
+    size_t n_works, room;
     struct flight *next;
+};
+
+/* What functions are called in a trace: of a segment, or of one output of it. */
+struct name {
+    uint64_t segment, unit;
+    char *text;
 };
 
 struct board_executor {
@@ -49,6 +58,8 @@ struct board_executor {
     char *broken;
     _Atomic uint64_t run; /* rows of a unit, as the board has learned */
     struct leat_executor_stats stats;
+    struct name *names;
+    size_t n_names, names_room;
 };
 
 static struct board_executor *of(struct leat_executor *e)
@@ -175,11 +186,49 @@ static void publish(struct board_executor *e, struct flight **done)
     }
 }
 
+/* ---- the trace ------------------------------------------------------------------------------- */
+
+static const char *name_of(const struct board_executor *e, const struct leat_call *call, uint64_t unit)
+{
+    for (size_t i = 0; i < e->n_names; i++)
+        if (e->names[i].segment == call->segment && (!call->units || e->names[i].unit == unit))
+            return e->names[i].text;
+    return NULL;
+}
+
+/* Notes what workers did for a call that is on the board: what they have ended; or, where one is dead, what it was at.
+ * What there is no memory for is left out. */
+static void note_work(const struct board_executor *e, struct flight *f, int64_t dead_worker)
+{
+    struct leat_board_work w;
+    if (!leat_call_is_traced(f->call))
+        return;
+    for (uint32_t u = 0; u < leat_board_units(e->board, f->serial); u++) {
+        if (!leat_board_work(e->board, f->serial, u, &w) || (dead_worker < 0) != (w.ended_ns != 0) ||
+            (dead_worker >= 0 && w.worker != dead_worker) ||
+            !leat_grow(&f->works, &f->room, f->n_works + 1, sizeof *f->works))
+            continue;
+        f->works[f->n_works++] = (struct leat_call_work){.idle_ns = w.idle_ns,
+                                                         .begin_ns = w.begun_ns,
+                                                         .end_ns = dead_worker < 0 ? w.ended_ns : leat_clock_ns(),
+                                                         .first = w.first,
+                                                         .n = w.n,
+                                                         .name = name_of(e, f->call, w.first),
+                                                         .worker = w.worker,
+                                                         .process = w.process,
+                                                         .thread = w.thread,
+                                                         .died = dead_worker >= 0};
+    }
+}
+
 /* ---- ending ---------------------------------------------------------------------------------- */
 
 static void end(struct flight *f)
 {
     struct leat_call *call = f->call;
+    if (f->n_works)
+        leat_call_worked(call, f->works, f->n_works);
+    leat_free(f->works);
     leat_slot_release(f->payload);
     leat_free(f);
     leat_call_done(call);
@@ -207,6 +256,7 @@ static void settle(struct board_executor *e, struct flight **done)
             e->stats.rows += f->call->n;
             e->stats.work_ns += leat_board_spent_ns(e->board, f->serial);
         }
+        note_work(e, f, -1);
         leat_board_retire(e->board, f->serial);
         atomic_store_explicit(&e->run, leat_board_run(e->board), memory_order_relaxed);
         unlink_flight(e, f);
@@ -282,6 +332,19 @@ int leat_executor_new(struct leat_executor **out, struct leat_error *error)
     e->pid = getpid();
     pthread_mutex_init(&e->lock, NULL);
     *out = &e->face;
+    return LEAT_OK;
+}
+
+int leat_executor_name(struct leat_executor *face, uint64_t segment, uint64_t unit, const char *name,
+                       struct leat_error *error)
+{
+    struct board_executor *e = of(face);
+    char *text = leat_strdup(name);
+    if (!text || !leat_grow(&e->names, &e->names_room, e->n_names + 1, sizeof *e->names)) {
+        leat_free(text);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for the names of functions");
+    }
+    e->names[e->n_names++] = (struct name){segment, unit, text};
     return LEAT_OK;
 }
 
@@ -390,6 +453,8 @@ void leat_executor_worker_died(struct leat_executor *face, unsigned worker)
     struct flight *done = NULL;
     struct leat_pool_worker at;
     pthread_mutex_lock(&e->lock);
+    for (struct flight *f = e->published; f; f = f->next)
+        note_work(e, f, worker);
     leat_pool_worker(leat_board_pool(e->board), worker, &at);
     if (at.serial && at.board == leat_board_offset(e->board))
         withdraw(e);
@@ -463,6 +528,9 @@ void leat_executor_free(struct leat_executor *face)
     leat_executor_finish(face);
     pthread_mutex_destroy(&of(face)->lock);
     leat_free(of(face)->broken);
+    for (size_t i = 0; i < of(face)->n_names; i++)
+        leat_free(of(face)->names[i].text);
+    leat_free(of(face)->names);
     leat_free(of(face));
 }
 

@@ -134,6 +134,18 @@ void leat_board_wake(struct leat_board *board); /* ends a wait */
 struct leat_pool *leat_board_pool(const struct leat_board *board);
 void leat_board_close(struct leat_board *board); /* workers take nothing more */
 
+/* Who worked on a unit, and when (leat_clock_ns), as the worker has written it. */
+struct leat_board_work {
+    int64_t idle_ns;            /* since when it had slept for want of work; 0: it had not */
+    int64_t begun_ns, ended_ns; /* ended_ns: its message was announced, or it was done; 0: it is at work, or dead */
+    uint32_t worker, first, n;  /* its number; rows of the batch */
+    int32_t process, thread;
+};
+/* Parent: how many units a batch in flight has; the last work on one of them. False: nobody has taken it, or there is
+ * no such unit. */
+uint32_t leat_board_units(const struct leat_board *board, uint64_t serial);
+bool leat_board_work(const struct leat_board *board, uint64_t serial, uint32_t unit, struct leat_board_work *out);
+
 /* Worker: takes the first queued unit, earliest batch first; false: there is none. Says at which row it is; announces a
  * message; ends a unit, whose message (`sent`) the parent has or will receive. */
 bool leat_board_take(struct leat_board *board, struct leat_board_unit *out);
@@ -167,6 +179,10 @@ struct leat_worker_call {
 /* NOMEM. The loader is opened with it, and given a board before its first batch is asked for. */
 int leat_executor_new(struct leat_executor **out, struct leat_error *error);
 void leat_executor_attach(struct leat_executor *executor, struct leat_board *board); /* its alone, and lives as long */
+/* What the functions of a segment are called in a trace, or, where it takes the batch as a whole, those of its output
+ * `unit`. Before it is attached; without it they have no name there. NOMEM. */
+int leat_executor_name(struct leat_executor *executor, uint64_t segment, uint64_t unit, const char *name,
+                       struct leat_error *error);
 /* Ends calls that are complete, until a message was announced that is not among `received` (leat_pool_messages), or
  * nothing has come for some time and a worker may be dead, or it is closed. */
 enum leat_executor_event { LEAT_EXECUTOR_MESSAGE, LEAT_EXECUTOR_SILENT, LEAT_EXECUTOR_CLOSED };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import io
 import os
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 import leat
+import leat.workers.pool
 
 if os.environ.get("LEAT_REQUIRE_TORCH"):
     import torch  # noqa: F401  where it must be there, no test is skipped for want of it
@@ -110,6 +112,14 @@ def broken(folder: Path) -> Path:
             data = jpeg(40, 40, i)
             w.add(image=data[: len(data) // 2] if i in (3, 11) else data, label=i)
     return path
+
+
+@pytest.fixture
+def no_workers_of_before() -> None:
+    """Ends workers that loaders of earlier tests have left: what they share is given back before the test."""
+    gc.collect()
+    for pool in list(leat.workers.pool._live):
+        pool.stop()
 
 
 @pytest.fixture(scope="session")

@@ -206,6 +206,16 @@ def finish(processes: list[Process], seconds: float) -> list[str]:
             p.output.close()
 
 
+def module_of(script: str) -> Any:
+    """A script of ranks as a module: its model and trainers serve tests of one process, too."""
+    path = SCRIPTS / script
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def run_script(script: str, *arguments: object, seconds: float = 240) -> list[dict[str, Any]]:
     """Runs tests/python/frameworks/SCRIPT, which may start ranks of its own; what they told."""
     return results(finish([Process(script, *arguments)], seconds)[0])

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cli_support import golden, leat
-
-COMMANDS = ["pack", "info", "verify", "cat", "replay", "bench"]
+from cli_support import COMMANDS, golden, leat
 
 
 def test_the_overview_is_the_golden_one() -> None:
@@ -41,7 +39,7 @@ def test_the_version_is_printed() -> None:
 def test_without_a_command_it_says_which_there_are() -> None:
     done = leat(code=2)
     assert done.stdout == ""
-    assert "pack, info, verify, cat, replay or bench" in done.stderr
+    assert "pack, info, stats, view, verify, cat, replay, bench, doctor, trace, top or completion" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -79,6 +77,17 @@ def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(line: list[str]
         ["cat", "x", "--id", "1.5"],
         ["replay", "a", "b"],
         ["replay", "a", "b", "--out", "c", "--epoch", "1"],
+        ["stats"],
+        ["top"],
+        ["top", "python"],
+        ["completion"],
+        ["completion", "tcsh"],
+        ["doctor"],
+        ["doctor", "x", "--step-ms", "fast"],
+        ["trace", "x"],
+        ["trace", "x", "--out", "y", "--step-ms", "0"],
+        ["view", "a"],
+        ["view", "a", "--out", "b", "--size", "1"],
         ["bench", "x", "--seconds", "0"],
         ["bench", "x", "--batch-size", "0"],
         ["bench", "x", "--order", "random"],

@@ -107,6 +107,10 @@ def test_metadata_is_kept_and_wrong_metadata_is_an_error(tmp_path: Path) -> None
     leat("pack", tmp_path / "photos", tmp_path / "p.leat", "--metadata", '{"licence": "CC0"}')
     assert info(tmp_path / "p.leat")["metadata"] == {"licence": "CC0"}
     leat("pack", tmp_path / "photos", tmp_path / "q.leat", "--metadata", "CC0", code=2)
+    leat("pack", tmp_path / "photos", tmp_path / "l.leat", "--metadata", json.dumps({"a": "\u00e9" * 500}))
+    line = next(x for x in leat("info", tmp_path / "l.leat").stdout.splitlines() if x.startswith("metadata"))
+    assert len(line) < 160 and line.endswith("\u00e9 ... (--json has all of it)")
+    assert info(tmp_path / "l.leat")["metadata"] == {"a": "\u00e9" * 500}
     assert not (tmp_path / "q.leat").exists()
 
 
@@ -392,8 +396,10 @@ def test_a_full_disk_is_said_and_packing_can_go_on_afterwards(large_folder: Path
     def little_room() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 20, 5 << 20))
 
-    done = leat("pack", large_folder, tmp_path / "p.leat", code=2, preexec_fn=little_room)
-    assert "p.leat" in done.stderr and "--resume" in done.stderr
+    options = ("--photos", "original", large_folder, tmp_path / "p.leat")
+    done = leat("pack", *options, code=2, preexec_fn=little_room)
+    assert f"To resume: leat pack {' '.join(map(str, options))} --resume\n" in done.stderr
+    assert "p.leat" in done.stderr
     assert done.stderr.count(" byte ") == 1, done.stderr
     assert not (tmp_path / "p.leat").exists()
     leat("pack", large_folder, tmp_path / "p.leat", "--resume")

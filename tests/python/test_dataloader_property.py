@@ -52,6 +52,8 @@ TWICE = (("epoch",), ("epoch",))
         Case(n=9, order=("shuffle",), batch_size=3, workers=3, generator=True, program=TWICE * 2,
              resume=Resume(op=1, at=2, workers=3)),
         Case(data=("failing stream", 5), collate="text", program=TWICE, resume=Resume(op=0, at=3)),
+        Case(n=16, order=("told", "torch", 97, 16, False), program=(("epoch",), ("set_epoch", 2), ("epoch",)),
+             resume=Resume(op=0, at=8)),
         Case(order=("shuffle",), program=(("zip", 3), ("late", 5))),
         Case(order=("counts in iter", "torch", 5, 8, True), workers=1, persistent=True, program=TWICE),
     ],

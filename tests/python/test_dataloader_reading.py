@@ -348,6 +348,20 @@ def test_a_state_reads_nothing_ahead_without_workers() -> None:
     assert read == [0, 1, 2]
 
 
+def test_a_sampler_is_not_taken_for_leats_by_its_name() -> None:
+    read = []
+
+    class Shuffled(torch.utils.data.Sampler):  # as one of leat's is called
+        def __iter__(self) -> Iterator[int]:
+            for i in range(100):
+                read.append(i)
+                yield i
+
+    it = iter(leat.DataLoader(range(100), 1, sampler=Shuffled(), num_workers=1))
+    next(it)
+    assert len(read) == 3
+
+
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_persistent_streams_draw_a_seed_once(loader_class: Any, num_workers: int) -> None:
     class Stream(torch.utils.data.IterableDataset):

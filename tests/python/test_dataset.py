@@ -34,6 +34,15 @@ def test_a_value_of_length_zero_comes_back_empty(mixed: Path) -> None:
     assert sample["boxes"].shape == (0, 4) and sample["raw"] == b"" and sample["text"] == ""
 
 
+def test_the_fields_of_a_data_set_are_found_by_other_names(mixed: Path) -> None:
+    ds = leat.open(mixed)
+    with pytest.raises(AttributeError, match="no attribute 'fields': its fields are in .schema"):
+        ds.fields  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match="'Dataset' object has no attribute 'clases'") as e:
+        ds.clases  # type: ignore[attr-defined]  # noqa: B018
+    assert e.value.obj is ds and not hasattr(ds, "__array__")
+
+
 def test_the_schema_names_types_and_shapes(mixed: Path) -> None:
     schema = leat.open(mixed).schema
     assert schema["boxes"] == leat.field("float32", (None, 4))
@@ -420,4 +429,17 @@ def test_hostile_names_are_escaped_in_notes(tmp_path: Path, jpeg: Any) -> None:
     (tmp_path / "ok" / "1.jpg").write_bytes(jpeg(8, 8))
     (tmp_path / "empty\x1b]0;x\x07").mkdir()
     with pytest.warns(UserWarning, match=r"empty\\x1b\]0;x\\x07"):
+        leat.open(tmp_path)
+
+
+def test_files_that_are_no_photos_are_named_by_their_extensions(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/a.png").write_bytes(cli_support.png(8, 8))
+    for name in ("sub/IMG_2.HEIC", "sub/IMG_1.heic", "sub/notes.txt", "README"):
+        (tmp_path / name).write_bytes(b"")
+    said = r"4 entries without the extension of a photo \(\.heic: 2, none: 1, \.txt: 1\), such as README"
+    with pytest.warns(UserWarning, match=said):
+        leat.open(tmp_path)
+    (tmp_path / "sub/a.png").unlink()
+    with pytest.raises(FileNotFoundError, match=said):
         leat.open(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import inspect
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_support import command, jpeg, make_folder
+from PIL import Image
 
 import leat
 
@@ -46,10 +48,12 @@ def png(array):
 
 given = {{
     "leat": leat, "np": np, "torch": torch, "tmp": pathlib.Path(), "path": "records.leat", "checkpoint": {{}},
+    "compose": torch.nn.Sequential(), "model": torch.nn.Conv2d(3, 8, 1),
     "photos": leat.open("photos.leat"), "ds": leat.open("captions.leat"), "train_step": lambda x, y: x.sum(),
     "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225), "tokenizer": tokenizer,
     "jpeg": open("photo.jpg", "rb").read(), "png": png(np.zeros((480, 640), np.uint8)),
     "boxes": [[10, 10, 600, 400], [100, 50, 200, 90]], "labels": [3, 7],
+    "detect": lambda images: [(torch.ones(1, 4), torch.ones(1), torch.zeros(1, dtype=torch.int64))] * len(images),
 }}
 {numba}
 """
@@ -75,6 +79,26 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(root / "photos", root / "photos" / "train", ignore=shutil.ignore_patterns("train"))
     photos = [p.read_bytes() for p in sorted((root / "photos" / "train").rglob("*.jpg"))]
     (root / "photo.jpg").write_bytes(jpeg(640, 480))
+    for folder in ("images", "labels"):
+        (root / "scenes" / folder).mkdir(parents=True)
+    (root / "scenes/images/a.jpg").write_bytes((root / "photo.jpg").read_bytes())
+    Image.fromarray(np.arange(480 * 640, dtype=np.uint32).reshape(480, 640).astype(np.uint8) % 8).save(
+        root / "scenes/labels/a.png"
+    )
+    segments = [{"id": 1, "category_id": 1, "bbox": [0, 0, 640, 480]}]
+    panoptic = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 640, "height": 480}],
+        "annotations": [{"image_id": 1, "file_name": "a.png", "segments_info": segments}],
+        "categories": [{"id": 1, "name": "sky"}],
+    }
+    (root / "scenes/panoptic.json").write_text(json.dumps(panoptic))
+    instances = {**panoptic, "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [9, 9, 99, 99]}]}
+    for part in ("train2017", "val2017"):
+        (root / part).mkdir()
+        (root / part / "a.jpg").write_bytes((root / "photo.jpg").read_bytes())
+        (root / f"instances_{part}.json").write_text(json.dumps(instances))
+    (root / "scenes/panoptic").mkdir()
+    Image.new("RGB", (640, 480), (1, 0, 0)).save(root / "scenes/panoptic/a.png")
     with leat.Writer(root / "photos.leat", {"image": "image", "label": "int64"}, classes=["cat", "dog"]) as w:
         for i, photo in enumerate(photos):
             w.add(image=photo, label=int(i >= 40))
@@ -112,10 +136,21 @@ def test_the_examples_of_a_page_run(page: str, workplace: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("page", ["docs/quickstart.md", "docs/cli.md"])
+@pytest.mark.parametrize("page", ["docs/quickstart.md", "docs/cli.md", "docs/datasets.md"])
 def test_the_commands_of_a_page_run(page: str, workplace: Path, tmp_path: Path) -> None:
     """The lines that begin with the command, in their order, as a shell runs them."""
     place = shutil.copytree(workplace / "photos", tmp_path / "work" / "photos").parent
+    for folder in ("train2017", "instances_train2017.json"):
+        (place / folder).symlink_to(workplace / folder)
+    for folder in ("images", "labels"):
+        (place / folder).mkdir()
+    shutil.copy(workplace / "photo.jpg", place / "images" / "a.jpg")
+    image, category = {"id": 1, "file_name": "a.jpg", "width": 640, "height": 480}, {"id": 1, "name": "cat"}
+    box = {"id": 1, "image_id": 1, "category_id": 1, "bbox": [9, 9, 99, 99], "area": 9801, "iscrowd": 0}
+    coco = {"images": [image], "annotations": [box], "categories": [category]}
+    (place / "instances.json").write_text(json.dumps(coco))
+    (place / "labels" / "a.txt").write_text("0 0.5 0.5 0.2 0.2\n")
+    (place / "names.txt").write_text("cat\n")
     (tmp_path / "leat").symlink_to(command())
     lines = re.findall(r"^    (leat .*?)(?:  +#.*)?$", (ROOT / page).read_text(), re.M)
     assert lines

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
+
+import leat
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -24,3 +28,147 @@ def test_the_quickstart_learns_fashion_mnist() -> None:
     last = done.stdout.splitlines()[-1]
     assert last.startswith("epoch 2: ")
     assert float(last.split()[2].rstrip("%")) > 70
+
+
+def test_the_detector_learns_from_boxes_that_move_with_their_photos(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    folder = Path(os.environ.get("LEAT_DATA", "/nowhere")) / "coco128"
+    if not folder.is_dir():
+        pytest.skip("LEAT_DATA names no folder with coco128")
+    data = [folder / "images" / "train2017", folder / "instances_train2017_present.json"]
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "detection.py", *data, "--short", "--out", tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr  # 1: the loss did not fall
+    assert {p.name for p in tmp_path.iterdir()} == {"given.png", "found.png", "boxes.png"}
+    found = re.search(r"(\d+) of (\d+) objects are found", done.stdout)
+    assert found and int(found[1]) > int(found[2]) / 10
+
+
+@pytest.mark.parametrize("form", ["yolo", "voc", "packed", "no annotations"])
+def test_the_detector_takes_what_the_package_opens(form: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    photos, notes = tmp_path / "photos", tmp_path / "notes"
+    photos.mkdir()
+    notes.mkdir()
+    for i in range(10):
+        picture = Image.new("RGB", (80, 60 + i), (40, 90, 20 * i))
+        picture.paste((250, 30, 30), (8 + i, 12, 40 + i, 44))
+        picture.save(photos / f"{i}.jpg")
+        if form == "voc":
+            box = f"<xmin>{8 + i}</xmin><ymin>12</ymin><xmax>{40 + i}</xmax><ymax>44</ymax>"
+            object_ = f"<object><name>square</name><bndbox>{box}</bndbox></object>"
+            (notes / f"{i}.xml").write_text(f"<annotation>{object_}</annotation>")
+        else:
+            (notes / f"{i}.txt").write_text(f"1 {(24 + i) / 80} {28 / (60 + i)} 0.4 {32 / (60 + i)}\n")
+    data = {"packed": [tmp_path / "packed.leat"], "no annotations": [photos]}.get(form, [photos, notes])
+    if form == "packed":
+        with leat.Writer(
+            data[0], {"image": "image", "boxes": leat.boxes(), "label": leat.field("int64", (None,))}
+        ) as w:
+            for i in range(10):
+                w.add(image=(photos / f"{i}.jpg").read_bytes(), boxes=[[8 + i, 12, 40 + i, 44]], label=[2])
+    elif form == "yolo":
+        (notes / "classes.txt").write_text("circle\nsquare\n")
+    command = [sys.executable, EXAMPLES / "detection.py", *data, "--epochs", "4", "--out", tmp_path / "out"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if form == "no annotations":
+        assert done.returncode == 1
+        assert "give its annotations" in done.stderr
+        assert "Traceback" not in done.stderr
+    else:
+        assert "of the first 10 photos" in done.stdout, done.stdout + done.stderr
+        assert {p.name for p in (tmp_path / "out").iterdir()} == {"given.png", "found.png", "boxes.png"}
+
+
+def test_the_detector_says_what_it_cannot_learn_from(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    photos, masks = tmp_path / "photos", tmp_path / "masks"
+    photos.mkdir()
+    masks.mkdir()
+    Image.new("RGB", (40, 30)).save(photos / "a.jpg")
+    Image.new("L", (40, 30)).save(masks / "a.png")
+    photo = (photos / "a.jpg").read_bytes()
+    with leat.Writer(tmp_path / "labels.leat", {"image": "image", "label": "int64"}) as writer:
+        writer.add(image=photo, label=1)
+    fields = {"image": "image", "boxes": leat.boxes(), "label": leat.field("int64", (None,))}
+    with leat.Writer(tmp_path / "none.leat", fields) as writer:
+        writer.add(image=photo, boxes=[], label=[])
+    for arguments, code, words in (
+        ([tmp_path / "labels.leat"], 1, "gives no field boxes: it learns from boxes"),
+        ([photos, masks], 1, "gives no field boxes and no label: it learns from boxes"),
+        ([tmp_path / "none.leat"], 1, "has no boxes"),
+        ([tmp_path / "none.leat", "--epochs", "0"], 2, "--epochs is at least 3, not 0"),
+        ([tmp_path / "none.leat", "--epochs", "1"], 2, "--epochs is at least 3, not 1"),
+    ):
+        command = [sys.executable, EXAMPLES / "detection.py", *arguments, "--out", tmp_path / "out"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == code and words in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+def test_every_example_says_how_it_is_called() -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("tqdm")
+    for example in sorted(EXAMPLES.glob("*.py")):
+        if example.stem != "progress":
+            done = subprocess.run([sys.executable, example, "--help"], capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, done.stderr
+            assert done.stdout.startswith(f"usage: {example.name}")
+
+
+def test_the_progress_in_a_log_has_the_rate_of_now(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A training that becomes slower: a line each ten seconds, and the rate falls with it."""
+    tqdm = pytest.importorskip("tqdm")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    from progress import plain
+
+    now = 1000.0
+    monkeypatch.setattr("tqdm.std.time", lambda: now)
+    monkeypatch.setattr(tqdm.tqdm, "monitor_interval", 0)
+    with tqdm.tqdm(total=10_000, desc="a", **plain()) as bar:
+        for second in range(90):
+            for _ in range(4):
+                now += 0.25
+                bar.update(25 if second < 30 else 5)
+    rates = [float(line.split(", ")[1].split("it/s")[0]) for line in capsys.readouterr().err.splitlines()]
+    assert len(rates) >= 8 and rates[1] == pytest.approx(100)
+    assert all(later < rate for rate, later in zip(rates[3:7], rates[4:8])), rates
+
+
+def test_the_progress_of_an_example_is_lines_in_a_log() -> None:
+    pytest.importorskip("tqdm")
+    soon = "plain() | {'delay': 1e-9, 'mininterval': 0}"
+    shown = f"from progress import *\nfor _ in tqdm(range(3), desc='a', **({soon})): pass"
+    short = "from progress import *\nfor _ in progress(range(3)): pass"
+    for code, lines in ((shown, 3), (short, 0)):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=EXAMPLES, timeout=60, check=True)
+        assert b"\r" not in done.stderr
+        assert len(done.stderr.splitlines()) >= lines if lines else not done.stderr
+
+
+def test_a_cyclegan_that_was_interrupted_trains_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    folder = Path(os.environ.get("LEAT_DATA", "/nowhere")) / "ants2bees"
+    if not folder.is_dir():
+        pytest.skip("LEAT_DATA names no folder with ants2bees")
+
+    def train(out: str, *options: str) -> str:
+        command = [sys.executable, EXAMPLES / "cyclegan.py", folder, "--side", "32", "--out", tmp_path / out, *options]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def losses(out: str) -> list[dict[str, float]]:
+        return torch.load(tmp_path / out / "checkpoint.pt", weights_only=True)["losses"]
+
+    assert "epochs: 2 of 20 photos, 2 of 26" in train("whole", "--steps", "30")
+    train("parts", "--steps", "23")
+    train("parts", "--steps", "30", "--resume")
+    assert losses("parts") == losses("whole")
+    assert len(losses("whole")) == 30
+    assert (tmp_path / "parts" / "sheet.png").read_bytes() == (tmp_path / "whole" / "sheet.png").read_bytes()

@@ -113,9 +113,8 @@ def descriptors() -> int:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
+def nothing_is_left(no_workers_of_before: None) -> Iterator[None]:
     """Whatever a test does, what it held in shared memory and its workers are gone after it."""
-    gc.collect()
     used, before = _leat.share_used(), children()
     yield
     gc.collect()
@@ -191,14 +190,15 @@ def test_each_loader_of_a_pool_gets_its_own_rows_in_its_own_order(pool_of: Any) 
 def test_the_window_is_bounded_in_bytes(pool_of: Any) -> None:
     data = Rows(60, 1 << 17)  # 1 MiB
     pool = pool_of(data, 2)
+    before = _leat.share_used()
     one = feed_of(pool, data, 60, 1, window=40, window_bytes=8 << 20)
     used = []
     while (made := one.next()) is not None:
         del made
         assert len(one.order) <= 8
-        used.append(_leat.share_used())
-    assert len(used) == 60 and max(used[10:]) < (8 + 3) << 20
+        used.append(_leat.share_used() - before)
     one.close()
+    assert len(used) == 60 and max(used[10:]) < (8 + 3) << 20
 
 
 def test_a_window_of_few_bytes_still_has_three_batches(pool_of: Any) -> None:

@@ -4,7 +4,6 @@ own.
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,12 @@ torch = pytest.importorskip("torch")
 # The import of Lightning takes seconds: it waits until a test runs.
 
 from frameworks_support import (  # noqa: E402
-    SCRIPTS,
     Numbers,
     Stream,
     available,
     engine_of,
     loader_class,
+    module_of,
     needs,
     run_script,
 )
@@ -33,11 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's own, of which t
 @pytest.fixture(scope="module")
 def lightning() -> Any:
     """The model and the trainer that the script of two ranks uses as well."""
-    spec = importlib.util.spec_from_file_location("lightning_ddp", SCRIPTS / "lightning_ddp.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of("lightning_ddp.py")
 
 
 @pytest.fixture(params=["torch", "leat"])

@@ -4,7 +4,6 @@ another sampler, combines or seeds, and that Trainer makes. What comes of leat's
 
 from __future__ import annotations
 
-import importlib.util
 import pickle
 import weakref
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from frameworks_support import SCRIPTS, Numbers, Stream, engine_of, ids, loader_class, needs  # noqa: E402
+from frameworks_support import Numbers, Stream, engine_of, ids, loader_class, module_of, needs  # noqa: E402
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sampler, SequentialSampler  # noqa: E402
 
 needs("accelerate", "lightning", "transformers")
@@ -259,11 +258,7 @@ def test_batch_samplers_of_ones_own_get_lightnings_sampler(kind: str) -> None:
 
 @pytest.fixture(scope="module")
 def lightning() -> Any:
-    spec = importlib.util.spec_from_file_location("lightning_ddp", SCRIPTS / "lightning_ddp.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of("lightning_ddp.py")
 
 
 @pytest.mark.parametrize("how", ["shuffle", "sampler"])
@@ -327,11 +322,7 @@ def test_workers_that_lightning_seeds_draw_what_those_of_torch_draw(kind: str, m
 
 @pytest.fixture(scope="module")
 def trainer() -> Any:
-    spec = importlib.util.spec_from_file_location("trainer_ranks", SCRIPTS / "trainer_ranks.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of("trainer_ranks.py")
 
 
 def made(trainer: Any, kind: str, folder: Path, **options: Any) -> Any:

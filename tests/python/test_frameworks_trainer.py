@@ -4,7 +4,6 @@ was.
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import leat
 pytest.importorskip("torch")
 # The import of Trainer takes seconds: it waits until a test runs.
 
-from frameworks_support import SCRIPTS, Numbers, Stream, available, engine_of, needs, run_ranks  # noqa: E402
+from frameworks_support import Numbers, Stream, available, engine_of, module_of, needs, run_ranks  # noqa: E402
 
 needs("transformers", "accelerate")
 
@@ -25,11 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # Trainer's own
 @pytest.fixture(scope="module")
 def trainer() -> Any:
     """The model and the trainers that the script of two ranks uses as well."""
-    spec = importlib.util.spec_from_file_location("trainer_ranks", SCRIPTS / "trainer_ranks.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of("trainer_ranks.py")
 
 
 # How a training comes by its loader: Trainer's own way, get_train_dataloader written with either class, leat's mixin.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -491,6 +492,25 @@ def test_a_photo_that_was_packed_broken_is_named_with_its_reason_and_byte_each_t
     assert all("cats/photo2.jpg: JPEG" in text and "byte 212 of 300" in text for text in texts), texts
 
 
+def test_a_broken_photo_says_how_to_go_on(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    def said(photo: bytes) -> str:
+        (tmp_path / "photo.jpg").write_bytes(photo)
+        with pytest.raises(leat.BrokenSampleError) as found:
+            next(iter(leat.Loader(leat.open(tmp_path), 1, outputs={"image": CHAIN})))
+        return str(found.value)
+
+    way = 'to go on without it: Loader(on_error="skip" or "substitute"), or leat pack --on-error skip'
+    whole = jpeg(40, 40)
+    for cut in (len(whole) - 40, len(whole) - 2):
+        text = said(whole[:cut])
+        assert "; Decode(strict=False) decodes what there is; " + way in text
+        chain = [leat.ops.Decode(strict=False), *CHAIN[1:]]
+        assert len(next(iter(leat.Loader(leat.open(tmp_path), 1, outputs={"image": chain}))).ids) == 1
+    for broken in (whole[:200], b"\x00\x00\x00\x18ftypheic" + bytes(40)):
+        text = said(broken)
+        assert way in text and "strict" not in text
+
+
 def test_raise_names_the_sample_and_does_not_move(broken: Path) -> None:
     made = loader(broken, 4, outputs=PHOTO)
     it = iter(made)
@@ -509,6 +529,26 @@ def test_skip_leaves_the_row_out_and_moves_nothing_else(broken: Path) -> None:
     (error,) = batches[0].errors
     assert (error.row, error.planned, error.delivered) == (3, 3, None) and error.reason
     assert made.stats()["broken"]["skipped"] == 2 and len(made) == 5
+
+
+def test_a_batch_of_which_no_row_is_left_says_what_goes_on(broken: Path) -> None:
+    ds = leat.open(broken)
+    left = [i for i in range(20) if i not in (3, 11)]
+    with pytest.raises(leat.BrokenSampleError) as found:
+        list(leat.Loader(ds, 1, outputs=PHOTO, on_error="skip"))
+    said = re.search(r'on_error="substitute" or another batch_size, or over (ds.select\(.*\)); the', str(found.value))
+    assert said and "[3]" in said[1] and 'on_error="skip" cannot leave out a whole batch' in str(found.value)
+    assert len(eval(said[1], {"ds": ds, "np": np})) == 19
+    assert len(list(leat.Loader(ds, 1, outputs=PHOTO, on_error="substitute"))) == 20
+    assert len(list(leat.Loader(ds, 2, outputs=PHOTO, on_error="skip"))) == 10
+    assert [b.ids.tolist() for b in leat.Loader(ds.select(left), 1, outputs=PHOTO)] == [[i] for i in left]
+
+
+def test_substitute_says_what_to_do_about_an_output_that_varies(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
+    (tmp_path / "a.jpg").write_bytes(jpeg(40, 40))
+    chain = {"image": PHOTO["image"], "name": []}
+    with pytest.raises(ValueError, match=r"name varies from row to row: leave it out \(ids of the batch"):
+        leat.Loader(leat.open(tmp_path), 1, outputs=chain, on_error="substitute")
 
 
 def test_substitute_puts_another_sample_in_its_place_always_the_same(broken: Path) -> None:
@@ -753,6 +793,24 @@ def test_whole_pictures_between_operators_are_in_the_budget(tmp_path: Path, jpeg
         for more in ({}, {"budget_bytes": 100 << 20}, *([{"budget_bytes": 32 << 20}] if fits else [])):
             (batch,) = loader(tmp_path, 1, outputs=outputs, num_threads=1, **more)
             assert batch["image"].shape == (1, 3, 16, 16)
+
+
+def test_stored_images_that_grow_are_in_the_budget(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (3, 400, 500, 3), np.uint8)
+    ds = leat.from_arrays(
+        {"x": leat.field("uint8", (400, 500, 3), layout="HWC"), "n": leat.field("int64")}, x=images, n=range(3)
+    )
+    grown = [leat.ops.RandomZoomOut(0, (6, 6), p=1.0), leat.ops.GaussianBlur(3), leat.ops.CenterCrop(8)]
+    outputs = {"x": grown, "small": leat.Out("x", [leat.ops.CenterCrop(8)]), "n": []}
+    with leat.Loader(ds, 3, outputs=outputs, num_threads=2) as whole:
+        (batch,) = whole
+        assert np.array_equal(batch["small"], images[:, 196:204, 246:254].transpose(0, 3, 1, 2))
+    with (
+        leat.Loader(ds, 3, outputs=outputs, num_threads=1, budget_bytes=32 << 20) as tight,
+        pytest.raises(leat.BudgetError, match="field 'x'"),
+    ):
+        list(tight)
 
 
 def test_ranks_come_from_the_environment(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,6 +112,15 @@ def test_integers_that_are_scaled_fill_the_range_of_their_new_type() -> None:
         assert batch["x"].max() == largest
 
 
+def test_a_schema_of_arrays_takes_what_a_field_takes() -> None:
+    ds = leat.from_arrays({"x": "int64"}, x=np.arange(N))
+    assert ds.schema["x"] == leat.field("int64") and pickle.loads(pickle.dumps(ds))[3]["x"] == 3
+    with pytest.raises(ValueError, match="'x' holds field\\('int64'\\), which cannot be a field\\('int32'\\)"):
+        leat.from_arrays({"x": "int32"}, x=np.arange(N))
+    with pytest.raises(ValueError, match="dtype"):
+        leat.from_arrays({"x": "number"}, x=np.arange(N))
+
+
 def test_a_layout_makes_images_of_an_array() -> None:
     x = np.random.default_rng(1).integers(0, 256, (N, 28, 28), np.uint8)
     ds = leat.from_arrays({"x": leat.field("uint8", (1, 28, 28), layout="CHW")}, x=x)
@@ -477,6 +486,40 @@ def test_values_that_cannot_be_written_name_their_field_and_sample(
     with pytest.raises(leat.InvalidError, match="field 'x' a value that cannot be written as") as e:
         list(loader)
     assert e.value.sample == 7 and isinstance(e.value.__cause__, cause)
+
+
+class FailsAt:
+    fields = {"y": "int64"}
+
+    def __init__(self, bad: int, what: str) -> None:
+        self.bad, self.what, self.beyond = bad, what, threading.Event()
+
+    def __len__(self) -> int:
+        return 40
+
+    def read(self, positions: Any) -> Any:
+        if self.bad in positions:
+            raise KeyError(self.what)
+        if positions.min() > self.bad:
+            self.beyond.set()
+        return {"y": positions}
+
+
+def test_an_error_keeps_its_cause_though_others_have_come_before_it_is_raised() -> None:
+    ahead, other = FailsAt(7, "of one"), FailsAt(3, "of another")
+    loader = leat.Loader(leat.from_source(ahead), 5, budget_bytes=16 << 20)
+    batches = iter(loader)
+    next(batches)
+    assert ahead.beyond.wait(60)  # the error of the second batch waits to be raised
+    with pytest.raises(leat.BrokenSampleError) as e:
+        leat.from_source(other)[3]
+    assert isinstance(e.value.__cause__, KeyError) and e.value.__cause__.args == ("of another",)
+    with pytest.raises(leat.BrokenSampleError) as e:
+        next(batches)
+    assert isinstance(e.value.__cause__, KeyError) and e.value.__cause__.args == ("of one",)
+    with pytest.raises(leat.BrokenSampleError) as e:
+        leat.Loader(leat.from_source(ahead), 5).batch_at(0, 1)
+    assert isinstance(e.value.__cause__, KeyError)
 
 
 def run_script(script: str, **options: Any) -> subprocess.Popen[str]:

@@ -119,6 +119,43 @@ def test_a_function_may_take_photos_of_any_size(photos: Path) -> None:
     assert row == 24
 
 
+def test_a_function_may_give_photos_of_any_size(photos: Path) -> None:
+    data = leat.open(photos)
+
+    def as_they_are(x: Any) -> Any:
+        return 255 - x
+
+    resize = ops.Resize((30, 20))
+    twice = [ops.Map(as_they_are), ops.RandomHorizontalFlip(), ops.Map(as_they_are), resize]
+    for chain in [ops.Map(as_they_are), resize], twice:
+        with leat.Loader(data, 6, outputs={"image": [ops.Decode(), *chain]}, seed=1) as loader:
+            for batch in loader:
+                assert batch["image"].shape == (6, 3, 30, 20)
+    with (
+        leat.Loader(data, 6, outputs={"image": [ops.Decode(), ops.Map(as_they_are), ops.CenterCrop(9)]}) as loader,
+        leat.Loader(data, 6, outputs={"image": [ops.Decode(), ops.CenterCrop(9)]}) as bare,
+    ):
+        for x, y in zip(loader, bare, strict=True):
+            assert torch.equal(x["image"], 255 - y["image"])
+    loader = leat.Loader(data, 6, outputs={"image": [ops.Decode(), ops.Map(as_they_are)]})
+    with loader, pytest.raises(TypeError, match=r"came of the first sample.* Resize\(\[height, width\]\) or a crop"):
+        list(loader)  # they might all be as large
+    with pytest.raises(TypeError, match="batches of images of one size"):
+        leat.Loader(data, 6, outputs={"image": [ops.Decode(), ops.MapBatch(as_they_are), resize]})
+
+
+def test_a_result_of_one_size_that_the_first_photo_has_by_chance_is_of_one_size(photos: Path) -> None:
+    data = leat.open(photos)
+    with leat.Loader(data, 1, outputs={"image": [ops.Decode()]}) as loader:
+        height, width = loader.batch_at(0, 0)["image"].shape[2:]
+
+    def filled(x: Any) -> Any:
+        return x.new_zeros((height, width, 3))
+
+    with leat.Loader(data, 6, outputs={"image": [ops.Decode(), ops.Map(filled)]}) as loader:
+        assert loader.batch_at(0, 0)["image"].shape == (6, 3, height, width)
+
+
 @pytest.mark.parametrize("framework", ["torch", "numpy"])
 def test_values_come_as_the_framework_has_them(mixed: Path, framework: Any) -> None:
     seen = {

@@ -107,6 +107,38 @@ def test_cutmix_puts_a_box_of_the_row_before_it_into_each_row(stored: leat.Datas
     assert len(areas) > 10
 
 
+def cut_shares(alpha: float, n: int) -> Array:
+    """What a box leaves of an image of 6 x 10, as torchvision draws it."""
+    rng = np.random.default_rng(0)
+    x, y, half = rng.integers(0, 10, n), rng.integers(0, 6, n), 0.5 * np.sqrt(1 - rng.beta(alpha, alpha, n))
+    wide, high = (half * 10).astype(int), (half * 6).astype(int)
+    across = np.minimum(x + wide, 10) - np.maximum(x - wide, 0)
+    down = np.minimum(y + high, 6) - np.maximum(y - high, 0)
+    made: Array = 1 - across * down / 60
+    return made
+
+
+def test_boxes_of_cutmix_are_as_large_as_torchvisions(stored: leat.Dataset) -> None:
+    chain = plain(ops.CutMix(alpha=0.7, num_classes=CLASSES))
+    run = leat.Loader(stored, 4, outputs={("image", "label"): chain, "other": []}, framework="numpy", shuffle=True)
+    shares = []
+    while len(shares) < 900:
+        for batch in run:
+            labels = batch["other"] % CLASSES
+            if len(set(labels.tolist())) > 1:
+                shares.append(share_of(labels, batch["label"])[0])
+    levels = np.sort(np.array(shares))
+
+    def distance(alpha: float) -> float:
+        """Kolmogorov's and Smirnov's, from a large sample."""
+        want = np.sort(cut_shares(alpha, 200_000))
+        at = np.linspace(0, 1, 200) + 1e-6
+        gap = np.searchsorted(levels, at) / len(levels) - np.searchsorted(want, at) / len(want)
+        return float(np.abs(gap).max() * np.sqrt(len(levels)))
+
+    assert distance(0.7) < 1.63 < distance(3.0)
+
+
 def test_integers_are_cut_and_not_blended(stored: leat.Dataset) -> None:
     chain = [ops.Decode(), ops.Resize((6, 10))]
     (cut,) = batches(stored, [*chain, ops.CutMix(num_classes=CLASSES)], size=N)

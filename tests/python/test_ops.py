@@ -28,14 +28,14 @@ CHAIN = [
     ops.Normalize([0.5], [0.25]),
     ops.ToDtype("float16"),
     ops.ToLayout("channels_last"),
-    ops.Native("./lib.so:f", args=[1, 2.5], returns=ops.field("float32", (2, 3, 3), layout="HWC"), name="mine"),
+    ops.Native("./lib.so:f", args=[1, 2.5], returns=leat.field("float32", (2, 3, 3), layout="HWC"), name="mine"),
     ops.Native("lib.so.1:f", args={"a": None}, call="structure"),
 ]
 
 
 @pytest.mark.parametrize("op", CHAIN, ids=lambda op: type(op).__name__)
 def test_an_operator_comes_back_from_its_repr_its_json_and_its_pickle(op: ops.Operator) -> None:
-    assert eval(repr(op), vars(ops)) == op
+    assert eval(repr(op), vars(ops) | {"field": leat.field}) == op
     assert ops.from_json(json.loads(json.dumps(op.to_json()))) == op
     again = pickle.loads(pickle.dumps(op))
     assert again == op and hash(again) == hash(op)
@@ -107,6 +107,12 @@ def test_json_that_is_no_program_is_a_value_error(text: str) -> None:
         leat.program_from_json(text)
 
 
+def test_a_fill_of_masks_alone_keeps_the_gray_of_images() -> None:
+    both = {"image": 114, "mask": 255}
+    assert ops.Letterbox(9, fill={"mask": 255}) == ops.Letterbox(9, fill=both)
+    assert ops.Mosaic(9, fill={"mask": 255}) == ops.Mosaic(9, fill=both) != ops.Mosaic(9, fill={"others": 255})
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -114,9 +120,12 @@ def test_json_that_is_no_program_is_a_value_error(text: str) -> None:
         lambda: ops.Resize(0),
         lambda: ops.Resize((1, 2, 3)),
         lambda: ops.Resize((2, 3), max_size=4),
-        lambda: ops.Resize(3, "bicubic"),
+        lambda: ops.Resize(3, "cubic"),
         lambda: ops.RandomCrop(3, padding=(1, 2, 3)),
         lambda: ops.RandomCrop(3, padding_mode="wrap"),
+        lambda: ops.RandomCrop(3, fill={"mask": -100}),
+        lambda: ops.RandomRotation(3, fill={"others": 256}),
+        lambda: ops.Letterbox(3, fill={"image": 114, "mask": 0.5}),
         lambda: ops.Resize(None),
         lambda: ops.RandomResizedCrop(3, scale=(1, 0.5)),
         lambda: ops.RandomHorizontalFlip(1.5),

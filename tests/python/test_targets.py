@@ -16,72 +16,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from photo_support import png
 from PIL import Image
+from targets_made import Sample, from_xyxy, to_xyxy, write
 
 import leat
 from leat import ops
 
 F = np.float32
 Array = np.ndarray[Any, Any]
-
-
-def png(pixels: Array) -> bytes:
-    out = io.BytesIO()
-    Image.fromarray(pixels).save(out, "PNG")
-    return out.getvalue()
-
-
-def to_xyxy(boxes: Array, form: str) -> Array:
-    b = boxes.astype(F).copy()
-    if form == "cxcywh":
-        b[:, :2] -= b[:, 2:] / F(2)
-    if form != "xyxy":
-        b[:, 2:] += b[:, :2]
-    return b
-
-
-def from_xyxy(boxes: Array, form: str) -> Array:
-    b = boxes.astype(F).copy()
-    if form != "xyxy":
-        b[:, 2:] -= b[:, :2]
-    if form == "cxcywh":
-        b[:, :2] = (b[:, :2] * F(2) + b[:, 2:]) / F(2)
-    return b
-
-
-class Sample:
-    """One made-up sample: an image, class ids as large, boxes, one label per box, three keypoints per box."""
-
-    def __init__(self, i: int, rng: np.random.Generator) -> None:
-        self.w, self.h = (int(v) for v in rng.integers(24, 90, 2))
-        self.pixels = rng.integers(0, 256, (self.h, self.w, 3), dtype=np.uint8)
-        self.ids = rng.integers(0, 21, (self.h, self.w), dtype=np.uint8)
-        n = int(rng.integers(0, 6))
-        corners = (rng.uniform(0, 1, (n, 2, 2)) * [self.w, self.h]).astype(F)
-        self.xyxy = np.concatenate([corners.min(1), corners.max(1)], 1)
-        self.label = rng.integers(0, 80, n)
-        self.points = np.concatenate(
-            [rng.uniform(0, 1, (n, 3, 2)) * [self.w - 1, self.h - 1], rng.integers(0, 3, (n, 3, 1))], 2
-        ).astype(F)
-        self.points[self.points[..., 2] == 0] = 0
-        self.number = i
-
-
-def write(path: Path, samples: Sequence[Sample], form: str = "xyxy", normalized: bool = False, **options: Any) -> None:
-    fields = {
-        "image": "image",
-        "mask": leat.mask(),
-        "boxes": leat.boxes(form, normalized),  # type: ignore[arg-type]
-        "label": leat.field("int64", (None,)),
-        "points": leat.keypoints(3),
-        "number": "int32",
-    }
-    with leat.Writer(path, fields, **options) as w:
-        for s in samples:
-            boxes = from_xyxy(s.xyxy, form)
-            if normalized:
-                boxes /= np.array([s.w, s.h] * 2, F)
-            w.add(image=png(s.pixels), mask=png(s.ids), boxes=boxes, label=s.label, points=s.points, number=s.number)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +78,10 @@ def moved_boxes(s: Sample, boxes: Array, form: str, normalized: bool, g: Array, 
             b[:, 0] = F(size) - b[:, 0]
     c = to_xyxy(b, form)
     across, down = c[:, 2] - c[:, 0], c[:, 3] - c[:, 1]
-    kept = (across >= 1) & (down >= 1) & (across * down >= 1) & (c >= 0).all(1) & (c <= size).all(1)
+    out = size * F(2**-20)  # of what was cut off at an edge and rounded
+    kept = (across >= 1) & (down >= 1) & (across * down >= 1) & (c >= -out).all(1) & (c <= size + out).all(1)
+    rounded = (c != c.clip(0, size)).any(1) & kept
+    b[rounded] = from_xyxy(c[rounded].clip(0, size), form)
     b = b[kept]
     return (b / np.array([size] * 4, F) if normalized else b), kept
 
@@ -340,6 +286,7 @@ WRONG = {
 def broken(path: Path, boxes: Any, label: Any) -> leat.Dataset:
     fields = {"image": "image", "boxes": leat.boxes(), "label": leat.field("int64", (None,))}
     with leat.Writer(path, fields) as w:
+        w._instances.boxes = None  # such samples are refused in Python, but not in C
         for i in range(9):
             wrong = i == 4
             w.add(
@@ -385,6 +332,36 @@ def test_only_what_crops_leaves_keypoints_behind(tmp_path: Path) -> None:
     np.testing.assert_array_equal(keypoint(path, [15.5, 5, 1], ops.CenterCrop(20)), [0, 0, 0])
 
 
+def test_mirrors_exchange_left_and_right_and_turns_do_not(tmp_path: Path) -> None:
+    path, across, down = tmp_path / "a.leat", ops.RandomHorizontalFlip(1.0), ops.RandomVerticalFlip(1.0)
+    points = np.array([[[1, 2, 2], [3, 4, 1], [5, 6, 2], [0, 0, 0], [9, 10, 2]], [[7, 8, 1]] * 5], F)
+    with leat.Writer(path, {"image": "image", "points": leat.keypoints(5, pairs=[(0, 1), (4, 3)])}) as w:
+        for _ in range(8):
+            w.add(image=png(np.zeros((20, 32, 3), np.uint8)), points=points)
+
+    def moved(*chain: Any) -> Any:
+        outputs = {("image", "points"): [ops.Decode(), *chain, ops.Resize((20, 32))]}
+        (batch,) = leat.Loader(leat.open(path), 8, outputs=outputs, framework="numpy")
+        return np.stack([batch["points"][r] for r in range(8)])
+
+    def mirrored(axis: int) -> Any:
+        made, seen = points.copy(), points[..., 2] > 0
+        made[..., axis] = np.where(seen, (31, 19)[axis] - points[..., axis], points[..., axis])
+        return made[:, [1, 0, 2, 4, 3]]
+
+    np.testing.assert_array_equal(moved(), [points] * 8)
+    np.testing.assert_array_equal(moved(across), [mirrored(0)] * 8)
+    np.testing.assert_array_equal(moved(down), [mirrored(1)] * 8)
+    both = points.copy()
+    both[..., :2] = np.where(points[..., 2:] > 0, [31, 19] - points[..., :2], points[..., :2])
+    np.testing.assert_array_equal(moved(across, down), [both] * 8)
+    turned = moved(ops.RandomRotation((180, 180)))
+    labelled = turned[0][..., 2] > 0
+    assert np.abs(turned[0] - both)[labelled].max() <= 1.01
+    some = moved(ops.RandomApply([across]))
+    assert {tuple(p[0, 0]) for p in some} == {tuple(points[0, 0]), tuple(mirrored(0)[0, 0])}
+
+
 def test_keypoints_that_are_not_finite_are_broken_unless_they_have_no_visibility(tmp_path: Path) -> None:
     path, resize = tmp_path / "a.leat", ops.Resize((64, 64))
     np.testing.assert_array_equal(keypoint(path, [np.nan, np.inf, 0], resize), [0, 0, 0])
@@ -396,7 +373,13 @@ def test_keypoints_that_are_not_finite_are_broken_unless_they_have_no_visibility
 
 def test_a_box_that_reaches_beyond_the_image_is_cut_off_or_left_out_as_is_said(tmp_path: Path) -> None:
     ds = broken(tmp_path / "a.leat", [[-3, 4, 12, 40]], [7])
-    for clamp, wanted in (([ops.ClampBoundingBoxes()], [[0, 4, 12, 20]]), ([], [])):
+    cut, none = [[0, 4, 12, 20]], ops.ClampBoundingBoxes(None)
+    for clamp, wanted in (
+        ([ops.ClampBoundingBoxes()], cut),
+        ([ops.ClampBoundingBoxes("hard")], cut),
+        ([none], []),
+        ([], []),
+    ):
         chain = [ops.Decode(), ops.Resize((20, 30)), *clamp, ops.SanitizeBoundingBoxes()]
         batch = leat.Loader(ds, 9, outputs={("image", "boxes", "label"): chain}, framework="numpy").batch_at(0, 0)
         assert batch["boxes"][4].tolist() == wanted and batch["label"][4].tolist() == [7] * len(wanted)
@@ -557,8 +540,6 @@ def test_a_geometry_does_not_say_how_an_image_was_rotated(stored: dict[tuple[str
 def test_operators_of_tuples_say_so_elsewhere(stored: dict[tuple[str, bool], leat.Dataset]) -> None:
     with pytest.raises(leat.ProgramError, match="works on several fields at once"):
         leat.Loader(stored["xyxy", False], 2, outputs={"boxes": [ops.ClampBoundingBoxes()]})
-    with pytest.raises(TypeError, match="functions in Python take one field"):
-        leat.Loader(stored["xyxy", False], 2, outputs={("image", "boxes"): [ops.Decode(), ops.Map(lambda x: x)]})
     with pytest.raises(TypeError, match="a tuple of as many names"):
         leat.Loader(stored["xyxy", False], 2, outputs={"image": leat.Out(("image", "boxes"), [])})
     with pytest.raises(ValueError, match="two outputs are named 'image'"):
@@ -600,6 +581,22 @@ def test_operators_of_one_name_share_their_draw_over_different_fields(
         leat.Loader(ds, 4, outputs={"image": [ops.Decode(), *crop("a", "bilinear"), *crop("b", "bilinear")]})
 
 
+def test_loaders_end_while_rows_with_filtered_boxes_are_made(tmp_path: Path) -> None:
+    """Lengths of rows that are not made, as their batch was cancelled, are not to be used."""
+    rng = np.random.default_rng(0)
+    schema = {"image": leat.field("uint8", (64, 64, 3), layout="HWC"), "boxes": leat.boxes("xyxy")}
+    with leat.Writer(tmp_path / "many.leat", schema) as w:
+        for _ in range(200):
+            corner = rng.random((int(rng.integers(1, 200)), 2)) * 30
+            image = rng.integers(0, 255, (64, 64, 3)).astype(np.uint8)
+            w.add(image=image, boxes=np.concatenate([corner, corner + 20], 1).astype(np.float32))
+    ds = leat.open(tmp_path / "many.leat")
+    crop = [ops.RandomResizedCrop(32), ops.GaussianBlur(5), ops.SanitizeBoundingBoxes(min_size=8)]
+    for seed in range(150):
+        with leat.Loader(ds, 8, True, seed=seed, num_threads=4, outputs={("image", "boxes"): crop}) as running:
+            assert len(next(iter(running))["image"]) == 8
+
+
 # ---- warnings --------------------------------------------------------------------------------------------------------
 
 
@@ -610,15 +607,55 @@ def test_targets_that_a_moved_image_leaves_behind_are_a_warning(stored: dict[tup
     ) as seen:
         leat.Loader(ds, 4, outputs={"image": crop, "boxes": []})
     assert "('image', 'boxes'): [...]" in str(seen[0].message) and seen[0].filename == __file__
-    for loose in ({"points": []}, {"mask": []}, {"mask": [ops.Decode("GRAY"), ops.RandomResizedCrop(16)]}):
-        with pytest.warns(UserWarning, match="stay as stored"):
-            leat.Loader(ds, 4, outputs={"image": crop, **loose})
+    with pytest.warns(UserWarning, match="keypoints 'points' stay as stored"):
+        leat.Loader(ds, 4, outputs={"image": crop, "points": []})
+    for loose in ([], [ops.Decode("GRAY"), ops.RandomResizedCrop(16)]):
+        with pytest.warns(UserWarning, match="mask 'mask' stays as stored"):
+            leat.Loader(ds, 4, outputs={"image": crop, "mask": loose})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         leat.Loader(ds, 4, outputs={"image": [], "boxes": []})
         leat.Loader(ds, 4, outputs={("image", "boxes"): crop, "label": []})
+        leat.Loader(ds, 4, outputs={("image", "boxes", "label"): [*crop, ops.SanitizeBoundingBoxes()]})
         leat.Loader(ds, 4, outputs={"image": leat.Out("image", crop, geometry=True), "boxes": []})
         leat.Loader(ds, 4, outputs={"image": crop, "label": []})
+
+
+def test_a_mask_whose_ids_become_colors_is_a_warning(tmp_path: Path) -> None:
+    palette = Image.fromarray(np.full((20, 20), 3, np.uint8))
+    palette.putpalette([9, 200, 77] * 256)
+    out = io.BytesIO()
+    palette.save(out, "PNG")
+    with leat.Writer(tmp_path / "a.leat", {"mask": leat.mask()}) as w:
+        w.add(mask=out.getvalue())
+    ds, resize = leat.open(tmp_path / "a.leat"), ops.Resize((8, 8))
+    colors, blended = [ops.Decode(), ops.CenterCrop(8)], [ops.Decode("GRAY"), ops.RandomApply([resize]), resize]
+    for chain in (colors, blended):
+        with pytest.warns(UserWarning, match=r"mask 'mask' goes through a chain for photos.*\('mask',\): ") as seen:
+            leat.Loader(ds, 1, outputs={"mask": chain})
+        assert seen[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        leat.Loader(ds, 1, outputs={"mask": []})
+        leat.Loader(ds, 1, outputs={"mask": [ops.Decode("GRAY"), ops.Resize((8, 8), "nearest")]})
+        batch = leat.Loader(ds, 1, outputs={("mask",): [ops.Decode(), resize]}, framework="numpy").batch_at(0, 0)
+    assert batch["mask"].shape == (1, 8, 8) and (batch["mask"] == 3).all()
+
+
+def test_labels_that_removed_boxes_leave_behind_are_a_warning(stored: dict[tuple[str, bool], leat.Dataset]) -> None:
+    ds, crop = stored["xyxy", False], [ops.Decode(), ops.RandomResizedCrop(16)]
+    for last in (ops.SanitizeBoundingBoxes(), ops.RandomApply([ops.SanitizeBoundingBoxes()])):
+        with pytest.warns(UserWarning, match=r"takes boxes out of 'boxes' or adds some, while 'label'") as seen:
+            leat.Loader(ds, 4, outputs={("image", "boxes"): [*crop, last], "label": []})
+        assert seen[0].filename == __file__
+
+
+def test_a_fill_for_a_field_that_the_chain_does_not_have_is_an_error(
+    stored: dict[tuple[str, bool], leat.Dataset],
+) -> None:
+    ds, chain = stored["xyxy", False], [ops.Decode(), ops.Resize((8, 8)), ops.PadTo(9, fill={"lable": -1})]
+    with pytest.raises(ValueError, match="fills 'lable', and the fields of its chain are image, boxes, label"):
+        leat.Loader(ds, 4, outputs={("image", "boxes", "label"): chain})
 
 
 # ---- schema, text ----------------------------------------------------------------------------------------------------
@@ -635,6 +672,65 @@ def test_the_roles_of_fields_are_in_the_file(samples: list[Sample], tmp_path: Pa
     with leat.Writer(plain, {"boxes": leat.field("float32", (None, 4))}) as w:
         w.add(boxes=np.zeros((2, 4), F))
     assert leat.open(plain).schema["boxes"].role is None
+
+
+def test_pairs_of_keypoints_are_in_the_file(tmp_path: Path) -> None:
+    kind = leat.keypoints(4, pairs=[(1, 2), (3, 0)])
+    assert eval(repr(kind), vars(leat)) == kind != leat.keypoints(4)
+    for name, field in {"a": kind, "b": leat.keypoints(4)}.items():
+        with leat.Writer(tmp_path / f"{name}.leat", {"points": field}) as w:
+            w.add(points=np.zeros((2, 4, 3), F))
+    a, b = leat.open(tmp_path / "a.leat"), leat.open(tmp_path / "b.leat")
+    assert a.schema["points"] == kind and b.schema["points"] == leat.keypoints(4)
+    assert leat.zip(left=a, right=b).schema["left.points"] == kind
+    with pytest.raises(
+        ValueError, match=r'field "points" \(number 0\) is not the same in both, in pairs of keypoints;'
+    ):
+        leat.concat(a, b)
+
+
+def test_what_is_left_and_right_is_in_the_hash_of_the_plan(tmp_path: Path) -> None:
+    hashes = set()
+    for i, pairs in enumerate(([], [(0, 1)], [(0, 2)], [(0, 1), (2, 3)])):
+        with leat.Writer(tmp_path / f"{i}.leat", {"image": "image", "points": leat.keypoints(4, pairs)}) as w:
+            w.add(image=png(np.zeros((8, 8, 3), np.uint8)), points=np.zeros((2, 4, 3), F))
+        chain = {("image", "points"): [ops.Decode(), ops.RandomHorizontalFlip(), ops.CenterCrop(8)]}
+        hashes.add(leat.Loader(leat.open(tmp_path / f"{i}.leat"), 1, outputs=chain).stats()["plan_hash"])
+    assert len(hashes) == 4
+
+
+@pytest.mark.parametrize("pairs", [[(1, 1)], [(0, 1), (1, 2)], [(0, 4)], [(-1, 0)], [(0,)], ["ab"], [0]])
+def test_pairs_are_of_two_keypoints_each_in_one_pair_at_most(pairs: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        leat.keypoints(4, pairs=pairs)
+
+
+def test_pairs_that_are_none_say_what_to_write() -> None:
+    for pairs in (None, 3, "01", {0: 1}):
+        with pytest.raises(
+            TypeError, match=r"pairs is a list of pairs of keypoints, such as \[\(1, 2\), \(3, 4\)\], not"
+        ):
+            leat.keypoints(4, pairs=pairs)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"not 0: of a list that .* it becomes, pairs=\[\(1, 2\)\]"):
+        leat.keypoints(4, pairs=[0, 2, 1, 3])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="is one keypoint: leave out those that stay themselves"):
+        leat.keypoints(4, pairs=[(0, 0)])
+    with pytest.raises(ValueError, match="beyond number 65535, the last one of a pair"):
+        leat.keypoints(70000, pairs=[(0, 69999)])
+    assert leat.keypoints(4, pairs=np.array([[0, 1], [3, 2]])) == leat.keypoints(4, pairs=[(0, 1), (3, 2)])
+
+
+@pytest.mark.parametrize(("options", "what"), [({"stack": "list"}, "stack"), ({"geometry": True}, "geometry")])
+def test_a_stack_or_a_geometry_of_no_image_says_so(tmp_path: Path, options: Any, what: str) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"label": "int64"}) as w:
+        w.add(label=1)
+    with pytest.raises(TypeError, match=f"Output 'label' has a {what}, and no image that it is of: leave it out"):
+        leat.Loader(leat.open(tmp_path / "a.leat"), 1, outputs={"label": leat.Out("label", [], **options)})
+
+
+def test_masks_of_open_are_a_path(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="masks is a folder of PNGs or a panoptic file, by its path, not True"):
+        leat.open(tmp_path, masks=True)  # type: ignore[call-overload]
 
 
 def test_masks_stay_as_they_came_whatever_becomes_of_photos(samples: list[Sample], tmp_path: Path) -> None:
@@ -682,3 +778,16 @@ def test_a_tuple_stands_beside_functions_in_python(stored: dict[tuple[str, bool]
 
 def double(x: Any) -> Any:
     return 2 * x
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "here"),
+    [("yolo", "'cxcywh' with normalized=True"), ("coco", "'xywh'"), ("pascal_voc", "'xyxy'")],
+)
+def test_formats_of_boxes_of_other_libraries_are_named_in_the_error(elsewhere: str, here: str) -> None:
+    for make in (leat.boxes, ops.ConvertBoundingBoxFormat):
+        with pytest.raises(ValueError, match=f"not '{elsewhere}': that is {here}$"):
+            make(elsewhere)  # type: ignore[arg-type, operator]
+        with pytest.raises(ValueError, match="not 'corners'$"):
+            make("corners")  # type: ignore[arg-type, operator]
+    assert leat.boxes("XYXY") == leat.boxes("xyxy")  # type: ignore[arg-type]

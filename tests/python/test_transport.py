@@ -406,7 +406,7 @@ def test_rows_outside_of_the_slots_are_refused() -> None:
             core.store(1, wrong, 0, {})  # type: ignore[arg-type]
 
 
-def test_a_batch_keeps_its_memory_and_gives_it_back() -> None:
+def test_a_batch_keeps_its_memory_and_gives_it_back(no_workers_of_before: None) -> None:
     before = _leat.share_used()
     written = Written([(np.full(1000, i), "text") for i in range(4)])
     batch = written.batch()

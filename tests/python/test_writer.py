@@ -411,3 +411,19 @@ def test_another_form_than_that_of_an_unfinished_file_is_refused(photos: Any, tm
     with leat.Writer(tmp_path / "a.leat", {"image": "image"}, photos="fast", resume=True) as w:
         w.add(image=files[0])
     assert leat.open(tmp_path / "a.leat")[0]["image"] == files[0]
+
+
+@pytest.mark.parametrize("name", ["cls", "class_labels", "category_id", "class_ids"])
+def test_classes_by_the_names_of_other_libraries_are_one_per_box(tmp_path: Path, name: str) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"boxes": leat.boxes(), name: leat.field("int64", (None,))}) as w:
+        w.add(**{"boxes": np.ones((1, 4), np.float32), name: np.array([1])})
+        with pytest.raises(ValueError, match=rf"field '{name}' has 3 rows and 'boxes' 1: one per box is needed"):
+            w.add(**{"boxes": np.ones((1, 4), np.float32), name: np.array([1, 2, 3])})
+
+
+def test_pixels_of_a_mask_are_told_to_be_a_png(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"mask": leat.mask(), "image": "image"}) as w:
+        with pytest.raises(TypeError, match="encode it as PNG, .*; a field of a dtype would not move with the image"):
+            w.add(mask=np.zeros((4, 4), np.uint8), image=b"")
+        with pytest.raises(TypeError, match="encode it, or give it a dtype field"):
+            w.add(mask=b"", image=np.zeros((4, 4, 3), np.uint8))

@@ -10,7 +10,7 @@ import struct
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from .schema import Field
 LABELS = {"auto": 0, "folders": 1, "none": 2}
 _REMOTE = re.compile("https?://", re.IGNORECASE)
 RECHECK = {"first": 0, "always": 1, "never": 2}
+ON_BAD = {"mark": 0, "skip": 1, "raise": 2}
 
 
 class Dataset:
@@ -60,10 +61,27 @@ class Dataset:
         )
         return f"<leat.Dataset of {self._count} samples ({fields})>"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: fields, classes, and some samples, pictures with their boxes."""
+        from . import html
+
+        return html.dataset(self)
+
     @property
     def schema(self) -> dict[str, Field]:
-        """Name and type of each field, those derived by leat last."""
+        """Name and type (:class:`leat.Field`) of each field, those derived by leat last.
+
+        >>> leat.open(path).schema["label"].dtype
+        'int64'
+        """
         return dict(self._fields)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("fields", "features", "column_names"):  # Python would suggest a private name
+                raise AttributeError(f"a data set has no attribute {name!r}: its fields are in .schema")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     @cached_property
     def classes(self) -> list[str]:
@@ -74,6 +92,19 @@ class Dataset:
     def metadata(self) -> dict[str, Any]:
         """What was given to the Writer as ``metadata``."""
         value: dict[str, Any] = json.loads(self._handle.metadata())
+        return value
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The files behind it: ``format``, ``bytes``, ``shards``, and what is known beside: ``format_version``,
+        ``broken`` (samples marked as broken), ``skipped`` (entries of annotations that were left out), ``boxes`` (of
+        annotations: how many there are and do not fit their image, docs/datasets.md), ``photos`` (how many in each
+        form). Of a view, those of the data set that was opened.
+
+        >>> leat.open(path).about["format"]
+        'leat'
+        """
+        value: dict[str, Any] = json.loads(self._handle.about())
         return value
 
     @property
@@ -236,17 +267,32 @@ def positions_array(positions: Any, count: int) -> np.ndarray[Any, np.dtype[np.i
     return np.where(array < 0, array + count, array) if array.size and array.min() < 0 else array
 
 
-def _open_one(path: str, format: str, labels: str, index_dir: str | None, recheck: str) -> Dataset:
-    handle = _leat.Dataset.open(
-        path, format, check.choice("labels", labels, LABELS), check.choice("recheck", recheck, RECHECK), index_dir
-    )
-    return Dataset(handle, ("open", path, format, labels, index_dir, recheck))
-
-
-def _unpickle_open(
-    path: str, format: str, labels: str, index_dir: str | None, recheck: str, fingerprint: str
+def _open_one(
+    path: str,
+    format: str,
+    labels: str,
+    index_dir: str | None,
+    recheck: str,
+    annotations: str | None,
+    on_bad: str,
+    classes: list[str] | None,
 ) -> Dataset:
-    dataset = _open_one(path, format, labels, index_dir, recheck)
+    handle = _leat.Dataset.open(
+        path,
+        format,
+        check.choice("labels", labels, LABELS),
+        check.choice("recheck", recheck, RECHECK),
+        index_dir,
+        annotations,
+        check.choice("on_bad", on_bad, ON_BAD),
+        classes or [],
+    )
+    return Dataset(handle, ("open", path, format, labels, index_dir, recheck, annotations, on_bad, classes))
+
+
+def _unpickle_open(path: str, *args: Any) -> Dataset:
+    *options, fingerprint = args
+    dataset = _open_one(path, *options)
     if dataset.fingerprint != fingerprint:
         raise ChangedError(
             f"{path} is not the data set that was pickled: its contents changed; open it again with leat.open"
@@ -281,6 +327,13 @@ def _unpickle_view(base: Dataset, kind: str, *args: Any) -> Dataset:
     return base.split(fractions, seed)[int(part)]
 
 
+def _names(classes: Sequence[str] | None) -> list[str] | None:
+    names = None if classes is None else check.names("classes", classes)
+    if names is not None and not names:
+        raise ValueError("classes is empty: name the classes, or leave it out")
+    return names
+
+
 def open(  # noqa: A001
     src: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, str | os.PathLike[str]],
     *,
@@ -288,8 +341,12 @@ def open(  # noqa: A001
     labels: str | None = "auto",
     index_dir: str | os.PathLike[str] | None = None,
     recheck: str = "always",
+    annotations: str | os.PathLike[str] | None = None,
+    on_bad: str = "skip",
+    classes: Sequence[str] | None = None,
+    masks: str | os.PathLike[str] | None = None,
 ) -> Dataset:
-    """Opens a data set in place. Only headers and directories are read (of an IDX file, all of it).
+    """Opens a data set in place. Only headers and directories are read (of an IDX file and of annotations, all).
 
     Args:
         src: a file of leat, a manifest of its shards, a folder of photos (a sub-folder per class, or flat), an IDX
@@ -297,7 +354,7 @@ def open(  # noqa: A001
             :func:`leat.concat`; or a dict of them, which are put side by side:
             ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}`` gives the fields
             ``image`` and ``label``, and of what has several fields ``name.field``, as :func:`leat.zip` does.
-        format: ``"auto"``, ``"leat"``, ``"folder"`` or ``"idx"``.
+        format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"`` or ``"masks"``.
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums
             of its good photos, so that other processes and later runs need not decode each photo to its end again.
@@ -308,6 +365,22 @@ def open(  # noqa: A001
             read in a process, or ``"never"``. A photo of a folder that has no checksum yet is decoded to its end
             instead, which gives it one. Columns of fixed size are mapped: their pages are verified on first touch, and
             again if the file's size or times have changed at the start of an epoch.
+        annotations: of the photos in the folder `src`: a file of COCO annotations, ``leat.open("train2017/",
+            annotations="instances_train2017.json")``, or a folder with a text file of YOLO or an XML file of Pascal VOC
+            per photo. Fields and order are in ``docs/datasets.md``. Warns if so many boxes do not fit their image that
+            they probably have another format, and if photos have another size than the annotations say.
+        on_bad: what is wrong in the annotations, or a photo that is missing: ``"skip"`` leaves the entry out, counts it
+            in ``ds.about["skipped"]`` and warns; ``"mark"`` keeps the sample, too, as a broken one, for which the
+            loader's `on_error` applies; ``"raise"``.
+        classes: the names of the classes by their numbers, for annotations of YOLO, which have only the numbers, and
+            of Pascal VOC, where an object of another name is wrong, and `on_bad` applies; and for `masks`. COCO's file
+            has the names itself, and refuses others. Blank names at the end are left out, as is a mark of byte order
+            before the first one.
+        masks: in the place of `annotations`, a folder of PNGs of class ids, gray or with a palette, one per photo, of
+            its name: ``leat.open("images/", masks="labels/")`` has the fields ``image`` and ``mask``
+            (:func:`leat.mask`). A photo without a mask, or with one of another size, is wrong, and `on_bad` applies.
+            Or a panoptic file of COCO: ``mask`` is made of its segments, beside the fields that it has as
+            `annotations`; 255 is no class.
 
     Raises:
         FileNotFoundError: there is no such file or folder.
@@ -318,21 +391,31 @@ def open(  # noqa: A001
     >>> leat.open(path)
     <leat.Dataset of 100 samples (x: float32[3], label: int64)>
     """
-    labels = "none" if labels is None else labels
-    index = None if index_dir is None else os.path.abspath(os.fspath(index_dir))
+    if masks is not None:
+        if not isinstance(masks, (str, os.PathLike)):
+            raise TypeError(f"masks is a folder of PNGs or a panoptic file, by its path, not {masks!r:.60}")
+        if annotations is not None or format not in ("auto", "masks"):
+            raise ValueError('masks stand in the place of annotations, and have the format "masks": give one of them')
+        annotations, format = masks, "masks"  # noqa: A001
+    options: dict[str, Any] = {
+        "format": format,
+        "labels": "none" if labels is None else labels,
+        "index_dir": None if index_dir is None else os.path.abspath(os.fspath(index_dir)),
+        "recheck": recheck,
+        "annotations": None if annotations is None else os.path.abspath(os.fspath(annotations)),
+        "on_bad": on_bad,
+        "classes": _names(classes),
+    }
     if isinstance(src, Mapping):
         from .made import zipped
 
-        return zipped(
-            {str(n): open(p, format=format, labels=labels, index_dir=index, recheck=recheck) for n, p in src.items()},
-            True,
-        )
+        return zipped({str(n): open(p, **options) for n, p in src.items()}, True)
     if not isinstance(src, (str, os.PathLike)):
         if isinstance(src, bytes) or not isinstance(src, Sequence):
             raise TypeError(f"src is a path or a list of paths, not {builtins.type(src).__name__}")
-        return concat(*(open(p, format=format, labels=labels, index_dir=index, recheck=recheck) for p in src))
+        return concat(*(open(p, **options) for p in src))
     path = os.fspath(src)
-    dataset = _open_one(path if _REMOTE.match(path) else os.path.abspath(path), format, labels, index, recheck)
+    dataset = _open_one(path if _REMOTE.match(path) else os.path.abspath(path), **options)
     if notice := dataset._handle.notice():
         warnings.warn(notice, stacklevel=2)
     return dataset

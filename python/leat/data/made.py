@@ -22,8 +22,9 @@ def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> 
     """A data set of arrays in memory, one field per keyword, without a copy of them.
 
     Args:
-        schema: for some or all names a :func:`leat.field` that adds to what the array says: a `layout` makes its values
-            images for operators. Its shape may be another one of as many elements; its dtype is the array's.
+        schema: for some or all names a :func:`leat.field`, or what that takes as dtype, that adds to what the array
+            says: a `layout` makes its values images for operators. Its shape may be another one of as many elements;
+            its dtype is the array's.
         arrays: NumPy arrays or PyTorch tensors on the CPU, all of one length; the first axis counts samples. An array
             whose samples do not each lie in one piece is copied once.
 
@@ -39,7 +40,8 @@ def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> 
     """
     if not arrays:
         raise ValueError("from_arrays needs at least one array: leat.from_arrays(x=..., y=...)")
-    for name in schema or {}:
+    wanted = {name: _schema.as_field(field) for name, field in (schema or {}).items()}
+    for name in wanted:
         if name not in arrays:
             raise ValueError(f"the schema has a field {name!r}, but there is no array of that name")
     keep, places, fields = [], [], {}
@@ -50,11 +52,11 @@ def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> 
             first, count = name, len(array)
         if len(array) != count:
             raise ValueError(f"all arrays need one length: {first!r} has {count} samples, {name!r} has {len(array)}")
-        fields[name] = _field_of(name, array, dtype, (schema or {}).get(name))
+        fields[name] = _field_of(name, array, dtype, wanted.get(name))
         keep.append(array)
         places.append((array.__array_interface__["data"][0], array.strides[0] if len(array) > 1 else array[:1].nbytes))
     handle = _leat.arrays(_schema.to_raw(fields), count, places, keep)
-    return Dataset(handle, ("arrays", dict(schema or {}), dict(arrays)))
+    return Dataset(handle, ("arrays", wanted, dict(arrays)))
 
 
 def _as_rows(name: str, given: Any) -> tuple[np.ndarray[Any, Any], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,13 +20,20 @@ KIND_NAMES = dict(enumerate(_leat.kinds(), 1))
 KINDS = {name: number for number, name in KIND_NAMES.items() if name != "array"}
 ARRAY, STR, JSON = 1, KINDS["str"], KINDS["json"]
 BINARY = KINDS.keys() - {"str", "json"}
+#: fields with one value per box by their names, as readers of annotations and other libraries name them
+OF_A_BOX = frozenset(
+    ("label", "labels", "class_labels", "cls", "class_id", "class_ids", "category_id", "category_ids")
+    + ("area", "iscrowd", "difficult", "truncated")
+)
 ENCODED = BINARY - {"bytes"}
 # Numbers of enum leat_layout.
 LAYOUTS: dict[str | None, int] = {None: 0, "HWC": 1, "CHW": 2}
 LAYOUT_NAMES = {number: name for name, number in LAYOUTS.items()}
 DERIVED = 1
 # Numbers of enum leat_role.
-ROLES: dict[str | None, int] = {None: 0, "boxes:xyxy": 1, "boxes:xywh": 2, "boxes:cxcywh": 3, "mask": 4, "keypoints": 5}
+ROLES: dict[str | None, int] = {
+    None: 0, "boxes:xyxy": 1, "boxes:xywh": 2, "boxes:cxcywh": 3, "mask": 4, "keypoints": 5, "masks": 6,
+}  # fmt: skip
 ROLE_NAMES = {number: name for name, number in ROLES.items()}
 
 
@@ -64,9 +72,10 @@ class Field:
         shape: of an array; its first dimension may be None: it varies from sample to sample.
         layout: ``"HWC"`` or ``"CHW"`` of an array of pixels, or None.
         derived: made by leat, such as ``image.width``; outside the fingerprint.
-        role: in the image of its sample: ``"boxes:xyxy"`` (or ``xywh``, ``cxcywh``), ``"mask"``, ``"keypoints"``; or
-            None.
+        role: in the image of its sample: ``"boxes:xyxy"`` (or ``xywh``, ``cxcywh``), ``"mask"``, ``"masks"``,
+            ``"keypoints"``; or None.
         normalized: of boxes: in units of the image's width and height.
+        pairs: of keypoints: the numbers of those that are left and right of each other.
     """
 
     kind: str
@@ -76,6 +85,7 @@ class Field:
     derived: bool = False
     role: str | None = None
     normalized: bool = False
+    pairs: tuple[tuple[int, int], ...] = ()
 
     def __repr__(self) -> str:
         text = repr(self.kind if self.kind != "array" else self.dtype)
@@ -86,6 +96,7 @@ class Field:
         if self.role is not None:
             kind, _, form = self.role.partition(":")
             inside = repr(form) if form else str(self.shape[1]) if kind == "keypoints" else ""
+            inside += f", pairs={list(self.pairs)}" if self.pairs else ""
             return f"{kind}({inside}{', normalized=True' if self.normalized else ''})"
         return f"field({text})" + (" (derived)" if self.derived else "")
 
@@ -95,7 +106,7 @@ def field(dtype: Any, shape: Sequence[int | None] = (), *, layout: Literal["HWC"
 
     Args:
         dtype: any numpy dtype name, ``"bfloat16"``, or ``"bytes"``, ``"str"``, ``"json"``, ``"image"`` (an encoded
-            photo: the bytes of a JPEG, PNG or WebP file).
+            photo: the bytes of a file that docs/photos.md lists).
         shape: of one value; the first dimension may be None: it varies from sample to sample.
         layout: ``"HWC"`` or ``"CHW"`` says that an array of 3 dimensions holds pixels.
 
@@ -131,6 +142,24 @@ def field(dtype: Any, shape: Sequence[int | None] = (), *, layout: Literal["HWC"
     return Field("array", name, dims, layout)
 
 
+#: what other libraries call formats of boxes
+BOX_FORMATS = {
+    "pascal_voc": "'xyxy'",
+    "coco": "'xywh'",
+    "yolo": "'cxcywh' with normalized=True",
+    "albumentations": "'xyxy' with normalized=True",
+}
+
+
+def box_format(format: Any) -> str:
+    """``"xyxy"``, ``"xywh"`` or ``"cxcywh"``; torchvision's ``BoundingBoxFormat`` and upper case will do."""
+    word = str(getattr(format, "value", format)).lower()
+    if f"boxes:{word}" not in ROLES:
+        more = f": that is {BOX_FORMATS[word]}" if word in BOX_FORMATS else ""
+        raise ValueError(f"format is 'xyxy', 'xywh' or 'cxcywh', not {format!r}{more}")
+    return word
+
+
 def boxes(format: Literal["xyxy", "xywh", "cxcywh"] = "xyxy", normalized: bool = False) -> Field:
     """A field of boxes around objects in the image of the sample: float32, any number of rows of four numbers.
 
@@ -144,10 +173,7 @@ def boxes(format: Literal["xyxy", "xywh", "cxcywh"] = "xyxy", normalized: bool =
     >>> leat.boxes("xywh")
     boxes('xywh')
     """
-    role = f"boxes:{format}"
-    if role not in ROLES:
-        raise ValueError(f"format is 'xyxy', 'xywh' or 'cxcywh', not {format!r}")
-    return Field("array", "float32", (None, 4), role=role, normalized=bool(normalized))
+    return Field("array", "float32", (None, 4), role=f"boxes:{box_format(format)}", normalized=bool(normalized))
 
 
 def mask() -> Field:
@@ -159,13 +185,62 @@ def mask() -> Field:
     return Field("image", "uint8", role="mask")
 
 
-def keypoints(k: int) -> Field:
+def masks() -> Field:
+    """A field of masks, one per instance, as polygons or runs: ``Writer`` takes what :func:`leat.encode_masks` does.
+
+    Pixels are made of them only where they are asked for: by the chain of a tuple with the image and boxes, which gives
+    a ragged uint8 tensor of shape (n, height, width), or by :func:`leat.draw_masks`.
+
+    >>> leat.masks()
+    masks()
+    """
+    return Field("bytes", "uint8", role="masks")
+
+
+def keypoints(k: int, pairs: Iterable[tuple[int, int]] = ()) -> Field:
     """A field of keypoints, float32 (None, k, 3): k times x, y (pixels) and visibility (0: not labelled) per instance.
+
+    Args:
+        k: how many an instance has, the same for all.
+        pairs: which are left and right of each other, by their numbers from 0, each in one pair at most. Operators that
+            mirror the image exchange them, so that a left eye stays one (``docs/targets.md``).
+
+    Raises:
+        TypeError: a number is no integer, or `pairs` no list of pairs.
+        ValueError: a pair is not of two keypoints that there are, or one of them is in another pair.
 
     >>> leat.keypoints(17)
     keypoints(17)
+    >>> leat.keypoints(3, pairs=[(1, 2)])
+    keypoints(3, pairs=[(1, 2)])
     """
-    return Field("array", "float32", (None, check.integer("k", k, 1), 3), role="keypoints")
+    k = check.integer("k", k, 1)
+    taken: set[int] = set()
+    both: list[tuple[int, int]] = []
+    listed: list[Any] | None = (
+        list(pairs) if isinstance(pairs, Iterable) and not isinstance(pairs, (str, bytes, Mapping)) else None
+    )
+    if listed is None:
+        raise TypeError(f"pairs is a list of pairs of keypoints, such as [(1, 2), (3, 4)], not {pairs!r:.60}")
+    for pair in listed:
+        if isinstance(pair, (str, bytes)) or not hasattr(pair, "__len__") or len(pair) != 2:
+            hint = ""
+            if len(listed) == k and all(hasattr(n, "__index__") for n in listed):  # Ultralytics' flip_idx
+                swapped = [(i, int(n)) for i, n in enumerate(listed) if i < n]
+                hint = f": of a list that says for each keypoint which one it becomes, pairs={swapped}"
+            raise ValueError(f"a pair of keypoints is two of their numbers, not {pair!r:.60}{hint}")
+        a, b = (check.integer("a keypoint of a pair", point, 0) for point in pair)
+        if max(a, b) >= k:
+            raise ValueError(f"the pair {(a, b)} has a keypoint beyond the last one, number {k - 1}")
+        if max(a, b) >= 1 << 16:
+            raise ValueError(f"the pair {(a, b)} has a keypoint beyond number {(1 << 16) - 1}, the last one of a pair")
+        if a == b:
+            raise ValueError(f"the pair {(a, b)} is one keypoint: leave out those that stay themselves")
+        if {a, b} & taken:
+            raise ValueError(f"the pair {(a, b)} has a keypoint that is in a pair already")
+        taken |= {a, b}
+        both.append((a, b))
+    return Field("array", "float32", (None, k, 3), role="keypoints", pairs=tuple(both))
 
 
 def as_field(value: Any) -> Field:
@@ -173,7 +248,7 @@ def as_field(value: Any) -> Field:
     return value if isinstance(value, Field) else field(value)
 
 
-def to_raw(fields: Mapping[str, Field]) -> list[tuple[str, int, str, int, tuple[int, ...], int, bool]]:
+def to_raw(fields: Mapping[str, Field]) -> list[tuple[str, int, str, int, tuple[int, ...], int, bool, bytes]]:
     """As the extension module takes them."""
     return [
         (
@@ -184,20 +259,26 @@ def to_raw(fields: Mapping[str, Field]) -> list[tuple[str, int, str, int, tuple[
             tuple(-1 if n is None else n for n in f.shape),
             ROLES[f.role],
             f.normalized,
+            array("H", [point for pair in f.pairs for point in pair]).tobytes(),
         )
         for name, f in fields.items()
     ]
 
 
-def from_raw(raw: tuple[str, int, str, int, int, tuple[int, ...], int, bool]) -> tuple[str, Field]:
+def from_raw(raw: tuple[str, int, str, int, int, tuple[int, ...], int, bool, bytes]) -> tuple[str, Field]:
     """From what the extension module gives."""
-    name, kind, dtype, layout, flags, shape, role, normalized = raw
-    return name, Field(
-        KIND_NAMES[kind],
-        dtype,
-        tuple(None if n < 0 else n for n in shape) if kind == ARRAY else (),
-        LAYOUT_NAMES[layout],  # type: ignore[arg-type]
-        bool(flags & DERIVED),
-        ROLE_NAMES.get(role),
-        normalized,
+    name, kind, dtype, layout, flags, shape, role, normalized, pairs = raw
+    points = array("H", pairs)
+    return (
+        name,
+        Field(
+            KIND_NAMES[kind],
+            dtype,
+            tuple(None if n < 0 else n for n in shape) if kind == ARRAY else (),
+            LAYOUT_NAMES[layout],  # type: ignore[arg-type]
+            bool(flags & DERIVED),
+            ROLE_NAMES.get(role),
+            normalized,
+            tuple(zip(points[::2], points[1::2], strict=True)),
+        ),
     )

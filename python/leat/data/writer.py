@@ -15,6 +15,7 @@ import numpy as np
 from .. import _leat
 from .. import check as _check
 from . import schema as _schema
+from .masks import count_masks, encode_masks
 from .schema import Field
 
 _INT_RANGES = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in _schema.DTYPES if "int" in name}
@@ -44,7 +45,7 @@ class Writer:
         path: the file to make.
         schema: name and type of each field: a dtype name or :func:`leat.field`.
         check: scan every photo to its end and mark broken ones.
-        photos: ``"original"``: JPEG, PNG and WebP bytes are stored unchanged (with `check`, JPEGs get an index of their
+        photos: ``"original"``: the bytes of photos are stored unchanged (with `check`, JPEGs get an index of their
             rows, under 1% of their bytes). ``"fast"``: JPEGs are stored in a form that is decoded several times faster
             to the same pixels, and ``ds[i]`` gives the original bytes. ``"raw"``: photos are stored as pixels, and
             ``ds[i]`` gives a uint8 array of shape (height, width, 1 or 3). Decoding gives the same batches from all
@@ -61,7 +62,7 @@ class Writer:
             :attr:`warned` counts them by kind, and ``Decode(strict=False)`` decodes them.
         on_bad: ``"mark"`` a broken photo (it keeps its id, and a loader's `on_error` applies), ``"skip"`` its sample,
             or ``"raise"``.
-        max_side: photos whose longer side is above this are resized and stored as JPEG.
+        max_side: photos whose longer side is above this are resized and stored as JPEG, with their ICC profiles.
         quality: of these, 1 to 100.
 
     Raises:
@@ -106,6 +107,7 @@ class Writer:
             (name, _encoder(name, f)) for name, f in self._fields.items()
         ]
         self._path = os.fspath(path)
+        self._instances = _Instances(self._fields)
         self._closed = True
         #: broken photos, known once the file is closed: (id, whether it was left out, name, reason) of each
         self.broken: list[tuple[int, bool, str, str]] = []
@@ -114,6 +116,10 @@ class Writer:
         self.as_came: dict[str, int] = {}
         #: with `lenient`: how many photos are decoded with each kind of warning; known once the file is closed
         self.warned: dict[str, int] = {}
+        #: of each field of boxes beside an image, how many boxes are not as they should be: ``count`` (of all), ``cut``
+        #: (reach out of their image), ``outside``, ``empty`` (or inverted), ``not_finite``, ``tiny`` (a side below a
+        #: pixel); known once the file is closed, which warns if there are so many that the format is probably wrong
+        self.boxes: dict[str, dict[str, int]] = {}
         self._handle = _leat.Writer.open(
             os.path.abspath(self._path),
             _schema.to_raw(self._fields),
@@ -123,7 +129,7 @@ class Writer:
             0 if shard_bytes is None else _check.integer("shard_bytes", shard_bytes, 1),
             _check.threads(num_threads),
             None if metadata is None else json.dumps(dict(metadata)),
-            [] if classes is None else [str(c) for c in classes],
+            [] if classes is None else _check.names("classes", classes),
             _PHOTOS.index(photos),
             lenient,
             _ON_BAD.index(on_bad),
@@ -149,10 +155,17 @@ class Writer:
         """Adds one sample, a value for each field by name, and returns its id.
 
         A scalar or array is an array of numpy or torch of the field's dtype and shape, or Python numbers, which are
-        converted if they fit. Photos and bytes are any object with the buffer protocol.
+        converted if they fit. Photos and bytes are any object with the buffer protocol. Masks of
+        instances are a list as :func:`leat.encode_masks` takes it, or an array (n, height, width).
+
+        Of a sample with one field of :func:`leat.boxes`, :func:`leat.masks` and lists that are called `label`,
+        `labels`, `class_labels`, `cls`, `class_id`, `category_id` (or their plurals), `area`, `iscrowd`, `difficult` or
+        `truncated` have one value per box. Other lists need not, but where nearly all samples have as many rows as
+        boxes, closing warns of those that have not.
 
         Raises:
-            TypeError, ValueError: a value does not fit its field; the text names it. The writer can be used further.
+            TypeError, ValueError: a value does not fit its field, or has another number of rows than there are boxes;
+                the text names it. The writer can be used further.
             OSError: the disk is full, or the like. The writer cannot be used further.
         """
         return self.write(values)
@@ -165,6 +178,8 @@ class Writer:
             raise ValueError(_names(self._fields, sample)) from None
         if len(sample) != len(row):
             raise ValueError(_names(self._fields, sample))
+        if self._instances.boxes is not None:
+            self._instances.check(row, len(self))
         return self._handle.add(row)
 
     def write_batch(self, columns: Mapping[str, Any]) -> None:
@@ -185,12 +200,19 @@ class Writer:
             arrays = [_array(name, _rows(f), columns[name], (n, *f.shape)) for name, f in self._fields.items()]
             self._handle.add_columns(arrays, n)
             return
-        rows = [[encode(value) for value in columns[name]] for name, encode in self._encode]
-        for row in zip(*rows, strict=True):
-            self._handle.add(list(row))
+        columns_of = [[encode(value) for value in columns[name]] for name, encode in self._encode]
+        rows = [list(row) for row in zip(*columns_of, strict=True)]
+        if self._instances.boxes is not None:
+            for i, row in enumerate(rows):
+                self._instances.check(row, len(self) + i)
+        for row in rows:
+            self._handle.add(row)
 
     def close(self) -> None:
         """Finishes the file and makes it visible. Further calls do nothing."""
+        self._close()
+
+    def _close(self) -> None:
         if self._closed:
             return
         self._closed = True
@@ -199,8 +221,15 @@ class Writer:
             self.broken = self._handle.bad()
             self.as_came = self._handle.as_came()
             self.warned = self._handle.warned()
+            found = self._handle.boxes(_schema.to_raw(self._fields))
         finally:
             self._handle.free(True)
+        self.boxes = {name: counts for name, (counts, _) in found.items()}
+        for name, (_, suspect) in found.items():
+            if suspect:
+                warnings.warn(f"{self._path}: field {name!r}: {suspect}", stacklevel=3)
+        for text in self._instances.odd():
+            warnings.warn(f"{self._path}: {text}", stacklevel=3)
 
     def abort(self) -> None:
         """Ends writing without a finished file; what was written stays as ``path.partial`` for ``resume=True``."""
@@ -214,7 +243,7 @@ class Writer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self.close()
+            self._close()
         else:
             self.abort()
 
@@ -229,6 +258,48 @@ class Writer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Writer cannot be pickled: write from one process, or one file per process")
+
+
+class _Instances:
+    """Which fields have a value for each box of a sample, and whether they do."""
+
+    def __init__(self, fields: Mapping[str, Field]) -> None:
+        self._names = list(fields)
+        boxes = [i for i, f in enumerate(fields.values()) if (f.role or "").startswith("boxes")]
+        #: index of the field of boxes; None: there is none, or there are several
+        self.boxes = boxes[0] if len(boxes) == 1 else None
+        self._masks = [i for i, f in enumerate(fields.values()) if f.role == "masks"]
+        lists = [i for i, f in enumerate(fields.values()) if f.kind == "array" and f.shape[:1] == (None,)]
+        self._lists = [i for i in lists if i != self.boxes and self._names[i] in _schema.OF_A_BOX]
+        self._others = [i for i in lists if i != self.boxes and i not in self._lists]
+        self._count = 0
+        self._odd: dict[int, tuple[int, list[int]]] = {i: (0, []) for i in self._others}  # how many; the first
+
+    def check(self, row: Sequence[Any], sample: int) -> None:
+        assert self.boxes is not None
+        n = len(row[self.boxes])
+        for i in (*self._lists, *self._masks):
+            found = len(row[i]) if i in self._lists else count_masks(row[i])
+            if found is not None and found != n:
+                other = "; a list about the whole image needs another name" if i in self._lists else ""
+                raise ValueError(
+                    f"sample {sample}: field {self._names[i]!r} has {found} rows and {self._names[self.boxes]!r} {n}: "
+                    f"one per box is needed{other}"
+                )
+        self._count += 1
+        for i in self._others:
+            if len(row[i]) != n:
+                odd, first = self._odd[i]
+                self._odd[i] = odd + 1, [*first, sample][:3]
+
+    def odd(self) -> list[str]:
+        """Fields that have one row per box in nearly all samples."""
+        return [
+            f"field {self._names[i]!r} has one row per box in {self._count - odd} of {self._count} samples, and "
+            f"another number in {odd}: sample {', '.join(map(str, first))}{', ...' * (odd > len(first))}"
+            for i, (odd, first) in self._odd.items()
+            if 0 < odd * 10 <= self._count
+        ]
 
 
 def _quality(value: int) -> int:
@@ -249,8 +320,15 @@ def _rows(field: Field) -> Field:
     return Field("array", field.dtype, (None, *field.shape))
 
 
+def _is_listed(masks: Any) -> bool:
+    """Whether a value is one mask per instance, in a list or an array (n, height, width), and not their bytes."""
+    return isinstance(masks, (list, tuple)) or getattr(masks, "ndim", 0) == 3
+
+
 def _encoder(name: str, field: Field) -> Callable[[Any], Any]:
     """The function that converts a value of this field to a buffer."""
+    if field.role == "masks":
+        return lambda value: encode_masks(value) if _is_listed(value) else _bytes(name, field, value)
     if field.kind in _schema.BINARY:
         return lambda value: _bytes(name, field, value)
     if field.kind == "str":
@@ -287,10 +365,15 @@ def _bytes(name: str, field: Field, value: Any) -> Any:
     except TypeError:
         raise TypeError(f"field {name!r} ({field.kind}) takes bytes, not {type(value).__name__}") from None
     if field.kind == "image" and view.ndim > 1:
+        advice = (
+            'encode it as PNG, such as by PIL.Image.fromarray(mask).save(buffer, "PNG"); a field of a dtype would not '
+            "move with the image"
+            if field.role == "mask"
+            else "encode it, or give it a dtype field"
+        )
         raise TypeError(
-            f"field {name!r} takes the bytes of an encoded photo (JPEG, PNG or WebP), not pixels: this is an array of "
-            f"shape {view.shape}; "
-            "encode it, or give it a dtype field"
+            f"field {name!r} takes the bytes of an encoded photo (JPEG, PNG, ...), not pixels: this is an array of "
+            f"shape {view.shape}; {advice}"
         )
     if not view.c_contiguous or view.itemsize != 1:
         raise TypeError(f"field {name!r} ({field.kind}) takes contiguous bytes: give bytes(value)")

@@ -55,6 +55,8 @@ class Calls(Client):
         self.pool: Pool | None = None
         self.pid = os.getpid()
         self.lock = threading.Lock()
+        for segment, unit, text in program.names():
+            executor.name(segment, unit, _clean(text))
         self.kept: deque[tuple[int | None, int | None, str, Any]] = deque(
             maxlen=_KEPT
         )  # epoch, sample, reason, exception

@@ -8,308 +8,45 @@ cut into phases: even ones go row by row, odd ones take the batch as a whole. In
 operators of the phases to single values (``_leat.Chain``). Images of open size do not stack into a batch. A prefix that
 ends in them is computed by the worker too, and the engine delivers the stored bytes.
 
+Of a tuple of fields functions take the image (tuples.py). There images of open size come from the engine.
+
 All types are known when the loader opens: `returns` declares the type of a function's result, or the function is called
 on the first sample.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from .. import _leat
-from ..data.schema import ARRAY, BINARY, KIND_NAMES, KINDS, LAYOUT_NAMES, LAYOUTS, Field
+from ..data.schema import ARRAY, KINDS, Field
 from ..loading.ragged import Ragged
-from ..ops import Decode, Map, MapBatch, Operator, ToLayout, named
+from ..ops import CopyPaste, Decode, DetectionMixUp, Map, MapBatch, Operator, ToLayout, named
+from ..ops.convert import _Call
 from ..program import Out, Outputs, compiled_program, entries, instance_names
-from . import keyed
+from . import keyed, tuples
+from .steps import (
+    CallStep,
+    NativeStep,
+    ResultError,
+    Step,
+    as_stored,
+    height_and_width,
+    is_dense,
+    is_open,
+    passes,
+    stored_dtype,
+    to_user,
+    type_of,
+)
 
 
-class ResultError(TypeError):
-    """The result of a function is not of the type that was declared, or that it had for the first sample."""
-
-
-# ---- types -----------------------------------------------------------------------------------------------------------
-
-
-def is_ragged(t: Field) -> bool:
-    """An array whose first dimension varies."""
-    return t.kind == "array" and bool(t.shape) and t.shape[0] is None
-
-
-def is_dense(t: Field) -> bool:
-    """Whether rows of this type lie one after the other."""
-    return t.kind == "array" and not is_ragged(t)
-
-
-def stored_dtype(t: Field) -> np.dtype[Any]:
-    """The dtype by which numpy holds its bytes: uint16 for bfloat16, which numpy lacks."""
-    return np.dtype("uint16" if t.dtype == "bfloat16" else t.dtype)
-
-
-def sides(t: Field) -> tuple[int, ...]:
-    """The shape of a dense type."""
-    return tuple(n for n in t.shape if n is not None)
-
-
-def row_bytes(t: Field) -> int:
-    """The bytes of a row of a dense type."""
-    return int(np.prod(sides(t), dtype=np.int64)) * stored_dtype(t).itemsize
-
-
-def words(t: Field) -> str:
-    """A type in words."""
-    if t.kind != "array":
-        return t.kind
-    return f"{t.dtype} of shape {t.shape}".replace("None", "any")
-
-
-def raw(t: Field, name: str) -> tuple[str, int, str, int, int, tuple[int, ...]]:
-    """A type as ``_leat.Chain`` takes it."""
-    return name, KINDS.get(t.kind, ARRAY), t.dtype, LAYOUTS[t.layout], 0, tuple(-1 if n is None else n for n in t.shape)
-
-
-def described(chain: _leat.Chain) -> tuple[Field, tuple[int, ...] | None]:
-    """The type of a chain's results, where images of open size have None for sides; and the strides of a row, in
-    elements, unless they are the usual ones.
-    """
-    kind, dtype, layout, shape, strides, open_ = chain.describe()
-    sizes = tuple(None if n < 0 else n for n in shape) if kind == ARRAY else ()
-    t = Field(KIND_NAMES[kind], dtype, sizes, LAYOUT_NAMES[layout])  # type: ignore[arg-type]
-    if open_ or not is_dense(t):
-        return t, None
-    usual = np.empty(shape, np.uint8).strides if 0 not in shape else strides
-    return t, None if tuple(usual) == tuple(strides) else strides
-
-
-def is_open(t: Field) -> bool:
-    """An image whose sides differ from sample to sample."""
-    return t.layout is not None and None in t.shape
-
-
-# ---- steps -----------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class NativeStep:
-    """Operators of the library, for single values."""
-
-    takes: Field
-    gives: Field
-    strides: tuple[int, ...] | None
-    output: str
-    operators: list[Operator]
-    source: str  #: the field's name, for messages
-    chain: Any = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "chain": None}
-
-    @classmethod
-    def make(cls, takes: Field, operators: list[Operator], output: str, source: str) -> NativeStep:
-        step = cls(takes, takes, None, output, operators, source)
-        step._compile()
-        step.gives, step.strides = described(step.chain)
-        return step
-
-    def _compile(self) -> None:
-        program, functions = compiled_program({self.output: Out(self.source, self.operators)})
-        self.chain = _leat.Chain(raw(self.takes, self.source), program, functions)
-
-    def apply(self, value: Any, key: int, sample: int) -> Any:
-        if self.chain is None:
-            self._compile()
-        data = value if isinstance(value, bytes) else np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-        made = np.asarray(self.chain.apply(data, key, sample))
-        return made if self.strides is None else _permuted(made, self.gives, self.strides)
-
-
-def _permuted(made: np.ndarray[Any, Any], t: Field, strides: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    size = made.dtype.itemsize
-    return np.lib.stride_tricks.as_strided(made, sides(t), [n * size for n in strides])
-
-
-@dataclass
-class CallStep:
-    """A Python function."""
-
-    function: Callable[..., Any]
-    batch: bool
-    takes: Field
-    gives: Field
-    declared: bool  #: by `returns`, not by the first sample
-    label: str
-    output: str
-    instance: int
-    framework: str
-    passes: str = ""  #: how the generator is given: "", "position" or "keyword"
-    strides: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        self.settle(self.gives)
-
-    def settle(self, gives: Field) -> None:
-        """Sets the type of results."""
-        self.gives = gives
-        self.shape = sides(gives) if is_dense(gives) else None
-        self.dtype = np.dtype(gives.dtype) if self.shape is not None and gives.dtype != "bfloat16" else None
-        self.name = f"torch.{gives.dtype}"
-
-    def call(self, value: Any, key: int) -> Any:
-        keyed.set_key(key, self.instance)
-        if self.passes == "position":
-            return self.function(value, keyed.rng())
-        return self.function(value, rng=keyed.rng()) if self.passes else self.function(value)
-
-    def row(self, value: Any, key: int) -> Any:
-        """The result for one value, in the form in which it is stored."""
-        made = self.call(to_user(value, self.takes, self.framework), key)
-        if self.dtype is not None:
-            array = made
-            if (
-                type(made).__name__ == "Tensor"
-                and made.device.type == "cpu"
-                and not made.requires_grad
-                and str(made.dtype) == self.name
-            ):
-                array = made.numpy()
-            if type(array) is np.ndarray and array.dtype == self.dtype and array.shape == self.shape:
-                return array
-        return self.checked(made)
-
-    def rows(self, values: Any, key: int) -> Any:
-        """The results for a batch: an array of shape (rows, ...), or a list."""
-        n = len(values)
-        if is_dense(self.takes):
-            given: Any = to_user(values, Field("array", self.takes.dtype, (n, *self.takes.shape)), self.framework)
-        else:
-            given = [to_user(value, self.takes, self.framework) for value in values]
-        made = self.call(given, key)
-        if is_dense(self.gives):
-            wanted = Field("array", self.gives.dtype, (n, *self.gives.shape))
-            return self._fitting(as_stored(made, wanted), wanted)
-        made = list(made.unbind() if isinstance(made, Ragged) else made)
-        if len(made) != n:
-            raise ResultError(
-                f"{self.label} of output {self.output!r} returned {len(made)} rows of {n}: as many as it "
-                "was given are wanted"
-            )
-        return [self.checked(row) for row in made]
-
-    def checked(self, made: Any) -> Any:
-        return self._fitting(as_stored(made, self.gives), self.gives)
-
-    def _fitting(self, made: Any, wanted: Field) -> Any:
-        found = type_of(made, wanted)
-        if found is not None and fits(found, wanted):
-            return made
-        came = words(found) if found is not None else f"a {type(made).__name__}"
-        first = "is declared by returns=" if self.declared else "came of the first sample"
-        raise ResultError(
-            f"{self.label} of output {self.output!r} returned {came}, where {words(wanted)} {first}: have it "
-            "return that for every sample, or declare another type with returns=leat.field(dtype, shape), whose first "
-            "dimension may be None"
-        )
-
-
-Step = NativeStep | CallStep
-
-
-def to_user(value: Any, t: Field, framework: str) -> Any:
-    """A stored value in the form that functions take, as a copy that they may write to."""
-    if t.kind in BINARY:
-        return bytes(value)
-    if t.kind == "str":
-        return value if isinstance(value, str) else bytes(value).decode()
-    if t.kind == "json":
-        return value if not isinstance(value, (bytes, memoryview, np.ndarray)) else json.loads(bytes(value))
-    array = np.array(value)
-    if framework != "torch":
-        return array[()] if array.ndim == 0 else array
-    torch = load_torch()
-    tensor = torch.from_numpy(array)
-    return tensor.view(torch.bfloat16) if t.dtype == "bfloat16" else tensor
-
-
-def as_stored(made: Any, wanted: Field | None) -> Any:
-    """A result in the form in which it is stored. Tensors, images and numbers become arrays, numbers of the dtype that
-    is wanted; others stay as they are.
-    """
-    if wanted is not None and wanted.kind != "array":
-        return made
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(made, torch.Tensor):
-        plain = made.detach().cpu()
-        return (
-            plain.contiguous().view(torch.int16).numpy().view(BFLOAT16)
-            if plain.dtype == torch.bfloat16
-            else plain.numpy()
-        )
-    if isinstance(made, (np.ndarray, np.generic)):
-        return np.asarray(made)
-    if isinstance(made, (bool, int, float)):
-        kinds = {bool: "b", int: "iuf", float: "f"}[type(made)] if type(made) in (bool, int, float) else ""
-        dtype = None if wanted is None or wanted.dtype == "bfloat16" else np.dtype(wanted.dtype)
-        return np.asarray(made, dtype if dtype is not None and dtype.kind in kinds else None)
-    return made if isinstance(made, (str, bytes, dict)) or made is None else np.asarray(made)
-
-
-#: stands for bfloat16 among numpy's types
-BFLOAT16 = np.dtype([("bfloat16", "u2")])
-
-
-def type_of(made: Any, wanted: Field | None = None) -> Field | None:
-    """The type of a result that :func:`as_stored` gave; None: no type of leat's."""
-    if wanted is not None and wanted.kind == "json":
-        return wanted
-    if isinstance(made, str):
-        return Field("str", "uint8")
-    if isinstance(made, bytes):
-        return Field("bytes", "uint8")
-    if not isinstance(made, np.ndarray):
-        return None
-    if made.dtype == BFLOAT16:
-        return Field("array", "bfloat16", made.shape)
-    from ..data.schema import DTYPES
-
-    return Field("array", made.dtype.name, made.shape) if made.dtype.name in DTYPES and made.dtype.isnative else None
-
-
-def fits(found: Field, wanted: Field) -> bool:
-    """Whether a value of that type can stand where this one is wanted."""
-    if found.kind != wanted.kind:
-        return False
-    if wanted.kind != "array":
-        return True
-    same = len(found.shape) == len(wanted.shape) and all(w is None or f == w for f, w in zip(found.shape, wanted.shape))
-    return found.dtype == wanted.dtype and same
-
-
-def load_torch() -> Any:
-    import torch
-
-    return torch
-
-
-def _passes(function: Any) -> str:
-    """How a function takes the random generator: "", "position" or "keyword"."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return ""
-    if any(p.name == "rng" and p.kind is p.KEYWORD_ONLY for p in parameters):
-        return "keyword"
-    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return "position" if len(places) > 1 and (places[1].name == "rng" or places[1].default is places[1].empty) else ""
-
-
-# ---- a program -------------------------------------------------------------------------------------------------------
+class _OpenEnd(TypeError):
+    """Images of open size stand where they cannot."""
 
 
 @dataclass
@@ -324,10 +61,18 @@ class Mapped:
     gives: Field
     input: int = -1  #: number of the engine's output that it is made of
     results: list[int] = field(default_factory=list)  #: and of those that its phases make
+    sizes: int = -1  #: of a tuple: that of the sizes of what it takes, where these are open
+    told: int = -1  #: and that of the moves that targets have drawn
+    told_bytes: int = 0  #: of a row
+    cut: tuples.Cut | None = None
+    axes: int = -1  #: where images are delivered as of open size: how they lie, as the library counts it
+    turned: bool = False  #: ... and they are CHW before, whatever their strides, and HWC then
 
     def after(self, phase: int) -> tuple[Field, tuple[int, ...] | None]:
         """The type of values after this phase, and their strides."""
         last = next((steps[-1] for steps in reversed(self.phases[: phase + 1]) if steps), self)
+        if self.axes >= 0 and last is self.phases[-1][-1]:
+            return self.gives, None
         return (self.takes if last is self else last.gives), last.strides
 
 
@@ -338,6 +83,19 @@ class Program:
     outputs: list[Mapped]
     framework: str
     on_error: str
+
+    def names(self) -> Iterator[tuple[int, int, str]]:
+        """What workers run, for traces: the segment, its output, and what that goes through; a segment that goes row by
+        row has one name for all outputs.
+        """
+        for phase in range(max((len(o.phases) for o in self.outputs), default=0)):
+            parts = [
+                f"{o.name}: {'+'.join(label for step in o.phases[phase] for label in step.labels)}"
+                for o in self.outputs
+                if phase < len(o.phases) and o.phases[phase]
+            ]
+            for i, text in enumerate(parts if phase % 2 else [", ".join(parts)]):
+                yield phase + 1, i, text
 
 
 class Compiler:
@@ -363,6 +121,7 @@ class Compiler:
         self.core: dict[str | tuple[str, ...], Out] = {}  #: outputs of the engine
         self.prefixes: dict[tuple[Any, ...], str] = {}
         self.mapped: list[Mapped] = []
+        self.order = [name for entry in entries(outputs) for name in entry.outputs]
         try:
             self._compile(outputs)
         finally:
@@ -374,12 +133,9 @@ class Compiler:
             function = next((op for op in operators if isinstance(op, Map)), None)
             if function is None:
                 key, source = (entry.names, entry.fields) if entry.joint else (entry.names[0], entry.fields[0])
-                self.core[key] = Out(source, operators, entry.geometry)
-            elif entry.joint or entry.geometry:
-                raise TypeError(
-                    f"{function.label} is in the chain of {entry.names!r}: functions in Python take "
-                    "one field, and give no geometry; give the field a chain of its own"
-                )
+                self.core[key] = Out(source, operators, entry.geometry, entry.stack)
+            elif entry.joint or entry.geometry or entry.stack:
+                self.mapped.append(self._cut_tuple(tuples.make(entry, operators, self.fields), operators))
             else:
                 self.mapped.append(self._cut(entry.names[0], entry.fields[0], operators))
 
@@ -399,7 +155,7 @@ class Compiler:
         text, functions = compiled_program(self.core)
         program = json.loads(text)
         core, found = program["outputs"], {}
-        mapped = {o.name: o for o in self.mapped}
+        mapped = {o.cut.entry.names[0] if o.cut else o.name: o for o in self.mapped}
         numbers: dict[str, int] = {}  # of the outputs that functions take
         n = 0
         for entry in entries(outputs):
@@ -409,15 +165,24 @@ class Compiler:
                 n += len(entry.outputs)
                 continue
             o = mapped[name]
-            if o.source == name:
-                numbers[name] = n
-                n += 1
-            o.input = numbers[o.source]
+            cut: dict[str, Any] = {}
+            if o.cut is not None:
+                o.input, n = n + o.cut.image, n + len(entry.names) + entry.geometry
+                o.sizes, n = (n, n + 1) if o.cut.open else (-1, n)
+                o.told, n = (n, n + 1) if o.cut.draws else (-1, n)
+                n += entry.stack is not None
+                cut = {"image": o.cut.image, "after": o.cut.after, "open": o.cut.open, "draws": o.cut.draws}
+            else:
+                if o.source == name:
+                    numbers[name] = n
+                    n += 1
+                o.input = numbers[o.source]
             phases = [k for k, steps in enumerate(o.phases) if steps]
             o.results = [-1] * len(o.phases)
             for k in phases:
                 o.results[k], n = n, n + 1
-            found[name] = {**core.get(name, {"input": o.source}), "calls": [_call(o, k) for k in phases]}
+            calls = [_call(o, k) for k in phases]
+            found[name] = {**core.get(name, {"input": o.source}), "calls": calls} | ({"cut": cut} if cut else {})
         return json.dumps({**program, "outputs": found}), functions
 
     def _named(self, op: Operator) -> Operator:
@@ -432,11 +197,17 @@ class Compiler:
                 f"{', '.join(self.fields)}"
             )
         n = next(i for i, op in enumerate(chain) if isinstance(op, Map))
+        boxed = tuples.by_boxes(chain)
+        if boxed is not None:
+            raise TypeError(
+                f"{type(boxed).__name__} in output {output!r} goes by boxes: give its chain to a tuple of fields, such "
+                'as {("image", "boxes", "label"): [...]}'
+            )
         prefix, rest = chain[:n], chain[n:]
         stored = self.fields[source]
         takes, strides, begin = stored, None, []
         if prefix:
-            step = self._native(stored, prefix, output, source, "Decode", chain)
+            step = self._native(stored, prefix, output, source, chain)
             takes, strides = step.gives, step.strides
             begin = [step]
         opened = is_open(takes)
@@ -451,27 +222,111 @@ class Compiler:
         )
         if opened:
             made.phases[0].append(begin[0])
-        value = None
+
+        several = next((type(op).__name__ for op in prefix if isinstance(op, tuples.OF_SAMPLES)), None)
+        if opened and several:
+            raise TypeError(
+                f"{chain[n].label} of output {output!r} takes images of open size behind a {several}: put "
+                "Resize([height, width]) or a crop before it"
+            )
+
+        def sample() -> Any:
+            return self._first(begin[0] if begin else None, source)
+
+        self._typed(made, takes, rest, chain, source, sample, 1 if opened else 0)
+        return made
+
+    def _first(self, begin: NativeStep | None, source: str) -> Any:
+        """What the first function takes of the first sample; nothing but zeroes, where that is made of several."""
+        if begin is not None and any(isinstance(op, tuples.OF_SAMPLES) for op in begin.operators):
+            return np.zeros([64 if n is None else n for n in begin.gives.shape], stored_dtype(begin.gives))
+        value, number = self.first(source)
+        return begin.apply(value, self.key, number) if begin else value
+
+    def _cut_tuple(self, cut: tuples.Cut, operators: list[Operator]) -> Mapped:
+        """Functions in the chain of a tuple, which take its image."""
+        entry = cut.entry
+        output, source = entry.names[cut.image], entry.fields[cut.image]
+        stored = takes = self.fields[source]
+        chain = tuples.of_image(operators)
+        n = next(i for i, op in enumerate(chain) if isinstance(op, Map))
+        begin = None
+        if n:
+            keep_types = (CopyPaste, DetectionMixUp)
+            phases = tuples.by_epoch([op for op in chain[:n] if not isinstance(op, keep_types)])
+            before = [self._native(stored, ops, output, source, chain) for ops in phases]
+            if any((step.gives, step.strides) != (before[0].gives, before[0].strides) for step in before):
+                raise TypeError(
+                    f"{chain[n].label} of output {output!r} takes images of one type in all epochs: put what changes "
+                    "their size behind it, or one Resize before it"
+                )
+            begin, takes = before[0], before[0].gives
+            cut.open = is_open(takes)
+            more = begin.operators[len(phases[0]) :]  # the layout in which it is taken
+            cut.chain[cut.after : cut.after] = more
+            cut.after += len(more)
+        if takes.layout is None:
+            raise TypeError(
+                f"{chain[n].label} of output {output!r} takes the pixels of {source!r}, which are encoded: put "
+                "Decode() before it"
+            )
+        key = entry.names if entry.joint else (output,)
+        self.core[key] = Out(entry.fields, cut.chain, entry.geometry, entry.stack)
+        made = Mapped(output, output, takes, None if begin is None else begin.strides, [[]], takes, cut=cut)
+
+        def sample() -> Any:
+            return self._first(begin, source)
+
+        self._typed(made, takes, chain[n:], chain, source, sample, 0)
+        if entry.stack:
+            of = made.gives
+            made.axes = 0 if of.layout == "CHW" else 1
+            if [op._values["layout"] for op in chain if isinstance(op, ToLayout)][-1:] == ["channels_last"]:
+                made.axes, made.turned = 2, of.layout == "CHW"
+            channels = of.shape[0 if of.layout == "CHW" else 2]
+            made.gives = Field("array", of.dtype, (None, None, channels), "HWC")
+            if not made.axes:
+                made.gives = Field("array", of.dtype, (channels, None, None), "CHW")
+        return made
+
+    def _typed(
+        self,
+        made: Mapped,
+        takes: Field,
+        rest: list[Operator],
+        chain: list[Operator],
+        source: str,
+        first: Callable[[], Any],
+        begun: int,
+    ) -> None:
+        """The steps of an output, whose types may have to be found with the first sample."""
+        value: list[Any] = []
         asked = False
 
         def sample() -> Any:
-            nonlocal value, asked
+            nonlocal asked
             if not asked:
-                stored_value, number = self.first(source)
-                value = begin[0].apply(stored_value, self.key, number) if begin else stored_value
                 asked = True
-            return value
+                value.append(first())
+            return value[0]
 
         try:
-            self._steps(made, takes, rest, chain, source, sample, 1 if opened else 0)
+            try:
+                self._steps(made, takes, rest, chain, source, sample, begun)
+            except _OpenEnd:  # unless all samples have the size of the first, the others are broken
+                if made.cut is not None or not asked:
+                    raise
+                made.phases = [made.phases[0][:begun]]
+                self._steps(made, takes, rest, chain, source, sample, begun, True)
+        except _OpenEnd as e:
+            raise TypeError(*e.args) from None
         except Exception as e:
             if asked:  # it may be that only this sample is broken
                 e.add_note(
-                    f"leat: while the loader was opened, to find what the functions of output {output!r} return for "
+                    f"leat: while the loader was opened, to find what the functions of output {made.name!r} return for "
                     "its first sample; where Map(..., returns=leat.field(dtype, shape)) says it, no sample is needed"
                 )
             raise
-        return made
 
     def _prefix(self, output: str, source: str, operators: list[Operator]) -> str:
         """The engine's output that these operators make; outputs that begin alike share one."""
@@ -491,7 +346,6 @@ class Compiler:
         operators: list[Operator],
         output: str,
         source: str,
-        inner: str,
         chain: list[Operator],
         last: bool = False,
     ) -> NativeStep:
@@ -512,9 +366,11 @@ class Compiler:
         source: str,
         sample: Callable[[], Any],
         begun: int,
+        one_size: bool = False,
     ) -> None:
         """Makes the phases from the first function on. `sample` gives the first sample's value before that function,
-        to which the `begun` steps that are there already were applied.
+        to which the `begun` steps that are there already were applied. `one_size`: functions give no images of open
+        size.
         """
         results: list[Any] = []  # the value after the last step, once a type had to be found
 
@@ -525,17 +381,19 @@ class Compiler:
                     results[0] = _run_one(step, results[0], self.key)
             return results[0]
 
-        i = 0
+        i = told = 0
         while i < len(rest):
             op = rest[i]
             step: Step
             if isinstance(op, Map):
-                step = self._call(op, made.name, t, value)
+                step = self._call(op, made.name, t, value, made.cut is not None, one_size)
                 i += 1
                 batch = isinstance(op, MapBatch)
             else:
                 end = next((k for k in range(i, len(rest)) if isinstance(rest[k], Map)), len(rest))
-                step = self._native(t, rest[i:end], made.name, source, "", chain, last=end == len(rest))
+                step = self._native(t, rest[i:end], made.name, source, chain, last=end == len(rest))
+                step.moves = (told, told + step.moves[1])
+                told = step.moves[1]
                 i = end
                 batch = False
             self._append(made, step, batch)
@@ -546,16 +404,20 @@ class Compiler:
             step = NativeStep.make(t, [ToLayout("NCHW")], made.name, source)
             self._append(made, step, False)
             t = step.gives
-        if is_open(t):
-            raise TypeError(f"output {made.name!r} ends in images of open size, which do not stack into a batch")
-        made.gives = t
+        if is_open(t) and not (made.cut and made.cut.entry.stack):
+            raise _OpenEnd(
+                f"output {made.name!r} ends in images of open size, which do not stack into a batch: put "
+                "Resize([height, width]) or a crop at the end of its chain, or ask for stack='list' or 'pad' in "
+                "leat.Out; a function may also return one size for all samples"
+            )
+        made.gives, made.told_bytes = t, told
 
     def _append(self, made: Mapped, step: Step, batch: bool) -> None:
         if len(made.phases) % 2 == batch:  # phases in turn take rows and batches
             made.phases.append([])
         made.phases[-1].append(step)
 
-    def _call(self, op: Map, output: str, t: Field, value: Callable[[], Any]) -> CallStep:
+    def _call(self, op: Map, output: str, t: Field, value: Callable[[], Any], keeps: bool, one_size: bool) -> CallStep:
         if t.dtype == "bfloat16" and t.kind == "array" and self.framework != "torch":
             raise TypeError(
                 f"{op.label} of output {output!r} gets bfloat16, which numpy lacks: put ToDtype('float32') before it"
@@ -572,18 +434,53 @@ class Compiler:
             output,
             keyed.instance(op.name),
             self.framework,
-            _passes(op.function),
+            passes(op.function),
+            keeps,
         )
+        if batch and is_open(t):
+            raise _OpenEnd(
+                f"{op.label} of output {output!r} takes batches of images of one size: put Resize([height, width]) or "
+                "a crop before it"
+            )
+        if keeps and op.returns is not None and op.returns.kind == "array" and not op.returns.shape:
+            step.settle(Field("array", op.returns.dtype, t.shape, t.layout))  # of images the dtype says enough
+            return step
         if op.returns is not None:
-            step.settle(op.returns)
+            step.check_sides(op.returns)
+            step.settle(Field(op.returns.kind, op.returns.dtype, op.returns.shape, t.layout) if keeps else op.returns)
             return step
         found = self._found(step, value())
+        if not one_size and self._is_open(step, found, value):
+            channels = found.shape[2 if t.layout == "HWC" else 0]
+            step.settle(Field("array", found.dtype, tuple(n and channels for n in t.shape), t.layout))
+            return step
+        if keeps:
+            step.check_sides(Field(found.kind, found.dtype, found.shape, t.layout), value())
+            sides = (*t.shape[:2], *found.shape[2:]) if t.layout == "HWC" else (*found.shape[:1], *t.shape[1:])
+            step.settle(Field("array", found.dtype, sides, t.layout))
+            return step
         if found.kind == "array" and t.layout is not None and len(found.shape) == 3 and len(t.shape) == 3:
             axis = 2 if t.layout == "HWC" else 0
-            if found.shape[axis] == t.shape[axis]:
+            if found.shape[axis] == t.shape[axis] or isinstance(op.function, _Call):
                 found = Field("array", found.dtype, found.shape, t.layout)
         step.settle(found)
         return step
+
+    def _is_open(self, step: CallStep, found: Field, value: Callable[[], Any]) -> bool:
+        """Whether a function of images of open size gives such. If its result is as large as the first sample, it is
+        asked again with a row and a column less.
+        """
+        t = step.takes
+        if step.keeps or not is_open(t) or found.kind != "array" or len(found.shape) != 3:
+            return False
+        sides = height_and_width(value().shape, t.layout)
+        if height_and_width(found.shape, t.layout) != sides:
+            return False
+        less = value()[:-1, :-1] if t.layout == "HWC" else value()[:, :-1, :-1]
+        if 0 in less.shape:
+            return True
+        again = self._found(step, less)
+        return height_and_width(again.shape, t.layout) == height_and_width(less.shape, t.layout)
 
     def _found(self, step: CallStep, value: Any) -> Field:
         """The type of a function's result for the first sample."""
@@ -624,8 +521,10 @@ def _call(o: Mapped, phase: int) -> dict[str, Any]:
         "segment": phase + 1,
         "kind": KINDS.get(t.kind, ARRAY),
         "dtype": t.dtype,
-        "shape": t.shape if t.kind == "array" else (None,),
+        "shape": (t.shape if not is_open(t) else (None,)) if t.kind == "array" else (None,),
     }
+    if o.axes >= 0 and phase == len(o.phases) - 1:
+        return {**spec, "channels": t.shape[0 if o.axes == 0 else 2], "axes": o.axes}
     return spec if strides is None else {**spec, "strides": strides}
 
 

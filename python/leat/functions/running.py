@@ -25,18 +25,8 @@ from ..errors import BrokenSampleError
 from ..workers import transport
 from ..workers.loop import Unit
 from . import keyed
-from .mapping import (
-    BFLOAT16,
-    CallStep,
-    Mapped,
-    NativeStep,
-    Program,
-    is_dense,
-    load_torch,
-    row_bytes,
-    sides,
-    stored_dtype,
-)
+from .mapping import Mapped, Program
+from .steps import BFLOAT16, CallStep, NativeStep, is_dense, is_open, load_torch, row_bytes, sides, stored_dtype
 
 #: kind of a worker's message: rows that failed, and results of varying length
 RESULTS = 17
@@ -141,7 +131,7 @@ class Runner:
         phase = self.segment - 1
         self.used: list[int] = []  # offsets of what is read and written
         self.chains = [
-            (o.name, self._reader(o, phase), o.phases[phase], self._target(o, phase), o.results[phase])
+            (o, self._reader(o, phase), self._told(o), o.phases[phase], self._target(o, phase), o.results[phase])
             for o in self.program.outputs
             if phase < len(o.phases) and o.phases[phase]
         ]
@@ -157,6 +147,14 @@ class Runner:
         memory = self.region.view(offset, max(1, rows * row_bytes(t)))
         return dense(memory, t, rows, strides)
 
+    def _told(self, output: Mapped) -> Callable[[int], bytes | None]:
+        """A function from the row of a batch to what its targets have drawn."""
+        if output.told < 0:
+            return lambda row: None
+        offset, n = self.areas[output.told][0], output.told_bytes
+        self.used.append(offset)
+        return lambda row: bytes(self.region.view(offset + row * n, n))
+
     def _reader(self, output: Mapped, phase: int) -> Callable[[int], Any]:
         """A function from the row of a batch to the input of functions."""
         rows = self.batch_rows
@@ -169,6 +167,21 @@ class Runner:
         if is_dense(t):
             return dense(self.region.view(offset, max(1, rows * row_bytes(t))), t, rows, strides).__getitem__
         offsets = np.frombuffer(self.region.view(offset, (rows + 1) * 8), np.int64).tolist()
+        if is_open(t):
+            self.used.append(self.areas[output.sizes][0])
+            sizes = self.region.view(self.areas[output.sizes][0], rows * 16)
+            heights = np.frombuffer(sizes, np.int64).reshape(rows, 2).tolist()
+            channels, last = t.shape[2 if t.layout == "HWC" else 0], t.layout == "HWC"
+            size = stored_dtype(t).itemsize
+
+            def image(row: int) -> Any:
+                shape = (*heights[row], channels) if last else (channels, *heights[row])
+                n = (offsets[row + 1] - offsets[row]) * size
+                return np.frombuffer(
+                    self.region.view(offset + values + offsets[row] * size, n), stored_dtype(t)
+                ).reshape(shape)
+
+            return image
         if t.kind != "array":
             return lambda row: bytes(self.region.view(offset + values + offsets[row], offsets[row + 1] - offsets[row]))
         dtype, inner = stored_dtype(t), sides(t)
@@ -196,14 +209,15 @@ class Runner:
             try:
                 if self.flags[i] == _GONE:
                     raise BrokenSampleError(_ENDED)
-                for output, read, steps, target, number in self.chains:
-                    name, value = output, read(row)
+                for output, read, told, steps, target, number in self.chains:
+                    name, value, moves = output.name, read(row), told(row)
                     for step in steps:
-                        value = (
-                            step.apply(value, key, sample) if isinstance(step, NativeStep) else step.row(value, draw)
-                        )
+                        if isinstance(step, NativeStep):
+                            value = step.apply(value, key, sample, moves)
+                        else:
+                            value = step.row(value, draw)
                     if target is None:
-                        kept.append((i, number, _flat(value)))
+                        kept.append((i, number, _flat(value.transpose(1, 2, 0) if output.turned else value)))
                     else:
                         target[row] = _plain(value)
             except Exception as e:
@@ -219,7 +233,8 @@ class Runner:
         if self.flags[unit] == _UNWANTED:
             return [], []
         board.at_row(unit)
-        name, read, steps, target, number = self.chains[unit]
+        output, read, _, steps, target, number = self.chains[unit]
+        name = output.name
         try:
             if self.flags[unit] == _GONE:
                 raise BrokenSampleError(_ENDED)
@@ -228,6 +243,7 @@ class Runner:
                 assert isinstance(step, CallStep)
                 values = step.rows(np.stack(values) if is_dense(step.takes) else values, self.draws[0])
             if target is None:
+                values = [value.transpose(1, 2, 0) for value in values] if output.turned else values
                 return [], [(i, number, _flat(value)) for i, value in enumerate(values)]
             target[self.places] = _plain(values)
         except Exception as e:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from .. import _leat
 from ..data.schema import JSON, STR
 from ..errors import CorruptError
 from .ragged import Ragged
+
+if TYPE_CHECKING:
+    from .html import Meaning
 
 
 class RowError(NamedTuple):
@@ -28,14 +32,26 @@ class RowError(NamedTuple):
     reason: str
 
 
+class Stack(NamedTuple):
+    """How images of open size come."""
+
+    how: str  #: "list", "pad", or "row" (masks of instances in a list of one tensor per row)
+    mask: str  #: the output that marks padding
+    channels: int | None  #: their axis in an image
+    instances: int | None = None  #: masks of instances: 0 as many as a row has, or as PadTo says
+
+
 class Form:
     """What the batches of one loader have in common: names of outputs and how each becomes a value."""
 
-    __slots__ = ("framework", "makers", "small", "tensor")
+    __slots__ = ("framework", "makers", "meaning", "order", "small", "stacks", "tensor")
 
     def __init__(self, framework: str) -> None:
         self.framework = framework
         self.makers: dict[str, Callable[[_leat.Batch], Any]] = {}
+        self.stacks: dict[str, Stack] = {}
+        self.order: list[str] = []  #: in which outputs are told, where that of the engine is another
+        self.meaning: Meaning | None = None
         self.tensor: Callable[[Any], Any] | None = None
         self.small: Callable[[Any], Any] = np.asarray
         if framework == "torch":
@@ -49,9 +65,32 @@ class Form:
 
     def learn(self, core: _leat.Batch) -> None:
         """Takes names and kinds from the first batch; all batches of a loader have the same."""
-        outputs = enumerate(core.outputs())  # None: it is not delivered
-        # at once: another thread that iterates must not see a part of them
-        self.makers = {found[0]: self._maker(i, *found) for i, found in outputs if found}
+        makers: dict[str, Callable[[_leat.Batch], Any]] = {}
+        delivered = [(i, found) for i, found in enumerate(core.outputs()) if found is not None]
+        if self.order:
+            delivered.sort(key=lambda output: self.order.index(output[1][0]))
+        for i, found in delivered:
+            stack = self.stacks.get(found[0])
+            if not found[4]:
+                makers[found[0]] = self._maker(i, *found[:4])
+                continue
+            views = self._images(i, *found[:4])
+            if stack is None or stack.how == "row":
+                makers[found[0]] = partial(_made_of, views, _alone, stack)
+            elif stack.how == "list":
+                makers[found[0]] = views
+            elif stack.instances is not None:
+                makers[found[0]] = partial(_made_of, views, _padded_masks, stack)
+            else:
+                makers[found[0]] = partial(_made_of, views, _padded, stack)
+                makers.setdefault(stack.mask, partial(_made_of, views, _padding, stack))
+        self.makers = makers  # at once: another thread that iterates must not see a part of them
+
+    def _images(self, i: int, name: str, kind: int, dtype: str, _: bool) -> Callable[[_leat.Batch], Any]:
+        """Images of open size: views of the memory that they share."""
+        values = self._maker(i, name, kind, dtype, False)
+        view = _view_array if self.tensor is None else _view_tensor
+        return lambda core: [view(flat, *image) for flat in (values(core),) for image in core.images(i)]
 
     def _maker(self, i: int, name: str, kind: int, dtype: str, ragged: bool) -> Callable[[_leat.Batch], Any]:
         if kind == STR:
@@ -68,6 +107,76 @@ class Form:
         if ragged:
             return lambda core: Ragged(tensor(core.dlpack(i)), tensor(core.dlpack_offsets(i)))
         return lambda core: tensor(core.dlpack(i))
+
+
+def _view_tensor(values: Any, begin: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    return values.as_strided(shape, strides, begin)
+
+
+def _view_array(values: Any, begin: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    return np.lib.stride_tricks.as_strided(values[begin:], shape, [s * values.itemsize for s in strides])
+
+
+def _made_of(views: Any, make: Any, stack: Stack | None, core: _leat.Batch) -> Any:
+    return make(views(core), stack)
+
+
+def _alone(images: list[Any], stack: Stack | None) -> Any:
+    """Of a batch of one row, which does not have to say how images are stacked."""
+    return images[0][None] if stack is None or stack.instances else _ragged(images[0], images)
+
+
+def _ragged(values: Any, rows: list[Any]) -> Ragged:
+    ends = np.cumsum([0, *(len(row) for row in rows)], dtype=np.int64)
+    if isinstance(values, np.ndarray):
+        return Ragged(values, ends)
+    import torch
+
+    return Ragged(values, torch.from_numpy(ends))
+
+
+def _padded_masks(rows: list[Any], stack: Stack) -> Any:
+    """Masks of instances, zero beside and below each."""
+    _, height, width = _bounds(rows, None)
+    made = _zeros(rows[0], (sum(len(row) for row in rows), height, width))
+    begin = 0
+    for row in rows:
+        made[begin : begin + len(row), : row.shape[1], : row.shape[2]] = row
+        begin += len(row)
+    return made.reshape(len(rows), stack.instances, height, width) if stack.instances else _ragged(made, rows)
+
+
+def _bounds(images: list[Any], skip: int | None) -> tuple[int, ...]:
+    return tuple(max(sides) for d, sides in enumerate(zip(*(i.shape for i in images), strict=True)) if d != skip)
+
+
+def _zeros(like: Any, shape: tuple[int, ...]) -> Any:
+    return np.zeros(shape, like.dtype) if isinstance(like, np.ndarray) else like.new_zeros(shape)
+
+
+def _padded(images: list[Any], stack: Stack) -> Any:
+    """One tensor of the height and width of the largest, zero beside and below each image."""
+    first, sides = images[0], _bounds(images, None)
+    stride = first.strides[0] // first.itemsize if isinstance(first, np.ndarray) else first.stride(0)
+    if stack.channels == 0 and stride == 1 and sides[0] > 1:  # channels_last
+        last = _zeros(first, (len(images), *sides[1:], sides[0]))
+        made = last.swapaxes(2, 3).swapaxes(1, 2)
+    else:
+        made = _zeros(first, (len(images), *sides))
+    for i, image in enumerate(images):
+        made[(i, *(slice(n) for n in image.shape))] = image
+    return made
+
+
+def _padding(images: list[Any], stack: Stack) -> Any:
+    """True where there is no image."""
+    first = images[0]
+    unmarked = _zeros(first, (len(images), *_bounds(images, stack.channels)))
+    made = unmarked == unmarked
+    for i, image in enumerate(images):
+        height, width = (n for d, n in enumerate(image.shape) if d != stack.channels)
+        made[i, :height, :width] = False
+    return made
 
 
 def _parsed(text: str, name: str) -> Any:
@@ -130,6 +239,12 @@ class Batch(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"<leat.Batch of {self.size} rows ({', '.join(self)}), epoch {self.epoch}, step {self.step}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the outputs, and the first rows as pictures with their boxes."""
+        from . import html
+
+        return html.batch(self, self._form.meaning or html.Meaning())
 
     def __reduce__(self) -> tuple[Any, ...]:
         made = self._map(lambda t: t)  # every value; pickling or copying them copies the memory
@@ -200,13 +315,7 @@ class Batch(Mapping[str, Any]):
         values: dict[str, Any] = {}
         for name in self:
             value = self[name]
-            values[name] = (
-                value._map(function)
-                if isinstance(value, Ragged)
-                else value.copy()
-                if isinstance(value, list)
-                else function(value)
-            )
+            values[name] = _mapped(function, value)
         for name in ("ids", "row_keys", "valid"):
             values["." + name] = function(getattr(self, name))
         for name in ("errors", "epoch", "step", "size"):
@@ -233,6 +342,14 @@ class Batch(Mapping[str, Any]):
     def clone(self) -> Batch:
         """A copy, which does not count against ``max_held_bytes``."""
         return self._map(lambda t: t.copy() if isinstance(t, np.ndarray) else t.clone())
+
+
+def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, Ragged):
+        return value._map(function)
+    if isinstance(value, list):  # of texts, or of images
+        return [function(v) if hasattr(v, "dtype") else v for v in value]
+    return function(value)
 
 
 def _rebuild(framework: str, names: list[str], values: dict[str, Any]) -> Batch:

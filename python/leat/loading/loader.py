@@ -25,9 +25,10 @@ from ..program import (
     entries,
     has_functions,
     per_batch,
+    stacked,
     warn_of_loose_targets,
 )
-from . import ranks
+from . import html, ranks, states
 from .batch import Batch, Form, framework_of
 from .consumer import Closing, Consumer
 from .ranks import short_hash
@@ -141,6 +142,8 @@ class Loader(Closing):
         self._tail = tail
         self._yields = yields
         self._form = Form(framework_of(framework))
+        self._entries = None if outputs is None else entries(outputs)
+        self._form.meaning = html.meaning(dataset.schema, dataset.classes, self._entries)
         self._sampler: Any = None
         self._resuming = False
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
@@ -160,6 +163,9 @@ class Loader(Closing):
                 raise ValueError("in_order=False does not go with leat.ops.MapBatch, which takes batches as planned")
         if outputs is not None:
             warn_of_loose_targets(outputs, dataset.schema, 4)
+            self._form.stacks = stacked(outputs, dataset.schema)
+        if compiler is not None:
+            self._form.order = compiler.order
         executor = None if compiler is None else _leat.Executor()
         program, functions = (
             (None, []) if outputs is None else (compiler.compiled if compiler else compiled_program)(outputs)
@@ -294,7 +300,7 @@ class Loader(Closing):
         positions = self._shared(lambda: self._positions(list(self._sampler)))
         self._core.set_positions(positions)
         if self._log_dir is not None and (self.rank == 0 or not self._distributed):
-            for entry in lists_elsewhere(self.state_dict()):
+            for entry in states.lists_elsewhere(self.state_dict()):
                 save_list(self._log_dir, entry["hash"], positions)
 
     def _shared(self, make: Callable[[], np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
@@ -377,16 +383,16 @@ class Loader(Closing):
         if self._sampler is not None:
             self._find_lists(plain)
         self._core.load_state(json.dumps(plain))
-        self._resuming = self._sampler is not None and is_within(plain)
+        self._resuming = self._sampler is not None and states.is_within(plain)
 
     def _find_lists(self, state: dict[str, Any]) -> None:
         """Finds a Sampler's list that is too large for a state: in `log_dir`, or by reading the sampler again, which
         must then give the same list. The library compares hashes.
         """
-        missing = lists_elsewhere(state)
+        missing = states.lists_elsewhere(state)
         if not missing:
             return
-        if not is_within(state):  # the next epoch reads a list of its own
+        if not states.is_within(state):  # the next epoch reads a list of its own
             state["log"] = [e for e in state["log"] if e.get("list") not in missing]
             return
         wanted = missing[-1]["hash"]
@@ -505,37 +511,10 @@ class Loader(Closing):
         if isinstance(epoch, Mapping):
             if step is not None:
                 raise TypeError("batch_at takes a state, or epoch and step")
-            epoch, step = self._step_of(epoch)
+            epoch, step = states.step_of(self.state_dict(), epoch)
         elif step is None:
             raise TypeError("batch_at takes epoch and step, or a state")
         return self._batch(self._asked(self._core.batch_at, lambda: int(epoch))(*_checked(epoch, step)))
-
-    def _step_of(self, state: Mapping[str, Any]) -> tuple[int, int]:
-        """The batch that a state points at. Positions are counted in rows, and decisions may have changed the size of
-        batches.
-        """
-        mine = self.state_dict()
-        try:
-            other = [name for name in ("fingerprint", "seed", "order") if state[name] != mine[name]]
-            if other or not state["log"] or state["log"] != mine["log"][: len(state["log"])]:
-                raise StateError(
-                    f"the state is of another run than this loader's ({', '.join(other or ['log'])} differ): load it "
-                    "instead"
-                )
-            if "received" in state:
-                raise StateError(
-                    "the state was taken within an epoch without in_order, where a position is no batch: give epoch "
-                    "and step"
-                )
-            at, size, begin, step = state["at"], 1, 0, 0
-            for decision in state["log"]:
-                if "global_batch" in decision:
-                    if decision["epoch"] == at["epoch"]:
-                        step, begin = step - (begin - decision["row"]) // size, decision["row"]
-                    size = decision["global_batch"]
-            return at["epoch"], step - (begin - at["row"]) // size
-        except (KeyError, TypeError, AttributeError) as e:
-            raise StateError(f"not a state of a leat.Loader: batch_at takes what state_dict() gave ({e!r})") from None
 
     def _batch(self, core: _leat.Batch) -> Batch:
         if not self._form.makers:
@@ -554,6 +533,28 @@ class Loader(Closing):
         found["agreement"] = f"{short_hash(repr(self._facts)):016x}"
         return found
 
+    @contextlib.contextmanager
+    def trace(self, path: str | os.PathLike[str], *, max_events: int = 1_000_000) -> Iterator[None]:
+        """Records what the loader's threads and workers do inside of the ``with`` block, and writes it to `path`, which
+        https://ui.perfetto.dev and chrome://tracing open: tasks and reads by thread, functions by worker process, how
+        long this iteration waits for batches and how long it is busy with them, and how many batches are ready.
+
+        Events beyond `max_events` (72 bytes each) are dropped, and ``otherData`` in the file counts them. While nothing
+        is recorded, this costs nothing. `leat trace` does the same for a loader of its own.
+
+        >>> with leat.Loader(photos, 2) as loader, loader.trace(tmp / "trace.json"):
+        ...     batches = list(loader)
+        >>> "traceEvents" in (tmp / "trace.json").read_text()
+        True
+        """
+        self._core.trace(check.integer("max_events", max_events, 1, 2**40))
+        try:
+            yield
+        finally:
+            self._core.trace(0)
+            with open(path, "w") as out:
+                out.write(self._core.trace_json())
+
     # ---- end ---------------------------------------------------------------------------------------------------------
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -561,6 +562,10 @@ class Loader(Closing):
             "a Loader cannot be pickled: pickle its data set and its state_dict(), and open a Loader in the other "
             "process"
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: sizes, position, speed, and the operators of each output."""
+        return html.loader(self, self._entries)
 
     def __repr__(self) -> str:
         return f"<leat.Loader of {self.dataset!r}, global batch {self._global}, rank {self.rank} of {self.world_size}>"
@@ -577,19 +582,6 @@ def _checked(epoch: int, step: int) -> tuple[int, int]:
         return check.integer("epoch", epoch), check.integer("step", step)
     except ValueError as e:
         raise IndexError(str(e)) from None
-
-
-def is_within(state: Mapping[str, Any]) -> bool:
-    """Whether a state was taken within an epoch. Out of order its position may still be the start of the epoch."""
-    return state["at"]["row"] > 0 or "received" in state
-
-
-def lists_elsewhere(state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The lists of positions of which a state has only the hash."""
-    try:
-        return [e["list"] for e in state["log"] if e.get("list") and "positions" not in e["list"] and e["list"]["hash"]]
-    except (KeyError, TypeError, AttributeError):
-        return []  # not a state: the library says why
 
 
 class _Iteration:

@@ -270,6 +270,7 @@ class Iteration:
         if original._loaded is not None:  # meanwhile: it is for the next iterator
             return None
         self.position.unspent = None
+        self.order.tell_next()
         if self.pool is not None and self.loader.persistent_workers:
             self._begin(original, first=False)
         else:

@@ -63,6 +63,7 @@ class Order:
         self.drew = True  # the workers' seed, for this epoch
         self.reading: Reading | None = None  # of a sampler
         self.sampler_epoch: int | None = None  # the epoch of a sampler with set_epoch when it was read
+        self.told_next: tuple[Any, int] | None = None  # a sampler that was told a later epoch than a state's, and that
         self.epoch = 0
         self.share = 0  # of an order that ranks have in common
 
@@ -87,7 +88,10 @@ class Order:
             self.own = loaded["own"]  # saved with, or without, workers that persist
         midway = "yielded" in loaded
         self.saved_seed = loaded.get("sampler_seed")
+        self.told_next = None
         if midway and told is not None and loaded.get("sampler_epoch") is not None:
+            if isinstance(now := getattr(told, "epoch", None), int) and now > loaded["sampler_epoch"]:
+                self.told_next = told, now
             told.set_epoch(loaded["sampler_epoch"])  # some frameworks do that only after iter()
         self.drew = loaded.get("drew", True) if midway else first
         persists = loader.persistent_workers and loader.num_workers > 0
@@ -119,6 +123,12 @@ class Order:
             self.reading.read_again()
         if midway:
             self._set_generator(loaded)
+
+    def tell_next(self) -> None:
+        """Nothing was left of the epoch of a state: the sampler begins the one that it was told since."""
+        if self.told_next is not None:
+            sampler, epoch = self.told_next
+            sampler.set_epoch(epoch)
 
     @property
     def _seed_is_drawn(self) -> bool:

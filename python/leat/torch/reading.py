@@ -50,6 +50,7 @@ _NUMBERS = {int, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.
 _PLAIN = (*_NUMBERS, float, str, bytes, bool, type(None))
 #: PyTorch's samplers whose batches follow from what they draw before the first one
 _AT_ONCE = {SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler, list, tuple, range}
+_OTHERS_AT_ONCE = {("leat.torch.order", "Shuffled"), ("accelerate.data_loader", "SeedableRandomSampler")}
 _WATCHED, _SOMETIMES = 16, 16  # reads at which draws are looked for: the first ones, and every 16th
 
 
@@ -68,7 +69,7 @@ def draws_at_once(source: Any) -> bool:
     found: Any = innermost(source)
     if type(found) is RandomSampler:  # from a generator that it is given it draws at its end, too
         return found.generator is None
-    return type(found) in _AT_ONCE or type(found).__name__ in ("Shuffled", "SeedableRandomSampler")
+    return type(found) in _AT_ONCE or (type(found).__module__, type(found).__name__) in _OTHERS_AT_ONCE
 
 
 class Watch:

@@ -43,6 +43,10 @@ struct leat_jpeg_original {
 int leat_jpeg_fast_original(const void *data, size_t length, struct leat_jpeg_original *original,
                             struct leat_error *error);
 
+/* The original file without its entropy-coded bytes: its headers. LEAT_E_DECODE: no fast form. */
+int leat_jpeg_fast_headers(const void *data, size_t length, const uint8_t **headers, size_t *headers_length,
+                           struct leat_error *error);
+
 /* The frame alone, without buffers. LEAT_E_DECODE: no fast form. */
 int leat_jpeg_fast_frame(const void *data, size_t length, struct leat_jpeg_frame *frame, struct leat_error *error);
 /* Bytes that opening takes of a thread at most, for a photo of this frame; that restoring takes at most. */

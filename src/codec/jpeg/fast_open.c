@@ -80,6 +80,18 @@ int leat_jpeg_fast_original(const void *data, size_t length, struct leat_jpeg_or
     return rc;
 }
 
+int leat_jpeg_fast_headers(const void *data, size_t length, const uint8_t **headers, size_t *headers_length,
+                           struct leat_error *error)
+{
+    struct leat_jpeg_fast_parts parts;
+    const int rc = leat_jpeg_fast_parse(data, length, &parts, error);
+    if (rc)
+        return rc;
+    *headers = parts.skeleton + (parts.skeleton_length ? 1 : 0); /* behind its flags */
+    *headers_length = parts.skeleton_length - (parts.skeleton_length ? 1 : 0);
+    return LEAT_OK;
+}
+
 int leat_jpeg_fast_frame(const void *data, size_t length, struct leat_jpeg_frame *frame, struct leat_error *error)
 {
     struct leat_jpeg_fast_parts parts;

@@ -26,6 +26,7 @@ const char *const leat_jpeg_warning_names[] = {"extraneous bytes",
                                                "missing or wrong restart markers",
                                                "inconsistent progression",
                                                "other",
+                                               "wrong checksum",
                                                NULL};
 
 static enum leat_jpeg_warning warning_of(int code)
@@ -55,6 +56,7 @@ static void emit(j_common_ptr cinfo, int level)
     struct leat_jpeg_trouble *t = (struct leat_jpeg_trouble *)cinfo->err;
     if (level >= 0 || cinfo->err->msg_code == JWRN_JFIF_MAJOR)
         return;
+    t->warned = !t->lenient;
     if (!t->lenient)
         jump(cinfo);
     t->warnings |= 1u << warning_of(cinfo->err->msg_code);
@@ -67,6 +69,7 @@ struct jpeg_error_mgr *leat_jpeg_trouble_begin(struct leat_jpeg_trouble *trouble
     struct jpeg_error_mgr *errors = jpeg_std_error(&trouble->errors);
     trouble->lenient = lenient;
     trouble->warnings = 0;
+    trouble->warned = false;
     errors->error_exit = jump;
     errors->emit_message = emit;
     errors->output_message = no_output;

@@ -20,6 +20,7 @@ struct leat_jpeg_trouble {
     char words[JMSG_LENGTH_MAX];  /* of the failure that jumped */
     bool lenient;                 /* warnings are passed, and noted here: */
     unsigned warnings;            /* bits of enum leat_jpeg_warning */
+    bool warned;                  /* the failure is such a warning, of one that is not lenient */
 };
 /* What libjpeg-turbo warns about, and Pillow and browsers pass. */
 enum leat_jpeg_warning {
@@ -29,7 +30,8 @@ enum leat_jpeg_warning {
     LEAT_JPEG_BAD_CODE,       /* a code that no table has */
     LEAT_JPEG_RESTARTS,       /* restart markers are missing or out of order */
     LEAT_JPEG_PROGRESSION,    /* scans that do not follow from those before */
-    LEAT_JPEG_OTHER_WARNING
+    LEAT_JPEG_OTHER_WARNING,
+    LEAT_PNG_WRONG_SUM /* not libjpeg's: the checksum of a chunk of a PNG */
 };
 extern const char *const leat_jpeg_warning_names[]; /* ended by NULL */
 /* What the `err` of a (de)compressor is to be, before it is created. */

@@ -64,7 +64,7 @@ struct leat_jpeg_picture {
 
     struct leat_jpeg_source *source;
     enum leat_jpeg_colour colour;
-    bool gray;
+    bool gray, inks;
     unsigned n_planes;
     struct plane plane[LEAT_JPEG_MAX_COMPONENTS];
     /* Y, Cb, Cr at once, NULL where components are upsampled first */
@@ -257,7 +257,7 @@ static int reserve(struct leat_jpeg_picture *p, struct leat_error *error)
         return leat_fail(error, LEAT_E_NOMEM, "JPEG: a row of %u pixels does not fit into memory", p->w);
     if (p->room < bytes) {
         leat_free(p->memory);
-        p->memory = leat_alloc((size_t)bytes);
+        p->memory = leat_new_array(1, (size_t)bytes); /* kernels read, under weights of 0, what lies behind a row */
         p->room = p->memory ? (size_t)bytes : 0;
         if (!p->memory)
             return leat_fail(error, LEAT_E_NOMEM, "JPEG: %llu bytes for rows of %u pixels could not be had",
@@ -291,6 +291,7 @@ int leat_jpeg_picture_begin(struct leat_jpeg_picture *p, const struct leat_jpeg_
     p->source = source;
     p->colour = frame->colour;
     p->gray = gray;
+    p->inks = false;
     p->n_planes = frame->n_components;
     p->needed = 0;
     bool doubled = false;
@@ -418,8 +419,15 @@ static void colour(const struct leat_jpeg_picture *p)
             p->pixels->ycc(in[0], chroma, p->w, p->out);
         }
     }
-    if (p->n_planes == 4)
+    if (p->n_planes == 4 && p->inks)
+        leat_jpeg_inks(upsample(p, &p->plane[3]), p->colour == LEAT_JPEG_CMYK, p->w, p->out);
+    else if (p->n_planes == 4)
         leat_jpeg_blacken(upsample(p, &p->plane[3]), p->colour == LEAT_JPEG_CMYK, p->w, p->out);
+}
+
+void leat_jpeg_picture_inks(struct leat_jpeg_picture *p)
+{
+    p->inks = true;
 }
 
 int leat_jpeg_picture_row(struct leat_jpeg_picture *p, const uint8_t **row, struct leat_error *error)

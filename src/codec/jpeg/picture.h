@@ -22,6 +22,9 @@ void leat_jpeg_picture_free(struct leat_jpeg_picture *picture); /* NULL is allow
 int leat_jpeg_picture_begin(struct leat_jpeg_picture *picture, const struct leat_jpeg_frame *frame,
                             struct leat_jpeg_source *source, unsigned denominator, bool gray, uint32_t x, uint32_t y,
                             uint32_t w, uint32_t h, struct leat_error *error);
+/* After begin: of a frame of four components, rows have C, M, Y and K, 255 where there is most ink, in the place of
+ * colours. */
+void leat_jpeg_picture_inks(struct leat_jpeg_picture *picture);
 /* The next row of the box, at most h times: valid until the next call; 64 readable bytes follow the last pixel.
  * Errors: those of the source. */
 int leat_jpeg_picture_row(struct leat_jpeg_picture *picture, const uint8_t **row, struct leat_error *error);

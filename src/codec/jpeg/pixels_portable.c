@@ -175,6 +175,16 @@ void leat_jpeg_blacken(const uint8_t *black, bool inverted, size_t n, uint8_t *p
         }
 }
 
+void leat_jpeg_inks(const uint8_t *black, bool inverted, size_t n, uint8_t *pixels)
+{
+    const uint8_t flip = inverted ? 255 : 0;
+    for (size_t i = 0; i < n; i++) {
+        for (unsigned c = 0; c < 3; c++)
+            pixels[4 * i + c] ^= flip;
+        pixels[4 * i + 3] = (uint8_t)(255 - black[i]);
+    }
+}
+
 const struct leat_jpeg_pixels leat_jpeg_pixels_portable = {
     .h2v1 = h2v1,
     .h2v2 = h2v2,

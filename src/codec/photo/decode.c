@@ -15,7 +15,10 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "codec/jpeg/fast.h"
+#include "codec/jpeg/libjpeg.h"
+#include "codec/photo/colours.h"
 #include "codec/photo/decode_internal.h"
+#include "codec/photo/icc.h"
 #include "codec/photo/raw.h"
 
 /* Buffers above this are given back when the photo ends: one huge photo must not cost its memory for ever. */
@@ -37,12 +40,17 @@ struct photo_decoder {
     struct leat_decode_request request;
     uint32_t width, height; /* as stored */
     unsigned orientation, denominator;
-    bool gray_rows, failed;
+    struct leat_decode_rows rows; /* as the format gives them */
+    bool failed;
 
     uint32_t box_w, box_h;            /* of the stored image */
     uint32_t rows_given, rows_wanted; /* of the delivered box */
     struct leat_decode_buffer turned; /* the box as stored */
     struct leat_decode_buffer line;   /* one delivered row that had to be made */
+
+    struct leat_icc *icc;                       /* of the open photo's profile; NULL: none is applied */
+    unsigned passed;                            /* warnings of its profile */
+    struct leat_decode_buffer profile, colours; /* its bytes if they are apart in the file; a row and room for it */
 };
 
 /* ---- what is shared with the formats --------------------------------------------------------- */
@@ -80,6 +88,12 @@ int leat_decode_fail(struct leat_error *error, const char *format, int64_t offse
               advice);
     leat_error_at_file(error, NULL, offset);
     return LEAT_E_DECODE;
+}
+
+int leat_decode_no_frame(const char *format, uint32_t frame, uint32_t count, struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_DECODE, "%s: it has %u image%s: there is no frame %u, counted from 0", format, count,
+                     count == 1 ? "" : "s", frame);
 }
 
 int leat_decode_check_size(const char *format, uint64_t width, uint64_t height, struct leat_error *error)
@@ -128,35 +142,74 @@ static void copy_pixels(uint8_t *dst, const uint8_t *src, ptrdiff_t step, uint32
     if (bytes == 1) {
         for (uint32_t i = 0; i < n; i++, src += step)
             dst[i] = *src;
-    } else {
+    } else if (bytes == 4) {
         for (uint32_t i = 0; i < n; i++, src += step)
             memcpy(dst + 4 * (size_t)i, src, 4);
+    } else {
+        for (uint32_t i = 0; i < n; i++, src += step)
+            memcpy(dst + bytes * (size_t)i, src, bytes);
     }
 }
 
-/* ---- grey ------------------------------------------------------------------------------------ */
-
-/* Pillow's: ITU-R 601-2 luma with 16 bits of fraction, rounded. */
-static void luma(uint8_t *dst, const uint8_t *rgbx, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++, rgbx += 4)
-        dst[i] = (uint8_t)((rgbx[0] * 19595u + rgbx[1] * 38470u + rgbx[2] * 7471u + 0x8000u) >> 16);
-}
+/* ---- pixels as the caller wants them --------------------------------------------------------- */
 
 static unsigned pixel_bytes(const struct photo_decoder *d)
 {
-    return d->request.gray ? 1 : 4;
+    return (d->request.gray ? 1u : 4u) * (d->request.wide ? 2 : 1);
 }
 
-/* The next row of the stored box, with pixels as the caller wants them; `into` is where it may be made. */
-static int stored_row(struct photo_decoder *d, uint8_t *into, const uint8_t **row, struct leat_error *error)
+/* Whether rows are not what the format gives, but made of it. */
+static bool makes_rows(const struct photo_decoder *d)
+{
+    const struct leat_decode_request *r = &d->request;
+    return r->gray != d->rows.gray || r->wide != d->rows.wide || (r->alpha == LEAT_ALPHA_BLEND && !d->rows.gray);
+}
+
+static const uint8_t *make_row(const struct photo_decoder *d, const uint8_t *row)
+{
+    const struct leat_decode_request *r = &d->request;
+    size_t n = d->box_w;
+    uint8_t *bytes = d->line.p;
+    uint16_t *words = (uint16_t *)(void *)bytes;
+    if (r->wide) {
+        if (d->rows.wide)
+            memcpy(bytes, row, n * (d->rows.gray ? 2 : 8));
+        else
+            leat_widen(words, row, n * (d->rows.gray ? 1 : 4));
+        if (r->alpha == LEAT_ALPHA_BLEND && !d->rows.gray)
+            leat_blend_wide(words, words, r->background, n);
+        if (r->gray && !d->rows.gray)
+            leat_luma_wide(words, words, n);
+        return bytes;
+    }
+    if (r->alpha == LEAT_ALPHA_BLEND && !d->rows.gray) {
+        leat_blend(bytes, row, r->background, n);
+        row = bytes;
+    }
+    if (r->gray && !d->rows.gray)
+        leat_luma(bytes, row, n);
+    return bytes;
+}
+
+/* A row with the colours of sRGB: RGBX, of the samples that the format gives. */
+static const uint8_t *convert_row(struct photo_decoder *d, const uint8_t *row)
+{
+    const size_t n = d->box_w, sample = d->rows.wide ? 2 : 1;
+    uint8_t *pixels = d->colours.p;
+    memcpy(pixels, row, 4 * n * sample);
+    leat_icc_apply(d->icc, pixels, pixels + 4 * n * sample, n);
+    return pixels;
+}
+
+/* The next row of the stored box; one that had to be made lies in d->line. */
+static int stored_row(struct photo_decoder *d, const uint8_t **row, struct leat_error *error)
 {
     int rc = d->now.backend->row(d->now.decoder, row, error);
-    if (rc || !d->request.gray || d->gray_rows)
-        return rc;
-    luma(into, *row, d->box_w);
-    *row = into;
-    return LEAT_OK;
+    if (!rc && d->icc)
+        *row = convert_row(d, *row);
+    if (!rc && makes_rows(d))
+        *row = make_row(d, *row);
+    return rc;
 }
 
 /* ---- the life of a photo --------------------------------------------------------------------- */
@@ -187,6 +240,9 @@ void leat_photo_decoder_free(struct leat_decoder *decoder)
     leat_jpeg_packer_free(d->packer);
     leat_decode_buffer_free(&d->turned);
     leat_decode_buffer_free(&d->line);
+    leat_decode_buffer_free(&d->profile);
+    leat_decode_buffer_free(&d->colours);
+    leat_icc_close(d->icc);
     leat_free(d);
 }
 
@@ -195,6 +251,69 @@ struct leat_jpeg_packer *leat_photo_packer(struct leat_decoder *decoder)
     struct photo_decoder *d = (struct photo_decoder *)decoder;
     d->warnings = 0;
     return d->packer ? d->packer : (d->packer = leat_jpeg_packer_new());
+}
+
+/* The profile of a photo, in any form; n 0 where there is none. */
+static int find_profile(struct photo_decoder *d, const struct leat_decode_backend *backend,
+                        const struct leat_decode_request *r, struct leat_bytes *headers, struct leat_bytes *profile,
+                        struct leat_error *error)
+{
+    *headers = (struct leat_bytes){r->data, r->length};
+    *profile = (struct leat_bytes){NULL, 0};
+    if (!r->icc || r->ids || r->form == LEAT_FORM_RAW || !backend->profile)
+        return LEAT_OK;
+    int rc = r->form == LEAT_FORM_FAST ? leat_jpeg_fast_headers(r->data, r->length, &headers->p, &headers->n, error)
+                                       : LEAT_OK;
+    return rc ? rc : backend->profile(*headers, r->frame, &d->profile, profile, error);
+}
+
+/* Whether the open photo has the colours that its profile is for, and the transform for its rows. */
+static int open_profile(struct photo_decoder *d, const struct leat_decode_backend *backend, struct leat_bytes headers,
+                        struct leat_bytes profile, struct leat_error *error)
+{
+    const enum leat_icc_space space = leat_icc_space(profile);
+    struct leat_value_info info = {.channels = d->rows.channels};
+    int rc = info.channels ? LEAT_OK : backend->probe(headers, &info, error);
+    if (!rc && (d->rows.inks != (space == LEAT_ICC_CMYK) || (space == LEAT_ICC_GRAY && info.channels > 2)))
+        rc = leat_icc_broken(backend->name, "it is for other colours than the photo has", error);
+    return rc ? rc : leat_icc_open(backend->name, profile, d->rows.wide, &d->icc, error);
+}
+
+static int open_format(struct photo_decoder *d, struct format format, const struct leat_decode_request *request,
+                       struct leat_error *error)
+{
+    d->rows = (struct leat_decode_rows){0};
+    int rc = format.backend->open(format.decoder, request, &d->width, &d->height, &d->rows, error);
+    if (rc)
+        format.backend->close(format.decoder);
+    return rc;
+}
+
+/* Opens the photo in its format; if it has a profile, in the colours that this is for. The profile is done with then.
+ */
+static int open_in_colours(struct photo_decoder *d, struct format format, const struct leat_decode_request *request,
+                           struct leat_error *error)
+{
+    struct leat_decode_request asked = *request;
+    struct leat_bytes headers, profile;
+    int rc = find_profile(d, format.backend, request, &headers, &profile, error);
+    if (!rc && !profile.n)
+        return open_format(d, format, request, error);
+    if (!rc) {
+        asked.gray = false;
+        asked.inks = true;
+        rc = open_format(d, format, &asked, error);
+        if (rc)
+            return rc;
+        rc = open_profile(d, format.backend, headers, profile, error);
+        if (!rc)
+            return LEAT_OK;
+        format.backend->close(format.decoder);
+    }
+    if (rc != LEAT_E_DECODE || !request->lenient)
+        return rc;
+    d->passed = 1u << LEAT_JPEG_OTHER_WARNING;
+    return open_format(d, format, request, error);
 }
 
 int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
@@ -207,9 +326,12 @@ int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_reque
     d->warnings = 0;
     if (!backend)
         return LEAT_E_DECODE;
-    if (request->ids && backend != &leat_decode_png)
+    if (request->ids && backend != &leat_decode_png && backend != &leat_decode_raw) /* masks that were drawn */
         return leat_fail(error, LEAT_E_DECODE, "%s has colours, and no class ids: store the mask as PNG",
                          backend->name);
+    if (request->frame && !backend->has_frames)
+        return leat_fail(error, LEAT_E_DECODE, "%s: frame %u was asked for, and leat reads only its first image",
+                         backend->name, request->frame);
     struct format format = {backend, NULL};
     for (size_t i = 0; !format.decoder; i++)
         if (d->formats[i].backend == backend)
@@ -218,12 +340,12 @@ int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_reque
     d->request = *request;
     d->failed = false;
     d->rows_given = d->rows_wanted = 0;
-    d->gray_rows = false;
-    int rc = format.backend->open(format.decoder, request, &d->width, &d->height, &d->gray_rows, error);
-    if (rc) {
-        format.backend->close(format.decoder);
+    d->passed = 0;
+    int rc = open_in_colours(d, format, request, error);
+    if (d->profile.bytes > KEEP_BYTES)
+        leat_decode_buffer_free(&d->profile);
+    if (rc)
         return rc;
-    }
     d->now = format;
     d->orientation = request->exif ? leat_decode_orientation(request->form, request->data, request->length) : 1;
     leat_photo_scaled_size(decoder, 1, width, height);
@@ -241,7 +363,7 @@ unsigned leat_photo_scaled_size(const struct leat_decoder *decoder, unsigned den
                                 uint32_t *height)
 {
     const struct photo_decoder *d = (const struct photo_decoder *)decoder;
-    if (denominator > d->now.backend->max_denominator)
+    if (denominator > d->now.backend->max_denominator || d->rows.full_size)
         denominator = 1;
     uint32_t w, h;
     stored_size(d, denominator, &w, &h);
@@ -261,7 +383,7 @@ static int begin(struct photo_decoder *d, unsigned denominator, uint32_t x, uint
 {
     uint32_t width, height, stored_w, stored_h;
     if (denominator == 0 || denominator > d->now.backend->max_denominator || (denominator & (denominator - 1)) ||
-        d->rows_wanted)
+        (d->rows.full_size && denominator > 1) || d->rows_wanted)
         return leat_fail(error, LEAT_E_INVALID, "a %s can not be begun at 1/%u now", d->now.backend->name, denominator);
     leat_photo_scaled_size(&d->base, denominator, &width, &height);
     if (!w || !h || x >= width || y >= height || w > width - x || h > height - y)
@@ -276,8 +398,10 @@ static int begin(struct photo_decoder *d, unsigned denominator, uint32_t x, uint
     uint32_t box_x = mirrored(against_x(d->orientation), swap ? y : x, d->box_w, stored_w);
     uint32_t box_y = mirrored(against_y(d->orientation), swap ? x : y, d->box_h, stored_h);
     int rc = LEAT_OK;
-    if (d->orientation > 1 || d->request.gray)
-        rc = leat_decode_reserve(&d->line, w > d->box_w ? w : d->box_w, 4, error);
+    if (d->orientation > 1 || makes_rows(d))
+        rc = leat_decode_reserve(&d->line, w > d->box_w ? w : d->box_w, d->request.wide ? 8 : 4, error);
+    if (!rc && d->icc)
+        rc = leat_decode_reserve(&d->colours, d->box_w, 16, error);
     if (!rc && needs_whole_box(d->orientation))
         rc = leat_decode_reserve(&d->turned, d->box_h, (uint64_t)d->box_w * pixel_bytes(d), error);
     if (!rc)
@@ -287,7 +411,7 @@ static int begin(struct photo_decoder *d, unsigned denominator, uint32_t x, uint
     size_t row_bytes = (size_t)d->box_w * pixel_bytes(d);
     for (uint32_t i = 0; i < d->box_h; i++) {
         const uint8_t *row;
-        rc = stored_row(d, d->line.p, &row, error);
+        rc = stored_row(d, &row, error);
         if (rc)
             return rc;
         memcpy(d->turned.p + i * row_bytes, row, row_bytes);
@@ -335,21 +459,21 @@ int leat_photo_row(struct leat_decoder *decoder, const uint8_t **row, struct lea
         *row = turned_row(d, i);
         return LEAT_OK;
     }
-    int rc = stored_row(d, d->line.p, row, error);
+    int rc = stored_row(d, row, error);
     if (rc) {
         d->failed = true;
         return rc;
     }
     if (d->orientation == 2) {
-        /* in place: the row is ours if it is grey made from colour, else the decoder's, which makes it anew each
-         * time */
+        /* in place if the row was made, else out of the decoder's */
         unsigned pixel = pixel_bytes(d);
         uint8_t *into = d->line.p;
         if (*row == into) {
-            for (uint32_t a = 0, b = d->box_w - 1; a < b; a++, b--) {
-                uint8_t t = into[a];
-                into[a] = into[b];
-                into[b] = t;
+            uint8_t t[8];
+            for (size_t a = 0, b = d->box_w - 1; a < b; a++, b--) {
+                memcpy(t, into + a * pixel, pixel);
+                memcpy(into + a * pixel, into + b * pixel, pixel);
+                memcpy(into + b * pixel, t, pixel);
             }
         } else {
             copy_pixels(into, *row + (size_t)(d->box_w - 1) * pixel, -(ptrdiff_t)pixel, d->box_w, pixel);
@@ -366,14 +490,22 @@ int leat_photo_end(struct leat_decoder *decoder, struct leat_error *error)
     if (d->request.scan_to_end && !d->failed)
         rc = d->now.backend->scan(d->now.decoder, error);
     d->now.backend->close(d->now.decoder);
+    leat_icc_close(d->icc);
+    d->icc = NULL;
     if (d->now.backend->warnings)
         d->warnings = d->now.backend->warnings(d->now.decoder);
+    d->warnings |= d->passed;
     if (d->request.scan_to_end && !d->failed && !rc)
         d->scanned = d->now;
     d->now.backend = NULL;
     if (d->turned.bytes > KEEP_BYTES)
         leat_decode_buffer_free(&d->turned);
     return rc;
+}
+
+bool leat_photo_is_cmyk(const struct leat_decoder *decoder)
+{
+    return ((const struct photo_decoder *)decoder)->rows.cmyk;
 }
 
 const uint8_t *leat_photo_rows(const struct leat_decoder *decoder, size_t *length)

@@ -18,14 +18,27 @@ void leat_decode_buffer_free(struct leat_decode_buffer *buffer);
  * be -1. */
 int leat_decode_fail(struct leat_error *error, const char *format, int64_t offset, size_t length, const char *words);
 
+/* DECODE: frame `frame` was asked for of `count`. */
+int leat_decode_no_frame(const char *format, uint32_t frame, uint32_t count, struct leat_error *error);
+
 /* Whether the size is one that leat decodes: not empty, and within LEAT_MAX_PIXELS and LEAT_MAX_SIDE. */
 int leat_decode_check_size(const char *format, uint64_t width, uint64_t height, struct leat_error *error);
 
 /* What one thread keeps of one format from photo to photo. Each format's file defines its own. */
 struct leat_backend_decoder;
 
+/* What `open` says of the rows to come. All false: RGBX, bytes. */
+struct leat_decode_rows {
+    bool gray;        /* one sample per pixel */
+    bool wide;        /* 16 bits a sample: only of a request that is so */
+    bool cmyk;        /* the photo is stored as C, M, Y and K; rows are RGBX unless `inks` */
+    bool inks;        /* C, M, Y and K, 255 (65535) where there is most ink: only of a request that takes them */
+    bool full_size;   /* this photo cannot be had at 1/2, 1/4 and 1/8 */
+    uint8_t channels; /* of this frame, as `probe` says them of the first; 0: all are like that */
+};
+
 /* One format. Calls come in the order of the decoder in codec/codec.h. Sizes and boxes are those of the stored image,
- * before the EXIF orientation. Rows are RGBX, or grey where open has set `gray_rows`. */
+ * before the EXIF orientation. X of RGBX is the opacity if the request is not LEAT_ALPHA_DROP, else 255. */
 struct leat_decode_backend {
     const char *name;
     unsigned max_denominator;
@@ -38,11 +51,15 @@ struct leat_decode_backend {
     uint64_t (*bytes)(struct leat_bytes file, struct leat_value_info *info);
     /* The EXIF data: a TIFF header and what follows; n 0 where there are none. */
     struct leat_bytes (*exif)(struct leat_bytes file);
+    /* The ICC profile of a frame, in the file or in `room`; n 0 where there is none. NULL: the format has none. DECODE:
+     * there is one, but not all of it. */
+    int (*profile)(struct leat_bytes file, uint32_t frame, struct leat_decode_buffer *room, struct leat_bytes *profile,
+                   struct leat_error *error);
 
     struct leat_backend_decoder *(*create)(void);
     void (*destroy)(struct leat_backend_decoder *decoder);
     int (*open)(struct leat_backend_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
-                uint32_t *height, bool *gray_rows, struct leat_error *error);
+                uint32_t *height, struct leat_decode_rows *rows, struct leat_error *error);
     int (*begin)(struct leat_backend_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
                  uint32_t h, struct leat_error *error);
     int (*row)(struct leat_backend_decoder *decoder, const uint8_t **row, struct leat_error *error);
@@ -50,6 +67,8 @@ struct leat_decode_backend {
     int (*scan)(struct leat_backend_decoder *decoder, struct leat_error *error);
     /* The row index that this scan has left, valid until the next open; or NULL. Asked after close. May be NULL. */
     const uint8_t *(*rows)(const struct leat_backend_decoder *decoder, size_t *length);
+    /* Whether it knows of images behind the first one. */
+    bool has_frames;
     /* What a lenient request has passed (bits of enum leat_jpeg_warning). Asked after close. May be NULL. */
     unsigned (*warnings)(const struct leat_backend_decoder *decoder);
     /* Whether a request that was not lenient would have found nothing wrong in what was scanned. Asked after close.
@@ -60,9 +79,11 @@ struct leat_decode_backend {
 };
 
 /* Every format, ended by NULL: the only place that lists them (header.c). */
-enum { LEAT_PHOTO_FORMATS = 8 };
+enum { LEAT_PHOTO_FORMATS = 16 };
 extern const struct leat_decode_backend *const leat_decode_backends[LEAT_PHOTO_FORMATS];
-extern const struct leat_decode_backend leat_decode_jpeg, leat_decode_png, leat_decode_webp, leat_decode_raw;
+extern const struct leat_decode_backend leat_decode_jpeg, leat_decode_png, leat_decode_webp, leat_decode_raw,
+    leat_decode_gif, leat_decode_bmp, leat_decode_pnm, leat_decode_tiff, leat_decode_avif, leat_decode_jxl,
+    leat_decode_jp2;
 
 /* The decoder for a photo in a form; NULL with an error that names what its bytes look like. */
 const struct leat_decode_backend *leat_decode_backend_of(uint8_t form, const void *data, size_t length,
@@ -71,9 +92,7 @@ const struct leat_decode_backend *leat_decode_backend_of(uint8_t form, const voi
 /* Bytes per pixel of width that a decoder's rows take between its steps. */
 #define LEAT_DECODE_ROW_BYTES 160
 
-/* The EXIF orientation, 1 to 8, of a photo as it came, and of one in any form; 1 where there is none or it makes no
- * sense. */
-unsigned leat_exif_orientation(const void *data, size_t length);
+/* As leat_photo_orientation, of a photo in any form. */
 unsigned leat_decode_orientation(uint8_t form, const void *data, size_t length);
 
 /* header_jpeg.c: the first functions of leat_decode_jpeg */
@@ -81,6 +100,9 @@ bool leat_jpeg_recognise(struct leat_bytes file);
 int leat_jpeg_probe(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error);
 uint64_t leat_jpeg_bytes(struct leat_bytes file, struct leat_value_info *info);
 struct leat_bytes leat_jpeg_exif(struct leat_bytes file);
+int leat_jpeg_profile(struct leat_bytes file, uint32_t frame, struct leat_decode_buffer *room,
+                      struct leat_bytes *profile, struct leat_error *error);
+bool leat_jpeg_is_lossless(struct leat_bytes file);
 
 /* ---- the functions of leat_codec_photo, by file ---- */
 
@@ -99,6 +121,8 @@ int leat_photo_begin(struct leat_decoder *decoder, unsigned denominator, uint32_
                      struct leat_error *error);
 int leat_photo_row(struct leat_decoder *decoder, const uint8_t **row, struct leat_error *error);
 int leat_photo_end(struct leat_decoder *decoder, struct leat_error *error);
+/* Whether the open photo is stored as C, M, Y and K. */
+bool leat_photo_is_cmyk(const struct leat_decoder *decoder);
 const uint8_t *leat_photo_rows(const struct leat_decoder *decoder, size_t *length);
 unsigned leat_photo_warnings(const struct leat_decoder *decoder);
 bool leat_photo_whole(const struct leat_decoder *decoder);

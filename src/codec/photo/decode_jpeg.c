@@ -33,7 +33,7 @@ struct leat_backend_decoder {
 
     struct leat_decode_request request;
     enum path path;
-    bool gray_rows, scanned;
+    bool gray_rows, inks, scanned;
     struct leat_jpeg_frame header; /* of a photo as it came */
     const struct leat_jpeg_frame *frame;
     struct leat_jpeg_source *source;
@@ -82,7 +82,7 @@ static int open_fast(struct leat_backend_decoder *j, uint32_t *width, uint32_t *
 }
 
 static int open_photo(struct leat_backend_decoder *j, const struct leat_decode_request *request, uint32_t *width,
-                      uint32_t *height, bool *gray_rows, struct leat_error *error)
+                      uint32_t *height, struct leat_decode_rows *rows, struct leat_error *error)
 {
     j->request = *request;
     j->path = LIBJPEG;
@@ -92,11 +92,14 @@ static int open_photo(struct leat_backend_decoder *j, const struct leat_decode_r
     j->index_length = 0;
     if (request->form == LEAT_FORM_FAST) {
         int rc = open_fast(j, width, height, error);
-        *gray_rows = j->gray_rows;
+        rows->gray = j->gray_rows;
+        rows->cmyk = !rc && j->frame->n_components == 4;
+        rows->inks = j->inks = request->inks && rows->cmyk;
         return rc;
     }
-    int rc = leat_libjpeg_open(&j->libjpeg, request, width, height, gray_rows, error);
-    j->gray_rows = *gray_rows;
+    int rc = leat_libjpeg_open(&j->libjpeg, request, width, height, rows, error);
+    j->gray_rows = rows->gray;
+    j->inks = rows->inks;
     if (rc || !leat_jpeg_frame_of(&j->libjpeg.cinfo, &j->header))
         return rc;
     if (!j->huffman && !(j->huffman = leat_jpeg_huffman_new()))
@@ -182,7 +185,10 @@ static int begin_photo(struct leat_backend_decoder *j, unsigned denominator, uin
         begin_huffman(j);
     if (!j->picture && !(j->picture = leat_jpeg_picture_new(leat_cpu_isa())))
         return no_memory(error);
-    return leat_jpeg_picture_begin(j->picture, j->frame, j->source, denominator, j->gray_rows, x, y, w, h, error);
+    int rc = leat_jpeg_picture_begin(j->picture, j->frame, j->source, denominator, j->gray_rows, x, y, w, h, error);
+    if (j->inks)
+        leat_jpeg_picture_inks(j->picture);
+    return rc;
 }
 
 static int row_photo(struct leat_backend_decoder *j, const uint8_t **row, struct leat_error *error)
@@ -213,6 +219,7 @@ const struct leat_decode_backend leat_decode_jpeg = {
     .probe = leat_jpeg_probe,
     .bytes = leat_jpeg_bytes,
     .exif = leat_jpeg_exif,
+    .profile = leat_jpeg_profile,
     .create = create_decoder,
     .destroy = destroy_decoder,
     .open = open_photo,

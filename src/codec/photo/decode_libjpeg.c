@@ -33,19 +33,35 @@ static bool is_unknown_kind(int code)
     return code == JERR_SOF_UNSUPPORTED || code == JERR_BAD_PRECISION;
 }
 
+/* Of damage that a lenient request passes. */
+static void advise_lenient(bool lenient, struct leat_error *error)
+{
+    const size_t used = error ? strlen(error->message) : 0;
+    if (error && !lenient)
+        snprintf(error->message + used, sizeof error->message - used, "; Decode(strict=False) decodes what there is");
+}
+
 /* What to return after a jump. */
 static int failed(struct leat_libjpeg *j, struct leat_error *error)
 {
     if (leat_jpeg_trouble_is_memory(&j->trouble))
         return leat_fail(error, LEAT_E_NOMEM, "JPEG: memory to decode a photo of %u x %u could not be had",
                          j->cinfo.image_width, j->cinfo.image_height);
+    if (is_unknown_kind(j->trouble.errors.msg_code) && !leat_libjpeg_has_rare())
+        return leat_fail(error, LEAT_E_DECODE,
+                         "JPEG: %s; 12 bits and lossless photos need libjpeg-turbo 3 or newer, and leat runs with an "
+                         "older one: install that, convert the photo, or leave it out",
+                         j->trouble.words);
     if (is_unknown_kind(j->trouble.errors.msg_code))
         return leat_fail(error, LEAT_E_DECODE,
                          "JPEG: %s; leat does not decode this kind: convert the photo, or leave it out",
                          j->trouble.words);
     const uint8_t *at = j->input.source.next_input_byte; /* a lenient reader may be behind the end */
     int64_t offset = at && at >= j->data && at <= j->data + j->length ? (int64_t)(at - j->data) : -1;
-    return leat_decode_fail(error, "JPEG", offset, j->length, j->trouble.words);
+    leat_decode_fail(error, "JPEG", offset, j->length, j->trouble.words);
+    if (j->trouble.warned || (j->trouble.errors.msg_code == JERR_INPUT_EOF && j->cinfo.comps_in_scan))
+        advise_lenient(j->trouble.lenient, error);
+    return LEAT_E_DECODE;
 }
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
@@ -67,18 +83,6 @@ static bool decodes_in_part(j_decompress_ptr cinfo)
     return c[0].h_samp_factor <= 2 && c[0].v_samp_factor <= 2;
 }
 
-/* Whether libjpeg can bring all components to the size of the image. It says so itself only where it decodes, not where
- * a scan reads coefficients. */
-static bool is_upsampled(j_decompress_ptr cinfo)
-{
-    for (int i = 0; i < cinfo->num_components; i++) {
-        const jpeg_component_info *c = &cinfo->comp_info[i];
-        if (cinfo->max_h_samp_factor % c->h_samp_factor || cinfo->max_v_samp_factor % c->v_samp_factor)
-            return false;
-    }
-    return true;
-}
-
 /* ---- the calls ------------------------------------------------------------------------------- */
 
 void leat_libjpeg_close(struct leat_libjpeg *j)
@@ -86,12 +90,16 @@ void leat_libjpeg_close(struct leat_libjpeg *j)
     if (j->created)
         jpeg_destroy_decompress(&j->cinfo);
     j->created = false;
+    for (int c = 0; c < MAX_COMPONENTS; c++)
+        leat_decode_buffer_free(&j->plane[c]);
 }
 
 void leat_libjpeg_destroy(struct leat_libjpeg *j)
 {
     leat_libjpeg_close(j);
     leat_decode_buffer_free(&j->line);
+    leat_decode_buffer_free(&j->samples);
+    leat_decode_buffer_free(&j->pixels);
     memset(j, 0, sizeof *j);
 }
 
@@ -105,7 +113,7 @@ static void create_decompressor(struct leat_libjpeg *j, bool lenient)
 }
 
 int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *request, uint32_t *width,
-                      uint32_t *height, bool *gray_rows, struct leat_error *error)
+                      uint32_t *height, struct leat_decode_rows *rows, struct leat_error *error)
 {
     j->data = request->data;
     j->length = request->length;
@@ -119,23 +127,24 @@ int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *
     int rc = leat_decode_check_size("JPEG", cinfo->image_width, cinfo->image_height, error);
     if (rc)
         return rc;
-    if (cinfo->data_precision != 8)
-        return leat_fail(error, LEAT_E_DECODE, "JPEG: %d bits per sample; leat reads 8: convert the photo",
-                         cinfo->data_precision);
-    if (cinfo->num_components == 2 || cinfo->num_components > 4)
-        return leat_fail(error, LEAT_E_DECODE, "JPEG: %d colour components; leat reads 1, 3 and 4: convert the photo",
+    if (cinfo->num_components > 4)
+        return leat_fail(error, LEAT_E_DECODE, "JPEG: %d colour components; leat reads 1 to 4: convert the photo",
                          cinfo->num_components);
-    if (!is_upsampled(cinfo))
-        return leat_fail(error, LEAT_E_DECODE,
-                         "JPEG: sampling factors that do not divide the largest; leat does not decode this kind: "
-                         "convert the photo, or leave it out");
-    if (!request->lenient && leat_jpeg_promises_too_much(cinfo, j->length))
-        return leat_decode_fail(error, "JPEG", (int64_t)j->length, j->length, "the file ends before the photo does");
-    j->partial = decodes_in_part(cinfo);
+    if (!request->lenient && leat_jpeg_promises_too_much(cinfo, j->length)) {
+        leat_decode_fail(error, "JPEG", (int64_t)j->length, j->length, "the file ends before the photo does");
+        advise_lenient(false, error);
+        return LEAT_E_DECODE;
+    }
+    j->rare = leat_libjpeg_rare_of(j);
+    j->partial = !j->rare && decodes_in_part(cinfo);
     *width = cinfo->image_width;
     *height = cinfo->image_height;
-    *gray_rows = request->gray && cinfo->num_components == 1;
-    j->pixel_bytes = *gray_rows ? 1 : 4;
+    rows->gray = request->gray && cinfo->num_components == 1;
+    j->pixel_bytes = j->pixel_samples = rows->gray ? 1 : 4;
+    rows->cmyk = cinfo->num_components == 4;
+    rows->inks = j->inks = request->inks && rows->cmyk;
+    rows->full_size = j->rare;
+    rows->wide = j->wide = request->wide && cinfo->data_precision > 8;
     return LEAT_OK;
 }
 
@@ -145,11 +154,16 @@ int leat_libjpeg_begin(struct leat_libjpeg *j, unsigned denominator, uint32_t x,
     j_decompress_ptr cinfo = &j->cinfo;
     if (setjmp(j->trouble.jump))
         return failed(j, error);
+    if (j->rare)
+        return leat_libjpeg_rare_begin(j, x, y, w, error);
     cinfo->scale_num = 1;
     cinfo->scale_denom = denominator;
     cinfo->dct_method = JDCT_ISLOW;
     cinfo->do_fancy_upsampling = TRUE;
-    cinfo->out_color_space = j->pixel_bytes == 1 ? JCS_GRAYSCALE : cinfo->num_components == 4 ? JCS_CMYK : JCS_EXT_RGBX;
+    cinfo->out_color_space = j->pixel_bytes == 1          ? JCS_GRAYSCALE
+                             : cinfo->num_components == 4 ? JCS_CMYK
+                             : cinfo->num_components == 2 ? JCS_UNKNOWN
+                                                          : JCS_EXT_RGBX;
     j->started = true;
     jpeg_start_decompress(cinfo); /* reads all scans, if there are several */
     j->partial = j->partial && leat_jpeg_is_finished(cinfo);
@@ -188,6 +202,17 @@ static void cmyk_to_rgbx(uint8_t *p, uint32_t n)
     }
 }
 
+/* Of two components the first is taken for the brightness; what the second one is, no standard says. Two bytes a pixel
+ * become four in place, from the last one on. */
+static void two_to_rgbx(uint8_t *line, uint32_t n)
+{
+    for (size_t i = n; i-- > 0;) {
+        uint8_t v = line[2 * i];
+        memset(line + 4 * i, v, 3);
+        line[4 * i + 3] = 255;
+    }
+}
+
 /* libjpeg-turbo writes a row that is aligned to 16 or 32 bytes past the caches, and whoever reads it next waits for the
  * memory: 0.4 us a row. So rows of four bytes a pixel begin one pixel beside such a border. */
 static JSAMPROW row_of(const struct leat_libjpeg *j)
@@ -200,10 +225,18 @@ int leat_libjpeg_row(struct leat_libjpeg *j, const uint8_t **row, struct leat_er
 {
     if (setjmp(j->trouble.jump))
         return failed(j, error);
+    if (j->rare) {
+        *row = leat_libjpeg_rare_row(j);
+        return LEAT_OK;
+    }
     JSAMPROW line = row_of(j);
     jpeg_read_scanlines(&j->cinfo, &line, 1);
+    if (j->cinfo.out_color_space == JCS_UNKNOWN)
+        two_to_rgbx(line, j->cinfo.output_width);
     uint8_t *box = line + (size_t)j->skip_pixels * j->pixel_bytes;
-    if (j->cinfo.out_color_space == JCS_CMYK)
+    for (size_t i = 0; j->inks && i < 4 * (size_t)j->box_w; i++)
+        box[i] = (uint8_t)(255 - box[i]);
+    if (j->cinfo.out_color_space == JCS_CMYK && !j->inks)
         cmyk_to_rgbx(box, j->box_w);
     *row = box;
     return LEAT_OK;
@@ -234,6 +267,8 @@ int leat_libjpeg_scan(struct leat_libjpeg *j, struct leat_error *error)
         return rc;
     if (setjmp(j->trouble.jump))
         return failed(j, error);
+    if (j->rare)
+        return leat_libjpeg_rare_scan(j, error);
     JSAMPROW line = j->line.p;
     if (!j->started && (jpeg_has_multiple_scans(cinfo) || (!j->partial && !j->trouble.lenient))) {
         jpeg_read_coefficients(cinfo);

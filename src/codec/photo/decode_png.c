@@ -3,15 +3,21 @@
  * which are decoded in full. A chunk with a wrong checksum is an error, whatever the chunk.
  *
  * Samples of 16 bits are cut to their upper 8, as Pillow does for colour. (Of 16-bit grey Pillow makes an image of its
- * own mode, whose conversion is another matter.) Gamma, ICC profiles and transparency are not applied.
+ * own mode, whose conversion is another matter.) A request for 16 bits has them all. Gamma is not applied.
+ *
+ * A lenient request takes data under a wrong checksum, as Pillow does. libspng does not say that it has passed one, so
+ * the checksums are then looked at before.
  */
 #include <string.h>
 
 #include <spng.h>
+#include <zlib.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "codec/jpeg/libjpeg.h"
 #include "codec/photo/decode_internal.h"
+#include "codec/photo/icc.h"
 
 /* What text, profiles and the like may take, one chunk and all together, after decompression. */
 #define MAX_ANCILLARY_BYTES ((size_t)32 << 20)
@@ -28,6 +34,8 @@ struct leat_backend_decoder {
     uint32_t x, y, w;                /* of the box; y counts on with each row */
     uint64_t row_bytes;              /* of what spng writes */
     bool ids;                        /* palette indices and grays as they are stored */
+    bool wide, opaque;               /* rows have 16 bits a sample; X is to be made all ones */
+    bool wrong_sums;                 /* some checksum is wrong, which a lenient request passes */
     struct leat_decode_buffer line;  /* of these, a row of the box */
     struct leat_decode_buffer image; /* one row; of an interlaced image, all */
 };
@@ -104,8 +112,26 @@ static unsigned stored_channels(const struct spng_ihdr *header)
     return header->color_type <= 6 ? channels[header->color_type] : 0;
 }
 
+/* Whether a chunk has a checksum that is wrong, up to the last chunk or the end of the bytes. That of the header counts
+ * as right: with a wrong one nothing else can be believed. */
+static bool has_wrong_sums(struct leat_bytes file)
+{
+    for (size_t at = 8;;) {
+        struct leat_bytes head = leat_bytes_part(file, at, 8);
+        uint64_t length = head.p ? leat_bytes_number(head.p, 4, true) : 0;
+        struct leat_bytes sum = leat_bytes_part(file, (uint64_t)at + 8 + length, 4);
+        if (!head.p || !sum.p)
+            return false;
+        if (crc32_z(0, head.p + 4, (size_t)length + 4) != leat_bytes_number(sum.p, 4, true))
+            return at > 8;
+        if (!memcmp(head.p + 4, "IEND", 4))
+            return false;
+        at += 12 + (size_t)length;
+    }
+}
+
 static int png_open(struct leat_backend_decoder *p, const struct leat_decode_request *request, uint32_t *width,
-                    uint32_t *height, bool *gray_rows, struct leat_error *error)
+                    uint32_t *height, struct leat_decode_rows *rows, struct leat_error *error)
 {
     p->data = request->data;
     p->length = request->length;
@@ -116,7 +142,9 @@ static int png_open(struct leat_backend_decoder *p, const struct leat_decode_req
     p->spng = spng_ctx_new2(&alloc, 0);
     if (!p->spng)
         return failed(p, SPNG_EMEM, error);
-    int code = spng_set_crc_action(p->spng, SPNG_CRC_ERROR, SPNG_CRC_ERROR);
+    p->wrong_sums = request->lenient && has_wrong_sums((struct leat_bytes){p->data, p->length});
+    const int action = p->wrong_sums ? SPNG_CRC_USE : SPNG_CRC_ERROR;
+    int code = spng_set_crc_action(p->spng, action, action);
     if (!code)
         code = spng_set_chunk_limits(p->spng, MAX_ANCILLARY_BYTES, MAX_ANCILLARY_BYTES);
     if (!code)
@@ -133,7 +161,9 @@ static int png_open(struct leat_backend_decoder *p, const struct leat_decode_req
         return leat_decode_fail(error, "PNG", (int64_t)p->length, p->length, "the file ends before the photo does");
     *width = p->header.width;
     *height = p->header.height;
-    *gray_rows = p->ids = request->ids;
+    rows->gray = p->ids = request->ids;
+    rows->wide = p->wide = request->wide && !p->ids && p->header.bit_depth == 16;
+    p->opaque = request->alpha == LEAT_ALPHA_DROP;
     if (p->ids && (p->header.bit_depth > 8 || stored_channels(&p->header) != 1))
         return leat_fail(error, LEAT_E_DECODE,
                          "a PNG of class ids is gray or has a palette, with at most 8 bits a pixel: store the mask so");
@@ -145,6 +175,7 @@ static int start(struct leat_backend_decoder *p, int format, struct leat_error *
 {
     bool whole = p->header.interlace_method != SPNG_INTERLACE_NONE;
     p->row_bytes = (uint64_t)p->header.width * 8; /* no format takes more */
+    const int flags = p->opaque || format == SPNG_FMT_PNG ? 0 : SPNG_DECODE_TRNS;
     if (format == SPNG_FMT_RGBA8)
         p->row_bytes = (uint64_t)p->header.width * 4;
     int rc = leat_decode_reserve(&p->image, whole ? p->header.height : 1, p->row_bytes, error);
@@ -154,8 +185,8 @@ static int start(struct leat_backend_decoder *p, int format, struct leat_error *
     size_t bytes;
     int code = spng_decoded_image_size(p->spng, format, &bytes);
     if (!code)
-        code = whole ? spng_decode_image(p->spng, p->image.p, bytes, format, 0)
-                     : spng_decode_image(p->spng, NULL, 0, format, SPNG_DECODE_PROGRESSIVE);
+        code = whole ? spng_decode_image(p->spng, p->image.p, bytes, format, flags)
+                     : spng_decode_image(p->spng, NULL, 0, format, flags | SPNG_DECODE_PROGRESSIVE);
     if (!code)
         p->row_bytes = bytes / p->header.height;
     p->finished = whole;
@@ -175,7 +206,7 @@ static int next_row(struct leat_backend_decoder *p, struct leat_error *error)
 static int png_begin(struct leat_backend_decoder *p, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
                      uint32_t h, struct leat_error *error)
 {
-    int rc = start(p, p->ids ? SPNG_FMT_PNG : SPNG_FMT_RGBA8, error);
+    int rc = start(p, p->ids ? SPNG_FMT_PNG : p->wide ? SPNG_FMT_RGBA16 : SPNG_FMT_RGBA8, error);
     rc = rc || !p->ids ? rc : leat_decode_reserve(&p->line, w, 1, error);
     p->x = x;
     p->y = y;
@@ -185,10 +216,13 @@ static int png_begin(struct leat_backend_decoder *p, unsigned denominator, uint3
     return rc;
 }
 
-/* The numbers of a row of the box, which are packed into bytes from the highest bits on. */
+/* The numbers of a row of the box, which are packed into bytes from the highest bits on: all of eight bits as they lie,
+ * others into a line of their own. */
 static const uint8_t *unpack_ids(const struct leat_backend_decoder *p, const uint8_t *packed)
 {
     unsigned depth = p->header.bit_depth, mask = (1u << depth) - 1;
+    if (depth == 8)
+        return packed + p->x;
     for (size_t i = 0; i < p->w; i++) {
         size_t bit = (p->x + i) * depth;
         p->line.p[i] = (uint8_t)(packed[bit / 8] >> (8 - depth - bit % 8) & mask);
@@ -210,9 +244,11 @@ static int png_row(struct leat_backend_decoder *p, const uint8_t **row, struct l
         *row = unpack_ids(p, line);
         return LEAT_OK;
     }
-    line += (size_t)p->x * 4;
-    for (size_t i = 0; i < p->w; i++)
+    line += (size_t)p->x * (p->wide ? 8 : 4);
+    for (size_t i = 0; p->opaque && !p->wide && i < p->w; i++)
         line[4 * i + 3] = 255;
+    for (size_t i = 0; p->opaque && p->wide && i < p->w; i++)
+        line[8 * i + 6] = line[8 * i + 7] = 255;
     *row = line;
     return LEAT_OK;
 }
@@ -230,7 +266,7 @@ static int check_end(const struct leat_backend_decoder *p, struct leat_error *er
                                 "no last chunk (IEND) where one should be");
     if (p->length - name < 4)
         return failed(p, SPNG_IO_EOF, error);
-    return memcmp(p->data + name, end + 4, 4) ? failed(p, SPNG_ECHUNK_CRC, error) : LEAT_OK;
+    return !p->wrong_sums && memcmp(p->data + name, end + 4, 4) ? failed(p, SPNG_ECHUNK_CRC, error) : LEAT_OK;
 }
 
 static int png_scan(struct leat_backend_decoder *p, struct leat_error *error)
@@ -242,6 +278,16 @@ static int png_scan(struct leat_backend_decoder *p, struct leat_error *error)
         return rc;
     int code = spng_decode_chunks(p->spng); /* the rest, to IEND */
     return code ? failed(p, code, error) : check_end(p, error);
+}
+
+static unsigned png_warnings(const struct leat_backend_decoder *p)
+{
+    return p->wrong_sums ? 1u << LEAT_PNG_WRONG_SUM : 0;
+}
+
+static bool png_strict(const struct leat_backend_decoder *p)
+{
+    return !p->wrong_sums;
 }
 
 /* ---- the header ------------------------------------------------------------------------------ */
@@ -264,6 +310,7 @@ static int probe(struct leat_bytes file, struct leat_value_info *info, struct le
     info->height = leat_bytes_number(body.p + 4, 4, true);
     info->channels = channels[body.p[9]];
     info->kind = LEAT_IMAGE_PNG;
+    info->deep = body.p[8] == 16;
     return LEAT_OK;
 }
 
@@ -280,6 +327,33 @@ static struct leat_bytes exif(struct leat_bytes file)
     return leat_bytes_chunk(file, 8, "eXIf", true);
 }
 
+/* iCCP: a name and its end, 0 for deflate, the profile in zlib's form. */
+static int profile(struct leat_bytes file, uint32_t frame, struct leat_decode_buffer *room, struct leat_bytes *found,
+                   struct leat_error *error)
+{
+    struct leat_bytes chunk = leat_bytes_chunk(file, 8, "iCCP", true);
+    const uint8_t *end = chunk.p ? memchr(chunk.p, 0, chunk.n) : NULL;
+    *found = (struct leat_bytes){NULL, 0};
+    if (!chunk.p)
+        return LEAT_OK;
+    const size_t head = end ? (size_t)(end - chunk.p) + 2 : chunk.n;
+    struct leat_bytes packed = leat_bytes_part(chunk, head, chunk.n > head ? chunk.n - head : 0);
+    for (size_t most = 1 << 14; packed.n && most <= LEAT_ICC_MOST_BYTES; most *= 4) {
+        int rc = leat_decode_reserve(room, most, 1, error);
+        if (rc)
+            return rc;
+        uLongf n = most;
+        const int state = uncompress(room->p, &n, packed.p, (uLong)packed.n);
+        if (state == Z_OK) {
+            *found = (struct leat_bytes){room->p, n};
+            return LEAT_OK;
+        }
+        if (state != Z_BUF_ERROR)
+            break;
+    }
+    return leat_icc_broken("PNG", "it cannot be decompressed", error);
+}
+
 const struct leat_decode_backend leat_decode_png = {
     .name = "PNG",
     .max_denominator = 1,
@@ -287,11 +361,14 @@ const struct leat_decode_backend leat_decode_png = {
     .probe = probe,
     .bytes = bytes,
     .exif = exif,
+    .profile = profile,
     .create = png_create,
     .destroy = png_destroy,
     .open = png_open,
     .begin = png_begin,
     .row = png_row,
     .scan = png_scan,
+    .warnings = png_warnings,
+    .strict = png_strict,
     .close = png_close,
 };

@@ -27,14 +27,14 @@ static void raw_destroy(struct leat_backend_decoder *r)
 }
 
 static int raw_open(struct leat_backend_decoder *r, const struct leat_decode_request *request, uint32_t *width,
-                    uint32_t *height, bool *gray_rows, struct leat_error *error)
+                    uint32_t *height, struct leat_decode_rows *rows, struct leat_error *error)
 {
     if (!leat_raw_photo_get(request->data, request->length, &r->photo))
         return leat_decode_fail(error, "pixels", -1, request->length,
                                 "the header makes no sense, or is not of so many bytes");
     *width = r->photo.width;
     *height = r->photo.height;
-    *gray_rows = r->gray_rows = request->gray && r->photo.channels == 1;
+    rows->gray = r->gray_rows = request->gray && r->photo.channels == 1;
     return leat_decode_check_size("pixels", *width, *height, error);
 }
 

@@ -1,13 +1,16 @@
 /*
  * WebP by libwebp, lossy and lossless. libwebp writes a whole image, so what is asked for lies in memory before the
  * first row: the box and a margin of an even number of pixels around it, because upsampling of lossy photos looks at
- * neighbours and because their chroma lies on even positions. Transparency is dropped; animations are refused.
+ * neighbours and because their chroma lies on even positions.
+ *
+ * Of an animation a frame is what is seen on its canvas, so all frames before it are decoded, too.
  *
  * With scan_to_end the whole image is decoded: libwebp stops reading at the bottom of a box.
  */
 #include <string.h>
 
 #include <webp/decode.h>
+#include <webp/demux.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -22,7 +25,10 @@ struct leat_backend_decoder {
     size_t length;
     uint32_t width, height;
     bool scan_to_end, whole; /* the whole image was decoded without a failure */
-    uint32_t x, y, w;        /* of the box in `image`; y counts on with each row */
+    bool opaque;             /* X is to be made 255 */
+    bool animated;
+    uint32_t frame;
+    uint32_t x, y, w; /* of the box in `image`; y counts on with each row */
     size_t stride;
     struct leat_decode_buffer image;
 };
@@ -64,7 +70,7 @@ static void webp_close(struct leat_backend_decoder *p)
 }
 
 static int webp_open(struct leat_backend_decoder *p, const struct leat_decode_request *request, uint32_t *width,
-                     uint32_t *height, bool *gray_rows, struct leat_error *error)
+                     uint32_t *height, struct leat_decode_rows *rows, struct leat_error *error)
 {
     p->data = request->data;
     p->length = request->length;
@@ -75,15 +81,16 @@ static int webp_open(struct leat_backend_decoder *p, const struct leat_decode_re
     VP8StatusCode code = WebPGetFeatures(p->data, p->length, &features);
     if (code)
         return failed(p, code, error);
-    if (features.has_animation)
-        return leat_fail(error, LEAT_E_DECODE,
-                         "WebP: an animation; leat reads single photos: take out a frame, or leave the file out");
+    p->opaque = request->alpha == LEAT_ALPHA_DROP;
+    p->animated = features.has_animation;
+    p->frame = request->frame;
+    if (p->frame && !p->animated)
+        return leat_decode_no_frame("WebP", p->frame, 1, error);
     int rc = leat_decode_check_size("WebP", (uint64_t)features.width, (uint64_t)features.height, error);
     if (rc)
         return rc;
     p->width = *width = (uint32_t)features.width;
     p->height = *height = (uint32_t)features.height;
-    *gray_rows = false;
     return LEAT_OK;
 }
 
@@ -96,13 +103,43 @@ static void widen(uint32_t size, uint32_t *at, uint32_t *length)
     *length = end - first;
 }
 
+/* Decodes the frame that was asked for, or with scan_to_end all, up to that one into p->image. */
+static int decode_frames(struct leat_backend_decoder *p, struct leat_error *error)
+{
+    const WebPData data = {p->data, p->length};
+    WebPAnimDecoderOptions options;
+    WebPAnimInfo info;
+    if (!WebPAnimDecoderOptionsInit(&options))
+        return leat_fail(error, LEAT_E_UNSUPPORTED,
+                         "the libwebpdemux at hand is not the one that leat was built for: install a matching one");
+    WebPAnimDecoder *decoder = WebPAnimDecoderNew(&data, &options);
+    if (!decoder) /* it does not say which: its canvas could not be had, or the container is corrupt */
+        return failed(p, VP8_STATUS_BITSTREAM_ERROR, error);
+    int rc = WebPAnimDecoderGetInfo(decoder, &info) ? LEAT_OK : failed(p, VP8_STATUS_BITSTREAM_ERROR, error);
+    if (!rc && p->frame >= info.frame_count)
+        rc = leat_decode_no_frame("WebP", p->frame, info.frame_count, error);
+    if (!rc && (info.canvas_width != p->width || info.canvas_height != p->height))
+        rc = failed(p, VP8_STATUS_BITSTREAM_ERROR, error);
+    for (uint32_t i = 0; !rc && i < (p->scan_to_end ? info.frame_count : p->frame + 1); i++) {
+        uint8_t *canvas;
+        int time_ms;
+        if (!WebPAnimDecoderGetNext(decoder, &canvas, &time_ms))
+            rc = failed(p, VP8_STATUS_BITSTREAM_ERROR, error);
+        else if (i == p->frame)
+            memcpy(p->image.p, canvas, (size_t)p->width * p->height * 4);
+    }
+    WebPAnimDecoderDelete(decoder);
+    p->whole = !rc && p->scan_to_end;
+    return rc;
+}
+
 static int webp_begin(struct leat_backend_decoder *p, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
                       uint32_t h, struct leat_error *error)
 {
     uint32_t left = x, top = y, width = w, height = h;
     widen(p->width, &left, &width);
     widen(p->height, &top, &height);
-    if (p->scan_to_end) {
+    if (p->scan_to_end || p->animated) {
         left = top = 0;
         width = p->width;
         height = p->height;
@@ -114,6 +151,8 @@ static int webp_begin(struct leat_backend_decoder *p, unsigned denominator, uint
     p->x = x - left;
     p->y = y - top;
     p->w = w;
+    if (p->animated)
+        return decode_frames(p, error);
 
     WebPDecoderConfig config;
     if (!WebPInitDecoderConfig(&config))
@@ -137,7 +176,7 @@ static int webp_begin(struct leat_backend_decoder *p, unsigned denominator, uint
 static int webp_row(struct leat_backend_decoder *p, const uint8_t **row, struct leat_error *error)
 {
     uint8_t *line = p->image.p + p->y++ * p->stride + (size_t)p->x * 4;
-    for (size_t i = 0; i < p->w; i++)
+    for (size_t i = 0; p->opaque && i < p->w; i++)
         line[4 * i + 3] = 255;
     *row = line;
     return LEAT_OK;
@@ -168,12 +207,19 @@ static int probe(struct leat_bytes file, struct leat_value_info *info, struct le
     return LEAT_OK;
 }
 
-/* The delivered pixels, and the decoder's if it is lossless or has transparency. */
+static bool is_animated(struct leat_bytes file)
+{
+    struct leat_bytes body = leat_bytes_chunk(file, 12, "VP8X", false);
+    return body.n && body.p[0] & 2;
+}
+
+/* The delivered pixels, and the decoder's if it is lossless or has transparency; of an animation two canvases more. */
 static uint64_t bytes(struct leat_bytes file, struct leat_value_info *info)
 {
     if (probe(file, info, NULL) || leat_decode_check_size("WebP", info->width, info->height, NULL))
         return 0;
-    return (uint64_t)info->width * LEAT_DECODE_ROW_BYTES + (uint64_t)info->width * info->height * 8;
+    return (uint64_t)info->width * LEAT_DECODE_ROW_BYTES +
+           (uint64_t)info->width * info->height * (is_animated(file) ? 16 : 8);
 }
 
 static struct leat_bytes exif(struct leat_bytes file)
@@ -181,13 +227,22 @@ static struct leat_bytes exif(struct leat_bytes file)
     return leat_bytes_chunk(file, 12, "EXIF", false);
 }
 
+static int profile(struct leat_bytes file, uint32_t frame, struct leat_decode_buffer *room, struct leat_bytes *found,
+                   struct leat_error *error)
+{
+    *found = leat_bytes_chunk(file, 12, "ICCP", false);
+    return LEAT_OK;
+}
+
 const struct leat_decode_backend leat_decode_webp = {
     .name = "WebP",
     .max_denominator = 1,
+    .has_frames = true,
     .recognise = recognise,
     .probe = probe,
     .bytes = bytes,
     .exif = exif,
+    .profile = profile,
     .create = webp_create,
     .destroy = webp_destroy,
     .open = webp_open,

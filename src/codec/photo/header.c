@@ -4,8 +4,7 @@
  *
  *     JPEG   the first APP1 segment that begins with "Exif\0\0", before the first scan
  *     PNG    chunk eXIf, WebP  chunk EXIF
- *     then   a TIFF header ("II*\0" or "MM\0*", offset of the first directory), a directory of 12-byte entries,
- *            of which tag 0x0112 is the orientation
+ *     each is a TIFF, in whose first directory tag 0x0112 is the orientation (tiff.c)
  *
  * Malformed EXIF means that there is no orientation: it is common, and the pixels are fine.
  */
@@ -14,12 +13,11 @@
 #include "codec/photo/bytes.h"
 #include "codec/photo/decode_internal.h"
 #include "codec/photo/raw.h"
+#include "codec/photo/tiff.h"
 
 const struct leat_decode_backend *const leat_decode_backends[LEAT_PHOTO_FORMATS] = {
-    &leat_decode_jpeg,
-    &leat_decode_png,
-    &leat_decode_webp,
-    &leat_decode_raw,
+    &leat_decode_jpeg, &leat_decode_png,  &leat_decode_webp, &leat_decode_raw, &leat_decode_gif, &leat_decode_bmp,
+    &leat_decode_pnm,  &leat_decode_tiff, &leat_decode_avif, &leat_decode_jxl, &leat_decode_jp2,
 };
 
 /* ---- what a file is -------------------------------------------------------------------------- */
@@ -31,26 +29,26 @@ struct look {
     const char *bytes;
 };
 static const struct look looks[] = {
-    {"a GIF", 0, 4, "GIF8"},
-    {"a BMP", 0, 2, "BM"},
-    {"a TIFF", 0, 4, "II*\0"},
-    {"a TIFF", 0, 4, "MM\0*"},
-    {"an AVIF", 4, 8, "ftypavif"},
     {"a HEIC", 4, 7, "ftyphei"},
+    {"a HEIC", 4, 7, "ftyphev"},
     {"a HEIC", 4, 8, "ftypmif1"},
+    {"a HEIC", 4, 8, "ftypmsf1"},
     {"a film (ISO media)", 4, 4, "ftyp"},
-    {"a JPEG 2000", 0, 8, "\0\0\0\x0cjP  "},
-    {"a JPEG 2000", 0, 4, "\xff\x4f\xff\x51"},
-    {"a JPEG XL", 0, 8, "\0\0\0\x0cJXL "},
-    {"a JPEG XL", 0, 2, "\xff\x0a"},
     {"a Photoshop file", 0, 4, "8BPS"},
+    {"an OpenEXR file", 0, 4, "v/1\1"},
+    {"a QOI", 0, 4, "qoif"},
+    {"a DDS", 0, 4, "DDS "},
+    {"a JPEG XR", 0, 4, "II\xbc\1"},
+    {"the raw photo of a camera", 0, 8, "FUJIFILM"},
+    {"the raw photo of a camera", 0, 4, "IIRO"},
+    {"the raw photo of a camera", 0, 4, "IIU\0"},
     {"an icon", 0, 4, "\0\0\1\0"},
     {"an MNG", 0, 8, "\x8aMNG\r\n\x1a\n"},
     {"a JNG", 0, 8, "\x8bJNG\r\n\x1a\n"},
     {"a PDF", 0, 4, "%PDF"},
-    {"a PNM", 0, 3, "P4\n"},
-    {"a PNM", 0, 3, "P5\n"},
-    {"a PNM", 0, 3, "P6\n"},
+    {"a PAM", 0, 2, "P7"},
+    {"a PFM", 0, 2, "PF"},
+    {"a PFM", 0, 2, "Pf"},
     {"a gzip file", 0, 2, "\x1f\x8b"},
     {"a ZIP file", 0, 4, "PK\3\4"},
     {"a web page or XML", 0, 1, "<"},
@@ -74,7 +72,7 @@ static const struct leat_decode_backend *recognise(const void *data, size_t leng
     for (const struct look *look = looks; look->name; look++) {
         if (leat_bytes_start(leat_bytes_part(file, look->at, look->n), look->bytes, look->n)) {
             leat_fail(error, LEAT_E_DECODE,
-                      "this looks like %s; leat reads JPEG, PNG and WebP: convert it, or leave it out", look->name);
+                      "this looks like %s, which leat does not read: convert it to PNG, or leave it out", look->name);
             return NULL;
         }
     }
@@ -86,41 +84,14 @@ static const struct leat_decode_backend *recognise(const void *data, size_t leng
         hex[3 * i + 2] = digits[file.p[i] & 15];
         hex[3 * i + 3] = 0;
     }
-    leat_fail(error, LEAT_E_DECODE, "no JPEG, PNG or WebP: its %zu bytes begin with%s; replace it, or leave it out",
-              length, hex);
+    leat_fail(error, LEAT_E_DECODE,
+              "no photo of a known format: its %zu bytes begin with%s; replace it, or leave it out", length, hex);
     return NULL;
 }
 
 /* ---- orientation ----------------------------------------------------------------------------- */
 
-static unsigned tiff_orientation(struct leat_bytes tiff)
-{
-    bool big = LEAT_BYTES_START(tiff, "MM\0*");
-    if (!big && !LEAT_BYTES_START(tiff, "II*\0"))
-        return 1;
-    struct leat_bytes offset = leat_bytes_part(tiff, 4, 4);
-    if (!offset.p)
-        return 1;
-    uint64_t directory = leat_bytes_number(offset.p, 4, big);
-    struct leat_bytes count = leat_bytes_part(tiff, directory, 2);
-    if (!count.p)
-        return 1;
-    for (uint64_t i = 0, n = leat_bytes_number(count.p, 2, big); i < n; i++) {
-        struct leat_bytes entry = leat_bytes_part(tiff, directory + 2 + 12 * i, 12);
-        if (!entry.p)
-            return 1;
-        if (leat_bytes_number(entry.p, 2, big) != 0x0112)
-            continue;
-        uint32_t type = leat_bytes_number(entry.p + 2, 2, big);
-        uint32_t value = type == 3   ? leat_bytes_number(entry.p + 8, 2, big)
-                         : type == 4 ? leat_bytes_number(entry.p + 8, 4, big)
-                                     : 1;
-        return value >= 1 && value <= 8 ? value : 1;
-    }
-    return 1;
-}
-
-unsigned leat_exif_orientation(const void *data, size_t length)
+unsigned leat_photo_orientation(const void *data, size_t length)
 {
     const struct leat_decode_backend *backend = recognise(data, length, NULL);
     if (!backend)
@@ -129,7 +100,7 @@ unsigned leat_exif_orientation(const void *data, size_t length)
     /* some writers of PNG and WebP keep JPEG's prefix */
     if (LEAT_BYTES_START(exif, "Exif\0\0"))
         exif = leat_bytes_part(exif, 6, exif.n - 6);
-    return exif.p ? tiff_orientation(exif) : 1;
+    return leat_tiff_orientation(exif);
 }
 
 unsigned leat_decode_orientation(uint8_t form, const void *data, size_t length)
@@ -140,7 +111,7 @@ unsigned leat_decode_orientation(uint8_t form, const void *data, size_t length)
         return leat_raw_photo_get(data, length, &raw) ? raw.orientation : 1;
     if (form == LEAT_FORM_FAST)
         return leat_jpeg_fast_original(data, length, &original, NULL) ? 1 : original.orientation;
-    return leat_exif_orientation(data, length);
+    return leat_photo_orientation(data, length);
 }
 
 /* ---- size, kind and memory ------------------------------------------------------------------- */
@@ -156,8 +127,35 @@ const struct leat_decode_backend *leat_decode_backend_of(uint8_t form, const voi
 int leat_photo_probe(const void *data, size_t length, struct leat_value_info *info, struct leat_error *error)
 {
     const struct leat_decode_backend *backend = recognise(data, length, error);
+    info->deep = false;
     int rc = backend ? backend->probe((struct leat_bytes){data, length}, info, error) : LEAT_E_DECODE;
     return rc ? rc : leat_decode_check_size(backend->name, info->width, info->height, error);
+}
+
+unsigned leat_photo_kind(const void *data, size_t length)
+{
+    struct leat_value_info info = {0};
+    return leat_photo_probe(data, length, &info, NULL) ? LEAT_IMAGE_UNKNOWN : info.kind;
+}
+
+const char *leat_photo_kind_name(unsigned kind)
+{
+    static const char *const names[] = {
+        [LEAT_IMAGE_UNKNOWN] = "other",
+        [LEAT_IMAGE_JPEG_BASELINE] = "JPEG",
+        [LEAT_IMAGE_JPEG_PROGRESSIVE] = "progressive JPEG",
+        [LEAT_IMAGE_JPEG_OTHER] = "other JPEG",
+        [LEAT_IMAGE_PNG] = "PNG",
+        [LEAT_IMAGE_WEBP] = "WebP",
+        [LEAT_IMAGE_GIF] = "GIF",
+        [LEAT_IMAGE_BMP] = "BMP",
+        [LEAT_IMAGE_PNM] = "PNM",
+        [LEAT_IMAGE_TIFF] = "TIFF",
+        [LEAT_IMAGE_AVIF] = "AVIF",
+        [LEAT_IMAGE_JXL] = "JPEG XL",
+        [LEAT_IMAGE_JP2] = "JPEG 2000",
+    };
+    return names[kind < sizeof names / sizeof *names ? kind : LEAT_IMAGE_UNKNOWN];
 }
 
 uint64_t leat_photo_decode_bytes(const void *data, size_t length, const struct leat_value_info *info, bool exif)

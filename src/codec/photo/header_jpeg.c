@@ -6,6 +6,7 @@
 #include "codec/jpeg/picture.h"
 #include "codec/photo/bytes.h"
 #include "codec/photo/decode_internal.h"
+#include "codec/photo/icc.h"
 
 #include "base/error.h"
 
@@ -68,6 +69,44 @@ struct leat_bytes leat_jpeg_exif(struct leat_bytes file)
     return (struct leat_bytes){NULL, 0};
 }
 
+/* Of a profile that is larger than a segment, each has a part: "ICC_PROFILE", 0, number of the part from 1, parts. */
+static struct leat_bytes profile_part(struct leat_bytes file, size_t *at)
+{
+    struct leat_bytes body;
+    for (uint8_t marker; (marker = next_segment(file, at, &body));)
+        if (marker == 0xe2 && body.n >= 14 && LEAT_BYTES_START(body, "ICC_PROFILE\0"))
+            return leat_bytes_part(body, 12, body.n - 12);
+    return (struct leat_bytes){NULL, 0};
+}
+
+int leat_jpeg_profile(struct leat_bytes file, uint32_t frame, struct leat_decode_buffer *room,
+                      struct leat_bytes *profile, struct leat_error *error)
+{
+    size_t at = 2, bytes = 0;
+    const struct leat_bytes first = profile_part(file, &at);
+    struct leat_bytes parts[256] = {{NULL, 0}}; /* by their numbers, all found in one walk */
+    *profile = (struct leat_bytes){NULL, 0};
+    if (!first.p)
+        return LEAT_OK;
+    const unsigned n = first.p[1];
+    if (n == 1) {
+        *profile = leat_bytes_part(first, 2, first.n - 2);
+        return LEAT_OK;
+    }
+    for (struct leat_bytes part = first; part.p; part = profile_part(file, &at))
+        if (!parts[part.p[0]].p)
+            parts[part.p[0]] = part;
+    int rc = leat_decode_reserve(room, n, 65536, error);
+    for (unsigned i = 1; i <= n && !rc; i++) {
+        if (!parts[i].p)
+            return leat_icc_broken("JPEG", "a part of it is missing", error);
+        memcpy(room->p + bytes, parts[i].p + 2, parts[i].n - 2);
+        bytes += parts[i].n - 2;
+    }
+    *profile = (struct leat_bytes){room->p, bytes};
+    return rc;
+}
+
 /* SOF0 to SOF15 but for DHT, JPG and DAC, which have numbers in between. */
 static bool is_frame(uint8_t marker)
 {
@@ -86,12 +125,13 @@ static int find_frame(struct leat_bytes file, size_t *at, uint8_t *marker, struc
     if (body->n < 6)
         return leat_decode_fail(error, "JPEG", (int64_t)*at, file.n, "the frame header (SOF) is too short");
     uint8_t components = body->p[5];
-    if (components != 1 && components != 3 && components != 4)
-        return leat_fail(error, LEAT_E_DECODE, "JPEG: %d colour components; leat reads 1, 3 and 4: convert the photo",
+    if (!components || components > 4)
+        return leat_fail(error, LEAT_E_DECODE, "JPEG: %d colour components; leat reads 1 to 4: convert the photo",
                          components);
     info->height = leat_bytes_number(body->p + 1, 2, true);
     info->width = leat_bytes_number(body->p + 3, 2, true);
     info->channels = components;
+    info->deep = body->p[0] > 8;
     info->kind = LEAT_IMAGE_JPEG_OTHER;
     if (body->p[0] == 8 && *marker <= 0xc2)
         info->kind = *marker == 0xc2 ? LEAT_IMAGE_JPEG_PROGRESSIVE : LEAT_IMAGE_JPEG_BASELINE;
@@ -104,6 +144,15 @@ int leat_jpeg_probe(struct leat_bytes file, struct leat_value_info *info, struct
     size_t at = 2;
     uint8_t marker;
     return find_frame(file, &at, &marker, &body, info, error);
+}
+
+bool leat_jpeg_is_lossless(struct leat_bytes file)
+{
+    struct leat_value_info info;
+    struct leat_bytes body;
+    size_t at = 2;
+    uint8_t marker;
+    return !find_frame(file, &at, &marker, &body, &info, NULL) && (marker & 3) == 3;
 }
 
 /* The frame that a frame header describes, but for its tables and colours; false: libjpeg's business. */
@@ -152,6 +201,8 @@ uint64_t leat_jpeg_bytes(struct leat_bytes file, struct leat_value_info *info)
         ;
     const struct leat_bytes scan = leat_bytes_part(file, at, 5); /* marker, length, components */
     uint64_t bytes = (uint64_t)info->width * ROWS_BYTES, coefficients = 0;
+    if (!ours) /* components that are kept to be upsampled, with what fills their last blocks */
+        bytes += ((uint64_t)info->width + 32) * ((uint64_t)info->height + 32) * info->channels;
     if (marker <= 0xc1 && (!scan.p || scan.p[1] != 0xda || scan.p[4] >= info->channels))
         return bytes + (ours ? leat_jpeg_picture_most_bytes(&frame) + (uint64_t)frame.mcus_h * INDEX_BYTES : 0);
     for (unsigned c = 0; ours && c < frame.n_components; c++)

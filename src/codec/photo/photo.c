@@ -42,7 +42,7 @@ static int pack_raw(struct leat_decoder *decoder, bool lenient, const void *data
     const struct leat_decode_request request = {
         .data = data, .length = length, .gray = gray, .lenient = lenient, .scan_to_end = true};
     struct leat_raw_photo photo = {.channels = gray ? 1 : 3,
-                                   .orientation = (uint8_t)leat_exif_orientation(data, length)};
+                                   .orientation = (uint8_t)leat_photo_orientation(data, length)};
     int rc = leat_decoder_open(decoder, &request, &photo.width, &photo.height, error);
     if (rc)
         return rc;
@@ -75,7 +75,7 @@ static int pack_fast(struct leat_decoder *decoder, const void *data, size_t leng
     struct leat_jpeg_packer *packer = leat_photo_packer(decoder);
     if (!packer)
         return leat_fail(error, LEAT_E_NOMEM, "memory to pack a photo could not be had");
-    int rc = leat_jpeg_pack(packer, data, length, leat_exif_orientation(data, length), info->kind, &packed, &n, error);
+    int rc = leat_jpeg_pack(packer, data, length, leat_photo_orientation(data, length), info->kind, &packed, &n, error);
     if (rc)
         return rc;
     if (!(*out = leat_alloc(n)))
@@ -94,11 +94,15 @@ static int pack(struct leat_decoder *decoder, enum leat_photos form, bool lenien
     int rc = leat_photo_probe(data, length, &info, error);
     if (rc)
         return rc;
+    if (form == LEAT_PHOTOS_RAW && info.deep)
+        return leat_fail(error, LEAT_E_UNSUPPORTED, "it has more than 8 bits a sample, which pixels are stored with");
     if (form == LEAT_PHOTOS_RAW)
         return pack_raw(decoder, lenient, data, length, &info, out, out_length, error);
-    if (info.kind == LEAT_IMAGE_PNG || info.kind == LEAT_IMAGE_WEBP)
-        return leat_fail(error, LEAT_E_UNSUPPORTED, "it is a %s: only a JPEG has a fast form",
-                         info.kind == LEAT_IMAGE_PNG ? "PNG" : "WebP");
+    const char *name = leat_decode_backend_of(LEAT_FORM_ORIGINAL, data, length, NULL)->name;
+    if (strcmp(name, "JPEG") != 0)
+        return leat_fail(error, LEAT_E_UNSUPPORTED, "it is a %s: only a JPEG has a fast form", name);
+    if (leat_jpeg_is_lossless((struct leat_bytes){data, length}))
+        return leat_fail(error, LEAT_E_UNSUPPORTED, "it is a lossless JPEG, which has no fast form");
     rc = pack_fast(decoder, data, length, &info, out, out_length, error);
     if (rc != LEAT_E_DECODE || !lenient || (rc = leat_decoder_check(decoder, data, length, true, error)))
         return rc;

@@ -4,7 +4,8 @@
  * quality: the decode is full, chroma is halved as encoders do by default, Huffman tables are made for the photo.
  *
  * Grey stays grey, all else becomes YCbCr. The stored orientation stays as it is: an EXIF orientation is carried over,
- * in a segment with nothing else.
+ * in a segment with nothing else. So is an ICC profile, which is for colours as they are stored; a photo in CMYK has
+ * none afterwards.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -17,6 +18,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "codec/photo/decode_internal.h"
+#include "codec/photo/icc.h"
 #include "kernels/kernels.h"
 #include "kernels/resample.h"
 
@@ -33,6 +35,8 @@ struct shrinker {
     uint32_t width, height, out_w, out_h;
     unsigned pixel; /* bytes: 1 or 4 */
     unsigned orientation;
+    struct leat_bytes profile; /* of the colours; n 0: none */
+    struct leat_decode_buffer profile_room;
     struct leat_axis across, down;
     uint8_t *ring;        /* down.taps rows that went through the axis across, and one that went through both */
     const uint8_t **taps; /* of the row that is being made */
@@ -119,6 +123,8 @@ static int begin_encoding(struct shrinker *s, unsigned quality, struct leat_erro
     jpeg_start_compress(cinfo, TRUE);
     if (s->orientation > 1)
         write_orientation(s);
+    if (s->profile.n)
+        jpeg_write_icc_profile(cinfo, s->profile.p, (unsigned)s->profile.n);
     return LEAT_OK;
 }
 
@@ -189,6 +195,22 @@ static int resize_and_encode(struct shrinker *s, const struct leat_kernels *kern
     return LEAT_OK;
 }
 
+/* The profile that the colours stay in, of the open photo. One that is broken is left out, and so is any of inks, which
+ * become RGB. NOMEM. */
+static int find_profile(struct shrinker *s, struct leat_bytes file, struct leat_error *error)
+{
+    enum { MOST = 255 * 65519 }; /* in so many segments */
+    const struct leat_decode_backend *backend = leat_decode_backend_of(LEAT_FORM_ORIGINAL, file.p, file.n, error);
+    if (!backend || !backend->profile || leat_photo_is_cmyk(s->decoder))
+        return LEAT_OK;
+    struct leat_bytes profile;
+    int rc = backend->profile(file, 0, &s->profile_room, &profile, error);
+    const enum leat_icc_space space = rc ? LEAT_ICC_OTHER : leat_icc_space(profile);
+    if ((space == LEAT_ICC_RGB || (space == LEAT_ICC_GRAY && s->pixel == 1)) && profile.n <= MOST)
+        s->profile = profile;
+    return rc == LEAT_E_NOMEM ? rc : LEAT_OK;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 static int shrink(struct shrinker *s, unsigned max_side, unsigned quality, size_t *length, struct leat_error *error)
@@ -214,6 +236,7 @@ static void shrinker_free(struct shrinker *s)
     if (s->created)
         jpeg_destroy_compress(&s->cinfo);
     leat_decoder_free(s->decoder);
+    leat_decode_buffer_free(&s->profile_room);
     leat_axis_destroy(&s->across);
     leat_axis_destroy(&s->down);
     leat_free(s->ring);
@@ -244,10 +267,11 @@ int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsign
     struct leat_decode_request request = {
         .data = data, .length = length, .gray = info.channels < 3, .lenient = lenient, .scan_to_end = true};
     s->pixel = request.gray ? 1 : 4;
-    s->orientation = leat_exif_orientation(data, length);
+    s->orientation = leat_photo_orientation(data, length);
     rc = leat_decoder_open(s->decoder, &request, &s->width, &s->height, error);
     if (!rc) {
-        rc = shrink(s, max_side, quality ? quality : 90, out_length, error);
+        rc = find_profile(s, (struct leat_bytes){data, length}, error);
+        rc = rc ? rc : shrink(s, max_side, quality ? quality : 90, out_length, error);
         int end = leat_decoder_end(s->decoder, rc ? NULL : error);
         rc = rc ? rc : end;
     }

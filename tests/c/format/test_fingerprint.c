@@ -80,6 +80,31 @@ static void derived_fields_do_not_count_and_all_else_does(void **state)
     assert_memory_not_equal(got, want, 16);
 }
 
+static void what_numbers_mean_counts(void **state)
+{
+    (void)state;
+    static const uint16_t pairs[] = {1, 2, 3, 4}, others[] = {1, 3, 2, 4};
+    const uint64_t sums[2] = {1, 2};
+    struct leat_field f = {.name = "of", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F32, .ndim = 2, .shape = {-1, 4}};
+    uint8_t got[8][16];
+    unsigned n = 0;
+    for (; n < 5; n++) { /* plain, then boxes of each format, then normalized */
+        f.role = n < 4 ? LEAT_ROLE_NONE + n : f.role;
+        f.normalized = n == 4;
+        leat_fingerprint_finish(&f, 1, NULL, 0, 10, sums, got[n]);
+    }
+    f = (struct leat_field){.name = "of", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F32, .ndim = 3, .shape = {-1, 5, 3}};
+    f.role = LEAT_ROLE_KEYPOINTS;
+    for (; n < 8; n++) {
+        f.pairs = n == 6 ? pairs : others;
+        f.n_pairs = n == 5 ? 0 : 2;
+        leat_fingerprint_finish(&f, 1, NULL, 0, 10, sums, got[n]);
+    }
+    for (unsigned i = 0; i < n; i++)
+        for (unsigned j = 0; j < i; j++)
+            assert_memory_not_equal(got[i], got[j], 16);
+}
+
 static void fingerprints_never_change_between_versions(void **state)
 {
     (void)state;
@@ -98,6 +123,7 @@ int main(void)
         cmocka_unit_test(joined_parts_have_the_sums_of_the_whole),
         cmocka_unit_test(order_name_length_and_label_all_count),
         cmocka_unit_test(derived_fields_do_not_count_and_all_else_does),
+        cmocka_unit_test(what_numbers_mean_counts),
         cmocka_unit_test(fingerprints_never_change_between_versions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

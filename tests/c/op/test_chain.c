@@ -54,6 +54,74 @@ static void a_chain_gives_what_a_program_gives(void **state)
     leat_program_free(program);
 }
 
+static void an_image_says_how_large_it_is_and_what_its_targets_drew(void **state)
+{
+    (void)state;
+    const int64_t open[] = {-1, -1, 3}, known[] = {20, 30, 3};
+    struct leat_field any = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, open),
+                      one = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, known);
+    static uint8_t pixels[20 * 30 * 3];
+    struct leat_chain_result r;
+    struct leat_value value, wanted;
+    struct leat_error error;
+    paint(pixels, 30, 20, 3, 5);
+    const char *const programs[] = {
+        ONE("\"a\": {\"type\": \"RandomCrop\", \"size\": [8, 9]}", "\"a\""),
+        ONE("\"a\": {\"type\": \"RandomHorizontalFlip\"}, \"b\": {\"type\": \"ToDtype\", \"dtype\": \"float32\"}",
+            "\"a\", \"b\""),
+        ONE("\"a\": {\"type\": \"RandomInvert\", \"p\": 1}", "\"a\""),
+        ONE("\"a\": {\"type\": \"ToDtype\", \"dtype\": \"float32\"}", "\"a\"")};
+    for (size_t k = 0; k < sizeof programs / sizeof *programs; k++) {
+        struct leat_chain *a = open_chain(&any, programs[k]), *b = open_chain(&one, programs[k]);
+        for (uint64_t key = 0; key < 20; key++) {
+            assert_ok(leat_chain_apply_image(a, pixels, sizeof pixels, 20, 30, NULL, 0, key, 1, &value, &error));
+            assert_ok(leat_chain_apply(b, pixels, sizeof pixels, key, 1, &wanted, &error));
+            assert_int_equal(value.length, wanted.length);
+            assert_memory_equal(value.shape, wanted.shape, 3 * sizeof *value.shape);
+            assert_memory_equal(value.data, wanted.data, value.length);
+            leat_value_clear(&value);
+            leat_value_clear(&wanted);
+        }
+        assert_int_equal(leat_chain_apply_image(a, pixels, sizeof pixels, 20, 31, NULL, 0, 1, 1, &value, &error),
+                         LEAT_E_INVALID);
+        assert_int_equal(leat_chain_apply_image(a, pixels, sizeof pixels, 0, 0, NULL, 0, 1, 1, &value, &error),
+                         LEAT_E_INVALID);
+        assert_int_equal(leat_chain_apply_image(a, pixels, sizeof pixels, 20, 30, "m", 1, 1, 1, &value, &error),
+                         LEAT_E_INVALID);
+        leat_chain_free(a);
+        leat_chain_free(b);
+    }
+    struct leat_chain *aimed = open_chain(&any, ONE("\"a\": {\"type\": \"RandomIoUCrop\"}", "\"a\""));
+    leat_chain_describe(aimed, &r);
+    assert_true(r.moves && r.open);
+    assert_int_equal(leat_chain_apply(aimed, pixels, sizeof pixels, 1, 1, &value, &error), LEAT_E_INVALID);
+    assert_ok(leat_chain_apply_image(aimed, pixels, sizeof pixels, 20, 30, NULL, 0, 1, 1, &value, &error));
+    assert_true(value.length <= sizeof pixels);
+    leat_value_clear(&value);
+    leat_chain_free(aimed);
+}
+
+static void several_images_of_one_are_those_of_a_program(void **state)
+{
+    (void)state;
+    const int64_t shape[] = {20, 30, 3};
+    struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, shape);
+    struct leat_chain *five = open_chain(&field, ONE("\"a\": {\"type\": \"FiveCrop\", \"size\": [8, 9]}", "\"a\"")),
+                      *crop = open_chain(&field, ONE("\"a\": {\"type\": \"CenterCrop\", \"size\": [8, 9]}", "\"a\""));
+    static uint8_t pixels[20 * 30 * 3];
+    struct leat_value value, middle;
+    struct leat_error error;
+    paint(pixels, 30, 20, 3, 5);
+    assert_ok(leat_chain_apply(five, pixels, sizeof pixels, 1, 1, &value, &error));
+    assert_ok(leat_chain_apply(crop, pixels, sizeof pixels, 1, 1, &middle, &error));
+    assert_int_equal(value.length, 5 * middle.length);
+    assert_memory_equal((const uint8_t *)value.data + 4 * middle.length, middle.data, middle.length);
+    leat_value_clear(&value);
+    leat_value_clear(&middle);
+    leat_chain_free(five);
+    leat_chain_free(crop);
+}
+
 static void a_chain_may_end_in_images_of_open_size(void **state)
 {
     (void)state;
@@ -212,6 +280,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain_gives_what_a_program_gives),
+        cmocka_unit_test(an_image_says_how_large_it_is_and_what_its_targets_drew),
+        cmocka_unit_test(several_images_of_one_are_those_of_a_program),
         cmocka_unit_test(a_chain_may_end_in_images_of_open_size),
         cmocka_unit_test(a_loader_s_program_still_refuses_images_of_open_size),
         cmocka_unit_test(values_of_any_length_and_of_a_wrong_one),

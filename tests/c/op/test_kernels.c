@@ -57,11 +57,8 @@ static void resizing_across_is_equal_on_all_instruction_sets(void **state)
         if (i % 2)
             begin = 0, n = out;
         unsigned pixel = i % 7 ? 4 : 1;
-        across(in, out,
-               i % 11  ? LEAT_FILTER_ANTIALIAS
-               : i % 2 ? LEAT_FILTER_BILINEAR
-                       : LEAT_FILTER_NEAREST,
-               begin, n, pixel, pixel == 1 ? 1 : 2 + (unsigned)(i % 3));
+        across(in, out, i % 3 ? LEAT_FILTER_ANTIALIAS : (enum leat_filter)(i / 3 % (LEAT_FILTER_BOX + 1)), begin, n,
+               pixel, pixel == 1 ? 1 : 2 + (unsigned)(i % 3));
     }
     across(20000, 3, LEAT_FILTER_ANTIALIAS, 0, 3, 4, 3);
     across(1, 500, LEAT_FILTER_ANTIALIAS, 0, 500, 4, 3);
@@ -79,7 +76,7 @@ static void resizing_down_is_equal_on_all_instruction_sets(void **state)
         int32_t left = 1 << LEAT_WEIGHT_BITS;
         for (unsigned t = 0; t < taps; t++) {
             weights[t] = (int32_t)leat_draw_below(3, i * 1000 + t, (uint64_t)left + 1) & (i % 4 ? -1 : -2);
-            weights[t] = t + 1 == taps ? left : weights[t] / 2;
+            weights[t] = t + 1 == taps ? left : i % 3 == 0 && t % 2 ? -weights[t] / 8 : weights[t] / 2;
             left -= weights[t];
             rows[t] = noise(n + LEAT_ROW_PADDING, i * 1000 + t);
         }
@@ -96,6 +93,26 @@ static void resizing_down_is_equal_on_all_instruction_sets(void **state)
         free(want);
         free(got);
     }
+}
+
+static void spreading_pixels_is_equal_on_all_instruction_sets(void **state)
+{
+    (void)state;
+    for (unsigned pixel = 2; pixel <= 3; pixel++)
+        for (size_t n = 1; n < 150; n++) {
+            uint8_t *src = malloc(n * pixel), *want = malloc(n * 4), *got = malloc(n * 4);
+            for (size_t i = 0; i < n * pixel; i++)
+                src[i] = (uint8_t)(leat_draw_u64(n, i) >> 13);
+            leat_kernels_portable.expand(src, pixel, n, want);
+            for (size_t k = 0; k < n_others; k++) {
+                memset(got, 1, n * 4);
+                others[k]->expand(src, pixel, n, got);
+                assert_memory_equal(want, got, n * 4);
+            }
+            free(src);
+            free(want);
+            free(got);
+        }
 }
 
 /* Every kind of store: sizes, layouts, mirrored or not, all lengths around a block. */
@@ -235,6 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resizing_across_is_equal_on_all_instruction_sets),
         cmocka_unit_test(resizing_down_is_equal_on_all_instruction_sets),
+        cmocka_unit_test(spreading_pixels_is_equal_on_all_instruction_sets),
         cmocka_unit_test(storing_is_equal_on_all_instruction_sets),
         cmocka_unit_test(converting_is_equal_on_all_instruction_sets),
         cmocka_unit_test(gathering_copies_rows_of_every_length),

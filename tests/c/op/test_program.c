@@ -399,6 +399,40 @@ static void inserting_a_normalize_changes_no_crop_and_a_shared_operator_draws_on
     assert_true(hashes[0] != hashes[1] && hashes[0] != hashes[2]);
 }
 
+/* States carry the hash of their plan: those of programs that people have must stay. */
+static void what_decode_is_told_hashes_as_it_always_did(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arguments;
+        uint64_t hash;
+    } golden[] = {
+        {"", UINT64_C(0x2c69e7d2ccc8e35b)},
+        {", \"mode\": \"GRAY\", \"exif\": true", UINT64_C(0xea4b4b3b585f2391)},
+        {", \"strict\": false", UINT64_C(0x2e366edd53b64c2d)},
+        {", \"dtype\": \"uint16\"", UINT64_C(0x2084e4cc72dc0a43)},
+        {", \"alpha\": \"blend\", \"background\": [1, 2, 3]", UINT64_C(0x40177a754e9adc1e)},
+        {", \"frame\": 300, \"exif\": true, \"dct_scaling\": true", UINT64_C(0x0e4c6cf6c1f3ba53)},
+        {", \"icc\": \"srgb\"", UINT64_C(0x4cc2b855d42c26c5)},
+    };
+    const struct leat_field field = field_of("image", LEAT_KIND_IMAGE, LEAT_U8, LEAT_LAYOUT_NONE, 0, NULL);
+    for (size_t i = 0; i < sizeof golden / sizeof *golden; i++) {
+        char chain[200];
+        struct leat_program *program;
+        struct leat_error error;
+        snprintf(chain, sizeof chain, "{\"type\": \"Decode\"%s}, {\"type\": \"CenterCrop\", \"size\": 8}",
+                 golden[i].arguments);
+        const int rc = compile_chain(&field, chain, &program, &error);
+        if (rc == LEAT_E_UNSUPPORTED) /* no Little CMS on this machine */
+            continue;
+        assert_ok(rc);
+        const uint64_t hash = leat_program_hash(program);
+        leat_program_free(program);
+        if (hash != golden[i].hash)
+            fail_msg("Decode%s hashes to %016" PRIx64, golden[i].arguments, hash);
+    }
+}
+
 static void steady_state_allocates_nothing(void **state)
 {
     (void)state;
@@ -528,6 +562,7 @@ int main(void)
         cmocka_unit_test(errors_name_output_operator_and_what_fits),
         cmocka_unit_test(json_that_is_no_program_is_an_error),
         cmocka_unit_test(inserting_a_normalize_changes_no_crop_and_a_shared_operator_draws_once),
+        cmocka_unit_test(what_decode_is_told_hashes_as_it_always_did),
         cmocka_unit_test(steady_state_allocates_nothing),
         cmocka_unit_test(rows_made_in_place_never_allocate),
         cmocka_unit_test(bytes_that_keep_their_order_equal_simple_code),

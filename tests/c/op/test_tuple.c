@@ -226,7 +226,8 @@ static void every_failing_allocation_of_a_tuple_is_an_error_and_leaks_nothing(vo
     static const char drawn[] =
         "{\"operators\": {\"r\": {\"type\": \"RandomRotation\", \"degrees\": [-20, 20]}, \"c\": {\"type\": "
         "\"RandomResizedCrop\", \"size\": [4, 4]}, \"f\": {\"type\": \"RandomHorizontalFlip\"}, \"s\": {\"type\": "
-        "\"SanitizeBoundingBoxes\", \"labels_getter\": \"default\"}}, \"outputs\": {\"image\": {\"fields\": "
+        "\"SanitizeBoundingBoxes\", \"labels_getter\": \"default\", \"min_visibility\": 0.2}}, \"outputs\": "
+        "{\"image\": {\"fields\": "
         "[\"image\", "
         "\"boxes\", \"label\"], \"chain\": [\"r\", \"c\", \"f\", \"s\"]}}}";
     const char *const programs[] = {text, drawn};
@@ -251,6 +252,13 @@ static void every_failing_allocation_of_a_tuple_is_an_error_and_leaks_nothing(vo
 }
 
 /* Programs that are none: each is refused with words, and leaves nothing behind. */
+/* A tuple whose image goes through a function. */
+#define CUT(other, cut, more)                                                                                          \
+    "{\"operators\": {\"f\": {\"type\": \"RandomHorizontalFlip\"}}, \"outputs\": {\"image\": {\"fields\": "            \
+    "[\"image\", " other "], \"chain\": [\"f\"], \"cut\": {" cut                                                       \
+    "}, \"calls\": [{\"segment\": 1, \"kind\": 1, \"dtype\": \"uint8\", \"shape\": "                                   \
+    "[null]" more "}]}}}"
+
 static void tuples_that_make_no_sense_are_refused(void **state)
 {
     static const char *const wrong[] = {
@@ -271,8 +279,24 @@ static void tuples_that_make_no_sense_are_refused(void **state)
         "\"boxes\"], \"chain\": [\"s\"]}}}",
         "{\"operators\": {\"s\": {\"type\": \"PadTo\", \"n\": 4, \"fill\": {\"a\": \"b\"}}}, \"outputs\": {\"label\": "
         "{\"field\": "
-        "\"label\", \"chain\": [\"s\"]}}}"};
+        "\"label\", \"chain\": [\"s\"]}}}",
+        CUT("\"boxes\"", "\"image\": 1, \"after\": 0", ""),
+        CUT("\"boxes\"", "\"image\": 2, \"after\": 0", ""),
+        CUT("\"boxes\"", "\"image\": 0, \"after\": 2", ""),
+        CUT("\"boxes\"", "\"image\": 0, \"after\": -1", ""),
+        CUT("\"boxes\"", "\"image\": 0, \"after\": 0, \"draws\": 1", ""),
+        CUT("\"boxes\"", "\"image\": 0, \"after\": 0, \"open\": true", ""),
+        CUT("\"boxes\"", "\"after\": 0", ""),
+        CUT("\"boxes\"", "\"image\": 0, \"after\": 0", ", \"channels\": 3"),
+        "{\"operators\": {}, \"outputs\": {\"image\": {\"fields\": [\"image\", \"boxes\"], \"chain\": [], \"calls\": "
+        "[{\"segment\": 1, \"kind\": 1, \"dtype\": \"uint8\", \"shape\": [null]}]}}}"};
     make_fields();
+    const char *good = CUT("\"boxes\"", "\"image\": 0, \"after\": 1", "");
+    struct leat_program *program = compile_tuple(good);
+    assert_int_equal(leat_program_outputs(program), 3);
+    assert_true(leat_program_output(program, 0)->hidden && !leat_program_output(program, 1)->hidden);
+    assert_true(leat_program_output(program, 2)->called && leat_program_output(program, 2)->input == 0);
+    leat_program_free(program);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct leat_error error = {0};
         struct leat_program *out;

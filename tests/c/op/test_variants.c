@@ -23,7 +23,7 @@ static void a_key_has_the_variant_of_its_draw(void **state)
     paint(pixels, 64, 64, 3, 1);
     struct leat_scratch *scratch = leat_scratch_new(program);
     for (uint64_t key = 0; key < 4000; key++) {
-        const struct leat_program *variant = leat_program_of_batch(program, key);
+        const struct leat_program *variant = leat_program_of_batch(program, 0, key);
         int64_t side = leat_program_output(variant, 0)->shape[1];
         unsigned which = leat_draw_unit(leat_key_mix(key, instance), 0) < 0.25 ? 0 : 2;
         assert_int_equal(side, which ? 12 : 8);
@@ -42,7 +42,7 @@ static void a_key_has_the_variant_of_its_draw(void **state)
     leat_scratch_free(scratch);
     leat_program_free(program);
     program = must_compile(&field, CROP("12"));
-    assert_true(!leat_program_varies(program) && leat_program_of_batch(program, 5) == program);
+    assert_true(!leat_program_varies(program) && leat_program_of_batch(program, 0, 5) == program);
     leat_program_free(program);
 }
 
@@ -101,12 +101,55 @@ static void bad_sizes_are_refused(void **state)
     }
 }
 
+#define FLIP(P, MORE) "{\"type\": \"RandomHorizontalFlip\", \"p\": " P MORE "}"
+
+static void operators_come_and_go_with_the_epoch_and_others_draw_as_they_would(void **state)
+{
+    (void)state;
+    struct leat_field field = image_field();
+    struct leat_program *program = must_compile(
+        &field, FLIP("1", ", \"epochs\": [0, 3]") ", " FLIP("0.5", "") ", " FLIP("1", ", \"epochs\": [5, null]"));
+    struct leat_program *whole = must_compile(&field, FLIP("1", "") ", " FLIP("0.5", ""));
+    assert_true(!leat_program_varies(program));
+    uint8_t pixels[64 * 64 * 3], made[7][64 * 64 * 3], want[64 * 64 * 3];
+    paint(pixels, 64, 64, 3, 1);
+    struct leat_scratch *scratch = leat_scratch_new(program);
+    for (uint64_t key = 0; key < 40; key++) {
+        struct leat_row row = {.data = pixels, .length = sizeof pixels, .key = key};
+        for (uint64_t epoch = 0; epoch < 7; epoch++)
+            assert_int_equal(
+                leat_program_apply(leat_program_of_batch(program, epoch, key), 0, scratch, &row, 1, made[epoch], NULL),
+                1);
+        must_apply(whole, pixels, sizeof pixels, key, want);
+        for (uint64_t epoch = 0; epoch < 7; epoch++) /* mirrored once more up to epoch 2, and from 5 on */
+            assert_int_equal(memcmp(made[epoch], want, sizeof want) == 0, epoch < 3 || epoch >= 5);
+        assert_memory_equal(made[3], made[4], sizeof want);
+    }
+    leat_scratch_free(scratch);
+    leat_program_free(whole);
+    leat_program_free(program);
+    struct leat_error error = {0};
+    assert_int_equal(compile_chain(&field, FLIP("1", ", \"epochs\": [3, 3]"), &program, &error), LEAT_E_INVALID);
+    assert_non_null(strstr(error.message, "[first, end]"));
+    assert_int_equal(compile_chain(&field, "{\"type\": \"ToDtype\", \"dtype\": \"float32\", \"epochs\": [3, null]}",
+                                   &program, &error),
+                     LEAT_E_TYPE);
+    assert_non_null(strstr(error.message, "of another type or shape in some epochs"));
+    assert_int_equal(compile_chain(&field,
+                                   "{\"type\": \"Resize\", \"size\": [4, 8], \"epochs\": [0, 1]}, {\"type\": "
+                                   "\"Resize\", \"size\": [8, 4], \"epochs\": [1, null]}",
+                                   &program, &error),
+                     LEAT_E_TYPE); /* as many bytes */
+    assert_non_null(strstr(error.message, "of another type or shape in some epochs"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_has_the_variant_of_its_draw),
         cmocka_unit_test(the_hash_is_over_sizes_weights_and_names),
         cmocka_unit_test(bad_sizes_are_refused),
+        cmocka_unit_test(operators_come_and_go_with_the_epoch_and_others_draw_as_they_would),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

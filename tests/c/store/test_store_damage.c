@@ -298,6 +298,45 @@ static void an_unknown_optional_section_is_skipped_but_verified(void **state)
     free(bytes);
 }
 
+/* Of the pairs section of a file with a field of 3 keypoints and one of numbers. */
+static bool takes_pairs(const uint32_t *words, size_t n)
+{
+    const struct leat_field fields[2] = {
+        {.name = "points",
+         .kind = LEAT_KIND_ARRAY,
+         .dtype = LEAT_F32,
+         .ndim = 3,
+         .shape = {-1, 3, 3},
+         .role = LEAT_ROLE_KEYPOINTS},
+        {.name = "label", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
+    };
+    struct leat_store_layout layout;
+    bool memory;
+    assert_int_equal(leat_store_layout_init(&layout, fields, 2, NULL), LEAT_OK);
+    const bool good = leat_store_pairs_get(&layout, (const uint8_t *)words, n * sizeof *words, &memory);
+    assert_true(memory);
+    leat_store_layout_destroy(&layout);
+    return good;
+}
+
+static void pairs_that_cannot_be_are_refused(void **state)
+{
+    (void)state;
+    enum { ONE_TWO = 1 | 2 << 16, TWO_TWO = 2 | 2 << 16, TWO_THREE = 2 | 3 << 16, ZERO_ONE = 1 << 16 };
+    assert_true(takes_pairs((const uint32_t[]){0, 1, ONE_TWO}, 3));
+    assert_true(takes_pairs((const uint32_t[]){0}, 0));
+    assert_false(takes_pairs((const uint32_t[]){0, 1, TWO_TWO}, 3));
+    assert_false(takes_pairs((const uint32_t[]){0, 1, TWO_THREE}, 3));
+    assert_false(takes_pairs((const uint32_t[]){0, 2, ONE_TWO, ZERO_ONE}, 4)); /* 1 twice */
+    assert_false(takes_pairs((const uint32_t[]){0, 2, ONE_TWO}, 3));           /* cut */
+    assert_false(takes_pairs((const uint32_t[]){0, UINT32_MAX, ONE_TWO}, 3));
+    assert_false(takes_pairs((const uint32_t[]){0, 0}, 2));
+    assert_false(takes_pairs((const uint32_t[]){0, 1, ONE_TWO, 0}, 4));
+    assert_false(takes_pairs((const uint32_t[]){0, 1, ONE_TWO, 0, 1, ONE_TWO}, 6)); /* a field twice */
+    assert_false(takes_pairs((const uint32_t[]){1, 1, ONE_TWO}, 3));                /* no keypoints */
+    assert_false(takes_pairs((const uint32_t[]){2, 1, ONE_TWO}, 3));
+}
+
 static void an_unknown_required_section_or_codec_is_refused(void **state)
 {
     (void)state;
@@ -663,6 +702,7 @@ int main(void)
         TEST(a_file_cut_at_any_byte_is_an_error),
         TEST(a_file_cut_while_it_is_open_is_an_error_and_no_signal),
         TEST(an_unknown_optional_section_is_skipped_but_verified),
+        TEST(pairs_that_cannot_be_are_refused),
         TEST(an_unknown_required_section_or_codec_is_refused),
         TEST(a_damaged_beginning_is_no_other_format_where_name_or_end_is_ours),
         TEST(a_file_of_a_newer_version_asks_for_a_newer_leat),

@@ -205,8 +205,14 @@ def saved_and_resumed(epoch: int, name: str, seedable: bool = True, **options: A
         batches(ready)
     steps = iter(ready)
     head = [ids(next(steps)) for _ in range(2)]
+    if accelerator.is_main_process:  # what a save by other ranks, or of PyTorch's loader, has left
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in ("dl_state_dict.bin", "leat_state_dicts_7.bin"):
+            (folder / left).write_bytes(b"of a former save")
+    accelerator.wait_for_everyone()
     accelerator.save_state(str(folder))
     accelerator.wait_for_everyone()
+    left = sorted(file.name for file in folder.iterdir() if b"of a former save" in file.read_bytes())
     tail = [ids(batch) for batch in steps]
     accelerator, again = fresh()
     accelerator.load_state(str(folder))
@@ -217,6 +223,7 @@ def saved_and_resumed(epoch: int, name: str, seedable: bool = True, **options: A
         "resumed": batches(again),
         "resumed next": batches(again),
         "engine": engine_of(again),
+        "left": left,
     }
 
 

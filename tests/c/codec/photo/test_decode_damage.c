@@ -95,11 +95,11 @@ static int by_libjpeg(const uint8_t *data, size_t length, bool gray, bool scan, 
 {
     static struct leat_libjpeg libjpeg;
     const struct leat_decode_request request = {.data = data, .length = length, .gray = gray};
-    bool gray_rows = false;
+    struct leat_decode_rows rows = {0};
     *pixels = NULL;
-    int rc = leat_libjpeg_open(&libjpeg, &request, w, h, &gray_rows, &error);
+    int rc = leat_libjpeg_open(&libjpeg, &request, w, h, &rows, &error);
     if (!rc) {
-        assert_int_equal(gray_rows, gray);
+        assert_int_equal(rows.gray, gray);
         *pixels = malloc((size_t)*w * *h * (gray ? 1 : 4));
         assert_non_null(*pixels);
         rc = leat_libjpeg_begin(&libjpeg, 1, 0, 0, *w, *h, &error);

@@ -188,12 +188,58 @@ static void photos_whose_scans_are_apart_are_booked_as_progressive_ones_are(void
     free(pixels);
 }
 
+static void a_profile_of_many_parts_does_not_stay_with_the_decoder(void **state)
+{
+    (void)state;
+    enum { PARTS = 80, PART = 65000, HEAD_BYTES = 18 };
+    size_t length;
+    uint8_t *pixels = photo_pixels(40, 40, 3, 1), *jpeg = photo_encode(&styles[1], pixels, 40, 40, 75, &length);
+    uint8_t *data = calloc(1, length + PARTS * (PART + HEAD_BYTES)), *to = data + 2;
+    assert_non_null(data);
+    memcpy(data, jpeg, 2);
+    for (int i = 0; i < PARTS; i++, to += HEAD_BYTES + PART) {
+        const unsigned n = HEAD_BYTES - 2 + PART;
+        const uint8_t head[4] = {0xff, 0xe2, (uint8_t)(n >> 8), (uint8_t)n};
+        memcpy(to, head, 4);
+        memcpy(to + 4, "ICC_PROFILE", 12);
+        to[16] = (uint8_t)(i + 1);
+        to[17] = PARTS;
+    }
+    memcpy(data + 2 + HEAD_BYTES + 16, "RGB ", 4); /* of its header; the rest makes no sense */
+    memcpy(to, jpeg + 2, length - 2);
+    length += PARTS * (PART + HEAD_BYTES);
+
+    struct leat_allocator usual = leat_allocator;
+    leat_allocator = (struct leat_allocator){allocate, resize, release};
+    now = most = 0;
+    struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);
+    assert_non_null(decoder);
+    for (int lenient = 0; lenient < 2; lenient++) {
+        struct leat_error error;
+        uint32_t w, h;
+        const struct leat_decode_request request = {.data = data, .length = length, .icc = true, .lenient = lenient};
+        const int rc = leat_decoder_open(decoder, &request, &w, &h, &error);
+        assert_int_equal(rc, lenient ? LEAT_OK : LEAT_E_DECODE);
+        assert_true(most > (uint64_t)PARTS * PART); /* it was put together */
+        assert_true(now <= LEAT_DECODE_BYTES);
+        if (lenient)
+            assert_ok(leat_decoder_end(decoder, &error));
+    }
+    leat_decoder_free(decoder);
+    assert_int_equal(now, 0);
+    leat_allocator = usual;
+    free(data);
+    free(jpeg);
+    free(pixels);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decoding_takes_no_more_than_is_said_before),
         cmocka_unit_test(photos_whose_scans_are_apart_are_booked_as_progressive_ones_are),
         cmocka_unit_test(bytes_that_are_no_photo_need_nothing),
+        cmocka_unit_test(a_profile_of_many_parts_does_not_stay_with_the_decoder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

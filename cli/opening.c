@@ -1,0 +1,145 @@
+/* How a command opens its data set: opening.h. */
+#include "opening.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "print.h"
+#include "progress.h"
+
+static bool is_blank(const char *line)
+{
+    return !line[strspn(line, " \t")];
+}
+
+/* The lines of a list of classes, which are cut from its text, without the blank ones at its end; the array is freed
+ * with free. NULL: it is no such list, which was said. */
+static const char **lines_of(const struct cli_command *command, const char *path, char *text, size_t *n)
+{
+    size_t room = 1, blank = 0;
+    for (const char *p = text; *p; p++)
+        room += *p == '\n';
+    const char **lines = calloc(room, sizeof *lines);
+    *n = 0;
+    for (char *line = text, *next; lines && line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = 0;
+        line[strcspn(line, "\r")] = 0;
+        lines[(*n)++] = line;
+    }
+    while (lines && *n && is_blank(lines[*n - 1]))
+        --*n;
+    while (blank < *n && !is_blank(lines[blank]))
+        blank++;
+    if (lines && *n && blank == *n)
+        return lines;
+    if (!lines)
+        cli_say(command, "There is no memory for the names in %s.", path);
+    else if (!*n)
+        cli_say(command, "%s has no names of classes: it is a text with a name a line.", path);
+    else
+        cli_say(command,
+                "%s line %zu is blank, and names follow: name the class, or remove the line if theirs are the numbers "
+                "from %zu on.",
+                path, blank + 1, blank);
+    free(lines);
+    return NULL;
+}
+
+static bool is_consistent(const struct cli_command *command, const struct cli_opening *o)
+{
+    const bool annotations = o->coco || o->yolo || o->voc || o->masks;
+    if (!!o->coco + !!o->yolo + !!o->voc + !!o->masks > 1)
+        cli_usage_error(command, "--coco, --yolo, --voc and --masks exclude each other.");
+    else if (annotations && o->labels != LEAT_LABELS_AUTO)
+        cli_usage_error(command, "--labels is for folders that are classes, and annotations are given.");
+    else if (!annotations && o->on_bad)
+        cli_usage_error(command, "--on-bad is for annotations (--coco, --yolo, --voc, --masks), and there are none.");
+    else if (o->classes && (o->coco || !annotations))
+        cli_usage_error(command, "--classes is for annotations that do not say them: --yolo, --voc, --masks.");
+    else
+        return true;
+    return false;
+}
+
+/* Opening that takes long. */
+struct work {
+    struct cli_progress *progress; /* NULL until it does */
+    bool quiet, files;             /* what is read are files, one per sample */
+    atomic_ullong done, total;
+};
+
+static void read_progress(void *user, struct cli_progress_state *state)
+{
+    struct work *work = user;
+    state->samples = state->bytes = atomic_load(&work->done);
+    state->total_bytes = atomic_load(&work->total);
+    if (work->files)
+        state->bytes = state->total_bytes = 0;
+}
+
+/* Of a panoptic file first the JSON is read, then the PNGs: two works with totals of their own. */
+static int on_progress(void *user, uint64_t done, uint64_t total)
+{
+    struct work *work = user;
+    if (work->progress && total != atomic_load(&work->total)) {
+        cli_progress_stop(work->progress);
+        work->progress = NULL;
+    }
+    const struct cli_progress_options drawing = {.verb = "reading annotations",
+                                                 .read = read_progress,
+                                                 .user = work,
+                                                 .total_samples = work->files ? total : 0,
+                                                 .only_time = !work->files,
+                                                 .quiet = work->quiet};
+    atomic_store(&work->done, done);
+    atomic_store(&work->total, total);
+    if (!work->progress)
+        work->progress = cli_progress_start(&drawing);
+    return 0;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+struct leat_dataset *cli_open_as(const struct cli_command *command, const char *path, const struct cli_opening *o,
+                                 int *exit_code)
+{
+    struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+    struct leat_dataset *dataset = NULL;
+    struct work work = {.quiet = o->quiet, .files = !o->coco && !(o->masks && !is_folder(o->masks))};
+    const char **names = NULL;
+    char *text = NULL;
+    *exit_code = CLI_EXIT_FAILED;
+    if (!is_consistent(command, o))
+        return NULL;
+    options.labels = o->labels;
+    options.annotations = o->coco ? o->coco : o->yolo ? o->yolo : o->voc ? o->voc : o->masks;
+    options.format = o->coco ? "coco" : o->yolo ? "yolo" : o->voc ? "voc" : o->masks ? "masks" : NULL;
+    options.on_bad = o->on_bad ? LEAT_BAD_RAISE : LEAT_BAD_SKIP;
+    if (o->classes) {
+        if (!(text = cli_read_text(command, o->classes, NULL)))
+            return NULL;
+        char *begin = text + (strncmp(text, "\xef\xbb\xbf", 3) ? 0 : 3); /* a mark of byte order */
+        if (!(options.classes = names = lines_of(command, o->classes, begin, &options.n_classes)))
+            goto out;
+    }
+    options.check_sizes = o->check_sizes;
+    options.progress = on_progress;
+    options.user = &work;
+    struct leat_error error;
+    const int rc = leat_dataset_open(path, &options, &dataset, &error);
+    cli_progress_stop(work.progress);
+    if (rc)
+        *exit_code = cli_fail(command, &error, NULL);
+out:
+    free(names);
+    free(text);
+    return dataset;
+}

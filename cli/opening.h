@@ -1,0 +1,55 @@
+/* How a command opens the data set that it is given: options that all of them share. */
+#ifndef LEAT_CLI_OPENING_H
+#define LEAT_CLI_OPENING_H
+
+#include "args.h"
+#include "leat/leat.h"
+
+struct cli_opening {
+    enum leat_labels labels;
+    const char *coco, *yolo, *voc, *masks; /* the annotations: at most one, the others are NULL */
+    const char *classes;                   /* a file with a name a line, or NULL */
+    unsigned on_bad;                       /* 0: entries that are wrong are left out; 1: they are an error */
+    bool quiet;                            /* no progress */
+    bool check_sizes;                      /* those of all photos */
+};
+
+/* Their entries in the table of a command, in whose structure `member` is a struct cli_opening. */
+#define CLI_OPENING_OPTIONS(type, member)                                                                              \
+    {"labels",                                                                                                         \
+     "WHAT",                                                                                                           \
+     "of a folder: auto (by sub-folder, where there are any), folders (by sub-folder, else\n"                          \
+     "an error) or none; default: auto",                                                                               \
+     CLI_CHOICE,                                                                                                       \
+     .at = offsetof(type, member.labels),                                                                              \
+     .choices = "auto, folders or none"},                                                                              \
+        {"coco", "FILE",                                                                                               \
+         "the folder holds the photos of this file of COCO annotations, such as\n"                                     \
+         "instances_train2017.json",                                                                                   \
+         CLI_TEXT, .at = offsetof(type, member.coco)},                                                                 \
+        {"yolo", "FOLDER",                                                                                             \
+         "the folder holds the photos of these text files of YOLO: one per photo, a line per\n"                        \
+         "box or polygon",                                                                                             \
+         CLI_TEXT, .at = offsetof(type, member.yolo)},                                                                 \
+        {"voc", "FOLDER", "the folder holds the photos of these XML files of Pascal VOC: one per photo", CLI_TEXT,     \
+         .at = offsetof(type, member.voc)},                                                                            \
+        {"masks", "FOLDER",                                                                                            \
+         "the folder holds the photos of these PNGs of class ids: one per photo, of its name; or\n"                    \
+         "a panoptic file of COCO, of whose segments they are made",                                                   \
+         CLI_TEXT, .at = offsetof(type, member.masks)},                                                                \
+        {"classes", "FILE",                                                                                            \
+         "names of the classes of --yolo, --voc or --masks by their numbers, one a line; an\n"                         \
+         "object of another class is wrong",                                                                           \
+         CLI_TEXT, .at = offsetof(type, member.classes)},                                                              \
+    {                                                                                                                  \
+        "on-bad", "WHAT",                                                                                              \
+            "of what is wrong in the annotations, and photos that are missing: skip (leave the\n"                      \
+            "entry out and count it) or raise (stop); default: skip",                                                  \
+            CLI_CHOICE, .at = offsetof(type, member.on_bad), .choices = "skip or raise"                                \
+    }
+
+/* Opens `path` so. After a message it returns NULL. */
+struct leat_dataset *cli_open_as(const struct cli_command *command, const char *path, const struct cli_opening *opening,
+                                 int *exit_code);
+
+#endif

@@ -1,0 +1,71 @@
+/* leat stats: sizes, classes and boxes of a data set, as a table, as JSON, and as charts. */
+#include <string.h>
+
+#include "commands.h"
+#include "new_file.h"
+#include "opening.h"
+#include "print.h"
+#include "stats/stats.h"
+
+struct wish {
+    const char *path, *plot;
+    uint64_t samples;
+    bool json;
+    struct cli_opening opening;
+};
+static const struct cli_option options[] = {
+    {"plot", "PNG", "draw charts of it, too", CLI_TEXT, .at = offsetof(struct wish, plot)},
+    {"samples", "N",
+     "decode at most so many photos where their sizes are not in the file, as of a\n"
+     "folder; default: 1000, spread evenly",
+     CLI_U64, .at = offsetof(struct wish, samples), 1, INT64_MAX},
+    {"json", NULL, "one JSON object, complete; the keys are in docs/cli.md", CLI_SET,
+     .at = offsetof(struct wish, json)},
+    CLI_OPENING_OPTIONS(struct wish, opening),
+};
+
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+    struct wish wish = {.samples = 1000};
+    int exit_code;
+    if (!cli_parse(command, argc, argv, &wish, &exit_code))
+        return exit_code;
+    const int why = wish.plot ? cli_new_file_probe(wish.plot) : 0;
+    if (why) {
+        cli_say(command, "%s could not be written: %s.", wish.plot, strerror(why));
+        return CLI_EXIT_FAILED;
+    }
+    struct leat_dataset *dataset = cli_open_as(command, wish.path, &wish.opening, &exit_code);
+    if (!dataset)
+        return exit_code;
+    json_t *stats = cli_stats_collect(command, dataset, wish.path, wish.samples, &exit_code);
+    if (stats && wish.plot && !cli_stats_plot(command, stats, wish.plot))
+        exit_code = CLI_EXIT_FAILED;
+    if (stats && !exit_code && wish.json)
+        cli_print_json(json_incref(stats));
+    else if (stats && !exit_code)
+        cli_stats_print(stats);
+    json_decref(stats);
+    leat_dataset_release(dataset);
+    return exit_code;
+}
+
+const struct cli_command cli_stats = {
+    .name = "stats",
+    .usage = "FILE [options]",
+    .summary = "what the samples are like: sizes, classes, boxes, broken ones",
+    .about =
+        "Counts the classes, and says how the sizes of photos, the numbers, sizes and shapes of boxes, the lengths\n"
+        "of texts and lists, and the values of numbers are spread. Boxes that a training would stumble over are\n"
+        "counted: not finite, without area, outside of their image. Photos themselves are not read, unless their\n"
+        "sizes are not in the file: of a folder, some are decoded, and broken ones among them counted.\n",
+    .arguments = {{"FILE", offsetof(struct wish, path)}},
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .more = "Examples:\n"
+            "  leat stats train.leat\n"
+            "  leat stats train.leat --plot stats.png\n"
+            "  leat stats train.leat --json | jq '.boxes[0].per_image.median'\n"
+            "\nExit codes: 0 printed; 1 the file is damaged; 2 could not run.\n",
+    .run = run,
+};

@@ -1,0 +1,51 @@
+/*
+ * What a data set is made of, in numbers. Everything is collected into one JSON object, which is printed as it is, as a
+ * table for a person, or drawn.
+ *
+ *     {"path": .., "notice": "", "count": 128, "looked_at": 128, "broken": 1,
+ *      "annotations": counts of boxes as the file has them, or absent,
+ *      "images":  [{"field", "width": Q, "height": Q, "bytes": Q, "kinds": {"JPEG": 128}, "shapes": [[w, h, n], ..],
+ *                   "distinct_shapes": 31}],
+ *      "classes": [{"field", "per": "sample" or "box", "count", "used", "names", "outside": 0,
+ *                   "counts": [{"class", "name", "count"}]}],
+ *      "boxes":   [{"field", "count", "images_without", "per_image": Q, "side": Q, "aspect": Q,
+ *                   "small", "medium", "large", "not_finite", "empty", "outside", "cut", "tiny",
+ *                   "suspect": a sentence, or absent}],
+ *      "lengths": [{"field", "unit": "bytes" or "rows", "total", ...Q}],
+ *      "numbers": [{"field", ...Q}]}
+ *
+ *     Q = {"least", "p5", "median", "mean", "p95", "most", "edges": [..], "bins": [..]}: NULL of nothing; no bins where
+ *         the numbers lie farther apart than doubles can say
+ */
+#ifndef LEAT_CLI_STATS_H
+#define LEAT_CLI_STATS_H
+
+#include <jansson.h>
+
+#include "args.h"
+#include "leat/leat.h"
+
+/* Finite numbers of which Q is made. Of very many, only every 2nd, 4th, 8th .. is kept for the quantiles and bins. */
+struct cli_numbers {
+    double *at;
+    size_t n, room;
+    uint64_t all, stride; /* numbers added; how many each one that is kept stands for */
+    double sum, least, most;
+};
+bool cli_numbers_add(struct cli_numbers *numbers, double value); /* false: no memory */
+/* Q; sorts them. `whole`: they are whole numbers, whose bins begin at whole ones. */
+json_t *cli_numbers_json(struct cli_numbers *numbers, bool whole);
+void cli_numbers_clear(struct cli_numbers *numbers);
+
+/* The object above. `samples`: at most so many are decoded where the sizes of photos are not known without. NULL after
+ * a message. */
+json_t *cli_stats_collect(const struct cli_command *command, const struct leat_dataset *dataset, const char *path,
+                          uint64_t samples, int *exit_code);
+/* Whether a field, one of "lengths", has as many values in each sample as there are boxes, as far as its statistics
+ * tell. */
+bool cli_stats_per_box(const json_t *stats, const json_t *lengths);
+void cli_stats_print(const json_t *stats);
+/* Draws charts of it as a PNG. False after a message. */
+bool cli_stats_plot(const struct cli_command *command, const json_t *stats, const char *path);
+
+#endif

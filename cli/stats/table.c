@@ -1,0 +1,224 @@
+/* The statistics as a person reads them. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "print.h"
+#include "stats/stats.h"
+
+enum { LABEL = 14, SHOWN = 12, BAR = 40 };
+
+static double real(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+static uint64_t whole(const json_t *object, const char *key)
+{
+    const json_int_t n = json_integer_value(json_object_get(object, key));
+    return n > 0 ? (uint64_t)n : 0;
+}
+
+static const char *name_of(const json_t *object, char *out, size_t room)
+{
+    const char *name = json_string_value(json_object_get(object, "field"));
+    return leat_escape(name ? name : "?", out, room);
+}
+
+static void begin(const char *label)
+{
+    printf("%-*s ", cli_padded(label, LABEL), label);
+}
+
+/* "227 to 640, median 500, 90% from 320 to 640". Bytes are shortened. */
+static void print_range(const json_t *q, bool bytes)
+{
+    static const char *const keys[] = {"least", "most", "median", "p5", "p95"};
+    char text[5][32];
+    for (int i = 0; i < 5; i++) {
+        const double v = real(q, keys[i]);
+        if (bytes)
+            cli_bytes((uint64_t)(v > 0 ? v : 0), text[i]);
+        else
+            snprintf(text[i], sizeof text[i], fabs(v) < 1e15 && v == floor(v) ? "%.0f" : "%.4g", v);
+    }
+    printf("%s to %s, median %s, 90%% from %s to %s\n", text[0], text[1], text[2], text[3], text[4]);
+}
+
+static void print_images(const json_t *images)
+{
+    char name[160], count[32];
+    json_t *shape, *n;
+    const char *kind;
+    size_t i;
+    bool first = true;
+    begin(name_of(images, name, sizeof name));
+    json_object_foreach(json_object_get(images, "kinds"), kind, n)
+    {
+        printf("%s%s %s", first ? "" : ", ", cli_count((uint64_t)json_integer_value(n), count), kind);
+        first = false;
+    }
+    printf("%s\n", first ? "no photos" : "");
+    if (!json_is_object(json_object_get(images, "width")))
+        return;
+    begin("  width");
+    print_range(json_object_get(images, "width"), false);
+    begin("  height");
+    print_range(json_object_get(images, "height"), false);
+    begin("  size");
+    print_range(json_object_get(images, "bytes"), true);
+    begin("  shapes");
+    json_array_foreach(json_object_get(images, "shapes"), i, shape)
+    {
+        if (i == 5)
+            break;
+        printf("%s%" PRId64 " x %" PRId64 " (%s)", i ? ", " : "", (int64_t)json_integer_value(json_array_get(shape, 0)),
+               (int64_t)json_integer_value(json_array_get(shape, 1)),
+               cli_count((uint64_t)json_integer_value(json_array_get(shape, 2)), count));
+    }
+    const uint64_t distinct = whole(images, "distinct_shapes");
+    if (distinct > 5)
+        printf(", %s others", cli_count(distinct - 5, count));
+    putchar('\n');
+}
+
+static void print_classes(const json_t *classes)
+{
+    char name[160], a[32], b[32];
+    json_t *list = json_object_get(classes, "counts"), *one;
+    size_t shown = 0, i;
+    uint64_t most = 0, below = UINT64_MAX;
+    const uint64_t outside = whole(classes, "outside");
+    begin(name_of(classes, name, sizeof name));
+    printf("%s %s; %s", cli_count(whole(classes, "count"), a),
+           strcmp(json_string_value(json_object_get(classes, "per")), "box") ? "samples" : "boxes",
+           cli_count(whole(classes, "used"), b));
+    if (whole(classes, "names"))
+        printf(" of %s", cli_count(whole(classes, "names"), a));
+    printf(" %s\n", whole(classes, "names") <= 1 && whole(classes, "used") == 1 ? "class occurs" : "classes occur");
+    if (outside)
+        printf("  %s numbers are no class%s\n", cli_count(outside, a),
+               whole(classes, "names") ? " that has a name" : "");
+    json_array_foreach(list, i, one) most = whole(one, "count") > most ? whole(one, "count") : most;
+    /* The most frequent ones: the list is gone through once for each. */
+    for (size_t last = SIZE_MAX; shown < SHOWN; shown++) {
+        const json_t *best = NULL;
+        size_t at = 0;
+        json_array_foreach(list, i, one)
+        {
+            const uint64_t n = whole(one, "count");
+            const bool after = n < below || (n == below && last != SIZE_MAX && i > last);
+            if (n && after && (!best || n > whole(best, "count"))) {
+                best = one;
+                at = i;
+            }
+        }
+        if (!best)
+            break;
+        below = whole(best, "count");
+        last = at;
+        const char *text = json_string_value(json_object_get(best, "name"));
+        char number[24], clean[120];
+        snprintf(number, sizeof number, "%" PRIu64, whole(best, "class"));
+        leat_escape(text ? text : number, clean, sizeof clean);
+        char bar[BAR + 1];
+        const size_t length = (size_t)(below * BAR / most);
+        memset(bar, '#', length);
+        bar[length] = 0;
+        printf("  %-*s %10s %s\n", cli_padded(clean, 24), clean, cli_count(below, a), bar);
+    }
+    if (whole(classes, "used") > shown)
+        printf("  ... %s more (--json lists all)\n", cli_count(whole(classes, "used") - shown, a));
+}
+
+static void print_boxes(const json_t *boxes)
+{
+    char name[160], a[32], b[32], c[32];
+    begin(name_of(boxes, name, sizeof name));
+    const uint64_t without = whole(boxes, "images_without");
+    printf("%s boxes; %s sample%s without any\n", cli_count(whole(boxes, "count"), a),
+           without ? cli_count(without, b) : "no", without > 1 ? "s" : "");
+    if (json_is_object(json_object_get(boxes, "per_image"))) {
+        begin("  per sample");
+        print_range(json_object_get(boxes, "per_image"), false);
+    }
+    if (json_is_object(json_object_get(boxes, "side"))) {
+        begin("  side");
+        print_range(json_object_get(boxes, "side"), false);
+        begin("  aspect");
+        print_range(json_object_get(boxes, "aspect"), false);
+        begin("  area");
+        printf("%s small (below 32 x 32), %s medium, %s large (from 96 x 96)\n", cli_count(whole(boxes, "small"), a),
+               cli_count(whole(boxes, "medium"), b), cli_count(whole(boxes, "large"), c));
+    }
+    char label[32];
+    snprintf(label, sizeof label, "%-*s ", LABEL, "  faults");
+    if (cli_print_box_faults(label, boxes))
+        putchar('\n');
+    if (json_object_get(boxes, "suspect")) {
+        begin("  suspect");
+        printf("%s\n", json_string_value(json_object_get(boxes, "suspect")));
+    }
+}
+
+bool cli_stats_per_box(const json_t *stats, const json_t *lengths)
+{
+    static const char *const keys[] = {"least", "p5", "median", "mean", "p95", "most"};
+    json_t *boxes;
+    size_t i;
+    json_array_foreach(json_object_get(stats, "boxes"), i, boxes)
+    {
+        const json_t *per_image = json_object_get(boxes, "per_image");
+        bool equal = json_is_object(per_image) && !strcmp(json_string_value(json_object_get(lengths, "unit")), "rows");
+        for (size_t k = 0; equal && k < sizeof keys / sizeof *keys; k++)
+            equal = real(per_image, keys[k]) == real(lengths, keys[k]);
+        if (equal)
+            return true;
+    }
+    return false;
+}
+
+void cli_stats_print(const json_t *stats)
+{
+    char path[1200], a[32], b[32], name[160];
+    const char *text = json_string_value(json_object_get(stats, "path"));
+    json_t *one;
+    size_t i;
+    printf("%s\n", leat_escape(text ? text : "", path, sizeof path));
+    begin("samples");
+    printf("%s", cli_count(whole(stats, "count"), a));
+    if (whole(stats, "looked_at") < whole(stats, "count"))
+        printf("; of photos, %s were decoded, spread evenly (--samples)", cli_count(whole(stats, "looked_at"), b));
+    putchar('\n');
+    begin("broken");
+    printf("%s\n", cli_count(whole(stats, "broken"), a));
+    json_array_foreach(json_object_get(stats, "images"), i, one) print_images(one);
+    json_array_foreach(json_object_get(stats, "boxes"), i, one) print_boxes(one);
+    if (cli_print_box_faults("annotations    ", json_object_get(stats, "annotations")))
+        printf(", and are cut off or left out\n");
+    if (json_string_length(json_object_get(stats, "notice"))) {
+        begin("note");
+        printf("%s\n", json_string_value(json_object_get(stats, "notice")));
+    }
+    json_array_foreach(json_object_get(stats, "classes"), i, one) print_classes(one);
+    json_array_foreach(json_object_get(stats, "lengths"), i, one)
+    {
+        const bool bytes = !strcmp(json_string_value(json_object_get(one, "unit")), "bytes");
+        begin(name_of(one, name, sizeof name));
+        if (cli_stats_per_box(stats, one)) {
+            printf("one for each box\n");
+            continue;
+        }
+        if (bytes)
+            printf("%s; per sample ", cli_bytes((uint64_t)real(one, "total"), a));
+        else
+            printf("%s rows; per sample ", cli_count((uint64_t)real(one, "total"), a));
+        print_range(one, bytes);
+    }
+    json_array_foreach(json_object_get(stats, "numbers"), i, one)
+    {
+        begin(name_of(one, name, sizeof name));
+        print_range(one, false);
+    }
+}

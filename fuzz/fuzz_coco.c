@@ -1,0 +1,9 @@
+/* COCO annotations of a folder with two photos: opening never crashes, and what was opened can be read to its end. */
+#include "fuzz_annotated.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    return fuzz_annotated(&leat_format_coco, data, size);
+}

@@ -1,0 +1,9 @@
+/* A semantic mask of a folder with two photos: opening never crashes, and what was opened can be read to its end. */
+#include "fuzz_annotated.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    return fuzz_sidecars(&leat_format_masks, ".png", data, size);
+}

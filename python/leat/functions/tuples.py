@@ -1,0 +1,165 @@
+"""Functions in the chain of a tuple of fields: what of it makes the image that they see.
+
+    chain       Decode, RandomIoUCrop, Sanitize | Map(f), RandomHorizontalFlip, Resize, ConvertBoundingBoxFormat
+    the engine  the image up to the function; boxes, labels and masks through the whole chain
+    workers     the function on the image, which keeps its height and width, and what stands behind it
+
+Operators draw by their names, so the image behind the function is moved as its targets are. What is drawn by targets
+behind a function (RandomIoUCrop) the engine tells the workers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..data.schema import ENCODED, Field
+from ..ops import (
+    ClampBoundingBoxes,
+    ConvertBoundingBoxFormat,
+    CopyPaste,
+    CutMix,
+    DetectionMixUp,
+    FiveCrop,
+    Map,
+    MixUp,
+    Mosaic,
+    Operator,
+    PadTo,
+    RandomIoUCrop,
+    SanitizeBoundingBoxes,
+    TenCrop,
+    ToLayout,
+    named,
+)
+from ..ops.branches import Branch
+from ..ops.convert import _Call
+from ..program import Entry
+
+_OF_TARGETS = (ClampBoundingBoxes, ConvertBoundingBoxFormat, PadTo, SanitizeBoundingBoxes)
+OF_SAMPLES = (CopyPaste, DetectionMixUp, Mosaic)  #: a row of theirs is made of several
+#: what functions written for other libraries call the targets of an image
+_TARGETS = frozenset({"target", "targets", "boxes", "bboxes", "labels", "mask", "masks", "keypoints"})
+_OF_SEVERAL = (*OF_SAMPLES, CutMix, MixUp)
+
+
+@dataclass
+class Cut:
+    """Where functions take the image of a tuple."""
+
+    entry: Entry
+    image: int  #: its number among the fields
+    after: int  #: how many operators make what the first function takes
+    draws: int  #: operators behind it that are drawn by targets
+    chain: list[Operator]  #: of the engine: without functions
+    open: bool = False
+
+
+def make(entry: Entry, operators: list[Operator], fields: Mapping[str, Field]) -> Cut:
+    """Finds where functions take the image, and checks that they can.
+
+    Raises:
+        TypeError, KeyError: they cannot.
+    """
+    function = next(op for op in operators if isinstance(op, Map))
+    where = f"{function.label} is in the chain of {', '.join(entry.names)}"
+    for name in entry.fields:
+        if name not in fields:
+            raise KeyError(f"{where}, and the data set has no field {name!r}: it has {', '.join(fields)}")
+    images = [i for i, name in enumerate(entry.fields) if _is_image(fields[name])]
+    if len(images) != 1:
+        raise TypeError(
+            f"{where}, which has {len(images)} images: a function in the chain of a tuple takes the one image of it, "
+            "and its targets go past"
+        )
+    follows = entry.geometry or any(fields[name].role is not None for name in entry.fields)
+    for op in operators:
+        if follows and isinstance(op, Map) and isinstance(op.function, _Call) and op.function.moves:
+            raise TypeError(
+                f"{op.label} is in the chain of {', '.join(entry.names)} and moves pixels, which boxes, masks, "
+                "keypoints or a geometry would not follow: leat.ops.from_torchvision says by a warning why it is no "
+                "operator of leat's"
+            )
+    for op in operators:
+        second = _second_argument(op.function) if isinstance(op, Map) else None
+        if second in _TARGETS or second in entry.names or second in entry.fields:
+            raise TypeError(
+                f"{op.label} is in the chain of {', '.join(entry.names)}, and its function takes {second!r} as its "
+                "second argument, which is a numpy.random.Generator: a function gets the image alone there, and "
+                "boxes, masks and labels go past it"
+            )
+    n = operators.index(function)
+    for k, op in enumerate(operators):
+        name = type(op).__name__
+        if isinstance(op, (FiveCrop, TenCrop)):
+            raise TypeError(f"{where}, in which {name} makes several images of one: a function there takes one image")
+        if isinstance(op, _OF_SEVERAL) and k > n:
+            raise TypeError(
+                f"{where} before {name}, which takes other samples as they are stored: put it behind {name}"
+                if isinstance(op, OF_SAMPLES)
+                else f"{where} before {name}, which mixes batches before functions run: mix in the training loop"
+            )
+    behind = [op for op in operators[n:] if not isinstance(op, (Map, ToLayout))]
+    chain = [*operators[:n], *behind]
+    return Cut(entry, images[0], n, n_draws(operators[n:]), chain)
+
+
+def _second_argument(function: Any) -> str | None:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    places = [
+        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
+    ]
+    return places[1] if len(places) > 1 else None
+
+
+def _is_image(field: Field) -> bool:
+    return field.role is None and (field.kind in ENCODED or field.layout is not None)
+
+
+def of_image(operators: Iterable[Operator]) -> list[Operator]:
+    """Those that concern the image."""
+    return [op for op in operators if not isinstance(op, _OF_TARGETS)]
+
+
+def n_draws(operators: Iterable[Operator]) -> int:
+    """How many are drawn by targets, those in branches among them."""
+    return sum(n_draws(op.operators()) if isinstance(op, Branch) else isinstance(op, RandomIoUCrop) for op in operators)
+
+
+def by_boxes(operators: Iterable[Operator], inside: bool = False) -> Operator | None:
+    """One that is drawn by boxes, or of a branch one that changes them: the library finds others."""
+    for op in operators:
+        if isinstance(op, RandomIoUCrop) or (inside and isinstance(op, _OF_TARGETS)):
+            return op
+        found = by_boxes(op.operators(), True) if isinstance(op, Branch) else None
+        if found is not None:
+            return found
+    return None
+
+
+def by_epoch(operators: list[Operator]) -> list[list[Operator]]:
+    """The operators as they stand in the phases of the epochs (``op.epochs``)."""
+    spans = [op._values.get("epochs") for op in operators]
+    begins = sorted({0, *(e for span in spans if span for e in span if e is not None)})
+    return [
+        [
+            _always(op)
+            for op, span in zip(operators, spans, strict=True)
+            if span is None or span[0] <= begin and (span[1] is None or begin < span[1])
+        ]
+        for begin in begins
+    ]
+
+
+def _always(op: Operator) -> Operator:
+    if "epochs" not in op._values:
+        return op
+    made = named(op, op.name or "")
+    object.__setattr__(made, "_values", {k: v for k, v in op._values.items() if k != "epochs"})
+    object.__setattr__(made, "name", op.name)
+    return made

@@ -1,0 +1,152 @@
+"""Branches: operators that hold others, and draw which of them run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from .base import Operator, _numbers
+from .functions import Map, Native
+
+__all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
+
+
+class Branch(Operator):
+    """What RandomApply, RandomChoice and RandomOrder share: `transforms`."""
+
+    __slots__ = ()
+
+    @property
+    def _moves(self) -> bool:  # type: ignore[override]
+        return any(op._moves for op in self.operators())
+
+    def operators(self) -> Iterator[Operator]:
+        """The operators in it, in the order of their JSON form, without those in their own branches."""
+        for entry in self._values["transforms"]:
+            yield from entry if isinstance(entry, tuple) else (entry,)
+
+    def __repr__(self) -> str:
+        shown = [f"{k}={_listed(v)!r}" for k, v in self._values.items()] + (
+            [f"name={self.name!r}"] if self.name else []
+        )
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), dict(self._values), self.name)
+
+
+def _remade(cls: type[Branch], values: dict[str, Any], name: str | None) -> Branch:
+    made = object.__new__(cls)
+    Operator.__init__(made, name, **values)
+    return made
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(v) for v in value] if isinstance(value, tuple) else value
+
+
+def _chain(parent: str, given: Any, place: str) -> tuple[Operator, ...]:
+    """An operator, or the operators of a list, in which lists stand for their operators."""
+    from . import from_json
+
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return tuple(op for i, one in enumerate(given) for op in _chain(parent, one, f"{place}[{i}]"))
+    op = from_json(given) if isinstance(given, Mapping) else given
+    if isinstance(op, (Map, Native)):
+        raise TypeError(
+            f"{parent} holds operators of the library, and {place} is a {type(op).__name__}, which runs a function: "
+            "put it into the chain itself, and draw in the function"
+        )
+    if isinstance(op, Operator) and "epochs" in op._values:
+        raise ValueError(f"{place} of {parent} is for some epochs only: give these to {parent}(...).epochs()")
+    if not isinstance(op, Operator):
+        raise TypeError(f"{parent} takes a list of leat.ops operators, and {place} is {op!r:.60}")
+    return (op,)
+
+
+def _list(parent: str, transforms: Any) -> Sequence[Any]:
+    if not isinstance(transforms, Sequence) or isinstance(transforms, str):
+        raise TypeError(f"{parent} takes a list of leat.ops operators, not {transforms!r:.60}")
+    return transforms
+
+
+def _alternatives(parent: str, transforms: Any) -> tuple[Operator | tuple[Operator, ...], ...]:
+    """Operators, and lists of them."""
+    given = _list(parent, transforms)
+    if not 1 <= len(given) <= 256:
+        raise ValueError(f"{parent} takes 1 to 256 operators or lists of them, not {len(given)}")
+    found = [(one, _chain(parent, one, f"transforms[{i}]")) for i, one in enumerate(given)]
+    return tuple(chain if isinstance(one, Sequence) else chain[0] for one, chain in found)
+
+
+class RandomApply(Branch):
+    """Applies a list of operators with a probability, or leaves the image as it is.
+
+    Args:
+        transforms: operators from image to image; lists in the list stand for their operators.
+        p: how often they run.
+
+    For a row either all of them run or none. Boxes, masks and keypoints of a tuple follow. Functions in Python, and
+    ``Native``, stand in no branch.
+
+    >>> leat.ops.RandomApply([leat.ops.GaussianBlur(23)], p=0.2)
+    RandomApply(transforms=[GaussianBlur(kernel_size=(23, 23), sigma=(0.1, 2.0))], p=0.2)
+    """
+
+    def __init__(self, transforms: Any, p: float = 0.5, *, name: str | None = None) -> None:
+        if not 0 <= p <= 1:
+            raise ValueError(f"p is a probability from 0 to 1, not {p!r}")
+        super().__init__(
+            name, transforms=_chain("RandomApply", _list("RandomApply", transforms), "transforms"), p=float(p)
+        )
+
+
+class RandomChoice(Branch):
+    """Applies one of several operators.
+
+    Args:
+        transforms: operators from image to image, or lists of them. An empty list leaves the image as it is.
+        p: how often each is drawn, relative to the others; None: all alike.
+
+    If the results differ in size, that of the branch is open: a ``Resize`` or a crop has to follow before the batch.
+
+    >>> sizes = [leat.ops.Resize((s, s)) for s in (16, 24)]
+    >>> leat.ops.RandomChoice(sizes, p=[1, 3]).p
+    (0.25, 0.75)
+    """
+
+    def __init__(self, transforms: Any, p: Any = None, *, name: str | None = None) -> None:
+        alternatives = _alternatives("RandomChoice", transforms)
+        weights = None if p is None else _numbers("p", p)
+        if weights is not None and (
+            len(weights) != len(alternatives) or min(weights) < 0 or not 0 < sum(weights) < float("inf")
+        ):
+            raise ValueError(
+                f"p is a number from 0 for each of the {len(alternatives)} transforms, one of them above 0, not "
+                f"{p!r:.60}"
+            )
+        shares = None if weights is None else tuple(w / sum(weights) for w in weights)
+        super().__init__(name, transforms=alternatives, p=shares)
+
+
+class RandomOrder(Branch):
+    """Applies all operators of a list, in an order that is drawn for each row.
+
+    Args:
+        transforms: operators from image to image, or lists of them, which keep their own order.
+
+    >>> leat.ops.RandomOrder([leat.ops.ColorJitter(0.4), leat.ops.GaussianBlur(3)]).name is None
+    True
+    """
+
+    def __init__(self, transforms: Any, *, name: str | None = None) -> None:
+        super().__init__(name, transforms=_alternatives("RandomOrder", transforms))
+
+
+def visit(op: Operator, json: dict[str, Any], act: Callable[[Operator, dict[str, Any]], None]) -> None:
+    """Calls `act` for an operator and those in its branches, each with its JSON form."""
+    act(op, json)
+    if isinstance(op, Branch):
+        listed = [one for entry in json["transforms"] for one in (entry if isinstance(entry, list) else [entry])]
+        for child, form in zip(op.operators(), listed, strict=True):
+            visit(child, form, act)

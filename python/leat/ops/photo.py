@@ -1,0 +1,86 @@
+"""From encoded photos to pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import check
+from .base import Operator
+
+__all__ = ["Decode"]
+
+
+class Decode(Operator):
+    """Decodes an encoded photo to pixels: uint8 or uint16, HWC. docs/photos.md lists the formats.
+
+    Args:
+        mode: ``"RGB"``, ``"GRAY"`` for one channel, or ``"RGBA"``: four channels, of which the last one is the opacity
+            (255 in photos without transparency). Colours are not multiplied by it.
+        exif: turn the photo as its EXIF orientation says.
+        dct_scaling: large JPEGs may be decoded at 1/2, 1/4 or 1/8, as long as the crop is not smaller then than what
+            the next resize makes of it. That is faster, and gives other pixels than exact decoding.
+        strict: False: JPEGs that libjpeg-turbo decodes with warnings (extraneous bytes, a premature end) are decoded in
+            the same way, and counted by kind in ``loader.stats()["warnings"]``; PNGs with wrong checksums, too. A
+            strict Decode finds them broken.
+        dtype: ``"uint8"``, or ``"uint16"``: samples of 0 to 65535, those of 16 bits as they are stored, those of 8 bits
+            times 257. Behind it stand operators that do not resample: crops, flips, ToDtype, Normalize.
+        alpha: ``"drop"``: colours as they are stored, however transparent. ``"blend"``: over `background`.
+        background: red, green and blue, 0 to 255.
+        icc: ``"srgb"``: of photos with an ICC profile, the colours of sRGB, with Little CMS as Pillow's
+            ``ImageCms.profileToProfile`` has them; photos without one stay as they are. It is an
+            error where the loader opens if the machine has no Little CMS. ``"ignore"``: the stored numbers, as
+            torchvision and OpenCV give them.
+        frame: of an animation, or the page of a file of several, from 0. A photo that has fewer is broken.
+
+    Source: torchvision's ``decode_image``; libjpeg-turbo, libspng and libwebp decode.
+
+    >>> chain = [leat.ops.Decode("GRAY"), leat.ops.CenterCrop(32)]
+    >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].shape
+    torch.Size([2, 1, 32, 32])
+    """
+
+    def __init__(
+        self,
+        mode: str = "RGB",
+        *,
+        exif: bool = False,
+        dct_scaling: bool = False,
+        strict: bool = True,
+        dtype: str = "uint8",
+        alpha: str = "drop",
+        background: Sequence[int] | None = None,
+        frame: int = 0,
+        icc: str = "ignore",
+        name: str | None = None,
+    ) -> None:
+        for key, value, known in (
+            ("mode", mode, ("RGB", "GRAY", "RGBA")),
+            ("dtype", dtype, ("uint8", "uint16")),
+            ("alpha", alpha, ("drop", "blend")),
+            ("icc", icc, ("ignore", "srgb")),
+        ):
+            if value not in known:
+                raise ValueError(f"{key} is {' or '.join(map(repr, known))}, not {value!r}")
+        if alpha == "blend" and mode == "RGBA":
+            raise ValueError("mode 'RGBA' keeps transparency: alpha='blend' is for 'RGB' and 'GRAY'")
+        if background is not None and alpha != "blend":
+            raise ValueError("background is what alpha='blend' blends with: give both")
+        super().__init__(
+            name,
+            mode=mode,
+            exif=bool(exif),
+            dct_scaling=bool(dct_scaling),
+            strict=bool(strict),
+            dtype=dtype,
+            alpha=alpha,
+            background=None if background is None else _colour(background),
+            frame=check.integer("frame", frame, 0, 1 << 31),
+            icc=icc,
+        )
+
+
+def _colour(given: Sequence[int]) -> tuple[int, int, int]:
+    if isinstance(given, (str, bytes)) or len(given) != 3:
+        raise ValueError(f"background is red, green and blue, each of 0 to 255, not {given!r}")
+    red, green, blue = (check.integer("background", v, 0, 256) for v in given)
+    return red, green, blue

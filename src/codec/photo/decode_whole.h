@@ -1,0 +1,125 @@
+/*
+ * Formats whose images are decoded whole: a decoder is then a function from bytes to pixels, and boxes, rows and
+ * frames are all the same (decode_whole.c). That costs the memory of the image, and spares each format a state.
+ */
+#ifndef LEAT_CODEC_PHOTO_DECODE_WHOLE_H
+#define LEAT_CODEC_PHOTO_DECODE_WHOLE_H
+
+#include "codec/photo/decode_internal.h"
+#include "codec/photo/library.h"
+
+/* What the header of one image of a file says. */
+struct leat_whole_header {
+    uint32_t width, height;
+    uint8_t channels; /* 1 to 4: gray, gray and opacity, colours, colours and opacity */
+    uint8_t kind;     /* enum leat_image_kind */
+    bool deep;        /* more than 8 bits a sample */
+    bool inks;        /* CMYK, which can be had as such */
+    uint64_t bytes;   /* that decoding takes beside the pixels */
+};
+
+/* Where pixels go: RGBA, of 16 bits a sample if `wide`. */
+struct leat_whole_image {
+    uint8_t *pixels;
+    size_t stride; /* bytes from row to row */
+    bool wide;
+    bool inks;          /* of CMYK: C, M, Y and K in the place of RGBA */
+    unsigned *warnings; /* damage that can be passed is noted here (enum leat_jpeg_warning); NULL: it is an error */
+};
+
+struct leat_whole_format {
+    const char *name;
+    /* DECODE: the header makes no sense, or there is no such frame. Width and height are checked by the caller. */
+    int (*header)(struct leat_bytes file, uint32_t frame, struct leat_whole_header *header, struct leat_error *error);
+    /* Decodes frame `frame`, of which `header` was found; with `all` looks at what stands behind it, too. */
+    int (*decode)(struct leat_bytes file, uint32_t frame, bool all, const struct leat_whole_header *header,
+                  const struct leat_whole_image *image, struct leat_error *error);
+};
+
+struct leat_backend_decoder *leat_whole_new(const struct leat_whole_format *format);
+int leat_whole_probe(const struct leat_whole_format *format, struct leat_bytes file, struct leat_value_info *info,
+                     struct leat_error *error);
+uint64_t leat_whole_bytes(const struct leat_whole_format *format, struct leat_bytes file, struct leat_value_info *info);
+struct leat_bytes leat_whole_no_exif(struct leat_bytes file);
+/* EXIF data that say this orientation (1 to 8), of a format that has it in another place. */
+struct leat_bytes leat_whole_orientation(unsigned orientation);
+
+void leat_whole_free(struct leat_backend_decoder *decoder);
+int leat_whole_open(struct leat_backend_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
+                    uint32_t *height, struct leat_decode_rows *rows, struct leat_error *error);
+int leat_whole_begin(struct leat_backend_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
+                     uint32_t h, struct leat_error *error);
+int leat_whole_row(struct leat_backend_decoder *decoder, const uint8_t **row, struct leat_error *error);
+int leat_whole_scan(struct leat_backend_decoder *decoder, struct leat_error *error);
+unsigned leat_whole_warnings(const struct leat_backend_decoder *decoder);
+bool leat_whole_strict(const struct leat_backend_decoder *decoder);
+void leat_whole_close(struct leat_backend_decoder *decoder);
+
+/* The backend leat_decode_<id> of a format, behind the functions `recognise` and `exif` of its file; `icc`: that for
+ * the profile, or NULL. */
+#define LEAT_WHOLE_BACKEND(id, title, format, frames, icc)                                                             \
+    static int whole_probe(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error)             \
+    {                                                                                                                  \
+        return leat_whole_probe(&(format), file, info, error);                                                         \
+    }                                                                                                                  \
+    static uint64_t whole_bytes(struct leat_bytes file, struct leat_value_info *info)                                  \
+    {                                                                                                                  \
+        return leat_whole_bytes(&(format), file, info);                                                                \
+    }                                                                                                                  \
+    static struct leat_backend_decoder *whole_create(void)                                                             \
+    {                                                                                                                  \
+        return leat_whole_new(&(format));                                                                              \
+    }                                                                                                                  \
+    const struct leat_decode_backend leat_decode_##id = {                                                              \
+        .name = title,                                                                                                 \
+        .max_denominator = 1,                                                                                          \
+        .has_frames = frames,                                                                                          \
+        .recognise = recognise,                                                                                        \
+        .probe = whole_probe,                                                                                          \
+        .bytes = whole_bytes,                                                                                          \
+        .exif = exif,                                                                                                  \
+        .profile = icc,                                                                                                \
+        .create = whole_create,                                                                                        \
+        .destroy = leat_whole_free,                                                                                    \
+        .open = leat_whole_open,                                                                                       \
+        .begin = leat_whole_begin,                                                                                     \
+        .row = leat_whole_row,                                                                                         \
+        .scan = leat_whole_scan,                                                                                       \
+        .warnings = leat_whole_warnings,                                                                               \
+        .strict = leat_whole_strict,                                                                                   \
+        .close = leat_whole_close,                                                                                     \
+    }
+
+/* The functions of a format whose library's headers were not there when leat was built: each says so. */
+#define LEAT_WHOLE_NOT_BUILT(title, package)                                                                           \
+    static int header(struct leat_bytes file, uint32_t frame, struct leat_whole_header *header,                        \
+                      struct leat_error *error)                                                                        \
+    {                                                                                                                  \
+        return leat_library_not_built(title, package, error);                                                          \
+    }                                                                                                                  \
+    static int decode(struct leat_bytes file, uint32_t frame, bool all, const struct leat_whole_header *found,         \
+                      const struct leat_whole_image *image, struct leat_error *error)                                  \
+    {                                                                                                                  \
+        return leat_library_not_built(title, package, error);                                                          \
+    }                                                                                                                  \
+    static struct leat_bytes exif(struct leat_bytes file)                                                              \
+    {                                                                                                                  \
+        return leat_whole_no_exif(file);                                                                               \
+    }                                                                                                                  \
+    static int profile(struct leat_bytes file, uint32_t frame, struct leat_decode_buffer *room,                        \
+                       struct leat_bytes *found, struct leat_error *error)                                             \
+    {                                                                                                                  \
+        *found = (struct leat_bytes){NULL, 0};                                                                         \
+        return LEAT_OK;                                                                                                \
+    }
+
+/* One pixel of 8 bits. */
+static inline void leat_whole_put(uint8_t *at, unsigned r, unsigned g, unsigned b, unsigned a)
+{
+    at[0] = (uint8_t)r;
+    at[1] = (uint8_t)g;
+    at[2] = (uint8_t)b;
+    at[3] = (uint8_t)a;
+}
+
+#endif

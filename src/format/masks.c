@@ -1,0 +1,277 @@
+/*
+ * Semantic masks: a folder of PNGs beside the photos, a PNG of class ids for each photo, of its name:
+ *
+ *     images/a/1.jpg  goes with  masks/a/1.png
+ *
+ * The PNGs stay files, as the photos are: opening reads the headers of both, which say whether a mask is one, and is as
+ * large as its photo. Photos without a mask are faults. A panoptic file in the place of the folder is COCO's (coco.c).
+ */
+#include "format/masks.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "codec/codec.h"
+#include "format/nearby.h"
+#include "format/sidecars.h"
+
+enum { HEAD = 1 << 16, IHDR = 26 };
+
+static bool masks_annotates(const char *path, bool folder, const uint8_t *head, size_t n)
+{
+    return folder && leat_sidecars_in(path, ".png", NULL);
+}
+
+static uint32_t get_be32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+const char *leat_mask_fault(const uint8_t *head, size_t n, uint32_t *w, uint32_t *h)
+{
+    enum { GRAY = 0, PALETTE = 3 };
+    if (n < IHDR || memcmp(head, "\x89PNG\r\n\x1a\n", 8) != 0 || memcmp(head + 12, "IHDR", 4) != 0)
+        return "is no PNG";
+    *w = get_be32(head + 16);
+    *h = get_be32(head + 20);
+    if (head[25] != GRAY && head[25] != PALETTE)
+        return "has colours: a mask of class ids is gray, or has a palette";
+    return head[24] > 8 ? "has 16 bits: a mask of class ids has 8 at most" : NULL;
+}
+
+struct masks {
+    struct leat_annotated *a;
+    uint8_t *head;
+    char *name; /* of a mask that is looked for */
+    size_t name_room;
+    bool *used; /* of each mask */
+    uint64_t found, wrong;
+    char sizes[96]; /* of a mask that is not as large as its photo */
+    struct leat_error *error;
+};
+
+/* What is wrong with the mask of a photo, or NULL. A photo whose header cannot be read will be broken itself. */
+static const char *compare(struct masks *m, uint64_t photo, uint64_t mask)
+{
+    struct leat_value_info info = {0};
+    uint32_t w, h;
+    size_t n;
+    n = leat_photo_files_head(m->a->beside, mask, m->head, IHDR);
+    const char *wrong = leat_mask_fault(m->head, n, &w, &h);
+    if (wrong)
+        return wrong;
+    n = leat_photo_files_head(&m->a->photos, photo, m->head, HEAD);
+    if (leat_codec_of(LEAT_KIND_IMAGE)->probe(m->head, n, &info, NULL) || !info.width)
+        return NULL;
+    const bool same =
+        (info.width == w && info.height == h) || (info.width == h && info.height == w); /* EXIF turns it */
+    if (same)
+        return NULL;
+    snprintf(m->sizes, sizeof m->sizes,
+             "is not as large as its photo: %" PRIu32 " x %" PRIu32 ", not %" PRIu32 " x %" PRIu32, w, h, info.width,
+             info.height);
+    return m->sizes;
+}
+
+/* The mask of a photo: its index in the listing, or SIZE_MAX; SIZE_MAX - 1: no memory. */
+static size_t find_mask(struct masks *m, uint64_t photo)
+{
+    const struct leat_listing *l = &m->a->photos.listing;
+    const char *name = l->names + l->files[photo].name, *dot = strrchr(name, '.');
+    const size_t stem = (size_t)(dot - name); /* a photo has an extension */
+    if (!leat_grow(&m->name, &m->name_room, stem + 5, 1))
+        return SIZE_MAX - 1;
+    memcpy(m->name, name, stem);
+    memcpy(m->name + stem, ".png", 5);
+    size_t found = leat_listing_find(&m->a->beside->listing, m->name);
+    if (found == SIZE_MAX) {
+        memcpy(m->name + stem, ".PNG", 5);
+        found = leat_listing_find(&m->a->beside->listing, m->name);
+        memcpy(m->name + stem, ".png", 5);
+    }
+    return found;
+}
+
+/* The mask that was looked for last, and is not there. */
+static bool add_absent(struct masks *m, struct leat_listing_file *file)
+{
+    struct leat_listing *l = &m->a->beside->listing;
+    const size_t length = strlen(m->name);
+    if (!leat_grow(&l->names, &l->names_room, l->names_bytes + length + 1, 1))
+        return false;
+    memcpy(l->names + l->names_bytes, m->name, length + 1);
+    *file = (struct leat_listing_file){.name = l->names_bytes,
+                                       .mtime_ns = LEAT_LISTING_ABSENT,
+                                       .name_length = (uint32_t)length,
+                                       .folder = LEAT_LISTING_ROOT};
+    l->names_bytes += length + 1;
+    return true;
+}
+
+static bool is_part(char before, char behind)
+{
+    return !isalnum((unsigned char)before) && !isalnum((unsigned char)behind);
+}
+
+/* The mask in whose name that of a photo is a part: 1_mask.png of 1.jpg. Or NULL. */
+static const char *find_longer(const struct leat_listing *masks, const char *photo)
+{
+    const char *slash = strrchr(photo, '/'), *stem = slash ? slash + 1 : photo;
+    char word[256];
+    const int n = snprintf(word, sizeof word, "%.*s", (int)(strrchr(stem, '.') - stem), stem);
+    for (size_t i = 0; n > 0 && n < (int)sizeof word && i < masks->n_files; i++) {
+        const char *name = masks->names + masks->files[i].name, *base = strrchr(name, '/');
+        base = base ? base + 1 : name;
+        for (const char *at = base; (at = strstr(at, word)); at++)
+            if (is_part(at > base ? at[-1] : 0, at[n]) && !strcasecmp(strrchr(base, '.'), ".png"))
+                return name;
+    }
+    return NULL;
+}
+
+/* Photos and masks go by the same names below their folders: one of these may be named a level too high. */
+static int say_none(struct masks *m)
+{
+    const struct leat_annotated *a = m->a;
+    const struct leat_listing *photos = &a->photos.listing, *masks = &a->beside->listing;
+    const char *photo = photos->names + photos->files[0].name, *mask = masks->n_files ? masks->names : "", *longer;
+    char name[1024], other[1024], hint[2400] = "name another folder";
+    if (*mask)
+        mask += masks->files[0].name;
+    if (snprintf(name, sizeof name, "%.*s.", (int)(strrchr(photo, '.') - photo), photo) < (int)sizeof name &&
+        leat_nearby_listed(masks, a->path, name, other, sizeof other))
+        snprintf(hint, sizeof hint, "did you mean the masks in %s?", other);
+    else if (*mask && snprintf(name, sizeof name, "%.*s.", (int)(strrchr(mask, '.') - mask), mask) < (int)sizeof name &&
+             leat_nearby_listed(photos, a->photos.root, name, other, sizeof other))
+        snprintf(hint, sizeof hint, "did you mean the photos in %s?", other);
+    else if ((longer = find_longer(masks, photo)))
+        snprintf(hint, sizeof hint,
+                 "%s has a name that is longer than that of %s; rename the masks to those of the photos", longer,
+                 photo);
+    else if (leat_nearby_json(a->path, a->photos.root, other, sizeof other))
+        snprintf(hint, sizeof hint, "did you mean %s?", other);
+    leat_fail(m->error, LEAT_E_NOT_FOUND, "no photo of %s has a PNG of its name in %s: %s", a->photos.root, a->path,
+              hint);
+    leat_error_at_file(m->error, a->path, LEAT_NO_OFFSET);
+    return LEAT_E_NOT_FOUND;
+}
+
+/* Brings the masks into the order of the photos, and leaves out photos without one. */
+static int match(struct masks *m)
+{
+    struct leat_annotated *a = m->a;
+    struct leat_listing *photos = &a->photos.listing, *masks = &a->beside->listing;
+    struct leat_listing_file *files = leat_new_array(photos->n_files, sizeof *files);
+    size_t n = 0;
+    char first[640] = "";
+    int rc = files ? LEAT_OK : LEAT_E_NOMEM;
+    for (size_t i = 0; i < photos->n_files && !rc; i++) {
+        const char *name = photos->names + photos->files[i].name;
+        const size_t mask = find_mask(m, i);
+        if (mask == SIZE_MAX - 1) {
+            rc = LEAT_E_NOMEM;
+            break;
+        }
+        if ((rc = leat_annotated_ask(a, i, photos->n_files, m->error)))
+            break;
+        const char *wrong = mask == SIZE_MAX ? NULL : compare(m, i, mask);
+        m->found += mask != SIZE_MAX;
+        if (mask != SIZE_MAX) {
+            m->used[mask] = true;
+            files[n] = masks->files[mask];
+        }
+        if (mask == SIZE_MAX)
+            rc = leat_fault(a, m->error, LEAT_E_NOT_FOUND, "photos without a mask", "%s has no %s in %s", name, m->name,
+                            a->path);
+        else if (wrong && !m->wrong++)
+            snprintf(first, sizeof first, "%s/%s %s", a->path, masks->names + files[n].name, wrong);
+        if (wrong)
+            rc = leat_fault(a, m->error, LEAT_E_CORRUPT, "masks that cannot be", "%s/%s %s", a->path,
+                            masks->names + files[n].name, wrong);
+        if (rc)
+            break;
+        if (mask == SIZE_MAX || wrong) {
+            if (a->on_bad != LEAT_BAD_MARK)
+                continue;
+            if (mask == SIZE_MAX && !add_absent(m, &files[n])) {
+                rc = LEAT_E_NOMEM;
+                break;
+            }
+            rc = leat_annotated_mark(a, n, m->error);
+        }
+        photos->files[n++] = photos->files[i];
+    }
+    if (rc == LEAT_E_NOMEM)
+        leat_fail(m->error, rc, "no memory to open %s", a->path);
+    if (rc) {
+        leat_free(files);
+        return rc;
+    }
+    if (photos->n_files && !m->found) {
+        leat_free(files);
+        return say_none(m);
+    }
+    if (m->found && m->wrong == m->found) {
+        leat_free(files);
+        leat_fail(m->error, LEAT_E_CORRUPT, "none of the %" PRIu64 " masks goes with its photo: %s%s", m->found, first,
+                  m->found > 1 ? "; ..." : "");
+        leat_error_at_file(m->error, a->path, LEAT_NO_OFFSET);
+        return LEAT_E_CORRUPT;
+    }
+    for (size_t i = 0; i < masks->n_files && !rc; i++) {
+        const char *name = masks->names + masks->files[i].name, *dot = strrchr(name, '.');
+        if (!m->used[i] && !strcasecmp(dot, ".png"))
+            rc = leat_fault(a, m->error, LEAT_E_NOT_FOUND, "masks whose photo is not in the folder",
+                            "%s has no photo in %s", name, a->photos.root);
+    }
+    photos->n_files = n;
+    leat_free(masks->files);
+    masks->files = files;
+    masks->n_files = masks->files_room = n;
+    return rc;
+}
+
+static int masks_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
+                      struct leat_error *error)
+{
+    const char *said = options->annotations;
+    struct stat st;
+    if (said && !stat(said, &st) && S_ISREG(st.st_mode)) {
+        if (options->n_classes)
+            return leat_fail(error, LEAT_E_INVALID, "a panoptic file has names for its classes: leave classes out");
+        return leat_format_coco.open(path, options, out, error);
+    }
+    struct leat_error unused;
+    struct masks m = {.error = error ? error : &unused};
+    struct leat_open_options beside = *options;
+    int rc = leat_annotated_new(&leat_format_masks, path, options, &m.a, m.error);
+    beside.index_dir = NULL;
+    if (!rc && (!(m.a->beside = leat_new(struct leat_photo_files)) || !(m.head = leat_alloc(HEAD))))
+        rc = leat_fail(m.error, LEAT_E_NOMEM, "no memory to open %s", path);
+    rc = rc ? rc : leat_photo_files_scan(m.a->beside, m.a->path, &beside, m.error);
+    if (!rc)
+        m.a->beside->are_masks = true;
+    rc = rc ? rc : leat_annotated_classes(m.a, options, m.error);
+    if (!rc && !(m.used = leat_new_array(m.a->beside->listing.n_files, sizeof *m.used)))
+        rc = leat_fail(m.error, LEAT_E_NOMEM, "no memory to open %s", path);
+    rc = rc ? rc : match(&m);
+    rc = rc ? rc : leat_photo_files_ready(m.a->beside, &beside, m.error);
+    leat_free(m.head);
+    leat_free(m.name);
+    leat_free(m.used);
+    rc = rc ? rc : leat_annotated_finish(m.a, options, m.error);
+    if (rc && m.a)
+        leat_annotated_close(&m.a->source);
+    else if (!rc)
+        *out = &m.a->source;
+    return rc;
+}
+
+const struct leat_source_vtable leat_format_masks = {
+    .name = "masks", .annotates = masks_annotates, .takes_classes = true, .open = masks_open};

@@ -1,0 +1,412 @@
+/*
+ * Pascal VOC: an XML file per photo, of its name:
+ *
+ *     <annotation> <size> <width>500</width> <height>375</height> ... </size>
+ *       <object> <name>dog</name> <truncated>0</truncated> <difficult>0</difficult>
+ *         <bndbox> <xmin>48</xmin> <ymin>240</ymin> <xmax>195</xmax> <ymax>371</ymax> </bndbox>
+ *         <part> <name>head</name> <bndbox> ... </bndbox> </part> </object> </annotation>
+ *
+ * Classes are the names of objects in bytewise order. Boxes are the numbers as they stand, as torchvision takes them.
+ * Expat reads the XML. A document that declares entities is refused: a few lines of them can mean gigabytes.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <expat.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/number.h"
+#include "format/photo_sizes.h"
+#include "format/sidecars.h"
+
+enum { TEXT = 256, MOST_CLASSES = 1 << 16, MOST_OBJECTS = 1 << 16, UNKNOWN = -1 };
+
+struct class
+{
+    char *name;
+    uint32_t number; /* in the order in which they were met; then `order[number]` is that by name */
+};
+
+struct object {
+    char name[TEXT];
+    bool long_name;
+    float box[4];
+    unsigned has; /* bits of box */
+    uint8_t difficult, truncated;
+    uint64_t line;
+};
+
+struct voc {
+    struct leat_sidecars files;
+    struct leat_column *boxes, *labels, *difficult, *truncated;
+    struct class *classes; /* by name */
+    size_t n_classes, classes_room;
+    struct object *objects; /* of the photo that is being read */
+    size_t n_objects, objects_room;
+    uint64_t n;
+    struct leat_error *error;
+    /* of the document */
+    XML_Parser parser;
+    char path[8][32]; /* names of the elements that are open, cut */
+    unsigned depth;
+    char text[TEXT];
+    size_t text_bytes;
+    bool given; /* the classes: their names are those, and no others */
+    bool long_text, no_memory;
+    const char *wrong; /* with the document; NULL: nothing */
+    double w, h;
+    uint64_t size_line;
+    struct leat_said_size *said; /* of each photo */
+};
+
+static bool begins(const char *head, size_t n)
+{
+    return memmem(head, n, "<annotation", 11);
+}
+
+/* A file that is no annotation may lie beside those of another format. */
+static bool voc_annotates(const char *path, bool folder, const uint8_t *head, size_t n)
+{
+    const enum leat_sidecars_found found = folder ? leat_sidecars_in(path, ".xml", begins) : LEAT_SIDECARS_NONE;
+    return found == LEAT_SIDECARS_SURE ||
+           (found && !leat_sidecars_in(path, ".txt", NULL) && !leat_sidecars_in(path, ".png", NULL));
+}
+
+static int no_memory(const struct voc *v)
+{
+    return leat_fail(v->error, LEAT_E_NOMEM, "no memory to read %s", v->files.a->path);
+}
+
+/* ---- a document ------------------------------------------------------------------------------ */
+
+static bool at(const struct voc *v, unsigned level, const char *name)
+{
+    return v->depth > level && !strcmp(v->path[level], name);
+}
+
+static void stop(struct voc *v, const char *wrong)
+{
+    v->wrong = wrong;
+    XML_StopParser(v->parser, XML_FALSE);
+}
+
+static void XMLCALL on_start(void *user, const XML_Char *name, const XML_Char **attributes)
+{
+    struct voc *v = user;
+    if (v->depth < 8) {
+        strncpy(v->path[v->depth], name, sizeof v->path[0] - 1);
+        v->path[v->depth][sizeof v->path[0] - 1] = 0;
+    }
+    v->depth++;
+    v->text_bytes = 0;
+    v->long_text = false;
+    if (v->depth == 1 && !at(v, 0, "annotation"))
+        stop(v, "has another root than <annotation>");
+    if (v->depth == 2 && at(v, 1, "object") && v->n_objects == MOST_OBJECTS) {
+        stop(v, "has more than 65536 objects");
+        return;
+    }
+    if (v->depth == 2 && at(v, 1, "object")) {
+        if (!leat_grow(&v->objects, &v->objects_room, v->n_objects + 1, sizeof *v->objects)) {
+            v->no_memory = true;
+            XML_StopParser(v->parser, XML_FALSE);
+            return;
+        }
+        v->objects[v->n_objects++] = (struct object){.line = XML_GetCurrentLineNumber(v->parser)};
+    }
+}
+
+static void XMLCALL on_text(void *user, const XML_Char *text, int n)
+{
+    struct voc *v = user;
+    v->long_text |= v->text_bytes + (size_t)n >= TEXT;
+    if (!v->long_text) {
+        memcpy(v->text + v->text_bytes, text, (size_t)n);
+        v->text_bytes += (size_t)n;
+    }
+}
+
+/* The text without white space at its ends. */
+static const char *trimmed(struct voc *v)
+{
+    const char *white = " \t\r\n";
+    v->text[v->long_text ? 0 : v->text_bytes] = 0;
+    while (v->text_bytes && !v->long_text && strchr(white, v->text[v->text_bytes - 1]))
+        v->text[--v->text_bytes] = 0;
+    return v->text + strspn(v->text, white);
+}
+
+static double number_of(const char *text)
+{
+    struct leat_number number;
+    const size_t n = strlen(text);
+    return n && leat_number_read(text, n, LEAT_NUMBER_TEXT, &number) == n ? number.value : (double)NAN;
+}
+
+static void XMLCALL on_end(void *user, const XML_Char *name)
+{
+    static const char *const sides[] = {"xmin", "ymin", "xmax", "ymax"};
+    struct voc *v = user;
+    const char *text = trimmed(v);
+    struct object *o = v->n_objects ? &v->objects[v->n_objects - 1] : NULL;
+    if (v->depth == 3 && at(v, 1, "size") && at(v, 2, "width")) {
+        v->w = number_of(text);
+        v->size_line = XML_GetCurrentLineNumber(v->parser);
+    }
+    if (v->depth == 3 && at(v, 1, "size") && at(v, 2, "height"))
+        v->h = number_of(text);
+    if (v->depth == 3 && at(v, 1, "object") && at(v, 2, "name")) {
+        o->long_name = v->long_text;
+        strcpy(o->name, text);
+    }
+    if (v->depth == 3 && at(v, 1, "object") && at(v, 2, "difficult"))
+        o->difficult = number_of(text) == 1;
+    if (v->depth == 3 && at(v, 1, "object") && at(v, 2, "truncated"))
+        o->truncated = number_of(text) == 1;
+    for (unsigned i = 0; v->depth == 4 && at(v, 1, "object") && at(v, 2, "bndbox") && i < 4; i++)
+        if (at(v, 3, sides[i])) {
+            o->box[i] = (float)number_of(text);
+            o->has |= 1u << i;
+        }
+    v->depth--;
+    v->text_bytes = 0;
+    v->long_text = false;
+}
+
+static void XMLCALL on_entity(void *user, const XML_Char *name, int is_parameter, const XML_Char *value, int length,
+                              const XML_Char *base, const XML_Char *system, const XML_Char *public,
+                              const XML_Char *notation)
+{
+    stop(user, "declares entities, which are not read");
+}
+
+/* One that is declared elsewhere, if at all: without it the text would be another one. */
+static void XMLCALL on_skipped_entity(void *user, const XML_Char *name, int is_parameter)
+{
+    stop(user, "has an entity that it does not declare");
+}
+
+/* LEAT_OK: what is wrong with it is *wrong, in line *line; NULL: nothing. */
+static int read_document(struct voc *v, size_t n, const char **wrong, uint64_t *line)
+{
+    v->n_objects = v->depth = 0;
+    v->text_bytes = 0;
+    v->no_memory = v->long_text = false;
+    v->wrong = NULL;
+    v->w = v->h = (double)INFINITY;
+    *wrong = NULL;
+    if (!(v->parser = XML_ParserCreate(NULL)))
+        return no_memory(v);
+    XML_SetUserData(v->parser, v);
+    XML_SetElementHandler(v->parser, on_start, on_end);
+    XML_SetCharacterDataHandler(v->parser, on_text);
+    XML_SetEntityDeclHandler(v->parser, on_entity);
+    XML_SetSkippedEntityHandler(v->parser, on_skipped_entity);
+    if (XML_Parse(v->parser, (const char *)v->files.text, (int)n, 1) != XML_STATUS_OK) {
+        *wrong = v->wrong ? v->wrong : XML_ErrorString(XML_GetErrorCode(v->parser));
+        *line = XML_GetCurrentLineNumber(v->parser);
+    }
+    XML_ParserFree(v->parser);
+    return v->no_memory ? no_memory(v) : LEAT_OK;
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+/* The number of a class, which is new if there is none of that name; else UNKNOWN where the classes are given. */
+static int class_of(struct voc *v, const char *name, int64_t *label)
+{
+    size_t low = 0, high = v->n_classes;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = strcmp(v->classes[middle].name, name);
+        if (!order) {
+            *label = v->classes[middle].number;
+            return LEAT_OK;
+        }
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    char *copy;
+    *label = UNKNOWN;
+    if (v->given)
+        return LEAT_OK;
+    if (v->n_classes == MOST_CLASSES)
+        return leat_fail(v->error, LEAT_E_CORRUPT,
+                         "%s: the objects have more than %d names: these are no classes, or name them with classes",
+                         v->files.path, MOST_CLASSES);
+    if (!leat_grow(&v->classes, &v->classes_room, v->n_classes + 1, sizeof *v->classes) || !(copy = leat_strdup(name)))
+        return no_memory(v);
+    memmove(v->classes + low + 1, v->classes + low, (v->n_classes - low) * sizeof *v->classes);
+    v->classes[low] = (struct class){copy, (uint32_t)v->n_classes};
+    *label = (int64_t)v->n_classes++;
+    return LEAT_OK;
+}
+
+static int add_object(struct voc *v, uint64_t photo, struct object *o)
+{
+    struct leat_annotated *a = v->files.a;
+    const char *wrong = o->long_name   ? "has a name of 256 bytes or more"
+                        : !*o->name    ? "has no name"
+                        : o->has != 15 ? "has no box of four numbers"
+                                       : NULL,
+               *box = NULL;
+    int64_t label = 0;
+    a->tried++;
+    if (!wrong) {
+        const float given[4] = {o->box[0], o->box[1], o->box[2], o->box[3]};
+        box = leat_box_fault(o->box, v->w, v->h);
+        if (!leat_annotated_box(a, given, v->w, v->h) && !box)
+            leat_annotated_stray(a, "%s line %" PRIu64 " has the box %g, %g, %g, %g", v->files.path, o->line,
+                                 (double)given[0], (double)given[1], (double)given[2], (double)given[3]);
+    }
+    int rc = wrong || box ? LEAT_OK : class_of(v, o->name, &label);
+    if (rc)
+        return rc;
+    if (label == UNKNOWN)
+        rc = leat_fault(a, v->error, LEAT_E_CORRUPT, "objects of a class that is not among those given",
+                        "%s line %" PRIu64 ": the object is of the class %s", v->files.path, o->line, o->name);
+    else if (wrong || box)
+        rc = leat_fault(a, v->error, LEAT_E_CORRUPT, "objects that cannot be", "%s line %" PRIu64 ": the object %s%s",
+                        v->files.path, o->line, box ? "has a box that " : "", box ? box : wrong);
+    if (wrong || box || label == UNKNOWN)
+        return rc ? rc : leat_annotated_mark(a, photo, v->error);
+    if (!leat_column_push(v->boxes, o->box) || !leat_column_push(v->labels, &label) ||
+        !leat_column_push(v->difficult, &o->difficult) || !leat_column_push(v->truncated, &o->truncated))
+        return no_memory(v);
+    v->n++;
+    return LEAT_OK;
+}
+
+static int read_photo(struct voc *v, uint64_t photo)
+{
+    struct leat_annotated *a = v->files.a;
+    bool there;
+    size_t n;
+    const char *wrong;
+    uint64_t line = 0;
+    int rc = leat_sidecars_read(&v->files, photo, &there, &n, v->error);
+    if (rc || !there) {
+        a->first[photo + 1] = v->n;
+        return rc;
+    }
+    rc = read_document(v, n, &wrong, &line);
+    if (!rc && !wrong && !(isinf(v->w) && isinf(v->h)) && !(v->w >= 1 && v->h >= 1 && v->w * v->h < 0x1p31)) {
+        wrong = "has a size that cannot be: width and height are at least 1, and their product is below 2^31";
+        line = 1;
+    }
+    if (!rc && wrong) {
+        rc = leat_fault(a, v->error, LEAT_E_CORRUPT, "files that are no annotation", "%s line %" PRIu64 ": it %s%s",
+                        v->files.path, line, v->wrong || !strncmp(wrong, "has ", 4) ? "" : "is no XML: ", wrong);
+        rc = rc ? rc : leat_annotated_mark(a, photo, v->error);
+        v->n_objects = 0;
+        a->tried++;
+    } else if (!rc && isfinite(v->w) && isfinite(v->h)) {
+        v->said[photo] =
+            (struct leat_said_size){.width = (uint32_t)v->w, .height = (uint32_t)v->h, .line = (uint32_t)v->size_line};
+    }
+    for (size_t i = 0; i < v->n_objects && !rc; i++)
+        rc = add_object(v, photo, &v->objects[i]);
+    a->first[photo + 1] = v->n;
+    return rc;
+}
+
+/* The classes that are given, to be found by their names. */
+static int compare_classes(const void *a, const void *b)
+{
+    return strcmp(((const struct class *)a)->name, ((const struct class *)b)->name);
+}
+
+static int take_classes(struct voc *v, const struct leat_open_options *options)
+{
+    struct leat_annotated *a = v->files.a;
+    int rc = leat_annotated_classes(a, options, v->error);
+    v->given = a->n_classes > 0;
+    if (rc || !v->given)
+        return rc;
+    if (!leat_grow(&v->classes, &v->classes_room, a->n_classes, sizeof *v->classes))
+        return no_memory(v);
+    for (; v->n_classes < a->n_classes; v->n_classes++)
+        if (!(v->classes[v->n_classes] = (struct class){leat_strdup(a->classes[v->n_classes]), (uint32_t)v->n_classes})
+                 .name)
+            return no_memory(v);
+    qsort(v->classes, v->n_classes, sizeof *v->classes, compare_classes);
+    return LEAT_OK;
+}
+
+/* Numbers classes by their names, unless they are given. */
+static int sort_classes(struct voc *v)
+{
+    struct leat_annotated *a = v->files.a;
+    int64_t *labels = (int64_t *)(void *)v->labels->data;
+    if (v->given)
+        return LEAT_OK;
+    uint32_t *rank = leat_new_array(v->n_classes, sizeof *rank);
+    if (!rank || !(a->classes = leat_new_array(v->n_classes, sizeof *a->classes))) {
+        leat_free(rank);
+        return no_memory(v);
+    }
+    for (size_t i = 0; i < v->n_classes; i++) {
+        rank[v->classes[i].number] = (uint32_t)i;
+        a->classes[a->n_classes++] = v->classes[i].name;
+        v->classes[i].name = NULL;
+    }
+    for (uint64_t i = 0; i < v->n; i++)
+        labels[i] = rank[labels[i]];
+    leat_free(rank);
+    return LEAT_OK;
+}
+
+static void where_is(const struct leat_annotated *a, uint64_t photo, const struct leat_said_size *said, char *out,
+                     size_t room)
+{
+    const struct leat_listing *l = &a->photos.listing;
+    const char *name = l->names + l->files[photo].name, *dot = strrchr(name, '.');
+    snprintf(out, room, "%.*s.xml line %" PRIu32, (int)(dot ? dot - name : (ptrdiff_t)strlen(name)), name, said->line);
+}
+
+static int voc_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
+                    struct leat_error *error)
+{
+    struct leat_error unused;
+    struct voc v = {.error = error ? error : &unused};
+    int rc = leat_sidecars_begin(&v.files, &leat_format_voc, path, ".xml", options, v.error);
+    struct leat_annotated *a = v.files.a;
+    rc = rc ? rc : take_classes(&v, options);
+    if (!rc) {
+        a->given.role = LEAT_ROLE_BOXES_XYXY;
+        v.boxes = leat_annotated_column(a, "boxes", LEAT_F32, LEAT_ROLE_BOXES_XYXY, true, 4);
+        v.labels = leat_annotated_column(a, "label", LEAT_I64, LEAT_ROLE_NONE, true, 0);
+        v.difficult = leat_annotated_column(a, "difficult", LEAT_U8, LEAT_ROLE_NONE, true, 0);
+        v.truncated = leat_annotated_column(a, "truncated", LEAT_U8, LEAT_ROLE_NONE, true, 0);
+        v.said = leat_new_array(a->photos.listing.n_files, sizeof *v.said);
+        if (!v.said || !leat_column_fill(v.boxes, 0) || !leat_column_fill(v.labels, 0) ||
+            !leat_column_fill(v.difficult, 0) || !leat_column_fill(v.truncated, 0))
+            rc = no_memory(&v);
+    }
+    for (uint64_t i = 0; !rc && i < a->photos.listing.n_files; i++)
+        rc = read_photo(&v, i);
+    rc = rc ? rc : leat_sidecars_check(&v.files, v.error);
+    rc = rc ? rc : sort_classes(&v);
+    rc = rc ? rc : leat_photo_sizes_check(a, v.said, where_is, v.error);
+    leat_free(v.said);
+    leat_sidecars_end(&v.files);
+    for (size_t i = 0; i < v.n_classes; i++)
+        leat_free(v.classes[i].name);
+    leat_free(v.classes);
+    leat_free(v.objects);
+    rc = rc ? rc : leat_annotated_finish(a, options, v.error);
+    if (rc && a)
+        leat_annotated_close(&a->source);
+    else if (!rc)
+        *out = &a->source;
+    return rc;
+}
+
+const struct leat_source_vtable leat_format_voc = {
+    .name = "voc", .annotates = voc_annotates, .takes_classes = true, .open = voc_open};

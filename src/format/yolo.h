@@ -1,0 +1,25 @@
+/* Files of YOLO, and the names of their classes. */
+#ifndef LEAT_FORMAT_YOLO_H
+#define LEAT_FORMAT_YOLO_H
+
+#include "format/annotated.h"
+
+/* Whether a text begins as a line of labels does; none is one of a photo without objects. */
+bool leat_yolo_begins(const char *head, size_t n);
+
+/* Sets the classes by the files that stand in the folder of the annotations or above, if there are none yet; none is no
+ * error. NOMEM, IO, CORRUPT (a classes.txt that is none), UNSUPPORTED (a data set of poses). */
+int leat_yolo_names(struct leat_annotated *annotated, struct leat_error *error);
+/* What a .yaml says: the list or map "names", whether it has another key of a description of a data set ("nc", "path",
+ * "train", "val", "test"), and "kpt_shape", which poses have. */
+struct leat_yolo_yaml {
+    char **names;
+    size_t n; /* 0: it has none */
+    bool is_data_set, is_pose;
+};
+/* False: it is no YAML, or its names are no list of texts, nor a map of the numbers 0, 1, ... to texts; *out is empty.
+ */
+bool leat_yolo_yaml(const uint8_t *text, size_t length, struct leat_yolo_yaml *out);
+void leat_yolo_yaml_clear(struct leat_yolo_yaml *yaml);
+
+#endif

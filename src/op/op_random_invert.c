@@ -1,0 +1,27 @@
+/* RandomInvert: 255 - v, or nothing. Draw 0: below p. */
+#include "base/random.h"
+#include "op/adjust.h"
+
+struct invert_args {
+    double p;
+};
+
+static void parse(void *into, struct leat_args *json)
+{
+    struct invert_args *args = into;
+    leat_args_double(json, "p", 0, 1, 0.5, &args->p);
+}
+
+static unsigned adjust(const void *from, uint64_t key, unsigned channels, struct leat_adjust *steps)
+{
+    const struct invert_args *args = from;
+    *steps = (struct leat_adjust){.kind = LEAT_ADJUST_INVERT};
+    return leat_draw_unit(key, 0) < args->p;
+}
+
+const struct leat_op_class leat_op_random_invert = {.type = "RandomInvert",
+                                                    .input = LEAT_INPUT_PIXELS,
+                                                    .args_bytes = sizeof(struct invert_args),
+                                                    .random = true,
+                                                    .parse = parse,
+                                                    .adjust = adjust};

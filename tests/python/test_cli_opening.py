@@ -1,0 +1,93 @@
+"""Commands that look at data take a folder of photos with its annotations, as leat pack does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_support import leat as command
+from cli_support import png
+from PIL import Image
+
+
+@pytest.fixture(scope="module")
+def coco(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """photos/, a.json beside it, and the same packed: a.leat."""
+    root = tmp_path_factory.mktemp("opening")
+    (root / "photos").mkdir()
+    for i in range(6):
+        (root / "photos" / f"{i}.png").write_bytes(png(40, 30, i))
+    images = [{"id": i, "file_name": f"{i}.png", "width": 40, "height": 30} for i in range(6)]
+    boxes = [
+        {"id": i, "image_id": i % 6, "category_id": 3 + i % 2, "bbox": [i, 2, 9, 8], "area": 72, "iscrowd": 0}
+        for i in range(9)
+    ]
+    categories = [{"id": 3, "name": "ant"}, {"id": 4, "name": "bee"}]
+    (root / "a.json").write_text(json.dumps({"images": images, "annotations": boxes, "categories": categories}))
+    command("pack", "--coco", root / "a.json", root / "photos", root / "a.leat", "--quiet")
+    return root
+
+
+def test_statistics_of_annotations_in_place_are_those_of_the_pack(coco: Path) -> None:
+    found = [
+        json.loads(command("stats", *where, "--json").stdout)
+        for where in ((coco / "a.leat",), (coco / "photos", "--coco", coco / "a.json"))
+    ]
+    assert found[0]["boxes"][0]["count"] == 9
+    for key in ("count", "boxes", "classes", "numbers"):
+        assert found[0][key] == found[1][key]
+
+
+def test_boxes_are_seen_before_anything_is_packed(coco: Path, tmp_path: Path) -> None:
+    command("view", coco / "a.leat", "--out", tmp_path / "a.png", "--size", 64)
+    command("view", "--coco", coco / "a.json", coco / "photos", "--out", tmp_path / "b.png", "--size", 64)
+    one, two = (np.asarray(Image.open(tmp_path / name))[66:] for name in ("a.png", "b.png"))  # below the heading
+    assert (one == two).all()
+
+
+def test_other_commands_open_annotations_too(coco: Path, tmp_path: Path) -> None:
+    where = (coco / "photos", "--coco", coco / "a.json")
+    assert "boxes, xyxy" in command("info", *where).stdout
+    assert json.loads(command("bench", *where, "--seconds", 0.05, "--json").stdout)["count"] == 6
+    assert json.loads(command("doctor", *where, "--seconds", 0.1, "--batch-size", 4, "--json").stdout)["bottleneck"]
+    command("trace", *where, "--batch-size", 4, "--out", tmp_path / "t.json")
+
+
+@pytest.mark.parametrize("name", ["info", "stats", "view", "bench", "doctor", "trace", "pack"])
+def test_options_of_annotations_without_any_are_refused(name: str, coco: Path, tmp_path: Path) -> None:
+    needed = {"view": ["--out", "a.png"], "trace": ["--out", "a.json"], "pack": ["b.leat"]}
+    done = command(name, coco / "photos", *needed.get(name, []), "--on-bad", "raise", code=2, cwd=tmp_path)
+    assert "--on-bad is for annotations" in done.stderr
+
+
+def test_pack_says_how_many_boxes_it_stored(coco: Path, tmp_path: Path) -> None:
+    found = json.loads((coco / "a.json").read_text())
+    found["annotations"][0]["category_id"] = 77
+    (tmp_path / "b.json").write_text(json.dumps(found))
+    done = command("pack", "--coco", tmp_path / "b.json", coco / "photos", tmp_path / "b.leat")
+    assert "\n8 boxes, of 9 in the annotations\n" in done.stdout
+    whole = command("pack", "--coco", coco / "a.json", coco / "photos", tmp_path / "c.leat")
+    assert "\n9 boxes\n" in whole.stdout
+    del found["categories"]
+    (tmp_path / "b.json").write_text(json.dumps(found))
+    done = command("pack", "--coco", tmp_path / "b.json", coco / "photos", tmp_path / "d.leat", code=1)
+    assert "9 annotations and no category" in done.stderr and not (tmp_path / "d.leat").exists()
+
+
+def test_the_comparison_of_forms_takes_no_annotations(coco: Path) -> None:
+    done = command("bench", "--photos", coco / "photos", "--coco", coco / "a.json", code=2)
+    assert "leave annotations" in done.stderr
+
+
+def test_the_boxes_of_polygons_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "labels").mkdir()
+    for i in range(3):
+        Image.new("RGB", (64, 48)).save(tmp_path / "images" / f"{i}.jpg")
+        (tmp_path / "labels" / f"{i}.txt").write_text("0 0.1 0.1 0.5 0.1 0.5 0.5\n0 0.2 0.2 0.6 0.2 0.6 0.6\n")
+    done = command("pack", "--yolo", tmp_path / "labels", tmp_path / "images", tmp_path / "a.leat")
+    assert "\n6 boxes\n" in done.stdout, done.stdout
+    wrong = command("pack", "--annotations", tmp_path / "labels", tmp_path / "images", "b.leat", code=2)
+    assert "there is no option --annotations; did you mean --coco, --yolo or --voc?" in wrong.stderr
