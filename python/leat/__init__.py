@@ -18,7 +18,9 @@ from . import ops, presets  # noqa: E402
 from .data.dataset import Dataset, concat, open  # noqa: A004, E402
 from .data.made import from_arrays, from_source, zip  # noqa: A004, E402
 from .data.masks import draw_masks, encode_masks  # noqa: E402
+from .data.mixing import Mix  # noqa: E402
 from .data.packing import pack_rows  # noqa: E402
+from .data.schedule import Schedule  # noqa: E402
 from .data.schema import Field, boxes, field, keypoints, mask, masks  # noqa: E402
 from .data.writer import Writer  # noqa: E402
 from .errors import (  # noqa: E402
@@ -100,6 +102,7 @@ __all__ = [
     "HeldError",
     "InvalidError",
     "Loader",
+    "Mix",
     "MissingFileError",
     "MissingNameError",
     "Out",
@@ -109,6 +112,7 @@ __all__ = [
     "Ragged",
     "RangeError",
     "RowError",
+    "Schedule",
     "StateError",
     "UnfinishedError",
     "UnsupportedError",

@@ -421,6 +421,12 @@ def open(  # noqa: A001
     return dataset
 
 
+def no_dataset(what: str, given: object) -> TypeError:
+    """The error of a function that takes data sets. Mixtures say what to do instead."""
+    instead = getattr(given, "_instead", None)
+    return TypeError(f"{what}, not {builtins.type(given).__name__}" + (f": {instead}" if instead else ""))
+
+
 def concat(*datasets: Dataset | Sequence[Dataset]) -> Dataset:
     """Data sets of the same schema, one after the other, given as arguments or as a list.
 
@@ -433,7 +439,7 @@ def concat(*datasets: Dataset | Sequence[Dataset]) -> Dataset:
         datasets = tuple(datasets[0])
     for d in datasets:
         if not isinstance(d, Dataset):
-            raise TypeError(f"concat takes data sets, not {type(d).__name__}: leat.concat(a, b)")
+            raise no_dataset("concat takes data sets, leat.concat(a, b)", d)
     if not datasets:
         raise ValueError("concat needs at least one data set")
     return Dataset(_leat.concat([d._part() for d in datasets if isinstance(d, Dataset)]), ("concat", datasets))

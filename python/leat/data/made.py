@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import _leat
 from . import schema as _schema
-from .dataset import Dataset
+from .dataset import Dataset, no_dataset
 from .schema import Field
 
 _BROKEN, _INVALID = -23, -2  # of enum leat_status
@@ -306,7 +306,7 @@ def zipped(datasets: Mapping[str, Dataset], bare: bool) -> Dataset:
     """With `bare`, the field of a data set that has only one takes the data set's name, without a dot."""
     for name, d in datasets.items():
         if not isinstance(d, Dataset):
-            raise TypeError(f"zip takes data sets, and {name!r} is {type(d).__name__}: leat.zip(left=a, right=b)")
+            raise no_dataset(f"zip takes data sets, leat.zip(left=a, right=b), as {name!r} too", d)
     if not datasets:
         raise ValueError("zip needs at least one data set: leat.zip(left=a, right=b)")
     handle = _leat.zip([d._part() for d in datasets.values()], list(datasets), bare)

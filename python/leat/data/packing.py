@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import _leat, check
-from .dataset import Dataset
+from .dataset import Dataset, no_dataset
 from .schema import Field, field
 
 HOW = ("cut",)
@@ -167,7 +167,7 @@ def pack_rows(
         ValueError: `how` is not known, or a token does not fit the dtype.
     """
     if not isinstance(ds, Dataset) or isinstance(ds, PackedRows):
-        raise TypeError(f"pack_rows takes a data set of documents, not {type(ds).__name__}")
+        raise no_dataset("pack_rows takes a data set of documents", ds)
     if how not in HOW:
         raise ValueError(f"how is {' or '.join(map(repr, HOW))}, not {how!r}")
     tokens: Field = ds._find(field)[1]

@@ -15,7 +15,8 @@ import numpy as np
 
 from .. import _leat, check
 from ..data.dataset import Dataset, positions_array
-from ..data.packing import PackedRows
+from ..data.mixing import Mix
+from ..data.schedule import Schedule
 from ..errors import StateError
 from ..ops import Map
 from ..program import (
@@ -28,7 +29,7 @@ from ..program import (
     stacked,
     warn_of_loose_targets,
 )
-from . import html, ranks, states
+from . import html, mixtures, ranks, states
 from .batch import Batch, Form, framework_of
 from .consumer import Closing, Consumer
 from .ranks import short_hash
@@ -50,7 +51,7 @@ class Loader(Closing):
     It is the same for any number of threads, any budget and any number of ranks.
 
     Args:
-        dataset: what to load.
+        dataset: what to load: a data set, or a :class:`leat.Mix` or :class:`leat.Schedule` of several.
         batch_size: rows per batch and rank.
         shuffle: True, False, or ``leat.Blocks(rows)``.
         outputs: ``{name: chain}``: each name is a field and the list of operators that its values go through;
@@ -95,7 +96,7 @@ class Loader(Closing):
     @check.explained
     def __init__(
         self,
-        dataset: Dataset,
+        dataset: Dataset | Mix | Schedule,
         batch_size: int | None = None,
         shuffle: bool | Blocks = False,
         *,
@@ -119,8 +120,11 @@ class Loader(Closing):
         yields: Literal["dict", "tuple"] = "dict",
         log_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        if not isinstance(dataset, Dataset):
+        if not isinstance(dataset, (Dataset, Mix, Schedule)):
             raise TypeError(f"dataset is a leat.Dataset, not {type(dataset).__name__}: leat.open(path) gives one")
+        mixed = not isinstance(dataset, Dataset)
+        if mixed and sampler is not None:
+            raise ValueError("sampler does not go with a mixture, which says itself what comes: leave it out")
         if not isinstance(in_order, (bool, np.bool_)):
             raise TypeError(f"in_order is True or False, not {in_order!r:.60}")
         if (batch_size is None) == (global_batch_size is None):
@@ -180,7 +184,7 @@ class Loader(Closing):
         }
         self._agreed = not self._distributed
         options: dict[str, Any] = {
-            "dataset": dataset._handle,
+            **mixtures.source_options(dataset, self._global),
             **sizes,
             "order": order,
             "block_rows": arrays.get("block_rows", 0),
@@ -203,7 +207,6 @@ class Loader(Closing):
             "log_dir": log_dir,
             "functions": functions,
             "in_order": bool(in_order),
-            "pack": dataset.pack if isinstance(dataset, PackedRows) else None,
             "executor": executor,
         }
         if not in_order and self._log_dir is not None:
@@ -277,7 +280,8 @@ class Loader(Closing):
                 "the data set is empty: a function's result is known only where returns=leat.field(dtype, shape) "
                 "declares it"
             )
-        return self.dataset.stored(0, name), int(self.dataset.ids[0])
+        source = mixtures.first_source(self.dataset)
+        return source.stored(0, name), int(source.ids[0])
 
     # ---- iterating ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,57 @@
+"""Mixtures as the library takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..data.dataset import Dataset
+from ..data.mixing import EXHAUSTED, Mix
+from ..data.packing import PackedRows
+from ..data.schedule import Schedule
+
+MOST_ROWS = 1 << 62  #: of a schedule
+
+
+def _pack(dataset: Dataset) -> tuple[Any, ...] | None:
+    return dataset.pack if isinstance(dataset, PackedRows) else None
+
+
+def first_source(dataset: Dataset | Mix | Schedule) -> Dataset:
+    """A data set that has samples like all others."""
+    if isinstance(dataset, Dataset):
+        return dataset
+    return next((source for source in dataset.datasets if len(source)), dataset.datasets[0])
+
+
+def source_options(dataset: Dataset | Mix | Schedule, global_batch: int) -> dict[str, Any]:
+    """What a loader reads, among the options of ``_leat.Loader.open``. A schedule counts rows there."""
+    if isinstance(dataset, Dataset):
+        return {"dataset": dataset._handle, "pack": _pack(dataset)}
+    mix = dataset.first if isinstance(dataset, Schedule) else dataset
+    sources = [
+        {
+            "dataset": source._handle,
+            "pack": _pack(source),
+            "share": share,
+            "exhausted": EXHAUSTED[word],
+            "limit": limit,
+        }
+        for source, share, (word, limit) in zip(mix.datasets, mix.weights.values(), mix._exhausted, strict=True)
+    ]
+    schedule: list[list[Any]] = []
+    if isinstance(dataset, Schedule):
+        rows = global_batch if dataset.counts == "steps" else 1
+        last = dataset.points[-1][0]
+        if last * rows >= MOST_ROWS:
+            raise ValueError(f"the last point of the schedule, {last}, is too far away: {last * rows:,} rows")
+        schedule = [[at * rows, list(point.weights.values())] for at, point in dataset.points]
+    return {
+        "mix": {
+            "sources": sources,
+            "unit": mix.unit,
+            "tokens_field": mix.tokens_field,
+            "epoch_rows": mix.epoch_rows or 0,
+            "schedule": schedule,
+            "interpolate": dataset.interpolate if isinstance(dataset, Schedule) else "step",
+        }
+    }
