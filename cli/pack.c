@@ -57,6 +57,20 @@ static const struct cli_option options[] = {
      "decodes several times faster to the same pixels and gives the original file back)\n"
      "or raw (as pixels); default: original. leat bench --photos SRC compares them",
      CLI_CHOICE, .at = OPTION(photos), .choices = "original, fast or raw"},
+    {"tokenizer", "PATH",
+     "make tokens of text, by a tokenizer.json, a folder with one, or a tiktoken file; the\n"
+     "other fields of each record become columns",
+     CLI_TEXT, .at = offsetof(struct cli_pack, tokenizer)},
+    {"text", "FIELD", "the field with the text, for --tokenizer; default: text", CLI_TEXT,
+     .at = offsetof(struct cli_pack, text)},
+    {"fields", "A,B", "the fields to keep beside the tokens; default: all", CLI_TEXT,
+     .at = offsetof(struct cli_pack, kept)},
+    {"add-special-tokens", NULL, "add those that the tokenizer puts around a text", CLI_SET,
+     .at = offsetof(struct cli_pack, add_special)},
+    {"pattern", "REGEX",
+     "of a tiktoken file: how text is cut into words, or the name of an encoding that\n"
+     "tiktoken knows; default: by the name of the file",
+     CLI_TEXT, .at = offsetof(struct cli_pack, pattern)},
     {"quiet", NULL, "no progress and no report; errors and DST.bad.jsonl remain", CLI_SET,
      .at = offsetof(struct cli_pack, quiet)},
 };
@@ -68,6 +82,15 @@ static bool parse(struct cli_pack *pack, int argc, char **argv, int *exit_code)
     pack->src_length = (int)strnlen(pack->src, 65536);
     while (pack->src_length > 1 && pack->src[pack->src_length - 1] == '/')
         pack->src_length--;
+    const char *of_text = pack->text          ? "--text"
+                          : pack->kept        ? "--fields"
+                          : pack->pattern     ? "--pattern"
+                          : pack->add_special ? "--add-special-tokens"
+                                              : NULL;
+    if (of_text && !pack->tokenizer) {
+        *exit_code = cli_usage_error(pack->command, "%s is for text, and needs --tokenizer.", of_text);
+        return false;
+    }
     if (!pack->options.quality || pack->options.max_side)
         return true;
     *exit_code =
@@ -334,6 +357,10 @@ static int run(const struct cli_command *command, int argc, char **argv)
     pack->options.keep_unfinished = true;
     if (!parse(pack, argc, argv, &exit_code))
         goto out;
+    if (pack->tokenizer) {
+        exit_code = cli_pack_tokens(pack);
+        goto out;
+    }
     pack->opening.quiet = pack->quiet;
     pack->opening.check_sizes = pack->options.check;
     pack->dataset = cli_open_as(command, pack->src, &pack->opening, &exit_code);
@@ -390,7 +417,8 @@ const struct cli_command cli_pack = {
              "other options. DST appears only when it is complete; until then the work is in DST.partial, so that an\n"
              "interrupted run can be resumed and is never mistaken for a finished file. Photos are stored byte for\n"
              "byte, unless --photos says otherwise. Each is decoded to its end to find broken ones; they are listed\n"
-             "at the end and, all of them, in DST.bad.jsonl.\n",
+             "at the end and, all of them, in DST.bad.jsonl.\n"
+             "With --tokenizer SRC is text, and DST gets its tokens: the Python package does it, on all cores.\n",
     .arguments = {{"SRC", offsetof(struct cli_pack, src)}, {"DST", offsetof(struct cli_pack, dst)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,
@@ -401,6 +429,7 @@ const struct cli_command cli_pack = {
         "  leat pack photos/train train.leat --max-side 512 --shard-bytes 4G\n"
         "  leat pack photos/train train.leat --photos fast\n"
         "  leat pack --coco instances_train2017.json train2017/ train.leat\n"
+        "  leat pack web.jsonl.zst web.leat --tokenizer tokenizer.json --text text\n"
         "\nExit codes: 0 packed (broken photos are marked or skipped); 1 a photo is broken and --on-error is raise;\n"
         "2 could not pack; 130 interrupted, DST.partial can be resumed.\n",
     .run = run,

@@ -19,6 +19,9 @@ struct cli_pack {
     struct leat_writer_options options;
     struct cli_opening opening;
     bool quiet;
+    /* Of text: NULL, or the option's value. */
+    const char *tokenizer, *text, *chat, *kept, *pattern;
+    bool add_special;
 
     struct leat_dataset *dataset;
     struct leat_writer *writer;
@@ -38,5 +41,8 @@ struct cli_pack {
 
 /* Writes DST.bad.jsonl if there are bad samples, and prints what was done. Returns an exit code. */
 int cli_pack_report(const struct cli_pack *pack);
+
+/* Makes tokens of the text of SRC, in Python: pack_tokens.c. Returns an exit code, if at all. */
+int cli_pack_tokens(struct cli_pack *pack);
 
 #endif

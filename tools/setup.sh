@@ -95,6 +95,7 @@ pip_install demo pillow tqdm
 if [ "$level" = test ]; then
     pip_install test 'pytest>=9' pytest-xdist hypothesis mypy ruff
     pip_install numba numba
+    pip_install text 'tokenizers>=0.20' 'tiktoken>=0.8' 'pyarrow>=16' datasets jinja2
     # The frameworks whose trainings run in the tests, beside the PyTorch that is there: they may not bring another one.
     .venv/bin/python -c 'import importlib.metadata as m; print("torch==" + m.version("torch"))' >.venv/constraints.txt
     pip_install frameworks --constraint .venv/constraints.txt 'lightning>=2.6' 'accelerate>=1.12' 'transformers>=5' \

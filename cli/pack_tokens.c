@@ -1,0 +1,53 @@
+/*
+ * leat pack --tokenizer: the options are checked here, and the work is done by leat.tokenize of the Python package,
+ * where tokenizers are.
+ */
+#include <stdio.h>
+
+#include "pack.h"
+#include "print.h"
+#include "python.h"
+
+/* An option that says nothing about tokens was given. */
+static const char *foreign(const struct cli_pack *pack)
+{
+    const struct leat_writer_options *o = &pack->options;
+    if (o->max_side)
+        return "--max-side";
+    if (o->photos)
+        return "--photos";
+    if (o->lenient)
+        return "--lenient";
+    if (pack->opening.coco || pack->opening.yolo || pack->opening.voc || pack->opening.masks)
+        return "annotations";
+    return NULL;
+}
+
+int cli_pack_tokens(struct cli_pack *pack)
+{
+    char shard_bytes[32];
+    const struct leat_writer_options *o = &pack->options;
+    const char *other = foreign(pack);
+    if (other)
+        return cli_usage_error(pack->command, "--tokenizer makes tokens of text, and %s %s about photos.", other,
+                               other[0] == '-' ? "is" : "are");
+    snprintf(shard_bytes, sizeof shard_bytes, "%llu", (unsigned long long)o->shard_bytes);
+    const char *const pairs[][2] = {
+        {"src", pack->src},
+        {"dst", pack->dst},
+        {"tokenizer", pack->tokenizer},
+        {"text", pack->text},
+        {"chat", pack->chat},
+        {"fields", pack->kept},
+        {"pattern", pack->pattern},
+        {"special_tokens", pack->add_special ? "yes" : NULL},
+        {"skip", o->on_bad == LEAT_BAD_SKIP ? "yes" : NULL},
+        {"raise", pack->opening.on_bad ? "yes" : NULL},
+        {"shard_bytes", o->shard_bytes ? shard_bytes : NULL},
+        {"metadata", o->metadata},
+        {"overwrite", o->overwrite ? "yes" : NULL},
+        {"resume", o->resume ? "yes" : NULL},
+        {"quiet", pack->quiet ? "yes" : NULL},
+    };
+    return cli_become_python(pack->command, pairs, sizeof pairs / sizeof *pairs);
+}

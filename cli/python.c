@@ -1,0 +1,103 @@
+/*
+ * Hands a command over to Python. The process becomes the interpreter, so that the terminal, signals and the exit code
+ * are those of one program.
+ *
+ * Which interpreter: the one that LEAT_PYTHON names; else the one beside this executable, which is how pip and its
+ * relatives install both; else python3 of PATH. A wheel may have put the executable elsewhere and a small script into
+ * its place: argv[0] then still names the place.
+ */
+#include "python.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "leat/leat.h"
+#include "print.h"
+
+/* The package is found as if by a script: the current folder is no place for packages. It must be of our version,
+ * because the pairs that follow have no other contract. */
+static const char start[] =
+    "import sys\n"
+    "sys.path[:] = [p for p in sys.path if p]\n"
+    "name, version, *pairs = sys.argv[1:]\n"
+    "def stop(text):\n"
+    "    sys.stderr.write('leat %s: %s\\n' % (name, text))\n"
+    "    sys.exit(2)\n"
+    "try:\n"
+    "    import leat\n"
+    "except ImportError as e:\n"
+    "    stop('this part of leat is written in Python, and %s lacks the package leat (%s). Install it there with "
+    "pip,'\n"
+    "         ' or name the Python that has it: LEAT_PYTHON=PATH.' % (sys.executable, e))\n"
+    "if leat.__version__ != version:\n"
+    "    stop('the package leat of %s is version %s, and this command is %s: LEAT_PYTHON=PATH names another Python.'\n"
+    "         % (sys.executable, leat.__version__, version))\n"
+    "from leat.text.command import main\n"
+    "sys.exit(main(name, dict(zip(pairs[::2], pairs[1::2]))))\n";
+
+/* python3 or python in the folder of `path`. */
+static bool beside(const char *path, char *out, size_t room)
+{
+    static const char *const names[] = {"python3", "python"};
+    char copy[PATH_MAX];
+    if (!strchr(path, '/') || strlen(path) >= sizeof copy)
+        return false;
+    memcpy(copy, path, strlen(path) + 1);
+    const char *folder = dirname(copy);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if ((size_t)snprintf(out, room, "%s/%s", folder, names[i]) < room && !access(out, X_OK))
+            return true;
+    return false;
+}
+
+static const char *find_python(char *out, size_t room)
+{
+    char self[PATH_MAX];
+    const char *named = getenv("LEAT_PYTHON");
+    if (named && named[0])
+        return named;
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n > 0) {
+        self[n] = 0;
+        if (beside(self, out, room))
+            return out;
+    }
+    return beside(program_invocation_name, out, room) ? out : "python3";
+}
+
+int cli_become_python(const struct cli_command *command, const char *const (*pairs)[2], size_t n)
+{
+    char place[PATH_MAX + 16];
+    const char *python = find_python(place, sizeof place);
+    char **argv = calloc(2 * n + 6, sizeof *argv);
+    size_t used = 0;
+    if (!argv) {
+        cli_say(command, "There is no memory to start Python.");
+        return CLI_EXIT_FAILED;
+    }
+    const char *const first[] = {python, "-c", start, command->name, leat_version()};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        argv[used++] = (char *)(uintptr_t)first[i];
+    for (size_t i = 0; i < n; i++) {
+        if (!pairs[i][1])
+            continue;
+        argv[used++] = (char *)(uintptr_t)pairs[i][0];
+        argv[used++] = (char *)(uintptr_t)pairs[i][1];
+    }
+    fflush(NULL);
+    execvp(python, argv);
+    const int why = errno;
+    free(argv);
+    if (why == ENOENT && !strcmp(python, "python3"))
+        cli_say(command, "this part of leat is written in Python, and there is no python3 beside leat or in PATH. "
+                         "LEAT_PYTHON=PATH names one that has the package leat.");
+    else
+        cli_say(command, "this part of leat is written in Python, and %s could not be started: %s.", python,
+                strerror(why));
+    return CLI_EXIT_FAILED;
+}

@@ -1,0 +1,13 @@
+/* What of the command line is done by the Python package: whatever needs a tokenizer. */
+#ifndef LEAT_CLI_PYTHON_H
+#define LEAT_CLI_PYTHON_H
+
+#include <stddef.h>
+
+#include "args.h"
+
+/* Becomes Python, which runs `leat.text.command` with pairs of a name and a value: does not return, unless no Python
+ * can be started. That is said, and the exit code returned. A pair whose value is NULL is left out. */
+int cli_become_python(const struct cli_command *command, const char *const (*pairs)[2], size_t n);
+
+#endif

@@ -1,0 +1,116 @@
+"""What the command ``leat`` does in Python: `leat pack --tokenizer` and `leat cat --decode`. Called by cli/python.c."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+DONE, FAULTS, FAILED, INTERRUPTED = 0, 1, 2, 130  # exit codes, as of cli/args.h
+
+
+def main(name: str, options: Mapping[str, str]) -> int:
+    """Runs a command; returns its exit code. `options`: as the command line has read them."""
+    warnings.showwarning = lambda message, *more, **others: _say(name, f"warning: {message}")
+    signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup wants it ignored
+        signal.signal(signal.SIGHUP, _interrupt)
+    commands: dict[str, Callable[[Mapping[str, str]], int]] = {"pack": _pack}
+    from ..errors import BrokenSampleError, CorruptError
+
+    try:
+        code = commands[name](options)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (BrokenSampleError, CorruptError) as e:
+        _say(name, str(e))
+        return FAULTS
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # the interpreter flushes once more
+        return FAILED
+    except (OSError, ValueError, TypeError, KeyError, ImportError) as e:
+        _say(name, str(e.args[0]) if isinstance(e, KeyError) and e.args else str(e))
+        return FAILED
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def _say(name: str, text: str) -> None:
+    print(f"leat {name}: {text}", file=sys.stderr, flush=True)
+
+
+def _pack(options: Mapping[str, str]) -> int:
+    import leat
+
+    src, dst = options["src"], options["dst"]
+    quiet = "quiet" in options
+    try:
+        metadata = json.loads(options["metadata"]) if "metadata" in options else None
+    except ValueError as e:
+        raise ValueError(f"--metadata is no JSON: {e}") from None
+    if metadata is not None and not isinstance(metadata, dict):
+        raise ValueError('--metadata is a JSON object, such as \'{"licence": "CC0"}\'')
+    given = {"on_bad": "raise"} if "raise" in options else {}
+    dataset = leat.open(src, **given)  # type: ignore[arg-type]
+    resume = "resume" in options
+    try:
+        made = leat.tokenize(
+            dataset,
+            dst,
+            tokenizer=options["tokenizer"],
+            text=options.get("text", "text"),
+            fields=options["fields"].split(",") if options.get("fields") else [] if "fields" in options else None,
+            on_bad="skip" if "skip" in options else "raise",
+            add_special_tokens="special_tokens" in options,
+            pattern=options.get("pattern"),
+            shard_bytes=int(options["shard_bytes"]) if "shard_bytes" in options else None,
+            metadata=metadata,
+            overwrite="overwrite" in options,
+            resume=resume,
+            progress=not quiet,
+        )
+    except KeyboardInterrupt:
+        _say("pack", f"interrupted; the complete documents stay in {dst}.partial.")
+        print(f"To resume: leat {_words(options)}", file=sys.stderr, flush=True)
+        return INTERRUPTED
+    if not quiet:
+        _report(made, options)
+    return DONE
+
+
+def _words(options: Mapping[str, str]) -> str:
+    """The command line that resumes."""
+    names = {"special_tokens": "--add-special-tokens", "skip": "--on-error=skip", "raise": "--on-bad=raise"}
+    flags = {"overwrite", "quiet"}
+    words = ["pack", options["src"], options["dst"]]
+    for name, value in options.items():
+        if name in names:
+            words.append(names[name])
+        elif name in flags:
+            words.append(f"--{name}")
+        elif name not in ("src", "dst", "resume"):
+            words += [f"--{name.replace('_', '-')}", value]
+    return shlex.join([*words, "--resume"])
+
+
+def _report(made: Any, options: Mapping[str, str]) -> None:
+    from .progress import duration, rate
+
+    size = os.path.getsize(made.path)
+    seconds = max(made.seconds, 1e-9)
+    print(f"{options['dst']}: {made.documents:,} documents, {made.tokens:,} tokens, {rate(size)}B")
+    if made.empty:
+        print(f"  {made.empty:,} documents have no token")
+    if made.skipped:
+        print(f"  {made.skipped:,} records were left out: {options['dst']}.bad.jsonl says which and why")
+    if made.text_bytes:
+        print(f"  {rate(made.text_bytes)}B of text in {duration(seconds)}: {rate(made.text_bytes / seconds)}B/s")

@@ -1,0 +1,411 @@
+"""Tokenising: records with text become documents of tokens, in a pack.
+
+    data set --records, raw--> batches of about 1 MiB of text --> the tokenizer, all cores --> Writer --> PATH.partial
+        main thread               two or three in flight              its own threads           main thread
+
+A pack has the same bytes however often it was interrupted: records go through in their order, and the Writer trusts
+only what it finds complete. What the Writer cannot know stands in ``PATH.tokens``, a text beside it: with what the
+tokenising was begun, and which records were left out. A record that is left out is written there before the records
+behind it are given to the Writer. When the pack is finished the file goes; what was left out stays in
+``PATH.bad.jsonl``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import check
+from ..data.dataset import Dataset
+from ..data.dataset import open as _open
+from ..data.schema import Field, field
+from ..data.writer import Writer
+from ..errors import BrokenSampleError, ChangedError, ExistsError, InvalidError
+from . import progress as _progress
+from . import tokenizer as _tokenizer
+from .tokenizer import Tokenizer
+
+# Of a batch: enough for all cores, so that the call of the tokenizer costs nothing beside its work (measured: below
+# 256 KiB it does on two cores), and little beside the memory of a tokenizer.
+BATCH_BYTES = 1 << 20
+BATCH_RECORDS = 8192
+# Batches in flight: while the last documents of one keep a core busy, the others work on the next one.
+BATCHES = 3
+
+
+@dataclass(frozen=True)
+class Tokenized:
+    """What :func:`leat.tokenize` has made.
+
+    Attributes:
+        path: of the pack.
+        documents: in it.
+        tokens: in it.
+        empty: documents without a token.
+        skipped: records that were left out; PATH.bad.jsonl lists them.
+        text_bytes: read by this run, as UTF-8.
+        seconds: that this run took.
+    """
+
+    path: str
+    documents: int
+    tokens: int
+    empty: int
+    skipped: int
+    text_bytes: int
+    seconds: float
+
+    def open(self) -> Dataset:
+        """The pack as a data set."""
+        return _open(self.path)
+
+
+def tokenize(
+    dataset: Dataset,
+    path: str | os.PathLike[str],
+    *,
+    tokenizer: Any,
+    text: str = "text",
+    field: str = "tokens",
+    fields: Sequence[str] | None = None,
+    on_bad: str = "raise",
+    add_special_tokens: bool = False,
+    parse_special: bool = True,
+    pattern: str | None = None,
+    special_tokens: Mapping[str, int] | None = None,
+    shard_bytes: int | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    progress: bool = False,
+) -> Tokenized:
+    """Tokenises the text of each record, on all cores, and packs the tokens with the record's other fields.
+
+    Args:
+        dataset: records with a field of text.
+        path: the pack to make. Its field `field` has the tokens of a record: uint16 if the vocabulary fits, else
+            uint32; shape (None,). ``metadata["tokenizer"]`` has ``hash``, ``file``, ``vocab_size`` and ``kind``.
+        tokenizer: the path of a ``tokenizer.json``, of a folder with one, or of a tiktoken file; or a tokenizer of
+            `tokenizers`, `transformers` (a fast one) or `tiktoken`. Its truncation and padding are not applied.
+        text: the field with the text: of kind ``"str"``, or ``"bytes"`` that are UTF-8.
+        field: the name of the field of tokens.
+        fields: names of fields to keep as properties; None: all but the text and those that leat derives.
+        on_bad: of a record that cannot be read or tokenised: ``"raise"``, or ``"skip"`` it: ``path.bad.jsonl`` lists
+            which and why.
+        add_special_tokens: also those that the tokenizer adds around a text. Off, because
+            ``leat.pack_rows(bos=, eos=)`` adds them around documents.
+        parse_special: a special token that is written out in a text becomes this token, as by the tokenizer itself.
+            False: it is text like any other.
+        pattern: of a tiktoken file, which lacks it: the regular expression that cuts text into words, or the name of an
+            encoding that tiktoken knows. Not needed for a file with such a name (``cl100k_base.tiktoken``).
+        special_tokens: of a tiktoken file: {text: id}.
+        shard_bytes, metadata, overwrite, resume: as of :class:`leat.Writer`. A resumed run gives the same bytes as one
+            that was not interrupted. Nothing is overwritten that could be resumed, unless `overwrite` is set.
+        progress: show a line with the rate and the time left on standard error.
+
+    Returns:
+        How many documents and tokens there are, and what was left out (:class:`Tokenized`).
+
+    Raises:
+        ImportError: `tokenizers` or `tiktoken` is needed and not installed.
+        KeyError: there is no field of the name.
+        ValueError: a file is no tokenizer; a record is broken (:class:`leat.BrokenSampleError`) or its text is not
+            UTF-8; a token is beyond the vocabulary; or, with `resume`, data set, tokenizer or options are not those
+            that it was begun with (:class:`leat.ChangedError`).
+        FileExistsError: `path` exists, or an unfinished run that could be resumed.
+
+    >>> import tokenizers
+    >>> words = {"to": 0, "be": 1, "or": 2, "not": 3}
+    >>> simple = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="or"))
+    >>> simple.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    >>> with leat.Writer(tmp / "text.leat", {"text": "str", "year": "int64"}) as w:
+    ...     w.add(text="to be or not to be", year=1603)
+    0
+    >>> made = leat.tokenize(leat.open(tmp / "text.leat"), tmp / "tokens.leat", tokenizer=simple)
+    >>> made.tokens, made.open()[0]
+    (6, {'tokens': array([0, 1, 2, 3, 0, 1], dtype=uint16), 'year': 1603})
+    """
+    check.choice("on_bad", on_bad, {"raise": 0, "skip": 1})
+    if not isinstance(dataset, Dataset):
+        raise TypeError(f"tokenize takes a data set, not {type(dataset).__name__}: leat.open(path)")
+    core = _tokenizer.load(
+        tokenizer,
+        add_special_tokens=check.flag("add_special_tokens", add_special_tokens),
+        parse_special=check.flag("parse_special", parse_special),
+        pattern=pattern,
+        special_tokens=special_tokens,
+    )
+    records = _Records(dataset, text, field, fields)
+    about = {**(dict(metadata) if metadata is not None else dataset.metadata), "tokenizer": core.about}
+    begun = {
+        "tokenizer": core.about,
+        "library": core.library,
+        "data set": dataset.fingerprint,
+        "records": len(dataset),
+        "options": [text, field, records.kept, add_special_tokens, parse_special, on_bad, shard_bytes],
+    }
+    target = os.path.abspath(os.fspath(path))
+    notes = _Notes(target, begun)
+    notes.prepare(resume, overwrite)
+    schema = {field: _tokens_field(core), **records.properties}
+    begin = time.monotonic()
+    writer = Writer(
+        target, schema, check=False, shard_bytes=shard_bytes, metadata=about, overwrite=overwrite, resume=resume
+    )
+    run = _Run(core, records, writer, notes, on_bad == "skip", progress)
+    with writer:
+        run.go()
+    notes.finish()
+    return _report(target, field, notes, run, time.monotonic() - begin)
+
+
+def _tokens_field(core: Tokenizer) -> Field:
+    return field(core.dtype, (None,))
+
+
+def _report(target: str, name: str, notes: _Notes, run: _Run, seconds: float) -> Tokenized:
+    made = _open(target)
+    lengths = np.asarray(made._handle.column(made._find(name)[0], False, True)).view(np.uint64)
+    size = np.dtype(made.schema[name].dtype).itemsize
+    return Tokenized(
+        target,
+        len(made),
+        int(lengths.sum()) // size,
+        int((lengths == 0).sum()),
+        len(notes.skipped),
+        run.text_bytes,
+        seconds,
+    )
+
+
+class _Records:
+    """The fields of a data set that are read, as the Writer takes them."""
+
+    def __init__(self, dataset: Dataset, text: str, tokens: str, kept: Sequence[str] | None) -> None:
+        self.dataset, self.text, self._read = dataset, text, dataset._handle.read
+        self._text_index, found = dataset._find(text)
+        if found.kind not in ("str", "bytes"):
+            raise TypeError(f"field {text!r} is no text but {found}: name one of kind 'str' with text=")
+        self.kept = (
+            [n for n, f in dataset.schema.items() if not f.derived and n != text] if kept is None else list(kept)
+        )
+        if tokens in self.kept:
+            raise ValueError(
+                f"the data set has a field {tokens!r} already: name that of the tokens otherwise (field=), or keep "
+                "other fields (fields=)"
+            )
+        self.properties: dict[str, Field] = {}
+        self._indices: list[tuple[int, bool]] = []
+        for name in self.kept:
+            index, one = dataset._find(name)
+            self.properties[name] = one
+            self._indices.append((index, one.kind != "array"))
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def read(self, i: int) -> tuple[str, int, list[Any]]:
+        """The text of a record, its bytes, and the values of the other fields as buffers."""
+        raw = self._read(i, self._text_index, True)
+        values = [self._read(i, index, as_bytes) for index, as_bytes in self._indices]
+        try:
+            return raw.decode(), len(raw), values
+        except UnicodeDecodeError as e:
+            raise BadText(f"record {i}, field {self.text!r}, byte {e.start}: the text is not UTF-8") from None
+
+
+class BadText(InvalidError):
+    """A record whose text cannot be tokenised."""
+
+
+class _Notes:
+    """PATH.tokens: with what a run was begun, and the records that it left out."""
+
+    def __init__(self, target: str, begun: Mapping[str, Any]) -> None:
+        self._target, self._begun = target, dict(begun)
+        self._path, self._list = target + ".tokens", target + ".bad.jsonl"
+        self.skipped: list[dict[str, Any]] = []  # "index": of the record; "before": documents written before it
+        self._file: Any = None
+
+    def prepare(self, resume: bool, overwrite: bool) -> None:
+        there = os.path.exists(self._path)
+        if there and not resume and not overwrite and os.path.exists(self._target + ".partial"):
+            raise ExistsError(
+                f"{self._target}.partial: an unfinished run is here: resume=True continues it, overwrite=True starts "
+                "again"
+            )
+        if resume and there:
+            self._load()
+        if resume and not there and os.path.exists(self._target + ".partial"):
+            raise ChangedError(
+                f"{self._target}.partial was not begun by tokenising, or {self._path} is lost: start again with "
+                "overwrite=True"
+            )
+
+    def _load(self) -> None:
+        with open(self._path, encoding="utf-8") as f:
+            lines = f.read().split("\n")[:-1]  # behind the last line end: a line that was cut
+        if not lines:
+            return
+        before = json.loads(lines[0])
+        for name, value in self._begun.items():
+            if before.get(name) != value:
+                raise ChangedError(f"{self._target}: {_difference(name, before.get(name), value)}")
+        self.skipped = [json.loads(line) for line in lines[1:]]
+
+    def start(self, written: int) -> int:
+        """Begins the file for a run that goes on behind `written` documents; returns the next record."""
+        self.skipped = [s for s in self.skipped if s["before"] <= written]
+        new = self._path + ".new"
+        with open(new, "w", encoding="utf-8") as f:
+            for line in (self._begun, *self.skipped):
+                f.write(json.dumps(line) + "\n")
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(new, self._path)
+        self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
+        return written + len(self.skipped)
+
+    def skip(self, index: int, before: int, reason: str) -> None:
+        line = {"index": index, "skipped": True, "path": "", "reason": reason, "before": before}
+        self.skipped.append(line)
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def finish(self) -> None:
+        """The pack is there: leaves the list of what was left out, and removes that of an earlier pack."""
+        if self.skipped:
+            new = self._list + ".new"
+            with open(new, "w", encoding="utf-8") as f:
+                for s in self.skipped:
+                    f.write(json.dumps({k: v for k, v in s.items() if k != "before"}) + "\n")
+            os.replace(new, self._list)
+        elif os.path.exists(self._list):
+            os.remove(self._list)
+        os.remove(self._path)
+
+
+def _difference(name: str, before: Any, now: Any) -> str:
+    if name == "tokenizer" and before and before.get("hash") != now["hash"]:
+        return (
+            f"the tokenizer changed since this was begun: it was {before.get('file')} ({before.get('hash')}), and is "
+            f"{now['file']} ({now['hash']}). Give that one, or start again with overwrite=True"
+        )
+    return (
+        f"the {name} changed since this was begun: {before}, now {now}. Give what it was begun with, or start again "
+        "with overwrite=True"
+    )
+
+
+class _Run:
+    """Records through the tokenizer into the writer."""
+
+    def __init__(
+        self, core: Tokenizer, records: _Records, writer: Writer, notes: _Notes, skip: bool, progress: bool
+    ) -> None:
+        self._core, self._records, self._writer, self._notes = core, records, writer, notes
+        self._skip, self._progress = skip, progress
+        self.text_bytes = self.tokens = 0
+
+    def go(self) -> None:
+        written = len(self._writer)
+        first = self._notes.start(written)
+        line = _progress.Line("tokenising", len(self._records), first) if self._progress else None
+        pool = ThreadPoolExecutor(BATCHES, thread_name_prefix="leat-tokenize")
+        waiting: deque[tuple[_Batch, Future[list[Any]]]] = deque()
+        try:
+            for batch in self._batches(first):
+                waiting.append((batch, pool.submit(self._encode, batch)))
+                if len(waiting) >= BATCHES:
+                    self._put(*waiting.popleft(), line)
+            while waiting:
+                self._put(*waiting.popleft(), line)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            if line is not None:
+                line.close()
+            self._notes.close()
+
+    def _batches(self, first: int) -> Iterator[_Batch]:
+        batch = _Batch()
+        for i in range(first, len(self._records)):
+            try:
+                text, size, values = self._records.read(i)
+            except (BrokenSampleError, BadText) as e:
+                if not self._skip:
+                    batch.error = e  # raised when what came before it is written
+                    yield batch
+                    return
+                batch.bad.append((len(batch), i, str(e)))
+                continue
+            batch.add(i, text, size, values)
+            if batch.bytes >= BATCH_BYTES or len(batch) >= BATCH_RECORDS:
+                yield batch
+                batch = _Batch()
+        if len(batch) or batch.bad:
+            yield batch
+
+    def _encode(self, batch: _Batch) -> list[Any]:
+        return self._core.encode(batch.texts) if batch.texts else []
+
+    def _put(self, batch: _Batch, future: Future[list[Any]], line: _progress.Line | None) -> None:
+        add: Callable[[list[Any]], int] = self._writer._handle.add
+        bad = deque(batch.bad)
+        for k, ids in enumerate(future.result()):
+            while bad and bad[0][0] == k:
+                self._leave_out(*bad.popleft()[1:])
+            try:
+                self._core.checked(ids, f"record {batch.numbers[k]}")
+            except InvalidError as e:
+                if not self._skip:
+                    raise
+                self._leave_out(batch.numbers[k], str(e))
+                continue
+            self.tokens += len(ids)
+            add([ids, *batch.values[k]])
+        for _, number, reason in bad:
+            self._leave_out(number, reason)
+        if batch.error is not None:
+            raise batch.error
+        self.text_bytes += batch.bytes
+        if line is not None:
+            left_out = len(self._notes.skipped)
+            note = f"{left_out} left out" if left_out else ""
+            line.say(len(self._writer) + left_out, self.tokens, self.text_bytes, note)
+
+    def _leave_out(self, number: int, reason: str) -> None:
+        self._notes.skip(number, len(self._writer), reason)
+
+
+class _Batch:
+    """Records on their way through the tokenizer, in their order."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.numbers: list[int] = []
+        self.values: list[list[Any]] = []
+        self.bad: list[tuple[int, int, str]] = []  # before which of the texts, number of the record, reason
+        self.error: Exception | None = None  # of the record behind the last one
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def add(self, number: int, text: str, size: int, values: list[Any]) -> None:
+        self.texts.append(text)
+        self.numbers.append(number)
+        self.values.append(values)
+        self.bytes += size

@@ -1,0 +1,82 @@
+"""leat pack --tokenizer: the command hands over to Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_support import Started, command, leat
+from text_support import bpe_file, pack_text, texts
+
+pytest.importorskip("tokenizers")
+PYTHON = {**os.environ, "LEAT_PYTHON": sys.executable}
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    pack_text(tmp_path / "t.leat", texts(300))
+    return tmp_path / "t.leat"
+
+
+def test_pack_makes_tokens_and_says_how_many(records: Path, tmp_path: Path) -> None:
+    import leat as package
+
+    done = leat("pack", records, tmp_path / "o.leat", "--tokenizer", bpe_file(tmp_path), env=PYTHON)
+    made = package.open(tmp_path / "o.leat")
+    tokens = sum(len(r["tokens"]) for r in made)
+    assert f"300 documents, {tokens:,} tokens" in done.stdout
+    assert list(made.schema) == ["tokens", "number"]
+
+
+def test_pack_says_which_field_there_is(records: Path, tmp_path: Path) -> None:
+    words = ("pack", records, tmp_path / "o.leat", "--tokenizer", bpe_file(tmp_path), "--text", "body")
+    assert "no field 'body': this data set has text, number" in leat(*words, env=PYTHON, code=2).stderr
+
+
+def test_options_of_text_need_a_tokenizer(records: Path, tmp_path: Path) -> None:
+    assert "--text is for text, and needs --tokenizer." in leat("pack", records, "o", "--text", "t", code=2).stderr
+    words = ("pack", records, tmp_path / "o", "--tokenizer", "t.json", "--max-side", 8)
+    assert "--max-side is about photos" in leat(*words, code=2).stderr
+
+
+def test_without_python_the_error_says_what_is_missing(records: Path, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    shutil.copy(Path(command()).resolve(), tmp_path / "bin" / "leat")
+    words = [tmp_path / "bin" / "leat", "pack", records, tmp_path / "o", "--tokenizer", "t.json"]
+    bare = {k: v for k, v in os.environ.items() if k != "LEAT_PYTHON"} | {"PATH": str(tmp_path / "bin")}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=bare)
+    assert done.returncode == 2 and "there is no python3 beside leat or in PATH. LEAT_PYTHON=PATH" in done.stderr
+    named = subprocess.run(words, capture_output=True, text=True, timeout=60, env=bare | {"LEAT_PYTHON": "/none"})
+    assert named.returncode == 2 and "/none could not be started" in named.stderr
+
+
+def test_a_python_without_the_package_is_named(records: Path, tmp_path: Path) -> None:
+    script = tmp_path / "python3"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
+    script.chmod(0o755)
+    words = ("pack", records, tmp_path / "o", "--tokenizer", "t.json")
+    done = leat(*words, code=2, env={**os.environ, "LEAT_PYTHON": str(script)})
+    assert "lacks the package leat" in done.stderr and "LEAT_PYTHON=PATH" in done.stderr
+
+
+def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_bytes(tmp_path: Path) -> None:
+    pack_text(tmp_path / "t.leat", texts(97) * 400)
+    words = ["pack", tmp_path / "t.leat", tmp_path / "o.leat", "--tokenizer", bpe_file(tmp_path), "--quiet"]
+    with Started([command(), *map(str, words)], env=PYTHON, stderr=subprocess.PIPE, text=True) as run:
+        for _ in range(6000):
+            if (tmp_path / "o.leat.tokens").exists() or run.poll() is not None:
+                break
+            signal.sigtimedwait([], 0.01)
+        run.send_signal(signal.SIGINT)
+        said = run.communicate(timeout=120)[1]
+    assert "Traceback" not in said
+    if run.returncode == 130:  # else it was through before
+        assert "To resume: leat pack " in said and "--resume" in said
+        leat(*words, "--resume", env=PYTHON)
+    leat("pack", tmp_path / "t.leat", tmp_path / "p.leat", *words[3:], env=PYTHON)
+    assert (tmp_path / "o.leat").read_bytes() == (tmp_path / "p.leat").read_bytes()

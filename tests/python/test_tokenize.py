@@ -1,0 +1,243 @@
+"""leat.tokenize: text becomes packs of tokens."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from text_support import bpe_file, bpe_text, pack_text, ranks_file, real_texts, texts, words_file
+
+import leat
+
+tokenizers = pytest.importorskip("tokenizers")
+
+
+def broken(n: int, bad: set[int]) -> leat.Dataset:
+    class Records:
+        fields = {"text": "str", "number": "int64"}
+        version = "1"
+
+        def __len__(self) -> int:
+            return n
+
+        def read(self, positions: np.ndarray) -> dict[str, object]:
+            if len(bad & set(positions.tolist())):
+                raise ValueError("this record cannot be read")
+            return {"text": [f"to be {i}" for i in positions.tolist()], "number": positions}
+
+    return leat.from_source(Records())
+
+
+def test_tokens_are_those_of_the_library(tmp_path: Path) -> None:
+    path = bpe_file(tmp_path)
+    found = texts(300) + real_texts(300)
+    made = leat.tokenize(pack_text(tmp_path / "t.leat", found), tmp_path / "o.leat", tokenizer=path)
+    want = [e.ids for e in tokenizers.Tokenizer.from_file(str(path)).encode_batch(found, add_special_tokens=False)]
+    assert [r["tokens"].tolist() for r in made.open()] == want
+    assert (made.documents, made.tokens) == (len(found), sum(map(len, want)))
+
+
+def test_properties_become_columns(tmp_path: Path) -> None:
+    ds = pack_text(tmp_path / "t.leat", texts(20), name=[f"n{i}" for i in range(20)])
+    made = leat.tokenize(ds, tmp_path / "o.leat", tokenizer=bpe_file(tmp_path)).open()
+    assert list(made.schema) == ["tokens", "number", "name"]
+    assert made.column("number").tolist() == list(range(20)) and made[7]["name"] == "n7"
+    one = leat.tokenize(ds, tmp_path / "p.leat", tokenizer=bpe_file(tmp_path), fields=["name", "text"]).open()
+    assert list(one.schema) == ["tokens", "name", "text"] and one[7]["text"] == ds[7]["text"]
+
+
+@pytest.mark.parametrize("size, dtype", [(65536, "uint16"), (65537, "uint32")])
+def test_ids_are_uint16_where_the_vocabulary_fits(tmp_path: Path, size: int, dtype: str) -> None:
+    ds = pack_text(tmp_path / "t.leat", [f"w1 w{size - 1}"])
+    made = leat.tokenize(ds, tmp_path / "o.leat", tokenizer=words_file(tmp_path, size)).open()
+    assert made.schema["tokens"].dtype == dtype and made[0]["tokens"].tolist() == [1, size - 1]
+
+
+def test_an_empty_text_is_a_document_without_tokens(tmp_path: Path) -> None:
+    made = leat.tokenize(pack_text(tmp_path / "t.leat", ["", "be"]), tmp_path / "o", tokenizer=bpe_file(tmp_path))
+    assert made.empty == 1 and made.documents == 2 and made.open()[0]["tokens"].shape == (0,)
+
+
+def test_the_metadata_name_the_tokenizer(tmp_path: Path) -> None:
+    ds = pack_text(tmp_path / "t.leat", ["be"])
+    about = leat.tokenize(ds, tmp_path / "o", tokenizer=bpe_file(tmp_path)).open().metadata["tokenizer"]
+    assert about.keys() == {"hash", "file", "vocab_size", "kind"}
+    assert (about["file"], about["kind"]) == ("tokenizer.json", "huggingface")
+    assert about["vocab_size"] == tokenizers.Tokenizer.from_str(bpe_text()).get_vocab_size()
+
+
+def test_truncation_and_padding_of_the_file_are_not_applied(tmp_path: Path) -> None:
+    core = tokenizers.Tokenizer.from_str(bpe_text())
+    core.enable_truncation(3)
+    core.enable_padding(length=8)
+    core.save(str(tmp_path / "cut.json"))
+    ds = pack_text(tmp_path / "t.leat", ["to be or not to be", "be"])
+    cut = leat.tokenize(ds, tmp_path / "a", tokenizer=tmp_path / "cut.json").open()
+    whole = leat.tokenize(ds, tmp_path / "b", tokenizer=bpe_file(tmp_path)).open()
+    assert [r["tokens"].tolist() for r in cut] == [r["tokens"].tolist() for r in whole]
+    assert cut.metadata["tokenizer"]["hash"] == whole.metadata["tokenizer"]["hash"]
+
+
+def test_special_tokens_in_a_text_are_parsed_unless_told_otherwise(tmp_path: Path) -> None:
+    ds = pack_text(tmp_path / "t.leat", ["to<|end|>be"])
+    path = bpe_file(tmp_path)
+    end = tokenizers.Tokenizer.from_file(str(path)).token_to_id("<|end|>")
+    assert end in leat.tokenize(ds, tmp_path / "a", tokenizer=path).open()[0]["tokens"]
+    assert end not in leat.tokenize(ds, tmp_path / "b", tokenizer=path, parse_special=False).open()[0]["tokens"]
+
+
+def test_a_broken_record_is_raised_or_left_out_and_listed(tmp_path: Path) -> None:
+    path = bpe_file(tmp_path)
+    with pytest.raises(leat.BrokenSampleError, match="cannot be read"):
+        leat.tokenize(broken(50, {7, 30}), tmp_path / "o", tokenizer=path)
+    made = leat.tokenize(broken(50, {7, 30}), tmp_path / "o", tokenizer=path, on_bad="skip", overwrite=True)
+    assert (made.documents, made.skipped) == (48, 2)
+    assert [n for n in range(50) if n not in made.open().column("number")] == [7, 30]
+    listed = [json.loads(line) for line in (tmp_path / "o.bad.jsonl").read_text().splitlines()]
+    assert [one["index"] for one in listed] == [7, 30] and "cannot be read" in listed[0]["reason"]
+
+
+def test_text_that_is_not_utf_8_is_named_by_record_and_byte(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "t.leat", {"text": "bytes"}) as w:
+        w.add(text=b"to be")
+        w.add(text=b"to \xff be")
+    with pytest.raises(leat.InvalidError, match="record 1, field 'text', byte 3: the text is not UTF-8"):
+        leat.tokenize(leat.open(tmp_path / "t.leat"), tmp_path / "o", tokenizer=bpe_file(tmp_path))
+
+
+def test_a_token_beyond_the_vocabulary_is_an_error_with_its_record(tmp_path: Path) -> None:
+    from leat.text import tokenizer as inside
+
+    core = inside.load(bpe_file(tmp_path))
+    core.vocab_size = 200
+    with pytest.raises(leat.InvalidError, match=r"record 1: token \d+ is \d+, beyond the vocabulary of tokenizer.json"):
+        leat.tokenize(pack_text(tmp_path / "t.leat", ["", "to be"]), tmp_path / "o", tokenizer=core)
+
+
+def test_nothing_that_could_be_resumed_is_overwritten(tmp_path: Path) -> None:
+    path = bpe_file(tmp_path)
+    with pytest.raises(leat.BrokenSampleError):
+        leat.tokenize(broken(50, {40}), tmp_path / "o", tokenizer=path)
+    with pytest.raises(leat.ExistsError, match="resume=True"):
+        leat.tokenize(broken(50, set()), tmp_path / "o", tokenizer=path)
+    assert leat.tokenize(broken(50, set()), tmp_path / "o", tokenizer=path, resume=True).documents == 50
+
+
+def test_a_tokenizer_that_changed_does_not_continue_a_pack(tmp_path: Path) -> None:
+    with pytest.raises(leat.BrokenSampleError):
+        leat.tokenize(broken(50, {40}), tmp_path / "o", tokenizer=bpe_file(tmp_path))
+    other = bpe_file(tmp_path, "other.json", vocab_size=300)
+    with pytest.raises(leat.ChangedError, match="the tokenizer changed since this was begun: it was tokenizer.json"):
+        leat.tokenize(broken(50, set()), tmp_path / "o", tokenizer=other, resume=True)
+
+
+KILLED = """
+import os, sys, threading
+import leat
+from leat.text import tokenize as inside
+inside.BATCH_RECORDS = 16
+source, target, tokenizer, after, skip = sys.argv[1:]
+put, puts = inside._Run._put, 0
+def counted(self, *rest):
+    global puts
+    put(self, *rest)
+    puts += 1
+    if puts == int(after):
+        os.kill(os.getpid(), 9)
+inside._Run._put = counted
+leat.tokenize(leat.open(source), target, tokenizer=tokenizer, on_bad=skip, resume=True)
+"""
+
+
+@pytest.mark.parametrize("on_bad", ["raise", "skip"])
+def test_a_run_that_is_killed_again_and_again_gives_the_same_bytes(tmp_path: Path, on_bad: str) -> None:
+    path = bpe_file(tmp_path)
+    with leat.Writer(tmp_path / "t.leat", {"text": "bytes", "number": "int64"}) as w:
+        for i, text in enumerate(texts(400)):
+            w.add(text=b"\xff" if on_bad == "skip" and i % 7 == 0 else text.encode(), number=i)
+    leat.tokenize(leat.open(tmp_path / "t.leat"), tmp_path / "whole", tokenizer=path, on_bad=on_bad)
+    target = tmp_path / "killed"
+    for after in (3, 5, 2, 9, 1000):
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, tmp_path / "t.leat", target, path, str(after), on_bad], timeout=120
+        )
+        assert done.returncode == (0 if after == 1000 else -9)
+    assert target.read_bytes() == (tmp_path / "whole").read_bytes()
+    if on_bad == "skip":
+        assert (tmp_path / "killed.bad.jsonl").read_bytes() == (tmp_path / "whole.bad.jsonl").read_bytes()
+    assert not list(tmp_path.glob("killed.*tokens*")) and not list(tmp_path.glob("*.partial"))
+
+
+def test_a_tiktoken_file_gives_the_tokens_of_tiktoken(tmp_path: Path) -> None:
+    tiktoken = pytest.importorskip("tiktoken")
+    path, pattern = ranks_file(tmp_path), r"\s*\w+|\s*[^\w\s]+|\s+"
+    found = texts(50) + real_texts(50)
+    made = leat.tokenize(
+        pack_text(tmp_path / "t.leat", found),
+        tmp_path / "o",
+        tokenizer=path,
+        pattern=pattern,
+        special_tokens={"E": 262},
+    )
+    from leat.text import tokenizer as inside
+
+    core = tiktoken.Encoding(
+        "small", pat_str=pattern, mergeable_ranks=inside._ranks("", path.read_bytes()), special_tokens={"E": 262}
+    )
+    assert [r["tokens"].tolist() for r in made.open()] == [core.encode(t, allowed_special="all") for t in found]
+    assert made.open().metadata["tokenizer"]["vocab_size"] == 263
+    with pytest.raises(ValueError, match="holds ranks, and not how text is cut into words before: give pattern"):
+        leat.tokenize(leat.open(tmp_path / "t.leat"), tmp_path / "p", tokenizer=path)
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b'{"model": 3}', "is no tokenizer.json that tokenizers"),
+        (b"AA== 0\nnot base64!\n", "line 2: neither a tokenizer.json nor a tiktoken file"),
+        (b"AA== 0\nAA== 1\n", "line 2: this token stood here before"),
+        (b"AA== 0\nAQ== 0\n", "line 2: this rank stood here before"),
+        (b"", "is empty"),
+        (b'{"a\xff', "byte 3: a tokenizer.json is UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_tokenizer_is_named_with_its_line(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "t").write_bytes(content)
+    with pytest.raises(leat.FormatError, match=message):
+        leat.tokenize(pack_text(tmp_path / "t.leat", ["be"]), tmp_path / "o", tokenizer=tmp_path / "t")
+
+
+def test_a_folder_stands_for_the_tokenizer_in_it(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    bpe_file(tmp_path / "model")
+    ds = pack_text(tmp_path / "t.leat", ["be"])
+    assert leat.tokenize(ds, tmp_path / "o", tokenizer=tmp_path / "model").tokens > 0
+    (tmp_path / "none").mkdir()
+    with pytest.raises(FileNotFoundError, match="has no tokenizer.json"):
+        leat.tokenize(ds, tmp_path / "p", tokenizer=tmp_path / "none")
+
+
+def test_a_fast_tokenizer_of_transformers_is_taken_as_it_is(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(bpe_file(tmp_path)))
+    ds = pack_text(tmp_path / "t.leat", texts(20))
+    made = leat.tokenize(ds, tmp_path / "o", tokenizer=theirs).open()
+    assert made[19]["tokens"].tolist() == theirs(ds[19]["text"], add_special_tokens=False)["input_ids"]
+
+
+def test_the_time_left_is_shown_beside_the_rate() -> None:
+    import io
+
+    from leat.text.progress import Line
+
+    line = Line("tokenising", 1000, 200, io.StringIO())
+    line.say(600, 12345, 1 << 20)
+    time.sleep(0.01)
+    text = line.text()
+    line.close()
+    assert text.startswith("tokenising  60%  600 of 1k records  ") and "tokens/s" in text and text.endswith(" left")
