@@ -180,6 +180,7 @@ PyObject *py_region_join(PyObject *module, PyObject *memory);
 PyObject *py_region_hold(PyObject *module, PyObject *args);
 PyObject *py_region_drop(PyObject *module, PyObject *args);
 PyObject *py_order_shuffled(PyObject *module, PyObject *args);
+PyObject *py_best_fit(PyObject *module, PyObject *args);
 PyObject *py_row_key(PyObject *module, PyObject *args);
 /* layout.c: the row that this thread makes: (seed, epoch, row), or None; and how many it has begun. */
 PyObject *py_current_row(PyObject *module, PyObject *none);

@@ -275,6 +275,8 @@ static PyMethodDef functions[] = {
     {"share_trim", py_share_trim, METH_O,
      "share_trim(keep, /): gives free pages back where more than `keep` bytes are resident"},
     {"worker_watch", py_worker_watch, METH_O, "worker_watch(pidfd, /): ends this process with that one"},
+    {"best_fit", py_best_fit, METH_VARARGS,
+     "best_fit(lengths, length, seed, begin, documents): fills begin and documents, gives the number of rows"},
     {"order_shuffled", py_order_shuffled, METH_VARARGS,
      "order_shuffled(count, seed, epoch, first, n): Memory of int64 positions"},
     {"row_key", py_row_key, METH_VARARGS, "row_key(seed, epoch, row): its random key"},

@@ -149,14 +149,12 @@ static int plan_packed(struct leat_loader *l, const struct leat_loader_options *
     /* Weights and lists are of rows as they were counted before anything is dropped. */
     bool all = o->order == LEAT_ORDER_WEIGHTED || o->order == LEAT_ORDER_LIST;
     int rc = leat_packing_lengths(l->job.packing, l->dataset, lengths, error);
-    *pack = (struct leat_pack_spec){l->job.packing->length, *lengths, all || o->tail != LEAT_TAIL_DROP};
-    uint64_t sum = 0, rows;
-    for (uint64_t i = 0, n = leat_dataset_count(l->dataset); !rc && i < n; i++)
-        sum += (*lengths)[i];
-    rows = sum / pack->length + (sum % pack->length != 0);
-    if (!rc && o->order == LEAT_ORDER_WEIGHTED && o->n_weights != rows)
-        rc = leat_fail(error, LEAT_E_INVALID, "weights must be %" PRIu64 ", one per row, not %" PRIu64, rows,
-                       o->n_weights);
+    *pack = (struct leat_pack_spec){.how = o->pack->how,
+                                    .length = l->job.packing->length,
+                                    .lengths = *lengths,
+                                    .partial = all || o->tail != LEAT_TAIL_DROP,
+                                    .seed = o->pack->seed,
+                                    .n_weights = o->n_weights};
     return rc;
 }
 

@@ -1,5 +1,5 @@
 /*
- * Rows cut from documents: their fields, and one row from its pieces.
+ * Rows made of documents: their fields, and one row from its pieces.
  *
  *     pieces      | document 5, [4, 6) |      document 2, all      |  document 9, [0, 3)  |
  *     tokens      |    x        eos    | bos    x     x      eos   | bos     x      x     | fill ...
@@ -32,7 +32,7 @@ static int find_field(const struct leat_dataset *documents, const char *name, si
     if (f->kind != LEAT_KIND_ARRAY || f->ndim != 1 ||
         f->dtype > LEAT_I64) /* the integers stand first in the enumeration */
         return leat_fail(error, LEAT_E_TYPE,
-                         "field \"%s\" is no list of integers: rows are cut from fields such as uint16 (None,)",
+                         "field \"%s\" is no list of integers: rows are made of fields such as uint16 (None,)",
                          f->name);
     for (size_t k = LEAT_PACKED_DOC_IDS; k < LEAT_PACKED_FIELDS; k++)
         if (!strcmp(f->name, (const char *[]){"", "doc_ids", "positions", "loss_mask"}[k]))
@@ -66,6 +66,10 @@ void leat_packing_fingerprint(const struct leat_packing_rule *r, uint8_t fingerp
     const uint64_t says[] = {r->field, r->length, r->has_bos, r->has_eos, r->bos, r->eos, r->fill};
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         leat_fingerprint_value(hash, says[i]);
+    if (r->how != LEAT_PACK_CUT)
+        leat_fingerprint_value(hash, (uint64_t)r->how);
+    if (r->how == LEAT_PACK_BEST_FIT)
+        leat_fingerprint_value(hash, r->seed);
     leat_put_u64(fingerprint, hash[0]);
     leat_put_u64(fingerprint + 8, hash[1]);
 }
@@ -73,8 +77,13 @@ void leat_packing_fingerprint(const struct leat_packing_rule *r, uint8_t fingerp
 int leat_packing_open(const struct leat_dataset *documents, const struct leat_pack_options *options,
                       struct leat_packing_rule *r, struct leat_error *error)
 {
-    *r =
-        (struct leat_packing_rule){.length = options->length, .has_bos = options->has_bos, .has_eos = options->has_eos};
+    *r = (struct leat_packing_rule){.how = options->how,
+                                    .length = options->length,
+                                    .has_bos = options->has_bos,
+                                    .has_eos = options->has_eos,
+                                    .seed = options->seed};
+    if (r->how < LEAT_PACK_CUT || r->how > LEAT_PACK_PAD)
+        return leat_fail(error, LEAT_E_INVALID, "rows are not made of documents in way %d", (int)r->how);
     if (!r->length || r->length > INT32_MAX)
         return leat_fail(error, LEAT_E_INVALID, "rows of %" PRIu64 " tokens: 1 to 2^31 - 1", r->length);
     int rc = find_field(documents, options->field, &r->field, error);

@@ -11,6 +11,8 @@ enum leat_packed_field { LEAT_PACKED_TOKENS = 0, LEAT_PACKED_DOC_IDS, LEAT_PACKE
 #define LEAT_PACKED_FIELDS 4
 
 struct leat_packing_rule {
+    enum leat_pack_how how;
+    uint64_t seed;
     size_t field;     /* of the documents */
     uint64_t length;  /* elements of a row */
     unsigned element; /* bytes of one */

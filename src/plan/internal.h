@@ -3,7 +3,8 @@
  *
  *     order.c     one pass of one source: index in the pass -> position
  *     weighted.c  the two weighted orders
- *     packed.c    a row of a pass -> the pieces of documents that it is cut from
+ *     packed.c    a row of a pass -> the pieces of documents that it is made of
+ *     best_fit.c  documents -> rows that cut none of them
  *     mixture.c   index in the stream of several sources -> (source, index in that source's stream)
  *     geometry.c  the log's segments of an epoch -> batches and parts of ranks
  *     log.c       the entries of the log and decisions
@@ -30,6 +31,7 @@
 #define LEAT_TAG_ORDER ((UINT64_C(1) << 63) | 1)
 #define LEAT_TAG_SUBSTITUTE ((UINT64_C(1) << 63) | 2)
 #define LEAT_TAG_COMPANION ((UINT64_C(1) << 63) | 3)
+#define LEAT_TAG_BINS ((UINT64_C(1) << 63) | 4)
 
 struct leat_list {
     uint64_t n, hash;
@@ -80,7 +82,19 @@ uint64_t leat_weights_draw(const struct leat_weights *w, uint64_t key, uint64_t 
 /* n of the num_samples draws under a key, without replacement, from the first-th on. Any thread. */
 void leat_weights_take(struct leat_weights *w, uint64_t key, uint64_t first, size_t n, uint64_t *out);
 
-/* Rows cut from documents: packed.c. */
+/* Rows that cut no document: best_fit.c. Row k has what is left of documents [begin[k], begin[k + 1]) of the list when
+ * pieces of a row's length are cut off, the longest first. */
+struct leat_bins {
+    uint64_t n; /* rows */
+    uint32_t *begin, *documents;
+};
+#define LEAT_BINS_MAX_LENGTH (UINT32_C(1) << 24)
+/* Errors: INVALID, RANGE, NOMEM; `out` is then empty. */
+int leat_bins_new(const uint32_t *lengths, uint64_t documents, uint64_t length, uint64_t seed, struct leat_bins *out,
+                  struct leat_error *error);
+void leat_bins_clear(struct leat_bins *bins);
+
+/* Rows made of documents: packed.c. */
 struct leat_packed_pass {
     bool set;
     uint64_t key;
@@ -89,9 +103,13 @@ struct leat_packed_pass {
 };
 struct leat_packing {
     pthread_rwlock_t lock; /* of `pass` and `oldest`; all else is fixed */
+    enum leat_pack_how how;
     uint64_t documents, length, elements, rows, hash;
-    bool shuffled;
+    bool shuffled; /* the documents are permuted: CUT only */
     uint32_t *lengths;
+    uint64_t *chunks; /* PAD, BEST_FIT: rows of one document each, before document 16 i; NULL: there are none */
+    uint64_t n_chunks;
+    struct leat_bins bins;           /* BEST_FIT: the rows after these */
     struct leat_packed_pass pass[2]; /* the second only if shuffled */
     unsigned oldest;
 };

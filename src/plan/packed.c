@@ -8,6 +8,11 @@
  *
  * A row is found by searching the running sums of lengths. Every 16th sum is kept, for each of the two passes used
  * last. So each row costs the same, wherever it lies, and nothing is stored per row.
+ *
+ * Or documents are not joined: those longer than a row are cut into pieces of its length and what is left of them. With
+ * PAD each of these is a row. With BEST_FIT the pieces of full length are rows, and what is left of documents shares
+ * the rows behind them (best_fit.c). These rows are the same in every pass, which orders them. The n-th of the pieces
+ * that are rows is found like a row above, by sums of how many such pieces documents have.
  */
 #include <string.h>
 
@@ -19,6 +24,35 @@
 
 #define STEP 16 /* documents between two sums: half a byte a document, and a run that is permuted at once */
 #define TAG_DOCUMENTS ((UINT64_C(1) << 63) | 3)
+
+/* How many rows a document has for itself. */
+static uint64_t chunks_of(const struct leat_packing *p, uint64_t document)
+{
+    const uint64_t length = p->lengths[document];
+    return length / p->length + (p->how == LEAT_PACK_PAD && length % p->length);
+}
+
+/* The rows of PAD and BEST_FIT. */
+static int keep_whole(struct leat_packing *p, uint64_t seed, struct leat_error *error)
+{
+    int rc = p->how == LEAT_PACK_BEST_FIT ? leat_bins_new(p->lengths, p->documents, p->length, seed, &p->bins, error)
+                                          : LEAT_OK;
+    for (uint64_t i = 0; !rc && i < p->documents; i++)
+        p->n_chunks += chunks_of(p, i);
+    p->rows = p->n_chunks + p->bins.n;
+    p->hash = leat_key_mix(leat_key_mix(p->hash, (uint64_t)p->how), p->how == LEAT_PACK_BEST_FIT ? seed : 0);
+    if (rc || !p->n_chunks)
+        return rc;
+    p->chunks = leat_new_array(p->documents / STEP + 1, sizeof *p->chunks);
+    if (!p->chunks)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for the rows of %llu documents",
+                         (unsigned long long)p->documents);
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < p->documents; sum += chunks_of(p, i++))
+        if (i % STEP == 0)
+            p->chunks[i / STEP] = sum;
+    return LEAT_OK;
+}
 
 int leat_packing_new(const struct leat_pack_spec *spec, uint64_t documents, bool shuffled, struct leat_packing **out,
                      struct leat_error *error)
@@ -32,12 +66,17 @@ int leat_packing_new(const struct leat_pack_spec *spec, uint64_t documents, bool
     if (!p)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a plan of packed rows");
     pthread_rwlock_init(&p->lock, NULL);
-    *p = (struct leat_packing){.lock = p->lock, .documents = documents, .length = spec->length, .shuffled = shuffled};
+    const bool cuts = spec->how == LEAT_PACK_CUT;
+    *p = (struct leat_packing){.lock = p->lock,
+                               .how = spec->how,
+                               .documents = documents,
+                               .length = spec->length,
+                               .shuffled = shuffled && cuts};
     p->lengths = leat_new_array(documents ? documents : 1, sizeof *p->lengths);
-    for (int i = 0; i < 1 + shuffled; i++)
+    for (int i = 0; cuts && i < 1 + shuffled; i++)
         p->pass[i].sums = leat_new_array(n_sums, sizeof *p->pass[i].sums);
     int rc = LEAT_OK;
-    if (!p->lengths || !p->pass[0].sums || (shuffled && !p->pass[1].sums)) {
+    if (!p->lengths || (cuts && !p->pass[0].sums) || (p->shuffled && !p->pass[1].sums)) {
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the lengths of %llu documents",
                        (unsigned long long)documents);
         goto out;
@@ -54,6 +93,8 @@ int leat_packing_new(const struct leat_pack_spec *spec, uint64_t documents, bool
     }
     p->rows = p->elements / p->length + (spec->partial && p->elements % p->length);
     p->hash = leat_hash64(p->lengths, documents * sizeof *p->lengths);
+    if (!cuts && (rc = keep_whole(p, spec->seed, error)))
+        goto out;
     *out = p;
     return LEAT_OK;
 out:
@@ -69,6 +110,8 @@ void leat_packing_free(struct leat_packing *p)
     leat_free(p->lengths);
     leat_free(p->pass[0].sums);
     leat_free(p->pass[1].sums);
+    leat_free(p->chunks);
+    leat_bins_clear(&p->bins);
     leat_free(p);
 }
 
@@ -165,6 +208,43 @@ static int cut(const struct leat_packing *p, const struct leat_packed_pass *pass
     return rc;
 }
 
+/* The pieces of a row that has one document, or what is left of several. */
+static int whole(const struct leat_packing *p, uint32_t source, uint64_t row, struct leat_pieces *pieces)
+{
+    int rc = LEAT_OK;
+    if (row < p->n_chunks) {
+        uint64_t i = search(p->chunks, (p->documents + STEP - 1) / STEP, row) * STEP, skip = row - p->chunks[i / STEP];
+        for (uint64_t n; skip >= (n = chunks_of(p, i)); i++)
+            skip -= n;
+        const uint64_t begin = skip * p->length, left = p->lengths[i] - begin;
+        return push(pieces,
+                    (struct leat_piece){
+                        .source = source, .position = i, .begin = begin, .count = left < p->length ? left : p->length});
+    }
+    row -= p->n_chunks;
+    for (uint64_t k = p->bins.begin[row]; k < p->bins.begin[row + 1]; k++)
+        __builtin_prefetch(&p->lengths[p->bins.documents[k]]);
+    for (uint64_t k = p->bins.begin[row]; !rc && k < p->bins.begin[row + 1]; k++) {
+        const uint64_t i = p->bins.documents[k], left = p->lengths[i] % p->length;
+        rc = push(pieces,
+                  (struct leat_piece){.source = source, .position = i, .begin = p->lengths[i] - left, .count = left});
+    }
+    return rc;
+}
+
+/* The pieces of a row of a pass. */
+static int make_row(const struct leat_source_order *o, uint32_t source, uint64_t pass, uint64_t row,
+                    struct leat_pieces *pieces)
+{
+    struct leat_packing *p = o->packing;
+    if (p->how != LEAT_PACK_CUT)
+        return whole(p, source, row, pieces);
+    const uint64_t key = p->shuffled ? leat_key_mix(leat_order_pass_key(o, pass), TAG_DOCUMENTS) : 0;
+    int rc = cut(p, enter_pass(p, key), source, row, pieces);
+    pthread_rwlock_unlock(&p->lock);
+    return rc;
+}
+
 int leat_plan_pieces(const struct leat_plan *plan, struct leat_plan_row *rows, size_t n, struct leat_pieces *pieces)
 {
     pieces->n = 0;
@@ -173,10 +253,8 @@ int leat_plan_pieces(const struct leat_plan *plan, struct leat_plan_row *rows, s
         if (piece->count != LEAT_PIECE_PACKED)
             continue;
         const struct leat_source_order *o = &plan->sources[piece->source];
-        uint64_t key = o->packing->shuffled ? leat_key_mix(leat_order_pass_key(o, piece->begin), TAG_DOCUMENTS) : 0;
         size_t first = pieces->n;
-        int rc = cut(o->packing, enter_pass(o->packing, key), piece->source, piece->position, pieces);
-        pthread_rwlock_unlock(&o->packing->lock);
+        int rc = make_row(o, piece->source, piece->begin, piece->position, pieces);
         if (rc)
             return rc;
         rows[i].n_more = (uint32_t)(pieces->n - first - 1);

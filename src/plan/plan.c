@@ -26,6 +26,9 @@ static int make_source(const struct leat_plan_source *from, uint32_t k, uint64_t
             return rc;
         o->count = o->rows = o->packing->rows;
     }
+    if (s->order == LEAT_ORDER_WEIGHTED && o->packing && from->pack->n_weights != o->count)
+        return leat_fail(error, LEAT_E_INVALID, "weights must be %llu, one per row, not %llu",
+                         (unsigned long long)o->count, (unsigned long long)from->pack->n_weights);
     o->key = leat_key_mix(leat_key_mix(seed, LEAT_TAG_ORDER), k);
     if (from->count >= LEAT_PLAN_MAX_ROWS)
         return leat_fail(error, LEAT_E_RANGE, "source %u has %llu samples: at most 2^63 - 1", k,

@@ -72,13 +72,17 @@ struct leat_order_spec {
     uint64_t n_positions;
 };
 
-/* The samples of a source are joined and cut into rows of `length` elements. The order is then one of rows; SHUFFLED
- * permutes the samples first, by a key of the pass, and then the rows. */
+/* The samples of a source are made into rows of `length` elements, as enum leat_pack_how of leat.h says. The order is
+ * then one of rows; SHUFFLED permutes the samples first where they are joined and cut, by a key of the pass, and then
+ * the rows. */
 struct leat_pack_spec {
+    enum leat_pack_how how;
     uint64_t length; /* 1 to 2^32 - 1 */
     /* Elements of each sample, bos and eos included; below 2^32. Copied, 4 bytes each. */
     const uint64_t *lengths;
-    bool partial; /* keep the last row where its elements do not fill it */
+    bool partial;       /* CUT: keep the last row where its elements do not fill it */
+    uint64_t seed;      /* BEST_FIT: decides between documents of one length */
+    uint64_t n_weights; /* WEIGHTED: how many weights there are: one per row */
 };
 
 struct leat_plan_source {

@@ -1,4 +1,4 @@
-"""Rows of a fixed number of tokens, cut from documents of any length."""
+"""Rows of a fixed number of tokens, made of documents of any length."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .. import _leat, check
 from .dataset import Dataset, no_dataset
 from .schema import Field, field
 
-HOW = ("cut",)
+HOW = {"cut": 0, "best_fit": 1, "pad": 2}  # enum leat_pack_how
 DERIVED = {"doc_ids": "int64", "positions": "int64", "loss_mask": "bool"}
 INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
 
@@ -26,42 +26,83 @@ class PackedRows(Dataset):
     packing.
     """
 
-    def __init__(self, documents: Dataset, name: str, length: int, bos: int | None, eos: int | None, fill: int) -> None:
-        super().__init__(documents._handle, (documents, name, length, bos, eos, fill))
-        self.documents, self.length = documents, length
-        self._name, self._bos, self._eos, self._fill = name, bos, eos, fill
+    def __init__(
+        self,
+        documents: Dataset,
+        name: str,
+        length: int,
+        how: str,
+        bos: int | None,
+        eos: int | None,
+        fill: int,
+        seed: int,
+    ) -> None:
+        super().__init__(documents._handle, (documents, name, length, how, bos, eos, fill, seed))
+        self.documents, self.length, self.how = documents, length, how
+        self._name, self._bos, self._eos, self._fill, self._seed = name, bos, eos, fill, seed
         tokens = documents.schema[name]
         self._fields = [
             (name, field(tokens.dtype, (length,))),
             *((n, field(dtype, (length,))) for n, dtype in DERIVED.items()),
         ]
-        self._count = -(-int(self._ends[-1]) // length) if len(self._ends) else 0
+        if how == "cut":
+            self._count = -(-int(self._ends[-1]) // length) if len(self._ends) else 0
+        else:
+            self._count = int(self._chunks[-1]) + len(self._bins[0]) - 1
 
     @cached_property
-    def _ends(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The number of tokens up to the end of each document, bos and eos included."""
+    def _lengths(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The number of tokens of each document, bos and eos included."""
         tokens = self.documents.schema[self._name]
         around = (self._bos is not None) + (self._eos is not None)
         if tokens.shape[0] is not None:
-            return np.arange(1, len(self.documents) + 1, dtype=np.int64) * (tokens.shape[0] + around)
+            return np.full(len(self.documents), tokens.shape[0] + around, np.int64)
         item = np.dtype(tokens.dtype).itemsize
         lengths = np.asarray(self._handle.column(self.documents._find(self._name)[0], False, True))
-        return np.cumsum(lengths.astype(np.int64) // item + around)
+        return lengths.astype(np.int64) // item + around
+
+    @cached_property
+    def _ends(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """With "cut", the number of tokens up to the end of each document."""
+        return np.cumsum(self._lengths)
+
+    @cached_property
+    def _chunks(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Without "cut", how many rows the documents before each one have for themselves; at the end, all."""
+        whole = self._lengths // self.length
+        if self.how == "pad":
+            whole += self._lengths % self.length > 0
+        return np.concatenate([[0], np.cumsum(whole)])
+
+    @cached_property
+    def _bins(self) -> tuple[np.ndarray[Any, np.dtype[np.uint32]], np.ndarray[Any, np.dtype[np.uint32]]]:
+        """The rows that documents share: where each begins in a list of documents, and that list."""
+        if self.how != "best_fit":
+            return np.zeros(1, np.uint32), np.empty(0, np.uint32)
+        if len(self._lengths) and int(self._lengths.max()) >= 1 << 32:
+            raise ValueError(
+                f"document {int(self._lengths.argmax())} has {int(self._lengths.max())} elements: at most 2^32 - 1 "
+                "can be packed; split it"
+            )
+        begin, documents = np.empty(len(self._lengths) + 2, np.uint32), np.empty(len(self._lengths), np.uint32)
+        n = _leat.best_fit(self._lengths.astype(np.uint32), self.length, self._seed, begin, documents)
+        return begin[: n + 1].copy(), documents[: int(begin[n])].copy()
 
     def __repr__(self) -> str:
         documents = len(self.documents)
         return f"<leat.PackedRows of {self._count} rows of {self.length} ({self._name}, of {documents} documents)>"
 
     @property
-    def pack(self) -> tuple[str, int, int | None, int | None, int]:
-        """Options of the engine: name, length, bos, eos, fill."""
-        return self._name, self.length, self._bos, self._eos, self._fill
+    def pack(self) -> tuple[str, int, int | None, int | None, int, int, int]:
+        """Options of the engine: name, length, bos, eos, fill, how, seed."""
+        return self._name, self.length, self._bos, self._eos, self._fill, HOW[self.how], self._seed
 
     @cached_property
     def fingerprint(self) -> str:
         """128 bits over the documents' fingerprint and how they are packed, in hex."""
+        more = () if self.how == "cut" else (self._seed,) if self.how == "best_fit" else ()
         return hashlib.blake2b(
-            repr((self.documents.fingerprint, "cut", *self.pack)).encode(), digest_size=16
+            repr((self.documents.fingerprint, self.how, *self.pack[:5], *more)).encode(), digest_size=16
         ).hexdigest()
 
     @property
@@ -79,23 +120,38 @@ class PackedRows(Dataset):
         dtype = self._fields[0][1].dtype
         sample = {self._name: np.full(self.length, self._fill, dtype), "doc_ids": np.full(self.length, -1, np.int64),
                   "positions": np.zeros(self.length, np.int64), "loss_mask": np.zeros(self.length, bool)}  # fmt: skip
-        at = position * self.length
-        i, filled, ends = int(np.searchsorted(self._ends, at, "right")), 0, self._ends
-        while filled < self.length and i < len(ends):
-            begin = int(ends[i - 1]) if i else 0
-            part = (
-                self._document(i)[at + filled - begin :][: self.length - filled]
-                if ends[i] > begin
-                else np.empty(0, dtype)
-            )
-            place = slice(filled, filled + len(part))
-            sample[self._name][place] = part
-            sample["doc_ids"][place] = np.frombuffer(self._handle.ids(i, 1), np.int64)[0] if len(part) else -1
-            sample["positions"][place] = np.arange(len(part))
+        filled = 0
+        for i, begin, count in self._pieces(position):
+            place = slice(filled, filled + count)
+            sample[self._name][place] = self._document(i)[begin : begin + count]
+            sample["doc_ids"][place] = np.frombuffer(self._handle.ids(i, 1), np.int64)[0]
+            sample["positions"][place] = np.arange(count)
             sample["loss_mask"][place] = True
-            filled += len(part)
-            i += 1
+            filled += count
         return sample
+
+    def _pieces(self, position: int) -> list[tuple[int, int, int]]:
+        """What a row is made of: (document, first token, how many)."""
+        length, lengths = self.length, self._lengths
+        if self.how == "cut":
+            at, end = position * length, (position + 1) * length
+            pieces = []
+            for i in range(int(np.searchsorted(self._ends, at, "right")), len(lengths)):
+                begin = int(self._ends[i] - lengths[i])
+                if begin >= end:
+                    break
+                first, last = max(begin, at), min(int(self._ends[i]), end)
+                if last > first:
+                    pieces.append((i, first - begin, last - first))
+            return pieces
+        if position < self._chunks[-1]:
+            i = int(np.searchsorted(self._chunks, position, "right")) - 1
+            begin = (position - int(self._chunks[i])) * length
+            return [(i, begin, min(length, int(lengths[i]) - begin))]
+        begins, documents = self._bins
+        row = position - int(self._chunks[-1])
+        left = [(int(i), int(lengths[i]) % length) for i in documents[begins[row] : begins[row + 1]]]
+        return [(i, int(lengths[i]) - n, n) for i, n in left]
 
     def stored(self, position: int, name: str) -> Any:
         self._find(name)
@@ -141,23 +197,35 @@ def pack_rows(
     bos: int | None = None,
     eos: int | None = None,
     fill: int = 0,
+    seed: int = 0,
 ) -> PackedRows:
-    """Rows of `length` tokens that are cut from documents joined one after the other: nothing is copied or stored.
+    """Rows of `length` tokens that are made of documents: nothing is copied or stored.
 
-    Each document is a sample of `ds`; the documents of an epoch are joined in its order and cut every `length` tokens.
-    A row has the fields
+    Each document is a sample of `ds`. A row has the fields
 
     - `field`, shape ``(length,)``, of the dtype that is stored;
     - ``doc_ids``, int64: the sample id of the document that each token is of, -1 on padding;
     - ``positions``, int64: 0, 1, ... from each document's first token in the row on;
     - ``loss_mask``, bool: False on padding.
 
-    The tokens after the last cut are a row that is padded with `fill`; a Loader with ``drop_last=True`` drops it.
-    With ``shuffle=True`` a Loader permutes the documents of each epoch, and then the rows.
+    How rows are made:
+
+    - ``"cut"``: the documents of an epoch are joined in its order and cut every `length` tokens, as for pre-training
+      ("concatenate and chunk"). The tokens after the last cut are a row that is padded with `fill`; a Loader with
+      ``drop_last=True`` drops it. With ``shuffle=True`` a Loader permutes the documents of each epoch, and then the
+      rows, so that each epoch has other rows.
+    - ``"best_fit"``: no document is cut that fits into a row. They are packed best-fit decreasing (Ding et al., "Fewer
+      Truncations Improve Language Modeling", ICML 2024), in never more rows than first-fit decreasing needs. Rows are
+      the same in each epoch; ``shuffle=True`` permutes them. Of documents of one length, `seed` decides which comes
+      first, so that neighbours in `ds` come into different rows.
+    - ``"pad"``: one document a row, then `fill`.
+
+    With the last two a document longer than a row is cut into pieces of `length` and what is left of it: the pieces
+    are rows, and the rest is treated as a document. Documents without a token are in no row.
 
     Args:
         ds: documents; `field` is of integers, with one dimension, which may vary (``leat.field("uint16", (None,))``).
-        how: ``"cut"``: joined and cut, as for pre-training ("concatenate and chunk").
+        length: tokens of a row; at most 2^24 with ``"best_fit"``.
         bos, eos: a token that is put before or after each document; it counts as the document's.
         fill: the token on padding.
 
@@ -165,11 +233,19 @@ def pack_rows(
         KeyError: `ds` has no such field.
         TypeError: it is no field of tokens.
         ValueError: `how` is not known, or a token does not fit the dtype.
+
+    >>> import leat, numpy as np, tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "documents.leat")
+    >>> with leat.Writer(path, {"tokens": leat.field("uint16", (None,))}) as w:
+    ...     for n in (5, 2, 4, 3):
+    ...         w.add(tokens=np.full(n, n, np.uint16))
+    >>> rows = leat.pack_rows(leat.open(path), length=7, how="best_fit")
+    >>> [rows[i]["tokens"].tolist() for i in range(len(rows))]
+    [[5, 5, 5, 5, 5, 2, 2], [4, 4, 4, 4, 3, 3, 3]]
     """
     if not isinstance(ds, Dataset) or isinstance(ds, PackedRows):
         raise no_dataset("pack_rows takes a data set of documents", ds)
-    if how not in HOW:
-        raise ValueError(f"how is {' or '.join(map(repr, HOW))}, not {how!r}")
+    check.choice("how", how, HOW)
     tokens: Field = ds._find(field)[1]
     if tokens.kind != "array" or len(tokens.shape) != 1 or tokens.dtype not in INTEGERS:
         raise TypeError(f"field {field!r} is {tokens}, not a list of tokens, such as leat.field('uint16', (None,))")
@@ -179,4 +255,5 @@ def pack_rows(
     for name, token in (("bos", bos), ("eos", eos), ("fill", fill)):
         if token is not None:
             check.integer(name, token, int(limits.min), int(limits.max) + 1)
-    return PackedRows(ds, field, check.integer("length", length, 1), bos, eos, fill)
+    length = check.integer("length", length, 1, (1 << 24) + 1 if how == "best_fit" else 1 << 31)
+    return PackedRows(ds, field, length, how, bos, eos, fill, check.seed(seed))
