@@ -23,8 +23,7 @@
 #define NONE UINT32_MAX
 #define LEVELS 5 /* of bitmaps: 64^5 is above 2^24 + 1 */
 
-/* ---- which lengths have rows waiting ------------------------------------------------------------------------------
- */
+/* ---- which rooms there are --------------------------------------------------------------------------------------- */
 
 struct bitmap {
     uint64_t *level[LEVELS]; /* bit i of a level: word i of the one below is not 0 */
@@ -116,14 +115,14 @@ static void sort_items(struct items *s, uint64_t documents, uint64_t key, uint32
     }
 }
 
-/* A number of rows that no packing goes below: items above length - a need a row each and have room for none of at
- * least a; what those of [a, length / 2] need beyond the room in rows of one from the upper half needs further rows
- * (Martello and Toth 1990, bound L2); the best over all a. */
+/* A number of rows that no packing goes below (Martello and Toth 1990, their bound L2). For any a, an item above
+ * length - a has a row for itself as far as items of at least a go, and no two of the upper half share one. What items
+ * of [a, length / 2] need beyond the room beside the others of the upper half needs further rows. */
 static uint64_t least_rows(const struct items *s)
 {
     uint64_t best = 0, alone = 0, upper = 0, upper_sum = 0, small_sum = 0;
     const uint32_t half = s->length / 2;
-    for (uint32_t k = half + 1; k < s->length; k++) { /* for a = 0 all items of the upper half are with the others */
+    for (uint32_t k = half + 1; k < s->length; k++) {
         upper += s->counts[k];
         upper_sum += (uint64_t)s->counts[k] * k;
     }
@@ -148,7 +147,7 @@ static uint64_t least_rows(const struct items *s)
 
 /* ---- the two packings -------------------------------------------------------------------------------------------- */
 
-/* Gives each item its row. `room` becomes the number of rows; waiting and before are scratch of length + 1 and n. */
+/* Gives each item its row, and returns how many rows there are. `waiting` has length + 1 entries, all NONE. */
 static uint64_t best_fit(const struct items *s, struct bitmap *has, uint32_t *waiting, uint32_t *before)
 {
     uint64_t n_rows = 0;
