@@ -17,8 +17,11 @@ static struct leat_plan *open_plan(int which)
 {
     static const int64_t positions[] = {4, 2, 0};
     static const struct leat_plan_source sources[] = {
-        {.count = 70, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
-        {.count = 50, .share = 1, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}}};
+        {.count = 70, .exhausted = LEAT_EXHAUSTED_REPEAT, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
+        {.count = 50,
+         .exhausted = LEAT_EXHAUSTED_REPEAT,
+         .share = 1,
+         .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}}};
     static const struct leat_plan_source list = {
         .count = 70, .order = {.order = LEAT_ORDER_LIST, .positions = positions, .n_positions = 3}};
     struct leat_plan_spec spec = {.sources = which ? sources : &list,

@@ -153,6 +153,8 @@ static PyObject *batch_errors(PyObject *self, PyObject *none)
 PY_METHOD(batch_ids, py_memory_copy(leat_batch_ids(handle_of(self)), LEAT_I64, leat_batch_rows(handle_of(self))))
 PY_METHOD(batch_row_keys,
           py_memory_copy(leat_batch_row_keys(handle_of(self)), LEAT_U64, leat_batch_rows(handle_of(self))))
+PY_METHOD(batch_domains,
+          py_memory_copy(leat_batch_domains(handle_of(self)), LEAT_I32, leat_batch_rows(handle_of(self))))
 PY_METHOD(batch_valid, py_memory_copy(leat_batch_valid(handle_of(self)), LEAT_BOOL, leat_batch_rows(handle_of(self))))
 PY_METHOD(batch_rows, PyLong_FromUnsignedLongLong(leat_batch_rows(handle_of(self))))
 PY_METHOD(batch_epoch, PyLong_FromUnsignedLongLong(leat_batch_epoch(handle_of(self))))
@@ -169,6 +171,7 @@ static PyMethodDef batch_methods[] = {
     {"errors", batch_errors, METH_NOARGS, "errors(): (row, planned, delivered, reason) of each"},
     {"ids", batch_ids, METH_NOARGS, "ids(): Memory of int64"},
     {"row_keys", batch_row_keys, METH_NOARGS, "row_keys(): Memory of uint64"},
+    {"domains", batch_domains, METH_NOARGS, "domains(): Memory of int32, the source of each row"},
     {"valid", batch_valid, METH_NOARGS, "valid(): Memory of bool"},
     {"rows", batch_rows, METH_NOARGS, "rows(): their number"},
     {"epoch", batch_epoch, METH_NOARGS, "epoch()"},

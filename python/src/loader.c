@@ -36,6 +36,7 @@ static const char *const keywords[] = {"dataset",
                                        "in_order",
                                        "pack",
                                        "executor",
+                                       "mix",
                                        NULL};
 
 struct leat_native *py_native_table(PyObject *list)
@@ -82,25 +83,169 @@ static bool parse_pack(PyObject *tuple, struct leat_pack_options *pack)
     return !PyErr_Occurred();
 }
 
+/* ---- mixtures ---------------------------------------------------------------------------------------------------- */
+
+/* A mixture as the library takes it, with the memory that it refers to. */
+struct mix {
+    struct leat_mix_options options;
+    struct leat_mix_source *sources;
+    struct leat_pack_options *packs;
+    struct leat_mix_point *points;
+    double *shares; /* of all points */
+};
+
+static void mix_free(struct mix *m)
+{
+    PyMem_Free(m->sources);
+    PyMem_Free(m->packs);
+    PyMem_Free(m->points);
+    PyMem_Free(m->shares);
+}
+
+/* A borrowed entry of a dict, or NULL and a KeyError. */
+static PyObject *entry(PyObject *dict, const char *name)
+{
+    PyObject *value = PyDict_Check(dict) ? PyDict_GetItemString(dict, name) : NULL;
+    if (!value && !PyErr_Occurred())
+        PyErr_Format(PyExc_KeyError, "a mixture lacks %s", name);
+    return value;
+}
+
+static bool number_of(PyObject *dict, const char *name, unsigned long long *out)
+{
+    PyObject *value = entry(dict, name);
+    *out = value ? PyLong_AsUnsignedLongLong(value) : 0;
+    return value && !PyErr_Occurred();
+}
+
+static bool shares_of(PyObject *list, Py_ssize_t n, double *out)
+{
+    if (!PyList_Check(list) || PyList_Size(list) != n) {
+        PyErr_Format(PyExc_ValueError, "shares are a list of %zd numbers, one per source", n);
+        return false;
+    }
+    for (Py_ssize_t k = 0; k < n; k++)
+        out[k] = PyFloat_AsDouble(PyList_GetItem(list, k));
+    return !PyErr_Occurred();
+}
+
+static bool parse_source(PyObject *dict, struct leat_mix_source *source, struct leat_pack_options *pack)
+{
+    PyObject *dataset = entry(dict, "dataset"), *packed = dataset ? entry(dict, "pack") : NULL,
+             *share = packed ? entry(dict, "share") : NULL;
+    unsigned long long exhausted, limit;
+    if (!share || !number_of(dict, "exhausted", &exhausted) || !number_of(dict, "limit", &limit))
+        return false;
+    if (!PyObject_TypeCheck(dataset, py_dataset_type)) {
+        PyErr_SetString(PyExc_TypeError, "the source of a mixture is a data set");
+        return false;
+    }
+    if (packed != Py_None && !parse_pack(packed, pack))
+        return false;
+    *source = (struct leat_mix_source){.dataset = py_dataset_handle(dataset),
+                                       .pack = packed == Py_None ? NULL : pack,
+                                       .share = PyFloat_AsDouble(share),
+                                       .exhausted = (enum leat_exhausted)exhausted,
+                                       .limit = limit};
+    return !PyErr_Occurred();
+}
+
+static bool parse_schedule(PyObject *list, struct mix *m)
+{
+    const Py_ssize_t n = PyList_Check(list) ? PyList_Size(list) : -1, k = (Py_ssize_t)m->options.n_sources;
+    if (n < 0) {
+        PyErr_SetString(PyExc_TypeError, "the schedule of a mixture is a list of [row, shares]");
+        return false;
+    }
+    m->points = PyMem_Calloc((size_t)n + 1, sizeof *m->points);
+    m->shares = PyMem_Calloc((size_t)(n * k) + 1, sizeof *m->shares);
+    if (!m->points || !m->shares)
+        return PyErr_NoMemory(), false;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *point = PyList_GetItem(list, i), *row = PySequence_GetItem(point, 0),
+                 *shares = row ? PySequence_GetItem(point, 1) : NULL;
+        m->points[i] = (struct leat_mix_point){row ? PyLong_AsUnsignedLongLong(row) : 0, m->shares + i * k};
+        bool ok = shares && !PyErr_Occurred() && shares_of(shares, k, m->shares + i * k);
+        Py_XDECREF(row);
+        Py_XDECREF(shares);
+        if (!ok)
+            return false;
+    }
+    m->options.schedule = m->points;
+    m->options.n_points = (size_t)n;
+    return true;
+}
+
+/* Says whether a choice of two words is the second one. */
+static bool is_second(PyObject *dict, const char *name, const char *first, const char *second, bool *out)
+{
+    PyObject *value = entry(dict, name);
+    *out = value && PyUnicode_Check(value) && !PyUnicode_CompareWithASCIIString(value, second);
+    if (value && !*out && (!PyUnicode_Check(value) || PyUnicode_CompareWithASCIIString(value, first)))
+        PyErr_Format(PyExc_ValueError, "%s of a mixture is \"%s\" or \"%s\", not %R", name, first, second, value);
+    return !PyErr_Occurred();
+}
+
+/* {"sources": [{"dataset", "pack", "share", "exhausted", "limit"}], "unit", "tokens_field", "epoch_rows", "schedule",
+ * "interpolate"}; the dict keeps what the result refers to. */
+static bool parse_mix(PyObject *dict, struct mix *m)
+{
+    m->options = (struct leat_mix_options)LEAT_MIX_OPTIONS_INIT;
+    PyObject *sources = entry(dict, "sources"), *field = sources ? entry(dict, "tokens_field") : NULL;
+    unsigned long long rows;
+    bool tokens;
+    if (!field || !number_of(dict, "epoch_rows", &rows) || !is_second(dict, "unit", "samples", "tokens", &tokens) ||
+        !is_second(dict, "interpolate", "step", "linear", &m->options.linear))
+        return false;
+    const Py_ssize_t n = PyList_Check(sources) ? PyList_Size(sources) : -1;
+    if (n < 1) {
+        PyErr_SetString(PyExc_ValueError, "a mixture has a list of at least one source");
+        return false;
+    }
+    m->options.unit = tokens ? LEAT_MIX_TOKENS : LEAT_MIX_SAMPLES;
+    m->options.tokens_field = PyUnicode_AsUTF8AndSize(field, NULL);
+    m->options.epoch_rows = rows;
+    m->options.n_sources = (uint32_t)n;
+    m->options.sources = m->sources = PyMem_Calloc((size_t)n, sizeof *m->sources);
+    m->packs = PyMem_Calloc((size_t)n, sizeof *m->packs);
+    if (!m->sources || !m->packs)
+        return PyErr_NoMemory(), false;
+    for (Py_ssize_t k = 0; k < n; k++)
+        if (!parse_source(PyList_GetItem(sources, k), &m->sources[k], &m->packs[k]))
+            return false;
+    PyObject *schedule = entry(dict, "schedule");
+    return schedule && m->options.tokens_field && parse_schedule(schedule, m);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
 static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named)
 {
     struct leat_loader_options o = LEAT_LOADER_OPTIONS_INIT;
     struct loader *l = NULL;
     struct leat_error error;
-    PyObject *dataset, *report = NULL, *log_dir = NULL, *functions, *packed = Py_None, *executor = Py_None;
+    PyObject *dataset = Py_None, *report = NULL, *log_dir = NULL, *functions, *packed = Py_None, *executor = Py_None,
+             *mixed = Py_None;
+    struct mix mix = {0};
     struct leat_pack_options pack = {0};
     struct leat_native *table = NULL;
     Py_buffer weights = {0}, positions = {0};
     int order, replacement, tail, on_error, in_order = 1, rc;
     unsigned long long batch, global, block, samples, seed, budget, held;
     long long epochs;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "O!KKiKz*Kpz*KLiIIIiO&IKKdziO&O!|pOO:open",
-                                     (char **)(uintptr_t)keywords, py_dataset_type, &dataset, &batch, &global, &order,
-                                     &block, &weights, &samples, &replacement, &positions, &seed, &epochs, &tail,
-                                     &o.rank, &o.world_size, &o.local_ranks, &on_error, py_path_or_none, &report,
-                                     &o.num_threads, &budget, &held, &o.weight, &o.program, &o.region, py_path_or_none,
-                                     &log_dir, &PyList_Type, &functions, &in_order, &packed, &executor))
+    if (!PyArg_ParseTupleAndKeywords(args, named, "OKKiKz*Kpz*KLiIIIiO&IKKdziO&O!|pOOO:open",
+                                     (char **)(uintptr_t)keywords, &dataset, &batch, &global, &order, &block, &weights,
+                                     &samples, &replacement, &positions, &seed, &epochs, &tail, &o.rank, &o.world_size,
+                                     &o.local_ranks, &on_error, py_path_or_none, &report, &o.num_threads, &budget,
+                                     &held, &o.weight, &o.program, &o.region, py_path_or_none, &log_dir, &PyList_Type,
+                                     &functions, &in_order, &packed, &executor, &mixed))
         return NULL;
+    if (mixed == Py_None && !PyObject_TypeCheck(dataset, py_dataset_type)) {
+        PyErr_SetString(PyExc_TypeError, "a loader reads a data set or a mixture");
+        goto out;
+    }
+    if (mixed != Py_None && !parse_mix(mixed, &mix))
+        goto out;
     if (packed != Py_None && !parse_pack(packed, &pack))
         goto out;
     o.pack = packed == Py_None ? NULL : &pack;
@@ -132,8 +277,9 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     py_guard_init(&l->reader.guard);
     l->functions = Py_NewRef(functions);
     l->executor = executor == Py_None ? NULL : Py_NewRef(executor);
-    struct leat_dataset *data = py_dataset_handle(dataset);
-    PY_WITHOUT_GIL(rc = leat_loader_open(data, &o, &l->handle, &error));
+    struct leat_dataset *data = mixed == Py_None ? py_dataset_handle(dataset) : NULL;
+    PY_WITHOUT_GIL(rc = data ? leat_loader_open(data, &o, &l->handle, &error)
+                             : leat_loader_open_mix(&mix.options, &o, &l->handle, &error));
     if (rc)
         l->handle = NULL;
     else
@@ -152,6 +298,7 @@ out:
     if (positions.obj)
         PyBuffer_Release(&positions);
     PyMem_Free(table);
+    mix_free(&mix);
     Py_XDECREF(report);
     Py_XDECREF(log_dir);
     return (PyObject *)l;
@@ -225,6 +372,30 @@ static PyObject *loader_set_batch_size(PyObject *self, PyObject *args)
         return NULL;
     const struct leat_step at = {(uint64_t)epoch, (uint64_t)step};
     PY_READER_CALL(ok, &l->reader, leat_loader_set_batch_size(l->handle, rows, epoch < 0 ? NULL : &at, &error));
+    return ok ? Py_NewRef(Py_None) : NULL;
+}
+
+/* set_shares(epoch and step, or -1 and -1: from the first batch not handed out, shares) */
+static PyObject *loader_set_shares(PyObject *self, PyObject *args)
+{
+    struct loader *l = (struct loader *)self;
+    PyObject *list;
+    long long epoch, step;
+    bool ok;
+    if (!PyArg_ParseTuple(args, "LLO!:set_shares", &epoch, &step, &PyList_Type, &list))
+        return NULL;
+    const Py_ssize_t n = PyList_Size(list);
+    double *shares = PyMem_Calloc((size_t)n + 1, sizeof *shares);
+    if (!shares)
+        return PyErr_NoMemory();
+    if (!shares_of(list, n, shares)) {
+        PyMem_Free(shares);
+        return NULL;
+    }
+    const struct leat_step at = {(uint64_t)epoch, (uint64_t)step};
+    PY_READER_CALL(ok, &l->reader,
+                   leat_loader_set_shares(l->handle, epoch < 0 ? NULL : &at, shares, (uint32_t)n, &error));
+    PyMem_Free(shares);
     return ok ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -310,6 +481,7 @@ static PyMethodDef loader_methods[] = {
     {"set_positions", loader_set_positions, METH_O, "set_positions(int64 positions)"},
     {"set_batch_size", loader_set_batch_size, METH_VARARGS,
      "set_batch_size(rows, epoch, step): -1, -1: from the next batch"},
+    {"set_shares", loader_set_shares, METH_VARARGS, "set_shares(epoch, step, shares): -1, -1: from the next batch"},
     {"plan", loader_plan, METH_VARARGS, "plan(epoch, step): Memory of int64 ids"},
     {"batch_at", loader_batch_at, METH_VARARGS, "batch_at(epoch, step): that Batch, computed again"},
     {"consumer", loader_consumer, METH_VARARGS, "consumer(batch_size, beginning): a Consumer of the same rows"},

@@ -141,6 +141,7 @@ static void copy_rows(const struct leat_excerpt *parts, size_t n, struct leat_ba
             const struct leat_batch *from = parts[i].batch;
             memcpy(to->ids + row, from->ids + run.first, run.n * sizeof *to->ids);
             memcpy(to->keys + row, from->keys + run.first, run.n * sizeof *to->keys);
+            memcpy(to->domains + row, from->domains + run.first, run.n * sizeof *to->domains);
             memcpy(to->valid + row, from->valid + run.first, run.n * sizeof *to->valid);
         }
     if (parts->batch->loose) /* else the program has seen the batches that the rows come from */

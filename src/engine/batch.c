@@ -10,7 +10,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "engine/loader.h"
 #include "engine/scheduler.h"
 #include "format/source.h"
 
@@ -33,7 +32,8 @@ uint64_t leat_output_bytes(const struct leat_output *output, uint64_t rows, uint
 /* Of the arrays that `grow` makes. */
 static size_t row_bytes(const struct leat_batch_pool *pool)
 {
-    return 2 * sizeof(uint64_t) + 2 + (pool->numbered ? sizeof(uint64_t) + 1 : 0) + (pool->n_segments ? 2 : 0);
+    return 2 * sizeof(uint64_t) + sizeof(int32_t) + 2 + (pool->numbered ? sizeof(uint64_t) + 1 : 0) +
+           (pool->n_segments ? 2 : 0);
 }
 
 uint64_t leat_batch_meta_bytes(const struct leat_batch_pool *pool, uint64_t rows)
@@ -239,7 +239,7 @@ void leat_batch_release_results(struct leat_batch *b)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-/* Arrays for so many rows, in one piece: ids, keys, numbers, then those of bytes. */
+/* Arrays for so many rows, in one piece: ids, keys, numbers, domains, then those of bytes. */
 static bool grow(struct leat_batch *b, uint64_t rows)
 {
     struct leat_batch_pool *pool = b->pool;
@@ -251,7 +251,8 @@ static bool grow(struct leat_batch *b, uint64_t rows)
         return false;
     b->keys = (uint64_t *)(b->ids + rows);
     b->numbers = numbered ? b->keys + rows : NULL;
-    uint8_t *bytes = (uint8_t *)(b->keys + (1 + numbered) * rows);
+    b->domains = (int32_t *)(b->keys + (1 + numbered) * rows);
+    uint8_t *bytes = (uint8_t *)(b->domains + rows);
     b->valid = (bool *)bytes;
     b->left_out = b->valid + rows;
     b->row_state = numbered ? bytes + 2 * rows : NULL;
@@ -444,6 +445,7 @@ void leat_batch_complete(struct leat_batch *b)
         if (!b->left_out[row]) {
             b->ids[to] = b->ids[row];
             b->keys[to] = b->keys[row];
+            b->domains[to] = b->domains[row];
             b->valid[to++] = b->valid[row];
         }
     b->rows = b->plan.rows - left;

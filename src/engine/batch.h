@@ -72,6 +72,7 @@ struct leat_batch {
     uint64_t room;                      /* rows for which the arrays have room */
     int64_t *ids;                       /* begins the memory of all arrays of rows */
     uint64_t *keys;
+    int32_t *domains; /* the plan's source of each row */
     bool *valid, *left_out;
     int64_t **offsets; /* per ragged output, else NULL. While sizing: room + 1 offsets, which are then copied into its
                           buffer. While rows are made, of a bounded one: the steps that were made of each row */

@@ -102,6 +102,11 @@ const uint64_t *leat_batch_row_keys(const struct leat_batch *b)
     return b->keys;
 }
 
+const int32_t *leat_batch_domains(const struct leat_batch *b)
+{
+    return b->domains;
+}
+
 const bool *leat_batch_valid(const struct leat_batch *b)
 {
     return b->valid;

@@ -120,6 +120,7 @@ void leat_job_context_destroy(struct leat_job_context *c)
         leat_free(c->feeds[f].outputs);
     leat_free(c->feeds);
     leat_free(c->source_begin);
+    leat_free(c->row_begin);
     leat_packing_close(c->packing);
 }
 

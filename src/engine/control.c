@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/engine.h"
-#include "engine/loader.h"
+#include "engine/sources.h"
 
 /* ---- positions ------------------------------------------------------------------------------- */
 
@@ -141,6 +141,36 @@ int leat_loader_set_batch_size(struct leat_loader *l, uint64_t rows, const struc
         rc = decide(l, d, error);
     if (rc)
         leat_loader_fit(l, leat_plan_global_batch(l->plan), NULL);
+    leat_engine_unlock();
+    return rc;
+}
+
+int leat_loader_set_shares(struct leat_loader *l, const struct leat_step *at, const double *shares, uint32_t n,
+                           struct leat_error *error)
+{
+    struct leat_decision d = {.shares = shares};
+    int rc = leat_loader_check_process(l, error);
+    if (rc)
+        return rc;
+    if (!l->mixed)
+        return leat_fail(error, LEAT_E_INVALID, "this loader reads no mixture: there are no shares to change");
+    if (n != l->n_sources)
+        return leat_fail(error, LEAT_E_INVALID, "a mixture of %" PRIu32 " sources has as many shares, not %" PRIu32,
+                         l->n_sources, n);
+    if (!at && l->world_size > 1)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "on several ranks say from which (epoch, step) the shares hold, the same on each: the ranks "
+                         "may have been handed out different numbers of batches");
+    if (at && leat_plan_seek(l->plan, at->epoch, at->step, &d.at))
+        return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " has no step %" PRIu64 ": it has %" PRIu64 " steps",
+                         at->epoch, at->step, leat_plan_steps(l->plan, at->epoch));
+    rc = leat_shares_check(shares, n, error);
+    rc = rc ? rc : leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    if (!at)
+        d.at = leat_consumer_received(&l->consumer);
+    rc = decide(l, d, error);
     leat_engine_unlock();
     return rc;
 }

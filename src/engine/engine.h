@@ -101,6 +101,8 @@ struct leat_loader {
     uint8_t fingerprint[16];
     enum leat_order order;
     int64_t epochs;
+    bool mixed;         /* a mixture, of */
+    uint32_t n_sources; /* ... so many sources */
     bool lists_later;   /* LIST whose positions come before each epoch */
     int64_t list_epoch; /* last epoch for which lists are known; lists_later only */
     uint32_t rank, world_size;

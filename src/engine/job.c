@@ -202,6 +202,7 @@ static enum leat_job_status start_chunk(struct leat_job *j, struct leat_scratch 
     for (size_t i = 0; i < j->count; i++) {
         to->ids[first + i] = j->refs[i].id;
         to->keys[first + i] = j->rows[i].key;
+        to->domains[first + i] = (int32_t)j->rows[i].piece.source;
         to->valid[first + i] = j->rows[i].valid;
         j->args[i] = (struct leat_row){.key = j->rows[i].key, .sample = j->refs[i].id};
     }

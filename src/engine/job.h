@@ -52,9 +52,11 @@ struct leat_job_context {
     struct leat_dataset *dataset;
     const struct leat_field *fields;    /* of the program */
     const struct leat_field *documents; /* of the data set, where rows are cut from documents */
-    struct leat_packing_rule *packing;  /* owned: how they are cut, packing.h. NULL: a row is a sample */
+    struct leat_packing_rule
+        *packing; /* owned: how they are cut, one per source of the plan; NULL: a row is a sample */
     const struct leat_plan *plan;
-    uint64_t *source_begin; /* owned: position of each of the plan's sources in `dataset` */
+    uint64_t *source_begin; /* owned: position of each of the plan's sources in `dataset`, and */
+    uint64_t *row_begin;    /* ... of its first row among all rows that are cut; owned */
     const struct leat_program *program;
     struct leat_feed *feeds;
     size_t n_feeds;   /* fields that the program takes */
@@ -92,6 +94,7 @@ struct leat_job_target {
     uint8_t **outputs; /* memory of each: dense rows, or offsets and values */
     int64_t *ids;
     uint64_t *keys;
+    int32_t *domains;
     bool *valid, *left_out;
     uint8_t *attempts;                  /* substitutes that were tried for each row; or NULL */
     int64_t **steps;                    /* of a bounded output: the steps made of each row */

@@ -13,6 +13,12 @@ static uint64_t position_of(const struct leat_job_context *c, const struct leat_
     return c->source_begin[piece->source] + piece->position;
 }
 
+/* Of a row that is cut from documents. */
+static int64_t row_id(const struct leat_job_context *c, const struct leat_piece *piece)
+{
+    return (int64_t)(c->row_begin[piece->source] + piece->position);
+}
+
 /* The one place that says what a row may be here: one whole sample. */
 static bool is_whole_sample(const struct leat_plan_row *row)
 {
@@ -33,7 +39,7 @@ int leat_job_plan(struct leat_job *j, uint64_t first, uint64_t left, uint64_t *f
                          " can no longer be planned: decisions made since gave up what it needs",
                          to->plan.begin + first, to->plan.epoch);
     for (size_t i = 0; c->packing && i < j->count; i++) {
-        j->refs[i] = (struct leat_sample_ref){.id = (int64_t)j->rows[i].piece.position};
+        j->refs[i] = (struct leat_sample_ref){.id = row_id(c, &j->rows[i].piece)};
         j->positions[i] = UINT64_MAX;
     }
     if (c->packing)
@@ -61,7 +67,7 @@ bool leat_job_plan_substitute(struct leat_job *j, size_t i)
         return false;
     if (c->packing) {
         j->rows[i].piece = piece;
-        j->refs[i].id = (int64_t)piece.position;
+        j->refs[i].id = row_id(c, &piece);
         j->positions[i] = UINT64_MAX;
         return true;
     }

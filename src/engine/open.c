@@ -14,8 +14,8 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
-#include "engine/loader.h"
 #include "engine/packing.h"
+#include "engine/sources.h"
 #include "engine/task.h"
 
 #define WINDOW_BATCHES 24
@@ -69,19 +69,17 @@ static bool has_single_rows(const struct leat_loader_options *o)
     return o->global_batch_size == o->world_size;
 }
 
-static int compile(struct leat_loader *l, const struct leat_loader_options *o, struct leat_error *error)
+static int compile(struct leat_loader *l, const struct leat_sources *sources, const struct leat_loader_options *o,
+                   struct leat_error *error)
 {
     struct leat_job_context *c = &l->job;
     size_t n_fields;
     c->dataset = l->dataset;
     c->fields = c->documents = leat_dataset_fields(l->dataset, &n_fields);
-    int rc = LEAT_OK;
-    if (o->pack) {
-        c->packing = leat_new(struct leat_packing_rule);
-        rc = c->packing ? leat_packing_open(l->dataset, o->pack, c->packing, error)
-                        : leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
-        if (rc)
-            return rc;
+    int rc = leat_sources_cut(sources, c, error);
+    if (rc)
+        return rc;
+    if (c->packing) {
         c->fields = c->packing->fields;
         n_fields = LEAT_PACKED_FIELDS;
     }
@@ -89,7 +87,7 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
     rc = leat_program_compile(c->fields, n_fields, o->program, o->functions, o->n_functions, open, &l->program, error);
     if (rc)
         return rc;
-    for (size_t k = 0; o->pack && k < leat_program_chains(l->program); k++)
+    for (size_t k = 0; c->packing && k < leat_program_chains(l->program); k++)
         if (leat_program_chain(l->program, k)->tuple)
             return leat_fail(error, LEAT_E_TYPE,
                              "output %s: of rows that are cut from documents an output takes one field, without "
@@ -138,83 +136,6 @@ static int compile(struct leat_loader *l, const struct leat_loader_options *o, s
     }
     l->tasks.ns_per_row = guess > 1 ? guess : 1;
     return LEAT_OK;
-}
-
-/* ---- plan ------------------------------------------------------------------------------------ */
-
-/* Rows cut from documents: their lengths, and the rule that `compile` has set up. */
-static int plan_packed(struct leat_loader *l, const struct leat_loader_options *o, struct leat_pack_spec *pack,
-                       uint64_t **lengths, struct leat_error *error)
-{
-    /* Weights and lists are of rows as they were counted before anything is dropped. */
-    bool all = o->order == LEAT_ORDER_WEIGHTED || o->order == LEAT_ORDER_LIST;
-    int rc = leat_packing_lengths(l->job.packing, l->dataset, lengths, error);
-    *pack = (struct leat_pack_spec){.how = o->pack->how,
-                                    .length = l->job.packing->length,
-                                    .lengths = *lengths,
-                                    .partial = all || o->tail != LEAT_TAIL_DROP,
-                                    .seed = o->pack->seed,
-                                    .n_weights = o->n_weights};
-    return rc;
-}
-
-static int make_plan(struct leat_loader *l, const struct leat_loader_source *sources, uint32_t n, uint64_t epoch_rows,
-                     const struct leat_loader_options *o, struct leat_error *error)
-{
-    static const char *const policies[] = {"raise", "skip", "substitute"};
-    struct leat_plan_source *parts = leat_new_array(n, sizeof *parts);
-    l->job.source_begin = leat_new_array(n, sizeof *l->job.source_begin);
-    if (!parts || !l->job.source_begin) {
-        leat_free(parts);
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
-    }
-    uint64_t begin = 0, *lengths = NULL;
-    struct leat_pack_spec pack;
-    int rc = o->pack ? plan_packed(l, o, &pack, &lengths, error) : LEAT_OK;
-    for (uint32_t i = 0; i < n; i++) {
-        parts[i] = (struct leat_plan_source){
-            .count = leat_dataset_count(sources[i].dataset), .share = sources[i].share, .order = sources[i].order};
-        l->job.source_begin[i] = begin;
-        begin += parts[i].count;
-        parts[i].pack = o->pack ? &pack : NULL;
-    }
-    char facts[128];
-    snprintf(facts, sizeof facts, "{\"on_error\": \"%s\", \"program\": \"%016" PRIx64 "\"}", policies[o->on_error],
-             leat_program_hash(l->program));
-    struct leat_plan_spec spec = {.sources = parts,
-                                  .n_sources = n,
-                                  .epoch_rows = epoch_rows,
-                                  .seed = o->seed,
-                                  .global_batch = o->global_batch_size,
-                                  .rank = o->rank,
-                                  .world_size = o->world_size,
-                                  .tail = o->tail,
-                                  .view = n == 1 ? leat_dataset_view_text(sources->dataset) : NULL,
-                                  .facts = facts};
-    rc = rc ? rc : leat_plan_new(&spec, &l->plan, error);
-    leat_free(parts);
-    leat_free(lengths);
-    if (rc)
-        return rc;
-    l->job.plan = l->plan;
-    return leat_job_context_make(&l->job, error);
-}
-
-static int join_sources(struct leat_loader *l, const struct leat_loader_source *sources, uint32_t n,
-                        struct leat_error *error)
-{
-    if (n == 1) {
-        l->dataset = leat_dataset_retain(sources[0].dataset);
-        return LEAT_OK;
-    }
-    struct leat_dataset **all = leat_new_array(n, sizeof *all);
-    if (!all)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
-    for (uint32_t i = 0; i < n; i++)
-        all[i] = sources[i].dataset;
-    int rc = leat_dataset_concat(all, n, &l->dataset, error);
-    leat_free(all);
-    return rc;
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -469,35 +390,31 @@ static struct leat_loader *new_loader(const struct leat_loader_options *o)
     return l;
 }
 
-int leat_loader_open_sources(const struct leat_loader_source *sources, uint32_t n, uint64_t epoch_rows,
-                             const struct leat_loader_options *options, struct leat_loader **out,
-                             struct leat_error *error)
+static int open_sources(const struct leat_sources *sources, const struct leat_loader_options *o,
+                        struct leat_loader **out, struct leat_error *error)
 {
-    *out = NULL;
-    struct leat_loader_options o;
-    int rc = take_options(options, &o, error);
-    if (rc)
-        return rc;
-    struct leat_loader *l = new_loader(&o);
+    struct leat_loader *l = new_loader(o);
     if (!l)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
-    l->order = sources[0].order.order;
-    l->lists_later = n == 1 && l->order == LEAT_ORDER_LIST && !sources[0].order.positions;
-    rc = join_sources(l, sources, n, error);
+    l->order = sources->order.order;
+    l->mixed = sources->mix != NULL;
+    l->n_sources = sources->n;
+    l->lists_later = l->order == LEAT_ORDER_LIST && !sources->order.positions;
+    int rc = leat_sources_join(sources, &l->dataset, error);
     if (!rc)
-        rc = compile(l, &o, error);
+        rc = compile(l, sources, o, error);
     if (!rc)
-        rc = make_plan(l, sources, n, epoch_rows, &o, error);
+        rc = leat_sources_plan(sources, l, o, error);
     if (!rc)
-        rc = make_budget(l, &o, error);
+        rc = make_budget(l, o, error);
     if (!rc)
-        rc = open_report(l, o.error_report, error);
+        rc = open_report(l, o->error_report, error);
     if (!rc)
         leat_dataset_fingerprint(l->dataset, l->fingerprint);
-    if (!rc && l->job.packing)
-        leat_packing_fingerprint(l->job.packing, l->fingerprint);
+    for (uint32_t k = 0; !rc && l->job.packing && k < sources->n; k++)
+        leat_packing_fingerprint(&l->job.packing[k], l->fingerprint);
     if (!rc && l->delivery->open)
-        rc = l->delivery->open(l, &o, error);
+        rc = l->delivery->open(l, o, error);
     if (!rc)
         rc = join_engine(l, error);
     if (rc) {
@@ -509,6 +426,17 @@ int leat_loader_open_sources(const struct leat_loader_source *sources, uint32_t 
     return LEAT_OK;
 }
 
+static struct leat_order_spec order_of(const struct leat_loader_options *o)
+{
+    return (struct leat_order_spec){.order = o->order,
+                                    .block_rows = o->block_rows,
+                                    .weights = o->weights,
+                                    .num_samples = o->num_samples,
+                                    .replacement = o->replacement,
+                                    .positions = o->positions,
+                                    .n_positions = o->n_positions};
+}
+
 int leat_loader_open(struct leat_dataset *dataset, const struct leat_loader_options *options, struct leat_loader **out,
                      struct leat_error *error)
 {
@@ -517,19 +445,30 @@ int leat_loader_open(struct leat_dataset *dataset, const struct leat_loader_opti
     int rc = take_options(options, &o, error);
     if (rc)
         return rc;
-    struct leat_loader_source source = {.dataset = dataset,
-                                        .share = 1,
-                                        .order = {.order = o.order,
-                                                  .block_rows = o.block_rows,
-                                                  .weights = o.weights,
-                                                  .num_samples = o.num_samples,
-                                                  .replacement = o.replacement,
-                                                  .positions = o.positions,
-                                                  .n_positions = o.n_positions}};
+    const struct leat_mix_source source = {.dataset = dataset, .pack = o.pack, .share = 1};
+    const struct leat_sources sources = {.at = &source, .n = 1, .order = order_of(&o)};
     if (o.order == LEAT_ORDER_WEIGHTED && !o.pack && o.n_weights != leat_dataset_count(dataset))
         return leat_fail(error, LEAT_E_INVALID, "weights must be %" PRIu64 ", one per sample, not %" PRIu64,
                          leat_dataset_count(dataset), o.n_weights);
-    return leat_loader_open_sources(&source, 1, 0, options, out, error);
+    return open_sources(&sources, &o, out, error);
+}
+
+int leat_loader_open_mix(const struct leat_mix_options *given, const struct leat_loader_options *options,
+                         struct leat_loader **out, struct leat_error *error)
+{
+    static const struct leat_mix_options defaults = LEAT_MIX_OPTIONS_INIT;
+    struct leat_mix_options mix = defaults;
+    struct leat_loader_options o;
+    *out = NULL;
+    if (!given || given->struct_size < sizeof(size_t))
+        return leat_fail(error, LEAT_E_INVALID, "a mixture must be given and begun with LEAT_MIX_OPTIONS_INIT");
+    memcpy(&mix, given, given->struct_size < sizeof mix ? given->struct_size : sizeof mix);
+    int rc = take_options(options, &o, error);
+    if (rc)
+        return rc;
+    const struct leat_sources sources = {.at = mix.sources, .n = mix.n_sources, .mix = &mix, .order = order_of(&o)};
+    rc = leat_sources_check(&sources, error);
+    return rc ? rc : open_sources(&sources, &o, out, error);
 }
 
 void leat_loader_close(struct leat_loader *l)

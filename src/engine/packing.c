@@ -196,6 +196,11 @@ static int compare_checksum(void *arg)
     return LEAT_OK;
 }
 
+static const struct leat_packing_rule *rule_of(const struct leat_job_context *c, const struct leat_piece *piece)
+{
+    return &c->packing[piece->source];
+}
+
 /* Compares the checksum of a mapped document where that was not done yet, or those of a piece's pages. False: one
  * differs, or the mapping faulted. */
 static bool is_whole(const struct leat_packing_rule *r, struct part *p, struct leat_fetch *fetch,
@@ -239,7 +244,7 @@ static int find_document(struct leat_job *j, struct part *p, const struct leat_s
     int rc = find_place(&a->place, fetch->ref.source, extent->file, &j->error);
     if (rc)
         return rc;
-    bound(r, p, extent->length / r->element);
+    bound(rule_of(j->context, p->piece), p, extent->length / r->element);
     leat_fetch_narrow(fetch, p->from * r->element, (p->until - p->from) * r->element);
     const uint64_t at = fetch->extent.offset, size = a->place.open->size;
     p->skip = extent->offset + p->from * r->element - at;
@@ -276,7 +281,7 @@ static int find_stored(struct leat_job *j, struct leat_assembly *a, enum leat_st
         struct part *p = &a->parts[k];
         *failed = k;
         if (storage == LEAT_STORAGE_MAPPED) {
-            bound(c->packing, p, (uint64_t)c->documents[field].shape[0]);
+            bound(rule_of(c, p->piece), p, (uint64_t)c->documents[field].shape[0]);
             p->data = (const uint8_t *)rows[k] + p->from * c->packing->element;
         } else {
             rc = find_document(j, p, &a->refs[k], &extents[k]);
@@ -308,7 +313,7 @@ static int compute_documents(struct leat_job *j, struct leat_assembly *a, size_t
     }
     for (size_t k = 0; !rc && k < a->n; k++) {
         const struct leat_computed *whole = k < kept ? a->kept.at : &a->made.at[k - kept];
-        bound(c->packing, &a->parts[k], whole->bytes / c->packing->element);
+        bound(rule_of(c, a->parts[k].piece), &a->parts[k], whole->bytes / c->packing->element);
         a->parts[k].data = whole->data + a->parts[k].from * c->packing->element;
     }
     return rc;
@@ -441,7 +446,7 @@ static int copy_run(void *arg)
 /* The tokens of the run. *failed: the piece that an error is of. */
 static int put_run(struct leat_job *j, struct leat_assembly *a, size_t *failed)
 {
-    const struct leat_packing_rule *r = j->context->packing;
+    const struct leat_packing_rule *r = rule_of(j->context, a->pieces);
     for (size_t k = 0; k < a->n; k++) {
         const uint64_t elements =
             leat_plan_piece_of(j->context->plan, a->parts[k].piece) - (uint64_t)r->has_bos - r->has_eos;
@@ -593,7 +598,7 @@ enum leat_job_status leat_packing_make_row(struct leat_job *j, struct leat_scrat
         if (status != LEAT_JOB_DONE)
             return status;
         if (!rc) {
-            put(a->to, c->packing, c->packing->fill,
+            put(a->to, c->packing, rule_of(c, a->pieces)->fill,
                 c->packing->length - (uint64_t)(a->to - a->value) / c->packing->element);
             rc = apply(j, scratch, a->tokens, i, &broken);
         }

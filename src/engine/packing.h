@@ -23,7 +23,8 @@ struct leat_packing_rule {
     _Atomic uint64_t changes; /* ... since leat_dataset_changes was this */
 };
 
-/* Fields of the program for these options. INVALID, NOT_FOUND, TYPE, NOMEM. `rule` is memory of leat_new. */
+/* Fields of the program for these options. INVALID, NOT_FOUND, TYPE, NOMEM. `rule` is memory of leat_new; that of the
+ * first of several sources also says what all their rows have in common. */
 int leat_packing_open(const struct leat_dataset *documents, const struct leat_pack_options *options,
                       struct leat_packing_rule *rule, struct leat_error *error);
 /* Elements of each document with bos and eos, for the plan; ended with leat_free. NOMEM, and the errors of reading. */

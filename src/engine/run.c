@@ -137,6 +137,7 @@ static void aim(struct leat_task *t)
     to->numbers = b->listed ? b->numbers : NULL;
     to->ids = b->ids;
     to->keys = b->keys;
+    to->domains = b->domains;
     to->valid = b->valid;
     to->left_out = b->left_out;
     to->attempts = b->attempts;

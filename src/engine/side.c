@@ -31,6 +31,7 @@ int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step,
     struct leat_plan_row rows[N];
     struct leat_sample_ref refs[N];
     uint64_t positions[N];
+    const uint64_t *const begin = l->job.packing ? l->job.row_begin : l->job.source_begin;
     *ids = NULL;
     *n = 0;
     int rc = leat_loader_check_process(l, error);
@@ -51,7 +52,7 @@ int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step,
                              epoch);
         }
         for (uint64_t i = 0; i < count; i++)
-            positions[i] = (l->job.packing ? 0 : l->job.source_begin[rows[i].piece.source]) + rows[i].piece.position;
+            positions[i] = begin[rows[i].piece.source] + rows[i].piece.position;
         if (!l->job.packing)
             leat_dataset_locate(l->dataset, positions, count, refs);
         for (uint64_t i = 0; i < count; i++)

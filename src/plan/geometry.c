@@ -47,6 +47,11 @@ static bool next_segment(const struct leat_plan *plan, uint64_t epoch, uint64_t 
     return true;
 }
 
+uint64_t leat_plan_source_rows(const struct leat_plan *plan, uint32_t k)
+{
+    return plan->sources[k].rows;
+}
+
 uint64_t leat_plan_epoch_rows(const struct leat_plan *plan, uint64_t epoch)
 {
     if (plan->mixed)

@@ -128,9 +128,6 @@ static int check_spec(const struct leat_plan_spec *s, struct leat_error *error)
         return leat_fail(error, LEAT_E_INVALID, "the batch size must be above 0");
     if (s->tail != LEAT_TAIL_PAD && s->tail != LEAT_TAIL_DROP && s->tail != LEAT_TAIL_UNEVEN)
         return leat_fail(error, LEAT_E_INVALID, "there is no tail number %d", (int)s->tail);
-    if (s->n_sources > 1 && !s->epoch_rows)
-        return leat_fail(error, LEAT_E_INVALID,
-                         "a plan of several sources needs epoch_rows: how many rows an epoch has");
     if (s->epoch_rows >= LEAT_PLAN_MAX_ROWS)
         return leat_fail(error, LEAT_E_RANGE, "an epoch of %llu rows: at most 2^63 - 1",
                          (unsigned long long)s->epoch_rows);
@@ -152,7 +149,7 @@ int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, str
         goto out;
     }
     p->seed = spec->seed;
-    p->mixed = spec->n_sources > 1 || spec->epoch_rows;
+    p->mixed = spec->mixed || spec->n_sources > 1 || spec->epoch_rows;
     p->epoch_rows = spec->epoch_rows;
     p->rank = spec->rank;
     p->opened_global_batch = spec->global_batch;
@@ -166,7 +163,12 @@ int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, str
             p->n_sources++; /* leat_plan_free releases what it has */
             goto out;
         }
-        if (p->mixed && !p->sources[k].rows && (spec->n_sources == 1 || spec->sources[k].share > 0)) {
+        if (p->mixed && spec->n_sources > 1 && spec->sources[k].exhausted != LEAT_EXHAUSTED_REPEAT) {
+            p->n_sources++;
+            rc = leat_fail(error, LEAT_E_UNSUPPORTED, "sources of a mixture can only repeat yet");
+            goto out;
+        }
+        if (p->mixed && !p->sources[k].rows && spec->sources[k].share > 0) {
             p->n_sources++;
             rc = leat_fail(error, LEAT_E_INVALID, "source %u is empty but has a share: leave it out", k);
             goto out;
@@ -175,6 +177,15 @@ int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, str
     rc = make_first_entry(p, spec, error);
     if (rc)
         goto out;
+    if (p->mixed && !p->epoch_rows) {
+        for (uint32_t k = 0; k < p->n_sources; k++) {
+            uint64_t share = p->log->sums[k + 1] - p->log->sums[k];
+            uint64_t rows =
+                share ? (uint64_t)((((unsigned __int128)p->sources[k].rows << LEAT_SHARE_BITS) + share - 1) / share)
+                      : 0;
+            p->epoch_rows = rows > p->epoch_rows ? rows : p->epoch_rows;
+        }
+    }
     *out = p;
     return LEAT_OK;
 out:

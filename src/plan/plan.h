@@ -86,8 +86,10 @@ struct leat_pack_spec {
 };
 
 struct leat_plan_source {
-    uint64_t count; /* samples */
-    double share;   /* of the rows; ignored if there is one source */
+    uint64_t count;                /* samples */
+    double share;                  /* of the rows; ignored if there is one source */
+    enum leat_exhausted exhausted; /* of a mixture, */
+    uint64_t limit;                /* ... as in leat_mix_source */
     struct leat_order_spec order;
     const struct leat_pack_spec *pack; /* NULL: a row is a sample */
 };
@@ -95,7 +97,8 @@ struct leat_plan_source {
 struct leat_plan_spec {
     const struct leat_plan_source *sources;
     uint32_t n_sources;
-    uint64_t epoch_rows; /* rows of an epoch; 0: what the order of the only source gives */
+    bool mixed;          /* the sources are a mixture, also if there is one */
+    uint64_t epoch_rows; /* of a mixture: as in leat_mix_options */
     uint64_t seed;
     uint64_t global_batch; /* G, above 0 */
     uint32_t rank, world_size;
@@ -110,6 +113,8 @@ struct leat_plan; /* any thread may read; leat_plan_decide excludes readers */
 int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, struct leat_error *error);
 void leat_plan_free(struct leat_plan *plan);
 
+/* Rows of a pass of a source. */
+uint64_t leat_plan_source_rows(const struct leat_plan *plan, uint32_t source);
 uint64_t leat_plan_epoch_rows(const struct leat_plan *plan, uint64_t epoch);
 /* Global batches of an epoch, and those of this rank (fewer with LEAT_TAIL_UNEVEN). */
 uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch);

@@ -7,7 +7,6 @@
 #include "../codec/photo/photos.h"
 #include "codec/photo/photo.h"
 #include "engine/engine.h"
-#include "engine/loader.h"
 #include "support.h"
 
 enum { N = 300, SMALL = 48 };

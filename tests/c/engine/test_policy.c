@@ -5,7 +5,6 @@
 #include "../codec/photo/photos.h"
 #include "../faulty.h"
 #include "engine/engine.h"
-#include "engine/loader.h"
 #include "support.h"
 
 enum { PHOTOS = 60, SIDE = 40, CROP = 24 };
@@ -419,14 +418,18 @@ struct deciding {
 /* Hash of what two sources deliver with changes of batch size and shares, and of what the plan alone says. */
 static uint64_t run_deciding(struct leat_dataset *const *sets, struct deciding how, bool check)
 {
-    struct leat_loader_source sources[2] = {{sets[0], 0.75, {.order = LEAT_ORDER_SHUFFLED}},
-                                            {sets[1], 0.25, {.order = LEAT_ORDER_SHUFFLED}}};
+    const struct leat_mix_source sources[2] = {{.dataset = sets[0], .share = 0.75, .exhausted = LEAT_EXHAUSTED_REPEAT},
+                                               {.dataset = sets[1], .share = 0.25, .exhausted = LEAT_EXHAUSTED_REPEAT}};
+    struct leat_mix_options mix = LEAT_MIX_OPTIONS_INIT;
+    mix.sources = sources;
+    mix.n_sources = 2;
+    mix.epoch_rows = 1000;
     struct leat_loader_options options = test_options(16);
     options.num_threads = how.threads;
     options.budget_bytes = how.budget;
     struct leat_loader *loader;
     struct leat_error error;
-    assert_ok(leat_loader_open_sources(sources, 2, 1000, &options, &loader, &error));
+    assert_ok(leat_loader_open_mix(&mix, &options, &loader, &error));
     uint64_t hash = 0;
     for (int epoch = 0; epoch < 2; epoch++) {
         uint64_t iteration = test_start(loader), n = 0, rows = 0;

@@ -4,7 +4,6 @@
  */
 #include "../faulty.h"
 #include "engine/engine.h"
-#include "engine/loader.h"
 #include "support.h"
 
 enum { SAMPLES = 400, BATCH = 16 };

@@ -260,8 +260,6 @@ static void what_cannot_be_planned_is_refused(void **state)
     REFUSED(WEIGHTED(weights, 3, false), LEAT_E_INVALID); /* two weights are above 0 */
     REFUSED((spec.sources = &s, s.order = (struct leat_order_spec){LEAT_ORDER_LIST, 0, NULL, 0, false, outside, 2}),
             LEAT_E_RANGE);
-    REFUSED((spec.sources = (struct leat_plan_source[]){good, good}, spec.n_sources = 2),
-            LEAT_E_INVALID); /* epoch_rows */
 }
 
 static void a_decision_that_does_not_fit_is_refused_and_changes_nothing(void **state)

@@ -237,6 +237,7 @@ static void every_prefix_of_a_mixture_keeps_each_share_within_the_bound(void **s
         double total = 0;
         for (uint32_t i = 0; i < k; i++) {
             sources[i].count = 1 + draw(t, 100 + i, 1, 50);
+            sources[i].exhausted = LEAT_EXHAUSTED_REPEAT;
             sources[i].share = leat_draw_unit(t, 200 + i) * (draw(t, 300 + i, 0, 3) ? 1 : 0.001);
             total += sources[i].share;
         }
@@ -265,8 +266,11 @@ static void a_change_of_shares_and_batch_size_in_mid_epoch_loses_and_repeats_not
 {
     (void)state;
     struct leat_plan_source sources[2] = {
-        {.count = 70, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
-        {.count = 50, .share = 1, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}}};
+        {.count = 70, .exhausted = LEAT_EXHAUSTED_REPEAT, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
+        {.count = 50,
+         .exhausted = LEAT_EXHAUSTED_REPEAT,
+         .share = 1,
+         .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}}};
     struct leat_plan *plan = make_plan(sources, 2, 200, 4, 16, 0, 1, LEAT_TAIL_PAD), *before;
     before = make_plan(sources, 2, 200, 4, 16, 0, 1, LEAT_TAIL_PAD);
     struct leat_error error = {0};
@@ -303,9 +307,15 @@ static void rows_are_the_same_in_any_order_of_calls(void **state)
     (void)state;
     const double weights[] = {1, 2, 3, 4, 5};
     struct leat_plan_source sources[3] = {
-        {.count = 90, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
-        {.count = 50, .share = 1, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}},
-        {.count = 5, .share = 1, .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 5}}};
+        {.count = 90, .exhausted = LEAT_EXHAUSTED_REPEAT, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
+        {.count = 50,
+         .exhausted = LEAT_EXHAUSTED_REPEAT,
+         .share = 1,
+         .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}},
+        {.count = 5,
+         .exhausted = LEAT_EXHAUSTED_REPEAT,
+         .share = 1,
+         .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 5}}};
     struct leat_plan *plan = make_plan(sources, 3, 300, 4, 300, 0, 1, LEAT_TAIL_PAD);
     struct leat_plan_batch batch[3];
     struct leat_plan_row rows[3][300], row;
@@ -350,9 +360,13 @@ static void threads_that_read_one_plan_at_once_get_the_same_rows(void **state)
     (void)state;
     const double weights[] = {1, 2, 3, 4, 5, 6, 7, 8};
     struct leat_plan_source sources[3] = {
-        {.count = 900, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
-        {.count = 500, .share = 1, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}},
+        {.count = 900, .exhausted = LEAT_EXHAUSTED_REPEAT, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
+        {.count = 500,
+         .exhausted = LEAT_EXHAUSTED_REPEAT,
+         .share = 1,
+         .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}},
         {.count = 8,
+         .exhausted = LEAT_EXHAUSTED_REPEAT,
          .share = 2,
          .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 5}}}; /* passes made at use */
     struct leat_plan *plan = make_plan(sources, 3, 1000, 4, 100, 0, 1, LEAT_TAIL_PAD);
@@ -379,8 +393,9 @@ static uint64_t order_hash(int which, uint64_t n, uint64_t seed)
         weights[i] = (double)(i % 7);
         list[i] = (int64_t)(i * i % n);
     }
-    struct leat_plan_source s[3] = {
-        {.count = n, .share = 5}, {.count = n / 2 + 1, .share = 2}, {.count = 3, .share = 1}};
+    struct leat_plan_source s[3] = {{.count = n, .exhausted = LEAT_EXHAUSTED_REPEAT, .share = 5},
+                                    {.count = n / 2 + 1, .share = 2},
+                                    {.count = 3, .share = 1}};
     if (which < 3)
         s[0].order = (struct leat_order_spec){.order = (enum leat_order)which, .block_rows = 7};
     else if (which < 5)

@@ -14,8 +14,9 @@ static struct leat_plan *mixture(uint64_t seed, uint64_t global, uint32_t rank, 
 {
     const double weights[] = {1, 2, 3, 4, 5};
     struct leat_plan_source sources[2] = {
-        {.count = 70, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
+        {.count = 70, .exhausted = LEAT_EXHAUSTED_REPEAT, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
         {.count = 5,
+         .exhausted = LEAT_EXHAUSTED_REPEAT,
          .share = 1,
          .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 4, .replacement = true}}};
     struct leat_plan_spec spec = {.sources = sources,
@@ -522,8 +523,11 @@ static void every_allocation_may_fail_once(void **state)
     int n = 0;
     for (bool done = false; !done; n++) {
         struct leat_plan_source sources[2] = {
-            {.count = 70, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
-            {.count = 3, .share = 1, .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 2}}};
+            {.count = 70, .exhausted = LEAT_EXHAUSTED_REPEAT, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
+            {.count = 3,
+             .exhausted = LEAT_EXHAUSTED_REPEAT,
+             .share = 1,
+             .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 2}}};
         struct leat_plan_spec spec = {
             .sources = sources, .n_sources = 2, .epoch_rows = 50, .global_batch = 4, .world_size = 1, .facts = "{}"};
         struct leat_decision d = {.at = {0, 4}, .shares = shares};

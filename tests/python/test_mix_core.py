@@ -1,0 +1,152 @@
+"""Mixtures as the extension takes them: what leat.Mix is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import leat
+from leat import _leat
+
+STOP, REDISTRIBUTE, REPEAT = range(3)
+SEQUENTIAL, SHUFFLED = 0, 1
+
+
+def a_mix(sets: list[Any], shares: list[float], **changed: Any) -> dict[str, Any]:
+    exhausted = changed.pop("exhausted", REPEAT)
+    limit = changed.pop("limit", 0)
+    packs = changed.pop("packs", [None] * len(sets))
+    sources = [
+        {"dataset": d._handle, "pack": p, "share": s, "exhausted": exhausted, "limit": limit}
+        for d, p, s in zip(sets, packs, shares, strict=True)
+    ]
+    whole = {
+        "sources": sources,
+        "unit": "samples",
+        "tokens_field": "tokens",
+        "epoch_rows": 0,
+        "schedule": [],
+        "interpolate": "step",
+    }
+    return whole | changed
+
+
+def opened(mix: dict[str, Any], **changed: Any) -> Any:
+    options: dict[str, Any] = {
+        "dataset": None,
+        "batch_size": 8,
+        "global_batch_size": 0,
+        "order": SHUFFLED,
+        "block_rows": 0,
+        "weights": None,
+        "num_samples": 0,
+        "replacement": True,
+        "positions": None,
+        "seed": 3,
+        "epochs": -1,
+        "tail": 0,
+        "rank": 0,
+        "world_size": 1,
+        "local_ranks": 1,
+        "on_error": 0,
+        "error_report": None,
+        "num_threads": 0,
+        "budget_bytes": 0,
+        "max_held_bytes": 0,
+        "weight": 1.0,
+        "program": None,
+        "region": 0,
+        "log_dir": None,
+        "functions": [],
+        "mix": mix,
+    }
+    return _leat.Loader.open(**(options | changed))
+
+
+def rows_of(core: Any, until: int | None = None) -> tuple[list[int], list[int]]:
+    """Ids and domains of the next epoch."""
+    iteration, ids, domains = core.start(), [], []
+    while (batch := core.next(iteration)) is not None:
+        valid = np.asarray(batch.valid())
+        ids += np.asarray(batch.ids())[valid].tolist()
+        domains += np.asarray(batch.domains())[valid].tolist()
+        if until is not None and len(ids) >= until:
+            break
+    return ids, domains
+
+
+def arrays(*counts: int) -> list[Any]:
+    return [leat.from_arrays(x=np.arange(n)) for n in counts]
+
+
+def test_rows_come_from_the_sources_in_their_shares() -> None:
+    core = opened(a_mix(arrays(100, 50, 10), [0.5, 0.3, 0.2], epoch_rows=1000))
+    ids, domains = rows_of(core)
+    counts = np.cumsum(np.eye(3)[domains], axis=0)
+    ideal = np.outer(np.arange(1, 1001), [0.5, 0.3, 0.2])
+    assert np.abs(counts - ideal).max() <= 1
+    assert (np.searchsorted([100, 150], ids, side="right") == domains).all()
+    core.close()
+
+
+def test_an_epoch_of_repeating_sources_reads_the_largest_for_its_share_once() -> None:
+    core = opened(a_mix(arrays(100, 50), [0.5, 0.5]))
+    ids, domains = rows_of(core)
+    assert len(ids) == 200
+    assert sorted(i for i, k in zip(ids, domains, strict=True) if k == 0) == list(range(100))
+    assert sorted(i for i, k in zip(ids, domains, strict=True) if k == 1) == sorted([*range(100, 150)] * 2)
+
+
+def documents(tmp_path: Any, name: str, lengths: list[int], first: int) -> Any:
+    with leat.Writer(tmp_path / name, {"tokens": leat.field("uint16", (None,))}) as w:
+        for n in lengths:
+            w.add(tokens=np.full(n, first, np.uint16))
+            first += 1
+    return leat.open(tmp_path / name)
+
+
+def test_packed_sources_are_cut_each_for_itself_with_its_own_bos(tmp_path: Any) -> None:
+    sets = [documents(tmp_path, "a.leat", [5, 9, 2], 100), documents(tmp_path, "b.leat", [4, 4, 4, 4], 200)]
+    packs = [("tokens", 4, 1, None, 0), ("tokens", 4, None, 2, 7)]
+    core = opened(a_mix(sets, [0.5, 0.5], packs=packs), order=SEQUENTIAL, batch_size=20)
+    batch = core.next(core.start())
+    assert [name for name, *_ in batch.outputs()] == ["tokens", "doc_ids", "positions", "loss_mask"]
+    tokens, domains = np.asarray(batch.memory(0)), np.asarray(batch.domains())
+    assert tokens[domains == 0][:5].ravel().tolist() == [1, *[100] * 5, 1, *[101] * 9, 1, 102, 102, 0]
+    assert tokens[domains == 1][:5].ravel().tolist() == [x for i in range(4) for x in [*[200 + i] * 4, 2]]
+    ids = np.asarray(batch.ids())
+    assert ids[domains == 0][:5].tolist() == [0, 1, 2, 3, 4]
+    assert ids[domains == 1][:5].tolist() == [5, 6, 7, 8, 9]
+    assert np.asarray(core.plan(0, 0)).tolist() == ids.tolist()
+    assert set(np.asarray(batch.memory(1))[domains == 1].ravel().tolist()) == {3, 4, 5, 6}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"shares": [0.5, 0.4]}, r"the shares sum to 0\.9: they must sum to 1"),
+        ({"shares": [1.5, -0.5]}, r"the share of source 1 is -0\.5"),
+        ({"shares": [float("nan"), 1.0]}, "the share of source 0 is -?nan"),
+        ({"counts": (4, 0)}, "source 1 is empty but has a share"),
+        ({"unit": "bytes"}, "unit of a mixture"),
+    ],
+)
+def test_a_mixture_that_cannot_be_is_refused(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        opened(a_mix(arrays(*changed.pop("counts", (4, 5))), changed.pop("shares", [0.5, 0.5]), **changed))
+
+
+def test_shares_set_at_a_step_hold_from_there_on() -> None:
+    core = opened(a_mix(arrays(100, 50), [0.5, 0.5], epoch_rows=160))
+    core.set_shares(0, 10, [0.0, 1.0])
+    _, domains = rows_of(core)
+    assert domains[:80].count(0) == 40
+    assert domains[80:] == [1] * 80
+    with pytest.raises(ValueError, match="handed out"):
+        core.set_shares(0, 2, [0.5, 0.5])
+    with pytest.raises(ValueError, match=r"sum to 0\.5"):
+        core.set_shares(-1, -1, [0.5, 0.0])
+    core.set_shares(-1, -1, [1.0, 0.0])
+    assert set(rows_of(core)[1]) == {0}
