@@ -394,8 +394,8 @@ static uint64_t order_hash(int which, uint64_t n, uint64_t seed)
         list[i] = (int64_t)(i * i % n);
     }
     struct leat_plan_source s[3] = {{.count = n, .exhausted = LEAT_EXHAUSTED_REPEAT, .share = 5},
-                                    {.count = n / 2 + 1, .share = 2},
-                                    {.count = 3, .share = 1}};
+                                    {.count = n / 2 + 1, .exhausted = LEAT_EXHAUSTED_REPEAT, .share = 2},
+                                    {.count = 3, .exhausted = LEAT_EXHAUSTED_REPEAT, .share = 1}};
     if (which < 3)
         s[0].order = (struct leat_order_spec){.order = (enum leat_order)which, .block_rows = 7};
     else if (which < 5)
