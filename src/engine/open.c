@@ -157,6 +157,8 @@ static uint64_t batch_bytes(const struct leat_loader *l, uint64_t rows)
 static uint64_t rows_of_batch(const struct leat_loader *l, uint64_t global_batch)
 {
     uint64_t rows = (global_batch + l->world_size - 1) / l->world_size, most = leat_plan_epoch_rows(l->plan, 0) + 1;
+    if (l->mixed)
+        most = UINT64_MAX; /* epochs differ */
     if (l->lists_later)
         most = l->job.packing ? UINT64_MAX : leat_dataset_count(l->dataset) + 1;
     return rows < most ? rows : most;

@@ -142,6 +142,54 @@ static int describe_cut(const struct leat_sources *s, const struct leat_packing_
     return LEAT_OK;
 }
 
+/* Tokens of each sample of a source, which must be as many. */
+static int count_in_samples(struct leat_dataset *dataset, uint32_t k, const char *name, uint64_t *tokens,
+                            struct leat_error *error)
+{
+    size_t n_fields, f = 0;
+    const struct leat_field *fields = leat_dataset_fields(dataset, &n_fields);
+    const uint64_t n = leat_dataset_count(dataset);
+    while (f < n_fields && strcmp(fields[f].name, name) != 0)
+        f++;
+    if (f == n_fields)
+        return leat_fail(error, LEAT_E_NOT_FOUND,
+                         "source %" PRIu32 " has no field \"%.64s\" whose elements could be counted as tokens", k,
+                         name);
+    if (fields[f].kind != LEAT_KIND_ARRAY || !fields[f].ndim)
+        return leat_fail(error, LEAT_E_TYPE, "field \"%s\" of source %" PRIu32 " is no array: it has no tokens", name,
+                         k);
+    uint64_t element = leat_dtype_size(fields[f].dtype);
+    *tokens = 1;
+    for (unsigned d = fields[f].shape[0] < 0; d < fields[f].ndim; d++)
+        *tokens *= (uint64_t)fields[f].shape[d];
+    if (fields[f].shape[0] >= 0)
+        return LEAT_OK;
+    struct leat_value column = {0};
+    int rc = leat_dataset_column(dataset, f, true, false, &column, error);
+    const uint64_t *bytes = column.data;
+    for (uint64_t i = 1; !rc && i < n; i++)
+        if (bytes[i] != bytes[0])
+            rc = leat_fail(error, LEAT_E_UNSUPPORTED,
+                           "sample 0 of source %" PRIu32 " has %" PRIu64 " tokens, and sample %" PRIu64 " %" PRIu64
+                           ": shares of tokens need rows of one length in each source; cut them with leat.pack_rows",
+                           k, bytes[0] / element, i, bytes[i] / element);
+    *tokens = !rc && n ? bytes[0] / element : 0;
+    leat_value_clear(&column);
+    return rc;
+}
+
+static int count_tokens(const struct leat_sources *s, uint32_t k, const struct leat_packing_rule *rules,
+                        uint64_t *tokens, struct leat_error *error)
+{
+    const char *field = s->mix->tokens_field;
+    int rc = LEAT_OK;
+    *tokens = rules ? rules->length : 0;
+    if (!rules)
+        rc = count_in_samples(s->at[k].dataset, k, field ? field : "tokens", tokens, error);
+    *tokens += !rc && !*tokens; /* it has no row, or empty ones */
+    return rc;
+}
+
 static int describe(const struct leat_sources *s, struct leat_loader *l, const struct leat_loader_options *o,
                     struct parts *parts, struct leat_error *error)
 {
@@ -156,6 +204,8 @@ static int describe(const struct leat_sources *s, struct leat_loader *l, const s
         l->job.source_begin[k] = begin;
         begin += parts->sources[k].count;
         int rc = l->job.packing ? describe_cut(s, &l->job.packing[k], k, o, parts, error) : LEAT_OK;
+        if (!rc && s->mix && s->mix->unit == LEAT_MIX_TOKENS)
+            rc = count_tokens(s, k, l->job.packing, &parts->sources[k].tokens, error);
         if (rc)
             return rc;
     }
@@ -189,6 +239,9 @@ int leat_sources_plan(const struct leat_sources *s, struct leat_loader *l, const
     if (s->mix) {
         spec.mixed = true;
         spec.epoch_rows = s->mix->epoch_rows;
+        spec.schedule = s->mix->schedule;
+        spec.n_points = s->mix->n_points;
+        spec.linear = s->mix->linear;
     }
     rc = rc ? rc : leat_plan_new(&spec, &l->plan, error);
     free_parts(&parts, s->n);

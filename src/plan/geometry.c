@@ -55,7 +55,7 @@ uint64_t leat_plan_source_rows(const struct leat_plan *plan, uint32_t k)
 uint64_t leat_plan_epoch_rows(const struct leat_plan *plan, uint64_t epoch)
 {
     if (plan->mixed)
-        return plan->epoch_rows;
+        return plan->varies ? leat_timeline_epoch_rows(plan, epoch) : plan->epoch_rows;
     if (plan->sources->order == LEAT_ORDER_LIST) {
         const struct leat_entry *fold = leat_plan_fold(plan);
         return fold && epoch < fold->at.epoch ? 0 : leat_log_entry(plan, (struct leat_position){epoch, 0})->now.list->n;
@@ -123,10 +123,10 @@ int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struc
     if (leat_plan_forgot(plan, at))
         return LEAT_E_RANGE;
     uint64_t rows = leat_plan_epoch_rows(plan, at.epoch);
+    if (plan->mixed && (!rows || (!plan->varies && (unsigned __int128)at.epoch * rows + rows > LEAT_PLAN_MAX_ROWS)))
+        return LEAT_E_RANGE;
     if (at.row >= rows)
         return LEAT_E_END;
-    if (plan->mixed && (unsigned __int128)at.epoch * rows + rows > LEAT_PLAN_MAX_ROWS)
-        return LEAT_E_RANGE;
     struct segment s = {0};
     while (next_segment(plan, at.epoch, rows, &s) && at.row >= s.end)
         ;

@@ -5,7 +5,8 @@
  *     weighted.c  the two weighted orders
  *     packed.c    a row of a pass -> the pieces of documents that it is made of
  *     best_fit.c  documents -> rows that cut none of them
- *     mixture.c   index in the stream of several sources -> (source, index in that source's stream)
+ *     mixture.c   index in a phase of several sources -> (source, how many rows it gave before)
+ *     timeline.c  position -> phase: shares, and what each source has given before
  *     geometry.c  the log's segments of an epoch -> batches and parts of ranks
  *     log.c       the entries of the log and decisions
  *     state.c     the log and a position as text, and back
@@ -25,7 +26,8 @@
 #define LEAT_PLAN_MAX_LOG 4096
 #define LEAT_PLAN_MAX_ROWS (UINT64_C(1) << 63)
 #define LEAT_PLAN_MAX_FACTS 8192
-#define LEAT_SHARE_BITS 32 /* shares are integers that sum to 2^32, so that counting them is exact */
+#define LEAT_PLAN_MAX_POINTS 4096 /* of a schedule */
+#define LEAT_SHARE_BITS 32        /* shares are integers that sum to 2^32, so that counting them is exact */
 
 /* Keys of (seed, tag) differ from those of (seed, epoch), because epochs are below 2^63. */
 #define LEAT_TAG_ORDER ((UINT64_C(1) << 63) | 1)
@@ -124,6 +126,8 @@ struct leat_source_order {
     uint64_t rows;       /* of a pass; of a LIST: see the list */
     uint64_t block_rows; /* BLOCKS: at most count */
     bool replacement;
+    enum leat_exhausted exhausted; /* of a mixture, as is */
+    uint64_t limit;
     uint64_t key; /* of (seed, source) */
     struct leat_weights *weights;
     struct leat_list *list; /* LIST of a mixture, or the one that the plan was opened with */
@@ -145,10 +149,48 @@ uint64_t leat_order_pass_key(const struct leat_source_order *order, uint64_t pas
 
 /* Integers for shares: sums[0] = 0, sums[k + 1] - sums[k] that of source k, sums[n] = 2^32. */
 int leat_shares_set(const double *shares, uint32_t n, uint64_t *sums, struct leat_error *error);
+/* Makes sums of n numbers, in place. */
+void leat_shares_sum(uint64_t *parts, uint32_t n);
+/* Divides n numbers by `divisors` (NULL: by 1), scales them to 2^32 and makes sums of them, in place. False: they are
+ * all 0. */
+bool leat_shares_scale(uint64_t *parts, uint32_t n, const uint64_t *divisors);
+/* Shares of a straight line between two sums, at / 2 rows into its `length` rows. */
+void leat_shares_between(const uint64_t *from, const uint64_t *to, uint32_t n, uint64_t at, uint64_t length,
+                         uint64_t *out);
+
+/* How the rows of a phase are divided among n sources: mixture.c. */
+struct leat_tree {
+    uint32_t n;
+    uint64_t *sums;   /* n + 1 */
+    int64_t *offsets; /* by node, n */
+};
+/* Sets the offsets by the rows that each source was given too much, in units of 2^-32 rows. */
+void leat_mix_aim(struct leat_tree *tree, const int64_t *carry);
 /* The source of the i-th row of a phase, and how many rows before it in the phase come from that source. */
-uint32_t leat_shares_pick(const uint64_t *sums, uint32_t n, uint64_t i, uint64_t *ordinal);
-/* How many of the first i rows come from source k. */
-uint64_t leat_shares_count(const uint64_t *sums, uint32_t n, uint64_t i, uint32_t k);
+uint32_t leat_mix_pick(const struct leat_tree *tree, uint64_t i, uint64_t *ordinal);
+/* The same of n rows from the i-th on. */
+void leat_mix_run(const struct leat_tree *tree, uint64_t i, size_t n, uint32_t *sources, uint64_t *ordinals);
+/* How many of the first i rows come from each source. */
+void leat_mix_counts(const struct leat_tree *tree, uint64_t i, uint64_t *counts);
+/* Which row is the j-th of source k; UINT64_MAX: there is none below 2^63. */
+uint64_t leat_mix_place(const struct leat_tree *tree, uint32_t k, uint64_t j);
+
+/* The phases of a mixture: timeline.c. Any thread may look up; forgetting and cutting exclude that. */
+struct leat_timeline *leat_timeline_new(uint32_t n);
+void leat_timeline_free(struct leat_timeline *timeline);
+/* Gives up all phases; those that end behind a position, where shares change. */
+void leat_timeline_forget(struct leat_timeline *timeline);
+void leat_timeline_cut(const struct leat_plan *plan, struct leat_position at);
+/* Sources of up to n rows from a position of the epoch on, and which row of which of their passes they are. Returns of
+ * how many: those of one phase. */
+size_t leat_timeline_run(const struct leat_plan *plan, struct leat_position at, size_t n, uint32_t *sources,
+                         uint64_t *passes, uint64_t *indices);
+/* Rows of an epoch whose sources end it. 0: it lies too far behind those that are known, or has none. */
+uint64_t leat_timeline_epoch_rows(const struct leat_plan *plan, uint64_t epoch);
+/* What each source has given before a position (of one that does not repeat: in the epoch), how much that is too much
+ * in units of 2^-32 rows, and how many rows there were. */
+bool leat_timeline_counts(const struct leat_plan *plan, struct leat_position at, uint64_t *given, int64_t *carry,
+                          uint64_t *stream);
 
 enum leat_entry_kind { LEAT_ENTRY_OPEN = 0, LEAT_ENTRY_RESUME, LEAT_ENTRY_DECIDE, LEAT_ENTRY_FOLDED };
 
@@ -169,8 +211,9 @@ struct leat_entry {
         const struct leat_list *list;
         uint32_t phase; /* the entry whose sums hold */
     } now;
-    uint64_t *base;  /* with sums: rows that came from each source before */
-    uint64_t stream; /* with sums: the row in the stream of all epochs at which it begins */
+    /* FOLDED, of a mixture: as leat_timeline_counts says of the start of its epoch */
+    uint64_t *base, stream;
+    int64_t *carry;
     struct {
         uint64_t entries;      /* how many it replaces */
         uint64_t steps;        /* of its epoch, before it */
@@ -179,12 +222,24 @@ struct leat_entry {
     } folded;                  /* FOLDED: entry 1, which replaces entries 1 to .entries */
 };
 
+/* A point of a schedule. */
+struct leat_point {
+    uint64_t row;   /* of the stream */
+    uint64_t *sums; /* n_sources + 1 */
+};
+
 struct leat_plan {
     struct leat_source_order *sources;
     uint32_t n_sources;
     bool packed;         /* some source is */
     bool mixed;          /* rows come from a stream over all epochs: several sources, or epoch_rows given */
-    uint64_t epoch_rows; /* mixed */
+    bool varies;         /* mixed: epochs end where sources are through */
+    uint64_t epoch_rows; /* mixed: of each epoch; if that varies, at most, or 0 */
+    uint64_t *tokens;    /* of a row of each source, if shares are of tokens; else NULL */
+    struct leat_point *points;
+    uint32_t n_points;
+    bool linear;
+    struct leat_timeline *timeline;
     uint64_t seed;
     uint32_t rank;
     uint64_t opened_global_batch; /* what this process asked for, whatever a loaded state said */
@@ -195,6 +250,9 @@ struct leat_plan {
     struct leat_entry *log;
     uint32_t n_log;
 };
+
+/* A hash over the points of the schedule. */
+uint64_t leat_plan_schedule_hash(const struct leat_plan *plan);
 
 /* The entry that replaces older ones, or NULL. Positions before it can no longer be planned. */
 static inline const struct leat_entry *leat_plan_fold(const struct leat_plan *plan)

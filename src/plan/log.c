@@ -2,8 +2,8 @@
  * The log: entries in the order of their positions, the first at (0, 0). An entry says what changes. What holds after
  * each entry is computed when the log changes, so that readers only look it up.
  *
- * Shares begin a phase, which notes the row in the stream of all epochs at which they take effect, and how many rows
- * came from each source before it. So a source continues where it was when shares change.
+ * Shares begin a phase (timeline.c), in which each source goes on where it was. The folded entry notes what each source
+ * had given as its epoch began.
  *
  * Lists of positions may be large and are replaced every epoch. The last KEPT_LISTS stay in memory, and so do those
  * that the run still needs. Of older ones only the hash is known.
@@ -32,6 +32,7 @@ void leat_entry_destroy(struct leat_entry *e)
 {
     leat_free(e->sums);
     leat_free(e->base);
+    leat_free(e->carry);
     leat_free(e->facts);
     leat_list_free(e->list);
 }
@@ -56,22 +57,6 @@ const struct leat_entry *leat_log_entry(const struct leat_plan *plan, struct lea
     return leat_plan_forgot(plan, at) && at.epoch == plan->log[1].at.epoch ? &plan->log[1] : &plan->log[low];
 }
 
-static int resolve_shares(const struct leat_plan *plan, struct leat_entry *log, uint32_t i, uint32_t phase,
-                          struct leat_error *error)
-{
-    struct leat_entry *e = &log[i];
-    unsigned __int128 stream = (unsigned __int128)e->at.epoch * plan->epoch_rows + e->at.row;
-    if (stream > LEAT_PLAN_MAX_ROWS)
-        return leat_fail(error, LEAT_E_RANGE, "epoch %llu lies beyond 2^63 rows: no run gets there",
-                         (unsigned long long)e->at.epoch);
-    e->stream = (uint64_t)stream;
-    for (uint32_t k = 0; k < plan->n_sources; k++)
-        e->base[k] = i ? log[phase].base[k] +
-                             leat_shares_count(log[phase].sums, plan->n_sources, e->stream - log[phase].stream, k)
-                       : UINT64_C(0);
-    return LEAT_OK;
-}
-
 int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint32_t n, struct leat_error *error)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -91,14 +76,8 @@ int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint3
                 error, LEAT_E_INVALID,
                 "a global batch of %llu rows for %u ranks: it must have at least one row per rank and at most 2^40",
                 (unsigned long long)e->now.global_batch, e->now.world_size);
-        if (e->sums && e->kind == LEAT_ENTRY_FOLDED) {
-            e->now.phase = i; /* its base and stream are given */
-        } else if (e->sums) {
-            int rc = resolve_shares(plan, log, i, e->now.phase, error);
-            if (rc)
-                return rc;
+        if (e->sums)
             e->now.phase = i;
-        }
     }
     return LEAT_OK;
 }
@@ -123,9 +102,8 @@ static void give_up_old_lists(struct leat_plan *plan, struct leat_position done)
 uint32_t leat_log_fold_limit(const struct leat_plan *plan, uint32_t wanted)
 {
     for (; plan->mixed && wanted >= 2; wanted--) {
-        const struct leat_entry *e = &plan->log[wanted];
-        if (plan->log[e->now.phase].stream <=
-            e->at.epoch * plan->epoch_rows) /* below 2^63: checked when it was decided */
+        const struct leat_entry *e = &plan->log[wanted], *shares = &plan->log[e->now.phase];
+        if (shares->kind == LEAT_ENTRY_FOLDED || !shares->at.row || shares->at.epoch < e->at.epoch)
             break;
     }
     return wanted;
@@ -141,8 +119,7 @@ int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry
                                .at = e->at,
                                .global_batch = e->now.global_batch,
                                .world_size = e->now.world_size,
-                               .tail = (int)e->now.tail,
-                               .stream = phase->stream};
+                               .tail = (int)e->now.tail};
     out->folded.steps = leat_plan_steps_before(plan, e->at);
     out->folded.hash = hash_until(plan, last);
     for (uint32_t i = 0; i <= last; i++) {
@@ -155,15 +132,17 @@ int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry
     }
     if (facts && !(out->facts = leat_strdup(facts)))
         return LEAT_E_NOMEM;
-    if (e->now.phase) {
-        out->sums = leat_new_array(plan->n_sources + 1u, sizeof *out->sums);
+    if (plan->mixed) {
+        out->sums = e->now.phase ? leat_new_array(plan->n_sources + 1u, sizeof *out->sums) : NULL;
         out->base = leat_new_array(plan->n_sources, sizeof *out->base);
-        if (!out->sums || !out->base) {
+        out->carry = leat_new_array(plan->n_sources, sizeof *out->carry);
+        if ((e->now.phase && !out->sums) || !out->base || !out->carry ||
+            !leat_timeline_counts(plan, (struct leat_position){e->at.epoch, 0}, out->base, out->carry, &out->stream)) {
             leat_entry_destroy(out);
             return LEAT_E_NOMEM;
         }
-        memcpy(out->sums, phase->sums, (plan->n_sources + 1u) * sizeof *out->sums);
-        memcpy(out->base, phase->base, plan->n_sources * sizeof *out->base);
+        if (out->sums)
+            memcpy(out->sums, phase->sums, (plan->n_sources + 1u) * sizeof *out->sums);
     }
     if (e->now.list != plan->log->now.list)
         out->list = (struct leat_list *)e->now.list;
@@ -193,6 +172,8 @@ static void fold_old_entries(struct leat_plan *plan, struct leat_position done)
     const bool resolved = !leat_log_resolve(plan, plan->log, plan->n_log, NULL);
     assert(resolved); /* the same entries were in force before */
     (void)resolved;
+    if (plan->mixed)
+        leat_timeline_forget(plan->timeline); /* what is made from now on follows from the folded entry */
 }
 
 static int check_decision(const struct leat_plan *plan, const struct leat_decision *d, struct leat_position at,
@@ -211,6 +192,15 @@ static int check_decision(const struct leat_plan *plan, const struct leat_decisi
         return leat_fail(error, LEAT_E_RANGE, "a decision at row %llu of epoch %llu, which has %llu rows",
                          (unsigned long long)at.row, (unsigned long long)at.epoch,
                          (unsigned long long)leat_plan_epoch_rows(plan, at.epoch));
+    if (plan->mixed && !leat_plan_epoch_rows(plan, at.epoch))
+        return leat_fail(error, LEAT_E_RANGE, "epoch %llu lies too far ahead: no run gets there",
+                         (unsigned long long)at.epoch);
+    if (plan->mixed && !plan->varies && (unsigned __int128)at.epoch * plan->epoch_rows + at.row > LEAT_PLAN_MAX_ROWS)
+        return leat_fail(error, LEAT_E_RANGE, "epoch %llu lies beyond 2^63 rows: no run gets there",
+                         (unsigned long long)at.epoch);
+    for (uint32_t k = 0; d->shares && k < plan->n_sources; k++)
+        if (d->shares[k] > 0 && !plan->sources[k].rows)
+            return leat_fail(error, LEAT_E_INVALID, "source %u is empty, and cannot have a share", k);
     if (d->shares && plan->n_sources < 2)
         return leat_fail(error, LEAT_E_INVALID, "this plan has one source: there are no shares to change");
     if (d->positions && (plan->mixed || plan->sources->order != LEAT_ORDER_LIST))
@@ -241,8 +231,7 @@ int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *d, stru
         return rc;
     if (d->shares) {
         entry.sums = leat_new_array(plan->n_sources + 1u, sizeof *entry.sums);
-        entry.base = leat_new_array(plan->n_sources, sizeof *entry.base);
-        if (!entry.sums || !entry.base) {
+        if (!entry.sums) {
             rc = leat_fail(error, LEAT_E_NOMEM, "no memory for %u shares", plan->n_sources);
             goto out;
         }
@@ -263,6 +252,8 @@ int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *d, stru
     leat_free(plan->log);
     plan->log = log;
     plan->n_log++;
+    if (plan->mixed)
+        leat_timeline_cut(plan, at);
     give_up_old_lists(plan, d->done);
     fold_old_entries(plan, d->done);
     return LEAT_OK;
@@ -270,6 +261,16 @@ out:
     leat_free(log);
     leat_entry_destroy(&entry);
     return rc;
+}
+
+uint64_t leat_plan_schedule_hash(const struct leat_plan *plan)
+{
+    uint64_t h = plan->linear;
+    for (uint32_t i = 0; i < plan->n_points; i++) {
+        h = leat_key_mix(h, plan->points[i].row);
+        h = leat_key_mix(h, leat_hash64(plan->points[i].sums, (plan->n_sources + 1u) * sizeof *plan->points[i].sums));
+    }
+    return h;
 }
 
 uint64_t leat_plan_order_hash(const struct leat_plan *plan)
@@ -285,8 +286,11 @@ uint64_t leat_plan_order_hash(const struct leat_plan *plan)
                                   o->weights ? o->weights->hash : 0,
                                   o->list ? o->list->hash : 0};
         h = leat_key_mix(h, leat_hash64(words, sizeof words));
+        const uint64_t mixed[] = {o->exhausted, o->limit, plan->tokens ? plan->tokens[k] : 0};
+        if (plan->mixed)
+            h = leat_key_mix(h, leat_hash64(mixed, sizeof mixed));
     }
-    return h;
+    return plan->n_points ? leat_key_mix(h, leat_plan_schedule_hash(plan)) : h;
 }
 
 static uint64_t hash_until(const struct leat_plan *plan, uint32_t last)

@@ -1,22 +1,55 @@
 /*
- * Which source the i-th row of a mixture comes from, without replaying the rows before it.
+ * Which source the i-th row of a phase comes from, without replaying the rows before it.
  *
- * The sources are the leaves of a binary tree. Of i rows that reach a node, round(i * L / T) go to its left half, where
- * L and T are the shares of the left half and of the node. So the counts at i and i + 1 say whether row i goes left,
- * and the count at i is its number within that half. A count is off by at most 1/2 per level: a source's count is
- * within ceil(log2 K) / 2 of its share for every i. All arithmetic is in integers, and so the same on every machine.
+ * The sources are the leaves of a binary tree. Of i rows that reach a node, floor((i L + C) / T) go to its left half,
+ * and never less than none or more than all, where L and T are the shares of the left half and of the node. C is
+ * T / 2, which rounds, and what the phases before owe to the left half: so errors do not add up (docs/order.md has the
+ * proof). The counts at i and i + 1 say whether row i goes left, and the count at i is its number within that half.
+ * All arithmetic is in integers, and so the same on every machine.
  *
  *                 [0, 4)             row 6, shares 1/2 1/4 1/8 1/8:  round(6/2) = 3, round(7/2) = 4: left, as its row 3
  *             [0, 2)  [2, 4)                                      [0, 2): round(3*2/3) = 2, round(4*2/3) = 3: source 0
+ *
+ * A node is known by the number of its right half's first source, which no other node has.
  */
 #include <math.h>
 
 #include "base/error.h"
 #include "plan/internal.h"
 
+#define WHOLE (UINT64_C(1) << LEAT_SHARE_BITS)
+#define LEVELS 9 /* of a tree of LEAT_PLAN_MAX_SOURCES */
+
+typedef unsigned __int128 wide;
+typedef __int128 signed_wide;
+
+/* ---- shares ------------------------------------------------------------------------------------------------------ */
+
+/* What is left of a whole after rounding goes to the largest, the first of equals. */
+static void settle(uint64_t *parts, uint32_t n)
+{
+    uint64_t sum = 0;
+    uint32_t largest = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        sum += parts[k];
+        largest = parts[k] > parts[largest] ? k : largest;
+    }
+    parts[largest] += WHOLE - sum; /* wraps where rounding up made it more */
+}
+
+void leat_shares_sum(uint64_t *parts, uint32_t n)
+{
+    uint64_t before = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        uint64_t part = parts[k];
+        parts[k] = before;
+        before += part;
+    }
+    parts[n] = before;
+}
+
 int leat_shares_set(const double *shares, uint32_t n, uint64_t *sums, struct leat_error *error)
 {
-    const uint64_t whole = UINT64_C(1) << LEAT_SHARE_BITS;
     double total = 0;
     for (uint32_t k = 0; k < n; k++) {
         if (!(shares[k] >= 0) || isinf(shares[k]))
@@ -27,46 +60,90 @@ int leat_shares_set(const double *shares, uint32_t n, uint64_t *sums, struct lea
     if (!(total > 0) || isinf(total))
         return leat_fail(error, LEAT_E_INVALID, "the shares sum to %g: at least one must be above 0 and the sum finite",
                          total);
-    uint64_t sum = 0, best = 0;
-    uint32_t largest = 0;
     for (uint32_t k = 0; k < n; k++) {
-        uint64_t part = (uint64_t)(shares[k] / total * (double)whole);
-        if (!part && shares[k] > 0)
-            part = 1;
-        if (part > best) {
-            best = part;
-            largest = k;
-        }
-        sums[k] = part;
-        sum += part;
+        sums[k] = (uint64_t)(shares[k] / total * (double)WHOLE);
+        if (!sums[k] && shares[k] > 0)
+            sums[k] = 1;
     }
-    sums[largest] = sums[largest] + whole - sum; /* the error of rounding: at most n, of at least 2^32 / n */
-    uint64_t before = 0;
-    for (uint32_t k = 0; k < n; k++) {
-        uint64_t part = sums[k];
-        sums[k] = before;
-        before += part;
-    }
-    sums[n] = before;
+    settle(sums, n);
+    leat_shares_sum(sums, n);
     return LEAT_OK;
 }
 
-static uint64_t left_count(uint64_t i, uint64_t left, uint64_t total)
+bool leat_shares_scale(uint64_t *parts, uint32_t n, const uint64_t *divisors)
 {
-    if (i >> 31)
-        return (uint64_t)(((unsigned __int128)i * left + total / 2) / total);
-    return (i * left + total / 2) / total;
+    wide total = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        if (divisors && parts[k]) {
+            parts[k] = (parts[k] << 31) / divisors[k];
+            parts[k] = parts[k] ? parts[k] : 1;
+        }
+        total += parts[k];
+    }
+    if (!total)
+        return false;
+    for (uint32_t k = 0; k < n; k++) {
+        wide share = ((wide)parts[k] << LEAT_SHARE_BITS) / total;
+        parts[k] = share || !parts[k] ? (uint64_t)share : 1;
+    }
+    settle(parts, n);
+    leat_shares_sum(parts, n);
+    return true;
 }
 
-uint32_t leat_shares_pick(const uint64_t *sums, uint32_t n, uint64_t i, uint64_t *ordinal)
+void leat_shares_between(const uint64_t *from, const uint64_t *to, uint32_t n, uint64_t at, uint64_t length,
+                         uint64_t *out)
 {
-    uint32_t low = 0, high = n;
+    const wide left = (wide)2 * length - at;
+    for (uint32_t k = 0; k < n; k++)
+        out[k] = (uint64_t)(((from[k + 1] - from[k]) * left + (wide)(to[k + 1] - to[k]) * at) / ((wide)2 * length));
+    settle(out, n);
+}
+
+/* ---- the tree ---------------------------------------------------------------------------------------------------- */
+
+static uint64_t left_count(uint64_t i, uint64_t left, uint64_t total, int64_t offset)
+{
+    if (!left || left == total)
+        return left ? i : 0;
+    if (!(i >> 30) && offset < INT64_C(1) << 62) { /* below 2^63 in sum */
+        const int64_t value = (int64_t)(i * left) + offset;
+        const uint64_t count = value < 0 ? 0 : (uint64_t)value / total;
+        return count < i ? count : i;
+    }
+    const signed_wide value = (signed_wide)((wide)i * left) + offset;
+    const wide count = value < 0 ? 0 : (wide)value / total;
+    return count < i ? (uint64_t)count : i;
+}
+
+/* The sum of what the sources of [low, high) were given too much, and their nodes' offsets. */
+static int64_t set_offsets(const uint64_t *sums, const int64_t *carry, int64_t *offsets, uint32_t low, uint32_t high)
+{
+    if (high - low == 1)
+        return carry[low];
+    const uint32_t middle = low + (high - low) / 2;
+    const int64_t left = set_offsets(sums, carry, offsets, low, middle),
+                  both = left + set_offsets(sums, carry, offsets, middle, high);
+    const signed_wide share = (signed_wide)(sums[middle] - sums[low]), total = (signed_wide)(sums[high] - sums[low]);
+    const signed_wide value = (total << (LEAT_SHARE_BITS - 1)) + share * both - total * left;
+    offsets[middle] = (int64_t)(value >> LEAT_SHARE_BITS); /* rounded down, as gcc and clang shift */
+    return both;
+}
+
+void leat_mix_aim(struct leat_tree *tree, const int64_t *carry)
+{
+    set_offsets(tree->sums, carry, tree->offsets, 0, tree->n);
+}
+
+uint32_t leat_mix_pick(const struct leat_tree *tree, uint64_t i, uint64_t *ordinal)
+{
+    const uint64_t *sums = tree->sums;
+    uint32_t low = 0, high = tree->n;
     while (high - low > 1) {
-        uint32_t middle = low + (high - low) / 2;
-        uint64_t left = sums[middle] - sums[low],
-                 total = sums[high] - sums[low]; /* above 0: a node without share gets no row */
-        uint64_t count = left_count(i, left, total);
-        if (left_count(i + 1, left, total) > count) {
+        const uint32_t middle = low + (high - low) / 2;
+        const uint64_t left = sums[middle] - sums[low], total = sums[high] - sums[low];
+        const uint64_t count = left_count(i, left, total, tree->offsets[middle]);
+        if (left_count(i + 1, left, total, tree->offsets[middle]) > count) {
             high = middle;
             i = count;
         } else {
@@ -78,19 +155,113 @@ uint32_t leat_shares_pick(const uint64_t *sums, uint32_t n, uint64_t i, uint64_t
     return low;
 }
 
-uint64_t leat_shares_count(const uint64_t *sums, uint32_t n, uint64_t i, uint32_t k)
+static void count_below(const struct leat_tree *tree, uint64_t i, uint64_t *counts, uint32_t low, uint32_t high)
 {
-    uint32_t low = 0, high = n;
-    while (high - low > 1 && i) {
-        uint32_t middle = low + (high - low) / 2;
-        uint64_t total = sums[high] - sums[low], count = total ? left_count(i, sums[middle] - sums[low], total) : 0;
-        if (k < middle) {
-            high = middle;
-            i = count;
-        } else {
-            low = middle;
-            i -= count;
-        }
+    if (high - low == 1) {
+        counts[low] = i;
+        return;
     }
-    return i;
+    const uint64_t *sums = tree->sums;
+    const uint32_t middle = low + (high - low) / 2;
+    const uint64_t left = left_count(i, sums[middle] - sums[low], sums[high] - sums[low], tree->offsets[middle]);
+    count_below(tree, left, counts, low, middle);
+    count_below(tree, i - left, counts, middle, high);
+}
+
+void leat_mix_counts(const struct leat_tree *tree, uint64_t i, uint64_t *counts)
+{
+    count_below(tree, i, counts, 0, tree->n);
+}
+
+/* Rounded down, for a divisor above 0. */
+static signed_wide divide_down(signed_wide a, signed_wide b)
+{
+    return a / b - (a % b < 0);
+}
+
+/* The row of a node that is the j-th of one of its halves. */
+static uint64_t place_above(uint64_t j, bool is_left, uint64_t left, uint64_t total, int64_t offset)
+{
+    const uint64_t share = is_left ? left : total - left;
+    if (share == total)
+        return j;
+    signed_wide rows = is_left ? -divide_down(offset - (signed_wide)(j + 1) * (signed_wide)total, (signed_wide)share)
+                               : divide_down((signed_wide)j * (signed_wide)total + offset, (signed_wide)share) + 1;
+    rows = rows < (signed_wide)j + 1 ? (signed_wide)j + 1 : rows;
+    return rows - 1 < (signed_wide)LEAT_PLAN_MAX_ROWS ? (uint64_t)(rows - 1) : UINT64_MAX;
+}
+
+uint64_t leat_mix_place(const struct leat_tree *tree, uint32_t k, uint64_t j)
+{
+    const uint64_t *sums = tree->sums;
+    uint32_t lows[LEVELS], highs[LEVELS], depth = 0, low = 0, high = tree->n;
+    if (sums[k + 1] == sums[k])
+        return UINT64_MAX;
+    for (; high - low > 1; depth++) {
+        const uint32_t middle = low + (high - low) / 2;
+        lows[depth] = low;
+        highs[depth] = high;
+        if (k < middle)
+            high = middle;
+        else
+            low = middle;
+    }
+    while (depth-- && j < LEAT_PLAN_MAX_ROWS) {
+        const uint32_t middle = lows[depth] + (highs[depth] - lows[depth]) / 2;
+        j = place_above(j, k < middle, sums[middle] - sums[lows[depth]], sums[highs[depth]] - sums[lows[depth]],
+                        tree->offsets[middle]);
+    }
+    return j;
+}
+
+/* ---- many rows --------------------------------------------------------------------------------------------------- */
+
+/* A node on the way through consecutive rows: how many of its rows have gone left, and the rest of its division. */
+struct node {
+    int64_t rest; /* i L + C - T times the count */
+    uint64_t left, right;
+};
+
+static void start_nodes(const struct leat_tree *tree, uint64_t i, struct node *nodes, uint32_t low, uint32_t high)
+{
+    if (high - low == 1)
+        return;
+    const uint64_t *sums = tree->sums;
+    const uint32_t middle = low + (high - low) / 2;
+    const uint64_t share = sums[middle] - sums[low], total = sums[high] - sums[low];
+    const uint64_t left = left_count(i, share, total, tree->offsets[middle]);
+    /* within bounds: the count follows the quotient, except at the beginning of a phase, where the counts are small */
+    const wide rest = (wide)i * share + (wide)(signed_wide)tree->offsets[middle] - (wide)left * total;
+    nodes[middle] = (struct node){(int64_t)rest, left, i - left};
+    start_nodes(tree, left, nodes, low, middle);
+    start_nodes(tree, i - left, nodes, middle, high);
+}
+
+void leat_mix_run(const struct leat_tree *tree, uint64_t i, size_t n, uint32_t *sources, uint64_t *ordinals)
+{
+    struct node nodes[LEAT_PLAN_MAX_SOURCES];
+    const uint64_t *sums = tree->sums;
+    if (n < tree->n / 4) { /* it costs more to start than to look each up */
+        for (size_t r = 0; r < n; r++)
+            sources[r] = leat_mix_pick(tree, i + r, &ordinals[r]);
+        return;
+    }
+    start_nodes(tree, i, nodes, 0, tree->n);
+    for (size_t r = 0; r < n; r++) {
+        uint32_t low = 0, high = tree->n;
+        uint64_t ordinal = i + r;
+        while (high - low > 1) {
+            const uint32_t middle = low + (high - low) / 2;
+            const int64_t share = (int64_t)(sums[middle] - sums[low]), total = (int64_t)(sums[high] - sums[low]);
+            struct node *node = &nodes[middle];
+            const int64_t rest = node->rest + share;
+            const bool goes_left = share && (rest >= total || share == total);
+            node->rest = goes_left ? rest - total : rest;
+            ordinal = goes_left ? node->left++ : node->right++;
+            high = goes_left ? middle : high;
+            low = goes_left ? low : middle;
+        }
+        sources[r] = low;
+        ordinals[r] = ordinal;
+    }
 }

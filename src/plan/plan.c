@@ -101,15 +101,17 @@ static int make_first_entry(struct leat_plan *p, const struct leat_plan_spec *sp
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
     if (p->mixed) {
         e->sums = leat_new_array(p->n_sources + 1u, sizeof *e->sums);
-        e->base = leat_new_array(p->n_sources, sizeof *e->base);
         double *shares = leat_new_array(p->n_sources, sizeof *shares);
-        if (!e->sums || !e->base || !shares) {
+        if (!e->sums || !shares) {
             leat_free(shares);
             return leat_fail(error, LEAT_E_NOMEM, "no memory for %u shares", p->n_sources);
         }
         for (uint32_t k = 0; k < p->n_sources; k++)
             shares[k] = p->n_sources == 1 ? 1 : spec->sources[k].share;
-        rc = leat_shares_set(shares, p->n_sources, e->sums, error);
+        if (p->n_points)
+            memcpy(e->sums, p->points->sums, (p->n_sources + 1u) * sizeof *e->sums);
+        else
+            rc = leat_shares_set(shares, p->n_sources, e->sums, error);
         leat_free(shares);
         if (rc)
             return rc;
@@ -132,6 +134,86 @@ static int check_spec(const struct leat_plan_spec *s, struct leat_error *error)
         return leat_fail(error, LEAT_E_RANGE, "an epoch of %llu rows: at most 2^63 - 1",
                          (unsigned long long)s->epoch_rows);
     return LEAT_OK;
+}
+
+/* ---- mixtures -------------------------------------------------------------------------------- */
+
+static bool may_have_share(const struct leat_plan_spec *spec, uint32_t k)
+{
+    bool may = spec->n_sources == 1 || (!spec->n_points && spec->sources[k].share > 0);
+    for (size_t i = 0; i < spec->n_points; i++)
+        may |= spec->schedule[i].shares[k] > 0;
+    return may;
+}
+
+static int copy_schedule(struct leat_plan *p, const struct leat_plan_spec *spec, struct leat_error *error)
+{
+    p->points = leat_new_array(spec->n_points, sizeof *p->points);
+    if (!p->points)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a schedule");
+    for (; p->n_points < spec->n_points; p->n_points++) {
+        struct leat_point *point = &p->points[p->n_points];
+        point->row = spec->schedule[p->n_points].row;
+        if (p->n_points ? point->row <= point[-1].row : point->row != 0)
+            return leat_fail(error, LEAT_E_INVALID,
+                             "point %u of the schedule is at row %llu: the first is at row 0, and rows rise",
+                             p->n_points, (unsigned long long)point->row);
+        point->sums = leat_new_array(p->n_sources + 1u, sizeof *point->sums);
+        if (!point->sums)
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for a schedule");
+        int rc = leat_shares_set(spec->schedule[p->n_points].shares, p->n_sources, point->sums, error);
+        if (rc) {
+            p->n_points++;
+            return rc;
+        }
+    }
+    return LEAT_OK;
+}
+
+static int make_mixture(struct leat_plan *p, const struct leat_plan_spec *spec, struct leat_error *error)
+{
+    if (spec->n_points > LEAT_PLAN_MAX_POINTS)
+        return leat_fail(error, LEAT_E_RANGE, "a schedule of %zu points: at most %d", spec->n_points,
+                         LEAT_PLAN_MAX_POINTS);
+    bool tokens = false;
+    for (uint32_t k = 0; k < p->n_sources; k++) {
+        struct leat_source_order *o = &p->sources[k];
+        o->exhausted = spec->mixed || p->n_sources > 1 ? spec->sources[k].exhausted : LEAT_EXHAUSTED_REPEAT;
+        o->limit = o->exhausted == LEAT_EXHAUSTED_REPEAT ? spec->sources[k].limit : 0;
+        if (o->exhausted < LEAT_EXHAUSTED_STOP || o->exhausted > LEAT_EXHAUSTED_REPEAT)
+            return leat_fail(error, LEAT_E_INVALID, "source %u: when exhausted it stops, redistributes or repeats", k);
+        p->varies |= o->exhausted != LEAT_EXHAUSTED_REPEAT || o->limit;
+        tokens |= spec->sources[k].tokens != 0;
+    }
+    p->linear = spec->linear;
+    p->timeline = leat_timeline_new(p->n_sources);
+    p->tokens = tokens ? leat_new_array(p->n_sources, sizeof *p->tokens) : NULL;
+    if (!p->timeline || (tokens && !p->tokens))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a mixture");
+    for (uint32_t k = 0; tokens && k < p->n_sources; k++) {
+        p->tokens[k] = spec->sources[k].tokens;
+        if ((!p->tokens[k] && p->sources[k].rows) || p->tokens[k] > UINT32_MAX)
+            return leat_fail(error, LEAT_E_RANGE, "rows of source %u have %llu tokens: 1 to 2^32 - 1", k,
+                             (unsigned long long)p->tokens[k]);
+        p->tokens[k] += !p->tokens[k];
+    }
+    return spec->n_points ? copy_schedule(p, spec, error) : LEAT_OK;
+}
+
+/* Rows until each source with a share has been read once, if all repeat. */
+static uint64_t rows_to_read_all(const struct leat_plan *p)
+{
+    uint64_t sums[LEAT_PLAN_MAX_SOURCES + 1], most = 0;
+    for (uint32_t k = 0; k < p->n_sources; k++)
+        sums[k] = p->log->sums[k + 1] - p->log->sums[k];
+    leat_shares_scale(sums, p->n_sources, p->tokens);
+    for (uint32_t k = 0; k < p->n_sources; k++) {
+        const uint64_t share = sums[k + 1] - sums[k];
+        const unsigned __int128 whole = (unsigned __int128)p->sources[k].rows << LEAT_SHARE_BITS;
+        const unsigned __int128 rows = share ? (whole + share - 1) / share : 0;
+        most = rows >= LEAT_PLAN_MAX_ROWS ? LEAT_PLAN_MAX_ROWS - 1 : rows > most ? (uint64_t)rows : most;
+    }
+    return most;
 }
 
 int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, struct leat_error *error)
@@ -163,29 +245,18 @@ int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, str
             p->n_sources++; /* leat_plan_free releases what it has */
             goto out;
         }
-        if (p->mixed && spec->n_sources > 1 && spec->sources[k].exhausted != LEAT_EXHAUSTED_REPEAT) {
-            p->n_sources++;
-            rc = leat_fail(error, LEAT_E_UNSUPPORTED, "sources of a mixture can only repeat yet");
-            goto out;
-        }
-        if (p->mixed && !p->sources[k].rows && spec->sources[k].share > 0) {
+        if (p->mixed && !p->sources[k].rows && may_have_share(spec, k)) {
             p->n_sources++;
             rc = leat_fail(error, LEAT_E_INVALID, "source %u is empty but has a share: leave it out", k);
             goto out;
         }
     }
-    rc = make_first_entry(p, spec, error);
+    rc = p->mixed ? make_mixture(p, spec, error) : LEAT_OK;
+    rc = rc ? rc : make_first_entry(p, spec, error);
     if (rc)
         goto out;
-    if (p->mixed && !p->epoch_rows) {
-        for (uint32_t k = 0; k < p->n_sources; k++) {
-            uint64_t share = p->log->sums[k + 1] - p->log->sums[k];
-            uint64_t rows =
-                share ? (uint64_t)((((unsigned __int128)p->sources[k].rows << LEAT_SHARE_BITS) + share - 1) / share)
-                      : 0;
-            p->epoch_rows = rows > p->epoch_rows ? rows : p->epoch_rows;
-        }
-    }
+    if (p->mixed && !p->varies && !p->epoch_rows)
+        p->epoch_rows = rows_to_read_all(p);
     *out = p;
     return LEAT_OK;
 out:
@@ -202,6 +273,11 @@ void leat_plan_free(struct leat_plan *plan)
         leat_list_free(plan->sources[k].list);
         leat_packing_free(plan->sources[k].packing);
     }
+    for (uint32_t i = 0; i < plan->n_points; i++)
+        leat_free(plan->points[i].sums);
+    leat_free(plan->points);
+    leat_free(plan->tokens);
+    leat_timeline_free(plan->timeline);
     leat_free(plan->sources);
     leat_log_free(plan->log, plan->n_log);
     leat_free(plan->opened_facts);
@@ -211,7 +287,7 @@ void leat_plan_free(struct leat_plan *plan)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-#define CURSORS 4
+#define CURSORS 8
 
 /* State that the runs of one call share. */
 struct reader {
@@ -220,7 +296,7 @@ struct reader {
     struct leat_order_cursor cursors[CURSORS];
     uint64_t positions[LEAT_ORDER_RUN];
     uint32_t sources[LEAT_ORDER_RUN];
-    uint64_t passes[LEAT_ORDER_RUN]; /* of packed rows only */
+    uint64_t passes[LEAT_ORDER_RUN]; /* of a mixture only */
 };
 
 static void start_reader(struct reader *r, const struct leat_plan *plan, uint64_t epoch)
@@ -231,44 +307,45 @@ static void start_reader(struct reader *r, const struct leat_plan *plan, uint64_
         r->cursors[i].pass_set = false;
 }
 
-/* `n` rows of source k, the first one being its `ordinal`-th row over all passes. */
-static void source_run(struct reader *r, uint32_t k, uint64_t ordinal, size_t n, uint64_t *out)
+/* `n` rows of source k from one of a pass on. */
+static void source_run(struct reader *r, uint32_t k, uint64_t pass, uint64_t first, size_t n, uint64_t *out)
 {
     const struct leat_source_order *o = &r->plan->sources[k];
     while (n) {
-        uint64_t pass = ordinal / o->rows, first = ordinal % o->rows;
         size_t run = o->rows - first < n ? (size_t)(o->rows - first) : n;
         leat_order_run(o, o->list, &r->cursors[k % CURSORS], pass, first, run, out);
-        ordinal += run;
+        pass++;
+        first = 0;
         out += run;
         n -= run;
     }
 }
 
-/* Rows of a mixture. Those from one source are consecutive there, so they are computed as one run and then
- * distributed. */
-static void mixed_run(struct reader *r, const struct leat_entry *phase, uint64_t row, size_t n)
+/* Rows of a mixture, of one phase. Those from one source are consecutive there, so they are computed as one run and
+ * then distributed. */
+static size_t mixed_run(struct reader *r, uint64_t row, size_t n)
 {
-    const struct leat_plan *plan = r->plan;
-    uint64_t stream = r->epoch * plan->epoch_rows + row - phase->stream, ordinals[LEAT_ORDER_RUN], run[LEAT_ORDER_RUN];
-    bool done[LEAT_ORDER_RUN] = {false};
-    for (size_t i = 0; i < n; i++)
-        r->sources[i] = leat_shares_pick(phase->sums, plan->n_sources, stream + i, &ordinals[i]);
-    for (size_t i = 0; i < n; i++) {
-        if (done[i])
-            continue;
-        uint32_t k = r->sources[i];
-        size_t count = 0, place = 0;
-        for (size_t j = i; j < n; j++)
-            count += r->sources[j] == k;
-        source_run(r, k, phase->base[k] + ordinals[i], count, run);
-        for (size_t j = i; place < count; j++)
-            if (r->sources[j] == k) {
-                r->passes[j] = (phase->base[k] + ordinals[j]) / plan->sources[k].rows;
-                r->positions[j] = run[place++];
-                done[j] = true;
-            }
+    enum { NONE = LEAT_ORDER_RUN };
+    uint64_t indices[LEAT_ORDER_RUN], run[LEAT_ORDER_RUN];
+    uint16_t next[LEAT_ORDER_RUN], first[LEAT_PLAN_MAX_SOURCES];
+    n = leat_timeline_run(r->plan, (struct leat_position){r->epoch, row}, n, r->sources, r->passes, indices);
+    for (uint32_t k = 0; k < r->plan->n_sources; k++)
+        first[k] = NONE;
+    for (size_t i = n; i--;) { /* the rows of each source, linked */
+        next[i] = first[r->sources[i]];
+        first[r->sources[i]] = (uint16_t)i;
     }
+    for (uint32_t k = 0; k < r->plan->n_sources; k++) {
+        size_t count = 0;
+        for (size_t i = first[k]; i != NONE; i = next[i])
+            count++;
+        if (count)
+            source_run(r, k, r->passes[first[k]], indices[first[k]], count, run);
+        count = 0;
+        for (size_t i = first[k]; i != NONE; i = next[i])
+            r->positions[i] = run[count++];
+    }
+    return n;
 }
 
 /* Sources and positions of rows from `row` on, up to the next decision. Returns how many: at most `n` and
@@ -280,10 +357,8 @@ static size_t read_run(struct reader *r, uint64_t row, uint64_t n)
     size_t run = n < LEAT_ORDER_RUN ? (size_t)n : LEAT_ORDER_RUN;
     if (e + 1 < plan->log + plan->n_log && e[1].at.epoch == r->epoch && e[1].at.row - row < run)
         run = (size_t)(e[1].at.row - row);
-    if (plan->mixed) {
-        mixed_run(r, &plan->log[e->now.phase], row, run);
-        return run;
-    }
+    if (plan->mixed)
+        return mixed_run(r, row, run);
     memset(r->sources, 0, run * sizeof *r->sources);
     leat_order_run(plan->sources, e->now.list, r->cursors, r->epoch, row, run, r->positions);
     return run;

@@ -90,6 +90,7 @@ struct leat_plan_source {
     double share;                  /* of the rows; ignored if there is one source */
     enum leat_exhausted exhausted; /* of a mixture, */
     uint64_t limit;                /* ... as in leat_mix_source */
+    uint64_t tokens;               /* of each of its rows; 0: shares are of rows */
     struct leat_order_spec order;
     const struct leat_pack_spec *pack; /* NULL: a row is a sample */
 };
@@ -98,7 +99,10 @@ struct leat_plan_spec {
     const struct leat_plan_source *sources;
     uint32_t n_sources;
     bool mixed;          /* the sources are a mixture, also if there is one */
-    uint64_t epoch_rows; /* of a mixture: as in leat_mix_options */
+    uint64_t epoch_rows; /* of a mixture: as in leat_mix_options, as are */
+    const struct leat_mix_point *schedule;
+    size_t n_points;
+    bool linear;
     uint64_t seed;
     uint64_t global_batch; /* G, above 0 */
     uint32_t rank, world_size;

@@ -21,10 +21,12 @@
 #define UNORDERED_VERSION 2 /* with rows received beyond the position, which an older leat must not ignore */
 #define MAX_STATE 65536     /* bytes of a state that we write */
 #define MAX_READ (UINT64_C(4) * MAX_STATE)
-#define MAX_LISTS 45056 /* bytes of lists in it */
-#define KEPT_ENTRIES 32 /* entries before the position; older ones are folded */
+#define MAX_LISTS 45056              /* bytes of lists in it */
+#define MAX_CARRY (INT64_C(1) << 48) /* of a source, in units of 2^-32 rows: no run gets near */
+#define KEPT_ENTRIES 32              /* entries before the position; older ones are folded */
 
 static const char *const order_names[] = {"sequential", "shuffled", "blocks", "weighted", "list"};
+static const char *const exhausted_names[] = {"stop", "redistribute", "repeat"};
 static const char *const tail_names[] = {"pad", "drop", "uneven"};
 static const char *const kind_names[] = {"open", "resume", "decide", "folded"};
 
@@ -44,8 +46,9 @@ static json_t *whole(json_t *o, int failed)
     return NULL;
 }
 
-static json_t *source_json(const struct leat_source_order *s)
+static json_t *source_json(const struct leat_plan *p, uint32_t k)
 {
+    const struct leat_source_order *s = &p->sources[k];
     json_t *o = json_object();
     int bad = json_object_set_new(o, "count", json_integer((json_int_t)s->count));
     bad |= json_object_set_new(o, "order", json_string(order_names[s->order]));
@@ -64,6 +67,12 @@ static json_t *source_json(const struct leat_source_order *s)
         bad |= json_object_set_new(o, "packed_length", json_integer((json_int_t)s->packing->length));
         bad |= json_object_set_new(o, "packed_hash", hex64(s->packing->hash));
     }
+    if (p->mixed)
+        bad |= json_object_set_new(o, "exhausted", json_string(exhausted_names[s->exhausted]));
+    if (s->limit)
+        bad |= json_object_set_new(o, "limit", json_integer((json_int_t)(s->limit & INT64_MAX)));
+    if (p->tokens)
+        bad |= json_object_set_new(o, "tokens", json_integer((json_int_t)p->tokens[k]));
     return whole(o, bad);
 }
 
@@ -72,10 +81,14 @@ static json_t *order_json(const struct leat_plan *p)
     json_t *o = json_object(), *sources = json_array();
     int bad = 0;
     for (uint32_t k = 0; k < p->n_sources; k++)
-        bad |= json_array_append_new(sources, source_json(&p->sources[k]));
+        bad |= json_array_append_new(sources, source_json(p, k));
     bad |= json_object_set_new(o, "sources", sources);
     if (p->mixed)
         bad |= json_object_set_new(o, "epoch_rows", json_integer((json_int_t)p->epoch_rows));
+    if (p->n_points) {
+        bad |= json_object_set_new(o, "schedule", hex64(leat_plan_schedule_hash(p)));
+        bad |= json_object_set_new(o, "points", json_integer(p->n_points));
+    }
     return whole(o, bad);
 }
 
@@ -101,11 +114,14 @@ static int folded_json(const struct leat_plan *p, const struct leat_entry *e, js
     bad |= json_object_set_new(o, "steps", json_integer((json_int_t)e->folded.steps));
     bad |= json_object_set_new(o, "opened_batch", json_integer((json_int_t)e->folded.opened_batch));
     bad |= json_object_set_new(o, "hash", hex64(e->folded.hash));
-    if (e->sums) {
-        json_t *given = json_array();
-        for (uint32_t k = 0; k < p->n_sources; k++)
+    if (p->mixed) {
+        json_t *given = json_array(), *carry = json_array();
+        for (uint32_t k = 0; k < p->n_sources; k++) {
             bad |= json_array_append_new(given, json_integer((json_int_t)e->base[k]));
+            bad |= json_array_append_new(carry, json_integer((json_int_t)e->carry[k]));
+        }
         bad |= json_object_set_new(o, "given", given);
+        bad |= json_object_set_new(o, "carry", carry);
         bad |= json_object_set_new(o, "stream", json_integer((json_int_t)e->stream));
     }
     return bad;
@@ -265,8 +281,7 @@ static int read_shares(const struct leat_plan *p, const json_t *shares, struct l
     if (!p->mixed || !json_is_array(shares) || json_array_size(shares) != p->n_sources)
         return not_a_state(error, "an entry of its log has shares that do not fit the sources");
     e->sums = leat_new_array(p->n_sources + 1u, sizeof *e->sums);
-    e->base = leat_new_array(p->n_sources, sizeof *e->base);
-    if (!e->sums || !e->base)
+    if (!e->sums)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
     for (uint32_t k = 0; k < p->n_sources; k++) {
         const json_t *v = json_array_get(shares, k);
@@ -341,27 +356,42 @@ static bool get_hash(const json_t *v, uint64_t *out)
     return true;
 }
 
+/* What each source of a mixture had given as the epoch of the folded entry began. */
+static int read_given(const struct leat_plan *p, const json_t *o, struct leat_entry *e, struct leat_error *error)
+{
+    const json_t *given = json_object_get(o, "given"), *carry = json_object_get(o, "carry");
+    uint64_t sum = 0;
+    if (json_array_size(given) != p->n_sources || json_array_size(carry) != p->n_sources)
+        return not_a_state(error, "the folded entry of its log does not say what each source gave");
+    e->base = leat_new_array(p->n_sources, sizeof *e->base);
+    e->carry = leat_new_array(p->n_sources, sizeof *e->carry);
+    if (!e->base || !e->carry)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
+    for (uint32_t k = 0; k < p->n_sources; k++) {
+        const json_t *v = json_array_get(carry, k);
+        const bool fresh = p->sources[k].exhausted != LEAT_EXHAUSTED_REPEAT;
+        e->carry[k] = json_is_integer(v) ? json_integer_value(v) : INT64_MAX;
+        if (!leat_json_number(json_array_get(given, k), fresh ? 0 : e->stream - sum, &e->base[k]) ||
+            e->carry[k] > MAX_CARRY || e->carry[k] < -MAX_CARRY)
+            return not_a_state(error, "the folded entry of its log counts more rows than there were");
+        sum += e->base[k];
+    }
+    if (p->varies)
+        return LEAT_OK;
+    return sum == e->stream && (unsigned __int128)e->at.epoch * p->epoch_rows == e->stream
+               ? LEAT_OK
+               : not_a_state(error, "the folded entry of its log counts fewer rows than there were");
+}
+
 static int read_folded(const struct leat_plan *p, const json_t *o, struct leat_entry *e, struct leat_error *error)
 {
-    uint64_t sum = 0;
     if (!get_number(o, "entries", INT64_MAX, &e->folded.entries) ||
         !get_number(o, "steps", e->at.row, &e->folded.steps) ||
         !get_number(o, "opened_batch", LEAT_MAX_GLOBAL_BATCH, &e->folded.opened_batch) ||
         !get_number(o, "stream", INT64_MAX, &e->stream) || !get_hash(json_object_get(o, "hash"), &e->folded.hash) ||
         !e->folded.entries || !e->folded.opened_batch || !e->global_batch || !e->world_size || e->tail < 0)
         return not_a_state(error, "the folded entry of its log is malformed");
-    const json_t *given = json_object_get(o, "given");
-    if (!e->sums)
-        return LEAT_OK;
-    if (json_array_size(given) != p->n_sources || (unsigned __int128)e->at.epoch * p->epoch_rows < e->stream)
-        return not_a_state(error, "the folded entry of its log does not say what each source gave");
-    for (uint32_t k = 0; k < p->n_sources; k++) {
-        if (!leat_json_number(json_array_get(given, k), e->stream - sum, &e->base[k]))
-            return not_a_state(error, "the folded entry of its log counts more rows than there were");
-        sum += e->base[k];
-    }
-    return sum == e->stream ? LEAT_OK
-                            : not_a_state(error, "the folded entry of its log counts fewer rows than there were");
+    return p->mixed ? read_given(p, o, e, error) : LEAT_OK;
 }
 
 static int read_entry(const struct leat_plan *p, const json_t *o, bool first, struct leat_entry *e,
@@ -581,6 +611,7 @@ int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[1
                              struct leat_error *error)
 {
     struct leat_entry *log = NULL;
+    struct leat_timeline *timeline = NULL;
     struct leat_position where = {UINT64_MAX, UINT64_MAX};
     uint32_t n = 0;
     if (strnlen(json, MAX_READ) == MAX_READ)
@@ -608,6 +639,13 @@ int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[1
     struct leat_plan trial = *plan;
     trial.log = log;
     trial.n_log = n;
+    if (plan->mixed) {
+        trial.timeline = timeline = leat_timeline_new(plan->n_sources);
+        if (!timeline) {
+            rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
+            goto out;
+        }
+    }
     rc = check_position(&trial, &where, error);
     const json_t *beyond = json_object_get(o, "received");
     if (!rc && beyond)
@@ -627,11 +665,15 @@ int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[1
     plan->log = log;
     plan->n_log = n;
     log = NULL;
+    leat_timeline_free(plan->timeline);
+    plan->timeline = timeline;
+    timeline = NULL;
     *at = where;
     if (found)
         *found = beyond != NULL;
 out:
     json_decref(o);
+    leat_timeline_free(timeline);
     if (log)
         leat_log_free(log, n);
     return rc;

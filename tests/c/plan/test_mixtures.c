@@ -1,0 +1,485 @@
+/* Mixtures: shares at every prefix, sources that run out, schedules, and any position without what lies before it. */
+#include <math.h>
+
+#include "base/alloc.h"
+#include "common.h"
+#include "plan/internal.h"
+
+enum { MAX_ROWS = 20000, MOST = 16 };
+
+static struct leat_plan_row rows[MAX_ROWS];
+
+/* A mixture of samples in order, with shares drawn from `key`. */
+struct made {
+    struct leat_plan_source sources[MOST];
+    struct leat_plan_spec spec;
+};
+
+static void draw_shares(uint64_t key, uint32_t n, double *shares)
+{
+    double sum = 0;
+    for (uint32_t k = 0; k < n; k++)
+        sum += shares[k] = 0.01 + leat_draw_unit(key, k) * (draw(key, 100 + k, 0, 3) ? 1 : 0.02);
+    for (uint32_t k = 0; k < n; k++)
+        shares[k] /= sum;
+}
+
+static void draw_mixture(uint64_t key, uint32_t n, struct made *m)
+{
+    double shares[MOST];
+    *m = (struct made){.spec = {.mixed = true, .n_sources = n, .seed = key, .global_batch = 64, .world_size = 1}};
+    m->spec.sources = m->sources;
+    draw_shares(leat_key_mix(key, 1), n, shares);
+    for (uint32_t k = 0; k < n; k++)
+        m->sources[k] = (struct leat_plan_source){.count = draw(key, 200 + k, 1, 90),
+                                                  .share = shares[k],
+                                                  .exhausted = LEAT_EXHAUSTED_REPEAT,
+                                                  .order = {.order = LEAT_ORDER_SHUFFLED}};
+}
+
+static struct leat_plan *open_mixture(const struct made *m)
+{
+    struct leat_plan *plan;
+    struct leat_error error = {0};
+    assert_ok(leat_plan_new(&m->spec, &plan, &error));
+    return plan;
+}
+
+static uint64_t read_epoch(struct leat_plan *plan, uint64_t epoch)
+{
+    const uint64_t n = walk(&plan, 1, (struct leat_position){epoch, 0}, rows, MAX_ROWS);
+    assert_int_equal(n, leat_plan_epoch_rows(plan, epoch));
+    return n;
+}
+
+/* The bound of docs/order.md, for n sources whose shares change. */
+static double bound_of(uint32_t n)
+{
+    const double levels = ceil(log2(n));
+    return levels * (levels + 1) / 4 + 1e-6;
+}
+
+static void counts_stay_within_the_bound_at_every_prefix_however_often_shares_change(void **state)
+{
+    (void)state;
+    for (uint64_t t = 0; t < 40; t++) {
+        struct made m;
+        const uint32_t n = (uint32_t)draw(t, 0, 2, MOST);
+        double shares[MOST], ideal[MOST] = {0}, worst = 0;
+        uint64_t count[MOST] = {0}, changed = 0;
+        draw_mixture(t, n, &m);
+        m.spec.epoch_rows = 3000;
+        m.spec.global_batch = 1;
+        struct leat_plan *plan = open_mixture(&m);
+        static double phases[700][MOST];
+        static uint64_t from[700];
+        for (uint32_t k = 0; k < n; k++)
+            phases[0][k] = m.sources[k].share;
+        for (uint64_t at = 0; changed < 250;) {
+            at += draw(t, 1000 + changed, 0, 24);
+            draw_shares(leat_key_mix(t, at + changed), n, shares);
+            struct leat_decision d = {.at = {at / 3000, at % 3000}, .shares = shares};
+            assert_int_equal(leat_plan_decide(plan, &d, NULL), LEAT_OK);
+            memcpy(phases[++changed], shares, sizeof shares);
+            from[changed] = at;
+        }
+        for (uint64_t epoch = 0, i = 0, phase = 0; epoch < 2; epoch++) {
+            const uint64_t all = read_epoch(plan, epoch);
+            for (uint64_t r = 0; r < all; r++, i++) {
+                while (phase < changed && from[phase + 1] <= i)
+                    phase++;
+                count[rows[r].piece.source]++;
+                for (uint32_t k = 0; k < n; k++) {
+                    ideal[k] += phases[phase][k];
+                    const double off = fabs((double)count[k] - ideal[k]);
+                    worst = off > worst ? off : worst;
+                }
+            }
+        }
+        assert_true(worst <= bound_of(n));
+        leat_plan_free(plan);
+    }
+}
+
+static void the_row_of_a_source_is_found_from_its_number_and_back(void **state)
+{
+    (void)state;
+    for (uint64_t t = 0; t < 200; t++) {
+        uint64_t sums[MOST + 1], counts[MOST], ordinals[700];
+        int64_t offsets[MOST], carry[MOST], sum = 0;
+        uint32_t sources[700];
+        double shares[MOST];
+        const uint32_t n = (uint32_t)draw(t, 0, 1, MOST);
+        struct leat_tree tree = {n, sums, offsets};
+        draw_shares(t, n, shares);
+        for (uint32_t k = 0; k < n; k++) {
+            shares[k] = n > 1 && k != t % n && !draw(t, 300 + k, 0, 4) ? 0 : shares[k];
+            sum += carry[k] = k + 1 == n ? -sum : (int64_t)draw(t, 400 + k, 0, UINT64_C(6) << 32) - (INT64_C(3) << 32);
+        }
+        assert_int_equal(leat_shares_set(shares, n, sums, NULL), LEAT_OK);
+        leat_mix_aim(&tree, carry);
+        const uint64_t first = draw(t, 500, 0, 1) ? 0 : draw(t, 501, 0, UINT64_C(1) << 40);
+        leat_mix_run(&tree, first, 700, sources, ordinals);
+        leat_mix_counts(&tree, first, counts);
+        for (uint64_t i = 0; i < 700; i++) {
+            uint64_t ordinal;
+            const uint32_t k = leat_mix_pick(&tree, first + i, &ordinal);
+            assert_int_equal(k, sources[i]);
+            assert_int_equal(ordinal, ordinals[i]);
+            assert_int_equal(ordinal, counts[k]++);
+            assert_true(shares[k] > 0);
+            assert_int_equal(leat_mix_place(&tree, k, ordinal), first + i);
+        }
+    }
+}
+
+static void sources_that_redistribute_give_each_sample_once_in_every_epoch(void **state)
+{
+    (void)state;
+    for (uint64_t t = 0; t < 40; t++) {
+        struct made m;
+        const uint32_t n = (uint32_t)draw(t, 0, 1, MOST);
+        uint64_t total = 0;
+        draw_mixture(t, n, &m);
+        for (uint32_t k = 0; k < n; k++) {
+            m.sources[k].exhausted = LEAT_EXHAUSTED_REDISTRIBUTE;
+            total += m.sources[k].count;
+        }
+        struct leat_plan *plan = open_mixture(&m);
+        for (uint64_t epoch = 0; epoch < 20; epoch++) {
+            uint8_t seen[MOST][128] = {{0}};
+            assert_int_equal(read_epoch(plan, epoch), total);
+            for (uint64_t r = 0; r < total; r++)
+                assert_int_equal(seen[rows[r].piece.source][rows[r].piece.position]++, 0);
+        }
+        leat_plan_free(plan);
+    }
+}
+
+static void an_epoch_ends_before_the_first_row_that_a_source_cannot_give(void **state)
+{
+    (void)state;
+    for (uint64_t t = 0; t < 40; t++) {
+        struct made m;
+        const uint32_t n = (uint32_t)draw(t, 0, 2, MOST);
+        uint64_t all[MOST] = {0}, total = 0;
+        double worst = 0;
+        draw_mixture(t, n, &m);
+        for (uint32_t k = 0; k < n; k++)
+            m.sources[k].exhausted = k % 2 ? LEAT_EXHAUSTED_REPEAT : LEAT_EXHAUSTED_STOP;
+        struct leat_plan *plan = open_mixture(&m);
+        for (uint64_t epoch = 0; epoch < 40; epoch++) {
+            uint64_t given[MOST] = {0};
+            const uint64_t here = read_epoch(plan, epoch);
+            bool one_is_through = false;
+            for (uint64_t r = 0; r < here; r++) {
+                const struct leat_piece *p = &rows[r].piece;
+                total++;
+                given[p->source]++;
+                all[p->source]++;
+                for (uint32_t k = 0; k < n; k++) {
+                    const double off = fabs((double)all[k] - m.sources[k].share * (double)total);
+                    worst = off > worst ? off : worst;
+                }
+            }
+            for (uint32_t k = 0; k < n; k += 2) {
+                assert_true(given[k] <= m.sources[k].count);
+                one_is_through |= given[k] == m.sources[k].count;
+            }
+            assert_true(one_is_through);
+        }
+        assert_true(worst <= bound_of(n)); /* over all epochs: what one leaves is carried into the next */
+        leat_plan_free(plan);
+    }
+}
+
+static void a_limit_ends_the_passes_of_a_source_in_an_epoch(void **state)
+{
+    (void)state;
+    struct made m;
+    draw_mixture(5, 2, &m);
+    m.sources[0] = (struct leat_plan_source){.count = 10, .share = 0.5, .exhausted = LEAT_EXHAUSTED_REPEAT, .limit = 3};
+    m.sources[1] = (struct leat_plan_source){.count = 100, .share = 0.5, .exhausted = LEAT_EXHAUSTED_REDISTRIBUTE};
+    struct leat_plan *plan = open_mixture(&m);
+    for (uint64_t epoch = 0; epoch < 5; epoch++) {
+        uint64_t first = 0;
+        assert_int_equal(read_epoch(plan, epoch), 130);
+        for (uint64_t r = 0; r < 130; r++)
+            first += rows[r].piece.source == 0;
+        assert_int_equal(first, 30);
+        assert_int_equal(rows[129].piece.source, 1);
+    }
+    leat_plan_free(plan);
+}
+
+/* Shares of which none is small, so that epochs are not long. */
+static void draw_even_shares(uint64_t key, uint32_t n, double *shares)
+{
+    draw_shares(key, n, shares);
+    for (uint32_t k = 0; k < n; k++)
+        shares[k] = 0.2 * shares[k] + 0.8 / n;
+}
+
+/* Random sources of all kinds, with decisions and a schedule. */
+static void draw_anything(uint64_t t, struct made *m, struct leat_mix_point *points, double (*shares)[MOST])
+{
+    const uint32_t n = (uint32_t)draw(t, 0, 2, MOST);
+    draw_mixture(t, n, m);
+    for (uint32_t k = 0; k < n; k++) {
+        m->sources[k].exhausted = (enum leat_exhausted)draw(t, 600 + k, 0, 2);
+        m->sources[k].limit = draw(t, 700 + k, 0, 2);
+        m->sources[k].tokens = t % 3 ? 0 : draw(t, 800 + k, 1, 900);
+        m->sources[k].share = 0.2 * m->sources[k].share + 0.8 / n;
+    }
+    if (t % 4 == 1 || t % 3 == 0)
+        m->spec.epoch_rows = draw(t, 900, 20, 400);
+    for (uint64_t i = 0; t % 2 && i < 4; i++) {
+        draw_even_shares(leat_key_mix(t, 50 + i), n, shares[i]);
+        points[i] = (struct leat_mix_point){i ? points[i - 1].row + draw(t, 910 + i, 1, 300) : 0, shares[i]};
+        m->spec.schedule = points;
+        m->spec.n_points = 4;
+        m->spec.linear = t % 8 == 3;
+    }
+}
+
+static void decide_something(struct leat_plan *plan, const struct made *m, uint64_t t, uint64_t epoch)
+{
+    double shares[MOST];
+    draw_even_shares(leat_key_mix(t, 77 + epoch), m->spec.n_sources, shares);
+    struct leat_decision d = {.at = {epoch, draw(t, 950 + epoch, 0, leat_plan_epoch_rows(plan, epoch))},
+                              .shares = shares};
+    assert_int_equal(leat_plan_decide(plan, &d, NULL), LEAT_OK);
+}
+
+static void any_row_is_found_without_those_before_it(void **state)
+{
+    (void)state;
+    for (uint64_t t = 0; t < 60; t++) {
+        struct made m;
+        struct leat_mix_point points[4];
+        double shares[4][MOST];
+        draw_anything(t, &m, points, shares);
+        struct leat_plan *plan = open_mixture(&m), *fresh = open_mixture(&m);
+        for (uint64_t epoch = 0; epoch < 4; epoch++) {
+            decide_something(plan, &m, t, epoch);
+            decide_something(fresh, &m, t, epoch);
+        }
+        for (uint64_t i = 0; i < 8; i++) {
+            const uint64_t epoch = draw(t, 2000 + i, 0, 60), n = read_epoch(plan, epoch);
+            const uint64_t at = draw(t, 3000 + i, 0, n - 1);
+            struct leat_plan_row row;
+            if (i == 4) { /* what is known is forgotten */
+                leat_plan_free(fresh);
+                fresh = open_mixture(&m);
+                for (uint64_t e = 0; e < 4; e++)
+                    decide_something(fresh, &m, t, e);
+            }
+            assert_int_equal(leat_plan_rows_at(fresh, epoch, &at, 1, &row), LEAT_OK);
+            assert_true(same_row(&row, &rows[at]));
+        }
+        assert_int_equal(leat_plan_hash(plan), leat_plan_hash(fresh));
+        leat_plan_free(plan);
+        leat_plan_free(fresh);
+    }
+}
+
+static void a_state_continues_any_mixture_on_any_number_of_ranks(void **state)
+{
+    (void)state;
+    const uint8_t print[16] = {7};
+    for (uint64_t t = 0; t < 40; t++) {
+        struct made m;
+        struct leat_mix_point points[4];
+        double shares[4][MOST];
+        struct leat_error error;
+        draw_anything(t, &m, points, shares);
+        struct leat_plan *plan = open_mixture(&m);
+        for (uint64_t epoch = 0; epoch < 3; epoch++)
+            decide_something(plan, &m, t, epoch);
+        struct leat_position at = {draw(t, 4000, 0, 5), 0}, loaded;
+        const uint64_t steps = leat_plan_steps(plan, at.epoch);
+        assert_ok(leat_plan_seek(plan, at.epoch, draw(t, 4001, 0, steps - 1), &at));
+        char *json;
+        assert_ok(leat_plan_state(plan, print, at, &json, &error));
+        m.spec.world_size = 3;
+        struct leat_plan *ranks[3];
+        for (m.spec.rank = 0; m.spec.rank < 3; m.spec.rank++) {
+            ranks[m.spec.rank] = open_mixture(&m);
+            assert_ok(leat_plan_load(ranks[m.spec.rank], print, json, &loaded, &error));
+            assert_true(leat_position_is(at, loaded));
+        }
+        static struct leat_plan_row again[MAX_ROWS];
+        const uint64_t n = walk(&plan, 1, at, rows, MAX_ROWS);
+        assert_int_equal(walk(ranks, 3, at, again, MAX_ROWS), n);
+        for (uint64_t i = 0; i < n; i++)
+            assert_true(same_row(&rows[i], &again[i]));
+        for (int r = 0; r < 3; r++)
+            leat_plan_free(ranks[r]);
+        leat_free(json);
+        leat_plan_free(plan);
+    }
+}
+
+static void a_log_that_was_folded_goes_on_as_the_whole_one(void **state)
+{
+    (void)state;
+    for (uint64_t t = 0; t < 8; t++) {
+        struct made m;
+        struct leat_mix_point points[4];
+        double shares[4][MOST];
+        draw_anything(t, &m, points, shares);
+        struct leat_plan *whole = open_mixture(&m), *folded = open_mixture(&m);
+        for (uint64_t epoch = 0; epoch < 300; epoch++) {
+            double changed[MOST];
+            draw_even_shares(leat_key_mix(t, epoch), m.spec.n_sources, changed);
+            struct leat_decision d = {.at = {epoch, 0}, .shares = epoch % 3 ? changed : NULL, .global_batch = 8};
+            assert_int_equal(leat_plan_decide(whole, &d, NULL), LEAT_OK);
+            d.done = d.at;
+            assert_int_equal(leat_plan_decide(folded, &d, NULL), LEAT_OK);
+        }
+        assert_true(folded->n_log < whole->n_log);
+        assert_int_equal(leat_plan_hash(folded), leat_plan_hash(whole));
+        const uint64_t n = read_epoch(whole, 300);
+        static struct leat_plan_row again[MAX_ROWS];
+        assert_int_equal(walk(&folded, 1, (struct leat_position){300, 0}, again, MAX_ROWS), n);
+        for (uint64_t i = 0; i < n; i++)
+            assert_true(same_row(&rows[i], &again[i]));
+        leat_plan_free(whole);
+        leat_plan_free(folded);
+    }
+}
+
+static void shares_follow_a_schedule_within_the_bound(void **state)
+{
+    (void)state;
+    for (int linear = 0; linear < 2; linear++) {
+        struct made m;
+        const double shares[3][2] = {{0.9, 0.1}, {0.2, 0.8}, {0.5, 0.5}};
+        const struct leat_mix_point points[] = {{0, shares[0]}, {1000, shares[1]}, {1640, shares[2]}};
+        double ideal = 0, worst = 0, count = 0;
+        draw_mixture(3, 2, &m);
+        m.spec.epoch_rows = 3000;
+        m.spec.schedule = points;
+        m.spec.n_points = 3;
+        m.spec.linear = linear;
+        struct leat_plan *plan = open_mixture(&m);
+        read_epoch(plan, 0);
+        for (uint64_t i = 0; i < 3000; i++) {
+            const double x = (double)i + 0.5;
+            ideal += i >= 1640             ? 0.5
+                     : i >= 1000 && linear ? 0.2 + 0.3 * (x - 1000) / 640
+                     : i >= 1000           ? 0.2
+                     : linear              ? 0.9 - 0.7 * x / 1000
+                                           : 0.9;
+            count += rows[i].piece.source == 0;
+            worst = fabs(count - ideal) > worst ? fabs(count - ideal) : worst;
+        }
+        assert_true(worst <= 0.53); /* within a part, the line leaves its middle by 0.022 rows in sum */
+        leat_plan_free(plan);
+    }
+}
+
+static void shares_of_tokens_hold_where_rows_differ_in_length(void **state)
+{
+    (void)state;
+    struct made m;
+    const uint64_t lengths[] = {512, 2048, 100};
+    const double shares[] = {0.25, 0.25, 0.5};
+    double tokens[3] = {0}, total = 0, worst = 0;
+    draw_mixture(9, 3, &m);
+    for (int k = 0; k < 3; k++) {
+        m.sources[k].share = shares[k];
+        m.sources[k].tokens = lengths[k];
+    }
+    m.spec.epoch_rows = 6000;
+    struct leat_plan *plan = open_mixture(&m);
+    read_epoch(plan, 0);
+    for (uint64_t i = 0; i < 6000; i++) {
+        tokens[rows[i].piece.source] += (double)lengths[rows[i].piece.source];
+        total += (double)lengths[rows[i].piece.source];
+        for (int k = 0; k < 3; k++)
+            worst = fabs(tokens[k] - shares[k] * total) > worst ? fabs(tokens[k] - shares[k] * total) : worst;
+    }
+    assert_true(worst <= 2.0 * 2048);
+    leat_plan_free(plan);
+}
+
+static void what_cannot_be_planned_is_refused(void **state)
+{
+    (void)state;
+    struct made m;
+    struct leat_plan *plan;
+    struct leat_error error;
+    const double some[] = {0.5, 0.5}, none[] = {0, 0};
+    struct leat_mix_point points[] = {{0, some}, {10, some}};
+    draw_mixture(1, 2, &m);
+    m.spec.schedule = points;
+    m.spec.n_points = 2;
+    points[1].row = 0;
+    assert_int_equal(leat_plan_new(&m.spec, &plan, &error), LEAT_E_INVALID);
+    assert_non_null(strstr(error.message, "rows rise"));
+    points[1] = (struct leat_mix_point){10, none};
+    assert_int_equal(leat_plan_new(&m.spec, &plan, &error), LEAT_E_INVALID);
+    m.spec.n_points = 0;
+    m.sources[1].exhausted = (enum leat_exhausted)3;
+    assert_int_equal(leat_plan_new(&m.spec, &plan, &error), LEAT_E_INVALID);
+    m.sources[1].exhausted = LEAT_EXHAUSTED_STOP;
+    m.sources[1].tokens = 5;
+    assert_int_equal(leat_plan_new(&m.spec, &plan, &error), LEAT_E_RANGE);
+    m.sources[1].tokens = 0;
+    m.sources[1].share = 0;
+    m.sources[1].count = 0;
+    plan = open_mixture(&m);
+    assert_int_equal(leat_plan_decide(plan, &(struct leat_decision){.shares = some}, &error), LEAT_E_INVALID);
+    assert_non_null(strstr(error.message, "source 1 is empty"));
+    struct leat_plan_batch batch;
+    assert_int_equal(leat_plan_batch(plan, (struct leat_position){UINT64_C(1) << 60, 0}, &batch), LEAT_E_RANGE);
+    leat_plan_free(plan);
+}
+
+static int countdown;
+static void *failing_malloc(size_t bytes)
+{
+    return countdown-- == 0 ? NULL : malloc(bytes);
+}
+
+static void every_allocation_of_a_mixture_may_fail_once(void **state)
+{
+    (void)state;
+    struct made m;
+    struct leat_mix_point points[4];
+    double shares[4][MOST];
+    const struct leat_allocator whole = leat_allocator;
+    draw_anything(3, &m, points, shares);
+    int n = 0;
+    for (bool done = false; !done; n++) {
+        struct leat_plan *plan = NULL;
+        countdown = n;
+        leat_allocator.allocate = failing_malloc;
+        int rc = leat_plan_new(&m.spec, &plan, NULL);
+        leat_allocator = whole;
+        done = countdown >= 0;
+        assert_int_equal(rc, done ? LEAT_OK : LEAT_E_NOMEM);
+        leat_plan_free(plan);
+    }
+    assert_true(n > 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_stay_within_the_bound_at_every_prefix_however_often_shares_change),
+        cmocka_unit_test(the_row_of_a_source_is_found_from_its_number_and_back),
+        cmocka_unit_test(sources_that_redistribute_give_each_sample_once_in_every_epoch),
+        cmocka_unit_test(an_epoch_ends_before_the_first_row_that_a_source_cannot_give),
+        cmocka_unit_test(a_limit_ends_the_passes_of_a_source_in_an_epoch),
+        cmocka_unit_test(any_row_is_found_without_those_before_it),
+        cmocka_unit_test(a_state_continues_any_mixture_on_any_number_of_ranks),
+        cmocka_unit_test(a_log_that_was_folded_goes_on_as_the_whole_one),
+        cmocka_unit_test(shares_follow_a_schedule_within_the_bound),
+        cmocka_unit_test(shares_of_tokens_hold_where_rows_differ_in_length),
+        cmocka_unit_test(what_cannot_be_planned_is_refused),
+        cmocka_unit_test(every_allocation_of_a_mixture_may_fail_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
