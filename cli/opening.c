@@ -122,7 +122,7 @@ struct leat_dataset *cli_open_as(const struct cli_command *command, const char *
     options.labels = o->labels;
     options.annotations = o->coco ? o->coco : o->yolo ? o->yolo : o->voc ? o->voc : o->masks;
     options.format = o->coco ? "coco" : o->yolo ? "yolo" : o->voc ? "voc" : o->masks ? "masks" : NULL;
-    options.on_bad = o->on_bad ? LEAT_BAD_RAISE : LEAT_BAD_SKIP;
+    options.on_bad = o->on_bad ? LEAT_BAD_RAISE : LEAT_BAD_AUTO;
     if (o->classes) {
         if (!(text = cli_read_text(command, o->classes, NULL)))
             return NULL;

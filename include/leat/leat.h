@@ -223,7 +223,12 @@ LEAT_API enum leat_dtype leat_dtype_from_name(const char *name);
 
 struct leat_writer; /* opaque. One thread at a time. */
 
-enum leat_on_bad { LEAT_BAD_MARK = 0, LEAT_BAD_SKIP, LEAT_BAD_RAISE };
+enum leat_on_bad {
+    LEAT_BAD_MARK = 0,
+    LEAT_BAD_SKIP,
+    LEAT_BAD_RAISE,
+    LEAT_BAD_AUTO /* of opening only: SKIP for annotations, RAISE for records of text */
+};
 
 /* How photos are stored. Decoding gives the same pixels from each form, except that RAW ignores dct_scaling. The
  * fingerprint is the same too. */
@@ -354,14 +359,15 @@ enum leat_labels { LEAT_LABELS_AUTO = 0, LEAT_LABELS_FOLDERS, LEAT_LABELS_NONE }
 
 struct leat_open_options {
     size_t struct_size;
-    const char *format;      /* NULL or "auto", or "leat", "folder", "idx", "coco", "yolo", "voc", "masks" */
+    const char *format;      /* NULL or "auto", or "leat", "folder", "idx", "coco", "yolo", "voc", "masks", "jsonl" */
     enum leat_labels labels; /* of a folder; AUTO: by sub-folder, if there are any */
     enum leat_recheck recheck;
     /* NULL, or a folder in which a folder of photos keeps, from process to process, the row indexes of its JPEGs and
      * the checksums of its good photos (docs/datasets.md). It is made when there is something to write. Any number of
      * folders and processes may share it. If it cannot be read or written, the log says so and only time is lost.
      * LEAT_E_INVALID: it is a file, or it lies below the folder of photos, where it would be taken for a class unless
-     * its name begins with a dot. */
+     * its name begins with a dot. Files of text keep their indexes there, and beside themselves without one
+     * (docs/text.md). */
     const char *index_dir;
     /* NULL, or the annotations of the photos in the folder that is opened: a COCO file, or the folder of YOLO's or
      * Pascal VOC's files, which are read to their end, or of PNGs of class ids (docs/datasets.md). With the format
@@ -369,6 +375,8 @@ struct leat_open_options {
     const char *annotations;
     /* What is wrong in the annotations: an entry is left out and counted (LEAT_BAD_SKIP), or its sample is marked as
      * broken, too (MARK), or opening fails with LEAT_E_CORRUPT, of a photo that is missing LEAT_E_NOT_FOUND (RAISE). */
+    /* Or what is wrong in records of text: they are left out and counted (SKIP), or keep their places and fail when
+     * they are read (MARK), or opening fails with LEAT_E_CORRUPT (RAISE). */
     enum leat_on_bad on_bad;
     /* The names of the classes by their numbers, for YOLO's files and masks, which say only the numbers, and for Pascal
      * VOC's, where one that is not among them is a fault; NULL: those that the files have. */
@@ -381,17 +389,26 @@ struct leat_open_options {
     /* Compares the width and height that COCO's and Pascal VOC's annotations say with the headers of all photos, not
      * only of 64. Another size is a notice; with LEAT_BAD_RAISE it is LEAT_E_CORRUPT. */
     bool check_sizes;
+    /* The properties of records of text that become fields, in this order; NULL: all. "meta" is all that is below it.
+     * field_kinds[i] (NULL: none is said) may be "json": the value as it stands in the file, whatever it is. */
+    const char *const *fields;
+    const char *const *field_kinds;
+    size_t n_fields;
 };
 #define LEAT_OPEN_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(struct leat_open_options), NULL, LEAT_LABELS_AUTO, LEAT_RECHECK_ALWAYS, NULL, NULL, LEAT_BAD_SKIP,      \
-            NULL, 0, NULL, NULL, false                                                                                 \
+        sizeof(struct leat_open_options), NULL, LEAT_LABELS_AUTO, LEAT_RECHECK_ALWAYS, NULL, NULL, LEAT_BAD_AUTO,      \
+            NULL, 0, NULL, NULL, false, NULL, NULL, 0                                                                  \
     }
 
 /* Opens a file, a manifest or a folder of photos. Reads only headers and directories, and annotations.
  * Errors: NOT_FOUND, FORMAT, CORRUPT, UNFINISHED, INVALID, IO, NOMEM, CANCELLED (leat_set_interrupt, `progress`). */
 LEAT_API int leat_dataset_open(const char *path, const struct leat_open_options *options, struct leat_dataset **out,
                                struct leat_error *error);
+/* Several files, one after the other, as leat_dataset_concat joins them; files of records of text become one source,
+ * whose fields are those of any of them. Errors: those of leat_dataset_open and leat_dataset_concat; INVALID: none. */
+LEAT_API int leat_dataset_open_files(const char *const *paths, size_t n, const struct leat_open_options *options,
+                                     struct leat_dataset **out, struct leat_error *error);
 LEAT_API struct leat_dataset *leat_dataset_retain(struct leat_dataset *dataset); /* returns its argument */
 LEAT_API void leat_dataset_release(struct leat_dataset *dataset);                /* NULL is allowed */
 

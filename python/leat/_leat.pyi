@@ -57,7 +57,7 @@ class Dataset:
     @classmethod
     def open(
         cls,
-        path: str,
+        paths: list[bytes],
         format: str,
         labels: int,
         recheck: int,
@@ -65,6 +65,8 @@ class Dataset:
         annotations: str | None,
         on_bad: int,
         classes: list[str],
+        fields: list[str],
+        kinds: list[str],
         /,
     ) -> Dataset: ...
     def count(self) -> int: ...

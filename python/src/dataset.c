@@ -42,34 +42,69 @@ static PyObject *opened(int rc, struct leat_dataset *handle, const struct leat_e
     return py_raise(error);
 }
 
+/* The texts of a list of bytes, which keeps them. NULL: the exception is set. */
+static const char **paths_of(PyObject *list, size_t *n)
+{
+    const Py_ssize_t count = PyList_Size(list);
+    const char **out = calloc((size_t)count + 1, sizeof(char *));
+    for (Py_ssize_t i = 0; out && i < count; i++)
+        if (!(out[i] = PyBytes_AsString(PyList_GetItem(list, i)))) {
+            free(out);
+            return NULL;
+        }
+    if (!out)
+        PyErr_NoMemory();
+    *n = (size_t)count;
+    return out;
+}
+
+/* A kind that is "" is none. */
+static const char **kinds_of(PyObject *list, size_t *n)
+{
+    const char **out = py_strings_of(list, n);
+    for (size_t i = 0; out && i < *n; i++)
+        out[i] = out[i][0] ? out[i] : NULL;
+    return out;
+}
+
 static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
 {
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
     struct leat_dataset *handle = NULL;
     struct leat_error error;
-    PyObject *path = NULL, *index_dir = NULL, *annotations = NULL, *class_list;
+    PyObject *path_list, *index_dir = NULL, *annotations = NULL, *class_list, *field_list, *kind_list;
+    size_t n_paths = 0, n_kinds = 0;
     int labels, recheck, on_bad, rc = 0;
-    if (!PyArg_ParseTuple(args, "O&siiO&O&iO!:open", py_path_or_none, &path, &options.format, &labels, &recheck,
+    if (!PyArg_ParseTuple(args, "O!siiO&O&iO!O!O!:open", &PyList_Type, &path_list, &options.format, &labels, &recheck,
                           py_path_or_none, &index_dir, py_path_or_none, &annotations, &on_bad, &PyList_Type,
-                          &class_list))
+                          &class_list, &PyList_Type, &field_list, &PyList_Type, &kind_list))
         return NULL;
-    const char **classes = py_strings_of(class_list, &options.n_classes);
-    if (!classes)
-        goto out;
-    options.classes = classes;
-    options.labels = (enum leat_labels)labels;
-    options.recheck = (enum leat_recheck)recheck;
-    options.on_bad = (enum leat_on_bad)on_bad;
-    options.index_dir = index_dir ? PyBytes_AsString(index_dir) : NULL;
-    options.annotations = annotations ? PyBytes_AsString(annotations) : NULL;
-    const char *name = path ? PyBytes_AsString(path) : "";
-    PY_WITHOUT_GIL(rc = leat_dataset_open(name, &options, &handle, &error));
+    const char **paths = paths_of(path_list, &n_paths), **classes = NULL, **fields = NULL, **kinds = NULL;
+    bool good = paths && (classes = py_strings_of(class_list, &options.n_classes)) &&
+                (fields = py_strings_of(field_list, &options.n_fields)) && (kinds = kinds_of(kind_list, &n_kinds));
+    if (good && n_kinds != options.n_fields) {
+        PyErr_SetString(PyExc_ValueError, "there are as many kinds as fields");
+        good = false;
+    }
+    if (good) {
+        options.classes = classes;
+        options.fields = fields;
+        options.field_kinds = kinds;
+        options.labels = (enum leat_labels)labels;
+        options.recheck = (enum leat_recheck)recheck;
+        options.on_bad = (enum leat_on_bad)on_bad;
+        options.index_dir = index_dir ? PyBytes_AsString(index_dir) : NULL;
+        options.annotations = annotations ? PyBytes_AsString(annotations) : NULL;
+        PY_WITHOUT_GIL(rc = n_paths == 1 ? leat_dataset_open(paths[0], &options, &handle, &error)
+                                         : leat_dataset_open_files(paths, n_paths, &options, &handle, &error));
+    }
+    free(paths);
     free(classes);
-out:
-    Py_XDECREF(path);
+    free(fields);
+    free(kinds);
     Py_XDECREF(index_dir);
     Py_XDECREF(annotations);
-    return classes ? opened(rc, handle, &error) : NULL;
+    return good ? opened(rc, handle, &error) : NULL;
 }
 
 PY_METHOD(dataset_count, PyLong_FromUnsignedLongLong(leat_dataset_count(py_dataset_handle(self))))
@@ -285,7 +320,7 @@ static PyObject *dataset_column(PyObject *self, PyObject *args)
 
 static PyMethodDef dataset_methods[] = {
     {"open", (PyCFunction)(void (*)(void))dataset_open, METH_VARARGS | METH_CLASS,
-     "open(path, format, labels, recheck, index_dir, annotations, on_bad)"},
+     "open(paths, format, labels, recheck, index_dir, annotations, on_bad, classes, fields, kinds)"},
     {"count", dataset_count, METH_NOARGS, "count(): number of samples"},
     {"fields", dataset_fields, METH_NOARGS,
      "fields(): (name, kind, dtype, layout, flags, shape, role, normalized, pairs) of each"},

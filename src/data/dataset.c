@@ -224,7 +224,7 @@ static int complete(const struct leat_open_options *given, struct leat_open_opti
                          "struct leat_open_options was not initialised: begin with LEAT_OPEN_OPTIONS_INIT");
     memcpy(options, given, given->struct_size < sizeof *options ? given->struct_size : sizeof *options);
     options->struct_size = sizeof *options;
-    if (options->labels > LEAT_LABELS_NONE || options->recheck > LEAT_RECHECK_NEVER || options->on_bad > LEAT_BAD_RAISE)
+    if (options->labels > LEAT_LABELS_NONE || options->recheck > LEAT_RECHECK_NEVER || options->on_bad > LEAT_BAD_AUTO)
         return leat_fail(error, LEAT_E_INVALID,
                          "labels, recheck or on_bad has a value that this version does not know");
     return LEAT_OK;
@@ -347,6 +347,33 @@ int leat_dataset_open(const char *path, const struct leat_open_options *given, s
         return leat_dataset_make(base, NULL, out, error);
     leat_base_release(base);
     return explain_missing(path, &options, rc, error);
+}
+
+int leat_dataset_open_files(const char *const *paths, size_t n, const struct leat_open_options *given,
+                            struct leat_dataset **out, struct leat_error *error)
+{
+    struct leat_open_options options;
+    struct leat_source *source = NULL;
+    *out = NULL;
+    leat_log_check();
+    int rc = n ? complete(given, &options, error) : leat_fail(error, LEAT_E_INVALID, "there is no file to open");
+    if (rc)
+        return rc;
+    if (n == 1)
+        return leat_dataset_open(paths[0], &options, out, error);
+    if ((rc = leat_source_open_files(paths, n, &options, &source, error)))
+        return explain_missing(paths[0], &options, rc, error);
+    if (source)
+        return leat_dataset_of_source(source, out, error);
+    struct leat_dataset **parts = leat_new_array(n, sizeof *parts);
+    rc = parts ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory to open %zu files", n);
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = leat_dataset_open(paths[i], &options, &parts[i], error);
+    rc = rc ? rc : leat_dataset_concat(parts, n, out, error);
+    for (size_t i = 0; parts && i < n; i++)
+        leat_dataset_release(parts[i]);
+    leat_free(parts);
+    return rc;
 }
 
 int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out, struct leat_error *error)

@@ -87,9 +87,13 @@ struct leat_source_vtable {
     /* Of a format that annotates the photos of a folder: whether `path` are its annotations. Else NULL. */
     bool (*annotates)(const char *path, bool folder, const uint8_t *head, size_t n);
     bool takes_classes; /* the options may name the classes of its annotations */
+    bool judges;        /* has records that may be broken: `on_bad` applies, which is LEAT_BAD_RAISE if not said */
     /* Reads headers and directories only; annotations to their end. */
     int (*open)(const char *path, const struct leat_open_options *options, struct leat_source **out,
                 struct leat_error *error);
+    /* Opens several files as one source, so that their fields are joined. NULL: they are opened one by one. */
+    int (*open_files)(const char *const *paths, size_t n, const struct leat_open_options *options,
+                      struct leat_source **out, struct leat_error *error);
     void (*close)(struct leat_source *source);
 
     /* The functions below: any thread, several at once. On failure *failed is the index in `samples` that failed, and
@@ -184,6 +188,10 @@ int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room,
  * A manifest of shards is opened by src/data, which joins its parts. */
 int leat_source_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
                      struct leat_error *error);
+/* Several files of one format that opens them together; *out is NULL, and nothing is wrong, if theirs does not, or not
+ * all have that format. */
+int leat_source_open_files(const char *const *paths, size_t n, const struct leat_open_options *options,
+                           struct leat_source **out, struct leat_error *error);
 /* If `path` or its annotations are not there, or these are a folder that holds none, adds to the error that says so
  * what may be meant. */
 void leat_source_suggest(const char *path, const struct leat_open_options *options, struct leat_error *error);

@@ -137,45 +137,82 @@ void leat_source_suggest(const char *path, const struct leat_open_options *optio
         snprintf(error->message + used, sizeof error->message - used, ": did you mean %s?", other);
 }
 
-int leat_source_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
-                     struct leat_error *error)
+static int find_format(const char *path, const struct leat_open_options *options, const struct leat_source_vtable **out,
+                       struct leat_error *error)
 {
-    const struct leat_source_vtable *format = NULL;
-    struct leat_open_options defaults = LEAT_OPEN_OPTIONS_INIT;
     uint8_t head[HEAD];
     bool folder;
     size_t n;
-    *out = NULL;
-    if (!options)
-        options = &defaults;
-    int rc;
-    if (options->format && strcmp(options->format, "auto") != 0) {
-        rc = by_name(options->format, &format, error);
-    } else {
-        const char *said = options->annotations ? options->annotations : path;
-        rc = leat_source_look(said, &folder, head, sizeof head, &n, error);
-        if (!rc)
-            rc = by_content(said, options->annotations, folder, head, n, &format, error);
-    }
-    if (!rc && options->annotations && !format->annotates)
-        rc = leat_fail(error, LEAT_E_INVALID, "the format \"%s\" has no annotations beside it, and %s is given",
-                       format->name, options->annotations);
-    if (!rc && !options->annotations && (options->on_bad != LEAT_BAD_SKIP || options->n_classes))
-        rc = leat_fail(error, LEAT_E_INVALID,
-                       "%s is about the annotations of photos, and there are none: name them, or leave it out",
-                       options->n_classes ? "classes" : "on_bad");
-    if (!rc && options->annotations && options->labels != LEAT_LABELS_AUTO)
-        rc = leat_fail(error, LEAT_E_INVALID,
-                       "labels is about folders that are classes, and annotations are given: leave one of them out");
-    if (!rc && options->n_classes && !format->takes_classes)
-        rc = leat_fail(error, LEAT_E_INVALID, "the format \"%s\" has names for its classes: leave classes out",
-                       format->name);
-    rc = rc ? rc : format->open(path, options, out, error);
+    if (options->format && strcmp(options->format, "auto") != 0)
+        return by_name(options->format, out, error);
+    const char *said = options->annotations ? options->annotations : path;
+    int rc = leat_source_look(said, &folder, head, sizeof head, &n, error);
+    return rc ? rc : by_content(said, options->annotations, folder, head, n, out, error);
+}
+
+/* Whether the format takes what the options say; what they leave open is filled in. */
+static int check_options(const struct leat_source_vtable *format, struct leat_open_options *options,
+                         struct leat_error *error)
+{
+    if (options->annotations && !format->annotates)
+        return leat_fail(error, LEAT_E_INVALID, "the format \"%s\" has no annotations beside it, and %s is given",
+                         format->name, options->annotations);
+    const bool said = options->on_bad != LEAT_BAD_AUTO && options->on_bad != LEAT_BAD_SKIP;
+    if (!options->annotations && ((said && !format->judges) || options->n_classes))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "%s is about the annotations of photos%s, and there are none: name them, or leave it out",
+                         options->n_classes ? "classes" : "on_bad", options->n_classes ? "" : " and records of text");
+    if (options->annotations && options->labels != LEAT_LABELS_AUTO)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "labels is about folders that are classes, and annotations are given: leave one of them out");
+    if (options->n_classes && !format->takes_classes)
+        return leat_fail(error, LEAT_E_INVALID, "the format \"%s\" has names for its classes: leave classes out",
+                         format->name);
+    if (options->n_fields && !format->judges)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "fields chooses properties of records of text, and the format \"%s\" has none: leave it out",
+                         format->name);
+    if (options->on_bad == LEAT_BAD_AUTO)
+        options->on_bad = format->judges ? LEAT_BAD_RAISE : LEAT_BAD_SKIP;
+    return LEAT_OK;
+}
+
+static int check_opened(int rc, struct leat_source **out, struct leat_error *error)
+{
     if (!rc && (rc = leat_source_check(*out, error))) {
         leat_source_close(*out);
         *out = NULL;
     }
     return rc;
+}
+
+int leat_source_open(const char *path, const struct leat_open_options *given, struct leat_source **out,
+                     struct leat_error *error)
+{
+    const struct leat_source_vtable *format = NULL;
+    struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+    *out = NULL;
+    options = given ? *given : options;
+    int rc = find_format(path, &options, &format, error);
+    rc = rc ? rc : check_options(format, &options, error);
+    return check_opened(rc ? rc : format->open(path, &options, out, error), out, error);
+}
+
+int leat_source_open_files(const char *const *paths, size_t n, const struct leat_open_options *given,
+                           struct leat_source **out, struct leat_error *error)
+{
+    const struct leat_source_vtable *format = NULL, *other = NULL;
+    struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
+    *out = NULL;
+    options = given ? *given : options;
+    int rc = find_format(paths[0], &options, &format, error);
+    if (rc || !format->open_files)
+        return rc;
+    for (size_t i = 1; i < n; i++)
+        if ((rc = find_format(paths[i], &options, &other, error)) || other != format)
+            return rc;
+    rc = check_options(format, &options, error);
+    return check_opened(rc ? rc : format->open_files(paths, n, &options, out, error), out, error);
 }
 
 static const char *missing_of(const struct leat_source_vtable *v, const struct leat_field *field, uint8_t storage)

@@ -268,29 +268,32 @@ def positions_array(positions: Any, count: int) -> np.ndarray[Any, np.dtype[np.i
 
 
 def _open_one(
-    path: str,
+    path: str | list[str],
     format: str,
     labels: str,
     index_dir: str | None,
     recheck: str,
     annotations: str | None,
-    on_bad: str,
+    on_bad: str | None,
     classes: list[str] | None,
+    fields: dict[str, str] | None = None,
 ) -> Dataset:
     handle = _leat.Dataset.open(
-        path,
+        [os.fsencode(p) for p in ([path] if isinstance(path, str) else path)],
         format,
         check.choice("labels", labels, LABELS),
         check.choice("recheck", recheck, RECHECK),
         index_dir,
         annotations,
-        check.choice("on_bad", on_bad, ON_BAD),
+        3 if on_bad is None else check.choice("on_bad", on_bad, ON_BAD),
         classes or [],
+        list(fields or ()),
+        list((fields or {}).values()),
     )
-    return Dataset(handle, ("open", path, format, labels, index_dir, recheck, annotations, on_bad, classes))
+    return Dataset(handle, ("open", path, format, labels, index_dir, recheck, annotations, on_bad, classes, fields))
 
 
-def _unpickle_open(path: str, *args: Any) -> Dataset:
+def _unpickle_open(path: str | list[str], *args: Any) -> Dataset:
     *options, fingerprint = args
     dataset = _open_one(path, *options)
     if dataset.fingerprint != fingerprint:
@@ -327,6 +330,43 @@ def _unpickle_view(base: Dataset, kind: str, *args: Any) -> Dataset:
     return base.split(fractions, seed)[int(part)]
 
 
+_TEXT = re.compile(r"\.(jsonl|ndjson)(\.gz|\.zst)?$", re.IGNORECASE)
+_RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
+
+
+def _is_text(paths: Sequence[Any], format: str) -> bool:  # noqa: A002
+    """Whether files are of one of the formats whose files are opened together."""
+    if format != "auto":
+        return format == "jsonl" and len(paths) > 0
+    return bool(paths) and all(isinstance(p, (str, os.PathLike)) and _TEXT.search(os.fspath(p)) for p in paths)
+
+
+def _expanded(path: str) -> list[str]:
+    """The paths that a pattern such as ``part-{000..009}.jsonl`` stands for, with zeros in front as it has them."""
+    found = _RANGE.search(path)
+    if not found or os.path.exists(path):
+        return [path]
+    first, last = found.groups()
+    if int(last) < int(first) or int(last) - int(first) >= 1_000_000:
+        raise ValueError(f"{found.group()} in {path} is no range of numbers that rise")
+    width = len(first) if len(first) == len(last) or first.startswith("0") else 0
+    texts = (f"{path[: found.start()]}{n:0{width}d}{path[found.end() :]}" for n in range(int(first), int(last) + 1))
+    return [one for text in texts for one in _expanded(text)]
+
+
+def _chosen(fields: Sequence[str] | Mapping[str, str | None] | None) -> dict[str, str] | None:
+    """Names of properties, each with the kind that is wanted; "": the one that it has."""
+    if fields is None:
+        return None
+    given: Any = fields if isinstance(fields, Mapping) else dict.fromkeys(check.names("fields", fields))
+    if not given:
+        raise ValueError("fields is empty: name properties, or leave it out")
+    for name, kind in given.items():
+        if kind not in (None, "json"):
+            raise ValueError(f'fields takes the kind "json" or None for {name!r}, not {kind!r}')
+    return {str(name): kind or "" for name, kind in given.items()}
+
+
 def _names(classes: Sequence[str] | None) -> list[str] | None:
     names = None if classes is None else check.names("classes", classes)
     if names is not None and not names:
@@ -342,25 +382,29 @@ def open(  # noqa: A001
     index_dir: str | os.PathLike[str] | None = None,
     recheck: str = "always",
     annotations: str | os.PathLike[str] | None = None,
-    on_bad: str = "skip",
+    on_bad: str | None = None,
     classes: Sequence[str] | None = None,
     masks: str | os.PathLike[str] | None = None,
+    fields: Sequence[str] | Mapping[str, str | None] | None = None,
 ) -> Dataset:
     """Opens a data set in place. Only headers and directories are read (of an IDX file and of annotations, all).
 
     Args:
         src: a file of leat, a manifest of its shards, a folder of photos (a sub-folder per class, or flat), an IDX
-            file, plain or compressed with gzip (field ``data``); a list of these, which are joined as by
-            :func:`leat.concat`; or a dict of them, which are put side by side:
+            file, plain or compressed with gzip (field ``data``), a JSONL file, the ``.idx`` of a data set of Megatron;
+            a list of these, which are joined as by :func:`leat.concat`, or a pattern such as
+            ``part-{000..009}.jsonl``, which stands for a list; or a dict of them, which are put side by side:
             ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}`` gives the fields
             ``image`` and ``label``, and of what has several fields ``name.field``, as :func:`leat.zip` does.
-        format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"`` or ``"masks"``.
+        format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"``, ``"masks"``,
+            ``"jsonl"`` or ``"megatron"``.
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums
             of its good photos, so that other processes and later runs need not decode each photo to its end again.
             Without one they are kept in memory, for this process. Any number of folders, ranks and runs may share it.
             If it cannot be written, nothing is kept. It lies outside the folder of photos, where it would be taken for
-            a class, or its name begins with a dot.
+            a class, or its name begins with a dot. The index of a file of text is kept there, too; without it, beside
+            the file, as ``FILE.leat-index`` (``docs/text.md``).
         recheck: when the checksum of a value that is read from a file is compared: ``"always"``, on the ``"first"``
             read in a process, or ``"never"``. A photo of a folder that has no checksum yet is decoded to its end
             instead, which gives it one. Columns of fixed size are mapped: their pages are verified on first touch, and
@@ -371,7 +415,8 @@ def open(  # noqa: A001
             they probably have another format, and if photos have another size than the annotations say.
         on_bad: what is wrong in the annotations, or a photo that is missing: ``"skip"`` leaves the entry out, counts it
             in ``ds.about["skipped"]`` and warns; ``"mark"`` keeps the sample, too, as a broken one, for which the
-            loader's `on_error` applies; ``"raise"``.
+            loader's `on_error` applies; ``"raise"``. Likewise a broken record of text. If not given, ``"skip"`` for
+            annotations, ``"raise"`` for records.
         classes: the names of the classes by their numbers, for annotations of YOLO, which have only the numbers, and
             of Pascal VOC, where an object of another name is wrong, and `on_bad` applies; and for `masks`. COCO's file
             has the names itself, and refuses others. Blank names at the end are left out, as is a mark of byte order
@@ -381,6 +426,9 @@ def open(  # noqa: A001
             (:func:`leat.mask`). A photo without a mask, or with one of another size, is wrong, and `on_bad` applies.
             Or a panoptic file of COCO: ``mask`` is made of its segments, beside the fields that it has as
             `annotations`; 255 is no class.
+        fields: of records of text, the properties that become fields, in this order: ``["text", "meta.domain"]``, or
+            ``["meta"]`` for all that is below it. A dict gives kinds, too: ``{"id": "json", "text": None}`` takes the
+            value of ``id`` as it stands in the file, whatever it is.
 
     Raises:
         FileNotFoundError: there is no such file or folder.
@@ -405,6 +453,7 @@ def open(  # noqa: A001
         "annotations": None if annotations is None else os.path.abspath(os.fspath(annotations)),
         "on_bad": on_bad,
         "classes": _names(classes),
+        "fields": _chosen(fields),
     }
     if isinstance(src, Mapping):
         from .made import zipped
@@ -413,9 +462,15 @@ def open(  # noqa: A001
     if not isinstance(src, (str, os.PathLike)):
         if isinstance(src, bytes) or not isinstance(src, Sequence):
             raise TypeError(f"src is a path or a list of paths, not {builtins.type(src).__name__}")
-        return concat(*(open(p, **options) for p in src))
-    path = os.fspath(src)
-    dataset = _open_one(path if _REMOTE.match(path) else os.path.abspath(path), **options)
+        if not _is_text(src, format):
+            return concat(*(open(p, **options) for p in src))
+        paths = [p for one in src for p in _expanded(os.fspath(one))]
+    else:
+        paths = _expanded(os.fspath(src))
+        if len(paths) > 1 and not _is_text(paths, format):
+            return concat(*(open(p, **options) for p in paths))
+    paths = [p if _REMOTE.match(p) else os.path.abspath(p) for p in paths]
+    dataset = _open_one(paths[0] if len(paths) == 1 else paths, **options)
     if notice := dataset._handle.notice():
         warnings.warn(notice, stacklevel=2)
     return dataset

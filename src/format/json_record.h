@@ -1,0 +1,143 @@
+/*
+ * One JSON object in memory, walked through once: a record of a JSONL file. What it has is told as leaves of a tree of
+ * properties, whose nodes are the keys: {"text": "..", "meta": {"domain": ".."}} has the leaves `text` and
+ * `meta.domain`. The tree grows as records show new keys, and is kept with the index of the file; reading a record then
+ * asks for some of its leaves.
+ *
+ *     tree     root - text
+ *                   \ meta - domain          a node is an object, a leaf, or both (then it is of two types)
+ *                          \ language
+ *
+ * The text of a record is checked to its end: grammar, UTF-8, escapes, depth, numbers beyond 64 bits, keys that stand
+ * twice in an object. NaN and Infinity are numbers, because Python writes them.
+ */
+#ifndef LEAT_FORMAT_JSON_RECORD_H
+#define LEAT_FORMAT_JSON_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define LEAT_RECORD_DEPTH 64
+/* Keys of one object that become properties; with more, the object is a leaf of type WIDE. Properties in all. */
+#define LEAT_RECORD_KEYS 256
+#define LEAT_RECORD_PROPERTIES 4096
+
+/* What a leaf was. Bits of a mask are 1 << type. */
+enum leat_record_type {
+    LEAT_RECORD_NULL = 0,
+    LEAT_RECORD_BOOL,
+    LEAT_RECORD_INT,   /* within int64_t */
+    LEAT_RECORD_UINT,  /* within uint64_t, beyond int64_t */
+    LEAT_RECORD_FLOAT, /* with a point or an exponent, NaN, Infinity */
+    LEAT_RECORD_STR,
+    LEAT_RECORD_EMPTY_LIST,
+    LEAT_RECORD_BOOLS, /* lists of one type */
+    LEAT_RECORD_INTS,
+    LEAT_RECORD_UINTS,
+    LEAT_RECORD_FLOATS, /* also of floats and integers */
+    LEAT_RECORD_LIST,   /* any other */
+    LEAT_RECORD_OBJECT, /* empty, nested too deep for properties, or wanted as it is */
+    LEAT_RECORD_TYPES
+};
+
+/* What is wrong with a record. The numbers stand in index files. */
+enum leat_record_fault {
+    LEAT_FAULT_NONE = 0,
+    LEAT_FAULT_NO_OBJECT,
+    LEAT_FAULT_VALUE,
+    LEAT_FAULT_WORD,
+    LEAT_FAULT_NUMBER,
+    LEAT_FAULT_RANGE,
+    LEAT_FAULT_CONTROL,
+    LEAT_FAULT_ESCAPE,
+    LEAT_FAULT_SURROGATE,
+    LEAT_FAULT_UTF8,
+    LEAT_FAULT_COMMA,
+    LEAT_FAULT_COLON,
+    LEAT_FAULT_KEY,
+    LEAT_FAULT_END,
+    LEAT_FAULT_BEHIND,
+    LEAT_FAULT_DEPTH,
+    LEAT_FAULT_TWICE,
+    LEAT_FAULT_NAN,
+    LEAT_FAULT_LONG, /* not found here: a line that is too long to be read */
+    LEAT_FAULT_COUNT
+};
+const char *leat_record_fault_text(unsigned fault);
+
+struct leat_property {
+    uint32_t parent, first_child, last_child, next; /* UINT32_MAX: none; the root is node 0 */
+    uint32_t n_children;
+    uint32_t key, key_length; /* in `keys`, decoded */
+    bool wide;                /* an object here had more than LEAT_RECORD_KEYS keys */
+};
+
+struct leat_property_tree {
+    struct leat_property *nodes;
+    size_t n, room;
+    char *keys;
+    size_t keys_n, keys_room;
+    bool full; /* there were more than LEAT_RECORD_PROPERTIES */
+};
+bool leat_property_tree_init(struct leat_property_tree *tree); /* false: no memory */
+void leat_property_tree_destroy(struct leat_property_tree *tree);
+/* The child with that key, UINT32_MAX if there is none; or makes it. UINT32_MAX then: no memory, or no room. */
+uint32_t leat_property_find(const struct leat_property_tree *tree, uint32_t parent, const char *key, size_t length);
+uint32_t leat_property_add(struct leat_property_tree *tree, uint32_t parent, const char *key, size_t length);
+
+struct leat_record_leaf {
+    uint32_t property;
+    enum leat_record_type type;
+    const uint8_t *text; /* the value as it stands in the record; of a string, without its quotes */
+    size_t length;
+    bool escaped; /* a string with escapes: leat_record_unescape */
+    union {
+        int64_t i;
+        uint64_t u;
+        double d;
+    } number; /* BOOL, INT, UINT, FLOAT */
+};
+enum leat_record_wish {
+    LEAT_WISH_NONE = 0,
+    LEAT_WISH_BELOW, /* something below it */
+    LEAT_WISH_LEAF,
+    LEAT_WISH_WHOLE /* its value as it is, whatever it is */
+};
+/* Called for each leaf in the order of the record. False: stop. */
+typedef bool leat_record_tell(void *user, const struct leat_record_leaf *leaf);
+
+struct leat_record_walk {
+    struct leat_property_tree *tree;
+    /* NULL: new keys are added to the tree, and all leaves are told of. Else what is wanted of each node, and the rest
+     * is passed over. */
+    const uint8_t *wanted; /* of enum leat_record_wish */
+    uint64_t *seen; /* NULL, or of `seen_room` nodes: the last record (`number`) in which the key was met; grows */
+    size_t seen_room;
+    uint64_t number; /* above 0, another one for each record */
+    leat_record_tell *tell;
+    void *user;
+    /* the result */
+    enum leat_record_fault fault;
+    size_t at;    /* of it, in the record */
+    bool stopped; /* by tell */
+    bool no_memory;
+    /* inner */
+    const uint8_t *begin, *p, *end;
+    unsigned depth;
+    char *key;
+    size_t key_room;
+};
+/* Walks through the record of n bytes. False: a fault, no memory, or stopped. One thread for each walk. */
+bool leat_record_run(struct leat_record_walk *walk, const uint8_t *record, size_t n);
+void leat_record_walk_destroy(struct leat_record_walk *walk);
+
+/* How many bytes of a text are UTF-8 before the first that is not. */
+size_t leat_record_utf8(const uint8_t *text, size_t length);
+/* Decodes the escapes of a string that was walked through, to `to` with room for as many bytes. Returns how many. */
+size_t leat_record_unescape(const uint8_t *text, size_t length, char *to);
+/* The elements of a list of numbers that was walked through, as `type` says (BOOLS: bytes, INTS: int64_t, UINTS:
+ * uint64_t, FLOATS: double; INTS may be read as any of the last three). `to` NULL: only counts. */
+size_t leat_record_elements(const uint8_t *text, size_t length, enum leat_record_type as, void *to);
+
+#endif

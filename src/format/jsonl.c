@@ -1,0 +1,352 @@
+/*
+ * JSONL: records of text, an object in each line; plain, or compressed with gzip or zstd. Several files are one source,
+ * so that their fields are those that any of them has (jsonl_fields.c). Each has an index, made once (text_file.h).
+ *
+ *     numbers, booleans               columns of the index, mapped
+ *     strings of few distinct values  computed from the index
+ *     everything else                 computed: the record is read, compared with its checksum, and walked through
+ */
+#include "format/jsonl.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "format/fingerprint.h"
+#include "io/gzip.h"
+
+/* ---- recognising ----------------------------------------------------------------------------- */
+
+static bool ends_with(const char *path, const char *end)
+{
+    const size_t n = strlen(path), k = strlen(end);
+    return n >= k && !strcasecmp(path + n - k, end);
+}
+
+static bool pass_all(void *user, const struct leat_record_leaf *leaf)
+{
+    return true;
+}
+
+/* By its name; or a first line that is an object, with another one behind it. */
+static bool jsonl_recognise(const char *path, bool folder, const uint8_t *head, size_t n)
+{
+    static const char *const names[] = {".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz", ".jsonl.zst", ".ndjson.zst"};
+    if (folder)
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (ends_with(path, names[i]))
+            return true;
+    const uint8_t *newline = n && *head == '{' ? memchr(head, '\n', n) : NULL;
+    if (!newline || (size_t)(newline - head) + 1 >= n || newline[1] != '{')
+        return false;
+    struct leat_property_tree tree;
+    struct leat_record_walk walk = {.tree = &tree, .tell = pass_all, .number = 1};
+    const bool is = leat_property_tree_init(&tree) && leat_record_run(&walk, head, (size_t)(newline - head));
+    leat_record_walk_destroy(&walk);
+    leat_property_tree_destroy(&tree);
+    return is;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void jsonl_close(struct leat_source *source)
+{
+    struct leat_jsonl *j = (struct leat_jsonl *)source;
+    for (size_t i = 0; i < j->n_files; i++) {
+        leat_text_file_close(&j->files[i].text);
+        leat_free(j->files[i].nodes);
+        leat_free(j->files[i].columns);
+    }
+    for (size_t i = 0; i < j->n_owned; i++)
+        leat_free(j->owned[i]);
+    leat_property_tree_destroy(&j->tree);
+    leat_free(j->owned);
+    leat_free(j->files);
+    leat_free(j->fields);
+    leat_free(j->origins);
+    leat_free(j->storage);
+    leat_free(j->notice);
+    leat_free(j->path);
+    leat_free(j);
+}
+
+static int open_files(struct leat_jsonl *j, const char *const *paths, size_t n, const struct leat_open_options *options,
+                      struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    size_t used = 0;
+    enum { NOTE = 2048 };
+    if (!(j->notice = leat_new_array(1, NOTE)))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", j->path);
+    for (size_t i = 0; i < n && !rc; i++) {
+        struct leat_jsonl_file *f = &j->files[i];
+        if ((rc = leat_text_file_open(paths[i], options, LEAT_TEXT_JSONL, &f->text, error)))
+            break;
+        j->n_files++;
+        f->first = j->source.count;
+        j->source.count += f->text.count;
+        leat_fingerprint_join(j->source.fingerprint, f->text.index.sums[f->text.skips], f->text.count);
+        if (f->text.index.n_bad && used + 2 < NOTE) {
+            used += used ? (size_t)snprintf(j->notice + used, NOTE - used, "\n") : 0;
+            leat_text_file_note(&f->text, j->notice + used, NOTE - used);
+            used += strlen(j->notice + used);
+        }
+    }
+    return rc;
+}
+
+static int jsonl_open_files(const char *const *paths, size_t n, const struct leat_open_options *options,
+                            struct leat_source **out, struct leat_error *error)
+{
+    struct leat_jsonl *j = leat_new(struct leat_jsonl);
+    int rc = LEAT_E_NOMEM;
+    *out = NULL;
+    if (!j || !(j->path = leat_strdup(paths[0])) || !(j->files = leat_new_array(n, sizeof *j->files)))
+        leat_fail(error, rc, "no memory to open %s", paths[0]);
+    else if (!(rc = open_files(j, paths, n, options, error)))
+        rc = leat_jsonl_make_fields(j, options, error);
+    if (rc) {
+        if (j)
+            jsonl_close(&j->source);
+        return rc;
+    }
+    j->source.v = &leat_format_jsonl;
+    j->source.path = j->path;
+    j->source.fields = j->fields;
+    j->source.storage = j->storage;
+    j->source.metadata = "{}";
+    j->source.notice = j->notice;
+    *out = &j->source;
+    return LEAT_OK;
+}
+
+static int jsonl_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
+                      struct leat_error *error)
+{
+    return jsonl_open_files(&path, 1, options, out, error);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static struct leat_jsonl_file *file_of(const struct leat_jsonl *j, uint64_t sample)
+{
+    size_t low = 0, high = j->n_files - 1;
+    while (low < high) {
+        const size_t middle = high - (high - low) / 2;
+        if (j->files[middle].first <= sample)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return &j->files[low];
+}
+
+static int jsonl_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
+                      const void **rows, size_t *failed, struct leat_error *error)
+{
+    const struct leat_jsonl *j = (const struct leat_jsonl *)source;
+    const size_t each = leat_dtype_size(j->fields[field].dtype);
+    const struct leat_text_bad *bad;
+    for (size_t i = 0; i < n; i++) {
+        const struct leat_jsonl_file *f = file_of(j, samples[i]);
+        const uint64_t record = leat_text_file_record(&f->text, samples[i] - f->first, &bad);
+        if (bad) {
+            *failed = i;
+            return leat_text_file_fail(&f->text, bad, LEAT_E_DECODE, error);
+        }
+        rows[i] = (const uint8_t *)f->columns[field].values + record * each;
+    }
+    return LEAT_OK;
+}
+
+static int jsonl_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error)
+{
+    const struct leat_jsonl *j = (const struct leat_jsonl *)source;
+    const bool one = j->n_files == 1 && !j->files[0].text.index.n_bad;
+    *data = one && j->storage[field] == LEAT_STORAGE_MAPPED ? j->files[0].columns[field].values : NULL;
+    return LEAT_OK;
+}
+
+/* Values of some fields of one record after the other. */
+struct get {
+    const struct leat_jsonl *j;
+    const size_t *fields;
+    size_t n_fields;
+    size_t sample; /* index in `out` */
+    struct leat_values *out;
+    const struct leat_jsonl_file *file; /* for which `wanted` and `slots` are */
+    uint8_t *wanted;                    /* of the nodes of its tree */
+    uint32_t *slots;                    /* of each node: index in `fields` */
+    size_t left, n_wanted;              /* leaves that are still to come in the record; of each record */
+    bool no_memory;
+    uint8_t *buffer;
+    size_t room;
+    struct leat_record_walk walk;
+};
+
+static bool put(struct get *g, size_t slot, const void *data, size_t bytes)
+{
+    g->no_memory = g->no_memory || leat_values_put(g->out, slot, g->sample, data, bytes);
+    return !g->no_memory;
+}
+
+static bool hear(void *user, const struct leat_record_leaf *leaf)
+{
+    struct get *g = user;
+    const size_t slot = g->slots[leaf->property];
+    const struct leat_jsonl_field *origin = &g->j->origins[g->fields[slot]];
+    void *to;
+    g->left--;
+    if (origin->whole && leaf->type == LEAT_RECORD_STR) {
+        put(g, slot, leaf->text - 1, leaf->length + 2);
+    } else if (origin->whole) {
+        put(g, slot, leaf->text, leaf->length);
+    } else if (leaf->type == LEAT_RECORD_STR && !leaf->escaped) {
+        put(g, slot, leaf->text, leaf->length);
+    } else if (leaf->type == LEAT_RECORD_STR) {
+        if ((to = leat_values_room(g->out, slot, g->sample, leaf->length)))
+            g->out->at[slot * g->out->n_samples + g->sample].bytes = leat_record_unescape(leaf->text, leaf->length, to);
+        else
+            g->no_memory = true;
+    } else if (leaf->type >= LEAT_RECORD_EMPTY_LIST && leaf->type < LEAT_RECORD_LIST) {
+        const size_t n = leat_record_elements(leaf->text, leaf->length, origin->list, NULL);
+        to = leat_values_room(g->out, slot, g->sample, n * (origin->list == LEAT_RECORD_BOOLS ? 1 : 8));
+        if (to)
+            leat_record_elements(leaf->text, leaf->length, origin->list, to);
+        g->no_memory = g->no_memory || !to;
+    }
+    return !g->no_memory && g->left;
+}
+
+/* Which nodes of the file's tree are wanted. */
+static bool prepare(struct get *g, const struct leat_jsonl_file *f)
+{
+    const struct leat_property_tree *t = &f->text.index.tree;
+    leat_free(g->wanted);
+    leat_free(g->slots);
+    g->file = f;
+    g->n_wanted = 0;
+    g->wanted = leat_new_array(t->n, 1);
+    g->slots = leat_new_array(t->n, sizeof *g->slots);
+    if (!g->wanted || !g->slots)
+        return false;
+    for (size_t k = 0; k < g->n_fields; k++) {
+        const struct leat_jsonl_column *c = &f->columns[g->fields[k]];
+        if (!c->node || c->values)
+            continue;
+        g->n_wanted++;
+        g->slots[c->node] = (uint32_t)k;
+        g->wanted[c->node] = g->j->origins[g->fields[k]].whole ? LEAT_WISH_WHOLE : LEAT_WISH_LEAF;
+        for (uint32_t up = t->nodes[c->node].parent; up != UINT32_MAX; up = t->nodes[up].parent)
+            if (!g->wanted[up])
+                g->wanted[up] = LEAT_WISH_BELOW;
+    }
+    g->walk.tree = (struct leat_property_tree *)(uintptr_t)t;
+    g->walk.wanted = g->wanted;
+    return true;
+}
+
+/* What does not stand in the record. */
+static bool fill(struct get *g, uint64_t record)
+{
+    for (size_t k = 0; k < g->n_fields && !g->no_memory; k++) {
+        const struct leat_jsonl_column *c = &g->file->columns[g->fields[k]];
+        const enum leat_kind kind = g->j->fields[g->fields[k]].kind;
+        if (g->out->at[k * g->out->n_samples + g->sample].data)
+            continue;
+        if (!c->values) {
+            put(g, k, "null", kind == LEAT_KIND_JSON ? 4 : 0);
+            continue;
+        }
+        const uint32_t word = ((const uint32_t *)c->values)[record];
+        const struct leat_text_property *p = &g->file->text.index.properties[c->node];
+        const bool there = !p->valid || p->valid[record];
+        put(g, k, c->words + c->starts[word], there ? (size_t)(c->starts[word + 1] - c->starts[word]) : 0);
+    }
+    return !g->no_memory;
+}
+
+static int get_one(struct get *g, uint64_t sample, struct leat_error *error)
+{
+    const struct leat_jsonl_file *f = file_of(g->j, sample);
+    const struct leat_text_bad *bad;
+    const uint64_t record = leat_text_file_record(&f->text, sample - f->first, &bad);
+    if (bad)
+        return leat_text_file_fail(&f->text, bad, LEAT_E_DECODE, error);
+    if (f != g->file && !prepare(g, f))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to read %s", f->text.path);
+    if ((g->left = g->n_wanted)) {
+        size_t length;
+        int rc = leat_text_file_read(&f->text, record, &g->buffer, &g->room, &length, error);
+        if (rc)
+            return rc;
+        leat_record_run(&g->walk, g->buffer, length);
+        if (g->walk.fault) /* the index says that it is whole */
+            return leat_text_file_fail(
+                &f->text, &(struct leat_text_bad){.record = record, .at = g->walk.at, .fault = g->walk.fault},
+                LEAT_E_CORRUPT, error);
+    }
+    if (g->no_memory || g->walk.no_memory || !fill(g, record))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for values of %s", f->text.path);
+    return LEAT_OK;
+}
+
+static int jsonl_compute(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples,
+                         size_t n, struct leat_values *out, size_t *failed, struct leat_error *error)
+{
+    struct get g = {.j = (const struct leat_jsonl *)source,
+                    .fields = fields,
+                    .n_fields = n_fields,
+                    .out = out,
+                    .walk = {.tell = hear, .user = &g}};
+    int rc = LEAT_OK;
+    for (g.sample = 0; g.sample < n && !rc; g.sample += !rc)
+        rc = leat_values_cancelled(out) ? leat_fail(error, LEAT_E_CANCELLED, "reading was cancelled")
+                                        : get_one(&g, samples[g.sample], error);
+    *failed = g.sample;
+    leat_free(g.wanted);
+    leat_free(g.slots);
+    leat_free(g.buffer);
+    leat_record_walk_destroy(&g.walk);
+    return rc;
+}
+
+static int jsonl_refresh(struct leat_source *source, struct leat_error *error)
+{
+    const struct leat_jsonl *j = (const struct leat_jsonl *)source;
+    int rc = LEAT_OK;
+    for (size_t i = 0; i < j->n_files && !rc; i++)
+        rc = leat_text_file_refresh(&j->files[i].text, error);
+    return rc;
+}
+
+static int jsonl_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
+{
+    const struct leat_jsonl *j = (const struct leat_jsonl *)source;
+    *out = (struct leat_source_about){0};
+    for (size_t i = 0; i < j->n_files; i++) {
+        const struct leat_text_file *t = &j->files[i].text;
+        out->bytes += t->file->size;
+        *(t->skips ? &out->skipped : &out->broken) += t->index.n_bad;
+    }
+    return LEAT_OK;
+}
+
+const struct leat_source_vtable leat_format_jsonl = {
+    .name = "jsonl",
+    .recognise = jsonl_recognise,
+    .judges = true,
+    .open = jsonl_open,
+    .open_files = jsonl_open_files,
+    .close = jsonl_close,
+    .rows = jsonl_rows,
+    .compute = jsonl_compute,
+    .column = jsonl_column,
+    .refresh = jsonl_refresh,
+    .about = jsonl_about,
+};

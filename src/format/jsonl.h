@@ -1,0 +1,51 @@
+/* What the files of the format jsonl share: jsonl.c (the source), jsonl_fields.c (its fields). */
+#ifndef LEAT_FORMAT_JSONL_H
+#define LEAT_FORMAT_JSONL_H
+
+#include "format/source.h"
+#include "format/text_file.h"
+
+/* A field, and where it comes from. */
+struct leat_jsonl_field {
+    uint32_t node;              /* of the joined tree */
+    bool is_valid;              /* says whether the property of that node has a value */
+    bool whole;                 /* JSON as it stands */
+    enum leat_record_type list; /* of a list: what its elements are read as */
+};
+
+/* What a file has of a field. */
+struct leat_jsonl_column {
+    uint32_t node;      /* of the file's tree; 0: no record has it */
+    const void *values; /* MAPPED, or codes of words; NULL: the same for all, or it is read from the record */
+    const uint64_t *starts;
+    const char *words;
+};
+
+struct leat_jsonl_file {
+    struct leat_text_file text;
+    uint64_t first;                    /* sample */
+    uint32_t *nodes;                   /* of the joined tree: that of the file's, 0: none */
+    struct leat_jsonl_column *columns; /* of each field */
+};
+
+struct leat_jsonl {
+    struct leat_source source;
+    char *path;
+    struct leat_jsonl_file *files;
+    size_t n_files;
+    struct leat_property_tree tree;
+    struct leat_field *fields;
+    struct leat_jsonl_field *origins;
+    uint8_t *storage;
+    size_t fields_room, origins_room, storage_room;
+    char **names;
+    size_t names_room;
+    void **owned;
+    size_t n_owned, owned_room;
+    char *notice;
+};
+
+/* Makes fields, storage and columns of what the files have. INVALID, NOMEM. */
+int leat_jsonl_make_fields(struct leat_jsonl *j, const struct leat_open_options *options, struct leat_error *error);
+
+#endif

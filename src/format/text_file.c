@@ -1,0 +1,159 @@
+/* A file of lines with its index: text_file.h. */
+#include "format/text_file.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "io/guard.h"
+
+/* Reads the index where it is kept, or makes it, and keeps it. */
+static int take_index(struct leat_text_file *t, const struct leat_open_options *options, enum leat_text_mode mode,
+                      struct leat_error *error)
+{
+    char place[4096];
+    const struct leat_text_scan scan = {.mode = mode, .progress = options->progress, .user = options->user};
+    const bool kept = leat_text_index_path(t->path, options->index_dir, place, sizeof place);
+    t->decoded = leat_io_retain(t->file);
+    if (kept && leat_text_index_load(&t->index, place, t->file, mode))
+        return LEAT_OK;
+    int rc = leat_text_scan_file(t->file, &scan, &t->index, error);
+    if (!rc && kept && !(rc = leat_text_file_refresh(t, error))) {
+        if (options->index_dir)
+            mkdir(options->index_dir, 0777);
+        leat_text_index_save(&t->index, place, t->file, mode);
+    }
+    return rc;
+}
+
+int leat_text_file_fail(const struct leat_text_file *t, const struct leat_text_bad *bad, int code,
+                        struct leat_error *error)
+{
+    leat_fail(error, code, "%s, line %" PRIu64 ", byte %" PRIu64 ": %s", t->path, bad->line, bad->at,
+              leat_record_fault_text((unsigned)bad->fault));
+    leat_error_at_file(error, t->path, bad->at <= INT64_MAX ? (int64_t)bad->at : LEAT_NO_OFFSET);
+    return code;
+}
+
+int leat_text_file_open(const char *path, const struct leat_open_options *options, enum leat_text_mode mode,
+                        struct leat_text_file *t, struct leat_error *error)
+{
+    *t = (struct leat_text_file){.skips = options->on_bad == LEAT_BAD_SKIP};
+    uint64_t size;
+    int rc = LEAT_E_NOMEM;
+    if (!(t->path = leat_strdup(path)))
+        leat_fail(error, rc, "no memory to open %s", path);
+    else if (!(rc = leat_io_open(path, &t->file, error)) && !(rc = leat_io_stamp(t->file, &t->stamp, &size, error)))
+        rc = take_index(t, options, mode, error);
+    if (!rc)
+        rc = leat_text_file_refresh(t, error);
+    if (!rc && t->index.n_bad && options->on_bad == LEAT_BAD_RAISE) {
+        rc = leat_text_file_fail(t, &t->index.bad[0], LEAT_E_CORRUPT, error);
+        if (error) {
+            const size_t used = strlen(error->message);
+            snprintf(error->message + used, sizeof error->message - used,
+                     " (%" PRIu64 " of %" PRIu64
+                     " records are broken; on_bad=\"skip\" leaves them out and counts them)",
+                     t->index.n_bad, t->index.count);
+        }
+    }
+    t->count = t->index.count - (t->skips ? t->index.n_bad : 0);
+    if (rc)
+        leat_text_file_close(t);
+    return rc;
+}
+
+void leat_text_file_close(struct leat_text_file *t)
+{
+    leat_text_index_destroy(&t->index);
+    leat_io_release(t->decoded);
+    leat_io_release(t->file);
+    leat_free(t->path);
+    *t = (struct leat_text_file){0};
+}
+
+uint64_t leat_text_file_record(const struct leat_text_file *t, uint64_t sample, const struct leat_text_bad **bad)
+{
+    const struct leat_text_index *x = &t->index;
+    *bad = NULL;
+    if (!x->n_bad)
+        return sample;
+    if (!t->skips) {
+        leat_text_index_bad(x, sample, bad);
+        return sample;
+    }
+    uint64_t low = 0, high = x->n_bad; /* how many broken ones stand before the sample: bad[k].record - k rises */
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (x->bad[middle].record - middle <= sample)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return sample + low;
+}
+
+/* A large index is mapped. */
+struct line_copy {
+    const struct leat_text_line *from;
+    struct leat_text_line line;
+};
+
+static int copy_line(void *user)
+{
+    struct line_copy *c = user;
+    c->line = *c->from;
+    return LEAT_OK;
+}
+
+int leat_text_file_read(const struct leat_text_file *t, uint64_t record, uint8_t **buffer, size_t *room, size_t *length,
+                        struct leat_error *error)
+{
+    struct line_copy copy = {.from = &t->index.lines[record]};
+    const struct leat_text_line *line = &copy.line;
+    int rc = leat_guarded(copy_line, &copy, error);
+    if (rc)
+        return rc;
+    if (!leat_grow(buffer, room, (size_t)line->length + 1, 1))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a record of %" PRIu32 " bytes", line->length);
+    rc = leat_io_read(t->decoded, line->offset, line->length, *buffer, error);
+    *length = line->length;
+    if (rc || (uint32_t)leat_hash64(*buffer, line->length) == line->check)
+        return rc;
+    leat_fail(error, LEAT_E_CHANGED,
+              "%s: the %" PRIu32 " bytes at %" PRIu64 " are not those of which the index was made: open it again",
+              t->path, line->length, line->offset);
+    leat_error_at_file(error, t->path, (int64_t)line->offset);
+    return LEAT_E_CHANGED;
+}
+
+int leat_text_file_refresh(const struct leat_text_file *t, struct leat_error *error)
+{
+    uint64_t stamp, size;
+    int rc = leat_io_stamp(t->file, &stamp, &size, error);
+    if (rc || (stamp == t->stamp && size == t->file->size))
+        return rc;
+    leat_fail(error, LEAT_E_CHANGED, "%s was changed after it was opened: open it again", t->path);
+    leat_error_at_file(error, t->path, LEAT_NO_OFFSET);
+    return LEAT_E_CHANGED;
+}
+
+void leat_text_file_note(const struct leat_text_file *t, char *out, size_t room)
+{
+    const struct leat_text_index *x = &t->index;
+    size_t used = 0;
+    out[0] = 0;
+    if (!x->n_bad)
+        return;
+    used = (size_t)snprintf(out, room, "%" PRIu64 " of %" PRIu64 " records of %s are broken and %s: ", x->n_bad,
+                            x->count, t->path, t->skips ? "left out" : "marked");
+    for (uint64_t i = 0; i < x->n_bad && i < 3 && used < room; i++)
+        used += (size_t)snprintf(out + used, room - used, "%sline %" PRIu64 ", byte %" PRIu64 ": %s", i ? "; " : "",
+                                 x->bad[i].line, x->bad[i].at, leat_record_fault_text((unsigned)x->bad[i].fault));
+    if (x->n_bad > 3 && used < room)
+        snprintf(out + used, room - used, "; ...");
+}

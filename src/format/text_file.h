@@ -1,0 +1,37 @@
+/*
+ * A file of lines with its index: opened, decoded if it is compressed, the index read from where it is kept or made.
+ */
+#ifndef LEAT_FORMAT_TEXT_FILE_H
+#define LEAT_FORMAT_TEXT_FILE_H
+
+#include "format/text_index.h"
+#include "format/text_scan.h"
+
+struct leat_text_file {
+    char *path;
+    struct leat_io_file *file;    /* as it is stored */
+    struct leat_io_file *decoded; /* its bytes, read from anywhere */
+    struct leat_text_index index;
+    uint64_t stamp;
+    bool skips;     /* broken records are left out */
+    uint64_t count; /* samples: records, without those that are left out */
+};
+
+/* With LEAT_BAD_RAISE the first broken record is an error that names its line and byte. */
+int leat_text_file_open(const char *path, const struct leat_open_options *options, enum leat_text_mode mode,
+                        struct leat_text_file *out, struct leat_error *error);
+void leat_text_file_close(struct leat_text_file *file);
+/* The record of a sample, and in *bad, if it is broken, what is wrong with it. */
+uint64_t leat_text_file_record(const struct leat_text_file *file, uint64_t sample, const struct leat_text_bad **bad);
+/* Fills the error about a broken record; returns `code`. */
+int leat_text_file_fail(const struct leat_text_file *file, const struct leat_text_bad *bad, int code,
+                        struct leat_error *error);
+/* Reads a record's bytes to *buffer, which grows, and compares them with what was indexed. IO, CHANGED, CORRUPT. */
+int leat_text_file_read(const struct leat_text_file *file, uint64_t record, uint8_t **buffer, size_t *room,
+                        size_t *length, struct leat_error *error);
+/* Whether the file has changed since it was opened. */
+int leat_text_file_refresh(const struct leat_text_file *file, struct leat_error *error);
+/* A note for a person on records that were left out, "" if there are none. */
+void leat_text_file_note(const struct leat_text_file *file, char *out, size_t room);
+
+#endif
