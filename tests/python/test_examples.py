@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -172,3 +174,45 @@ def test_a_cyclegan_that_was_interrupted_trains_on_as_if_it_had_not_been(tmp_pat
     assert losses("parts") == losses("whole")
     assert len(losses("whole")) == 30
     assert (tmp_path / "parts" / "sheet.png").read_bytes() == (tmp_path / "whole" / "sheet.png").read_bytes()
+
+
+def train_lm(capsys: pytest.CaptureFixture[str], out: Path, *more: str) -> str:
+    """Runs the example on a few made texts, in this process, and gives its output."""
+    texts = out.parent / "texts.jsonl"
+    if not texts.exists():
+        lines = (
+            json.dumps({"text": f"{domain} {i} " * (3 + i % 7), "meta": {"domain": domain}})
+            for i in range(60)
+            for domain in ("code", "books", "web")[: 1 + i % 3]
+        )
+        texts.write_text("\n".join(lines))
+    arguments = [str(texts), "--out", str(out), *"--steps 18 --batch 8 --length 16".split(), *more]
+    main = runpy.run_path(str(EXAMPLES / "train_lm.py"), run_name="train_lm")["main"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["train_lm.py", *arguments])
+        main()
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("mixture", ["static", "scheduled"])
+def test_the_language_model_reads_the_same_tokens_wherever_it_stops_and_on_any_ranks(
+    mixture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    kind = ["--no-model", "--mixture", mixture]
+    expected = train_lm(capsys, tmp_path / "whole", *kind).splitlines()[-1]
+    assert expected.startswith("tokens of 18 steps: ")
+    train_lm(capsys, tmp_path / "cut", *kind, "--stop", "4")
+    for ranks, stop in (("1", "9"), ("2", "14")):
+        train_lm(capsys, tmp_path / "cut", *kind, "--resume", "--ranks", ranks, "--stop", stop)
+    assert train_lm(capsys, tmp_path / "cut", *kind, "--resume", "--ranks", "4").splitlines()[-1] == expected
+
+
+def test_the_language_model_learns_and_tells_shares_and_losses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    told = train_lm(capsys, tmp_path / "run", "--every", "6")
+    losses = [float(n) for n in re.findall(r"^step \d+: loss ([\d.]+)", told, re.M)]
+    assert losses[-1] < losses[0]
+    assert re.search(r"^books +0\.\d+ ", told, re.M)

@@ -356,6 +356,16 @@ def test_a_pickled_mix_and_schedule_are_the_same(ds: leat.Dataset) -> None:
     assert pickle.loads(pickle.dumps(schedule)).fingerprint == schedule.fingerprint
 
 
+def test_a_mix_by_value_pickles_as_the_call_that_made_it(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "many.leat", {"kind": "int32"}) as w:
+        w.write_batch({"kind": np.arange(50_000, dtype=np.int32) % 7})
+    many = leat.open(tmp_path / "many.leat")
+    for mix in (leat.Mix.by(many, "kind", {0: 0.5, ...: 0.5}), leat.Mix.inferred(many, "kind")):
+        pickled = pickle.dumps(mix)
+        assert len(pickled) < 2000
+        assert pickle.loads(pickled).fingerprint == mix.fingerprint
+
+
 def test_the_fingerprint_follows_from_everything_that_says_the_order(ds: leat.Dataset) -> None:
     a, b = ds[:30], ds[30:]
     mixes = [

@@ -106,6 +106,7 @@ class Mix:
         self.tokens_field = tokens_field
         #: samples of the data set that no weight names and that were therefore left out, by value (:meth:`by`)
         self.left_out: dict[str, int] = {}
+        self._recipe: tuple[Any, ...] | None = None  # how by() or inferred() made it: smaller than lists of positions
         self._check_sources()
 
     def _check_sources(self) -> None:
@@ -190,6 +191,7 @@ class Mix:
         parts, left_out = parts_of(ds, column, weights, others == "leave_out", check.flag("normalize", normalize))
         mix = cls(parts, unit, exhausted, epoch_rows, tokens_field, normalize)
         mix.left_out = left_out
+        mix._recipe = (_unpickle_by, ds, column, weights, others, unit, exhausted, epoch_rows, tokens_field, normalize)
         return mix
 
     @classmethod
@@ -219,13 +221,10 @@ class Mix:
         total = sum(sizes.values())
         if not total:
             raise ValueError(f"there are no {unit} to infer shares from")
-        return cls(
-            {name: (part, sizes[name] / total) for name, part in parts.items()},
-            unit,
-            exhausted,
-            epoch_rows,
-            tokens_field,
-        )
+        shares = {name: (part, sizes[name] / total) for name, part in parts.items()}
+        mix = cls(shares, unit, exhausted, epoch_rows, tokens_field)
+        mix._recipe = (_unpickle_inferred, ds, column, unit, exhausted, epoch_rows, tokens_field)
+        return mix
 
     def map(self, function: Callable[[Dataset], Dataset]) -> Mix:
         """The same mixture of ``function(data set)`` of each source, such as packed rows.
@@ -337,6 +336,8 @@ class Mix:
         raise TypeError("a Mix is iterated by a Loader: leat.Loader(mix, batch_size=32)")
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._recipe is not None:
+            return self._recipe[0], self._recipe[1:]
         options = (self.unit, self.exhausted, self.epoch_rows, self.tokens_field)
         return (_unpickle, (self._names, self._datasets, self._weights, options, self.left_out))
 
@@ -483,3 +484,23 @@ def _unpickle(
     mix = Mix(dict(zip(names, zip(datasets, weights, strict=True), strict=True)), *options)
     mix.left_out = left_out
     return mix
+
+
+def _unpickle_by(
+    ds: Dataset, column: Any, weights: Any, others: Any, unit: Any, exhausted: Any, rows: Any, field: str, divide: bool
+) -> Mix:
+    return Mix.by(
+        ds,
+        column,
+        weights,
+        others=others,
+        unit=unit,
+        exhausted=exhausted,
+        epoch_rows=rows,
+        tokens_field=field,
+        normalize=divide,
+    )
+
+
+def _unpickle_inferred(ds: Dataset, column: Any, unit: Any, exhausted: Any, rows: Any, field: str) -> Mix:
+    return Mix.inferred(ds, column, unit=unit, exhausted=exhausted, epoch_rows=rows, tokens_field=field)

@@ -264,6 +264,13 @@ class Batch(Mapping[str, Any]):
         return self._small("ids", lambda core: self._form.small(core.ids()))
 
     @property
+    def domains(self) -> Any:
+        """The source that each row is of, as its number in the names of the mixture: int32, shape (size,). Zeros where
+        the loader reads one data set.
+        """
+        return self._small("domains", lambda core: self._form.small(core.domains()))
+
+    @property
     def row_keys(self) -> Any:
         """The random key of each row, from which its augmentations are drawn: uint64, shape (size,)."""
         return self._small("row_keys", lambda core: self._form.small(core.row_keys()))
@@ -316,7 +323,7 @@ class Batch(Mapping[str, Any]):
         for name in self:
             value = self[name]
             values[name] = _mapped(function, value)
-        for name in ("ids", "row_keys", "valid"):
+        for name in ("ids", "domains", "row_keys", "valid"):
             values["." + name] = function(getattr(self, name))
         for name in ("errors", "epoch", "step", "size"):
             values["." + name] = getattr(self, name)

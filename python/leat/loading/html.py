@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data import html as drawing
+from ..data.dataset import Dataset
 from ..data.schema import Field
 from ..ops.base import Operator
 from ..ops.branches import Branch
 from .ragged import Ragged
 
 if TYPE_CHECKING:
+    from ..data.mixing import Mix
+    from ..data.schedule import Schedule
     from ..program import Entry
     from .batch import Batch
     from .loader import Loader
@@ -188,10 +191,17 @@ def _brief(value: Any) -> str:
     return f"{type(value).__name__}({', '.join(given)})"
 
 
+def _data(dataset: Dataset | Mix | Schedule) -> tuple[str, object]:
+    if isinstance(dataset, Dataset):
+        return "data set", drawing.counted(len(dataset), "sample")
+    shares = [f"{name} {weight:.3g}" for name, weight in dataset.weights.items()]
+    return "mixture", ", ".join(shares[:12]) + (f", ... ({len(shares)} sources)" if len(shares) > 12 else "")
+
+
 def loader(of: Loader, program: Sequence[Entry] | None) -> str:
     stats = of.stats()
     rows: list[tuple[str, object]] = [
-        ("data set", drawing.counted(len(of.dataset), "sample")),
+        _data(of.dataset),
         ("batches", f"{len(of):,} an epoch, {of._global} rows each, rank {of.rank} of {of.world_size}"),
         ("position", f"epoch {stats['epoch']}, step {stats['step']}"),
         ("handed out", ", ".join(drawing.counted(stats[f"{w}{e}"], w) for w, e in (("batch", "es"), ("sample", "s")))),

@@ -46,6 +46,8 @@ def source_options(dataset: Dataset | Mix | Schedule, global_batch: int) -> dict
             raise ValueError(f"the last point of the schedule, {last}, is too far away: {last * rows:,} rows")
         schedule = [[at * rows, list(point.weights.values())] for at, point in dataset.points]
     return {
+        "dataset": None,
+        "pack": None,
         "mix": {
             "sources": sources,
             "unit": mix.unit,
