@@ -38,8 +38,9 @@ from .ops import (
     TrivialAugmentWide,
     from_json,
 )
-from .ops.base import _size
+from .ops.base import _size, named
 from .ops.branches import Branch, visit
+from .ops.tokens import has_labels, labels_of
 
 
 @dataclass(frozen=True)
@@ -123,12 +124,29 @@ def entries(outputs: Outputs) -> list[Entry]:
             if isinstance(op, PadTo) and isinstance(fill, Mapping) and not set(fill) <= set(fields):
                 stranger = next(name for name in fill if name not in fields)
                 raise ValueError(f"{op!r} fills {stranger!r}, and the fields of its chain are {', '.join(fields)}")
-        found.append(Entry(names, fields, operators, bool(out.geometry), joint, out.stack))
+        found += _with_labels(Entry(names, fields, operators, bool(out.geometry), joint, out.stack), outputs)
     every = [name for entry in found for name in entry.outputs]
     every += [f"{entry.names[0]}.mask" for entry in found if entry.stack == "pad"]
     if len(set(every)) < len(every):
         raise ValueError(f"two outputs are named {next(name for name in every if every.count(name) > 1)!r}")
     return found
+
+
+def _with_labels(entry: Entry, outputs: Outputs) -> list[Entry]:
+    """An entry, and that of the labels of its tokens. Both operators have one name, so that they draw the same."""
+    chain, name = entry.chain, f"{entry.names[0]}.labels"
+    makers = [i for i, op in enumerate(chain) if has_labels(op)]
+    if len(makers) > 1:
+        raise ValueError(f"output {entry.names[0]!r} has {len(makers)} operators that make labels: one is possible")
+    if not makers or name in outputs:
+        return [entry]
+    i, op = makers[0], chain[makers[0]]
+    drawn = op.name or f"{entry.names[0]}/{type(op).__name__}/0"
+    parts = [[*chain[:i], made, *chain[i + 1 :]] for made in (named(op, drawn), labels_of(op, drawn))]
+    return [
+        Entry(names, entry.fields, part, entry.geometry, entry.joint, entry.stack)
+        for names, part in zip((entry.names, (name,)), parts, strict=True)
+    ]
 
 
 def _chain(output: str, chain: Any) -> list[Operator]:

@@ -412,9 +412,12 @@ static int take_reads(struct leat_job *j, struct leat_assembly *a, size_t *faile
 
 static uint8_t *put(uint8_t *at, const struct leat_packing_rule *r, uint64_t token, uint64_t n)
 {
-    for (uint64_t i = 0; i < n; i++) /* little endian: a token's bits begin with its lowest byte */
-        memcpy(at + i * r->element, &token, r->element);
-    return at + n * r->element;
+    const uint64_t bytes = n * r->element;
+    if (n) /* little endian: a token's bits begin with its lowest byte */
+        memcpy(at, &token, r->element);
+    for (uint64_t done = r->element; done < bytes; done *= 2) /* what is there, once more */
+        memcpy(at + done, at, done < bytes - done ? done : bytes - done);
+    return at + bytes;
 }
 
 /* The elements of a piece: of the document, and what is put around it. Returns where those of the next one begin. */

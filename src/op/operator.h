@@ -11,7 +11,7 @@
  *     joint   changes the boxes and keypoints of a row, in the chain of a tuple (joint.h)
  *     pad     brings a value to a fixed length, as the last of its chain (PadTo)
  *     batch   changes an output of a whole batch, as the last of its chain (MixUp; mix.h)
- *     call    a function of the user's, behind which the chain is cut (Native)
+ *     call    a function of whole values, behind which the chain is cut: of the user's (Native), or on tokens
  *     none    it changes how the value is read or delivered (Decode, ToLayout), which `infer` says
  *
  * Moves that follow one another are composed, maps of bytes become tables of 256 entries, and a stage (stage.h) carries

@@ -238,7 +238,7 @@ def pack_rows(
     >>> path = os.path.join(tempfile.mkdtemp(), "documents.leat")
     >>> with leat.Writer(path, {"tokens": leat.field("uint16", (None,))}) as w:
     ...     for n in (5, 2, 4, 3):
-    ...         w.add(tokens=np.full(n, n, np.uint16))
+    ...         _ = w.add(tokens=np.full(n, n, np.uint16))
     >>> rows = leat.pack_rows(leat.open(path), length=7, how="best_fit")
     >>> [rows[i]["tokens"].tolist() for i in range(len(rows))]
     [[5, 5, 5, 5, 5, 2, 2], [4, 4, 4, 4, 3, 3, 3]]

@@ -25,6 +25,7 @@ from .geometry import *
 from .photo import *
 from .policies import *
 from .targets import *
+from .tokens import *
 from .values import *
 
 _TYPES: dict[str, type[Operator]] = {
