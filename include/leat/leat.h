@@ -447,6 +447,23 @@ LEAT_API int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n,
 LEAT_API int leat_dataset_split(struct leat_dataset *dataset, const double *fractions, size_t n, uint64_t seed,
                                 struct leat_dataset **outs, struct leat_error *error);
 
+/* The samples for which an SQL expression is true, in the order that they have: "language = 'en' AND length > 200". Its
+ * columns are the fields that are numbers without dimensions, str, json (its null is NULL) or bytes; "NAME.length", the
+ * number of elements of arrays whose first dimension varies; and "id", the sample's id. It is evaluated as SQLite does,
+ * over all cores (docs/datasets.md). Subqueries and functions whose result does not follow from their arguments are
+ * refused. Any thread; may take long.
+ * Errors: INVALID (no such column, no SQL expression, refused), CANCELLED (leat_set_interrupt), NOMEM, and those of
+ * reading: IO, CORRUPT, CHANGED. */
+LEAT_API int leat_dataset_where(struct leat_dataset *dataset, const char *clause, struct leat_dataset **out,
+                                struct leat_error *error);
+
+/* The samples of two views of one data set taken together as sets: each sample once, in the order of the ids. Both are
+ * views of the same opened data set, or of two whose files and fingerprints are the same. Any thread.
+ * Errors: INVALID (views of other data sets), NOMEM. */
+enum leat_combine { LEAT_COMBINE_AND = 0, LEAT_COMBINE_OR, LEAT_COMBINE_MINUS };
+LEAT_API int leat_dataset_combine(struct leat_dataset *left, struct leat_dataset *right, enum leat_combine how,
+                                  struct leat_dataset **out, struct leat_error *error);
+
 /* The part of a data set that the run of a saved state was over: `view` is the value of "view" in the state, as JSON
  * text. `positions`: those of a select that was too long to stand there, which are compared with its hash; else NULL.
  * Errors: INVALID (no view; the positions are missing, or others), those of the views. */

@@ -189,6 +189,31 @@ static PyObject *dataset_select(PyObject *self, PyObject *positions)
     return rc ? py_raise(&error) : py_dataset_new(handle);
 }
 
+static PyObject *dataset_where(PyObject *self, PyObject *args)
+{
+    struct leat_dataset *handle = NULL;
+    struct leat_error error;
+    const char *clause;
+    int rc;
+    if (!PyArg_ParseTuple(args, "s:where", &clause))
+        return NULL;
+    PY_WITHOUT_GIL(rc = leat_dataset_where(py_dataset_handle(self), clause, &handle, &error));
+    return opened(rc, handle, &error);
+}
+
+static PyObject *dataset_combine(PyObject *self, PyObject *args)
+{
+    struct leat_dataset *handle = NULL;
+    struct leat_error error;
+    PyObject *other;
+    int how, rc;
+    if (!PyArg_ParseTuple(args, "O!i:combine", py_dataset_type, &other, &how))
+        return NULL;
+    PY_WITHOUT_GIL(rc = leat_dataset_combine(py_dataset_handle(self), py_dataset_handle(other), (enum leat_combine)how,
+                                             &handle, &error));
+    return opened(rc, handle, &error);
+}
+
 static PyObject *dataset_slice(PyObject *self, PyObject *args)
 {
     unsigned long long begin, end, step;
@@ -330,6 +355,8 @@ static PyMethodDef dataset_methods[] = {
     {"notice", dataset_notice, METH_NOARGS, "notice(): a text for a person"},
     {"fingerprint", dataset_fingerprint, METH_NOARGS, "fingerprint(): 16 bytes"},
     {"select", dataset_select, METH_O, "select(int64 positions): a view"},
+    {"where", dataset_where, METH_VARARGS, "where(clause): a view"},
+    {"combine", dataset_combine, METH_VARARGS, "combine(other, how): a view; how: 0 and, 1 or, 2 minus"},
     {"slice", dataset_slice, METH_VARARGS, "slice(begin, end, step): a view"},
     {"split", dataset_split, METH_VARARGS, "split(float64 fractions, seed): views"},
     {"ids", dataset_ids, METH_VARARGS, "ids(position, n): int64 values"},

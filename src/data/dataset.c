@@ -36,6 +36,9 @@ void leat_base_release(struct leat_base *base)
         leat_source_close(base->owned[i]);
     for (size_t i = 0; i < base->n_joined; i++)
         leat_base_release(base->joined[i]);
+    for (size_t i = 0; base->codes && i < base->n_fields; i++)
+        leat_codes_free(atomic_load(&base->codes[i]));
+    leat_free(base->codes);
     leat_free(base->owned);
     leat_free(base->joined);
     leat_free(base->parts);
@@ -151,20 +154,23 @@ static int append_notice(struct leat_base *base, const char *text)
 /* ---- data sets ------------------------------------------------------------------------------- */
 
 /* A view has the hash of (base, selection). */
-static void fingerprint(struct leat_dataset *d)
+static void fingerprint(const struct leat_dataset *d, uint8_t out[16])
 {
     const struct leat_base *b = d->base;
-    leat_fingerprint_finish(b->fields, b->n_fields, b->classes, b->n_classes, b->count, b->sums, d->fingerprint);
+    leat_fingerprint_finish(b->fields, b->n_fields, b->classes, b->n_classes, b->count, b->sums, out);
     if (!d->selected)
         return;
-    uint64_t hash[2] = {leat_get_u64(d->fingerprint), leat_get_u64(d->fingerprint + 8)};
-    leat_fingerprint_value(hash, d->selection.n_runs);
-    for (size_t i = 0; i < d->selection.n_runs; i++) {
-        leat_fingerprint_value(hash, d->selection.runs[i].begin);
-        leat_fingerprint_value(hash, leat_selection_end(&d->selection, i) - d->selection.runs[i].at);
+    uint64_t hash[2] = {leat_get_u64(out), leat_get_u64(out + 8)}, n_runs = 0, begin, count;
+    struct leat_selection_cursor first = {0}, second = {0};
+    while (leat_selection_next(&d->selection, &first, &begin, &count))
+        n_runs++;
+    leat_fingerprint_value(hash, n_runs);
+    while (leat_selection_next(&d->selection, &second, &begin, &count)) {
+        leat_fingerprint_value(hash, begin);
+        leat_fingerprint_value(hash, count);
     }
-    leat_put_u64(d->fingerprint, hash[0]);
-    leat_put_u64(d->fingerprint + 8, hash[1]);
+    leat_put_u64(out, hash[0]);
+    leat_put_u64(out + 8, hash[1]);
 }
 
 int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, struct leat_dataset **out,
@@ -181,18 +187,26 @@ int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, 
     d->references = 1;
     d->base = base;
     d->count = base->count;
+    if (!base->codes && !(base->codes = leat_new_array(base->n_fields + 1, sizeof *base->codes))) {
+        leat_dataset_release(d);
+        if (selection)
+            leat_selection_destroy(selection);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");
+    }
     /* A view of everything in order is the base itself, with its fingerprint and speed. */
-    if (selection && selection->count == base->count &&
-        (!base->count || (selection->n_runs == 1 && !selection->runs[0].begin))) {
+    if (selection && leat_selection_seal(selection)) {
+        leat_selection_destroy(selection);
+        leat_dataset_release(d);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a view");
+    }
+    if (selection && selection->count == base->count && selection->ascending) {
         leat_selection_destroy(selection);
     } else if (selection) {
-        leat_selection_seal(selection);
         d->selected = true;
         d->selection = *selection;
         d->count = selection->count;
         memset(selection, 0, sizeof *selection);
     }
-    fingerprint(d);
     *out = d;
     return LEAT_OK;
 }
@@ -483,7 +497,16 @@ const char *leat_dataset_metadata(const struct leat_dataset *d)
 
 void leat_dataset_fingerprint(const struct leat_dataset *d, uint8_t out[16])
 {
-    memcpy(out, d->fingerprint, 16);
+    struct leat_dataset *kept = (struct leat_dataset *)d;
+    if (!atomic_load(&kept->fingerprinted)) {
+        uint8_t made[16];
+        fingerprint(d, made);
+        atomic_store(&kept->fingerprint[0], leat_get_u64(made));
+        atomic_store(&kept->fingerprint[1], leat_get_u64(made + 8));
+        atomic_store(&kept->fingerprinted, true);
+    }
+    leat_put_u64(out, atomic_load(&kept->fingerprint[0]));
+    leat_put_u64(out + 8, atomic_load(&kept->fingerprint[1]));
 }
 
 const char *leat_dataset_notice(const struct leat_dataset *d)

@@ -12,6 +12,7 @@
 #include <jansson.h>
 
 #include "data/dataset.h"
+#include "data/packed.h"
 
 struct leat_base_part {
     struct leat_source *source;
@@ -34,6 +35,8 @@ struct leat_base {
     const char *metadata;
     char *notice;
     uint64_t sums[2];
+    /* Of each field, or NULL: its texts as codes, made by the first query that asks (query_codes.c). */
+    _Atomic(struct leat_codes *) *codes;
 };
 
 /* Ids begin, begin + 1, ... stand at positions `at`, at + 1, ... up to the next run. */
@@ -41,6 +44,7 @@ struct leat_run {
     uint64_t begin, at;
 };
 
+/* Either runs, or, where that takes less memory, a packed set. */
 struct leat_selection {
     struct leat_run *runs;
     size_t n_runs, room;
@@ -48,6 +52,10 @@ struct leat_selection {
     /* index[p >> shift] is the run that holds the first position of that bucket; a bucket holds about one run. */
     uint32_t *index;
     unsigned shift;
+    bool ascending; /* ids ascend, each stands once: from sealing on */
+    bool is_packed;
+    struct leat_packed packed;
+    struct leat_set_making *packing; /* while a selection of many runs is made */
 };
 
 struct leat_dataset {
@@ -57,7 +65,9 @@ struct leat_dataset {
     struct leat_selection selection;
     uint64_t count;
     char *view; /* how it was made from the base: view.c. NULL: all of it, or not known */
-    uint8_t fingerprint[16];
+    /* Made when it is asked for, as that takes a walk over the runs of a view; any thread may, and makes the same. */
+    _Atomic uint64_t fingerprint[2];
+    _Atomic bool fingerprinted;
 };
 
 /* Takes over the reference to `base` and what `selection` (NULL: all) holds, even on failure. */
@@ -73,28 +83,40 @@ unsigned leat_zip_storages(const struct leat_source *source, size_t field);
 /* The memory of a whole column if it lies in one piece, else NULL and LEAT_OK. */
 int leat_dataset_in_place(const struct leat_dataset *dataset, size_t field, const void **data,
                           struct leat_error *error);
+/* Bytes of a value of fixed size, or of one step of the first dimension of a varying one. CORRUPT. */
+int leat_field_row_bytes(const struct leat_field *field, uint64_t *bytes, struct leat_error *error);
+/* The values (`to`; each has `bytes`), or else the lengths in bytes, of a field at positions [begin, end). */
+int leat_dataset_gather(const struct leat_dataset *dataset, size_t field, uint64_t begin, uint64_t end, uint64_t bytes,
+                        uint8_t *to, uint64_t *lengths, struct leat_error *error);
+void leat_codes_free(struct leat_codes *codes); /* NULL is allowed */
 struct leat_base *leat_base_retain(struct leat_base *base);
 void leat_base_release(struct leat_base *base);
 
+/* A view of `dataset`: `step`, which is taken over, says how it was made from it (view.c). Takes over `selection`. */
+int leat_dataset_made_view(struct leat_dataset *dataset, struct leat_selection *selection, json_t *step,
+                           struct leat_dataset **out, struct leat_error *error);
 /* The description of a view of `dataset` (view.c; NULL: of all) with one more step, which is taken over. NULL: it is
  * not known. Below: the steps. */
 char *leat_view_add(const struct leat_dataset *dataset, json_t *step);
 json_t *leat_view_select(const int64_t *positions, uint64_t n);
 json_t *leat_view_split(const double *fractions, size_t n, uint64_t seed, size_t part);
+char *leat_view_combine(const struct leat_dataset *left, const struct leat_dataset *right, const char *how);
 json_t *leat_view_concat(struct leat_dataset *const *datasets, size_t n);
 
 /* Appends ids [begin, begin + count). LEAT_E_NOMEM. */
 int leat_selection_push(struct leat_selection *selection, uint64_t begin, uint64_t count);
-/* Releases spare memory and makes the index. */
-void leat_selection_seal(struct leat_selection *selection);
+/* Takes the form that needs least memory, and makes the index. LEAT_E_NOMEM. */
+int leat_selection_seal(struct leat_selection *selection);
 void leat_selection_destroy(struct leat_selection *selection);
-/* The run that holds `position`. */
-size_t leat_selection_find(const struct leat_selection *selection, uint64_t position);
-/* The position after the run's last. */
-static inline uint64_t leat_selection_end(const struct leat_selection *s, size_t run)
-{
-    return run + 1 < s->n_runs ? s->runs[run + 1].at : s->count;
-}
+/* The id at a position, and how many consecutive ones begin there, at least, if `run` is not NULL. */
+uint64_t leat_selection_at(const struct leat_selection *selection, uint64_t position, uint64_t *run);
+/* Walks the runs of consecutive ids of a sealed selection, in their order. False: there are no more. */
+struct leat_selection_cursor {
+    size_t run;
+    struct leat_packed_cursor packed;
+};
+bool leat_selection_next(const struct leat_selection *selection, struct leat_selection_cursor *cursor, uint64_t *begin,
+                         uint64_t *count);
 /* Appends what `dataset` has at positions [begin, end), each id moved by `offset`. */
 int leat_selection_push_view(struct leat_selection *selection, const struct leat_dataset *dataset, uint64_t begin,
                              uint64_t end, uint64_t offset);

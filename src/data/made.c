@@ -48,6 +48,16 @@ static int array_column(struct leat_source *source, size_t field, const void **d
     return LEAT_OK;
 }
 
+static int array_span(struct leat_source *source, size_t field, uint64_t sample, uint64_t n, const void **data,
+                      uint64_t *got, struct leat_error *error)
+{
+    const struct made *m = (const struct made *)source;
+    const struct leat_array *a = &m->arrays[field];
+    *data = (const uint8_t *)a->data + (int64_t)sample * a->stride_bytes;
+    *got = (uint64_t)a->stride_bytes == m->layout.info[field].unit ? n : 0;
+    return LEAT_OK;
+}
+
 static int computed(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples,
                     size_t n, struct leat_values *out, size_t *failed, struct leat_error *error)
 {
@@ -57,7 +67,7 @@ static int computed(struct leat_source *source, const size_t *fields, size_t n_f
 }
 
 static const struct leat_source_vtable vtable_of_arrays = {
-    .name = "arrays", .close = made_close, .rows = array_rows, .column = array_column};
+    .name = "arrays", .close = made_close, .rows = array_rows, .column = array_column, .span = array_span};
 static const struct leat_source_vtable vtable_of_computed = {
     .name = "source", .close = made_close, .compute = computed};
 

@@ -77,7 +77,7 @@ static bool is_fixed(const struct leat_field *field)
 
 /* Bytes of a value of fixed size, or of one step of the first dimension of a varying one. The schema was validated
  * when it was read, but its sizes come from a file. */
-static int row_bytes(const struct leat_field *field, uint64_t *bytes, struct leat_error *error)
+int leat_field_row_bytes(const struct leat_field *field, uint64_t *bytes, struct leat_error *error)
 {
     *bytes = leat_dtype_size(field->dtype);
     for (unsigned d = is_fixed(field) ? 0 : 1; d < field->ndim; d++)
@@ -117,7 +117,7 @@ int leat_dataset_rows(const struct leat_dataset *d, size_t field, const struct l
                       void *cold, const void **rows, size_t *failed, struct leat_error *error)
 {
     uint64_t samples[CHUNK], each = 0;
-    if (cold && row_bytes(&d->base->fields[field], &each, NULL))
+    if (cold && leat_field_row_bytes(&d->base->fields[field], &each, NULL))
         cold = NULL;
     for (size_t i = 0; i < n;) {
         size_t run = same_source(refs + i, n - i, samples), bad = 0;
@@ -161,7 +161,7 @@ static int check_computed(const struct leat_dataset *d, const size_t *fields, si
         const struct leat_field *field = &d->base->fields[fields[f]];
         uint64_t each = 1;
         size_t bad;
-        int rc = field->kind == LEAT_KIND_ARRAY ? row_bytes(field, &each, error) : LEAT_OK;
+        int rc = field->kind == LEAT_KIND_ARRAY ? leat_field_row_bytes(field, &each, error) : LEAT_OK;
         for (size_t i = 0; i < n && !rc; i++) {
             const struct leat_computed *c = &values->at[f * n + i];
             *failed = i;
@@ -489,7 +489,7 @@ int leat_dataset_read(const struct leat_dataset *d, uint64_t position, size_t fi
                          d->count);
     const struct leat_field *f = &d->base->fields[field];
     leat_dataset_locate(d, &position, 1, &ref);
-    if ((rc = row_bytes(f, &bytes, error)))
+    if ((rc = leat_field_row_bytes(f, &bytes, error)))
         return at_sample(d, field, &ref, rc, error);
     out->dtype = f->dtype;
     out->ndim = f->ndim;
@@ -635,15 +635,14 @@ uint64_t leat_dataset_changes(const struct leat_dataset *d)
     return sum;
 }
 
-/* The values (`to`) or lengths of a column, run by run of rows with the same storage. */
-static int gather(const struct leat_dataset *d, size_t field, uint64_t bytes, uint8_t *to, uint64_t *lengths,
-                  struct leat_error *error)
+int leat_dataset_gather(const struct leat_dataset *d, size_t field, uint64_t begin, uint64_t end, uint64_t bytes,
+                        uint8_t *to, uint64_t *lengths, struct leat_error *error)
 {
     uint64_t positions[CHUNK];
     struct leat_sample_ref refs[CHUNK];
     int rc = LEAT_OK;
-    for (uint64_t at = 0; at < d->count && !rc; at += CHUNK) {
-        size_t n = d->count - at < CHUNK ? (size_t)(d->count - at) : CHUNK;
+    for (uint64_t at = begin; at < end && !rc; at += CHUNK) {
+        size_t n = end - at < CHUNK ? (size_t)(end - at) : CHUNK;
         for (size_t i = 0; i < n; i++)
             positions[i] = at + i;
         leat_dataset_locate(d, positions, n, refs);
@@ -651,11 +650,12 @@ static int gather(const struct leat_dataset *d, size_t field, uint64_t bytes, ui
             const enum leat_storage storage = leat_ref_storage(&refs[i], field);
             for (run = 1; i + run < n && leat_ref_storage(&refs[i + run], field) == storage; run++)
                 ;
-            uint8_t *values = to ? to + (at + i) * bytes : NULL;
+            uint8_t *values = to ? to + (at - begin + i) * bytes : NULL;
+            uint64_t *sizes = lengths ? lengths + (at - begin) + i : NULL;
             if (storage == LEAT_STORAGE_COMPUTED)
-                rc = gather_computed(d, field, bytes, refs + i, run, values, lengths ? lengths + at + i : NULL, error);
+                rc = gather_computed(d, field, bytes, refs + i, run, values, sizes, error);
             else if (lengths)
-                rc = gather_stored_lengths(d, field, refs + i, run, lengths + at + i, error);
+                rc = gather_stored_lengths(d, field, refs + i, run, sizes, error);
             else
                 rc = (storage == LEAT_STORAGE_MAPPED ? gather_rows : gather_extents)(d, field, bytes, refs + i, run,
                                                                                      values, error);
@@ -696,7 +696,7 @@ int leat_dataset_column(const struct leat_dataset *d, size_t field, bool lengths
         return leat_fail(error, LEAT_E_TYPE, "field \"%s\" has %d dimensions already: its column would have one more",
                          f->name, LEAT_MAX_DIMS);
     each = sizeof(uint64_t);
-    if (!lengths && (rc = row_bytes(f, &each, error)))
+    if (!lengths && (rc = leat_field_row_bytes(f, &each, error)))
         return rc;
     out->dtype = lengths ? LEAT_U64 : f->dtype;
     out->ndim = lengths ? 1 : f->ndim + 1;
@@ -715,7 +715,8 @@ int leat_dataset_column(const struct leat_dataset *d, size_t field, bool lengths
     if (!(out->owned = leat_alloc((size_t)bytes)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for the column \"%s\" of %" PRIu64 " bytes", f->name, bytes);
     out->data = out->owned;
-    rc = gather(d, field, each, lengths ? NULL : out->owned, lengths ? out->owned : NULL, error);
+    rc = leat_dataset_gather(d, field, 0, d->count, each, lengths ? NULL : out->owned, lengths ? out->owned : NULL,
+                             error);
     if (rc)
         leat_value_clear(out);
     return rc;

@@ -2,6 +2,7 @@
  * How a view was made from what was opened. A saved state says with it which part of a data set its run was over:
  *
  *     [["split", [0.9, 0.1], "0", 0], ["slice", 0, 1000, 2], ["select", [5, 3]], ["select", 100000, "hash of them"]]
+ *     [["where", "language = 'en'"]]     [["and", [["where", ..]], [["slice", ..]]]]     (or, minus)
  *     [["concat", [100, []], [50, [["slice", 0, 10, 1]]]]]
  *
  * Steps are in order. A seed is text, since JSON's numbers end at 2^63. Views that were joined are parts of what was
@@ -71,6 +72,21 @@ json_t *leat_view_concat(struct leat_dataset *const *datasets, size_t n)
         }
     }
     return step;
+}
+
+char *leat_view_combine(const struct leat_dataset *left, const struct leat_dataset *right, const char *how)
+{
+    json_t *step = json_pack("[s]", how);
+    const struct leat_dataset *sides[2] = {left, right};
+    for (size_t i = 0; i < 2; i++) {
+        const struct leat_dataset *d = sides[i];
+        json_t *steps = d->view ? json_loads(d->view, 0, NULL) : d->selected ? NULL : json_array();
+        if (json_array_append_new(step, steps)) {
+            json_decref(step);
+            return NULL;
+        }
+    }
+    return leat_view_add(NULL, step);
 }
 
 const char *leat_dataset_view_text(const struct leat_dataset *d)
@@ -192,6 +208,22 @@ static int apply_concat(struct leat_dataset *d, const json_t *step, const int64_
     return rc;
 }
 
+static int apply_combine(struct leat_dataset *d, const json_t *step, enum leat_combine how, const int64_t *positions,
+                         uint64_t n, struct leat_dataset **out, struct leat_error *error)
+{
+    struct leat_dataset *sides[2] = {NULL, NULL};
+    int rc = LEAT_OK;
+    for (size_t i = 0; i < 2 && !rc; i++) {
+        const json_t *steps = json_array_get(step, i + 1);
+        rc = json_is_array(steps) ? apply_all(d, steps, positions, n, &sides[i], error) : malformed(error);
+    }
+    if (!rc)
+        rc = leat_dataset_combine(sides[0], sides[1], how, out, error);
+    leat_dataset_release(sides[0]);
+    leat_dataset_release(sides[1]);
+    return rc;
+}
+
 static int apply(struct leat_dataset *d, const json_t *step, const int64_t *positions, uint64_t n,
                  struct leat_dataset **out, struct leat_error *error)
 {
@@ -203,6 +235,14 @@ static int apply(struct leat_dataset *d, const json_t *step, const int64_t *posi
         return apply_split(d, step, out, error);
     if (kind && !strcmp(kind, "concat"))
         return apply_concat(d, step, positions, n, out, error);
+    if (kind && !strcmp(kind, "where") && json_is_string(json_array_get(step, 1)))
+        return leat_dataset_where(d, json_string_value(json_array_get(step, 1)), out, error);
+    if (kind && !strcmp(kind, "and"))
+        return apply_combine(d, step, LEAT_COMBINE_AND, positions, n, out, error);
+    if (kind && !strcmp(kind, "or"))
+        return apply_combine(d, step, LEAT_COMBINE_OR, positions, n, out, error);
+    if (kind && !strcmp(kind, "minus"))
+        return apply_combine(d, step, LEAT_COMBINE_MINUS, positions, n, out, error);
     if (!kind || strcmp(kind, "slice") != 0 || !number(step, 1, &begin) || !number(step, 2, &end) ||
         !number(step, 3, &stride))
         return malformed(error);

@@ -235,7 +235,9 @@ static int fill(struct zip *z, struct leat_dataset *const *parts, const char *co
         return leat_fail(error, LEAT_E_NOMEM, "no memory to zip %zu data sets", n);
     for (size_t p = 0; p < n; p++) {
         const struct leat_base *base = parts[p]->base;
-        uint64_t sample[2] = {leat_get_u64(parts[p]->fingerprint), leat_get_u64(parts[p]->fingerprint + 8)};
+        uint8_t bytes[16];
+        leat_dataset_fingerprint(parts[p], bytes);
+        uint64_t sample[2] = {leat_get_u64(bytes), leat_get_u64(bytes + 8)};
         rc = check_part(parts[0], names[0], parts[p], names[p], error);
         rc = rc ? rc : take_fields(z, parts[p], names[p], false, bare, error);
         if (rc)

@@ -151,6 +151,13 @@ struct leat_source_vtable {
     int (*refresh)(struct leat_source *source, struct leat_error *error);
     /* The whole column of a fixed field if it lies in one piece, verified, else NULL and LEAT_OK. */
     int (*column)(struct leat_source *source, size_t field, const void **data, struct leat_error *error);
+    /* MAPPED fields: values of samples `sample`, sample + 1, ... that lie one behind the other, verified: *got of them,
+     * at most n; 0: they do not. Read them inside leat_guarded. May be NULL. */
+    int (*span)(struct leat_source *source, size_t field, uint64_t sample, uint64_t n, const void **data, uint64_t *got,
+                struct leat_error *error);
+    /* EXTENT fields of a source whose extents have the checksums of the values without reading these, so that values of
+     * equal length and checksum are equal. */
+    bool checksums;
     /* Checks every byte (leat_verify). May be NULL. */
     int (*verify)(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
                   struct leat_error *error);

@@ -300,6 +300,33 @@ int leat_store_column(struct leat_source *source, size_t field, const void **dat
     return LEAT_OK;
 }
 
+int leat_store_span(struct leat_source *source, size_t field, uint64_t sample, uint64_t n, const void **data,
+                    uint64_t *got, struct leat_error *error)
+{
+    struct leat_store_source *s = (struct leat_store_source *)source;
+    *got = 0;
+    if (field >= s->layout.n_fields || s->layout.info[field].varying)
+        return wrong_field(s, field, "fixed", error);
+    if (sample >= s->base.count)
+        return out_of_range(s, sample, error);
+    const struct leat_store_field *info = &s->layout.info[field];
+    if (!s->map || info->width != info->unit)
+        return LEAT_OK;
+    const uint64_t g = group_of(s, sample), first = s->first_rows[g], row = sample - first;
+    const uint64_t left = s->groups[g].n_rows - row, rows = n < left ? n : left;
+    for (uint64_t page = row >> info->page_shift; page <= (row + rows - 1) >> info->page_shift; page++) {
+        const uint64_t number = (first >> info->page_shift) + g + page;
+        if (s->recheck == LEAT_RECHECK_NEVER || bit_get(&s->pages_good[info->column], number))
+            continue;
+        int rc = verify_only(s, info->column, g, page, number, error);
+        if (rc)
+            return rc;
+    }
+    *data = s->map + value_at(s, g, info, row);
+    *got = rows;
+    return LEAT_OK;
+}
+
 /* ---- extents --------------------------------------------------------------------------------- */
 
 struct record_read {

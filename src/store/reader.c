@@ -686,6 +686,8 @@ const struct leat_source_vtable leat_format_native = {
     .doubt = leat_store_doubt,
     .refresh = leat_store_refresh,
     .column = leat_store_column,
+    .span = leat_store_span,
+    .checksums = true,
     .verify = leat_store_verify,
     .about = about,
 };

@@ -92,6 +92,8 @@ int leat_store_refresh(struct leat_source *source, struct leat_error *error);
 void leat_store_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
 void leat_store_doubt(struct leat_source *source, size_t field, uint64_t sample);
 int leat_store_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error);
+int leat_store_span(struct leat_source *source, size_t field, uint64_t sample, uint64_t n, const void **data,
+                    uint64_t *got, struct leat_error *error);
 /* Every byte: verify.c. */
 int leat_store_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
                       struct leat_error *error);

@@ -8,6 +8,7 @@ import os
 import re
 import struct
 import warnings
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
@@ -17,6 +18,7 @@ import numpy as np
 from .. import _leat, check
 from ..errors import ChangedError
 from . import schema as _schema
+from .positions import from_arrow
 from .schema import Field
 
 LABELS = {"auto": 0, "folders": 1, "none": 2}
@@ -198,12 +200,7 @@ class Dataset:
             return self._sample(position % self._count)
         if isinstance(key, str):
             raise TypeError(f"a Dataset is indexed by position: for a column, ds.column({key!r})")
-        array = np.asarray(key)
-        if array.dtype == np.bool_:
-            if array.shape != (self._count,):
-                raise IndexError(f"the mask has shape {array.shape}: it must be ({self._count},), one bool per sample")
-            array = np.flatnonzero(array)
-        return self.select(array)
+        return self.select(key)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self._sample(i) for i in range(self._count))
@@ -211,14 +208,66 @@ class Dataset:
     def select(self, positions: Any) -> Dataset:
         """The samples at these positions, in this order. Positions may repeat; negative ones count from the end.
 
+        A mask of one bool per sample selects those that are True. Positions and masks are lists, NumPy arrays or
+        tensors, or what DuckDB and other engines give: anything with ``__arrow_c_array__`` or ``__arrow_c_stream__``,
+        of one column. A NULL in a mask is False, as in WHERE.
+
         Raises:
-            IndexError: a position is out of range.
+            IndexError: a position is out of range, or a mask has another length.
 
         >>> leat.open(path).select([5, 3]).ids.tolist()
         [5, 3]
         """
-        array = positions_array(positions, self._count)
+        arrow = from_arrow(positions)
+        array = np.asarray(positions) if arrow is None and hasattr(positions, "__len__") else arrow
+        if array is not None and array.dtype == np.bool_:
+            if array.shape != (self._count,):
+                raise IndexError(f"the mask has shape {array.shape}: it must be ({self._count},), one bool per sample")
+            array = np.flatnonzero(array)
+        array = positions_array(positions if array is None else array, self._count)
         return Dataset(self._handle.select(array), (self, "select", array))
+
+    def where(self, clause: str) -> Dataset:
+        """The samples for which an SQL expression is true: what stands behind WHERE, over the fields of a sample.
+
+        Columns are the fields that are numbers, str, json (its null is NULL) or bytes, those that leat derives too
+        (``"image.width"``); ``"tokens.length"``, the number of elements of arrays that vary in length; and ``id``. A
+        name with a dot stands in double quotes, a text in single ones. The expression is evaluated as SQLite does, on
+        all cores (docs/datasets.md); reading other tables, writing and loops are refused. The result is a view in the
+        order of this data set, and combines with others by ``&``, ``|`` and ``-``.
+
+        Raises:
+            ValueError: there is no such column, or the clause is no SQL expression or is refused.
+
+        >>> ds = leat.open(path)
+        >>> len(ds.where("label IN (3, 5) AND id < 50")), len(ds.where("label = 3") | ds.where("label = 4"))
+        (10, 20)
+        """
+        if not isinstance(clause, str):
+            raise TypeError(f"the clause is text, what stands behind WHERE in SQL, not {type(clause).__name__}")
+        if "\0" in clause:
+            raise ValueError("the clause has a NUL character")
+        return Dataset(self._part().where(clause), (self, "where", clause))
+
+    def _combine(self, other: Any, how: int) -> Any:
+        if not isinstance(other, Dataset):
+            return NotImplemented
+        return Dataset(self._part().combine(other._part(), how), (self, "combine", other, how))
+
+    def __and__(self, other: Dataset) -> Dataset:
+        """The samples that are in both: two views of one data set, as sets, in the order of the ids."""
+        view: Dataset = self._combine(other, 0)
+        return view
+
+    def __or__(self, other: Dataset) -> Dataset:
+        """The samples that are in one of two views of a data set, or in both, in the order of the ids."""
+        view: Dataset = self._combine(other, 1)
+        return view
+
+    def __sub__(self, other: Dataset) -> Dataset:
+        """The samples that are in this view and not in the other one of the same data set, in the order of the ids."""
+        view: Dataset = self._combine(other, 2)
+        return view
 
     def split(self, fractions: Sequence[float], seed: int = 0) -> list[Dataset]:
         """Disjoint parts of about these fractions of the samples, drawn by a permutation keyed with `seed`.
@@ -242,7 +291,23 @@ class Dataset:
             return (concat, tuple(self._recipe[1]))
         if self._recipe[0] in ("arrays", "source", "zip"):
             return (_unpickle_made, (*self._recipe, self.fingerprint))
+        if self._recipe[1] == "select":
+            return (_unpickle_view, (self._recipe[0], "packed", *_pack(self._recipe[2])))
         return (_unpickle_view, self._recipe)
+
+
+def _pack(positions: np.ndarray[Any, np.dtype[np.int64]]) -> tuple[bytes, str, int]:
+    """Positions in few bytes: their differences, in the smallest type that holds them, compressed."""
+    steps = np.diff(positions, prepend=0)
+    dtype = np.result_type(np.min_scalar_type(steps.min()), np.min_scalar_type(steps.max())) if len(steps) else "u1"
+    return zlib.compress(steps.astype(dtype).tobytes(), 1), np.dtype(dtype).str, len(positions)
+
+
+def _unpack(packed: bytes, dtype: str, count: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    steps = np.frombuffer(zlib.decompress(packed), dtype)
+    if len(steps) != count:
+        raise ValueError(f"the pickled view has {len(steps)} positions, not {count}")
+    return np.cumsum(steps, dtype=np.int64)
 
 
 def _widen(memory: _leat.Memory) -> np.ndarray[Any, Any]:
@@ -324,8 +389,15 @@ def _unpickle_made(kind: str, *args: Any) -> Dataset:
 def _unpickle_view(base: Dataset, kind: str, *args: Any) -> Dataset:
     if kind == "slice":
         return Dataset(base._handle.slice(*args), (base, kind, *args))
+    if kind == "packed":
+        return base.select(_unpack(*args))
     if kind == "select":
         return Dataset(base._handle.select(args[0]), (base, kind, *args))
+    if kind == "where":
+        return base.where(*args)
+    if kind == "combine":
+        view: Dataset = base._combine(*args)
+        return view
     fractions, seed, part = args
     return base.split(fractions, seed)[int(part)]
 

@@ -1,0 +1,530 @@
+"""Queries: what `ds.where` selects is what SQLite selects from a real table with the same values."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import pickle
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import cli_support
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import leat
+
+LANGUAGES = ["en", "de", "fr", "EN", "zh", "", "it's", "ünï"]
+DOMAINS = ["code", "books", "web", "wiki", "law"]
+SCHEMA = {
+    "language": "str",
+    "domain": "str",
+    "title": "str",
+    "length": "int64",
+    "tiny": "int8",
+    "big": "uint64",
+    "small": "uint16",
+    "flag": "bool",
+    "quality": "float32",
+    "exact": "float64",
+    "half": "float16",
+    "tokens": leat.field("uint16", (None,)),
+    "raw": "bytes",
+    "meta": "json",
+}
+TYPES = {
+    **dict.fromkeys(("language", "domain", "title", "meta"), "TEXT"),
+    **dict.fromkeys(("length", "tiny", "big", "small", "flag", "tokens.length", "id"), "INTEGER"),
+    **dict.fromkeys(("quality", "exact", "half"), "REAL"),
+    "raw": "BLOB",
+}
+
+
+def made(n: int, seed: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(seed)
+    rows = []
+    for i in range(n):
+        f = [math.nan, math.inf, -math.inf, 0.0, -0.0, 0.1, 2.5, -7.0, 1e300][int(rng.integers(9))]
+        rows.append(
+            {
+                "language": LANGUAGES[int(rng.integers(len(LANGUAGES)))],
+                "domain": DOMAINS[int(rng.integers(len(DOMAINS)))],
+                "title": f"title {i} of {int(rng.integers(50))}%",
+                "length": int(rng.choice([-(2**63), -1, 0, 1, 199, 200, 201, 2**53 + 1, 2**63 - 1, i])),
+                "tiny": int(rng.integers(-128, 128)),
+                "big": int(rng.choice(np.array([0, 1, 2**63 - 1, 2**63, 2**63 + 1025, 2**64 - 1], np.uint64))),
+                "small": int(rng.integers(0, 65536)),
+                "flag": bool(rng.integers(2)),
+                "quality": np.float32(f) if abs(f) < 1e30 or not math.isfinite(f) else np.float32(1e30),
+                "exact": f,
+                "half": np.float16(f) if abs(f) < 1e4 or not math.isfinite(f) else np.float16(100),
+                "tokens": np.arange(int(rng.integers(0, 5)), dtype=np.uint16),
+                "raw": bytes(rng.integers(0, 256, int(rng.integers(0, 4)), dtype=np.uint8)),
+                "meta": [None, {"a": i % 5}, [1, 2], "x", i % 3][int(rng.integers(5))],
+            }
+        )
+    return rows
+
+
+def sql_value(v: Any) -> Any:
+    if isinstance(v, (bool, np.bool_)):
+        return int(v)
+    if isinstance(v, (float, np.floating)):
+        return None if math.isnan(v) else float(v)
+    if isinstance(v, int) and v >= 2**63:
+        return float(v)
+    return v
+
+
+class Oracle:
+    """A table of SQLite with the values that the data set gives."""
+
+    def __init__(self, ds: leat.Dataset) -> None:
+        self.db = sqlite3.connect(":memory:")
+        names = [n for n in TYPES if n == "id" or n.removesuffix(".length") in ds.schema]
+        columns = ", ".join(f'"{n}" {TYPES[n]}' for n in names)
+        self.db.execute(f"CREATE TABLE t ({columns})")
+        ids = ds.ids
+        for i in range(len(ds)):
+            sample = ds[i]
+            sample["id"] = int(ids[i])
+            if "tokens" in sample:
+                sample["tokens.length"] = len(sample["tokens"])
+            if "meta" in sample:
+                text = bytes(ds.stored(i, "meta")).decode()
+                sample["meta"] = None if json.loads(text) is None else text
+            self.db.execute(
+                f"INSERT INTO t VALUES ({', '.join('?' * len(names))})", [sql_value(sample[n]) for n in names]
+            )
+
+    def ids(self, clause: str) -> list[int]:
+        return [i for (i,) in self.db.execute(f"SELECT id FROM t WHERE ({clause}) ORDER BY rowid")]
+
+
+def write(path: Path, n: int, seed: int = 0) -> leat.Dataset:
+    with leat.Writer(path, SCHEMA) as w:
+        for row in made(n, seed):
+            w.add(**row)
+    return leat.open(path)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> tuple[leat.Dataset, Oracle]:
+    """Fewer rows than texts are coded for: they are read as they are asked for."""
+    ds = write(tmp_path_factory.mktemp("query") / "small.leat", 300)
+    return ds, Oracle(ds)
+
+
+@pytest.fixture(scope="module")
+def coded(tmp_path_factory: pytest.TempPathFactory) -> tuple[leat.Dataset, Oracle]:
+    ds = write(tmp_path_factory.mktemp("query") / "coded.leat", 5000, 1)
+    return ds, Oracle(ds)
+
+
+CLAUSES = [
+    "language = 'en' AND domain IN ('code','books') AND length > 200",
+    "language = 'EN' OR NOT (domain = 'web' AND flag)",
+    "language LIKE 'e%' AND domain LIKE '%O%'",
+    "title LIKE '%7\\%' ESCAPE '\\'",
+    "title GLOB '*[0-3]%' AND title NOT LIKE 'title 1%'",
+    "length > '200'",
+    "length BETWEEN 1 AND 200 AND tiny NOT BETWEEN -5 AND 5",
+    "length IN (1, 200, 9007199254740993, 2.5, -9223372036854775808)",
+    "length NOT IN (1, 200)",
+    "length >= 9007199254740992.0 AND length < 9223372036854775808",
+    "big > 9223372036854775807",
+    "big = 18446744073709551615 OR big = 9223372036854775807",
+    "big <= 9223372036854775808",
+    "NOT big < 5",
+    "exact IS NULL",
+    "exact IS NOT NULL AND quality NOT NULL",
+    "half ISNULL OR exact NOTNULL",
+    "NOT exact > 0",
+    "exact > -9e999",
+    "quality = 0.1",
+    "quality <> 2.5",
+    "half <= -7",
+    "-0.0 = exact",
+    "flag",
+    "NOT flag",
+    "flag = 1 AND tiny % 3 = 1",
+    "tiny < 0 OR small > 60000",
+    "small * 2 > length",
+    "typeof(big) = 'real'",
+    "typeof(exact) = 'null' OR typeof(flag) = 'real'",
+    '"tokens.length" > 2',
+    '"tokens.length" = 0 AND id < 100',
+    "raw = x'00' OR length(raw) = 3",
+    "meta IS NULL",
+    "meta IS NOT NULL AND json_extract(meta, '$.a') = 3",
+    "meta ->> '$.a' > 1",
+    "CASE WHEN flag OR tiny > 0 THEN length > 5 AND tiny < 100 ELSE domain = 'law' END",
+    "id BETWEEN 5 AND 10 OR id IN (7, 70, 700)",
+    "id % 2",
+    "(language, domain) = ('en', 'code')",
+    "language = domain OR language IS domain",
+    "language COLLATE NOCASE = 'en'",
+    "coalesce(exact, -1) = -1",
+    "NOT (NOT (NOT (language = 'de')))",
+    "'a' < language AND language < 'f'",
+    "language < 5",
+    "tiny > 'a'",
+    "1",
+    "0",
+    "NULL",
+    "NOT NULL",
+    "length -- a comment ) ; \n > 5 /* OR 1 */",
+    "+length = 1",
+    "language || domain = 'encode'",
+    "round(exact) = 3 OR abs(tiny) = 5",
+    "exact IN (2.5, -7, 0)",
+    "quality BETWEEN -10 AND 0.5",
+    "(tiny BETWEEN 0 AND 10) BETWEEN 1 AND 1 AND flag",
+    "domain IN ('code', 'law') OR length > 0 AND flag OR (tiny = 3)",
+    "length > 0x10 AND length < 1e3",
+    "unicode(language) = 252",
+]
+
+
+@pytest.mark.parametrize("clause", CLAUSES)
+def test_a_clause_selects_what_sqlite_selects(
+    clause: str, small: tuple[leat.Dataset, Oracle], coded: tuple[leat.Dataset, Oracle]
+) -> None:
+    for ds, oracle in (small, coded):
+        assert ds.where(clause).ids.tolist() == oracle.ids(clause)
+
+
+NUMBERS = ["length", "tiny", "big", "small", "flag", "quality", "exact", "half", '"tokens.length"', "id"]
+CONSTANTS = ["0", "1", "-1", "200", "2.5", "0.1", "-7", "9223372036854775807", "9223372036854775808", "1e300", "-128"]
+NAMES = ["language", "domain", "title", '"domain"', "[language]"]
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+LITERALS = st.sampled_from([*map(quoted, LANGUAGES), *map(quoted, DOMAINS), "NULL", "'%e%'", "'_'"])
+LEAVES = st.one_of(
+    st.builds(
+        lambda a, o, b, turn: f"{b} {o} {a}" if turn else f"{a} {o} {b}",
+        st.sampled_from(NUMBERS),
+        st.sampled_from(["=", "<", "<=", ">", ">=", "<>", "!=", "==", "IS", "IS NOT"]),
+        st.sampled_from([*CONSTANTS, *NUMBERS, "NULL", "'1'"]),
+        st.booleans(),
+    ),
+    st.builds(
+        lambda a, n, b, c: f"{a} {n}BETWEEN {b} AND {c}",
+        st.sampled_from(NUMBERS),
+        st.sampled_from(["", "NOT "]),
+        st.sampled_from(CONSTANTS),
+        st.sampled_from(CONSTANTS),
+    ),
+    st.builds(
+        lambda a, n, b: f"{a} {n}IN ({', '.join(b)})",
+        st.sampled_from(NUMBERS),
+        st.sampled_from(["", "NOT "]),
+        st.lists(st.sampled_from([*CONSTANTS, "NULL"]), max_size=4),
+    ),
+    st.builds(
+        lambda a, o, b: f"{a} {o} {b}",
+        st.sampled_from(NAMES),
+        st.sampled_from(["=", "<", ">=", "<>", "LIKE", "NOT LIKE", "GLOB", "IS", "IS NOT"]),
+        LITERALS,
+    ),
+    st.builds(lambda a, b: f"{a} IN ({', '.join(b)})", st.sampled_from(NAMES), st.lists(LITERALS, max_size=3)),
+    st.builds(lambda a, o: f"{a} {o}", st.sampled_from([*NUMBERS, *NAMES]), st.sampled_from(["ISNULL", "NOTNULL", ""])),
+)
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.builds(lambda a, o, b: f"{a} {o} {b}", inner, st.sampled_from(["AND", "OR", "and"]), inner),
+        st.builds(lambda a, o, b: f"({a}) {o} ({b})", inner, st.sampled_from(["AND", "OR", "=", "<"]), inner),
+        st.builds(lambda a: f"NOT {a}", inner),
+        st.builds(lambda a: f"NOT ({a})", inner),
+        st.builds(lambda a, b: f"CASE WHEN {a} THEN {b} END", inner, inner),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(clause=TREES, which=st.booleans())
+def test_any_clause_selects_what_sqlite_selects(
+    clause: str, which: bool, small: tuple[leat.Dataset, Oracle], coded: tuple[leat.Dataset, Oracle]
+) -> None:
+    ds, oracle = coded if which else small
+    assert ds.where(clause).ids.tolist() == oracle.ids(clause)
+
+
+@pytest.mark.parametrize("view", ["slice", "stride", "order", "repeats", "few"])
+def test_a_view_is_asked_in_its_own_order(view: str, coded: tuple[leat.Dataset, Oracle]) -> None:
+    ds, oracle = coded
+    rng = np.random.default_rng(0)
+    part = {
+        "slice": lambda: ds[1000:4000],
+        "stride": lambda: ds[::3],
+        "order": lambda: ds.select(rng.permutation(len(ds))),
+        "repeats": lambda: ds.select(rng.integers(0, len(ds), 700)),
+        "few": lambda: ds[::500],
+    }[view]()
+    for clause in ("domain = 'code' AND length > 100", "title LIKE '%3%' OR language = 'de'", "exact IS NULL"):
+        inside = set(oracle.ids(clause))
+        assert part.where(clause).ids.tolist() == [i for i in part.ids.tolist() if i in inside]
+
+
+def test_joined_and_zipped_data_sets_are_asked_as_one(tmp_path: Path) -> None:
+    a, b = write(tmp_path / "a.leat", 40, 3), write(tmp_path / "b.leat", 30, 4)
+    both = leat.concat(a, b)
+    clause = "domain = 'code' OR tiny > 60"
+    assert both.where(clause).ids.tolist() == Oracle(both).ids(clause)
+    side = leat.zip(left=a, right=leat.from_arrays(x=np.arange(40)))
+    assert side.where('"right.x" >= 38 OR "left.flag"').ids.tolist() == [
+        i for i in range(40) if i >= 38 or a[i]["flag"]
+    ]
+
+
+def test_computed_values_are_asked_too() -> None:
+    class Source:
+        fields = {"word": leat.field("str"), "n": leat.field("int64")}
+
+        def __len__(self) -> int:
+            return 6000
+
+        def read(self, positions: Any) -> dict[str, Any]:
+            return {"word": [f"w{p % 7}" for p in positions], "n": [int(p) for p in positions]}
+
+    ds = leat.from_source(Source())
+    assert ds.where("word = 'w3' AND n < 50").ids.tolist() == [i for i in range(50) if i % 7 == 3]
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("clause", "says"),
+    [
+        ("langage = 'en'", "did you mean language"),
+        ('language = "en"', "en"),
+        ("tokens.length > 2", "double quotes"),
+        ("tokens > 2", "tokens.length"),
+        ("rowid = 1", "ROWID"),
+        ("nothing_like_it = 1", "there are language, domain"),
+        ("length >", "no SQL expression"),
+        ("length > 1; DROP TABLE samples", '";"'),
+        ("length > 1) OR (1", "too many"),
+        ("(length > 1", "not closed"),
+        ("title = 'abc", "has no end"),
+        ("", "empty"),
+        (" -- nothing", "empty"),
+        ("length = ?", "parameter"),
+        ("length = :x", "variable"),
+        ("length > 1 LIMIT 1", "no SQL expression"),
+        ("length IN (SELECT length FROM samples)", "SELECT"),
+        ("EXISTS (SELECT 1)", "SELECT"),
+        ("(WITH RECURSIVE r(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r) > 5", "refused|compound"),
+        ("1 IN sqlite_master", "refused|no such table"),
+        ("load_extension('x')", "refused|no such function"),
+        ("random() > 0", "random"),
+        ("date('now') > '2020'", "date"),
+        ("zeroblob(1000000000) = 1", "zeroblob"),
+        ("randomblob(10) = 1", "randomblob"),
+        ("count(*) > 1", "count"),
+        ("row_number() OVER () > 1", "row_number|misuse"),
+        ("language MATCH 'x'", "match|MATCH"),
+        ("language REGEXP 'x'", "REGEXP"),
+        ("abs(length) > 1 AND length = -9223372036854775808", "overflow"),
+        ("(1, 2)", "list|row value"),
+    ],
+)
+def test_what_is_no_expression_over_a_sample_is_refused(
+    clause: str, says: str, small: tuple[leat.Dataset, Oracle]
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        small[0].where(clause)
+
+
+def test_nothing_is_written_or_attached(small: tuple[leat.Dataset, Oracle], tmp_path: Path) -> None:
+    target = tmp_path / "written.db"
+    for clause in (
+        f"1; ATTACH '{target}' AS x",
+        f"1) FROM samples; ATTACH '{target}' AS x; --",
+        f"writefile('{target}', 'x') > 0",
+        "1 UNION SELECT 1",
+        "PRAGMA writable_schema = 1",
+        "(DELETE FROM samples)",
+    ):
+        with pytest.raises(ValueError):
+            small[0].where(clause)
+    assert not target.exists()
+
+
+def test_patterns_of_many_wildcards_end(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"text": "str"}) as w:
+        w.add(text="a" * 5000)
+    ds = leat.open(tmp_path / "a.leat")
+    assert len(ds.where(f"text LIKE '{'%a' * 200}%b'")) == 0
+    assert len(ds.where(f"text GLOB '{'*a' * 200}*'")) == 1
+
+
+def test_names_that_differ_only_in_case_are_named(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"A": "int64", "a": "int64"}) as w:
+        w.add(A=1, a=2)
+    with pytest.raises(ValueError, match="upper and lower case"):
+        leat.open(tmp_path / "a.leat").where("a = 1")
+
+
+def test_a_clause_is_text(small: tuple[leat.Dataset, Oracle]) -> None:
+    with pytest.raises(TypeError, match="not int"):
+        small[0].where(5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="NUL"):
+        small[0].where("1\0")
+
+
+# ---- selections ------------------------------------------------------------------------------------------------------
+
+
+def test_equal_selections_have_equal_fingerprints(coded: tuple[leat.Dataset, Oracle]) -> None:
+    ds, _ = coded
+    a = ds.where("tiny > 0")
+    assert a.fingerprint == ds.where("NOT tiny <= 0").fingerprint == ds.select(a.ids).fingerprint
+    assert a.fingerprint == leat.open(ds.about["shards"][0]["path"]).where("tiny >= 1").fingerprint
+    assert a.fingerprint != ds.where("tiny > 1").fingerprint
+    assert ds.where("1").fingerprint == ds.fingerprint
+
+
+def test_selections_combine_as_sets(coded: tuple[leat.Dataset, Oracle]) -> None:
+    ds, _ = coded
+    rng = np.random.default_rng(5)
+    views = [ds, ds[:0], ds[100:4000], ds.where("flag"), ds.where("small % 7 < 3"), ds.select(rng.permutation(999))]
+    views.append(ds.select(rng.integers(0, len(ds), 3000)))
+    for a in views:
+        for b in views:
+            x, y = set(a.ids.tolist()), set(b.ids.tolist())
+            assert (a & b).ids.tolist() == sorted(x & y)
+            assert (a | b).ids.tolist() == sorted(x | y)
+            assert (a - b).ids.tolist() == sorted(x - y)
+            assert (a & b).fingerprint == (b & a).fingerprint
+
+
+def test_only_views_of_one_data_set_combine(coded: tuple[leat.Dataset, Oracle], tmp_path: Path) -> None:
+    ds, _ = coded
+    other = write(tmp_path / "other.leat", 50, 9)
+    with pytest.raises(ValueError, match="different data sets"):
+        ds.where("flag") & other
+    with pytest.raises(TypeError):
+        ds & [1, 2]  # type: ignore[operator]
+    again = leat.open(ds.about["shards"][0]["path"])
+    assert len(ds.where("flag") - again.where("flag")) == 0
+
+
+def test_selections_pickle_small_and_come_back_equal(coded: tuple[leat.Dataset, Oracle]) -> None:
+    ds, _ = coded
+    a = ds.where("small % 2 = 1")
+    for view in (a, a & ds[:3000], a - ds.where("flag"), a.where("tiny > 0"), a[10:500], ds.select(a.ids)):
+        data = pickle.dumps(view)
+        back = pickle.loads(data)
+        assert len(data) < 5000
+        assert back.fingerprint == view.fingerprint
+        assert np.array_equal(back.ids, view.ids)
+
+
+def test_selections_survive_fork(coded: tuple[leat.Dataset, Oracle]) -> None:
+    ds, _ = coded
+    view = ds.where("small % 2 = 1")
+    want = [view.fingerprint, len(view.where("flag"))]
+    child = os.fork()
+    if not child:
+        os._exit(0 if [view.fingerprint, len(view.where("flag"))] == want else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_selection_is_a_view_everywhere(coded: tuple[leat.Dataset, Oracle]) -> None:
+    ds, oracle = coded
+    view = ds.where("domain = 'code' AND small % 2")
+    ids = oracle.ids("domain = 'code' AND small % 2")
+    loader = leat.Loader(view, batch_size=32, shuffle=True, seed=1, outputs={"small": []}, framework="numpy")
+    seen = np.concatenate([batch.ids for batch in loader])
+    assert sorted(seen.tolist()) == ids
+    assert sorted(np.concatenate([p.ids for p in view.split([0.5, 0.5])]).tolist()) == ids
+    assert leat.concat(view, ds[:5]).ids.tolist() == ids + [len(ds) + i for i in range(5)]
+    assert view.select([3, 1]).ids.tolist() == [ids[3], ids[1]]
+    assert view[7]["domain"] == "code"
+    assert np.array_equal(view.column("small"), ds.column("small")[ids])
+
+
+def test_a_state_says_which_clause_its_run_was_over(coded: tuple[leat.Dataset, Oracle]) -> None:
+    ds, _ = coded
+    view = ds.where("domain = 'code'") - ds.where("flag")
+    loader = leat.Loader(view, batch_size=8, seed=1, outputs={"small": []}, framework="numpy")
+    next(iter(loader))
+    state = loader.state_dict()
+    assert "domain = 'code'" in str(state["view"])
+
+
+# ---- selections of others --------------------------------------------------------------------------------------------
+
+
+def test_masks_and_positions_of_arrow_select(small: tuple[leat.Dataset, Oracle]) -> None:
+    pa = pytest.importorskip("pyarrow")
+    ds, _ = small
+
+    class Only:
+        """An array that speaks nothing but the Arrow C data interface."""
+
+        def __init__(self, array: Any) -> None:
+            self._array = array
+
+        def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+            return self._array.__arrow_c_array__(requested_schema)
+
+    class Stream:
+        def __init__(self, array: Any) -> None:
+            self._array = array
+
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+            return self._array.__arrow_c_stream__(requested_schema)
+
+    mask = np.arange(len(ds)) % 3 == 1
+    want = np.flatnonzero(mask).tolist()
+    for kind in (pa.int64(), pa.uint32(), pa.int16()):
+        assert ds.select(Only(pa.array(want, kind))).ids.tolist() == want
+        assert ds.select(Only(pa.array([0, *want], kind)[1:])).ids.tolist() == want
+    assert ds[Only(pa.array(mask))].ids.tolist() == want
+    assert ds.select(Only(pa.array(mask))).ids.tolist() == want
+    chunks = pa.chunked_array([pa.array(mask[:100]), pa.array(mask[100:])])
+    assert ds.select(Stream(chunks)).ids.tolist() == want
+    assert ds.select(Stream(pa.table({"id": pa.chunked_array([want[:5], want[5:]])}))).ids.tolist() == want
+    nulls = pa.array([None if i % 2 else True for i in range(len(ds))])
+    assert ds.select(Only(nulls)).ids.tolist() == list(range(0, len(ds), 2))
+    with pytest.raises(ValueError, match="NULL"):
+        ds.select(Only(pa.array([1, None])))
+    with pytest.raises(TypeError, match="integers"):
+        ds.select(Only(pa.array(["a"])))
+
+
+# ---- real data -------------------------------------------------------------------------------------------------------
+
+
+def test_real_domains_are_found(tmp_path: Path) -> None:
+    files = sorted(cli_support.real_data("text/mixture").glob("*.jsonl"))
+    rows = []
+    for file in files:
+        with file.open() as lines:
+            rows += [json.loads(line) for _, line in zip(range(2000), lines, strict=False)]
+    flat = [{f"meta.{k}": str(v) for k, v in r["meta"].items()} | {"n": len(r["text"])} for r in rows]
+    names = sorted({k for r in flat for k in r} - {"n"})
+    flat = [{k.replace(".", "_"): r.get(k, "") for k in [*names, "n"]} for r in flat]
+    fields = [k for k in flat[0] if k != "n"]
+    with leat.Writer(tmp_path / "mix.leat", {**dict.fromkeys(fields, "str"), "n": "int64"}) as w:
+        for r in flat:
+            w.add(**r)
+    ds = leat.open(tmp_path / "mix.leat")
+    assert ds.where("n > 1000").ids.tolist() == [i for i, r in enumerate(flat) if r["n"] > 1000]
+    for k in fields:
+        value = flat[17][k]
+        found = ds.where(f"{k} = {quoted(value)} AND n % 2 = 0").ids.tolist()
+        assert found == [i for i, r in enumerate(flat) if r[k] == value and r["n"] % 2 == 0]
