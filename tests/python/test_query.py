@@ -325,7 +325,10 @@ def test_computed_values_are_asked_too() -> None:
         ("length > 1 LIMIT 1", "no SQL expression"),
         ("length IN (SELECT length FROM samples)", "SELECT"),
         ("EXISTS (SELECT 1)", "SELECT"),
-        ("(WITH RECURSIVE r(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r) > 5", "refused|compound"),
+        (
+            "(WITH RECURSIVE r(x) AS (VALUES(1) UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r) > 5",
+            "refused|compound",
+        ),
         ("1 IN sqlite_master", "refused|no such table"),
         ("load_extension('x')", "refused|no such function"),
         ("random() > 0", "random"),
