@@ -43,7 +43,8 @@ struct leat_query_column {
     size_t field;
     enum leat_dtype dtype; /* U64 of lengths, I64 of ids */
     bool json;
-    bool same; /* another field's name differs only in case */
+    size_t valid; /* 1 + the column "NAME.valid" that leat derives, 0 where it has none: rows with 0 there are NULL */
+    bool same;    /* another field's name differs only in case */
 };
 
 struct leat_query_columns {
@@ -214,6 +215,7 @@ struct leat_leaf {
     size_t length;
     struct leat_query_ranges *ranges; /* RANGES: of `column` */
     size_t column;
+    size_t valid;           /* as that of the column */
     struct leat_leaf_part { /* TABLE: columns, and how far apart their codes stand in it */
         size_t column;
         unsigned width;                 /* bytes of a code */

@@ -59,6 +59,24 @@ static void drop_same(struct leat_query_columns *columns)
     columns->n = kept;
 }
 
+/* Values that are not there have a field of their own, which leat derives: "meta.domain.valid". */
+static void find_valid(struct leat_query_columns *columns, const struct leat_dataset *d)
+{
+    char name[LEAT_QUERY_NAME];
+    for (size_t i = 0; i < columns->n; i++) {
+        const struct leat_query_column *c = &columns->at[i];
+        if (c->source == LEAT_QUERY_ID ||
+            snprintf(name, sizeof name, "%s.valid", d->base->fields[c->field].name) >= (int)sizeof name)
+            continue;
+        for (size_t k = 0; k < columns->n; k++) {
+            const struct leat_query_column *v = &columns->at[k];
+            if (v->source == LEAT_QUERY_NUMBER && leat_dtype_size(v->dtype) == 1 && !strcmp(v->name, name) &&
+                d->base->fields[v->field].flags & LEAT_FIELD_DERIVED)
+                columns->at[i].valid = k + 1;
+        }
+    }
+}
+
 int leat_query_columns_init(struct leat_query_columns *columns, const struct leat_dataset *d, struct leat_error *error)
 {
     const struct leat_base *base = d->base;
@@ -75,6 +93,7 @@ int leat_query_columns_init(struct leat_query_columns *columns, const struct lea
     if (!has_field(d, "id"))
         columns->at[columns->n++] =
             (struct leat_query_column){.name = "id", .source = LEAT_QUERY_ID, .dtype = LEAT_I64};
+    find_valid(columns, d);
     return LEAT_OK;
 }
 
@@ -405,6 +424,14 @@ int leat_query_reader_value(struct leat_query_reader *r, size_t column, uint32_t
 {
     const struct leat_query_column *c = &r->columns->at[column];
     struct column *at = &r->at[column];
+    if (c->valid) {
+        const void *valid;
+        int rc = leat_query_reader_numbers(r, c->valid - 1, &valid, error);
+        if (rc || !((const uint8_t *)valid)[row]) {
+            out->type = LEAT_QUERY_NULL;
+            return rc;
+        }
+    }
     if (c->source != LEAT_QUERY_TEXT && c->source != LEAT_QUERY_BYTES) {
         const void *data = at->numbers;
         int rc = at->loaded ? LEAT_OK : leat_query_reader_numbers(r, column, &data, error);

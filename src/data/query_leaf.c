@@ -167,6 +167,7 @@ static struct leat_query_ranges *find_ranges(struct shape *s, bool negated, size
         good = !leat_query_ranges_add(r, turned(compare), &v);
     }
     s->at = begin;
+    good &= !null || !s->columns->at[*column].valid;
     if (good && negated && null) { /* NOT NULL: the values */
         leat_query_ranges_destroy(r);
         good = !leat_query_ranges_not(r);
@@ -195,6 +196,14 @@ static int value_of_combination(void *user, size_t column, uint32_t row, struct 
     for (size_t i = 0; i < c->leaf->n_parts; i++) {
         const struct leat_leaf_part *p = &c->leaf->parts[i];
         const uint32_t code = row / p->stride % p->n;
+        if (p->column + 1 == c->columns->at[column].valid && !code) {
+            out->type = LEAT_QUERY_NULL;
+            return LEAT_OK;
+        }
+    }
+    for (size_t i = 0; i < c->leaf->n_parts; i++) {
+        const struct leat_leaf_part *p = &c->leaf->parts[i];
+        const uint32_t code = row / p->stride % p->n;
         const uint64_t bits = code; /* little-endian */
         if (p->column != column)
             continue;
@@ -214,7 +223,10 @@ static bool find_parts(struct leat_leaf *leaf, const struct leat_query_columns *
 {
     uint64_t size = 1;
     for (size_t i = 0; i < columns->n; i++) {
-        if (!used[i])
+        bool needed = used[i];
+        for (size_t k = 0; k < columns->n && !needed; k++)
+            needed = used[k] && columns->at[k].valid == i + 1;
+        if (!needed)
             continue;
         const struct leat_query_column *c = &columns->at[i];
         const size_t width = leat_dtype_size(c->dtype);
@@ -277,6 +289,7 @@ int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, con
         goto out;
     if ((leaf->ranges = find_ranges(&shape, leaf->negated, &leaf->column))) {
         leaf->way = LEAT_LEAF_RANGES;
+        leaf->valid = columns->at[leaf->column].valid;
     } else if (codes && find_parts(leaf, columns, used, codes) && leaf->n_table <= n_rows) {
         rc = make_table(leaf, x, columns, error);
         if (!rc)
@@ -381,6 +394,11 @@ int leat_leaf_evaluate(const struct leat_leaf *leaf, struct leat_query_reader *r
     memset(out + (n + 63) / 64, 0, (LEAT_QUERY_WORDS - (n + 63) / 64) * sizeof *out);
     int rc = leaf->way == LEAT_LEAF_RANGES ? evaluate_ranges(leaf, reader, n, out, error)
                                            : evaluate_table(leaf, reader, n, mask, out, error);
+    const void *valid = NULL;
+    if (!rc && leaf->valid)
+        rc = leat_query_reader_numbers(reader, leaf->valid - 1, &valid, error);
+    for (size_t i = 0; valid && i < n; i++)
+        out[i / 64] &= ~((uint64_t) !((const uint8_t *)valid)[i] << (i & 63));
     for (size_t i = 0; i < LEAT_QUERY_WORDS && !rc; i++)
         out[i] &= mask[i];
     return rc;

@@ -1,0 +1,23 @@
+"""Writes the seeds of fuzz_query: python fuzz/seed_query.py FOLDER."""
+
+import sys
+from pathlib import Path
+
+CLAUSES = [
+    "language = 'en' AND domain IN ('code', 'de') AND length > 200",
+    "NOT (length BETWEEN 1 AND 200 OR quality <= 0.5) OR flag",
+    "length NOT IN (1, -2.5, 1e3, 0x10) AND quality IS NOT NULL",
+    "language LIKE 'e_%' ESCAPE '\\' OR domain GLOB '*[a-d^]?'",
+    "CASE WHEN flag THEN length END > 5 AND id % 2 -- end",
+    "(language || domain) COLLATE NOCASE = 'enen' /* x */",
+    "coalesce(quality, abs(length)) < 18446744073709551615",
+    'typeof(quality) ISNULL OR length NOTNULL AND [flag] <> "flag"',
+    "1) UNION SELECT (1",
+    "length IN (SELECT 1); --",
+]
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, clause in enumerate(CLAUSES):
+        (folder / f"clause-{number:02}").write_text(clause)
