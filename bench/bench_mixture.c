@@ -7,13 +7,16 @@
  *         -lpthread -o bench_mixture
  *     bench_mixture
  *
- *     5 sources, shuffled:    31.2 million rows a second; 10000000 prefixes, at most 0.9 rows from their shares
+ *     5 sources, shuffled:   27.3 million rows a second; 10000000 prefixes, at most 0.78 rows from their shares
  */
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "plan/plan.h"
 
@@ -113,6 +116,7 @@ static void resume(const char *name, enum leat_exhausted exhausted)
     stop(leat_plan_seek(plan, at.epoch, (each ? far : leat_plan_epoch_rows(plan, 0) / 2) / BATCH, &at), &error);
     stop(leat_plan_state(plan, print, at, &json, &error), &error);
     leat_plan_free(plan);
+    malloc_trim(0);
     const long before = memory_kib("VmRSS:");
     const double begun = seconds(CLOCK_PROCESS_CPUTIME_ID);
     struct leat_plan_batch batch;
@@ -129,9 +133,16 @@ static void resume(const char *name, enum leat_exhausted exhausted)
 
 int main(void)
 {
-    resume("that repeat", LEAT_EXHAUSTED_REPEAT);
-    resume("that redistribute", LEAT_EXHAUSTED_REDISTRIBUTE);
-    resume("that stop", LEAT_EXHAUSTED_STOP);
+    static const char *const names[] = {"that stop", "that redistribute", "that repeat"};
+    for (int k = 0; k < 3; k++) { /* in a process of its own, so that no memory is used again */
+        fflush(stdout);
+        const pid_t child = fork();
+        if (!child) {
+            resume(names[k], (enum leat_exhausted)k);
+            return 0;
+        }
+        waitpid(child, NULL, 0);
+    }
     plan_rows("sequential", LEAT_ORDER_SEQUENTIAL);
     plan_rows("shuffled", LEAT_ORDER_SHUFFLED);
     plan_rows("in blocks", LEAT_ORDER_BLOCKS);

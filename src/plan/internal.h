@@ -176,11 +176,15 @@ void leat_mix_counts(const struct leat_tree *tree, uint64_t i, uint64_t *counts)
 uint64_t leat_mix_place(const struct leat_tree *tree, uint32_t k, uint64_t j);
 
 /* The phases of a mixture: timeline.c. Any thread may look up; forgetting and cutting exclude that. */
+struct leat_entry;
 struct leat_timeline *leat_timeline_new(uint32_t n);
 void leat_timeline_free(struct leat_timeline *timeline);
 /* Gives up all phases; those that end behind a position, where shares change. */
 void leat_timeline_forget(struct leat_timeline *timeline);
 void leat_timeline_cut(const struct leat_plan *plan, struct leat_position at);
+/* Makes the first phase of an epoch from what begin->base, carry and stream say of its start: those of earlier epochs
+ * are then not needed. Of a new timeline. False: it has no rows. */
+bool leat_timeline_seed(const struct leat_plan *plan, const struct leat_entry *begin);
 /* Sources of up to n rows from a position of the epoch on, and which row of which of their passes they are. Returns of
  * how many: those of one phase. */
 size_t leat_timeline_run(const struct leat_plan *plan, struct leat_position at, size_t n, uint32_t *sources,

@@ -108,23 +108,40 @@ static json_t *list_json(const struct leat_list *list, uint64_t *room)
     return whole(o, bad);
 }
 
+/* What each source of a mixture had given as an epoch began. */
+static int given_json(const struct leat_plan *p, const struct leat_entry *e, json_t *o)
+{
+    json_t *given = json_array(), *carry = json_array();
+    int bad = 0;
+    for (uint32_t k = 0; k < p->n_sources; k++) {
+        bad |= json_array_append_new(given, json_integer((json_int_t)e->base[k]));
+        bad |= json_array_append_new(carry, json_integer((json_int_t)e->carry[k]));
+    }
+    bad |= json_object_set_new(o, "given", given);
+    bad |= json_object_set_new(o, "carry", carry);
+    return bad | json_object_set_new(o, "stream", json_integer((json_int_t)e->stream));
+}
+
+/* Of the epoch that a position is in: it need not be found again from those before it. */
+static json_t *begin_json(const struct leat_plan *p, uint64_t epoch)
+{
+    struct leat_entry e = {.base = leat_new_array(p->n_sources, sizeof *e.base),
+                           .carry = leat_new_array(p->n_sources, sizeof *e.carry)};
+    json_t *o = NULL;
+    if (e.base && e.carry && leat_timeline_counts(p, (struct leat_position){epoch, 0}, e.base, e.carry, &e.stream) &&
+        (o = json_object()))
+        o = whole(o, given_json(p, &e, o));
+    leat_entry_destroy(&e);
+    return o;
+}
+
 static int folded_json(const struct leat_plan *p, const struct leat_entry *e, json_t *o)
 {
     int bad = json_object_set_new(o, "entries", json_integer((json_int_t)e->folded.entries));
     bad |= json_object_set_new(o, "steps", json_integer((json_int_t)e->folded.steps));
     bad |= json_object_set_new(o, "opened_batch", json_integer((json_int_t)e->folded.opened_batch));
     bad |= json_object_set_new(o, "hash", hex64(e->folded.hash));
-    if (p->mixed) {
-        json_t *given = json_array(), *carry = json_array();
-        for (uint32_t k = 0; k < p->n_sources; k++) {
-            bad |= json_array_append_new(given, json_integer((json_int_t)e->base[k]));
-            bad |= json_array_append_new(carry, json_integer((json_int_t)e->carry[k]));
-        }
-        bad |= json_object_set_new(o, "given", given);
-        bad |= json_object_set_new(o, "carry", carry);
-        bad |= json_object_set_new(o, "stream", json_integer((json_int_t)e->stream));
-    }
-    return bad;
+    return p->mixed ? bad | given_json(p, e, o) : bad;
 }
 
 static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e, uint64_t *room)
@@ -200,6 +217,8 @@ static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[
     bad |= json_object_set_new(o, "order", order_json(plan));
     if (plan->view)
         bad |= json_object_set_new(o, "view", json_loads(plan->view, 0, NULL));
+    if (plan->varies && at.epoch)
+        bad |= json_object_set_new(o, "begin", begin_json(plan, at.epoch));
     bad |= json_object_set_new(o, "log", log_json(plan, at, kept));
     char *text = bad ? NULL : json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(o);
@@ -216,7 +235,7 @@ int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t finger
                               const struct leat_plan_received *received, char **json, struct leat_error *error)
 {
     *json = NULL;
-    if (at.epoch >> 63 || at.row >> 63)
+    if (at.epoch >> 63 || at.row >> 63 || (plan->varies && !leat_plan_epoch_rows(plan, at.epoch)))
         return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " row %" PRIu64 " is no position", at.epoch, at.row);
     if (leat_plan_forgot(plan, at))
         return leat_fail(error, LEAT_E_RANGE,
@@ -362,7 +381,7 @@ static int read_given(const struct leat_plan *p, const json_t *o, struct leat_en
     const json_t *given = json_object_get(o, "given"), *carry = json_object_get(o, "carry");
     uint64_t sum = 0;
     if (json_array_size(given) != p->n_sources || json_array_size(carry) != p->n_sources)
-        return not_a_state(error, "the folded entry of its log does not say what each source gave");
+        return not_a_state(error, "it does not say what each source gave");
     e->base = leat_new_array(p->n_sources, sizeof *e->base);
     e->carry = leat_new_array(p->n_sources, sizeof *e->carry);
     if (!e->base || !e->carry)
@@ -373,14 +392,14 @@ static int read_given(const struct leat_plan *p, const json_t *o, struct leat_en
         e->carry[k] = json_is_integer(v) ? json_integer_value(v) : INT64_MAX;
         if (!leat_json_number(json_array_get(given, k), fresh ? 0 : e->stream - sum, &e->base[k]) ||
             e->carry[k] > MAX_CARRY || e->carry[k] < -MAX_CARRY)
-            return not_a_state(error, "the folded entry of its log counts more rows than there were");
+            return not_a_state(error, "it counts more rows than there were");
         sum += e->base[k];
     }
     if (p->varies)
         return LEAT_OK;
     return sum == e->stream && (unsigned __int128)e->at.epoch * p->epoch_rows == e->stream
                ? LEAT_OK
-               : not_a_state(error, "the folded entry of its log counts fewer rows than there were");
+               : not_a_state(error, "it counts fewer rows than there were");
 }
 
 static int read_folded(const struct leat_plan *p, const json_t *o, struct leat_entry *e, struct leat_error *error)
@@ -570,6 +589,21 @@ static int check_versions(const json_t *o, struct leat_error *error)
     return LEAT_OK;
 }
 
+/* Enters into a new timeline how the position's epoch begins, where that is stated. */
+static int read_begin(const struct leat_plan *trial, const json_t *begin, uint64_t epoch, struct leat_error *error)
+{
+    struct leat_entry e = {.at = {epoch, 0}, .stream = UINT64_MAX};
+    if (!begin || !trial->varies || !epoch || leat_plan_forgot(trial, e.at))
+        return LEAT_OK;
+    int rc = !get_number(begin, "stream", INT64_MAX, &e.stream) || e.stream == UINT64_MAX
+                 ? not_a_state(error, "it does not say what each source gave")
+                 : read_given(trial, begin, &e, error);
+    if (!rc && !leat_timeline_seed(trial, &e))
+        rc = not_a_state(error, "its epoch has no rows");
+    leat_entry_destroy(&e);
+    return rc;
+}
+
 /* Checks the position of a state under the log of `trial`. */
 static int check_position(const struct leat_plan *trial, struct leat_position *at, struct leat_error *error)
 {
@@ -645,6 +679,9 @@ int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[1
             rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
             goto out;
         }
+        rc = read_begin(&trial, json_object_get(o, "begin"), where.epoch, error);
+        if (rc)
+            goto out;
     }
     rc = check_position(&trial, &where, error);
     const json_t *beyond = json_object_get(o, "received");

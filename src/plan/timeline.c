@@ -320,17 +320,15 @@ static void advance(const struct leat_plan *plan, struct leat_timeline *t, struc
         p->through[p->ends] = true;
 }
 
-/* The phase at the chain's beginning: of the log's folded entry, or of the first epoch. */
-static void make_root(const struct leat_plan *plan, struct phase *p)
+/* The begin of an epoch, from what sources had given then; NULL: of the first one. */
+static void set_begin(const struct leat_plan *plan, struct phase *p, const struct leat_entry *begin)
 {
-    const struct leat_entry *fold = leat_plan_fold(plan);
-    const uint64_t n = plan->n_sources;
-    p->epoch = fold ? fold->at.epoch : 0;
+    p->epoch = begin ? begin->at.epoch : 0;
     p->row = 0;
-    p->stream = fold ? fold->stream : 0;
-    for (uint64_t k = 0; k < n; k++) {
-        p->given[k] = p->at_first[k] = fold ? fold->base[k] : 0;
-        p->carry[k] = fold ? fold->carry[k] : 0;
+    p->stream = begin ? begin->stream : 0;
+    for (uint32_t k = 0; k < plan->n_sources; k++) {
+        p->given[k] = p->at_first[k] = begin ? begin->base[k] : 0;
+        p->carry[k] = begin ? begin->carry[k] : 0;
         p->through[k] = false;
     }
 }
@@ -424,7 +422,7 @@ static bool walk(const struct leat_plan *plan, struct leat_position at, uint64_t
         copy_phase(p, from);
         advance(plan, t, p);
     } else {
-        make_root(plan, p);
+        set_begin(plan, p, leat_plan_fold(plan)); /* the chain's beginning */
     }
     for (; most; most--) {
         if (p->stream >= LEAT_PLAN_MAX_ROWS || p->epoch > at.epoch)
@@ -447,6 +445,17 @@ static bool walk(const struct leat_plan *plan, struct leat_position at, uint64_t
         advance(plan, t, p);
     }
     return false;
+}
+
+bool leat_timeline_seed(const struct leat_plan *plan, const struct leat_entry *begin)
+{
+    struct leat_timeline *t = plan->timeline;
+    struct phase *p = t->spare;
+    set_begin(plan, p, begin);
+    if (!make_phase(plan, t, p))
+        return false;
+    keep(t, 0, p);
+    return true;
 }
 
 /* The phase of a position, with the lock held for reading; or NULL, without it. */
