@@ -186,7 +186,7 @@ def train_lm(capsys: pytest.CaptureFixture[str], out: Path, *more: str) -> str:
             for domain in ("code", "books", "web")[: 1 + i % 3]
         )
         texts.write_text("\n".join(lines))
-    arguments = [str(texts), "--out", str(out), *"--steps 18 --batch 8 --length 16".split(), *more]
+    arguments = [str(texts), "--out", str(out), "--steps", "18", "--batch", "8", "--length", "16", *more]
     main = runpy.run_path(str(EXAMPLES / "train_lm.py"), run_name="train_lm")["main"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["train_lm.py", *arguments])

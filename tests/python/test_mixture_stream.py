@@ -101,6 +101,100 @@ def test_where_all_repeat_an_epoch_reads_the_relatively_largest_source_once() ->
         assert abs(given[1] - 810) <= 1 and abs(given[0] - 810) <= 1
 
 
+@settings(max_examples=40, deadline=None)
+@given(drawn=counts_and_weights, epochs=st.integers(1, 3))
+def test_with_redistribute_each_epoch_has_every_sample_once(drawn: Any, epochs: int) -> None:
+    counts, weights = drawn
+    with open_(mix_of(counts, weights, exhausted="redistribute")) as loader:
+        rows = stream(loader, counts, epochs)
+    for epoch in range(epochs):
+        seen = sorted((k, position) for e, k, position in rows if e == epoch)
+        assert seen == [(k, i) for k, n in enumerate(counts) for i in range(n)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(drawn=counts_and_weights, epochs=st.integers(1, 3))
+def test_with_stop_an_epoch_ends_when_a_source_has_nothing_left_and_repeats_nothing(drawn: Any, epochs: int) -> None:
+    counts, weights = drawn
+    mix = mix_of(counts, weights, exhausted="stop")
+    with open_(mix) as loader:
+        rows = stream(loader, counts, epochs)
+    for epoch in range(epochs):
+        seen = [(k, position) for e, k, position in rows if e == epoch]
+        assert len(seen) == len(set(seen))
+        given = np.bincount([k for k, _ in seen], minlength=len(counts))
+        assert (given == counts).any() or len(counts) == 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(drawn=counts_and_weights, limit=st.integers(1, 3))
+def test_a_source_with_a_limit_of_passes_comes_so_often_and_no_more(drawn: Any, limit: int) -> None:
+    counts, weights = drawn
+    words: dict[str, Any] = {f"s{k}": "redistribute" for k in range(len(counts))}
+    words["s0"] = ("repeat", limit)
+    with open_(mix_of(counts, weights, exhausted=words)) as loader:
+        rows = stream(loader, counts, 2)
+    for epoch in range(2):
+        given = np.bincount([k for e, k, _ in rows if e == epoch], minlength=len(counts))
+        assert given[1:].tolist() == counts[1:] if len(counts) > 1 else given[0] == counts[0] * limit
+        assert given[0] <= counts[0] * limit
+
+
+def test_len_is_the_number_of_rows_of_the_first_epoch() -> None:
+    assert len(mix_of([10, 30], [0.5, 0.5])) in (20, 21)
+    assert len(mix_of([10, 30], [0.5, 0.5], exhausted="redistribute")) == 40
+    assert len(mix_of([10, 30], [0.5, 0.5], epoch_rows=17, exhausted="repeat")) == 17
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    drawn=counts_and_weights,
+    word=st.sampled_from(["stop", "redistribute", "repeat"]),
+    batch=st.integers(4, 9),
+    world=st.sampled_from([2, 3, 4]),
+)
+def test_ranks_share_the_rows_of_one_stream(drawn: Any, word: Any, batch: int, world: int) -> None:
+    counts, weights = drawn
+    mix = mix_of(counts, weights, exhausted=word)
+    with open_(mix, batch) as whole:
+        expected = [whole.plan(0, step).tolist() for step in range(len(whole))]
+    ranks = [open_(mix, batch, rank=r, world_size=world) for r in range(world)]
+    for step, ids in enumerate(expected):
+        parts = [rank.plan(0, step).tolist() for rank in ranks if step < len(rank)]
+        assert [i for part in parts for i in part] == ids
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    drawn=counts_and_weights,
+    word=st.sampled_from(["stop", "redistribute", "repeat"]),
+    cut=st.integers(0, 12),
+    batch=st.integers(1, 9),
+)
+def test_a_resumed_loader_of_another_batch_size_goes_on_with_the_next_row(
+    drawn: Any, word: Any, cut: int, batch: int
+) -> None:
+    counts, weights = drawn
+    mix = mix_of(counts, weights, exhausted=word)
+    with open_(mix, 5) as first, open_(mix, batch) as second:
+        ids: list[int] = []
+        for n, b in enumerate(first):
+            if n == cut:
+                break
+            ids += b.ids.tolist()
+        rows = [i for step in range(len(first)) for i in first.plan(0, step).tolist()]
+        if len(ids) == len(rows):
+            return
+        position = open_(mix, 5)
+        batches = iter(position)
+        for _ in range(cut):
+            next(batches)
+        second.load_state_dict(position.state_dict())
+        for b in second:
+            ids += b.ids.tolist()
+        assert ids == rows
+
+
 def test_batches_say_of_which_source_each_row_is() -> None:
     counts = [20, 30, 50]
     with open_(mix_of(counts, [0.2, 0.3, 0.5], exhausted="repeat"), 10) as loader:
@@ -125,25 +219,6 @@ def test_a_loader_of_one_data_set_says_that_all_rows_are_of_source_zero() -> Non
 # ---- tokens ----------------------------------------------------------------------------------------------------------
 
 
-def documents(rng: np.random.Generator, n: int, longest: int) -> leat.Dataset:
-    lengths = rng.integers(1, longest + 1, n)
-    return leat.from_source(Documents(lengths))
-
-
-class Documents:
-    """Documents of these lengths, for leat.from_source."""
-
-    def __init__(self, lengths: np.ndarray[Any, Any]) -> None:
-        self.lengths = lengths
-        self.fields = {"tokens": leat.field("uint16", (None,))}
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def read(self, positions: np.ndarray[Any, Any]) -> dict[str, Any]:
-        return {"tokens": [np.zeros(self.lengths[i], np.uint16) for i in positions]}
-
-
 @pytest.mark.parametrize("shares", [(0.3, 0.7), (0.05, 0.15, 0.8)])
 def test_rows_of_one_length_have_the_shares_of_tokens_at_every_prefix(shares: tuple[float, ...]) -> None:
     lengths = [8, 3, 5][: len(shares)]
@@ -155,6 +230,16 @@ def test_rows_of_one_length_have_the_shares_of_tokens_at_every_prefix(shares: tu
     for i in range(len(domains)):
         found = np.bincount(domains[:i], minlength=len(shares)) if i else np.zeros(len(shares))
         assert np.abs(found - np.array(shares) * i).max() <= bound(len(shares)) + SLACK
+
+
+def test_documents_of_any_length_are_packed_before_their_tokens_are_mixed(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "d.leat", {"tokens": leat.field("uint16", (None,))}) as w:
+        for n in (3, 3, 5):
+            w.add(tokens=np.zeros(n, np.uint16))
+    mix = leat.Mix({"code": (leat.open(tmp_path / "d.leat"), 1)}, unit="tokens")
+    with pytest.raises(ValueError, match="in 'code' sample 0 has 3 tokens, sample 2 5: pack the sources first"):
+        leat.Loader(mix, batch_size=1)
+    assert len(mix.map(lambda part: leat.pack_rows(part, length=4))) == 3
 
 
 # ---- packed ----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..data.dataset import Dataset
-from ..data.mixing import EXHAUSTED, Mix
+from ..data.mixing import EXHAUSTED, Mix, token_lengths
 from ..data.packing import PackedRows
 from ..data.schedule import Schedule
 
@@ -23,11 +23,28 @@ def first_source(dataset: Dataset | Mix | Schedule) -> Dataset:
     return next((source for source in dataset.datasets if len(source)), dataset.datasets[0])
 
 
+def _check_lengths(mix: Mix) -> None:
+    """Shares of tokens need rows of one length in each source."""
+    for name, source in zip(mix.names, mix.datasets, strict=True):
+        if isinstance(source, PackedRows) or not len(source):
+            continue
+        lengths = token_lengths(source, mix.tokens_field)
+        if (lengths != lengths[0]).any():
+            other = int((lengths != lengths[0]).argmax())
+            raise ValueError(
+                f"unit='tokens' needs rows of one length in each source, and in {name!r} sample 0 has {lengths[0]} "
+                f"tokens, sample {other} {lengths[other]}: pack the sources first, "
+                "mix.map(lambda part: leat.pack_rows(part, ...))"
+            )
+
+
 def source_options(dataset: Dataset | Mix | Schedule, global_batch: int) -> dict[str, Any]:
     """What a loader reads, among the options of ``_leat.Loader.open``. A schedule counts rows there."""
     if isinstance(dataset, Dataset):
         return {"dataset": dataset._handle, "pack": _pack(dataset)}
     mix = dataset.first if isinstance(dataset, Schedule) else dataset
+    if mix.unit == "tokens":
+        _check_lengths(mix)
     sources = [
         {
             "dataset": source._handle,
@@ -55,5 +72,5 @@ def source_options(dataset: Dataset | Mix | Schedule, global_batch: int) -> dict
             "epoch_rows": mix.epoch_rows or 0,
             "schedule": schedule,
             "interpolate": dataset.interpolate if isinstance(dataset, Schedule) else "step",
-        }
+        },
     }
