@@ -32,7 +32,7 @@ SOURCE, SITE = BUILD / "site-source", BUILD / "site"
 GUIDES = {
     "Beginning": ["quickstart", "faq"],
     "Data": ["datasets", "photos", "targets", "operators"],
-    "Training": ["loader", "dataloader", "frameworks", "order"],
+    "Training": ["loader", "mixtures", "dataloader", "frameworks", "order"],
     "Beside": ["cli", "performance", "c-api", "format", "architecture", "dependencies", "stability"],
 }
 
