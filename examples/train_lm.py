@@ -89,9 +89,6 @@ class Run:
         self.options = options
         ds = documents(options.source, options.out)
         self.mix = mixture(ds, options.mixture, options.length, options.steps)
-        more: dict[str, Any] = {}
-        if options.mixture == "ado":
-            more["mixture"] = leat.ADO(refit_every=options.refit, start=options.refit)
         # One process has all ranks here, so that the example runs anywhere; with torchrun each would open its own.
         self.loaders = [
             leat.Loader(
@@ -103,7 +100,7 @@ class Run:
                 world_size=options.ranks,
                 outputs={"tokens": [leat.ops.ToDtype("int64")]},
                 framework="torch",
-                **more,
+                **({"mixture": leat.ADO(refit_every=options.refit)} if options.mixture == "ado" else {}),
             )
             for rank in range(options.ranks)
         ]
@@ -154,13 +151,13 @@ class Run:
                     break  # the epoch ends on all ranks at the same step
                 rows = torch.cat([batch["tokens"][batch.valid] for batch in batches])
                 domains = torch.cat([batch.domains[batch.valid] for batch in batches])
-                self._learn(rows, domains, names)
+                self._learn(rows, domains, names, (batches[0].epoch, batches[0].step))
                 if self.step % self.options.every == 0 or self.step == until:
                     last = np.nanmean(np.array(self.losses[-self.options.every :]))
                     print(f"step {self.step}: loss {last:.3f}, {time.monotonic() - began:.0f} s", flush=True)
                     self.save()
 
-    def _learn(self, rows: torch.Tensor, domains: torch.Tensor, names: list[str]) -> None:
+    def _learn(self, rows: torch.Tensor, domains: torch.Tensor, names: list[str], at: tuple[int, int]) -> None:
         if self.options.no_model:
             losses = torch.full((len(rows),), 5.0)
         else:
@@ -178,9 +175,7 @@ class Run:
         if self.options.mixture == "ado":
             seen = [k for k in range(len(names)) if counts[k]]
             for loader in self.loaders:
-                loader.report(
-                    self.step, {names[k]: means[k] for k in seen}, counts={names[k]: int(counts[k]) for k in seen}
-                )
+                loader.report(at, {names[k]: means[k] for k in seen}, {names[k]: int(counts[k]) for k in seen})
         self.step += 1
 
     # ---- what it did -----------------------------------------------------------------------------------------------

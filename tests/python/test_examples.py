@@ -194,12 +194,14 @@ def train_lm(capsys: pytest.CaptureFixture[str], out: Path, *more: str) -> str:
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("mixture", ["static", "scheduled"])
+@pytest.mark.parametrize("mixture", ["static", "scheduled", "ado"])
 def test_the_language_model_reads_the_same_tokens_wherever_it_stops_and_on_any_ranks(
     mixture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("torch")
-    kind = ["--no-model", "--mixture", mixture]
+    if not hasattr(leat, "ADO") and mixture == "ado":
+        pytest.skip("this build has no leat.ADO")
+    kind = ["--no-model", "--mixture", mixture, "--refit", "5"]
     expected = train_lm(capsys, tmp_path / "whole", *kind).splitlines()[-1]
     assert expected.startswith("tokens of 18 steps: ")
     train_lm(capsys, tmp_path / "cut", *kind, "--stop", "4")
