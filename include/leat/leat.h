@@ -357,9 +357,12 @@ struct leat_dataset; /* opaque, reference-counted, immutable. Any thread, severa
 enum leat_recheck { LEAT_RECHECK_FIRST = 0, LEAT_RECHECK_ALWAYS, LEAT_RECHECK_NEVER };
 enum leat_labels { LEAT_LABELS_AUTO = 0, LEAT_LABELS_FOLDERS, LEAT_LABELS_NONE };
 
+enum leat_documents { LEAT_DOCUMENTS_LINES = 0, LEAT_DOCUMENTS_PARAGRAPHS, LEAT_DOCUMENTS_FILES };
+
 struct leat_open_options {
     size_t struct_size;
-    const char *format;      /* NULL or "auto", or "leat", "folder", "idx", "coco", "yolo", "voc", "masks", "jsonl" */
+    const char *format;      /* NULL or "auto", or "leat", "folder", "idx", "coco", "yolo", "voc", "masks", "jsonl",
+                              * "megatron",      "text" */
     enum leat_labels labels; /* of a folder; AUTO: by sub-folder, if there are any */
     enum leat_recheck recheck;
     /* NULL, or a folder in which a folder of photos keeps, from process to process, the row indexes of its JPEGs and
@@ -394,11 +397,12 @@ struct leat_open_options {
     const char *const *fields;
     const char *const *field_kinds;
     size_t n_fields;
+    enum leat_documents documents; /* what the samples of plain text are */
 };
 #define LEAT_OPEN_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
         sizeof(struct leat_open_options), NULL, LEAT_LABELS_AUTO, LEAT_RECHECK_ALWAYS, NULL, NULL, LEAT_BAD_AUTO,      \
-            NULL, 0, NULL, NULL, false, NULL, NULL, 0                                                                  \
+            NULL, 0, NULL, NULL, false, NULL, NULL, 0, LEAT_DOCUMENTS_LINES                                            \
     }
 
 /* Opens a file, a manifest or a folder of photos. Reads only headers and directories, and annotations.

@@ -57,6 +57,7 @@ from .loading.ragged import Ragged  # noqa: E402
 from .loading.samplers import Blocks, Weighted  # noqa: E402
 from .ops import PerBatch  # noqa: E402
 from .program import Out, program_from_json, program_to_json  # noqa: E402
+from .text.megatron import write_megatron  # noqa: E402
 from .text.tokenize import Tokenized, tokenize  # noqa: E402
 
 if TYPE_CHECKING:
@@ -141,5 +142,6 @@ __all__ = [
     "program_to_json",
     "rng",
     "tokenize",
+    "write_megatron",
     "zip",
 ]

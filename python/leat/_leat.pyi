@@ -67,6 +67,7 @@ class Dataset:
         classes: list[str],
         fields: list[str],
         kinds: list[str],
+        documents: int,
         /,
     ) -> Dataset: ...
     def count(self) -> int: ...

@@ -238,9 +238,10 @@ static int complete(const struct leat_open_options *given, struct leat_open_opti
                          "struct leat_open_options was not initialised: begin with LEAT_OPEN_OPTIONS_INIT");
     memcpy(options, given, given->struct_size < sizeof *options ? given->struct_size : sizeof *options);
     options->struct_size = sizeof *options;
-    if (options->labels > LEAT_LABELS_NONE || options->recheck > LEAT_RECHECK_NEVER || options->on_bad > LEAT_BAD_AUTO)
+    if (options->labels > LEAT_LABELS_NONE || options->recheck > LEAT_RECHECK_NEVER ||
+        options->on_bad > LEAT_BAD_AUTO || options->documents > LEAT_DOCUMENTS_FILES)
         return leat_fail(error, LEAT_E_INVALID,
-                         "labels, recheck or on_bad has a value that this version does not know");
+                         "labels, recheck, on_bad or documents has a value that this version does not know");
     return LEAT_OK;
 }
 

@@ -172,6 +172,9 @@ static int check_options(const struct leat_source_vtable *format, struct leat_op
         return leat_fail(error, LEAT_E_INVALID,
                          "fields chooses properties of records of text, and the format \"%s\" has none: leave it out",
                          format->name);
+    if (options->documents && format != &leat_format_text)
+        return leat_fail(error, LEAT_E_INVALID, "documents is about the format \"text\", and this is \"%s\"",
+                         format->name);
     if (options->on_bad == LEAT_BAD_AUTO)
         options->on_bad = format->judges ? LEAT_BAD_RAISE : LEAT_BAD_SKIP;
     return LEAT_OK;

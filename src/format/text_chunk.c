@@ -285,6 +285,10 @@ bool leat_text_chunk_take(struct leat_text_chunk *k, const uint8_t *bytes, size_
     if (!offset && n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))                       /* UTF-8's mark, of Windows' tools */
         p += 3;
     bool good = true;
+    if (k->mode == LEAT_TEXT_FILE) {
+        k->n_lines++;
+        return take_record(k, p, (size_t)(end - p), offset + (uint64_t)(p - bytes));
+    }
     while (p < end && good) {
         const uint8_t *next = memchr(p, '\n', (size_t)(end - p)), *from = p, *to = next ? next : end;
         p = next ? next + 1 : end;

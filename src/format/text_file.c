@@ -4,31 +4,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "io/guard.h"
-
-/* Reads the index where it is kept, or makes it, and keeps it. */
-static int take_index(struct leat_text_file *t, const struct leat_open_options *options, enum leat_text_mode mode,
-                      struct leat_error *error)
-{
-    char place[4096];
-    const struct leat_text_scan scan = {.mode = mode, .progress = options->progress, .user = options->user};
-    const bool kept = leat_text_index_path(t->path, options->index_dir, place, sizeof place);
-    t->decoded = leat_io_retain(t->file);
-    if (kept && leat_text_index_load(&t->index, place, t->file, mode))
-        return LEAT_OK;
-    int rc = leat_text_scan_file(t->file, &scan, &t->index, error);
-    if (!rc && kept && !(rc = leat_text_file_refresh(t, error))) {
-        if (options->index_dir)
-            mkdir(options->index_dir, 0777);
-        leat_text_index_save(&t->index, place, t->file, mode);
-    }
-    return rc;
-}
 
 int leat_text_file_fail(const struct leat_text_file *t, const struct leat_text_bad *bad, int code,
                         struct leat_error *error)
@@ -48,7 +28,7 @@ int leat_text_file_open(const char *path, const struct leat_open_options *option
     if (!(t->path = leat_strdup(path)))
         leat_fail(error, rc, "no memory to open %s", path);
     else if (!(rc = leat_io_open(path, &t->file, error)) && !(rc = leat_io_stamp(t->file, &t->stamp, &size, error)))
-        rc = take_index(t, options, mode, error);
+        rc = leat_text_file_index(t, options, mode, error);
     if (!rc)
         rc = leat_text_file_refresh(t, error);
     if (!rc && t->index.n_bad && options->on_bad == LEAT_BAD_RAISE) {

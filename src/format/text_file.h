@@ -21,6 +21,9 @@ struct leat_text_file {
 int leat_text_file_open(const char *path, const struct leat_open_options *options, enum leat_text_mode mode,
                         struct leat_text_file *out, struct leat_error *error);
 void leat_text_file_close(struct leat_text_file *file);
+/* Reads the index where it is kept, or makes it and keeps it; `decoded` is opened. text_compressed.c */
+int leat_text_file_index(struct leat_text_file *file, const struct leat_open_options *options, enum leat_text_mode mode,
+                         struct leat_error *error);
 /* The record of a sample, and in *bad, if it is broken, what is wrong with it. */
 uint64_t leat_text_file_record(const struct leat_text_file *file, uint64_t sample, const struct leat_text_bad **bad);
 /* Fills the error about a broken record; returns `code`. */

@@ -15,6 +15,7 @@
 
 #include "format/json_record.h"
 #include "io/file.h"
+#include "io/zstd.h"
 
 /* A record: a line without the white space around it. */
 struct leat_text_line {
@@ -52,11 +53,6 @@ struct leat_text_property {
     uint64_t hash; /* of the column as it stands in a file; 0: it was made in this process */
 };
 
-/* A part of a compressed file that can be decoded by itself. */
-struct leat_text_frame {
-    uint64_t in, out; /* where it begins, and what it gives: bytes of the file, decoded bytes */
-};
-
 struct leat_text_index {
     uint64_t count;   /* records, broken ones too */
     uint64_t n_lines; /* of the file */
@@ -67,7 +63,7 @@ struct leat_text_index {
     struct leat_property_tree tree;
     struct leat_text_property *properties; /* tree.n */
     uint64_t sums[2][2];                   /* for the fingerprint: of all records; of the good ones */
-    const struct leat_text_frame *frames;  /* n_frames + 1; NULL: the file is not compressed */
+    const struct leat_zstd_frame *frames;  /* n_frames + 1; NULL: the file is not compressed */
     uint64_t n_frames;
     uint64_t copy_bytes; /* above 0: the frames are those of a copy, which has so many bytes */
     /* owned */
@@ -85,6 +81,9 @@ void *leat_text_index_room(struct leat_text_index *index, uint64_t count, size_t
 void leat_text_index_destroy(struct leat_text_index *index);
 /* How many broken records are before or at `record`; whether it is one of them: then *bad is it. */
 uint64_t leat_text_index_bad(const struct leat_text_index *index, uint64_t record, const struct leat_text_bad **bad);
+
+/* Set by fuzz targets: neither checksums nor the source are compared. */
+extern bool leat_text_index_trusts;
 
 /* Where the index of a file is kept: beside it, or in `dir` (which is made) under a name from its absolute path. A path
  * that is remote has none without `dir`: false. */

@@ -63,66 +63,103 @@ static void fail_scan(struct leat_text_stream *s, int code, const struct leat_er
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Reads bytes [begin, end) and on to the end of the last line that begins before `end`. The buffer has `*n` bytes from
- * `begin` on, of which the first `*skip` are of a line that began before `first`. *is_long: the last line is too long,
- * and is left out. */
-static int read_lines(struct leat_text_stream *s, uint64_t begin, uint64_t first, uint64_t end, uint8_t **buffer,
-                      size_t *room, size_t *n, size_t *skip, bool *is_long, struct leat_error *error)
+/* A piece of a chunk in a buffer that stays in the processor's cache while it is looked at. */
+struct pieces {
+    uint8_t *buffer;
+    size_t room, n;
+    uint64_t at; /* of the buffer's first byte in the file */
+};
+
+static int no_memory(const struct leat_text_stream *s, struct leat_error *error)
 {
-    *is_long = false;
-    *skip = 0;
-    *n = (size_t)(end - begin);
-    if (!leat_grow(buffer, room, *n + PIECE, 1))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to read %s", s->path);
-    int rc = leat_io_read(s->file, begin, *n, *buffer, error);
-    if (rc)
-        return rc;
-    const uint8_t *newline = begin < first ? memchr(*buffer, '\n', *n) : NULL;
-    if (begin < first && (!newline || newline + 1 == *buffer + *n)) {
-        *n = 0; /* no line begins here */
-        return LEAT_OK;
-    }
-    *skip = newline ? (size_t)(newline - *buffer) + 1 : 0;
-    if ((*buffer)[*n - 1] == '\n')
-        return LEAT_OK;
-    newline = memrchr(*buffer, '\n', *n);
-    const size_t line = newline ? (size_t)(newline - *buffer) + 1 : 0;
-    for (uint64_t at = end; at < s->file->size;) {
-        const size_t more = s->file->size - at < PIECE ? (size_t)(s->file->size - at) : PIECE;
-        if (*n - line > leat_text_longest) {
-            *is_long = true;
-            *n = line;
-            return LEAT_OK;
-        }
-        if (!leat_grow(buffer, room, *n + more, 1))
-            return leat_fail(error, LEAT_E_NOMEM, "no memory for a line of %s", s->path);
-        if ((rc = leat_io_read(s->file, at, more, *buffer + *n, error)))
-            return rc;
-        const uint8_t *found = memchr(*buffer + *n, '\n', more);
-        if (found) {
-            *n = (size_t)(found - *buffer) + 1;
-            return LEAT_OK;
-        }
-        *n += more;
-        at += more;
-    }
-    return LEAT_OK;
+    return leat_fail(error, LEAT_E_NOMEM, "no memory to read %s", s->path);
 }
 
-static int take_of_file(struct leat_text_stream *s, uint64_t number, struct leat_text_chunk *chunk, uint8_t **buffer,
-                        size_t *room, struct leat_error *error)
+static int read_more(struct leat_text_stream *s, struct pieces *p, uint64_t end, struct leat_error *error)
+{
+    const uint64_t from = p->at + p->n, left = end - from;
+    const size_t more = left < PIECE ? (size_t)left : PIECE;
+    if (!leat_grow(&p->buffer, &p->room, p->n + more, 1))
+        return no_memory(s, error);
+    int rc = leat_io_read(s->file, from, more, p->buffer + p->n, error);
+    p->n += more;
+    return rc;
+}
+
+/* Takes the first n bytes, whole lines, out of the buffer. */
+static int take_lines(struct leat_text_stream *s, struct pieces *p, size_t n, struct leat_text_chunk *chunk,
+                      struct leat_error *error)
+{
+    const bool good = leat_text_chunk_take(chunk, p->buffer, n, p->at);
+    memmove(p->buffer, p->buffer + n, p->n - n);
+    p->n -= n;
+    p->at += n;
+    return good ? LEAT_OK : no_memory(s, error);
+}
+
+/* Finds where the first line begins behind `at`. *none: not before `end`. */
+static int find_begin(struct leat_text_stream *s, struct pieces *p, uint64_t end, bool *none, struct leat_error *error)
+{
+    for (;;) {
+        const uint8_t *newline = memchr(p->buffer, '\n', p->n);
+        const size_t n = newline ? (size_t)(newline - p->buffer) + 1 : p->n;
+        memmove(p->buffer, p->buffer + n, p->n - n);
+        p->n -= n;
+        p->at += n;
+        *none = p->at >= end;
+        if (newline || *none)
+            return LEAT_OK;
+        int rc = read_more(s, p, end, error);
+        if (rc)
+            return rc;
+    }
+}
+
+/* The last line, which begins before the end of the chunk, to its own end. */
+static int take_last(struct leat_text_stream *s, struct pieces *p, struct leat_text_chunk *chunk,
+                     struct leat_error *error)
+{
+    for (size_t searched = 0;;) {
+        const uint8_t *newline = memchr(p->buffer + searched, '\n', p->n - searched);
+        if (newline || p->at + p->n == s->file->size)
+            return take_lines(s, p, newline ? (size_t)(newline - p->buffer) + 1 : p->n, chunk, error);
+        if (p->n > leat_text_longest) {
+            chunk->n_lines++;
+            return leat_text_chunk_take_long(chunk, p->at) ? LEAT_OK : no_memory(s, error);
+        }
+        searched = p->n;
+        int rc = read_more(s, p, s->file->size, error);
+        if (rc)
+            return rc;
+    }
+}
+
+/* The lines that begin in a chunk. */
+static int take_of_file(struct leat_text_stream *s, uint64_t number, struct leat_text_chunk *chunk, struct pieces *p,
+                        struct leat_error *error)
 {
     const uint64_t first = number * s->chunk_bytes, left = s->file->size - first,
-                   end = first + (left < s->chunk_bytes ? left : s->chunk_bytes), begin = first ? first - 1 : 0;
-    size_t n, skip;
-    bool is_long;
-    int rc = read_lines(s, begin, first, end, buffer, room, &n, &skip, &is_long, error);
-    if (rc)
+                   end = first + (left < s->chunk_bytes ? left : s->chunk_bytes);
+    bool none = false;
+    p->at = first ? first - 1 : 0; /* a line may end right before the chunk */
+    p->n = 0;
+    int rc = read_more(s, p, end, error);
+    if (!rc && first)
+        rc = find_begin(s, p, end, &none, error);
+    while (!rc && !none && p->at + p->n < end) {
+        const uint8_t *newline = memrchr(p->buffer, '\n', p->n);
+        if (newline)
+            rc = take_lines(s, p, (size_t)(newline - p->buffer) + 1, chunk, error);
+        else if (p->n > leat_text_longest)
+            break;
+        rc = rc ? rc : read_more(s, p, end, error);
+    }
+    if (rc || none)
         return rc;
-    if (!leat_text_chunk_take(chunk, *buffer + skip, n - skip, begin + skip) ||
-        (is_long && (chunk->n_lines++, !leat_text_chunk_take_long(chunk, begin + n))))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to read %s", s->path);
-    return LEAT_OK;
+    const uint8_t *newline = p->n ? memrchr(p->buffer, '\n', p->n) : NULL;
+    if (newline)
+        rc = take_lines(s, p, (size_t)(newline - p->buffer) + 1, chunk, error);
+    return rc || p->at >= end ? rc : take_last(s, p, chunk, error);
 }
 
 static int take_of_stream(const struct leat_text_stream *s, const struct part *part, struct leat_text_chunk *chunk,
@@ -171,8 +208,7 @@ static bool keep_chunk(struct leat_text_stream *s, uint64_t number, struct leat_
 static void *work(void *user)
 {
     struct leat_text_stream *s = user;
-    uint8_t *buffer = NULL;
-    size_t room = 0;
+    struct pieces pieces = {0};
     uint64_t number;
     struct part *part;
     pthread_mutex_lock(&s->lock);
@@ -184,7 +220,7 @@ static void *work(void *user)
         if (!chunk || !leat_text_chunk_init(chunk, s->options.mode))
             leat_fail(&error, rc, "no memory to read %s", s->path);
         else
-            rc = part ? take_of_stream(s, part, chunk, &error) : take_of_file(s, number, chunk, &buffer, &room, &error);
+            rc = part ? take_of_stream(s, part, chunk, &error) : take_of_file(s, number, chunk, &pieces, &error);
         leat_free(part);
         if (chunk)
             leat_text_chunk_seal(chunk);
@@ -207,7 +243,7 @@ static void *work(void *user)
     s->running--;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
-    leat_free(buffer);
+    leat_free(pieces.buffer);
     return NULL;
 }
 
@@ -366,6 +402,8 @@ static size_t cut_of(const struct leat_text_stream *s)
 {
     const uint8_t *end = s->open + s->open_n, *p;
     size_t n = s->open_n;
+    if (s->options.mode == LEAT_TEXT_FILE)
+        return 0;
     while (n && (p = memrchr(s->open, '\n', n))) {
         if (s->options.mode != LEAT_TEXT_BLANK)
             return (size_t)(p - s->open) + 1;
@@ -382,6 +420,11 @@ static size_t cut_of(const struct leat_text_stream *s)
 int leat_text_stream_push(struct leat_text_stream *s, const uint8_t *bytes, size_t n, struct leat_error *error)
 {
     int rc = s->code;
+    if (leat_io_interrupted()) {
+        struct leat_error stopped;
+        rc = leat_fail(&stopped, LEAT_E_CANCELLED, "reading %s was stopped", s->path);
+        fail_scan(s, rc, &stopped);
+    }
     if (!bytes) { /* the end */
         rc = s->open_n ? hand_on(s, s->open_n, false) : rc;
         n = 0;
@@ -390,7 +433,7 @@ int leat_text_stream_push(struct leat_text_stream *s, const uint8_t *bytes, size
         if (s->skipping) {
             const uint8_t *newline = memchr(bytes, '\n', n);
             const size_t past = newline ? (size_t)(newline - bytes) + 1 : n;
-            s->skipping = !newline;
+            s->skipping = !newline || s->options.mode == LEAT_TEXT_FILE;
             s->open_offset += past;
             bytes += past;
             n -= past;

@@ -15,7 +15,8 @@
 enum leat_text_mode {
     LEAT_TEXT_JSONL = 1, /* lines that are not empty, each an object */
     LEAT_TEXT_LINES,     /* lines of text that are not empty */
-    LEAT_TEXT_BLANK      /* runs of lines without an empty one between them */
+    LEAT_TEXT_BLANK,     /* runs of lines without an empty one between them */
+    LEAT_TEXT_FILE       /* the whole file */
 };
 
 struct leat_text_scan {

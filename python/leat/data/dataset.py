@@ -24,6 +24,7 @@ from .schema import Field
 LABELS = {"auto": 0, "folders": 1, "none": 2}
 _REMOTE = re.compile("https?://", re.IGNORECASE)
 RECHECK = {"first": 0, "always": 1, "never": 2}
+DOCUMENTS = {"line": 0, "paragraph": 1, "file": 2}
 ON_BAD = {"mark": 0, "skip": 1, "raise": 2}
 
 
@@ -120,19 +121,28 @@ class Dataset:
         return np.frombuffer(self._handle.ids(0, self._count), np.int64)
 
     def column(self, name: str, copy: bool = False) -> np.ndarray[Any, Any]:
-        """All values of a field of fixed size: an array of shape ``(len, *shape)``.
+        """All values of a field of fixed size: an array of shape ``(len, *shape)``; of texts, an array of str objects.
 
         If the values lie in one piece, the array is read-only and not a copy; otherwise they are gathered. Checksums
         are verified. With ``copy=True`` the array is a writable copy. bfloat16, which numpy lacks, becomes float32.
 
         Raises:
             KeyError: there is no such field.
-            TypeError: the values vary in size (bytes, text, photos, a first dimension of None).
+            TypeError: the values vary in size (bytes, json, photos, a first dimension of None).
 
         >>> leat.open(path).column("label")[:3].tolist()
         [0, 1, 2]
         """
         index, field = self._find(name)
+        if field.kind == "str":
+            texts = np.empty(len(self), object)
+            known: dict[bytes, str] = {}  # most are one of a few
+            for i in range(len(self)):
+                raw: Any = self._handle.read(i, index, True)
+                texts[i] = known[raw] if raw in known else raw.decode()
+                if len(known) < 1000:
+                    known[raw] = texts[i]
+            return texts
         if field.kind != "array" or (field.shape and field.shape[0] is None):
             raise TypeError(
                 f"field {name!r} varies in size ({field}): it has no column; read single samples with ds[i][{name!r}]"
@@ -342,6 +352,7 @@ def _open_one(
     on_bad: str | None,
     classes: list[str] | None,
     fields: dict[str, str] | None = None,
+    documents: str = "line",
 ) -> Dataset:
     handle = _leat.Dataset.open(
         [os.fsencode(p) for p in ([path] if isinstance(path, str) else path)],
@@ -354,8 +365,10 @@ def _open_one(
         classes or [],
         list(fields or ()),
         list((fields or {}).values()),
+        check.choice("documents", documents, DOCUMENTS),
     )
-    return Dataset(handle, ("open", path, format, labels, index_dir, recheck, annotations, on_bad, classes, fields))
+    recipe = ("open", path, format, labels, index_dir, recheck, annotations, on_bad, classes, fields, documents)
+    return Dataset(handle, recipe)
 
 
 def _unpickle_open(path: str | list[str], *args: Any) -> Dataset:
@@ -409,7 +422,7 @@ _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 def _is_text(paths: Sequence[Any], format: str) -> bool:  # noqa: A002
     """Whether files are of one of the formats whose files are opened together."""
     if format != "auto":
-        return format == "jsonl" and len(paths) > 0
+        return format in ("jsonl", "text") and len(paths) > 0
     return bool(paths) and all(isinstance(p, (str, os.PathLike)) and _TEXT.search(os.fspath(p)) for p in paths)
 
 
@@ -458,6 +471,7 @@ def open(  # noqa: A001
     classes: Sequence[str] | None = None,
     masks: str | os.PathLike[str] | None = None,
     fields: Sequence[str] | Mapping[str, str | None] | None = None,
+    documents: str = "line",
 ) -> Dataset:
     """Opens a data set in place. Only headers and directories are read (of an IDX file and of annotations, all).
 
@@ -469,7 +483,7 @@ def open(  # noqa: A001
             ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}`` gives the fields
             ``image`` and ``label``, and of what has several fields ``name.field``, as :func:`leat.zip` does.
         format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"``, ``"masks"``,
-            ``"jsonl"`` or ``"megatron"``.
+            ``"jsonl"``, ``"megatron"`` or ``"text"`` (plain text, field ``text``).
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums
             of its good photos, so that other processes and later runs need not decode each photo to its end again.
@@ -501,6 +515,8 @@ def open(  # noqa: A001
         fields: of records of text, the properties that become fields, in this order: ``["text", "meta.domain"]``, or
             ``["meta"]`` for all that is below it. A dict gives kinds, too: ``{"id": "json", "text": None}`` takes the
             value of ``id`` as it stands in the file, whatever it is.
+        documents: of plain text, what a sample is: a ``"line"`` that is not empty, a ``"paragraph"`` (lines up to one
+            that is empty), or a ``"file"``.
 
     Raises:
         FileNotFoundError: there is no such file or folder.
@@ -526,6 +542,7 @@ def open(  # noqa: A001
         "on_bad": on_bad,
         "classes": _names(classes),
         "fields": _chosen(fields),
+        "documents": documents,
     }
     if isinstance(src, Mapping):
         from .made import zipped
