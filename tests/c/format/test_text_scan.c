@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "../test.h"
+#include "base/hash.h"
 
 static const char *const lines[] = {"{\"a\": 1, \"s\": \"x\"}\n",
                                     "\n",
