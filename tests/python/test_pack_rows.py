@@ -216,7 +216,7 @@ def test_what_is_no_field_of_tokens_is_refused(tmp_path: Path) -> None:
         leat.pack_rows(ds, "n")
     with pytest.raises(KeyError, match="no field 'text'"):
         leat.pack_rows(ds, "text")
-    with pytest.raises(ValueError, match="how is one of 'cut', 'best_fit', 'pad'"):
+    with pytest.raises(ValueError, match="how is one of 'cut', 'best_fit', 'pad', 'ragged'"):
         leat.pack_rows(ds, how="sorted")
     with pytest.raises(ValueError, match="eos"):
         leat.pack_rows(ds, eos=70000)

@@ -12,7 +12,7 @@ from .. import _leat, check
 from .dataset import Dataset, no_dataset
 from .schema import Field, field
 
-HOW = {"cut": 0, "best_fit": 1, "pad": 2}  # enum leat_pack_how
+HOW = {"cut": 0, "best_fit": 1, "pad": 2, "ragged": 1}  # enum leat_pack_how
 DERIVED = {"doc_ids": "int64", "positions": "int64", "loss_mask": "bool"}
 INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
 
@@ -77,7 +77,7 @@ class PackedRows(Dataset):
     @cached_property
     def _bins(self) -> tuple[np.ndarray[Any, np.dtype[np.uint32]], np.ndarray[Any, np.dtype[np.uint32]]]:
         """The rows that documents share: where each begins in a list of documents, and that list."""
-        if self.how != "best_fit":
+        if self.how == "pad":
             return np.zeros(1, np.uint32), np.empty(0, np.uint32)
         if len(self._lengths) and int(self._lengths.max()) >= 1 << 32:
             raise ValueError(
@@ -97,10 +97,15 @@ class PackedRows(Dataset):
         """Options of the engine: name, length, bos, eos, fill, how, seed."""
         return self._name, self.length, self._bos, self._eos, self._fill, HOW[self.how], self._seed
 
+    def of_length(self, length: Any) -> PackedRows:
+        """The same documents in rows of another length."""
+        name, _, bos, eos, fill, _, seed = self.pack
+        return pack_rows(self.documents, name, length, self.how, bos=bos, eos=eos, fill=fill, seed=seed)
+
     @cached_property
     def fingerprint(self) -> str:
         """128 bits over the documents' fingerprint and how they are packed, in hex."""
-        more = () if self.how == "cut" else (self._seed,) if self.how == "best_fit" else ()
+        more = () if self.how == "cut" else () if self.how == "pad" else (self._seed,)
         return hashlib.blake2b(
             repr((self.documents.fingerprint, self.how, *self.pack[:5], *more)).encode(), digest_size=16
         ).hexdigest()
@@ -219,8 +224,11 @@ def pack_rows(
       the same in each epoch; ``shuffle=True`` permutes them. Of documents of one length, `seed` decides which comes
       first, so that neighbours in `ds` come into different rows.
     - ``"pad"``: one document a row, then `fill`.
+    - ``"ragged"``: for attention over sequences of varying length (THD). A Loader takes ``batch_tokens=N`` in the place
+      of a batch size: a batch of a rank has documents of at most N tokens together, one behind the other, without
+      padding, put together as by ``"best_fit"`` (docs/packing.md). As a data set it has the rows of ``"best_fit"``.
 
-    With the last two a document longer than a row is cut into pieces of `length` and what is left of it: the pieces
+    But for ``"cut"``, a document longer than a row is cut into pieces of `length` and what is left of it: the pieces
     are rows, and the rest is treated as a document. Documents without a token are in no row.
 
     Args:
@@ -255,5 +263,5 @@ def pack_rows(
     for name, token in (("bos", bos), ("eos", eos), ("fill", fill)):
         if token is not None:
             check.integer(name, token, int(limits.min), int(limits.max) + 1)
-    length = check.integer("length", length, 1, (1 << 24) + 1 if how == "best_fit" else 1 << 31)
+    length = check.integer("length", length, 1, (1 << 24) + 1 if how in ("best_fit", "ragged") else 1 << 31)
     return PackedRows(ds, field, length, how, bos, eos, fill, check.seed(seed))

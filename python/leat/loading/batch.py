@@ -17,6 +17,7 @@ import numpy as np
 from .. import _leat
 from ..data.schema import JSON, STR
 from ..errors import CorruptError
+from . import thd
 from .ragged import Ragged
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Stack(NamedTuple):
 class Form:
     """What the batches of one loader have in common: names of outputs and how each becomes a value."""
 
-    __slots__ = ("framework", "makers", "meaning", "order", "small", "stacks", "tensor")
+    __slots__ = ("framework", "length", "makers", "meaning", "order", "small", "stacks", "tensor")
 
     def __init__(self, framework: str) -> None:
         self.framework = framework
@@ -52,6 +53,7 @@ class Form:
         self.stacks: dict[str, Stack] = {}
         self.order: list[str] = []  #: in which outputs are told, where that of the engine is another
         self.meaning: Meaning | None = None
+        self.length: int | None = None  #: of rows that hold sequences of several documents, padded behind the last
         self.tensor: Callable[[Any], Any] | None = None
         self.small: Callable[[Any], Any] = np.asarray
         if framework == "torch":
@@ -84,6 +86,8 @@ class Form:
             else:
                 makers[found[0]] = partial(_made_of, views, _padded, stack)
                 makers.setdefault(stack.mask, partial(_made_of, views, _padding, stack))
+        if self.length is not None:
+            makers = thd.makers_of(makers, self.length, self.small)
         self.makers = makers  # at once: another thread that iterates must not see a part of them
 
     def _images(self, i: int, name: str, kind: int, dtype: str, _: bool) -> Callable[[_leat.Batch], Any]:
@@ -354,6 +358,8 @@ class Batch(Mapping[str, Any]):
 def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
     if isinstance(value, Ragged):
         return value._map(function)
+    if isinstance(value, int):  # the length of the longest sequence
+        return value
     if isinstance(value, list):  # of texts, or of images
         return [function(v) if hasattr(v, "dtype") else v for v in value]
     return function(value)

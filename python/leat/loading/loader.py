@@ -16,6 +16,7 @@ import numpy as np
 from .. import _leat, check
 from ..data.dataset import Dataset, positions_array
 from ..data.mixing import Mix
+from ..data.packing import PackedRows
 from ..data.schedule import Schedule
 from ..errors import StateError
 from ..ops import Map
@@ -29,7 +30,7 @@ from ..program import (
     stacked,
     warn_of_loose_targets,
 )
-from . import html, mixtures, ranks, states
+from . import html, mixtures, ranks, states, thd
 from .batch import Batch, Form, framework_of
 from .consumer import Closing, Consumer
 from .ranks import short_hash
@@ -59,6 +60,9 @@ class Loader(Closing):
             together, and gives one output each (docs/targets.md). ``[]`` delivers the value as stored. None: every
             field as stored.
         global_batch_size: instead of `batch_size`: rows per batch of all ranks together.
+        batch_tokens: instead of `batch_size`, with ``leat.pack_rows(how="ragged")``: sequences of at most so many
+            tokens per rank and batch, one behind the other, of shape ``(1, tokens)``; ``batch["cu_seqlens"]`` says
+            where each begins (docs/packing.md).
         sampler: instead of `shuffle`: ``leat.Weighted(...)``, a list of positions, or a PyTorch Sampler, which is
             read once per epoch.
         seed: of order and augmentations.
@@ -102,6 +106,7 @@ class Loader(Closing):
         *,
         outputs: Outputs | None = None,
         global_batch_size: int | None = None,
+        batch_tokens: int | None = None,
         sampler: Any = None,
         seed: int = 0,
         epochs: int | None = None,
@@ -127,6 +132,9 @@ class Loader(Closing):
             raise ValueError("sampler does not go with a mixture, which says itself what comes: leave it out")
         if not isinstance(in_order, (bool, np.bool_)):
             raise TypeError(f"in_order is True or False, not {in_order!r:.60}")
+        dataset, batch_size = thd.rows_of(dataset, batch_tokens, batch_size, global_batch_size)
+        if batch_tokens is not None and isinstance(dataset, PackedRows):
+            outputs = thd.outputs_of(outputs, dataset)
         if (batch_size is None) == (global_batch_size is None):
             raise ValueError("give batch_size (rows per rank) or global_batch_size (rows of all ranks), one of them")
         if yields not in ("dict", "tuple"):
@@ -146,6 +154,7 @@ class Loader(Closing):
         self._tail = tail
         self._yields = yields
         self._form = Form(framework_of(framework))
+        self._form.length = dataset.length if batch_tokens is not None and isinstance(dataset, PackedRows) else None
         self._entries = None if outputs is None else entries(outputs)
         self._form.meaning = html.meaning(dataset.schema, dataset.classes, self._entries)
         self._sampler: Any = None

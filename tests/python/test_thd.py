@@ -1,0 +1,96 @@
+"""Batches of sequences one behind the other: each document once, borders as they lie, at most so many tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_pack_rows import make, write
+
+import leat
+
+
+def sequences(batch: Any) -> list[tuple[int, list[int]]]:
+    """(document, tokens) of each, by cu_seqlens."""
+    cu, tokens = np.asarray(batch["cu_seqlens"]), np.asarray(batch["tokens"])
+    assert cu.dtype == np.int32 and cu[0] == 0 and tokens.shape == (1, cu[-1])
+    assert batch["max_seqlen"] == max(np.diff(cu), default=0)
+    found = []
+    for a, b in zip(cu[:-1], cu[1:], strict=True):
+        (document,) = set(np.asarray(batch["doc_ids"])[0, a:b].tolist())
+        assert np.asarray(batch["positions"])[0, a:b].tolist() == list(range(b - a))
+        found.append((document, tokens[0, a:b].tolist()))
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_each_epoch_has_each_document_once_in_batches_within_the_budget_on_any_ranks(
+    tmp_path_factory: Any, data: Any
+) -> None:
+    documents = make(np.random.default_rng(data.draw(st.integers(0, 2**32))), data.draw(st.integers(1, 60)), 30)
+    budget, world = data.draw(st.integers(30, 90)), data.draw(st.integers(1, 3))
+    rows = leat.pack_rows(write(tmp_path_factory.mktemp("thd") / "d.leat", documents), how="ragged")
+    options: dict[str, Any] = dict(shuffle=data.draw(st.booleans()), seed=3, framework="numpy", num_threads=1)
+    loaders = [leat.Loader(rows, batch_tokens=budget, rank=r, world_size=world, **options) for r in range(world)]
+    assert len({len(loader) for loader in loaders}) == 1
+    found = []
+    for step in zip(*loaders, strict=True):
+        for batch in step:
+            each = sequences(batch)
+            assert sum(len(t) for _, t in each) <= budget
+            found += each if batch.valid[0] else []
+    assert sorted(found) == [(i, d.tolist()) for i, d in enumerate(documents) if len(d)]
+
+
+def test_a_run_goes_on_where_it_was_and_operators_see_whole_rows(tmp_path: Path) -> None:
+    ds = write(tmp_path / "d.leat", make(np.random.default_rng(1), 90, 20))
+
+    def open_loader() -> leat.Loader:
+        outputs = {"tokens": [leat.ops.MaskTokens(60001, 60002)]}
+        rows = leat.pack_rows(ds, how="ragged", eos=60000)
+        return leat.Loader(rows, batch_tokens=64, shuffle=True, seed=3, framework="numpy", outputs=outputs)
+
+    def told(batch: Any) -> list[list[Any]]:
+        return [np.asarray(batch[n]).tolist() for n in ("tokens", "tokens.labels", "cu_seqlens")]
+
+    whole = [told(b) for b in open_loader()]
+    assert all(len(t[0]) == len(labels[0]) == cu[-1] for t, labels, cu in whole)
+    first = open_loader()
+    stream = iter(first)
+    found = [told(next(stream)) for _ in range(4)]
+    second = open_loader()
+    second.load_state_dict(first.state_dict())
+    assert found + [told(b) for b in second] == whole
+
+
+def test_tensors_are_those_that_attention_takes(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    ds = write(tmp_path / "d.leat", [np.full(n, n, np.uint16) for n in (5, 2, 4, 3)])
+    wide = {"tokens": [leat.ops.ToDtype("int64")]}
+    loader = leat.Loader(leat.pack_rows(ds, how="ragged"), batch_tokens=8, framework="torch", outputs=wide)
+    batch = next(iter(loader))
+    assert list(batch) == ["tokens", "positions", "doc_ids", "cu_seqlens", "max_seqlen"]
+    assert batch["tokens"].tolist() == [[5] * 5 + [3] * 3] and batch["tokens"].dtype == torch.int64
+    assert batch["cu_seqlens"].tolist() == [0, 5, 8] and batch["cu_seqlens"].dtype == torch.int32
+    assert batch["max_seqlen"] == batch.clone()["max_seqlen"] == 5
+    assert batch.to("cpu")["cu_seqlens"].tolist() == [0, 5, 8]
+
+
+def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
+    ds = write(tmp_path / "d.leat", [np.ones(3, np.uint16)])
+    rows = leat.pack_rows(ds, how="ragged")
+    with pytest.raises(ValueError, match="come by batch_tokens="):
+        leat.Loader(rows, batch_size=2)
+    with pytest.raises(TypeError, match="batch_tokens goes with leat.pack_rows"):
+        leat.Loader(ds, batch_tokens=8)
+    with pytest.raises(ValueError, match="stands in the place of batch_size"):
+        leat.Loader(rows, batch_tokens=8, batch_size=1)
+    with pytest.raises(ValueError, match="cannot be called 'cu_seqlens'"):
+        leat.Loader(rows, batch_tokens=8, outputs={"cu_seqlens": leat.Out("tokens")})
+    with pytest.raises(ValueError, match="length is 1 or above"):
+        leat.Loader(rows, batch_tokens=0)
