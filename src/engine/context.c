@@ -96,6 +96,8 @@ int leat_job_context_make(struct leat_job_context *c, struct leat_error *error)
         describe(c, feed);
         const size_t stored = c->packing ? c->packing->field : feed->field;
         reads |= feed->tied || (leat_dataset_storages(c->dataset, stored) & 1u << LEAT_STORAGE_EXTENT);
+        reads |= c->packing && c->packing->mask &&
+                 (leat_dataset_storages(c->dataset, c->packing->mask->field) & 1u << LEAT_STORAGE_EXTENT);
         made_bytes += feed->computed && feed->fixed ? feed->value_bytes : 0;
     }
     c->pieces = leat_program_pieces(c->program);

@@ -41,6 +41,27 @@ static int find_field(const struct leat_dataset *documents, const char *name, si
     return LEAT_OK;
 }
 
+/* A loss mask of the documents says something of each token. */
+static int compare_lengths(const struct leat_packing_rule *r, const struct leat_dataset *documents,
+                           const uint64_t *lengths, uint64_t around, struct leat_error *error)
+{
+    size_t n_fields;
+    const struct leat_field *field = &leat_dataset_fields(documents, &n_fields)[r->mask->field];
+    const uint64_t n = leat_dataset_count(documents);
+    struct leat_value column = {0};
+    int rc =
+        field->shape[0] < 0 ? leat_dataset_column(documents, r->mask->field, true, false, &column, error) : LEAT_OK;
+    for (uint64_t i = 0; !rc && i < n; i++) {
+        const uint64_t has = field->shape[0] < 0 ? ((const uint64_t *)column.data)[i] : (uint64_t)field->shape[0];
+        if (has != lengths[i] - around)
+            rc = leat_fail(error, LEAT_E_INVALID,
+                           "document %" PRIu64 " has %" PRIu64 " tokens and a loss_mask of %" PRIu64 ": one for each",
+                           i, lengths[i] - around, has);
+    }
+    leat_value_clear(&column);
+    return rc;
+}
+
 int leat_packing_lengths(const struct leat_packing_rule *r, const struct leat_dataset *documents, uint64_t **out,
                          struct leat_error *error)
 {
@@ -57,7 +78,7 @@ int leat_packing_lengths(const struct leat_packing_rule *r, const struct leat_da
     for (uint64_t i = 0; !rc && i < n; i++)
         (*out)[i] = (fixed < 0 ? ((const uint64_t *)column.data)[i] / r->element : (uint64_t)fixed) + around;
     leat_value_clear(&column);
-    return rc;
+    return rc || !r->mask ? rc : compare_lengths(r, documents, *out, around, error);
 }
 
 void leat_packing_fingerprint(const struct leat_packing_rule *r, uint8_t fingerprint[16])
@@ -72,6 +93,37 @@ void leat_packing_fingerprint(const struct leat_packing_rule *r, uint8_t fingerp
         leat_fingerprint_value(hash, r->seed);
     leat_put_u64(fingerprint, hash[0]);
     leat_put_u64(fingerprint + 8, hash[1]);
+}
+
+/* The documents' own "loss_mask" is packed as the tokens are: bos counts for nothing, eos is to be predicted. */
+static int open_mask(const struct leat_dataset *documents, struct leat_packing_rule *r, struct leat_error *error)
+{
+    size_t n, k;
+    const struct leat_field *fields = leat_dataset_fields(documents, &n);
+    for (k = 0; k < n && strcmp(fields[k].name, "loss_mask");)
+        k++;
+    if (k == n)
+        return LEAT_OK;
+    const struct leat_field *f = &fields[k];
+    if (f->kind != LEAT_KIND_ARRAY || f->ndim != 1 || (f->dtype != LEAT_BOOL && f->dtype != LEAT_U8))
+        return leat_fail(error, LEAT_E_TYPE,
+                         "the documents' field \"loss_mask\" is no list of bool or uint8, one for each token");
+    r->mask = leat_new(struct leat_packing_rule);
+    _Atomic uint8_t *touched = leat_new_array(leat_dataset_count(documents) / 8 + 1, sizeof *touched);
+    if (!r->mask || !touched) {
+        leat_free(touched);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
+    }
+    r->mask->is_mask = true;
+    r->mask->field = k;
+    r->mask->length = r->length;
+    r->mask->element = 1;
+    r->mask->has_bos = r->has_bos;
+    r->mask->has_eos = r->has_eos;
+    r->mask->eos = 1;
+    r->mask->touched = touched;
+    atomic_store(&r->mask->changes, leat_dataset_changes(documents));
+    return LEAT_OK;
 }
 
 int leat_packing_open(const struct leat_dataset *documents, const struct leat_pack_options *options,
@@ -107,12 +159,14 @@ int leat_packing_open(const struct leat_dataset *documents, const struct leat_pa
     memcpy(&r->bos, &options->bos, sizeof r->bos);
     memcpy(&r->eos, &options->eos, sizeof r->eos);
     memcpy(&r->fill, &options->fill, sizeof r->fill);
-    return LEAT_OK;
+    return open_mask(documents, r, error);
 }
 
 void leat_packing_refresh(struct leat_packing_rule *r, const struct leat_dataset *documents)
 {
     const uint64_t changes = leat_dataset_changes(documents);
+    if (r->mask && !r->is_mask)
+        leat_packing_refresh(r->mask, documents);
     if (atomic_load(&r->changes) == changes)
         return;
     for (uint64_t i = 0, n = leat_dataset_count(documents) / 8 + 1; i < n; i++)
@@ -120,8 +174,20 @@ void leat_packing_refresh(struct leat_packing_rule *r, const struct leat_dataset
     atomic_store(&r->changes, changes);
 }
 
+void leat_packing_join(struct leat_packing_rule *first, struct leat_packing_rule *rule)
+{
+    if (!first->mask || !rule->mask)
+        return;
+    leat_free(rule->mask->touched);
+    rule->mask->touched = NULL;
+    rule->mask->mask = first->mask->mask;
+    first->mask->mask = rule->mask;
+}
+
 void leat_packing_close(struct leat_packing_rule *r)
 {
+    if (r && r->mask)
+        leat_packing_close(r->mask);
     if (r)
         leat_free(r->touched);
     leat_free(r);
@@ -166,7 +232,9 @@ static int find_place(struct place *place, struct leat_source *source, uint64_t 
 /* The row at hand. Its value has pieces [0, next), and the run [next, next + n) is found. */
 struct leat_assembly {
     bool begun;
-    const struct leat_feed *tokens; /* NULL: they are not wanted */
+    const struct leat_feed *columns[2]; /* the tokens, and the documents' own loss mask; NULL: not wanted */
+    unsigned column;                    /* of these the one at hand, ... */
+    bool joining;                       /* ... of which some may be there */
     struct leat_plan_row row;
     const struct leat_piece *pieces;
     size_t n_pieces, next, n, n_reads;
@@ -177,6 +245,7 @@ struct leat_assembly {
     struct leat_values made; /* documents that the run's source has computed */
     struct leat_values kept; /* the last of them if there is more of it than the row took, for the row behind it */
     uint64_t kept_position, kept_epoch;
+    unsigned kept_column;
     struct leat_sample_ref refs[RUN];
     uint64_t positions[RUN];
     struct part parts[RUN];
@@ -196,9 +265,17 @@ static int compare_checksum(void *arg)
     return LEAT_OK;
 }
 
-static const struct leat_packing_rule *rule_of(const struct leat_job_context *c, const struct leat_piece *piece)
+/* The rule of the column at hand: what all sources have in common, and that of a piece's own source. */
+static const struct leat_packing_rule *common_rule(const struct leat_job *j)
 {
-    return &c->packing[piece->source];
+    const struct leat_packing_rule *r = j->context->packing;
+    return j->packed->column ? r->mask : r;
+}
+
+static const struct leat_packing_rule *rule_of(const struct leat_job *j, const struct leat_piece *piece)
+{
+    const struct leat_packing_rule *r = &j->context->packing[piece->source];
+    return j->packed->column ? r->mask : r;
 }
 
 /* Compares the checksum of a mapped document where that was not done yet, or those of a piece's pages. False: one
@@ -237,14 +314,14 @@ static int find_document(struct leat_job *j, struct part *p, const struct leat_s
                          const struct leat_extent *extent)
 {
     struct leat_assembly *a = j->packed;
-    const struct leat_packing_rule *r = j->context->packing;
+    const struct leat_packing_rule *r = common_rule(j);
     struct leat_fetch *fetch = &p->fetch;
     *fetch = (struct leat_fetch){.ref = *ref, .field = r->field, .extent = *extent};
     leat_ref_resolve(&fetch->ref, &fetch->field);
     int rc = find_place(&a->place, fetch->ref.source, extent->file, &j->error);
     if (rc)
         return rc;
-    bound(rule_of(j->context, p->piece), p, extent->length / r->element);
+    bound(rule_of(j, p->piece), p, extent->length / r->element);
     leat_fetch_narrow(fetch, p->from * r->element, (p->until - p->from) * r->element);
     const uint64_t at = fetch->extent.offset, size = a->place.open->size;
     p->skip = extent->offset + p->from * r->element - at;
@@ -271,7 +348,7 @@ static void prefetch_piece(const struct leat_packing_rule *r, const struct part 
 static int find_stored(struct leat_job *j, struct leat_assembly *a, enum leat_storage storage, size_t *failed)
 {
     const struct leat_job_context *c = j->context;
-    const size_t field = c->packing->field;
+    const size_t field = common_rule(j)->field;
     struct leat_extent extents[RUN];
     const void *rows[RUN];
     int rc = storage == LEAT_STORAGE_MAPPED
@@ -281,13 +358,13 @@ static int find_stored(struct leat_job *j, struct leat_assembly *a, enum leat_st
         struct part *p = &a->parts[k];
         *failed = k;
         if (storage == LEAT_STORAGE_MAPPED) {
-            bound(rule_of(c, p->piece), p, (uint64_t)c->documents[field].shape[0]);
-            p->data = (const uint8_t *)rows[k] + p->from * c->packing->element;
+            bound(rule_of(j, p->piece), p, (uint64_t)c->documents[field].shape[0]);
+            p->data = (const uint8_t *)rows[k] + p->from * common_rule(j)->element;
         } else {
             rc = find_document(j, p, &a->refs[k], &extents[k]);
         }
         if (!rc && !p->reads)
-            prefetch_piece(c->packing, p);
+            prefetch_piece(common_rule(j), p);
     }
     return rc;
 }
@@ -297,13 +374,15 @@ static int find_stored(struct leat_job *j, struct leat_assembly *a, enum leat_st
 static int compute_documents(struct leat_job *j, struct leat_assembly *a, size_t *failed)
 {
     const struct leat_job_context *c = j->context;
-    const size_t kept = a->kept.at && a->kept_epoch == j->target.plan.epoch && a->kept_position == a->positions[0];
+    const size_t kept = a->kept.at && a->kept_column == a->column && a->kept_epoch == j->target.plan.epoch &&
+                        a->kept_position == a->positions[0];
     int rc = LEAT_OK;
     for (size_t n = a->n - kept; n; n = a->n - kept) {
         if (leat_values_init(&a->made, 1, n))
             return leat_fail(&j->error, LEAT_E_NOMEM, "no memory for computed documents");
         a->made.cancelled = j->target.cancelled;
-        rc = leat_dataset_compute(c->dataset, &c->packing->field, 1, a->refs + kept, n, &a->made, failed, &j->error);
+        rc =
+            leat_dataset_compute(c->dataset, &common_rule(j)->field, 1, a->refs + kept, n, &a->made, failed, &j->error);
         bool known = *failed < n;
         *failed = known ? *failed + kept : n == 1 ? kept : a->n;
         if (!rc || known || n == 1 || rc == LEAT_E_IO || rc == LEAT_E_CANCELLED)
@@ -313,8 +392,8 @@ static int compute_documents(struct leat_job *j, struct leat_assembly *a, size_t
     }
     for (size_t k = 0; !rc && k < a->n; k++) {
         const struct leat_computed *whole = k < kept ? a->kept.at : &a->made.at[k - kept];
-        bound(rule_of(c, a->parts[k].piece), &a->parts[k], whole->bytes / c->packing->element);
-        a->parts[k].data = whole->data + a->parts[k].from * c->packing->element;
+        bound(rule_of(j, a->parts[k].piece), &a->parts[k], whole->bytes / common_rule(j)->element);
+        a->parts[k].data = whole->data + a->parts[k].from * common_rule(j)->element;
     }
     return rc;
 }
@@ -335,6 +414,7 @@ static void keep_document(struct leat_job *j, struct leat_assembly *a)
         a->kept = one;
         a->kept_position = last->position;
         a->kept_epoch = j->target.plan.epoch;
+        a->kept_column = a->column;
     }
     leat_values_destroy(&a->made);
 }
@@ -345,7 +425,7 @@ static void plan_reads(struct leat_job *j, struct leat_assembly *a, size_t i)
     size_t n = 0, most;
     for (size_t k = 0; k < a->n; k++)
         if (a->parts[k].reads)
-            j->values[n++] = (struct leat_job_value){.feed = a->tokens,
+            j->values[n++] = (struct leat_job_value){.feed = a->columns[a->column],
                                                      .way = LEAT_VALUE_READ,
                                                      .ref = a->parts[k].fetch.ref,
                                                      .field = a->parts[k].fetch.field,
@@ -371,8 +451,8 @@ static int find_run(struct leat_job *j, struct leat_assembly *a, size_t i, size_
         a->parts[k] = (struct part){.piece = piece, .position = a->positions[k]};
     }
     leat_dataset_locate(c->dataset, a->positions, most, a->refs);
-    const enum leat_storage storage = leat_ref_storage(a->refs, c->packing->field);
-    for (a->n = 1; a->n < most && leat_ref_storage(&a->refs[a->n], c->packing->field) == storage;)
+    const enum leat_storage storage = leat_ref_storage(a->refs, common_rule(j)->field);
+    for (a->n = 1; a->n < most && leat_ref_storage(&a->refs[a->n], common_rule(j)->field) == storage;)
         a->n++;
     a->n_reads = 0;
     if (storage == LEAT_STORAGE_COMPUTED)
@@ -428,6 +508,8 @@ static uint8_t *copy_piece(const struct leat_packing_rule *r, const struct part 
         at = put(at, r, r->bos, 1);
     if (bytes)
         memcpy(at, p->data, bytes);
+    for (uint64_t i = 0; r->is_mask && i < bytes; i++)
+        at[i] = at[i] != 0;
     at += bytes;
     return r->has_eos && begin + p->piece->count == p->elements + r->has_bos + 1 ? put(at, r, r->eos, 1) : at;
 }
@@ -449,7 +531,7 @@ static int copy_run(void *arg)
 /* The tokens of the run. *failed: the piece that an error is of. */
 static int put_run(struct leat_job *j, struct leat_assembly *a, size_t *failed)
 {
-    const struct leat_packing_rule *r = rule_of(j->context, a->pieces);
+    const struct leat_packing_rule *r = rule_of(j, a->pieces);
     for (size_t k = 0; k < a->n; k++) {
         const uint64_t elements =
             leat_plan_piece_of(j->context->plan, a->parts[k].piece) - (uint64_t)r->has_bos - r->has_eos;
@@ -471,7 +553,7 @@ static int put_run(struct leat_job *j, struct leat_assembly *a, size_t *failed)
 /* An error of the row is one of piece k of the run. */
 static void blame(struct leat_job *j, const struct leat_assembly *a, size_t i, size_t k)
 {
-    leat_error_at_sample(&j->error, a->refs[k].id, j->context->documents[j->context->packing->field].name);
+    leat_error_at_sample(&j->error, a->refs[k].id, j->context->documents[common_rule(j)->field].name);
     j->positions[i] = a->positions[k];
 }
 
@@ -567,16 +649,44 @@ static int begin_row(struct leat_job *j, struct leat_assembly *a, size_t i)
     if (rc)
         return leat_fail(&j->error, rc, "no memory for the pieces of a row");
     a->begun = true;
-    a->alone = false;
     a->pieces = a->row.n_more ? a->row.more - 1 : &a->row.piece; /* one array: leat_plan_pieces */
     a->n_pieces = a->row.n_more + (size_t)1;
-    a->next = a->n = 0;
-    a->to = a->value;
-    a->tokens = NULL;
+    a->column = 0;
+    a->joining = false;
+    a->columns[0] = a->columns[1] = NULL;
     for (size_t f = 0; f < c->n_feeds; f++)
         if (c->feeds[f].field == LEAT_PACKED_TOKENS)
-            a->tokens = &c->feeds[f];
+            a->columns[0] = &c->feeds[f];
+        else if (c->feeds[f].field == LEAT_PACKED_LOSS_MASK && c->packing->mask)
+            a->columns[1] = &c->feeds[f];
     return LEAT_OK;
+}
+
+/* What is joined of documents: the tokens of row i, then their loss mask. Other than DONE: it goes on later. */
+static enum leat_job_status make_columns(struct leat_job *j, struct leat_scratch *scratch, size_t i, int *rc,
+                                         bool *broken)
+{
+    struct leat_assembly *a = j->packed;
+    for (; !*rc && a->column < 2; a->column++) {
+        if (!a->columns[a->column])
+            continue;
+        if (!a->joining) {
+            a->joining = true;
+            a->alone = false;
+            a->next = a->n = 0;
+            a->to = a->value;
+        }
+        const enum leat_job_status status = join_documents(j, a, i, rc, broken);
+        if (status != LEAT_JOB_DONE)
+            return status;
+        if (*rc)
+            break;
+        const struct leat_packing_rule *r = common_rule(j);
+        put(a->to, r, rule_of(j, a->pieces)->fill, r->length - (uint64_t)(a->to - a->value) / r->element);
+        *rc = apply(j, scratch, a->columns[a->column], i, broken);
+        a->joining = false;
+    }
+    return LEAT_JOB_DONE;
 }
 
 void leat_packing_drop_row(struct leat_job *j)
@@ -596,18 +706,11 @@ enum leat_job_status leat_packing_make_row(struct leat_job *j, struct leat_scrat
     if (!a->begun)
         a->has_read = false;
     int rc = a->begun ? LEAT_OK : begin_row(j, a, i);
-    if (!rc && a->tokens) {
-        enum leat_job_status status = join_documents(j, a, i, &rc, &broken);
-        if (status != LEAT_JOB_DONE)
-            return status;
-        if (!rc) {
-            put(a->to, c->packing, rule_of(c, a->pieces)->fill,
-                c->packing->length - (uint64_t)(a->to - a->value) / c->packing->element);
-            rc = apply(j, scratch, a->tokens, i, &broken);
-        }
-    }
+    const enum leat_job_status status = make_columns(j, scratch, i, &rc, &broken);
+    if (status != LEAT_JOB_DONE)
+        return status;
     for (size_t f = 0; !rc && f < c->n_feeds; f++)
-        if (&c->feeds[f] != a->tokens) {
+        if (&c->feeds[f] != a->columns[0] && &c->feeds[f] != a->columns[1]) {
             put_field(j, a, (enum leat_packed_field)c->feeds[f].field);
             rc = apply(j, scratch, &c->feeds[f], i, &broken);
         }

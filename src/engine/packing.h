@@ -21,6 +21,9 @@ struct leat_packing_rule {
     struct leat_field fields[LEAT_PACKED_FIELDS]; /* by enum leat_packed_field; the first name is the data set's */
     _Atomic uint8_t *touched; /* a bit per document: its checksum was compared where it is mapped, ... */
     _Atomic uint64_t changes; /* ... since leat_dataset_changes was this */
+    bool is_mask;
+    struct leat_packing_rule *mask; /* of the documents' own "loss_mask", as if it were the tokens; NULL: none. Of a
+                                     * mask, that of another source, which is closed with it */
 };
 
 /* Fields of the program for these options. INVALID, NOT_FOUND, TYPE, NOMEM. `rule` is memory of leat_new; that of the
@@ -35,6 +38,9 @@ void leat_packing_fingerprint(const struct leat_packing_rule *rule, uint8_t fing
 /* As an epoch begins, after leat_dataset_refresh: documents are compared again if files have changed. */
 void leat_packing_refresh(struct leat_packing_rule *rule, const struct leat_dataset *documents);
 void leat_packing_close(struct leat_packing_rule *rule); /* NULL is allowed */
+/* The mask of `rule`, if it has one, is closed with that of `first`, whose marks of what was compared serve for both.
+ */
+void leat_packing_join(struct leat_packing_rule *first, struct leat_packing_rule *rule);
 /* What a job needs for a row: bytes, zero at first, and how many values are read together. */
 uint64_t leat_packing_row_bytes(const struct leat_packing_rule *rule);
 size_t leat_packing_values(void);

@@ -94,6 +94,7 @@ int leat_sources_cut(const struct leat_sources *s, struct leat_job_context *c, s
         if (k) { /* what all have in common is the first one's */
             leat_free(c->packing[k].touched);
             c->packing[k].touched = NULL;
+            leat_packing_join(&c->packing[0], &c->packing[k]);
         }
         if (own->length != first->length || own->field != first->field)
             return leat_fail(error, LEAT_E_TYPE,

@@ -121,17 +121,22 @@ class PackedRows(Dataset):
         after = [] if self._eos is None else [self._eos]
         return np.concatenate([np.array(before, tokens.dtype), tokens, np.array(after, tokens.dtype)])
 
+    def _mask(self, position: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """The loss mask that a document has itself: its bos counts for nothing, its eos is to be predicted."""
+        mask = np.asarray(self.documents.stored(position, "loss_mask")) != 0
+        return np.concatenate([[False] * (self._bos is not None), mask, [True] * (self._eos is not None)]).astype(bool)
+
     def _sample(self, position: int) -> dict[str, Any]:
         dtype = self._fields[0][1].dtype
         sample = {self._name: np.full(self.length, self._fill, dtype), "doc_ids": np.full(self.length, -1, np.int64),
                   "positions": np.zeros(self.length, np.int64), "loss_mask": np.zeros(self.length, bool)}  # fmt: skip
-        filled = 0
+        filled, mask = 0, self.documents.schema.get("loss_mask")
         for i, begin, count in self._pieces(position):
             place = slice(filled, filled + count)
             sample[self._name][place] = self._document(i)[begin : begin + count]
             sample["doc_ids"][place] = np.frombuffer(self._handle.ids(i, 1), np.int64)[0]
             sample["positions"][place] = np.arange(count)
-            sample["loss_mask"][place] = True
+            sample["loss_mask"][place] = True if mask is None else self._mask(i)[begin : begin + count]
             filled += count
         return sample
 
@@ -211,7 +216,8 @@ def pack_rows(
     - `field`, shape ``(length,)``, of the dtype that is stored;
     - ``doc_ids``, int64: the sample id of the document that each token is of, -1 on padding;
     - ``positions``, int64: 0, 1, ... from each document's first token in the row on;
-    - ``loss_mask``, bool: False on padding.
+    - ``loss_mask``, bool: False on padding, and where the documents' own field ``loss_mask`` (bool or uint8, one for
+      each token) is 0. Then `bos` is False, and `eos` is True.
 
     How rows are made:
 
