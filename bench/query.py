@@ -1,11 +1,12 @@
 """Queries over many records, against DuckDB on the same columns in memory.
 
-    python bench/query.py [--rows 100000000] [--file PATH]
+    python bench/query.py [--rows 100000000] [--file PATH] [--times N]
 
-Four properties: language and domain (text of few values), length (int64) and quality (float32). The data set is a file
-of leat, written on the first run. For each clause the positions of the rows are asked for: of leat as a view, of DuckDB
-as an Arrow array of row numbers, by as many threads as there are cores. The peers take turns, and the median of five
-runs counts; leat's first query, which reads the texts, stands by itself.
+Four properties: language and domain (text of few values), length (int64) and quality (float32). The data set is a
+file of leat, written on the first run; with --times N, N such data sets joined. For each clause the positions of the
+rows are asked for: of leat as a view, of DuckDB as an Arrow array of row numbers, by as many threads as there are
+cores. The peers take turns, and the median of five runs counts; leat's first query, which reads the texts, stands by
+itself.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def write(path: Path, rows: int) -> None:
             w.write_batch({**c, "language": languages[c["language"]].tolist(), "domain": domains[c["domain"]].tolist()})
 
 
-def duckdb_table(rows: int, threads: int) -> Any:
+def duckdb_table(rows: int, times: int, threads: int) -> Any:
     import duckdb
     import pyarrow as pa
 
@@ -78,6 +79,9 @@ def duckdb_table(rows: int, threads: int) -> Any:
         con.register("part", table)
         con.execute("INSERT INTO enums SELECT * FROM part")
         con.unregister("part")
+    con.execute("CREATE TABLE once AS SELECT * FROM enums")
+    for _ in range(times - 1):
+        con.execute("INSERT INTO enums SELECT * FROM once")
     return con
 
 
@@ -91,12 +95,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--file", type=Path, default=Path("/tmp/leat-query.leat"))
+    parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--no-peer", action="store_true", help="without DuckDB")
     args = parser.parse_args()
     if not args.file.exists():
         print(f"writing {args.file} ...", flush=True)
         write(args.file, args.rows)
-    seconds, ds = timed(lambda: leat.open(args.file))
+    seconds, ds = timed(lambda: leat.concat([leat.open(args.file) for _ in range(args.times)]))
     threads = len(os.sched_getaffinity(0))
     print(f"leat {leat.__version__}, {threads} cores, {len(ds):,} records; opened in {seconds * 1000:.0f} ms")
     seconds, _ = timed(lambda: ds.where(CLAUSES[0]))
@@ -105,7 +110,7 @@ def main() -> None:
     if not args.no_peer:
         import duckdb
 
-        con = duckdb_table(len(ds), threads)
+        con = duckdb_table(len(ds) // args.times, args.times, threads)
         print(f"DuckDB {duckdb.__version__}, the same columns as a table in memory, text as ENUM")
     print(f"{'clause':64} {'rows':>11} {'leat s':>8} {'DuckDB s':>9} {'ratio':>6}")
     for clause in CLAUSES:

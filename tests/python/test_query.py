@@ -531,3 +531,30 @@ def test_real_domains_are_found(tmp_path: Path) -> None:
         value = flat[17][k]
         found = ds.where(f"{k} = {quoted(value)} AND n % 2 = 0").ids.tolist()
         assert found == [i for i, r in enumerate(flat) if r[k] == value and r["n"] % 2 == 0]
+
+
+def test_what_a_json_record_lacks_is_null(tmp_path: Path) -> None:
+    records = [{"n": i % 7, "meta": {"domain": "ab"[i % 2]}} for i in range(5000)]
+    for i, r in enumerate(records):
+        if i % 5 == 0:
+            r["meta"] = {}
+        if i % 11 == 0:
+            r["n"] = None
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    ds = leat.open(tmp_path / "a.jsonl", index_dir=tmp_path)
+    db = sqlite3.connect(":memory:")
+    db.execute('CREATE TABLE t (id INTEGER, n INTEGER, "meta.domain" TEXT)')
+    for i, r in enumerate(records):
+        db.execute("INSERT INTO t VALUES (?, ?, ?)", (i, r["n"], r["meta"].get("domain")))  # type: ignore[attr-defined]
+    for clause in (
+        '"meta.domain" IS NULL',
+        "\"meta.domain\" = 'a' AND n > 3",
+        "NOT n > 3",
+        "n IS NULL",
+        "n IS NOT NULL OR \"meta.domain\" <> 'a'",
+        "n % 2 = 0",
+        "n IN (0, 5)",
+    ):
+        want = [i for (i,) in db.execute(f"SELECT id FROM t WHERE {clause} ORDER BY id")]
+        assert ds.where(clause).ids.tolist() == want
+        assert ds[:200].where(clause).ids.tolist() == [i for i in want if i < 200]
