@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "data/query.h"
 #include "data/texts.h"
+#include "io/guard.h"
 
 /* ---- which there are ------------------------------------------------------------------------- */
 
@@ -351,6 +352,38 @@ void leat_query_reader_expect(struct leat_query_reader *r, const uint32_t *rows,
     r->n_expected = n;
 }
 
+struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+static int copy_bytes(void *arg)
+{
+    const struct copy *c = arg;
+    memcpy(c->to, c->from, c->bytes);
+    return LEAT_OK;
+}
+
+/* Copies what lies one behind the other: *at values from the block's first on. */
+static int copy_spans(struct leat_query_reader *r, const struct leat_query_column *c, size_t each, void *to, size_t *at,
+                      struct leat_error *error)
+{
+    const size_t column = (size_t)(c - r->columns->at);
+    int rc = LEAT_OK;
+    while (*at < r->n && !rc) {
+        size_t got;
+        struct copy copy = {.to = (uint8_t *)to + *at * each};
+        rc = leat_query_reader_span(r, column, *at, &copy.from, &got, error);
+        if (rc || !got)
+            break;
+        copy.bytes = got * each;
+        rc = leat_guarded(copy_bytes, &copy, error);
+        *at += got;
+    }
+    return rc;
+}
+
 static int load(struct leat_query_reader *r, const struct leat_query_column *c, void *to, struct leat_error *error)
 {
     const uint64_t end = r->begin + r->n;
@@ -359,6 +392,11 @@ static int load(struct leat_query_reader *r, const struct leat_query_column *c, 
         return leat_dataset_ids(r->dataset, r->begin, r->n, to, error);
     int rc = leat_field_row_bytes(&r->dataset->base->fields[c->field], &each, error);
     if (rc)
+        return rc;
+    size_t at = 0;
+    if (c->source == LEAT_QUERY_NUMBER)
+        rc = copy_spans(r, c, (size_t)each, to, &at, error);
+    if (rc || at >= r->n)
         return rc;
     if (c->source == LEAT_QUERY_NUMBER)
         return leat_dataset_gather(r->dataset, c->field, r->begin, end, each, to, NULL, error);
