@@ -121,7 +121,7 @@ def main() -> None:
             ours.append(seconds)
             if con is None:
                 continue
-            seconds, result = timed(partial(lambda text: con.execute(text).fetch_arrow_table(), query))
+            seconds, result = timed(partial(lambda text: con.sql(text).to_arrow_table(), query))
             theirs.append(seconds)
             found = result.num_rows
             if found != len(view):
