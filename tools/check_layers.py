@@ -17,6 +17,7 @@ BELOW["format"] = BELOW["codec"] | {"codec", "io"}
 BELOW["store"] = BELOW["format"] | {"format"}
 BELOW["data"] = BELOW["store"] | {"store"}
 BELOW["plan"] = {"base"}
+BELOW["fit"] = {"base"}
 BELOW["op"] = BELOW["codec"] | {"codec"}
 BELOW["engine"] = BELOW["data"] | {"data", "plan", "op"}
 BELOW["worker"] = BELOW["engine"] | {"engine"}
@@ -38,7 +39,7 @@ def main() -> int:
             match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
             if (
                 not match
-                or match[1] == "leat/leat.h"
+                or match[1] in ("leat/leat.h", "leat/curves.h")
                 or "/" not in match[1]
                 and (ROOT / path.parent / match[1]).exists()
             ):

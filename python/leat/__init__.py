@@ -55,6 +55,8 @@ from .loading.consumer import Consumer  # noqa: E402
 from .loading.loader import Loader  # noqa: E402
 from .loading.ragged import Ragged  # noqa: E402
 from .loading.samplers import Blocks, Weighted  # noqa: E402
+from .mixtures.ado import ADO  # noqa: E402
+from .mixtures.doremi import DoReMi  # noqa: E402
 from .ops import PerBatch  # noqa: E402
 from .program import Out, program_from_json, program_to_json  # noqa: E402
 from .text.megatron import write_megatron  # noqa: E402
@@ -83,6 +85,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "ADO",
     "Batch",
     "Blocks",
     "BrokenSampleError",
@@ -95,6 +98,7 @@ __all__ = [
     "CorruptError",
     "DataLoader",
     "Dataset",
+    "DoReMi",
     "Error",
     "ExistsError",
     "Field",

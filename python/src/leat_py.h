@@ -182,6 +182,14 @@ PyObject *py_region_drop(PyObject *module, PyObject *args);
 PyObject *py_order_shuffled(PyObject *module, PyObject *args);
 PyObject *py_best_fit(PyObject *module, PyObject *args);
 PyObject *py_row_key(PyObject *module, PyObject *args);
+
+/* curves.c */
+PyObject *py_power_law_fit(PyObject *module, PyObject *args);
+PyObject *py_power_law_at(PyObject *module, PyObject *args);
+PyObject *py_curve_smooth(PyObject *module, PyObject *args);
+PyObject *py_exp(PyObject *module, PyObject *x);
+PyObject *py_ln(PyObject *module, PyObject *x);
+PyObject *py_power(PyObject *module, PyObject *args);
 /* layout.c: the row that this thread makes: (seed, epoch, row), or None; and how many it has begun. */
 PyObject *py_current_row(PyObject *module, PyObject *none);
 PyObject *py_current_turn(PyObject *module, PyObject *none);

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/elementary.h"
 #include "kernels/sample.h"
-#include "op/elementary.h"
 
 enum way {
     WAY_FIXED, /* as Pillow's nearest: 16 bits of fraction, where places have 15 bits before them */

@@ -5,9 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/elementary.h"
 #include "base/random.h"
 #include "kernels/values.h"
-#include "op/elementary.h"
 #include "op/program_internal.h"
 
 /* ---- Beta ---- */

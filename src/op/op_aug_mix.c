@@ -10,8 +10,8 @@
  */
 #include <math.h>
 
+#include "base/elementary.h"
 #include "base/random.h"
-#include "op/elementary.h"
 #include "op/filter.h"
 #include "op/policy.h"
 

@@ -1,5 +1,5 @@
 /* CenterCrop: the middle of an image; what is missing is padded with 0. */
-#include "op/elementary.h"
+#include "base/elementary.h"
 #include "op/operator.h"
 
 struct crop_args {

@@ -12,9 +12,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/elementary.h"
 #include "base/random.h"
 #include "kernels/sample.h"
-#include "op/elementary.h"
 #include "op/filter.h"
 
 LEAT_VECTORIZE

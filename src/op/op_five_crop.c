@@ -1,6 +1,6 @@
 /* FiveCrop: the four corners and the middle of an image, as five images. */
+#include "base/elementary.h"
 #include "base/error.h"
-#include "op/elementary.h"
 #include "op/five_crop.h"
 
 static void parse(void *into, struct leat_args *json)

@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
+#include "base/elementary.h"
 #include "base/random.h"
-#include "op/elementary.h"
 #include "op/filter.h"
 
 LEAT_VECTORIZE

@@ -3,8 +3,8 @@
  * preparation of photos of the YOLO family. The sides are rounded as there (round half to even), and an odd pixel of
  * the frame lies to the right or below.
  */
+#include "base/elementary.h"
 #include "base/error.h"
-#include "op/elementary.h"
 #include "op/operator.h"
 #include "op/program.h"
 

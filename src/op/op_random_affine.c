@@ -6,9 +6,9 @@
  */
 #include <math.h>
 
+#include "base/elementary.h"
 #include "base/random.h"
 #include "op/affine.h"
-#include "op/elementary.h"
 
 struct affine_args {
     double angle[2], translate[2], scale[2], shear[4]; /* degrees; parts of the sides */

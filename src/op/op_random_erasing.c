@@ -7,9 +7,9 @@
  */
 #include <math.h>
 
+#include "base/elementary.h"
 #include "base/error.h"
 #include "kernels/values.h"
-#include "op/elementary.h"
 #include "op/filter.h"
 
 LEAT_VECTORIZE

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/elementary.h"
 #include "base/random.h"
-#include "op/elementary.h"
 #include "op/operator.h"
 
 struct crop_args {

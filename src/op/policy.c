@@ -9,9 +9,9 @@
 
 #include <string.h>
 
+#include "base/elementary.h"
 #include "op/adjust.h"
 #include "op/affine.h"
-#include "op/elementary.h"
 #include "op/stage.h"
 
 /* ---- arguments ---- */

@@ -21,6 +21,7 @@ from . import thd
 from .ragged import Ragged
 
 if TYPE_CHECKING:
+    from .context import Slices
     from .html import Meaning
 
 
@@ -45,12 +46,25 @@ class Stack(NamedTuple):
 class Form:
     """What the batches of one loader have in common: names of outputs and how each becomes a value."""
 
-    __slots__ = ("framework", "length", "makers", "meaning", "order", "small", "stacks", "tensor")
+    __slots__ = (
+        "framework",
+        "hidden",
+        "length",
+        "makers",
+        "meaning",
+        "order",
+        "slices",
+        "small",
+        "stacks",
+        "tensor",
+    )
 
     def __init__(self, framework: str) -> None:
         self.framework = framework
         self.makers: dict[str, Callable[[_leat.Batch], Any]] = {}
         self.stacks: dict[str, Stack] = {}
+        self.slices: Slices | None = None  # of context-parallel ranks
+        self.hidden = False  # this process needs no outputs
         self.order: list[str] = []  #: in which outputs are told, where that of the engine is another
         self.meaning: Meaning | None = None
         self.length: int | None = None  #: of rows that hold sequences of several documents, padded behind the last
@@ -68,6 +82,8 @@ class Form:
     def learn(self, core: _leat.Batch) -> None:
         """Takes names and kinds from the first batch; all batches of a loader have the same."""
         makers: dict[str, Callable[[_leat.Batch], Any]] = {}
+        if self.hidden:
+            return
         delivered = [(i, found) for i, found in enumerate(core.outputs()) if found is not None]
         if self.order:
             delivered.sort(key=lambda output: self.order.index(output[1][0]))
@@ -88,6 +104,8 @@ class Form:
                 makers.setdefault(stack.mask, partial(_made_of, views, _padding, stack))
         if self.length is not None:
             makers = thd.makers_of(makers, self.length, self.small)
+        if self.slices is not None:
+            makers = self.slices.wrap(makers)
         self.makers = makers  # at once: another thread that iterates must not see a part of them
 
     def _images(self, i: int, name: str, kind: int, dtype: str, _: bool) -> Callable[[_leat.Batch], Any]:

@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from ..data.mixing import Mix
 from ..data.packing import PackedRows
 from ..data.schedule import Schedule
 from ..errors import StateError
+from ..mixtures.steering import Mixture
 from ..ops import Map
 from ..program import (
     Outputs,
@@ -33,6 +34,9 @@ from ..program import (
 from . import html, mixtures, ranks, states, thd
 from .batch import Batch, Form, framework_of
 from .consumer import Closing, Consumer
+from .context import HOW, Slices
+from .mesh import Mesh, cheapest, mesh_of
+from .peers import Peers
 from .ranks import short_hash
 from .samplers import Blocks, Weighted, digest, load_list, save_list
 
@@ -87,6 +91,21 @@ class Loader(Closing):
             possible).
         log_dir: a folder of this run. It gets what is too large for a state (the lists of a Sampler) and, without
             `in_order`, the record of which rows came together. Recorded batches are delivered again as they were.
+        mixture: what decides the weights of a :class:`leat.Mix` while the model trains, from what :meth:`report` is
+            given: :class:`leat.ADO`, :class:`leat.DoReMi`, or one of your own (docs/mixtures.md).
+        log: decisions of another run, as its ``loader.log`` gave them, or a JSON file of them: this loader repeats that
+            run, without the losses that led to them.
+        mesh: in the place of `rank` and `world_size`, where training is parallel in more ways than over data: a torch
+            DeviceMesh, a topology or grid of DeepSpeed, or ``{"dp": (rank, size), "tp": ..., "pp": ..., "cp": ...}``
+            (docs/frameworks.md). Tensor- and pipeline-parallel peers see identical batches, those of context
+            parallelism slices of identical rows. Between the first and the last stage of a pipeline batches have no
+            outputs.
+        cp: how context-parallel ranks share a row: ``"zigzag"``: of 2n chunks rank r has r and 2n - 1 - r;
+            ``"contiguous"``: the r-th of n.
+        cp_outputs: outputs that are sliced, along their second dimension. None: those called tokens, input_ids,
+            labels, positions, position_ids, doc_ids or loss_mask.
+        tp_read: ``"first"``: of tensor-parallel peers only the first reads, and sends batches to the others through
+            `torch.distributed`. ``"each"``: all read.
 
     Raises:
         ValueError: an argument is not valid, or the budget holds no three batches (:class:`leat.BudgetError`).
@@ -124,6 +143,12 @@ class Loader(Closing):
         framework: Literal["torch", "numpy", "auto"] = "auto",
         yields: Literal["dict", "tuple"] = "dict",
         log_dir: str | os.PathLike[str] | None = None,
+        mixture: Any = None,
+        log: Sequence[Mapping[str, Any]] | str | os.PathLike[str] | None = None,
+        mesh: Any = None,
+        cp: Literal["zigzag", "contiguous"] = "zigzag",
+        cp_outputs: Sequence[str] | None = None,
+        tp_read: Literal["each", "first"] = "each",
     ) -> None:
         if not isinstance(dataset, (Dataset, Mix, Schedule)):
             raise TypeError(f"dataset is a leat.Dataset, not {type(dataset).__name__}: leat.open(path) gives one")
@@ -149,7 +174,11 @@ class Loader(Closing):
         seed = check.seed(seed)
         tail = "drop" if drop_last else tail
         self.dataset = dataset
-        self.rank, self.world_size, self._distributed = ranks.find(rank, world_size)
+        self.mesh = _mesh_of(mesh, rank, world_size)
+        if self.mesh is None:
+            self.rank, self.world_size, self._distributed = ranks.find(rank, world_size)
+        else:
+            (self.rank, self.world_size), self._distributed = self.mesh.dp, self.mesh.distributed
         self._global = sizes["global_batch_size"] or sizes["batch_size"] * self.world_size
         self._tail = tail
         self._yields = yields
@@ -161,6 +190,8 @@ class Loader(Closing):
         self._resuming = False
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
         order, arrays = self._order(shuffle, sampler)
+        self._peers = self._join(cp, cp_outputs, tp_read)
+        told, outputs = outputs, outputs if self._makes else {cheapest(dataset.schema): []}
         compiler = None
         if outputs is not None and has_functions(outputs):
             from ..functions.mapping import Compiler
@@ -186,11 +217,13 @@ class Loader(Closing):
         self._facts = {
             "the data set": dataset.fingerprint,
             "seed": str(seed),
-            "outputs": described_program(outputs) if compiler and outputs is not None else program or "",
+            "outputs": _described(told),
             "order, sizes and error policy": repr(
                 (self._global, order, digest(arrays), tail, on_error, self.world_size)
             ),
         }
+        if self.mesh is not None:
+            self._facts["the mesh"] = repr((self.mesh.sizes, cp if self.mesh.cp.size > 1 else None, tp_read))
         self._agreed = not self._distributed
         options: dict[str, Any] = {
             **mixtures.source_options(dataset, self._global),
@@ -206,7 +239,7 @@ class Loader(Closing):
             "tail": check.choice("tail", tail, TAILS),
             "rank": self.rank,
             "world_size": self.world_size,
-            "local_ranks": ranks.local(self.world_size),
+            "local_ranks": ranks.local(self.world_size if self.mesh is None else self.mesh.processes),
             "on_error": check.choice("on_error", on_error, ON_ERROR),
             "error_report": error_report,
             "num_threads": check.threads(num_threads),
@@ -221,6 +254,9 @@ class Loader(Closing):
         if not in_order and self._log_dir is not None:
             os.makedirs(self._log_dir, exist_ok=True)
         self._core = _leat.Loader.open(**options)
+        self._mixture = mixtures.mixture_of(dataset, self._core, mixture)
+        if log is not None:
+            self._repeat(log)
         self._calls = None
         if compiler is not None and executor is not None:
             from ..functions.calls import Calls
@@ -232,6 +268,25 @@ class Loader(Closing):
         # of Python.
         self._finalizer = weakref.finalize(self, _close, self._core, self._calls)
         self._finalizer.atexit = False
+
+    def _join(self, cp: str, cp_outputs: Sequence[str] | None, tp_read: str) -> Peers | None:
+        """What this process makes of batches, by its place in the mesh, and the peers that it shares them with."""
+        first = bool(check.choice("tp_read", tp_read, {"each": 0, "first": 1}))
+        check.choice("cp", cp, HOW)
+        self._makes = True
+        mesh = self.mesh
+        if mesh is None:
+            return None
+        peers = None
+        if first and mesh.tp.size > 1 and mesh.reads:
+            if self._form.framework != "torch":
+                raise ValueError("tp_read='first' sends tensors: open the Loader with framework='torch'")
+            peers = Peers(mesh.tp_group, mesh.tp.rank)
+        self._makes = mesh.reads and (peers is None or peers.reads)
+        self._form.hidden = not self._makes
+        if mesh.cp.size > 1 and self._makes:
+            self._form.slices = Slices(mesh.cp, cp, cp_outputs)
+        return peers
 
     def _order(self, shuffle: bool | Blocks, sampler: Any) -> tuple[int, dict[str, Any]]:
         if sampler is None:
@@ -312,7 +367,7 @@ class Loader(Closing):
             return
         positions = self._shared(lambda: self._positions(list(self._sampler)))
         self._core.set_positions(positions)
-        if self._log_dir is not None and (self.rank == 0 or not self._distributed):
+        if self._log_dir is not None and (not self._distributed or ranks.leads()):
             for entry in states.lists_elsewhere(self.state_dict()):
                 save_list(self._log_dir, entry["hash"], positions)
 
@@ -320,7 +375,7 @@ class Loader(Closing):
         """The result of `make`, which only rank 0 calls where torch.distributed is initialised."""
         if not self._distributed:
             return make()
-        if self.rank:
+        if not ranks.leads():
             return ranks.broadcast(None)
         try:
             positions = make()
@@ -369,6 +424,8 @@ class Loader(Closing):
         the state of each rank.
         """
         state: dict[str, Any] = json.loads(self._core.state())
+        if self._mixture is not None:
+            state["mixture"] = self._mixture.state_dict()
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -395,7 +452,10 @@ class Loader(Closing):
             raise StateError(f"the state is damaged: it has something that is no JSON ({e!s:.120})") from None
         if self._sampler is not None:
             self._find_lists(plain)
+        decided = plain.pop("mixture", None)
         self._core.load_state(json.dumps(plain))
+        if self._mixture is not None:
+            self._mixture.load_state_dict(decided)
         self._resuming = self._sampler is not None and states.is_within(plain)
 
     def _find_lists(self, state: dict[str, Any]) -> None:
@@ -445,8 +505,98 @@ class Loader(Closing):
         arguments = (n, -1, -1) if at is None else (n, *_checked(*at))
         self._core.set_batch_size(*arguments)
         self._global = n * self.world_size
-        self._facts["decisions"] = json.dumps(self.log)
+        self._facts["decisions"] = states.decisions_text(self.log)
         self._agreed = not self._distributed
+
+    # ---- mixtures ----------------------------------------------------------------------------------------------------
+
+    @property
+    def mixture(self) -> Mixture:
+        """The mixture as it stands: ``mixture.weights``, ``mixture.state()``, ``mixture.weights_at(epoch, step)``.
+
+        Raises:
+            ValueError: the loader reads a data set and no mixture.
+        """
+        if self._mixture is None:
+            raise ValueError("this loader reads a data set, not a leat.Mix: it has no mixture")
+        return self._mixture
+
+    def set_mixture(self, weights: Mapping[str, float], at: tuple[int, int] | None = None) -> None:
+        """Decides other weights of the mixture's domains from here on, in later epochs too.
+
+        The decision enters the log, and with it the state, so that a resumed run keeps it. Prefetched batches are
+        computed again.
+
+        Args:
+            weights: a number for each domain; they sum to 1.
+            at: (epoch, step) of the first batch under these weights. None: the first one not yet handed out. On several
+                ranks every rank gives the same.
+
+        Raises:
+            ValueError: the weights do not sum to 1, or one is negative or not finite; a domain is missing or unknown;
+                that batch was handed out; on several ranks `at` is missing.
+            IndexError: the epoch has no such step.
+
+        >>> ds = leat.open(path)
+        >>> loader = leat.Loader(leat.Mix({"a": (ds, 0.5), "b": (ds, 0.5)}), batch_size=8)
+        >>> loader.set_mixture({"a": 0.25, "b": 0.75})
+        >>> next(iter(loader)).domains.tolist().count(1)
+        6
+        """
+        place = None
+        if at is not None:
+            if not (isinstance(at, (tuple, list)) and len(at) == 2):
+                raise TypeError(f"at is (epoch, step), not {at!r:.60}")
+            place = _checked(*at)
+        elif self.world_size > 1:
+            raise ValueError(
+                "on several ranks say from which (epoch, step) the weights hold, the same on each: the ranks may have "
+                "been handed out different numbers of batches"
+            )
+        self.mixture.decide(weights, place, "set_mixture")
+        self._decided()
+
+    def report(self, step: Any, losses: Mapping[str, Any], counts: Mapping[str, Any]) -> None:
+        """Tells the mixture's algorithm what was measured in a step; it may then decide other weights.
+
+        On several ranks each of them reports the same numbers, those of the whole global batch: reduce the losses
+        first. Where `torch.distributed` is initialised, the ranks compare each decision before it holds.
+
+        Args:
+            step: of the batch that was measured: ``batch.step``, ``(epoch, step)``, or the batch. Reports come in the
+                order of steps; steps may be left out.
+            losses: by domain; finite. Domains that the step did not have are left out.
+            counts: rows (or tokens) of each domain that the loss is of; since the last report, if steps were left out.
+
+        Raises:
+            ValueError: a loss that is NaN or infinite; a count below 0; a domain that is not known, or that has a count
+                and no loss; a step that was not handed out yet, or does not come after the last one reported; the
+                loader has no algorithm.
+            leat.StateError: the ranks decide differently, because they have reported different losses.
+
+        >>> ds = leat.open(path)
+        >>> mix = leat.Mix({"a": (ds, 0.5), "b": (ds, 0.5)})
+        >>> loader = leat.Loader(mix, batch_size=8, mixture=leat.DoReMi({"a": 1.0, "b": 1.0}, every=1))
+        >>> batch = next(iter(loader))
+        >>> loader.report(batch.step, {"a": 3.0, "b": 1.0}, {"a": 4, "b": 4})
+        >>> round(loader.mixture.weights["a"], 2)
+        0.88
+        """
+        if self.mixture.report(step, losses, counts, ranks.agree if self._distributed else None):
+            self._decided()
+
+    def _decided(self) -> None:
+        self._facts["decisions"] = states.decisions_text(self.log)
+        self._agreed = not self._distributed
+
+    def _repeat(self, log: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> None:
+        """Takes over the decisions of another run's log, from its beginning."""
+        entries = states.log_of(log)
+        state = json.loads(self._core.state())
+        state["log"] = entries
+        self._core.load_state(json.dumps(state))
+        if self._mixture is not None:
+            self._mixture.follow(state, entries)
 
     def consumer(self, batch_size: int, start: Literal["here", "beginning"] = "here") -> Consumer:
         """Opens a second reader of the same rows in this process: each gets every row once an epoch, in the same order.
@@ -494,8 +644,8 @@ class Loader(Closing):
 
         The first one is what the loader was opened with.
         """
-        log: list[dict[str, Any]] = self.state_dict()["log"]
-        return log
+        log: list[dict[str, Any]] = json.loads(self._core.state())["log"]
+        return log if self._mixture is None else self._mixture.unfolded(log)
 
     def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The sample ids planned for this rank's batch `step` of `epoch`, without reading anything: int64.
@@ -584,6 +734,21 @@ class Loader(Closing):
         return f"<leat.Loader of {self.dataset!r}, global batch {self._global}, rank {self.rank} of {self.world_size}>"
 
 
+def _mesh_of(given: Any, rank: int | None, world_size: int | None) -> Mesh | None:
+    if given is None:
+        return None
+    if rank is not None or world_size is not None:
+        raise ValueError("mesh says the rank and the world size: leave these out")
+    return mesh_of(given)
+
+
+def _described(outputs: Outputs | None) -> str:
+    """The program of these outputs, as ranks compare it."""
+    if outputs is None:
+        return ""
+    return described_program(outputs) if has_functions(outputs) else compiled_program(outputs)[0]
+
+
 def _close(core: _leat.Loader, calls: Any) -> None:
     core.close()
     if calls is not None:
@@ -600,7 +765,7 @@ def _checked(epoch: int, step: int) -> tuple[int, int]:
 class _Iteration:
     """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
 
-    __slots__ = ("__weakref__", "_done", "_form", "_loader", "_next", "_number", "_tuples")
+    __slots__ = ("__weakref__", "_done", "_form", "_loader", "_next", "_number", "_peers", "_steered", "_tuples")
 
     def __init__(self, loader: Loader, number: int) -> None:
         self._loader = loader  # keeps it open
@@ -609,17 +774,44 @@ class _Iteration:
         self._number = number
         self._done = False
         self._tuples = loader._yields == "tuple"
+        self._steered = loader._mixture
+        self._peers = loader._peers
 
     def __iter__(self) -> _Iteration:
         return self
 
     def __next__(self) -> Any:
-        core = None if self._done else self._next(self._number)
-        if core is None:
+        batch = None if self._done else self._shared() if self._peers is not None else self._own()
+        if batch is None:
             self._done = True
             raise StopIteration
+        return self._loader._tuple(batch) if self._tuples else batch
+
+    def _own(self) -> Batch | None:
+        core = self._next(self._number)
+        if core is None:
+            return None
+        if self._steered is not None:
+            self._steered.handed(core)
         form = self._form
         if not form.makers:
             form.learn(core)
-        batch = Batch(core, form)
-        return self._loader._tuple(batch) if self._tuples else batch
+        return Batch(core, form)
+
+    def _shared(self) -> Batch | None:
+        """The batch that one of the tensor-parallel peers makes for all."""
+        peers = self._peers
+        assert peers is not None
+        if not peers.reads:
+            batch = peers.receive()  # raises before this position moves, where the other's has not
+            mine = self._own()
+            return None if mine is None else batch
+        try:
+            batch = self._own()
+            for name in batch or ():
+                batch[name]  # type: ignore[index]
+        except BaseException as e:
+            peers.fail(e)
+            raise
+        peers.send(batch)
+        return batch

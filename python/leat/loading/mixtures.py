@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import _leat
 from ..data.dataset import Dataset
 from ..data.mixing import EXHAUSTED, Mix, token_lengths
 from ..data.packing import PackedRows
 from ..data.schedule import Schedule
+from ..mixtures.steering import Mixture
 
 MOST_ROWS = 1 << 62  #: of a schedule
 
@@ -74,3 +76,19 @@ def source_options(dataset: Dataset | Mix | Schedule, global_batch: int) -> dict
             "interpolate": dataset.interpolate if isinstance(dataset, Schedule) else "step",
         },
     }
+
+
+def mixture_of(dataset: Dataset | Mix | Schedule, core: _leat.Loader, algorithm: Any) -> Mixture | None:
+    """What steers the weights of a loader's mixture.
+
+    Raises:
+        ValueError: there is an algorithm and nothing that it could decide.
+    """
+    if isinstance(dataset, Dataset):
+        if algorithm is not None:
+            raise ValueError("mixture= decides the weights of a leat.Mix, and this loader reads a data set")
+        return None
+    if isinstance(dataset, Schedule) and algorithm is not None:
+        raise ValueError("a Schedule says its weights itself: give the leat.Mix that mixture= begins with")
+    mix = dataset.first if isinstance(dataset, Schedule) else dataset
+    return Mixture(core, mix.weights, algorithm)

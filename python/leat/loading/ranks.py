@@ -82,6 +82,12 @@ def agree(facts: dict[str, str]) -> None:
         )
 
 
+def leads() -> bool:
+    """Whether this process is the first of all in torch.distributed."""
+    dist = distributed()
+    return dist is None or dist.get_rank() == 0
+
+
 def broadcast(positions: np.ndarray[Any, np.dtype[np.int64]] | None) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The positions of rank 0 on every rank. The other ranks give None; if rank 0 does, it has failed, and the others
     raise.

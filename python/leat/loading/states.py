@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import StateError
@@ -46,3 +48,38 @@ def lists_elsewhere(state: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [e["list"] for e in state["log"] if e.get("list") and "positions" not in e["list"] and e["list"]["hash"]]
     except (KeyError, TypeError, AttributeError):
         return []  # not a state: the library says why
+
+
+def log_of(given: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The entries of a log, from a loader or from a file.
+
+    Raises:
+        StateError: it is no log, or lacks the beginning of its run.
+    """
+    name, found = "log", given
+    if isinstance(given, (str, os.PathLike)):
+        name = os.fspath(given)
+        with open(given, encoding="utf-8") as file:
+            try:
+                found = json.load(file)
+            except (ValueError, RecursionError) as e:
+                raise StateError(f"{name}: not a log of decisions: {e}") from None
+        if isinstance(found, Mapping):  # a state
+            found = found.get("log", [])
+    try:
+        assert not isinstance(found, (str, os.PathLike))
+        entries: list[dict[str, Any]] = json.loads(json.dumps(list(found)))
+        kinds = [entry["kind"] for entry in entries]
+    except (AssertionError, TypeError, ValueError, KeyError, RecursionError) as e:
+        raise StateError(f"{name}: not a log of decisions ({e!r:.120}): give what loader.log gave") from None
+    if not kinds or kinds[0] != "open":
+        raise StateError(f"{name}: a log begins with what the loader was opened with")
+    if "folded" in kinds:
+        raise StateError(f"{name}: the log of a long run, whose first decisions are folded: it cannot be repeated")
+    return entries
+
+
+def decisions_text(log: Sequence[Mapping[str, Any]]) -> str:
+    """A log as ranks compare it. Those of a pipeline's middle have another program, which decides nothing."""
+    plain = [{key: value for key, value in entry.items() if key != "facts"} for entry in log]
+    return json.dumps([entry for entry in plain if entry["kind"] != "resume" or len(entry) > 3])

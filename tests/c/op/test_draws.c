@@ -1,7 +1,7 @@
 /* What the operators draw: distributions, bounds, and golden hashes, because draws of a plan version never change. */
 #include "program_helpers.h"
 
-#include "op/elementary.h"
+#include "base/elementary.h"
 
 static void elementary_functions_are_accurate(void **state)
 {

@@ -10,8 +10,8 @@
 #include <webp/encode.h>
 
 #include "base/alloc.h"
+#include "base/elementary.h"
 #include "codec/photo/photo.h"
-#include "op/elementary.h"
 
 struct photo {
     uint8_t *data;

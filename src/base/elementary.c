@@ -3,7 +3,7 @@
  * sin and cos: x = k pi / 2 + r with |r| <= pi / 4, and the Taylor series of r.
  * log: x = 2^k m with m in [sqrt(1/2), sqrt(2)), log(m) = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172.
  */
-#include "op/elementary.h"
+#include "base/elementary.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
  * where used
  * (|x| < 700; normal positive numbers). Part of the plan version: they never change.
  */
-#ifndef LEAT_OP_ELEMENTARY_H
-#define LEAT_OP_ELEMENTARY_H
+#ifndef LEAT_BASE_ELEMENTARY_H
+#define LEAT_BASE_ELEMENTARY_H
 
 #include <stdint.h>
 

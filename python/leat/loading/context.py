@@ -1,0 +1,117 @@
+"""Slices of rows along the sequence, for ranks of context parallelism.
+
+Rank r of n has a contiguous nth of each row, or with ``"zigzag"`` chunks r and 2n - 1 - r of 2n. With causal attention
+an early token attends to few others and a late one to many, so all ranks then have as much to do.
+
+    zigzag, n = 2      | 0 | 1 | 2 | 3 |      rank 0: 0 and 3      rank 1: 1 and 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _leat, check
+from .mesh import Place
+from .ragged import Ragged
+
+HOW = {"zigzag": 0, "contiguous": 1}
+#: Outputs that are sliced where none are named.
+NAMES = ("tokens", "input_ids", "tokens.labels", "labels", "positions", "position_ids", "doc_ids", "loss_mask")
+BORDERS = ("cu_seqlens", "cu_seq_lens")  #: outputs that say where sequences of one long row begin and end
+
+Maker = Callable[[_leat.Batch], Any]
+
+
+class Slices:
+    """What a rank has of each row."""
+
+    def __init__(self, place: Place, how: str, outputs: Sequence[str] | None) -> None:
+        self.zigzag = not check.choice("cp", how, HOW)
+        self.how, self.place = how, place
+        self.outputs = None if outputs is None else check.names("cp_outputs", outputs)
+
+    def wrap(self, makers: dict[str, Maker]) -> dict[str, Maker]:
+        """The makers of all outputs, with slices of those that have a sequence."""
+        if self.outputs is None:
+            chosen = [name for name in NAMES if name in makers]
+        else:
+            chosen = list(self.outputs)
+            if missing := [name for name in chosen if name not in makers]:
+                raise ValueError(f"cp_outputs: no output {missing[0]!r}: there are {', '.join(makers)}")
+        if not chosen:
+            raise ValueError(
+                f"context parallelism slices sequences, and no output is called {', '.join(NAMES[:-1])} or {NAMES[-1]}:"
+                f" name them, cp_outputs=[...], among {', '.join(makers)}"
+            )
+        borders = next((makers[name] for name in BORDERS if name in makers), None)
+        return {name: self._sliced(name, make, borders) if name in chosen else make for name, make in makers.items()}
+
+    def _sliced(self, name: str, make: Maker, borders: Maker | None) -> Maker:
+        def made(core: _leat.Batch) -> Any:
+            value = make(core)
+            if isinstance(value, Ragged):
+                index, offsets = self.index(name, np.asarray(value.offsets))
+                return Ragged(_taken(value.values, index, 0), _like(value.offsets, offsets))
+            if borders is not None and len(value.shape) == 2 and value.shape[0] == 1:
+                index, _ = self.index(name, np.asarray(borders(core)).reshape(-1))
+                return _taken(value, index, 1)
+            if not hasattr(value, "shape") or len(value.shape) < 2:
+                raise TypeError(
+                    f"output {name!r} has no sequence dimension to slice: name those that have, cp_outputs="
+                )
+            return self.dense(name, value)
+
+        return made
+
+    def dense(self, name: str, value: Any) -> Any:
+        """Of a tensor (rows, length, ...)."""
+        r, n = self.place
+        length = self._chunk(name, value.shape[1])
+        if not self.zigzag:
+            return value[:, r * length : (r + 1) * length]
+        first = value[:, r * length : (r + 1) * length]
+        second = value[:, (2 * n - 1 - r) * length : (2 * n - r) * length]
+        if isinstance(value, np.ndarray):
+            return np.concatenate([first, second], axis=1)
+        import torch
+
+        return torch.cat([first, second], dim=1)
+
+    def index(self, name: str, borders: Any) -> tuple[Any, Any]:
+        """Of sequences that begin and end at `borders`: which elements, and the borders of what is left."""
+        r, n = self.place
+        parts, offsets = [], [0]
+        for begin, end in zip(borders[:-1].tolist(), borders[1:].tolist()):
+            length = self._chunk(name, end - begin)
+            mine = [r, 2 * n - 1 - r] if self.zigzag else [r]
+            parts += [np.arange(begin + i * length, begin + (i + 1) * length) for i in mine]
+            offsets.append(offsets[-1] + len(mine) * length)
+        return np.concatenate([np.empty(0, np.int64), *parts]), np.array(offsets, np.int64)
+
+    def _chunk(self, name: str, length: int) -> int:
+        parts = self.place.size * (2 if self.zigzag else 1)
+        if length % parts:
+            raise ValueError(
+                f"output {name!r} has sequences of {length}, which {self.place.size} ranks of context parallelism "
+                f"cannot share ({self.how}): lengths are multiples of {parts}"
+            )
+        return length // parts
+
+
+def _taken(values: Any, index: Any, axis: int) -> Any:
+    if isinstance(values, np.ndarray):
+        return values.take(index, axis)
+    import torch
+
+    return values.index_select(axis, torch.from_numpy(index))
+
+
+def _like(offsets: Any, made: Any) -> Any:
+    if isinstance(offsets, np.ndarray):
+        return made.astype(offsets.dtype)
+    import torch
+
+    return torch.from_numpy(made).to(offsets.dtype)

@@ -1,0 +1,125 @@
+"""One process reads for its tensor-parallel peers: its batches go to them by torch.distributed.
+
+A batch is a header and its tensors. The header is JSON in a tensor of bytes, so nothing is unpickled; a reader whose
+batch failed says so in it, so that no peer waits.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from ..errors import Error
+from . import ranks
+from .batch import Batch, Form, RowError
+from .ragged import Ragged
+
+SMALL = ("ids", "row_keys", "valid")
+
+
+class Peers:
+    """The tensor-parallel peers of this process."""
+
+    def __init__(self, group: Any, rank: int) -> None:
+        dist = ranks.distributed()
+        if dist is None or group is None:
+            raise ValueError(
+                "tp_read='first' sends batches by torch.distributed: initialise it, and give a mesh that has the group "
+                "of the tensor-parallel ranks, such as a DeviceMesh"
+            )
+        self.dist, self.group, self.reads = dist, group, rank == 0
+        self.source = dist.get_global_rank(group, 0)
+        self.device = "cuda" if "nccl" in str(dist.get_backend(group)) else "cpu"
+
+    def _send(self, tensor: Any) -> None:
+        """As bytes, because backends do not take every dtype."""
+        import torch
+
+        flat = tensor.contiguous().reshape(-1).view(torch.uint8).to(self.device)
+        self.dist.broadcast(flat, self.source, group=self.group)
+
+    def _receive(self, shape: list[int], dtype: str) -> Any:
+        import torch
+
+        kind = getattr(torch, dtype)
+        flat = torch.empty(math.prod(shape) * kind.itemsize, dtype=torch.uint8, device=self.device)
+        self.dist.broadcast(flat, self.source, group=self.group)
+        return flat.cpu().view(kind).reshape(shape)
+
+    def _tell(self, header: dict[str, Any]) -> None:
+        import torch
+
+        text = torch.from_numpy(np.frombuffer(json.dumps(header).encode(), np.uint8).copy())
+        self._send(torch.tensor([len(text)], dtype=torch.int64))
+        self._send(text)
+
+    def fail(self, error: BaseException) -> None:
+        self._tell({"error": f"{type(error).__name__}: {error}"})
+
+    def send(self, batch: Batch | None) -> None:
+        """A batch to all peers; None: the epoch is over."""
+        if batch is None:
+            self._tell({})
+            return
+        outputs: list[Any] = []
+        tensors: list[Any] = []
+        for name in batch:
+            value = batch[name]
+            if isinstance(value, Ragged):
+                parts = [value.values, value.offsets]
+            elif hasattr(value, "dtype"):
+                parts = [value]
+            else:
+                outputs.append([name, "json", value])
+                continue
+            outputs.append([name, "ragged" if len(parts) > 1 else "tensor", [_about(part) for part in parts]])
+            tensors += parts
+        small = [getattr(batch, name) for name in SMALL]
+        header = {
+            "outputs": outputs,
+            "small": [_about(tensor) for tensor in small],
+            "errors": [list(error) for error in batch.errors],
+            "epoch": batch.epoch,
+            "step": batch.step,
+            "size": batch.size,
+        }
+        try:
+            self._tell(header)
+        except TypeError as e:
+            self.fail(e)
+            raise TypeError(f"tp_read='first' sends tensors, texts and JSON only: {e}") from None
+        for tensor in [*tensors, *small]:
+            self._send(tensor)
+
+    def receive(self) -> Batch | None:
+        """The next batch, or None at the end of the epoch.
+
+        Raises:
+            Error: the peer that reads has failed.
+        """
+        length = int(self._receive([1], "int64"))
+        header = json.loads(bytes(self._receive([length], "uint8").numpy()))
+        if "error" in header:
+            raise Error(f"the process that reads for its tensor-parallel peers failed: {header['error']}")
+        if not header:
+            return None
+        values: dict[str, Any] = {}
+        for name, kind, about in header["outputs"]:
+            parts = [] if kind == "json" else [self._receive(*one) for one in about]
+            values[name] = about if kind == "json" else parts[0] if kind == "tensor" else Ragged(*parts)
+        names = list(values)
+        for name, about in zip(SMALL, header["small"]):
+            values["." + name] = self._receive(*about)
+        values[".errors"] = [RowError(*error) for error in header["errors"]]
+        for name in ("epoch", "step", "size"):
+            values["." + name] = header[name]
+        form = Form("torch")
+        form.makers = dict.fromkeys(names, lambda core: None)  # never called: all values are there
+        return Batch(None, form, values)
+
+
+def _about(tensor: Any) -> tuple[list[int], str]:
+    return list(tensor.shape), str(tensor.dtype).removeprefix("torch.")

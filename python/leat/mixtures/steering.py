@@ -1,0 +1,267 @@
+"""What ties a mixture's weights to a loader: reports go to the algorithm, and its decisions into the loader's log."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from .. import _leat, check
+from ..data.mixing import checked_weights, unknown_name
+from ..errors import RangeError, StateError
+from ..loading import states
+from .algorithm import Algorithm, Weights, algorithm_of, total
+
+Place = tuple[int, int]  #: epoch and step
+Entry = dict[str, Any]  #: of the loader's log, and its "step"
+LEAD = 4  #: steps from a report to what it decides, more than frameworks fetch ahead
+
+
+class Mixture:
+    """The mixture of a loader, as it stands: ``loader.mixture``."""
+
+    def __init__(self, core: _leat.Loader, weights: Weights, algorithm: Any) -> None:
+        self._core = core
+        self._opened = dict(weights)
+        self._names = list(weights)
+        self._lead = check.integer("lead", getattr(algorithm, "lead", LEAD), 1)
+        self._decisions: list[Entry] = []
+        self._handed: Place | None = None  # the last batch that was handed out
+        self._reported: Place | None = None
+        self._reports = 0
+        self.algorithm: Algorithm | None = None if algorithm is None else algorithm_of(algorithm)
+        if self.algorithm is not None:
+            self.algorithm.start(dict(weights))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the domains; ``batch.domains`` has their numbers."""
+        return list(self._names)
+
+    @property
+    def weights(self) -> Weights:
+        """The weights that were decided last; they may hold from a batch on that is still to come."""
+        return self._of(self._decisions[-1]) if self._decisions else dict(self._opened)
+
+    def _of(self, entry: Entry) -> Weights:
+        whole = total(entry["shares"])
+        return {name: share / whole for name, share in zip(self._names, entry["shares"], strict=True)}
+
+    def weights_at(self, epoch: int, step: int) -> Weights:
+        """The weights that hold in a step.
+
+        >>> ds = leat.open(path)
+        >>> loader = leat.Loader(leat.Mix({"a": (ds, 0.5), "b": (ds, 0.5)}), batch_size=8)
+        >>> loader.set_mixture({"a": 0.25, "b": 0.75}, at=(0, 3))
+        >>> loader.mixture.weights_at(0, 2)["a"], loader.mixture.weights_at(0, 3)["a"]
+        (0.5, 0.25)
+        """
+        i = bisect_right(self._decisions, (epoch, step), key=lambda entry: (entry["epoch"], entry["step"]))
+        return self._of(self._decisions[i - 1]) if i else dict(self._opened)
+
+    def state(self) -> dict[str, Any]:
+        """``"weights"``, and what the algorithm knows by domain: of :class:`leat.ADO` ``"alpha"``, ``"beta"``,
+        ``"eps"`` and ``"slopes"``, of :class:`leat.DoReMi` ``"excess"``, ``"current"`` and ``"average"``.
+        """
+        more = getattr(self.algorithm, "state", None)
+        return {"weights": self.weights, **(more() if callable(more) else {})}
+
+    # ---- deciding ----------------------------------------------------------------------------------------------------
+
+    def decide(self, weights: Mapping[str, float], at: Place | None, of: str) -> None:
+        """Enters weights into the loader's log."""
+        if not isinstance(weights, Mapping):
+            raise TypeError(f"{of}: weights are a dict of numbers by domain, not {weights!r:.60}")
+        for name in weights:
+            if name not in self._opened:
+                raise ValueError(f"{of}: {unknown_name(name, self._names)}")
+        if missing := [name for name in self._names if name not in weights]:
+            raise ValueError(f"{of}: no weight is given for {', '.join(missing)}: give each domain one, which may be 0")
+        found = checked_weights({name: weights[name] for name in self._names}, of, False)
+        state = json.loads(self._core.state())
+        self._core.set_shares(*(states.step_of(state, state) if at is None else at), list(found.values()))
+        state = json.loads(self._core.state())
+        self.follow(state, state["log"][-1:])
+
+    def follow(self, state: dict[str, Any], entries: Iterable[Entry]) -> None:
+        """Takes note of decisions that stand in the log of the loader's state."""
+        for entry in entries:
+            if entry["kind"] == "decide" and "shares" in entry:
+                at = entry["epoch"], entry["row"]
+                there = {**state, "at": {"epoch": at[0], "row": at[1]}}
+                known = [e for e in self._decisions if (e["epoch"], e["row"]) < at]
+                self._decisions = [*known, {**entry, "step": states.step_of(there, there)[1]}]
+
+    def unfolded(self, log: list[Entry]) -> list[Entry]:
+        """The log with the entries that the library has folded, where they were decisions about the mixture only."""
+        if len(log) < 2 or log[1]["kind"] != "folded":
+            return log
+        rest = log[2:]
+        known = [{k: v for k, v in entry.items() if k != "step"} for entry in self._decisions]
+        missing = len(known) - sum("shares" in entry and entry["kind"] == "decide" for entry in rest)
+        return log if missing != log[1]["entries"] else [log[0], *known[:missing], *rest]
+
+    # ---- reports -----------------------------------------------------------------------------------------------------
+
+    def handed(self, batch: _leat.Batch) -> None:
+        self._handed = (batch.epoch(), batch.step())
+
+    def report(
+        self,
+        step: Any,
+        losses: Mapping[str, Any],
+        counts: Mapping[str, Any],
+        agree: Callable[[dict[str, str]], None] | None,
+    ) -> bool:
+        """Whether it led to a decision."""
+        if self.algorithm is None:
+            raise ValueError(
+                "this loader has no algorithm that takes reports: open it with mixture=leat.ADO(...), "
+                "leat.DoReMi(...) or one of your own"
+            )
+        place = self._place(step)
+        measured = _losses(losses, self._names, place)
+        rows = _counts(counts, self._names, place)
+        if measured and (silent := [name for name, n in rows.items() if n and name not in measured]):
+            raise ValueError(
+                f"step {place[1]} had {rows[silent[0]]} of {silent[0]!r}, whose loss is not given: report all domains "
+                "that were in the step, or no loss at all where nothing was measured"
+            )
+        decided = self.algorithm.report(self._reports, measured, rows, self.weights_at(*place))
+        self._reported = place
+        self._reports += 1
+        if decided is None:
+            return False
+        if agree is not None:
+            agree({"the weights that were decided, because they have reported different losses": repr(dict(decided))})
+        name = type(self.algorithm).__name__
+        try:
+            self.decide(decided, (place[0], place[1] + self._lead), name)
+        except RangeError:  # it lies beyond the end of the epoch
+            self.decide(decided, (place[0] + 1, 0), name)
+        return True
+
+    def _place(self, step: Any) -> Place:
+        if hasattr(step, "epoch") and hasattr(step, "step"):
+            place = int(step.epoch), int(step.step)
+        elif isinstance(step, (tuple, list)):
+            if len(step) != 2:
+                raise TypeError(f"step is a number, (epoch, step) or a batch, not {step!r:.60}")
+            place = check.integer("epoch", step[0]), check.integer("step", step[1])
+        else:
+            number = check.integer("step", step)
+            place = (self._handed[0] if self._handed else self._core.epoch()), number
+        if self._handed is None or place > self._handed:
+            last = "none was" if self._handed is None else f"the last one was step {self._handed[1]} of epoch "
+            raise ValueError(
+                f"step {place[1]} of epoch {place[0]} was not handed out yet: {last}"
+                + ("" if self._handed is None else str(self._handed[0]))
+            )
+        if self._reported is not None and place <= self._reported:
+            raise ValueError(
+                f"reports come in order, each step once: step {place[1]} of epoch {place[0]} comes after step "
+                f"{self._reported[1]} of epoch {self._reported[0]} was reported"
+            )
+        return place
+
+    # ---- state -------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a loader's state has of it, beside the log."""
+        state: dict[str, Any] = {
+            "names": self._names,
+            "decisions": self._decisions,
+        }
+        if self.algorithm is not None:
+            state |= {
+                "algorithm": type(self.algorithm).__name__,
+                "handed": None if self._handed is None else list(self._handed),
+                "reported": None if self._reported is None else list(self._reported),
+                "reports": self._reports,
+                "state": self.algorithm.state_dict(),
+            }
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
+        """Goes on from the state of a run. None: it had no mixture, or was made without this."""
+        self._decisions, self._handed, self._reported, self._reports = [], None, None, 0
+        if self.algorithm is not None:
+            self.algorithm.start(dict(self._opened))
+        try:
+            if state is not None:
+                self._load(state)
+        except (KeyError, TypeError, ValueError, IndexError) as e:
+            if isinstance(e, StateError):
+                raise
+            raise StateError(f"the state of the mixture is damaged ({e!r:.120})") from None
+        if self.algorithm is not None and (state is None or "algorithm" not in state):
+            warnings.warn(
+                f"the state has no reports for {type(self.algorithm).__name__}, which begins with what is reported "
+                "from here on",
+                stacklevel=4,
+            )
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        if state["names"] != self._names:
+            raise StateError(f"the state is of a mixture of other domains: {', '.join(map(str, state['names']))}")
+        decisions = list(state["decisions"])
+        for entry in decisions:
+            if not total(self._of(entry).values()) > 0 or any(not entry[x] >= 0 for x in ("epoch", "row", "step")):
+                raise ValueError("a decision is malformed")
+        name = state.get("algorithm")
+        if name is None or self.algorithm is None:
+            if name is not None:
+                warnings.warn(
+                    f"the state is of a run whose mixture {name} decided; this loader has no algorithm, and keeps the "
+                    "weights that were decided",
+                    stacklevel=5,
+                )
+        elif name != type(self.algorithm).__name__:
+            own = type(self.algorithm).__name__
+            raise StateError(f"the state is of a run whose mixture {name} decided, and this loader has {own}")
+        else:
+            self._handed = _place_of(state["handed"])
+            self._reported = _place_of(state["reported"])
+            self._reports = check.integer("reports", state["reports"])
+            self.algorithm.load_state_dict(state["state"])
+        self._decisions = decisions
+
+
+def _place_of(pair: Any) -> Place | None:
+    return None if pair is None else (check.integer("epoch", pair[0]), check.integer("step", pair[1]))
+
+
+def _named(what: str, given: Any, names: list[str]) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{what} are a dict by domain, not {given!r:.60}")
+    for name in given:
+        if name not in names:
+            raise ValueError(f"{what}: {unknown_name(name, names)}")
+    return given
+
+
+def _losses(given: Any, names: list[str], place: Place) -> dict[str, float]:
+    found = {}
+    for name, value in _named("losses", given, names).items():
+        try:
+            found[name] = float(value)
+        except (TypeError, ValueError):
+            raise TypeError(f"the loss of {name!r} is a number, not {value!r:.60}") from None
+        if not math.isfinite(found[name]):
+            raise ValueError(
+                f"the loss of {name!r} in step {place[1]} of epoch {place[0]} is {found[name]}: losses are finite"
+            )
+    return {name: found[name] for name in names if name in found}
+
+
+def _counts(given: Any, names: list[str], place: Place) -> dict[str, int]:
+    found = {}
+    for name, value in _named("counts", given, names).items():
+        try:
+            found[name] = check.integer(f"the count of {name!r}", value.item() if hasattr(value, "item") else value)
+        except ValueError as e:
+            raise ValueError(f"step {place[1]} of epoch {place[0]}: {e}") from None
+    return {name: found.get(name, 0) for name in names}
