@@ -65,10 +65,14 @@ def _pointer(capsule: Any, name: bytes, kind: Any) -> Any:
     return ctypes.cast(get(capsule, name), ctypes.POINTER(kind)).contents
 
 
+def _memory(address: int, size: int) -> memoryview:
+    return memoryview((ctypes.c_uint8 * size).from_address(address))
+
+
 def _bits(address: int, begin: int, n: int) -> np.ndarray[Any, Any]:
     """`n` bits from bit `begin` on, as bool."""
     size = (begin + n + 7) // 8
-    data = np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8) if size else np.empty(0, np.uint8)
+    data = np.frombuffer(_memory(address, size), np.uint8) if size else np.empty(0, np.uint8)
     return np.unpackbits(data, bitorder="little")[begin : begin + n].astype(bool)
 
 
@@ -96,7 +100,7 @@ def _column(schema: _Schema, array: _Array, begin: int, n: int) -> np.ndarray[An
     dtype = np.dtype(_INTEGERS[text])
     if not n:
         return np.empty(0, dtype)
-    bytes_ = (ctypes.c_uint8 * (n * dtype.itemsize)).from_address(array.buffers[1] + begin * dtype.itemsize)
+    bytes_ = _memory(array.buffers[1] + begin * dtype.itemsize, n * dtype.itemsize)
     return np.frombuffer(bytes_, dtype).copy()
 
 
@@ -106,7 +110,8 @@ def _of_stream(stream: _Stream) -> np.ndarray[Any, Any]:
             said = stream.get_last_error(ctypes.byref(stream))
             raise ValueError(f"the stream of positions failed: {(said or b'').decode(errors='replace') or code}")
 
-    schema, parts = _Schema(), []
+    schema = _Schema()
+    parts: list[np.ndarray[Any, Any]] = []
     check(stream.get_schema(ctypes.byref(stream), ctypes.byref(schema)))
     try:
         while True:

@@ -60,7 +60,7 @@ def _pack(options: Mapping[str, str]) -> int:
     if metadata is not None and not isinstance(metadata, dict):
         raise ValueError('--metadata is a JSON object, such as \'{"licence": "CC0"}\'')
     given = {"on_bad": "raise"} if "raise" in options else {}
-    dataset = leat.open(src, **given)  # type: ignore[arg-type]
+    dataset = leat.open(src, **given)
     resume = "resume" in options
     try:
         made = leat.tokenize(

@@ -93,7 +93,8 @@ static void a_block_that_cannot_be_read_is_an_error_of_all_who_wait_for_it_and_r
     (void)state;
     leat_faulty_start(&(struct leat_faulty){.later = true});
     struct leat_io_file *file = open_blocks();
-    leat_faulty_hold(1000); /* reads within one block: of two, the failed one may be read again before it is asked for */
+    /* Reads within one block: of two, the failed one may be read again before it is asked for. */
+    leat_faulty_hold(1000);
     for (size_t i = 0; i < 10; i++)
         submit(file, i, 5 * BLOCK + i, 900);
     leat_faulty_fail(1);
