@@ -17,7 +17,7 @@ from . import ranks
 from .batch import Batch, Form, RowError
 from .ragged import Ragged
 
-SMALL = ("ids", "row_keys", "valid")
+SMALL = ("ids", "domains", "row_keys", "valid")
 
 
 class Peers:

@@ -24,7 +24,7 @@ def main() -> None:
     for how in ("each", "first"):
         loader = leat.Loader(rows(), global_batch_size=8, shuffle=True, seed=1, mesh=mesh, tp_read=how)
         found[how] = [batch["tokens"].tolist() for _ in range(2) for batch in loader]
-        found[f"{how} ids"] = [batch.ids.tolist() for batch in loader]
+        found[f"{how} ids"] = [(batch.ids.tolist(), batch.domains.tolist()) for batch in loader]
     mix = leat.Mix({"a": (rows(), 0.5), "b": (rows(), 0.5)}, exhausted="repeat")
     loader = leat.Loader(mix, global_batch_size=8, mesh=mesh, mixture=leat.DoReMi(None, every=3))
     decided = []
