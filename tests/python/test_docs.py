@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import inspect
 import json
@@ -108,6 +109,18 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with leat.Writer(root / "corpus.leat", {"tokens": leat.field("uint16", (None,))}) as w:
         for i in range(300):
             w.add(tokens=np.arange(i, dtype=np.uint16))
+    records = [{"text": f"document {i}", "meta": {"domain": ("code", "books")[i % 2]}} for i in range(40)]
+    lines = "".join(json.dumps(record) + "\n" for record in records).encode()
+    (root / "corpus.jsonl").write_bytes(lines)
+    (root / "book.txt").write_bytes(b"One paragraph.\n\nAnother one,\nof two lines.\n")
+    leat.write_megatron(leat.open(root / "corpus.leat"), root / "corpus_text_document")
+    for folder in ("shards", "out"):
+        (root / folder).mkdir()
+    with contextlib.suppress(ImportError):  # the page of text then fails, and says which file is not there
+        import pyarrow as pa
+
+        for i in range(10):
+            (root / "shards" / f"part-{i:03d}.jsonl.zst").write_bytes(pa.compress(lines, "zstd", asbytes=True))
     with leat.Writer(root / "records.leat", {"x": leat.field("float32", (3,)), "label": "int64"}) as w:
         w.write_batch({"x": np.repeat(np.arange(100, dtype=np.float32)[:, None], 3, 1), "label": np.arange(100) % 10})
     images = np.random.default_rng(0).integers(0, 256, (256, 28, 28), np.uint8)
