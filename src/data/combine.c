@@ -74,6 +74,8 @@ static int sort_runs(struct walk *w, struct leat_error *error)
             rc = leat_selection_push(&w->sorted, begin, runs[i][1] - begin);
         end = runs[i][1] > end ? runs[i][1] : end;
     }
+    if (!rc)
+        rc = leat_selection_seal(&w->sorted);
     leat_free(runs);
     return rc ? leat_fail(error, rc, "no memory for a view of %zu runs of samples", n) : LEAT_OK;
 }

@@ -247,6 +247,9 @@ static int column_of(struct make *m, struct leat_jsonl_file *f, size_t number)
     struct leat_jsonl_column *c = &f->columns[number];
     c->node = f->nodes[origin->node];
     const struct leat_text_property *p = c->node && x->properties[c->node].present ? &x->properties[c->node] : NULL;
+    const int rc = p && x->file ? leat_text_index_check(x, p, m->error) : LEAT_OK; /* a small index was checked whole */
+    if (rc)
+        return rc;
     if (origin->is_valid) {
         if (p && p->valid) {
             c->values = p->valid;
@@ -262,7 +265,7 @@ static int column_of(struct make *m, struct leat_jsonl_file *f, size_t number)
     }
     if (field->kind == LEAT_KIND_ARRAY && !field->ndim) {
         const bool fits = p && (field->dtype != LEAT_F64 || p->types & BIT(FLOAT));
-        if (fits && p->column == LEAT_COLUMN_NONE)
+        if (fits && p->column != (field->dtype == LEAT_BOOL ? LEAT_COLUMN_BOOLS : LEAT_COLUMN_NUMBERS))
             return leat_fail(m->error, LEAT_E_CORRUPT, "the index of %s has no column \"%s\": remove it", f->text.path,
                              field->name);
         if (!fits)

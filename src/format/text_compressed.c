@@ -76,8 +76,8 @@ static int open_copy(const char *place, char temporary[PATH])
     snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - place) + 1 : 2, slash ? place : "./");
     temporary[0] = 0;
     if (*place && !stat(dir, &st) && st.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH) &&
-        snprintf(temporary, PATH, "%s.%ld.partial", place, (long)getpid()) < PATH)
-        fd = open(temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        leat_text_partial_name(temporary, PATH, place))
+        fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0)
         return fd;
     temporary[0] = 0;
@@ -108,7 +108,8 @@ static int open_decoded(struct leat_text_file *t, struct leat_io_file *file, str
     return leat_zstd_open(file, t->index.frames, (size_t)t->index.n_frames, &t->decoded, error);
 }
 
-/* Opens a copy that was written, under its name or by its descriptor. */
+/* Opens a copy that was written, under its name or by its descriptor. Under its name there may be the copy of another
+ * process by now, which is whole and the same. */
 static int open_written(struct leat_text_file *t, int fd, const char *temporary, const char *place,
                         struct leat_error *error)
 {

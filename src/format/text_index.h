@@ -88,6 +88,9 @@ extern bool leat_text_index_trusts;
 /* Where the index of a file is kept: beside it, or in `dir` (which is made) under a name from its absolute path. A path
  * that is remote has none without `dir`: false. */
 bool leat_text_index_path(const char *source, const char *dir, char *out, size_t room);
+/* A name beside `path`, of no other thread or process, under which a file is written that is then renamed to `path`.
+ * False: it does not fit. */
+bool leat_text_partial_name(char *name, size_t room, const char *path);
 /* Reads the index of a source. False: there is none, or it is of another source, or of other contents, or damaged; then
  * it is made anew. `mode` tells kinds of indexes apart. */
 bool leat_text_index_load(struct leat_text_index *index, const char *path, struct leat_io_file *source, uint64_t mode);

@@ -11,10 +11,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -298,6 +300,16 @@ bool leat_text_index_load(struct leat_text_index *x, const char *path, struct le
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+bool leat_text_partial_name(char *name, size_t room, const char *path)
+{
+    static _Atomic unsigned counter;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const int n = snprintf(name, room, "%s.%ld-%u-%09ld.partial", path, (long)getpid(), atomic_fetch_add(&counter, 1),
+                           (long)now.tv_nsec);
+    return n > 0 && (size_t)n < room;
+}
+
 struct writing {
     FILE *file;
     uint64_t at;
@@ -326,7 +338,7 @@ static uint64_t place_columns(const struct leat_text_index *x, struct node *node
         *n = (struct node){.parent = t->parent,
                            .key = t->key,
                            .key_length = t->key_length,
-                           .wide = t->wide,
+                           .wide = t->wide || (!i && x->tree.full), /* of the root: some properties were left out */
                            .types = p->types,
                            .present = p->present,
                            .negative = p->negative,
@@ -429,14 +441,14 @@ bool leat_text_index_save(const struct leat_text_index *x, const char *path, str
     memcpy(h.magic, magic, 8);
     memcpy(h.sums, x->sums, sizeof h.sums);
     if (!may_write(path) || !hash_pieces(source, &h.source_pieces) || !place_parts(&h, &parts) ||
-        snprintf(temporary, sizeof temporary, "%s.%ld.partial", path, (long)getpid()) >= (int)sizeof temporary)
+        !leat_text_partial_name(temporary, sizeof temporary, path))
         return false;
     struct node *nodes = leat_new_array(x->tree.n, sizeof *nodes);
     struct writing w = {.at = sizeof h};
     if (nodes) {
         h.file_bytes = place_columns(x, nodes, parts.columns);
         const int fd =
-            hash_catalogue(x, &h, &parts, nodes) ? open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
+            hash_catalogue(x, &h, &parts, nodes) ? open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666) : -1;
         w.file = fd < 0 ? NULL : fdopen(fd, "w");
         if (fd >= 0 && !w.file)
             close(fd);

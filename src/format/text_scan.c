@@ -165,7 +165,7 @@ static int take_of_file(struct leat_text_stream *s, uint64_t number, struct leat
 static int take_of_stream(const struct leat_text_stream *s, const struct part *part, struct leat_text_chunk *chunk,
                           struct leat_error *error)
 {
-    if (!leat_text_chunk_take(chunk, part->bytes, part->n, part->offset) ||
+    if ((part->n && !leat_text_chunk_take(chunk, part->bytes, part->n, part->offset)) ||
         (part->is_long && (chunk->n_lines++, !leat_text_chunk_take_long(chunk, part->offset + part->n))))
         return leat_fail(error, LEAT_E_NOMEM, "no memory to read %s", s->path);
     return LEAT_OK;

@@ -181,7 +181,7 @@ static int scan_part(struct scan *s, struct leat_io_file *file, uint64_t begin, 
                 rc = failed(file, at + in.pos, ZSTD_getErrorName(state), error);
             else if (out.pos)
                 rc = s->sink(s->user, s->out, out.pos, error);
-            full = out.pos == out.size;
+            full = state && out.pos == out.size; /* state 0: the frame is decoded, and given out whole */
             s->total += out.pos;
         }
         if (rc)

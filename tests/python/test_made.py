@@ -266,7 +266,7 @@ def test_zips_are_joined_whatever_leat_derives_of_their_photos(tmp_path: Path, j
     [
         (lambda a: {}, ValueError, "at least one"),
         (lambda a: {"left": a, "right": a[:7]}, ValueError, "left has 100 samples, right 7"),
-        (lambda a: {"left": a, "right": [1]}, TypeError, "'right' is list"),
+        (lambda a: {"left": a, "right": [1]}, TypeError, "'right' too, not list"),
         (lambda a: {"left": a, "x.y": a}, ValueError, r"x\.y"),
         (lambda a: {"l" * 60: a}, ValueError, "shorter name"),
     ],

@@ -413,6 +413,16 @@ def test_selections_combine_as_sets(coded: tuple[leat.Dataset, Oracle]) -> None:
             assert (a & b).fingerprint == (b & a).fingerprint
 
 
+def test_views_of_many_runs_in_any_order_combine() -> None:
+    """So many runs are kept as a compressed bitmap while they are sorted."""
+    ds = leat.from_arrays(x=np.arange(200_000))
+    even = np.arange(0, 200_000, 2)
+    view = ds.select(np.random.default_rng(0).permutation(even))
+    assert np.array_equal((view & ds).ids, even)
+    assert np.array_equal((view | ds[:3]).ids, np.union1d(even, [0, 1, 2]))
+    assert np.array_equal((ds - view).ids, even + 1)
+
+
 def test_only_views_of_one_data_set_combine(coded: tuple[leat.Dataset, Oracle], tmp_path: Path) -> None:
     ds, _ = coded
     other = write(tmp_path / "other.leat", 50, 9)

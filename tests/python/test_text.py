@@ -61,6 +61,19 @@ def test_a_zst_of_many_frames_is_read_in_place(tmp_path: Path) -> None:
     assert leat.open(str(plain)).fingerprint == first.fingerprint
 
 
+def test_a_frame_that_ends_where_a_buffer_of_zstd_does_is_whole(tmp_path: Path) -> None:
+    line = b'{"a": 1, "text": "' + b"x" * 45 + b'"}\n'
+    for size in (128 << 10, 256 << 10, 9 << 20):  # 128 KiB is what the library gives out at once
+        data = line * (size // len(line))
+        data = data[: -len(line)] + line[:-1] + b" " * (size - len(data)) + b"\n"
+        assert len(data) == size
+        path = tmp_path / f"{size}.jsonl.zst"
+        path.write_bytes(zstd(data))
+        assert len(leat.open(path)) == size // len(line)
+        path.with_name(f"twice-{size}.jsonl.zst").write_bytes(zstd(data) * 2)
+        assert len(leat.open(path.with_name(f"twice-{size}.jsonl.zst"))) == 2 * (size // len(line))
+
+
 def test_a_zst_of_one_long_frame_gets_a_copy_in_short_ones(tmp_path: Path) -> None:
     rows = records(9000, 500)
     path = tmp_path / "a.jsonl.zst"
