@@ -268,8 +268,9 @@ static void wait_for(struct leat_text_stream *s, bool end)
         const uint64_t done = s->done, total = s->file ? s->file->size : 0;
         if (leat_io_wait_slice(&s->changed, &s->lock))
             continue;
+        const bool stopped = s->stopped;
         pthread_mutex_unlock(&s->lock);
-        if (!s->stopped)
+        if (!stopped)
             ask(s, done < total ? done : total, total);
         pthread_mutex_lock(&s->lock);
     }
@@ -370,6 +371,17 @@ int leat_text_scan_file(struct leat_io_file *file, const struct leat_text_scan *
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
+/* What failed, while workers may be at it. */
+static int failure_of(struct leat_text_stream *s, struct leat_error *error)
+{
+    pthread_mutex_lock(&s->lock);
+    const int code = s->code;
+    if (code && error)
+        *error = s->error;
+    pthread_mutex_unlock(&s->lock);
+    return code;
+}
+
 /* Hands on the first n of the open bytes. */
 static int hand_on(struct leat_text_stream *s, size_t n, bool is_long)
 {
@@ -394,7 +406,7 @@ static int hand_on(struct leat_text_stream *s, size_t n, bool is_long)
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     wait_for(s, false);
-    return s->code;
+    return failure_of(s, NULL);
 }
 
 /* Where the last record that is whole ends among the open bytes; 0: there is none. */
@@ -419,7 +431,7 @@ static size_t cut_of(const struct leat_text_stream *s)
 
 int leat_text_stream_push(struct leat_text_stream *s, const uint8_t *bytes, size_t n, struct leat_error *error)
 {
-    int rc = s->code;
+    int rc = failure_of(s, NULL);
     if (leat_io_interrupted()) {
         struct leat_error stopped;
         rc = leat_fail(&stopped, LEAT_E_CANCELLED, "reading %s was stopped", s->path);
@@ -441,7 +453,6 @@ int leat_text_stream_push(struct leat_text_stream *s, const uint8_t *bytes, size
         }
         if (!leat_grow(&s->open, &s->open_room, s->open_n + n, 1)) {
             fail_scan(s, LEAT_E_NOMEM, NULL);
-            rc = s->code;
             break;
         }
         memcpy(s->open + s->open_n, bytes, n);
@@ -461,7 +472,5 @@ int leat_text_stream_push(struct leat_text_stream *s, const uint8_t *bytes, size
             s->skipping = true;
         }
     }
-    if (s->code && error)
-        *error = s->error;
-    return s->code;
+    return failure_of(s, error);
 }
