@@ -252,7 +252,7 @@ int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *d, stru
     leat_free(plan->log);
     plan->log = log;
     plan->n_log++;
-    if (plan->mixed)
+    if (plan->mixed && d->shares)
         leat_timeline_cut(plan, at);
     give_up_old_lists(plan, d->done);
     fold_old_entries(plan, d->done);

@@ -554,5 +554,8 @@ void leat_timeline_cut(const struct leat_plan *plan, struct leat_position at)
             break;
         t->n_kept--;
     }
+    struct phase *last = t->n_kept ? t->kept[t->n_kept - 1] : NULL;
+    if (last && plan->varies && last->epoch == at.epoch && at.row - last->row == last->rows)
+        last->ends = plan->n_sources; /* the decision ends it: the source may have a share, or none, from here on */
     memset(t->epochs, 0, sizeof t->epochs);
 }
