@@ -200,7 +200,8 @@ static int make_mixture(struct leat_plan *p, const struct leat_plan_spec *spec, 
     return spec->n_points ? copy_schedule(p, spec, error) : LEAT_OK;
 }
 
-/* Rows until each source with a share has been read once, if all repeat. */
+/* Rows until each source with a share has been read once, if all repeat. A share is rounded down by less than a unit:
+ * less than a unit a row that is missing is no row. */
 static uint64_t rows_to_read_all(const struct leat_plan *p)
 {
     uint64_t sums[LEAT_PLAN_MAX_SOURCES + 1], most = 0;
@@ -210,7 +211,8 @@ static uint64_t rows_to_read_all(const struct leat_plan *p)
     for (uint32_t k = 0; k < p->n_sources; k++) {
         const uint64_t share = sums[k + 1] - sums[k];
         const unsigned __int128 whole = (unsigned __int128)p->sources[k].rows << LEAT_SHARE_BITS;
-        const unsigned __int128 rows = share ? (whole + share - 1) / share : 0;
+        const unsigned __int128 least = share ? whole / share : 0;
+        const unsigned __int128 rows = least + (share && whole - least * share > least);
         most = rows >= LEAT_PLAN_MAX_ROWS ? LEAT_PLAN_MAX_ROWS - 1 : rows > most ? (uint64_t)rows : most;
     }
     return most;

@@ -119,7 +119,12 @@ class Phase:
 def opening_rows(m: Mixture) -> int:
     """Rows of an epoch in which all repeat without limit."""
     shares = of_rows(m, stated(m.points[0][1]), [False] * len(m.sources))
-    return m.epoch_rows or max(-(-WHOLE * s.count // p) for s, p in zip(m.sources, shares, strict=True) if p)
+    most = 0
+    for s, p in zip(m.sources, shares, strict=True):
+        if p:
+            rows, missing = divmod(WHOLE * s.count, p)
+            most = max(most, rows + (missing > rows))
+    return m.epoch_rows or most
 
 
 def stream(m: Mixture) -> Iterator[tuple[int, int, int]]:

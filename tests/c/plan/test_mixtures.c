@@ -234,6 +234,29 @@ static void an_epoch_ends_before_the_first_row_that_a_source_cannot_give(void **
     }
 }
 
+static void an_epoch_of_equal_shares_is_as_long_as_its_sources_together(void **state)
+{
+    (void)state;
+    for (uint32_t n = 1; n <= MOST; n++) {
+        struct made m;
+        draw_mixture(n, n, &m);
+        for (uint32_t k = 0; k < n; k++) {
+            m.sources[k].count = 100;
+            m.sources[k].share = 1.0 / n;
+        }
+        struct leat_plan *plan = open_mixture(&m);
+        for (uint64_t epoch = 0; epoch < 3; epoch++) {
+            uint64_t given[MOST] = {0};
+            assert_int_equal(read_epoch(plan, epoch), 100 * n);
+            for (uint64_t r = 0; r < 100 * n; r++)
+                given[rows[r].piece.source]++;
+            for (uint32_t k = 0; k < n; k++)
+                assert_int_equal(given[k], 100);
+        }
+        leat_plan_free(plan);
+    }
+}
+
 static void a_limit_ends_the_passes_of_a_source_in_an_epoch(void **state)
 {
     (void)state;
@@ -358,6 +381,47 @@ static void a_state_continues_any_mixture_on_any_number_of_ranks(void **state)
             leat_plan_free(ranks[r]);
         leat_free(json);
         leat_plan_free(plan);
+    }
+}
+
+/* Also where a source has just given its last row, so that the phase that was made ends there by itself. */
+static void a_decision_within_rows_that_were_planned_gives_the_rows_that_its_log_gives(void **state)
+{
+    (void)state;
+    const uint8_t print[16] = {7};
+    for (uint64_t t = 0; t < 12; t++) {
+        struct made m;
+        double shares[MOST];
+        const uint32_t n = (uint32_t)draw(t, 0, 2, 5);
+        const struct leat_position begin = {t % 3, 0};
+        draw_mixture(t, n, &m);
+        draw_even_shares(leat_key_mix(t, 9), n, shares);
+        for (uint32_t k = 0; k < n; k++) {
+            m.sources[k].count = draw(t, 800 + k, 1, 12);
+            m.sources[k].exhausted = k % 3 == 2 ? LEAT_EXHAUSTED_REPEAT : LEAT_EXHAUSTED_REDISTRIBUTE;
+            m.sources[k].limit = 1;
+        }
+        for (uint64_t row = 1, all = 2; row < all; row++) {
+            static struct leat_plan_row again[MAX_ROWS];
+            struct leat_plan *plan = open_mixture(&m), *loaded = open_mixture(&m);
+            struct leat_error error;
+            struct leat_position at;
+            char *json;
+            all = read_epoch(plan, begin.epoch);
+            struct leat_decision d = {.at = {begin.epoch, row}, .shares = t % 4 ? shares : NULL, .global_batch = 8};
+            assert_int_equal(leat_plan_decide(plan, &d, NULL), LEAT_OK);
+            assert_ok(leat_plan_state(plan, print, begin, &json, &error));
+            assert_ok(leat_plan_load(loaded, print, json, &at, &error));
+            for (uint64_t epoch = begin.epoch; epoch < begin.epoch + 2; epoch++) {
+                const uint64_t live = read_epoch(plan, epoch);
+                assert_int_equal(walk(&loaded, 1, (struct leat_position){epoch, 0}, again, MAX_ROWS), live);
+                for (uint64_t i = 0; i < live; i++)
+                    assert_true(same_row(&rows[i], &again[i]));
+            }
+            leat_free(json);
+            leat_plan_free(loaded);
+            leat_plan_free(plan);
+        }
     }
 }
 
@@ -554,9 +618,11 @@ int main(void)
         cmocka_unit_test(the_row_of_a_source_is_found_from_its_number_and_back),
         cmocka_unit_test(sources_that_redistribute_give_each_sample_once_in_every_epoch),
         cmocka_unit_test(an_epoch_ends_before_the_first_row_that_a_source_cannot_give),
+        cmocka_unit_test(an_epoch_of_equal_shares_is_as_long_as_its_sources_together),
         cmocka_unit_test(a_limit_ends_the_passes_of_a_source_in_an_epoch),
         cmocka_unit_test(any_row_is_found_without_those_before_it),
         cmocka_unit_test(a_state_continues_any_mixture_on_any_number_of_ranks),
+        cmocka_unit_test(a_decision_within_rows_that_were_planned_gives_the_rows_that_its_log_gives),
         cmocka_unit_test(a_log_that_was_folded_goes_on_as_the_whole_one),
         cmocka_unit_test(shares_follow_a_schedule_within_the_bound),
         cmocka_unit_test(shares_of_tokens_hold_where_rows_differ_in_length),
