@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -293,6 +294,16 @@ def test_losses_far_above_the_reference_overflow_nothing() -> None:
     doremi = leat.DoReMi(None, every=1)
     doremi.start({"a": 0.5, "b": 0.5})
     assert doremi.report(0, {"a": 1e6, "b": 2.0}, {}, {}) == pytest.approx({"a": 0.9995, "b": 0.0005})
+
+
+def test_doremi_leaves_a_domain_without_a_weight_without_one() -> None:
+    doremi = leat.DoReMi(None, every=1, smoothing=0.5)
+    doremi.start({"a": 0.5, "b": 0.5, "c": 0.0})
+    decided = doremi.report(0, {"a": 1.0, "b": 1.0, "c": 1e9}, {}, {})
+    assert decided == {"a": 0.5, "b": 0.5, "c": 0.0}
+    decided = doremi.report(1, {"a": 2.0, "b": 1.0}, {}, {})
+    assert decided is not None and decided["c"] == 0
+    assert decided["a"] == pytest.approx(0.5 / (1 + math.exp(-1)) + 0.25)
 
 
 def test_a_doremi_that_goes_on_from_its_state_decides_the_same() -> None:

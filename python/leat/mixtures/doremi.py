@@ -18,7 +18,7 @@ class DoReMi:
     Each report, with the excess loss x = max(loss - reference, 0) of each domain::
 
         w = w exp(step_size x), divided by its sum
-        w = (1 - smoothing) w + smoothing / domains
+        w = (1 - smoothing) w + smoothing / domains of a weight above 0
 
     In the paper a proxy model trains on uniform batches, its loss is weighted with w, and the *mean* of w over the run
     is the mixture that a larger model then trains on. ``decide="nothing"`` is that run: `leat.Mix` gives the batches,
@@ -29,7 +29,7 @@ class DoReMi:
             or None: what is reported are excess losses already, such as those that are cut at 0 token by token, as in
             the paper.
         step_size: of the exponentiated gradient.
-        smoothing: the share of the uniform mixture.
+        smoothing: the share of the uniform mixture. A domain that the mixture opens with at weight 0 stays at 0.
         decide: what the loader's mixture becomes every `every` reports: the ``"current"`` weights, their ``"average"``
             since the beginning, or ``"nothing"``: it stays as it is.
         every: reports from one decision to the next.
@@ -88,9 +88,12 @@ class DoReMi:
         for k, name in enumerate(self.names):  # a domain that was not measured keeps its last excess, as in the paper
             if name in losses:
                 self.excess[k] = max(losses[name] - (self.reference[name] if self.reference else 0.0), 0.0)
-        most = max(self.excess)  # dividing by its power changes nothing, and nothing overflows
+        most = max(
+            x for w, x in zip(self.w, self.excess) if w > 0
+        )  # dividing by its power changes nothing, and nothing overflows
         grown = normalized([w * _leat.exp(self.step_size * (x - most)) for w, x in zip(self.w, self.excess)])
-        self.w = normalized([(1 - self.smoothing) * w + self.smoothing / len(grown) for w in grown])
+        share = self.smoothing / sum(w > 0 for w in self.w)
+        self.w = normalized([(1 - self.smoothing) * new + share * (w > 0) for w, new in zip(self.w, grown)])
         self.sums = [total + w for total, w in zip(self.sums, self.w)]
         self.updates += 1
         if self.decide == "nothing" or (step + 1) % self.every:
