@@ -40,3 +40,7 @@ def test_decisions_are_the_same_on_all_ranks(told: list[dict[str, Any]]) -> None
 
 def test_ranks_that_report_different_losses_are_told_so(told: list[dict[str, Any]]) -> None:
     assert all("different losses" in rank["error"] for rank in told)
+
+
+def test_ranks_of_which_only_one_decides_are_told_so(told: list[dict[str, Any]]) -> None:
+    assert all("differ in the weights that were decided" in rank["alone"] for rank in told)

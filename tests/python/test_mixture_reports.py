@@ -96,6 +96,53 @@ def test_weights_that_are_none_are_refused(weights: dict[str, float], says: str)
     assert len(loader.log) == 1
 
 
+def test_two_decisions_on_the_same_step_are_both_known_and_the_later_one_holds() -> None:
+    loader = opened()
+    first, second = {"code": 0.5, "books": 0.5, "web": 0.0}, {"code": 0.25, "books": 0.25, "web": 0.5}
+    loader.set_mixture(first, at=(0, 5))
+    loader.set_mixture(second, at=(0, 5))
+    assert loader.mixture.weights_at(0, 5) == loader.mixture.weights == second
+    assert loader.state_dict()["mixture"]["decisions"] == [{**entry, "step": 5} for entry in loader.log[1:]]
+    assert len(loader.log) == 3
+
+
+def test_the_log_of_a_long_run_keeps_decisions_on_the_same_step() -> None:
+    loader = opened()
+    for epoch in range(1, 41):
+        for _ in range(2):
+            weights = np.random.default_rng(len(loader.log)).dirichlet([5, 5, 5]).tolist()
+            loader.set_mixture(dict(zip(LAWS, weights, strict=True)), at=(epoch, 0))
+    loader.set_epoch(60)
+    log = json.loads(loader._core.state())["log"]
+    assert log[1]["kind"] == "folded"
+    assert len(loader.log) == 81
+
+
+def test_weights_are_set_for_the_next_epoch_while_rows_are_received_out_of_order() -> None:
+    loader = opened(in_order=False)
+    loader.set_mixture({"code": 1.0, "books": 0.0, "web": 0.0}, at=(1, 0))
+    state = json.loads(loader._core.state())
+    received = {**state, "received": {"row": 12, "n": 12, "bits": "AAA="}}  # as within an epoch
+    loader.mixture.follow(received, state["log"])
+    assert loader.mixture.weights_at(0, 30)["code"] == pytest.approx(1 / 3)
+    assert loader.mixture.weights_at(1, 0)["code"] == 1
+
+
+def test_an_algorithm_is_refused_where_rows_come_out_of_order() -> None:
+    with pytest.raises(ValueError, match="in_order=False does not go with mixture="):
+        opened(leat.ADO(20), in_order=False)
+
+
+@pytest.mark.parametrize("decides", [False, True])
+def test_ranks_compare_each_report_also_where_nothing_was_decided(decides: bool) -> None:
+    weights = {"code": 0.5, "books": 0.25, "web": 0.25}
+    loader = opened(lambda step, losses, counts, held: weights if decides else None)
+    batch = next(iter(loader))
+    told: list[dict[str, str]] = []
+    loader.mixture.report(batch, {}, {}, told.append)
+    assert [list(facts.values()) for facts in told] == [[repr(weights if decides else None)]]
+
+
 def test_weights_of_a_batch_that_was_handed_out_are_refused() -> None:
     loader = opened()
     batches = iter(loader)
@@ -176,6 +223,17 @@ def test_the_log_repeats_the_run_without_its_losses(tmp_path: Path) -> None:
     again = opened(log=path)
     assert Run(again, reports=False).go(220).rows == run.rows
     assert again.mixture.weights_at(0, 60) == run.loader.mixture.weights_at(0, 60)
+
+
+def test_a_log_that_is_repeated_with_other_batches_counts_its_steps() -> None:
+    loader = opened()
+    weights = {"code": 1.0, "books": 0.0, "web": 0.0}
+    loader.set_mixture(weights, at=(0, 4))
+    again = leat.Loader(mix(), batch_size=6, shuffle=True, seed=3, framework="numpy", log=loader.log)
+    assert again.mixture.weights_at(0, 7)["code"] == pytest.approx(1 / 3)
+    assert again.mixture.weights_at(0, 8) == weights
+    found = [counted(batch)["code"] for _, batch in zip(range(10), again, strict=False)]
+    assert [n == 6 for n in found] == [False] * 8 + [True] * 2
 
 
 def test_a_log_of_many_decisions_is_repeated_from_its_beginning_after_a_resume_too() -> None:

@@ -92,7 +92,8 @@ class Loader(Closing):
         log_dir: a folder of this run. It gets what is too large for a state (the lists of a Sampler) and, without
             `in_order`, the record of which rows came together. Recorded batches are delivered again as they were.
         mixture: what decides the weights of a :class:`leat.Mix` while the model trains, from what :meth:`report` is
-            given: :class:`leat.ADO`, :class:`leat.DoReMi`, or one of your own (docs/mixtures.md).
+            given: :class:`leat.ADO`, :class:`leat.DoReMi`, or one of your own (docs/mixtures.md). Not with
+            ``in_order=False``.
         log: decisions of another run, as its ``loader.log`` gave them, or a JSON file of them: this loader repeats that
             run, without the losses that led to them.
         mesh: in the place of `rank` and `world_size`, where training is parallel in more ways than over data: a torch
@@ -157,6 +158,8 @@ class Loader(Closing):
             raise ValueError("sampler does not go with a mixture, which says itself what comes: leave it out")
         if not isinstance(in_order, (bool, np.bool_)):
             raise TypeError(f"in_order is True or False, not {in_order!r:.60}")
+        if mixture is not None and not in_order:
+            raise ValueError("in_order=False does not go with mixture=, which decides from some planned batch on")
         dataset, batch_size = thd.rows_of(dataset, batch_tokens, batch_size, global_batch_size)
         if batch_tokens is not None and isinstance(dataset, PackedRows):
             outputs = thd.outputs_of(outputs, dataset)
@@ -560,7 +563,8 @@ class Loader(Closing):
         """Tells the mixture's algorithm what was measured in a step; it may then decide other weights.
 
         On several ranks each of them reports the same numbers, those of the whole global batch: reduce the losses
-        first. Where `torch.distributed` is initialised, the ranks compare each decision before it holds.
+        first, and report in the same steps: where `torch.distributed` is initialised, the ranks compare in each report
+        what they decide (8 bytes of each rank), before it holds.
 
         Args:
             step: of the batch that was measured: ``batch.step``, ``(epoch, step)``, or the batch. Reports come in the
@@ -596,7 +600,8 @@ class Loader(Closing):
         state["log"] = entries
         self._core.load_state(json.dumps(state))
         if self._mixture is not None:
-            self._mixture.follow(state, entries)
+            state = json.loads(self._core.state())  # with the sizes that this loader was opened with
+            self._mixture.follow(state, state["log"])
 
     def consumer(self, batch_size: int, start: Literal["here", "beginning"] = "here") -> Consumer:
         """Opens a second reader of the same rows in this process: each gets every row once an epoch, in the same order.

@@ -92,7 +92,8 @@ class Mixture:
             if entry["kind"] == "decide" and "shares" in entry:
                 at = entry["epoch"], entry["row"]
                 there = {**state, "at": {"epoch": at[0], "row": at[1]}}
-                known = [e for e in self._decisions if (e["epoch"], e["row"]) < at]
+                there.pop("received", None)  # it says nothing of where the decision holds
+                known = [e for e in self._decisions if (e["epoch"], e["row"]) <= at]
                 self._decisions = [*known, {**entry, "step": states.step_of(there, there)[1]}]
 
     def unfolded(self, log: list[Entry]) -> list[Entry]:
@@ -133,10 +134,11 @@ class Mixture:
         decided = self.algorithm.report(self._reports, measured, rows, self.weights_at(*place))
         self._reported = place
         self._reports += 1
+        if agree is not None:  # also where nothing was decided: another rank may have decided something
+            told = repr(None if decided is None else dict(decided))
+            agree({"the weights that were decided, because they have reported different losses": told})
         if decided is None:
             return False
-        if agree is not None:
-            agree({"the weights that were decided, because they have reported different losses": repr(dict(decided))})
         name = type(self.algorithm).__name__
         try:
             self.decide(decided, (place[0], place[1] + self._lead), name)

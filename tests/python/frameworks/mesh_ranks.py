@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from frameworks_support import leave, tell
@@ -15,6 +17,22 @@ N, L = 48, 16
 def rows() -> leat.Dataset:
     x = np.arange(N * L).reshape(N, L)
     return leat.from_arrays(tokens=x, doc=np.arange(N))
+
+
+def decided_by_one(mix: leat.Mix, mesh: Any) -> str:
+    """What is said where one rank decides and the others do not."""
+    rank = torch.distributed.get_rank()
+
+    def first(step: int, losses: Any, counts: Any, weights: Any) -> Any:
+        return {"a": 0.25, "b": 0.75} if rank == 0 and step == 1 else None
+
+    loader = leat.Loader(mix, global_batch_size=8, mesh=mesh, mixture=first)
+    try:
+        for batch in loader:
+            loader.report(batch, {}, {})
+    except leat.StateError as e:
+        return str(e)
+    return ""
 
 
 def main() -> None:
@@ -38,7 +56,7 @@ def main() -> None:
             other.report(batch, {"a": 1.0 + torch.distributed.get_rank(), "b": 0.1}, {"a": 4, "b": 4})
     except leat.StateError as e:
         error = str(e)
-    tell(**found, decided=decided, error=error)
+    tell(**found, decided=decided, error=error, alone=decided_by_one(mix, mesh))
     del loader, other
     leave()
 
