@@ -31,7 +31,7 @@ SOURCE, SITE = BUILD / "site-source", BUILD / "site"
 
 GUIDES = {
     "Beginning": ["quickstart", "faq"],
-    "Data": ["datasets", "photos", "targets", "operators"],
+    "Data": ["datasets", "text", "photos", "targets", "operators"],
     "Training": ["loader", "mixtures", "dataloader", "frameworks", "order"],
     "Beside": ["cli", "performance", "c-api", "format", "architecture", "dependencies", "stability"],
 }

@@ -479,16 +479,22 @@ LEAT_API int leat_dataset_view(struct leat_dataset *dataset, const char *view, c
 LEAT_API int leat_dataset_zip(struct leat_dataset *const *datasets, const char *const *names, size_t n, bool bare,
                               struct leat_dataset **out, struct leat_error *error);
 
-/* Arrays in memory, not copied. Value i of field f is dense and begins at
- * (char *)arrays[f].data + i * arrays[f].stride_bytes. The caller leaves the memory unchanged until `release` (may be
- * NULL) is called with `user`, on any thread; if this function fails, it is not called. All of the memory is read once,
- * for the fingerprint. Errors: INVALID (schema; a field that varies in size), RANGE, NOMEM. */
+/* Arrays in memory, not copied. Value i of a field f of fixed size is dense and begins at
+ * (char *)arrays[f].data + i * arrays[f].stride_bytes. The values of a field that varies in size (a first dimension
+ * that is open, bytes, text, JSON) lie one after the other: value i is steps offsets[i] to offsets[i + 1] of `data`,
+ * where a step is a row of the value, or a byte. The caller leaves the memory unchanged until `release` (may be NULL)
+ * is called with `user`, on any thread; if this function fails, it is not called. `version`: NULL, and all of the
+ * memory is read once, for the fingerprint and to check text and JSON. Or a text that names the content: then
+ * nothing is read but offsets, and the fingerprint is made of it, the schema and the count. Errors: INVALID (schema;
+ * offsets that descend or are missing; text that is not UTF-8 or no JSON), RANGE, NOMEM. */
 struct leat_array {
     const void *data;
-    int64_t stride_bytes;
+    int64_t stride_bytes;  /* of a field that varies: not used */
+    const void *offsets;   /* NULL, or of a field that varies count + 1 integers in ascending order, ... */
+    unsigned offset_bytes; /* ... of 4 or 8 bytes */
 };
 LEAT_API int leat_dataset_from_arrays(const struct leat_field *fields, const struct leat_array *arrays, size_t n_fields,
-                                      uint64_t count, void (*release)(void *user), void *user,
+                                      uint64_t count, const char *version, void (*release)(void *user), void *user,
                                       struct leat_dataset **out, struct leat_error *error);
 
 /* A source that computes its values: for readers that live in another language or library. `compute` is given field

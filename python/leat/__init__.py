@@ -15,6 +15,7 @@ from . import _leat, errors
 _leat.set_error_factory(errors.from_status)
 
 from . import ops, presets  # noqa: E402
+from .data.arrow import from_arrow  # noqa: E402
 from .data.dataset import Dataset, concat, open  # noqa: A004, E402
 from .data.made import from_arrays, from_source, zip  # noqa: A004, E402
 from .data.masks import draw_masks, encode_masks  # noqa: E402
@@ -131,6 +132,7 @@ __all__ = [
     "boxes",
     "field",
     "from_arrays",
+    "from_arrow",
     "from_source",
     "keypoints",
     "mask",

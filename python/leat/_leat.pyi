@@ -15,7 +15,8 @@ def zip(datasets: list[Dataset], names: list[str], bare: bool, /) -> Dataset: ..
 def arrays(
     schema: list[tuple[str, int, str, int, tuple[int, ...], int, bool, bytes]],
     count: int,
-    places: list[tuple[int, int]],
+    places: list[tuple[int, int, int, int]],
+    version: str | None,
     keep: Any,
     /,
 ) -> Dataset: ...

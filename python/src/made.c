@@ -515,15 +515,17 @@ static void let_go(void *user)
     PyGILState_Release(state);
 }
 
-/* arrays(schema, count, [(address, stride), ...], keep) -> Dataset; keep holds the arrays */
+/* arrays(schema, count, [(address, stride, address of offsets or 0, bytes of an offset), ...], version or None, keep)
+ * -> Dataset; keep holds the arrays */
 PyObject *py_arrays_make(PyObject *module, PyObject *args)
 {
     PyObject *schema, *places, *keep;
+    const char *version;
     unsigned long long count;
     struct leat_dataset *handle = NULL;
     struct leat_error error;
     int rc = LEAT_OK;
-    if (!PyArg_ParseTuple(args, "OKOO:arrays", &schema, &count, &places, &keep))
+    if (!PyArg_ParseTuple(args, "OKOzO:arrays", &schema, &count, &places, &version, &keep))
         return NULL;
     struct leat_field *fields;
     Py_ssize_t n = py_schema_fields(schema, &fields);
@@ -531,19 +533,24 @@ PyObject *py_arrays_make(PyObject *module, PyObject *args)
         return NULL;
     struct leat_array *arrays = calloc((size_t)n + 1, sizeof *arrays);
     for (Py_ssize_t i = 0; arrays && i < n; i++) {
-        unsigned long long address = 0;
+        unsigned long long address = 0, offsets = 0;
+        unsigned offset_bytes = 0;
         long long stride = 0;
         PyObject *place = PyList_GetItem(places, i);
-        if (!place || !PyArg_ParseTuple(place, "KL", &address, &stride)) {
+        if (!place || !PyArg_ParseTuple(place, "KLKI", &address, &stride, &offsets, &offset_bytes)) {
             free(arrays);
             free(fields);
             return NULL;
         }
-        arrays[i] = (struct leat_array){(const void *)(uintptr_t)address, stride};
+        arrays[i] = (struct leat_array){.data = (const void *)(uintptr_t)address,
+                                        .stride_bytes = stride,
+                                        .offsets = (const void *)(uintptr_t)offsets,
+                                        .offset_bytes = offset_bytes};
     }
     if (arrays) {
         Py_INCREF(keep);
-        PY_WITHOUT_GIL(rc = leat_dataset_from_arrays(fields, arrays, (size_t)n, count, let_go, keep, &handle, &error));
+        PY_WITHOUT_GIL(
+            rc = leat_dataset_from_arrays(fields, arrays, (size_t)n, count, version, let_go, keep, &handle, &error));
     } else {
         rc = fail(&error, LEAT_E_NOMEM, "no memory for a data set", "");
     }

@@ -10,6 +10,7 @@
 #include "data/internal.h"
 #include "format/fingerprint.h"
 #include "store/layout.h"
+#include "store/text.h"
 
 struct made {
     struct leat_source source;
@@ -54,7 +55,38 @@ static int array_span(struct leat_source *source, size_t field, uint64_t sample,
     const struct made *m = (const struct made *)source;
     const struct leat_array *a = &m->arrays[field];
     *data = (const uint8_t *)a->data + (int64_t)sample * a->stride_bytes;
-    *got = (uint64_t)a->stride_bytes == m->layout.info[field].unit ? n : 0;
+    const bool dense = !a->offsets && (uint64_t)a->stride_bytes == m->layout.info[field].unit;
+    *got = dense ? n : 0;
+    return LEAT_OK;
+}
+
+/* Begin and end of value `i` of a field that varies, in steps. */
+static void bounds(const struct leat_array *a, uint64_t i, int64_t at[2])
+{
+    for (unsigned k = 0; k < 2; k++)
+        at[k] = a->offset_bytes == 4 ? ((const int32_t *)a->offsets)[i + k] : ((const int64_t *)a->offsets)[i + k];
+}
+
+static const uint8_t *varying_value(const struct made *m, size_t field, uint64_t i, uint64_t *bytes)
+{
+    int64_t at[2];
+    bounds(&m->arrays[field], i, at);
+    *bytes = (uint64_t)(at[1] - at[0]) * m->layout.info[field].unit;
+    return (const uint8_t *)m->arrays[field].data + (uint64_t)at[0] * m->layout.info[field].unit;
+}
+
+static int array_compute(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples,
+                         size_t n, struct leat_values *out, size_t *failed, struct leat_error *error)
+{
+    const struct made *m = (const struct made *)source;
+    for (size_t f = 0; f < n_fields; f++)
+        for (size_t i = 0; i < n; i++) {
+            uint64_t bytes;
+            const uint8_t *value = varying_value(m, fields[f], samples[i], &bytes);
+            *failed = n;
+            if (leat_values_put(out, f, i, value, bytes))
+                return leat_fail(error, LEAT_E_NOMEM, "no memory for values of %" PRIu64 " bytes", bytes);
+        }
     return LEAT_OK;
 }
 
@@ -66,8 +98,12 @@ static int computed(struct leat_source *source, const size_t *fields, size_t n_f
     return m->compute(m->user, fields, n_fields, samples, n, out, failed, error);
 }
 
-static const struct leat_source_vtable vtable_of_arrays = {
-    .name = "arrays", .close = made_close, .rows = array_rows, .column = array_column, .span = array_span};
+static const struct leat_source_vtable vtable_of_arrays = {.name = "arrays",
+                                                           .close = made_close,
+                                                           .rows = array_rows,
+                                                           .column = array_column,
+                                                           .compute = array_compute,
+                                                           .span = array_span};
 static const struct leat_source_vtable vtable_of_computed = {
     .name = "source", .close = made_close, .compute = computed};
 
@@ -95,22 +131,68 @@ static struct made *make(const struct leat_field *fields, size_t n_fields, uint6
     return NULL;
 }
 
+static uint64_t hash_value(const struct made *m, size_t f, uint64_t i)
+{
+    const struct leat_array *a = &m->arrays[f];
+    uint64_t bytes = m->layout.info[f].unit;
+    const uint8_t *value = m->layout.info[f].varying ? varying_value(m, f, i, &bytes)
+                                                     : (const uint8_t *)a->data + (int64_t)i * a->stride_bytes;
+    return leat_hash64(value, bytes);
+}
+
 static void sum(struct made *m)
 {
     for (uint64_t i = 0; i < m->source.count; i++) {
         uint64_t sample[2] = {0, 0};
-        for (size_t f = 0; f < m->source.n_fields; f++) {
-            const struct leat_array *a = &m->arrays[f];
-            leat_fingerprint_value(
-                sample, leat_hash64((const uint8_t *)a->data + (int64_t)i * a->stride_bytes, m->layout.info[f].unit));
-        }
+        for (size_t f = 0; f < m->source.n_fields; f++)
+            leat_fingerprint_value(sample, hash_value(m, f, i));
         leat_fingerprint_append(m->source.fingerprint, sample);
     }
 }
 
+static void name_version(struct made *m, const char *version)
+{
+    uint64_t sample[2] = {0, 0};
+    leat_fingerprint_value(sample, leat_hash64(version, strlen(version)));
+    leat_fingerprint_append(m->source.fingerprint, sample);
+}
+
+static int check_offsets(const struct made *m, size_t f, struct leat_error *error)
+{
+    const struct leat_array *a = &m->arrays[f];
+    const char *name = m->layout.fields[f].name;
+    int64_t before = 0, at[2];
+    if (!a->offsets || (a->offset_bytes != 4 && a->offset_bytes != 8))
+        return leat_fail(error, LEAT_E_INVALID, "field '%s' varies in size: its array needs offsets", name);
+    for (uint64_t i = 0; i < m->source.count; i++) {
+        bounds(a, i, at);
+        if (at[0] < before || at[1] < at[0] || at[1] > INT64_MAX / (int64_t)m->layout.info[f].unit)
+            return leat_fail(error, LEAT_E_INVALID,
+                             "field '%s': the offsets of value %" PRIu64 " are %" PRId64 " and %" PRId64
+                             ": they may not descend or be negative",
+                             name, i, at[0], at[1]);
+        before = at[1];
+    }
+    return LEAT_OK;
+}
+
+static int check_text(const struct made *m, size_t f, struct leat_error *error)
+{
+    for (uint64_t i = 0; i < m->source.count; i++) {
+        uint64_t bytes;
+        const uint8_t *value = varying_value(m, f, i, &bytes);
+        const enum leat_kind kind = m->layout.fields[f].kind;
+        size_t bad;
+        if (!leat_text_fits(kind, value, bytes, &bad))
+            return leat_fail(error, LEAT_E_INVALID, "field '%s', sample %" PRIu64 ", byte %zu: this is no %s",
+                             m->layout.fields[f].name, i, bad, leat_text_kind(kind));
+    }
+    return LEAT_OK;
+}
+
 int leat_dataset_from_arrays(const struct leat_field *fields, const struct leat_array *arrays, size_t n_fields,
-                             uint64_t count, void (*release)(void *user), void *user, struct leat_dataset **out,
-                             struct leat_error *error)
+                             uint64_t count, const char *version, void (*release)(void *user), void *user,
+                             struct leat_dataset **out, struct leat_error *error)
 {
     struct leat_error unused;
     error = error ? error : &unused;
@@ -120,18 +202,26 @@ int leat_dataset_from_arrays(const struct leat_field *fields, const struct leat_
         return error->code;
     m->source.v = &vtable_of_arrays;
     int rc = LEAT_OK;
-    for (size_t f = 0; f < n_fields && !rc; f++)
-        if (m->layout.info[f].varying)
-            rc = leat_fail(error, LEAT_E_INVALID, "field '%s' varies in size: an array has values of one size",
-                           fields[f].name);
-    if (!rc && !(m->arrays = leat_new_array(n_fields, sizeof *m->arrays)))
+    if (!(m->arrays = leat_new_array(n_fields, sizeof *m->arrays)))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");
+    else
+        memcpy(m->arrays, arrays, n_fields * sizeof *arrays);
+    for (size_t f = 0; f < n_fields && !rc; f++) {
+        if (!m->layout.info[f].varying)
+            continue;
+        m->storage[f] = LEAT_STORAGE_COMPUTED;
+        rc = check_offsets(m, f, error);
+        if (!rc && !version && (fields[f].kind == LEAT_KIND_STR || fields[f].kind == LEAT_KIND_JSON))
+            rc = check_text(m, f, error);
+    }
     if (rc) {
         made_close(&m->source);
         return rc;
     }
-    memcpy(m->arrays, arrays, n_fields * sizeof *arrays);
-    sum(m);
+    if (version)
+        name_version(m, version);
+    else
+        sum(m);
     rc = leat_dataset_of_source(&m->source, out, error);
     if (!rc) {
         m->release = release;
@@ -150,9 +240,7 @@ int leat_dataset_from_source(const struct leat_field *fields, size_t n_fields, u
     struct made *m = make(fields, n_fields, count, LEAT_STORAGE_COMPUTED, error);
     if (!m)
         return error->code;
-    uint64_t sample[2] = {0, 0};
-    leat_fingerprint_value(sample, leat_hash64(version ? version : "", version ? strlen(version) : 0));
-    leat_fingerprint_append(m->source.fingerprint, sample);
+    name_version(m, version ? version : "");
     m->source.v = &vtable_of_computed;
     m->compute = compute;
     int rc = leat_dataset_of_source(&m->source, out, error);

@@ -173,11 +173,12 @@ static int name_field(struct zip *z, size_t at, const char *part, const struct l
 }
 
 static int check_part(const struct leat_dataset *first, const char *first_name, const struct leat_dataset *part,
-                      const char *name, struct leat_error *error)
+                      const char *name, bool bare, struct leat_error *error)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
     size_t head = strspn(name, letters);
-    if (!head || strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789-") != strlen(name))
+    const char *later = &"._-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"[!bare];
+    if (!head || strspn(name, later) != strlen(name))
         return leat_fail(error, LEAT_E_INVALID,
                          "a zipped data set is named '%.64s': use a letter or _ first, then letters, digits, _ and -",
                          name);
@@ -238,7 +239,7 @@ static int fill(struct zip *z, struct leat_dataset *const *parts, const char *co
         uint8_t bytes[16];
         leat_dataset_fingerprint(parts[p], bytes);
         uint64_t sample[2] = {leat_get_u64(bytes), leat_get_u64(bytes + 8)};
-        rc = check_part(parts[0], names[0], parts[p], names[p], error);
+        rc = check_part(parts[0], names[0], parts[p], names[p], bare, error);
         rc = rc ? rc : take_fields(z, parts[p], names[p], false, bare, error);
         if (rc)
             return rc;

@@ -28,7 +28,7 @@ enum { LONGEST_SUFFIX = 9 };
 
 /* ---- schemas --------------------------------------------------------------------------------- */
 
-static bool name_is_valid(const char *name, bool is_derived)
+static bool name_is_valid(const char *name)
 {
     size_t n = strnlen(name, NAME_ROOM);
     if (n == 0 || n >= NAME_ROOM)
@@ -36,7 +36,7 @@ static bool name_is_valid(const char *name, bool is_derived)
     for (size_t i = 0; i < n; i++) {
         char c = name[i];
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-        bool later = (c >= '0' && c <= '9') || c == '-' || (c == '.' && is_derived);
+        bool later = (c >= '0' && c <= '9') || c == '-' || c == '.';
         if (!letter && (i == 0 || !later))
             return false;
     }
@@ -48,10 +48,10 @@ static int take_field(const struct leat_field *in, struct leat_field *out, struc
                       struct leat_error *error)
 {
     const unsigned known = LEAT_FIELD_DERIVED | LEAT_FIELD_FILES;
-    if (!in->name || !name_is_valid(in->name, in->flags & LEAT_FIELD_DERIVED))
+    if (!in->name || !name_is_valid(in->name))
         return leat_fail(
             error, LEAT_E_INVALID,
-            "a field is named '%.64s': use a letter or _ first, then letters, digits, _ and -, at most 63 bytes",
+            "a field is named '%.64s': use a letter or _ first, then letters, digits, _, - and ., at most 63 bytes",
             in->name ? in->name : "");
     out->kind = in->kind;
     out->flags = in->flags;

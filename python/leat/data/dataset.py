@@ -386,7 +386,7 @@ def _unpickle_made(kind: str, *args: Any) -> Dataset:
 
     *given, fingerprint = args
     dataset = (
-        made.from_arrays(given[0], **given[1])
+        made.of_arrays(*given)
         if kind == "arrays"
         else made.from_source(given[0], timeout_s=given[1])
         if kind == "source"
@@ -439,6 +439,17 @@ def _expanded(path: str) -> list[str]:
     return [one for text in texts for one in _expanded(text)]
 
 
+def _parquet(src: Any, format: str) -> list[str]:  # noqa: A002
+    """The paths of Parquet files that `src` is; empty: it is something else."""
+    listed = isinstance(src, Sequence) and not isinstance(src, (str, bytes))
+    if not listed and not isinstance(src, (str, os.PathLike)):
+        return []
+    paths = [p for one in (src if listed else [src]) for p in _expanded(os.fspath(one))]
+    if format == "auto" and not all(p.lower().endswith((".parquet", ".pq")) and not os.path.isdir(p) for p in paths):
+        return []
+    return [os.path.abspath(p) for p in paths] if format in ("auto", "parquet") else []
+
+
 def _chosen(fields: Sequence[str] | Mapping[str, str | None] | None) -> dict[str, str] | None:
     """Names of properties, each with the kind that is wanted; "": the one that it has."""
     if fields is None:
@@ -483,7 +494,7 @@ def open(  # noqa: A001
             ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}`` gives the fields
             ``image`` and ``label``, and of what has several fields ``name.field``, as :func:`leat.zip` does.
         format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"``, ``"masks"``,
-            ``"jsonl"``, ``"megatron"`` or ``"text"`` (plain text, field ``text``).
+            ``"jsonl"``, ``"megatron"``, ``"parquet"`` or ``"text"`` (plain text, field ``text``).
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums
             of its good photos, so that other processes and later runs need not decode each photo to its end again.
@@ -527,6 +538,10 @@ def open(  # noqa: A001
     >>> leat.open(path)
     <leat.Dataset of 100 samples (x: float32[3], label: int64)>
     """
+    if tables := _parquet(src, format):
+        from .arrow import open_parquet
+
+        return open_parquet(tables, fields)
     if masks is not None:
         if not isinstance(masks, (str, os.PathLike)):
             raise TypeError(f"masks is a folder of PNGs or a panoptic file, by its path, not {masks!r:.60}")

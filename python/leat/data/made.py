@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import _leat
+from ..loading.ragged import Ragged
 from . import schema as _schema
 from .dataset import Dataset, no_dataset
 from .schema import Field
@@ -26,13 +27,15 @@ def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> 
             says: a `layout` makes its values images for operators. Its shape may be another one of as many elements;
             its dtype is the array's.
         arrays: NumPy arrays or PyTorch tensors on the CPU, all of one length; the first axis counts samples. An array
-            whose samples do not each lie in one piece is copied once.
+            whose samples do not each lie in one piece is copied once. Or a :class:`leat.Ragged` of arrays, whose rows
+            are the samples; with a `schema` of ``"str"``, ``"bytes"`` or ``"json"`` rows of uint8 are such values.
 
     The data set keeps the arrays alive. They must not change while it is used: they are read once here for the
     fingerprint, which is that of the same values packed. The data set pickles with its arrays, by value.
 
     Raises:
-        ValueError: arrays of different lengths, without a first axis, or of a dtype that leat lacks.
+        ValueError: arrays of different lengths, without a first axis, or of a dtype that leat lacks; offsets that
+            descend; text that is not UTF-8.
 
     >>> ds = leat.from_arrays(x=np.zeros((10, 3), "float32"), y=np.arange(10))
     >>> ds, ds[7]["y"]
@@ -40,13 +43,30 @@ def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> 
     """
     if not arrays:
         raise ValueError("from_arrays needs at least one array: leat.from_arrays(x=..., y=...)")
+    return of_arrays(schema, arrays, None)
+
+
+def of_arrays(schema: Mapping[str, Field] | None, arrays: Mapping[str, Any], version: str | None) -> Dataset:
+    """`version`: None, or a text that names the content, which is then not read for the fingerprint."""
     wanted = {name: _schema.as_field(field) for name, field in (schema or {}).items()}
     for name in wanted:
         if name not in arrays:
             raise ValueError(f"the schema has a field {name!r}, but there is no array of that name")
-    keep, places, fields = [], [], {}
+    keep: list[Any] = []
+    places: list[Any] = []
+    fields: dict[str, Field] = {}
     count = -1
     for name, given in arrays.items():
+        if isinstance(given, Ragged):
+            values, offsets, fields[name] = _as_ragged(name, given, wanted.get(name))
+            if count < 0:
+                first, count = name, len(given)
+            if len(given) != count:
+                raise ValueError(f"all arrays need one length: {first!r} has {count} samples, {name!r} {len(given)}")
+            keep += [values, offsets]
+            at, begins = (a.__array_interface__["data"][0] for a in (values, offsets))
+            places.append((at, 0, begins, offsets.itemsize))
+            continue
         array, dtype = _as_rows(name, given)
         if count < 0:
             first, count = name, len(array)
@@ -54,9 +74,30 @@ def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> 
             raise ValueError(f"all arrays need one length: {first!r} has {count} samples, {name!r} has {len(array)}")
         fields[name] = _field_of(name, array, dtype, wanted.get(name))
         keep.append(array)
-        places.append((array.__array_interface__["data"][0], array.strides[0] if len(array) > 1 else array[:1].nbytes))
-    handle = _leat.arrays(_schema.to_raw(fields), count, places, keep)
-    return Dataset(handle, ("arrays", wanted, dict(arrays)))
+        stride = array.strides[0] if len(array) > 1 else array[:1].nbytes
+        places.append((array.__array_interface__["data"][0], stride, 0, 0))
+    handle = _leat.arrays(_schema.to_raw(fields), count, places, version, keep)
+    return Dataset(handle, ("arrays", wanted, dict(arrays), version))
+
+
+def _as_ragged(name: str, given: Ragged, wanted: Field | None) -> tuple[Any, Any, Field]:
+    """Dense values and offsets that the library takes, and their field."""
+    values, dtype = _as_rows(name, given.values)
+    offsets = given.offsets.numpy() if hasattr(given.offsets, "detach") else np.asarray(given.offsets)
+    if offsets.dtype not in (np.int32, np.int64):
+        offsets = offsets.astype(np.int64)
+    values, offsets = np.ascontiguousarray(values), np.ascontiguousarray(offsets)
+    if len(offsets) and int(offsets[-1]) > len(values):
+        raise ValueError(f"{name!r} has offsets up to {int(offsets[-1])}, and {len(values)} values")
+    found = _schema.field(dtype, (None, *values.shape[1:]))
+    if wanted is None or wanted == found:
+        return values, offsets, found
+    if wanted.kind == "array":
+        if wanted.dtype != dtype or wanted.shape != found.shape:
+            raise ValueError(f"{name!r} holds {found}, which cannot be a {wanted}")
+    elif values.dtype != np.uint8 or values.ndim != 1:
+        raise ValueError(f"{name!r} holds {found}: values of kind {wanted.kind!r} are rows of uint8")
+    return values, offsets, wanted
 
 
 def _as_rows(name: str, given: Any) -> tuple[np.ndarray[Any, Any], str]:
@@ -186,11 +227,17 @@ class Reader:
     def __call__(self, numbers: list[int], raw: bytes) -> list[Any]:
         positions = np.frombuffer(raw, np.int64)
         try:
-            found = self.source.read(positions)
+            found = self._read(positions, numbers)
         except BaseException as e:
             self._blame(positions, e)
             found = self._one_by_one(numbers, positions)
         return [self._convert(*self.fields[i], found, len(positions)) for i in numbers]
+
+    def _read(self, positions: np.ndarray[Any, Any], numbers: list[int]) -> Any:
+        """`read_fields(positions, names)`, of a source that has it, reads only what is wanted."""
+        if (some := getattr(self.source, "read_fields", None)) is not None:
+            return some(positions, [self.fields[i][0] for i in numbers])
+        return self.source.read(positions)
 
     def _blame(self, positions: np.ndarray[Any, Any], e: BaseException) -> None:
         """Raises, unless samples can be read one by one."""
@@ -205,7 +252,7 @@ class Reader:
         rows: dict[str, list[Any]] = {self.fields[i][0]: [] for i in numbers}
         for k in range(len(positions)):
             try:
-                one = self.source.read(positions[k : k + 1].copy())
+                one = self._read(positions[k : k + 1].copy(), numbers)
             except BaseException as e:
                 raise Failed(_BROKEN, k, self._told(e), e) from e
             for i in numbers:

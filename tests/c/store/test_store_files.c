@@ -488,7 +488,7 @@ static void schemas_that_make_no_sense_are_refused(void **state)
     const struct leat_field bad[][2] = {
         {{.name = "", .kind = LEAT_KIND_BYTES}, {.name = "b", .kind = LEAT_KIND_BYTES}},
         {{.name = "a b", .kind = LEAT_KIND_BYTES}, {.name = "b", .kind = LEAT_KIND_BYTES}},
-        {{.name = "a.b", .kind = LEAT_KIND_BYTES}, {.name = "b", .kind = LEAT_KIND_BYTES}},
+        {{.name = ".b", .kind = LEAT_KIND_BYTES}, {.name = "b", .kind = LEAT_KIND_BYTES}},
         {{.name = "1", .kind = LEAT_KIND_BYTES}, {.name = "b", .kind = LEAT_KIND_BYTES}},
         {{.name = longest, .kind = LEAT_KIND_BYTES}, {.name = "b", .kind = LEAT_KIND_BYTES}},
         {{.name = longest + 8, .kind = LEAT_KIND_IMAGE}, {.name = "b", .kind = LEAT_KIND_BYTES}},

@@ -1,0 +1,426 @@
+"""Tables of Arrow, and Parquet files, as data sets.
+
+What is in memory is used in place: each batch of a table is a data set of arrays, and they are joined. Parquet is read
+row group by row group when samples are asked for; those read last are kept, within a bound.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import FormatError, InvalidError
+from ..loading.ragged import Ragged
+from . import arrow_c, arrow_values, made
+from . import schema as _schema
+from .arrow_values import Each
+from .dataset import Dataset, concat
+from .schema import Field
+
+#: of row groups that are kept decoded, of one data set
+CACHE_BYTES = 256 << 20
+
+
+class Columns:
+    """Which columns become which fields."""
+
+    def __init__(
+        self,
+        kind: arrow_c.Type,
+        fields: Sequence[str] | Mapping[str, Any] | None = None,
+        fill: Mapping[str, Any] | None = None,
+    ) -> None:
+        found = list(arrow_values.members(kind))
+        self.paths: dict[str, tuple[int, ...]] = {}
+        self.fields: dict[str, Field] = {}
+        for name, path, leaf in found:
+            if name in self.paths:
+                raise InvalidError(f"two columns would become the field {name!r}: rename one of them")
+            self.paths[name] = path
+            self.fields[name] = arrow_values.field_of(leaf)
+        self.as_json: set[str] = set()
+        self.fill = dict(fill or {})
+        for name in self.fill:
+            self._known(name)
+        if fields is None:
+            return
+        if isinstance(fields, str):
+            raise TypeError(f"fields is a list of names, or a dict of names to kinds, not {fields!r}")
+        self.fields = {
+            name: self._as(name, fields[name] if isinstance(fields, Mapping) else None) for name in map(str, fields)
+        }
+
+    def _known(self, name: str) -> None:
+        if name not in self.paths:
+            raise KeyError(f"there is no column {name!r}: there are {', '.join(self.paths)}")
+
+    def _as(self, name: str, wanted: Any) -> Field:
+        """A field as it is wanted: bytes may be photos, and text JSON."""
+        self._known(name)
+        found = self.fields[name]
+        if wanted is None or (field := _schema.as_field(wanted)) == found:
+            return found
+        if found.kind == "bytes" and field.kind != "array" and field.kind != "json":
+            return field
+        if (found.kind, field.kind) in (("str", "json"), ("str", "bytes")):
+            return field
+        if field.kind == "json":
+            self.as_json.add(name)
+            return field
+        if found.kind == "array" == field.kind and (found.dtype, found.shape) == (field.dtype, field.shape):
+            return field
+        raise InvalidError(f"column {name!r} is {found}, which cannot be {field}")
+
+    def of(self, batch: arrow_c.Column, name: str, first: int) -> Any:
+        values, nulls = arrow_values.values_of(arrow_values.at_path(batch, self.paths[name]), name in self.as_json)
+        return arrow_values.filled(name, self.fields[name], values, nulls, self.fill, first)
+
+
+def from_arrow(
+    obj: Any,
+    *,
+    fields: Sequence[str] | Mapping[str, Any] | None = None,
+    fill: Mapping[str, Any] | None = None,
+    version: str | None = None,
+) -> Dataset:
+    """A data set of a table of Arrow: of pyarrow, polars, DuckDB, `datasets`, or whatever exports Arrow's C stream.
+
+    Numbers, strings, binaries and lists of numbers stay where they are; bool, dictionaries and views of strings are
+    copied once. Structs become fields with dotted names (``meta.domain``), other nested values kind ``"json"``,
+    decimals text, dates and times the integers that Arrow has. No package is needed for this.
+
+    Args:
+        obj: has ``__arrow_c_stream__``: a pyarrow ``Table``, ``RecordBatch`` or ``RecordBatchReader``, a polars
+            ``DataFrame`` ...; a ``pyarrow.dataset.Dataset``, which is read row group by row group when samples are
+            asked for; or a ``datasets.Dataset``, in place, with its selection.
+        fields: names of the columns to take; or a dict of names to what they are (None: as found), such as
+            ``{"photo": "image", "label": None}``. Characters of a name that are not ``A-Za-z0-9_.-`` become ``_``.
+        fill: for a column with missing values what stands for them: ``{"year": -1, "title": ""}``. Those of floats
+            become NaN, those of JSON null; all others without a `fill` are an error.
+        version: a text that names the content, for the fingerprint. Without it all values are read once, except of
+            ``datasets``, whose own fingerprint is taken.
+
+    Raises:
+        TypeError: `obj` is no table.
+        ValueError: missing values, or a type that leat lacks; the text names the column.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"text": ["to be", "or not"], "tokens": [[1, 2, 3], [4]]})
+    >>> leat.from_arrow(table)[0]
+    {'text': 'to be', 'tokens': array([1, 2, 3])}
+    """
+    if hasattr(obj, "get_fragments") and hasattr(obj, "schema"):
+        return _of_chunks(_fragments(obj), obj.schema, fields, fill, version)
+    if type(obj).__module__.partition(".")[0] == "datasets":
+        return _of_hugging_face(obj, fields, fill, version)
+    if not hasattr(obj, "__arrow_c_stream__"):
+        raise TypeError(f"from_arrow takes an object with __arrow_c_stream__, and {type(obj).__name__} has none")
+    kind, batches = arrow_c.read(obj)
+    columns = Columns(kind, fields, fill)
+    if not columns.fields:
+        raise InvalidError("the table has no columns")
+    parts, first = [], 0
+    for batch in batches:
+        if batch.length:
+            parts.append(_of_batch(columns, batch, first, None if version is None else f"{version}:{first}"))
+            first += batch.length
+    return concat(parts) if len(parts) > 1 else parts[0] if parts else _empty(columns)
+
+
+def _of_batch(columns: Columns, batch: arrow_c.Column, first: int, version: str | None) -> Dataset:
+    values = {name: columns.of(batch, name, first) for name in columns.fields}
+    if not any(isinstance(v, Each) for v in values.values()):
+        return made.of_arrays(columns.fields, values, version)
+    parts = {
+        name: made.from_source(_One(name, columns.fields[name], v, version))
+        if isinstance(v, Each)
+        else made.of_arrays({name: columns.fields[name]}, {name: v}, version)
+        for name, v in values.items()
+    }
+    return made.zipped(parts, True) if len(parts) > 1 else next(iter(parts.values()))
+
+
+def _empty(columns: Columns) -> Dataset:
+    arrays: dict[str, Any] = {}
+    for name, found in columns.fields.items():
+        inner = [n or 1 for n in found.shape if n is not None]
+        values = np.empty((0, *inner), "uint16" if found.dtype == "bfloat16" else found.dtype)
+        varies = found.kind != "array" or found.shape[:1] == (None,)
+        arrays[name] = Ragged(values, np.zeros(1, np.int64)) if varies else values
+    return made.of_arrays(columns.fields, arrays, None)
+
+
+class _One:
+    """A column whose values are made one by one."""
+
+    def __init__(self, name: str, field: Field, values: Each, version: str | None) -> None:
+        self.fields = {name: field}
+        self._values = values
+        self.version = version if version is not None else self._hash()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def _hash(self) -> str:
+        whole = hashlib.sha256()
+        for i in range(len(self)):
+            whole.update(repr(self._values[i]).encode() + b"\0")
+        return whole.hexdigest()
+
+    def read(self, positions: np.ndarray[Any, Any]) -> dict[str, Any]:
+        (name,) = self.fields
+        return {name: [self._values[i] for i in positions.tolist()]}
+
+
+def _of_hugging_face(obj: Any, fields: Any, fill: Any, version: str | None) -> Dataset:
+    if not hasattr(obj, "data") or not hasattr(obj, "_indices"):
+        raise TypeError(
+            f"from_arrow takes a datasets.Dataset, and this is a {type(obj).__name__}: choose a split, or for a stream "
+            "save it first"
+        )
+    table = getattr(obj.data, "table", obj.data)
+    photos = {n for n, f in getattr(obj, "features", {}).items() if type(f).__name__ == "Image"}
+    if photos and not isinstance(fields, Mapping):
+        names = list(fields) if fields is not None else [arrow_values.valid_name(n) for n in table.column_names]
+        if fields is None and any(_is_nested(table.schema.field(n)) for n in table.column_names if n not in photos):
+            names = []
+        if names:
+            fields = {n: "image" if n in photos else None for n in names}
+    if version is None and (own := getattr(obj, "_fingerprint", None)):
+        version = f"datasets {own}"
+    found = from_arrow(table, fields=fields, fill=fill, version=version)
+    if obj._indices is None:
+        return found
+    return found.select(np.asarray(obj._indices.column(0).to_numpy()))
+
+
+def _is_nested(field: Any) -> bool:
+    return str(field.type).startswith("struct")
+
+
+# ---- row groups ------------------------------------------------------------------------------------------------------
+
+
+class Chunk:
+    """Rows that are read together: how many, and how; `where` names them in errors."""
+
+    def __init__(self, rows: int, where: str, read: Any, version: str) -> None:
+        self.rows, self.where, self.read, self.version = rows, where, read, version
+
+
+class Chunks:
+    """A source over chunks. The values of the last ones stay in memory, up to `cache_bytes`."""
+
+    def __init__(
+        self, chunks: Sequence[Chunk], columns: Columns, names: Mapping[str, str], version: str | None
+    ) -> None:
+        self._chunks = list(chunks)
+        self._columns = columns
+        self._top = dict(names)  # the column of the file that a field lies in
+        self.fields = columns.fields
+        self.version = version or hashlib.sha256("\n".join(c.version for c in self._chunks).encode()).hexdigest()
+        self._ends = np.cumsum([c.rows for c in self._chunks], dtype=np.int64)
+        self.cache_bytes = CACHE_BYTES
+        self._lock = threading.Lock()
+        self._cache: OrderedDict[tuple[int, str], tuple[Any, Any, int]] = OrderedDict()
+        self._held = 0
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_cache": OrderedDict(), "_held": 0, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
+    def read(self, positions: np.ndarray[Any, Any]) -> dict[str, Any]:
+        return self.read_fields(positions, list(self.fields))
+
+    def read_fields(self, positions: np.ndarray[Any, Any], names: Sequence[str]) -> dict[str, Any]:
+        where = np.searchsorted(self._ends, positions, "right")
+        out: dict[str, list[Any]] = {name: [None] * len(positions) for name in names}
+        for number in np.unique(where).tolist():
+            at = np.flatnonzero(where == number)
+            first = int(self._ends[number]) - self._chunks[number].rows
+            rows = (positions[at] - first).tolist()
+            found = self._values(number, names)
+            for name in names:
+                values, nulls = found[name]
+                for k, row in zip(at.tolist(), rows, strict=True):
+                    if nulls is not None and nulls[row]:
+                        raise InvalidError(
+                            f"{self._chunks[number].where}, row {row}: column {name!r} has no value, and a field has "
+                            f"one: fill={{{name!r}: ...}} says what stands for it"
+                        )
+                    out[name][k] = self._one(name, values[row])
+        return {name: self._joined(name, values) for name, values in out.items()}
+
+    def _one(self, name: str, found: Any) -> Any:
+        kind = self.fields[name].kind
+        if isinstance(found, np.ndarray) and kind == "str":
+            return found.tobytes().decode()
+        if isinstance(found, np.ndarray) and kind == "json" and found.dtype == np.uint8:
+            import json
+
+            return json.loads(found.tobytes())
+        return found
+
+    def _joined(self, name: str, values: list[Any]) -> Any:
+        f = self.fields[name]
+        return np.stack(values) if f.kind == "array" and f.shape[:1] != (None,) else values
+
+    def _values(self, number: int, names: Sequence[str]) -> dict[str, Any]:
+        with self._lock:
+            missing = [n for n in names if (number, n) not in self._cache]
+            if missing:
+                self._load(number, missing)
+            found = {}
+            for name in names:
+                self._cache.move_to_end((number, name))
+                found[name] = self._cache[number, name][:2]
+            while self._held > self.cache_bytes and self._cache:
+                key = next(iter(self._cache))
+                if key[0] == number:
+                    break
+                self._held -= self._cache.pop(key)[2]
+            return found
+
+    def _load(self, number: int, names: Sequence[str]) -> None:
+        chunk = self._chunks[number]
+        try:
+            table = chunk.read(list(dict.fromkeys(self._top[n] for n in names)))
+        except Exception as e:
+            raise FormatError(f"{chunk.where}: {e}") from e
+        table = table.combine_chunks()
+        kind, batches = arrow_c.read(table)
+        wanted = {n: self.fields[n] for n in names}
+        columns = Columns(kind, wanted, {n: v for n, v in self._columns.fill.items() if n in names})
+        parts = list(batches)
+        if sum(p.length for p in parts) != chunk.rows:
+            raise FormatError(f"{chunk.where}: {sum(p.length for p in parts)} rows, and its index says {chunk.rows}")
+        for name in names:
+            try:
+                pieces = [self._prepared(columns, part, name) for part in parts]
+            except InvalidError as e:
+                raise InvalidError(f"{chunk.where}: {e}") from None
+            values, nulls = pieces[0] if len(pieces) == 1 else _join(pieces)
+            size = max(table.nbytes // len(names), 1)
+            self._cache[number, name] = values, nulls, size
+            self._held += size
+
+    def _prepared(self, columns: Columns, part: arrow_c.Column, name: str) -> tuple[Any, Any]:
+        column = arrow_values.at_path(part, columns.paths[name])
+        values, nulls = arrow_values.values_of(column, name in columns.as_json)
+        found = columns.fields[name]
+        can = name in columns.fill or (found.dtype in ("float16", "float32", "float64") and not found.shape)
+        if nulls is not None and can:
+            return arrow_values.filled(name, found, values, nulls, columns.fill, 0), None
+        return values, nulls
+
+
+def _join(pieces: list[tuple[Any, Any]]) -> tuple[Any, Any]:
+    """Values of several batches of one chunk, whose strings are longer than a batch can have."""
+    values = [row for part, _ in pieces for row in (part[i] for i in range(len(part)))]
+    if all(nulls is None for _, nulls in pieces):
+        return values, None
+    return values, np.concatenate([np.zeros(len(p), bool) if n is None else n for p, n in pieces])
+
+
+def _of_chunks(chunks: list[Chunk], schema: Any, fields: Any, fill: Any, version: str | None) -> Dataset:
+    kind, _ = arrow_c.read(schema.empty_table())
+    columns = Columns(kind, fields, fill)
+    if not columns.fields:
+        raise InvalidError("there are no columns")
+    names = {name: kind.children[columns.paths[name][0]].name for name in columns.fields}
+    return made.from_source(Chunks(chunks, columns, names, version))
+
+
+class _FragmentRead:
+    def __init__(self, fragment: Any, schema: Any) -> None:
+        self.fragment, self.schema = fragment, schema
+
+    def __call__(self, columns: list[str]) -> Any:
+        return self.fragment.to_table(schema=self.schema, columns=columns)
+
+
+def _fragments(dataset: Any) -> list[Chunk]:
+    chunks = []
+    for fragment in dataset.get_fragments():
+        parts = fragment.split_by_row_group() if hasattr(fragment, "split_by_row_group") else [fragment]
+        for i, part in enumerate(parts):
+            rows = sum(g.num_rows for g in part.row_groups) if hasattr(part, "row_groups") else part.count_rows()
+            where = f"{part.path} row group {i}"
+            chunks.append(Chunk(rows, where, _FragmentRead(part, dataset.schema), f"{where} {rows}"))
+    return chunks
+
+
+class _GroupRead:
+    """Reads a row group; the file is open only then."""
+
+    def __init__(self, path: str, group: int, stamp: tuple[int, int]) -> None:
+        self.path, self.group, self.stamp = path, group, stamp
+
+    def __call__(self, columns: list[str]) -> Any:
+        import pyarrow.parquet
+
+        if _stamp(self.path) != self.stamp:
+            raise FormatError("the file has changed since it was opened: open it again")
+        with pyarrow.parquet.ParquetFile(self.path, memory_map=True) as file:
+            return file.read_row_group(self.group, columns=columns)
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_size, found.st_mtime_ns
+
+
+def open_parquet(paths: Sequence[str], fields: Any = None, fill: Any = None) -> Dataset:
+    """One data set of Parquet files of one schema. Only their footers are read."""
+    parquet = needed("pyarrow.parquet", "reading Parquet")
+    chunks: list[Chunk] = []
+    schema: Any = None
+    for path in paths:
+        try:
+            stamp = _stamp(path)
+            with parquet.ParquetFile(path, memory_map=True) as file:
+                own, about = file.schema_arrow, file.metadata
+                groups = [about.row_group(i).num_rows for i in range(about.num_row_groups)]
+        except FileNotFoundError:
+            raise
+        except Exception as e:
+            raise FormatError(f"{path} is no Parquet file that can be read: {e}") from e
+        if schema is not None and not own.equals(schema):
+            raise FormatError(f"{path} has other columns than {paths[0]}: {own} and {schema}")
+        schema = own.remove_metadata() if schema is None else schema
+        version = hashlib.sha256(_footer(path)).hexdigest()
+        chunks += [
+            Chunk(rows, f"{path} row group {i}", _GroupRead(path, i, stamp), f"{version} {i}")
+            for i, rows in enumerate(groups)
+        ]
+    return _of_chunks(chunks, schema, fields, fill, None)
+
+
+def _footer(path: str) -> bytes:
+    """The end of a Parquet file, which has the place and the statistics of each column."""
+    with open(path, "rb") as f:
+        f.seek(-8, os.SEEK_END)
+        size = int.from_bytes(f.read(4), "little")
+        f.seek(-min(size + 8, os.stat(path).st_size), os.SEEK_END)
+        return f.read()
+
+
+def needed(name: str, what: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as e:
+        package = name.partition(".")[0]
+        raise ImportError(f"{what} needs the package {package}: pip install {package} ({e})") from e

@@ -1,0 +1,316 @@
+"""Columns of Arrow as values of fields.
+
+numbers, dates, times    array, in place           list of numbers      (None,), in place
+bool                     array, unpacked           fixed_size_list      (n,), in place
+string, binary           str, bytes, in place      struct               a field for each member: `meta.domain`
+dictionary               as its values             all else             json; decimals as text
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidError
+from ..loading.ragged import Ragged
+from .arrow_c import BINARY, LISTS, NUMBERS, TEXT, Column, Type, bits
+from .schema import Field, field
+
+Values = Any  # an array, a Ragged, or Each
+
+
+class Each:
+    """Values that are made one by one: those of kind json, and decimals."""
+
+    def __init__(self, column: Column, text: bool) -> None:
+        self.column, self.text = column, text
+
+    def __len__(self) -> int:
+        return self.column.length
+
+    def __getitem__(self, i: int) -> Any:
+        return value(self.column, int(i))
+
+
+def valid_name(name: str) -> str:
+    """A name of a field made of that of a column.
+
+    >>> valid_name("meta/domain name")
+    'meta_domain_name'
+    """
+    found = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    return found if re.match("[A-Za-z_]", found) else f"_{found}"
+
+
+def number(kind: Type) -> str | None:
+    """The dtype of a column of numbers."""
+    if kind.dictionary is not None:
+        return None
+    return "bool" if kind.format == "b" else "int64" if kind.format.startswith("ts") else NUMBERS.get(kind.format)
+
+
+def is_file(kind: Type) -> bool:
+    """A struct of bytes and path: how `datasets` keeps photos and sounds."""
+    return kind.format == "+s" and [(c.name, c.format in (*TEXT, *BINARY)) for c in kind.children] == [
+        ("bytes", True),
+        ("path", True),
+    ]
+
+
+def field_of(kind: Type) -> Field:
+    """The field that a column that is no struct becomes."""
+    if kind.dictionary is not None:
+        return field_of(kind.dictionary)
+    if is_file(kind):
+        return field("bytes")
+    dtype = number(kind)
+    if dtype is not None:
+        return field(dtype)
+    if kind.format in TEXT or kind.format.startswith("d:"):
+        return field("str")
+    if kind.format in BINARY:
+        return field("bytes")
+    if kind.format.startswith("w:") and int(kind.format[2:]):
+        return field("uint8", (int(kind.format[2:]),))
+    shape, inner = _shape(kind)
+    dtype = number(inner)
+    if shape and dtype is not None and (dtype != "bool") and 0 not in shape:
+        return field(dtype, shape)
+    return field("json")
+
+
+def _shape(kind: Type) -> tuple[tuple[int | None, ...], Type]:
+    """Of a list of numbers: the shape of a value, and the type of a number."""
+    shape: tuple[int | None, ...] = ()
+    if kind.format in LISTS:
+        shape, kind = (None,), kind.children[0]
+    while kind.format.startswith("+w:"):
+        shape, kind = (*shape, int(kind.format[3:])), kind.children[0]
+    return shape, kind
+
+
+def members(kind: Type, prefix: str = "") -> Iterator[tuple[str, tuple[int, ...], Type]]:
+    """Name, path and type of each column; those of a struct one by one."""
+    for i, child in enumerate(kind.children):
+        name = prefix + valid_name(child.name)
+        if child.format == "+s" and child.dictionary is None and child.children and not is_file(child):
+            for inner, path, leaf in members(child, f"{name}."):
+                yield inner, (i, *path), leaf
+        else:
+            yield name, (i,), child
+
+
+def at_path(batch: Column, path: Sequence[int]) -> Column:
+    """The column of a batch at a path; a member of a struct that is missing is missing."""
+    column = batch
+    for i in path:
+        child = column.children[i]
+        nulls = child.nulls
+        rows = slice(column.offset, column.offset + column.length)  # a struct's offset holds for its members too
+        own = None if nulls is None else nulls[rows]
+        if column.nulls is not None:
+            own = column.nulls if own is None else own | column.nulls
+        column = Column(
+            child.type,
+            column.length,
+            child.offset + column.offset,
+            own if own is not None and own.any() else None,
+            child.buffers,
+            child.children,
+            child.dictionary,
+        )
+    return column
+
+
+def _offsets(column: Column, size: int) -> np.ndarray[Any, Any]:
+    offsets = column.buffers[0].view(f"int{8 * size}")[column.offset : column.offset + column.length + 1]
+    return offsets if len(offsets) else np.zeros(1, f"int{8 * size}")
+
+
+def _numbers(column: Column, begin: int, end: int) -> np.ndarray[Any, Any]:
+    """Rows [begin, end) of a column of numbers, as the list around it counts them."""
+    dtype = number(column.type)
+    assert dtype is not None
+    begin, end = begin + column.offset, end + column.offset
+    if dtype == "bool":
+        return bits(column.buffers[0], begin, end - begin)
+    return column.buffers[0].view(dtype)[begin:end]
+
+
+def _gather(values: np.ndarray[Any, Any], begins: Any, lengths: Any) -> Ragged:
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    index = np.repeat(np.asarray(begins, np.int64) - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return Ragged(values[index], offsets)
+
+
+def _views(column: Column) -> Ragged:
+    """Strings and binaries of the view types: a copy, in their order."""
+    raw = column.buffers[0][column.offset * 16 : (column.offset + column.length) * 16].reshape(-1, 16)
+    parts = raw.view(np.int32).reshape(-1, 4)
+    lengths = parts[:, 0].astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum([len(b) for b in column.buffers[1:]])]).astype(np.int64)
+    short = lengths <= 12
+    begins = np.where(short, np.arange(len(raw)) * 16 + 4, 0)
+    long = ~short
+    begins[long] = len(raw) * 16 + starts[parts[long, 2]] + parts[long, 3]
+    return _gather(np.concatenate([raw.reshape(-1), *column.buffers[1:]]), begins, lengths)
+
+
+def values_of(column: Column, as_json: bool = False) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_]] | None]:
+    """The values of a column as its field has them, and which are missing; what stands there is then any value."""
+    kind, nulls = column.type, column.nulls
+    if as_json:
+        return Each(column, False), None
+    if column.dictionary is not None:
+        return _of_dictionary(column)
+    if is_file(kind):
+        inner = at_path(Column(kind, column.length, column.offset, nulls, [], column.children, None), (0,))
+        return values_of(inner)
+    found = field_of(kind)
+    if found.kind == "json" or kind.format.startswith("d:"):
+        return Each(column, found.kind == "str"), nulls if found.kind != "json" else None
+    if kind.format in ("vu", "vz"):
+        return _views(column), nulls
+    if found.kind != "array":
+        size = 4 if kind.format in "uz" else 8
+        return Ragged(column.buffers[1], _offsets(column, size)), nulls
+    if kind.format.startswith("w:"):
+        width = int(kind.format[2:])
+        return column.buffers[0].reshape(-1, width)[column.offset : column.offset + column.length], nulls
+    if not found.shape:
+        return _numbers(column, 0, column.length), nulls
+    return _of_list(column, found)
+
+
+def _of_list(column: Column, found: Field) -> tuple[Values, Any]:
+    outer, begin, end, nulls = column, 0, column.length, column.nulls
+    offsets = None
+    if found.shape[0] is None:
+        offsets = _offsets(column, 4 if column.type.format == "+l" else 8)
+        begin, end, column = 0, int(offsets[-1]), column.children[0]
+    while column.type.format.startswith("+w:"):
+        width = int(column.type.format[3:])
+        begin, end = (begin + column.offset) * width, (end + column.offset) * width
+        _refuse_inner(outer, column if column is not outer else None)
+        column = column.children[0]
+    _refuse_inner(outer, column)
+    flat = _numbers(column, begin, end)
+    inner = [n or 0 for n in found.shape[1:]]
+    if offsets is None:
+        return flat.reshape(-1, *(n or 0 for n in found.shape)), nulls
+    return Ragged(flat.reshape(-1, *inner), offsets), nulls
+
+
+def _refuse_inner(outer: Column, column: Column | None) -> None:
+    if column is not None and column.nulls is not None:
+        raise InvalidError(
+            f"column {outer.type.name!r} has lists with missing numbers in them: take it as JSON, "
+            f"fields={{{outer.type.name!r}: 'json'}}"
+        )
+
+
+def _of_dictionary(column: Column) -> tuple[Values, Any]:
+    assert column.dictionary is not None
+    dtype = NUMBERS[column.type.format]
+    index = column.buffers[0].view(dtype)[column.offset : column.offset + column.length].astype(np.int64)
+    if column.nulls is not None:
+        index[column.nulls] = 0
+    words, missing = values_of(column.dictionary)
+    nulls = column.nulls
+    if missing is not None and len(index):
+        nulls = missing[index] if nulls is None else nulls | missing[index]
+    if isinstance(words, Ragged):
+        if not len(words):
+            return Ragged(words.values[:0], np.zeros(column.length + 1, np.int64)), nulls
+        return _gather(words.values, words.offsets[:-1][index], np.asarray(words.lengths)[index]), nulls
+    if isinstance(words, Each):
+        raise InvalidError(f"column {column.type.name!r} is a dictionary of {column.dictionary.type.format!r}: cast it")
+    return (words[index] if len(words) else np.zeros(column.length, words.dtype)), nulls
+
+
+def value(column: Column, i: int) -> Any:
+    """One value as JSON has it; bytes as text in Latin-1, decimals as text."""
+    kind = column.type
+    if kind.format == "n" or (column.nulls is not None and column.nulls[i]):
+        return None
+    if column.dictionary is not None:
+        return value(column.dictionary, int(column.buffers[0].view(NUMBERS[kind.format])[column.offset + i]))
+    if number(kind) is not None:
+        return _json_number(_numbers(column, i, i + 1)[0].item())
+    if kind.format in (*TEXT, *BINARY):
+        ragged = _views(_row(column, i)) if kind.format[0] == "v" else values_of(_row(column, i))[0]
+        raw = bytes(ragged[0])
+        return raw.decode() if kind.format in TEXT else raw.decode("latin-1")
+    if kind.format == "+s":
+        at = column.offset + i
+        return {t.name: value(c, at) for t, c in zip(kind.children, column.children, strict=True)}
+    if kind.format in (*LISTS, "+m"):
+        begin, end = _offsets(_row(column, i), 8 if kind.format == "+L" else 4).tolist()
+        items = [value(column.children[0], k) for k in range(begin, end)]
+        if kind.format == "+m":
+            pairs = [list(one.values()) for one in items]
+            texts = all(isinstance(k, str) for k, _ in pairs) and len({k for k, _ in pairs}) == len(pairs)
+            return dict(pairs) if texts else pairs
+        return items
+    if kind.format.startswith("+w:"):
+        width = int(kind.format[3:])
+        first = (column.offset + i) * width
+        return [value(column.children[0], first + k) for k in range(width)]
+    if kind.format.startswith("w:"):
+        width = int(kind.format[2:])
+        return bytes(column.buffers[0][(column.offset + i) * width :][:width]).decode("latin-1")
+    assert kind.format.startswith("d:")
+    return _decimal(column, i)
+
+
+def _row(column: Column, i: int) -> Column:
+    return Column(column.type, 1, column.offset + i, None, column.buffers, column.children, column.dictionary)
+
+
+def _json_number(number: Any) -> Any:
+    if isinstance(number, float) and (number != number or number in (float("inf"), float("-inf"))):
+        return None  # JSON has no such numbers
+    return number
+
+
+def _decimal(column: Column, i: int) -> str:
+    import decimal
+
+    parts = column.type.format[2:].split(",")
+    width = int(parts[2]) // 8 if len(parts) > 2 else 16
+    raw = bytes(column.buffers[0][(column.offset + i) * width :][:width])
+    with decimal.localcontext() as context:
+        context.prec = 100
+        found = decimal.Decimal(int.from_bytes(raw, "little", signed=True)).scaleb(-int(parts[1]))
+    return format(found, "f")
+
+
+def filled(name: str, found: Field, values: Values, nulls: Any, fill: Mapping[str, Any], first: int) -> Values:
+    """The values with `fill` in the place of those that are missing; of floats NaN, where nothing is given."""
+    if nulls is None:
+        return values
+    at = np.flatnonzero(nulls)
+    if name not in fill and found.dtype in ("float16", "float32", "float64") and not found.shape:
+        fill = {name: np.nan}
+    if name not in fill:
+        raise InvalidError(
+            f"column {name!r} has {len(at)} missing values, the first in row {first + int(at[0])}, and a field has "
+            f"none: fill={{{name!r}: ...}} says what stands for them"
+        )
+    if isinstance(values, Ragged):
+        given = fill[name].encode() if isinstance(fill[name], str) else fill[name]
+        one = np.frombuffer(given, np.uint8) if isinstance(given, bytes) else np.asarray(given, values.values.dtype)
+        one = one.reshape(-1, *values.values.shape[1:])
+        lengths = np.asarray(values.lengths, np.int64).copy()
+        begins = np.asarray(values.offsets[:-1], np.int64).copy()
+        begins[at], lengths[at] = len(values.values), len(one)
+        return _gather(np.concatenate([values.values, one]), begins, lengths)
+    if isinstance(values, Each):
+        raise InvalidError(f"column {name!r} has missing decimals: cast it to numbers or strings first")
+    copy = np.array(values)
+    copy[at] = fill[name]
+    return copy
