@@ -160,7 +160,7 @@ class _One:
     """A column whose values are made one by one."""
 
     def __init__(self, name: str, field: Field, values: Each, version: str | None) -> None:
-        self.fields = {name: field}
+        self.fields: Mapping[str, Any] = {name: field}
         self._values = values
         self.version = version if version is not None else self._hash()
 
@@ -223,7 +223,7 @@ class Chunks:
         self._chunks = list(chunks)
         self._columns = columns
         self._top = dict(names)  # the column of the file that a field lies in
-        self.fields = columns.fields
+        self.fields: Mapping[str, Any] = columns.fields
         self.version = version or hashlib.sha256("\n".join(c.version for c in self._chunks).encode()).hexdigest()
         self._ends = np.cumsum([c.rows for c in self._chunks], dtype=np.int64)
         self.cache_bytes = CACHE_BYTES
