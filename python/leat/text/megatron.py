@@ -41,8 +41,8 @@ def write_megatron(
         FileExistsError: one of the files is there, and `overwrite` is False.
 
     >>> docs = leat.from_arrays(tokens=np.arange(6, dtype="uint16").reshape(2, 3))
-    >>> leat.write_megatron(docs, tmp + "/corpus")
-    >>> leat.open(tmp + "/corpus.idx")[1]["tokens"].tolist()
+    >>> leat.write_megatron(docs, tmp / "corpus")
+    >>> leat.open(tmp / "corpus.idx")[1]["tokens"].tolist()
     [3, 4, 5]
     """
     from ..loading.loader import Loader
