@@ -38,7 +38,9 @@ static struct leat_dataset *make(void)
     };
     static const struct leat_field texts[] = {{.name = "language", .kind = LEAT_KIND_STR, .dtype = LEAT_U8},
                                               {.name = "domain", .kind = LEAT_KIND_STR, .dtype = LEAT_U8}};
-    const struct leat_array arrays[] = {{lengths, 8}, {qualities, 4}, {flags, 1}};
+    const struct leat_array arrays[] = {{.data = lengths, .stride_bytes = 8},
+                                        {.data = qualities, .stride_bytes = 4},
+                                        {.data = flags, .stride_bytes = 1}};
     for (size_t i = 0; i < ROWS; i++) {
         lengths[i] = (int64_t)(i * i % 1000) - 100;
         qualities[i] = i % 11 ? (float)(i % 13) / 4 - 1 : (float)(0.0 / 0.0 * (double)i);
@@ -46,7 +48,7 @@ static struct leat_dataset *make(void)
     }
     struct leat_dataset *parts[2], *both;
     const char *names[] = {"a", "b"};
-    if (leat_dataset_from_arrays(numbers, arrays, 3, ROWS, NULL, NULL, &parts[0], NULL) ||
+    if (leat_dataset_from_arrays(numbers, arrays, 3, ROWS, NULL, NULL, NULL, &parts[0], NULL) ||
         leat_dataset_from_source(texts, 2, ROWS, "1", compute, NULL, NULL, &parts[1], NULL) ||
         leat_dataset_zip(parts, names, 2, true, &both, NULL))
         abort();
