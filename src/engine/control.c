@@ -112,6 +112,21 @@ static int decide(struct leat_loader *l, struct leat_decision d, struct leat_err
     return change(l, d, error);
 }
 
+/* The position from which a decision holds, where the caller says it, as several ranks must. INVALID, RANGE. */
+static int find_step(const struct leat_loader *l, const struct leat_step *at, const char *what,
+                     struct leat_position *out, struct leat_error *error)
+{
+    if (!at && l->world_size > 1)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "on several ranks say from which (epoch, step) %s, the same on each: the ranks may have been "
+                         "handed out different numbers of batches",
+                         what);
+    if (at && leat_plan_seek(l->plan, at->epoch, at->step, out))
+        return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " has no step %" PRIu64 ": it has %" PRIu64 " steps",
+                         at->epoch, at->step, leat_plan_steps(l->plan, at->epoch));
+    return LEAT_OK;
+}
+
 int leat_loader_set_batch_size(struct leat_loader *l, uint64_t rows, const struct leat_step *at,
                                struct leat_error *error)
 {
@@ -122,15 +137,8 @@ int leat_loader_set_batch_size(struct leat_loader *l, uint64_t rows, const struc
     if (!rows || !leat_mul_u64(rows, l->world_size, &d.global_batch) || d.global_batch > LEAT_MAX_GLOBAL_BATCH)
         return leat_fail(error, LEAT_E_INVALID,
                          "a batch has at least 1 row and those of all ranks 2^40 at most, not %" PRIu64, rows);
-    if (!at && l->world_size > 1)
-        return leat_fail(
-            error, LEAT_E_INVALID,
-            "on several ranks say from which (epoch, step) the batch size holds, the same on each: the ranks "
-            "may have been handed out different numbers of batches");
-    if (at && leat_plan_seek(l->plan, at->epoch, at->step, &d.at))
-        return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " has no step %" PRIu64 ": it has %" PRIu64 " steps",
-                         at->epoch, at->step, leat_plan_steps(l->plan, at->epoch));
-    rc = leat_loader_check_rows(l, rows, error);
+    rc = find_step(l, at, "the batch size holds", &d.at, error);
+    rc = rc ? rc : leat_loader_check_rows(l, rows, error);
     rc = rc ? rc : leat_loader_enter(l, error);
     if (rc)
         return rc;
@@ -157,14 +165,8 @@ int leat_loader_set_shares(struct leat_loader *l, const struct leat_step *at, co
     if (n != l->n_sources)
         return leat_fail(error, LEAT_E_INVALID, "a mixture of %" PRIu32 " sources has as many shares, not %" PRIu32,
                          l->n_sources, n);
-    if (!at && l->world_size > 1)
-        return leat_fail(error, LEAT_E_INVALID,
-                         "on several ranks say from which (epoch, step) the shares hold, the same on each: the ranks "
-                         "may have been handed out different numbers of batches");
-    if (at && leat_plan_seek(l->plan, at->epoch, at->step, &d.at))
-        return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " has no step %" PRIu64 ": it has %" PRIu64 " steps",
-                         at->epoch, at->step, leat_plan_steps(l->plan, at->epoch));
-    rc = leat_shares_check(shares, n, error);
+    rc = find_step(l, at, "the shares hold", &d.at, error);
+    rc = rc ? rc : leat_shares_check(shares, n, error);
     rc = rc ? rc : leat_loader_enter(l, error);
     if (rc)
         return rc;

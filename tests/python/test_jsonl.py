@@ -77,7 +77,8 @@ def test_ends_of_lines_bom_and_empty_lines_are_no_records(tmp_path: Path, end: b
 
 
 def test_strings_are_decoded_as_json_decodes_them(tmp_path: Path) -> None:
-    texts = ["", "plain", 'q"\\/\b\f\n\r\t', "\x00nul", "é漢😀", "x" * 1000 + "\n" * 7, "\u2028 \ufeff", "a" * 15 + '"']
+    texts = ["", "plain", 'q"\\/\b\f\n\r\t', "\x00nul", "é漢😀"]
+    texts += ["x" * 1000 + "\n" * 7, "\u2028 \ufeff", "a" * 15 + '"']
     rows = [json.dumps({"t": t}) for t in texts] + [json.dumps({"t": t}, ensure_ascii=False) for t in texts]
     rows.append('{"t": "\\u00e9\\ud83d\\ude00\\/"}')
     ds = leat.open(write(tmp_path / "a.jsonl", *rows))

@@ -27,16 +27,16 @@ NUMBERS = {
 TEXT, BINARY, LISTS = ("u", "U", "vu"), ("z", "Z", "vz"), ("+l", "+L")
 
 
-class _Schema(ctypes.Structure):
+class Schema(ctypes.Structure):
     pass
 
 
-class _Array(ctypes.Structure):
+class Array(ctypes.Structure):
     pass
 
 
-_SchemaPointer, _ArrayPointer = ctypes.POINTER(_Schema), ctypes.POINTER(_Array)
-_Schema._fields_ = [
+_SchemaPointer, _ArrayPointer = ctypes.POINTER(Schema), ctypes.POINTER(Array)
+Schema._fields_ = [
     ("format", ctypes.c_char_p),
     ("name", ctypes.c_char_p),
     ("metadata", ctypes.c_void_p),
@@ -47,7 +47,7 @@ _Schema._fields_ = [
     ("release", ctypes.CFUNCTYPE(None, _SchemaPointer)),
     ("private_data", ctypes.c_void_p),
 ]
-_Array._fields_ = [
+Array._fields_ = [
     ("length", ctypes.c_int64),
     ("null_count", ctypes.c_int64),
     ("offset", ctypes.c_int64),
@@ -61,12 +61,12 @@ _Array._fields_ = [
 ]
 
 
-class _Stream(ctypes.Structure):
+class Stream(ctypes.Structure):
     pass
 
 
-_StreamPointer = ctypes.POINTER(_Stream)
-_Stream._fields_ = [
+_StreamPointer = ctypes.POINTER(Stream)
+Stream._fields_ = [
     ("get_schema", ctypes.CFUNCTYPE(ctypes.c_int, _StreamPointer, _SchemaPointer)),
     ("get_next", ctypes.CFUNCTYPE(ctypes.c_int, _StreamPointer, _ArrayPointer)),
     ("get_last_error", ctypes.CFUNCTYPE(ctypes.c_char_p, _StreamPointer)),
@@ -77,6 +77,11 @@ _Stream._fields_ = [
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
+
+
+def pointer(capsule: Any, name: bytes, kind: Any) -> Any:
+    """The structure of a capsule, which keeps it."""
+    return ctypes.cast(_capsule_pointer(capsule, name), ctypes.POINTER(kind)).contents
 
 
 @dataclass
@@ -106,7 +111,7 @@ class _Holder:
     """Releases a batch of the producer when nothing refers to it."""
 
     def __init__(self) -> None:
-        self.array = _Array()
+        self.array = Array()
 
     def __del__(self) -> None:
         if self.array.release:
@@ -199,7 +204,7 @@ def read(obj: Any) -> tuple[Type, Iterator[Column]]:
     """The type of the rows (a struct), and the batches of an object with ``__arrow_c_stream__``."""
     capsule = obj.__arrow_c_stream__()
     stream = ctypes.cast(_capsule_pointer(capsule, b"arrow_array_stream"), _StreamPointer)
-    schema = _Schema()
+    schema = Schema()
     _check(stream, stream.contents.get_schema(stream, ctypes.byref(schema)))
     try:
         kind = _type(schema)

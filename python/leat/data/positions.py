@@ -11,58 +11,9 @@ from typing import Any
 
 import numpy as np
 
-
-class _Schema(ctypes.Structure):
-    pass
-
-
-class _Array(ctypes.Structure):
-    pass
-
-
-class _Stream(ctypes.Structure):
-    pass
-
-
-_P = ctypes.c_void_p
-_Schema._fields_ = [
-    ("format", ctypes.c_char_p),
-    ("name", ctypes.c_char_p),
-    ("metadata", ctypes.c_char_p),
-    ("flags", ctypes.c_int64),
-    ("n_children", ctypes.c_int64),
-    ("children", ctypes.POINTER(ctypes.POINTER(_Schema))),
-    ("dictionary", _P),
-    ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Schema))),
-    ("private_data", _P),
-]
-_Array._fields_ = [
-    ("length", ctypes.c_int64),
-    ("null_count", ctypes.c_int64),
-    ("offset", ctypes.c_int64),
-    ("n_buffers", ctypes.c_int64),
-    ("n_children", ctypes.c_int64),
-    ("buffers", ctypes.POINTER(_P)),
-    ("children", ctypes.POINTER(ctypes.POINTER(_Array))),
-    ("dictionary", _P),
-    ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Array))),
-    ("private_data", _P),
-]
-_Stream._fields_ = [
-    ("get_schema", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Stream), ctypes.POINTER(_Schema))),
-    ("get_next", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Stream), ctypes.POINTER(_Array))),
-    ("get_last_error", ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.POINTER(_Stream))),
-    ("release", ctypes.CFUNCTYPE(None, ctypes.POINTER(_Stream))),
-    ("private_data", _P),
-]
+from .arrow_c import Array, Schema, Stream, pointer
 
 _INTEGERS = {b"c": "i1", b"C": "u1", b"s": "<i2", b"S": "<u2", b"i": "<i4", b"I": "<u4", b"l": "<i8", b"L": "<u8"}
-
-
-def _pointer(capsule: Any, name: bytes, kind: Any) -> Any:
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return ctypes.cast(get(capsule, name), ctypes.POINTER(kind)).contents
 
 
 def _memory(address: int, size: int) -> memoryview:
@@ -76,7 +27,7 @@ def _bits(address: int, begin: int, n: int) -> np.ndarray[Any, Any]:
     return np.unpackbits(data, bitorder="little")[begin : begin + n].astype(bool)
 
 
-def _column(schema: _Schema, array: _Array, begin: int, n: int) -> np.ndarray[Any, Any]:
+def _column(schema: Schema, array: Array, begin: int, n: int) -> np.ndarray[Any, Any]:
     """A copy of `n` values of an array from `begin` on: integers, or bool where NULL is False."""
     text = schema.format
     if text == b"+s":
@@ -104,18 +55,18 @@ def _column(schema: _Schema, array: _Array, begin: int, n: int) -> np.ndarray[An
     return np.frombuffer(bytes_, dtype).copy()
 
 
-def _of_stream(stream: _Stream) -> np.ndarray[Any, Any]:
+def _of_stream(stream: Stream) -> np.ndarray[Any, Any]:
     def check(code: int) -> None:
         if code:
             said = stream.get_last_error(ctypes.byref(stream))
             raise ValueError(f"the stream of positions failed: {(said or b'').decode(errors='replace') or code}")
 
-    schema = _Schema()
+    schema = Schema()
     parts: list[np.ndarray[Any, Any]] = []
     check(stream.get_schema(ctypes.byref(stream), ctypes.byref(schema)))
     try:
         while True:
-            array = _Array()
+            array = Array()
             check(stream.get_next(ctypes.byref(stream), ctypes.byref(array)))
             if not array.release:
                 return np.concatenate(parts) if parts else np.empty(0, np.int64)
@@ -134,12 +85,12 @@ def from_arrow(given: Any) -> np.ndarray[Any, Any] | None:
         return None
     if hasattr(given, "__arrow_c_array__"):
         schema, array = given.__arrow_c_array__()
-        found = _pointer(array, b"arrow_array", _Array)
-        return _column(_pointer(schema, b"arrow_schema", _Schema), found, 0, found.length)
+        found = pointer(array, b"arrow_array", Array)
+        return _column(pointer(schema, b"arrow_schema", Schema), found, 0, found.length)
     if hasattr(given, "__arrow_c_stream__"):
         try:
             capsule = given.__arrow_c_stream__()
         except ImportError:  # of pandas without pyarrow: NumPy takes it
             return None
-        return _of_stream(_pointer(capsule, b"arrow_array_stream", _Stream))
+        return _of_stream(pointer(capsule, b"arrow_array_stream", Stream))
     return None

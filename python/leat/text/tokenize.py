@@ -147,7 +147,7 @@ def tokenize(
     about = {**(dict(metadata) if metadata is not None else dataset.metadata), "tokenizer": core.about}
     begun = {
         "tokenizer": core.about,
-        "library": core.library,
+        "library": core.backend,
         "data set": dataset.fingerprint,
         "records": len(dataset),
         "options": [text, field, records.kept, add_special_tokens, parse_special, on_bad, shard_bytes],

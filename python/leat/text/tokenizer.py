@@ -28,8 +28,8 @@ class Tokenizer:
 
     kind = ""
 
-    def __init__(self, file: str, digest: str, vocab_size: int, library: str) -> None:
-        self.file, self.hash, self.vocab_size, self.library = file, digest, vocab_size, library
+    def __init__(self, file: str, digest: str, vocab_size: int, backend: str) -> None:
+        self.file, self.hash, self.vocab_size, self.backend = file, digest, vocab_size, backend
         #: of the ids: the smaller one of uint16 and uint32 that holds them
         self.dtype = "uint16" if vocab_size <= 1 << 16 else "uint32"
 
