@@ -27,14 +27,14 @@ def best_fit(items: list[int], sizes: list[int], length: int) -> list[list[int]]
     rows: list[list[int]] = []
     room: list[int] = []
     came: list[int] = []  # when a row came to the room it has
-    for now, i in enumerate(items):
+    for time, i in enumerate(items):
         fits = [k for k in range(len(rows)) if room[k] >= sizes[i]]
         if not fits:
             rows, room, came, fits = [*rows, []], [*room, length], [*came, 0], [len(rows)]
         k = min(fits, key=lambda k: (room[k], -came[k]))
         rows[k].append(i)
         room[k] -= sizes[i]
-        came[k] = now + 1
+        came[k] = time + 1
     return rows
 
 

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import types
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -23,7 +24,7 @@ from ..errors import FormatError, InvalidError
 Ids = np.ndarray[Any, np.dtype[Any]]
 
 
-class Tokenizer:
+class Tokenizer(ABC):
     """What is asked of a tokenizer; made by :func:`load`."""
 
     kind = ""
@@ -38,13 +39,13 @@ class Tokenizer:
         """As it stands in the metadata of a pack."""
         return {"hash": self.hash, "file": self.file, "vocab_size": self.vocab_size, "kind": self.kind}
 
+    @abstractmethod
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         """The ids of each text, as arrays of :attr:`dtype`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decode(self, ids: Ids) -> str:
         """The text of ids, special tokens included."""
-        raise NotImplementedError
 
     def checked(self, ids: Ids, where: str) -> Ids:
         """`ids`, if each is below :attr:`vocab_size`."""
