@@ -88,8 +88,10 @@ class Region:
             _leat.region_drop(self.row, offsets)
 
     def __del__(self) -> None:
-        with contextlib.suppress(AttributeError, OSError):
+        try:  # noqa: SIM105 (while the interpreter ends, contextlib may be gone already)
             os.close(self.descriptor)
+        except (AttributeError, OSError):
+            pass
 
 
 def dense(memory: Any, t: Field, rows: int, strides: Sequence[int] | None) -> np.ndarray[Any, Any]:

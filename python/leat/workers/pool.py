@@ -554,8 +554,10 @@ class Pool:
         process.join(_EXIT_PATIENCE_S if self.threads else None)
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):
+        try:  # noqa: SIM105 (while the interpreter ends, contextlib may be gone already)
             self.stop()
+        except Exception:
+            pass
 
 
 class _Late:
