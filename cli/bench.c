@@ -65,6 +65,7 @@ static const struct cli_option options[] = {
     {"samples", "N", "with --photos: how many are packed; default: as many as have 64 MB, in a few seconds", CLI_U64,
      .at = offsetof(struct bench, forms.samples), 1, INT32_MAX},
     {"plot", "FILE", "with --photos: the plot as SVG", CLI_TEXT, .at = offsetof(struct bench, forms.plot_path)},
+    CLI_WHERE_OPTION(struct bench, opening),
     CLI_OPENING_OPTIONS(struct bench, opening),
 };
 
@@ -347,8 +348,8 @@ static bool options_fit(const struct bench *bench)
     else if (bench->photos && bench->threads > 1)
         cli_usage_error(bench->command, "--photos measures one thread; leave --num-threads out.");
     else if (bench->photos && memcmp(&bench->opening, &none, sizeof none) != 0)
-        cli_usage_error(bench->command, "--photos packs the photos of a folder alone: leave annotations and labels "
-                                        "out.");
+        cli_usage_error(bench->command, "--photos packs the photos of a folder alone: leave annotations, labels "
+                                        "and --where out.");
     else
         return true;
     return false;

@@ -1,5 +1,5 @@
 /*
- * leat cat: the bytes of one value, as they were packed.
+ * leat cat: the bytes of one value, as they were packed; or the values of all samples that a clause asks for.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -9,15 +9,21 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "opening.h"
 #include "print.h"
 
 struct cat {
     const char *path, *field, *out;
     uint64_t id;
     bool raw, force;
+    struct cli_opening opening;
 };
 static const struct cli_option options[] = {
     {"id", "N", "the sample, from 0", CLI_U64, .at = offsetof(struct cat, id), 0, INT64_MAX},
+    {"where", "CLAUSE",
+     "in the place of --id: all samples for which this SQL expression over the fields is true,\n"
+     "such as \"language = 'en' AND length > 200\"; a line each",
+     CLI_TEXT, .at = offsetof(struct cat, opening.where)},
     {"field", "F", "the field; default: the only one that is not derived from others", CLI_TEXT,
      .at = offsetof(struct cat, field)},
     {"out", "PATH", "write there instead of to standard output", CLI_TEXT, .at = offsetof(struct cat, out)},
@@ -95,87 +101,144 @@ static bool write_value(FILE *out, const struct leat_field *field, const struct 
     return !ferror(out);
 }
 
-static int deliver(const struct cli_command *command, const struct leat_field *field, const struct leat_value *value,
-                   const struct cat *wish)
+/* Where values go. */
+struct target {
+    const char *path; /* NULL: standard output */
+    FILE *out;
+    bool terminal;
+};
+
+static bool is_text(const struct leat_field *field)
 {
-    const char *path = wish->out;
-    const bool text = field->kind == LEAT_KIND_STR || field->kind == LEAT_KIND_JSON,
-               binary = !text && (field->kind != LEAT_KIND_ARRAY || wish->raw);
-    const bool terminal = !path && isatty(STDOUT_FILENO);
-    if (terminal && binary && !wish->force) {
-        cli_say(command,
-                "the value is %" PRIu64
-                " binary bytes, and standard output is a terminal: give --out PATH, or --force.",
-                value->length);
-        return CLI_EXIT_FAILED;
-    }
-    FILE *out = path ? fopen(path, "wb") : stdout;
-    if (!out) {
-        cli_say(command, "%s: %s.", path, strerror(errno));
-        return CLI_EXIT_FAILED;
-    }
-    bool good = write_value(out, field, value, wish->raw);
-    if (terminal && field->kind != LEAT_KIND_ARRAY)
-        fputc('\n', out);
-    if (path)
-        good = !fclose(out) && good;
-    else
-        good = !fflush(out) && good;
-    if (good)
+    return field->kind == LEAT_KIND_STR || field->kind == LEAT_KIND_JSON;
+}
+
+static bool open_target(const struct cli_command *command, const struct cat *wish, struct target *target)
+{
+    target->path = wish->out;
+    target->terminal = !wish->out && isatty(STDOUT_FILENO);
+    target->out = wish->out ? fopen(wish->out, "wb") : stdout;
+    if (!target->out)
+        cli_say(command, "%s: %s.", wish->out, strerror(errno));
+    return target->out != NULL;
+}
+
+/* `good`: all was written so far. */
+static int close_target(const struct cli_command *command, struct target *target, bool good)
+{
+    int why = good ? 0 : errno;
+    const int rest = target->path ? fclose(target->out) : fflush(target->out);
+    if (good && !rest)
         return CLI_EXIT_OK;
-    const int why = errno;
-    if (!path) { /* the error is printed here with its reason, so main must not try the rest again */
+    why = why ? why : errno;
+    if (!target->path) { /* the error is printed here with its reason, so main must not try the rest again */
         __fpurge(stdout);
         clearerr(stdout);
     }
-    cli_say(command, "%s could not be written: %s.", path ? path : "standard output", strerror(why));
+    cli_say(command, "%s could not be written: %s.", target->path ? target->path : "standard output", strerror(why));
     return CLI_EXIT_FAILED;
+}
+
+/* The samples of `dataset` from `begin` to before `end`. */
+static int deliver(const struct cli_command *command, struct leat_dataset *dataset, size_t index, uint64_t begin,
+                   uint64_t end, const struct cat *wish)
+{
+    size_t n_fields;
+    const struct leat_field *field = &leat_dataset_fields(dataset, &n_fields)[index];
+    const bool text = is_text(field), binary = !text && (field->kind != LEAT_KIND_ARRAY || wish->raw);
+    struct target target = {0};
+    struct leat_error error;
+    int exit_code = CLI_EXIT_OK;
+    bool good = true;
+    for (uint64_t i = begin; i < end && good && !exit_code; i++) {
+        struct leat_value value = {0};
+        if (leat_dataset_read(dataset, i, index, &value, &error)) {
+            exit_code = cli_fail(command, &error, NULL);
+        } else if (binary && !wish->out && !wish->force && isatty(STDOUT_FILENO)) {
+            cli_say(command,
+                    "the value is %" PRIu64
+                    " binary bytes, and standard output is a terminal: give --out PATH, or --force.",
+                    value.length);
+            exit_code = CLI_EXIT_FAILED;
+        } else if (!target.out && !open_target(command, wish, &target)) {
+            exit_code = CLI_EXIT_FAILED;
+        } else {
+            good = write_value(target.out, field, &value, wish->raw);
+            if (good && field->kind != LEAT_KIND_ARRAY && (target.terminal || (text && wish->opening.where)))
+                good = fputc('\n', target.out) != EOF;
+        }
+        leat_value_clear(&value);
+    }
+    const int closed = target.out ? close_target(command, &target, good) : CLI_EXIT_OK;
+    return exit_code ? exit_code : closed;
+}
+
+static bool options_fit(const struct cli_command *command, const struct cat *wish)
+{
+    if (wish->id == UINT64_MAX && !wish->opening.where)
+        cli_usage_error(command, "--id is missing: the sample's number, from 0; or --where, for several.");
+    else if (wish->id != UINT64_MAX && wish->opening.where)
+        cli_usage_error(command, "--id and --where exclude each other: --where \"id = ... AND ...\" asks for both.");
+    else
+        return true;
+    return false;
+}
+
+/* Values of several samples must be told apart again. */
+static bool can_follow(const struct cli_command *command, const struct leat_dataset *dataset, int index)
+{
+    size_t n_fields;
+    const struct leat_field *field = &leat_dataset_fields(dataset, &n_fields)[index];
+    if (field->kind == LEAT_KIND_ARRAY || is_text(field) || leat_dataset_count(dataset) < 2)
+        return true;
+    cli_say(command,
+            "the clause holds for %" PRIu64
+            " samples, and their values of the field \"%s\" are bytes without borders: leat pack --where makes a file "
+            "of them, and --id gives one.",
+            leat_dataset_count(dataset), field->name);
+    return false;
 }
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
     struct cat wish = {.id = UINT64_MAX};
-    struct leat_error error;
-    struct leat_value value = {0};
     int exit_code;
     if (!cli_parse(command, argc, argv, &wish, &exit_code))
         return exit_code;
-    if (wish.id == UINT64_MAX)
-        return cli_usage_error(command, "--id is missing: the sample's number, from 0.");
-    struct leat_dataset *dataset = cli_open(command, wish.path, NULL, &exit_code);
+    if (!options_fit(command, &wish))
+        return CLI_EXIT_FAILED;
+    struct leat_dataset *dataset = cli_open_as(command, wish.path, &wish.opening, &exit_code);
     if (!dataset)
         return exit_code;
     exit_code = CLI_EXIT_FAILED;
     const uint64_t count = leat_dataset_count(dataset);
     const int index = choose_field(command, dataset, wish.path, wish.field);
-    if (index < 0)
+    if (index < 0 || (wish.opening.where && !can_follow(command, dataset, index)))
         goto out;
-    if (wish.id >= count) {
+    if (wish.opening.where)
+        exit_code = deliver(command, dataset, (size_t)index, 0, count, &wish);
+    else if (wish.id < count)
+        exit_code = deliver(command, dataset, (size_t)index, wish.id, wish.id + 1, &wish);
+    else
         cli_say(command, "%s has no sample %" PRIu64 "; it has %" PRIu64 ", numbered from 0.", wish.path, wish.id,
                 count);
-        goto out;
-    }
-    if (leat_dataset_read(dataset, wish.id, (size_t)index, &value, &error)) {
-        exit_code = cli_fail(command, &error, NULL);
-        goto out;
-    }
-    size_t n_fields;
-    exit_code = deliver(command, &leat_dataset_fields(dataset, &n_fields)[index], &value, &wish);
 out:
-    leat_value_clear(&value);
     leat_dataset_release(dataset);
     return exit_code;
 }
 
 const struct cli_command cli_cat = {
     .name = "cat",
-    .usage = "FILE --id N [--field F] [options]",
+    .usage = "FILE --id N|--where CLAUSE [--field F] [options]",
     .summary = "give back the stored bytes of one value",
-    .about = "Images, bytes, text and JSON are written byte for byte as they were packed; numbers and arrays as text, "
-             "nested\n"
-             "lists as in JSON, or as bytes with --raw. A photo that was packed as pixels (--photos raw) is written as "
-             "a PPM\n"
-             "or PGM file. The checksum is verified. FILE may also be a folder of photos.\n",
+    .about =
+        "Images, bytes, text and JSON are written byte for byte as they were packed; numbers and arrays as text, "
+        "nested\n"
+        "lists as in JSON, or as bytes with --raw. A photo that was packed as pixels (--photos raw) is written as "
+        "a PPM\n"
+        "or PGM file. The checksum is verified. FILE may also be a folder of photos.\n"
+        "With --where each text or array is a line; a text that has line breaks itself takes several. If no sample\n"
+        "is asked for, nothing is written.\n",
     .arguments = {{"FILE", offsetof(struct cat, path)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,
@@ -183,6 +246,7 @@ const struct cli_command cli_cat = {
             "  leat cat train.leat --id 17 --field image --out 17.jpg\n"
             "  leat cat train.leat --id 17 --field name\n"
             "  leat cat train.leat --id 17 --field image | file -\n"
+            "  leat cat web.jsonl --where \"lang = 'en' AND length(text) < 80\" --field text\n"
             "\nExit codes: 0 written; 1 the stored bytes are not what was written; 2 could not run.\n",
     .run = run,
 };

@@ -24,6 +24,7 @@ struct info {
 static const struct cli_option options[] = {
     {"json", NULL, "one JSON object, complete; the keys are in docs/cli.md", CLI_SET,
      .at = offsetof(struct info, json)},
+    CLI_WHERE_OPTION(struct info, opening),
     CLI_OPENING_OPTIONS(struct info, opening),
 };
 
@@ -88,6 +89,20 @@ static uint64_t number(const json_t *object, const char *key)
 {
     json_int_t value = json_integer_value(json_object_get(object, key));
     return value > 0 ? (uint64_t)value : 0;
+}
+
+/* Of a part: which, of how many. Counts of the whole that say nothing about the part are left out. */
+static void tell_part(json_t *info, const char *clause)
+{
+    static const char *const of_whole[] = {"broken", "skipped", "boxes", "photos"};
+    uint64_t all = 0;
+    size_t i;
+    json_t *shard;
+    json_array_foreach(json_object_get(info, "shards"), i, shard) all += number(shard, "count");
+    json_object_set_new(info, "where", json_string(clause));
+    json_object_set_new(info, "of", json_integer((json_int_t)all));
+    for (i = 0; i < sizeof of_whole / sizeof *of_whole; i++)
+        json_object_del(info, of_whole[i]);
 }
 
 static void print_fields(const struct leat_dataset *dataset)
@@ -175,7 +190,11 @@ static void print_person(const struct leat_dataset *dataset, const json_t *info)
         printf("format         %s, version %" PRIu64 "\n", format, number(info, "format_version"));
     else if (format)
         printf("format         %s\n", format);
-    printf("samples        %s\n", cli_count(leat_dataset_count(dataset), a));
+    printf("samples        %s", cli_count(leat_dataset_count(dataset), a));
+    if (json_object_get(info, "where"))
+        printf(" of %s, where %s", cli_count(number(info, "of"), a),
+               leat_escape(json_string_value(json_object_get(info, "where")), path, sizeof path));
+    putchar('\n');
     if (json_is_integer(json_object_get(info, "broken")))
         printf("broken         %s\n", cli_count(number(info, "broken"), a));
     if (json_is_integer(json_object_get(info, "bytes")))
@@ -217,6 +236,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
     }
     json_t *about = json_loads(text, 0, NULL);
     json_t *info = collect(dataset, wish.path, about);
+    if (wish.opening.where)
+        tell_part(info, wish.opening.where);
     if (wish.json) {
         cli_print_json(info);
     } else {

@@ -108,6 +108,21 @@ static bool is_folder(const char *path)
     return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
+/* The part that --where asks for, in the place of the whole, which is released. NULL after a message. Ctrl-C ends it.
+ */
+static struct leat_dataset *take_part(const struct cli_command *command, struct leat_dataset *whole, const char *clause,
+                                      int *exit_code)
+{
+    struct leat_dataset *part = NULL;
+    struct leat_error error;
+    const int rc = leat_dataset_where(whole, clause, &part, &error);
+    leat_dataset_release(whole);
+    if (!rc)
+        return part;
+    *exit_code = cli_fail(command, &error, error.code == LEAT_E_INVALID ? "That is the clause of --where." : NULL);
+    return NULL;
+}
+
 struct leat_dataset *cli_open_as(const struct cli_command *command, const char *path, const struct cli_opening *o,
                                  int *exit_code)
 {
@@ -138,6 +153,8 @@ struct leat_dataset *cli_open_as(const struct cli_command *command, const char *
     cli_progress_stop(work.progress);
     if (rc)
         *exit_code = cli_fail(command, &error, NULL);
+    else if (o->where)
+        dataset = take_part(command, dataset, o->where, exit_code);
 out:
     free(names);
     free(text);

@@ -9,6 +9,7 @@ struct cli_opening {
     enum leat_labels labels;
     const char *coco, *yolo, *voc, *masks; /* the annotations: at most one, the others are NULL */
     const char *classes;                   /* a file with a name a line, or NULL */
+    const char *where;                     /* only the samples for which this SQL expression is true, or NULL */
     unsigned on_bad;                       /* 0: entries that are wrong are left out; 1: they are an error */
     bool quiet;                            /* no progress */
     bool check_sizes;                      /* those of all photos */
@@ -46,6 +47,15 @@ struct cli_opening {
             "of what is wrong in the annotations, and photos that are missing: skip (leave the\n"                      \
             "entry out and count it) or raise (stop); default: skip",                                                  \
             CLI_CHOICE, .at = offsetof(type, member.on_bad), .choices = "skip or raise"                                \
+    }
+
+/* Of commands that can be about a part of the samples. */
+#define CLI_WHERE_OPTION(type, member)                                                                                 \
+    {                                                                                                                  \
+        "where", "CLAUSE",                                                                                             \
+            "only the samples for which this SQL expression over the fields is true, such as\n"                        \
+            "\"language = 'en' AND length > 200\"",                                                                    \
+            CLI_TEXT, .at = offsetof(type, member.where)                                                               \
     }
 
 /* Opens `path` so. After a message it returns NULL. */

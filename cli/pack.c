@@ -49,6 +49,7 @@ static const struct cli_option options[] = {
      "of a broken photo: mark (keeps its place; the loader's on_error applies), skip\n"
      "(leave it out) or raise (stop); default: mark",
      CLI_CHOICE, .at = OPTION(on_bad), .choices = "mark, skip or raise"},
+    CLI_WHERE_OPTION(struct cli_pack, opening),
     CLI_OPENING_OPTIONS(struct cli_pack, opening),
     {"metadata", "JSON", "an object to keep in the file, such as '{\"licence\": \"CC0\"}'", CLI_TEXT,
      .at = OPTION(metadata)},

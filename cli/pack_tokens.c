@@ -48,6 +48,7 @@ int cli_pack_tokens(struct cli_pack *pack)
         {"overwrite", o->overwrite ? "yes" : NULL},
         {"resume", o->resume ? "yes" : NULL},
         {"quiet", pack->quiet ? "yes" : NULL},
+        {"where", pack->opening.where},
     };
     return cli_become_python(pack->command, pairs, sizeof pairs / sizeof *pairs);
 }

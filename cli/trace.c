@@ -46,6 +46,7 @@ static const struct cli_option options[] = {
      UINT64_MAX},
     {"events", "N", "at most so many events, of some 200 bytes in the file; default: 1000000", CLI_U64,
      .at = offsetof(struct trace, events), 1, 100000000},
+    CLI_WHERE_OPTION(struct trace, opening),
     CLI_OPENING_OPTIONS(struct trace, opening),
 };
 

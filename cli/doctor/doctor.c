@@ -30,6 +30,7 @@ static const struct cli_option options[] = {
     {"seconds", "S", "how long each measurement takes; default: 3", CLI_SECONDS,
      .at = offsetof(struct cli_doctor, seconds)},
     {"json", NULL, "one JSON object; the keys are in docs/cli.md", CLI_SET, .at = offsetof(struct cli_doctor, json)},
+    CLI_WHERE_OPTION(struct cli_doctor, opening),
     CLI_OPENING_OPTIONS(struct cli_doctor, opening),
 };
 

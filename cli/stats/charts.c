@@ -284,8 +284,9 @@ bool cli_stats_plot(const struct cli_command *command, const json_t *stats, cons
     const char *said = json_string_value(json_object_get(stats, "path"));
     leat_escape(said ? said : "", clean, sizeof clean);
     text(&canvas, MARGIN, 36, 13, CLI_INK, 0, cli_text_fit(clean, 13, width - 2 * MARGIN, fit, sizeof fit));
-    snprintf(fit, sizeof fit, "%s samples, %.0f broken", cli_count((uint64_t)real(stats, "count"), count),
-             real(stats, "broken"));
+    snprintf(fit, sizeof fit, "%s samples", cli_count((uint64_t)real(stats, "count"), count));
+    if (json_is_integer(json_object_get(stats, "broken")))
+        snprintf(fit + strlen(fit), sizeof fit - strlen(fit), ", %.0f broken", real(stats, "broken"));
     text(&canvas, MARGIN, 56, 8.5, CLI_GREY, 0, fit);
     for (size_t i = 0; i < charts.n; i++)
         draw_panel(&canvas, &charts.panels[i], MARGIN + (int)(i % 2) * (PANEL_WIDTH + MARGIN),

@@ -21,6 +21,7 @@ static const struct cli_option options[] = {
      CLI_U64, .at = offsetof(struct wish, samples), 1, INT64_MAX},
     {"json", NULL, "one JSON object, complete; the keys are in docs/cli.md", CLI_SET,
      .at = offsetof(struct wish, json)},
+    CLI_WHERE_OPTION(struct wish, opening),
     CLI_OPENING_OPTIONS(struct wish, opening),
 };
 
@@ -39,6 +40,11 @@ static int run(const struct cli_command *command, int argc, char **argv)
     if (!dataset)
         return exit_code;
     json_t *stats = cli_stats_collect(command, dataset, wish.path, wish.samples, &exit_code);
+    if (stats && wish.opening.where) { /* marks of broken samples are counted in whole files */
+        json_object_set_new(stats, "where", json_string(wish.opening.where));
+        json_object_set_new(stats, "broken", json_null());
+        json_object_del(stats, "annotations");
+    }
     if (stats && wish.plot && !cli_stats_plot(command, stats, wish.plot))
         exit_code = CLI_EXIT_FAILED;
     if (stats && !exit_code && wish.json)

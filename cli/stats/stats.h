@@ -2,7 +2,8 @@
  * What a data set is made of, in numbers. Everything is collected into one JSON object, which is printed as it is, as a
  * table for a person, or drawn.
  *
- *     {"path": .., "notice": "", "count": 128, "looked_at": 128, "broken": 1,
+ *     {"path": .., "notice": "", "count": 128, "looked_at": 128, "broken": 1 (null, where "where" is there),
+ *      "where": the clause that chose the samples, or absent,
  *      "annotations": counts of boxes as the file has them, or absent,
  *      "images":  [{"field", "width": Q, "height": Q, "bytes": Q, "kinds": {"JPEG": 128}, "shapes": [[w, h, n], ..],
  *                   "distinct_shapes": 31}],

@@ -191,8 +191,14 @@ void cli_stats_print(const json_t *stats)
     if (whole(stats, "looked_at") < whole(stats, "count"))
         printf("; of photos, %s were decoded, spread evenly (--samples)", cli_count(whole(stats, "looked_at"), b));
     putchar('\n');
-    begin("broken");
-    printf("%s\n", cli_count(whole(stats, "broken"), a));
+    if (json_is_string(json_object_get(stats, "where"))) {
+        begin("where");
+        printf("%s\n", leat_escape(json_string_value(json_object_get(stats, "where")), path, sizeof path));
+    }
+    if (json_is_integer(json_object_get(stats, "broken"))) {
+        begin("broken");
+        printf("%s\n", cli_count(whole(stats, "broken"), a));
+    }
     json_array_foreach(json_object_get(stats, "images"), i, one) print_images(one);
     json_array_foreach(json_object_get(stats, "boxes"), i, one) print_boxes(one);
     if (cli_print_box_faults("annotations    ", json_object_get(stats, "annotations")))

@@ -60,6 +60,7 @@ static const struct cli_option options[] = {
      INT64_MAX},
     {"select", "FILE", "with --batch: the positions of a run over a long select(positions), one a line", CLI_TEXT,
      .at = offsetof(struct view, saved.select_path)},
+    CLI_WHERE_OPTION(struct view, saved.opening),
     CLI_OPENING_OPTIONS(struct view, saved.opening),
 };
 
@@ -433,6 +434,8 @@ static bool options_fit(const struct view *view)
                                        "--batch STATE.");
     else if (saved->state_path && (view->ids || view->samples != UINT64_MAX || view->first != UINT64_MAX))
         cli_usage_error(view->command, "--batch shows all rows of the batch: leave --samples, --from and --ids out.");
+    else if (saved->state_path && saved->opening.where)
+        cli_usage_error(view->command, "--batch shows the batch of the part that the state names: leave --where out.");
     else
         return cli_saved_batch_fits(view->command, saved);
     return false;

@@ -91,3 +91,74 @@ def test_the_boxes_of_polygons_are_counted(tmp_path: Path) -> None:
     assert "\n6 boxes\n" in done.stdout, done.stdout
     wrong = command("pack", "--annotations", tmp_path / "labels", tmp_path / "images", "b.leat", code=2)
     assert "there is no option --annotations; did you mean --coco, --yolo or --voc?" in wrong.stderr
+
+
+# ---- --where ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """a.jsonl of ten records: lang en or fr, n 0 to 9, text, and "meta.two"."""
+    path = tmp_path_factory.mktemp("where") / "a.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps({"text": f"text {i}", "lang": ("en", "fr")[i % 2], "n": i, "meta": {"two": i * i}}) + "\n"
+            for i in range(10)
+        )
+    )
+    return path
+
+
+def test_cat_gives_the_values_of_all_samples_that_a_clause_asks_for(records: Path) -> None:
+    assert command("cat", records, "--where", "lang = 'fr' AND n > 4", "--field", "text").stdout == (
+        "text 5\ntext 7\ntext 9\n"
+    )
+    assert command("cat", records, "--where", '"meta.two" IN (4, 9)', "--field", "n").stdout == "2\n3\n"
+    assert command("cat", records, "--where", "n > 100", "--field", "n").stdout == ""
+
+
+def test_info_and_stats_tell_of_the_part(records: Path) -> None:
+    info = json.loads(command("info", records, "--where", "n < 3", "--json").stdout)
+    assert (info["count"], info["of"], info["where"]) == (3, 10, "n < 3")
+    assert "samples        3 of 10, where n < 3" in command("info", records, "--where", "n < 3").stdout
+    stats = json.loads(command("stats", records, "--where", "n < 3", "--json").stdout)
+    assert stats["count"] == 3 and stats["where"] == "n < 3" and stats["broken"] is None
+    assert next(q for q in stats["numbers"] if q["field"] == "n")["most"] == 2
+
+
+def test_a_part_is_packed(records: Path, tmp_path: Path) -> None:
+    command("pack", records, tmp_path / "b.leat", "--where", "lang = 'en'", "--quiet")
+    assert command("cat", tmp_path / "b.leat", "--where", "1", "--field", "n").stdout == "0\n2\n4\n6\n8\n"
+
+
+def test_a_part_of_a_folder_of_photos_is_packed(coco: Path, tmp_path: Path) -> None:
+    command("pack", coco / "photos", tmp_path / "b.leat", "--where", "name IN ('1.png', '4.png')", "--quiet")
+    assert command("cat", tmp_path / "b.leat", "--where", "id = 1", "--field", "name").stdout == "4.png\n"
+    assert json.loads(command("info", tmp_path / "b.leat", "--json").stdout)["count"] == 2
+
+
+def test_other_commands_take_a_part(coco: Path, tmp_path: Path) -> None:
+    part = (coco / "a.leat", "--where", "id < 4")
+    assert json.loads(command("bench", *part, "--seconds", 0.05, "--json").stdout)["count"] == 4
+    assert json.loads(command("doctor", *part, "--seconds", 0.1, "--batch-size", 2, "--json").stdout)["bottleneck"]
+    command("trace", *part, "--batch-size", 2, "--out", tmp_path / "t.json")
+    command("view", *part, "--out", tmp_path / "a.png", "--size", 64)
+
+
+@pytest.mark.parametrize("clause", ["nn > 3", "n >", "n IN (SELECT 1)", "random() > 0"])
+def test_a_clause_that_is_refused_ends_a_command(clause: str, records: Path) -> None:
+    done = command("info", records, "--where", clause, code=2)
+    assert "That is the clause of --where." in done.stderr
+
+
+def test_binary_values_of_several_samples_are_not_run_together(coco: Path) -> None:
+    assert "without borders" in command("cat", coco / "a.leat", "--where", "id < 2", "--field", "image", code=2).stderr
+
+
+def test_cat_takes_either_an_id_or_a_clause(records: Path) -> None:
+    assert "exclude each other" in command("cat", records, "--where", "n = 1", "--id", 2, code=2).stderr
+
+
+def test_a_batch_of_a_state_takes_no_clause(coco: Path, tmp_path: Path) -> None:
+    wish = ("--where", "id = 1", "--batch", coco / "a.json", "--out", tmp_path / "a.png")
+    assert "leave --where out" in command("view", coco / "a.leat", *wish, code=2).stderr

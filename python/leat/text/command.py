@@ -61,6 +61,8 @@ def _pack(options: Mapping[str, str]) -> int:
         raise ValueError('--metadata is a JSON object, such as \'{"licence": "CC0"}\'')
     given = {"on_bad": "raise"} if "raise" in options else {}
     dataset = leat.open(src, **given)
+    if "where" in options:
+        dataset = dataset.where(options["where"])
     resume = "resume" in options
     try:
         made = leat.tokenize(
