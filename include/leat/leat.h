@@ -654,10 +654,14 @@ struct leat_pack_options {
     int64_t bos, eos, fill; /* u64 values as their bits */
     enum leat_pack_how how;
     uint64_t seed; /* BEST_FIT: decides between documents of one length */
+    /* BEST_FIT: each document of a row is followed by padding up to a multiple of this, as attention over sequences of
+     * varying length may want. It divides `length`. 0 is 1: none. */
+    uint64_t multiple;
 };
 
 /* The rows of BEST_FIT: row k has documents[begin[k]] to documents[begin[k + 1] - 1], or what is left of these when
  * pieces of `length` are cut off. `documents` has room for n numbers, `begin` for n + 2; `*rows` is how many there are.
+ * With a `multiple`, `lengths` are those rounded up to it.
  * Takes O(n log length) time and 12 bytes of memory a document. Any thread.
  * Errors: INVALID (length), RANGE (n), NOMEM. */
 LEAT_API int leat_pack_best_fit(const uint32_t *lengths, uint64_t n, uint64_t length, uint64_t seed, uint64_t *rows,

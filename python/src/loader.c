@@ -61,20 +61,21 @@ struct leat_native *py_native_table(PyObject *list)
     return table;
 }
 
-/* (field, length, bos or None, eos or None, fill, how, seed) as the library takes it; the field's name stays that of
- * the tuple. */
+/* (field, length, bos or None, eos or None, fill, how, seed, multiple) as the library takes it; the field's name stays
+ * that of the tuple. */
 static bool parse_pack(PyObject *tuple, struct leat_pack_options *pack)
 {
     PyObject *tokens[3];
     int64_t *to[3] = {&pack->bos, &pack->eos, &pack->fill};
-    unsigned long long length, seed = 0;
+    unsigned long long length, seed = 0, multiple = 0;
     int how = LEAT_PACK_CUT;
-    if (!PyArg_ParseTuple(tuple, "sKOOO|iK:pack", &pack->field, &length, &tokens[0], &tokens[1], &tokens[2], &how,
-                          &seed))
+    if (!PyArg_ParseTuple(tuple, "sKOOO|iKK:pack", &pack->field, &length, &tokens[0], &tokens[1], &tokens[2], &how,
+                          &seed, &multiple))
         return false;
     pack->length = length;
     pack->how = (enum leat_pack_how)how;
     pack->seed = seed;
+    pack->multiple = multiple;
     pack->has_bos = tokens[0] != Py_None;
     pack->has_eos = tokens[1] != Py_None;
     for (int i = 0; i < 3; i++)

@@ -5,6 +5,8 @@
  *     tokens      |    x        eos    | bos    x     x      eos   | bos     x      x     | fill ...
  *     doc_ids     |    5         5     |  2     2     2       2    |  9      9      9     |  -1 ...
  *     positions   |    0         1     |  0     1     2       3    |  0      1      2     |   0 ...
+ *
+ * With a `multiple` each piece is padded to it, as the end of the row is.
  */
 #include "engine/packing.h"
 
@@ -91,6 +93,8 @@ void leat_packing_fingerprint(const struct leat_packing_rule *r, uint8_t fingerp
         leat_fingerprint_value(hash, (uint64_t)r->how);
     if (r->how == LEAT_PACK_BEST_FIT)
         leat_fingerprint_value(hash, r->seed);
+    if (r->multiple > 1)
+        leat_fingerprint_value(hash, r->multiple);
     leat_put_u64(fingerprint, hash[0]);
     leat_put_u64(fingerprint + 8, hash[1]);
 }
@@ -117,6 +121,7 @@ static int open_mask(const struct leat_dataset *documents, struct leat_packing_r
     r->mask->is_mask = true;
     r->mask->field = k;
     r->mask->length = r->length;
+    r->mask->multiple = r->multiple;
     r->mask->element = 1;
     r->mask->has_bos = r->has_bos;
     r->mask->has_eos = r->has_eos;
@@ -131,6 +136,7 @@ int leat_packing_open(const struct leat_dataset *documents, const struct leat_pa
 {
     *r = (struct leat_packing_rule){.how = options->how,
                                     .length = options->length,
+                                    .multiple = options->multiple ? options->multiple : 1,
                                     .has_bos = options->has_bos,
                                     .has_eos = options->has_eos,
                                     .seed = options->seed};
@@ -500,6 +506,13 @@ static uint8_t *put(uint8_t *at, const struct leat_packing_rule *r, uint64_t tok
     return at + bytes;
 }
 
+/* Elements of padding behind a piece. */
+static uint64_t padding_of(const struct leat_packing_rule *r, const struct leat_piece *piece)
+{
+    const uint64_t over = r->multiple > 1 ? piece->count % r->multiple : 0;
+    return over ? r->multiple - over : 0;
+}
+
 /* The elements of a piece: of the document, and what is put around it. Returns where those of the next one begin. */
 static uint8_t *copy_piece(const struct leat_packing_rule *r, const struct part *p, uint8_t *at)
 {
@@ -511,7 +524,9 @@ static uint8_t *copy_piece(const struct leat_packing_rule *r, const struct part 
     for (uint64_t i = 0; r->is_mask && i < bytes; i++)
         at[i] = at[i] != 0;
     at += bytes;
-    return r->has_eos && begin + p->piece->count == p->elements + r->has_bos + 1 ? put(at, r, r->eos, 1) : at;
+    if (r->has_eos && begin + p->piece->count == p->elements + r->has_bos + 1)
+        at = put(at, r, r->eos, 1);
+    return put(at, r, r->fill, padding_of(r, p->piece));
 }
 
 struct copy {
@@ -618,8 +633,13 @@ static void put_field(const struct leat_job *j, struct leat_assembly *a, enum le
         for (size_t m = 0; m < n; m++)
             a->positions[m] = c->source_begin[a->pieces[k + m].source] + a->pieces[k + m].position;
         leat_dataset_locate(c->dataset, a->positions, n, a->refs);
-        for (size_t m = 0; m < n; at += a->pieces[k + m++].count)
-            put_beside(field, a->refs[m].id, at, a->pieces[k + m].count, a->value);
+        for (size_t m = 0; m < n; m++) {
+            const struct leat_piece *piece = &a->pieces[k + m];
+            put_beside(field, a->refs[m].id, at, piece->count, a->value);
+            at += piece->count;
+            put_beside(field, -1, at, padding_of(c->packing, piece), a->value);
+            at += padding_of(c->packing, piece);
+        }
     }
     put_beside(field, -1, at, c->packing->length - at, a->value);
 }

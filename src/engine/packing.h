@@ -13,9 +13,10 @@ enum leat_packed_field { LEAT_PACKED_TOKENS = 0, LEAT_PACKED_DOC_IDS, LEAT_PACKE
 struct leat_packing_rule {
     enum leat_pack_how how;
     uint64_t seed;
-    size_t field;     /* of the documents */
-    uint64_t length;  /* elements of a row */
-    unsigned element; /* bytes of one */
+    size_t field;      /* of the documents */
+    uint64_t length;   /* elements of a row */
+    uint64_t multiple; /* behind each piece there is padding up to a multiple of this; 1: none */
+    unsigned element;  /* bytes of one */
     bool has_bos, has_eos;
     uint64_t bos, eos, fill;                      /* their bits */
     struct leat_field fields[LEAT_PACKED_FIELDS]; /* by enum leat_packed_field; the first name is the data set's */

@@ -138,6 +138,7 @@ static int describe_cut(const struct leat_sources *s, const struct leat_packing_
                                               .lengths = parts->lengths[k],
                                               .partial = all || o->tail != LEAT_TAIL_DROP,
                                               .seed = s->at[k].pack->seed,
+                                              .multiple = s->at[k].pack->multiple,
                                               .n_weights = o->n_weights};
     parts->sources[k].pack = &parts->packs[k];
     return LEAT_OK;

@@ -107,7 +107,8 @@ struct leat_packing {
     pthread_rwlock_t lock; /* of `pass` and `oldest`; all else is fixed */
     enum leat_pack_how how;
     uint64_t documents, length, elements, rows, hash;
-    bool shuffled; /* the documents are permuted: CUT only */
+    uint64_t multiple; /* of elements that a document takes up: 1 but for BEST_FIT */
+    bool shuffled;     /* the documents are permuted: CUT only */
     uint32_t *lengths;
     uint64_t *chunks; /* PAD, BEST_FIT: rows of one document each, before document 16 i; NULL: there are none */
     uint64_t n_chunks;

@@ -25,22 +25,49 @@
 #define STEP 16 /* documents between two sums: half a byte a document, and a run that is permuted at once */
 #define TAG_DOCUMENTS ((UINT64_C(1) << 63) | 3)
 
+/* Elements that a document takes up in rows, its padding included. */
+static uint64_t room_of(const struct leat_packing *p, uint64_t document)
+{
+    const uint64_t length = p->lengths[document], over = p->multiple > 1 ? length % p->multiple : 0;
+    return over ? length + p->multiple - over : length;
+}
+
 /* How many rows a document has for itself. */
 static uint64_t chunks_of(const struct leat_packing *p, uint64_t document)
 {
-    const uint64_t length = p->lengths[document];
+    const uint64_t length = room_of(p, document);
     return length / p->length + (p->how == LEAT_PACK_PAD && length % p->length);
+}
+
+static int fit(struct leat_packing *p, uint64_t seed, struct leat_error *error)
+{
+    uint32_t *rooms = p->multiple > 1 ? leat_new_array(p->documents ? p->documents : 1, sizeof *rooms) : NULL;
+    int rc = LEAT_OK;
+    if (p->multiple > 1 && !rooms)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to pack %llu documents", (unsigned long long)p->documents);
+    for (uint64_t i = 0; rooms && !rc && i < p->documents; i++) {
+        if (room_of(p, i) > UINT32_MAX)
+            rc = leat_fail(error, LEAT_E_RANGE,
+                           "document %llu takes up %llu elements with its padding: at most 2^32 - 1 can be packed",
+                           (unsigned long long)i, (unsigned long long)room_of(p, i));
+        rooms[i] = (uint32_t)room_of(p, i);
+    }
+    if (!rc)
+        rc = leat_bins_new(rooms ? rooms : p->lengths, p->documents, p->length, seed, &p->bins, error);
+    leat_free(rooms);
+    return rc;
 }
 
 /* The rows of PAD and BEST_FIT. */
 static int keep_whole(struct leat_packing *p, uint64_t seed, struct leat_error *error)
 {
-    int rc = p->how == LEAT_PACK_BEST_FIT ? leat_bins_new(p->lengths, p->documents, p->length, seed, &p->bins, error)
-                                          : LEAT_OK;
+    int rc = p->how == LEAT_PACK_BEST_FIT ? fit(p, seed, error) : LEAT_OK;
     for (uint64_t i = 0; !rc && i < p->documents; i++)
         p->n_chunks += chunks_of(p, i);
     p->rows = p->n_chunks + p->bins.n;
     p->hash = leat_key_mix(leat_key_mix(p->hash, (uint64_t)p->how), p->how == LEAT_PACK_BEST_FIT ? seed : 0);
+    if (p->multiple > 1)
+        p->hash = leat_key_mix(p->hash, p->multiple);
     if (rc || !p->n_chunks)
         return rc;
     p->chunks = leat_new_array(p->documents / STEP + 1, sizeof *p->chunks);
@@ -61,6 +88,10 @@ int leat_packing_new(const struct leat_pack_spec *spec, uint64_t documents, bool
     if (!spec->length || spec->length > UINT32_MAX)
         return leat_fail(error, LEAT_E_INVALID, "rows of %llu elements: 1 to 2^32 - 1",
                          (unsigned long long)spec->length);
+    if (spec->multiple > 1 && (spec->how != LEAT_PACK_BEST_FIT || spec->length % spec->multiple))
+        return leat_fail(error, LEAT_E_INVALID, "rows of %llu elements of documents padded to a multiple of %llu: %s",
+                         (unsigned long long)spec->length, (unsigned long long)spec->multiple,
+                         spec->how == LEAT_PACK_BEST_FIT ? "it must divide the length" : "best fit alone pads these");
     uint64_t n_sums = documents / STEP + 2;
     struct leat_packing *p = leat_new(struct leat_packing);
     if (!p)
@@ -71,6 +102,7 @@ int leat_packing_new(const struct leat_pack_spec *spec, uint64_t documents, bool
                                .how = spec->how,
                                .documents = documents,
                                .length = spec->length,
+                               .multiple = spec->multiple ? spec->multiple : 1,
                                .shuffled = shuffled && cuts};
     p->lengths = leat_new_array(documents ? documents : 1, sizeof *p->lengths);
     for (int i = 0; cuts && i < 1 + shuffled; i++)
@@ -225,7 +257,7 @@ static int whole(const struct leat_packing *p, uint32_t source, uint64_t row, st
     for (uint64_t k = p->bins.begin[row]; k < p->bins.begin[row + 1]; k++)
         __builtin_prefetch(&p->lengths[p->bins.documents[k]]);
     for (uint64_t k = p->bins.begin[row]; !rc && k < p->bins.begin[row + 1]; k++) {
-        const uint64_t i = p->bins.documents[k], left = p->lengths[i] % p->length;
+        const uint64_t i = p->bins.documents[k], left = p->lengths[i] - room_of(p, i) / p->length * p->length;
         rc = push(pieces,
                   (struct leat_piece){.source = source, .position = i, .begin = p->lengths[i] - left, .count = left});
     }

@@ -82,6 +82,7 @@ struct leat_pack_spec {
     const uint64_t *lengths;
     bool partial;       /* CUT: keep the last row where its elements do not fill it */
     uint64_t seed;      /* BEST_FIT: decides between documents of one length */
+    uint64_t multiple;  /* BEST_FIT: documents take up a multiple of this, which divides `length`; 0: 1 */
     uint64_t n_weights; /* WEIGHTED: how many weights there are: one per row */
 };
 

@@ -47,6 +47,48 @@ def test_each_epoch_has_each_document_once_in_batches_within_the_budget_on_any_r
     assert sorted(found) == [(i, d.tolist()) for i, d in enumerate(documents) if len(d)]
 
 
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_sequences_are_padded_to_a_multiple_and_both_borders_are_given(tmp_path_factory: Any, data: Any) -> None:
+    documents = make(np.random.default_rng(data.draw(st.integers(0, 2**32))), data.draw(st.integers(1, 60)), 60)
+    multiple, world = data.draw(st.integers(1, 16)), data.draw(st.integers(1, 3))
+    budget = data.draw(st.integers(multiple, 90))
+    ds = write(tmp_path_factory.mktemp("thd") / "d.leat", documents)
+    rows = leat.pack_rows(ds, how="ragged", eos=60001, fill=60002, multiple=multiple)
+    options: dict[str, Any] = dict(shuffle=data.draw(st.booleans()), seed=3, framework="numpy", num_threads=1)
+    loaders = [leat.Loader(rows, batch_tokens=budget, rank=r, world_size=world, **options) for r in range(world)]
+    found: dict[int, list[list[int]]] = {}
+    for step in zip(*loaders, strict=True):
+        for batch in step:
+            cu, tokens = np.asarray(batch["cu_seqlens"]), np.asarray(batch["tokens"])[0]
+            padded = np.asarray(batch["cu_seqlens_padded"]) if multiple > 1 else cu
+            counts, rooms = np.diff(cu), np.diff(padded)
+            assert padded.dtype == np.int32 and padded[-1] == len(tokens) <= budget
+            assert (rooms == -(-counts // multiple) * multiple).all() and batch["max_seqlen"] == rooms.max(initial=0)
+            beside = [np.asarray(batch[name])[0] for name in ("doc_ids", "positions", "loss_mask")]
+            for begin, end, count in zip(padded, padded[1:], counts, strict=False):
+                ids, positions, mask = (each[begin:end] for each in beside)
+                assert len(set(ids[:count].tolist())) == 1 and (positions[:count] == np.arange(count)).all()
+                assert mask[:count].all() and not mask[count:].any() and (ids[count:] == -1).all()
+                assert (tokens[begin + count : end] == 60002).all()
+                if batch.valid[0]:
+                    found.setdefault(int(ids[0]), []).append(tokens[begin : begin + count].tolist())
+    most = budget // multiple * multiple
+    for i, document in enumerate(documents):
+        whole = [*document.tolist(), 60001]
+        assert sorted(found[i]) == sorted(whole[k : k + most] for k in range(0, len(whole), most))
+
+
+def test_rows_of_best_fit_pad_their_documents_as_the_data_set_shows_them(tmp_path: Path) -> None:
+    ds = write(tmp_path / "d.leat", make(np.random.default_rng(5), 40, 50))
+    rows = leat.pack_rows(ds, length=32, how="best_fit", eos=60000, multiple=8)
+    batch = next(iter(leat.Loader(rows, len(rows), framework="numpy")))
+    for i, id in enumerate(batch.ids):
+        for name, value in rows[int(id)].items():
+            assert np.array_equal(np.asarray(batch[name])[i], value), name
+    assert rows.fingerprint != leat.pack_rows(ds, length=32, how="best_fit", eos=60000).fingerprint
+
+
 def test_a_run_goes_on_where_it_was_and_operators_see_whole_rows(tmp_path: Path) -> None:
     ds = write(tmp_path / "d.leat", make(np.random.default_rng(1), 90, 20))
 
@@ -92,5 +134,11 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
         leat.Loader(rows, batch_tokens=8, batch_size=1)
     with pytest.raises(ValueError, match="cannot be called 'cu_seqlens'"):
         leat.Loader(rows, batch_tokens=8, outputs={"cu_seqlens": leat.Out("tokens")})
+    with pytest.raises(ValueError, match="multiple goes with how='ragged' and 'best_fit', not with 'cut'"):
+        leat.pack_rows(ds, multiple=8)
+    with pytest.raises(ValueError, match="multiples of 24 tokens do not fill rows of 64"):
+        leat.pack_rows(ds, length=64, how="best_fit", multiple=24)
+    with pytest.raises(ValueError, match="multiples of 24 tokens do not fill rows of 8"):
+        leat.Loader(leat.pack_rows(ds, how="ragged", multiple=24), batch_tokens=8)
     with pytest.raises(ValueError, match="length is 1 or above"):
         leat.Loader(rows, batch_tokens=0)

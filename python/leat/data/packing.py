@@ -13,6 +13,7 @@ from .dataset import Dataset, no_dataset
 from .schema import Field, field
 
 HOW = {"cut": 0, "best_fit": 1, "pad": 2, "ragged": 1}  # enum leat_pack_how
+FITTED = ("best_fit", "ragged")
 DERIVED = {"doc_ids": "int64", "positions": "int64", "loss_mask": "bool"}
 INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
 
@@ -36,9 +37,10 @@ class PackedRows(Dataset):
         eos: int | None,
         fill: int,
         seed: int,
+        multiple: int = 1,
     ) -> None:
-        super().__init__(documents._handle, (documents, name, length, how, bos, eos, fill, seed))
-        self.documents, self.length, self.how = documents, length, how
+        super().__init__(documents._handle, (documents, name, length, how, bos, eos, fill, seed, multiple))
+        self.documents, self.length, self.how, self.multiple = documents, length, how, multiple
         self._name, self._bos, self._eos, self._fill, self._seed = name, bos, eos, fill, seed
         tokens = documents.schema[name]
         self._fields = [
@@ -62,6 +64,11 @@ class PackedRows(Dataset):
         return lengths.astype(np.int64) // item + around
 
     @cached_property
+    def _rooms(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """What each document takes up in rows, its padding included."""
+        return -(-self._lengths // self.multiple) * self.multiple
+
+    @cached_property
     def _ends(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """With "cut", the number of tokens up to the end of each document."""
         return np.cumsum(self._lengths)
@@ -69,7 +76,7 @@ class PackedRows(Dataset):
     @cached_property
     def _chunks(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Without "cut", how many rows the documents before each one have for themselves; at the end, all."""
-        whole = self._lengths // self.length
+        whole = self._rooms // self.length
         if self.how == "pad":
             whole += self._lengths % self.length > 0
         return np.concatenate([[0], np.cumsum(whole)])
@@ -79,13 +86,13 @@ class PackedRows(Dataset):
         """The rows that documents share: where each begins in a list of documents, and that list."""
         if self.how == "pad":
             return np.zeros(1, np.uint32), np.empty(0, np.uint32)
-        if len(self._lengths) and int(self._lengths.max()) >= 1 << 32:
+        if len(self._rooms) and int(self._rooms.max()) >= 1 << 32:
             raise ValueError(
-                f"document {int(self._lengths.argmax())} has {int(self._lengths.max())} elements: at most 2^32 - 1 "
+                f"document {int(self._rooms.argmax())} has {int(self._rooms.max())} elements: at most 2^32 - 1 "
                 "can be packed; split it"
             )
         begin, documents = np.empty(len(self._lengths) + 2, np.uint32), np.empty(len(self._lengths), np.uint32)
-        n = _leat.best_fit(self._lengths.astype(np.uint32), self.length, self._seed, begin, documents)
+        n = _leat.best_fit(self._rooms.astype(np.uint32), self.length, self._seed, begin, documents)
         return begin[: n + 1].copy(), documents[: int(begin[n])].copy()
 
     def __repr__(self) -> str:
@@ -93,19 +100,22 @@ class PackedRows(Dataset):
         return f"<leat.PackedRows of {self._count} rows of {self.length} ({self._name}, of {documents} documents)>"
 
     @property
-    def pack(self) -> tuple[str, int, int | None, int | None, int, int, int]:
-        """Options of the engine: name, length, bos, eos, fill, how, seed."""
-        return self._name, self.length, self._bos, self._eos, self._fill, HOW[self.how], self._seed
+    def pack(self) -> tuple[str, int, int | None, int | None, int, int, int, int]:
+        """Options of the engine: name, length, bos, eos, fill, how, seed, multiple."""
+        return self._name, self.length, self._bos, self._eos, self._fill, HOW[self.how], self._seed, self.multiple
 
-    def of_length(self, length: Any) -> PackedRows:
-        """The same documents in rows of another length."""
-        name, _, bos, eos, fill, _, seed = self.pack
-        return pack_rows(self.documents, name, length, self.how, bos=bos, eos=eos, fill=fill, seed=seed)
+    def of_tokens(self, length: Any) -> PackedRows:
+        """The same documents in rows of at most so many tokens."""
+        name, _, bos, eos, fill, _, seed, multiple = self.pack
+        return pack_rows(
+            self.documents, name, length, self.how, bos=bos, eos=eos, fill=fill, seed=seed, multiple=multiple
+        )
 
     @cached_property
     def fingerprint(self) -> str:
         """128 bits over the documents' fingerprint and how they are packed, in hex."""
-        more = () if self.how == "cut" else () if self.how == "pad" else (self._seed,)
+        more = (self._seed,) if self.how in FITTED else ()
+        more = (*more, self.multiple) if self.multiple > 1 else more
         return hashlib.blake2b(
             repr((self.documents.fingerprint, self.how, *self.pack[:5], *more)).encode(), digest_size=16
         ).hexdigest()
@@ -137,7 +147,7 @@ class PackedRows(Dataset):
             sample["doc_ids"][place] = np.frombuffer(self._handle.ids(i, 1), np.int64)[0]
             sample["positions"][place] = np.arange(count)
             sample["loss_mask"][place] = True if mask is None else self._mask(i)[begin : begin + count]
-            filled += count
+            filled += -(-count // self.multiple) * self.multiple
         return sample
 
     def _pieces(self, position: int) -> list[tuple[int, int, int]]:
@@ -160,8 +170,8 @@ class PackedRows(Dataset):
             return [(i, begin, min(length, int(lengths[i]) - begin))]
         begins, documents = self._bins
         row = position - int(self._chunks[-1])
-        left = [(int(i), int(lengths[i]) % length) for i in documents[begins[row] : begins[row + 1]]]
-        return [(i, int(lengths[i]) - n, n) for i, n in left]
+        cuts = [(int(i), int(self._rooms[i]) // length * length) for i in documents[begins[row] : begins[row + 1]]]
+        return [(i, begin, int(lengths[i]) - begin) for i, begin in cuts]
 
     def stored(self, position: int, name: str) -> Any:
         self._find(name)
@@ -208,6 +218,7 @@ def pack_rows(
     eos: int | None = None,
     fill: int = 0,
     seed: int = 0,
+    multiple: int = 1,
 ) -> PackedRows:
     """Rows of `length` tokens that are made of documents: nothing is copied or stored.
 
@@ -242,11 +253,15 @@ def pack_rows(
         length: tokens of a row; at most 2^24 with ``"best_fit"``.
         bos, eos: a token that is put before or after each document; it counts as the document's.
         fill: the token on padding.
+        multiple: with ``"best_fit"`` and ``"ragged"``, each document (or piece of one) is padded to a multiple of so
+            many tokens, which count as the row's: as Transformer Engine wants for FP8, and context parallelism.
+            ``batch["cu_seqlens_padded"]`` then says where sequences begin.
 
     Raises:
         KeyError: `ds` has no such field.
         TypeError: it is no field of tokens.
-        ValueError: `how` is not known, or a token does not fit the dtype.
+        ValueError: `how` is not known, a token does not fit the dtype, or `length` is no multiple of `multiple` (of
+            ``"ragged"`` rows it is rounded down to one).
 
     >>> import leat, numpy as np, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "documents.leat")
@@ -269,5 +284,12 @@ def pack_rows(
     for name, token in (("bos", bos), ("eos", eos), ("fill", fill)):
         if token is not None:
             check.integer(name, token, int(limits.min), int(limits.max) + 1)
-    length = check.integer("length", length, 1, (1 << 24) + 1 if how in ("best_fit", "ragged") else 1 << 31)
-    return PackedRows(ds, field, length, how, bos, eos, fill, check.seed(seed))
+    length = check.integer("length", length, 1, (1 << 24) + 1 if how in FITTED else 1 << 31)
+    multiple = check.integer("multiple", multiple, 1, 1 << 24)
+    if multiple > 1:
+        if how not in FITTED:
+            raise ValueError(f"multiple goes with how='ragged' and 'best_fit', not with {how!r}, where rows end alike")
+        if length < multiple or (how == "best_fit" and length % multiple):
+            raise ValueError(f"documents padded to multiples of {multiple} tokens do not fill rows of {length}")
+        length -= length % multiple
+    return PackedRows(ds, field, length, how, bos, eos, fill, check.seed(seed), multiple)

@@ -50,6 +50,7 @@ class Form:
         "framework",
         "hidden",
         "length",
+        "multiple",
         "makers",
         "meaning",
         "order",
@@ -67,7 +68,8 @@ class Form:
         self.hidden = False  # this process needs no outputs
         self.order: list[str] = []  #: in which outputs are told, where that of the engine is another
         self.meaning: Meaning | None = None
-        self.length: int | None = None  #: of rows that hold sequences of several documents, padded behind the last
+        self.length: int | None = None  #: of rows that hold sequences of several documents, padded behind the last, ...
+        self.multiple = 1  #: ... and each to a multiple of this
         self.tensor: Callable[[Any], Any] | None = None
         self.small: Callable[[Any], Any] = np.asarray
         if framework == "torch":
@@ -103,7 +105,7 @@ class Form:
                 makers[found[0]] = partial(_made_of, views, _padded, stack)
                 makers.setdefault(stack.mask, partial(_made_of, views, _padding, stack))
         if self.length is not None:
-            makers = thd.makers_of(makers, self.length, self.small)
+            makers = thd.makers_of(makers, self.length, self.multiple, self.small)
         if self.slices is not None:
             makers = self.slices.wrap(makers)
         self.makers = makers  # at once: another thread that iterates must not see a part of them

@@ -161,8 +161,9 @@ class Loader(Closing):
         if mixture is not None and not in_order:
             raise ValueError("in_order=False does not go with mixture=, which decides from some planned batch on")
         dataset, batch_size = thd.rows_of(dataset, batch_tokens, batch_size, global_batch_size)
-        if batch_tokens is not None and isinstance(dataset, PackedRows):
-            outputs = thd.outputs_of(outputs, dataset)
+        lines = dataset if batch_tokens is not None and isinstance(dataset, PackedRows) else None
+        if lines is not None:
+            outputs = thd.outputs_of(outputs, lines)
         if (batch_size is None) == (global_batch_size is None):
             raise ValueError("give batch_size (rows per rank) or global_batch_size (rows of all ranks), one of them")
         if yields not in ("dict", "tuple"):
@@ -186,7 +187,8 @@ class Loader(Closing):
         self._tail = tail
         self._yields = yields
         self._form = Form(framework_of(framework))
-        self._form.length = dataset.length if batch_tokens is not None and isinstance(dataset, PackedRows) else None
+        if lines is not None:
+            self._form.length, self._form.multiple = lines.length, lines.multiple
         self._entries = None if outputs is None else entries(outputs)
         self._form.meaning = html.meaning(dataset.schema, dataset.classes, self._entries)
         self._sampler: Any = None

@@ -14,7 +14,8 @@ from ..data.packing import PackedRows
 if TYPE_CHECKING:
     from ..program import Outputs
 
-NEEDED = ("positions", "doc_ids")  #: of which the borders of sequences follow
+NEEDED = ("positions", "doc_ids")  #: of which the borders of sequences follow, ...
+MADE = ("cu_seqlens", "cu_seqlens_padded", "max_seqlen")  #: ... as these
 
 
 def rows_of(dataset: Any, batch_tokens: Any, batch_size: Any, global_batch_size: Any) -> tuple[Any, Any]:
@@ -31,14 +32,14 @@ def rows_of(dataset: Any, batch_tokens: Any, batch_size: Any, global_batch_size:
         raise TypeError(f"batch_tokens goes with leat.pack_rows(ds, how='ragged'), not with {what}")
     if batch_size is not None or global_batch_size is not None:
         raise ValueError("batch_tokens stands in the place of batch_size: give one of them")
-    return dataset.of_length(batch_tokens), 1
+    return dataset.of_tokens(batch_tokens), 1
 
 
 def outputs_of(outputs: Outputs | None, dataset: PackedRows) -> Outputs | None:
     """The outputs, with those that say where sequences begin."""
     if outputs is None:
         return None
-    for name in ("cu_seqlens", "max_seqlen"):
+    for name in MADE:
         if name in outputs:
             raise ValueError(f"an output cannot be called {name!r}: that is the name of what says where sequences are")
     for name in NEEDED:
@@ -48,26 +49,37 @@ def outputs_of(outputs: Outputs | None, dataset: PackedRows) -> Outputs | None:
 
 
 def makers_of(
-    makers: dict[str, Callable[[Any], Any]], length: int, small: Callable[[Any], Any]
+    makers: dict[str, Callable[[Any], Any]], length: int, multiple: int, small: Callable[[Any], Any]
 ) -> dict[str, Callable[[Any], Any]]:
     """How outputs are made without the padding behind the last sequence, and what says where sequences are."""
 
-    def borders(core: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
+    def found(core: Any) -> tuple[np.ndarray[Any, np.dtype[np.int32]], np.ndarray[Any, np.dtype[np.int32]]]:
+        """Tokens of each sequence, and where each begins; at the end, where its padding ends."""
         positions, ids = (np.asarray(makers[name](core)) for name in NEEDED)
         if len(positions) > 1:
             raise ValueError("a batch of sequences has one row: batch_tokens= says how many tokens that has")
-        positions, ids = positions.reshape(-1), ids.reshape(-1)
-        full = int((ids >= 0).sum())  # all padding is at the end
-        return np.append(np.flatnonzero(positions[:full] == 0), full).astype(np.int32)
+        positions, there = positions.reshape(-1), ids.reshape(-1) >= 0
+        if multiple == 1:  # all padding is at the end
+            full = int(there.sum())
+            begins = np.append(np.flatnonzero(positions[:full] == 0), full).astype(np.int32)
+            return np.diff(begins), begins
+        begins = np.flatnonzero((positions == 0) & there)
+        counts = np.add.reduceat(there, begins, dtype=np.int32) if len(begins) else np.empty(0, np.int32)
+        end = begins[-1] + -(-int(counts[-1]) // multiple) * multiple if len(begins) else 0
+        return counts, np.append(begins, end).astype(np.int32)
+
+    def unpadded(core: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
+        return np.concatenate([[0], np.cumsum(found(core)[0])]).astype(np.int32)
 
     def cut(make: Callable[[Any], Any], core: Any) -> Any:
         value = make(core)
         if getattr(value, "ndim", 0) < 2 or value.shape[1] != length:
             return value
-        return value[:, : int(borders(core)[-1])]
+        return value[:, : int(found(core)[1][-1])]
 
     return {
         **{name: partial(cut, make) for name, make in makers.items()},
-        "cu_seqlens": lambda core: small(borders(core)),
-        "max_seqlen": lambda core: int(np.diff(borders(core)).max(initial=0)),
+        "cu_seqlens": lambda core: small(unpadded(core)),
+        **({"cu_seqlens_padded": lambda core: small(found(core)[1])} if multiple > 1 else {}),
+        "max_seqlen": lambda core: int(np.diff(found(core)[1]).max(initial=0)),
     }

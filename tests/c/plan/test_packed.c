@@ -100,6 +100,68 @@ static void rows_are_cut_from_the_joined_documents_of_the_pass(void **state)
     }
 }
 
+/* Rows that cut no document, each padded to a multiple: every element once, and room for the padding. */
+static void fit(const struct corpus *c, uint64_t length, uint64_t multiple, uint32_t world)
+{
+    struct leat_pack_spec pack = {
+        .how = LEAT_PACK_BEST_FIT, .length = length, .lengths = c->lengths, .seed = 7, .multiple = multiple};
+    struct leat_plan_source source = {.count = c->documents, .order = {.order = LEAT_ORDER_SHUFFLED}, .pack = &pack};
+    uint64_t *seen = calloc(c->documents + 1, sizeof *seen);
+    struct leat_pieces pieces = {0};
+    assert_non_null(seen);
+    for (uint32_t r = 0; r < world; r++) {
+        struct leat_plan *plan = make_plan(&source, 1, 0, 3, world, r, world, LEAT_TAIL_PAD);
+        struct leat_plan_batch batch;
+        for (struct leat_position at = {1, 0}; leat_plan_batch(plan, at, &batch) == LEAT_OK; at = batch.next) {
+            struct leat_plan_row row;
+            assert_int_equal(batch.rows, 1);
+            assert_int_equal(leat_plan_rows(plan, &batch, 0, 1, &row), LEAT_OK);
+            assert_int_equal(leat_plan_pieces(plan, &row, 1, &pieces), LEAT_OK);
+            uint64_t room = 0;
+            for (uint32_t k = 0; k <= row.n_more; k++) {
+                const struct leat_piece *p = k ? &row.more[k - 1] : &row.piece;
+                assert_true(p->count > 0 && p->begin % length == 0);
+                assert_true(p->begin + p->count == c->lengths[p->position] || p->count == length);
+                room += (p->count + multiple - 1) / multiple * multiple;
+                seen[p->position] += row.valid ? p->count : 0;
+            }
+            assert_true(room <= length);
+        }
+        leat_plan_free(plan);
+    }
+    assert_memory_equal(seen, c->lengths, c->documents * sizeof *seen);
+    leat_free(pieces.at);
+    free(seen);
+}
+
+static void documents_take_up_a_multiple_of_elements(void **state)
+{
+    for (uint64_t k = 0; k < 100; k++) {
+        struct corpus c = make_corpus(k, draw(98, 4 * k, 1, 60), draw(98, 4 * k + 1, 1, 60));
+        const uint64_t multiple = draw(98, 4 * k + 2, 1, 9);
+        if (c.elements)
+            fit(&c, multiple * draw(98, 4 * k + 3, 1, 9), multiple, (uint32_t)(1 + k % 3));
+        free(c.lengths);
+    }
+}
+
+static void a_multiple_that_does_not_divide_the_length_is_refused(void **state)
+{
+    uint64_t lengths[] = {3, UINT32_MAX};
+    struct leat_pack_spec pack = {.how = LEAT_PACK_BEST_FIT, .length = 20, .lengths = lengths, .multiple = 8};
+    struct leat_plan_source source = {.count = 2, .pack = &pack};
+    struct leat_plan_spec spec = {.sources = &source, .n_sources = 1, .global_batch = 1, .world_size = 1};
+    struct leat_plan *plan;
+    struct leat_error error = {0};
+    assert_int_equal(leat_plan_new(&spec, &plan, &error), LEAT_E_INVALID);
+    assert_non_null(strstr(error.message, "must divide the length"));
+    pack.length = 16;
+    assert_int_equal(leat_plan_new(&spec, &plan, &error), LEAT_E_RANGE);
+    assert_non_null(strstr(error.message, "document 1"));
+    pack.how = LEAT_PACK_CUT;
+    assert_int_equal(leat_plan_new(&spec, &plan, &error), LEAT_E_INVALID);
+}
+
 static void documents_without_elements_give_no_piece(void **state)
 {
     uint64_t lengths[] = {0, 0, 3, 0, 1, 0, 0};
@@ -166,6 +228,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_cut_from_the_joined_documents_of_the_pass),
+        cmocka_unit_test(documents_take_up_a_multiple_of_elements),
+        cmocka_unit_test(a_multiple_that_does_not_divide_the_length_is_refused),
         cmocka_unit_test(documents_without_elements_give_no_piece),
         cmocka_unit_test(a_substitute_is_another_row_of_the_same_pass),
         cmocka_unit_test(a_state_of_other_documents_is_refused),
