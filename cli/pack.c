@@ -64,6 +64,18 @@ static const struct cli_option options[] = {
      CLI_TEXT, .at = offsetof(struct cli_pack, tokenizer)},
     {"text", "FIELD", "the field with the text, for --tokenizer; default: text", CLI_TEXT,
      .at = offsetof(struct cli_pack, text)},
+    {"chat", "FIELD",
+     "records are chats, in the place of --text: FIELD has their messages. DST gets\n"
+     "loss_mask beside the tokens",
+     CLI_TEXT, .at = offsetof(struct cli_pack, chat)},
+    {"template", "PATH",
+     "of chats: a Jinja2 template, a tokenizer_config.json or a folder; default: what lies\n"
+     "beside the tokenizer",
+     CLI_TEXT, .at = offsetof(struct cli_pack, template)},
+    {"learn", "A,B", "of chats: the roles that are learned from; default: assistant", CLI_TEXT,
+     .at = offsetof(struct cli_pack, learn)},
+    {"turns", "WHICH", "of these roles: all messages, or the last one of a chat alone; default: all", CLI_CHOICE,
+     .at = offsetof(struct cli_pack, turns), .choices = "all or last"},
     {"fields", "A,B", "the fields to keep beside the tokens; default: all", CLI_TEXT,
      .at = offsetof(struct cli_pack, kept)},
     {"add-special-tokens", NULL, "add those that the tokenizer puts around a text", CLI_SET,
@@ -83,7 +95,17 @@ static bool parse(struct cli_pack *pack, int argc, char **argv, int *exit_code)
     pack->src_length = (int)strnlen(pack->src, 65536);
     while (pack->src_length > 1 && pack->src[pack->src_length - 1] == '/')
         pack->src_length--;
+    const char *of_chat = pack->template ? "--template" : pack->learn ? "--learn" : pack->turns ? "--turns" : NULL;
+    if (of_chat && !pack->chat) {
+        *exit_code = cli_usage_error(pack->command, "%s is for chats, and needs --chat.", of_chat);
+        return false;
+    }
+    if (pack->chat && pack->text) {
+        *exit_code = cli_usage_error(pack->command, "--chat stands in the place of --text: give one of them.");
+        return false;
+    }
     const char *of_text = pack->text          ? "--text"
+                          : pack->chat        ? "--chat"
                           : pack->kept        ? "--fields"
                           : pack->pattern     ? "--pattern"
                           : pack->add_special ? "--add-special-tokens"
@@ -431,6 +453,7 @@ const struct cli_command cli_pack = {
         "  leat pack photos/train train.leat --photos fast\n"
         "  leat pack --coco instances_train2017.json train2017/ train.leat\n"
         "  leat pack web.jsonl.zst web.leat --tokenizer tokenizer.json --text text\n"
+        "  leat pack chats.jsonl chats.leat --tokenizer model/ --chat messages\n"
         "\nExit codes: 0 packed (broken photos are marked or skipped); 1 a photo is broken and --on-error is raise;\n"
         "2 could not pack; 130 interrupted, DST.partial can be resumed.\n",
     .run = run,

@@ -60,6 +60,7 @@ from .mixtures.ado import ADO  # noqa: E402
 from .mixtures.doremi import DoReMi  # noqa: E402
 from .ops import PerBatch  # noqa: E402
 from .program import Out, program_from_json, program_to_json  # noqa: E402
+from .text.chat import Chat, chat  # noqa: E402
 from .text.megatron import write_megatron  # noqa: E402
 from .text.tokenize import Tokenized, tokenize  # noqa: E402
 
@@ -93,6 +94,7 @@ __all__ = [
     "BudgetError",
     "BusyError",
     "CancelledError",
+    "Chat",
     "ChangedError",
     "ClosedError",
     "Consumer",
@@ -127,6 +129,7 @@ __all__ = [
     "WaitTimeoutError",
     "Weighted",
     "Writer",
+    "chat",
     "concat",
     "errors",
     "boxes",

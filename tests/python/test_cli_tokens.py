@@ -38,6 +38,27 @@ def test_pack_says_which_field_there_is(records: Path, tmp_path: Path) -> None:
     assert "no field 'body': this data set has text, number" in leat(*words, env=PYTHON, code=2).stderr
 
 
+def test_pack_makes_tokens_of_chats(tmp_path: Path) -> None:
+    import leat as package
+
+    pytest.importorskip("jinja2")
+    talk = [{"role": "user", "content": "to be?"}, {"role": "tool", "content": "or"}, {"role": "user", "content": "x"}]
+    with package.Writer(tmp_path / "c.leat", {"talk": "json", "number": "int64"}) as w:
+        w.add(talk=talk, number=7)
+    (tmp_path / "t.jinja").write_text("{% for m in messages %}{{ m.content + '\n' }}{% endfor %}")
+    words = ["pack", tmp_path / "c.leat", tmp_path / "o.leat", "--tokenizer", bpe_file(tmp_path), "--chat", "talk"]
+    words += ["--template", tmp_path / "t.jinja", "--learn", "user,tool", "--turns", "last"]
+    assert "2 of them learned" in leat(*words, env=PYTHON).stdout
+    one = package.open(tmp_path / "o.leat")[0]
+    assert one["number"] == 7 and one["loss_mask"].sum() == 2 and one["loss_mask"][-2:].all()
+
+
+def test_options_of_chats_need_chat(tmp_path: Path) -> None:
+    words = ("pack", "a", "b", "--tokenizer", "t.json")
+    assert "--learn is for chats, and needs --chat." in leat(*words, "--learn", "user", code=2).stderr
+    assert "--chat stands in the place of --text" in leat(*words, "--chat", "m", "--text", "t", code=2).stderr
+
+
 def test_options_of_text_need_a_tokenizer(records: Path, tmp_path: Path) -> None:
     assert "--text is for text, and needs --tokenizer." in leat("pack", records, "o", "--text", "t", code=2).stderr
     words = ("pack", records, tmp_path / "o", "--tokenizer", "t.json", "--max-side", 8)

@@ -70,6 +70,7 @@ def _pack(options: Mapping[str, str]) -> int:
             dst,
             tokenizer=options["tokenizer"],
             text=options.get("text", "text"),
+            chat=_chat(options),
             fields=options["fields"].split(",") if options.get("fields") else [] if "fields" in options else None,
             on_bad="skip" if "skip" in options else "raise",
             add_special_tokens="special_tokens" in options,
@@ -87,6 +88,15 @@ def _pack(options: Mapping[str, str]) -> int:
     if not quiet:
         _report(made, options)
     return DONE
+
+
+def _chat(options: Mapping[str, str]) -> Any:
+    import leat
+
+    if "chat" not in options:
+        return None
+    more: dict[str, Any] = {"learn": options["learn"].split(",")} if "learn" in options else {}
+    return leat.chat(options.get("template"), messages=options["chat"], turns=options.get("turns", "all"), **more)
 
 
 def _words(options: Mapping[str, str]) -> str:
@@ -109,7 +119,8 @@ def _report(made: Any, options: Mapping[str, str]) -> None:
 
     size = os.path.getsize(made.path)
     seconds = max(made.seconds, 1e-9)
-    print(f"{options['dst']}: {made.documents:,} documents, {made.tokens:,} tokens, {rate(size)}B")
+    learned = "" if made.learned is None else f", {made.learned:,} of them learned"
+    print(f"{options['dst']}: {made.documents:,} documents, {made.tokens:,} tokens{learned}, {rate(size)}B")
     if made.empty:
         print(f"  {made.empty:,} documents have no token")
     if made.skipped:

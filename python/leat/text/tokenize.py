@@ -15,10 +15,13 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -31,7 +34,8 @@ from ..data.writer import Writer
 from ..errors import BrokenSampleError, ChangedError, ExistsError, InvalidError
 from . import progress as _progress
 from . import tokenizer as _tokenizer
-from .tokenizer import Tokenizer
+from .chat import BadChat, Chat, ChatTemplate
+from .tokenizer import Spans, Tokenizer
 
 # Of a batch: enough for all cores, so that the call of the tokenizer costs nothing beside its work (measured: below
 # 256 KiB it does on two cores), and little beside the memory of a tokenizer.
@@ -51,6 +55,7 @@ class Tokenized:
         tokens: in it.
         empty: documents without a token.
         skipped: records that were left out; PATH.bad.jsonl lists them.
+        learned: of chats, tokens that are learned; else None.
         text_bytes: read by this run, as UTF-8.
         seconds: that this run took.
     """
@@ -62,6 +67,7 @@ class Tokenized:
     skipped: int
     text_bytes: int
     seconds: float
+    learned: int | None = None
 
     def open(self) -> Dataset:
         """The pack as a data set."""
@@ -74,6 +80,7 @@ def tokenize(
     *,
     tokenizer: Any,
     text: str = "text",
+    chat: Chat | None = None,
     field: str = "tokens",
     fields: Sequence[str] | None = None,
     on_bad: str = "raise",
@@ -96,6 +103,9 @@ def tokenize(
         tokenizer: the path of a ``tokenizer.json``, of a folder with one, or of a tiktoken file; or a tokenizer of
             `tokenizers`, `transformers` (a fast one) or `tiktoken`. Its truncation and padding are not applied.
         text: the field with the text: of kind ``"str"``, or ``"bytes"`` that are UTF-8.
+        chat: records are chats (:func:`leat.chat`), in the place of `text`. The pack has the field ``loss_mask`` beside
+            the tokens: bool, shape (None,), True where a model is to learn a token. ``metadata["chat"]`` has ``hash``
+            (of the template and of what it was given), ``file``, ``learn`` and ``turns``.
         field: the name of the field of tokens.
         fields: names of fields to keep as properties; None: all but the text and those that leat derives.
         on_bad: of a record that cannot be read or tokenised: ``"raise"``, or ``"skip"`` it: ``path.bad.jsonl`` lists
@@ -143,19 +153,22 @@ def tokenize(
         pattern=pattern,
         special_tokens=special_tokens,
     )
-    records = _Records(dataset, text, field, fields)
-    about = {**(dict(metadata) if metadata is not None else dataset.metadata), "tokenizer": core.about}
+    if chat is not None and (add_special_tokens or not parse_special or text != "text"):
+        raise ValueError("the template of a chat writes special tokens, and takes messages: give chat alone")
+    records = _Chats(dataset, chat, tokenizer, field, fields) if chat else _Records(dataset, text, field, fields)
+    about = {**(dict(metadata) if metadata is not None else dataset.metadata), "tokenizer": core.about, **records.about}
     begun = {
         "tokenizer": core.about,
         "library": core.backend,
         "data set": dataset.fingerprint,
         "records": len(dataset),
         "options": [text, field, records.kept, add_special_tokens, parse_special, on_bad, shard_bytes],
+        **records.about,
     }
     target = os.path.abspath(os.fspath(path))
     notes = _Notes(target, begun)
     notes.prepare(resume, overwrite)
-    schema = {field: _tokens_field(core), **records.properties}
+    schema = {field: _ragged(core.dtype), **dict.fromkeys(records.masks, _ragged("bool")), **records.properties}
     begin = time.monotonic()
     writer = Writer(
         target, schema, check=False, shard_bytes=shard_bytes, metadata=about, overwrite=overwrite, resume=resume
@@ -164,17 +177,26 @@ def tokenize(
     with writer:
         run.go()
     notes.finish()
-    return _report(target, field, notes, run, time.monotonic() - begin)
+    made = _report(target, field, records.masks, notes, run, time.monotonic() - begin)
+    if chat is not None and made.tokens and not made.learned:
+        warnings.warn(
+            f"{target}: no token is learned: no message has one of the roles {', '.join(chat.learn)}", stacklevel=2
+        )
+    return made
 
 
-def _tokens_field(core: Tokenizer) -> Field:
-    return field(core.dtype, (None,))
+def _ragged(dtype: str) -> Field:
+    return field(dtype, (None,))
 
 
-def _report(target: str, name: str, notes: _Notes, run: _Run, seconds: float) -> Tokenized:
+def _report(target: str, name: str, masks: Sequence[str], notes: _Notes, run: _Run, seconds: float) -> Tokenized:
     made = _open(target)
     lengths = np.asarray(made._handle.column(made._find(name)[0], False, True)).view(np.uint64)
     size = np.dtype(made.schema[name].dtype).itemsize
+    learned = run.learned if masks else None
+    for mask in masks:
+        index = made._find(mask)[0]  # of documents that earlier runs wrote
+        learned = run.learned + sum(made._handle.read(i, index, True).count(1) for i in range(run.written))
     return Tokenized(
         target,
         len(made),
@@ -183,25 +205,33 @@ def _report(target: str, name: str, notes: _Notes, run: _Run, seconds: float) ->
         len(notes.skipped),
         run.text_bytes,
         seconds,
+        learned,
     )
 
 
 class _Records:
     """The fields of a data set that are read, as the Writer takes them."""
 
+    masks: tuple[str, ...] = ()
+    about: Mapping[str, Any] = MappingProxyType({})
+
     def __init__(self, dataset: Dataset, text: str, tokens: str, kept: Sequence[str] | None) -> None:
-        self.dataset, self.text, self._read = dataset, text, dataset._handle.read
+        self.text = text
         self._text_index, found = dataset._find(text)
         if found.kind not in ("str", "bytes"):
             raise TypeError(f"field {text!r} is no text but {found}: name one of kind 'str' with text=")
-        self.kept = (
-            [n for n, f in dataset.schema.items() if not f.derived and n != text] if kept is None else list(kept)
-        )
-        if tokens in self.kept:
-            raise ValueError(
-                f"the data set has a field {tokens!r} already: name that of the tokens otherwise (field=), or keep "
-                "other fields (fields=)"
-            )
+        self._keep(dataset, tokens, kept, {text})
+
+    def _keep(self, dataset: Dataset, tokens: str, kept: Sequence[str] | None, used: AbstractSet[str]) -> None:
+        self.dataset, self._read = dataset, dataset._handle.read
+        all_others = [n for n, f in dataset.schema.items() if not f.derived and n not in used]
+        self.kept = all_others if kept is None else list(kept)
+        for name in (tokens, *self.masks):
+            if name in self.kept:
+                raise ValueError(
+                    f"the data set has a field {name!r} already: name that of the tokens otherwise (field=), or keep "
+                    "other fields (fields=)"
+                )
         self.properties: dict[str, Field] = {}
         self._indices: list[tuple[int, bool]] = []
         for name in self.kept:
@@ -212,14 +242,64 @@ class _Records:
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def read(self, i: int) -> tuple[str, int, list[Any]]:
-        """The text of a record, its bytes, and the values of the other fields as buffers."""
+    def read(self, i: int) -> tuple[str, Spans, int, list[Any]]:
+        """The text of a record, its learned parts, its bytes, and the values of the other fields as buffers."""
         raw = self._read(i, self._text_index, True)
         values = [self._read(i, index, as_bytes) for index, as_bytes in self._indices]
         try:
-            return raw.decode(), len(raw), values
+            return raw.decode(), (), len(raw), values
         except UnicodeDecodeError as e:
             raise BadText(f"record {i}, field {self.text!r}, byte {e.start}: the text is not UTF-8") from None
+
+    def encode(self, core: Tokenizer, texts: Sequence[str], spans: Sequence[Spans]) -> list[tuple[Any, ...]]:
+        """The values of each text for the writer: its tokens."""
+        return [(ids,) for ids in core.encode(texts)]
+
+
+class _Chats(_Records):
+    """Records that are chats."""
+
+    masks = ("loss_mask",)
+
+    def __init__(self, dataset: Dataset, chat: Chat, tokenizer: Any, tokens: str, kept: Sequence[str] | None) -> None:
+        self.text = chat.messages
+        self._template = ChatTemplate(chat, tokenizer)
+        self.about = {"chat": self._template.about}
+        self._text_index = self._json(dataset, chat.messages)
+        has_tools = chat.tools in dataset.schema
+        self._tools_index = self._json(dataset, chat.tools) if has_tools else None
+        self._tools = chat.tools
+        self._keep(dataset, tokens, kept, {chat.messages} | ({chat.tools} if has_tools else set()))
+
+    def _json(self, dataset: Dataset, name: str) -> int:
+        index, found = dataset._find(name)
+        if found.kind not in ("json", "str"):
+            raise TypeError(f"field {name!r} is no JSON but {found}: leat.chat(messages=, tools=) name the fields")
+        return index
+
+    def read(self, i: int) -> tuple[str, Spans, int, list[Any]]:
+        messages = self._parsed(i, self._text_index, self.text)
+        tools = None if self._tools_index is None else self._parsed(i, self._tools_index, self._tools)
+        try:
+            text, spans = self._template.learned(messages, tools)
+            size = len(text.encode())
+        except BadChat as e:
+            raise BadText(f"record {i}, field {self.text!r}: {e}") from None
+        except UnicodeEncodeError:
+            raise BadText(f"record {i}, field {self.text!r}: a text has half of a surrogate pair") from None
+        return text, spans, size, [self._read(i, index, as_bytes) for index, as_bytes in self._indices]
+
+    def _parsed(self, i: int, index: int, name: str) -> Any:
+        raw = self._read(i, index, True)
+        if not raw and name == self._tools:
+            return None
+        try:
+            return json.loads(raw)
+        except (ValueError, RecursionError) as e:
+            raise BadText(f"record {i}, field {name!r} is no JSON: {e}") from None
+
+    def encode(self, core: Tokenizer, texts: Sequence[str], spans: Sequence[Spans]) -> list[tuple[Any, ...]]:
+        return list(core.encode_learned(texts, spans))
 
 
 class BadText(InvalidError):
@@ -318,11 +398,11 @@ class _Run:
     ) -> None:
         self._core, self._records, self._writer, self._notes = core, records, writer, notes
         self._skip, self._progress = skip, progress
-        self.text_bytes = self.tokens = 0
+        self.text_bytes = self.tokens = self.learned = self.written = 0
 
     def go(self) -> None:
-        written = len(self._writer)
-        first = self._notes.start(written)
+        self.written = len(self._writer)
+        first = self._notes.start(self.written)
         line = _progress.Line("tokenising", len(self._records), first) if self._progress else None
         pool = ThreadPoolExecutor(BATCHES, thread_name_prefix="leat-tokenize")
         waiting: deque[tuple[_Batch, Future[list[Any]]]] = deque()
@@ -343,7 +423,7 @@ class _Run:
         batch = _Batch()
         for i in range(first, len(self._records)):
             try:
-                text, size, values = self._records.read(i)
+                text, spans, size, values = self._records.read(i)
             except (BrokenSampleError, BadText) as e:
                 if not self._skip:
                     batch.error = e  # raised when what came before it is written
@@ -351,7 +431,7 @@ class _Run:
                     return
                 batch.bad.append((len(batch), i, str(e)))
                 continue
-            batch.add(i, text, size, values)
+            batch.add(i, text, spans, size, values)
             if batch.bytes >= BATCH_BYTES or len(batch) >= BATCH_RECORDS:
                 yield batch
                 batch = _Batch()
@@ -359,12 +439,12 @@ class _Run:
             yield batch
 
     def _encode(self, batch: _Batch) -> list[Any]:
-        return self._core.encode(batch.texts) if batch.texts else []
+        return self._records.encode(self._core, batch.texts, batch.spans) if batch.texts else []
 
     def _put(self, batch: _Batch, future: Future[list[Any]], line: _progress.Line | None) -> None:
         add: Callable[[list[Any]], int] = self._writer._handle.add
         bad = deque(batch.bad)
-        for k, ids in enumerate(future.result()):
+        for k, (ids, *masks) in enumerate(future.result()):
             while bad and bad[0][0] == k:
                 self._leave_out(*bad.popleft()[1:])
             try:
@@ -375,7 +455,8 @@ class _Run:
                 self._leave_out(batch.numbers[k], str(e))
                 continue
             self.tokens += len(ids)
-            add([ids, *batch.values[k]])
+            self.learned += sum(int(mask.sum()) for mask in masks)
+            add([ids, *masks, *batch.values[k]])
         for _, number, reason in bad:
             self._leave_out(number, reason)
         if batch.error is not None:
@@ -395,6 +476,7 @@ class _Batch:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.spans: list[Spans] = []
         self.numbers: list[int] = []
         self.values: list[list[Any]] = []
         self.bad: list[tuple[int, int, str]] = []  # before which of the texts, number of the record, reason
@@ -404,8 +486,9 @@ class _Batch:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def add(self, number: int, text: str, size: int, values: list[Any]) -> None:
+    def add(self, number: int, text: str, spans: Spans, size: int, values: list[Any]) -> None:
         self.texts.append(text)
+        self.spans.append(spans)
         self.numbers.append(number)
         self.values.append(values)
         self.bytes += size

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import hashlib
 import json
 import os
@@ -22,6 +23,8 @@ import numpy as np
 from ..errors import FormatError, InvalidError
 
 Ids = np.ndarray[Any, np.dtype[Any]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+Spans = Sequence[tuple[int, int]]
 
 
 class Tokenizer(ABC):
@@ -42,6 +45,10 @@ class Tokenizer(ABC):
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         """The ids of each text, as arrays of :attr:`dtype`."""
+
+    @abstractmethod
+    def encode_learned(self, texts: Sequence[str], spans: Sequence[Spans]) -> list[tuple[Ids, Mask]]:
+        """The ids of each text, and which of them have a character in its spans (begin, end), which are in order."""
 
     @abstractmethod
     def decode(self, ids: Ids) -> str:
@@ -82,6 +89,13 @@ class _HuggingFace(Tokenizer):
         found = self.core.encode_batch_fast(texts, add_special_tokens=self._add_special)
         return [_array(one.ids, self.dtype) for one in found]
 
+    def encode_learned(self, texts: Sequence[str], spans: Sequence[Spans]) -> list[tuple[Ids, Mask]]:
+        found = self.core.encode_batch(texts, add_special_tokens=False)
+        return [
+            (_array(one.ids, self.dtype), _in_spans(np.array(one.offsets, np.int64).reshape(-1, 2), parts))
+            for one, parts in zip(found, spans, strict=True)
+        ]
+
     def decode(self, ids: Ids) -> str:
         text: str = self.core.decode(ids.tolist(), skip_special_tokens=False)
         return text
@@ -113,6 +127,25 @@ class _Tiktoken(Tokenizer):
             self._pool = ThreadPoolExecutor(cores, thread_name_prefix="leat-tiktoken")
         return list(self._pool.map(self._one, texts, chunksize=max(1, len(texts) // 64)))
 
+    @functools.cached_property
+    def _lengths(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Bytes of each token."""
+        lengths = np.zeros(self.vocab_size, np.int64)
+        for token, rank in self.core._mergeable_ranks.items():
+            lengths[rank] = len(token)
+        for text, token in self.core._special_tokens.items():
+            lengths[token] = len(text.encode())
+        return lengths
+
+    def encode_learned(self, texts: Sequence[str], spans: Sequence[Spans]) -> list[tuple[Ids, Mask]]:
+        made = []
+        for ids, text, parts in zip(self.encode(texts), texts, spans, strict=True):
+            ends = np.cumsum(self._lengths[ids])
+            edges = [len(text[:at].encode()) for part in parts for at in part]
+            offsets = np.stack([ends - self._lengths[ids], ends], 1)
+            made.append((ids, _in_spans(offsets, list(zip(edges[::2], edges[1::2], strict=True)))))
+        return made
+
     def decode(self, ids: Ids) -> str:
         for at, token in enumerate(ids.tolist()):
             if token not in self._ids:
@@ -136,6 +169,15 @@ def _array(ids: list[int], dtype: str) -> Ids:
         return np.array(ids, dtype)
     except OverflowError:  # beyond the vocabulary: checked() says so
         return np.array(ids, np.int64)
+
+
+def _in_spans(offsets: np.ndarray[Any, np.dtype[np.int64]], spans: Spans) -> Mask:
+    """Which tokens [begin, end) meet a span; one without characters, where it stands within or before one."""
+    mask = np.zeros(len(offsets), np.bool_)
+    begins, ends = offsets[:, 0], offsets[:, 1]
+    for begin, end in spans:
+        mask |= (begins < end) & (np.maximum(ends, begins + 1) > begin)
+    return mask
 
 
 def _hash_json(value: Any) -> str:

@@ -1,0 +1,266 @@
+"""A chat template: messages to text, and which part of the text each message is.
+
+Templates are Jinja2, as tokenizers of Hugging Face have them, and run in Jinja2's sandbox. Of a text that a template
+wrote, nothing says by itself which message wrote what. Three ways tell it, each of which is checked against the text:
+
+1. ``{% generation %}`` ... ``{% endgeneration %}`` in the template stands around what the assistant says. Both are
+   written as marks into a second rendering, and must leave the text of the first one when they are taken out.
+2. Loops over messages: the template is compiled a second time with a mark at the beginning of each turn of a loop and
+   one behind the loop. Marks, and what is left without them, as above.
+3. Prefixes: the text of the first i messages is the beginning of that of i + 1, and this of the whole.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+from ..errors import FormatError
+from .tokenizer import needed
+
+Spans = list[tuple[int, int]]
+_BEGIN, _LOOP, _END = "b", "l", "e"
+
+
+class TemplateError(ValueError):
+    """A template refuses messages, or cannot be told to pieces."""
+
+
+class Template:
+    """A chat template, compiled."""
+
+    def __init__(self, source: str, name: str, day: date | None = None) -> None:
+        """`name`: of the file, for errors. `day`: what ``strftime_now`` takes; without it a template finds none, so
+        that its text does not depend on the day on which it is made."""
+        self.source, self.name, self._day = source, name, day
+        self._environment = _environment()
+        jinja2 = needed("jinja2", "chat templates")
+        try:
+            self._tree = self._environment.parse(source)
+        except jinja2.TemplateSyntaxError as e:
+            raise FormatError(f"{name}: the chat template is no Jinja2, line {e.lineno}: {e.message}") from None
+        #: whether it says itself what the assistant generates
+        self.marks = any(map(_is_generation, self._tree.find_all(jinja2.nodes.CallBlock)))
+        #: names that are given, and not set by the template
+        self.wanted = frozenset(needed("jinja2.meta", "chat templates").find_undeclared_variables(self._tree))
+        self._plain = self._compiled(self._tree)
+
+    @functools.cached_property
+    def _traced(self) -> Any:
+        return self._compiled(_traced(self._environment.parse(self.source)))
+
+    def _compiled(self, tree: Any) -> Any:
+        code = self._environment.compile(tree, None, self._file)
+        return self._environment.template_class.from_code(self._environment, code, self._environment.globals)
+
+    @property
+    def _file(self) -> str:
+        return f"<{self.name}>"
+
+    def text(self, messages: Sequence[Any], given: Mapping[str, Any], generation_prompt: bool = False) -> str:
+        """What the template makes of messages.
+
+        Raises:
+            TemplateError: it refuses them; the text says in which line of the template.
+        """
+        return self._render(self._plain, messages, given, generation_prompt)
+
+    def generated(self, messages: Sequence[Any], given: Mapping[str, Any], text: str) -> Spans:
+        """What stands within ``{% generation %}`` of `text`, made of the same messages."""
+        marks = _Marks(text, messages)
+        found = marks.taken_out(self._render(self._plain, messages, given, False, marks), text)
+        if found is None:
+            raise TemplateError("{% generation %} stands where the template changes what was written: within a filter")
+        return [(begin, end) for kind, _, begin, end in found if kind == _BEGIN]
+
+    def of_messages(self, messages: Sequence[Any], given: Mapping[str, Any], text: str) -> dict[int, tuple[int, int]]:
+        """By its number, the part of `text` that each message is; those whose part cannot be told are left out."""
+        marks = _Marks(text, messages)
+        found = marks.taken_out(self._render(self._traced, messages, given, False, marks), text)
+        parts: dict[int, tuple[int, int]] = {}
+        several: set[int] = set()
+        for kind, number, begin, end in found or ():
+            if kind == _LOOP and begin < end:
+                if number in parts:
+                    several.add(number)
+                parts[number] = (begin, end)
+        return {number: part for number, part in parts.items() if number not in several}
+
+    def last_begun(self, messages: Sequence[Any], given: Mapping[str, Any]) -> int | None:
+        """Of messages that the template refuses: the one that it was at, or None."""
+        marks = _Marks("", messages)
+        try:
+            self._render(self._traced, messages, given, False, marks)
+        except TemplateError:
+            return marks.last
+        return None
+
+    def _render(
+        self,
+        template: Any,
+        messages: Sequence[Any],
+        given: Mapping[str, Any],
+        generation_prompt: bool,
+        marks: _Marks | None = None,
+    ) -> str:
+        values = {"tools": None, "documents": None, **given}
+        values.update(messages=messages, add_generation_prompt=generation_prompt, raise_exception=_raise)
+        values.update(_leat_generation=_same if marks is None else marks.generation)
+        if marks is not None:
+            values.update(_leat_turn=marks.turn, _leat_through=marks.through)
+        if self._day is not None:
+            values["strftime_now"] = datetime(self._day.year, self._day.month, self._day.day).strftime
+        try:
+            text: str = template.render(values)
+            return text
+        except Exception as e:
+            raise TemplateError(self._said(e)) from None
+
+    def _said(self, error: Exception) -> str:
+        line, trace = None, error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == self._file:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        where = f", line {line}" if line is not None else ""
+        if isinstance(error, _Refused):
+            return f"the chat template ({self.name}{where}) refuses it: {error}"
+        said = str(error) or type(error).__name__
+        hint = ""
+        if "'strftime_now' is undefined" in said:
+            hint = ". It asks for the day: give date="
+        return f"the chat template ({self.name}{where}) fails: {said}{hint}"
+
+
+class _Refused(Exception):
+    """``raise_exception`` of a template."""
+
+
+def _raise(message: Any = "") -> None:
+    raise _Refused(str(message))
+
+
+def _same(caller: Callable[[], str]) -> str:
+    return caller()
+
+
+class _Marks:
+    """Writes marks into a rendering, and finds them there. A mark is text that stands nowhere else."""
+
+    def __init__(self, text: str, messages: Sequence[Any]) -> None:
+        self._edge = "\ue000"
+        while self._edge in text:
+            self._edge += "\ue001"
+        self._edge += "\ue002"
+        self._numbers = {id(m): i for i, m in enumerate(messages)}
+        self.last: int | None = None
+
+    def _mark(self, kind: str, number: int) -> str:
+        return f"{self._edge}{kind}{number}{self._edge}"
+
+    def generation(self, caller: Callable[[], str]) -> str:
+        return self._mark(_BEGIN, 0) + caller() + self._mark(_END, 0)
+
+    def turn(self, loop: int, *targets: Any) -> str:
+        """A turn of a loop begins, with `targets`: one of them may be a message."""
+        for one in targets:
+            if (number := self._numbers.get(id(one))) is not None:
+                self.last = number
+                return self._mark(_LOOP, loop) + self._mark("m", number)
+        return ""
+
+    def through(self, loop: int) -> str:
+        return self._mark("x", loop)
+
+    def taken_out(self, marked: str, text: str) -> list[tuple[str, int, int, int]] | None:
+        """(kind, number, begin, end) of each part of `text`; None: without the marks, `marked` is another text."""
+        pieces = marked.split(self._edge)
+        if len(pieces) % 2 == 0 or "".join(pieces[::2]) != text:
+            return None
+        found: list[tuple[str, int, int, int]] = []
+        stack: list[int] = []  # where {% generation %} began
+        loops: dict[int, tuple[int, int]] = {}  # of loops within a message: its number, and where it began
+        at = loop = 0
+        for i, piece in enumerate(pieces):
+            if i % 2 == 0:
+                at += len(piece)
+                continue
+            kind, number = piece[0], int(piece[1:])
+            if kind == _BEGIN:
+                stack.append(at)
+            elif kind == _END:
+                found.append((_BEGIN, 0, stack.pop(), at))
+            elif kind in (_LOOP, "x"):
+                loop = number
+                if loop in loops:
+                    found.append((_LOOP, *loops.pop(loop), at))
+            else:
+                loops[loop] = (number, at)
+        return found
+
+
+@functools.cache
+def _environment() -> Any:
+    """As templates of Hugging Face expect it, but for what would make their text depend on the day."""
+    sandbox = needed("jinja2.sandbox", "chat templates")
+    found = sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _generation_extension()]
+    )
+    found.filters["tojson"] = _tojson
+    return found
+
+
+def _tojson(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """JSON as it is, where Jinja2's own filter escapes what HTML knows."""
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+def _is_generation(block: Any) -> bool:
+    return getattr(block.call.node, "name", None) == "_leat_generation"
+
+
+@functools.cache
+def _generation_extension() -> Any:
+    """The tag ``generation``: what stands in it is handed to the variable ``_leat_generation`` of the rendering."""
+    jinja2 = needed("jinja2", "chat templates")
+    extension: Any = needed("jinja2.ext", "chat templates").Extension
+    nodes = jinja2.nodes
+
+    def parse(self: Any, parser: Any) -> Any:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        call = nodes.Call(nodes.Name("_leat_generation", "load"), [], [], None, None)
+        return nodes.CallBlock(call, [], [], body, lineno=line)
+
+    return type("_Generation", (extension,), {"tags": {"generation"}, "parse": parse})
+
+
+def _traced(tree: Any) -> Any:
+    """The tree of a template with marks for each loop."""
+    jinja2 = needed("jinja2", "chat templates")
+    nodes, loops = jinja2.nodes, 0
+
+    def mark(name: str, loop: int, targets: Sequence[str], line: int) -> Any:
+        arguments = [nodes.Const(loop), *(nodes.Name(t, "load") for t in targets)]
+        return nodes.Output([nodes.Call(nodes.Name(name, "load"), arguments, [], None, None)], lineno=line)
+
+    class Marker(needed("jinja2.visitor", "chat templates").NodeTransformer):  # type: ignore[misc]
+        def visit_For(self, node: Any) -> Any:  # noqa: N802
+            nonlocal loops
+            loop, loops = loops, loops + 1
+            names = [node.target] if isinstance(node.target, nodes.Name) else node.target.find_all(nodes.Name)
+            targets = [one.name for one in names]
+            self.generic_visit(node)
+            node.body.insert(0, mark("_leat_turn", loop, targets, node.lineno))
+            return [node, mark("_leat_through", loop, (), node.lineno)]
+
+    return Marker().visit(tree).set_environment(tree.environment)
