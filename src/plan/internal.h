@@ -196,6 +196,12 @@ uint64_t leat_timeline_epoch_rows(const struct leat_plan *plan, uint64_t epoch);
  * in units of 2^-32 rows, and how many rows there were. */
 bool leat_timeline_counts(const struct leat_plan *plan, struct leat_position at, uint64_t *given, int64_t *carry,
                           uint64_t *stream);
+/* Whether the row at a position can be found, in not too many steps. */
+bool leat_timeline_gives(const struct leat_plan *plan, struct leat_position at);
+/* The phase of a position: its first row, what each source had given before it and how much that is too much, and which
+ * were through. False: there is none. */
+bool leat_timeline_begin(const struct leat_plan *plan, struct leat_position at, uint64_t *row, uint64_t *given,
+                         int64_t *carry, bool *through);
 
 enum leat_entry_kind { LEAT_ENTRY_OPEN = 0, LEAT_ENTRY_RESUME, LEAT_ENTRY_DECIDE, LEAT_ENTRY_FOLDED };
 
@@ -219,6 +225,16 @@ struct leat_entry {
     /* FOLDED, of a mixture: as leat_timeline_counts says of the start of its epoch */
     uint64_t *base, stream;
     int64_t *carry;
+    /* FOLDED, if the shares that hold were decided after the epoch's start: the phase that it lies in (as
+     * leat_timeline_begin says). Of the rows before only the first ones are needed, which padding repeats. */
+    struct leat_fold_inside {
+        uint64_t row;     /* the phase's first; 0: nothing of this, phases follow from the epoch's start */
+        uint64_t opening; /* rows of the epoch before its first decision about shares */
+        uint64_t *first;  /* sums that held in these; NULL: as opened */
+        uint64_t *given;
+        int64_t *carry;
+        bool *through;
+    } inside;
     struct {
         uint64_t entries;      /* how many it replaces */
         uint64_t steps;        /* of its epoch, before it */
@@ -271,13 +287,15 @@ static inline bool leat_plan_forgot(const struct leat_plan *plan, struct leat_po
     return fold && leat_position_precedes(at, fold->at);
 }
 
+/* Rows of an epoch that padding repeats: all that come before its first decision about shares, if later ones are
+ * folded. */
+uint64_t leat_plan_repeated_rows(const struct leat_plan *plan, uint64_t epoch);
+
 /* The last entry that holds at a position. Padding repeats rows of an epoch that may lie before the folded entry; for
  * these it is the folded one. */
 const struct leat_entry *leat_log_entry(const struct leat_plan *plan, struct leat_position at);
 void leat_entry_destroy(struct leat_entry *entry);
 void leat_log_free(struct leat_entry *log, uint32_t n);
-/* The last entry up to `wanted` to which the log can be folded; below 2 there is none. */
-uint32_t leat_log_fold_limit(const struct leat_plan *plan, uint32_t wanted);
 /* Makes one entry of entries 1 to `last`. Its list is borrowed from an entry, or NULL. Errors: NOMEM. */
 int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry *out);
 /* Steps of the epoch before `at`, the position from which an entry holds. */

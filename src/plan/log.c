@@ -13,7 +13,9 @@
  *
  *     open  e1 e2 e3 ... e190 | e191 ... e254 | done | e255 e256      ->      open  folded  e191 ... e256
  *
- * From the folded entry on, the plan and its hash are unchanged; rows before it can no longer be planned.
+ * From the folded entry on, the plan and its hash are unchanged; rows before it can no longer be planned. Of a mixture
+ * the folded entry says what each source had given by the start of its epoch. If shares were decided since then, it
+ * also says so of the phase that it lies in, and has the shares of the epoch's start: padding repeats rows from there.
  */
 #include <assert.h>
 #include <string.h>
@@ -33,6 +35,10 @@ void leat_entry_destroy(struct leat_entry *e)
     leat_free(e->sums);
     leat_free(e->base);
     leat_free(e->carry);
+    leat_free(e->inside.first);
+    leat_free(e->inside.given);
+    leat_free(e->inside.carry);
+    leat_free(e->inside.through);
     leat_free(e->facts);
     leat_list_free(e->list);
 }
@@ -98,22 +104,61 @@ static void give_up_old_lists(struct leat_plan *plan, struct leat_position done)
     }
 }
 
-/* Padding repeats an epoch's first rows, so shares that changed within an epoch are kept until its end. */
-uint32_t leat_log_fold_limit(const struct leat_plan *plan, uint32_t wanted)
+uint64_t leat_plan_repeated_rows(const struct leat_plan *plan, uint64_t epoch)
 {
-    for (; plan->mixed && wanted >= 2; wanted--) {
-        const struct leat_entry *e = &plan->log[wanted], *shares = &plan->log[e->now.phase];
-        if (shares->kind == LEAT_ENTRY_FOLDED || !shares->at.row || shares->at.epoch < e->at.epoch)
-            break;
-    }
-    return wanted;
+    const struct leat_entry *fold = leat_plan_fold(plan);
+    return fold && fold->at.epoch == epoch && fold->inside.row ? fold->inside.opening
+                                                               : leat_plan_epoch_rows(plan, epoch);
 }
 
 static uint64_t hash_until(const struct leat_plan *plan, uint32_t last);
 
+static uint64_t *copy_sums(const struct leat_plan *plan, const uint64_t *sums)
+{
+    uint64_t *copy = leat_new_array(plan->n_sources + 1u, sizeof *copy);
+    return copy ? memcpy(copy, sums, (plan->n_sources + 1u) * sizeof *copy) : NULL;
+}
+
+/* The first entry up to `last` that decided shares within the epoch of that one, or NULL. */
+static const struct leat_entry *first_inside(const struct leat_plan *plan, uint32_t last)
+{
+    const struct leat_entry *found = NULL;
+    for (uint32_t i = last; i && plan->log[i].at.epoch == plan->log[last].at.epoch; i--) {
+        const struct leat_entry *e = &plan->log[i];
+        if (e->kind == LEAT_ENTRY_FOLDED ? e->inside.row > 0 : e->sums && e->at.row)
+            found = e;
+    }
+    return found;
+}
+
+/* What a folded entry says of a mixture. */
+static bool fold_shares(const struct leat_plan *plan, uint32_t last, struct leat_entry *out)
+{
+    const struct leat_entry *e = &plan->log[last], *inside = first_inside(plan, last), *before = inside;
+    const uint32_t n = plan->n_sources;
+    out->base = leat_new_array(n, sizeof *out->base);
+    out->carry = leat_new_array(n, sizeof *out->carry);
+    if ((e->now.phase && !(out->sums = copy_sums(plan, plan->log[e->now.phase].sums))) || !out->base || !out->carry ||
+        !leat_timeline_counts(plan, (struct leat_position){e->at.epoch, 0}, out->base, out->carry, &out->stream))
+        return false;
+    if (!inside)
+        return true;
+    const bool again = inside->kind == LEAT_ENTRY_FOLDED;
+    while (before->kind != LEAT_ENTRY_FOLDED && before->at.epoch == e->at.epoch && before->at.row)
+        before--;
+    const uint64_t *first = again ? inside->inside.first : before->now.phase ? plan->log[before->now.phase].sums : NULL;
+    struct leat_fold_inside *in = &out->inside;
+    in->opening = again ? inside->inside.opening : inside->at.row;
+    in->given = leat_new_array(n, sizeof *in->given);
+    in->carry = leat_new_array(n, sizeof *in->carry);
+    in->through = leat_new_array(n, sizeof *in->through);
+    return (!first || (in->first = copy_sums(plan, first))) && in->given && in->carry && in->through &&
+           leat_timeline_begin(plan, e->at, &in->row, in->given, in->carry, in->through);
+}
+
 int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry *out)
 {
-    const struct leat_entry *e = &plan->log[last], *phase = &plan->log[e->now.phase];
+    const struct leat_entry *e = &plan->log[last];
     const char *facts = NULL;
     *out = (struct leat_entry){.kind = LEAT_ENTRY_FOLDED,
                                .at = e->at,
@@ -132,17 +177,9 @@ int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry
     }
     if (facts && !(out->facts = leat_strdup(facts)))
         return LEAT_E_NOMEM;
-    if (plan->mixed) {
-        out->sums = e->now.phase ? leat_new_array(plan->n_sources + 1u, sizeof *out->sums) : NULL;
-        out->base = leat_new_array(plan->n_sources, sizeof *out->base);
-        out->carry = leat_new_array(plan->n_sources, sizeof *out->carry);
-        if ((e->now.phase && !out->sums) || !out->base || !out->carry ||
-            !leat_timeline_counts(plan, (struct leat_position){e->at.epoch, 0}, out->base, out->carry, &out->stream)) {
-            leat_entry_destroy(out);
-            return LEAT_E_NOMEM;
-        }
-        if (out->sums)
-            memcpy(out->sums, phase->sums, (plan->n_sources + 1u) * sizeof *out->sums);
+    if (plan->mixed && !fold_shares(plan, last, out)) {
+        leat_entry_destroy(out);
+        return LEAT_E_NOMEM;
     }
     if (e->now.list != plan->log->now.list)
         out->list = (struct leat_list *)e->now.list;
@@ -158,7 +195,7 @@ static void fold_old_entries(struct leat_plan *plan, struct leat_position done)
         past++;
     if (plan->n_log <= FOLD_ABOVE || past <= KEPT_ENTRIES + 1)
         return;
-    uint32_t last = leat_log_fold_limit(plan, past - 1 - KEPT_ENTRIES);
+    const uint32_t last = past - 1 - KEPT_ENTRIES;
     if (last < 2 || leat_log_fold(plan, last, &fold))
         return;
     for (uint32_t i = 1; i <= last; i++) {

@@ -414,10 +414,11 @@ int leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *b
     start_reader(&r, plan, batch->epoch);
     fill(&r, key, at, at, true, real, rows);
     /* Padding: row N + i repeats row i mod N, under its own key. */
-    uint64_t epoch_rows = real < n ? leat_plan_epoch_rows(plan, batch->epoch) : 0;
+    const uint64_t epoch_rows = real < n ? leat_plan_epoch_rows(plan, batch->epoch) : 0,
+                   repeated = real < n ? leat_plan_repeated_rows(plan, batch->epoch) : 0;
     for (uint64_t run; real < n; real += run) {
-        uint64_t i = at + real - real_end, row = i % epoch_rows;
-        run = epoch_rows - row < n - real ? epoch_rows - row : n - real;
+        uint64_t i = at + real - real_end, row = i % repeated;
+        run = repeated - row < n - real ? repeated - row : n - real;
         fill(&r, key, epoch_rows + i, row, false, run, rows + real);
     }
     return LEAT_OK;
@@ -430,11 +431,13 @@ int leat_plan_rows_at(const struct leat_plan *plan, uint64_t epoch, const uint64
     struct reader r;
     if (!epoch_rows)
         return LEAT_E_RANGE;
+    const uint64_t repeated = leat_plan_repeated_rows(plan, epoch);
     start_reader(&r, plan, epoch);
     for (uint64_t i = 0, run; i < n; i += run) {
         bool real = numbers[i] < epoch_rows;
-        uint64_t row = real ? numbers[i] : (numbers[i] - epoch_rows) % epoch_rows;
-        for (run = 1; i + run < n && numbers[i + run] == numbers[i] + run && row + run < epoch_rows; run++)
+        uint64_t row = real ? numbers[i] : (numbers[i] - epoch_rows) % repeated;
+        const uint64_t end = real ? epoch_rows : repeated;
+        for (run = 1; i + run < n && numbers[i + run] == numbers[i] + run && row + run < end; run++)
             ;
         if (!is_known(plan, (struct leat_position){epoch, real ? row : epoch_rows}, row + run))
             return LEAT_E_RANGE;
@@ -482,7 +485,7 @@ static struct leat_piece draw_other(const struct leat_plan *plan, uint64_t epoch
     uint64_t epoch_rows = leat_plan_epoch_rows(plan, epoch);
     if (!epoch_rows)
         return (struct leat_piece){0};
-    uint64_t planned = row < epoch_rows ? row : (row - epoch_rows) % epoch_rows; /* padding */
+    uint64_t planned = row < epoch_rows ? row : (row - epoch_rows) % leat_plan_repeated_rows(plan, epoch); /* padding */
     /* The first rows of an epoch that the fold cuts are known only for padding. */
     if (!is_known(plan, (struct leat_position){epoch, row < epoch_rows ? row : epoch_rows}, planned + 1))
         return (struct leat_piece){0};

@@ -135,12 +135,44 @@ static json_t *begin_json(const struct leat_plan *p, uint64_t epoch)
     return o;
 }
 
+static json_t *shares_json(const struct leat_plan *p, const uint64_t *sums)
+{
+    json_t *shares = json_array();
+    int bad = 0;
+    for (uint32_t k = 0; k < p->n_sources; k++)
+        bad |= json_array_append_new(shares, json_integer((json_int_t)(sums[k + 1] - sums[k])));
+    return whole(shares, bad);
+}
+
+/* The phase within an epoch that a folded entry lies in. */
+static json_t *inside_json(const struct leat_plan *p, const struct leat_fold_inside *in)
+{
+    json_t *o = json_object(), *given = json_array(), *carry = json_array(), *through = json_array();
+    int bad = 0;
+    for (uint32_t k = 0; k < p->n_sources; k++) {
+        bad |= json_array_append_new(given, json_integer((json_int_t)in->given[k]));
+        bad |= json_array_append_new(carry, json_integer((json_int_t)in->carry[k]));
+        if (in->through[k])
+            bad |= json_array_append_new(through, json_integer(k));
+    }
+    bad |= json_object_set_new(o, "given", given);
+    bad |= json_object_set_new(o, "carry", carry);
+    bad |= json_object_set_new(o, "through", through);
+    bad |= json_object_set_new(o, "row", json_integer((json_int_t)in->row));
+    bad |= json_object_set_new(o, "opening", json_integer((json_int_t)in->opening));
+    if (in->first)
+        bad |= json_object_set_new(o, "first", shares_json(p, in->first));
+    return whole(o, bad);
+}
+
 static int folded_json(const struct leat_plan *p, const struct leat_entry *e, json_t *o)
 {
     int bad = json_object_set_new(o, "entries", json_integer((json_int_t)e->folded.entries));
     bad |= json_object_set_new(o, "steps", json_integer((json_int_t)e->folded.steps));
     bad |= json_object_set_new(o, "opened_batch", json_integer((json_int_t)e->folded.opened_batch));
     bad |= json_object_set_new(o, "hash", hex64(e->folded.hash));
+    if (e->inside.row)
+        bad |= json_object_set_new(o, "inside", inside_json(p, &e->inside));
     return p->mixed ? bad | given_json(p, e, o) : bad;
 }
 
@@ -158,12 +190,8 @@ static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e,
         bad |= json_object_set_new(o, "tail", json_string(tail_names[e->tail]));
     if (e->facts)
         bad |= json_object_set_new(o, "facts", json_loads(e->facts, 0, NULL));
-    if (e->sums) {
-        json_t *shares = json_array();
-        for (uint32_t k = 0; k < p->n_sources; k++)
-            bad |= json_array_append_new(shares, json_integer((json_int_t)(e->sums[k + 1] - e->sums[k])));
-        bad |= json_object_set_new(o, "shares", shares);
-    }
+    if (e->sums)
+        bad |= json_object_set_new(o, "shares", shares_json(p, e->sums));
     if (e->kind == LEAT_ENTRY_FOLDED)
         bad |= folded_json(p, e, o);
     if (e->list)
@@ -182,7 +210,6 @@ static json_t *log_json(const struct leat_plan *p, struct leat_position at, uint
     for (uint32_t i = last + 1; i <= past; i++)
         if (p->log[i].list)
             last = i;
-    last = leat_log_fold_limit(p, last);
     if (last >= 2 && leat_log_fold(p, last, &fold))
         return NULL;
     json_t *log = json_array();
@@ -295,21 +322,21 @@ static bool get_name(const json_t *o, const char *key, const char *const *names,
     return false;
 }
 
-static int read_shares(const struct leat_plan *p, const json_t *shares, struct leat_entry *e, struct leat_error *error)
+static int read_shares(const struct leat_plan *p, const json_t *shares, uint64_t **out, struct leat_error *error)
 {
     if (!p->mixed || !json_is_array(shares) || json_array_size(shares) != p->n_sources)
         return not_a_state(error, "an entry of its log has shares that do not fit the sources");
-    e->sums = leat_new_array(p->n_sources + 1u, sizeof *e->sums);
-    if (!e->sums)
+    uint64_t *sums = *out = leat_new_array(p->n_sources + 1u, sizeof *sums);
+    if (!sums)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
     for (uint32_t k = 0; k < p->n_sources; k++) {
         const json_t *v = json_array_get(shares, k);
         json_int_t share = json_is_integer(v) ? json_integer_value(v) : -1;
         if (share < 0 || share > INT64_C(1) << LEAT_SHARE_BITS || (share && !p->sources[k].rows))
             return not_a_state(error, "a share in its log is out of range");
-        e->sums[k + 1] = e->sums[k] + (uint64_t)share;
+        sums[k + 1] = sums[k] + (uint64_t)share;
     }
-    if (e->sums[p->n_sources] != UINT64_C(1) << LEAT_SHARE_BITS)
+    if (sums[p->n_sources] != UINT64_C(1) << LEAT_SHARE_BITS)
         return not_a_state(error, "the shares of an entry of its log do not sum to 2^32");
     return LEAT_OK;
 }
@@ -402,6 +429,49 @@ static int read_given(const struct leat_plan *p, const json_t *o, struct leat_en
                : not_a_state(error, "it counts fewer rows than there were");
 }
 
+static int read_inside(const struct leat_plan *p, const json_t *o, struct leat_entry *e, struct leat_error *error)
+{
+    static const char *const damaged = "the phase of the folded entry of its log is malformed";
+    struct leat_fold_inside *in = &e->inside;
+    const json_t *given = json_object_get(o, "given"), *carry = json_object_get(o, "carry"),
+                 *through = json_object_get(o, "through"), *first = json_object_get(o, "first"), *v;
+    uint64_t rows = 0;
+    size_t i;
+    if (!p->mixed || !e->sums || !get_number(o, "row", e->at.row, &in->row) ||
+        !get_number(o, "opening", in->row, &in->opening) || !in->opening || json_array_size(given) != p->n_sources ||
+        json_array_size(carry) != p->n_sources || !json_is_array(through))
+        return not_a_state(error, damaged);
+    in->given = leat_new_array(p->n_sources, sizeof *in->given);
+    in->carry = leat_new_array(p->n_sources, sizeof *in->carry);
+    in->through = leat_new_array(p->n_sources, sizeof *in->through);
+    if (!in->given || !in->carry || !in->through)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
+    for (uint32_t k = 0; k < p->n_sources; k++) {
+        const struct leat_source_order *s = &p->sources[k];
+        const bool repeats = s->exhausted == LEAT_EXHAUSTED_REPEAT;
+        uint64_t most = INT64_MAX;
+        v = json_array_get(carry, k);
+        in->carry[k] = json_is_integer(v) ? json_integer_value(v) : INT64_MAX;
+        if ((repeats && s->limit && __builtin_mul_overflow(s->limit, s->rows, &most)) || most > INT64_MAX - e->base[k])
+            most = INT64_MAX - e->base[k];
+        if (!leat_json_number(json_array_get(given, k), repeats ? e->base[k] + most : s->rows, &in->given[k]) ||
+            in->given[k] < e->base[k] || in->carry[k] > MAX_CARRY || in->carry[k] < -MAX_CARRY ||
+            in->given[k] - e->base[k] > in->row - rows)
+            return not_a_state(error, damaged);
+        rows += in->given[k] - e->base[k];
+    }
+    json_array_foreach(through, i, v)
+    {
+        uint64_t k = 0;
+        if (!leat_json_number(v, p->n_sources - 1, &k))
+            return not_a_state(error, damaged);
+        in->through[k] = true;
+    }
+    return rows != in->row || e->stream > INT64_MAX - in->row ? not_a_state(error, damaged)
+           : first                                            ? read_shares(p, first, &in->first, error)
+                                                              : LEAT_OK;
+}
+
 static int read_folded(const struct leat_plan *p, const json_t *o, struct leat_entry *e, struct leat_error *error)
 {
     if (!get_number(o, "entries", INT64_MAX, &e->folded.entries) ||
@@ -410,7 +480,9 @@ static int read_folded(const struct leat_plan *p, const json_t *o, struct leat_e
         !get_number(o, "stream", INT64_MAX, &e->stream) || !get_hash(json_object_get(o, "hash"), &e->folded.hash) ||
         !e->folded.entries || !e->folded.opened_batch || !e->global_batch || !e->world_size || e->tail < 0)
         return not_a_state(error, "the folded entry of its log is malformed");
-    return p->mixed ? read_given(p, o, e, error) : LEAT_OK;
+    const json_t *inside = json_object_get(o, "inside");
+    const int rc = p->mixed ? read_given(p, o, e, error) : LEAT_OK;
+    return !rc && inside ? read_inside(p, inside, e, error) : rc;
 }
 
 static int read_entry(const struct leat_plan *p, const json_t *o, bool first, struct leat_entry *e,
@@ -432,7 +504,7 @@ static int read_entry(const struct leat_plan *p, const json_t *o, bool first, st
     if (first != (e->kind == LEAT_ENTRY_OPEN) || (first && (e->at.epoch || e->at.row || !e->global_batch || !world ||
                                                             e->tail < 0 || list || p->mixed != !!shares)))
         return not_a_state(error, "its log does not begin with the opening");
-    int rc = shares ? read_shares(p, shares, e, error) : LEAT_OK;
+    int rc = shares ? read_shares(p, shares, &e->sums, error) : LEAT_OK;
     if (!rc && list)
         rc = read_list(p, list, e, error);
     if (!rc && facts)
@@ -608,6 +680,11 @@ static int read_begin(const struct leat_plan *trial, const json_t *begin, uint64
 static int check_position(const struct leat_plan *trial, struct leat_position *at, struct leat_error *error)
 {
     struct leat_plan_batch batch;
+    const struct leat_entry *fold = leat_plan_fold(trial);
+    if (fold && fold->inside.row &&
+        (!leat_timeline_gives(trial, (struct leat_position){fold->at.epoch, fold->inside.opening - 1}) ||
+         !leat_timeline_gives(trial, fold->at)))
+        return not_a_state(error, "no rows follow from the folded entry of its log");
     if (at->row && at->row >= leat_plan_epoch_rows(trial, at->epoch))
         return not_a_state(error, "its position lies outside its epoch");
     int rc = leat_plan_batch(trial, *at, &batch);

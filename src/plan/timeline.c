@@ -160,9 +160,34 @@ static uint64_t scheduled(const struct leat_plan *plan, uint64_t stream, uint64_
     return end - at;
 }
 
+/* The folded entry, if the position lies before the phase within an epoch from which phases follow then: only rows that
+ * padding repeats are asked for there. */
+static const struct leat_entry *opens(const struct leat_plan *plan, struct leat_position at)
+{
+    const struct leat_entry *fold = leat_plan_fold(plan);
+    return fold && at.epoch == fold->at.epoch && at.row < fold->inside.row ? fold : NULL;
+}
+
+/* The same of the first rows of an epoch that are folded. */
+static uint64_t asked_for_first(const struct leat_plan *plan, const struct phase *p, const struct leat_entry *fold,
+                                uint64_t *shares)
+{
+    const uint64_t *sums = fold->inside.first ? fold->inside.first : plan->log->sums,
+                   left = fold->inside.opening > p->row ? fold->inside.opening - p->row : 0;
+    uint64_t rows = NEVER;
+    for (uint32_t k = 0; k < plan->n_sources; k++)
+        shares[k] = sums[k + 1] - sums[k];
+    if (!fold->inside.first && plan->n_points)
+        rows = scheduled(plan, p->stream, shares);
+    return left < rows ? left : rows;
+}
+
 /* Shares that hold at the phase's begin, and for how many rows they do. */
 static uint64_t asked_for(const struct leat_plan *plan, const struct phase *p, uint64_t *shares)
 {
+    const struct leat_entry *fold = opens(plan, (struct leat_position){p->epoch, p->row});
+    if (fold)
+        return asked_for_first(plan, p, fold, shares);
     const struct leat_entry *e = leat_log_entry(plan, (struct leat_position){p->epoch, p->row}), *next = e + 1;
     const struct leat_entry *holds = &plan->log[e->now.phase];
     uint64_t rows = NEVER, until;
@@ -320,6 +345,20 @@ static void advance(const struct leat_plan *plan, struct leat_timeline *t, struc
         p->through[p->ends] = true;
 }
 
+/* The begin of the phase within an epoch that a folded entry lies in. */
+static void set_inside(const struct leat_plan *plan, struct phase *p, const struct leat_entry *fold)
+{
+    p->epoch = fold->at.epoch;
+    p->row = fold->inside.row;
+    p->stream = fold->stream + fold->inside.row;
+    for (uint32_t k = 0; k < plan->n_sources; k++) {
+        p->given[k] = fold->inside.given[k];
+        p->at_first[k] = fold->base[k];
+        p->carry[k] = fold->inside.carry[k];
+        p->through[k] = fold->inside.through[k];
+    }
+}
+
 /* The begin of an epoch, from what sources had given then; NULL: of the first one. */
 static void set_begin(const struct leat_plan *plan, struct phase *p, const struct leat_entry *begin)
 {
@@ -373,7 +412,9 @@ static struct phase *last_before(const struct leat_plan *plan, struct leat_posit
             high = middle;
     }
     *i = low;
-    return low ? t->kept[low - 1] : NULL;
+    struct phase *found = low ? t->kept[low - 1] : NULL;
+    const bool opening = found && opens(plan, (struct leat_position){found->epoch, found->row}) && !opens(plan, at);
+    return opening ? NULL : found; /* from those first rows on nothing is known */
 }
 
 /* Keeps a copy of a phase behind the first i. Returns its number. */
@@ -421,14 +462,19 @@ static bool walk(const struct leat_plan *plan, struct leat_position at, uint64_t
     if (from) {
         copy_phase(p, from);
         advance(plan, t, p);
-    } else {
-        set_begin(plan, p, leat_plan_fold(plan)); /* the chain's beginning */
+    } else { /* the chain's beginning */
+        const struct leat_entry *fold = leat_plan_fold(plan);
+        if (fold && fold->inside.row && !opens(plan, at))
+            set_inside(plan, p, fold);
+        else
+            set_begin(plan, p, fold);
     }
+    bool follows = from != NULL; /* the phase before place i */
     for (; most; most--) {
         if (p->stream >= LEAT_PLAN_MAX_ROWS || p->epoch > at.epoch)
             return false;
         if (!make_phase(plan, t, p)) {
-            if (!p->row) /* an epoch without rows */
+            if (!p->row || !follows) /* an epoch without rows, or a folded entry that is none of ours */
                 return false;
             t->kept[i - 1]->last = true; /* the one before it */
             note_epoch(t, t->kept[i - 1]);
@@ -438,7 +484,8 @@ static bool walk(const struct leat_plan *plan, struct leat_position at, uint64_t
             continue;
         }
         i = keep(t, i, p) + 1;
-        if (p->last)
+        follows = true;
+        if (p->last && !opens(plan, (struct leat_position){p->epoch, p->row}))
             note_epoch(t, p);
         if (reaches(plan, p, at, stream))
             return true;
@@ -540,6 +587,30 @@ bool leat_timeline_counts(const struct leat_plan *plan, struct leat_position at,
         given[k] += p->given[k];
     }
     *stream = p->stream + offset;
+    pthread_rwlock_unlock(&plan->timeline->lock);
+    return true;
+}
+
+bool leat_timeline_gives(const struct leat_plan *plan, struct leat_position at)
+{
+    const struct phase *p = enter(plan, at, MOST_WALKED / plan->n_sources);
+    if (!p)
+        return false;
+    const bool found = offset_of(plan, p, at) < p->rows;
+    pthread_rwlock_unlock(&plan->timeline->lock);
+    return found;
+}
+
+bool leat_timeline_begin(const struct leat_plan *plan, struct leat_position at, uint64_t *row, uint64_t *given,
+                         int64_t *carry, bool *through)
+{
+    const struct phase *p = enter(plan, at, NEVER);
+    if (!p)
+        return false;
+    *row = p->row;
+    memcpy(given, p->given, plan->n_sources * sizeof *given);
+    memcpy(carry, p->carry, plan->n_sources * sizeof *carry);
+    memcpy(through, p->through, plan->n_sources * sizeof *through);
     pthread_rwlock_unlock(&plan->timeline->lock);
     return true;
 }

@@ -454,6 +454,85 @@ static void a_log_that_was_folded_goes_on_as_the_whole_one(void **state)
     }
 }
 
+/* Decides 400 times within an epoch, of shares or sizes, in both plans; `folded` knows how far its run is. */
+static struct leat_position decide_within(uint64_t t, uint32_t n, uint64_t epoch, struct leat_plan *whole,
+                                          struct leat_plan *folded)
+{
+    struct leat_position at = {epoch, 7};
+    for (uint64_t i = 0; i < 400; i++, at.row += draw(t, 7000 + i, 0, 5)) {
+        double changed[MOST];
+        draw_even_shares(leat_key_mix(t, i), n, changed);
+        const bool size = draw(t, 8000 + i, 0, 3) == 0;
+        struct leat_decision d = {
+            .at = at, .shares = size ? NULL : changed, .global_batch = size ? draw(t, 8500 + i, 4, 9) : 0};
+        assert_true(at.row < leat_plan_epoch_rows(whole, epoch));
+        assert_int_equal(leat_plan_decide(whole, &d, NULL), LEAT_OK);
+        d.done = at;
+        assert_int_equal(leat_plan_decide(folded, &d, NULL), LEAT_OK);
+        assert_true(folded->n_log <= 257);
+    }
+    return at;
+}
+
+static void decisions_within_one_epoch_are_folded_and_its_rows_stay(void **state)
+{
+    (void)state;
+    const uint8_t print[16] = {7};
+    for (uint64_t t = 0; t < 24; t++) {
+        struct made m;
+        struct leat_mix_point points[4];
+        double shares[4][MOST];
+        struct leat_error error;
+        draw_anything(t, &m, points, shares);
+        for (uint32_t k = 0; k < m.spec.n_sources; k++) {
+            const bool soon = k % 3 == 1; /* through before the last decision */
+            m.sources[k].count = soon ? draw(t, 3000 + k, 1, 60) : 3000;
+            if (soon) {
+                m.sources[k].exhausted = LEAT_EXHAUSTED_REPEAT;
+                m.sources[k].limit = 1;
+            }
+        }
+        m.spec.epoch_rows = m.spec.epoch_rows ? 3000 : 0;
+        m.spec.world_size = 4;
+        m.spec.global_batch = 4;
+        const uint64_t epoch = t % 3;
+        struct leat_plan *whole = open_mixture(&m), *folded = open_mixture(&m), *loaded = open_mixture(&m);
+        struct leat_position at = decide_within(t, m.spec.n_sources, epoch, whole, folded), found;
+        assert_int_equal(leat_plan_hash(folded), leat_plan_hash(whole));
+        assert_int_equal(leat_plan_steps(folded, epoch), leat_plan_steps(whole, epoch));
+        char *json, *same;
+        at = whole->log[whole->n_log - 1].at; /* where a batch begins */
+        assert_ok(leat_plan_state(whole, print, at, &json, &error));
+        assert_ok(leat_plan_state(folded, print, at, &same, &error));
+        assert_string_equal(json, same);
+        assert_true(strlen(json) < 30000);
+        assert_ok(leat_plan_load(loaded, print, json, &found, &error));
+        static struct leat_plan_row again[MAX_ROWS];
+        struct leat_plan *others[] = {folded, loaded};
+        for (int k = 0; k < 2; k++)
+            for (uint64_t e = epoch; e < epoch + 2; e++) {
+                const struct leat_position from = e == epoch ? at : (struct leat_position){e, 0};
+                uint64_t padding[7];
+                for (uint64_t i = 0; i < 7; i++)
+                    padding[i] = leat_plan_epoch_rows(whole, e) + i;
+                const uint64_t left = leat_plan_epoch_rows(whole, e) - from.row, n = left < 6000 ? left : 6000,
+                               n_all = n + 7;
+                assert_int_equal(leat_plan_epoch_rows(others[k], e), from.row + left);
+                for (uint64_t i = 0, row; i < n_all; i++) {
+                    row = i < n ? from.row + i : padding[i - n];
+                    assert_int_equal(leat_plan_rows_at(whole, e, &row, 1, &rows[i]), LEAT_OK);
+                    assert_int_equal(leat_plan_rows_at(others[k], e, &row, 1, &again[i]), LEAT_OK);
+                    assert_true(same_row(&rows[i], &again[i]));
+                }
+            }
+        leat_free(json);
+        leat_free(same);
+        leat_plan_free(whole);
+        leat_plan_free(folded);
+        leat_plan_free(loaded);
+    }
+}
+
 static void shares_follow_a_schedule_within_the_bound(void **state)
 {
     (void)state;
@@ -624,6 +703,7 @@ int main(void)
         cmocka_unit_test(a_state_continues_any_mixture_on_any_number_of_ranks),
         cmocka_unit_test(a_decision_within_rows_that_were_planned_gives_the_rows_that_its_log_gives),
         cmocka_unit_test(a_log_that_was_folded_goes_on_as_the_whole_one),
+        cmocka_unit_test(decisions_within_one_epoch_are_folded_and_its_rows_stay),
         cmocka_unit_test(shares_follow_a_schedule_within_the_bound),
         cmocka_unit_test(shares_of_tokens_hold_where_rows_differ_in_length),
         cmocka_unit_test(threads_that_ask_for_different_epochs_get_the_same_rows),
