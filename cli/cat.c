@@ -11,12 +11,17 @@
 #include "commands.h"
 #include "opening.h"
 #include "print.h"
+#include "python.h"
 
 struct cat {
     const char *path, *field, *out;
     uint64_t id;
     bool raw, force;
     struct cli_opening opening;
+    /* Of --decode. */
+    bool decode;
+    const char *tokenizer, *pattern;
+    unsigned length, how; /* 0: no rows */
 };
 static const struct cli_option options[] = {
     {"id", "N", "the sample, from 0", CLI_U64, .at = offsetof(struct cat, id), 0, INT64_MAX},
@@ -31,6 +36,17 @@ static const struct cli_option options[] = {
      "give arrays and numbers as their bytes (little endian), not as text; of a photo\n"
      "that is stored as pixels these alone",
      CLI_SET, .at = offsetof(struct cat, raw)},
+    {"decode", NULL,
+     "give the text of tokens, by the tokenizer that made them: a file of its name beside\n"
+     "FILE or in the present folder",
+     CLI_SET, .at = offsetof(struct cat, decode)},
+    {"tokenizer", "PATH", "of --decode: the tokenizer; it must be the one that FILE names, if it names one", CLI_TEXT,
+     .at = offsetof(struct cat, tokenizer)},
+    {"pattern", "REGEX", "of a tiktoken file: as of leat pack", CLI_TEXT, .at = offsetof(struct cat, pattern)},
+    {"length", "N", "of --decode: FILE has documents; N numbers rows of so many tokens, packed of them", CLI_UNSIGNED,
+     .at = offsetof(struct cat, length), 1, 1 << 24},
+    {"how", "WAY", "of --length: cut, best_fit or pad; default: cut", CLI_CHOICE, .at = offsetof(struct cat, how),
+     .choices = "cut, best_fit or pad"},
     {"force", NULL, "write binary bytes even to a terminal", CLI_SET, .at = offsetof(struct cat, force)},
 };
 
@@ -175,10 +191,23 @@ static int deliver(const struct cli_command *command, struct leat_dataset *datas
 
 static bool options_fit(const struct cli_command *command, const struct cat *wish)
 {
+    const char *of_text = wish->tokenizer ? "--tokenizer"
+                          : wish->pattern ? "--pattern"
+                          : wish->length  ? "--length"
+                          : wish->how     ? "--how"
+                                          : NULL;
     if (wish->id == UINT64_MAX && !wish->opening.where)
         cli_usage_error(command, "--id is missing: the sample's number, from 0; or --where, for several.");
     else if (wish->id != UINT64_MAX && wish->opening.where)
         cli_usage_error(command, "--id and --where exclude each other: --where \"id = ... AND ...\" asks for both.");
+    else if (of_text && !wish->decode)
+        cli_usage_error(command, "%s is for text, and needs --decode.", of_text);
+    else if (wish->how && !wish->length)
+        cli_usage_error(command, "--how is for rows, and needs --length.");
+    else if (wish->decode && wish->raw)
+        cli_usage_error(command, "--decode gives text, and --raw bytes: give one of them.");
+    else if (wish->length && wish->opening.where)
+        cli_usage_error(command, "--where is about documents, and --length about rows: give --id.");
     else
         return true;
     return false;
@@ -199,6 +228,27 @@ static bool can_follow(const struct cli_command *command, const struct leat_data
     return false;
 }
 
+/* Python has the tokenizers. */
+static int decode(const struct cli_command *command, const struct cat *wish)
+{
+    static const char *const ways[] = {NULL, "best_fit", "pad"};
+    char id[32], length[32];
+    snprintf(id, sizeof id, "%" PRIu64, wish->id);
+    snprintf(length, sizeof length, "%u", wish->length);
+    const char *const pairs[][2] = {
+        {"path", wish->path},
+        {"id", wish->opening.where ? NULL : id},
+        {"field", wish->field},
+        {"out", wish->out},
+        {"tokenizer", wish->tokenizer},
+        {"pattern", wish->pattern},
+        {"length", wish->length ? length : NULL},
+        {"how", ways[wish->how]},
+        {"where", wish->opening.where},
+    };
+    return cli_become_python(command, pairs, sizeof pairs / sizeof *pairs);
+}
+
 static int run(const struct cli_command *command, int argc, char **argv)
 {
     struct cat wish = {.id = UINT64_MAX};
@@ -207,6 +257,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
         return exit_code;
     if (!options_fit(command, &wish))
         return CLI_EXIT_FAILED;
+    if (wish.decode)
+        return decode(command, &wish);
     struct leat_dataset *dataset = cli_open_as(command, wish.path, &wish.opening, &exit_code);
     if (!dataset)
         return exit_code;
@@ -238,7 +290,7 @@ const struct cli_command cli_cat = {
         "a PPM\n"
         "or PGM file. The checksum is verified. FILE may also be a folder of photos.\n"
         "With --where each text or array is a line; a text that has line breaks itself takes several. If no sample\n"
-        "is asked for, nothing is written.\n",
+        "is asked for, nothing is written. --decode makes text of tokens: the Python package does it.\n",
     .arguments = {{"FILE", offsetof(struct cat, path)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,
@@ -246,6 +298,8 @@ const struct cli_command cli_cat = {
             "  leat cat train.leat --id 17 --field image --out 17.jpg\n"
             "  leat cat train.leat --id 17 --field name\n"
             "  leat cat train.leat --id 17 --field image | file -\n"
+            "  leat cat tokens.leat --id 17 --decode\n"
+            "  leat cat corpus.idx --id 17 --decode --tokenizer model/tokenizer.json\n"
             "  leat cat web.jsonl --where \"lang = 'en' AND length(text) < 80\" --field text\n"
             "\nExit codes: 0 written; 1 the stored bytes are not what was written; 2 could not run.\n",
     .run = run,

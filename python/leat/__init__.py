@@ -61,6 +61,7 @@ from .mixtures.doremi import DoReMi  # noqa: E402
 from .ops import PerBatch  # noqa: E402
 from .program import Out, program_from_json, program_to_json  # noqa: E402
 from .text.chat import Chat, chat  # noqa: E402
+from .text.decode import decode  # noqa: E402
 from .text.megatron import write_megatron  # noqa: E402
 from .text.tokenize import Tokenized, tokenize  # noqa: E402
 
@@ -131,6 +132,7 @@ __all__ = [
     "Writer",
     "chat",
     "concat",
+    "decode",
     "errors",
     "boxes",
     "field",

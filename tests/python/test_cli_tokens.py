@@ -53,6 +53,53 @@ def test_pack_makes_tokens_of_chats(tmp_path: Path) -> None:
     assert one["number"] == 7 and one["loss_mask"].sum() == 2 and one["loss_mask"][-2:].all()
 
 
+@pytest.fixture
+def packed(records: Path, tmp_path: Path) -> Path:
+    import leat as package
+
+    package.tokenize(package.open(records), tmp_path / "o.leat", tokenizer=bpe_file(tmp_path), progress=False)
+    return tmp_path / "o.leat"
+
+
+def test_cat_decodes_by_the_tokenizer_beside_the_pack(packed: Path, records: Path) -> None:
+    import leat as package
+
+    text = package.open(records)[96]["text"]
+    assert leat("cat", packed, "--id", 96, "--decode", env=PYTHON).stdout == text
+    found = leat("cat", packed, "--where", "id IN (1, 96)", "--decode", env=PYTHON).stdout
+    assert found == package.open(records)[1]["text"] + "\n" + text + "\n"
+
+
+def test_cat_decodes_rows_and_files_of_megatron(packed: Path, records: Path, tmp_path: Path) -> None:
+    import leat as package
+
+    whole = "".join(one["text"] for one in package.open(records))
+    row = leat("cat", packed, "--id", 1, "--decode", "--length", 50, env=PYTHON).stdout
+    assert len(row) > 50 and row in whole
+    package.write_megatron(package.open(packed), tmp_path / "m")
+    words = ("cat", tmp_path / "m.idx", "--id", 96, "--decode")
+    assert (
+        "does not say which tokenizer its tokens are of: name it with --tok" in leat(*words, code=2, env=PYTHON).stderr
+    )
+    words = (*words, "--tokenizer", tmp_path, "--out", tmp_path / "text")
+    assert (
+        leat(*words, env=PYTHON).stdout == "" and (tmp_path / "text").read_text() == package.open(records)[96]["text"]
+    )
+
+
+def test_cat_refuses_a_tokenizer_that_is_lost_or_another_one(packed: Path, tmp_path: Path) -> None:
+    bpe_file(tmp_path, vocab_size=300)
+    words = ("cat", packed, "--id", 1, "--decode")
+    assert "o.leat: its tokens were made by tokenizer.json (" in leat(*words, code=2, env=PYTHON).stderr
+    (tmp_path / "tokenizer.json").unlink()
+    assert "lies neither beside it nor in the present folder" in leat(*words, code=2, env=PYTHON).stderr
+
+
+def test_options_of_decoding_need_decode() -> None:
+    assert "--length is for text, and needs --decode." in leat("cat", "a", "--id", 1, "--length", 5, code=2).stderr
+    assert "--how is for rows" in leat("cat", "a", "--id", 1, "--decode", "--how", "pad", code=2).stderr
+
+
 def test_options_of_chats_need_chat(tmp_path: Path) -> None:
     words = ("pack", "a", "b", "--tokenizer", "t.json")
     assert "--learn is for chats, and needs --chat." in leat(*words, "--learn", "user", code=2).stderr

@@ -20,6 +20,7 @@ from ..errors import ChangedError
 from . import schema as _schema
 from .positions import from_arrow
 from .schema import Field
+from .tokenizers import Tokenizers, compare
 
 LABELS = {"auto": 0, "folders": 1, "none": 2}
 _REMOTE = re.compile("https?://", re.IGNORECASE)
@@ -298,12 +299,16 @@ class Dataset:
         if self._recipe[0] == "open":
             return (_unpickle_open, (*self._recipe[1:], self.fingerprint))
         if self._recipe[0] == "concat":
-            return (concat, tuple(self._recipe[1]))
+            return (_unpickle_concat, self._recipe[1:])
         if self._recipe[0] in ("arrays", "source", "zip"):
             return (_unpickle_made, (*self._recipe, self.fingerprint))
         if self._recipe[1] == "select":
             return (_unpickle_view, (self._recipe[0], "packed", *_pack(self._recipe[2])))
         return (_unpickle_view, self._recipe)
+
+
+def _unpickle_concat(datasets: Sequence[Dataset], tokenizers: Tokenizers) -> Dataset:
+    return concat(*datasets, tokenizers=tokenizers)
 
 
 def _pack(positions: np.ndarray[Any, np.dtype[np.int64]]) -> tuple[bytes, str, int]:
@@ -586,10 +591,11 @@ def no_dataset(what: str, given: object) -> TypeError:
     return TypeError(f"{what}, not {builtins.type(given).__name__}" + (f": {instead}" if instead else ""))
 
 
-def concat(*datasets: Dataset | Sequence[Dataset]) -> Dataset:
+def concat(*datasets: Dataset | Sequence[Dataset], tokenizers: Tokenizers = "same") -> Dataset:
     """Data sets of the same schema, one after the other, given as arguments or as a list.
 
-    Ids of each are offset by the counts of those before it.
+    Ids of each are offset by the counts of those before it. Tokens must have been made by the same tokenizer, as far as
+    the data sets say by which (``ds.metadata["tokenizer"]``), unless ``tokenizers="any"``.
 
     >>> len(leat.concat(leat.open(path), leat.open(path)))
     200
@@ -601,4 +607,6 @@ def concat(*datasets: Dataset | Sequence[Dataset]) -> Dataset:
             raise no_dataset("concat takes data sets, leat.concat(a, b)", d)
     if not datasets:
         raise ValueError("concat needs at least one data set")
-    return Dataset(_leat.concat([d._part() for d in datasets if isinstance(d, Dataset)]), ("concat", datasets))
+    found = [d for d in datasets if isinstance(d, Dataset)]
+    compare("leat.concat", ((f"data set {i}", d) for i, d in enumerate(found)), tokenizers)
+    return Dataset(_leat.concat([d._part() for d in found]), ("concat", datasets, tokenizers))

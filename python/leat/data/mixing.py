@@ -15,6 +15,7 @@ from .. import check
 from .dataset import Dataset
 from .packing import PackedRows
 from .schema import Field
+from .tokenizers import Tokenizers, compare
 
 if TYPE_CHECKING:
     from .schedule import Schedule
@@ -56,10 +57,12 @@ class Mix:
             repeat, until the one that is largest relative to its share has been read once.
         tokens_field: the field whose elements are counted.
         normalize: divide the weights by their sum.
+        tokenizers: ``"same"``: sources that say by which tokenizer their tokens were made must say the same one;
+            ``"any"``: they need not.
 
     Raises:
         ValueError: weights that are negative, not finite, or do not sum to 1; a source with a weight and no samples;
-            sources whose fields differ; names in `exhausted` that no source has.
+            sources whose fields or tokenizers differ; names in `exhausted` that no source has.
         TypeError: something that is not a data set, or not a weight.
 
     >>> ds = leat.open(path)
@@ -79,6 +82,7 @@ class Mix:
         epoch_rows: int | None = None,
         tokens_field: str = "tokens",
         normalize: bool = False,
+        tokenizers: Tokenizers = "same",
     ) -> None:
         if not isinstance(sources, Mapping):
             raise TypeError(
@@ -107,6 +111,7 @@ class Mix:
         #: samples of the data set that no weight names and that were therefore left out, by value (:meth:`by`)
         self.left_out: dict[str, int] = {}
         self._recipe: tuple[Any, ...] | None = None  # how by() or inferred() made it: smaller than lists of positions
+        self.tokenizers: Tokenizers = tokenizers
         self._check_sources()
 
     def _check_sources(self) -> None:
@@ -114,6 +119,8 @@ class Mix:
         for name, dataset in zip(self._names[1:], self._datasets[1:], strict=True):
             if (found := fields_of(dataset)) != first:
                 raise ValueError(_differing(self._names[0], first, name, found))
+        named = (f"source {name!r}" for name in self._names)
+        compare("leat.Mix", zip(named, self._datasets, strict=True), self.tokenizers)
         for name, dataset, weight in zip(self._names, self._datasets, self._weights, strict=True):
             if weight > 0 and not len(dataset):
                 raise ValueError(
@@ -235,7 +242,8 @@ class Mix:
         [1, 2]
         """
         mapped = {name: (function(ds), w) for name, ds, w in self._triples()}
-        made = Mix(mapped, self.unit, self.exhausted, self.epoch_rows, self.tokens_field)
+        options = (self.unit, self.exhausted, self.epoch_rows, self.tokens_field)
+        made = Mix(mapped, *options, tokenizers=self.tokenizers)
         made.left_out = dict(self.left_out)
         return made
 
@@ -261,6 +269,7 @@ class Mix:
             self.epoch_rows,
             self.tokens_field,
             normalize,
+            self.tokenizers,
         )
         made.left_out = dict(self.left_out)
         return made
@@ -338,7 +347,7 @@ class Mix:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._recipe is not None:
             return self._recipe[0], self._recipe[1:]
-        options = (self.unit, self.exhausted, self.epoch_rows, self.tokens_field)
+        options = (self.unit, self.exhausted, self.epoch_rows, self.tokens_field, False, self.tokenizers)
         return (_unpickle, (self._names, self._datasets, self._weights, options, self.left_out))
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -10,6 +11,8 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from ..errors import InvalidError
 
 DONE, FAULTS, FAILED, INTERRUPTED = 0, 1, 2, 130  # exit codes, as of cli/args.h
 
@@ -20,7 +23,7 @@ def main(name: str, options: Mapping[str, str]) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup wants it ignored
         signal.signal(signal.SIGHUP, _interrupt)
-    commands: dict[str, Callable[[Mapping[str, str]], int]] = {"pack": _pack}
+    commands: dict[str, Callable[[Mapping[str, str]], int]] = {"pack": _pack, "cat": _cat}
     from ..errors import BrokenSampleError, CorruptError
 
     try:
@@ -87,6 +90,32 @@ def _pack(options: Mapping[str, str]) -> int:
         return INTERRUPTED
     if not quiet:
         _report(made, options)
+    return DONE
+
+
+def _cat(options: Mapping[str, str]) -> int:
+    import leat
+
+    from .decode import Decoder
+
+    path, position = options["path"], int(options.get("id", 0))
+    dataset: leat.Dataset = leat.open(path)
+    if "length" in options:
+        how: Any = options.get("how", "cut")
+        dataset = leat.pack_rows(dataset, options.get("field", "tokens"), int(options["length"]), how)
+    several = "where" in options
+    if several:
+        dataset = dataset.where(options["where"])
+    elif position >= len(dataset):
+        raise ValueError(f"{path} has no sample {position}; it has {len(dataset)}, numbered from 0.")
+    named, field = options.get("tokenizer"), options.get("field")
+    try:
+        decoder = Decoder(dataset, named, field, path, pattern=options.get("pattern"))
+        with open(options["out"], "wb") if "out" in options else contextlib.nullcontext(sys.stdout.buffer) as out:
+            for i in range(len(dataset)) if several else [position]:
+                out.write(decoder(i).encode() + b"\n" * (several or out.isatty()))
+    except (InvalidError, FileNotFoundError) as e:
+        raise ValueError(str(e).replace("(tokenizer=)", "with --tokenizer").replace("(field=)", "with --field")) from e
     return DONE
 
 

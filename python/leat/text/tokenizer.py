@@ -14,7 +14,7 @@ import json
 import os
 import types
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -36,11 +36,14 @@ class Tokenizer(ABC):
         self.file, self.hash, self.vocab_size, self.backend = file, digest, vocab_size, backend
         #: of the ids: the smaller one of uint16 and uint32 that holds them
         self.dtype = "uint16" if vocab_size <= 1 << 16 else "uint32"
+        #: beside the file, of a tiktoken file: pattern, special_tokens
+        self.given: dict[str, Any] = {}
 
     @property
     def about(self) -> dict[str, Any]:
         """As it stands in the metadata of a pack."""
-        return {"hash": self.hash, "file": self.file, "vocab_size": self.vocab_size, "kind": self.kind}
+        named = {"hash": self.hash, "file": self.file, "vocab_size": self.vocab_size, "kind": self.kind}
+        return {**named, **self.given}
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> list[Ids]:
@@ -52,16 +55,24 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def decode(self, ids: Ids) -> str:
-        """The text of ids, special tokens included."""
+        """The text of ids that are tokens (:meth:`checked`), special ones included."""
 
-    def checked(self, ids: Ids, where: str) -> Ids:
-        """`ids`, if each is below :attr:`vocab_size`."""
-        if len(ids) and int(ids.max()) >= self.vocab_size:
-            at = int(np.argmax(np.asarray(ids) >= self.vocab_size))
+    #: bool, of each id below vocab_size: whether it is a token
+    known: Mask
+
+    def checked(self, ids: Ids, where: str, every: bool = False) -> Ids:
+        """`ids`, if each is below :attr:`vocab_size`; with `every`, if each is a token."""
+        if not len(ids):
+            return ids
+        if int(ids.max()) >= self.vocab_size or int(ids.min()) < 0:
+            at = int(np.argmax((ids >= self.vocab_size) | (ids < 0)))
             raise InvalidError(
                 f"{where}: token {at} is {int(ids[at])}, beyond the vocabulary of {self.file}, which ends at "
                 f"{self.vocab_size - 1}"
             )
+        if every and not self.known[ids].all():
+            at = int(np.argmin(self.known[ids]))
+            raise InvalidError(f"{where}: token {at} is {int(ids[at])}, which {self.file} does not have")
         return ids
 
 
@@ -84,6 +95,7 @@ class _HuggingFace(Tokenizer):
         super().__init__(file, _hash_json(parsed), size, f"tokenizers {tokenizers.__version__}")
         self._add_special = add_special
         self.core = core
+        self.known = _known_ids(vocab.values(), size)
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         found = self.core.encode_batch_fast(texts, add_special_tokens=self._add_special)
@@ -113,7 +125,7 @@ class _Tiktoken(Tokenizer):
         whole.update(_hash_json([encoding._pat_str, special]).encode())
         super().__init__(file, whole.hexdigest()[:32], encoding.max_token_value + 1, f"tiktoken {tiktoken.__version__}")
         self.core = encoding
-        self._ids = {*ranks.values(), *special.values()}
+        self.known = _known_ids([*ranks.values(), *special.values()], self.vocab_size)
         self._special: Any = "all" if parse_special else set()
         self._pool: ThreadPoolExecutor | None = None
 
@@ -147,9 +159,6 @@ class _Tiktoken(Tokenizer):
         return made
 
     def decode(self, ids: Ids) -> str:
-        for at, token in enumerate(ids.tolist()):
-            if token not in self._ids:
-                raise InvalidError(f"token {at} is {token}, which {self.file} does not have")
         text: str = self.core.decode(ids.tolist(), errors="replace")
         return text
 
@@ -178,6 +187,12 @@ def _in_spans(offsets: np.ndarray[Any, np.dtype[np.int64]], spans: Spans) -> Mas
     for begin, end in spans:
         mask |= (begins < end) & (np.maximum(ends, begins + 1) > begin)
     return mask
+
+
+def _known_ids(ids: Iterable[int], size: int) -> Mask:
+    known = np.zeros(size, np.bool_)
+    known[list(ids)] = True
+    return known
 
 
 def _hash_json(value: Any) -> str:
@@ -245,7 +260,10 @@ def _of_path(
         return _HuggingFace(text, name, add_special, parse_special)
     if add_special:
         raise ValueError(f"{name} is a tiktoken file, which says no special tokens to add: pack_rows adds bos and eos")
-    return _Tiktoken(_encoding(path, _ranks(path, raw), pattern, special), name, parse_special)
+    core = _Tiktoken(_encoding(path, _ranks(path, raw), pattern, special), name, parse_special)
+    core.given = {"pattern": pattern} if pattern is not None else {}
+    core.given |= {"special_tokens": dict(special)} if special is not None else {}
+    return core
 
 
 def _ranks(path: str, raw: bytes) -> dict[bytes, int]:
