@@ -695,7 +695,7 @@ struct leat_loader_options {
     uint64_t budget_bytes;
     uint64_t max_held_bytes; /* 0: as much again, without the part for decoding, at least 64 MiB */
     double weight;           /* share of the engine beside other loaders; 1 */
-    const char *program;     /* JSON, as leat.program_to_json gives it, or NULL: every field as stored */
+    const char *program;     /* JSON of leat.program_to_json (no outputs: ids alone), or NULL: every field as stored */
     int region;              /* 0: private memory with huge pages, 1: memfd */
     const char *log_dir;     /* a folder for the record of batches out of order (docs/order.md), or NULL */
     /* The functions that operators "Native" of the program call, by index. The table is copied; the code must stay in

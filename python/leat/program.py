@@ -202,6 +202,10 @@ def _text(listed: dict[str, dict[str, Any]], operators: Mapping[str, Operator], 
     return json.dumps({"operators": listed, "outputs": found})
 
 
+#: The program of a process that needs the ids of batches, and no data.
+NO_OUTPUTS = json.dumps({"operators": {}, "outputs": {}})
+
+
 def per_batch(op: Operator) -> bool:
     """Whether the size of an operator, or of one in its branches, is drawn per batch."""
     return isinstance(op._values.get("size"), PerBatch) or (

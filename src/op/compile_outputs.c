@@ -341,9 +341,9 @@ int leat_parse_outputs(struct leat_program *program, const struct leat_field *fi
                        struct leat_error *error)
 {
     json_t *table = json_object_get(program->json, "outputs"), *object;
-    if (!json_is_object(table) || !json_object_size(table) || json_object_size(table) > MAX_OUTPUTS)
-        return leat_fail(error, LEAT_E_INVALID, "The program needs \"outputs\", an object of 1 to %d outputs by name.",
-                         MAX_OUTPUTS);
+    if (!json_is_object(table) || json_object_size(table) > MAX_OUTPUTS)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "The program needs \"outputs\", an object of at most %d outputs by name.", MAX_OUTPUTS);
     const char *name;
     size_t n = 0;
     json_object_foreach(table, name, object)
@@ -356,8 +356,8 @@ int leat_parse_outputs(struct leat_program *program, const struct leat_field *fi
     }
     if (n > 5 * MAX_OUTPUTS)
         return leat_fail(error, LEAT_E_INVALID, "The program has more than %d outputs.", MAX_OUTPUTS);
-    program->outputs = leat_new_array(n, sizeof *program->outputs);
-    program->chains = leat_new_array(json_object_size(table), sizeof *program->chains);
+    program->outputs = leat_new_array(n + 1, sizeof *program->outputs);
+    program->chains = leat_new_array(json_object_size(table) + 1, sizeof *program->chains);
     if (!program->outputs || !program->chains)
         return fail_nomem(error);
     json_object_foreach(table, name, object)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,6 +50,41 @@ def test_between_the_ends_of_a_pipeline_batches_have_no_outputs_and_the_same_ids
     assert len(ends) == len(middle)
     for a, b in zip(ends, middle):
         assert list(b) == [] and b.ids.tolist() == a.ids.tolist() and (a.epoch, a.step) == (b.epoch, b.step)
+
+
+def test_between_the_ends_of_a_pipeline_nothing_is_read(tmp_path: Path) -> None:
+    from PIL import Image
+
+    for i in range(8):
+        Image.new("RGB", (8, 8), (i, 0, 0)).save(tmp_path / f"{i}.png")
+    ds = leat.open(tmp_path)
+    loaders = [leat.Loader(ds, 2, framework="numpy", mesh={"pp": (stage, 3)}) for stage in range(3)]
+    planned = [loaders[0].plan(0, step).tolist() for step in range(4)]
+    for i in range(8):
+        (tmp_path / f"{i}.png").unlink()
+    for _ in range(2):
+        assert [batch.ids.tolist() for batch in loaders[1]] == planned
+    with pytest.raises(leat.Error):
+        list(loaders[0])
+
+
+@pytest.mark.parametrize("how", ["cut", "best_fit", "pad"])
+def test_between_the_ends_of_a_pipeline_packed_rows_are_those_of_the_ends(tmp_path: Path, how: str) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"tokens": leat.field("uint16", (None,))}) as writer:
+        for n in (5, 16, 3, 9, 1, 12, 7, 8):
+            writer.write({"tokens": np.arange(n, dtype=np.uint16)})
+    packed = leat.pack_rows(leat.open(tmp_path / "a.leat"), "tokens", 16, how=how)
+    mix = leat.Mix({"a": (packed, 0.5), "b": (packed, 0.5)}, exhausted="repeat")
+    for source in (packed, mix):
+        first, middle = (leat.Loader(source, 2, framework="numpy", mesh={"pp": (r, 3)}) for r in (0, 1))
+        assert [b.ids.tolist() for b in first] == [b.ids.tolist() for b in middle]
+        assert [b.domains.tolist() for b in first] == [b.domains.tolist() for b in middle]
+
+
+def test_processes_with_the_same_rows_cannot_have_these_out_of_order() -> None:
+    with pytest.raises(ValueError, match="an order of its own"):
+        opened({"dp": (0, 2), "tp": (0, 2)}, in_order=False)
+    opened({"dp": (0, 2)}, in_order=False)
 
 
 def test_a_state_of_one_stage_fits_the_others() -> None:

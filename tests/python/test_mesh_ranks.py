@@ -33,6 +33,12 @@ def test_one_reader_sends_its_peers_what_they_would_read(told: list[dict[str, An
         assert rank["first ids"] == rank["each ids"]
 
 
+def test_on_each_host_one_of_the_peers_reads(told: list[dict[str, Any]]) -> None:
+    for rank, found in enumerate(told):
+        assert all(same for same, _ in found["hosts"])
+        assert [reads for _, reads in found["hosts"]] == [rank % 2 == 0, rank % 2 == 0, True]
+
+
 def test_decisions_are_the_same_on_all_ranks(told: list[dict[str, Any]]) -> None:
     assert len({tuple(rank["decided"]) for rank in told}) == 1
     assert len(set(told[0]["decided"])) > 1

@@ -22,6 +22,7 @@ from ..errors import StateError
 from ..mixtures.steering import Mixture
 from ..ops import Map
 from ..program import (
+    NO_OUTPUTS,
     Outputs,
     compiled_program,
     described_program,
@@ -35,7 +36,7 @@ from . import html, mixtures, ranks, states, thd
 from .batch import Batch, Form, framework_of
 from .consumer import Closing, Consumer
 from .context import HOW, Slices
-from .mesh import Mesh, cheapest, mesh_of
+from .mesh import Mesh, mesh_of
 from .peers import Peers
 from .ranks import short_hash
 from .samplers import Blocks, Weighted, digest, load_list, save_list
@@ -195,8 +196,8 @@ class Loader(Closing):
         self._resuming = False
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
         order, arrays = self._order(shuffle, sampler)
-        self._peers = self._join(cp, cp_outputs, tp_read)
-        told, outputs = outputs, outputs if self._makes else {cheapest(dataset.schema): []}
+        self._peers = self._join(cp, cp_outputs, tp_read, in_order)
+        told, outputs = outputs, outputs if self._makes else None
         compiler = None
         if outputs is not None and has_functions(outputs):
             from ..functions.mapping import Compiler
@@ -217,7 +218,9 @@ class Loader(Closing):
             self._form.order = compiler.order
         executor = None if compiler is None else _leat.Executor()
         program, functions = (
-            (None, []) if outputs is None else (compiler.compiled if compiler else compiled_program)(outputs)
+            (None if self._makes else NO_OUTPUTS, [])
+            if outputs is None
+            else (compiler.compiled if compiler else compiled_program)(outputs)
         )
         self._facts = {
             "the data set": dataset.fingerprint,
@@ -274,7 +277,7 @@ class Loader(Closing):
         self._finalizer = weakref.finalize(self, _close, self._core, self._calls)
         self._finalizer.atexit = False
 
-    def _join(self, cp: str, cp_outputs: Sequence[str] | None, tp_read: str) -> Peers | None:
+    def _join(self, cp: str, cp_outputs: Sequence[str] | None, tp_read: str, in_order: bool) -> Peers | None:
         """What this process makes of batches, by its place in the mesh, and the peers that it shares them with."""
         first = bool(check.choice("tp_read", tp_read, {"each": 0, "first": 1}))
         check.choice("cp", cp, HOW)
@@ -282,11 +285,16 @@ class Loader(Closing):
         mesh = self.mesh
         if mesh is None:
             return None
+        if not in_order and mesh.processes > mesh.dp.size:
+            raise ValueError(
+                "in_order=False does not go with a mesh in which several processes have the same rows: each of them "
+                "would have these in an order of its own"
+            )
         peers = None
         if first and mesh.tp.size > 1 and mesh.reads:
             if self._form.framework != "torch":
                 raise ValueError("tp_read='first' sends tensors: open the Loader with framework='torch'")
-            peers = Peers(mesh.tp_group, mesh.tp.rank)
+            peers = Peers(mesh.tp_group)
         self._makes = mesh.reads and (peers is None or peers.reads)
         self._form.hidden = not self._makes
         if mesh.cp.size > 1 and self._makes:

@@ -8,16 +8,12 @@ context parallel   cp   peers see slices of identical rows
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .. import check
-from ..data.schema import Field
 from . import ranks
 
 KINDS = ("dp", "tp", "pp", "cp")
@@ -84,18 +80,6 @@ def mesh_of(given: Any) -> Mesh:
         'mesh is {"dp": (rank, size), "tp": ..., "pp": ..., "cp": ...}, a torch DeviceMesh, or a topology or grid of '
         f"DeepSpeed, not {type(given).__name__}"
     )
-
-
-def cheapest(schema: Mapping[str, Field]) -> str:
-    """The field that a process reads which needs no data: the engine makes a batch of at least one."""
-
-    def size(name: str) -> float:
-        found = schema[name]
-        sides = [side for side in found.shape if side is not None]
-        whole = found.kind == "array" and len(sides) == len(found.shape)
-        return math.prod(sides) * np.dtype(found.dtype.replace("bfloat", "float")).itemsize if whole else math.inf
-
-    return min((name for name, found in schema.items() if not found.derived), key=size)
 
 
 def _place(kind: str, rank: Any, size: Any) -> Place:

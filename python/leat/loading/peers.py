@@ -1,4 +1,4 @@
-"""One process reads for its tensor-parallel peers: its batches go to them by torch.distributed.
+"""One process reads for its tensor-parallel peers on the same host: its batches go to them by torch.distributed.
 
 A batch is a header and its tensors. The header is JSON in a tensor of bytes, so nothing is unpickled; a reader whose
 batch failed says so in it, so that no peer waits.
@@ -21,18 +21,34 @@ SMALL = ("ids", "domains", "row_keys", "valid")
 
 
 class Peers:
-    """The tensor-parallel peers of this process."""
+    """The tensor-parallel peers of this process on its host, of which the first one reads. Making it is a collective
+    call of the whole tensor-parallel group.
+    """
 
-    def __init__(self, group: Any, rank: int) -> None:
+    def __init__(self, group: Any) -> None:
         dist = ranks.distributed()
         if dist is None or group is None:
             raise ValueError(
                 "tp_read='first' sends batches by torch.distributed: initialise it, and give a mesh that has the group "
                 "of the tensor-parallel ranks, such as a DeviceMesh"
             )
-        self.dist, self.group, self.reads = dist, group, rank == 0
-        self.source = dist.get_global_rank(group, 0)
+        self.dist = dist
         self.device = "cuda" if "nccl" in str(dist.get_backend(group)) else "cpu"
+        self.group, self.source = self._on_this_host(group)
+        self.reads = dist.get_rank() == self.source
+
+    def _on_this_host(self, group: Any) -> tuple[Any, int]:
+        """The group of those peers that are on this host, and the first of them."""
+        import torch
+
+        everyone = self.dist.get_process_group_ranks(group)
+        mine = torch.tensor([ranks.short_hash(ranks.host())], dtype=torch.int64, device=self.device)
+        hosts = [torch.empty_like(mine) for _ in everyone]
+        self.dist.all_gather(hosts, mine, group=group)
+        here = [rank for rank, host in zip(everyone, hosts) if int(host) == int(mine)]
+        if len(here) < len(everyone):
+            group = self.dist.new_group(here, use_local_synchronization=True)
+        return group, here[0]
 
     def _send(self, tensor: Any) -> None:
         """As bytes, because backends do not take every dtype."""

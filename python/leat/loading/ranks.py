@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +54,15 @@ def find(rank: int | None, world_size: int | None) -> tuple[int, int, bool]:
 def local(world_size: int) -> int:
     """Processes of this job on this host."""
     return max(1, min(_environment("LOCAL_WORLD_SIZE") or 1, world_size))
+
+
+def host() -> str:
+    """What tells this host, and the node that torchrun has made of it, from others."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:
+        boot = ""
+    return f"{os.environ.get('GROUP_RANK', '')} {socket.gethostname()} {boot}"
 
 
 def _device(dist: Any) -> str:

@@ -33,6 +33,30 @@ static void an_epoch_delivers_each_sample_once_with_its_own_bytes(void **state)
     }
 }
 
+static void a_program_without_outputs_delivers_the_ids_that_others_have_and_reads_nothing(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("ids", 1000, true);
+    struct leat_loader_options options = test_options(64);
+    struct leat_loader *whole = test_loader(dataset, &options);
+    options.program = "{\"operators\": {}, \"outputs\": {}}";
+    struct leat_loader *bare = test_loader(dataset, &options);
+    for (int epoch = 0; epoch < 2; epoch++) {
+        uint64_t theirs = test_start(whole), ours = test_start(bare);
+        for (struct leat_batch *a, *b; (a = test_next(whole, theirs)); leat_batch_free(a), leat_batch_free(b)) {
+            b = test_next(bare, ours);
+            assert_non_null(b);
+            assert_int_equal(leat_batch_outputs(b), 0);
+            assert_int_equal(leat_batch_rows(b), leat_batch_rows(a));
+            assert_memory_equal(leat_batch_ids(b), leat_batch_ids(a), leat_batch_rows(a) * sizeof(int64_t));
+        }
+        assert_null(test_next(bare, ours));
+    }
+    leat_loader_close(whole);
+    leat_loader_close(bare);
+    leat_dataset_release(dataset);
+}
+
 static void the_end_of_an_epoch_is_said_again_and_again(void **state)
 {
     (void)state;
@@ -285,6 +309,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_epoch_delivers_each_sample_once_with_its_own_bytes),
+        cmocka_unit_test(a_program_without_outputs_delivers_the_ids_that_others_have_and_reads_nothing),
         cmocka_unit_test(the_end_of_an_epoch_is_said_again_and_again),
         cmocka_unit_test(a_newer_iteration_ends_the_older_one),
         cmocka_unit_test(leaving_an_epoch_early_changes_nothing_of_the_next),

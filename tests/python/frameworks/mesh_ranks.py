@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,13 @@ def main() -> None:
         loader = leat.Loader(rows(), global_batch_size=8, shuffle=True, seed=1, mesh=mesh, tp_read=how)
         found[how] = [batch["tokens"].tolist() for _ in range(2) for batch in loader]
         found[f"{how} ids"] = [(batch.ids.tolist(), batch.domains.tolist()) for batch in loader]
+    rank = torch.distributed.get_rank()
+    found["hosts"] = []
+    for host in ("0", str(rank // 2), str(rank)):  # all on one host; each group on one; each process on one of its own
+        os.environ["GROUP_RANK"] = host
+        loader = leat.Loader(rows(), global_batch_size=8, shuffle=True, seed=1, mesh=mesh, tp_read="first")
+        same = [batch["tokens"].tolist() for _ in range(2) for batch in loader] == found["each"]
+        found["hosts"].append([same, loader.stats()["bytes"] > 0])
     mix = leat.Mix({"a": (rows(), 0.5), "b": (rows(), 0.5)}, exhausted="repeat")
     loader = leat.Loader(mix, global_batch_size=8, mesh=mesh, mixture=leat.DoReMi(None, every=3))
     decided = []
