@@ -1,4 +1,4 @@
-"""A rank under Megatron's parallel state or DeepSpeed's grid (gloo): the place that a Loader finds there, and theirs."""
+"""A rank under Megatron's parallel state or DeepSpeed's grid (gloo): the place found there, and their own."""
 
 from __future__ import annotations
 
