@@ -33,6 +33,14 @@ def broken(n: int, bad: set[int]) -> leat.Dataset:
     return leat.from_source(Records())
 
 
+def heavy(folder: Path, n: int, bad: set[int]) -> leat.Dataset:
+    """Records of half a MiB, of which 16 or so are a group of a pack, that is whole when the next one begins."""
+    with leat.Writer(folder / "t.leat", {"text": "bytes", "number": "int64", "rest": "bytes"}) as w:
+        for i, text in enumerate(texts(n)):
+            w.add(text=b"\xff" if i in bad else text.encode(), number=i, rest=bytes(1 << 19))
+    return leat.open(folder / "t.leat")
+
+
 def test_tokens_are_those_of_the_library(tmp_path: Path) -> None:
     path = bpe_file(tmp_path)
     found = texts(300) + real_texts(300)
@@ -137,19 +145,29 @@ def test_a_tokenizer_that_changed_does_not_continue_a_pack(tmp_path: Path) -> No
 
 
 KILLED = """
-import os, sys, threading
+import os, sys, time
 import leat
 from leat.text import tokenize as inside
-inside.BATCH_RECORDS = 16
-source, target, tokenizer, after, skip = sys.argv[1:]
+inside.BATCH_RECORDS = 4
+source, target, tokenizer, after, there, skip = sys.argv[1:]
 put, puts = inside._Run._put, 0
 def counted(self, *rest):
     global puts
     put(self, *rest)
     puts += 1
     if puts == int(after):
+        for _ in range(2000):  # the writer's threads write
+            if os.path.getsize(target + ".partial") >= int(there) << 20:
+                break
+            time.sleep(0.01)
         os.kill(os.getpid(), 9)
 inside._Run._put = counted
+start = inside._Notes.start
+def noted(self, written):
+    with open(os.path.dirname(target) + "/said", "a") as f:
+        f.write(f"{written}\\n")
+    return start(self, written)
+inside._Notes.start = noted
 leat.tokenize(leat.open(source), target, tokenizer=tokenizer, on_bad=skip, resume=True)
 """
 
@@ -157,20 +175,89 @@ leat.tokenize(leat.open(source), target, tokenizer=tokenizer, on_bad=skip, resum
 @pytest.mark.parametrize("on_bad", ["raise", "skip"])
 def test_a_run_that_is_killed_again_and_again_gives_the_same_bytes(tmp_path: Path, on_bad: str) -> None:
     path = bpe_file(tmp_path)
-    with leat.Writer(tmp_path / "t.leat", {"text": "bytes", "number": "int64"}) as w:
-        for i, text in enumerate(texts(400)):
-            w.add(text=b"\xff" if on_bad == "skip" and i % 7 == 0 else text.encode(), number=i)
-    leat.tokenize(leat.open(tmp_path / "t.leat"), tmp_path / "whole", tokenizer=path, on_bad=on_bad)
+    ds = heavy(tmp_path, 90, set(range(0, 90, 7)) if on_bad == "skip" else set())
+    leat.tokenize(ds, tmp_path / "whole", tokenizer=path, on_bad=on_bad)
     target = tmp_path / "killed"
-    for after in (3, 5, 2, 9, 1000):
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, tmp_path / "t.leat", target, path, str(after), on_bad], timeout=120
-        )
+    for after, there in ((6, 7), (7, 14), (2, 0), (1000, 0)):  # batches, MiB that are on the disk then
+        words = [tmp_path / "t.leat", target, path, after, there, on_bad]
+        done = subprocess.run([sys.executable, "-c", KILLED, *map(str, words)], timeout=120)
         assert done.returncode == (0 if after == 1000 else -9)
+    said = [line for line in (tmp_path / "said").read_text().split() if line]
+    assert said[0] == "0" and int(said[-1]) > int(said[1]) > 0
     assert target.read_bytes() == (tmp_path / "whole").read_bytes()
     if on_bad == "skip":
         assert (tmp_path / "killed.bad.jsonl").read_bytes() == (tmp_path / "whole.bad.jsonl").read_bytes()
     assert not list(tmp_path.glob("killed.*tokens*")) and not list(tmp_path.glob("*.partial"))
+
+
+KILLED_AT = """
+import os, sys
+import leat
+from leat.text import tokenize as inside
+source, target, tokenizer, where, overwrite = sys.argv[1:]
+setattr(inside._Notes, where, lambda *rest: os.kill(os.getpid(), 9))
+leat.tokenize(leat.open(source), target, tokenizer=tokenizer, on_bad="skip", overwrite=bool(overwrite))
+"""
+
+
+def killed_at(where: str, tmp_path: Path, overwrite: str = "") -> leat.Dataset:
+    """A data set with a broken record, and a run that was killed at the beginning of a function of its notes."""
+    with leat.Writer(tmp_path / "t.leat", {"text": "bytes", "number": "int64"}, overwrite=True) as w:
+        for i, text in enumerate(texts(60)):
+            w.add(text=b"\xff" if i == 7 else text.encode(), number=i)
+    words = [tmp_path / "t.leat", tmp_path / "o", bpe_file(tmp_path), where, overwrite]
+    done = subprocess.run([sys.executable, "-c", KILLED_AT, *map(str, words)], timeout=120)
+    assert done.returncode == -9
+    return leat.open(tmp_path / "t.leat")
+
+
+def whole_and_alone(tmp_path: Path, ds: leat.Dataset) -> bool:
+    """Whether the pack has the bytes of a run that was not interrupted, and nothing lies beside it but the list."""
+    leat.tokenize(ds, tmp_path / "whole", tokenizer=tmp_path / "tokenizer.json", on_bad="skip")
+    same = all((tmp_path / f"o{e}").read_bytes() == (tmp_path / f"whole{e}").read_bytes() for e in ("", ".bad.jsonl"))
+    return same and [p.name for p in tmp_path.glob("o.*")] == ["o.bad.jsonl"]
+
+
+def test_a_run_killed_before_its_notes_begin_is_resumed(tmp_path: Path) -> None:
+    ds = killed_at("start", tmp_path)
+    assert (tmp_path / "o.partial").exists() and not (tmp_path / "o.tokens").exists()
+    leat.tokenize(ds, tmp_path / "o", tokenizer=tmp_path / "tokenizer.json", on_bad="skip", resume=True)
+    assert whole_and_alone(tmp_path, ds)
+
+
+def test_notes_of_an_earlier_run_do_not_hold_for_one_killed_before_its_own(tmp_path: Path) -> None:
+    with pytest.raises(leat.BrokenSampleError):
+        leat.tokenize(broken(50, {40}), tmp_path / "o", tokenizer=bpe_file(tmp_path, "other.json", vocab_size=300))
+    ds = killed_at("start", tmp_path, overwrite="yes")
+    leat.tokenize(ds, tmp_path / "o", tokenizer=tmp_path / "tokenizer.json", on_bad="skip", resume=True)
+    assert whole_and_alone(tmp_path, ds)
+
+
+def test_a_run_killed_after_the_pack_has_its_name_is_finished(tmp_path: Path) -> None:
+    ds = killed_at("finish", tmp_path)
+    assert (tmp_path / "o").exists() and (tmp_path / "o.tokens").exists() and not (tmp_path / "o.partial").exists()
+    made = leat.tokenize(ds, tmp_path / "o", tokenizer=tmp_path / "tokenizer.json", on_bad="skip", resume=True)
+    assert (made.documents, made.skipped, made.text_bytes) == (59, 1, 0)
+    assert whole_and_alone(tmp_path, ds)
+
+
+def test_a_pack_of_another_tokenizer_is_not_taken_for_a_finished_run(tmp_path: Path) -> None:
+    ds = killed_at("finish", tmp_path)
+    other = bpe_file(tmp_path, "other.json", vocab_size=300)
+    with pytest.raises(leat.ExistsError):
+        leat.tokenize(ds, tmp_path / "o", tokenizer=other, on_bad="skip", resume=True)
+    assert (tmp_path / "o.tokens").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]\n", b"{}\n3\n", b"\xff\n"])
+def test_notes_that_are_damaged_do_not_continue_a_pack(tmp_path: Path, content: bytes) -> None:
+    path = bpe_file(tmp_path)
+    ds = heavy(tmp_path, 24, {23})
+    with pytest.raises(leat.InvalidError):
+        leat.tokenize(ds, tmp_path / "o", tokenizer=path)
+    (tmp_path / "o.tokens").write_bytes(content)
+    with pytest.raises(leat.ChangedError, match="o.tokens is damaged: start again with overwrite=True"):
+        leat.tokenize(ds, tmp_path / "o", tokenizer=path, resume=True)
 
 
 def test_a_tiktoken_file_gives_the_tokens_of_tiktoken(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ behind it are given to the Writer. When the pack is finished the file goes; what
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -169,15 +170,18 @@ def tokenize(
     notes = _Notes(target, begun)
     notes.prepare(resume, overwrite)
     schema = {field: _ragged(core.dtype), **dict.fromkeys(records.masks, _ragged("bool")), **records.properties}
-    begin = time.monotonic()
-    writer = Writer(
-        target, schema, check=False, shard_bytes=shard_bytes, metadata=about, overwrite=overwrite, resume=resume
-    )
-    run = _Run(core, records, writer, notes, on_bad == "skip", progress)
-    with writer:
-        run.go()
+    run = _Run(core, records, notes, on_bad == "skip", progress)
+    if not (resume and notes.published(about)):
+        try:
+            writer = Writer(
+                target, schema, check=False, shard_bytes=shard_bytes, metadata=about, overwrite=overwrite, resume=resume
+            )
+        except ChangedError as e:
+            raise notes.fault or e from None  # what was noted says it better
+        with writer:
+            run.go(writer)
     notes.finish()
-    made = _report(target, field, records.masks, notes, run, time.monotonic() - begin)
+    made = _report(target, field, records.masks, notes, run)
     if chat is not None and made.tokens and not made.learned:
         warnings.warn(
             f"{target}: no token is learned: no message has one of the roles {', '.join(chat.learn)}", stacklevel=2
@@ -189,14 +193,15 @@ def _ragged(dtype: str) -> Field:
     return field(dtype, (None,))
 
 
-def _report(target: str, name: str, masks: Sequence[str], notes: _Notes, run: _Run, seconds: float) -> Tokenized:
+def _report(target: str, name: str, masks: Sequence[str], notes: _Notes, run: _Run) -> Tokenized:
     made = _open(target)
     lengths = np.asarray(made._handle.column(made._find(name)[0], False, True)).view(np.uint64)
     size = np.dtype(made.schema[name].dtype).itemsize
     learned = run.learned if masks else None
     for mask in masks:
         index = made._find(mask)[0]  # of documents that earlier runs wrote
-        learned = run.learned + sum(made._handle.read(i, index, True).count(1) for i in range(run.written))
+        before = len(made) - run.documents
+        learned = run.learned + sum(made._handle.read(i, index, True).count(1) for i in range(before))
     return Tokenized(
         target,
         len(made),
@@ -204,7 +209,7 @@ def _report(target: str, name: str, masks: Sequence[str], notes: _Notes, run: _R
         int((lengths == 0).sum()),
         len(notes.skipped),
         run.text_bytes,
-        seconds,
+        run.seconds,
         learned,
     )
 
@@ -313,6 +318,8 @@ class _Notes:
         self._target, self._begun = target, dict(begun)
         self._path, self._list = target + ".tokens", target + ".bad.jsonl"
         self.skipped: list[dict[str, Any]] = []  # "index": of the record; "before": documents written before it
+        #: why what is there is not of this run, which counts where documents are there
+        self.fault: ChangedError | None = None
         self._file: Any = None
 
     def prepare(self, resume: bool, overwrite: bool) -> None:
@@ -324,25 +331,43 @@ class _Notes:
             )
         if resume and there:
             self._load()
-        if resume and not there and os.path.exists(self._target + ".partial"):
-            raise ChangedError(
+        elif resume and os.path.exists(self._target + ".partial"):
+            self.fault = ChangedError(
                 f"{self._target}.partial was not begun by tokenising, or {self._path} is lost: start again with "
                 "overwrite=True"
             )
 
     def _load(self) -> None:
-        with open(self._path, encoding="utf-8") as f:
+        with open(self._path, encoding="utf-8", errors="replace") as f:
             lines = f.read().split("\n")[:-1]  # behind the last line end: a line that was cut
-        if not lines:
+        try:
+            before, *skipped = (json.loads(line) for line in lines)
+            known = isinstance(before, dict) and all({"index", "before", "reason"} <= one.keys() for one in skipped)
+        except (ValueError, AttributeError):  # no line at all is one, too
+            known = False
+        if not known:
+            self.fault = ChangedError(f"{self._path} is damaged: start again with overwrite=True")
             return
-        before = json.loads(lines[0])
         for name, value in self._begun.items():
             if before.get(name) != value:
-                raise ChangedError(f"{self._target}: {_difference(name, before.get(name), value)}")
-        self.skipped = [json.loads(line) for line in lines[1:]]
+                self.fault = ChangedError(f"{self._target}: {_difference(name, before.get(name), value)}")
+                return
+        self.skipped = skipped
+
+    def published(self, about: Mapping[str, Any]) -> bool:
+        """Whether the run that is resumed got as far as giving the pack its name, and no further."""
+        unfinished = os.path.exists(self._target + ".partial")
+        if unfinished or self.fault or not os.path.exists(self._path) or not os.path.exists(self._target):
+            return False
+        made = _open(self._target)
+        return (
+            made.metadata == json.loads(json.dumps(about)) and len(made) + len(self.skipped) == self._begun["records"]
+        )
 
     def start(self, written: int) -> int:
         """Begins the file for a run that goes on behind `written` documents; returns the next record."""
+        if self.fault is not None and written:
+            raise self.fault
         self.skipped = [s for s in self.skipped if s["before"] <= written]
         new = self._path + ".new"
         with open(new, "w", encoding="utf-8") as f:
@@ -351,6 +376,7 @@ class _Notes:
             f.flush()
             os.fsync(f.fileno())
         os.replace(new, self._path)
+        _sync_folder(self._path)
         self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
         return written + len(self.skipped)
 
@@ -375,7 +401,19 @@ class _Notes:
             os.replace(new, self._list)
         elif os.path.exists(self._list):
             os.remove(self._list)
-        os.remove(self._path)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self._path)
+
+
+def _sync_folder(path: str) -> None:
+    """A name that was given stays, whatever happens."""
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    except OSError:  # some file systems have no such thing
+        pass
+    finally:
+        os.close(folder)
 
 
 def _difference(name: str, before: Any, now: Any) -> str:
@@ -393,16 +431,18 @@ def _difference(name: str, before: Any, now: Any) -> str:
 class _Run:
     """Records through the tokenizer into the writer."""
 
-    def __init__(
-        self, core: Tokenizer, records: _Records, writer: Writer, notes: _Notes, skip: bool, progress: bool
-    ) -> None:
-        self._core, self._records, self._writer, self._notes = core, records, writer, notes
-        self._skip, self._progress = skip, progress
-        self.text_bytes = self.tokens = self.learned = self.written = 0
+    _writer: Writer
 
-    def go(self) -> None:
-        self.written = len(self._writer)
-        first = self._notes.start(self.written)
+    def __init__(self, core: Tokenizer, records: _Records, notes: _Notes, skip: bool, progress: bool) -> None:
+        self._core, self._records, self._notes = core, records, notes
+        self._skip, self._progress = skip, progress
+        self.text_bytes = self.tokens = self.learned = self.documents = 0
+        self.seconds = 0.0
+
+    def go(self, writer: Writer) -> None:
+        self._writer, begin = writer, time.monotonic()
+        written = len(writer)
+        first = self._notes.start(written)
         line = _progress.Line("tokenising", len(self._records), first) if self._progress else None
         pool = ThreadPoolExecutor(BATCHES, thread_name_prefix="leat-tokenize")
         waiting: deque[tuple[_Batch, Future[list[Any]]]] = deque()
@@ -418,6 +458,8 @@ class _Run:
             if line is not None:
                 line.close()
             self._notes.close()
+            self.seconds = time.monotonic() - begin
+            self.documents = len(writer) - written
 
     def _batches(self, first: int) -> Iterator[_Batch]:
         batch = _Batch()
