@@ -5,6 +5,9 @@
  *
  *     value -> table of this thread -> table of all, under a lock -> new code, text read and kept
  *
+ * Where a source keeps codes of its own (a file of leat), only its list of texts is looked at, and its codes are
+ * translated, or copied where they are the same.
+ *
  * A column that turns out to have too many texts, or long ones, is remembered as having no codes.
  */
 #include <inttypes.h>
@@ -12,11 +15,13 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/thread.h"
 #include "data/query.h"
 #include "data/texts.h"
+#include "io/interrupt.h"
 
 #define MOST_VALUES 65536
 #define MOST_TEXT 1024        /* bytes of a value */
@@ -44,6 +49,14 @@ struct coding {
     uint64_t bytes;
     _Atomic uint64_t rows; /* seen */
     _Atomic bool wide, refused;
+    struct given *given; /* per part of the base */
+};
+
+/* What a source has. */
+struct given {
+    struct leat_source_codes codes;
+    uint16_t *to;   /* our codes of its texts */
+    bool unchanged; /* they are the same, of the same width */
 };
 
 struct state {
@@ -151,6 +164,8 @@ static int code_some(struct coding *c, struct state *s, uint64_t begin, size_t n
     struct leat_extent extents[LEAT_TEXTS];
     size_t failed;
     int rc = LEAT_OK;
+    if (!n)
+        return LEAT_OK;
     for (size_t i = 0; i < n; i++)
         positions[i] = begin + i;
     leat_dataset_locate(c->whole, positions, n, refs);
@@ -168,6 +183,27 @@ static int code_some(struct coding *c, struct state *s, uint64_t begin, size_t n
                      s->texts.at[i], error);
     }
     return rc;
+}
+
+/* Codes of n samples of a part, from its sample `first` on, to positions from `at` on. */
+static int translate(struct coding *c, const struct given *g, uint64_t first, uint64_t at, uint64_t n,
+                     struct leat_error *error)
+{
+    const unsigned in = g->codes.width, out = c->out->width;
+    const uint8_t *from = g->codes.codes + first * in;
+    uint8_t *narrow = (uint8_t *)c->out->codes + at;
+    uint16_t *wide = (uint16_t *)c->out->codes + at;
+    if (g->unchanged && in == out) {
+        memcpy((uint8_t *)c->out->codes + at * out, from, (size_t)(n * in));
+        return LEAT_OK;
+    }
+    if (out == 1 && c->out->n_values > UINT8_MAX + 1)
+        return give_up(c, &c->wide, error);
+    for (uint64_t i = 0; i < n && out == 1; i++)
+        narrow[i] = (uint8_t)g->to[in == 1 ? from[i] : leat_get_u16(from + 2 * i)];
+    for (uint64_t i = 0; i < n && out == 2; i++)
+        wide[i] = g->to[in == 1 ? from[i] : leat_get_u16(from + 2 * i)];
+    return LEAT_OK;
 }
 
 static int start(void *user, bool asks, void **state, struct leat_error *error)
@@ -191,14 +227,39 @@ static void end(void *user, void *state)
     leat_free(s);
 }
 
+/* The part that holds an id. */
+static size_t part_of(const struct leat_base *base, uint64_t id)
+{
+    size_t low = 0, high = base->n_parts - 1;
+    while (low < high) {
+        const size_t middle = (low + high + 1) / 2;
+        if (base->parts[middle].first_id <= id)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
 static int run(void *user, void *state, uint64_t block, struct leat_error *error)
 {
     struct coding *c = user;
     const uint64_t begin = block * LEAT_QUERY_ROWS, left = c->whole->count - begin,
                    stop = begin + (left < LEAT_QUERY_ROWS ? left : LEAT_QUERY_ROWS);
+    const struct leat_base *base = c->whole->base;
+    size_t part = part_of(base, begin);
     int rc = LEAT_OK;
-    for (uint64_t at = begin; at < stop && !rc && !atomic_load(&c->stop->stopped); at += LEAT_TEXTS)
-        rc = code_some(c, state, at, stop - at < LEAT_TEXTS ? (size_t)(stop - at) : LEAT_TEXTS, error);
+    for (uint64_t at = begin, n; at < stop && !rc && !atomic_load(&c->stop->stopped); at += n) {
+        while (part + 1 < base->n_parts && base->parts[part + 1].first_id <= at)
+            part++;
+        const struct given *g = &c->given[part];
+        n = (part + 1 < base->n_parts && base->parts[part + 1].first_id < stop ? base->parts[part + 1].first_id
+                                                                               : stop) -
+            at;
+        n = !g->codes.memory && n > LEAT_TEXTS ? LEAT_TEXTS : n;
+        rc = g->codes.memory ? translate(c, g, at - base->parts[part].first_id, at, n, error)
+                             : code_some(c, state, at, (size_t)n, error);
+    }
     return rc;
 }
 
@@ -226,28 +287,78 @@ static int pass(struct coding *c, unsigned width, struct leat_error *error)
     return leat_query_run(&job, (c->whole->count + LEAT_QUERY_ROWS - 1) / LEAT_QUERY_ROWS, &stop, error);
 }
 
+/* The texts of a source that has codes. */
+static int take_given(struct coding *c, struct state *s, struct given *g, uint64_t rows, struct leat_error *error)
+{
+    const uint8_t *text = g->codes.texts;
+    int rc = LEAT_OK;
+    if (!(g->to = leat_new_array(g->codes.n, sizeof *g->to)))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for the codes of a column");
+    atomic_fetch_add(&c->rows, rows);
+    g->unchanged = true;
+    for (uint32_t i = 0; i < g->codes.n && !rc; i++) {
+        const uint32_t length = leat_get_u32(g->codes.lengths + 4 * (size_t)i);
+        struct entry e = {0};
+        rc = learn(c, s, 0, leat_hash64(text, length), length, text, &e, error);
+        if (rc)
+            break;
+        const struct leat_code_text *known = &c->out->values[e.code - 1];
+        if (memcmp(known->bytes, text, length) != 0) /* two texts of one checksum */
+            return give_up(c, &c->refused, error);
+        g->to[i] = (uint16_t)(e.code - 1);
+        g->unchanged &= e.code - 1 == i;
+        text += length;
+    }
+    return rc;
+}
+
+/* What the sources have. A column that turns out to have too many texts is `refused`. */
+static int look_for_given(struct coding *c, struct leat_error *error)
+{
+    const struct leat_base *base = c->whole->base;
+    struct state s = {0};
+    int rc = LEAT_OK;
+    for (size_t i = 0; i < base->n_parts && !rc; i++) {
+        struct leat_source *source = base->parts[i].source;
+        if (source->v->codes)
+            rc = source->v->codes(source, c->field, &c->given[i].codes, error);
+        if (!rc && c->given[i].codes.memory)
+            rc = take_given(c, &s, &c->given[i], source->count, error);
+        if (!rc && leat_io_interrupted())
+            rc = leat_fail(error, LEAT_E_CANCELLED, "the query was interrupted");
+    }
+    return atomic_load(&c->refused) ? LEAT_OK : rc;
+}
+
 static int make(struct leat_dataset *whole, size_t field, struct leat_codes **out, struct leat_error *error)
 {
     struct coding c = {.whole = whole, .field = field, .lock = PTHREAD_MUTEX_INITIALIZER};
+    uint64_t given = 0;
     int rc = LEAT_OK;
     c.out = *out = leat_new(struct leat_codes);
     c.all.at = leat_new_array(c.all.slots = SLOTS, sizeof *c.all.at);
     if (c.out)
         c.out->values = leat_new_array(MOST_VALUES, sizeof *c.out->values);
-    if (!c.out || !c.all.at || !c.out->values) {
+    c.given = leat_new_array(whole->base->n_parts, sizeof *c.given);
+    if (!c.out || !c.all.at || !c.out->values || !c.given) {
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the codes of a column");
         goto out;
     }
     c.out->changes = leat_dataset_changes(whole);
     if (whole->count > leat_memory_allowed() / MOST_SHARE)
         atomic_store(&c.refused, true);
-    else
-        rc = pass(&c, 1, error);
+    else if (!(rc = look_for_given(&c, error)) && !atomic_load(&c.refused)) {
+        given = atomic_load(&c.rows);
+        if (c.out->n_values > UINT8_MAX + 1)
+            atomic_store(&c.wide, true);
+        else
+            rc = pass(&c, 1, error);
+    }
     if (atomic_load(&c.wide) && !atomic_load(&c.refused)) {
         if (whole->count > leat_memory_allowed() / MOST_SHARE / 2) {
             atomic_store(&c.refused, true);
         } else {
-            atomic_store(&c.rows, 0);
+            atomic_store(&c.rows, given);
             rc = pass(&c, 2, error);
         }
     }
@@ -258,6 +369,11 @@ static int make(struct leat_dataset *whole, size_t field, struct leat_codes **ou
         c.out->codes = NULL;
     }
 out:
+    for (size_t i = 0; c.given && i < whole->base->n_parts; i++) {
+        leat_free(c.given[i].codes.memory);
+        leat_free(c.given[i].to);
+    }
+    leat_free(c.given);
     pthread_mutex_destroy(&c.lock);
     leat_free(c.all.at);
     if (rc) {

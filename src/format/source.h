@@ -68,6 +68,15 @@ struct leat_extent {
 
 struct leat_source;
 
+/* Texts as numbers into a list of few, for all samples of a source. */
+struct leat_source_codes {
+    uint32_t n;             /* texts, at most 65536 */
+    unsigned width;         /* bytes of a code: 1 or 2, little-endian */
+    const uint8_t *lengths; /* of the texts, 4 bytes each, little-endian */
+    const uint8_t *texts, *codes;
+    void *memory; /* what holds them, freed by leat_free; NULL: there are none */
+};
+
 struct leat_source_about {
     unsigned version;             /* of the format; 0: it has none */
     uint64_t bytes;               /* of the file, or of all files of a folder */
@@ -158,6 +167,9 @@ struct leat_source_vtable {
     /* EXTENT fields of a source whose extents have the checksums of the values without reading these, so that values of
      * equal length and checksum are equal. */
     bool checksums;
+    /* The texts of a field as codes, if it keeps them; each code is below n, and each text is one of its kind. May be
+     * NULL. */
+    int (*codes)(struct leat_source *source, size_t field, struct leat_source_codes *out, struct leat_error *error);
     /* Checks every byte (leat_verify). May be NULL. */
     int (*verify)(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
                   struct leat_error *error);

@@ -142,6 +142,23 @@ void leat_store_check_pages(const uint8_t *p, const struct leat_store_group *g, 
                                  LEAT_STORE_GROUP_HEADER + (page << shift));
 }
 
+void leat_store_check_codes(const struct leat_store_layout *l, uint32_t field, const uint8_t *p,
+                            const struct leat_store_group *g, const struct leat_store_shape *shape,
+                            const struct leat_source_codes *codes, const uint64_t *checksums,
+                            struct leat_store_faults *faults)
+{
+    const struct leat_store_field *info = &l->info[field];
+    const uint8_t *code_at = codes->codes + g->first_row * codes->width;
+    for (uint64_t row = 0; row < g->n_rows; row++) {
+        const uint32_t code = codes->width == 1 ? code_at[row] : leat_get_u16(code_at + 2 * row);
+        const uint64_t place = shape->columns_at + info->before * g->n_rows + row * info->width;
+        struct leat_store_record r;
+        leat_store_record_get(p + place, &r, false);
+        if (r.checksum != checksums[code] || r.length != leat_get_u32(codes->lengths + 4 * (size_t)code))
+            leat_store_fault_add(faults, LEAT_FAULT_CODE, field, row, 1, place);
+    }
+}
+
 const char *leat_store_fault_text(enum leat_fault_kind kind)
 {
     switch (kind) {
@@ -169,6 +186,8 @@ const char *leat_store_fault_text(enum leat_fault_kind kind)
         return "the photo is not stored in the form that the index says";
     case LEAT_FAULT_TEXT:
         return "the value is not text, or not JSON, as its field says: the file was not made by leat";
+    case LEAT_FAULT_CODE:
+        return "the code of the text is that of another: the file was not made by leat";
     case LEAT_FAULT_RESTORE:
         return "the photo in the fast form does not give back the file that it was made from, or not its pixels";
     }

@@ -22,6 +22,7 @@ enum leat_fault_kind {
     LEAT_FAULT_PAYLOAD_PAGE, /* ... and a page */
     LEAT_FAULT_TEXT,         /* a value of text that is none */
     LEAT_FAULT_RESTORE,      /* a photo in the fast form that does not give back what came */
+    LEAT_FAULT_CODE,         /* a text whose code is another's */
 };
 
 struct leat_store_fault {
@@ -49,6 +50,12 @@ void leat_store_check_group(const struct leat_store_layout *layout, const uint8_
 /* Its payloads against their n page checksums at `table`, whose checksum is given. */
 void leat_store_check_pages(const uint8_t *p, const struct leat_store_group *group, unsigned shift,
                             const uint8_t *table, uint64_t n, uint64_t checksum, struct leat_store_faults *faults);
+
+/* The texts of a field against their codes, which begin with the group's first row. `checksums`: of the texts. */
+void leat_store_check_codes(const struct leat_store_layout *layout, uint32_t field, const uint8_t *p,
+                            const struct leat_store_group *group, const struct leat_store_shape *shape,
+                            const struct leat_source_codes *codes, const uint64_t *checksums,
+                            struct leat_store_faults *faults);
 
 /* A note of the directory: a sample that was marked or left out, a photo that could not have the form asked for, or a
  * warning that lenient decoding accepted. Strings are not terminated. */

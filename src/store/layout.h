@@ -55,6 +55,7 @@ enum leat_section_type {
     LEAT_SECTION_ROLES = 7,     /* optional: which fields are boxes, masks, keypoints */
     LEAT_SECTION_PAGES = 8,     /* optional: checksums of pages of payloads, in groups with large values */
     LEAT_SECTION_PAIRS = 9,     /* optional: which keypoints are left and right of each other */
+    LEAT_SECTION_CODES = 10,    /* optional, of each field of few texts: codes.h */
 };
 #define LEAT_SECTION_REQUIRED 1u
 

@@ -137,6 +137,15 @@ out:
     return rc;
 }
 
+static void drop_coders(struct leat_part *part)
+{
+    for (uint32_t f = 0; f < part->n_coders; f++)
+        leat_store_coder_destroy(&part->coders[f]);
+    leat_free(part->coders);
+    part->coders = NULL;
+    part->n_coders = 0;
+}
+
 void leat_part_destroy(struct leat_part *part, bool remove)
 {
     if (remove && part->partial)
@@ -148,6 +157,7 @@ void leat_part_destroy(struct leat_part *part, bool remove)
     leat_growing_destroy(&part->entries);
     leat_growing_destroy(&part->paged);
     leat_growing_destroy(&part->page_checksums);
+    drop_coders(part);
     memset(part, 0, sizeof *part);
     part->fd = -1;
 }
@@ -165,6 +175,7 @@ int leat_part_start(struct leat_part *part, const uint8_t *header, uint64_t head
     part->bytes = header_bytes;
     part->header_checksum = leat_store_header_checksum(header, header_bytes);
     part->entries.length = part->paged.length = part->page_checksums.length = 0;
+    drop_coders(part);
     memset(&part->summary, 0, sizeof part->summary);
     memset(&part->forms, 0, sizeof part->forms);
     return LEAT_OK;
@@ -211,6 +222,19 @@ static bool count_pages(struct leat_part *part, const uint8_t *group, uint64_t p
     return leat_growing_append(&part->paged, &entry, sizeof entry);
 }
 
+/* Texts that repeat. */
+static bool count_texts(struct leat_part *part, const struct leat_store_layout *l, const uint8_t *group,
+                        const struct leat_store_group *g, const struct leat_store_shape *shape)
+{
+    bool ok = true;
+    if (!part->coders && (part->coders = leat_new_array(l->n_stored, sizeof *part->coders)))
+        part->n_coders = l->n_stored;
+    for (uint32_t f = 0; ok && f < part->n_coders; f++)
+        if (l->fields[f].kind == LEAT_KIND_STR || l->fields[f].kind == LEAT_KIND_JSON)
+            ok = leat_store_coder_add(&part->coders[f], l, f, group, g, shape);
+    return ok && part->coders;
+}
+
 int leat_part_count(struct leat_part *part, const struct leat_store_layout *layout, const uint8_t *group,
                     uint64_t offset, struct leat_error *error)
 {
@@ -226,7 +250,8 @@ int leat_part_count(struct leat_part *part, const struct leat_store_layout *layo
                                      .directory_bytes = g.directory_bytes,
                                      .directory_checksum = g.directory_checksum};
     if (!leat_growing_append(&part->entries, &entry, sizeof entry) ||
-        !count_pages(part, group, g.payload_bytes, has_large_value(layout, group + shape.columns_at, g.n_rows)))
+        !count_pages(part, group, g.payload_bytes, has_large_value(layout, group + shape.columns_at, g.n_rows)) ||
+        !count_texts(part, layout, group, &g, &shape))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for the index of groups");
     if (layout->features & LEAT_FEATURE_FORMS)
         count_forms(&part->forms, layout, group + shape.columns_at, g.n_rows);
@@ -252,6 +277,37 @@ int leat_part_append(struct leat_part *part, const uint8_t *group, size_t bytes,
 }
 
 /* ---- the end of a file ----------------------------------------------------------------------- */
+
+/* The codes of texts: one section for each field that has them, written before the others, because they are long. */
+static int write_codes(struct leat_part *part, struct leat_growing *directory, struct leat_error *error)
+{
+    static const uint8_t zeros[LEAT_STORE_ALIGN];
+    for (uint32_t f = 0; f < part->n_coders; f++) {
+        struct leat_growing *codes = &part->coders[f].codes;
+        bool there;
+        uint8_t *entry = NULL;
+        if (!leat_store_coder_end(&part->coders[f], f, part->summary.count, &there) ||
+            (there && !(entry = leat_growing_extend(directory, LEAT_STORE_SECTION_ENTRY))))
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for the codes of texts");
+        if (!there)
+            continue;
+        struct leat_store_section s = {.type = LEAT_SECTION_CODES,
+                                       .align_log2 = 6,
+                                       .offset = part->bytes,
+                                       .length = codes->length,
+                                       .checksum = leat_hash64(codes->data, codes->length)};
+        const uint64_t rest = leat_store_align(codes->length, LEAT_STORE_ALIGN) - codes->length;
+        leat_store_section_put(entry, &s);
+        int rc = leat_part_write(part->fd, part->partial, codes->data, codes->length, part->bytes, error);
+        if (!rc)
+            rc = leat_part_write(part->fd, part->partial, zeros, rest, part->bytes + codes->length, error);
+        if (rc)
+            return rc;
+        part->bytes += codes->length + rest;
+        leat_store_coder_destroy(&part->coders[f]);
+    }
+    return LEAT_OK;
+}
 
 /* Adds a section to `tail`, whose first byte is at part->bytes, and its entry to `directory`. */
 static bool add_section(const struct leat_part *part, struct leat_growing *tail, struct leat_growing *directory,
@@ -348,7 +404,9 @@ int leat_part_end(struct leat_part *part, const struct leat_store_layout *layout
                   size_t n_classes, const char *metadata, struct leat_error *error)
 {
     struct leat_growing tail = {0}, directory = {0}, scratch = {0};
-    int rc = build_tail(part, layout, &tail, &directory, &scratch,
+    int rc = write_codes(part, &directory, error);
+    if (!rc)
+        rc = build_tail(part, layout, &tail, &directory, &scratch,
                         layout->features & LEAT_FEATURE_FORMS ? &part->forms : NULL, classes, n_classes, metadata)
                  ? leat_part_write(part->fd, part->partial, tail.data, tail.length, part->bytes, error)
                  : leat_fail(error, LEAT_E_NOMEM, "no memory for the index of the file");

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include "store/codes.h"
 #include "store/group.h"
 #include "store/layout.h"
 
@@ -34,7 +35,9 @@ struct leat_part {
     struct leat_growing entries;
     struct leat_growing paged, page_checksums; /* LEAT_SECTION_PAGES: its index, and what follows */
     struct leat_store_summary summary;
-    struct leat_store_forms forms; /* counted where the file has LEAT_FEATURE_FORMS */
+    struct leat_store_forms forms;   /* counted where the file has LEAT_FEATURE_FORMS */
+    struct leat_store_coder *coders; /* [n_coders], per stored field; NULL before the first group */
+    uint32_t n_coders;
     uint64_t header_checksum, footer_checksum;
 };
 

@@ -688,6 +688,7 @@ const struct leat_source_vtable leat_format_native = {
     .column = leat_store_column,
     .span = leat_store_span,
     .checksums = true,
+    .codes = leat_store_codes,
     .verify = leat_store_verify,
     .about = about,
 };

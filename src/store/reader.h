@@ -87,6 +87,7 @@ bool leat_store_piece(struct leat_source *source, uint64_t sample, struct leat_e
                       uint64_t length);
 int leat_store_check_piece(struct leat_source *source, uint64_t sample, const struct leat_extent *pages,
                            const uint8_t *data, bool mapped, struct leat_error *error);
+int leat_store_codes(struct leat_source *source, size_t field, struct leat_source_codes *out, struct leat_error *error);
 size_t leat_store_lookups(struct leat_source *source, size_t field, uint64_t sample, struct leat_extent *ranges);
 int leat_store_refresh(struct leat_source *source, struct leat_error *error);
 void leat_store_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);

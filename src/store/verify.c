@@ -26,6 +26,7 @@
 #include "format/fingerprint.h"
 #include "io/guard.h"
 #include "store/check.h"
+#include "store/codes.h"
 #include "store/manifest.h"
 #include "store/reader.h"
 #include "store/restore.h"
@@ -44,7 +45,9 @@ struct job {
     struct leat_store_source *s;
     const struct leat_verify_options *options;
     uint64_t first_id, bytes_done;
-    pthread_mutex_t lock; /* everything below */
+    struct leat_source_codes *codes; /* per stored field; their memory is NULL where there are none */
+    uint64_t **code_checksums;       /* of their texts */
+    pthread_mutex_t lock;            /* everything below */
     pthread_cond_t came, went;
     struct result *results, *spare;
     uint64_t next_group, groups_done;
@@ -71,6 +74,10 @@ static int check_one(void *arg)
     if (pages)
         leat_store_check_pages(p, &group, s->paged_shift, s->map + s->page_checksums_at + 8 * s->paged[g].before, pages,
                                s->paged[g].checksum, &t->result->faults);
+    for (uint32_t f = 0; f < s->layout.n_stored; f++)
+        if (t->job->codes[f].memory && !t->result->faults.n) /* else records may be damaged */
+            leat_store_check_codes(&s->layout, f, p, &group, &shape, &t->job->codes[f], t->job->code_checksums[f],
+                                   &t->result->faults);
     t->result->facts = (struct leat_store_summary){
         .count = group.n_rows,
         .inputs = leat_get_u32(p + 28),
@@ -232,6 +239,22 @@ static int check_place(struct job *job, const struct stretch *x, const char *wha
     return rc ? report(job->options, &error) : LEAT_OK;
 }
 
+/* Whether the section holds the codes that were checked against the texts. */
+static bool has_codes(const struct job *job, const struct leat_store_section *x)
+{
+    uint8_t head[4];
+    if (x->length < LEAT_CODES_HEAD || leat_io_read(job->s->pages, x->offset, sizeof head, head, NULL))
+        return false;
+    const uint32_t field = leat_get_u32(head);
+    for (const struct leat_store_section *y = job->s->sections; y < x; y++) {
+        uint8_t other[4];
+        if (y->type == x->type && y->length >= LEAT_CODES_HEAD &&
+            (leat_io_read(job->s->pages, y->offset, sizeof other, other, NULL) || leat_get_u32(other) == field))
+            return false; /* the second of a field */
+    }
+    return field < job->s->layout.n_stored && job->codes[field].memory;
+}
+
 static int check_sections(struct job *job)
 {
     struct leat_store_source *s = job->s;
@@ -254,6 +277,8 @@ static int check_sections(struct job *job)
                          "a section fails its checksum");
         if (!rc && x->type == LEAT_SECTION_PAGES && !x->codec && !s->paged)
             rc = place_fault(job, x->offset, "the index of page checksums is impossible");
+        if (!rc && x->type == LEAT_SECTION_CODES && !x->codec && !has_codes(job, x))
+            rc = place_fault(job, x->offset, "the codes of texts are impossible");
         worst = rc ? rc : worst;
         at = x->offset + x->length;
     }
@@ -326,6 +351,30 @@ static int gather(struct job *job, struct leat_store_summary *facts)
     return worst;
 }
 
+/* Reads the codes of texts. NOMEM, IO. */
+static int read_codes(struct job *job, struct leat_error *error)
+{
+    struct leat_store_source *s = job->s;
+    job->codes = leat_new_array(s->layout.n_stored, sizeof *job->codes);
+    job->code_checksums = leat_new_array(s->layout.n_stored, sizeof(uint64_t *));
+    if (!job->codes || !job->code_checksums)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to verify a file");
+    for (uint32_t f = 0; f < s->layout.n_stored; f++) {
+        struct leat_source_codes *c = &job->codes[f];
+        int rc = leat_store_codes(&s->base, f, c, error);
+        if (rc == LEAT_E_NOMEM)
+            return rc;
+        if (rc || !c->memory) /* bytes that cannot be read are reported with their section */
+            continue;
+        if (!(job->code_checksums[f] = leat_new_array(c->n, sizeof(uint64_t))))
+            return leat_fail(error, LEAT_E_NOMEM, "no memory to verify a file");
+        const uint8_t *text = c->texts;
+        for (uint32_t i = 0; i < c->n; text += leat_get_u32(c->lengths + 4 * (size_t)i++))
+            job->code_checksums[f][i] = leat_hash64(text, leat_get_u32(c->lengths + 4 * (size_t)i));
+    }
+    return LEAT_OK;
+}
+
 static unsigned start_threads(struct job *job, pthread_t *threads, unsigned n)
 {
     unsigned started = 0;
@@ -360,6 +409,8 @@ int leat_store_verify(struct leat_source *source, const struct leat_verify_optio
         results[i].next = job.spare;
         job.spare = &results[i];
     }
+    if ((rc = read_codes(&job, error)))
+        goto out;
     started = start_threads(&job, threads, n);
     if (!started) {
         rc = leat_fail(error, LEAT_E_NOMEM, "no thread could be started");
@@ -389,6 +440,12 @@ out:
     pthread_cond_destroy(&job.came);
     pthread_cond_destroy(&job.went);
     pthread_mutex_destroy(&job.lock);
+    for (uint32_t f = 0; f < s->layout.n_stored; f++) {
+        leat_free(job.codes ? job.codes[f].memory : NULL);
+        leat_free(job.code_checksums ? job.code_checksums[f] : NULL);
+    }
+    leat_free(job.codes);
+    leat_free(job.code_checksums);
     leat_free(facts);
     leat_free(results);
     leat_free(threads);

@@ -1,0 +1,351 @@
+/* Fields of few texts have codes beside the texts, which say the same. */
+#include "made.h"
+#include "store/codes.h"
+#include "store/part.h"
+#include "store/reader.h"
+
+static char folder[PATH_MAX], path[PATH_MAX + 16], other[PATH_MAX + 16];
+static struct leat_store_coding as_shipped;
+
+static int make_folder(void **state)
+{
+    (void)state;
+    files_folder(folder);
+    snprintf(path, sizeof path, "%s/a.leat", folder);
+    snprintf(other, sizeof other, "%s/b.leat", folder);
+    as_shipped = leat_store_coding;
+    leat_store_coding.rows = 20;
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    leat_store_coding = as_shipped;
+    files_remove(folder);
+    return 0;
+}
+
+enum { FIELDS = 4 };
+static const struct leat_field fields[FIELDS] = {
+    {.name = "number", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
+    {.name = "language", .kind = LEAT_KIND_STR},
+    {.name = "url", .kind = LEAT_KIND_STR},
+    {.name = "meta", .kind = LEAT_KIND_JSON},
+};
+static uint64_t languages = 5; /* distinct ones */
+
+/* Value of a field of sample i. */
+static uint64_t value_of(size_t field, uint64_t i, char out[64])
+{
+    const uint64_t which = leat_draw_below(field, i, languages);
+    switch (field) {
+    case 0:
+        memcpy(out, &i, 8);
+        return 8;
+    case 1:
+        return which ? (uint64_t)snprintf(out, 64, "l\xc3\xa4nguage %" PRIu64, which) : 0;
+    case 2:
+        return (uint64_t)snprintf(out, 64, "https://example.org/%" PRIu64, i);
+    default:
+        return (uint64_t)snprintf(out, 64, i % 3 ? "null" : "{\"a\": %" PRIu64 "}", i % 2);
+    }
+}
+
+static int add(struct leat_writer *w, uint64_t begin, uint64_t end, struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    for (uint64_t i = begin; i < end && !rc; i++) {
+        char texts[FIELDS][64];
+        struct leat_value_ref values[FIELDS];
+        for (size_t f = 0; f < FIELDS; f++)
+            values[f] = (struct leat_value_ref){.data = texts[f], .length = value_of(f, i, texts[f])};
+        rc = leat_writer_add(w, values, NULL, error);
+    }
+    return rc;
+}
+
+static int write_to(const char *file, uint64_t n, struct leat_error *error)
+{
+    struct leat_writer_options o = made_options();
+    struct leat_writer *w;
+    o.overwrite = true;
+    int rc = leat_writer_open(file, fields, FIELDS, &o, &w, error);
+    if (rc)
+        return rc;
+    rc = add(w, 0, n, error);
+    if (!rc)
+        rc = leat_writer_finish(w, error);
+    leat_writer_free(w, rc == LEAT_OK);
+    return rc;
+}
+
+static struct leat_source *open_it(void)
+{
+    struct leat_open_options o = LEAT_OPEN_OPTIONS_INIT;
+    struct leat_error error;
+    struct leat_source *s;
+    assert_ok(leat_source_open(path, &o, &s, &error));
+    return s;
+}
+
+/* Whether a field has codes; those are the ones of its texts. */
+static bool has_codes(struct leat_source *s, size_t field, unsigned *width)
+{
+    struct leat_source_codes codes;
+    struct leat_error error;
+    assert_ok(s->v->codes(s, field, &codes, &error));
+    if (!codes.memory)
+        return false;
+    for (uint64_t i = 0; i < s->count; i++) {
+        const uint32_t code = codes.width == 1 ? codes.codes[i] : leat_get_u16(codes.codes + 2 * i);
+        const uint8_t *text = codes.texts;
+        char want[64];
+        const uint64_t length = value_of(field, i, want);
+        assert_true(code < codes.n);
+        for (uint32_t k = 0; k < code; k++)
+            text += leat_get_u32(codes.lengths + 4 * (size_t)k);
+        assert_int_equal(leat_get_u32(codes.lengths + 4 * (size_t)code), length);
+        assert_memory_equal(text, want, length);
+    }
+    *width = codes.width;
+    leat_free(codes.memory);
+    return true;
+}
+
+static void texts_that_repeat_have_codes_and_others_none(void **state)
+{
+    (void)state;
+    unsigned width = 0;
+    struct leat_error error;
+    assert_ok(write_to(path, 100, &error));
+    assert_ok(leat_verify(path, NULL, &error));
+    struct leat_source *s = open_it();
+    assert_true(has_codes(s, 1, &width));
+    assert_int_equal(width, 1);
+    assert_true(has_codes(s, 3, &width));
+    assert_false(has_codes(s, 0, &width));
+    assert_false(has_codes(s, 2, &width));
+    leat_source_close(s);
+}
+
+static void more_than_256_texts_have_codes_of_two_bytes(void **state)
+{
+    (void)state;
+    unsigned width = 0;
+    struct leat_error error;
+    languages = 700;
+    assert_ok(write_to(path, 6000, &error));
+    assert_ok(leat_verify(path, NULL, &error));
+    struct leat_source *s = open_it();
+    assert_true(has_codes(s, 1, &width));
+    assert_int_equal(width, 2);
+    leat_source_close(s);
+    languages = 5;
+}
+
+static void few_samples_have_no_codes(void **state)
+{
+    (void)state;
+    unsigned width;
+    struct leat_error error;
+    assert_ok(write_to(path, 19, &error));
+    struct leat_source *s = open_it();
+    assert_false(has_codes(s, 1, &width));
+    leat_source_close(s);
+}
+
+static void more_codes_than_a_writer_may_keep_are_left_out(void **state)
+{
+    (void)state;
+    unsigned width;
+    struct leat_error error;
+    leat_store_coding.bytes = 60;
+    assert_ok(write_to(path, 100, &error));
+    leat_store_coding.bytes = as_shipped.bytes;
+    assert_ok(leat_verify(path, NULL, &error));
+    struct leat_source *s = open_it();
+    assert_false(has_codes(s, 1, &width));
+    leat_source_close(s);
+}
+
+static void a_resumed_file_has_the_same_codes(void **state)
+{
+    (void)state;
+    struct leat_writer_options o = made_options();
+    struct leat_error error;
+    struct leat_writer *w;
+    assert_ok(write_to(path, 200000, &error));
+    assert_ok(leat_writer_open(other, fields, FIELDS, &o, &w, &error));
+    assert_ok(add(w, 0, 150000, &error));
+    leat_writer_free(w, true);
+    o.resume = true;
+    assert_ok(leat_writer_open(other, fields, FIELDS, &o, &w, &error));
+    assert_true(leat_writer_count(w) > 0);
+    assert_ok(add(w, leat_writer_count(w), 200000, &error));
+    assert_ok(leat_writer_finish(w, &error));
+    leat_writer_free(w, false);
+    assert_same_files(path, other);
+}
+
+/* The section of a field. */
+static struct leat_store_section section_of(uint32_t field)
+{
+    struct leat_store_source *s = (struct leat_store_source *)open_it();
+    struct leat_store_section found = {0};
+    for (uint32_t i = 0; i < s->n_sections; i++) {
+        uint8_t head[4];
+        struct leat_error error;
+        assert_ok(leat_io_read(s->file, s->sections[i].offset, 4, head, &error));
+        if (s->sections[i].type == LEAT_SECTION_CODES && leat_get_u32(head) == field)
+            found = s->sections[i];
+    }
+    leat_source_close(&s->base);
+    assert_true(found.length > 0);
+    return found;
+}
+
+static void flip(uint64_t offset, uint8_t bit)
+{
+    size_t n;
+    uint8_t *bytes = made_bytes(path, &n);
+    bytes[offset] ^= bit;
+    made_write(path, bytes, n);
+    free(bytes);
+}
+
+static void damaged_codes_are_reported_and_not_used(void **state)
+{
+    (void)state;
+    unsigned width;
+    struct leat_error error;
+    assert_ok(write_to(path, 100, &error));
+    const struct leat_store_section x = section_of(1);
+    for (uint64_t at = x.offset; at < x.offset + x.length; at++) {
+        flip(at, 1);
+        struct leat_source *s = open_it();
+        assert_false(has_codes(s, 1, &width));
+        leat_source_close(s);
+        assert_int_equal(leat_verify(path, NULL, &error), LEAT_E_CORRUPT);
+        flip(at, 1);
+    }
+    assert_ok(leat_verify(path, NULL, &error));
+}
+
+/* Makes the checksums right again that lead to a section. */
+static void repair(struct leat_store_section x)
+{
+    size_t n;
+    uint8_t *bytes = made_bytes(path, &n), *footer = bytes + n - LEAT_STORE_FOOTER,
+            *directory = bytes + leat_get_u64(footer + 16);
+    const uint64_t length = leat_get_u64(footer + 24);
+    for (uint64_t e = 0; e < length; e += LEAT_STORE_SECTION_ENTRY)
+        if (leat_get_u64(directory + e + 8) == x.offset)
+            leat_put_u64(directory + e + 24, leat_hash64(bytes + x.offset, x.length));
+    leat_put_u64(footer + 32, leat_hash64(directory, length));
+    leat_put_u64(footer + LEAT_STORE_FOOTER - 8, leat_hash64(footer, LEAT_STORE_FOOTER - 8));
+    made_write(path, bytes, n);
+    free(bytes);
+}
+
+static int note_text(void *user, const struct leat_error *fault)
+{
+    snprintf(user, sizeof fault->message, "%s", fault->message);
+    return 0;
+}
+
+static void codes_of_other_texts_are_reported(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    char said[sizeof error.message] = "";
+    struct leat_verify_options o = {.struct_size = sizeof o, .report = note_text, .user = said};
+    assert_ok(write_to(path, 100, &error));
+    const struct leat_store_section x =
+        section_of(3); /* of three texts; the last sample has the third, and gets the first */
+    flip(x.offset + x.length - 1, 2);
+    repair(x);
+    assert_int_equal(leat_verify(path, &o, &error), LEAT_E_CORRUPT);
+    assert_non_null(strstr(said, "the code of the text is that of another"));
+}
+
+static void impossible_codes_are_reported_and_not_used(void **state)
+{
+    (void)state;
+    static const uint64_t numbers[] = {0, 4, 8, 16, 20, 24, LEAT_CODES_HEAD};
+    unsigned width;
+    struct leat_error error;
+    char said[sizeof error.message] = "";
+    struct leat_verify_options o = {.struct_size = sizeof o, .report = note_text, .user = said};
+    for (size_t i = 0; i <= sizeof numbers / sizeof *numbers; i++) {
+        assert_ok(write_to(path, 100, &error));
+        const struct leat_store_section x = section_of(1);
+        /* A number of the head, or a code beyond the texts. */
+        flip(i < sizeof numbers / sizeof *numbers ? x.offset + numbers[i] : x.offset + x.length - 1, 0x40);
+        repair(x);
+        struct leat_source *s = open_it();
+        assert_false(has_codes(s, 1, &width));
+        leat_source_close(s);
+        assert_int_equal(leat_verify(path, &o, &error), LEAT_E_CORRUPT);
+        assert_non_null(strstr(said, "the codes of texts are impossible"));
+    }
+}
+
+static atomic_int allocations_left;
+
+static void *failing_alloc(size_t bytes)
+{
+    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : malloc(bytes);
+}
+
+static void *failing_resize(void *p, size_t bytes)
+{
+    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : realloc(p, bytes);
+}
+
+static void without_memory_writing_and_reading_codes_fail_cleanly(void **state)
+{
+    (void)state;
+    const struct leat_allocator usual = leat_allocator;
+    struct leat_source_codes codes = {0};
+    struct leat_error error;
+    bool reached = true;
+    for (int n = 0; reached; n++) {
+        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+        atomic_store(&allocations_left, n);
+        const int rc = write_to(path, 100, &error);
+        reached = atomic_load(&allocations_left) < 0;
+        leat_allocator = usual;
+        assert_true(rc == LEAT_OK || (rc == LEAT_E_NOMEM && reached));
+    }
+    struct leat_source *s = open_it();
+    reached = true;
+    for (int n = 0; reached; n++) {
+        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+        atomic_store(&allocations_left, n);
+        const int rc = s->v->codes(s, 1, &codes, &error);
+        reached = atomic_load(&allocations_left) < 0;
+        leat_allocator = usual;
+        assert_int_equal(rc, reached ? LEAT_E_NOMEM : LEAT_OK);
+    }
+    leat_free(codes.memory);
+    leat_source_close(s);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(texts_that_repeat_have_codes_and_others_none),
+        TEST(more_than_256_texts_have_codes_of_two_bytes),
+        TEST(few_samples_have_no_codes),
+        TEST(more_codes_than_a_writer_may_keep_are_left_out),
+        TEST(a_resumed_file_has_the_same_codes),
+        TEST(damaged_codes_are_reported_and_not_used),
+        TEST(codes_of_other_texts_are_reported),
+        TEST(impossible_codes_are_reported_and_not_used),
+        TEST(without_memory_writing_and_reading_codes_fail_cleanly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
