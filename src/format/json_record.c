@@ -77,7 +77,9 @@ uint32_t leat_property_add(struct leat_property_tree *t, uint32_t parent, const 
     uint32_t found = leat_property_find(t, parent, key, length);
     if (found != NONE)
         return found;
-    if (t->n >= LEAT_RECORD_PROPERTIES || t->keys_n + length > UINT32_MAX / 2) {
+    /* The last ones are for keys of the record itself. */
+    const size_t most = parent ? LEAT_RECORD_PROPERTIES - LEAT_RECORD_KEYS : LEAT_RECORD_PROPERTIES;
+    if (t->n >= most || t->keys_n + length > UINT32_MAX / 2) {
         t->full = true;
         return NONE;
     }
@@ -413,8 +415,8 @@ static const uint8_t *pass_key(struct leat_record_walk *w, const uint8_t *p, con
     return pass_space(p + 1, w->end);
 }
 
-/* Behind the list or object at p, which is checked to its end without telling of it. */
-static const uint8_t *pass_nested(struct leat_record_walk *w, const uint8_t *p)
+/* Behind the list or object at p, which is checked to its end without telling of it. `json`: it is kept as it is. */
+static const uint8_t *pass_nested(struct leat_record_walk *w, const uint8_t *p, bool json)
 {
     uint64_t objects = 0; /* a bit for each open bracket, the innermost lowest */
     unsigned depth = 0;
@@ -457,7 +459,7 @@ static const uint8_t *pass_nested(struct leat_record_walk *w, const uint8_t *p)
             const uint8_t *const at = p;
             if (!(p = pass_scalar(w, p, &leaf)))
                 return NULL;
-            if (leaf.type == LEAT_RECORD_FLOAT && !isfinite(leaf.number.d)) {
+            if (json && leaf.type == LEAT_RECORD_FLOAT && !isfinite(leaf.number.d)) {
                 fault(w, LEAT_FAULT_NAN, at);
                 return NULL;
             }
@@ -480,8 +482,8 @@ static enum leat_record_type join_elements(enum leat_record_type list, enum leat
     return LEAT_RECORD_FLOATS; /* INTS, UINTS and FLOATS in any mixture */
 }
 
-/* A list: of numbers in one pass, for most are. */
-static const uint8_t *pass_list(struct leat_record_walk *w, const uint8_t *p, struct leat_record_leaf *leaf)
+/* A list: of numbers in one pass, for most are. `json`: it is kept as it is, whatever it holds. */
+static const uint8_t *pass_list(struct leat_record_walk *w, const uint8_t *p, bool json, struct leat_record_leaf *leaf)
 {
     const uint8_t *const begin = p++;
     bool has_negative = false, has_unsigned = false;
@@ -499,14 +501,18 @@ static const uint8_t *pass_list(struct leat_record_walk *w, const uint8_t *p, st
         }
         if (p < w->end && (*p == '{' || *p == '[' || *p == '"')) {
             leaf->type = LEAT_RECORD_LIST;
+            leaf->nan = NULL;
             w->depth--; /* which counts the list again */
-            p = pass_nested(w, begin);
+            p = pass_nested(w, begin, json || !w->wanted);
             w->depth++;
             return p;
         }
         struct leat_record_leaf element = {0};
+        const uint8_t *const at = p;
         if (!(p = pass_scalar(w, p, &element)))
             return NULL;
+        if (!leaf->nan && element.type == LEAT_RECORD_FLOAT && !isfinite(element.number.d))
+            leaf->nan = at;
         has_negative = has_negative || (element.type == LEAT_RECORD_INT && element.number.i < 0);
         has_unsigned = has_unsigned || element.type == LEAT_RECORD_UINT;
         leaf->type = join_elements(leaf->type, element.type);
@@ -515,6 +521,10 @@ static const uint8_t *pass_list(struct leat_record_walk *w, const uint8_t *p, st
         !memchr(begin, 'e', (size_t)(p - begin)) && !memchr(begin, 'E', (size_t)(p - begin)) &&
         !memchr(begin, 'N', (size_t)(p - begin)) && !memchr(begin, 'I', (size_t)(p - begin)))
         leaf->type = LEAT_RECORD_UINTS;
+    if (leaf->nan && (json || (leaf->type == LEAT_RECORD_LIST && !w->wanted))) {
+        fault(w, LEAT_FAULT_NAN, leaf->nan);
+        return NULL;
+    }
     return p + 1;
 }
 
@@ -551,6 +561,8 @@ static uint32_t node_of(struct leat_record_walk *w, uint32_t parent, uint32_t gu
         return NONE;
     }
     found = leat_property_add(t, parent, text, length);
+    if (found == NONE && t->full)
+        t->nodes[parent].wide = true;
     w->no_memory = found == NONE && !t->full;
     return found;
 }
@@ -576,6 +588,16 @@ static bool is_first(struct leat_record_walk *w, uint32_t node, const uint8_t *k
 
 static const uint8_t *walk_object(struct leat_record_walk *w, const uint8_t *p, uint32_t node);
 
+/* An object of which some properties are wanted, and perhaps itself, as it stands. */
+static const uint8_t *walk_inside(struct leat_record_walk *w, const uint8_t *p, uint32_t node, bool whole)
+{
+    struct leat_record_leaf leaf = {.property = node, .type = LEAT_RECORD_OBJECT, .text = p};
+    w->whole += whole;
+    p = walk_object(w, p, node);
+    w->whole -= whole;
+    return p && whole && !tell(w, &leaf, p) ? NULL : p;
+}
+
 /* The value of a node, told as a leaf unless it is an object. */
 static const uint8_t *walk_value(struct leat_record_walk *w, const uint8_t *p, uint32_t node)
 {
@@ -583,19 +605,27 @@ static const uint8_t *walk_value(struct leat_record_walk *w, const uint8_t *p, u
     const enum leat_record_wish wish = node == NONE ? LEAT_WISH_NONE : w->wanted ? w->wanted[node] : LEAT_WISH_BELOW;
     const bool wanted = wish >= (w->wanted ? LEAT_WISH_LEAF : LEAT_WISH_BELOW),
                nested = p < w->end && (*p == '{' || *p == '[');
-    if (wish == LEAT_WISH_BELOW && nested && *p == '{')
-        return walk_object(w, p, node);
+    /* What is passed over while properties are found is kept with its object, unless that is the record. */
+    const bool json = wish >= LEAT_WISH_WHOLE || w->whole || (!w->wanted && node == NONE && w->depth > 1);
+    if ((wish == LEAT_WISH_BELOW || wish == LEAT_WISH_BOTH) && nested && *p == '{')
+        return walk_inside(w, p, node, wish == LEAT_WISH_BOTH);
     if (!nested) {
+        const uint8_t *const at = p;
         p = pass_scalar(w, p, &leaf);
+        if (p && leaf.type == LEAT_RECORD_FLOAT && !isfinite(leaf.number.d)) {
+            leaf.nan = at;
+            if (json)
+                return fault(w, LEAT_FAULT_NAN, at), NULL;
+        }
     } else if (*p == '[' && wanted) {
         if (w->depth == LEAT_RECORD_DEPTH)
             return fault(w, LEAT_FAULT_DEPTH, p), NULL;
         w->depth++;
-        p = pass_list(w, p, &leaf);
+        p = pass_list(w, p, json, &leaf);
         w->depth--;
     } else {
         leaf.type = LEAT_RECORD_OBJECT;
-        p = pass_nested(w, p);
+        p = pass_nested(w, p, json);
     }
     return p && wanted && !tell(w, &leaf, p) ? NULL : p;
 }
@@ -646,6 +676,7 @@ bool leat_record_run(struct leat_record_walk *w, const uint8_t *record, size_t n
     w->fault = LEAT_FAULT_NONE;
     w->at = 0;
     w->stopped = w->no_memory = false;
+    w->whole = 0;
     w->begin = record;
     w->end = record + n;
     w->depth = 0;

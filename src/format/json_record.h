@@ -9,7 +9,8 @@
  *                          \ language
  *
  * The text of a record is checked to its end: grammar, UTF-8, escapes, depth, numbers beyond 64 bits, keys that stand
- * twice in an object. NaN and Infinity are numbers, because Python writes them.
+ * twice in an object. NaN and Infinity are numbers, because Python writes them, but no JSON: in a value that is kept as
+ * it stands they are a fault.
  */
 #ifndef LEAT_FORMAT_JSON_RECORD_H
 #define LEAT_FORMAT_JSON_RECORD_H
@@ -19,7 +20,8 @@
 #include <stdint.h>
 
 #define LEAT_RECORD_DEPTH 64
-/* Keys of one object that become properties; with more, the object is a leaf of type WIDE. Properties in all. */
+/* Keys of one object that become properties, and properties in all; an object with more is `wide`, and told as a leaf
+ * of type OBJECT as well. */
 #define LEAT_RECORD_KEYS 256
 #define LEAT_RECORD_PROPERTIES 4096
 
@@ -70,7 +72,8 @@ struct leat_property {
     uint32_t parent, first_child, last_child, next; /* UINT32_MAX: none; the root is node 0 */
     uint32_t n_children;
     uint32_t key, key_length; /* in `keys`, decoded */
-    bool wide;                /* an object here had more than LEAT_RECORD_KEYS keys */
+    bool wide;                /* an object here had keys that found no room, and were passed over */
+    bool partial;             /* it may be one of those, in a part of the records */
 };
 
 struct leat_property_tree {
@@ -78,7 +81,7 @@ struct leat_property_tree {
     size_t n, room;
     char *keys;
     size_t keys_n, keys_room;
-    bool full; /* there were more than LEAT_RECORD_PROPERTIES */
+    bool full; /* there were more than LEAT_RECORD_PROPERTIES; what had no room made its parent wide */
 };
 bool leat_property_tree_init(struct leat_property_tree *tree); /* false: no memory */
 void leat_property_tree_destroy(struct leat_property_tree *tree);
@@ -91,7 +94,8 @@ struct leat_record_leaf {
     enum leat_record_type type;
     const uint8_t *text; /* the value as it stands in the record; of a string, without its quotes */
     size_t length;
-    bool escaped; /* a string with escapes: leat_record_unescape */
+    bool escaped;       /* a string with escapes: leat_record_unescape */
+    const uint8_t *nan; /* of a FLOAT or a list: the first NaN or Infinity; NULL: there is none */
     union {
         int64_t i;
         uint64_t u;
@@ -102,7 +106,8 @@ enum leat_record_wish {
     LEAT_WISH_NONE = 0,
     LEAT_WISH_BELOW, /* something below it */
     LEAT_WISH_LEAF,
-    LEAT_WISH_WHOLE /* its value as it is, whatever it is */
+    LEAT_WISH_WHOLE, /* its value as it is, whatever it is */
+    LEAT_WISH_BOTH   /* and something below it */
 };
 /* Called for each leaf in the order of the record. False: stop. */
 typedef bool leat_record_tell(void *user, const struct leat_record_leaf *leaf);
@@ -124,7 +129,7 @@ struct leat_record_walk {
     bool no_memory;
     /* inner */
     const uint8_t *begin, *p, *end;
-    unsigned depth;
+    unsigned depth, whole; /* objects around that are kept as they are */
     char *key;
     size_t key_room;
 };

@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "format/fingerprint.h"
+#include "io/guard.h"
 #include "io/gzip.h"
 
 /* ---- recognising ----------------------------------------------------------------------------- */
@@ -83,11 +84,15 @@ static int open_files(struct leat_jsonl *j, const char *const *paths, size_t n, 
     enum { NOTE = 2048 };
     if (!(j->notice = leat_new_array(1, NOTE)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", j->path);
+    for (size_t i = 0; i < n && !rc; i++)
+        if (!(rc = leat_text_file_open(paths[i], options, LEAT_TEXT_JSONL, &j->files[i].text, error)))
+            j->n_files++;
+    if (!rc)
+        rc = leat_jsonl_make_fields(j, options, error);
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = leat_jsonl_judge(j, &j->files[i], options, error);
     for (size_t i = 0; i < n && !rc; i++) {
         struct leat_jsonl_file *f = &j->files[i];
-        if ((rc = leat_text_file_open(paths[i], options, LEAT_TEXT_JSONL, &f->text, error)))
-            break;
-        j->n_files++;
         f->first = j->source.count;
         j->source.count += f->text.count;
         leat_fingerprint_join(j->source.fingerprint, f->text.index.sums[f->text.skips], f->text.count);
@@ -108,8 +113,8 @@ static int jsonl_open_files(const char *const *paths, size_t n, const struct lea
     *out = NULL;
     if (!j || !(j->path = leat_strdup(paths[0])) || !(j->files = leat_new_array(n, sizeof *j->files)))
         leat_fail(error, rc, "no memory to open %s", paths[0]);
-    else if (!(rc = open_files(j, paths, n, options, error)))
-        rc = leat_jsonl_make_fields(j, options, error);
+    else
+        rc = open_files(j, paths, n, options, error);
     if (rc) {
         if (j)
             jsonl_close(&j->source);
@@ -242,17 +247,32 @@ static bool prepare(struct get *g, const struct leat_jsonl_file *f)
         g->n_wanted++;
         g->slots[c->node] = (uint32_t)k;
         g->wanted[c->node] = g->j->origins[g->fields[k]].whole ? LEAT_WISH_WHOLE : LEAT_WISH_LEAF;
-        for (uint32_t up = t->nodes[c->node].parent; up != UINT32_MAX; up = t->nodes[up].parent)
-            if (!g->wanted[up])
-                g->wanted[up] = LEAT_WISH_BELOW;
     }
+    leat_jsonl_want_below(t, g->wanted);
     g->walk.tree = (struct leat_property_tree *)(uintptr_t)t;
     g->walk.wanted = g->wanted;
     return true;
 }
 
+/* The word of a record, from an index that may be mapped. */
+struct word {
+    const struct leat_jsonl_column *column;
+    const uint8_t *valid;
+    uint64_t record;
+    uint32_t number;
+    bool there;
+};
+
+static int read_word(void *user)
+{
+    struct word *w = user;
+    w->number = ((const uint32_t *)w->column->values)[w->record];
+    w->there = !w->valid || w->valid[w->record];
+    return LEAT_OK;
+}
+
 /* What does not stand in the record. */
-static bool fill(struct get *g, uint64_t record)
+static int fill(struct get *g, uint64_t record, struct leat_error *error)
 {
     for (size_t k = 0; k < g->n_fields && !g->no_memory; k++) {
         const struct leat_jsonl_column *c = &g->file->columns[g->fields[k]];
@@ -263,12 +283,14 @@ static bool fill(struct get *g, uint64_t record)
             put(g, k, "null", kind == LEAT_KIND_JSON ? 4 : 0);
             continue;
         }
-        const uint32_t word = ((const uint32_t *)c->values)[record];
-        const struct leat_text_property *p = &g->file->text.index.properties[c->node];
-        const bool there = !p->valid || p->valid[record];
-        put(g, k, c->words + c->starts[word], there ? (size_t)(c->starts[word + 1] - c->starts[word]) : 0);
+        struct word w = {.column = c, .valid = g->file->text.index.properties[c->node].valid, .record = record};
+        const int rc = leat_guarded(read_word, &w, error);
+        if (rc)
+            return rc;
+        put(g, k, c->words + c->starts[w.number],
+            w.there ? (size_t)(c->starts[w.number + 1] - c->starts[w.number]) : 0);
     }
-    return !g->no_memory;
+    return LEAT_OK;
 }
 
 static int get_one(struct get *g, uint64_t sample, struct leat_error *error)
@@ -282,18 +304,20 @@ static int get_one(struct get *g, uint64_t sample, struct leat_error *error)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to read %s", f->text.path);
     if ((g->left = g->n_wanted)) {
         size_t length;
-        int rc = leat_text_file_read(&f->text, record, &g->buffer, &g->room, &length, error);
+        uint64_t offset;
+        int rc = leat_text_file_read(&f->text, record, &g->buffer, &g->room, &length, &offset, error);
         if (rc)
             return rc;
         leat_record_run(&g->walk, g->buffer, length);
         if (g->walk.fault) /* the index says that it is whole */
             return leat_text_file_fail(
-                &f->text, &(struct leat_text_bad){.record = record, .at = g->walk.at, .fault = g->walk.fault},
+                &f->text, &(struct leat_text_bad){.record = record, .at = offset + g->walk.at, .fault = g->walk.fault},
                 LEAT_E_CORRUPT, error);
     }
-    if (g->no_memory || g->walk.no_memory || !fill(g, record))
+    const int rc = fill(g, record, error);
+    if (!rc && (g->no_memory || g->walk.no_memory))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for values of %s", f->text.path);
-    return LEAT_OK;
+    return rc;
 }
 
 static int jsonl_compute(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples,

@@ -48,4 +48,11 @@ struct leat_jsonl {
 /* Makes fields, storage and columns of what the files have. INVALID, NOMEM. */
 int leat_jsonl_make_fields(struct leat_jsonl *j, const struct leat_open_options *options, struct leat_error *error);
 
+/* Marks what stands around wanted nodes of a tree. */
+void leat_jsonl_want_below(const struct leat_property_tree *tree, uint8_t *wanted);
+/* Adds to the broken records of a file those with NaN or Infinity in a value that these fields keep as JSON, which it
+ * is not: jsonl_nan.c. CORRUPT with LEAT_BAD_RAISE; IO, CHANGED, NOMEM. */
+int leat_jsonl_judge(const struct leat_jsonl *j, struct leat_jsonl_file *file, const struct leat_open_options *options,
+                     struct leat_error *error);
+
 #endif

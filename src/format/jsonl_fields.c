@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "format/jsonl.h"
+#include "io/guard.h"
 
 #define BIT(type) (UINT64_C(1) << LEAT_RECORD_##type)
 #define NUMBERS (BIT(INT) | BIT(UINT) | BIT(FLOAT))
@@ -30,6 +31,7 @@ enum { NAME = 64 };
 /* A property over all files. */
 struct merged {
     uint64_t types, present, negative;
+    bool partial;                    /* some records that have it may not be known */
     size_t files[LEAT_RECORD_TYPES]; /* where each type stands first */
     uint64_t lines[LEAT_RECORD_TYPES];
     bool there; /* some record has it, or something below it */
@@ -73,10 +75,12 @@ static int join_file(struct make *m, size_t number)
         joined[i] = parent == NONE ? NONE : leat_property_add(to, parent, from->keys + p->key, p->key_length);
         if (joined[i] == NONE && parent != NONE && !to->full)
             rc = no_memory(m);
+        else if (joined[i] == NONE && parent != NONE)
+            to->nodes[parent].wide = true;
         if (joined[i] != NONE && p->wide)
             to->nodes[joined[i]].wide = true;
     }
-    to->full = to->full || from->full || from->nodes[0].wide;
+    to->nodes[0].wide = to->nodes[0].wide || from->nodes[0].wide;
     leat_free(joined);
     return rc;
 }
@@ -87,19 +91,24 @@ static int map_file(struct make *m, size_t number)
     const struct leat_property_tree *to = &m->j->tree;
     struct leat_jsonl_file *f = &m->j->files[number];
     const struct leat_text_index *x = &f->text.index;
-    if (!(f->nodes = leat_new_array(to->n, sizeof *f->nodes)))
+    bool *unknown = leat_new_array(to->n, sizeof *unknown); /* the file passed keys over, of which it may be one */
+    if (!unknown || !(f->nodes = leat_new_array(to->n, sizeof *f->nodes))) {
+        leat_free(unknown);
         return no_memory(m);
+    }
     for (uint32_t i = 1; i < to->n; i++) {
         const struct leat_property *p = &to->nodes[i];
         const uint32_t parent = f->nodes[p->parent];
         uint32_t found = NONE;
         if (parent || !p->parent)
             found = leat_property_find(&x->tree, parent, to->keys + p->key, p->key_length);
+        struct merged *a = &m->merged[i];
         f->nodes[i] = found == NONE ? 0 : found;
+        unknown[i] = found == NONE && (parent || !p->parent ? x->tree.nodes[parent].wide : (bool)unknown[p->parent]);
+        a->partial = a->partial || unknown[i] || (found != NONE && x->tree.nodes[found].partial);
         if (found == NONE)
             continue;
         const struct leat_text_property *q = &x->properties[found];
-        struct merged *a = &m->merged[i];
         a->types |= q->types;
         a->present += q->present;
         a->negative |= q->negative;
@@ -109,6 +118,7 @@ static int map_file(struct make *m, size_t number)
                 a->files[t] = number;
             }
     }
+    leat_free(unknown);
     return LEAT_OK;
 }
 
@@ -218,6 +228,29 @@ static int type_of(struct make *m, uint32_t node, const char *name, bool below, 
 /* ---- columns --------------------------------------------------------------------------------- */
 
 /* A column for all records of a file in which nobody has the property, or where its numbers are to be turned. */
+struct doubles {
+    const struct leat_text_property *p;
+    uint8_t *to;
+    uint64_t n;
+};
+
+/* Numbers of an index, which may be mapped, as float64; NaN where there are none. */
+static int fill_doubles(void *user)
+{
+    const struct doubles *d = user;
+    const struct leat_text_property *p = d->p;
+    for (uint64_t i = 0; i < d->n; i++) {
+        double value = (double)NAN;
+        int64_t whole;
+        if (p && p->column == LEAT_COLUMN_NUMBERS && (!p->valid || p->valid[i])) {
+            memcpy(&whole, (const uint8_t *)p->values + 8 * i, sizeof whole);
+            value = p->types & BIT(UINT) ? (double)(uint64_t)whole : (double)whole;
+        }
+        memcpy(d->to + 8 * i, &value, sizeof value);
+    }
+    return LEAT_OK;
+}
+
 static int made_column(struct make *m, struct leat_jsonl_file *f, const struct leat_field *field,
                        const struct leat_text_property *p, const void **values)
 {
@@ -227,16 +260,8 @@ static int made_column(struct make *m, struct leat_jsonl_file *f, const struct l
     if (!made)
         return no_memory(m);
     *values = made;
-    for (uint64_t i = 0; field->dtype == LEAT_F64 && i < n; i++) {
-        double value = (double)NAN;
-        int64_t whole;
-        if (p && p->column == LEAT_COLUMN_NUMBERS && (!p->valid || p->valid[i])) {
-            memcpy(&whole, (const uint8_t *)p->values + 8 * i, sizeof whole);
-            value = p->types & BIT(UINT) ? (double)(uint64_t)whole : (double)whole;
-        }
-        memcpy(made + 8 * i, &value, sizeof value);
-    }
-    return LEAT_OK;
+    struct doubles doubles = {p, made, n};
+    return field->dtype == LEAT_F64 ? leat_guarded(fill_doubles, &doubles, m->error) : LEAT_OK;
 }
 
 static int column_of(struct make *m, struct leat_jsonl_file *f, size_t number)
@@ -329,6 +354,11 @@ static int add_leaf(struct make *m, uint32_t node, const char *name, bool below,
 {
     struct leat_jsonl_field origin = {.node = node, .whole = as_json};
     struct leat_field field = {.kind = LEAT_KIND_JSON, .dtype = LEAT_U8};
+    if (m->merged[node].partial)
+        return leat_fail(m->error, LEAT_E_INVALID,
+                         "the property \"%s\" of %s stands in an object with more than %d keys, or among more than %d "
+                         "in all, of which not all are known: read the object around it as \"json\"",
+                         name, m->j->path, LEAT_RECORD_KEYS, LEAT_RECORD_PROPERTIES);
     int rc = as_json ? LEAT_OK : type_of(m, node, name, below, &field, &origin);
     if (rc)
         return rc;
@@ -380,11 +410,19 @@ static int add_node(struct make *m, const struct leat_open_options *options, siz
     return rc;
 }
 
+static bool any_wide(const struct leat_property_tree *t)
+{
+    bool any = false;
+    for (size_t i = 0; i < t->n; i++)
+        any = any || t->nodes[i].wide;
+    return any;
+}
+
 static int add_fields(struct make *m, const struct leat_open_options *options)
 {
     bool found = false;
     if (!options->n_fields)
-        return m->j->tree.full
+        return m->j->tree.nodes[0].wide
                    ? leat_fail(m->error, LEAT_E_INVALID,
                                "the records of %s have more than %d keys in one object, or %d in all: they are no "
                                "fields; choose some with fields",
@@ -396,8 +434,11 @@ static int add_fields(struct make *m, const struct leat_open_options *options)
         if (rc)
             return rc;
         if (!found)
-            return leat_fail(m->error, LEAT_E_INVALID, "no record of %s has the property \"%s\" that fields names",
-                             m->j->path, options->fields[i]);
+            return leat_fail(m->error, LEAT_E_INVALID, "no record of %s has the property \"%s\" that fields names%s",
+                             m->j->path, options->fields[i],
+                             any_wide(&m->j->tree)
+                                 ? ", as far as is known: there are objects with more keys than become properties"
+                                 : "");
     }
     return LEAT_OK;
 }

@@ -129,9 +129,10 @@ static int text_compute(struct leat_source *source, const size_t *fields, size_t
         const struct leat_text_file *f = &t->files[number];
         const uint64_t record = leat_text_file_record(f, samples[i] - t->firsts[number], &bad);
         size_t length = 0;
+        uint64_t offset;
         rc = bad                          ? leat_text_file_fail(f, bad, LEAT_E_DECODE, error)
              : leat_values_cancelled(out) ? leat_fail(error, LEAT_E_CANCELLED, "reading was cancelled")
-                                          : leat_text_file_read(f, record, &buffer, &room, &length, error);
+                                          : leat_text_file_read(f, record, &buffer, &room, &length, &offset, error);
         for (size_t k = 0; k < n_fields && !rc; k++)
             if (leat_values_put(out, k, i, buffer, length))
                 rc = leat_fail(error, LEAT_E_NOMEM, "no memory for values of %s", f->path);

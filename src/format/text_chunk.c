@@ -178,6 +178,8 @@ static bool add_leaf(struct leat_text_chunk *k, const struct leat_record_leaf *l
     if (!c->lines[leaf->type])
         c->lines[leaf->type] = k->n_lines;
     c->negative |= leaf->type == LEAT_RECORD_INT && leaf->number.i < 0;
+    if (leaf->nan && !c->nan)
+        c->nan = k->n_lines;
     if (leaf->type == LEAT_RECORD_NULL)
         return true;
     if (!mark_valid(c, record))

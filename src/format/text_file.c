@@ -13,8 +13,12 @@
 int leat_text_file_fail(const struct leat_text_file *t, const struct leat_text_bad *bad, int code,
                         struct leat_error *error)
 {
-    leat_fail(error, code, "%s, line %" PRIu64 ", byte %" PRIu64 ": %s", t->path, bad->line, bad->at,
-              leat_record_fault_text((unsigned)bad->fault));
+    if (bad->line)
+        leat_fail(error, code, "%s, line %" PRIu64 ", byte %" PRIu64 ": %s", t->path, bad->line, bad->at,
+                  leat_record_fault_text((unsigned)bad->fault));
+    else
+        leat_fail(error, code, "%s, record %" PRIu64 ", byte %" PRIu64 ": %s", t->path, bad->record, bad->at,
+                  leat_record_fault_text((unsigned)bad->fault));
     leat_error_at_file(error, t->path, bad->at <= INT64_MAX ? (int64_t)bad->at : LEAT_NO_OFFSET);
     return code;
 }
@@ -31,19 +35,24 @@ int leat_text_file_open(const char *path, const struct leat_open_options *option
         rc = leat_text_file_index(t, options, mode, error);
     if (!rc)
         rc = leat_text_file_refresh(t, error);
-    if (!rc && t->index.n_bad && options->on_bad == LEAT_BAD_RAISE) {
-        rc = leat_text_file_fail(t, &t->index.bad[0], LEAT_E_CORRUPT, error);
-        if (error) {
-            const size_t used = strlen(error->message);
-            snprintf(error->message + used, sizeof error->message - used,
-                     " (%" PRIu64 " of %" PRIu64
-                     " records are broken; on_bad=\"skip\" leaves them out and counts them)",
-                     t->index.n_bad, t->index.count);
-        }
-    }
-    t->count = t->index.count - (t->skips ? t->index.n_bad : 0);
+    rc = rc ? rc : leat_text_file_judge(t, options, error);
     if (rc)
         leat_text_file_close(t);
+    return rc;
+}
+
+int leat_text_file_judge(struct leat_text_file *t, const struct leat_open_options *options, struct leat_error *error)
+{
+    t->count = t->index.count - (t->skips ? t->index.n_bad : 0);
+    if (!t->index.n_bad || options->on_bad != LEAT_BAD_RAISE)
+        return LEAT_OK;
+    const int rc = leat_text_file_fail(t, &t->index.bad[0], LEAT_E_CORRUPT, error);
+    if (error) {
+        const size_t used = strlen(error->message);
+        snprintf(error->message + used, sizeof error->message - used,
+                 " (%" PRIu64 " of %" PRIu64 " records are broken; on_bad=\"skip\" leaves them out and counts them)",
+                 t->index.n_bad, t->index.count);
+    }
     return rc;
 }
 
@@ -91,7 +100,7 @@ static int copy_line(void *user)
 }
 
 int leat_text_file_read(const struct leat_text_file *t, uint64_t record, uint8_t **buffer, size_t *room, size_t *length,
-                        struct leat_error *error)
+                        uint64_t *offset, struct leat_error *error)
 {
     struct line_copy copy = {.from = &t->index.lines[record]};
     const struct leat_text_line *line = &copy.line;
@@ -102,6 +111,7 @@ int leat_text_file_read(const struct leat_text_file *t, uint64_t record, uint8_t
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a record of %" PRIu32 " bytes", line->length);
     rc = leat_io_read(t->decoded, line->offset, line->length, *buffer, error);
     *length = line->length;
+    *offset = line->offset;
     if (rc || (uint32_t)leat_hash64(*buffer, line->length) == line->check)
         return rc;
     leat_fail(error, LEAT_E_CHANGED,

@@ -21,17 +21,21 @@ struct leat_text_file {
 int leat_text_file_open(const char *path, const struct leat_open_options *options, enum leat_text_mode mode,
                         struct leat_text_file *out, struct leat_error *error);
 void leat_text_file_close(struct leat_text_file *file);
+/* Counts the samples, once it is known which records are broken. CORRUPT: with LEAT_BAD_RAISE the first is an error. */
+int leat_text_file_judge(struct leat_text_file *file, const struct leat_open_options *options,
+                         struct leat_error *error);
 /* Reads the index where it is kept, or makes it and keeps it; `decoded` is opened. text_compressed.c */
 int leat_text_file_index(struct leat_text_file *file, const struct leat_open_options *options, enum leat_text_mode mode,
                          struct leat_error *error);
 /* The record of a sample, and in *bad, if it is broken, what is wrong with it. */
 uint64_t leat_text_file_record(const struct leat_text_file *file, uint64_t sample, const struct leat_text_bad **bad);
-/* Fills the error about a broken record; returns `code`. */
+/* Fills the error about a broken record, of which the line may not be known (0); returns `code`. */
 int leat_text_file_fail(const struct leat_text_file *file, const struct leat_text_bad *bad, int code,
                         struct leat_error *error);
-/* Reads a record's bytes to *buffer, which grows, and compares them with what was indexed. IO, CHANGED, CORRUPT. */
+/* Reads a record's bytes to *buffer, which grows, and compares them with what was indexed; they begin at *offset of the
+ * decoded ones. IO, CHANGED, CORRUPT. */
 int leat_text_file_read(const struct leat_text_file *file, uint64_t record, uint8_t **buffer, size_t *room,
-                        size_t *length, struct leat_error *error);
+                        size_t *length, uint64_t *offset, struct leat_error *error);
 /* Whether the file has changed since it was opened. */
 int leat_text_file_refresh(const struct leat_text_file *file, struct leat_error *error);
 /* A note for a person on records that were left out, "" if there are none. */

@@ -43,6 +43,7 @@ struct leat_text_property {
     uint64_t present;                  /* good records in which it has a value that is not null */
     uint64_t lines[LEAT_RECORD_TYPES]; /* from 1: where each type stands first; 0: nowhere */
     uint64_t negative;                 /* some INT is below 0 */
+    uint64_t nan;                      /* from 1: the first line in which it is NaN or Infinity, or has one in a list */
     uint64_t column;                   /* enum leat_text_column */
     const void *values;                /* a value of each record: NUMBERS 8 bytes (int64_t, uint64_t if `types` has
                                         * UINT, double if it has FLOAT), BOOLS 1, WORDS a uint32_t; else 0 */
@@ -84,6 +85,8 @@ uint64_t leat_text_index_bad(const struct leat_text_index *index, uint64_t recor
 
 /* Set by fuzz targets: neither checksums nor the source are compared. */
 extern bool leat_text_index_trusts;
+/* Index files of more bytes are mapped. Set by tests. */
+extern uint64_t leat_text_index_small;
 
 /* Where the index of a file is kept: beside it, or in `dir` (which is made) under a name from its absolute path. A path
  * that is remote has none without `dir`: false. */

@@ -27,8 +27,9 @@
 #include "io/guard.h"
 
 bool leat_text_index_trusts;
+uint64_t leat_text_index_small = 64 << 20;
 
-enum { VERSION = 1, SMALL = 64 << 20, PIECES = 16, END = 64 << 10, PIECE = 4 << 10 };
+enum { VERSION = 2, PIECES = 16, END = 64 << 10, PIECE = 4 << 10 };
 static const char magic[8] = {'L', 'E', 'A', 'T', 'L', 'I', 'N', 'E'};
 
 struct header {
@@ -40,10 +41,12 @@ struct header {
     uint64_t hash; /* of all before */
 };
 
+enum { WIDE = 1, PARTIAL = 2 };
+
 /* A node of the tree with its property, as it stands in the file. Offsets are in the file; 0: it has none. */
 struct node {
-    uint32_t parent, key, key_length, wide;
-    uint64_t types, present, negative, lines[LEAT_RECORD_TYPES];
+    uint32_t parent, key, key_length, flags; /* WIDE, PARTIAL */
+    uint64_t types, present, negative, nan, lines[LEAT_RECORD_TYPES];
     uint64_t column, values, valid, starts, words, n_words, words_bytes, hash;
 };
 
@@ -148,9 +151,10 @@ int leat_text_index_check(const struct leat_text_index *x, const struct leat_tex
                      x->file ? x->file->path : "of the file");
 }
 
+/* Header and catalogue are in memory, lines and columns perhaps in a mapping: these are read inside leat_guarded. */
 struct reading {
     struct leat_text_index *x;
-    const uint8_t *base;
+    const uint8_t *base, *catalogue;
     struct header h;
     struct parts parts;
 };
@@ -165,21 +169,56 @@ static const void *within(const struct reading *r, uint64_t at, uint64_t count, 
     return r->base + at;
 }
 
+struct copying {
+    const void *from;
+    void *to;
+    size_t bytes;
+};
+
+static int copy_bytes(void *user)
+{
+    const struct copying *c = user;
+    memcpy(c->to, c->from, c->bytes);
+    return LEAT_OK;
+}
+
+/* A copy that lives as long as the index; NULL: the file was cut, or there is no memory. */
+static const void *copied(struct reading *r, const void *from, uint64_t bytes)
+{
+    struct copying c = {from, from ? leat_text_index_room(r->x, bytes, 1) : NULL, (size_t)bytes};
+    return c.to && !leat_guarded(copy_bytes, &c, NULL) ? c.to : NULL;
+}
+
+struct bounding {
+    const uint32_t *codes;
+    uint64_t count, n_words;
+};
+
+/* A code leads to a word and nowhere else. */
+static int bound_codes(void *user)
+{
+    const struct bounding *b = user;
+    uint32_t most = 0;
+    for (uint64_t i = 0; i < b->count; i++)
+        most = b->codes[i] > most ? b->codes[i] : most;
+    return b->count && most >= b->n_words ? LEAT_E_CORRUPT : LEAT_OK;
+}
+
 static bool take_words(struct reading *r, const struct node *n, struct leat_text_property *p)
 {
-    p->starts = within(r, n->starts, n->n_words + 1, sizeof *p->starts);
-    p->words = within(r, n->words, n->words_bytes, 1);
+    struct bounding bounding = {p->values, r->x->count, n->n_words};
+    if (n->n_words > LEAT_WORDS || n->words_bytes > LEAT_WORDS * (uint64_t)LEAT_WORD_BYTES)
+        return false;
+    p->starts =
+        copied(r, within(r, n->starts, n->n_words + 1, sizeof *p->starts), (n->n_words + 1) * sizeof *p->starts);
+    p->words = copied(r, within(r, n->words, n->words_bytes, 1), n->words_bytes);
     p->n_words = n->n_words;
-    if (n->n_words > LEAT_WORDS || !p->starts || !p->words || p->starts[0] || p->starts[n->n_words] != n->words_bytes)
+    if (!p->starts || !p->words || p->starts[0] || p->starts[n->n_words] != n->words_bytes)
         return false;
     for (uint64_t i = 0; i < n->n_words; i++)
         if (p->starts[i] > p->starts[i + 1])
             return false;
-    const uint32_t *codes = p->values; /* bounded, so that a code leads nowhere else */
-    for (uint64_t i = 0; i < r->x->count; i++)
-        if (codes[i] >= n->n_words)
-            return false;
-    return true;
+    return !leat_guarded(bound_codes, &bounding, NULL);
 }
 
 static bool take_node(struct reading *r, uint32_t number, const struct node *n, const char *keys)
@@ -191,10 +230,12 @@ static bool take_node(struct reading *r, uint32_t number, const struct node *n, 
             leat_property_add(&x->tree, n->parent, keys + n->key, n->key_length) != number)
             return false;
     }
-    x->tree.nodes[number].wide = n->wide;
+    x->tree.nodes[number].wide = n->flags & WIDE;
+    x->tree.nodes[number].partial = n->flags & PARTIAL;
     p->types = n->types;
     p->present = n->present;
     p->negative = n->negative;
+    p->nan = n->nan;
     p->hash = n->hash;
     memcpy(p->lines, n->lines, sizeof p->lines);
     if (n->types >> LEAT_RECORD_TYPES || n->present > x->count - x->n_bad || n->column > LEAT_COLUMN_WORDS)
@@ -214,7 +255,7 @@ static bool take_catalogue(struct reading *r)
 {
     struct leat_text_index *x = r->x;
     const struct header *h = &r->h;
-    const struct node *nodes = (const void *)(r->base + r->parts.nodes);
+    const struct node *nodes = (const void *)(r->catalogue + r->parts.nodes);
     x->count = h->count;
     x->n_lines = h->n_lines;
     x->bytes = h->bytes;
@@ -223,8 +264,8 @@ static bool take_catalogue(struct reading *r)
     x->n_frames = h->n_frames;
     x->copy_bytes = h->copy_bytes;
     x->lines = (const void *)(r->base + r->parts.lines);
-    x->bad = (const void *)(r->base + r->parts.bad);
-    x->frames = h->n_frames ? (const void *)(r->base + r->parts.frames) : NULL;
+    x->bad = (const void *)(r->catalogue + r->parts.bad);
+    x->frames = h->n_frames ? (const void *)(r->catalogue + r->parts.frames) : NULL;
     if (h->n_bad > h->count || h->n_nodes < 1 || h->n_nodes > LEAT_RECORD_PROPERTIES ||
         !leat_property_tree_init(&x->tree) ||
         !(x->properties = leat_text_index_room(x, h->n_nodes, sizeof *x->properties)))
@@ -238,7 +279,7 @@ static bool take_catalogue(struct reading *r)
     if (h->n_frames && (x->frames[0].out || x->frames[h->n_frames].out != h->bytes))
         return false;
     for (uint32_t i = 0; i < h->n_nodes; i++)
-        if (!take_node(r, i, &nodes[i], (const char *)r->base + r->parts.keys))
+        if (!take_node(r, i, &nodes[i], (const char *)r->catalogue + r->parts.keys))
             return false;
     return true;
 }
@@ -261,13 +302,10 @@ static bool take_header(struct reading *r, struct leat_io_file *file, struct lea
            place_parts(h, &r->parts) && r->parts.columns <= file->size && (trusts || is_of(h, source));
 }
 
-static int check_all(void *user)
+static bool is_whole(const struct reading *r)
 {
-    struct reading *r = user;
-    if (!leat_text_index_trusts &&
-        leat_hash64(r->base + sizeof r->h, (size_t)(r->parts.lines - sizeof r->h)) != r->h.catalogue_hash)
-        return LEAT_E_CORRUPT;
-    return LEAT_OK;
+    return leat_text_index_trusts ||
+           leat_hash64(r->catalogue + sizeof r->h, (size_t)(r->parts.lines - sizeof r->h)) == r->h.catalogue_hash;
 }
 
 bool leat_text_index_load(struct leat_text_index *x, const char *path, struct leat_io_file *source, uint64_t mode)
@@ -279,18 +317,20 @@ bool leat_text_index_load(struct leat_text_index *x, const char *path, struct le
     if (stat(path, &st) || !S_ISREG(st.st_mode) || leat_io_open(path, &file, NULL))
         return false;
     bool good = take_header(&r, file, source, mode);
-    if (good && file->size <= SMALL) {
+    if (good && file->size <= leat_text_index_small) {
         uint8_t *bytes = leat_text_index_room(x, file->size, 1);
         good = bytes && !leat_io_read(file, 0, file->size, bytes, NULL);
-        r.base = bytes;
+        r.base = r.catalogue = bytes;
     } else if (good) {
         x->file = leat_io_retain(file);
-        good = (r.base = leat_io_map(file, NULL));
+        uint8_t *bytes = leat_text_index_room(x, r.parts.lines, 1);
+        good = bytes && !leat_io_read(file, 0, r.parts.lines, bytes, NULL) && (r.base = leat_io_map(file, NULL));
+        r.catalogue = bytes;
     }
-    good = good && r.parts.lines <= file->size && !leat_guarded(check_all, &r, NULL) && take_catalogue(&r);
-    for (size_t i = 0; good && file->size <= SMALL && i < x->tree.n; i++)
+    good = good && r.parts.lines <= file->size && is_whole(&r) && take_catalogue(&r);
+    for (size_t i = 0; good && file->size <= leat_text_index_small && i < x->tree.n; i++)
         good = !leat_text_index_check(x, &x->properties[i], NULL);
-    for (uint64_t i = 0; good && file->size <= SMALL && i < x->count; i++)
+    for (uint64_t i = 0; good && file->size <= leat_text_index_small && i < x->count; i++)
         good = x->lines[i].offset <= x->bytes && x->lines[i].length <= x->bytes - x->lines[i].offset;
     leat_io_release(file);
     if (!good)
@@ -338,10 +378,11 @@ static uint64_t place_columns(const struct leat_text_index *x, struct node *node
         *n = (struct node){.parent = t->parent,
                            .key = t->key,
                            .key_length = t->key_length,
-                           .wide = t->wide || (!i && x->tree.full), /* of the root: some properties were left out */
+                           .flags = (t->wide ? WIDE : 0) | (t->partial ? PARTIAL : 0),
                            .types = p->types,
                            .present = p->present,
                            .negative = p->negative,
+                           .nan = p->nan,
                            .column = p->column,
                            .n_words = p->n_words};
         memcpy(n->lines, p->lines, sizeof n->lines);

@@ -72,6 +72,8 @@ static bool join_trees(struct join *j)
                 else if ((found = leat_property_add(to, parent, from->keys + p->key, p->key_length)) == UINT32_MAX &&
                          !to->full)
                     return false;
+                if (found == UINT32_MAX) /* no room for it */
+                    to->nodes[parent].wide = true;
             }
             j->nodes[i][node] = found;
             if (found != UINT32_MAX)
@@ -81,6 +83,31 @@ static bool join_trees(struct join *j)
         to->full = to->full || from->full;
     }
     return true;
+}
+
+/* Properties that a chunk does not have, though its records may: it passed keys over, as its tree had no room. */
+static bool find_partial(struct join *j)
+{
+    struct leat_property_tree *to = &j->out->tree;
+    uint32_t *local = leat_new_array(to->n, sizeof *local); /* of each joined node: the chunk's; 0: not there */
+    bool *unknown = leat_new_array(to->n, sizeof *unknown);
+    const bool good = local && unknown;
+    for (size_t i = 0; i < j->n && good; i++) {
+        const struct leat_property_tree *from = &j->chunks[i]->tree;
+        memset(local, 0, to->n * sizeof *local);
+        for (uint32_t node = 1; node < from->n; node++)
+            if (j->nodes[i][node] != UINT32_MAX)
+                local[j->nodes[i][node]] = node;
+        for (uint32_t node = 1; node < to->n; node++) {
+            const uint32_t parent = to->nodes[node].parent;
+            const bool parent_there = !parent || local[parent];
+            unknown[node] = !local[node] && (parent_there ? from->nodes[local[parent]].wide : (bool)unknown[parent]);
+            to->nodes[node].partial = to->nodes[node].partial || unknown[node];
+        }
+    }
+    leat_free(local);
+    leat_free(unknown);
+    return good;
 }
 
 static bool join_types(struct join *j)
@@ -99,6 +126,8 @@ static bool join_types(struct join *j)
             to->types |= from->types;
             to->present += from->present;
             to->negative |= from->negative;
+            if (from->nan && !to->nan)
+                to->nan = line + from->nan;
             for (size_t t = 0; t < LEAT_RECORD_TYPES; t++)
                 if (from->lines[t] && !to->lines[t])
                     to->lines[t] = line + from->lines[t];
@@ -257,7 +286,8 @@ int leat_text_join(const char *path, struct leat_text_chunk **chunks, size_t n, 
 {
     struct join j = {.out = out, .chunks = chunks, .n = n, .nodes = leat_new_array(n, sizeof *j.nodes)};
     *out = (struct leat_text_index){0};
-    const bool good = j.nodes && join_lines(&j) && join_trees(&j) && join_types(&j) && join_columns(&j);
+    const bool good =
+        j.nodes && join_lines(&j) && join_trees(&j) && find_partial(&j) && join_types(&j) && join_columns(&j);
     for (size_t i = 0; j.nodes && i < n; i++)
         leat_free(j.nodes[i]);
     leat_free(j.nodes);

@@ -296,3 +296,109 @@ def test_an_object_with_many_keys_is_json(tmp_path: Path) -> None:
     assert list(ds.schema) == ["m", "n"]
     assert ds[0] == row
     assert ds[1]["m"] == {"z": 1}
+
+
+def test_an_object_read_as_json_has_properties_below_it_too(tmp_path: Path) -> None:
+    rows = [
+        {"m": {"a": i, "s": f"t{i}" * 100, "b": {"c": [i]}}, "z": i, "k": {"x": "y" * i, "e": {}}} for i in range(5)
+    ]
+    path = write(tmp_path / "a.jsonl", *(json.dumps(r) for r in rows), '{"z": 9, "m": null}', '{"z": 10}')
+    ds = leat.open(path, fields={"m": "json", "m.s": None, "m.b": "json", "m.b.c": None, "z": None, "m.a": None})
+    for i, row in enumerate(rows):
+        m = row["m"]
+        assert isinstance(m, dict)
+        got = ds[i]
+        assert (got["m"], got["m.s"], got["m.b"], got["m.a"], got["z"]) == (m, m["s"], m["b"], i, i)
+        assert got["m.b.c"].tolist() == [i]
+    assert [ds[i]["m"] for i in (5, 6)] == [None, None]
+    assert ds[5]["m.s"] == "" and len(ds[6]["m.b.c"]) == 0
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_property_whose_records_are_not_all_known_is_an_error(tmp_path: Path, first: bool) -> None:
+    """One chunk of the file passes m.zz over, of which others know."""
+    many = json.dumps({"m": {**{f"k{i}": i for i in range(300)}, "zz": 7}, "n": 1})
+    few = [json.dumps({"m": {"zz": 8}, "n": 2, "t": "x" * 1000})] * 5000
+    path = write(tmp_path / "a.jsonl", *([many, *few] if first else [*few, *[many] * 1000]))
+    what = "more keys than become properties" if first else "more than 256 keys"
+    for _ in range(2):  # made, and by the index that is kept
+        with pytest.raises(ValueError, match=rf'"m.zz" .*{what}'):
+            leat.open(path, fields=["m.zz"], index_dir=tmp_path / "i")
+    ds = leat.open(path, fields={"m": None, "n": None}, index_dir=tmp_path / "i")
+    assert ds[0 if first else 5999]["m"]["zz"] == 7 and ds[5]["m"] == {"zz": 8}
+
+
+def test_more_properties_than_there_is_room_for_are_kept_as_json(tmp_path: Path) -> None:
+    rows = [{"n": 1, **{f"o{i}": {f"k{j}": j for j in range(200)} for i in range(30)}}, {"n": 2, "o29": {"k5": 3}}]
+    path = write(tmp_path / "a.jsonl", *(json.dumps(r) for r in rows))
+    for _ in range(2):  # made, and read again
+        ds = leat.open(path)
+        assert ds[0]["n"] == 1 and ds[1]["n"] == 2
+        assert ds[0]["o0.k7"] == 7
+        assert ds[0]["o29"] == rows[0]["o29"] and ds[1]["o29"] == {"k5": 3}
+
+
+def test_too_many_keys_of_a_record_are_an_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", json.dumps({f"k{i}": i for i in range(300)}))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="more than 256 keys"):
+            leat.open(path)
+    assert leat.open(path, fields=["k3"])[0] == {"k3": 3}
+    with pytest.raises(ValueError, match=r'"k299" .* more keys than become properties'):
+        leat.open(path, fields=["k299"])
+
+
+NAN = ["NaN", "-Infinity", "[1.5, NaN]"]
+
+
+@pytest.mark.parametrize("value", NAN)
+def test_nan_in_an_object_that_is_read_as_json_breaks_its_record(tmp_path: Path, value: str) -> None:
+    line = '{"t": "b", "m": {"a": 1, "x": ' + value + "}}"
+    path = write(
+        tmp_path / "a.jsonl", '{"t": "a", "m": {"a": 0}}', "", line, "{", '{"t": "c", "m": {"a": 2, "x": null}}'
+    )
+    at = len('{"t": "a", "m": {"a": 0}}\n\n') + line.index(value) + (6 if value[0] == "[" else 0)
+    with pytest.warns(UserWarning, match="1 of 4 records"):
+        good = leat.open(path, on_bad="skip")  # as a number it is one
+    assert len(good) == 3 and "m.x" in good.schema
+    alone = write(tmp_path / "c.jsonl", '{"t": "a", "m": {"a": 0}}', "", line)
+    with pytest.raises(leat.CorruptError, match=rf"line 3, byte {at}: NaN or Infinity"):
+        leat.open(alone, fields={"t": None, "m": "json"})
+    with pytest.warns(UserWarning, match="2 of 4 records .* line 3, byte"):
+        ds = leat.open(path, fields={"t": None, "m": "json"}, on_bad="skip")
+    assert [ds[i] for i in range(2)] == [{"t": "a", "m": {"a": 0}}, {"t": "c", "m": {"a": 2, "x": None}}]
+    assert ds.about["skipped"] == 2
+    with pytest.warns(UserWarning, match="marked"):
+        ds = leat.open(path, fields={"t": None, "m": "json", "m.a": None}, on_bad="mark")
+    assert ds[0]["m.a"] == 0 and ds[3]["m.a"] == 2
+    with pytest.raises(leat.BrokenSampleError, match="line 3"):
+        ds[1]
+    same_records = write(tmp_path / "b.jsonl", '{"t": "a", "m": {"a": 0}}', '{"t": "c", "m": {"a": 2, "x": null}}')
+    with pytest.warns(UserWarning):
+        ds = leat.open(path, fields={"t": None, "m": "json"}, on_bad="skip")
+    assert ds.fingerprint == leat.open(same_records, fields={"t": None, "m": "json"}).fingerprint
+
+
+def test_nan_beside_what_is_wanted_is_passed_over(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", '{"m": {"x": NaN, "y": [NaN]}, "t": "a"}')
+    assert leat.open(path, fields=["t"])[0] == {"t": "a"}
+
+
+@pytest.mark.parametrize("value", ["[1, NaN, true]", "[NaN, false]", '[NaN, "a"]', "[true, -Infinity]"])
+def test_nan_in_a_list_of_several_types_breaks_its_record(tmp_path: Path, value: str) -> None:
+    line = '{"n": 2, "l": ' + value + "}"
+    path = write(tmp_path / "a.jsonl", '{"n": 1, "l": [1, "x"]}', line)
+    at = len('{"n": 1, "l": [1, "x"]}\n') + line.index("-Inf" if "Inf" in value else "NaN")
+    with pytest.raises(leat.CorruptError, match=rf"line 2, byte {at}: NaN"):
+        leat.open(path)
+    with pytest.warns(UserWarning, match="1 of 2 records"):
+        assert leat.open(path, on_bad="skip").column("n").tolist() == [1]
+
+
+def test_nan_in_a_list_of_numbers_breaks_its_record_where_others_make_it_json(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", '{"n": 1, "l": [1, "x"]}', '{"n": 2, "l": [NaN]}', '{"n": 3, "l": [2.5]}')
+    with pytest.raises(leat.CorruptError, match="line 2, byte 39: NaN"):
+        leat.open(path)
+    with pytest.warns(UserWarning, match="1 of 3 records"):
+        ds = leat.open(path, on_bad="skip")
+    assert [ds[i]["l"] for i in range(2)] == [[1, "x"], [2.5]]

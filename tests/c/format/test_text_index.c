@@ -1,0 +1,116 @@
+/* Reading a large index, which is mapped, survives that its file is cut. */
+#include "format/text_index.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../files.h"
+#include "../test.h"
+
+enum { RECORDS = 20000 };
+
+static char folder[PATH_MAX], path[PATH_MAX + 16], index_path[PATH_MAX + 64];
+static uint64_t usual;
+
+static int make_file(void **state)
+{
+    (void)state;
+    files_folder(folder);
+    snprintf(path, sizeof path, "%s/a.jsonl", folder);
+    snprintf(index_path, sizeof index_path, "%s.leat-index", path);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (int i = 0; i < RECORDS; i++)
+        fprintf(f, i % 10 ? "{\"n\": %d, \"w\": \"word %d\", \"x\": %d}\n" : "{\"n\": %d, \"t\": \"%d %d\"}\n", i,
+                i % 7, i % 3);
+    fprintf(f, "{\"n\": 1, \"x\": 2.5}\n");
+    assert_int_equal(fclose(f), 0);
+    usual = leat_text_index_small;
+    leat_text_index_small = 0;
+    return 0;
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    leat_text_index_small = usual;
+    files_remove(folder);
+    return 0;
+}
+
+static struct leat_dataset *open_it(void)
+{
+    struct leat_open_options o = LEAT_OPEN_OPTIONS_INIT;
+    struct leat_dataset *d;
+    struct leat_error error;
+    assert_ok(leat_dataset_open(path, &o, &d, &error));
+    return d;
+}
+
+static size_t field_of(const struct leat_dataset *d, const char *name)
+{
+    size_t n;
+    const struct leat_field *fields = leat_dataset_fields(d, &n);
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(fields[i].name, name))
+            return i;
+    fail_msg("no field %s", name);
+    return 0;
+}
+
+static void a_mapped_index_gives_what_one_in_memory_does(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    leat_dataset_release(open_it()); /* makes the index */
+    leat_text_index_small = usual;
+    struct leat_dataset *in_memory = open_it();
+    leat_text_index_small = 0;
+    struct leat_dataset *mapped = open_it();
+    size_t n;
+    leat_dataset_fields(mapped, &n);
+    for (uint64_t i = 0; i < RECORDS; i += 97)
+        for (size_t f = 0; f < n; f++) {
+            struct leat_value a, b;
+            assert_ok(leat_dataset_read(in_memory, i, f, &a, &error));
+            assert_ok(leat_dataset_read(mapped, i, f, &b, &error));
+            assert_int_equal(a.length, b.length);
+            assert_memory_equal(a.data, b.data, a.length);
+            leat_value_clear(&a);
+            leat_value_clear(&b);
+        }
+    leat_dataset_release(in_memory);
+    leat_dataset_release(mapped);
+}
+
+static void a_mapped_index_that_is_cut_is_an_error(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_value value;
+    leat_dataset_release(open_it());
+    struct leat_dataset *d = open_it();
+    const size_t word = field_of(d, "w"), text = field_of(d, "t"), number = field_of(d, "n");
+    assert_int_equal(truncate(index_path, 4096), 0);
+    assert_int_equal(leat_dataset_read(d, RECORDS - 1, word, &value, &error), LEAT_E_IO);
+    assert_non_null(strstr(error.file, "leat-index"));
+    assert_int_equal(leat_dataset_read(d, RECORDS - 1, text, &value, &error), LEAT_E_IO);
+    assert_int_equal(leat_dataset_read(d, RECORDS - 1, number, &value, &error), LEAT_E_IO);
+    leat_dataset_release(d);
+    d = open_it(); /* the index is made anew */
+    assert_ok(leat_dataset_read(d, RECORDS - 1, word, &value, &error));
+    leat_value_clear(&value);
+    leat_dataset_release(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_mapped_index_gives_what_one_in_memory_does, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(a_mapped_index_that_is_cut_is_an_error, make_file, remove_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
