@@ -667,6 +667,18 @@ struct leat_pack_options {
 LEAT_API int leat_pack_best_fit(const uint32_t *lengths, uint64_t n, uint64_t length, uint64_t seed, uint64_t *rows,
                                 uint32_t *begin, uint32_t *documents, struct leat_error *error);
 
+/* A batch of a rank has samples of about one length, so that little of it is padding when they are padded to one
+ * length. A sample is in the first bucket whose width is not below its length; samples of a bucket come together, in
+ * batches whose rows times that width are at most `elements`. Batches of a rank are the unit of positions: the state
+ * counts them, and each step has one for each rank. `batch_size` must be 1. */
+struct leat_bucket_options {
+    const char *field;      /* whose lengths count: elements of the first dimension; of text and bytes, bytes */
+    uint64_t elements;      /* 0: any number, if */
+    uint64_t rows;          /* ... at most so many rows are stated; 0: any number */
+    const uint64_t *widths; /* rising, the last not below the longest sample. Copied */
+    size_t n_widths;        /* 0: eight to each doubling */
+};
+
 struct leat_executor;
 struct leat_loader_options {
     size_t struct_size;
@@ -707,11 +719,14 @@ struct leat_loader_options {
     /* What runs functions outside of the library ("calls" in the program), for bindings: src/engine/executor.h. It
      * stays until the loader is closed and all its calls are done. */
     struct leat_executor *executor;
+    const struct leat_bucket_options
+        *buckets; /* NULL: batches have batch_size rows. SEQUENTIAL or SHUFFLED, in order */
 };
 #define LEAT_LOADER_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(struct leat_loader_options), 0, 0, LEAT_ORDER_SEQUENTIAL, 0, NULL, 0, 0, true, NULL, 0, 0, -1,          \
-            LEAT_TAIL_PAD, 0, 1, 1, LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0, true, NULL, NULL  \
+            LEAT_TAIL_PAD, 0, 1, 1, LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0, true, NULL, NULL, \
+            NULL                                                                                                       \
     }
 
 /* Compiles the program, makes the plan and joins the process's engine. The data set is retained.

@@ -37,6 +37,7 @@ static const char *const keywords[] = {"dataset",
                                        "pack",
                                        "executor",
                                        "mix",
+                                       "buckets",
                                        NULL};
 
 struct leat_native *py_native_table(PyObject *list)
@@ -82,6 +83,19 @@ static bool parse_pack(PyObject *tuple, struct leat_pack_options *pack)
         if (tokens[i] != Py_None)
             *to[i] = (int64_t)PyLong_AsUnsignedLongLongMask(tokens[i]);
     return !PyErr_Occurred();
+}
+
+/* (field, elements, rows, widths as uint64) as the library takes it; the memory stays that of the tuple. */
+static bool parse_buckets(PyObject *tuple, struct leat_bucket_options *buckets, Py_buffer *widths)
+{
+    unsigned long long elements, rows;
+    if (!PyArg_ParseTuple(tuple, "sKKy*:buckets", &buckets->field, &elements, &rows, widths))
+        return false;
+    buckets->elements = elements;
+    buckets->rows = rows;
+    buckets->widths = widths->buf;
+    buckets->n_widths = (size_t)widths->len / sizeof(uint64_t);
+    return true;
 }
 
 /* ---- mixtures ---------------------------------------------------------------------------------------------------- */
@@ -226,20 +240,21 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     struct loader *l = NULL;
     struct leat_error error;
     PyObject *dataset = Py_None, *report = NULL, *log_dir = NULL, *functions, *packed = Py_None, *executor = Py_None,
-             *mixed = Py_None;
+             *mixed = Py_None, *grouped = Py_None;
+    struct leat_bucket_options buckets = {0};
     struct mix mix = {0};
     struct leat_pack_options pack = {0};
     struct leat_native *table = NULL;
-    Py_buffer weights = {0}, positions = {0};
+    Py_buffer weights = {0}, positions = {0}, widths = {0};
     int order, replacement, tail, on_error, in_order = 1, rc;
     unsigned long long batch, global, block, samples, seed, budget, held;
     long long epochs;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "OKKiKz*Kpz*KLiIIIiO&IKKdziO&O!|pOOO:open",
+    if (!PyArg_ParseTupleAndKeywords(args, named, "OKKiKz*Kpz*KLiIIIiO&IKKdziO&O!|pOOOO:open",
                                      (char **)(uintptr_t)keywords, &dataset, &batch, &global, &order, &block, &weights,
                                      &samples, &replacement, &positions, &seed, &epochs, &tail, &o.rank, &o.world_size,
                                      &o.local_ranks, &on_error, py_path_or_none, &report, &o.num_threads, &budget,
                                      &held, &o.weight, &o.program, &o.region, py_path_or_none, &log_dir, &PyList_Type,
-                                     &functions, &in_order, &packed, &executor, &mixed))
+                                     &functions, &in_order, &packed, &executor, &mixed, &grouped))
         return NULL;
     if (mixed == Py_None && !PyObject_TypeCheck(dataset, py_dataset_type)) {
         PyErr_SetString(PyExc_TypeError, "a loader reads a data set or a mixture");
@@ -249,7 +264,10 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
         goto out;
     if (packed != Py_None && !parse_pack(packed, &pack))
         goto out;
+    if (grouped != Py_None && !parse_buckets(grouped, &buckets, &widths))
+        goto out;
     o.pack = packed == Py_None ? NULL : &pack;
+    o.buckets = grouped == Py_None ? NULL : &buckets;
     o.batch_size = batch;
     o.global_batch_size = global;
     o.order = (enum leat_order)order;
@@ -298,6 +316,8 @@ out:
         PyBuffer_Release(&weights);
     if (positions.obj)
         PyBuffer_Release(&positions);
+    if (widths.obj)
+        PyBuffer_Release(&widths);
     PyMem_Free(table);
     mix_free(&mix);
     Py_XDECREF(report);

@@ -57,6 +57,9 @@ static int take_options(const struct leat_loader_options *given, struct leat_loa
         return leat_fail(error, LEAT_E_INVALID, "weight must be above 0, not %g", o->weight);
     if (o->on_error < LEAT_ON_ERROR_RAISE || o->on_error > LEAT_ON_ERROR_SUBSTITUTE)
         return leat_fail(error, LEAT_E_INVALID, "on_error must be raise, skip or substitute");
+    if (o->buckets && (o->batch_size != 1 || !o->in_order || o->pack))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "batches by length need batch_size 1 and in_order, and are of samples that are not packed");
     if (o->epochs < -1)
         return leat_fail(error, LEAT_E_INVALID, "epochs must be -1 (unknown) or a number");
     return LEAT_OK;
@@ -66,7 +69,7 @@ static int take_options(const struct leat_loader_options *given, struct leat_loa
 
 static bool has_single_rows(const struct leat_loader_options *o)
 {
-    return o->global_batch_size == o->world_size;
+    return o->global_batch_size == o->world_size && !o->buckets;
 }
 
 static int compile(struct leat_loader *l, const struct leat_sources *sources, const struct leat_loader_options *o,
@@ -149,7 +152,9 @@ static uint64_t batch_bytes(const struct leat_loader *l, uint64_t rows)
         if (!leat_add_u64(sum, leat_output_bytes(output, rows, 0), &sum))
             return UINT64_C(1) << 60;
     }
-    if (!leat_mul_u64(rows, l->ragged_row + l->ragged_row / 4, &values) || !leat_add_u64(sum, values, &sum))
+    const uint64_t weight = leat_plan_group_weight(l->plan); /* long rows are few to a batch */
+    if (!leat_mul_u64(weight ? weight : rows, l->ragged_row + l->ragged_row / 4, &values) ||
+        !leat_add_u64(sum, values, &sum))
         return UINT64_C(1) << 60;
     return sum;
 }
@@ -157,6 +162,8 @@ static uint64_t batch_bytes(const struct leat_loader *l, uint64_t rows)
 static uint64_t rows_of_batch(const struct leat_loader *l, uint64_t global_batch)
 {
     uint64_t rows = (global_batch + l->world_size - 1) / l->world_size, most = leat_plan_epoch_rows(l->plan, 0) + 1;
+    if (leat_plan_group_rows(l->plan))
+        return leat_plan_group_rows(l->plan);
     if (l->mixed)
         most = UINT64_MAX; /* epochs differ */
     if (l->lists_later)

@@ -111,6 +111,7 @@ int leat_sources_cut(const struct leat_sources *s, struct leat_job_context *c, s
 struct parts {
     struct leat_plan_source *sources;
     struct leat_pack_spec *packs;
+    struct leat_group_spec group;
     uint64_t **lengths; /* of the documents of each */
 };
 
@@ -142,6 +143,40 @@ static int describe_cut(const struct leat_sources *s, const struct leat_packing_
                                               .n_weights = o->n_weights};
     parts->sources[k].pack = &parts->packs[k];
     return LEAT_OK;
+}
+
+/* Batches by length: how long samples are. */
+static int describe_groups(struct leat_dataset *dataset, const struct leat_bucket_options *b, struct parts *parts,
+                           struct leat_error *error)
+{
+    size_t n_fields, f = 0;
+    const struct leat_field *fields = leat_dataset_fields(dataset, &n_fields);
+    const uint64_t n = leat_dataset_count(dataset);
+    while (f < n_fields && strcmp(fields[f].name, b->field) != 0)
+        f++;
+    if (f == n_fields)
+        return leat_fail(error, LEAT_E_NOT_FOUND, "there is no field \"%.64s\" whose lengths could count", b->field);
+    const bool array = fields[f].kind == LEAT_KIND_ARRAY;
+    if (array ? !fields[f].ndim || fields[f].shape[0] >= 0
+              : fields[f].kind != LEAT_KIND_BYTES && fields[f].kind != LEAT_KIND_STR)
+        return leat_fail(error, LEAT_E_TYPE,
+                         "field \"%s\" does not vary in length: batches by length need one that does", fields[f].name);
+    uint64_t element = array ? leat_dtype_size(fields[f].dtype) : 1;
+    for (unsigned d = 1; array && d < fields[f].ndim; d++)
+        element *= (uint64_t)fields[f].shape[d];
+    struct leat_value column = {0};
+    int rc = leat_dataset_column(dataset, f, true, false, &column, error);
+    if (rc)
+        return rc;
+    uint64_t *lengths = parts->lengths[0] = leat_new_array(n ? n : 1, sizeof *lengths);
+    if (!lengths)
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the lengths of %" PRIu64 " samples", n);
+    for (uint64_t i = 0; !rc && i < n; i++)
+        lengths[i] = element ? ((const uint64_t *)column.data)[i] / element : 0;
+    leat_value_clear(&column);
+    parts->group = (struct leat_group_spec){lengths, b->elements, b->rows, b->widths, b->n_widths};
+    parts->sources[0].group = &parts->group;
+    return rc;
 }
 
 /* Tokens of each sample of a source, which must be as many. */
@@ -208,6 +243,9 @@ static int describe(const struct leat_sources *s, struct leat_loader *l, const s
         int rc = l->job.packing ? describe_cut(s, &l->job.packing[k], k, o, parts, error) : LEAT_OK;
         if (!rc && s->mix && s->mix->unit == LEAT_MIX_TOKENS)
             rc = count_tokens(s, k, l->job.packing, &parts->sources[k].tokens, error);
+        if (!rc && o->buckets)
+            rc = s->mix ? leat_fail(error, LEAT_E_INVALID, "the rows of a mixture are no batches by length")
+                        : describe_groups(from->dataset, o->buckets, parts, error);
         if (rc)
             return rc;
     }

@@ -8,6 +8,9 @@
  *
  * A batch that a decision cuts short is handed out under "drop" too, which drops only the epoch's last one. Its parts
  * are padded to equal size as those of the last one, except under "uneven".
+ *
+ * Of a plan of groups all this counts groups in the place of rows. A rank has one in each batch, and what it is given
+ * are the rows of it.
  */
 #include "base/error.h"
 #include "plan/internal.h"
@@ -66,7 +69,7 @@ uint64_t leat_plan_epoch_rows(const struct leat_plan *plan, uint64_t epoch)
 uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch)
 {
     struct segment s = {0};
-    uint64_t rows = leat_plan_epoch_rows(plan, epoch), steps = 0;
+    uint64_t rows = leat_plan_epoch_units(plan, epoch), steps = 0;
     while (next_segment(plan, epoch, rows, &s))
         steps = s.first_step + s.steps;
     return steps;
@@ -75,7 +78,7 @@ uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch)
 uint64_t leat_plan_steps_before(const struct leat_plan *plan, struct leat_position at)
 {
     struct segment s = {0};
-    uint64_t rows = leat_plan_epoch_rows(plan, at.epoch), steps = 0;
+    uint64_t rows = leat_plan_epoch_units(plan, at.epoch), steps = 0;
     while (next_segment(plan, at.epoch, rows, &s) && s.begin < at.row)
         steps = s.first_step + s.steps;
     return steps;
@@ -100,7 +103,7 @@ uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch)
 {
     struct segment s = {0};
     const struct leat_entry *fold = leat_plan_fold(plan);
-    uint64_t rows = leat_plan_epoch_rows(plan, epoch);
+    uint64_t rows = leat_plan_epoch_units(plan, epoch);
     uint64_t steps = fold && fold->at.epoch == epoch ? fold->folded.steps : 0; /* as if this rank had a part of each */
     while (next_segment(plan, epoch, rows, &s)) {
         uint64_t length = s.end - s.begin, whole = length / s.entry->now.global_batch, begin, mine;
@@ -115,6 +118,35 @@ uint64_t leat_plan_global_batch(const struct leat_plan *plan)
     return plan->log[plan->n_log - 1].now.global_batch;
 }
 
+/* Makes rows of the groups that a batch has. Those of padding are numbered after the epoch's. */
+static void rows_of_groups(const struct leat_plan *plan, struct leat_plan_batch *out)
+{
+    struct leat_groups *g = plan->sources->groups;
+    const uint64_t key = leat_order_pass_key(plan->sources, out->epoch), real = out->global_rows, group = out->begin;
+    const bool has = out->rows != 0, pads = group >= out->at.row + real;
+    uint64_t first;
+    leat_groups_rows(g, key, out->at.row, real, &first, &out->global_rows);
+    leat_groups_rows(g, key,
+                     !has   ? 0
+                     : pads ? (group - out->at.row - real) % g->n
+                            : group,
+                     has, &out->begin, &out->rows);
+    if (has && pads)
+        out->begin += g->samples;
+}
+
+uint64_t leat_plan_group_rows(const struct leat_plan *plan)
+{
+    return plan->sources->groups ? plan->sources->groups->most_rows : 0;
+}
+
+uint64_t leat_plan_group_weight(const struct leat_plan *plan)
+{
+    const struct leat_groups *g = plan->sources->groups;
+    const uint64_t mean = g && g->samples ? g->elements / g->samples : 0;
+    return !g ? 0 : mean ? g->most_elements / mean + 1 : g->most_rows;
+}
+
 int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struct leat_plan_batch *out)
 {
     *out = (struct leat_plan_batch){0};
@@ -122,7 +154,7 @@ int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struc
         return LEAT_E_RANGE;
     if (leat_plan_forgot(plan, at))
         return LEAT_E_RANGE;
-    uint64_t rows = leat_plan_epoch_rows(plan, at.epoch);
+    uint64_t rows = leat_plan_epoch_units(plan, at.epoch);
     if (plan->mixed && (!rows || (!plan->varies && (unsigned __int128)at.epoch * rows + rows > LEAT_PLAN_MAX_ROWS)))
         return LEAT_E_RANGE;
     if (at.row >= rows)
@@ -147,13 +179,15 @@ int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struc
     uint64_t begin;
     part(plan, s.entry, real, &begin, &out->rows);
     out->begin = at.row + begin;
+    if (plan->sources->groups)
+        rows_of_groups(plan, out);
     return LEAT_OK;
 }
 
 int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, struct leat_position *out)
 {
     struct segment s = {0};
-    uint64_t rows = leat_plan_epoch_rows(plan, epoch);
+    uint64_t rows = leat_plan_epoch_units(plan, epoch);
     *out = (struct leat_position){0};
     if (epoch >> 63)
         return LEAT_E_RANGE;

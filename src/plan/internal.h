@@ -5,6 +5,7 @@
  *     weighted.c  the two weighted orders
  *     packed.c    a row of a pass -> the pieces of documents that it is made of
  *     best_fit.c  documents -> rows that cut none of them
+ *     groups.c    samples -> batches of about one length
  *     mixture.c   index in a phase of several sources -> (source, how many rows it gave before)
  *     timeline.c  position -> phase: shares, and what each source has given before
  *     geometry.c  the log's segments of an epoch -> batches and parts of ranks
@@ -120,6 +121,35 @@ int leat_packing_new(const struct leat_pack_spec *spec, uint64_t documents, bool
                      struct leat_error *error);
 void leat_packing_free(struct leat_packing *packing);
 
+/* Batches of samples of about one length: groups.c. */
+struct leat_groups_pass {
+    bool set;
+    uint64_t key;
+    struct leat_permutation order; /* of the groups, where they are shuffled */
+    uint64_t *sums;                /* rows before the group in each place; at the end, all */
+};
+struct leat_groups {
+    pthread_rwlock_t lock; /* of `pass` and `oldest`; all else is fixed */
+    bool shuffled;
+    uint64_t samples, elements, n_buckets, hash;
+    uint64_t n, most_rows, most_elements; /* groups; the most rows of one, and elements with padding */
+    uint32_t *sorted;                     /* samples by bucket */
+    struct leat_bucket *buckets;          /* those that have samples */
+    struct leat_groups_pass pass[2];      /* the second only if shuffled */
+    unsigned oldest;
+};
+#define LEAT_GROUPS_MAX_WIDTHS 65536
+#define LEAT_GROUPS_OWN_WIDTHS (8 * 64)
+/* Errors: INVALID, RANGE (with the position of the sample), NOMEM. */
+int leat_groups_new(const struct leat_group_spec *spec, uint64_t samples, bool shuffled, struct leat_groups **out,
+                    struct leat_error *error);
+void leat_groups_free(struct leat_groups *groups);
+/* Rows of the groups [first, first + n) of the pass with this key: the first one's number, and how many. Any thread. */
+void leat_groups_rows(struct leat_groups *groups, uint64_t key, uint64_t first, uint64_t n, uint64_t *begin,
+                      uint64_t *rows);
+/* Positions of the rows [row, row + n) of a pass. Any thread. */
+void leat_groups_run(struct leat_groups *groups, uint64_t key, uint64_t row, size_t n, uint64_t *out);
+
 /* One source's order. */
 struct leat_source_order {
     enum leat_order order;
@@ -133,6 +163,7 @@ struct leat_source_order {
     struct leat_weights *weights;
     struct leat_list *list; /* LIST of a mixture, or the one that the plan was opened with */
     struct leat_packing *packing;
+    struct leat_groups *groups;
 };
 
 /* What a run of rows of one pass can share. Zero is a valid start. */
@@ -271,6 +302,12 @@ struct leat_plan {
     struct leat_entry *log;
     uint32_t n_log;
 };
+
+/* What positions of an epoch count: rows, or groups. */
+static inline uint64_t leat_plan_epoch_units(const struct leat_plan *plan, uint64_t epoch)
+{
+    return plan->sources->groups ? plan->sources->groups->n : leat_plan_epoch_rows(plan, epoch);
+}
 
 /* A hash over the points of the schedule. */
 uint64_t leat_plan_schedule_hash(const struct leat_plan *plan);

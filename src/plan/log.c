@@ -82,6 +82,10 @@ int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint3
                 error, LEAT_E_INVALID,
                 "a global batch of %llu rows for %u ranks: it must have at least one row per rank and at most 2^40",
                 (unsigned long long)e->now.global_batch, e->now.world_size);
+        if (plan->sources->groups && e->now.global_batch != e->now.world_size)
+            return leat_fail(error, LEAT_E_INVALID,
+                             "%llu batches for %u ranks: where batches are made by length, each rank has one a step",
+                             (unsigned long long)e->now.global_batch, e->now.world_size);
         if (e->sums)
             e->now.phase = i;
     }
@@ -225,11 +229,11 @@ static int check_decision(const struct leat_plan *plan, const struct leat_decisi
                          "a decision at epoch %llu row %llu lies before an earlier one at epoch %llu row %llu",
                          (unsigned long long)at.epoch, (unsigned long long)at.row, (unsigned long long)last.epoch,
                          (unsigned long long)last.row);
-    if (at.epoch >> 63 || at.row > leat_plan_epoch_rows(plan, at.epoch))
+    if (at.epoch >> 63 || at.row > leat_plan_epoch_units(plan, at.epoch))
         return leat_fail(error, LEAT_E_RANGE, "a decision at row %llu of epoch %llu, which has %llu rows",
                          (unsigned long long)at.row, (unsigned long long)at.epoch,
-                         (unsigned long long)leat_plan_epoch_rows(plan, at.epoch));
-    if (plan->mixed && !leat_plan_epoch_rows(plan, at.epoch))
+                         (unsigned long long)leat_plan_epoch_units(plan, at.epoch));
+    if (plan->mixed && !leat_plan_epoch_units(plan, at.epoch))
         return leat_fail(error, LEAT_E_RANGE, "epoch %llu lies too far ahead: no run gets there",
                          (unsigned long long)at.epoch);
     if (plan->mixed && !plan->varies && (unsigned __int128)at.epoch * plan->epoch_rows + at.row > LEAT_PLAN_MAX_ROWS)
@@ -257,7 +261,7 @@ int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *d, stru
     struct leat_position at = d->at;
     struct leat_entry entry = {.kind = LEAT_ENTRY_DECIDE, .global_batch = d->global_batch, .tail = -1};
     struct leat_entry *log = NULL;
-    uint64_t rows = at.epoch >> 63 ? 0 : leat_plan_epoch_rows(plan, at.epoch);
+    uint64_t rows = at.epoch >> 63 ? 0 : leat_plan_epoch_units(plan, at.epoch);
     if (rows && at.row == rows) /* after the last row is the next epoch's start */
         at = (struct leat_position){at.epoch + 1, 0};
     entry.at = at;

@@ -124,6 +124,10 @@ void leat_order_run(const struct leat_source_order *o, const struct leat_list *l
     assert(n <= LEAT_ORDER_RUN);
     if (!c->pass_set || c->pass != pass || c->order != o)
         start_pass(o, c, pass);
+    if (o->groups) {
+        leat_groups_run(o->groups, c->key, first, n, out);
+        return;
+    }
     switch (o->order) {
     case LEAT_ORDER_BLOCKS:
         block_run(o, c, first, n, out);

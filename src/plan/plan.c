@@ -33,6 +33,13 @@ static int make_source(const struct leat_plan_source *from, uint32_t k, uint64_t
     if (from->count >= LEAT_PLAN_MAX_ROWS)
         return leat_fail(error, LEAT_E_RANGE, "source %u has %llu samples: at most 2^63 - 1", k,
                          (unsigned long long)from->count);
+    if (from->group && (o->packing || (s->order != LEAT_ORDER_SEQUENTIAL && s->order != LEAT_ORDER_SHUFFLED)))
+        return leat_fail(error, LEAT_E_INVALID, "batches by length are of samples, in order or shuffled");
+    if (from->group) {
+        int rc = leat_groups_new(from->group, from->count, s->order == LEAT_ORDER_SHUFFLED, &o->groups, error);
+        if (rc)
+            return rc;
+    }
     switch (s->order) {
     case LEAT_ORDER_SEQUENTIAL:
     case LEAT_ORDER_SHUFFLED:
@@ -243,6 +250,8 @@ int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, str
         uint32_t k = p->n_sources;
         rc = make_source(&spec->sources[k], k, spec->seed, &p->sources[k], error);
         p->packed |= p->sources[k].packing != NULL;
+        if (!rc && p->mixed && p->sources[k].groups)
+            rc = leat_fail(error, LEAT_E_INVALID, "the rows of a mixture are no batches by length");
         if (rc) {
             p->n_sources++; /* leat_plan_free releases what it has */
             goto out;
@@ -274,6 +283,7 @@ void leat_plan_free(struct leat_plan *plan)
         leat_weights_free(plan->sources[k].weights);
         leat_list_free(plan->sources[k].list);
         leat_packing_free(plan->sources[k].packing);
+        leat_groups_free(plan->sources[k].groups);
     }
     for (uint32_t i = 0; i < plan->n_points; i++)
         leat_free(plan->points[i].sums);
@@ -412,6 +422,11 @@ int leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *b
     uint64_t key = leat_key_mix(plan->seed, batch->epoch);
     struct reader r;
     start_reader(&r, plan, batch->epoch);
+    if (plan->sources->groups) {
+        const uint64_t all = leat_plan_epoch_rows(plan, batch->epoch);
+        fill(&r, key, at, at < all ? at : at - all, at < all, n, rows);
+        return LEAT_OK;
+    }
     fill(&r, key, at, at, true, real, rows);
     /* Padding: row N + i repeats row i mod N, under its own key. */
     const uint64_t epoch_rows = real < n ? leat_plan_epoch_rows(plan, batch->epoch) : 0,

@@ -19,7 +19,7 @@
 #define LEAT_MAX_GLOBAL_BATCH (UINT64_C(1) << 40)
 
 struct leat_position {
-    uint64_t epoch, row;
+    uint64_t epoch, row; /* of a plan of groups, `row` counts these */
 };
 static inline bool leat_position_is(struct leat_position a, struct leat_position b)
 {
@@ -86,6 +86,17 @@ struct leat_pack_spec {
     uint64_t n_weights; /* WEIGHTED: how many weights there are: one per row */
 };
 
+/* A batch of a rank has samples of about one length (docs/order.md, "Batches by length"). The global batch of the plan
+ * is then one of such a batch for each rank, and positions, in the log and the state too, count these in the place of
+ * rows. SEQUENTIAL and SHUFFLED only, and no mixture. */
+struct leat_group_spec {
+    const uint64_t *lengths; /* elements of each sample; not kept */
+    uint64_t budget;        /* elements of a batch of a rank, as if each sample had its bucket's width; 0: any number */
+    uint64_t rows;          /* at most so many rows of a rank; 0: any number */
+    const uint64_t *widths; /* of the buckets, rising: a sample is in the first that is not below its length */
+    size_t n_widths;        /* 0: made from the lengths */
+};
+
 struct leat_plan_source {
     uint64_t count;                /* samples */
     double share;                  /* of the rows; ignored if there is one source */
@@ -93,7 +104,8 @@ struct leat_plan_source {
     uint64_t limit;                /* ... as in leat_mix_source */
     uint64_t tokens;               /* of each of its rows; 0: shares are of rows */
     struct leat_order_spec order;
-    const struct leat_pack_spec *pack; /* NULL: a row is a sample */
+    const struct leat_pack_spec *pack;   /* NULL: a row is a sample */
+    const struct leat_group_spec *group; /* NULL: batches have the same number of rows */
 };
 
 struct leat_plan_spec {
@@ -129,6 +141,10 @@ uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch);
  * there. LEAT_E_RANGE: past 2^63 rows, or an epoch whose list was released or whose decisions were folded. `rows` is 0
  * where LEAT_TAIL_UNEVEN leaves this rank without a batch. */
 int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struct leat_plan_batch *out);
+/* Of a plan of groups, else 0: the most rows of one, and the most elements as a share of those of all samples, in rows
+ * of the mean length. */
+uint64_t leat_plan_group_rows(const struct leat_plan *plan);
+uint64_t leat_plan_group_weight(const struct leat_plan *plan);
 /* Rows of a global batch under the last decision of the log. */
 uint64_t leat_plan_global_batch(const struct leat_plan *plan);
 /* The position of step `step`. LEAT_E_RANGE if the epoch has fewer. */

@@ -67,6 +67,10 @@ static json_t *source_json(const struct leat_plan *p, uint32_t k)
         bad |= json_object_set_new(o, "packed_length", json_integer((json_int_t)s->packing->length));
         bad |= json_object_set_new(o, "packed_hash", hex64(s->packing->hash));
     }
+    if (s->groups) {
+        bad |= json_object_set_new(o, "groups", json_integer((json_int_t)s->groups->n));
+        bad |= json_object_set_new(o, "groups_hash", hex64(s->groups->hash));
+    }
     if (p->mixed)
         bad |= json_object_set_new(o, "exhausted", json_string(exhausted_names[s->exhausted]));
     if (s->limit)
@@ -262,14 +266,14 @@ int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t finger
                               const struct leat_plan_received *received, char **json, struct leat_error *error)
 {
     *json = NULL;
-    if (at.epoch >> 63 || at.row >> 63 || (plan->varies && !leat_plan_epoch_rows(plan, at.epoch)))
+    if (at.epoch >> 63 || at.row >> 63 || (plan->varies && !leat_plan_epoch_units(plan, at.epoch)))
         return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " row %" PRIu64 " is no position", at.epoch, at.row);
     if (leat_plan_forgot(plan, at))
         return leat_fail(error, LEAT_E_RANGE,
                          "epoch %" PRIu64 " row %" PRIu64
                          " lies before decisions that were folded: a state can no longer be made there",
                          at.epoch, at.row);
-    if (at.row && at.row >= leat_plan_epoch_rows(plan, at.epoch)) /* after the last batch: the next epoch's start */
+    if (at.row && at.row >= leat_plan_epoch_units(plan, at.epoch)) /* after the last batch: the next epoch's start */
         at = (struct leat_position){at.epoch + 1, 0};
     char *text = state_text(plan, fingerprint, at, received, KEPT_ENTRIES);
     if (text && strlen(text) > MAX_STATE) {
@@ -685,7 +689,7 @@ static int check_position(const struct leat_plan *trial, struct leat_position *a
         (!leat_timeline_gives(trial, (struct leat_position){fold->at.epoch, fold->inside.opening - 1}) ||
          !leat_timeline_gives(trial, fold->at)))
         return not_a_state(error, "no rows follow from the folded entry of its log");
-    if (at->row && at->row >= leat_plan_epoch_rows(trial, at->epoch))
+    if (at->row && at->row >= leat_plan_epoch_units(trial, at->epoch))
         return not_a_state(error, "its position lies outside its epoch");
     int rc = leat_plan_batch(trial, *at, &batch);
     if (rc && rc != LEAT_E_END)

@@ -128,8 +128,10 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     rows = leat.pack_rows(ds, how="ragged")
     with pytest.raises(ValueError, match="come by batch_tokens="):
         leat.Loader(rows, batch_size=2)
-    with pytest.raises(TypeError, match="batch_tokens goes with leat.pack_rows"):
-        leat.Loader(ds, batch_tokens=8)
+    with pytest.raises(TypeError, match="batch_tokens with leat.pack_rows"):
+        leat.Loader(leat.pack_rows(ds, length=4), batch_tokens=8)
+    with pytest.raises(ValueError, match="buckets does not go with rows"):
+        leat.Loader(rows, batch_tokens=8, buckets=[8])
     with pytest.raises(ValueError, match="stands in the place of batch_size"):
         leat.Loader(rows, batch_tokens=8, batch_size=1)
     with pytest.raises(ValueError, match="cannot be called 'cu_seqlens'"):

@@ -34,6 +34,7 @@ from ..program import (
 )
 from . import html, mixtures, ranks, states, thd
 from .batch import Batch, Form, framework_of
+from .buckets import buckets_of
 from .consumer import Closing, Consumer
 from .context import HOW, Slices
 from .mesh import Mesh, mesh_of
@@ -65,9 +66,14 @@ class Loader(Closing):
             together, and gives one output each (docs/targets.md). ``[]`` delivers the value as stored. None: every
             field as stored.
         global_batch_size: instead of `batch_size`: rows per batch of all ranks together.
-        batch_tokens: instead of `batch_size`, with ``leat.pack_rows(how="ragged")``: sequences of at most so many
-            tokens per rank and batch, one behind the other, of shape ``(1, tokens)``; ``batch["cu_seqlens"]`` says
-            where each begins (docs/packing.md).
+        batch_tokens: instead of `batch_size`: a batch of a rank has samples of about one length, so many that they have
+            at most `batch_tokens` tokens when they are padded to one length; `batch_size` may bound their number. With
+            ``leat.pack_rows(how="ragged")``: sequences of at most so many tokens per rank and batch, one behind the
+            other, of shape ``(1, tokens)``; ``batch["cu_seqlens"]`` says where each begins (docs/packing.md).
+        buckets: lengths that rise, such as ``[128, 256, 512]``: samples come together that are padded to the same one
+            of these. The last is not below the longest sample. With `batch_tokens` or `batch_size`; None: eight to each
+            doubling of the length.
+        tokens_field: the field whose lengths count: None: ``tokens``, or the only one of varying length.
         sampler: instead of `shuffle`: ``leat.Weighted(...)``, a list of positions, or a PyTorch Sampler, which is
             read once per epoch.
         seed: of order and augmentations.
@@ -128,6 +134,8 @@ class Loader(Closing):
         outputs: Outputs | None = None,
         global_batch_size: int | None = None,
         batch_tokens: int | None = None,
+        buckets: Sequence[int] | None = None,
+        tokens_field: str | None = None,
         sampler: Any = None,
         seed: int = 0,
         epochs: int | None = None,
@@ -161,8 +169,13 @@ class Loader(Closing):
             raise TypeError(f"in_order is True or False, not {in_order!r:.60}")
         if mixture is not None and not in_order:
             raise ValueError("in_order=False does not go with mixture=, which decides from some planned batch on")
+        grouped = buckets_of(dataset, batch_tokens, buckets, tokens_field, batch_size, global_batch_size)
+        if grouped is not None:
+            if sampler is not None or isinstance(shuffle, Blocks) or not in_order:
+                raise ValueError("batches by length are in order or shuffled: leave sampler, Blocks and in_order out")
+            batch_size = 1  # of a rank, one group of samples
         dataset, batch_size = thd.rows_of(dataset, batch_tokens, batch_size, global_batch_size)
-        lines = dataset if batch_tokens is not None and isinstance(dataset, PackedRows) else None
+        lines = dataset if grouped is None and batch_tokens is not None and isinstance(dataset, PackedRows) else None
         if lines is not None:
             outputs = thd.outputs_of(outputs, lines)
         if (batch_size is None) == (global_batch_size is None):
@@ -228,6 +241,7 @@ class Loader(Closing):
             "outputs": _described(told),
             "order, sizes and error policy": repr(
                 (self._global, order, digest(arrays), tail, on_error, self.world_size)
+                + (() if grouped is None else (*grouped[:3], grouped[3].tolist()))
             ),
         }
         if self.mesh is not None:
@@ -258,6 +272,7 @@ class Loader(Closing):
             "functions": functions,
             "in_order": bool(in_order),
             "executor": executor,
+            "buckets": grouped,
         }
         if not in_order and self._log_dir is not None:
             os.makedirs(self._log_dir, exist_ok=True)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..data.dataset import Dataset
 from ..data.packing import PackedRows
 
 if TYPE_CHECKING:
@@ -28,8 +27,7 @@ def rows_of(dataset: Any, batch_tokens: Any, batch_size: Any, global_batch_size:
             )
         return dataset, batch_size
     if not ragged:
-        what = "a Mix" if not isinstance(dataset, Dataset) else f"a {type(dataset).__name__}"
-        raise TypeError(f"batch_tokens goes with leat.pack_rows(ds, how='ragged'), not with {what}")
+        return dataset, batch_size
     if batch_size is not None or global_batch_size is not None:
         raise ValueError("batch_tokens stands in the place of batch_size: give one of them")
     return dataset.of_tokens(batch_tokens), 1

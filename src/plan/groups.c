@@ -1,0 +1,288 @@
+/*
+ * Batches of samples of about one length. Samples are sorted into buckets by length, each with a width that none of its
+ * samples exceeds. Those of a bucket are permuted in each pass and cut into groups, as many samples as fit the budget
+ * when each takes the bucket's width; and the groups of all buckets are permuted:
+ *
+ *     buckets      | width 8: s s s s s s s s s | width 12: s s s s s s | width 16: s s s |
+ *     groups       |    0    |    1    |   2    |     3    |     4      |    5    |   6   |     budget 32
+ *     a pass       5  2  0  6  3  1  4
+ *
+ * A batch of a rank is a group. So positions of a plan of groups count groups: any of them is found without those
+ * before it, and all ranks have as many batches. Rows are numbered through the groups of a pass in its order, which
+ * sums of their sizes find; these are kept for the two passes used last.
+ *
+ * It takes 4 bytes a sample and 16 a group.
+ */
+#include <assert.h>
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "plan/internal.h"
+
+#define TAG_BUCKET ((UINT64_C(1) << 63) | 5)
+
+struct leat_bucket {
+    uint64_t width, begin, end; /* its samples, in `sorted` */
+    uint64_t rows;              /* of a group; the last one may have fewer */
+    uint64_t first;             /* of its groups */
+};
+
+/* The width where none are stated: three more bits than the first, so that padding stays below an eighth. */
+static uint64_t round_width(uint64_t length)
+{
+    const int bits = length ? 64 - __builtin_clzll(length) : 0, low = bits > 4 ? bits - 4 : 0;
+    const uint64_t step = UINT64_C(1) << low;
+    return length > UINT64_MAX - step ? UINT64_MAX : (length + step - 1) / step * step;
+}
+
+static uint64_t own_number(uint64_t length)
+{
+    const uint64_t width = round_width(length);
+    const int bits = width ? 64 - __builtin_clzll(width) : 0;
+    return bits <= 4 ? width : (uint64_t)(bits - 3) * 8 + (width >> (bits - 4));
+}
+
+/* The number of the bucket of a length; of stated widths the first that is not below it. */
+static uint64_t bucket_of(const struct leat_group_spec *s, uint64_t length)
+{
+    if (!s->n_widths)
+        return own_number(length);
+    uint64_t low = 0, high = s->n_widths - 1; /* no length is above the last */
+    while (low < high) {
+        const uint64_t middle = (low + high) / 2;
+        if (s->widths[middle] < length)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int check(const struct leat_group_spec *s, uint64_t samples, struct leat_error *error)
+{
+    if (!s->budget && !s->rows)
+        return leat_fail(error, LEAT_E_INVALID, "batches by length need a budget of elements or a number of rows");
+    if (s->n_widths > LEAT_GROUPS_MAX_WIDTHS)
+        return leat_fail(error, LEAT_E_RANGE, "%zu buckets: at most %d", s->n_widths, LEAT_GROUPS_MAX_WIDTHS);
+    for (size_t k = 0; k < s->n_widths; k++)
+        if (!s->widths[k] || (k && s->widths[k] <= s->widths[k - 1]))
+            return leat_fail(error, LEAT_E_INVALID, "buckets have rising widths above 0, not %" PRIu64 " as number %zu",
+                             s->widths[k], k);
+    if (samples > UINT32_MAX)
+        return leat_fail(error, LEAT_E_RANGE, "batches by length have at most 2^32 - 1 samples, not %" PRIu64, samples);
+    const uint64_t widest = s->n_widths ? s->widths[s->n_widths - 1] : UINT64_MAX;
+    for (uint64_t i = 0; i < samples; i++)
+        if (s->lengths[i] > widest || (s->budget && s->lengths[i] > s->budget))
+            return leat_fail(error, LEAT_E_RANGE,
+                             "the sample at position %" PRIu64 " has %" PRIu64 " elements, more than %s of %" PRIu64
+                             ": raise it, or leave the sample out",
+                             i, s->lengths[i], s->lengths[i] > widest ? "the last bucket" : "the budget of a batch",
+                             s->lengths[i] > widest ? widest : s->budget);
+    return LEAT_OK;
+}
+
+/* Gives a bucket that has samples its width and groups. */
+static int size_bucket(struct leat_groups *g, const struct leat_group_spec *s, struct leat_bucket *b, uint64_t longest,
+                       struct leat_error *error)
+{
+    const uint64_t n = b->end - b->begin, width = b->width ? b->width : 1;
+    b->rows = s->budget ? s->budget / width : UINT64_MAX;
+    if (!b->rows && s->n_widths)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a sample of the bucket of width %" PRIu64 " does not fit the budget of %" PRIu64
+                         " elements: its longest one has %" PRIu64,
+                         width, s->budget, longest);
+    b->rows = s->rows && s->rows < b->rows ? s->rows : b->rows;
+    b->first = g->n;
+    g->n += (n - 1) / b->rows + 1;
+    const uint64_t rows = b->rows < n ? b->rows : n;
+    uint64_t elements;
+    if (!leat_mul_u64(rows, width, &elements))
+        elements = UINT64_MAX;
+    g->most_rows = rows > g->most_rows ? rows : g->most_rows;
+    g->most_elements = elements > g->most_elements ? elements : g->most_elements;
+    return LEAT_OK;
+}
+
+/* Sorts the samples, those of a bucket as they lie. */
+static int sort(struct leat_groups *g, const struct leat_group_spec *s, struct leat_error *error)
+{
+    const uint64_t numbers = s->n_widths ? s->n_widths : LEAT_GROUPS_OWN_WIDTHS;
+    uint64_t *at = leat_new_array(numbers, sizeof *at), *longest = leat_new_array(numbers, sizeof *longest), sum = 0;
+    int rc = at && longest ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for buckets");
+    for (uint64_t i = 0; !rc && i < g->samples; i++) {
+        const uint64_t k = bucket_of(s, s->lengths[i]);
+        longest[k] = s->lengths[i] > longest[k] ? s->lengths[i] : longest[k];
+        at[k]++;
+        g->elements += s->lengths[i];
+    }
+    for (uint64_t k = 0; !rc && k < numbers; k++)
+        g->n_buckets += at[k] > 0;
+    g->buckets = rc ? NULL : leat_new_array(g->n_buckets ? g->n_buckets : 1, sizeof *g->buckets);
+    if (!rc && !g->buckets)
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for buckets");
+    struct leat_bucket *b = g->buckets;
+    for (uint64_t k = 0; !rc && k < numbers; k++) {
+        const uint64_t n = at[k];
+        at[k] = sum;
+        if (n) {
+            *b = (struct leat_bucket){.width = s->n_widths ? s->widths[k] : longest[k], .begin = sum, .end = sum + n};
+            rc = size_bucket(g, s, b++, longest[k], error);
+        }
+        sum += n;
+    }
+    for (uint64_t i = 0; !rc && i < g->samples; i++)
+        g->sorted[at[bucket_of(s, s->lengths[i])]++] = (uint32_t)i;
+    leat_free(longest);
+    leat_free(at);
+    return rc;
+}
+
+static void hash(struct leat_groups *g, const struct leat_group_spec *s)
+{
+    g->hash = leat_hash64(g->sorted, g->samples * sizeof *g->sorted);
+    for (uint64_t k = 0; k < g->n_buckets; k++)
+        g->hash = leat_key_mix(leat_key_mix(g->hash, g->buckets[k].begin), g->buckets[k].rows);
+    g->hash = leat_key_mix(leat_key_mix(g->hash, s->budget), s->rows);
+}
+
+int leat_groups_new(const struct leat_group_spec *spec, uint64_t samples, bool shuffled, struct leat_groups **out,
+                    struct leat_error *error)
+{
+    *out = NULL;
+    int rc = check(spec, samples, error);
+    if (rc)
+        return rc;
+    struct leat_groups *g = leat_new(struct leat_groups);
+    if (!g)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for batches by length");
+    pthread_rwlock_init(&g->lock, NULL);
+    g->samples = samples;
+    g->shuffled = shuffled;
+    g->sorted = leat_new_array(samples ? samples : 1, sizeof *g->sorted);
+    rc = g->sorted ? sort(g, spec, error) : leat_fail(error, LEAT_E_NOMEM, "no memory for batches by length");
+    for (int i = 0; !rc && i < 1 + shuffled; i++)
+        if (!(g->pass[i].sums = leat_new_array(g->n + 1, sizeof *g->pass[i].sums)))
+            rc = leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " batches by length", g->n);
+    if (rc) {
+        leat_groups_free(g);
+        return rc;
+    }
+    hash(g, spec);
+    *out = g;
+    return LEAT_OK;
+}
+
+void leat_groups_free(struct leat_groups *g)
+{
+    if (!g)
+        return;
+    pthread_rwlock_destroy(&g->lock);
+    leat_free(g->sorted);
+    leat_free(g->buckets);
+    leat_free(g->pass[0].sums);
+    leat_free(g->pass[1].sums);
+    leat_free(g);
+}
+
+/* The bucket of a group. */
+static const struct leat_bucket *find_bucket(const struct leat_groups *g, uint64_t group)
+{
+    uint64_t low = 0, high = g->n_buckets;
+    while (high - low > 1) {
+        const uint64_t middle = (low + high) / 2;
+        if (g->buckets[middle].first <= group)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &g->buckets[low];
+}
+
+/* The group that comes in place `at` of a pass. */
+static uint64_t group_at(const struct leat_groups *g, const struct leat_groups_pass *pass, uint64_t at)
+{
+    return g->shuffled ? leat_permute(&pass->order, at) : at;
+}
+
+static void sum_pass(struct leat_groups *g, struct leat_groups_pass *pass, uint64_t key)
+{
+    uint64_t sum = 0;
+    if (g->shuffled && g->n)
+        pass->order = leat_permutation_init(g->n, key);
+    for (uint64_t i = 0; i < g->n; i++) {
+        const uint64_t group = group_at(g, pass, i);
+        const struct leat_bucket *b = find_bucket(g, group);
+        const uint64_t left = b->end - b->begin - (group - b->first) * b->rows;
+        pass->sums[i] = sum;
+        sum += left < b->rows ? left : b->rows;
+    }
+    pass->sums[g->n] = sum;
+    pass->key = key;
+    pass->set = true;
+}
+
+/* The sums of a pass. Returns with the lock held for reading, which keeps them. */
+static const struct leat_groups_pass *enter_pass(struct leat_groups *g, uint64_t key)
+{
+    for (;;) {
+        pthread_rwlock_rdlock(&g->lock);
+        for (int i = 0; i < 2; i++)
+            if (g->pass[i].set && (g->pass[i].key == key || !g->shuffled))
+                return &g->pass[i];
+        pthread_rwlock_unlock(&g->lock);
+        pthread_rwlock_wrlock(&g->lock);
+        bool there = false;
+        for (int i = 0; i < 2; i++)
+            there |= g->pass[i].set && (g->pass[i].key == key || !g->shuffled);
+        if (!there) {
+            g->oldest ^= g->shuffled;
+            sum_pass(g, &g->pass[g->oldest], key);
+        }
+        pthread_rwlock_unlock(&g->lock);
+    }
+}
+
+void leat_groups_rows(struct leat_groups *g, uint64_t key, uint64_t first, uint64_t n, uint64_t *begin, uint64_t *rows)
+{
+    assert(first <= g->n && n <= g->n - first);
+    const struct leat_groups_pass *pass = enter_pass(g, key);
+    *begin = pass->sums[first];
+    *rows = pass->sums[first + n] - *begin;
+    pthread_rwlock_unlock(&g->lock);
+}
+
+void leat_groups_run(struct leat_groups *g, uint64_t key, uint64_t row, size_t n, uint64_t *out)
+{
+    const struct leat_groups_pass *pass = enter_pass(g, key);
+    uint64_t at = 0;
+    for (uint64_t high = g->n; n && high - at > 1;) {
+        const uint64_t middle = (at + high) / 2;
+        if (pass->sums[middle] <= row)
+            at = middle;
+        else
+            high = middle;
+    }
+    for (; n; at++) {
+        const uint64_t group = group_at(g, pass, at), skip = row - pass->sums[at];
+        const struct leat_bucket *b = find_bucket(g, group);
+        const uint64_t left = pass->sums[at + 1] - row, first = (group - b->first) * b->rows + skip;
+        const size_t run = left < n ? (size_t)left : n;
+        for (size_t i = 0; i < run; i++)
+            out[i] = first + i;
+        if (g->shuffled) {
+            const uint64_t tag = leat_key_mix(leat_key_mix(key, TAG_BUCKET), (uint64_t)(b - g->buckets));
+            const struct leat_permutation order = leat_permutation_init(b->end - b->begin, tag);
+            leat_permute_many(&order, out, run);
+        }
+        for (size_t i = 0; i < run; i++)
+            out[i] = g->sorted[b->begin + out[i]];
+        row += run;
+        out += run;
+        n -= run;
+    }
+    pthread_rwlock_unlock(&g->lock);
+}
