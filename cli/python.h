@@ -1,4 +1,4 @@
-/* What of the command line is done by the Python package: whatever needs a tokenizer. */
+/* What of the command line is done by the Python package: whatever needs a tokenizer, and mixtures. */
 #ifndef LEAT_CLI_PYTHON_H
 #define LEAT_CLI_PYTHON_H
 

@@ -93,7 +93,7 @@ pip_install build numpy cloudpickle meson meson-python ninja
 pip_install demo pillow tqdm
 [ "$level" != docs ] || pip_install docs 'sphinx>=8' 'myst-parser>=4' 'furo>=2025'
 if [ "$level" = test ]; then
-    pip_install test 'pytest>=9' pytest-xdist hypothesis mypy ruff scipy
+    pip_install test 'pytest>=9' pytest-xdist hypothesis mypy ruff scipy matplotlib
     pip_install numba numba
     pip_install text 'tokenizers>=0.20' 'tiktoken>=0.8' 'pyarrow>=16' datasets jinja2
     # The frameworks whose trainings run in the tests, beside the PyTorch that is there: they may not bring another one.

@@ -831,6 +831,12 @@ LEAT_API int leat_loader_load_state(struct leat_loader *loader, const char *json
 /* The sample ids planned for this rank's batch `step` of `epoch`, without I/O. `*ids` is freed with leat_free. */
 LEAT_API int leat_loader_plan(const struct leat_loader *loader, uint64_t epoch, uint64_t step, int64_t **ids,
                               uint64_t *n, struct leat_error *error);
+/* How many of the first `rows` rows of an epoch come from each of the `n` sources of a mixture, without I/O: counts[k]
+ * is of source k, in the order of leat_loader_open_mix. `rows` above those of the epoch means all of them. The time is
+ * that of finding a position, whatever `rows` is. Errors: INVALID (no mixture, or not of n sources), RANGE (an epoch
+ * without rows, or before decisions that were folded), NOMEM, FORKED. */
+LEAT_API int leat_loader_mix_counts(const struct leat_loader *loader, uint64_t epoch, uint64_t rows, uint64_t *counts,
+                                    uint32_t n, struct leat_error *error);
 /* That batch, computed again. The loader's position does not move. Without in_order only the record in log_dir knows
  * the batch: INVALID without log_dir, RANGE for a step that was not handed out. */
 LEAT_API int leat_loader_batch_at(struct leat_loader *loader, uint64_t epoch, uint64_t step, struct leat_batch **out,

@@ -420,6 +420,21 @@ static PyObject *loader_set_shares(PyObject *self, PyObject *args)
     return ok ? Py_NewRef(Py_None) : NULL;
 }
 
+/* mix_counts(epoch, rows, out: writable buffer of as many uint64 as there are sources) */
+static PyObject *loader_mix_counts(PyObject *self, PyObject *args)
+{
+    struct loader *l = (struct loader *)self;
+    unsigned long long epoch, rows;
+    Py_buffer out;
+    bool ok;
+    if (!PyArg_ParseTuple(args, "KKw*:mix_counts", &epoch, &rows, &out))
+        return NULL;
+    PY_READER_CALL(ok, &l->reader,
+                   leat_loader_mix_counts(l->handle, epoch, rows, out.buf, (uint32_t)(out.len / 8), &error));
+    PyBuffer_Release(&out);
+    return ok ? Py_NewRef(Py_None) : NULL;
+}
+
 static PyObject *loader_stats(PyObject *self, PyObject *none)
 {
     struct loader *l = (struct loader *)self;
@@ -502,6 +517,7 @@ static PyMethodDef loader_methods[] = {
     {"set_positions", loader_set_positions, METH_O, "set_positions(int64 positions)"},
     {"set_batch_size", loader_set_batch_size, METH_VARARGS,
      "set_batch_size(rows, epoch, step): -1, -1: from the next batch"},
+    {"mix_counts", loader_mix_counts, METH_VARARGS, "mix_counts(epoch, rows, out): rows of each source among them"},
     {"set_shares", loader_set_shares, METH_VARARGS, "set_shares(epoch, step, shares): -1, -1: from the next batch"},
     {"plan", loader_plan, METH_VARARGS, "plan(epoch, step): Memory of int64 ids"},
     {"batch_at", loader_batch_at, METH_VARARGS, "batch_at(epoch, step): that Batch, computed again"},

@@ -63,6 +63,22 @@ int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step,
     return LEAT_OK;
 }
 
+int leat_loader_mix_counts(const struct leat_loader *l, uint64_t epoch, uint64_t rows, uint64_t *counts, uint32_t n,
+                           struct leat_error *error)
+{
+    int rc = leat_loader_check_process(l, error);
+    if (rc)
+        return rc;
+    if (!l->mixed || n != l->n_sources)
+        return leat_fail(error, LEAT_E_INVALID, "this loader reads no mixture of %" PRIu32 " sources", n);
+    rc = leat_plan_mix_counts(l->plan, epoch, rows, counts);
+    if (rc == LEAT_E_NOMEM)
+        return leat_fail(error, rc, "no memory for the counts of %" PRIu32 " sources", n);
+    return rc ? leat_fail(error, rc, "epoch %" PRIu64 " has no rows, or decisions made since gave up what it needs",
+                          epoch)
+              : LEAT_OK;
+}
+
 int leat_side_begin(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers,
                     const void *for_whom, struct leat_batch **out, struct leat_error *error)
 {

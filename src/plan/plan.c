@@ -461,6 +461,25 @@ int leat_plan_rows_at(const struct leat_plan *plan, uint64_t epoch, const uint64
     return LEAT_OK;
 }
 
+int leat_plan_mix_counts(const struct leat_plan *plan, uint64_t epoch, uint64_t rows, uint64_t *counts)
+{
+    const uint32_t n = plan->n_sources;
+    const uint64_t all = epoch >> 63 ? 0 : leat_plan_epoch_rows(plan, epoch);
+    const bool is_next = rows >= all && !plan->varies; /* epochs without phases of their own: the next one's start */
+    const struct leat_position begin = {epoch, 0}, end = {epoch + is_next, is_next ? 0 : rows < all ? rows : all};
+    uint64_t *before = leat_new_array(n, sizeof *before), stream;
+    int64_t *carry = leat_new_array(n, sizeof *carry);
+    int rc = !before || !carry ? LEAT_E_NOMEM : !all || leat_plan_forgot(plan, begin) ? LEAT_E_RANGE : LEAT_OK;
+    if (!rc && (!leat_timeline_counts(plan, begin, before, carry, &stream) ||
+                !leat_timeline_counts(plan, end, counts, carry, &stream)))
+        rc = LEAT_E_RANGE;
+    for (uint32_t k = 0; !rc && k < n; k++)
+        counts[k] -= before[k];
+    leat_free(before);
+    leat_free(carry);
+    return rc;
+}
+
 /* Another sample of what the order draws from: an entry of a list, a sample by weight, else any sample. */
 static uint64_t another(const struct leat_source_order *o, const struct leat_list *list, uint64_t key, unsigned attempt,
                         uint64_t broken)

@@ -172,6 +172,10 @@ int leat_plan_pieces(const struct leat_plan *plan, struct leat_plan_row *rows, s
 /* Elements of the whole sample that such a piece is of. */
 uint64_t leat_plan_piece_of(const struct leat_plan *plan, const struct leat_piece *piece);
 
+/* How many of the first `rows` rows of an epoch each source of a mixture gives; at most all rows. LEAT_E_RANGE: an
+ * epoch that has none, or decisions were folded that it needs. NOMEM. */
+int leat_plan_mix_counts(const struct leat_plan *plan, uint64_t epoch, uint64_t rows, uint64_t *counts);
+
 uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row);
 /* The substitute of a broken sample at attempt 0 to 15: a pure function of (seed, epoch, row, attempt). Its count is 0
  * where leat_plan_rows would return LEAT_E_RANGE. */

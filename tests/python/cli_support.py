@@ -17,7 +17,21 @@ from typing import Any
 
 import pytest
 
-COMMANDS = ["pack", "info", "stats", "view", "verify", "cat", "replay", "bench", "doctor", "trace", "top", "completion"]
+COMMANDS = [
+    "pack",
+    "info",
+    "stats",
+    "view",
+    "verify",
+    "cat",
+    "mix",
+    "replay",
+    "bench",
+    "doctor",
+    "trace",
+    "top",
+    "completion",
+]
 GOLDEN = Path(__file__).resolve().parent.parent / "cli" / "golden"
 
 

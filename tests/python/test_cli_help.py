@@ -39,7 +39,7 @@ def test_the_version_is_printed() -> None:
 def test_without_a_command_it_says_which_there_are() -> None:
     done = leat(code=2)
     assert done.stdout == ""
-    assert "pack, info, stats, view, verify, cat, replay, bench, doctor, trace, top or completion" in done.stderr
+    assert "pack, info, stats, view, verify, cat, mix, replay, bench, doctor, trace, top or completion" in done.stderr
 
 
 @pytest.mark.parametrize(

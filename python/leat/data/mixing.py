@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +19,7 @@ from .schema import Field
 from .tokenizers import Tokenizers, compare
 
 if TYPE_CHECKING:
+    from ..mixtures.shown import Shown
     from .schedule import Schedule
 
 Word = Literal["stop", "redistribute", "repeat"]
@@ -301,6 +303,46 @@ class Mix:
             name: (word, limit) if limit else word
             for name, (word, limit) in zip(self._names, self._exhausted, strict=True)
         }
+
+    def show(
+        self,
+        *,
+        batch_size: int | None = None,
+        epochs: int | None = None,
+        steps: int | None = None,
+        rows: int | None = None,
+        log: Sequence[Mapping[str, Any]] | str | os.PathLike[str] | None = None,
+        seed: int = 0,
+        shuffle: bool = True,
+    ) -> Shown:
+        """What a run of this mixture gets.
+
+        It is computed from the plan, exactly, and nothing is read: the shares that are asked for and delivered, rows,
+        tokens, passes of each source, and where it has given each sample once. The result prints as a table, `save`
+        draws it, and `as_dict` is plain data; ``leat mix show`` prints the same.
+
+        Args:
+            batch_size: rows of a batch of all ranks together. Then places are steps.
+            epochs, steps, rows: how much is shown, in one of the three. None: whole epochs, as many as there are up to
+                the last change of shares.
+            log: decisions of a run, as :attr:`leat.Loader.log` has them, or a JSON file of them or of a state.
+            seed, shuffle: as of the Loader. They matter only where rows differ in length, for their tokens.
+
+        Raises:
+            ValueError: steps without a batch size.
+            leat.StateError: `log` is no log, or not one of this mixture.
+            leat.RangeError: an epoch without rows.
+
+        >>> ds = leat.open(path)
+        >>> mix = leat.Mix({"small": (ds[:20], 0.5), "large": (ds[20:], 0.5)}, exhausted="repeat")
+        >>> [(s.name, s.rows, s.passes, s.through and s.through.row) for s in mix.show().sources]
+        [('small', 80, 4.0, 39), ('large', 80, 1.0, 160)]
+        """
+        from ..mixtures.shown import show
+
+        return show(
+            self, batch_size=batch_size, epochs=epochs, steps=steps, rows=rows, log=log, seed=seed, shuffle=shuffle
+        )
 
     @property
     def schema(self) -> dict[str, Field]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .. import check
 from .dataset import Dataset
 from .mixing import NO_DATASET, Mix, rows_of_an_epoch
 from .schema import Field
+
+if TYPE_CHECKING:
+    from ..mixtures.shown import Shown
 
 INTERPOLATE = {"step": 0, "linear": 1}
 
@@ -85,6 +89,48 @@ class Schedule:
         (begin, _), (end, after) = self.points[i : i + 2]
         part = (step - begin) / (end - begin)
         return {name: w + (after.weights[name] - w) * part for name, w in weights.items()}
+
+    def show(
+        self,
+        *,
+        batch_size: int | None = None,
+        epochs: int | None = None,
+        steps: int | None = None,
+        rows: int | None = None,
+        log: Sequence[Mapping[str, Any]] | str | os.PathLike[str] | None = None,
+        seed: int = 0,
+        shuffle: bool = True,
+    ) -> Shown:
+        """What a run of this schedule gets: :meth:`leat.Mix.show`.
+
+        It is computed from the plan, exactly, and nothing is read: the shares that are asked for and delivered, rows,
+        tokens, passes of each source, and where it has given each sample once. The result prints as a table, `save`
+        draws it, and `as_dict` is plain data; ``leat mix show`` prints the same.
+
+        Args:
+            batch_size: rows of a batch of all ranks together. Then places are steps. Points that count steps need it.
+            epochs, steps, rows: how much is shown, in one of the three. None: whole epochs, as many as there are up to
+                the last change of shares.
+            log: decisions of a run, as :attr:`leat.Loader.log` has them, or a JSON file of them or of a state.
+            seed, shuffle: as of the Loader. They matter only where rows differ in length, for their tokens.
+
+        Raises:
+            ValueError: steps without a batch size.
+            leat.StateError: `log` is no log, or not one of this mixture.
+            leat.RangeError: an epoch without rows.
+
+        >>> ds = leat.open(path)
+        >>> mix = leat.Mix({"a": (ds[:50], 0.9), "b": (ds[50:], 0.1)}, exhausted="repeat")
+        >>> schedule = leat.Schedule([(0, mix), (10, mix.with_weights({"a": 0.5, "b": 0.5}))])
+        >>> shown = schedule.show(batch_size=20, steps=20)
+        >>> [(s.name, s.rows) for s in shown.sources], [at.step for at in shown.changes]
+        ([('a', 280), ('b', 120)], [10])
+        """
+        from ..mixtures.shown import show
+
+        return show(
+            self, batch_size=batch_size, epochs=epochs, steps=steps, rows=rows, log=log, seed=seed, shuffle=shuffle
+        )
 
     @property
     def names(self) -> list[str]:

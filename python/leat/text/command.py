@@ -1,4 +1,5 @@
-"""What the command ``leat`` does in Python: `leat pack --tokenizer` and `leat cat --decode`. Called by cli/python.c."""
+"""What the command ``leat`` does in Python: `leat pack --tokenizer`, `leat cat --decode` and `leat mix`. Called by
+cli/python.c."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ def main(name: str, options: Mapping[str, str]) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup wants it ignored
         signal.signal(signal.SIGHUP, _interrupt)
-    commands: dict[str, Callable[[Mapping[str, str]], int]] = {"pack": _pack, "cat": _cat}
-    from ..errors import BrokenSampleError, CorruptError
+    commands: dict[str, Callable[[Mapping[str, str]], int]] = {"pack": _pack, "cat": _cat, "mix": _mix}
+    from ..errors import BrokenSampleError, CorruptError, Error
 
     try:
         code = commands[name](options)
@@ -38,9 +39,15 @@ def main(name: str, options: Mapping[str, str]) -> int:
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # the interpreter flushes once more
         return FAILED
-    except (OSError, ValueError, TypeError, KeyError, ImportError) as e:
+    except (OSError, ValueError, TypeError, KeyError, ImportError, Error) as e:
         _say(name, str(e.args[0]) if isinstance(e, KeyError) and e.args else str(e))
         return FAILED
+
+
+def _mix(options: Mapping[str, str]) -> int:
+    from ..mixtures.command import main
+
+    return main(options)
 
 
 def _interrupt(number: int, frame: Any) -> None:

@@ -1,0 +1,204 @@
+"""What `leat mix show` takes: a Python object by name, a file that names sources and shares, or a saved state."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import tomllib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..data.mixing import Mix
+from ..data.schedule import Schedule
+
+if TYPE_CHECKING:
+    from ..loading.loader import Loader
+
+MIX_KEYS = ("unit", "exhausted", "epoch_rows", "tokens_field", "normalize")
+KEYS = ("sources", "schedule", "interpolate", "counts", *MIX_KEYS)
+SOURCE_KEYS = ("path", "share", "where", "pack", "format")
+SHARES = 1 << 32
+
+
+class Found:
+    """A mixture, and what is known of its run."""
+
+    def __init__(self, mixture: Any, log: Any = None, seed: int | None = None, end: tuple[int, int] | None = None):
+        self.mixture: Mix | Schedule | Loader = mixture
+        self.log, self.seed, self.end = log, seed, end
+
+
+def find(spec: str) -> Found:
+    """What a SPEC names.
+
+    Raises:
+        ValueError: it names nothing, or the file is not as docs/cli.md says; the text has file and key.
+        TypeError: the object is no mixture.
+    """
+    base, ending = os.path.splitext(spec)
+    if ending.lower() in (".toml", ".json"):
+        return _file(spec, ending.lower())
+    module, colon, name = spec.rpartition(":")
+    if colon and module and name:
+        return _object(spec, module, name)
+    raise ValueError(
+        f"{spec}: a mixture is named module:attribute or file.py:name, or is a .toml or .json file that names sources "
+        "and shares, or a .json file of a loader's state"
+    )
+
+
+# ---- Python ----------------------------------------------------------------------------------------------------------
+
+
+def _object(spec: str, module: str, name: str) -> Found:
+    found: Any = _imported(spec, module)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            near = difflib.get_close_matches(part, dir(found), 1)
+            raise ValueError(f"{spec}: there is no {part!r} in it" + (f"; did you mean {near[0]!r}?" if near else ""))
+        found = getattr(found, part)
+    from ..loading.loader import Loader
+
+    if callable(found) and not isinstance(found, (Mix, Schedule, Loader)):
+        found = found()
+    if not isinstance(found, (Mix, Schedule, Loader)):
+        raise TypeError(
+            f"{spec} is a {type(found).__name__}, not a leat.Mix, a leat.Schedule, a Loader of one, or a function "
+            "without arguments that gives one"
+        )
+    return Found(found)
+
+
+def _imported(spec: str, module: str) -> Any:
+    if not module.endswith(".py"):
+        sys.path.insert(0, os.getcwd())
+        return importlib.import_module(module)
+    if not os.path.isfile(module):
+        raise FileNotFoundError(f"{module}: there is no such file")
+    sys.path.insert(0, os.path.dirname(os.path.abspath(module)))
+    name = os.path.basename(module)[:-3]
+    made = importlib.util.spec_from_file_location(name, module)
+    if made is None or made.loader is None:
+        raise ValueError(f"{spec}: Python cannot read this file")
+    found = importlib.util.module_from_spec(made)
+    sys.modules[name] = found
+    made.loader.exec_module(found)
+    return found
+
+
+# ---- files -----------------------------------------------------------------------------------------------------------
+
+
+def _file(path: str, ending: str) -> Found:
+    with open(path, "rb") as file:
+        data = file.read()
+    try:
+        found = tomllib.loads(data.decode()) if ending == ".toml" else json.loads(data)
+    except (ValueError, RecursionError) as e:
+        raise ValueError(f"{path}: {e}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}: not a table of sources and shares, nor a loader's state")
+    try:
+        if "sources" not in found and "plan" in found and "log" in found:
+            return _state(found)
+        return Found(_mixture(found, os.path.dirname(path)))
+    except (ValueError, TypeError, KeyError) as e:
+        text = e.args[0] if isinstance(e, KeyError) and e.args else e
+        raise type(e)(f"{path}: {text}") from None
+
+
+def _known(given: Any, keys: tuple[str, ...], what: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{what} is a table, not {given!r:.60}")
+    for key in given:
+        if key not in keys:
+            near = difflib.get_close_matches(str(key), keys, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(keys)}"
+            raise ValueError(f"{what} has no key {key!r}: {hint}")
+    return given
+
+
+def _mixture(given: Mapping[str, Any], folder: str) -> Mix | Schedule:
+    _known(given, KEYS, "a mixture")
+    sources = given.get("sources")
+    if not isinstance(sources, Mapping) or not sources:
+        raise ValueError("sources is a table: the path and the share of each source by its name")
+    points = given.get("schedule", [])
+    if not isinstance(points, list):
+        raise ValueError(f"schedule is a list of points, not {points!r:.60}")
+    opened = {name: _opened(name, source, folder, bool(points)) for name, source in sources.items()}
+    options = {key: given[key] for key in MIX_KEYS if key in given}
+    if isinstance(options.get("exhausted"), Mapping):
+        options["exhausted"] = {k: tuple(v) if isinstance(v, list) else v for k, v in options["exhausted"].items()}
+    if not points:
+        return Mix(opened, **options)
+    at = [_known(p, ("step", "row", "shares"), f"point {i} of the schedule") for i, p in enumerate(points)]
+    for i, point in enumerate(at):
+        if "shares" not in point or ("step" in point) == ("row" in point):
+            raise ValueError(f"point {i} of the schedule has shares, and a step or a row from which they hold")
+    counts = given.get("counts", "rows" if "row" in at[0] else "steps")
+    key, divide = counts[:-1] if isinstance(counts, str) else "", bool(options.pop("normalize", False))
+    if odd := [i for i, point in enumerate(at) if key not in point]:
+        raise ValueError(f"point {odd[0]} of the schedule has no {key!r}: its points count {counts}")
+    even = {name: (ds, 1.0) for name, (ds, _) in opened.items() if len(ds)}
+    even |= {name: (ds, 0.0) for name, (ds, _) in opened.items() if not len(ds)}
+    first = Mix({name: even[name] for name in opened}, normalize=True, **options)
+    mixes = [(point[key], first.with_weights(point["shares"], divide)) for point in at]
+    return Schedule(mixes, given.get("interpolate", "step"), counts)
+
+
+def _opened(name: str, source: Any, folder: str, scheduled: bool) -> tuple[Any, float]:
+    import leat
+
+    _known(source, SOURCE_KEYS, f"source {name!r}")
+    path, share = source.get("path"), source.get("share")
+    if not isinstance(path, (str, list)) or not path:
+        raise ValueError(f"source {name!r} has no path")
+    if share is None and not scheduled:
+        raise ValueError(f"source {name!r} has no share")
+    if scheduled and share is not None:
+        raise ValueError(f"source {name!r} has a share, and the schedule says all of them")
+    paths = [os.path.join(folder, p) if "://" not in p else p for p in ([path] if isinstance(path, str) else path)]
+    ds = leat.open(paths[0] if isinstance(path, str) else paths, format=source.get("format", "auto"))
+    if "where" in source:
+        ds = ds.where(source["where"])
+    if "pack" in source:
+        keys = ("field", "length", "how", "bos", "eos", "fill", "seed")
+        ds = leat.pack_rows(ds, **_known(source["pack"], keys, f"pack of source {name!r}"))
+    return ds, share if share is not None else 0.0
+
+
+# ---- states ----------------------------------------------------------------------------------------------------------
+
+
+def _state(state: Mapping[str, Any]) -> Found:
+    """A mixture of as many rows as the state says, which is all that the plan depends on."""
+    order, log = state.get("order"), state["log"]
+    sources = order.get("sources") if isinstance(order, Mapping) else None
+    if not isinstance(sources, list) or not sources or "shares" not in (log[0] if log else {}):
+        raise ValueError("this is the state of a run without a mixture")
+    if order.get("schedule") or any("pack" in source or "tokens" in source for source in sources):
+        raise ValueError(
+            "a state alone does not say the rows of packed sources, or a schedule: name the mixture itself, and give "
+            "this file as --log"
+        )
+    names = state.get("mixture", {}).get("names") or [f"source {k}" for k in range(len(sources))]
+    shares = [share / SHARES for share in log[0]["shares"]]
+    exhausted = {n: ("repeat", s["limit"]) if s.get("limit") else s["exhausted"] for n, s in zip(names, sources)}  # noqa: B905
+    mixed = {n: (_empty(int(s["count"])), share) for n, s, share in zip(names, sources, shares, strict=True)}
+    mix = Mix(mixed, exhausted=exhausted, epoch_rows=order.get("epoch_rows") or None)
+    at = state["at"]
+    return Found(mix, log, int(state["seed"]), (at["epoch"], at["row"]))
+
+
+def _empty(count: int) -> Any:
+    """A data set of so many samples that takes no memory."""
+    from ..data.made import of_arrays
+
+    return of_arrays(None, {"x": np.zeros(count, np.uint8)}, f"{count} samples of a state")

@@ -1,0 +1,145 @@
+"""leat mix show: what a SPEC may be, and what is said of one that is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from cli_support import leat
+
+import leat as package
+
+PYTHON = {**os.environ, "LEAT_PYTHON": sys.executable}
+SCRIPT = """
+import leat, numpy as np
+ds = leat.from_arrays(x=np.arange(1000))
+mix = leat.Mix({"a": (ds[:250], 0.5), "b": (ds[250:], 0.5)}, exhausted="repeat")
+number = 3
+class here:
+    schedule = leat.Schedule([(0, mix), (50, mix.with_weights({"a": 1}))])
+def made():
+    loader = leat.Loader(mix, global_batch_size=10)
+    loader.set_mixture({"a": 0.1, "b": 0.9}, at=(0, 50))
+    return loader
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(SCRIPT)
+    return tmp_path / "train.py"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, n in (("a", 100), ("b", 300)):
+        with package.Writer(tmp_path / f"{name}.leat", {"x": "int64"}) as w:
+            for i in range(n):
+                w.add(x=i)
+    return tmp_path
+
+
+def shown(*words: object, **more: object) -> dict[str, object]:
+    return json.loads(leat("mix", "show", *words, "--json", env=PYTHON, **more).stdout)  # type: ignore[no-any-return]
+
+
+def test_a_mix_of_a_file_of_python_is_shown(script: Path) -> None:
+    out = leat("mix", "show", f"{script}:mix", "--batch-size", 10, env=PYTHON).stdout
+    assert "2 sources, shares of rows: 1,500 rows, 150 steps, 1 epoch" in out
+    assert "again from step 49" in out
+
+
+def test_a_module_is_found_in_the_current_folder(script: Path) -> None:
+    assert shown("train:mix", "--rows", 100, cwd=script.parent)["rows"] == 100
+
+
+def test_a_schedule_and_what_a_function_gives_are_shown(script: Path) -> None:
+    assert shown(f"{script}:here.schedule", "--batch-size", 10)["changes"][0]["step"] == 50  # type: ignore[index]
+    made = shown(f"{script}:made", "--steps", 100)
+    assert made["over"]["asked"]["a"][-1] == pytest.approx(0.1)  # type: ignore[index]
+
+
+def test_a_log_and_a_state_are_shown_with_their_decisions(script: Path, tmp_path: Path) -> None:
+    sys.path.insert(0, str(tmp_path))
+    try:
+        import train
+    finally:
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop("train", None)
+    loader = train.made()
+    batches = iter(loader)
+    for _ in range(80):
+        next(batches)
+    (tmp_path / "log.json").write_text(json.dumps(loader.log))
+    (tmp_path / "state.json").write_text(json.dumps(loader.state_dict()))
+    whole = shown(f"{script}:mix", "--log", tmp_path / "log.json")
+    assert whole["rows"] == 1500 and whole["title"] == "2 sources, 1 decision of a log"
+    state = shown(tmp_path / "state.json")
+    assert state["rows"] == 800 and state["steps"] == 80  # up to where the state is
+    assert [s["rows"] for s in state["sources"]] == [280, 520]  # type: ignore[attr-defined]
+    longer = shown(tmp_path / "state.json", "--epochs", 1)
+    assert longer["sources"] == whole["sources"]
+
+
+@pytest.mark.parametrize("ending", ["toml", "json"])
+def test_a_file_names_sources_and_shares(folder: Path, ending: str) -> None:
+    given = {
+        "exhausted": {"a": ["repeat", 3], "b": "redistribute"},
+        "sources": {"a": {"path": "a.leat", "share": 0.75}, "b": {"path": "b.leat", "share": 0.25, "where": "x < 200"}},
+    }
+    if ending == "json":
+        (folder / "mix.json").write_text(json.dumps(given))
+    else:
+        (folder / "mix.toml").write_text(
+            'exhausted = {a = ["repeat", 3], b = "redistribute"}\n[sources.a]\npath = "a.leat"\nshare = 0.75\n'
+            '[sources.b]\npath = "b.leat"\nshare = 0.25\nwhere = "x < 200"\n'
+        )
+    found = shown(folder / f"mix.{ending}")
+    assert [(s["rows"], s["size"]) for s in found["sources"]] == [(300, 100), (200, 200)]  # type: ignore[attr-defined]
+
+
+def test_a_file_has_a_schedule(folder: Path) -> None:
+    (folder / "mix.toml").write_text(
+        'exhausted = "repeat"\ninterpolate = "linear"\n[sources]\na = {path = "a.leat"}\nb = {path = "b.leat"}\n'
+        "[[schedule]]\nstep = 0\nshares = {a = 1}\n[[schedule]]\nstep = 40\nshares = {a = 0.5, b = 0.5}\n"
+    )
+    found = shown(folder / "mix.toml", "--batch-size", 10, "--steps", 60)
+    assert found["sources"][0]["asked_last"] == 0.5 and found["steps"] == 60  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[sources.a]\npath = "a.leat"\nshare = nan\n', "weight of 'a' is nan"),
+        ('[sources.a]\npath = "a.leat"\nshares = 1\n', "has no key 'shares': did you mean 'share'?"),
+        ('[sources.a]\npath = "a.leat"\n', "source 'a' has no share"),
+        ('[sources.a]\npath = "none.leat"\nshare = 1\n', "none.leat"),
+        ('[sources.a]\npath = "a.leat"\nshare = 0.4\n', "sum to 0.4"),
+        ("sources = 3\n", "sources is a table"),
+        ("= 3\n", "line 1"),
+        ('[sources.a]\npath="a.leat"\n[[schedule]]\nshares = {a = 1}\n', "a step or a row"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named(folder: Path, text: str, says: str) -> None:
+    (folder / "mix.toml").write_text(text)
+    error = leat("mix", "show", folder / "mix.toml", env=PYTHON, code=2).stderr
+    assert says in error and ("mix.toml" in error or "none" in says) and "Traceback" not in error
+
+
+def test_what_is_no_mixture_is_said(script: Path, tmp_path: Path) -> None:
+    assert "is a int, not a leat.Mix" in leat("mix", "show", f"{script}:number", env=PYTHON, code=2).stderr
+    assert "did you mean 'mix'?" in leat("mix", "show", f"{script}:mxi", env=PYTHON, code=2).stderr
+    assert "module:attribute" in leat("mix", "show", "whatever", env=PYTHON, code=2).stderr
+    assert "did you mean leat mix show" in leat("mix", "plot", "x", env=PYTHON, code=2).stderr
+    (tmp_path / "state.json").write_text(json.dumps({"plan": 1, "log": [{}], "order": {"sources": [{"count": 3}]}}))
+    assert "without a mixture" in leat("mix", "show", tmp_path / "state.json", env=PYTHON, code=2).stderr
+
+
+def test_a_picture_is_drawn(script: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    out = leat("mix", "show", f"{script}:mix", "--out", tmp_path / "m.png", env=PYTHON).stdout
+    assert "Drawn into" in out and (tmp_path / "m.png").stat().st_size > 10_000
+    assert ".png, .pdf or .svg" in leat("mix", "show", "x:y", "--out", "a.gif", env=PYTHON, code=2).stderr
