@@ -7,7 +7,8 @@
  *     best_fit.c  documents -> rows that cut none of them
  *     groups.c    samples -> batches of about one length
  *     mixture.c   index in a phase of several sources -> (source, how many rows it gave before)
- *     timeline.c  position -> phase: shares, and what each source has given before
+ *     phase.c     a phase of a mixture from the one before it: shares, and what each source has given before
+ *     timeline.c  position -> phase
  *     geometry.c  the log's segments of an epoch -> batches and parts of ranks
  *     log.c       the entries of the log and decisions
  *     state.c     the log and a position as text, and back
@@ -27,8 +28,9 @@
 #define LEAT_PLAN_MAX_LOG 4096
 #define LEAT_PLAN_MAX_ROWS (UINT64_C(1) << 63)
 #define LEAT_PLAN_MAX_FACTS 8192
-#define LEAT_PLAN_MAX_POINTS 4096 /* of a schedule */
-#define LEAT_SHARE_BITS 32        /* shares are integers that sum to 2^32, so that counting them is exact */
+#define LEAT_PLAN_MAX_POINTS (UINT32_C(1) << 20) /* of a schedule, */
+#define LEAT_PLAN_MAX_SHARES (UINT32_C(1) << 27) /* ... with so many shares: 1 GiB */
+#define LEAT_SHARE_BITS 32 /* shares are integers that sum to 2^32, so that counting them is exact */
 
 /* Keys of (seed, tag) differ from those of (seed, epoch), because epochs are below 2^63. */
 #define LEAT_TAG_ORDER ((UINT64_C(1) << 63) | 1)

@@ -179,9 +179,10 @@ static int copy_schedule(struct leat_plan *p, const struct leat_plan_spec *spec,
 
 static int make_mixture(struct leat_plan *p, const struct leat_plan_spec *spec, struct leat_error *error)
 {
-    if (spec->n_points > LEAT_PLAN_MAX_POINTS)
-        return leat_fail(error, LEAT_E_RANGE, "a schedule of %zu points: at most %d", spec->n_points,
-                         LEAT_PLAN_MAX_POINTS);
+    if (spec->n_points > LEAT_PLAN_MAX_POINTS || spec->n_points * (p->n_sources + UINT64_C(1)) > LEAT_PLAN_MAX_SHARES)
+        return leat_fail(error, LEAT_E_RANGE,
+                         "a schedule of %zu points of %u sources: at most %u points, with %u shares", spec->n_points,
+                         p->n_sources, LEAT_PLAN_MAX_POINTS, LEAT_PLAN_MAX_SHARES);
     bool tokens = false;
     for (uint32_t k = 0; k < p->n_sources; k++) {
         struct leat_source_order *o = &p->sources[k];

@@ -1,0 +1,314 @@
+/*
+ * Making the phases of a mixture. They form a chain, each following from the one before it.
+ *
+ *     epoch 0                                    | epoch 1
+ *     |---- shares as opened ---|-- decision --|-|----------- ...
+ *                                                ^ a source is through: its share goes to the others
+ *
+ * A phase begins where shares change, where a source is through, and, if epochs end by that, where an epoch begins. It
+ * carries what each source has given, and how far that is from its shares of all rows before (exactly, in units of
+ * 2^-32 rows). The next one aims its tree by that. So the phases of an epoch follow from those of the epochs before it.
+ * If all sources repeat, an epoch has a fixed number of rows, and begins no phase: any position is then found in one
+ * step.
+ */
+#include "plan/phase.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+uint64_t leat_phase_bytes(uint32_t n)
+{
+    return sizeof(struct leat_phase) + (5 * (uint64_t)n + 1) * sizeof(uint64_t) + (n + UINT64_C(7)) / 8 * 8;
+}
+
+struct leat_phase *leat_phase_place(void *memory, uint32_t n)
+{
+    struct leat_phase *p = memory;
+    uint64_t *at = (uint64_t *)(p + 1);
+    p->tree.n = n;
+    p->tree.sums = at;
+    at += n + UINT64_C(1);
+    p->tree.offsets = (int64_t *)at;
+    p->given = at + n;
+    p->at_first = at + UINT64_C(2) * n;
+    p->carry = (int64_t *)(at + UINT64_C(3) * n);
+    p->through = (bool *)(at + UINT64_C(4) * n);
+    return p;
+}
+
+void leat_phase_copy(struct leat_phase *to, const struct leat_phase *from)
+{
+    const uint32_t n = from->tree.n;
+    const struct leat_phase place = *to;
+    *to = *from;
+    to->tree = place.tree;
+    to->given = place.given;
+    to->at_first = place.at_first;
+    to->carry = place.carry;
+    to->through = place.through;
+    memcpy(to->tree.sums, from->tree.sums, leat_phase_bytes(n) - sizeof *from);
+}
+
+/* ---- shares that were asked for ---------------------------------------------------------------------------------- */
+
+/* How many rows there are from a phase's first one to a position; LEAT_NO_END if that lies in a later epoch. */
+static uint64_t rows_until(const struct leat_plan *plan, const struct leat_phase *p, struct leat_position at)
+{
+    if (!plan->varies) {
+        unsigned __int128 stream = (unsigned __int128)at.epoch * plan->epoch_rows + at.row;
+        return stream > LEAT_PLAN_MAX_ROWS ? LEAT_NO_END : (uint64_t)stream - p->stream;
+    }
+    return at.epoch == p->epoch ? at.row - p->row : LEAT_NO_END;
+}
+
+/* The point of the schedule that holds at a row of the stream. */
+static uint32_t point_at(const struct leat_plan *plan, uint64_t stream)
+{
+    uint32_t low = 0, high = plan->n_points;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (plan->points[middle].row <= stream)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static uint64_t begin_of_part(uint64_t part, uint64_t length, uint64_t parts)
+{
+    return (uint64_t)((unsigned __int128)part * length / parts);
+}
+
+/* The shares of the schedule at a row of the stream, and for how many rows. A line is followed in parts, each with the
+ * shares of its middle. */
+static uint64_t scheduled(const struct leat_plan *plan, uint64_t stream, uint64_t *shares)
+{
+    const uint32_t n = plan->n_sources, i = point_at(plan, stream);
+    const struct leat_point *point = &plan->points[i], *next = i + 1 < plan->n_points ? point + 1 : NULL;
+    if (!next || !plan->linear) {
+        for (uint32_t k = 0; k < n; k++)
+            shares[k] = point->sums[k + 1] - point->sums[k];
+        return next ? next->row - stream : LEAT_NO_END;
+    }
+    const uint64_t length = next->row - point->row, parts = length < LEAT_LINE_PARTS ? length : LEAT_LINE_PARTS,
+                   at = stream - point->row;
+    uint64_t part = (uint64_t)((unsigned __int128)at * parts / length);
+    while (begin_of_part(part + 1, length, parts) <= at)
+        part++;
+    const uint64_t begin = begin_of_part(part, length, parts), end = begin_of_part(part + 1, length, parts);
+    leat_shares_between(point->sums, next->sums, n, begin + end, length, shares);
+    return end - at;
+}
+
+const struct leat_entry *leat_phase_opens(const struct leat_plan *plan, struct leat_position at)
+{
+    const struct leat_entry *fold = leat_plan_fold(plan);
+    return fold && at.epoch == fold->at.epoch && at.row < fold->inside.row ? fold : NULL;
+}
+
+/* The same of the first rows of an epoch that are folded. */
+static uint64_t asked_for_first(const struct leat_plan *plan, const struct leat_phase *p, const struct leat_entry *fold,
+                                uint64_t *shares)
+{
+    const uint64_t *sums = fold->inside.first ? fold->inside.first : plan->log->sums,
+                   left = fold->inside.opening > p->row ? fold->inside.opening - p->row : 0;
+    uint64_t rows = LEAT_NO_END;
+    for (uint32_t k = 0; k < plan->n_sources; k++)
+        shares[k] = sums[k + 1] - sums[k];
+    if (!fold->inside.first && plan->n_points)
+        rows = scheduled(plan, p->stream, shares);
+    return left < rows ? left : rows;
+}
+
+/* Shares that hold at the phase's begin, and for how many rows they do. */
+static uint64_t asked_for(const struct leat_plan *plan, const struct leat_phase *p, uint64_t *shares)
+{
+    const struct leat_entry *fold = leat_phase_opens(plan, (struct leat_position){p->epoch, p->row});
+    if (fold)
+        return asked_for_first(plan, p, fold, shares);
+    const struct leat_entry *e = leat_log_entry(plan, (struct leat_position){p->epoch, p->row}), *next = e + 1;
+    const struct leat_entry *holds = &plan->log[e->now.phase];
+    uint64_t rows = LEAT_NO_END, until;
+    for (uint32_t k = 0; k < plan->n_sources; k++)
+        shares[k] = holds->sums[k + 1] - holds->sums[k];
+    if (!e->now.phase && plan->n_points)
+        rows = scheduled(plan, p->stream, shares);
+    while (next < plan->log + plan->n_log && !next->sums)
+        next++;
+    if (next < plan->log + plan->n_log && (until = rows_until(plan, p, next->at)) < rows)
+        rows = until;
+    return rows;
+}
+
+/* ---- making phases ----------------------------------------------------------------------------------------------- */
+
+static bool repeats(const struct leat_plan *plan, uint32_t k)
+{
+    return plan->sources[k].exhausted == LEAT_EXHAUSTED_REPEAT;
+}
+
+/* Rows that a source may still give in the epoch. */
+static uint64_t left_of(const struct leat_plan *plan, const struct leat_phase *p, uint32_t k)
+{
+    const struct leat_source_order *o = &plan->sources[k];
+    uint64_t most;
+    if (!repeats(plan, k))
+        return o->rows - p->given[k];
+    if (!o->limit || __builtin_mul_overflow(o->limit, o->rows, &most))
+        return LEAT_NO_END;
+    return most - (p->given[k] - p->at_first[k]);
+}
+
+/* Rows of an epoch that no source ends: until each source with a share has been read once. 0: each has. */
+static uint64_t rows_to_read_all(const struct leat_plan *plan, const struct leat_phase *p)
+{
+    uint64_t most = 0;
+    for (uint32_t k = 0; k < plan->n_sources; k++) {
+        const uint64_t given = p->given[k] - p->at_first[k], rows = plan->sources[k].rows;
+        if (given >= rows || p->tree.sums[k + 1] == p->tree.sums[k])
+            continue;
+        const uint64_t place = leat_mix_place(&p->tree, k, rows - given - 1);
+        most = place >= LEAT_PLAN_MAX_ROWS ? LEAT_PLAN_MAX_ROWS : place + 1 > most ? place + 1 : most;
+    }
+    return most;
+}
+
+/* Ends a phase where its epoch must end, if that is before its end. False: that is at its begin. */
+static bool end_epoch(const struct leat_plan *plan, const uint64_t *asked, struct leat_phase *p)
+{
+    bool some = false, left = false;
+    uint64_t rows = LEAT_NO_END;
+    for (uint32_t k = 0; k < plan->n_sources; k++) {
+        some |= asked[k] && !repeats(plan, k);
+        left |= asked[k] && !repeats(plan, k) && !p->through[k];
+    }
+    if (some && !left)
+        return false;
+    if (plan->epoch_rows)
+        rows = plan->epoch_rows > p->row ? plan->epoch_rows - p->row : 0;
+    else if (!some)
+        rows = rows_to_read_all(plan, p);
+    if (rows <= p->rows) {
+        p->rows = rows;
+        p->last = true;
+        p->ends = plan->n_sources;
+    }
+    return rows > 0;
+}
+
+void leat_phase_next_epoch(const struct leat_plan *plan, struct leat_phase *p)
+{
+    p->epoch++;
+    p->row = 0;
+    for (uint32_t k = 0; k < plan->n_sources; k++) {
+        p->given[k] = repeats(plan, k) ? p->given[k] : 0;
+        p->at_first[k] = p->given[k];
+        p->through[k] = false;
+    }
+}
+
+/* How long a phase is whose tree is made, if a source ends it. */
+static void find_end(const struct leat_plan *plan, struct leat_phase *p)
+{
+    p->ends = plan->n_sources;
+    for (uint32_t k = 0; k < plan->n_sources; k++) {
+        const uint64_t left = p->tree.sums[k + 1] > p->tree.sums[k] ? left_of(plan, p, k) : LEAT_NO_END;
+        const uint64_t rows = left < LEAT_PLAN_MAX_ROWS ? leat_mix_place(&p->tree, k, left) : LEAT_NO_END;
+        if (rows < p->rows) {
+            p->rows = rows;
+            p->ends = k;
+        }
+    }
+}
+
+/* Makes the tree from shares that were asked for, without sources that are through. False: nobody is left. */
+static bool make_tree(const struct leat_plan *plan, const uint64_t *asked, struct leat_phase *p)
+{
+    bool some = false;
+    for (uint32_t k = 0; k < plan->n_sources; k++) {
+        p->tree.sums[k] = p->through[k] ? 0 : asked[k];
+        some |= p->through[k] && asked[k];
+    }
+    if (!some && !plan->tokens)
+        leat_shares_sum(p->tree.sums, plan->n_sources);
+    else if (!leat_shares_scale(p->tree.sums, plan->n_sources, plan->tokens))
+        return false;
+    leat_mix_aim(&p->tree, p->carry);
+    return true;
+}
+
+bool leat_phase_make(const struct leat_plan *plan, uint64_t *shares, struct leat_phase *p)
+{
+    for (;;) {
+        p->rows = asked_for(plan, p, shares);
+        p->last = false;
+        p->ends = plan->n_sources;
+        if (!make_tree(plan, shares, p))
+            return false;
+        if (!plan->varies)
+            return true;
+        find_end(plan, p);
+        if (!end_epoch(plan, shares, p))
+            return false;
+        if (p->ends < plan->n_sources && plan->sources[p->ends].exhausted == LEAT_EXHAUSTED_STOP) {
+            p->last = true;
+            return p->rows > 0;
+        }
+        if (p->rows || p->ends == plan->n_sources)
+            return true;
+        p->through[p->ends] = true;
+    }
+}
+
+void leat_phase_advance(const struct leat_plan *plan, uint64_t *counts, struct leat_phase *p)
+{
+    leat_mix_counts(&p->tree, p->rows, counts);
+    for (uint32_t k = 0; k < plan->n_sources; k++) {
+        const uint64_t share = p->tree.sums[k + 1] - p->tree.sums[k];
+        p->given[k] += counts[k];
+        p->carry[k] = (int64_t)((uint64_t)p->carry[k] + (counts[k] << LEAT_SHARE_BITS) - p->rows * share);
+    }
+    p->number++;
+    p->stream += p->rows;
+    p->row += p->rows;
+    if (!plan->varies) { /* numbered by the stream; epoch and row only say where decisions are looked up */
+        p->epoch = p->stream / plan->epoch_rows;
+        p->row = p->stream % plan->epoch_rows;
+        return;
+    }
+    if (p->last)
+        leat_phase_next_epoch(plan, p);
+    else if (p->ends < plan->n_sources)
+        p->through[p->ends] = true;
+}
+
+void leat_phase_begin_inside(const struct leat_plan *plan, struct leat_phase *p, const struct leat_entry *fold)
+{
+    p->number = 0;
+    p->epoch = fold->at.epoch;
+    p->row = fold->inside.row;
+    p->stream = fold->stream + fold->inside.row;
+    for (uint32_t k = 0; k < plan->n_sources; k++) {
+        p->given[k] = fold->inside.given[k];
+        p->at_first[k] = fold->base[k];
+        p->carry[k] = fold->inside.carry[k];
+        p->through[k] = fold->inside.through[k];
+    }
+}
+
+void leat_phase_begin(const struct leat_plan *plan, struct leat_phase *p, const struct leat_entry *begin)
+{
+    p->number = 0;
+    p->epoch = begin ? begin->at.epoch : 0;
+    p->row = 0;
+    p->stream = begin ? begin->stream : 0;
+    for (uint32_t k = 0; k < plan->n_sources; k++) {
+        p->given[k] = p->at_first[k] = begin ? begin->base[k] : 0;
+        p->carry[k] = begin ? begin->carry[k] : 0;
+        p->through[k] = false;
+    }
+}
