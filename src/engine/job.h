@@ -349,6 +349,8 @@ void leat_job_row_failed(struct leat_job *job, size_t i, int code, bool broken);
 /* A substitute was made for a row that was noted as broken. */
 void leat_job_row_delivered(struct leat_job *job, uint64_t row, int64_t delivered);
 /* Row i of the chunk as a row of the batch. */
+/* Where row i goes of the output that is made in the same call as output o; NULL: there is none. */
+uint8_t *leat_job_beside(const struct leat_job *j, size_t o, size_t i);
 static inline uint64_t leat_job_row(const struct leat_job *j, size_t i)
 {
     return j->first + j->cursor + i;

@@ -21,6 +21,12 @@ static const struct leat_output *output_of(const struct leat_job *j, size_t o)
     return leat_program_output(j->target.program, o);
 }
 
+uint8_t *leat_job_beside(const struct leat_job *j, size_t o, size_t i)
+{
+    const size_t beside = leat_program_beside(j->target.program, o);
+    return beside == SIZE_MAX ? NULL : memory_of(j, beside) + leat_job_row(j, i) * output_of(j, beside)->row_bytes;
+}
+
 static const char *field_name(const struct leat_job *j, size_t field)
 {
     return j->context->fields[field].name;
@@ -51,14 +57,16 @@ struct apply {
     struct leat_scratch *scratch;
     const struct leat_row *rows;
     size_t n, made;
-    void *dst;
+    void *dst, *beside; /* where the rows go, and those of the output that is made in the same call; or NULL */
     struct leat_error *error;
 };
 
 static int apply_guarded(void *arg)
 {
     struct apply *a = arg;
-    a->made = leat_program_apply(a->program, a->output, a->scratch, a->rows, a->n, a->dst, a->error);
+    a->made = a->beside ? leat_program_apply_both(a->program, a->output, a->scratch, a->rows, a->n, a->dst, a->beside,
+                                                  a->error)
+                        : leat_program_apply(a->program, a->output, a->scratch, a->rows, a->n, a->dst, a->error);
     return LEAT_OK;
 }
 
@@ -68,7 +76,7 @@ static int apply_mapped(struct leat_job *j, struct leat_scratch *scratch, size_t
                         size_t n, size_t *made)
 {
     uint8_t *dst = memory_of(j, o) + leat_job_row(j, i) * output_of(j, o)->row_bytes;
-    struct apply a = {j->target.program, o, scratch, j->args + i, n, 0, dst, &j->error};
+    struct apply a = {j->target.program, o, scratch, j->args + i, n, 0, dst, leat_job_beside(j, o, i), &j->error};
     for (size_t k = i; k < i + n; k++) {
         j->args[k].data = j->data[k];
         j->args[k].length = value_bytes;
@@ -103,6 +111,8 @@ void leat_job_make_mapped(struct leat_job *j, struct leat_scratch *scratch, cons
 {
     const struct leat_job_context *c = j->context;
     uint64_t value = feed->value_bytes;
+    if (leat_program_is_beside(j->target.program, o))
+        return;
     bool small = value && value <= LEAT_COLD_VALUE;
     for (size_t i = 0, n; i < j->count; i += n) {
         n = same_storage(j, feed, i);
@@ -146,7 +156,8 @@ int leat_job_remake_mapped(struct leat_job *j, struct leat_scratch *scratch, siz
         int rc =
             leat_dataset_rows(j->context->dataset, feed->field, j->refs + i, 1, NULL, j->data + i, &failed, &j->error);
         for (size_t k = 0; !rc && k < feed->n_outputs; k++)
-            rc = apply_mapped(j, scratch, feed->outputs[k], feed->value_bytes, i, 1, &made);
+            if (!leat_program_is_beside(j->target.program, feed->outputs[k]))
+                rc = apply_mapped(j, scratch, feed->outputs[k], feed->value_bytes, i, 1, &made);
         if (rc)
             return rc;
     }

@@ -653,7 +653,11 @@ static int apply(struct leat_job *j, struct leat_scratch *scratch, const struct 
     for (size_t k = 0; k < feed->n_outputs; k++) {
         size_t o = feed->outputs[k];
         uint8_t *dst = j->target.outputs[o] + (j->first + j->cursor + i) * leat_program_output(program, o)->row_bytes;
-        if (leat_program_apply(program, o, scratch, &j->args[i], 1, dst, &j->error) < 1) {
+        uint8_t *beside = leat_job_beside(j, o, i);
+        if (leat_program_is_beside(program, o))
+            continue;
+        if ((beside ? leat_program_apply_both(program, o, scratch, &j->args[i], 1, dst, beside, &j->error)
+                    : leat_program_apply(program, o, scratch, &j->args[i], 1, dst, &j->error)) < 1) {
             *broken = true;
             return j->error.code ? j->error.code : LEAT_E_OPERATOR;
         }

@@ -406,6 +406,30 @@ static uint64_t hash_program(const struct leat_program *program, const struct le
     return hash;
 }
 
+/* The only operator of a chain, if it makes two outputs and is the library's. */
+static const struct leat_use *only_native(const struct leat_compiled *c)
+{
+    const bool alone = c->path == LEAT_PATH_NATIVE && !c->codec && !c->face.ragged && !c->pad_steps &&
+                       !c->face.called && c->n_parts == 2 && c->parts[0].idle && c->parts[1].idle &&
+                       c->in.shape[0] >= 0 && c->in.shape[0] <= LEAT_MOST_PAIRED;
+    return alone && c->parts->native && c->parts->native->op->class->call_both ? c->parts->native : NULL;
+}
+
+/* Which outputs are the labels of others, made of the same value with the same draws. */
+static void find_labels(struct leat_program *program)
+{
+    for (struct leat_compiled *c = program->outputs; c < program->outputs + program->n_outputs; c++) {
+        const struct leat_use *use = only_native(c), *other;
+        for (struct leat_compiled *d = c + 1; use && d < program->outputs + program->n_outputs; d++)
+            if ((other = only_native(d)) && !c->labels && !c->beside && !d->beside && !d->face.hidden &&
+                !c->face.hidden && d->face.field == c->face.field && other->op->class == use->op->class &&
+                other->op->instance == use->op->instance && use->op->class->pairs(use->op->args, other->op->args)) {
+                c->labels = d;
+                d->beside = true;
+            }
+    }
+}
+
 static int compile(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
                    struct leat_error *error)
 {
@@ -433,6 +457,8 @@ static int compile(struct leat_program *program, const struct leat_field *fields
             place_times(program, c);
         }
     }
+    if (!rc)
+        find_labels(program);
     if (!rc)
         program->hash = hash_program(program, fields);
     return rc;

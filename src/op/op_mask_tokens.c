@@ -3,10 +3,12 @@
  * uniform number per token says all: below p it is chosen; below p * replace[0] it becomes the mask, then below
  * p * (replace[0] + replace[1]) a random token; else it stays. Special tokens are never chosen.
  *
- * The upper 16 bits of the number of token i are the i mod 4-th 16 bits of draw i / 4 under the row's key, from the
- * lowest on. They decide almost always. The lower 48 bits, asked for where they do not, are the upper ones of draw i
- * under mix(key, 2). A random token is draw_below(mix(key, 1), i, vocab_size).
+ * The upper 16 bits of the number of token i are the lower (i even) or upper half of leat_tokens_draw(l, h, i / 2),
+ * where l and h are the lower and upper half of the row's key. They decide almost always. The lower 48 bits, asked for
+ * where they do not, are the upper ones of draw i under mix(key, 2). A random token is draw_below(mix(key, 1), i,
+ * vocab_size).
  */
+#include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -18,7 +20,6 @@
 LEAT_VECTORIZE
 
 #define BLOCK 256
-#define SOME 32 /* numbers of which is asked at once whether one means a random token */
 
 struct mask_args {
     int64_t mask, vocabulary, n_special, special[LEAT_MAX_SPECIAL];
@@ -72,15 +73,17 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
 }
 
 union numbers {
-    uint64_t draws[BLOCK / 4];
+    uint32_t draws[BLOCK / 2];
     uint16_t of[BLOCK]; /* little endian */
+    uint64_t four[BLOCK / 4];
 };
 
 /* The upper bits of the numbers of tokens [first, first + BLOCK). */
 LEAT_INLINE void draw_block(uint64_t key, uint64_t first, union numbers *numbers)
 {
-    for (size_t k = 0; k < BLOCK / 4; k++)
-        numbers->draws[k] = leat_draw_u64(key, first / 4 + k);
+    const uint32_t low = (uint32_t)key, high = (uint32_t)(key >> 32), from = (uint32_t)(first / 2);
+    for (uint32_t k = 0; k < BLOCK / 2; k++)
+        numbers->draws[k] = leat_tokens_draw(low, high, from + k);
 }
 
 /* Special tokens get the number that is never below a bound. */
@@ -108,30 +111,77 @@ LEAT_INLINE void spare_special(const struct mask_args *args, size_t size, const 
     }
 }
 
-LEAT_INLINE void put_labels(uint16_t chosen, const uint16_t *numbers, int64_t *restrict tokens)
+/* Whether some token is none of the vocabulary. */
+#define BEYOND(type)                                                                                                   \
+    for (size_t i = 0; i < BLOCK; i++)                                                                                 \
+        found |= (uint8_t)(((const type *)tokens)[i] >= (type)vocabulary);                                             \
+    return found;
+LEAT_INLINE bool is_beyond(size_t size, const void *tokens, int64_t vocabulary)
 {
-    for (size_t i = 0; i < BLOCK; i++)
-        tokens[i] = numbers[i] < chosen ? tokens[i] : LEAT_NO_LABEL;
+    uint8_t found = 0;
+    if (size < 8 && vocabulary >> 8 * size)
+        return false;
+    switch (size) {
+    case 1:
+        BEYOND(uint8_t)
+    case 2:
+        BEYOND(uint16_t)
+    case 4:
+        BEYOND(uint32_t)
+    default:
+        BEYOND(uint64_t)
+    }
 }
 
-LEAT_INLINE void put_masks(uint16_t masked, int64_t mask, const uint16_t *numbers, int64_t *restrict tokens)
+/* Tokens whose number is below a bound, or (`hidden`) the others, become `other`. They are chosen in 32 bits where
+ * tokens have no more, and are widened as they are written. */
+#define PUT(type, wide)                                                                                                \
+    for (size_t i = 0; i < BLOCK; i++) {                                                                               \
+        const wide token = (wide)((const type *)tokens)[i], there = (wide) - (wide)(numbers[i] < below);               \
+        to[i] = (int64_t)((token & (there ^ flip)) | ((wide)other & ~(there ^ flip)));                                 \
+    }                                                                                                                  \
+    return;
+LEAT_INLINE void put_other(enum leat_dtype dtype, const void *tokens, const uint16_t *numbers, uint16_t below,
+                           bool hidden, int64_t other, int64_t *restrict to)
 {
-    for (size_t i = 0; i < BLOCK; i++)
-        tokens[i] = numbers[i] < masked ? mask : tokens[i];
+    const int32_t flip = hidden ? -1 : 0;
+    switch (other > INT32_MAX ? LEAT_I64 : dtype) {
+    case LEAT_U8:
+        PUT(uint8_t, int32_t)
+    case LEAT_I8:
+        PUT(int8_t, int32_t)
+    case LEAT_U16:
+        PUT(uint16_t, int32_t)
+    case LEAT_I16:
+        PUT(int16_t, int32_t)
+    case LEAT_I32:
+        PUT(int32_t, int32_t)
+    default:
+        break;
+    }
+    leat_tokens_widen(dtype, tokens, to, BLOCK);
+    for (size_t i = 0; i < BLOCK; i++) {
+        const int64_t there = -(int64_t)(numbers[i] < below) ^ flip;
+        to[i] = (to[i] & there) | (other & ~there);
+    }
 }
 
+/* Random tokens are few: where they are is a byte for each, and eight are looked at together. */
 LEAT_INLINE void put_random(const struct mask_args *args, uint64_t key, uint64_t first, const uint16_t *numbers,
                             int64_t *restrict tokens)
 {
     const uint16_t from = (uint16_t)(args->masked >> 48), most = (uint16_t)((args->random >> 48) - from);
-    for (size_t some = 0; some < BLOCK; some += SOME) {
-        uint16_t found = 0;
-        for (size_t i = some; i < some + SOME; i++)
-            found |= (uint16_t)(numbers[i] - from) < most; /* it wraps below the first */
-        for (size_t i = some; found && i < some + SOME; i++)
-            if ((uint16_t)(numbers[i] - from) < most)
-                tokens[i] = (int64_t)leat_draw_below(key, first + i, (uint64_t)args->vocabulary);
-    }
+    union {
+        uint8_t of[BLOCK];
+        uint64_t eight[BLOCK / 8];
+    } found;
+    for (size_t i = 0; i < BLOCK; i++)
+        found.of[i] = (uint16_t)(numbers[i] - from) < most; /* it wraps below the first */
+    for (size_t k = 0; k < BLOCK / 8; k++)
+        for (uint64_t left = found.eight[k]; left; left &= left - 1) {
+            const size_t i = 8 * k + (size_t)__builtin_ctzll(left) / 8;
+            tokens[i] = (int64_t)leat_draw_below(key, first + i, (uint64_t)args->vocabulary);
+        }
 }
 
 /* Whether the upper bits of some number do not decide. */
@@ -146,13 +196,14 @@ LEAT_INLINE bool is_undecided(const struct mask_args *args, const uint16_t *numb
 }
 
 /* The result of one token by all bits of its number. */
-static int64_t decide(const struct mask_args *args, uint64_t key, uint64_t i, uint16_t upper, int64_t token)
+static int64_t decide(const struct mask_args *args, bool labels, uint64_t key, uint64_t i, uint16_t upper,
+                      int64_t token)
 {
     const uint64_t number = (uint64_t)upper << 48 | leat_draw_u64(leat_key_mix(key, 2), i) >> 16;
     for (int64_t s = 0; s < args->n_special; s++)
         if (token == args->special[s])
-            return args->labels ? LEAT_NO_LABEL : token;
-    if (args->labels)
+            return labels ? LEAT_NO_LABEL : token;
+    if (labels)
         return number < args->chosen ? token : LEAT_NO_LABEL;
     return number < args->masked   ? args->mask
            : number < args->random ? (int64_t)leat_draw_below(leat_key_mix(key, 1), i, (uint64_t)args->vocabulary)
@@ -163,20 +214,40 @@ struct tokens {
     const struct mask_args *args;
     enum leat_dtype dtype;
     const void *src;
-    int64_t *dst;
+    int64_t *dst[2]; /* the tokens, and the labels; NULL: they are not wanted */
     size_t n;
     uint64_t key;
+    size_t *beyond; /* the first token that is none of the vocabulary; SIZE_MAX: there is none */
 };
 
-static void settle(const struct tokens *t, const void *src, uint64_t first, const union numbers *numbers, int64_t *to)
+/* Special tokens, such as `fill`, may lie beyond the vocabulary. */
+static void look_beyond(const struct tokens *t, const void *src, uint64_t first)
+{
+    const struct mask_args *args = t->args;
+    int64_t tokens[BLOCK];
+    leat_tokens_widen(t->dtype, src, tokens, BLOCK);
+    for (size_t i = 0; i < BLOCK && *t->beyond == SIZE_MAX; i++) {
+        bool special = tokens[i] >= 0 && tokens[i] < args->vocabulary;
+        for (int64_t s = 0; s < args->n_special; s++)
+            special |= tokens[i] == args->special[s];
+        if (!special)
+            *t->beyond = first + i;
+    }
+}
+
+static void settle(const struct tokens *t, const void *src, uint64_t first, const union numbers *numbers,
+                   int64_t *const to[2])
 {
     const struct mask_args *args = t->args;
     int64_t tokens[BLOCK];
     leat_tokens_widen(t->dtype, src, tokens, BLOCK);
     for (size_t i = 0; i < BLOCK; i++) {
         const uint16_t upper = numbers->of[i];
-        if (upper == args->chosen >> 48 || upper == args->masked >> 48 || upper == args->random >> 48)
-            to[i] = decide(args, t->key, first + i, upper, tokens[i]);
+        if (upper != args->chosen >> 48 && upper != args->masked >> 48 && upper != args->random >> 48)
+            continue;
+        for (int labels = 0; labels < 2; labels++)
+            if (to[labels])
+                to[labels][i] = decide(args, labels, t->key, first + i, upper, tokens[i]);
     }
 }
 
@@ -186,39 +257,76 @@ LEAT_INLINE void mask_row(const struct tokens *t)
     const size_t size = leat_dtype_width(t->dtype);
     const uint64_t random_key = leat_key_mix(t->key, 1);
     union numbers numbers;
-    int64_t last[2][BLOCK]; /* the tokens of a block that is not full, and what becomes of them */
+    int64_t last[3][BLOCK]; /* the tokens of a block that is not full, and what becomes of them */
     for (size_t first = 0; first < t->n; first += BLOCK) {
         const size_t n = t->n - first < BLOCK ? t->n - first : BLOCK;
         const void *src = (const uint8_t *)t->src + first * size;
-        int64_t *to = t->dst + first;
+        int64_t *to[2];
+        for (int k = 0; k < 2; k++)
+            to[k] = !t->dst[k] ? NULL : n < BLOCK ? last[k] : t->dst[k] + first;
         if (n < BLOCK) {
-            memset(last[0], 0, sizeof last[0]);
-            src = memcpy(last[0], src, n * size);
-            to = last[1];
+            memset(last[2], 0, sizeof last[2]);
+            src = memcpy(last[2], src, n * size);
         }
-        leat_tokens_widen(t->dtype, src, to, BLOCK);
+        if (is_beyond(size, src, args->vocabulary))
+            look_beyond(t, src, first);
         draw_block(t->key, first, &numbers);
         spare_special(args, size, src, numbers.of);
-        if (args->labels) {
-            put_labels((uint16_t)(args->chosen >> 48), numbers.of, to);
-        } else {
-            put_masks((uint16_t)(args->masked >> 48), args->mask, numbers.of, to);
-            put_random(args, random_key, first, numbers.of, to);
+        if (to[0]) {
+            put_other(t->dtype, src, numbers.of, (uint16_t)(args->masked >> 48), true, args->mask, to[0]);
+            put_random(args, random_key, first, numbers.of, to[0]);
         }
+        if (to[1])
+            put_other(t->dtype, src, numbers.of, (uint16_t)(args->chosen >> 48), false, LEAT_NO_LABEL, to[1]);
         if (is_undecided(args, numbers.of))
             settle(t, src, first, &numbers, to);
-        if (n < BLOCK)
-            memcpy(t->dst + first, to, n * sizeof *to);
+        for (int k = 0; k < 2 && n < BLOCK; k++)
+            if (to[k])
+                memcpy(t->dst[k] + first, to[k], n * sizeof *to[k]);
     }
 }
 LEAT_TOKENS_FOR_EACH_ISA(mask_row, struct tokens)
 
+static int mask(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
+                int64_t *tokens, int64_t *labels, struct leat_error *error)
+{
+    const struct mask_args *args = use->op->args;
+    size_t beyond = SIZE_MAX;
+    mask_row_on(&(struct tokens){args,
+                                 use->in.dtype,
+                                 in,
+                                 {tokens, labels},
+                                 (size_t)use->out.shape[0],
+                                 leat_key_mix(row->key, use->op->instance),
+                                 &beyond});
+    if (beyond == SIZE_MAX)
+        return LEAT_OK;
+    int64_t token;
+    leat_tokens_widen(use->in.dtype, (const uint8_t *)in + beyond * leat_dtype_width(use->in.dtype), &token, 1);
+    return leat_fail(error, LEAT_E_OPERATOR,
+                     "MaskTokens in output '%s': token %" PRId64 " at place %zu is none of a vocabulary of %" PRId64
+                     ", nor of special_ids",
+                     output, token, beyond, args->vocabulary);
+}
+
 static int call(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
                 uint64_t length, void *out, struct leat_error *error)
 {
-    mask_row_on(&(struct tokens){use->op->args, use->in.dtype, in, out, (size_t)use->out.shape[0],
-                                 leat_key_mix(row->key, use->op->instance)});
-    return LEAT_OK;
+    const struct mask_args *args = use->op->args;
+    return mask(use, output, row, in, args->labels ? NULL : out, args->labels ? out : NULL, error);
+}
+
+static int call_both(const struct leat_use *use, const struct leat_use *labels, const char *output,
+                     const struct leat_row *row, const void *in, uint64_t length, void *out, void *into,
+                     struct leat_error *error)
+{
+    return mask(use, output, row, in, out, into, error);
+}
+
+static bool pairs(const void *args, const void *labels)
+{
+    const struct mask_args *a = args, *b = labels;
+    return !a->labels && b->labels && !memcmp(a, b, offsetof(struct mask_args, labels));
 }
 
 static const char *label(const void *from)
@@ -238,4 +346,6 @@ const struct leat_op_class leat_op_mask_tokens = {.type = "MaskTokens",
                                                   .infer = infer,
                                                   .label = label,
                                                   .call = call,
+                                                  .call_both = call_both,
+                                                  .pairs = pairs,
                                                   .same_draw = same_draw};

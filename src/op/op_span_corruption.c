@@ -10,7 +10,8 @@
  *
  * A division of m into k parts is a uniform choice of k - 1 of m - 1 places, by Floyd's algorithm (Bentley,
  * "Programming Pearls: a sample of brilliance", 1987): draw j is that of [0, m - k + j], taken if it is new, else the
- * largest is. The noise takes the key mix(key, 1), the rest mix(key, 2).
+ * largest is. It is leat_tokens_draw(l, h, j) (m - k + j + 1) / 2^32, where l and h are the halves of a key: for the
+ * noise that is mix(key, 1), for the rest mix(key, 2).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -25,6 +26,7 @@
 LEAT_VECTORIZE
 
 #define MAX_TOKENS (INT64_C(1) << 20)
+#define DRAWS 32 /* computed together */
 
 struct span_args {
     double density, mean;
@@ -94,14 +96,19 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
 }
 
 /* Marks the places behind which a part ends: bit i is place i of [0, m - 1). */
-static void divide(uint64_t key, uint64_t m, uint64_t parts, uint64_t *bits)
+LEAT_INLINE void divide(uint64_t key, uint64_t m, uint64_t parts, uint64_t *bits)
 {
+    const uint32_t low = (uint32_t)key, high = (uint32_t)(key >> 32), first = (uint32_t)(m - parts);
     memset(bits, 0, (m / 64 + 1) * sizeof *bits);
-    for (uint64_t j = m - parts, i = 0; j < m - 1; j++, i++) {
-        uint64_t at = leat_draw_below(key, i, j + 1);
-        if (bits[at / 64] >> at % 64 & 1)
-            at = j;
-        bits[at / 64] |= UINT64_C(1) << at % 64;
+    for (uint32_t i = 0, n = (uint32_t)parts - 1; i < n; i += DRAWS) {
+        uint32_t drawn[DRAWS];
+        for (uint32_t k = 0; k < DRAWS; k++) /* those behind the last are left out */
+            drawn[k] = (uint32_t)((uint64_t)leat_tokens_draw(low, high, i + k) * (first + i + k + 1) >> 32);
+        for (uint32_t k = 0; k < DRAWS && i + k < n; k++) {
+            const bool taken = bits[drawn[k] / 64] >> drawn[k] % 64 & 1;
+            const uint32_t at = taken ? first + i + k : drawn[k];
+            bits[at / 64] |= UINT64_C(1) << at % 64;
+        }
     }
     bits[(m - 1) / 64] |= UINT64_C(1) << (m - 1) % 64; /* the last part ends with the last */
 }
@@ -118,67 +125,115 @@ static uint64_t part_end(const uint64_t *bits, uint64_t from)
 struct corruption {
     const struct span_args *args;
     enum leat_dtype dtype;
-    uint64_t key, n, room, *bits;
+    uint64_t key, n, *bits;
     const uint8_t *in;
-    int64_t *to;
-    uint64_t *put; /* how many were written */
+    struct spans_to {
+        int64_t *to; /* NULL: they are not wanted */
+        uint64_t room, put;
+    } * inputs, *labels;
 };
 
-LEAT_INLINE void corrupt(const struct corruption *t)
+/* What is left, and the labels: what stands after the marks of `noise` and `rest`. What is a constant leaves no branch
+ * on it in the loop. */
+LEAT_INLINE void put_spans(const struct corruption *t, enum leat_dtype dtype, bool with_inputs, bool with_labels,
+                           const uint64_t *noise, const uint64_t *rest, uint64_t spans)
 {
-    const struct span_args *args = t->args;
-    const size_t size = leat_dtype_width(t->dtype);
-    const struct counts c = count(args, t->n);
-    uint64_t *noise = t->bits, *rest = t->bits + c.noise / 64 + 1, at[2] = {0, 0}, put = 0;
-    divide(leat_key_mix(t->key, 1), c.noise, c.spans, noise);
-    divide(leat_key_mix(t->key, 2), t->n - c.noise, c.spans, rest);
-    for (uint64_t s = 0; s < c.spans; s++) {
+    const size_t size = leat_dtype_width(dtype);
+    const uint64_t n = t->n, room = t->inputs->room, labels_room = t->labels->room;
+    const uint8_t *in = t->in;
+    int64_t *restrict to = t->inputs->to, *restrict labels = t->labels->to, sentinel = t->args->sentinel;
+    uint64_t at[2] = {0, 0}, put = 0, labels_put = 0;
+    for (uint64_t s = 0; s < spans; s++, sentinel--) {
         const uint64_t rest_end = part_end(rest, at[0]), noise_end = part_end(noise, at[1]);
-        const uint64_t from = at[1] + (args->labels ? rest_end : at[0]);
-        const uint64_t some = args->labels ? noise_end - at[1] : rest_end - at[0];
-        if (args->labels) {
-            t->to[put++] = args->sentinel - (int64_t)s;
-            leat_tokens_widen_some(t->dtype, t->in + from * size, t->n - from, t->to + put, t->room - put, some, 8);
-            put += some;
-        } else {
-            leat_tokens_widen_some(t->dtype, t->in + from * size, t->n - from, t->to + put, t->room - put, some, 32);
-            t->to[put += some] = args->sentinel - (int64_t)s;
-            put++;
+        const uint64_t from = at[0] + at[1], middle = rest_end + at[1];
+        if (with_inputs) {
+            leat_tokens_widen_some(dtype, in + from * size, n - from, to + put, room - put, middle - from, 16);
+            put += middle - from;
+            to[put++] = sentinel;
+        }
+        if (with_labels) {
+            labels[labels_put++] = sentinel;
+            leat_tokens_widen_some(dtype, in + middle * size, n - middle, labels + labels_put, labels_room - labels_put,
+                                   noise_end - at[1], 8);
+            labels_put += noise_end - at[1];
         }
         at[0] = rest_end;
         at[1] = noise_end;
     }
-    *t->put = put;
+    t->inputs->put = put;
+    t->labels->put = labels_put;
+}
+
+LEAT_INLINE void corrupt(const struct corruption *t)
+{
+    const struct counts c = count(t->args, t->n);
+    uint64_t *noise = t->bits, *rest = t->bits + c.noise / 64 + 1;
+    divide(leat_key_mix(t->key, 1), c.noise, c.spans, noise);
+    divide(leat_key_mix(t->key, 2), t->n - c.noise, c.spans, rest);
+    if (t->dtype == LEAT_U16 && t->inputs->to && t->labels->to)
+        put_spans(t, LEAT_U16, true, true, noise, rest, c.spans);
+    else
+        put_spans(t, t->dtype, t->inputs->to, t->labels->to, noise, rest, c.spans);
 }
 LEAT_TOKENS_FOR_EACH_ISA(corrupt, struct corruption)
+
+/* What stands behind the spans. */
+static void end(const struct span_args *args, struct spans_to *t, bool labels)
+{
+    if (!t->to)
+        return;
+    if (args->eos >= 0)
+        t->to[t->put++] = args->eos;
+    for (const int64_t fill = labels ? LEAT_NO_LABEL : args->fill; t->put < t->room; t->put++)
+        t->to[t->put] = fill;
+}
+
+static int make(const struct leat_use *use, const struct leat_row *row, const void *in, uint64_t length,
+                struct spans_to *inputs, struct spans_to *labels, struct leat_error *error)
+{
+    const struct span_args *args = use->op->args;
+    uint64_t n = leat_tokens_count(use->in.dtype, in, length, args->fill >= 0, args->fill);
+    if (use->in.shape[0] < 0 && n > (uint64_t)args->length)
+        n = (uint64_t)args->length;
+    if (n >= 2) {
+        uint64_t small[LEAT_MOST_PAIRED / 64 + 3], *bits = small;
+        const uint64_t words = n / 64 + 3;
+        if (words > sizeof small / sizeof *small && !(bits = leat_new_array(words, sizeof *bits)))
+            return leat_fail(error, LEAT_E_NOMEM, "no memory to corrupt %" PRIu64 " tokens", n);
+        corrupt_on(&(struct corruption){args, use->in.dtype, leat_key_mix(row->key, use->op->instance), n, bits, in,
+                                        inputs, labels});
+        if (bits != small)
+            leat_free(bits);
+    } else if (inputs->to) {
+        leat_tokens_widen(use->in.dtype, in, inputs->to, n);
+        inputs->put = n;
+    }
+    end(args, inputs, false);
+    end(args, labels, true);
+    return LEAT_OK;
+}
 
 static int call(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
                 uint64_t length, void *out, struct leat_error *error)
 {
-    const struct span_args *args = use->op->args;
-    const uint64_t room = (uint64_t)use->out.shape[0];
-    uint64_t n = leat_tokens_count(use->in.dtype, in, length, args->fill >= 0, args->fill), put = 0;
-    int64_t *to = out;
-    if (use->in.shape[0] < 0 && n > (uint64_t)args->length)
-        n = (uint64_t)args->length;
-    if (n >= 2) {
-        uint64_t small[128], *bits = small;
-        const uint64_t words = n / 64 + 3;
-        if (words > sizeof small / sizeof *small && !(bits = leat_new_array(words, sizeof *bits)))
-            return leat_fail(error, LEAT_E_NOMEM, "no memory to corrupt %" PRIu64 " tokens", n);
-        corrupt_on(&(struct corruption){args, use->in.dtype, leat_key_mix(row->key, use->op->instance), n, room, bits,
-                                        in, to, &put});
-        if (bits != small)
-            leat_free(bits);
-    } else if (!args->labels) {
-        leat_tokens_widen(use->in.dtype, in, to, n);
-        put = n;
-    }
-    if (args->eos >= 0)
-        to[put++] = args->eos;
-    for (const int64_t fill = args->labels ? LEAT_NO_LABEL : args->fill; put < room; put++)
-        to[put] = fill;
-    return LEAT_OK;
+    const bool labels = ((const struct span_args *)use->op->args)->labels;
+    struct spans_to to = {out, (uint64_t)use->out.shape[0], 0}, none = {NULL, 0, 0};
+    return make(use, row, in, length, labels ? &none : &to, labels ? &to : &none, error);
+}
+
+static int call_both(const struct leat_use *use, const struct leat_use *labels, const char *output,
+                     const struct leat_row *row, const void *in, uint64_t length, void *out, void *into,
+                     struct leat_error *error)
+{
+    return make(use, row, in, length, &(struct spans_to){out, (uint64_t)use->out.shape[0], 0},
+                &(struct spans_to){into, (uint64_t)labels->out.shape[0], 0}, error);
+}
+
+static bool pairs(const void *args, const void *labels)
+{
+    const struct span_args *a = args, *b = labels;
+    return !a->labels && b->labels && a->density == b->density && a->mean == b->mean && a->sentinel == b->sentinel &&
+           a->eos == b->eos && a->fill == b->fill && a->length == b->length;
 }
 
 static const char *label(const void *from)
@@ -199,4 +254,6 @@ const struct leat_op_class leat_op_span_corruption = {.type = "SpanCorruption",
                                                       .infer = infer,
                                                       .label = label,
                                                       .call = call,
+                                                      .call_both = call_both,
+                                                      .pairs = pairs,
                                                       .same_draw = same_draw};

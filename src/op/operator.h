@@ -276,6 +276,15 @@ struct leat_op_class {
      * OPERATOR: it failed; DECODE: the length is not one of this type. */
     int (*call)(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
                 uint64_t length, void *out, struct leat_error *error);
+#define LEAT_MOST_PAIRED 8000
+    /* As `call` for both outputs of an operator that has two (token_ops.h), where they are made of one value: the
+     * labels by `labels`, into `into`. Of at most LEAT_MOST_PAIRED tokens, which may be mapped memory, so that it
+     * allocates nothing. May be NULL. */
+    int (*call_both)(const struct leat_use *use, const struct leat_use *labels, const char *output,
+                     const struct leat_row *row, const void *in, uint64_t length, void *out, void *into,
+                     struct leat_error *error);
+    /* Whether `labels` are those of these arguments, in all that matters. Goes with call_both. */
+    bool (*pairs)(const void *args, const void *labels);
     /* Whether two of this class draw the same for one key; NULL: where their arguments are the same. */
     bool (*same_draw)(const void *a, const void *b);
 

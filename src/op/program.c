@@ -304,6 +304,30 @@ static int apply_part(const struct leat_compiled *part, struct leat_scratch *scr
     return LEAT_OK;
 }
 
+size_t leat_program_beside(const struct leat_program *program, size_t output)
+{
+    const struct leat_compiled *labels = program->outputs[output].labels;
+    return labels ? labels->index : SIZE_MAX;
+}
+
+bool leat_program_is_beside(const struct leat_program *program, size_t output)
+{
+    return program->outputs[output].beside;
+}
+
+/* A function of the library's that makes two outputs of a value: nothing is done before or after it. */
+static int call_both(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row, void *dst,
+                     void *beside, struct leat_error *error)
+{
+    const struct leat_compiled *part = c->parts;
+    struct step_time *time = &scratch->times[part->first_time + part->n_stages + part->face.decodes];
+    int64_t begin = leat_clock_ns();
+    int rc = part->native->op->class->call_both(part->native, c->labels->parts->native, c->face.name, row, row->data,
+                                                row->length, dst, beside, error);
+    end_step(scratch, time, part->native->op->class->label(part->native->op->args), begin, 1, 0);
+    return rc;
+}
+
 static int call_native(const struct leat_compiled *part, struct leat_scratch *scratch, const struct leat_row *row,
                        void *dst, struct leat_error *error)
 {
@@ -469,6 +493,19 @@ size_t leat_program_apply(const struct leat_program *program, size_t output, str
             map_elements(c, rows[i].data, to + i * row_bytes, run * c->elements);
     }
     end_step(scratch, &scratch->times[c->first_time], "copy", begin, n, 0);
+    return n;
+}
+
+size_t leat_program_apply_both(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
+                               const struct leat_row *rows, size_t n, void *dst, void *beside, struct leat_error *error)
+{
+    const struct leat_compiled *c = &program->outputs[output];
+    for (size_t i = 0; i < n; i++) {
+        prefetch_row(rows, i, n, leat_type_bytes(&c->in));
+        if (call_both(c, scratch, &rows[i], (uint8_t *)dst + i * c->face.row_bytes,
+                      (uint8_t *)beside + i * c->labels->face.row_bytes, error))
+            return i;
+    }
     return n;
 }
 

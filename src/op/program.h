@@ -155,6 +155,14 @@ uint64_t leat_program_decode_bytes(const struct leat_program *program, size_t ou
  * nothing while it touches that; functions of the user's get a copy. */
 size_t leat_program_apply(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                           const struct leat_row *rows, size_t n, void *dst, struct leat_error *error);
+/* An output that the same call makes beside this one (labels of tokens), or SIZE_MAX. leat_program_apply_both makes
+ * both, row i of the other one at `beside` + i * its row_bytes. The other one is_beside, and may be made by itself too.
+ */
+size_t leat_program_beside(const struct leat_program *program, size_t output);
+bool leat_program_is_beside(const struct leat_program *program, size_t output);
+size_t leat_program_apply_both(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
+                               const struct leat_row *rows, size_t n, void *dst, void *beside,
+                               struct leat_error *error);
 /* Ragged: how many bytes a value of `length` bytes (leat_value_bytes) becomes, and the conversion itself. */
 uint64_t leat_program_ragged_bytes(const struct leat_program *program, size_t output, uint64_t length);
 int leat_program_apply_ragged(const struct leat_program *program, size_t output, struct leat_scratch *scratch,

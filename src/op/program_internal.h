@@ -33,8 +33,10 @@ struct leat_compiled {
     /* NATIVE: the chain is cut behind each function. The parts are made like the whole; their names are the whole's. */
     struct leat_compiled *parts;
     size_t n_parts;
-    const struct leat_use *native; /* of a part: the function behind it; NULL: it is the last */
-    bool idle;                     /* of a part: it hands on what it gets */
+    const struct leat_use *native;      /* of a part: the function behind it; NULL: it is the last */
+    bool idle;                          /* of a part: it hands on what it gets */
+    const struct leat_compiled *labels; /* of tokens whose labels are made in the same call; or NULL */
+    bool beside;                        /* it is made so */
 
     uint64_t pad_steps; /* the chain ends in PadTo: steps of a row, made of values of `in_bytes` per step; else 0 */
     bool pad_cuts;

@@ -20,6 +20,19 @@ static inline size_t leat_dtype_width(enum leat_dtype dtype)
                                                     : 8;
 }
 
+/* A Weyl sequence under the mixing function of 32 bits with least bias among those with two multiplications (Wellons,
+ * "Prospecting for hash functions"), keyed by the halves of a key: vectors multiply 32 bits, where they lack an
+ * instruction for 64. It never changes. */
+LEAT_INLINE uint32_t leat_tokens_draw(uint32_t low, uint32_t high, uint32_t i)
+{
+    uint32_t x = i * UINT32_C(0x9e3779b9) + low;
+    x ^= x >> 16;
+    x *= UINT32_C(0x21f0aaad);
+    x ^= x >> 15 ^ high;
+    x *= UINT32_C(0xd35a2d97);
+    return x ^ x >> 15;
+}
+
 /* A function `f` of a struct of arguments, LEAT_INLINE, for each instruction set. */
 #if defined(__x86_64__)
 #define LEAT_TOKENS_FOR_EACH_ISA(f, type)                                                                              \

@@ -35,6 +35,14 @@ def keys(batch: Any, op: str) -> list[int]:
     return [mix(int(np.uint64(k)), INSTANCES[op]) for k in batch.row_keys]
 
 
+def draw32(key: int, i: int) -> int:
+    """The i-th draw of 32 bits under a key."""
+    x = (i * 0x9E3779B9 + key) % 2**32
+    x = (x ^ x >> 16) * 0x21F0AAAD % 2**32
+    x = (x ^ x >> 15 ^ key >> 32) * 0xD35A2D97 % 2**32
+    return x ^ x >> 15
+
+
 # ---- masking --------------------------------------------------------------------------------------------------------
 
 
@@ -43,7 +51,7 @@ def masked(tokens: list[int], key: int, mask: int, vocabulary: int, special: set
     bounds = [min(int(x * 2.0**64), 2**64 - 1) for x in (p, p * replace[0], p * (replace[0] + replace[1]))]
     inputs, labels = [], []
     for i, token in enumerate(tokens):
-        u = (draw(key, i // 4) >> 16 * (i % 4) & 0xFFFF) << 48 | draw(mix(key, 2), i) >> 16
+        u = (draw32(key, i // 2) >> 16 * (i % 2) & 0xFFFF) << 48 | draw(mix(key, 2), i) >> 16
         u = 2**64 if token in special else u
         labels.append(token if u < bounds[0] else -100)
         random = below(mix(key, 1), i, vocabulary)
@@ -65,6 +73,27 @@ def test_masks_are_those_of_plain_python_with_the_same_draws(tmp_path_factory: A
         inputs, labels = masked(rows[i].tolist(), key, 103, 120, {0, 5, 7}, p, replace)
         assert batch["tokens"][i].tolist() == inputs
         assert batch["tokens.labels"][i].tolist() == labels
+
+
+def test_a_token_beyond_the_vocabulary_is_an_error_that_names_it_and_its_sample(tmp_path: Path) -> None:
+    rows = np.full((3, 300), 7, np.uint16)
+    rows[1, 270] = 120
+    with pytest.raises(ValueError, match=r"token 120 at place 270 is none of a vocabulary of 120[\s\S]*sample 1"):
+        load(rows, [leat.ops.MaskTokens(103, 120)], tmp_path / "t.leat")
+    special = load(rows, [leat.ops.MaskTokens(103, 120, (120,))], tmp_path / "t.leat")
+    assert special["tokens"][1, 270] == 120 and special["tokens.labels"][1, 270] == -100
+    batch = load(rows, [leat.ops.MaskTokens(103, 120)], tmp_path / "t.leat", on_error="skip")
+    assert batch.ids.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int32", "int64"])
+def test_both_outputs_of_one_call_are_those_of_calls_of_their_own(tmp_path: Path, dtype: str) -> None:
+    rows = np.random.default_rng(3).integers(1, 100, (40, 333)).astype(dtype)
+    for op in (leat.ops.MaskTokens(103, 120, (5,), name="m"), leat.ops.SpanCorruption(119, eos=1, name="s")):
+        both = load(rows, [op], tmp_path / "t.leat")
+        apart = load(rows, [op, leat.ops.ToDtype("int32")], tmp_path / "t.leat")  # another step follows: two chains
+        for name in ("tokens", "tokens.labels"):
+            assert (both[name] == apart[name]).all()
 
 
 def z_of(found: float, n: int, p: float) -> float:
@@ -125,7 +154,7 @@ def test_labels_and_tokens_draw_the_same_and_each_epoch_draws_anew() -> None:
 def parts(key: int, m: int, k: int) -> list[int]:
     chosen: set[int] = set()
     for i, j in enumerate(range(m - k, m - 1)):
-        at = below(key, i, j + 1)
+        at = draw32(key, i) * (j + 1) >> 32
         chosen.add(j if at in chosen else at)
     ends = [-1, *sorted(chosen), m - 1]
     return [b - a for a, b in zip(ends, ends[1:], strict=False)]
