@@ -249,6 +249,8 @@ static void choose(struct charts *charts, const json_t *stats)
     }
     json_array_foreach(json_object_get(stats, "lengths"), i, one) if (!cli_stats_per_box(stats, one))
         add(charts, HISTOGRAM, one, one, json_string_value(json_object_get(one, "unit")), "length");
+    json_array_foreach(json_object_get(stats, "texts"), i, one) if (json_is_object(json_object_get(one, "characters")))
+        add(charts, HISTOGRAM, json_object_get(one, "characters"), one, "characters", "length");
     json_array_foreach(json_object_get(stats, "numbers"), i, one) add(charts, HISTOGRAM, one, one, "", "");
 }
 

@@ -477,13 +477,46 @@ static void read_progress(void *user, struct cli_progress_state *state)
     state->bytes = atomic_load(&c->read);
 }
 
+static void add_texts(struct collecting *c, int by)
+{
+    json_t *list = json_array();
+    json_object_set_new(c->stats, "texts", list);
+    if (by >= 0)
+        json_object_set_new(c->stats, "by", json_string(c->fields[by].name));
+    for (size_t i = 0; i < c->n_fields; i++)
+        if (cli_stats_is_text(&c->fields[i]) && (int)i != by && !c->error.code && !cli_interrupted()) {
+            json_t *one = cli_stats_text(c->dataset, i, by, &c->short_of_memory, &c->error);
+            if (one)
+                json_array_append_new(list, one);
+        }
+}
+
+/* The field of --by, or -1; *good is false after a message. */
+static int field_of_by(const struct cli_command *command, const struct collecting *c, const char *name, bool *good)
+{
+    const int by = name ? cli_field(c->dataset, name) : -1;
+    *good = !name || (by >= 0 && (c->fields[by].kind == LEAT_KIND_STR ||
+                                  (c->fields[by].kind == LEAT_KIND_ARRAY && !c->fields[by].ndim)));
+    if (!*good)
+        cli_say(command,
+                by < 0 ? "--by: there is no field %s." : "--by takes a field of texts or single numbers: %s is none.",
+                name);
+    return by;
+}
+
 json_t *cli_stats_collect(const struct cli_command *command, const struct leat_dataset *dataset, const char *path,
-                          uint64_t samples, int *exit_code)
+                          const struct cli_stats_wish *wish, int *exit_code)
 {
     struct collecting c = {
-        .dataset = dataset, .count = leat_dataset_count(dataset), .samples = samples, .first_image = SIZE_MAX};
+        .dataset = dataset, .count = leat_dataset_count(dataset), .samples = wish->samples, .first_image = SIZE_MAX};
+    bool good;
     c.fields = leat_dataset_fields(dataset, &c.n_fields);
     c.looked_at = c.count;
+    const int by = field_of_by(command, &c, wish->by, &good);
+    if (!good) {
+        *exit_code = CLI_EXIT_FAILED;
+        return NULL;
+    }
     const struct cli_progress_options drawing = {
         .verb = "reading", .total_bytes = count_to_read(&c), .read = read_progress, .user = &c, .only_time = true};
     struct cli_progress *progress = drawing.total_bytes ? cli_progress_start(&drawing) : NULL;
@@ -514,12 +547,16 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
             add_other(&c, i);
     }
     cli_progress_stop(progress);
+    if (wish->text || wish->by)
+        add_texts(&c, by);
     json_object_set_new(c.stats, "looked_at", json_integer((json_int_t)c.looked_at));
     json_object_set_new(c.stats, "broken", json_integer((json_int_t)c.broken));
     free(c.sizes);
     *exit_code = CLI_EXIT_OK;
     if (c.short_of_memory)
         cli_say(command, "there is no memory for the statistics of %s.", path);
+    else if (cli_interrupted())
+        *exit_code = CLI_EXIT_INTERRUPTED;
     else if (c.error.code)
         *exit_code = cli_fail(command, &c.error, NULL);
     if (!c.short_of_memory && !*exit_code)

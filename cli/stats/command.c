@@ -5,11 +5,12 @@
 #include "new_file.h"
 #include "opening.h"
 #include "print.h"
+#include "progress.h"
 #include "stats/stats.h"
 
 struct wish {
     const char *path, *plot;
-    uint64_t samples;
+    struct cli_stats_wish of;
     bool json;
     struct cli_opening opening;
 };
@@ -18,7 +19,11 @@ static const struct cli_option options[] = {
     {"samples", "N",
      "decode at most so many photos where their sizes are not in the file, as of a\n"
      "folder; default: 1000, spread evenly",
-     CLI_U64, .at = offsetof(struct wish, samples), 1, INT64_MAX},
+     CLI_U64, .at = offsetof(struct wish, of.samples), 1, INT64_MAX},
+    {"text", NULL, "read all texts and tokens: characters, exact duplicates, the largest token", CLI_SET,
+     .at = offsetof(struct wish, of.text)},
+    {"by", "FIELD", "the same, with sums for each value of this field, such as a domain", CLI_TEXT,
+     .at = offsetof(struct wish, of.by)},
     {"json", NULL, "one JSON object, complete; the keys are in docs/cli.md", CLI_SET,
      .at = offsetof(struct wish, json)},
     CLI_WHERE_OPTION(struct wish, opening),
@@ -27,7 +32,7 @@ static const struct cli_option options[] = {
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-    struct wish wish = {.samples = 1000};
+    struct wish wish = {.of.samples = 1000};
     int exit_code;
     if (!cli_parse(command, argc, argv, &wish, &exit_code))
         return exit_code;
@@ -39,7 +44,9 @@ static int run(const struct cli_command *command, int argc, char **argv)
     struct leat_dataset *dataset = cli_open_as(command, wish.path, &wish.opening, &exit_code);
     if (!dataset)
         return exit_code;
-    json_t *stats = cli_stats_collect(command, dataset, wish.path, wish.samples, &exit_code);
+    if (wish.of.text || wish.of.by)
+        cli_catch_interrupts();
+    json_t *stats = cli_stats_collect(command, dataset, wish.path, &wish.of, &exit_code);
     if (stats && wish.opening.where) { /* marks of broken samples are counted in whole files */
         json_object_set_new(stats, "where", json_string(wish.opening.where));
         json_object_set_new(stats, "broken", json_null());
@@ -71,6 +78,7 @@ const struct cli_command cli_stats = {
     .more = "Examples:\n"
             "  leat stats train.leat\n"
             "  leat stats train.leat --plot stats.png\n"
+            "  leat stats corpus.jsonl --by meta.domain\n"
             "  leat stats train.leat --json | jq '.boxes[0].per_image.median'\n"
             "\nExit codes: 0 printed; 1 the file is damaged; 2 could not run.\n",
     .run = run,

@@ -13,7 +13,12 @@
  *                   "small", "medium", "large", "not_finite", "empty", "outside", "cut", "tiny",
  *                   "suspect": a sentence, or absent}],
  *      "lengths": [{"field", "unit": "bytes" or "rows", "total", ...Q}],
- *      "numbers": [{"field", ...Q}]}
+ *      "numbers": [{"field", ...Q}],
+ *      "texts":   [{"field", "unit": "bytes" or "tokens", "documents", "empty", "broken", "total", "lengths": Q,
+ *                   "characters_total", "characters": Q, "not_utf8" (of texts), "largest_token" (of tokens),
+ *                   "distinct", "duplicates", "repeated": [{"count", "samples": [..], "begins"}],
+ *                   "by": [{"value", "documents", "total", "characters"}]}], only if they were asked for
+ *      "by": the field whose values "by" of texts has, or absent}
  *
  *     Q = {"least", "p5", "median", "mean", "p95", "most", "edges": [..], "bins": [..]}: NULL of nothing; no bins where
  *         the numbers lie farther apart than doubles can say
@@ -38,10 +43,20 @@ bool cli_numbers_add(struct cli_numbers *numbers, double value); /* false: no me
 json_t *cli_numbers_json(struct cli_numbers *numbers, bool whole);
 void cli_numbers_clear(struct cli_numbers *numbers);
 
-/* The object above. `samples`: at most so many are decoded where the sizes of photos are not known without. NULL after
- * a message. */
+struct cli_stats_wish {
+    uint64_t samples; /* at most so many are decoded where the sizes of photos are not known without */
+    bool text;        /* read all texts and tokens */
+    const char *by;   /* the field of a property by which their sums are divided, or NULL */
+};
+/* The object above. NULL after a message. */
 json_t *cli_stats_collect(const struct cli_command *command, const struct leat_dataset *dataset, const char *path,
-                          uint64_t samples, int *exit_code);
+                          const struct cli_stats_wish *wish, int *exit_code);
+/* Whether a field has texts, or lists of tokens. */
+bool cli_stats_is_text(const struct leat_field *field);
+/* One of "texts": reads all values, by all cores. `by`: a field of texts or single numbers, or -1. NULL if it was
+ * interrupted, or with `error` filled. */
+json_t *cli_stats_text(const struct leat_dataset *dataset, size_t field, int by, bool *short_of_memory,
+                       struct leat_error *error);
 /* Whether a field, one of "lengths", has as many values in each sample as there are boxes, as far as its statistics
  * tell. */
 bool cli_stats_per_box(const json_t *stats, const json_t *lengths);

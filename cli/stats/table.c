@@ -7,7 +7,7 @@
 #include "print.h"
 #include "stats/stats.h"
 
-enum { LABEL = 14, SHOWN = 12, BAR = 40 };
+enum { LABEL = 14, SHOWN = 12, BAR = 40, VALUE = 24 };
 
 static double real(const json_t *object, const char *key)
 {
@@ -162,6 +162,119 @@ static void print_boxes(const json_t *boxes)
     }
 }
 
+/* "12.3%", of which the whole may be nothing. */
+static double percent(double part, double all)
+{
+    return all > 0 ? 100 * part / all : 0;
+}
+
+static void print_repeated(const json_t *texts)
+{
+    char a[32];
+    json_t *one, *sample;
+    size_t i, k;
+    json_array_foreach(json_object_get(texts, "repeated"), i, one)
+    {
+        json_t *samples = json_object_get(one, "samples");
+        if (i == 3)
+            break;
+        begin("");
+        printf("%s x \"%s\": samples ", cli_count(whole(one, "count"), a),
+               json_string_value(json_object_get(one, "begins")));
+        json_array_foreach(samples, k, sample)
+            printf("%s%" JSON_INTEGER_FORMAT, k ? ", " : "", json_integer_value(sample));
+        printf("%s\n", whole(one, "count") > json_array_size(samples) ? ", ..." : "");
+    }
+}
+
+static void print_groups(const json_t *texts, bool bytes, const char *by)
+{
+    char a[32], b[32], name[200];
+    json_t *one, *list = json_object_get(texts, "by");
+    size_t i;
+    if (!json_array_size(list))
+        return;
+    begin("  by");
+    printf("%s\n", leat_escape(by ? by : "", name, sizeof name));
+    json_array_foreach(list, i, one)
+    {
+        const char *value = json_string_value(json_object_get(one, "value"));
+        const double total = real(one, "total");
+        if (i == SHOWN)
+            break;
+        if (bytes)
+            cli_bytes((uint64_t)total, b);
+        else
+            cli_count((uint64_t)total, b);
+        printf("    %-*s %12s documents %5.1f%% %14s%s %5.1f%%\n", cli_padded(value ? value : "others", 24),
+               value ? value : "others", cli_count(whole(one, "documents"), a),
+               percent(real(one, "documents"), real(texts, "documents")), b, bytes ? "" : " tokens",
+               percent(total, real(texts, "total")));
+    }
+    if (json_array_size(list) > SHOWN)
+        printf("    ... %s more (--json lists all)\n", cli_count(json_array_size(list) - SHOWN, a));
+}
+
+/* Texts that nearly all occur again and again, such as languages: the values say more than their lengths do. */
+static bool is_property(const json_t *texts)
+{
+    const double median = real(json_object_get(texts, "characters"), "median");
+    return real(texts, "documents") >= 20 && real(texts, "distinct") * 2 < real(texts, "documents") && median > 0 &&
+           median < 100;
+}
+
+static void print_property(const json_t *texts)
+{
+    char name[160], a[32];
+    json_t *one, *list = json_object_get(texts, "repeated");
+    size_t i;
+    begin(name_of(texts, name, sizeof name));
+    printf("%s values:", cli_count(whole(texts, "distinct"), a));
+    json_array_foreach(list, i, one)
+    {
+        if (i == 5)
+            break;
+        const char *text = json_string_value(json_object_get(one, "begins"));
+        int length = (int)strnlen(text, VALUE);
+        while (length && ((unsigned char)text[length] & 0xc0) == 0x80) /* not within a character */
+            length--;
+        printf("%s %.*s%s (%s)", i ? "," : "", length, text, text[length] ? "..." : "",
+               cli_count(whole(one, "count"), a));
+    }
+    printf("%s\n", whole(texts, "distinct") > i ? ", ..." : "");
+}
+
+static void print_texts(const json_t *texts, const char *by)
+{
+    char name[160], a[32], b[32];
+    const bool bytes = !strcmp(json_string_value(json_object_get(texts, "unit")), "bytes");
+    begin(name_of(texts, name, sizeof name));
+    printf("%s documents, ", cli_count(whole(texts, "documents"), a));
+    if (bytes)
+        printf("%s, %s characters", cli_bytes(whole(texts, "total"), a),
+               cli_count((uint64_t)real(texts, "characters_total"), b));
+    else
+        printf("%s tokens, the largest is %s", cli_count(whole(texts, "total"), a),
+               cli_count(whole(texts, "largest_token"), b));
+    if (whole(texts, "empty"))
+        printf("; %s empty", cli_count(whole(texts, "empty"), a));
+    if (whole(texts, "broken"))
+        printf("; %s broken", cli_count(whole(texts, "broken"), a));
+    if (whole(texts, "not_utf8"))
+        printf("; %s not UTF-8", cli_count(whole(texts, "not_utf8"), a));
+    putchar('\n');
+    const json_t *q = json_object_get(texts, bytes ? "characters" : "lengths");
+    if (json_is_object(q)) {
+        begin(bytes ? "  characters" : "  tokens");
+        print_range(q, false);
+    }
+    begin("  duplicates");
+    printf("%s (%.2f%%); %s distinct\n", cli_count(whole(texts, "duplicates"), a),
+           percent(real(texts, "duplicates"), real(texts, "documents")), cli_count(whole(texts, "distinct"), b));
+    print_repeated(texts);
+    print_groups(texts, bytes, by);
+}
+
 bool cli_stats_per_box(const json_t *stats, const json_t *lengths)
 {
     static const char *const keys[] = {"least", "p5", "median", "mean", "p95", "most"};
@@ -226,5 +339,12 @@ void cli_stats_print(const json_t *stats)
     {
         begin(name_of(one, name, sizeof name));
         print_range(one, false);
+    }
+    json_array_foreach(json_object_get(stats, "texts"), i, one)
+    {
+        if (is_property(one))
+            print_property(one);
+        else
+            print_texts(one, json_string_value(json_object_get(stats, "by")));
     }
 }

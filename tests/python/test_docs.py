@@ -164,6 +164,7 @@ def test_the_commands_of_a_page_run(page: str, workplace: Path, tmp_path: Path) 
     (place / "instances.json").write_text(json.dumps(coco))
     (place / "labels" / "a.txt").write_text("0 0.5 0.5 0.2 0.2\n")
     (place / "names.txt").write_text("cat\n")
+    shutil.copy(workplace / "corpus.jsonl", place)
     (tmp_path / "leat").symlink_to(command())
     lines = re.findall(r"^    (leat .*?)(?:  +#.*)?$", (ROOT / page).read_text(), re.M)
     assert lines
