@@ -165,6 +165,9 @@ def test_the_commands_of_a_page_run(page: str, workplace: Path, tmp_path: Path) 
     (place / "labels" / "a.txt").write_text("0 0.5 0.5 0.2 0.2\n")
     (place / "names.txt").write_text("cat\n")
     shutil.copy(workplace / "corpus.jsonl", place)
+    with leat.Writer(place / "web.leat", {"text": "str", "domain": "str", "language": "str", "length": "int64"}) as w:
+        for i in range(40):
+            w.add(text=f"document {i}", domain=("code", "books")[i % 2], language="en", length=190 + i)
     (tmp_path / "leat").symlink_to(command())
     lines = re.findall(r"^    (leat .*?)(?:  +#.*)?$", (ROOT / page).read_text(), re.M)
     assert lines
