@@ -38,7 +38,9 @@ static bool next_segment(const struct leat_plan *plan, uint64_t epoch, uint64_t 
             return false;
         s->begin = s->end;
         s->first_step += s->steps;
-        e = leat_log_entry(plan, (struct leat_position){epoch, s->begin});
+        const struct leat_position begin = {epoch, s->begin};
+        for (e = s->entry; e + 1 < end && !leat_position_precedes(begin, e[1].at);)
+            e++;
     }
     if (s->begin >= rows)
         return false;

@@ -25,7 +25,7 @@
 #include "plan/plan.h"
 
 #define LEAT_PLAN_MAX_SOURCES 256
-#define LEAT_PLAN_MAX_LOG 4096
+#define LEAT_PLAN_MAX_LOG (1 << 20)
 #define LEAT_PLAN_MAX_ROWS (UINT64_C(1) << 63)
 #define LEAT_PLAN_MAX_FACTS 8192
 #define LEAT_PLAN_MAX_POINTS (UINT32_C(1) << 20) /* of a schedule, */

@@ -20,10 +20,11 @@
 #define STATE_VERSION 1
 #define UNORDERED_VERSION 2 /* with rows received beyond the position, which an older leat must not ignore */
 #define MAX_STATE 65536     /* bytes of a state that we write */
-#define MAX_READ (UINT64_C(4) * MAX_STATE)
+#define MAX_READ (UINT64_C(1) << 26) /* of one with a whole log, as runs that are repeated have */
 #define MAX_LISTS 45056              /* bytes of lists in it */
 #define MAX_CARRY (INT64_C(1) << 48) /* of a source, in units of 2^-32 rows: no run gets near */
 #define KEPT_ENTRIES 32              /* entries before the position; older ones are folded */
+#define KEPT_LATER 32                /* entries behind it, where not all of them find room */
 
 static const char *const order_names[] = {"sequential", "shuffled", "blocks", "weighted", "list"};
 static const char *const exhausted_names[] = {"stop", "redistribute", "repeat"};
@@ -203,17 +204,25 @@ static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e,
     return whole(o, bad);
 }
 
+/* What is left out of a state that is too large otherwise. */
+struct part {
+    uint32_t kept, later; /* entries before and behind the position; the others before it are folded */
+    bool view;            /* which only informs */
+};
+
 /* The log as a run at `at` needs it: entries long before, and lists that a later one has replaced, are folded into one.
  * The text is the same whether or not the plan has folded its log. */
-static json_t *log_json(const struct leat_plan *p, struct leat_position at, uint32_t kept)
+static json_t *log_json(const struct leat_plan *p, struct leat_position at, const struct part *part)
 {
     const struct leat_entry *now = leat_log_entry(p, at);
-    uint32_t past = (uint32_t)(now - p->log), last = past > kept ? past - kept : 0;
+    uint32_t past = (uint32_t)(now - p->log), last = past > part->kept ? past - part->kept : 0, end = p->n_log;
     uint64_t room = MAX_LISTS;
     struct leat_entry fold;
     for (uint32_t i = last + 1; i <= past; i++)
         if (p->log[i].list)
             last = i;
+    if (end - past - 1 > part->later)
+        end = past + 1 + part->later;
     if (last >= 2 && leat_log_fold(p, last, &fold))
         return NULL;
     json_t *log = json_array();
@@ -223,13 +232,13 @@ static json_t *log_json(const struct leat_plan *p, struct leat_position at, uint
         fold.list = NULL; /* an entry's own */
         leat_entry_destroy(&fold);
     }
-    for (uint32_t i = last >= 2 ? last + 1 : 1; i < p->n_log; i++)
+    for (uint32_t i = last >= 2 ? last + 1 : 1; i < end; i++)
         bad |= json_array_append_new(log, entry_json(p, &p->log[i], &room));
     return whole(log, bad);
 }
 
 static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at,
-                        const struct leat_plan_received *received, uint32_t kept)
+                        const struct leat_plan_received *received, const struct part *part)
 {
     char print[33], seed[24];
     leat_json_fingerprint(fingerprint, print);
@@ -246,14 +255,26 @@ static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[
     bad |= json_object_set_new(o, "fingerprint", json_string(print));
     bad |= json_object_set_new(o, "seed", json_string(seed));
     bad |= json_object_set_new(o, "order", order_json(plan));
-    if (plan->view)
+    if (plan->view && part->view)
         bad |= json_object_set_new(o, "view", json_loads(plan->view, 0, NULL));
     if (plan->varies && at.epoch)
         bad |= json_object_set_new(o, "begin", begin_json(plan, at.epoch));
-    bad |= json_object_set_new(o, "log", log_json(plan, at, kept));
+    bad |= json_object_set_new(o, "log", log_json(plan, at, part));
+    const uint32_t behind = plan->n_log - 1 - (uint32_t)(leat_log_entry(plan, at) - plan->log);
+    if (behind > part->later)
+        bad |= json_object_set_new(o, "later", json_integer(behind - part->later));
     char *text = bad ? NULL : json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(o);
     return text;
+}
+
+/* Whether the entries behind a position alone are larger than a state: a share takes two bytes at least. */
+static bool surely_too_large(const struct leat_plan *plan, struct leat_position at)
+{
+    uint64_t bytes = 0;
+    for (const struct leat_entry *e = leat_log_entry(plan, at) + 1; e < plan->log + plan->n_log; e++)
+        bytes += e->sums ? UINT64_C(2) * plan->n_sources : 0;
+    return bytes > MAX_STATE;
 }
 
 int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at, char **json,
@@ -275,23 +296,23 @@ int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t finger
                          at.epoch, at.row);
     if (at.row && at.row >= leat_plan_epoch_units(plan, at.epoch)) /* after the last batch: the next epoch's start */
         at = (struct leat_position){at.epoch + 1, 0};
-    char *text = state_text(plan, fingerprint, at, received, KEPT_ENTRIES);
-    if (text && strlen(text) > MAX_STATE) {
+    static const struct part parts[] = {{KEPT_ENTRIES, UINT32_MAX, true},
+                                        {0, UINT32_MAX, true},
+                                        {0, UINT32_MAX, false},
+                                        {0, KEPT_LATER, false},
+                                        {0, 0, false}};
+    char *text = NULL;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && (!text || strlen(text) > MAX_STATE); i++) {
+        if (parts[i].later == UINT32_MAX && surely_too_large(plan, at))
+            continue;
         free(text);
-        text = state_text(plan, fingerprint, at, received, 0);
-    }
-    if (text && strlen(text) > MAX_STATE && plan->view) { /* it only informs */
-        struct leat_plan bare = *plan;
-        bare.view = NULL;
-        free(text);
-        text = state_text(&bare, fingerprint, at, received, 0);
+        text = state_text(plan, fingerprint, at, received, &parts[i]);
+        if (!text)
+            break;
     }
     int rc = LEAT_OK;
     if (text && strlen(text) > MAX_STATE)
-        rc = leat_fail(
-            error, LEAT_E_RANGE,
-            "the state would have %zu bytes, above 64 KiB: the log has %u entries that still matter; decide less often",
-            strlen(text), plan->n_log);
+        rc = leat_fail(error, LEAT_E_RANGE, "the state would have %zu bytes, above 64 KiB", strlen(text));
     else if (!text || !(*json = leat_strdup(text)))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
     free(text);
@@ -740,6 +761,12 @@ int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[1
     int rc = check_versions(o, error);
     if (!rc)
         rc = check_belongs(plan, fingerprint, o, error);
+    uint64_t later = 0;
+    if (!rc && (!get_number(o, "later", INT64_MAX, &later) || later))
+        rc = leat_fail(error, LEAT_E_STATE,
+                       "the state leaves out the last %" PRIu64 " decisions of its run's log, which lie ahead of its "
+                       "position: open the loader with that log",
+                       later);
     if (rc)
         goto out;
     const json_t *position = json_object_get(o, "at");

@@ -277,7 +277,7 @@ class Loader(Closing):
         if not in_order and self._log_dir is not None:
             os.makedirs(self._log_dir, exist_ok=True)
         self._core = _leat.Loader.open(**options)
-        self._mixture = mixtures.mixture_of(dataset, self._core, mixture)
+        self._mixture = mixtures.mixture_of(dataset, self._core, mixture, self._log_dir, self._leads())
         if log is not None:
             self._repeat(log)
         self._calls = None
@@ -315,6 +315,13 @@ class Loader(Closing):
         if mesh.cp.size > 1 and self._makes:
             self._form.slices = Slices(mesh.cp, cp, cp_outputs)
         return peers
+
+    def _leads(self) -> bool:
+        """Whether this process is the first of those that read together."""
+        if self._distributed:
+            return ranks.leads()
+        mesh = self.mesh
+        return self.rank == 0 and (mesh is None or not (mesh.tp.rank or mesh.pp.rank or mesh.cp.rank))
 
     def _order(self, shuffle: bool | Blocks, sampler: Any) -> tuple[int, dict[str, Any]]:
         if sampler is None:
@@ -453,7 +460,7 @@ class Loader(Closing):
         """
         state: dict[str, Any] = json.loads(self._core.state())
         if self._mixture is not None:
-            state["mixture"] = self._mixture.state_dict()
+            state["mixture"] = self._mixture.state_dict(state)
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -481,6 +488,8 @@ class Loader(Closing):
         if self._sampler is not None:
             self._find_lists(plain)
         decided = plain.pop("mixture", None)
+        if self._mixture is not None:
+            self._mixture.complete(plain, decided)
         self._core.load_state(json.dumps(plain))
         if self._mixture is not None:
             self._mixture.load_state_dict(decided)
@@ -533,8 +542,7 @@ class Loader(Closing):
         arguments = (n, -1, -1) if at is None else (n, *_checked(*at))
         self._core.set_batch_size(*arguments)
         self._global = n * self.world_size
-        self._facts["decisions"] = states.decisions_text(self.log)
-        self._agreed = not self._distributed
+        self._decided()
 
     # ---- mixtures ----------------------------------------------------------------------------------------------------
 
@@ -615,7 +623,12 @@ class Loader(Closing):
             self._decided()
 
     def _decided(self) -> None:
-        self._facts["decisions"] = states.decisions_text(self.log)
+        if self._mixture is None:
+            self._facts["decisions"] = states.decisions_text(self.log)
+        else:
+            decisions = self._mixture.decisions
+            decisions.take(json.loads(self._core.state())["log"])
+            self._facts["decisions"] = decisions.told()
         self._agreed = not self._distributed
 
     def _repeat(self, log: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> None:
@@ -625,8 +638,7 @@ class Loader(Closing):
         state["log"] = entries
         self._core.load_state(json.dumps(state))
         if self._mixture is not None:
-            state = json.loads(self._core.state())  # with the sizes that this loader was opened with
-            self._mixture.follow(state, state["log"])
+            self._mixture.decisions.repeat(json.loads(self._core.state())["log"], entries)
 
     def consumer(self, batch_size: int, start: Literal["here", "beginning"] = "here") -> Consumer:
         """Opens a second reader of the same rows in this process: each gets every row once an epoch, in the same order.
@@ -674,8 +686,10 @@ class Loader(Closing):
 
         The first one is what the loader was opened with.
         """
+        if self._mixture is not None:
+            return self._mixture.decisions.entries()
         log: list[dict[str, Any]] = json.loads(self._core.state())["log"]
-        return log if self._mixture is None else self._mixture.unfolded(log)
+        return log
 
     def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The sample ids planned for this rank's batch `step` of `epoch`, without reading anything: int64.

@@ -78,8 +78,10 @@ def source_options(dataset: Dataset | Mix | Schedule, global_batch: int) -> dict
     }
 
 
-def mixture_of(dataset: Dataset | Mix | Schedule, core: _leat.Loader, algorithm: Any) -> Mixture | None:
-    """What steers the weights of a loader's mixture.
+def mixture_of(
+    dataset: Dataset | Mix | Schedule, core: _leat.Loader, algorithm: Any, folder: str | None, writes: bool
+) -> Mixture | None:
+    """What steers the weights of a loader's mixture. `folder`: of the run; `writes`: whether this process writes there.
 
     Raises:
         ValueError: there is an algorithm and nothing that it could decide.
@@ -91,4 +93,4 @@ def mixture_of(dataset: Dataset | Mix | Schedule, core: _leat.Loader, algorithm:
     if isinstance(dataset, Schedule) and algorithm is not None:
         raise ValueError("a Schedule says its weights itself: give the leat.Mix that mixture= begins with")
     mix = dataset.first if isinstance(dataset, Schedule) else dataset
-    return Mixture(core, mix.weights, algorithm)
+    return Mixture(core, mix.weights, algorithm, folder, writes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -10,13 +11,43 @@ from typing import Any
 from ..errors import StateError
 
 
+class Steps:
+    """Counts the steps of epochs through a log, whose entries are entered in their order: a batch never spans one."""
+
+    def __init__(self) -> None:
+        self.epoch, self.row, self.step, self.size = 0, 0, 0, 1
+
+    def enter(self, entry: Mapping[str, Any]) -> int:
+        """The step from which an entry holds."""
+        self.step = entry["steps"] if entry["kind"] == "folded" else self.at(entry["epoch"], entry["row"])
+        self.epoch, self.row = entry["epoch"], entry["row"]
+        self.size = entry.get("global_batch", self.size)
+        return self.step
+
+    def at(self, epoch: int, row: int) -> int:
+        """The step of a row behind the last entry."""
+        if epoch != self.epoch:
+            return -(-row // self.size)
+        return self.step - (self.row - row) // self.size
+
+
+def step_at(log: Sequence[Mapping[str, Any]], at: Mapping[str, Any]) -> int:
+    """The step of a position, at which a batch begins. Entries behind it do not matter."""
+    steps = Steps()
+    for entry in log:
+        if (entry["epoch"], entry["row"]) > (at["epoch"], at["row"]):
+            break
+        steps.enter(entry)
+    return steps.at(at["epoch"], at["row"])
+
+
 def step_of(mine: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[int, int]:
     """The batch that a state points at, of a loader whose own state is `mine`. Positions are counted in rows, and
     decisions may have changed the size of batches.
     """
     try:
         other = [name for name in ("fingerprint", "seed", "order") if state[name] != mine[name]]
-        if other or not state["log"] or state["log"] != mine["log"][: len(state["log"])]:
+        if other or not state["log"] or not _same_log(mine["log"], state["log"]):
             raise StateError(
                 f"the state is of another run than this loader's ({', '.join(other or ['log'])} differ): load it "
                 "instead"
@@ -26,15 +57,22 @@ def step_of(mine: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[int, int
                 "the state was taken within an epoch without in_order, where a position is no batch: give epoch "
                 "and step"
             )
-        at, size, begin, step = state["at"], 1, 0, 0
-        for decision in state["log"]:
-            if "global_batch" in decision:
-                if decision["epoch"] == at["epoch"]:
-                    step, begin = step - (begin - decision["row"]) // size, decision["row"]
-                size = decision["global_batch"]
-        return at["epoch"], step - (begin - at["row"]) // size
+        return state["at"]["epoch"], step_at(state["log"], state["at"])
     except (KeyError, TypeError, AttributeError) as e:
         raise StateError(f"not a state of a leat.Loader: batch_at takes what state_dict() gave ({e!r})") from None
+
+
+def _same_log(mine: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a log begins like another, as far as neither has folded its entries."""
+
+    def shown(log: Sequence[Mapping[str, Any]]) -> tuple[int, Sequence[Mapping[str, Any]]]:
+        folded = len(log) > 1 and log[1]["kind"] == "folded"
+        return (log[1]["entries"], log[2:]) if folded else (0, log[1:])
+
+    (a, left), (b, right) = shown(mine), shown(other)
+    both = max(a, b)
+    left, right = left[both - a :], right[both - b :]
+    return mine[0] == other[0] and left[: len(right)] == right
 
 
 def is_within(state: Mapping[str, Any]) -> bool:
@@ -60,10 +98,11 @@ def log_of(given: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> list[
     if isinstance(given, (str, os.PathLike)):
         name = os.fspath(given)
         with open(given, encoding="utf-8") as file:
-            try:
-                found = json.load(file)
-            except (ValueError, RecursionError) as e:
-                raise StateError(f"{name}: not a log of decisions: {e}") from None
+            text = file.read()
+        try:
+            found = json.loads(text) if text[:1] == "[" else _of_lines(text)
+        except (ValueError, RecursionError) as e:
+            raise StateError(f"{name}: not a log of decisions: {e}") from None
         if isinstance(found, Mapping):  # a state
             found = found.get("log", [])
     try:
@@ -77,6 +116,15 @@ def log_of(given: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> list[
     if "folded" in kinds:
         raise StateError(f"{name}: the log of a long run, whose first decisions are folded: it cannot be repeated")
     return entries
+
+
+def _of_lines(text: str) -> Any:
+    """A log with an entry a line, as `log_dir` has it, or one object. A last line that was cut is left out."""
+    lines = text.split("\n")
+    with contextlib.suppress(ValueError):
+        if "kind" in json.loads(lines[0]):
+            return [json.loads(line) for line in lines[:-1]]
+    return json.loads(text)
 
 
 def decisions_text(log: Sequence[Mapping[str, Any]]) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import _leat, check
@@ -14,21 +13,22 @@ from ..data.mixing import checked_weights, unknown_name
 from ..errors import RangeError, StateError
 from ..loading import states
 from .algorithm import Algorithm, Weights, algorithm_of, total
+from .decisions import Decisions, Place
 
-Place = tuple[int, int]  #: epoch and step
-Entry = dict[str, Any]  #: of the loader's log, and its "step"
 LEAD = 4  #: steps from a report to what it decides, more than frameworks fetch ahead
 
 
 class Mixture:
     """The mixture of a loader, as it stands: ``loader.mixture``."""
 
-    def __init__(self, core: _leat.Loader, weights: Weights, algorithm: Any) -> None:
+    def __init__(
+        self, core: _leat.Loader, weights: Weights, algorithm: Any, folder: str | None = None, writes: bool = False
+    ) -> None:
         self._core = core
         self._opened = dict(weights)
         self._names = list(weights)
         self._lead = check.integer("lead", getattr(algorithm, "lead", LEAD), 1)
-        self._decisions: list[Entry] = []
+        self.decisions = Decisions(json.loads(core.state())["log"], folder, writes)
         self._handed: Place | None = None  # the last batch that was handed out
         self._reported: Place | None = None
         self._reports = 0
@@ -44,14 +44,19 @@ class Mixture:
     @property
     def weights(self) -> Weights:
         """The weights that were decided last; they may hold from a batch on that is still to come."""
-        return self._of(self._decisions[-1]) if self._decisions else dict(self._opened)
+        return self._of(self.decisions.last)
 
-    def _of(self, entry: Entry) -> Weights:
-        whole = total(entry["shares"])
-        return {name: share / whole for name, share in zip(self._names, entry["shares"], strict=True)}
+    def _of(self, shares: list[int] | None) -> Weights:
+        if shares is None:
+            return dict(self._opened)
+        whole = total(shares)
+        return {name: share / whole for name, share in zip(self._names, shares, strict=True)}
 
     def weights_at(self, epoch: int, step: int) -> Weights:
         """The weights that hold in a step.
+
+        Raises:
+            leat.errors.RangeError: a decision before it was folded, and this process does not know it.
 
         >>> ds = leat.open(path)
         >>> loader = leat.Loader(leat.Mix({"a": (ds, 0.5), "b": (ds, 0.5)}), batch_size=8)
@@ -59,8 +64,7 @@ class Mixture:
         >>> loader.mixture.weights_at(0, 2)["a"], loader.mixture.weights_at(0, 3)["a"]
         (0.5, 0.25)
         """
-        i = bisect_right(self._decisions, (epoch, step), key=lambda entry: (entry["epoch"], entry["step"]))
-        return self._of(self._decisions[i - 1]) if i else dict(self._opened)
+        return self._of(self.decisions.at((epoch, step)))
 
     def state(self) -> dict[str, Any]:
         """``"weights"``, and what the algorithm knows by domain: of :class:`leat.ADO` ``"alpha"``, ``"beta"``,
@@ -81,29 +85,11 @@ class Mixture:
         if missing := [name for name in self._names if name not in weights]:
             raise ValueError(f"{of}: no weight is given for {', '.join(missing)}: give each domain one, which may be 0")
         found = checked_weights({name: weights[name] for name in self._names}, of, False)
-        state = json.loads(self._core.state())
-        self._core.set_shares(*(states.step_of(state, state) if at is None else at), list(found.values()))
-        state = json.loads(self._core.state())
-        self.follow(state, state["log"][-1:])
-
-    def follow(self, state: dict[str, Any], entries: Iterable[Entry]) -> None:
-        """Takes note of decisions that stand in the log of the loader's state."""
-        for entry in entries:
-            if entry["kind"] == "decide" and "shares" in entry:
-                at = entry["epoch"], entry["row"]
-                there = {**state, "at": {"epoch": at[0], "row": at[1]}}
-                there.pop("received", None)  # it says nothing of where the decision holds
-                known = [e for e in self._decisions if (e["epoch"], e["row"]) <= at]
-                self._decisions = [*known, {**entry, "step": states.step_of(there, there)[1]}]
-
-    def unfolded(self, log: list[Entry]) -> list[Entry]:
-        """The log with the entries that the library has folded, where they were decisions about the mixture only."""
-        if len(log) < 2 or log[1]["kind"] != "folded":
-            return log
-        rest = log[2:]
-        known = [{k: v for k, v in entry.items() if k != "step"} for entry in self._decisions]
-        missing = len(known) - sum("shares" in entry and entry["kind"] == "decide" for entry in rest)
-        return log if missing != log[1]["entries"] else [log[0], *known[:missing], *rest]
+        if at is None:
+            state = json.loads(self._core.state())
+            at = states.step_of(state, state)
+        self._core.set_shares(*at, list(found.values()))
+        self.decisions.take(json.loads(self._core.state())["log"])
 
     # ---- reports -----------------------------------------------------------------------------------------------------
 
@@ -171,12 +157,9 @@ class Mixture:
 
     # ---- state -------------------------------------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, Any]:
-        """What a loader's state has of it, beside the log."""
-        state: dict[str, Any] = {
-            "names": self._names,
-            "decisions": self._decisions,
-        }
+    def state_dict(self, core: Mapping[str, Any]) -> dict[str, Any]:
+        """What a loader's state has of it, beside the library's."""
+        state: dict[str, Any] = {"names": self._names, **self.decisions.state(core)}
         if self.algorithm is not None:
             state |= {
                 "algorithm": type(self.algorithm).__name__,
@@ -187,12 +170,18 @@ class Mixture:
             }
         return state
 
+    def complete(self, core: dict[str, Any], state: Any) -> None:
+        """Gives the library's part of a state what it leaves out."""
+        if isinstance(state, Mapping):
+            self.decisions.complete(core, state)
+
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """Goes on from the state of a run. None: it had no mixture, or was made without this."""
-        self._decisions, self._handed, self._reported, self._reports = [], None, None, 0
+        """Goes on from the state of a run, which the library has loaded. None: it was made without this."""
+        self._handed, self._reported, self._reports = None, None, 0
         if self.algorithm is not None:
             self.algorithm.start(dict(self._opened))
         try:
+            self.decisions.load(json.loads(self._core.state())["log"], state or {})
             if state is not None:
                 self._load(state)
         except (KeyError, TypeError, ValueError, IndexError) as e:
@@ -209,10 +198,6 @@ class Mixture:
     def _load(self, state: Mapping[str, Any]) -> None:
         if state["names"] != self._names:
             raise StateError(f"the state is of a mixture of other domains: {', '.join(map(str, state['names']))}")
-        decisions = list(state["decisions"])
-        for entry in decisions:
-            if not total(self._of(entry).values()) > 0 or any(not entry[x] >= 0 for x in ("epoch", "row", "step")):
-                raise ValueError("a decision is malformed")
         name = state.get("algorithm")
         if name is None or self.algorithm is None:
             if name is not None:
@@ -229,7 +214,6 @@ class Mixture:
             self._reported = _place_of(state["reported"])
             self._reports = check.integer("reports", state["reports"])
             self.algorithm.load_state_dict(state["state"])
-        self._decisions = decisions
 
 
 def _place_of(pair: Any) -> Place | None:

@@ -1,0 +1,244 @@
+"""The whole log of a run. The library folds decisions that lie far behind, so that its state stays small; they are kept
+here, and, if the loader has a folder for it, in a file.
+
+    run          open  d1 d2 ... d940            | d941 ... d972 | d973
+    library      open  folded (940 entries)      | d941 ... d972 | d973
+    state        open  folded, hash of d1 ..d940 | d941 ... d972 | d973        and d1 ... d940 while they are few
+    the file     open  d1 d2 ... d940              d941 ... d972   d973
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..errors import RangeError, StateError
+from ..loading import states
+
+Place = tuple[int, int]  #: epoch and step
+Entry = dict[str, Any]  #: of the loader's log
+FILE = "decisions.jsonl"  #: in the folder of a run
+OLDER = 16384  #: bytes of folded entries that a state has
+
+
+class Decisions:
+    """The log of a loader. `folder`: where the file is; `writes`: whether this process writes it."""
+
+    def __init__(self, log: list[Entry], folder: str | None, writes: bool) -> None:
+        self.path = None if folder is None else os.path.join(folder, FILE)
+        self.writes = writes and folder is not None
+        self.repeats = False  #: the log was given, and will be given again where a state is loaded
+        self.begin(log, [])
+
+    def begin(self, log: list[Entry], older: list[Entry], digest: str = "") -> None:
+        """Begins with what the library's log is now.
+
+        Args:
+            log: the library's.
+            older: entries that it has folded. []: they are not known.
+            digest: of these.
+        """
+        hidden = _hidden(log)
+        self.opened = log[0]
+        self.lost = hidden - len(older)  #: entries of which only the folded one is known: all that are folded, or none
+        self.folded = log[1] if self.lost else None
+        self._lines: list[str] = []  # of all entries after those
+        self._steps = states.Steps()
+        self._places: list[Place] = []
+        self._numbers: list[int] = []  # of the lines that decided shares, by place
+        self._sum = (self.lost, digest if self.lost else "")
+        self._made = hashlib.sha256()
+        self._written = False
+        self._steps.enter(self.opened)
+        if self.folded is not None:
+            self._steps.enter(self.folded)
+        self._add(older)
+        self._add(log[len(log) - _shown(log) :])
+
+    # ---- what is known -----------------------------------------------------------------------------------------------
+
+    def entries(self) -> list[Entry]:
+        """All, the first one what the loader was opened with. The second one is folded if those before are not known."""
+        more = [] if self.folded is None else [self.folded]
+        return [self.opened, *more, *map(json.loads, self._lines)]
+
+    @property
+    def last(self) -> list[int] | None:
+        """The shares that were decided last."""
+        if self._numbers:
+            return _shares(self._lines[self._numbers[-1]])
+        return None if self.folded is None else self.folded.get("shares")
+
+    def at(self, place: Place) -> list[int] | None:
+        """The shares that were decided for a step. None: those that the loader was opened with.
+
+        Raises:
+            RangeError: what held there is folded.
+        """
+        i = bisect_right(self._places, place)
+        if i:
+            return _shares(self._lines[self._numbers[i - 1]])
+        if self.folded is None:
+            return None
+        if place < (self.folded["epoch"], self.folded["steps"]):
+            raise RangeError(
+                f"step {place[1]} of epoch {place[0]} lies before decisions that were folded: what held there stands in "
+                "the log of the run that made them"
+            )
+        return self.folded.get("shares")
+
+    def take(self, log: list[Entry]) -> None:
+        """Takes over what is new in the library's log."""
+        new = _hidden(log) + _shown(log) - self.lost - len(self._lines)
+        if new:
+            self._add(log[len(log) - new :])
+            self._write(new)
+
+    def _add(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            step = self._steps.enter(entry)
+            if entry["kind"] == "decide" and "shares" in entry:
+                self._places.append((entry["epoch"], step))
+                self._numbers.append(len(self._lines))
+            self._lines.append(_text(entry))
+            plain = {key: value for key, value in entry.items() if key != "facts"}
+            if entry["kind"] != "resume" or len(plain) > 3:
+                self._made.update(_text(plain).encode())
+
+    def told(self) -> str:
+        """A hash of what was decided since the loader was opened or a state loaded, as ranks compare it. Those of a
+        pipeline's middle have another program, which decides nothing.
+        """
+        return self._made.hexdigest()
+
+    # ---- in a state --------------------------------------------------------------------------------------------------
+
+    def state(self, core: Mapping[str, Any]) -> dict[str, Any]:
+        """What a state has beside the library's `core`."""
+        hidden, shown, later = _hidden(core["log"]), _shown(core["log"]), core.get("later", 0)
+        found: dict[str, Any] = {}
+        if hidden:
+            found["folded"] = self._digest(hidden)
+            older = self._lines[:hidden] if not self.lost else []
+            if older and sum(map(len, older)) <= OLDER:
+                found["older"] = [json.loads(line) for line in older]
+        if later:
+            lines = self._lines[hidden + shown - self.lost :]
+            found["later"] = _digest(lines, "") if self.repeats else [json.loads(line) for line in lines]
+        return found
+
+    def _digest(self, hidden: int) -> str:
+        """A hash of the first entries. More and more are folded, so the last one is kept."""
+        count, digest = self._sum if hidden >= self._sum[0] else (0, "")
+        self._sum = hidden, _digest(self._lines[count - self.lost : hidden - self.lost], digest)
+        return self._sum[1]
+
+    def complete(self, core: dict[str, Any], saved: Mapping[str, Any]) -> None:
+        """Gives a state of the library's back the decisions behind its position that it leaves out, if they are known.
+
+        Raises:
+            StateError: they are those of another log.
+        """
+        later = saved.get("later")
+        if isinstance(later, str):
+            n = core["later"]
+            found = [entry for entry in self._whole() if entry["kind"] != "open"][-n:]
+            if not self.repeats or _digest(map(_text, found), "") != later:
+                raise StateError(
+                    f"the state is of a run that repeats a log, of which {n} decisions are still to come: open the "
+                    "loader with log=, the same one"
+                )
+            later = found
+        if later:
+            core["log"] = [*core["log"], *later]
+            core.pop("later", None)
+
+    def repeat(self, log: list[Entry], entries: list[Entry]) -> None:
+        """Begins with the log of another run, which the library has taken over: perhaps with an entry for the sizes of
+        this loader, and without those that it leaves out of its state.
+        """
+        self.repeats = True
+        same = next((i for i, pair in enumerate(zip(log, entries, strict=False)) if pair[0] != pair[1]), len(entries))
+        own = [entry for entry in log[same : same + 1] if entry["kind"] == "resume"]
+        self.begin([*entries[:same], *own, *entries[same:]], [])
+
+    def load(self, log: list[Entry], saved: Mapping[str, Any]) -> None:
+        """Begins with what the library's log is after a state was loaded."""
+        hidden, digest = _hidden(log), saved.get("folded", "")
+        for known in (saved.get("older", []), self._whole()[1:], read(self.path)[1:]):
+            older = known[:hidden]
+            if len(older) == hidden and _digest(map(_text, older), "") == digest:
+                break
+        else:
+            older = []
+        self.begin(log, older, digest)
+
+    def _whole(self) -> list[Entry]:
+        return [self.opened] if self.lost else self.entries()
+
+    # ---- the file ----------------------------------------------------------------------------------------------------
+
+    def _write(self, new: int) -> None:
+        """Appends the last `new` lines, or, where nothing was written yet, makes the file."""
+        if not self.writes or self.path is None:
+            return
+        if self._written:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write("".join(line + "\n" for line in self._lines[-new:]))
+            return
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        lines = [_text(entry) for entry in self.entries()]
+        with open(self.path + ".partial", "w", encoding="utf-8") as file:
+            file.write("".join(line + "\n" for line in lines))
+        if not _continues(read(self.path), lines):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(self.path, self.path + ".old")  # of another run
+        os.replace(self.path + ".partial", self.path)
+        self._written = True
+
+
+def read(path: str | None) -> list[Entry]:
+    """The entries of a file, up to the first line that is none: a run that was killed may have cut the last one. []:
+    there is no file.
+    """
+    found: list[Entry] = []
+    if path is not None:
+        with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+            for line in file:
+                found.append(json.loads(line))
+    return found if all(isinstance(entry, dict) for entry in found) else []
+
+
+def _continues(found: list[Entry], lines: list[str]) -> bool:
+    """Whether one log is the beginning of the other."""
+    return all(_text(entry) == line for entry, line in zip(found, lines, strict=False))
+
+
+def _hidden(log: list[Entry]) -> int:
+    """How many entries are folded."""
+    return log[1]["entries"] if len(log) > 1 and log[1]["kind"] == "folded" else 0
+
+
+def _shown(log: list[Entry]) -> int:
+    """How many stand behind the opening and the folded entry."""
+    return len(log) - (2 if _hidden(log) else 1)
+
+
+def _text(entry: Entry) -> str:
+    return json.dumps(entry, sort_keys=True, separators=(",", ":"))
+
+
+def _digest(lines: Iterable[str], before: str) -> str:
+    for line in lines:
+        before = hashlib.sha256((before + line).encode()).hexdigest()[:32]
+    return before
+
+
+def _shares(line: str) -> list[int]:
+    found: list[int] = json.loads(line)["shares"]
+    return found
