@@ -824,9 +824,15 @@ LEAT_API int leat_loader_set_shares(struct leat_loader *loader, const struct lea
 
 /* The state as JSON text, and loading it. It is small and counts the batches handed out. A state of any rank fits all
  * ranks; one taken within an epoch without in_order fits only the rank that took it. Errors of load: STATE (says what
- * differs), INVALID (not a state). */
+ * differs, or that `later` decisions are missing, which found no room in the state), INVALID (not a state). */
 LEAT_API int leat_loader_state(const struct leat_loader *loader, char **json, struct leat_error *error);
 LEAT_API int leat_loader_load_state(struct leat_loader *loader, const char *json, struct leat_error *error);
+
+/* Entries of the log (docs/order.md, "The state") as a JSON array in `*json`, freed with leat_free: those from the
+ * `first`-th on, where the 0th is what the loader was opened with. Unlike the state's, they are not bounded: those
+ * behind the position are all there. Entries that were folded count, and stand as one if `first` is one of them. For
+ * the thread that iterates. Errors: NOMEM, CLOSED, FORKED. */
+LEAT_API int leat_loader_log(const struct leat_loader *loader, uint64_t first, char **json, struct leat_error *error);
 
 /* The sample ids planned for this rank's batch `step` of `epoch`, without I/O. `*ids` is freed with leat_free. */
 LEAT_API int leat_loader_plan(const struct leat_loader *loader, uint64_t epoch, uint64_t step, int64_t **ids,

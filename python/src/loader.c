@@ -444,6 +444,18 @@ static PyObject *loader_stats(PyObject *self, PyObject *none)
     return ok ? py_text_take(json) : NULL;
 }
 
+static PyObject *loader_log(PyObject *self, PyObject *args)
+{
+    struct loader *l = (struct loader *)self;
+    unsigned long long first;
+    char *json = NULL;
+    bool ok;
+    if (!PyArg_ParseTuple(args, "K:log", &first))
+        return NULL;
+    PY_READER_ASK(ok, &l->reader, leat_loader_log(l->handle, first, &json, &error));
+    return ok ? py_text_take(json) : NULL;
+}
+
 static PyObject *loader_trace(PyObject *self, PyObject *args)
 {
     struct loader *l = (struct loader *)self;
@@ -523,6 +535,7 @@ static PyMethodDef loader_methods[] = {
     {"batch_at", loader_batch_at, METH_VARARGS, "batch_at(epoch, step): that Batch, computed again"},
     {"consumer", loader_consumer, METH_VARARGS, "consumer(batch_size, beginning): a Consumer of the same rows"},
     {"stats", loader_stats, METH_NOARGS, "stats(): JSON text"},
+    {"log", loader_log, METH_VARARGS, "log(first): JSON text of entries"},
     {"trace", loader_trace, METH_VARARGS, "trace(max_events): records what threads do; 0 ends it"},
     {"trace_json", loader_trace_json, METH_NOARGS, "trace_json(): JSON text"},
     {NULL, NULL, 0, NULL},

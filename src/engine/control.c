@@ -208,6 +208,17 @@ int leat_loader_state(const struct leat_loader *l, char **json, struct leat_erro
     return rc;
 }
 
+int leat_loader_log(const struct leat_loader *l, uint64_t first, char **json, struct leat_error *error)
+{
+    *json = NULL;
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    rc = leat_plan_log(l->plan, first, json, error);
+    leat_engine_unlock();
+    return rc;
+}
+
 int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_error *error)
 {
     struct leat_consumer *c = &l->consumer;

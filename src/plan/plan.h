@@ -205,6 +205,9 @@ uint64_t leat_plan_hash(const struct leat_plan *plan);
 /* A hash over seed and order alone: the same for any sizes and decisions. */
 uint64_t leat_plan_order_hash(const struct leat_plan *plan);
 
+/* Entries of the log from the first-th on, as leat_loader_log. Errors: NOMEM. */
+int leat_plan_log(const struct leat_plan *plan, uint64_t first, char **json, struct leat_error *error);
+
 /* A saved state as JSON text, freed with leat_free: versions, fingerprint, seed, position, log. It holds the hashes of
  * lists of positions and of weights. Only LIST decisions made after opening are in it (base64), if they fit 64 KiB. */
 int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at, char **json,

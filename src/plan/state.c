@@ -18,8 +18,8 @@
 #include "plan/internal.h"
 
 #define STATE_VERSION 1
-#define UNORDERED_VERSION 2 /* with rows received beyond the position, which an older leat must not ignore */
-#define MAX_STATE 65536     /* bytes of a state that we write */
+#define UNORDERED_VERSION 2          /* with rows received beyond the position, which an older leat must not ignore */
+#define MAX_STATE 65536              /* bytes of a state that we write */
 #define MAX_READ (UINT64_C(1) << 26) /* of one with a whole log, as runs that are repeated have */
 #define MAX_LISTS 45056              /* bytes of lists in it */
 #define MAX_CARRY (INT64_C(1) << 48) /* of a source, in units of 2^-32 rows: no run gets near */
@@ -317,6 +317,24 @@ int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t finger
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
     free(text);
     return rc;
+}
+
+int leat_plan_log(const struct leat_plan *plan, uint64_t first, char **json, struct leat_error *error)
+{
+    uint64_t room = MAX_LISTS, last = 0; /* the number of an entry, or of the last one that it stands for */
+    json_t *log = json_array();
+    int bad = !log;
+    for (uint32_t i = 0; i < plan->n_log && !bad; i++) {
+        const struct leat_entry *e = &plan->log[i];
+        last += e->kind == LEAT_ENTRY_FOLDED ? e->folded.entries : i > 0;
+        if (last >= first)
+            bad = json_array_append_new(log, entry_json(plan, e, &room));
+    }
+    char *text = bad ? NULL : json_dumps(log, JSON_COMPACT | JSON_SORT_KEYS);
+    *json = text ? leat_strdup(text) : NULL;
+    json_decref(log);
+    free(text);
+    return *json ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a log");
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

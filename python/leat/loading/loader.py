@@ -96,8 +96,9 @@ class Loader(Closing):
         framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
         yields: ``"dict"`` (a :class:`leat.Batch`) or ``"tuple"`` (its outputs, with `valid` appended where padding is
             possible).
-        log_dir: a folder of this run. It gets what is too large for a state (the lists of a Sampler) and, without
-            `in_order`, the record of which rows came together. Recorded batches are delivered again as they were.
+        log_dir: a folder of this run. It gets what is too large for a state (the lists of a Sampler; all decisions
+            about a mixture, in ``decisions.jsonl``) and, without `in_order`, the record of which rows came together.
+            Recorded batches are delivered again as they were.
         mixture: what decides the weights of a :class:`leat.Mix` while the model trains, from what :meth:`report` is
             given: :class:`leat.ADO`, :class:`leat.DoReMi`, or one of your own (docs/mixtures.md). Not with
             ``in_order=False``.
@@ -627,7 +628,7 @@ class Loader(Closing):
             self._facts["decisions"] = states.decisions_text(self.log)
         else:
             decisions = self._mixture.decisions
-            decisions.take(json.loads(self._core.state())["log"])
+            decisions.take(self._core)
             self._facts["decisions"] = decisions.told()
         self._agreed = not self._distributed
 
@@ -638,7 +639,7 @@ class Loader(Closing):
         state["log"] = entries
         self._core.load_state(json.dumps(state))
         if self._mixture is not None:
-            self._mixture.decisions.repeat(json.loads(self._core.state())["log"], entries)
+            self._mixture.decisions.repeat(json.loads(self._core.log(0)))
 
     def consumer(self, batch_size: int, start: Literal["here", "beginning"] = "here") -> Consumer:
         """Opens a second reader of the same rows in this process: each gets every row once an epoch, in the same order.
@@ -688,7 +689,7 @@ class Loader(Closing):
         """
         if self._mixture is not None:
             return self._mixture.decisions.entries()
-        log: list[dict[str, Any]] = json.loads(self._core.state())["log"]
+        log: list[dict[str, Any]] = json.loads(self._core.log(0))
         return log
 
     def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .. import _leat
 from ..errors import RangeError, StateError
 from ..loading import states
 
@@ -63,7 +64,7 @@ class Decisions:
     # ---- what is known -----------------------------------------------------------------------------------------------
 
     def entries(self) -> list[Entry]:
-        """All, the first one what the loader was opened with. The second one is folded if those before are not known."""
+        """All, the first one what the loader was opened with. The second is folded if those before are not known."""
         more = [] if self.folded is None else [self.folded]
         return [self.opened, *more, *map(json.loads, self._lines)]
 
@@ -87,17 +88,17 @@ class Decisions:
             return None
         if place < (self.folded["epoch"], self.folded["steps"]):
             raise RangeError(
-                f"step {place[1]} of epoch {place[0]} lies before decisions that were folded: what held there stands in "
-                "the log of the run that made them"
+                f"step {place[1]} of epoch {place[0]} lies before decisions that were folded: what held there stands "
+                "in the log of the run that made them"
             )
         return self.folded.get("shares")
 
-    def take(self, log: list[Entry]) -> None:
+    def take(self, core: _leat.Loader) -> None:
         """Takes over what is new in the library's log."""
-        new = _hidden(log) + _shown(log) - self.lost - len(self._lines)
+        new = json.loads(core.log(1 + self.lost + len(self._lines)))
         if new:
-            self._add(log[len(log) - new :])
-            self._write(new)
+            self._add(new)
+            self._write(len(new))
 
     def _add(self, entries: list[Entry]) -> None:
         for entry in entries:
@@ -158,14 +159,10 @@ class Decisions:
             core["log"] = [*core["log"], *later]
             core.pop("later", None)
 
-    def repeat(self, log: list[Entry], entries: list[Entry]) -> None:
-        """Begins with the log of another run, which the library has taken over: perhaps with an entry for the sizes of
-        this loader, and without those that it leaves out of its state.
-        """
+    def repeat(self, log: list[Entry]) -> None:
+        """Begins with the log of another run, which the library has taken over."""
         self.repeats = True
-        same = next((i for i, pair in enumerate(zip(log, entries, strict=False)) if pair[0] != pair[1]), len(entries))
-        own = [entry for entry in log[same : same + 1] if entry["kind"] == "resume"]
-        self.begin([*entries[:same], *own, *entries[same:]], [])
+        self.begin(log, [])
 
     def load(self, log: list[Entry], saved: Mapping[str, Any]) -> None:
         """Begins with what the library's log is after a state was loaded."""

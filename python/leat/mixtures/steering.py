@@ -28,7 +28,7 @@ class Mixture:
         self._opened = dict(weights)
         self._names = list(weights)
         self._lead = check.integer("lead", getattr(algorithm, "lead", LEAD), 1)
-        self.decisions = Decisions(json.loads(core.state())["log"], folder, writes)
+        self.decisions = Decisions(json.loads(core.log(0)), folder, writes)
         self._handed: Place | None = None  # the last batch that was handed out
         self._reported: Place | None = None
         self._reports = 0
@@ -89,7 +89,7 @@ class Mixture:
             state = json.loads(self._core.state())
             at = states.step_of(state, state)
         self._core.set_shares(*at, list(found.values()))
-        self.decisions.take(json.loads(self._core.state())["log"])
+        self.decisions.take(self._core)
 
     # ---- reports -----------------------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class Mixture:
         if self.algorithm is not None:
             self.algorithm.start(dict(self._opened))
         try:
-            self.decisions.load(json.loads(self._core.state())["log"], state or {})
+            self.decisions.load(json.loads(self._core.log(0)), state or {})
             if state is not None:
                 self._load(state)
         except (KeyError, TypeError, ValueError, IndexError) as e:

@@ -533,6 +533,38 @@ static void decisions_within_one_epoch_are_folded_and_its_rows_stay(void **state
     }
 }
 
+static void decisions_that_find_no_room_in_a_state_are_counted_and_asked_for(void **state)
+{
+    (void)state;
+    const uint8_t print[16] = {7};
+    struct made m;
+    struct leat_error error;
+    struct leat_position at;
+    char *json, *log;
+    draw_mixture(5, MOST, &m);
+    m.spec.epoch_rows = 1000000;
+    struct leat_plan *plan = open_mixture(&m), *loaded = open_mixture(&m);
+    for (uint64_t i = 0; i < 600; i++) {
+        double changed[MOST];
+        draw_even_shares(i, MOST, changed);
+        struct leat_decision d = {.at = {0, 64 * i}, .shares = changed};
+        assert_int_equal(leat_plan_decide(plan, &d, NULL), LEAT_OK);
+    }
+    assert_ok(leat_plan_state(plan, print, (struct leat_position){0, 64}, &json, &error));
+    assert_true(strlen(json) < 65536);
+    assert_non_null(strstr(json, "\"later\":566"));
+    assert_int_equal(leat_plan_load(loaded, print, json, &at, &error), LEAT_E_STATE);
+    assert_non_null(strstr(error.message, "the last 566 decisions"));
+    assert_ok(leat_plan_log(plan, 599, &log, &error));
+    assert_non_null(strstr(log, "\"row\":38272"));
+    assert_non_null(strstr(log, "\"row\":38336"));
+    assert_null(strstr(log, "\"row\":38208"));
+    leat_free(json);
+    leat_free(log);
+    leat_plan_free(plan);
+    leat_plan_free(loaded);
+}
+
 static void shares_follow_a_schedule_within_the_bound(void **state)
 {
     (void)state;
@@ -808,6 +840,7 @@ int main(void)
         cmocka_unit_test(a_decision_within_rows_that_were_planned_gives_the_rows_that_its_log_gives),
         cmocka_unit_test(a_log_that_was_folded_goes_on_as_the_whole_one),
         cmocka_unit_test(decisions_within_one_epoch_are_folded_and_its_rows_stay),
+        cmocka_unit_test(decisions_that_find_no_room_in_a_state_are_counted_and_asked_for),
         cmocka_unit_test(shares_follow_a_schedule_within_the_bound),
         cmocka_unit_test(shares_of_tokens_hold_where_rows_differ_in_length),
         cmocka_unit_test(any_row_of_a_schedule_of_100000_points_is_found),
