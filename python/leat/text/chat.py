@@ -5,6 +5,7 @@ messages --template.py--> text, and the parts of it to be learned --tokenizer.py
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -98,6 +99,7 @@ def chat(
 
     Raises:
         ImportError: the package jinja2 is not installed.
+        TypeError: a value of `variables` is none that JSON has.
         ValueError: `learn` is empty, or `turns` something else.
 
     >>> plain = "{% for m in messages %}<{{ m.role }}> {{ m.content }}\\n{% endfor %}"
@@ -121,6 +123,10 @@ def chat(
         raise TypeError(f"template is a template or a path, not {type(template).__name__}")
     if date is not None and not isinstance(date, Date):
         raise TypeError(f"date is a datetime.date, not {type(date).__name__}")
+    try:
+        json.dumps(dict(variables or {}), sort_keys=True)
+    except (TypeError, ValueError) as e:
+        raise TypeError(f"variables are values that JSON has, by which a run is known again: {e}") from None
     return Chat(template, messages, tools, roles, turns, prompt, date, dict(variables or {}))
 
 
@@ -140,8 +146,8 @@ class ChatTemplate:
                     f"says what this is: variables={{{missing[0]!r}: ...}}"
                 )
         self._given = known
-        said = [sources, known, how.learn, how.turns, how.prompt, str(how.date)]
-        self.hash = hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()[:32]
+        said = [sources, known, how.messages, how.tools, how.learn, how.turns, how.prompt, str(how.date)]
+        self.hash = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
 
     @property
     def about(self) -> dict[str, Any]:
@@ -165,74 +171,116 @@ class ChatTemplate:
     def learned(self, messages: Sequence[Any], tools: Sequence[Any] | None) -> tuple[str, Spans]:
         """The text of a chat, and which parts of it are learned, in order."""
         text = self.text(messages, tools)
-        template, given = self._chosen(tools), {**self._given, "tools": tools or None}
+        one = _Rendering(self._chosen(tools), messages, {**self._given, "tools": tools or None}, text)
         numbers = [i for i, m in enumerate(messages) if m["role"] in self._how.learn]
         last = self._how.turns == "last"
         numbers = numbers[-1:] if last else numbers
         try:
-            if template.marks and self._how.learn == ("assistant",):
-                spans = template.generated(messages, given, text)
-                return text, spans[-1:] if last else spans
+            if one.template.marks and self._how.learn == ("assistant",):
+                spans = one.template.generated(messages, one.given, text)
+                if last:
+                    spans = _within(spans, one.part(numbers[0])) if numbers else []
+                return text, spans
+            return text, one.learned(numbers, self._how.prompt)
         except TemplateError as e:
             raise BadChat(str(e)) from None
-        return text, self._spans(template, messages, given, text, numbers)
 
-    def _spans(
-        self, template: Template, messages: Sequence[Any], given: Mapping[str, Any], text: str, numbers: Sequence[int]
-    ) -> Spans:
-        parts = template.of_messages(messages, given, text)
-        prompt = self._how.prompt
+
+def _within(spans: Spans, part: tuple[int, int]) -> Spans:
+    found = ((max(begin, part[0]), min(end, part[1])) for begin, end in spans)
+    return [(begin, end) for begin, end in found if begin < end]
+
+
+class _Rendering:
+    """A chat, the text that a template made of it, and which part of the text each message is."""
+
+    def __init__(self, template: Template, messages: Sequence[Any], given: Mapping[str, Any], text: str) -> None:
+        self.template, self.messages, self.given, self._text = template, messages, given, text
+
+    @functools.cached_property
+    def _parts(self) -> dict[int, tuple[int, int]]:
+        return self.template.of_messages(self.messages, self.given, self._text)
+
+    def part(self, i: int) -> tuple[int, int]:
+        """What the template writes for a message."""
+        return self._parts[i] if i in self._parts else self._by_prefix(i, False)
+
+    def learned(self, numbers: Sequence[int], prompt: str | None) -> Spans:
+        """What is learned of messages; `prompt`: what the template asks for an answer with, if this is given."""
+        answers = [i for i in numbers if self.messages[i]["role"] == "assistant"]
+        if answers and prompt is None:
+            prompt = self._asked_with(answers)
         spans: Spans = []
         for i in numbers:
-            asked = messages[i]["role"] == "assistant"
-            if asked and prompt is None and i in parts:
-                prompt = _prompt(template, messages[:i], given)
-            if i not in parts:
-                spans.append(_by_prefix(template, messages, given, text, i))
-            elif not asked:
-                spans.append(parts[i])
+            if i not in answers:
+                spans.append(self.part(i))
+            elif prompt is not None:
+                spans.append(self._behind(prompt, i))
             else:
-                begin, end = parts[i]
-                if prompt is None:
-                    spans.append(_by_prefix(template, messages, given, text, i))
-                elif text.startswith(prompt, begin, end):
-                    spans.append((begin + len(prompt), end))
-                else:
-                    raise BadChat(
-                        f"message {i}: the chat template asks for an answer with {prompt!r:.80}, and this one begins "
-                        f"with {text[begin : begin + len(prompt)]!r:.80}: prompt= says what is not learned"
-                    )
+                self._asked_at(i)
+                spans.append(self._by_prefix(i, True))
         return spans
 
+    def _behind(self, prompt: str, i: int) -> tuple[int, int]:
+        begin, end = self.part(i)
+        if not self._text.startswith(prompt, begin, end):
+            raise BadChat(
+                f"message {i}: the chat template asks for an answer with {prompt!r:.80}, and this one begins with "
+                f"{self._text[begin : begin + len(prompt)]!r:.80}: prompt= says what is not learned"
+            )
+        return begin + len(prompt), end
 
-def _prompt(template: Template, before: Sequence[Any], given: Mapping[str, Any]) -> str | None:
-    """With what the template asks for an answer to these messages; None: it cannot be told from them."""
-    try:
-        plain = template.text(before, given)
-        asking = template.text(before, given, True)
-    except TemplateError:
+    def _asked_with(self, answers: Sequence[int]) -> str | None:
+        """With what the template asks for an answer; None: no beginning of this chat tells it.
+
+        It is asked behind a message, since some templates have the prompt in their loop, and rather behind one of the
+        user, since some ask behind no other.
+        """
+        roles = [m["role"] for m in self.messages]
+        of_user = [i for i in range(1, len(roles)) if roles[i] == "assistant" and roles[i - 1] == "user"]
+        first = [i for i in of_user if i in answers] or of_user or [i for i in answers if i]
+        for i in [*first[:1], len(roles)]:
+            try:
+                plain, asking = self._asked_at(i)
+            except (TemplateError, BadChat):
+                continue
+            if asking.startswith(plain):
+                return asking[len(plain) :]
         return None
-    return asking[len(plain) :] if asking.startswith(plain) else None
 
-
-def _by_prefix(
-    template: Template, messages: Sequence[Any], given: Mapping[str, Any], text: str, i: int
-) -> tuple[int, int]:
-    """The part of a message by what the template makes of the messages before it, and of those with it."""
-    try:
-        before = template.text(messages[:i], given, messages[i]["role"] == "assistant")
-        whole = template.text(messages[: i + 1], given)
-    except TemplateError as e:
-        if i or messages[i]["role"] == "assistant":
-            raise BadChat(f"message {i}: which part of the text it is cannot be told: {e}") from None
-        before, whole = "", template.text(messages[:1], given)
-    if not whole.startswith(before) or not text.startswith(whole):
+    def _asked_at(self, i: int) -> tuple[str, str]:
+        """The text of the messages before `i`, without and with the prompt for an answer."""
+        if i:
+            plain = self.template.text(self.messages[:i], self.given)
+            asking = self.template.text(self.messages[:i], self.given, True)
+            if asking != plain or not self.template.asks or self.messages[i - 1]["role"] == "user":
+                return plain, asking
         raise BadChat(
-            f"message {i}: which part of the text it is cannot be told, since the chat template ({template.name}) "
-            "writes it in another way where messages follow. Put {% generation %} into the template, or learn from the "
-            'last turn alone: turns="last"'
+            f"message {i}: with what the chat template asks for an answer cannot be told from the messages before it: "
+            "prompt= says it"
         )
-    return len(before), len(whole)
+
+    def _by_prefix(self, i: int, asked: bool) -> tuple[int, int]:
+        """The part of a message by what the template makes of the messages before it, and of those with it; with
+        `asked`, of those before it and the prompt."""
+        try:
+            before = self.template.text(self.messages[:i], self.given, asked)  # nothing at all may be refused
+            whole = self.template.text(self.messages[: i + 1], self.given)
+        except TemplateError as e:
+            raise BadChat(f"message {i}: which part of the text it is cannot be told: {e}") from None
+        untold = (
+            f"message {i}: which part of the text it is cannot be told, since the chat template ({self.template.name})"
+        )
+        if not whole.startswith(before) or not self._text.startswith(whole):
+            advice = (
+                '. Put {% generation %} into the template, or learn from the last turn alone: turns="last"'
+                if not self.template.marks
+                else ""
+            )
+            raise BadChat(f"{untold} writes it in another way where messages follow{advice}")
+        if len(before) == len(whole) and any(v for name, v in self.messages[i].items() if name != "role"):
+            raise BadChat(f"{untold} leaves it out, or writes it among others")
+        return len(before), len(whole)
 
 
 def _checked(messages: Any, tools: Any) -> None:
@@ -276,7 +324,7 @@ def _special_tokens(tokenizer: Any) -> dict[str, Any]:
     """bos_token and so on, of a tokenizer of transformers or of what lies beside the file."""
     own = getattr(tokenizer, "special_tokens_map", None)
     if isinstance(own, Mapping):
-        return {str(k): v if isinstance(v, list) else str(v) for k, v in own.items()}
+        return {str(k): list(map(str, v)) if isinstance(v, (list, tuple)) else str(v) for k, v in own.items()}
     if isinstance(tokenizer, (str, os.PathLike)):
         path = os.fspath(tokenizer)
         folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))

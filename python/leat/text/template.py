@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
@@ -22,7 +23,9 @@ from ..errors import FormatError
 from .tokenizer import needed
 
 Spans = list[tuple[int, int]]
-_BEGIN, _LOOP, _END = "b", "l", "e"
+# Marks: {% generation %} begins and ends; a turn of a loop begins; a loop is through.
+_BEGIN, _END, _TURN, _THROUGH = range(4)
+_NOBODY = -1  # a turn that is not of a message
 
 
 class TemplateError(ValueError):
@@ -39,14 +42,21 @@ class Template:
         self._environment = _environment()
         jinja2 = needed("jinja2", "chat templates")
         try:
-            self._tree = self._environment.parse(source)
+            tree = self._environment.parse(source)
+            #: whether it says itself what the assistant generates
+            self.marks = any(map(_is_generation, tree.find_all(jinja2.nodes.CallBlock)))
+            #: names that are given, and not set by the template
+            self.wanted = frozenset(needed("jinja2.meta", "chat templates").find_undeclared_variables(tree))
+            #: whether it may ask for an answer at the end
+            self.asks = "add_generation_prompt" in source
+            self._plain = self._compiled(tree)
         except jinja2.TemplateSyntaxError as e:
             raise FormatError(f"{name}: the chat template is no Jinja2, line {e.lineno}: {e.message}") from None
-        #: whether it says itself what the assistant generates
-        self.marks = any(map(_is_generation, self._tree.find_all(jinja2.nodes.CallBlock)))
-        #: names that are given, and not set by the template
-        self.wanted = frozenset(needed("jinja2.meta", "chat templates").find_undeclared_variables(self._tree))
-        self._plain = self._compiled(self._tree)
+        except SyntaxError as e:  # in the Python that it becomes: {% break %} without a loop
+            line = _line_of_python(self._environment.compile(tree, raw=True), e.lineno or 0)
+            raise FormatError(f"{name}: the chat template is no Jinja2, line {line}: {e.msg}") from None
+        except RecursionError:
+            raise FormatError(f"{name}: the chat template is no Jinja2: it is nested too deep") from None
 
     @functools.cached_property
     def _traced(self) -> Any:
@@ -73,8 +83,11 @@ class Template:
         marks = _Marks(text, messages)
         found = marks.taken_out(self._render(self._plain, messages, given, False, marks), text)
         if found is None:
-            raise TemplateError("{% generation %} stands where the template changes what was written: within a filter")
-        return [(begin, end) for kind, _, begin, end in found if kind == _BEGIN]
+            raise TemplateError(
+                "{% generation %} stands where the template changes what was written: within a filter, or a text that "
+                "is cut"
+            )
+        return [(begin, end) for kind, _, begin, end in found if kind == _END]
 
     def of_messages(self, messages: Sequence[Any], given: Mapping[str, Any], text: str) -> dict[int, tuple[int, int]]:
         """By its number, the part of `text` that each message is; those whose part cannot be told are left out."""
@@ -83,7 +96,7 @@ class Template:
         parts: dict[int, tuple[int, int]] = {}
         several: set[int] = set()
         for kind, number, begin, end in found or ():
-            if kind == _LOOP and begin < end:
+            if kind == _TURN and begin < end:
                 if number in parts:
                     several.add(number)
                 parts[number] = (begin, end)
@@ -135,6 +148,13 @@ class Template:
         return f"the chat template ({self.name}{where}) fails: {said}{hint}"
 
 
+def _line_of_python(code: str, number: int) -> int:
+    """The line of a template, by that of the Python that Jinja2 made of it; this ends with a list of both."""
+    found = re.search(r"^debug_info = '([0-9=&]+)'$", code, re.MULTILINE)
+    pairs = [pair.split("=") for pair in found[1].split("&")] if found else []
+    return max((int(line) for line, of_python in pairs if int(of_python) <= number), default=1)
+
+
 class _Refused(Exception):
     """``raise_exception`` of a template."""
 
@@ -148,7 +168,11 @@ def _same(caller: Callable[[], str]) -> str:
 
 
 class _Marks:
-    """Writes marks into a rendering, and finds them there. A mark is text that stands nowhere else."""
+    """Writes marks into a rendering, and finds them there.
+
+    A mark is text that stands nowhere else: an edge, its numbers, and the edge again, all in characters of Unicode's
+    private use, which no filter changes into others (``upper`` changes letters).
+    """
 
     def __init__(self, text: str, messages: Sequence[Any]) -> None:
         self._edge = "\ue000"
@@ -158,48 +182,74 @@ class _Marks:
         self._numbers = {id(m): i for i, m in enumerate(messages)}
         self.last: int | None = None
 
-    def _mark(self, kind: str, number: int) -> str:
-        return f"{self._edge}{kind}{number}{self._edge}"
+    def _mark(self, *numbers: int) -> str:
+        return self._edge + "".join(map(_hidden, numbers)) + self._edge
 
     def generation(self, caller: Callable[[], str]) -> str:
-        return self._mark(_BEGIN, 0) + caller() + self._mark(_END, 0)
+        return self._mark(_BEGIN, 0, 0) + caller() + self._mark(_END, 0, 0)
 
     def turn(self, loop: int, *targets: Any) -> str:
-        """A turn of a loop begins, with `targets`: one of them may be a message."""
-        for one in targets:
-            if (number := self._numbers.get(id(one))) is not None:
-                self.last = number
-                return self._mark(_LOOP, loop) + self._mark("m", number)
-        return ""
+        """A turn of a loop begins, with `targets`: one of them may be a message. If none is, the turn still ends the
+        part of the message before it: templates loop over messages of their own, too."""
+        number = next((self._numbers[id(one)] for one in targets if id(one) in self._numbers), _NOBODY)
+        if number != _NOBODY:
+            self.last = number
+        return self._mark(_TURN, loop, number)
 
     def through(self, loop: int) -> str:
-        return self._mark("x", loop)
+        return self._mark(_THROUGH, loop, 0)
 
-    def taken_out(self, marked: str, text: str) -> list[tuple[str, int, int, int]] | None:
-        """(kind, number, begin, end) of each part of `text`; None: without the marks, `marked` is another text."""
+    def taken_out(self, marked: str, text: str) -> list[tuple[int, int, int, int]] | None:
+        """(kind, number, begin, end) of each part of `text`: _END for {% generation %}, _TURN for the message of this
+        number. None: without the marks `marked` is another text, or they were changed or cut."""
         pieces = marked.split(self._edge)
         if len(pieces) % 2 == 0 or "".join(pieces[::2]) != text:
             return None
-        found: list[tuple[str, int, int, int]] = []
+        found: list[tuple[int, int, int, int]] = []
         stack: list[int] = []  # where {% generation %} began
         loops: dict[int, tuple[int, int]] = {}  # of loops within a message: its number, and where it began
-        at = loop = 0
+        at = 0
         for i, piece in enumerate(pieces):
             if i % 2 == 0:
                 at += len(piece)
                 continue
-            kind, number = piece[0], int(piece[1:])
+            numbers = _shown(piece)
+            if len(numbers) != 3:
+                return None
+            kind, loop, number = numbers
             if kind == _BEGIN:
                 stack.append(at)
             elif kind == _END:
-                found.append((_BEGIN, 0, stack.pop(), at))
-            elif kind in (_LOOP, "x"):
-                loop = number
+                if not stack:
+                    return None
+                found.append((_END, 0, stack.pop(), at))
+            elif kind in (_TURN, _THROUGH):
                 if loop in loops:
-                    found.append((_LOOP, *loops.pop(loop), at))
+                    found.append((_TURN, *loops.pop(loop), at))
+                if kind == _TURN and number != _NOBODY:
+                    loops[loop] = (number, at)
             else:
-                loops[loop] = (number, at)
-        return found
+                return None
+        return None if stack else found
+
+
+# A number in characters of private use: its digits, and an end.
+_FIRST, _DIGITS = 0xE010, "-0123456789,"
+
+
+def _hidden(number: int) -> str:
+    return "".join(chr(_FIRST + _DIGITS.index(c)) for c in f"{number},")
+
+
+def _shown(hidden: str) -> list[int]:
+    """The numbers of a mark; none: it is not as it was written."""
+    at = [ord(c) - _FIRST for c in hidden]
+    if not all(0 <= i < len(_DIGITS) for i in at):
+        return []
+    try:
+        return [int(n) for n in "".join(_DIGITS[i] for i in at).removesuffix(",").split(",")]
+    except ValueError:
+        return []
 
 
 @functools.cache

@@ -1,7 +1,8 @@
 """Tokenizers of two libraries behind one face: a batch of texts to arrays of ids, and back.
 
-A tokenizer is known by the hash of what it does, not of its file: of a ``tokenizer.json`` the parsed content without
-``truncation`` and ``padding``, which are never applied here; of a tiktoken file its ranks, pattern and special tokens.
+A tokenizer is known by the hash of what it does, not of its file: of a ``tokenizer.json`` what the library makes of it,
+without ``truncation`` and ``padding``, which are never applied here, and without members that are null, false or empty;
+of a tiktoken file its ranks, pattern and special tokens.
 """
 
 from __future__ import annotations
@@ -82,17 +83,16 @@ class _HuggingFace(Tokenizer):
     def __init__(self, text: str, file: str, add_special: bool, parse_special: bool) -> None:
         tokenizers = needed("tokenizers")
         try:
-            parsed = json.loads(text)
             core = tokenizers.Tokenizer.from_str(text)
         except Exception as e:
             raise FormatError(f"{file} is no tokenizer.json that tokenizers {tokenizers.__version__} reads: {e}") from e
         core.no_truncation()
         core.no_padding()
         core.encode_special_tokens = not parse_special
-        parsed["truncation"] = parsed["padding"] = None
+        parsed = json.loads(core.to_str())  # of one tokenizer the same, whoever wrote the file
         vocab = core.get_vocab(with_added_tokens=True)
         size = 1 + max(vocab.values(), default=-1)
-        super().__init__(file, _hash_json(parsed), size, f"tokenizers {tokenizers.__version__}")
+        super().__init__(file, _hash_json(_said(parsed)), size, f"tokenizers {tokenizers.__version__}")
         self._add_special = add_special
         self.core = core
         self.known = _known_ids(vocab.values(), size)
@@ -193,6 +193,13 @@ def _known_ids(ids: Iterable[int], size: int) -> Mask:
     known = np.zeros(size, np.bool_)
     known[list(ids)] = True
     return known
+
+
+def _said(value: Any) -> Any:
+    """What a tokenizer.json says, without members that say nothing: a later version of the library may have more."""
+    if isinstance(value, dict):
+        return {k: _said(v) for k, v in value.items() if v is not None and v is not False and v not in ("", [], {})}
+    return [_said(v) for v in value] if isinstance(value, list) else value
 
 
 def _hash_json(value: Any) -> str:
