@@ -113,12 +113,14 @@ LEAT_INLINE void spare_special(const struct mask_args *args, size_t size, const 
 
 /* Whether some token is none of the vocabulary. */
 #define BEYOND(type)                                                                                                   \
-    for (size_t i = 0; i < BLOCK; i++)                                                                                 \
-        found |= (uint8_t)(((const type *)tokens)[i] >= (type)vocabulary);                                             \
-    return found;
+    {                                                                                                                  \
+        type most = 0;                                                                                                 \
+        for (size_t i = 0; i < BLOCK; i++)                                                                             \
+            most = ((const type *)tokens)[i] > most ? ((const type *)tokens)[i] : most;                                \
+        return most >= (type)vocabulary;                                                                               \
+    }
 LEAT_INLINE bool is_beyond(size_t size, const void *tokens, int64_t vocabulary)
 {
-    uint8_t found = 0;
     if (size < 8 && vocabulary >> 8 * size)
         return false;
     switch (size) {
@@ -164,6 +166,21 @@ LEAT_INLINE void put_other(enum leat_dtype dtype, const void *tokens, const uint
         const int64_t there = -(int64_t)(numbers[i] < below) ^ flip;
         to[i] = (to[i] & there) | (other & ~there);
     }
+}
+
+/* The same of tokens of 16 bits, chosen as such: 16 stand in a register. Of labels 100 more is made, which is taken off
+ * again where there is room for -100. */
+LEAT_INLINE void put_short(const uint16_t *tokens, const uint16_t *numbers, uint16_t below, bool hidden, uint16_t other,
+                           int64_t *restrict to)
+{
+    uint16_t some[BLOCK];
+    for (size_t i = 0; i < BLOCK; i++) {
+        const uint16_t there = numbers[i] < below ? UINT16_MAX : 0;
+        some[i] = hidden ? (uint16_t)((tokens[i] & ~there) | (other & there))
+                         : (uint16_t)((uint16_t)(tokens[i] - LEAT_NO_LABEL) & there);
+    }
+    for (size_t i = 0; i < BLOCK; i++)
+        to[i] = hidden ? (int64_t)some[i] : (int64_t)some[i] + LEAT_NO_LABEL;
 }
 
 /* Random tokens are few: where they are is a byte for each, and eight are looked at together. */
@@ -272,11 +289,16 @@ LEAT_INLINE void mask_row(const struct tokens *t)
             look_beyond(t, src, first);
         draw_block(t->key, first, &numbers);
         spare_special(args, size, src, numbers.of);
-        if (to[0]) {
+        const bool small = t->dtype == LEAT_U16 && args->vocabulary <= UINT16_MAX + LEAT_NO_LABEL;
+        if (to[0] && small)
+            put_short(src, numbers.of, (uint16_t)(args->masked >> 48), true, (uint16_t)args->mask, to[0]);
+        else if (to[0])
             put_other(t->dtype, src, numbers.of, (uint16_t)(args->masked >> 48), true, args->mask, to[0]);
+        if (to[0])
             put_random(args, random_key, first, numbers.of, to[0]);
-        }
-        if (to[1])
+        if (to[1] && small)
+            put_short(src, numbers.of, (uint16_t)(args->chosen >> 48), false, 0, to[1]);
+        else if (to[1])
             put_other(t->dtype, src, numbers.of, (uint16_t)(args->chosen >> 48), false, LEAT_NO_LABEL, to[1]);
         if (is_undecided(args, numbers.of))
             settle(t, src, first, &numbers, to);

@@ -113,9 +113,15 @@ LEAT_INLINE void divide(uint64_t key, uint64_t m, uint64_t parts, uint64_t *bits
     bits[(m - 1) / 64] |= UINT64_C(1) << (m - 1) % 64; /* the last part ends with the last */
 }
 
-/* Where the part that begins at `from` ends. */
-static uint64_t part_end(const uint64_t *bits, uint64_t from)
+/* Where the part that begins at `from` ends. Nearly always that is in the 57 bits from there on, which are read
+ * together; behind the marks there is a word. */
+LEAT_INLINE uint64_t part_end(const uint64_t *bits, uint64_t from)
 {
+    uint64_t next;
+    memcpy(&next, (const uint8_t *)bits + from / 8, sizeof next); /* little endian */
+    next >>= from % 8;
+    if (__builtin_expect(next != 0, 1))
+        return from + (uint64_t)__builtin_ctzll(next) + 1;
     uint64_t word = from / 64, left = bits[word] & (UINT64_MAX << from % 64);
     while (!left)
         left = bits[++word];
@@ -147,7 +153,7 @@ LEAT_INLINE void put_spans(const struct corruption *t, enum leat_dtype dtype, bo
         const uint64_t rest_end = part_end(rest, at[0]), noise_end = part_end(noise, at[1]);
         const uint64_t from = at[0] + at[1], middle = rest_end + at[1];
         if (with_inputs) {
-            leat_tokens_widen_some(dtype, in + from * size, n - from, to + put, room - put, middle - from, 16);
+            leat_tokens_widen_some(dtype, in + from * size, n - from, to + put, room - put, middle - from, 32);
             put += middle - from;
             to[put++] = sentinel;
         }

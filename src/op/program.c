@@ -315,19 +315,6 @@ bool leat_program_is_beside(const struct leat_program *program, size_t output)
     return program->outputs[output].beside;
 }
 
-/* A function of the library's that makes two outputs of a value: nothing is done before or after it. */
-static int call_both(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row, void *dst,
-                     void *beside, struct leat_error *error)
-{
-    const struct leat_compiled *part = c->parts;
-    struct step_time *time = &scratch->times[part->first_time + part->n_stages + part->face.decodes];
-    int64_t begin = leat_clock_ns();
-    int rc = part->native->op->class->call_both(part->native, c->labels->parts->native, c->face.name, row, row->data,
-                                                row->length, dst, beside, error);
-    end_step(scratch, time, part->native->op->class->label(part->native->op->args), begin, 1, 0);
-    return rc;
-}
-
 static int call_native(const struct leat_compiled *part, struct leat_scratch *scratch, const struct leat_row *row,
                        void *dst, struct leat_error *error)
 {
@@ -499,14 +486,20 @@ size_t leat_program_apply(const struct leat_program *program, size_t output, str
 size_t leat_program_apply_both(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                                const struct leat_row *rows, size_t n, void *dst, void *beside, struct leat_error *error)
 {
-    const struct leat_compiled *c = &program->outputs[output];
-    for (size_t i = 0; i < n; i++) {
+    const struct leat_compiled *c = &program->outputs[output], *part = c->parts;
+    const struct leat_op_class *class = part->native->op->class;
+    struct step_time *time = &scratch->times[part->first_time + part->n_stages + part->face.decodes];
+    const int64_t begin = leat_clock_ns();
+    size_t i = 0;
+    for (; i < n; i++) { /* nothing is done before or after the function, which is the library's */
         prefetch_row(rows, i, n, leat_type_bytes(&c->in));
-        if (call_both(c, scratch, &rows[i], (uint8_t *)dst + i * c->face.row_bytes,
-                      (uint8_t *)beside + i * c->labels->face.row_bytes, error))
-            return i;
+        if (class->call_both(part->native, c->labels->parts->native, c->face.name, &rows[i], rows[i].data,
+                             rows[i].length, (uint8_t *)dst + i * c->face.row_bytes,
+                             (uint8_t *)beside + i * c->labels->face.row_bytes, error))
+            break;
     }
-    return n;
+    end_step(scratch, time, class->label(part->native->op->args), begin, i + (i < n), 0);
+    return i;
 }
 
 uint64_t leat_program_ragged_bytes(const struct leat_program *program, size_t output, uint64_t length)
