@@ -112,7 +112,7 @@ struct parts {
     struct leat_plan_source *sources;
     struct leat_pack_spec *packs;
     struct leat_group_spec group;
-    uint64_t **lengths; /* of the documents of each */
+    uint64_t **lengths; /* of the documents of each, or the tokens of its rows */
 };
 
 static void free_parts(struct parts *p, uint32_t n)
@@ -179,9 +179,9 @@ static int describe_groups(struct leat_dataset *dataset, const struct leat_bucke
     return rc;
 }
 
-/* Tokens of each sample of a source, which must be as many. */
+/* Tokens of each sample of a source: *tokens if they are as many, else *each. */
 static int count_in_samples(struct leat_dataset *dataset, uint32_t k, const char *name, uint64_t *tokens,
-                            struct leat_error *error)
+                            uint64_t **each, struct leat_error *error)
 {
     size_t n_fields, f = 0;
     const struct leat_field *fields = leat_dataset_fields(dataset, &n_fields);
@@ -204,26 +204,30 @@ static int count_in_samples(struct leat_dataset *dataset, uint32_t k, const char
     struct leat_value column = {0};
     int rc = leat_dataset_column(dataset, f, true, false, &column, error);
     const uint64_t *bytes = column.data;
+    bool vary = false;
     for (uint64_t i = 1; !rc && i < n; i++)
-        if (bytes[i] != bytes[0])
-            rc = leat_fail(error, LEAT_E_UNSUPPORTED,
-                           "sample 0 of source %" PRIu32 " has %" PRIu64 " tokens, and sample %" PRIu64 " %" PRIu64
-                           ": shares of tokens need rows of one length in each source; cut them with leat.pack_rows",
-                           k, bytes[0] / element, i, bytes[i] / element);
+        vary |= bytes[i] != bytes[0];
     *tokens = !rc && n ? bytes[0] / element : 0;
+    if (vary && !(*each = leat_new_array(n, sizeof **each)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the lengths of %" PRIu64 " samples", n);
+    for (uint64_t i = 0; !rc && vary && i < n; i++)
+        (*each)[i] = bytes[i] / element;
     leat_value_clear(&column);
     return rc;
 }
 
 static int count_tokens(const struct leat_sources *s, uint32_t k, const struct leat_packing_rule *rules,
-                        uint64_t *tokens, struct leat_error *error)
+                        struct parts *parts, struct leat_error *error)
 {
     const char *field = s->mix->tokens_field;
+    struct leat_plan_source *source = &parts->sources[k];
     int rc = LEAT_OK;
-    *tokens = rules ? rules->length : 0;
+    source->tokens = rules ? rules->length : 0;
     if (!rules)
-        rc = count_in_samples(s->at[k].dataset, k, field ? field : "tokens", tokens, error);
-    *tokens += !rc && !*tokens; /* it has no row, or empty ones */
+        rc =
+            count_in_samples(s->at[k].dataset, k, field ? field : "tokens", &source->tokens, &parts->lengths[k], error);
+    source->row_tokens = parts->lengths[k];
+    source->tokens += !rc && !source->tokens; /* it has no row, or empty ones */
     return rc;
 }
 
@@ -242,7 +246,7 @@ static int describe(const struct leat_sources *s, struct leat_loader *l, const s
         begin += parts->sources[k].count;
         int rc = l->job.packing ? describe_cut(s, &l->job.packing[k], k, o, parts, error) : LEAT_OK;
         if (!rc && s->mix && s->mix->unit == LEAT_MIX_TOKENS)
-            rc = count_tokens(s, k, l->job.packing, &parts->sources[k].tokens, error);
+            rc = count_tokens(s, k, l->job.packing, parts, error);
         if (!rc && o->buckets)
             rc = s->mix ? leat_fail(error, LEAT_E_INVALID, "the rows of a mixture are no batches by length")
                         : describe_groups(from->dataset, o->buckets, parts, error);

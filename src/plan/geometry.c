@@ -157,7 +157,7 @@ int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struc
     if (leat_plan_forgot(plan, at))
         return LEAT_E_RANGE;
     uint64_t rows = leat_plan_epoch_units(plan, at.epoch);
-    if (plan->mixed && (!rows || (!plan->varies && (unsigned __int128)at.epoch * rows + rows > LEAT_PLAN_MAX_ROWS)))
+    if (plan->mixed && (!rows || (!plan->varies && (unsigned __int128)at.epoch * rows + rows > plan->most_rows)))
         return LEAT_E_RANGE;
     if (at.row >= rows)
         return LEAT_E_END;

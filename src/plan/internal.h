@@ -7,6 +7,8 @@
  *     best_fit.c  documents -> rows that cut none of them
  *     groups.c    samples -> batches of about one length
  *     mixture.c   index in a phase of several sources -> (source, how many rows it gave before)
+ *     fair.c      the same where shares are of tokens and rows vary in length
+ *     lengths.c   running sums of the tokens of a source's rows
  *     phase.c     a phase of a mixture from the one before it: shares, and what each source has given before
  *     timeline.c  position -> phase
  *     geometry.c  the log's segments of an epoch -> batches and parts of ranks
@@ -165,6 +167,7 @@ struct leat_source_order {
     struct leat_weights *weights;
     struct leat_list *list; /* LIST of a mixture, or the one that the plan was opened with */
     struct leat_packing *packing;
+    struct leat_lengths *lengths; /* if shares are of tokens and rows vary in length */
     struct leat_groups *groups;
 };
 
@@ -198,8 +201,10 @@ struct leat_tree {
     uint64_t *sums;   /* n + 1 */
     int64_t *offsets; /* by node, n */
 };
-/* Sets the offsets by the rows that each source was given too much, in units of 2^-32 rows. */
-void leat_mix_aim(struct leat_tree *tree, const int64_t *carry);
+/* The mean of what the sources with a share were given too much, in units of 2^-32 rows: rounded down. */
+int64_t leat_mix_mean(const struct leat_tree *tree, const int64_t *carry);
+/* Sets the offsets so that each of these comes to it, whatever it had. */
+void leat_mix_aim(struct leat_tree *tree, const int64_t *carry, int64_t mean);
 /* The source of the i-th row of a phase, and how many rows before it in the phase come from that source. */
 uint32_t leat_mix_pick(const struct leat_tree *tree, uint64_t i, uint64_t *ordinal);
 /* The same of n rows from the i-th on. */
@@ -285,11 +290,13 @@ struct leat_point {
 struct leat_plan {
     struct leat_source_order *sources;
     uint32_t n_sources;
-    bool packed;         /* some source is */
-    bool mixed;          /* rows come from a stream over all epochs: several sources, or epoch_rows given */
-    bool varies;         /* mixed: epochs end where sources are through */
-    uint64_t epoch_rows; /* mixed: of each epoch; if that varies, at most, or 0 */
-    uint64_t *tokens;    /* of a row of each source, if shares are of tokens; else NULL */
+    bool packed;            /* some source is */
+    bool mixed;             /* rows come from a stream over all epochs: several sources, or epoch_rows given */
+    bool varies;            /* mixed: epochs end where sources are through */
+    uint64_t epoch_rows;    /* mixed: of each epoch; if that varies, at most, or 0 */
+    uint64_t *tokens;       /* of a row of each source, if shares are of tokens; else NULL */
+    struct leat_fair *fair; /* if they are, and rows of a source vary in length; else NULL */
+    uint64_t most_rows;     /* of the stream: positions beyond it cannot be planned */
     struct leat_point *points;
     uint32_t n_points;
     bool linear;

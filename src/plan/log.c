@@ -25,6 +25,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "plan/internal.h"
+#include "plan/lengths.h"
 
 #define KEPT_LISTS 4
 #define KEPT_ENTRIES 64 /* more than a state holds (state.c): it is the same text whether or not the log was folded */
@@ -236,12 +237,14 @@ static int check_decision(const struct leat_plan *plan, const struct leat_decisi
     if (plan->mixed && !leat_plan_epoch_units(plan, at.epoch))
         return leat_fail(error, LEAT_E_RANGE, "epoch %llu lies too far ahead: no run gets there",
                          (unsigned long long)at.epoch);
-    if (plan->mixed && !plan->varies && (unsigned __int128)at.epoch * plan->epoch_rows + at.row > LEAT_PLAN_MAX_ROWS)
-        return leat_fail(error, LEAT_E_RANGE, "epoch %llu lies beyond 2^63 rows: no run gets there",
+    if (plan->mixed && !plan->varies && (unsigned __int128)at.epoch * plan->epoch_rows + at.row > plan->most_rows)
+        return leat_fail(error, LEAT_E_RANGE, "epoch %llu lies beyond all rows that can be planned: no run gets there",
                          (unsigned long long)at.epoch);
     for (uint32_t k = 0; d->shares && k < plan->n_sources; k++)
         if (d->shares[k] > 0 && !plan->sources[k].rows)
             return leat_fail(error, LEAT_E_INVALID, "source %u is empty, and cannot have a share", k);
+        else if (d->shares[k] > 0 && plan->fair && !leat_lengths_total(plan->sources[k].lengths))
+            return leat_fail(error, LEAT_E_INVALID, "source %u has no tokens, and cannot have a share of them", k);
     if (d->shares && plan->n_sources < 2)
         return leat_fail(error, LEAT_E_INVALID, "this plan has one source: there are no shares to change");
     if (d->positions && (plan->mixed || plan->sources->order != LEAT_ORDER_LIST))
@@ -330,6 +333,8 @@ uint64_t leat_plan_order_hash(const struct leat_plan *plan)
         const uint64_t mixed[] = {o->exhausted, o->limit, plan->tokens ? plan->tokens[k] : 0};
         if (plan->mixed)
             h = leat_key_mix(h, leat_hash64(mixed, sizeof mixed));
+        if (plan->fair)
+            h = leat_key_mix(h, leat_lengths_hash(o->lengths));
     }
     return plan->n_points ? leat_key_mix(h, leat_plan_schedule_hash(plan)) : h;
 }

@@ -100,6 +100,12 @@ void leat_shares_between(const uint64_t *from, const uint64_t *to, uint32_t n, u
     settle(out, n);
 }
 
+/* Rounded down, for a divisor above 0. */
+static signed_wide divide_down(signed_wide a, signed_wide b)
+{
+    return a / b - (a % b < 0);
+}
+
 /* ---- the tree ---------------------------------------------------------------------------------------------------- */
 
 static uint64_t left_count(uint64_t i, uint64_t left, uint64_t total, int64_t offset)
@@ -116,23 +122,38 @@ static uint64_t left_count(uint64_t i, uint64_t left, uint64_t total, int64_t of
     return count < i ? (uint64_t)count : i;
 }
 
-/* The sum of what the sources of [low, high) were given too much, and their nodes' offsets. */
-static int64_t set_offsets(const uint64_t *sums, const int64_t *carry, int64_t *offsets, uint32_t low, uint32_t high)
+int64_t leat_mix_mean(const struct leat_tree *tree, const int64_t *carry)
 {
+    signed_wide sum = 0, n = 0;
+    for (uint32_t k = 0; k < tree->n; k++)
+        if (tree->sums[k + 1] != tree->sums[k]) {
+            sum += carry[k];
+            n++;
+        }
+    return n ? (int64_t)divide_down(sum, n) : 0;
+}
+
+/* The sum of what the sources of [low, high) were given too much, and their nodes' offsets. Those without a share do
+ * not count: nobody can make up for them now. */
+static int64_t set_offsets(const struct leat_tree *tree, const int64_t *carry, int64_t mean, uint32_t low,
+                           uint32_t high)
+{
+    const uint64_t *sums = tree->sums;
+    int64_t *offsets = tree->offsets;
     if (high - low == 1)
-        return carry[low];
+        return sums[high] == sums[low] ? 0 : carry[low] - mean;
     const uint32_t middle = low + (high - low) / 2;
-    const int64_t left = set_offsets(sums, carry, offsets, low, middle),
-                  both = left + set_offsets(sums, carry, offsets, middle, high);
+    const int64_t left = set_offsets(tree, carry, mean, low, middle),
+                  both = left + set_offsets(tree, carry, mean, middle, high);
     const signed_wide share = (signed_wide)(sums[middle] - sums[low]), total = (signed_wide)(sums[high] - sums[low]);
     const signed_wide value = (total << (LEAT_SHARE_BITS - 1)) + share * both - total * left;
     offsets[middle] = (int64_t)(value >> LEAT_SHARE_BITS); /* rounded down, as gcc and clang shift */
     return both;
 }
 
-void leat_mix_aim(struct leat_tree *tree, const int64_t *carry)
+void leat_mix_aim(struct leat_tree *tree, const int64_t *carry, int64_t mean)
 {
-    set_offsets(tree->sums, carry, tree->offsets, 0, tree->n);
+    set_offsets(tree, carry, mean, 0, tree->n);
 }
 
 uint32_t leat_mix_pick(const struct leat_tree *tree, uint64_t i, uint64_t *ordinal)
@@ -171,12 +192,6 @@ static void count_below(const struct leat_tree *tree, uint64_t i, uint64_t *coun
 void leat_mix_counts(const struct leat_tree *tree, uint64_t i, uint64_t *counts)
 {
     count_below(tree, i, counts, 0, tree->n);
-}
-
-/* Rounded down, for a divisor above 0. */
-static signed_wide divide_down(signed_wide a, signed_wide b)
-{
-    return a / b - (a % b < 0);
 }
 
 /* The row of a node that is the j-th of one of its halves. */

@@ -16,6 +16,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "plan/fair.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -59,7 +62,7 @@ static uint64_t rows_until(const struct leat_plan *plan, const struct leat_phase
 {
     if (!plan->varies) {
         unsigned __int128 stream = (unsigned __int128)at.epoch * plan->epoch_rows + at.row;
-        return stream > LEAT_PLAN_MAX_ROWS ? LEAT_NO_END : (uint64_t)stream - p->stream;
+        return stream > plan->most_rows ? LEAT_NO_END : (uint64_t)stream - p->stream;
     }
     return at.epoch == p->epoch ? at.row - p->row : LEAT_NO_END;
 }
@@ -167,6 +170,8 @@ static uint64_t left_of(const struct leat_plan *plan, const struct leat_phase *p
 static uint64_t rows_to_read_all(const struct leat_plan *plan, const struct leat_phase *p)
 {
     uint64_t most = 0;
+    if (plan->fair)
+        return leat_fair_rows_to_read_all(plan, p);
     for (uint32_t k = 0; k < plan->n_sources; k++) {
         const uint64_t given = p->given[k] - p->at_first[k], rows = plan->sources[k].rows;
         if (given >= rows || p->tree.sums[k + 1] == p->tree.sums[k])
@@ -211,18 +216,36 @@ void leat_phase_next_epoch(const struct leat_plan *plan, struct leat_phase *p)
     }
 }
 
-/* How long a phase is whose tree is made, if a source ends it. */
-static void find_end(const struct leat_plan *plan, struct leat_phase *p)
+/* How long a phase is whose shares are set, if a source ends it. */
+static void find_end(const struct leat_plan *plan, struct leat_phase *p, uint64_t *left)
 {
-    p->ends = plan->n_sources;
-    for (uint32_t k = 0; k < plan->n_sources; k++) {
-        const uint64_t left = p->tree.sums[k + 1] > p->tree.sums[k] ? left_of(plan, p, k) : LEAT_NO_END;
-        const uint64_t rows = left < LEAT_PLAN_MAX_ROWS ? leat_mix_place(&p->tree, k, left) : LEAT_NO_END;
-        if (rows < p->rows) {
-            p->rows = rows;
-            p->ends = k;
+    uint64_t rows = LEAT_NO_END;
+    uint32_t ends = plan->n_sources;
+    for (uint32_t k = 0; k < plan->n_sources; k++)
+        left[k] = p->tree.sums[k + 1] > p->tree.sums[k] ? left_of(plan, p, k) : LEAT_NO_END;
+    if (plan->fair)
+        rows = leat_fair_end(plan, p, left, &ends);
+    for (uint32_t k = 0; !plan->fair && k < plan->n_sources; k++) {
+        const uint64_t place = left[k] < LEAT_PLAN_MAX_ROWS ? leat_mix_place(&p->tree, k, left[k]) : LEAT_NO_END;
+        if (place < rows) {
+            rows = place;
+            ends = k;
         }
     }
+    p->ends = plan->n_sources;
+    if (rows < p->rows) {
+        p->rows = rows;
+        p->ends = ends;
+    }
+}
+
+/* Phases of one key have the same rows, whichever timeline they are of. */
+static void set_key(const struct leat_plan *plan, struct leat_phase *p)
+{
+    const uint32_t n = plan->n_sources;
+    p->key = leat_key_mix(p->epoch, leat_hash64(p->tree.sums, (n + UINT64_C(1)) * sizeof *p->tree.sums));
+    p->key = leat_key_mix(p->key, leat_hash64(p->given, n * sizeof *p->given));
+    p->key = leat_key_mix(p->key, leat_hash64(p->carry, n * sizeof *p->carry));
 }
 
 /* Makes the tree from shares that were asked for, without sources that are through. False: nobody is left. */
@@ -237,13 +260,19 @@ static bool make_tree(const struct leat_plan *plan, const uint64_t *asked, struc
         leat_shares_sum(p->tree.sums, plan->n_sources);
     else if (!leat_shares_scale(p->tree.sums, plan->n_sources, plan->tokens))
         return false;
-    leat_mix_aim(&p->tree, p->carry);
+    p->mean = leat_mix_mean(&p->tree, p->carry);
+    if (!plan->fair)
+        leat_mix_aim(&p->tree, p->carry, p->mean);
+    else
+        set_key(plan, p);
     return true;
 }
 
 bool leat_phase_make(const struct leat_plan *plan, uint64_t *shares, struct leat_phase *p)
 {
     for (;;) {
+        if (plan->fair)
+            leat_fair_begin(plan, p);
         p->rows = asked_for(plan, p, shares);
         p->last = false;
         p->ends = plan->n_sources;
@@ -251,7 +280,7 @@ bool leat_phase_make(const struct leat_plan *plan, uint64_t *shares, struct leat
             return false;
         if (!plan->varies)
             return true;
-        find_end(plan, p);
+        find_end(plan, p, shares + plan->n_sources + 1);
         if (!end_epoch(plan, shares, p))
             return false;
         if (p->ends < plan->n_sources && plan->sources[p->ends].exhausted == LEAT_EXHAUSTED_STOP) {
@@ -264,14 +293,29 @@ bool leat_phase_make(const struct leat_plan *plan, uint64_t *shares, struct leat
     }
 }
 
-void leat_phase_advance(const struct leat_plan *plan, uint64_t *counts, struct leat_phase *p)
+void leat_phase_counts(const struct leat_plan *plan, const struct leat_phase *p, uint64_t rows, uint64_t *counts,
+                       int64_t *carry)
 {
-    leat_mix_counts(&p->tree, p->rows, counts);
-    for (uint32_t k = 0; k < plan->n_sources; k++) {
-        const uint64_t share = p->tree.sums[k + 1] - p->tree.sums[k];
-        p->given[k] += counts[k];
-        p->carry[k] = (int64_t)((uint64_t)p->carry[k] + (counts[k] << LEAT_SHARE_BITS) - p->rows * share);
+    uint64_t all = rows;
+    if (plan->fair) {
+        all = leat_fair_counts(plan, p, rows, counts, (uint64_t *)carry);
+    } else {
+        leat_mix_counts(&p->tree, rows, counts);
+        memcpy(carry, counts, plan->n_sources * sizeof *carry);
     }
+    for (uint32_t k = 0; k < plan->n_sources; k++) {
+        const uint64_t share = p->tree.sums[k + 1] - p->tree.sums[k], own = (uint64_t)carry[k];
+        carry[k] = (int64_t)((uint64_t)p->carry[k] + (own << LEAT_SHARE_BITS) - all * share);
+    }
+}
+
+void leat_phase_advance(const struct leat_plan *plan, uint64_t *scratch, struct leat_phase *p)
+{
+    int64_t *carry = (int64_t *)(scratch + plan->n_sources);
+    leat_phase_counts(plan, p, p->rows, scratch, carry);
+    memcpy(p->carry, carry, plan->n_sources * sizeof *carry);
+    for (uint32_t k = 0; k < plan->n_sources; k++)
+        p->given[k] += scratch[k];
     p->number++;
     p->stream += p->rows;
     p->row += p->rows;

@@ -13,12 +13,14 @@ struct leat_phase {
     uint64_t number;             /* in the chain of those made from one beginning */
     uint64_t epoch, row, stream; /* of its first row */
     uint64_t rows;               /* LEAT_NO_END: it has no end */
+    uint64_t key;                /* if rows vary in length: of all that says which rows it has */
+    int64_t mean;                /* of what sources with a share were given too much */
     bool last;                   /* of its epoch, if epochs end by their sources */
     uint32_t ends;               /* the source that cannot give the row behind it, or n */
     struct leat_tree tree;
     uint64_t *given;    /* by each source before: over all epochs if it repeats, else in this one */
     uint64_t *at_first; /* `given` as the epoch began */
-    int64_t *carry;     /* that it was given too much */
+    int64_t *carry;     /* that it was given too much, in units of 2^-32 rows, or tokens if rows vary in length */
     bool *through;
 };
 
@@ -34,8 +36,12 @@ void leat_phase_begin_inside(const struct leat_plan *plan, struct leat_phase *p,
 /* The folded entry, if the position lies before the phase within an epoch from which phases follow then: only rows that
  * padding repeats are asked for there. */
 const struct leat_entry *leat_phase_opens(const struct leat_plan *plan, struct leat_position at);
-/* Makes a phase whose position and counts are known. `scratch` has room for n + 1. False: its epoch ends before it. */
+/* Makes a phase whose position and counts are known. `scratch` has room for 2 n + 1. False: its epoch ends before it.
+ */
 bool leat_phase_make(const struct leat_plan *plan, uint64_t *scratch, struct leat_phase *p);
+/* How many of the first rows of a phase come from each source, and what each was then given too much. */
+void leat_phase_counts(const struct leat_plan *plan, const struct leat_phase *p, uint64_t rows, uint64_t *counts,
+                       int64_t *carry);
 /* Moves a phase to where the next one begins, which is then to be made; to the begin of the next epoch. */
 void leat_phase_advance(const struct leat_plan *plan, uint64_t *scratch, struct leat_phase *p);
 void leat_phase_next_epoch(const struct leat_plan *plan, struct leat_phase *p);

@@ -8,7 +8,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "plan/internal.h"
+#include "plan/fair.h"
+#include "plan/lengths.h"
 
 uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row)
 {
@@ -177,13 +178,23 @@ static int copy_schedule(struct leat_plan *p, const struct leat_plan_spec *spec,
     return LEAT_OK;
 }
 
+/* Shares of tokens where rows vary in length. */
+static int make_fair(struct leat_plan *p, const struct leat_plan_spec *spec, struct leat_error *error)
+{
+    int rc = leat_fair_new(p, spec, error);
+    for (uint32_t k = 0; !rc && k < p->n_sources; k++)
+        if (may_have_share(spec, k) && !leat_lengths_total(p->sources[k].lengths))
+            rc = leat_fail(error, LEAT_E_INVALID, "source %u has a share and no tokens: leave it out", k);
+    return rc;
+}
+
 static int make_mixture(struct leat_plan *p, const struct leat_plan_spec *spec, struct leat_error *error)
 {
     if (spec->n_points > LEAT_PLAN_MAX_POINTS || spec->n_points * (p->n_sources + UINT64_C(1)) > LEAT_PLAN_MAX_SHARES)
         return leat_fail(error, LEAT_E_RANGE,
                          "a schedule of %zu points of %u sources: at most %u points, with %u shares", spec->n_points,
                          p->n_sources, LEAT_PLAN_MAX_POINTS, LEAT_PLAN_MAX_SHARES);
-    bool tokens = false;
+    bool tokens = false, vary = false;
     for (uint32_t k = 0; k < p->n_sources; k++) {
         struct leat_source_order *o = &p->sources[k];
         o->exhausted = spec->mixed || p->n_sources > 1 ? spec->sources[k].exhausted : LEAT_EXHAUSTED_REPEAT;
@@ -192,27 +203,47 @@ static int make_mixture(struct leat_plan *p, const struct leat_plan_spec *spec, 
             return leat_fail(error, LEAT_E_INVALID, "source %u: when exhausted it stops, redistributes or repeats", k);
         p->varies |= o->exhausted != LEAT_EXHAUSTED_REPEAT || o->limit;
         tokens |= spec->sources[k].tokens != 0;
+        vary |= spec->sources[k].row_tokens != NULL;
     }
     p->linear = spec->linear;
     p->timeline = leat_timeline_new(p->n_sources);
-    p->tokens = tokens ? leat_new_array(p->n_sources, sizeof *p->tokens) : NULL;
-    if (!p->timeline || (tokens && !p->tokens))
+    p->tokens = tokens && !vary ? leat_new_array(p->n_sources, sizeof *p->tokens) : NULL;
+    if (!p->timeline || (tokens && !vary && !p->tokens))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a mixture");
-    for (uint32_t k = 0; tokens && k < p->n_sources; k++) {
+    for (uint32_t k = 0; p->tokens && k < p->n_sources; k++) {
         p->tokens[k] = spec->sources[k].tokens;
         if ((!p->tokens[k] && p->sources[k].rows) || p->tokens[k] > UINT32_MAX)
             return leat_fail(error, LEAT_E_RANGE, "rows of source %u have %llu tokens: 1 to 2^32 - 1", k,
                              (unsigned long long)p->tokens[k]);
         p->tokens[k] += !p->tokens[k];
     }
-    return spec->n_points ? copy_schedule(p, spec, error) : LEAT_OK;
+    int rc = vary ? make_fair(p, spec, error) : LEAT_OK;
+    return rc || !spec->n_points ? rc : copy_schedule(p, spec, error);
 }
 
-/* Rows until each source with a share has been read once, if all repeat. A share is rounded down by less than a unit:
- * less than a unit a row that is missing is no row. */
+/* Rows until each source with a share has been read once, if all repeat: as a phase has them that begins there. */
+static uint64_t rows_of_fair(const struct leat_plan *p)
+{
+    uint64_t *scratch = leat_new_array(2 * (size_t)p->n_sources + 1, sizeof *scratch), rows = 0;
+    void *memory = leat_alloc(leat_phase_bytes(p->n_sources));
+    if (scratch && memory) {
+        struct leat_phase *phase = leat_phase_place(memory, p->n_sources);
+        leat_phase_begin(p, phase, NULL);
+        leat_phase_make(p, scratch, phase);
+        rows = leat_fair_rows_to_read_all(p, phase);
+    }
+    leat_free(scratch);
+    leat_free(memory);
+    return rows < p->most_rows ? rows : p->most_rows;
+}
+
+/* The same where a source's rows are of one length. A share is rounded down by less than a unit: less than a unit a row
+ * that is missing is no row. 0: no memory. */
 static uint64_t rows_to_read_all(const struct leat_plan *p)
 {
-    uint64_t sums[LEAT_PLAN_MAX_SOURCES + 1], most = 0;
+    uint64_t most = 0, *sums = p->fair ? NULL : leat_new_array(p->n_sources + (size_t)1, sizeof *sums);
+    if (!sums)
+        return p->fair ? rows_of_fair(p) : 0;
     for (uint32_t k = 0; k < p->n_sources; k++)
         sums[k] = p->log->sums[k + 1] - p->log->sums[k];
     leat_shares_scale(sums, p->n_sources, p->tokens);
@@ -223,6 +254,7 @@ static uint64_t rows_to_read_all(const struct leat_plan *p)
         const unsigned __int128 rows = least + (share && whole - least * share > least);
         most = rows >= LEAT_PLAN_MAX_ROWS ? LEAT_PLAN_MAX_ROWS - 1 : rows > most ? (uint64_t)rows : most;
     }
+    leat_free(sums);
     return most;
 }
 
@@ -242,6 +274,7 @@ int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, str
     }
     p->seed = spec->seed;
     p->mixed = spec->mixed || spec->n_sources > 1 || spec->epoch_rows;
+    p->most_rows = LEAT_PLAN_MAX_ROWS;
     p->epoch_rows = spec->epoch_rows;
     p->rank = spec->rank;
     p->opened_global_batch = spec->global_batch;
@@ -267,8 +300,10 @@ int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, str
     rc = rc ? rc : make_first_entry(p, spec, error);
     if (rc)
         goto out;
-    if (p->mixed && !p->varies && !p->epoch_rows)
-        p->epoch_rows = rows_to_read_all(p);
+    if (p->mixed && !p->varies && !p->epoch_rows && !(p->epoch_rows = rows_to_read_all(p))) {
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a mixture");
+        goto out;
+    }
     *out = p;
     return LEAT_OK;
 out:
@@ -284,6 +319,7 @@ void leat_plan_free(struct leat_plan *plan)
         leat_weights_free(plan->sources[k].weights);
         leat_list_free(plan->sources[k].list);
         leat_packing_free(plan->sources[k].packing);
+        leat_lengths_free(plan->sources[k].lengths);
         leat_groups_free(plan->sources[k].groups);
     }
     for (uint32_t i = 0; i < plan->n_points; i++)
@@ -291,6 +327,7 @@ void leat_plan_free(struct leat_plan *plan)
     leat_free(plan->points);
     leat_free(plan->tokens);
     leat_timeline_free(plan->timeline);
+    leat_fair_free(plan->fair);
     leat_free(plan->sources);
     leat_log_free(plan->log, plan->n_log);
     leat_free(plan->opened_facts);
@@ -445,7 +482,7 @@ int leat_plan_rows_at(const struct leat_plan *plan, uint64_t epoch, const uint64
 {
     uint64_t epoch_rows = epoch >> 63 ? 0 : leat_plan_epoch_rows(plan, epoch), key = leat_key_mix(plan->seed, epoch);
     struct reader r;
-    if (!epoch_rows)
+    if (!epoch_rows || (plan->fair && !plan->varies && epoch > plan->most_rows / epoch_rows))
         return LEAT_E_RANGE;
     const uint64_t repeated = leat_plan_repeated_rows(plan, epoch);
     start_reader(&r, plan, epoch);

@@ -102,7 +102,8 @@ struct leat_plan_source {
     double share;                  /* of the rows; ignored if there is one source */
     enum leat_exhausted exhausted; /* of a mixture, */
     uint64_t limit;                /* ... as in leat_mix_source */
-    uint64_t tokens;               /* of each of its rows; 0: shares are of rows */
+    uint64_t tokens;               /* of each of its rows; 0 and row_tokens NULL: shares are of rows */
+    const uint64_t *row_tokens;    /* of each of its samples, where they vary; at most 2^28. Copied, 4 bytes each */
     struct leat_order_spec order;
     const struct leat_pack_spec *pack;   /* NULL: a row is a sample */
     const struct leat_group_spec *group; /* NULL: batches have the same number of rows */

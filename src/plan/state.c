@@ -16,13 +16,15 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "plan/internal.h"
+#include "plan/lengths.h"
 
 #define STATE_VERSION 1
 #define UNORDERED_VERSION 2          /* with rows received beyond the position, which an older leat must not ignore */
 #define MAX_STATE 65536              /* bytes of a state that we write */
 #define MAX_READ (UINT64_C(1) << 26) /* of one with a whole log, as runs that are repeated have */
 #define MAX_LISTS 45056              /* bytes of lists in it */
-#define MAX_CARRY (INT64_C(1) << 48) /* of a source, in units of 2^-32 rows: no run gets near */
+#define MAX_CARRY (INT64_C(1) << 48) /* of a source, in units of 2^-32 rows: no run gets near, */
+#define MAX_FAIR (INT64_C(1) << 61)  /* ... of tokens, where rows vary in length */
 #define KEPT_ENTRIES 32              /* entries before the position; older ones are folded */
 #define KEPT_LATER 32                /* entries behind it, where not all of them find room */
 
@@ -78,6 +80,8 @@ static json_t *source_json(const struct leat_plan *p, uint32_t k)
         bad |= json_object_set_new(o, "limit", json_integer((json_int_t)(s->limit & INT64_MAX)));
     if (p->tokens)
         bad |= json_object_set_new(o, "tokens", json_integer((json_int_t)p->tokens[k]));
+    if (p->fair)
+        bad |= json_object_set_new(o, "tokens_hash", hex64(leat_lengths_hash(s->lengths)));
     return whole(o, bad);
 }
 
@@ -445,6 +449,11 @@ static bool get_hash(const json_t *v, uint64_t *out)
     return true;
 }
 
+static int64_t most_carry(const struct leat_plan *p)
+{
+    return p->fair ? MAX_FAIR : MAX_CARRY;
+}
+
 /* What each source of a mixture had given as the epoch of the folded entry began. */
 static int read_given(const struct leat_plan *p, const json_t *o, struct leat_entry *e, struct leat_error *error)
 {
@@ -461,7 +470,7 @@ static int read_given(const struct leat_plan *p, const json_t *o, struct leat_en
         const bool fresh = p->sources[k].exhausted != LEAT_EXHAUSTED_REPEAT;
         e->carry[k] = json_is_integer(v) ? json_integer_value(v) : INT64_MAX;
         if (!leat_json_number(json_array_get(given, k), fresh ? 0 : e->stream - sum, &e->base[k]) ||
-            e->carry[k] > MAX_CARRY || e->carry[k] < -MAX_CARRY)
+            e->carry[k] > most_carry(p) || e->carry[k] < -most_carry(p))
             return not_a_state(error, "it counts more rows than there were");
         sum += e->base[k];
     }
@@ -498,7 +507,7 @@ static int read_inside(const struct leat_plan *p, const json_t *o, struct leat_e
         if ((repeats && s->limit && __builtin_mul_overflow(s->limit, s->rows, &most)) || most > INT64_MAX - e->base[k])
             most = INT64_MAX - e->base[k];
         if (!leat_json_number(json_array_get(given, k), repeats ? e->base[k] + most : s->rows, &in->given[k]) ||
-            in->given[k] < e->base[k] || in->carry[k] > MAX_CARRY || in->carry[k] < -MAX_CARRY ||
+            in->given[k] < e->base[k] || in->carry[k] > most_carry(p) || in->carry[k] < -most_carry(p) ||
             in->given[k] - e->base[k] > in->row - rows)
             return not_a_state(error, damaged);
         rows += in->given[k] - e->base[k];

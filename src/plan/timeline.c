@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "plan/fair.h"
 #include "plan/phase.h"
 
 #define KEPT_BYTES (UINT64_C(1) << 20) /* in which phases are kept, */
@@ -50,7 +51,7 @@ struct leat_timeline *leat_timeline_new(uint32_t n)
     t->room = fit < FEWEST_KEPT ? FEWEST_KEPT : fit > MOST_KEPT ? MOST_KEPT : (uint32_t)fit;
     t->memory = leat_new_array(t->room + 1u, bytes);
     t->kept = leat_new_array(t->room, sizeof *t->kept);
-    t->scratch = leat_new_array(n + 1u, sizeof *t->scratch);
+    t->scratch = leat_new_array(2 * (size_t)n + 1, sizeof *t->scratch);
     t->begin.base = leat_new_array(n, sizeof *t->begin.base);
     t->begin.carry = leat_new_array(n, sizeof *t->begin.carry);
     if (!t->memory || !t->kept || !t->scratch || !t->begin.base || !t->begin.carry) {
@@ -194,7 +195,7 @@ static bool walk(const struct leat_plan *plan, struct leat_position at, uint64_t
     }
     bool follows = from != NULL; /* the phase before place i */
     for (; most; most--) {
-        if (p->stream >= LEAT_PLAN_MAX_ROWS || p->epoch > at.epoch)
+        if (p->stream >= plan->most_rows || p->epoch > at.epoch)
             return false;
         if (!leat_phase_make(plan, t->scratch, p)) {
             if (!p->row || !follows) /* an epoch without rows, or a folded entry that is none of ours */
@@ -261,6 +262,11 @@ size_t leat_timeline_run(const struct leat_plan *plan, struct leat_position at, 
         return 0;
     const uint64_t offset = offset_of(plan, p, at);
     n = p->rows - offset < n ? (size_t)(p->rows - offset) : n;
+    if (plan->fair) {
+        n = leat_fair_run(plan, p, offset, n, sources, passes, indices);
+        pthread_rwlock_unlock(&plan->timeline->lock);
+        return n;
+    }
     leat_mix_run(&p->tree, offset, n, sources, indices);
     for (size_t i = 0; i < n; i++) {
         const struct leat_source_order *o = &plan->sources[sources[i]];
@@ -310,12 +316,9 @@ bool leat_timeline_counts(const struct leat_plan *plan, struct leat_position at,
     if (!p)
         return false;
     const uint64_t offset = offset_of(plan, p, at);
-    leat_mix_counts(&p->tree, offset, given);
-    for (uint32_t k = 0; k < plan->n_sources; k++) {
-        const uint64_t share = p->tree.sums[k + 1] - p->tree.sums[k];
-        carry[k] = (int64_t)((uint64_t)p->carry[k] + (given[k] << LEAT_SHARE_BITS) - offset * share);
+    leat_phase_counts(plan, p, offset, given, carry);
+    for (uint32_t k = 0; k < plan->n_sources; k++)
         given[k] += p->given[k];
-    }
     *stream = p->stream + offset;
     pthread_rwlock_unlock(&plan->timeline->lock);
     return true;

@@ -19,7 +19,11 @@ class Source:
     count: int
     word: str = "repeat"
     limit: int = 0
-    tokens: int = 1  #: of each row
+    tokens: int | list[int] = 1  #: of each row
+
+    def of(self, position: int) -> int:
+        """Tokens of a row."""
+        return self.tokens if isinstance(self.tokens, int) else self.tokens[position]
 
 
 @dataclass
@@ -70,28 +74,36 @@ def asked(m: Mixture, row: int) -> list[int]:
     return settle([(p * (2 * length - b - e) + q * (b + e)) // (2 * length) for p, q in zip(here, there, strict=True)])
 
 
+def vary(m: Mixture) -> bool:
+    """Whether rows of some source differ in length."""
+    return m.in_tokens and any(not isinstance(s.tokens, int) and len(set(s.tokens)) > 1 for s in m.sources)
+
+
 def of_rows(m: Mixture, shares: Sequence[int], through: Sequence[bool]) -> list[int]:
     """The shares of rows of those that are not through; all 0 where nobody with a share is left."""
     parts = [0 if done else share for share, done in zip(shares, through, strict=True)]
-    if m.in_tokens:
-        parts = [max((p << 31) // s.tokens, 1) if p else 0 for p, s in zip(parts, m.sources, strict=True)]
+    if m.in_tokens and not vary(m):
+        parts = [max((p << 31) // s.of(0), 1) if p else 0 for p, s in zip(parts, m.sources, strict=True)]
     elif not any(through):
         return parts
     return scaled(parts) if any(parts) else parts
 
 
 class Phase:
-    """A run of rows with the same shares. `given_too_much` is E of the page, at its beginning."""
+    """A run of rows with the same shares. `given_too_much` is E of the page, at its beginning. `given` counts rows, or
+    tokens where rows vary in length."""
 
     def __init__(self, shares: list[int], given_too_much: list[int]) -> None:
         self.shares, self.before = shares, given_too_much
-        self.rows, self.counts = 0, [0] * len(shares)
+        self.rows, self.given = 0, [0] * len(shares)
+        here = [e for e, share in zip(given_too_much, shares, strict=True) if share]
+        mean = sum(here) // len(here)
+        self.aimed = [e - mean if share else 0 for e, share in zip(given_too_much, shares, strict=True)]
 
     def given_too_much(self) -> list[int]:
         """E at its end."""
-        return [
-            e + WHOLE * n - self.rows * share for e, n, share in zip(self.before, self.counts, self.shares, strict=True)
-        ]
+        whole = sum(self.given)
+        return [e + WHOLE * n - whole * share for e, n, share in zip(self.before, self.given, self.shares, strict=True)]
 
     def source(self) -> int:
         """Of the next row."""
@@ -99,7 +111,7 @@ class Phase:
         while high - low > 1:
             middle = (low + high) // 2
             left, total = sum(self.shares[low:middle]), sum(self.shares[low:high])
-            e_left, e_total = sum(self.before[low:middle]), sum(self.before[low:high])
+            e_left, e_total = sum(self.aimed[low:middle]), sum(self.aimed[low:high])
             c = (2**31 * total + left * e_total - total * e_left) // WHOLE
 
             def count(rows: int, left: int = left, total: int = total, c: int = c) -> int:
@@ -111,20 +123,73 @@ class Phase:
             low, high, i = (low, middle, here) if after > here else (middle, high, i - here)
         return low
 
-    def give(self, source: int) -> None:
+    def source_by_tokens(self, lengths: Sequence[int]) -> int:
+        """Of the next row, where the next ones of the sources have these lengths; 0: there is none."""
+        tags = [
+            (-(-(2**31 * (2 * n + length) + e) // share), k)
+            for k, (n, length, e, share) in enumerate(zip(self.given, lengths, self.aimed, self.shares, strict=True))
+            if share
+        ]
+        return min(tags)[1]
+
+    def give(self, source: int, tokens: int = 1) -> None:
         self.rows += 1
-        self.counts[source] += 1
+        self.given[source] += tokens
+
+
+class Rows:
+    """The rows of each source in turn: which is next."""
+
+    def __init__(self, m: Mixture) -> None:
+        self.m = m
+        self.ever, self.given = [0] * len(m.sources), [0] * len(m.sources)  #: rows, in all and in this epoch
+        self.epoch = 0
+        self.orders: dict[tuple[int, int], Callable[[int], int]] = {}
+
+    def position(self, i: int) -> int | None:
+        """Of the next row of a source; None: it cannot give one."""
+        s = self.m.sources[i]
+        most = s.limit * s.count if s.word == "repeat" else s.count
+        if (most and self.given[i] == most) or not s.count:
+            return None
+        number, place = divmod(self.ever[i], s.count) if s.word == "repeat" else (self.epoch, self.given[i])
+        if self.m.shuffled and (i, number) not in self.orders:
+            self.orders[i, number] = permute(s.count, pass_key(self.m.seed, i, number))
+        return self.orders[i, number](place) if self.m.shuffled else place
+
+    def source(self, phase: Phase) -> int:
+        """Of the next row."""
+        if not vary(self.m):
+            return phase.source()
+        at = [self.position(i) if share else None for i, share in enumerate(phase.shares)]
+        return phase.source_by_tokens([0 if p is None else s.of(p) for s, p in zip(self.m.sources, at, strict=True)])
+
+    def give(self, i: int, phase: Phase) -> int:
+        """Takes the next row of a source. Returns its position."""
+        position = self.position(i)
+        assert position is not None
+        phase.give(i, self.m.sources[i].of(position) if vary(self.m) else 1)
+        self.ever[i] += 1
+        self.given[i] += 1
+        return position
 
 
 def opening_rows(m: Mixture) -> int:
     """Rows of an epoch in which all repeat without limit."""
     shares = of_rows(m, stated(m.points[0][1]), [False] * len(m.sources))
+    if m.epoch_rows:
+        return m.epoch_rows
+    if vary(m):
+        rows, phase = Rows(m), Phase(shares, [0] * len(m.sources))
+        while any(rows.given[i] < s.count for i, s in enumerate(m.sources) if shares[i]):
+            rows.give(rows.source(phase), phase)
+        return phase.rows
     most = 0
     for s, p in zip(m.sources, shares, strict=True):
         if p:
-            rows, missing = divmod(WHOLE * s.count, p)
-            most = max(most, rows + (missing > rows))
-    return m.epoch_rows or most
+            whole, missing = divmod(WHOLE * s.count, p)
+            most = max(most, whole + (missing > whole))
+    return most
 
 
 def stream(m: Mixture) -> Iterator[tuple[int, int, int]]:
@@ -132,12 +197,12 @@ def stream(m: Mixture) -> Iterator[tuple[int, int, int]]:
     k = range(len(m.sources))
     endless = all(s.word == "repeat" and not s.limit for s in m.sources)
     stated_rows = opening_rows(m) if endless else m.epoch_rows
-    ever = [0] * len(k)  # rows that each source gave
-    orders: dict[tuple[int, int], Callable[[int], int]] = {}
+    all_rows = Rows(m)
     phase = Phase(asked(m, 0), [0] * len(k))
-    row = epoch = 0
+    row = 0
     while True:
-        through, given, rows = [False] * len(k), [0] * len(k), 0
+        through, rows = [False] * len(k), 0
+        all_rows.given = [0] * len(k)
         while not (stated_rows and rows == stated_rows):
             shares = asked(m, row)
             ending = [i for i in k if m.sources[i].word != "repeat" and shares[i]]
@@ -145,30 +210,22 @@ def stream(m: Mixture) -> Iterator[tuple[int, int, int]]:
                 if ending and all(through[i] for i in ending):
                     break
                 alive = [i for i in k if shares[i] and not through[i]]
-                if not ending and not m.epoch_rows and all(given[i] >= m.sources[i].count for i in alive):
+                if not ending and not m.epoch_rows and all(all_rows.given[i] >= m.sources[i].count for i in alive):
                     break
             now = of_rows(m, shares, through)
             if not any(now):
                 break
             if now != phase.shares:
                 phase = Phase(now, phase.given_too_much())
-            i = phase.source()
-            s = m.sources[i]
-            most = s.limit * s.count if s.word == "repeat" else s.count
-            if most and given[i] == most:
-                if s.word == "stop":
+            i = all_rows.source(phase)
+            if all_rows.position(i) is None:
+                if m.sources[i].word == "stop":
                     break
                 through[i] = True
                 continue
-            number, place = divmod(ever[i], s.count) if s.word == "repeat" else (epoch, given[i])
-            if m.shuffled and (i, number) not in orders:
-                orders[i, number] = permute(s.count, pass_key(m.seed, i, number))
-            yield epoch, i, orders[i, number](place) if m.shuffled else place
-            phase.give(i)
-            ever[i] += 1
-            given[i] += 1
+            yield all_rows.epoch, i, all_rows.give(i, phase)
             rows += 1
             row += 1
         if not rows:
             raise ValueError("an epoch without rows")
-        epoch += 1
+        all_rows.epoch += 1

@@ -5,6 +5,7 @@ units, decisions, ranks and resumed positions.
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,15 @@ def mixtures(draw: Any) -> Mixture:
     uniform = draw(st.booleans())
     words = [draw(st.sampled_from(WORDS))] * k if uniform else [draw(st.sampled_from(WORDS)) for _ in range(k)]
     in_tokens = draw(st.booleans())
-    sources = [
-        Source(draw(st.integers(1, 25)), *(w if isinstance(w, tuple) else (w, 0)), draw(st.integers(1, 9)))
-        for w in words
-    ]
+    vary = draw(st.sampled_from([0, 0, 6, 3000]))
+    sources = []
+    for w in words:
+        count = draw(st.integers(1, 25))
+        tokens: int | list[int] = draw(st.integers(1, 9))
+        if in_tokens and vary:
+            tokens = draw(st.lists(st.integers(0, vary), min_size=count, max_size=count))
+            tokens[draw(st.integers(0, count - 1))] = draw(st.integers(1, vary))
+        sources.append(Source(count, *(w if isinstance(w, tuple) else (w, 0)), tokens))
     rows = [0, *sorted(draw(st.sets(st.integers(1, 200), max_size=3)))]
     low = draw(st.sampled_from([0.0, 0.01]))
     points = []
@@ -53,7 +59,7 @@ def as_leat(m: Mixture) -> leat.Mix | leat.Schedule:
     for s in m.sources:
         if m.in_tokens:
             rows = leat.field("uint8", (None,))
-            ds: leat.Dataset = leat.from_source(Rows(s.count, s.tokens, rows))
+            ds: leat.Dataset = leat.from_source(Rows(s, rows))
         else:
             ds = leat.from_arrays(x=np.arange(s.count))
         datasets.append(ds)
@@ -73,14 +79,14 @@ def as_leat(m: Mixture) -> leat.Mix | leat.Schedule:
 class Rows:
     """Rows of so many tokens, for leat.from_source."""
 
-    def __init__(self, count: int, tokens: int, rows: leat.Field) -> None:
-        self.count, self.tokens, self.fields = count, tokens, {"tokens": rows}
+    def __init__(self, source: Source, rows: leat.Field) -> None:
+        self.source, self.fields = source, {"tokens": rows}
 
     def __len__(self) -> int:
-        return self.count
+        return self.source.count
 
     def read(self, positions: Any) -> dict[str, Any]:
-        return {"tokens": [np.zeros(self.tokens, np.uint8) for _ in positions]}
+        return {"tokens": [np.zeros(self.source.of(i), np.uint8) for i in positions]}
 
 
 def open_(m: Mixture, batch: int, **more: Any) -> leat.Loader:
@@ -181,6 +187,26 @@ def test_shares_decided_at_a_step_hold_as_the_page_says() -> None:
         m.decisions[1] = (102, m.decisions[1][1])
         for epoch, rows in enumerate(expected(m)):
             assert planned([loader], m, epoch) == rows
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 40])
+@pytest.mark.parametrize("longest", [7, 100_000])
+def test_shares_of_tokens_of_any_rows_hold_at_every_prefix(k: int, longest: int) -> None:
+    rng = np.random.default_rng(k)
+    weights = rng.dirichlet(np.ones(k)) + 1e-4
+    weights /= weights.sum()
+    lengths = [rng.integers(0, longest, 50).tolist() + [longest] for _ in range(k)]
+    sources = [Source(51, "repeat", 0, tokens) for tokens in lengths]
+    m = Mixture(sources, [(0, weights.tolist())], in_tokens=True, epoch_rows=900)
+    given = np.zeros(k)
+    with open_(m, 9) as loader:
+        for i, (_, source, position) in enumerate(stream(m)):
+            if i == 1800:
+                break
+            given[source] += lengths[source][position]
+            off = np.abs(given - weights * given.sum())
+            assert (off <= longest / 2 + weights * longest * k / 2 + 1 + given.sum() * 2**-32).all()
+        assert planned([loader], m, 1) == [(s, p) for epoch, s, p in islice(stream(m), 1800) if epoch == 1]
 
 
 @pytest.mark.parametrize("k", [2, 5, 16, 100])

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import _leat
 from ..data.dataset import Dataset
-from ..data.mixing import EXHAUSTED, Mix, token_lengths
+from ..data.mixing import EXHAUSTED, Mix
 from ..data.packing import PackedRows
 from ..data.schedule import Schedule
 from ..mixtures.steering import Mixture
@@ -25,28 +25,11 @@ def first_source(dataset: Dataset | Mix | Schedule) -> Dataset:
     return next((source for source in dataset.datasets if len(source)), dataset.datasets[0])
 
 
-def _check_lengths(mix: Mix) -> None:
-    """Shares of tokens need rows of one length in each source."""
-    for name, source in zip(mix.names, mix.datasets, strict=True):
-        if isinstance(source, PackedRows) or not len(source):
-            continue
-        lengths = token_lengths(source, mix.tokens_field)
-        if (lengths != lengths[0]).any():
-            other = int((lengths != lengths[0]).argmax())
-            raise ValueError(
-                f"unit='tokens' needs rows of one length in each source, and in {name!r} sample 0 has {lengths[0]} "
-                f"tokens, sample {other} {lengths[other]}: pack the sources first, "
-                "mix.map(lambda part: leat.pack_rows(part, ...))"
-            )
-
-
 def source_options(dataset: Dataset | Mix | Schedule, global_batch: int) -> dict[str, Any]:
     """What a loader reads, among the options of ``_leat.Loader.open``. A schedule counts rows there."""
     if isinstance(dataset, Dataset):
         return {"dataset": dataset._handle, "pack": _pack(dataset)}
     mix = dataset.first if isinstance(dataset, Schedule) else dataset
-    if mix.unit == "tokens":
-        _check_lengths(mix)
     sources = [
         {
             "dataset": source._handle,

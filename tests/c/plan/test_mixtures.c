@@ -13,6 +13,7 @@ static struct leat_plan_row rows[MAX_ROWS];
 /* A mixture of samples in order, with shares drawn from `key`. */
 struct made {
     struct leat_plan_source sources[MOST];
+    uint64_t tokens[MOST][90]; /* of their rows, where these vary in length */
     struct leat_plan_spec spec;
 };
 
@@ -102,7 +103,7 @@ static void counts_stay_within_the_bound_at_every_prefix_however_often_shares_ch
     }
 }
 
-/* No proof covers sources without a share for a while: E of docs/order.md waits, and is then made good. */
+/* E of docs/order.md waits, and is then made good. */
 static void sources_that_leave_and_come_back_stay_near_their_shares(void **state)
 {
     (void)state;
@@ -142,6 +143,42 @@ static void sources_that_leave_and_come_back_stay_near_their_shares(void **state
     assert_true(worst <= 5); /* with 16 sources; that for which all have shares is 5 */
 }
 
+/* Row by row: 0 always has half, the others take turns. What one lacks while it has no share must not be taken from its
+ * sibling in the tree alone. */
+static void sources_that_take_turns_row_by_row_stay_near_their_shares(void **state)
+{
+    (void)state;
+    for (uint32_t n = 3; n <= 5; n++) {
+        enum { LENGTH = 3000 };
+        struct made m;
+        static struct leat_mix_point points[LENGTH];
+        static double shares[LENGTH][MOST];
+        double ideal[MOST] = {0}, worst = 0;
+        uint64_t count[MOST] = {0};
+        draw_mixture(1, n, &m);
+        memset(shares, 0, sizeof shares);
+        for (uint64_t i = 0; i < LENGTH; i++) {
+            shares[i][0] = 0.5;
+            shares[i][1 + i % (n - 1)] = 0.5;
+            points[i] = (struct leat_mix_point){i, shares[i]};
+        }
+        m.spec.epoch_rows = LENGTH;
+        m.spec.schedule = points;
+        m.spec.n_points = LENGTH;
+        struct leat_plan *plan = open_mixture(&m);
+        read_epoch(plan, 0);
+        for (uint64_t i = 0; i < LENGTH; i++) {
+            count[rows[i].piece.source]++;
+            for (uint32_t k = 0; k < n; k++) {
+                ideal[k] += shares[i][k];
+                worst = fmax(worst, fabs((double)count[k] - ideal[k]));
+            }
+        }
+        assert_true(worst <= bound_of(n));
+        leat_plan_free(plan);
+    }
+}
+
 static void the_row_of_a_source_is_found_from_its_number_and_back(void **state)
 {
     (void)state;
@@ -158,7 +195,7 @@ static void the_row_of_a_source_is_found_from_its_number_and_back(void **state)
             sum += carry[k] = k + 1 == n ? -sum : (int64_t)draw(t, 400 + k, 0, UINT64_C(6) << 32) - (INT64_C(3) << 32);
         }
         assert_int_equal(leat_shares_set(shares, n, sums, NULL), LEAT_OK);
-        leat_mix_aim(&tree, carry);
+        leat_mix_aim(&tree, carry, leat_mix_mean(&tree, carry));
         const uint64_t first = draw(t, 500, 0, 1) ? 0 : draw(t, 501, 0, UINT64_C(1) << 40);
         leat_mix_run(&tree, first, 700, sources, ordinals);
         leat_mix_counts(&tree, first, counts);
@@ -284,6 +321,19 @@ static void draw_even_shares(uint64_t key, uint32_t n, double *shares)
         shares[k] = 0.2 * shares[k] + 0.8 / n;
 }
 
+/* Shares of tokens, of rows that vary in length. */
+static void draw_lengths(uint64_t key, uint64_t longest, struct made *m)
+{
+    for (uint32_t k = 0; k < m->spec.n_sources; k++) {
+        const uint64_t most = draw(key, 8000 + k, 1, longest);
+        for (uint32_t i = 0; i < 90; i++)
+            m->tokens[k][i] = draw(leat_key_mix(key, k), i, 0, 3) ? draw(leat_key_mix(key, k), 100 + i, 0, most) : 0;
+        m->tokens[k][0] = most;
+        m->sources[k].tokens = 0;
+        m->sources[k].row_tokens = m->tokens[k];
+    }
+}
+
 /* Random sources of all kinds, with decisions and a schedule. */
 static void draw_anything(uint64_t t, struct made *m, struct leat_mix_point *points, double (*shares)[MOST])
 {
@@ -295,6 +345,8 @@ static void draw_anything(uint64_t t, struct made *m, struct leat_mix_point *poi
         m->sources[k].tokens = t % 3 ? 0 : draw(t, 800 + k, 1, 900);
         m->sources[k].share = 0.2 * m->sources[k].share + 0.8 / n;
     }
+    if (t % 5 > 2)
+        draw_lengths(t, t % 2 ? 40 : 4000, m);
     if (t % 4 == 1 || t % 3 == 0)
         m->spec.epoch_rows = draw(t, 900, 20, 400);
     for (uint64_t i = 0; t % 2 && i < 4; i++) {
@@ -485,7 +537,11 @@ static void decisions_within_one_epoch_are_folded_and_its_rows_stay(void **state
         struct leat_error error;
         draw_anything(t, &m, points, shares);
         for (uint32_t k = 0; k < m.spec.n_sources; k++) {
-            const bool soon = k % 3 == 1; /* through before the last decision */
+            const bool soon = k % 3 == 1;  /* through before the last decision */
+            if (m.sources[k].row_tokens) { /* of fewer samples than these */
+                m.sources[k].row_tokens = NULL;
+                m.sources[k].tokens = 1 + k;
+            }
             m.sources[k].count = soon ? draw(t, 3000 + k, 1, 60) : 3000;
             if (soon) {
                 m.sources[k].exhausted = LEAT_EXHAUSTED_REPEAT;
@@ -724,6 +780,40 @@ static void a_decision_in_the_epoch_of_a_state_does_not_go_back_to_those_before(
     leat_plan_free(plan);
 }
 
+/* The bound of docs/order.md: half of the longest row of a source, and its share of half of those of all. */
+static void shares_of_tokens_hold_at_every_prefix_where_rows_vary_in_length(void **state)
+{
+    (void)state;
+    for (uint64_t t = 0; t < 60; t++) {
+        struct made m;
+        const uint32_t n = (uint32_t)draw(t, 0, 2, MOST);
+        double tokens[MOST] = {0}, total = 0, longest[MOST] = {0}, all = 0;
+        draw_mixture(t, n, &m);
+        draw_lengths(t, t % 3 ? 50 : 100000, &m);
+        for (uint32_t k = 0; k < n; k++) {
+            m.sources[k].order.order = t % 4 ? LEAT_ORDER_SHUFFLED : LEAT_ORDER_SEQUENTIAL;
+            for (uint32_t i = 0; i < m.sources[k].count; i++)
+                longest[k] = fmax(longest[k], (double)m.tokens[k][i]);
+            all += longest[k];
+        }
+        m.spec.epoch_rows = 4000;
+        struct leat_plan *plan = open_mixture(&m);
+        for (uint64_t epoch = 0; epoch < 3; epoch++) {
+            read_epoch(plan, epoch);
+            for (uint64_t i = 0; i < 4000; i++) {
+                const struct leat_piece *p = &rows[i].piece;
+                tokens[p->source] += (double)m.tokens[p->source][p->position];
+                total += (double)m.tokens[p->source][p->position];
+                for (uint32_t k = 0; k < n; k++) {
+                    const double share = m.sources[k].share, off = fabs(tokens[k] - share * total);
+                    assert_true(off <= longest[k] / 2 + share * all / 2 + 1 + total * 0x1p-32);
+                }
+            }
+        }
+        leat_plan_free(plan);
+    }
+}
+
 static void what_cannot_be_planned_is_refused(void **state)
 {
     (void)state;
@@ -830,6 +920,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_stay_within_the_bound_at_every_prefix_however_often_shares_change),
         cmocka_unit_test(sources_that_leave_and_come_back_stay_near_their_shares),
+        cmocka_unit_test(sources_that_take_turns_row_by_row_stay_near_their_shares),
         cmocka_unit_test(the_row_of_a_source_is_found_from_its_number_and_back),
         cmocka_unit_test(sources_that_redistribute_give_each_sample_once_in_every_epoch),
         cmocka_unit_test(an_epoch_ends_before_the_first_row_that_a_source_cannot_give),
@@ -843,6 +934,7 @@ int main(void)
         cmocka_unit_test(decisions_that_find_no_room_in_a_state_are_counted_and_asked_for),
         cmocka_unit_test(shares_follow_a_schedule_within_the_bound),
         cmocka_unit_test(shares_of_tokens_hold_where_rows_differ_in_length),
+        cmocka_unit_test(shares_of_tokens_hold_at_every_prefix_where_rows_vary_in_length),
         cmocka_unit_test(any_row_of_a_schedule_of_100000_points_is_found),
         cmocka_unit_test(an_epoch_behind_100000_phases_is_found),
         cmocka_unit_test(a_decision_in_the_epoch_of_a_state_does_not_go_back_to_those_before),

@@ -1,0 +1,208 @@
+/*
+ * Running sums of the tokens of a source's rows, in the order of a pass: what a mixture by tokens is planned by where
+ * rows vary in length.
+ *
+ *     pass     | 5 | 0 | 12 | 7 | ... | 3 | 9 | ...           tokens of its rows
+ *     sums     0                      ^ of the 16 before      kept for each 16th row, of the two passes used last
+ *
+ * The row at which a sum is reached is found by searching these, and 16 lengths. So 5 bytes are kept for each row, and
+ * nothing is read. The sums of a pass are made when it is first used, except in the order of the data set.
+ */
+#include "plan/lengths.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+#define STEP 16                          /* rows between two sums */
+#define MOST_TOKENS (UINT64_C(1) << 28)  /* of a row: tags then fit 64 bits, */
+#define MOST_OF_PASS (UINT64_C(1) << 56) /* ... of a pass */
+
+struct leat_lengths {
+    uint64_t n, total, longest, hash, each; /* each: of every row, if `of` is NULL */
+    uint32_t *of;
+    struct {
+        bool set;
+        uint64_t pass, *sums;
+    } pass[2];
+    unsigned newest;
+    struct leat_order_cursor cursor;
+    struct {
+        bool set;
+        uint64_t pass, index;
+        uint32_t of[STEP];
+    } block; /* that was used last */
+};
+
+int leat_lengths_new(const struct leat_plan_source *from, uint32_t k, uint64_t rows, struct leat_lengths **out,
+                     struct leat_error *error)
+{
+    *out = NULL;
+    const enum leat_order order = from->order.order;
+    if (from->row_tokens && order != LEAT_ORDER_SEQUENTIAL && order != LEAT_ORDER_SHUFFLED &&
+        order != LEAT_ORDER_BLOCKS)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "source %u: where rows vary in tokens, they are read in order, shuffled or in blocks", k);
+    struct leat_lengths *l = leat_new(struct leat_lengths);
+    if (!l)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for the lengths of a source");
+    const bool two = order != LEAT_ORDER_SEQUENTIAL;
+    *l = (struct leat_lengths){.n = rows, .each = from->tokens, .longest = from->tokens};
+    if (from->row_tokens) {
+        l->of = leat_new_array(rows + 1, sizeof *l->of);
+        for (int i = 0; i < 1 + two; i++)
+            l->pass[i].sums = leat_new_array(rows / STEP + 2, sizeof *l->pass[i].sums);
+        if (!l->of || !l->pass[0].sums || (two && !l->pass[1].sums)) {
+            leat_lengths_free(l);
+            return leat_fail(error, LEAT_E_NOMEM, "no memory for the lengths of %llu rows", (unsigned long long)rows);
+        }
+    }
+    uint64_t long_one = 0;
+    for (uint64_t i = 0; l->of && i < rows; i++) {
+        const uint64_t tokens = from->row_tokens[i];
+        long_one = tokens > MOST_TOKENS && !long_one ? i : long_one;
+        l->longest = tokens > l->longest ? tokens : l->longest;
+        l->total = tokens > MOST_TOKENS ? l->total : l->total + tokens;
+        l->of[i] = (uint32_t)(tokens > MOST_TOKENS ? 0 : tokens);
+    }
+    if (!l->of && __builtin_mul_overflow(rows, l->each, &l->total))
+        l->total = UINT64_MAX;
+    const uint64_t longest = l->longest;
+    if (longest > MOST_TOKENS || l->total > MOST_OF_PASS) {
+        const bool pass = longest <= MOST_TOKENS;
+        leat_lengths_free(l);
+        return pass ? leat_fail(error, LEAT_E_RANGE, "source %u has more than 2^56 tokens", k)
+                    : leat_fail(error, LEAT_E_RANGE, "row %llu of source %u has %llu tokens: at most 2^28",
+                                (unsigned long long)long_one, k, (unsigned long long)longest);
+    }
+    l->hash = l->of ? leat_hash64(l->of, rows * sizeof *l->of) : l->each;
+    *out = l;
+    return LEAT_OK;
+}
+
+void leat_lengths_free(struct leat_lengths *l)
+{
+    if (!l)
+        return;
+    leat_free(l->of);
+    leat_free(l->pass[0].sums);
+    leat_free(l->pass[1].sums);
+    leat_free(l);
+}
+
+uint64_t leat_lengths_total(const struct leat_lengths *l)
+{
+    return l->total;
+}
+
+uint64_t leat_lengths_longest(const struct leat_lengths *l)
+{
+    return l->longest;
+}
+
+uint64_t leat_lengths_hash(const struct leat_lengths *l)
+{
+    return l->hash;
+}
+
+bool leat_lengths_vary(const struct leat_lengths *l)
+{
+    return l->of != NULL;
+}
+
+/* In the order of the data set all passes are the same. */
+static uint64_t distinct(const struct leat_source_order *o, uint64_t pass)
+{
+    return o->order == LEAT_ORDER_SEQUENTIAL ? 0 : pass;
+}
+
+/* The sums of a pass; makes them if they are not there. */
+static const uint64_t *sums_of(const struct leat_source_order *o, uint64_t pass)
+{
+    struct leat_lengths *l = o->lengths;
+    for (unsigned i = 0; i < 2; i++)
+        if (l->pass[i].set && l->pass[i].pass == pass) {
+            l->newest = i;
+            return l->pass[i].sums;
+        }
+    l->newest = l->pass[1].sums ? 1 - l->newest : 0;
+    uint64_t *sums = l->pass[l->newest].sums, sum = 0, at[LEAT_ORDER_RUN];
+    struct leat_order_cursor cursor = {0};
+    for (uint64_t i = 0; i < l->n; i += LEAT_ORDER_RUN) {
+        const size_t n = l->n - i < LEAT_ORDER_RUN ? (size_t)(l->n - i) : LEAT_ORDER_RUN;
+        leat_order_run(o, NULL, &cursor, pass, i, n, at);
+        for (size_t j = 0; j < n; j++) {
+            if (j % STEP == 0)
+                sums[(i + j) / STEP] = sum;
+            sum += l->of[at[j]];
+        }
+    }
+    l->pass[l->newest].pass = pass;
+    l->pass[l->newest].set = true;
+    return sums;
+}
+
+/* Lengths of the rows [16 index, ...) of a pass. */
+static const uint32_t *block_of(const struct leat_source_order *o, uint64_t pass, uint64_t index)
+{
+    struct leat_lengths *l = o->lengths;
+    if (l->block.set && l->block.pass == pass && l->block.index == index)
+        return l->block.of;
+    const uint64_t first = index * STEP;
+    const size_t n = l->n - first < STEP ? (size_t)(l->n - first) : STEP;
+    uint64_t at[STEP];
+    leat_order_run(o, NULL, &l->cursor, pass, first, n, at);
+    for (size_t i = 0; i < n; i++)
+        l->block.of[i] = l->of[at[i]];
+    l->block.pass = pass;
+    l->block.index = index;
+    l->block.set = true;
+    return l->block.of;
+}
+
+uint64_t leat_lengths_at(const struct leat_source_order *o, uint64_t pass, uint64_t row)
+{
+    return o->lengths->of ? block_of(o, distinct(o, pass), row / STEP)[row % STEP] : o->lengths->each;
+}
+
+uint64_t leat_lengths_before(const struct leat_source_order *o, uint64_t pass, uint64_t row)
+{
+    const struct leat_lengths *l = o->lengths;
+    if (!l->of)
+        return row * l->each;
+    if (!row || row == l->n)
+        return row ? l->total : 0;
+    pass = distinct(o, pass);
+    uint64_t sum = sums_of(o, pass)[row / STEP];
+    const uint32_t *lengths = row % STEP ? block_of(o, pass, row / STEP) : NULL;
+    for (uint64_t i = 0; i < row % STEP; i++)
+        sum += lengths[i];
+    return sum;
+}
+
+uint64_t leat_lengths_count(const struct leat_source_order *o, uint64_t pass, uint64_t twice)
+{
+    const struct leat_lengths *l = o->lengths;
+    if (twice >= 2 * l->total)
+        return l->n;
+    if (!l->of) /* 2 x + 1 lengths, at the middle of row x */
+        return (twice / l->each + 1) / 2;
+    pass = distinct(o, pass);
+    const uint64_t *sums = sums_of(o, pass);
+    uint64_t low = 0, high = (l->n + STEP - 1) / STEP; /* 2 sums[low] <= twice */
+    while (high - low > 1) {
+        const uint64_t middle = low + (high - low) / 2;
+        if (2 * sums[middle] <= twice)
+            low = middle;
+        else
+            high = middle;
+    }
+    const uint32_t *lengths = block_of(o, pass, low);
+    uint64_t row = low * STEP, both = 2 * sums[low];
+    for (size_t i = 0; row < l->n && i < STEP; row++, i++) {
+        if (both + lengths[i] > twice)
+            break;
+        both += 2 * (uint64_t)lengths[i];
+    }
+    return row;
+}
