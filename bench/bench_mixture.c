@@ -1,7 +1,8 @@
 /*
  * What planning a mixture costs: rows of 5 sources a second on one core (of CPU time), with the counts compared with
  * the shares at every prefix of 10 million rows; and resuming at row 10^9 of 100 sources: a fresh plan, a state that is
- * loaded, and its first batch, in milliseconds and in memory of the process.
+ * loaded, and its first batch, in milliseconds and in memory of the process. The same by tokens where rows vary in
+ * length.
  *
  *     gcc -O2 -std=gnu11 -Iinclude -Isrc bench/bench_mixture.c build/gcc/libleat_core.a -lxxhash -ljansson -lm \
  *         -lpthread -o bench_mixture
@@ -103,6 +104,64 @@ static void plan_rows(const char *name, enum leat_order order)
     leat_plan_free(plan);
 }
 
+/* Shares of tokens, of rows that vary in length: 5 sources of `each` rows; then a row far away, in passes not summed.
+ */
+static void plan_tokens(const char *name, enum leat_order order, uint64_t each)
+{
+    static struct leat_plan_row rows[BATCH];
+    struct leat_plan_source sources[5] = {0};
+    struct leat_plan_spec spec = {.sources = sources,
+                                  .n_sources = 5,
+                                  .mixed = true,
+                                  .epoch_rows = UINT64_C(1) << 40,
+                                  .seed = 1,
+                                  .global_batch = BATCH,
+                                  .world_size = 1};
+    uint64_t *lengths = malloc(each * sizeof *lengths), state = 1;
+    double share[5], tokens[5] = {0}, total = 0, worst = 0, spent = 0, sum = 0;
+    for (uint64_t i = 0; i < each; i++) {
+        state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+        lengths[i] = 1 + (state >> 33) % ((state >> 40) % 16 ? 1000 : 20000);
+    }
+    for (uint32_t k = 0; k < 5; k++)
+        sum += share[k] = 1.0 / (1 + k);
+    for (uint32_t k = 0; k < 5; k++)
+        sources[k] = (struct leat_plan_source){.count = each,
+                                               .share = share[k] /= sum,
+                                               .exhausted = LEAT_EXHAUSTED_REPEAT,
+                                               .row_tokens = lengths,
+                                               .order = {.order = order, .block_rows = 64}};
+    struct leat_plan *plan;
+    struct leat_error error;
+    stop(leat_plan_new(&spec, &plan, &error), &error);
+    struct leat_plan_batch batch = {0};
+    for (struct leat_position at = {0, 0}; at.row < ROWS; at = batch.next) {
+        stop(leat_plan_batch(plan, at, &batch), &error);
+        const double begun = seconds(CLOCK_PROCESS_CPUTIME_ID);
+        leat_plan_rows(plan, &batch, 0, batch.rows, rows);
+        spent += seconds(CLOCK_PROCESS_CPUTIME_ID) - begun;
+        for (uint64_t i = 0; i < batch.rows; i++) {
+            tokens[rows[i].piece.source] += (double)lengths[rows[i].piece.position];
+            total += (double)lengths[rows[i].piece.position];
+            for (int k = 0; k < 5; k++)
+                worst = fmax(worst, fabs(tokens[k] - share[k] * total));
+        }
+    }
+    double begun = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    stop(leat_plan_batch(plan, (struct leat_position){0, UINT64_C(1000000000) / BATCH * BATCH}, &batch), &error);
+    stop(leat_plan_rows(plan, &batch, 0, batch.rows, rows), &error);
+    const double first = seconds(CLOCK_PROCESS_CPUTIME_ID) - begun;
+    begun = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    stop(leat_plan_batch(plan, (struct leat_position){0, UINT64_C(1000100000) / BATCH * BATCH}, &batch), &error);
+    stop(leat_plan_rows(plan, &batch, 0, batch.rows, rows), &error);
+    printf("5 sources of %llu rows, by tokens, %s: %5.1f million rows a second; at most %.0f tokens (rows have up to "
+           "20000) from their shares; row 10^9 in %.0f ms, and then one near it in %.2f ms\n",
+           (unsigned long long)each, name, ROWS / spent / 1e6, worst, 1e3 * first,
+           1e3 * (seconds(CLOCK_PROCESS_CPUTIME_ID) - begun));
+    leat_plan_free(plan);
+    free(lengths);
+}
+
 static void resume(const char *name, enum leat_exhausted exhausted)
 {
     static struct leat_plan_row rows[BATCH];
@@ -146,5 +205,7 @@ int main(void)
     plan_rows("sequential", LEAT_ORDER_SEQUENTIAL);
     plan_rows("shuffled", LEAT_ORDER_SHUFFLED);
     plan_rows("in blocks", LEAT_ORDER_BLOCKS);
+    plan_tokens("sequential", LEAT_ORDER_SEQUENTIAL, 1000000);
+    plan_tokens("shuffled", LEAT_ORDER_SHUFFLED, 1000000);
     return 0;
 }

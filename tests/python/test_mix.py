@@ -79,6 +79,14 @@ def test_normalize_divides_by_the_sum(ds: leat.Dataset) -> None:
     assert leat.Mix({"a": (ds, 3), "b": (ds, 1)}, normalize=True).weights == {"a": 0.75, "b": 0.25}
 
 
+def test_a_mix_of_too_many_sources_is_refused_with_what_to_do(ds: leat.Dataset) -> None:
+    most = leat.Mix({str(i): (ds[:2], 1 / 256) for i in range(256)}, epoch_rows=512)
+    with leat.Loader(most, batch_size=256, framework="numpy") as loader:
+        assert sorted(next(iter(loader)).domains) == list(range(256))
+    with pytest.raises(ValueError, match="at most 256 sources, not 257: join those with like shares"):
+        leat.Mix({str(i): (ds[:2], 1 / 257) for i in range(257)})
+
+
 def test_an_empty_source_is_refused_by_name_unless_its_weight_is_zero(ds: leat.Dataset) -> None:
     with pytest.raises(ValueError, match="source 'b' has a weight of 0.5 and no samples"):
         leat.Mix({"a": (ds, 0.5), "b": (ds[:0], 0.5)})

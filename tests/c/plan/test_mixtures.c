@@ -865,12 +865,13 @@ static void *read_at_random(void *arg)
     return NULL;
 }
 
-static void threads_that_ask_for_different_epochs_get_the_same_rows(void **state)
+static void read_by_threads(bool vary)
 {
-    (void)state;
     struct made m;
     struct reading all[4];
     draw_mixture(2, MOST, &m);
+    if (vary)
+        draw_lengths(2, 100, &m);
     for (uint32_t k = 0; k < MOST; k++) {
         m.sources[k].share = 1.0 / MOST;
         m.sources[k].exhausted = LEAT_EXHAUSTED_REDISTRIBUTE;
@@ -885,6 +886,13 @@ static void threads_that_ask_for_different_epochs_get_the_same_rows(void **state
     for (int i = 1; i < 4; i++)
         assert_int_equal(all[i].hash, all[0].hash);
     leat_plan_free(plan);
+}
+
+static void threads_that_ask_for_different_epochs_get_the_same_rows(void **state)
+{
+    (void)state;
+    read_by_threads(false);
+    read_by_threads(true); /* by tokens, of rows that vary in length */
 }
 
 static int countdown;
