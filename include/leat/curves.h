@@ -32,8 +32,8 @@ struct leat_power_fit_options {
     }
 
 /* Fits a power law to `count` points (samples seen, from 1; loss, 1e-9 to 1e9) within the bounds. `start`: a fit of an
- * earlier part of the curve, which is improved; NULL: the best of a grid of 512 starts. `options` NULL: the defaults.
- * What is well determined is the slope within the range of n, not alpha. A curve of 2,000 points takes about a tenth
+ * earlier part of the curve, which is improved; NULL: the best from a grid of starts. `options` NULL: the defaults.
+ * What is well determined is the slope within the range of n, not alpha. A curve of 2,000 points takes about a quarter
  * of a millisecond from a start, and less than one from the grid.
  * Errors: INVALID (fewer than 4 points, all at one n, a point or a bound out of range), NOMEM. */
 LEAT_API int leat_power_law_fit(const double *n, const double *loss, uint64_t count,

@@ -8,9 +8,9 @@
  * that of reweighted least squares: the weighted squares lie above the loss and touch it, so their least value goes
  * down, or does with more weight on the diagonal. Parameters at a bound that the gradient pushes outwards stand still.
  *
- * The sum often has several minima, which differ in alpha. Without a start, the grid of starts of the paper is looked
- * at by a few points of the curve, and the best of each alpha is improved on these. All are then tried on all points,
- * and the best of them improved to the end.
+ * The sum often has several minima, which differ in alpha. Without a start, each alpha of the paper's grid of starts is
+ * tried. The law is linear in beta and eps, so those are not searched: least squares gives them. These starts are
+ * improved on a few points of the curve, the best of them on some more, and the best two on all.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -22,12 +22,15 @@
 #include "fit/power_sums.h"
 #include "leat/curves.h"
 
-#define ROUNDS 60      /* far more than are needed: 5 to 15 */
-#define FIRST_ROUNDS 5 /* on all points, before the worst candidates are left out */
-#define BEST 3         /* candidates that are improved to the end */
-#define ALPHAS 8       /* of the grid */
-#define FEW 64         /* points that the grid is looked at by */
-#define LEAST_LN -30   /* of beta and eps: as good as 0 */
+#define ROUNDS 60       /* far more than are needed: 5 to 15 */
+#define SAME_ALPHA 0.01 /* of candidates that are one */
+#define ALPHAS 8        /* of the grid of starts */
+/* Starts are improved on a thin curve, which has its minima near by: those that are left on a thicker one. */
+#define FEW 64
+#define FEW_ROUNDS 30
+#define SOME 256
+#define SOME_ROUNDS 8
+#define LEAST_LN -30 /* of beta and eps: as good as 0 */
 #define GREATEST_LN 30
 
 struct problem {
@@ -174,39 +177,59 @@ struct candidate {
     double x[3], value;
 };
 
-/* Of each alpha of the grid the best start on a few points. At 0 both terms are the same: 0.05 stands in its place. */
-static void look_around(const struct problem *few, struct candidate found[ALPHAS])
+/* The beta and eps of least squares of relative errors, for a given alpha: the law is linear in both. */
+static void start_at(const struct problem *p, double alpha, double x[3])
 {
-    for (int alpha = 0; alpha < ALPHAS; alpha++) {
-        found[alpha].value = INFINITY;
-        for (int a = -2; a <= 5; a++)
-            for (int e = -4; e <= 3; e++) {
-                const double at[3] = {clip(a, few->low[0], few->high[0]),
-                                      clip(alpha ? (double)alpha / 10 : 0.05, few->low[1], few->high[1]),
-                                      clip((double)e / 2, few->low[2], few->high[2])};
-                struct leat_power_sums sums;
-                leat_power_sums(&few->points, at, &sums);
-                if (sums.value < found[alpha].value) {
-                    memcpy(found[alpha].x, at, sizeof at);
-                    found[alpha].value = sums.value;
-                }
-            }
-        improve(few, found[alpha].x, ROUNDS, 1e-3);
+    const struct leat_power_points *points = &p->points;
+    double cc = 0, ce = 0, ee = 0, c1 = 0, e1 = 0;
+    for (size_t i = 0; i < points->n; i++) {
+        const double e = leat_math_exp(-points->ln_loss[i]) * points->real[i],
+                     c = leat_math_exp(-alpha * (points->ln_n[i] - p->middle)) * e;
+        cc += c * c;
+        ce += c * e;
+        ee += e * e;
+        c1 += c;
+        e1 += e;
     }
+    const double by = cc * ee - ce * ce;
+    double beta = by > 1e-12 * cc * ee ? (c1 * ee - e1 * ce) / by : 0, eps = ee > 0 ? (e1 - beta * ce) / ee : 0;
+    if (!(eps > 0)) {
+        eps = 0;
+        beta = c1 / cc;
+    }
+    x[0] = clip((beta > 1e-12 ? leat_math_log(beta) : LEAST_LN) + alpha * p->middle, p->low[0], p->high[0]);
+    x[1] = clip(alpha, p->low[1], p->high[1]);
+    x[2] = clip(eps > 1e-12 ? leat_math_log(eps) : LEAST_LN, p->low[2], p->high[2]);
 }
 
-/* Improves all for some rounds, the best to the end; the best is then the first. */
-static void choose(const struct problem *p, struct candidate *found, unsigned n)
+/* Improves candidates for some rounds and puts the best first. Returns how many are left, `most` at most: those whose
+ * value is near the best one's, each once. */
+static unsigned choose(const struct problem *p, struct candidate *found, unsigned n, int rounds, double enough,
+                       double near, unsigned most)
 {
     for (unsigned i = 0; i < n; i++) {
         struct candidate c = found[i];
-        c.value = improve(p, c.x, FIRST_ROUNDS, 1e-4);
+        c.value = improve(p, c.x, rounds, enough);
         unsigned to = i;
         for (; to && c.value < found[to - 1].value; to--)
             found[to] = found[to - 1];
         found[to] = c;
     }
-    for (unsigned i = 0; i < n && i < BEST; i++) {
+    unsigned left = 1;
+    for (unsigned i = 1; i < n && left < most && found[i].value <= near * found->value; i++) {
+        bool known = false;
+        for (unsigned k = 0; k < left; k++)
+            known |= fabs(found[i].x[1] - found[k].x[1]) < SAME_ALPHA;
+        if (!known)
+            found[left++] = found[i];
+    }
+    return left;
+}
+
+/* Improves candidates to the end; the best is then the first. */
+static void finish(const struct problem *p, struct candidate *found, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
         found[i].value = improve(p, found[i].x, ROUNDS, 1e-8);
         if (found[i].value < found->value)
             found[0] = found[i];
@@ -266,26 +289,31 @@ int leat_power_law_fit(const double *n, const double *loss, uint64_t count,
     int rc = check(n, loss, count, &o, error);
     if (rc)
         return rc;
-    size_t few = count < FEW ? (size_t)count : FEW;
-    double *memory = leat_alloc(3 * ((size_t)count + few + 2 * LEAT_POWER_LANES) * sizeof *memory);
+    const size_t few = count < FEW ? (size_t)count : FEW, some = count < SOME ? (size_t)count : SOME;
+    double *memory = leat_alloc(3 * ((size_t)count + few + some + 3 * LEAT_POWER_LANES) * sizeof *memory);
     if (!memory)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " points", count);
     struct problem p = {.low = {LEAST_LN, 0, fmax(LEAST_LN, o.log_eps_min)},
                         .high = {fmin(GREATEST_LN, o.log_beta_max), o.alpha_max, GREATEST_LN}};
     p.points.delta = o.huber_delta;
-    struct problem sketch = p;
+    p.middle = (leat_math_log(n[0]) + leat_math_log(n[count - 1])) / 2;
     take(n, loss, (size_t)count, (size_t)count, memory, &p.points);
-    take(n, loss, (size_t)count, few, memory + 3 * p.points.n, &sketch.points);
-    p.middle = sketch.middle = (p.points.ln_n[0] + p.points.ln_n[count - 1]) / 2;
     struct candidate found[ALPHAS] = {{{0}, 0}};
+    unsigned left = 1;
     if (start) {
         const double given[3] = {start->log_beta, start->alpha, start->log_eps};
         for (int i = 0; i < 3; i++) /* what is no number is taken as the lowest */
             found->x[i] = given[i] >= p.low[i] ? fmin(given[i], p.high[i]) : p.low[i];
     } else {
-        look_around(&sketch, found);
+        struct problem sketch = p, thin = p;
+        take(n, loss, (size_t)count, few, memory + 3 * p.points.n, &sketch.points);
+        take(n, loss, (size_t)count, some, memory + 3 * (p.points.n + sketch.points.n), &thin.points);
+        for (int i = 0; i < ALPHAS; i++) /* at 0 both terms are the same */
+            start_at(&sketch, i ? (double)i / 10 : 0.05, found[i].x);
+        left = choose(&sketch, found, ALPHAS, FEW_ROUNDS, 1e-3, 1.5, 4);
+        left = choose(&thin, found, left, SOME_ROUNDS, 1e-4, 1.05, 2);
     }
-    choose(&p, found, start ? 1 : ALPHAS);
+    finish(&p, found, left);
     *out = (struct leat_power_law){found->x[1], found->x[0], found->x[2], found->value};
     leat_free(memory);
     return LEAT_OK;

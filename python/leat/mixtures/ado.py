@@ -40,7 +40,8 @@ class ADO:
         alpha_min: the least alpha that a speed is computed with (0.05 in the published code).
         smooth: window and degree of the filter of Savitzky and Golay that losses go through first.
         keep_every: every so manieth loss is fitted; None: every tenth, and more where refits follow each other sooner.
-        max_points: of a curve. Beyond it every second point is left out, of later ones too.
+        max_points: of a curve. Beyond it every second point is left out, of later ones too. A state has them all, of
+            500 some 3 kB a domain.
         lead: a decision holds from so many steps after the one that was reported: more than what fetches batches ahead
             of training has taken already.
 
@@ -73,7 +74,7 @@ class ADO:
         alpha_min: float = 0.0,
         smooth: tuple[int, int] = (101, 3),
         keep_every: int | None = None,
-        max_points: int = 2000,
+        max_points: int = 500,
         lead: int = 4,
     ) -> None:
         self.refit_every = check.integer("refit_every", refit_every, 1)
