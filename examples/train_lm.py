@@ -6,8 +6,8 @@
 `texts/` holds .jsonl files with a text and a domain per line: {"text": "...", "meta": {"domain": "books"}}, or
 {"text": "...", "domain": "books"}. Tokens are bytes. Documents are packed into rows per domain, and the domains are
 mixed by tokens. The run prints shares and losses of each domain, draws them if matplotlib is there, and prints a hash
-of all tokens in the order in which they came: wherever a run is interrupted and on however many ranks it goes on, the
-hash at the end is the same. Some minutes on a processor with two cores.
+of all tokens in the order in which they came: wherever a run is interrupted, and on however many data-parallel ranks
+and tensor-parallel peers it goes on, the hash at the end is the same. Some minutes on a processor with two cores.
 """
 
 from __future__ import annotations
@@ -82,6 +82,15 @@ def row_losses(model: nn.Module, rows: torch.Tensor) -> torch.Tensor:
     return nn.functional.cross_entropy(logits.transpose(1, 2), rows[:, 1:], reduction="none").mean(1)
 
 
+def same_batch(peers: list[Any]) -> leat.Batch | None:
+    """The next batch of tensor-parallel peers, which is the same on each."""
+    first, *others = [next(peer, None) for peer in peers]
+    for other in others:
+        same = first is None or (torch.equal(first["tokens"], other["tokens"]) and torch.equal(first.ids, other.ids))
+        assert same and (first is None) == (other is None), "tensor-parallel peers have different batches"
+    return first
+
+
 class Run:
     """One run: loaders of all ranks, the model, and what is written down of each step."""
 
@@ -90,26 +99,28 @@ class Run:
         ds = documents(options.source, options.out)
         self.mix = mixture(ds, options.mixture, options.length, options.steps)
         # One process has all ranks here, so that the example runs anywhere; with torchrun each would open its own.
-        self.loaders = [
-            leat.Loader(
-                self.mix,
-                global_batch_size=options.batch,
-                shuffle=True,
-                seed=options.seed,
-                rank=rank,
-                world_size=options.ranks,
-                outputs={"tokens": [leat.ops.ToDtype("int64")]},
-                framework="torch",
-                **({"mixture": leat.ADO(refit_every=options.refit)} if options.mixture == "ado" else {}),
-            )
-            for rank in range(options.ranks)
-        ]
+        self.groups = [[self._open(rank, peer) for peer in range(options.tp)] for rank in range(options.ranks)]
+        self.loaders = [loader for group in self.groups for loader in group]
         torch.manual_seed(options.seed)
         self.model = Model(options.length)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), options.rate)
         self.step, self.hash = 0, ""
         self.shares: list[list[float]] = []  # of each step, by domain
         self.losses: list[list[float]] = []
+
+    def _open(self, rank: int, peer: int) -> leat.Loader:
+        """The loader of one of the tensor-parallel peers that share the rows of a data-parallel rank."""
+        options = self.options
+        return leat.Loader(
+            self.mix,
+            global_batch_size=options.batch,
+            shuffle=True,
+            seed=options.seed,
+            mesh={"dp": (rank, options.ranks), "tp": (peer, options.tp)},
+            outputs={"tokens": [leat.ops.ToDtype("int64")]},
+            framework="torch",
+            **({"mixture": leat.ADO(refit_every=options.refit)} if options.mixture == "ado" else {}),
+        )
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
 
@@ -144,9 +155,9 @@ class Run:
         names, until = self.mix.names, min(self.options.stop or self.options.steps, self.options.steps)
         began = time.monotonic()
         while self.step < until:
-            parts = [iter(loader) for loader in self.loaders]
+            groups = [[iter(loader) for loader in group] for group in self.groups]
             while self.step < until:
-                batches = [batch for batch in (next(part, None) for part in parts) if batch is not None]
+                batches = [batch for batch in map(same_batch, groups) if batch is not None]
                 if not batches:
                     break  # the epoch ends on all ranks at the same step
                 rows = torch.cat([batch["tokens"][batch.valid] for batch in batches])
@@ -237,6 +248,7 @@ def main() -> None:
     arguments.add_argument("--stop", type=int, help="stop after this step; --resume goes on")
     arguments.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
     arguments.add_argument("--ranks", type=int, default=1, help="loaders that share each global batch")
+    arguments.add_argument("--tp", type=int, default=1, help="tensor-parallel peers of each rank: all see its batches")
     arguments.add_argument("--batch", type=int, default=32, help="rows of a batch of all ranks")
     arguments.add_argument("--length", type=int, default=64, help="tokens of a row")
     arguments.add_argument("--rate", type=float, default=3e-3)

@@ -195,7 +195,7 @@ def train_lm(capsys: pytest.CaptureFixture[str], out: Path, *more: str) -> str:
 
 
 @pytest.mark.parametrize("mixture", ["static", "scheduled", "ado"])
-def test_the_language_model_reads_the_same_tokens_wherever_it_stops_and_on_any_ranks(
+def test_the_language_model_reads_the_same_tokens_wherever_it_stops_on_any_ranks_and_peers(
     mixture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("torch")
@@ -205,8 +205,8 @@ def test_the_language_model_reads_the_same_tokens_wherever_it_stops_and_on_any_r
     expected = train_lm(capsys, tmp_path / "whole", *kind).splitlines()[-1]
     assert expected.startswith("tokens of 18 steps: ")
     train_lm(capsys, tmp_path / "cut", *kind, "--stop", "4")
-    for ranks, stop in (("1", "9"), ("2", "14")):
-        train_lm(capsys, tmp_path / "cut", *kind, "--resume", "--ranks", ranks, "--stop", stop)
+    for ranks, peers, stop in (("1", "2", "9"), ("2", "1", "11"), ("2", "2", "14")):
+        train_lm(capsys, tmp_path / "cut", *kind, "--resume", "--ranks", ranks, "--tp", peers, "--stop", stop)
     assert train_lm(capsys, tmp_path / "cut", *kind, "--resume", "--ranks", "4").splitlines()[-1] == expected
 
 
