@@ -24,7 +24,12 @@ def main(name: str, options: Mapping[str, str]) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup wants it ignored
         signal.signal(signal.SIGHUP, _interrupt)
-    commands: dict[str, Callable[[Mapping[str, str]], int]] = {"pack": _pack, "cat": _cat, "mix": _mix}
+    commands: dict[str, Callable[[Mapping[str, str]], int]] = {
+        "pack": _pack,
+        "cat": _cat,
+        "mix": _mix,
+        "replay": _replay,
+    }
     from ..errors import BrokenSampleError, CorruptError, Error
 
     try:
@@ -46,6 +51,12 @@ def main(name: str, options: Mapping[str, str]) -> int:
 
 def _mix(options: Mapping[str, str]) -> int:
     from ..mixtures.command import main
+
+    return main(options)
+
+
+def _replay(options: Mapping[str, str]) -> int:
+    from ..mixtures.replayed import main
 
     return main(options)
 
