@@ -2,22 +2,24 @@
  * What the files of a query share: leat_dataset_where.
  *
  *     clause  --query_clause.c-->  tree of AND and OR over leaves      (only its shape: SQLite has checked the text)
- *     leaf    --query.c-->         one of three ways to evaluate it:
+ *     leaf    --query_leaf.c-->    one of four ways to evaluate it:
  *               ranges   a number compared with constants: loops over the column  (query_ranges.c)
  *               codes    columns of few distinct values: SQLite is asked once for each combination of them, then a
  *                        table is looked up for each row                           (query_codes.c)
+ *               numbers  sums of numbers that are compared: 256 rows at a time      (query_numbers.c)
  *               rows     anything else: SQLite is asked for each row that is left  (query_sql.c)
  *     rows    65536 at a time, on any thread; each such block gives a bitmap       (query.c, packed.h)
  *
- * What is true is decided by SQLite alone: ranges are made from its own comparison of numbers, codes and rows by its
- * evaluation of the leaf's text.
+ * What is true is what SQLite says: ranges are made by its comparison of numbers, codes and rows by its evaluation of
+ * the leaf's text. Sums are computed by its rules; tests compare them.
  */
 #ifndef LEAT_DATA_QUERY_H
 #define LEAT_DATA_QUERY_H
 
 #include "data/internal.h"
 
-struct leat_query_ranges; /* query_ranges.h */
+struct leat_query_ranges;  /* query_ranges.h */
+struct leat_query_numbers; /* query_numbers.h */
 
 #define LEAT_QUERY_ROWS 65536 /* of a block; so many ids has a chunk of leat_packed */
 #define LEAT_QUERY_NAME 80    /* of a column: a field of 63 bytes, a dot, and more */
@@ -108,7 +110,7 @@ struct leat_query_stop {
 
 /* Calls `run` for blocks 0 to n - 1, each once, on the calling thread and as many others as there are cores. Each
  * thread has a state from `start` (`asks`: it is the calling one). Blocks begin in their order; the error is that of
- * the lowest block that failed, and ends the others. CANCELLED: leat_set_interrupt. */
+ * the lowest block that failed, and ends the others. CANCELLED: leat_set_interrupt, or `stop` was set by someone. */
 struct leat_query_job {
     void *user;
     int (*start)(void *user, bool asks, void **state, struct leat_error *error);
@@ -204,7 +206,8 @@ int leat_query_constant(struct leat_query_expression *expression, struct leat_qu
 
 /* ---- leaves ---------------------------------------------------------------------------------- */
 
-enum leat_leaf_way { LEAT_LEAF_RANGES, LEAT_LEAF_TABLE, LEAT_LEAF_ROWS };
+/* Cheap ones first. */
+enum leat_leaf_way { LEAT_LEAF_RANGES, LEAT_LEAF_TABLE, LEAT_LEAF_NUMBERS, LEAT_LEAF_ROWS };
 #define LEAT_TABLE_COLUMNS 4
 
 /* How a leaf is evaluated. Its truth is that of its text; `negated` rows are those where it is false. */
@@ -213,7 +216,9 @@ struct leat_leaf {
     bool negated;
     const char *text;
     size_t length;
-    struct leat_query_ranges *ranges; /* RANGES: of `column` */
+    const struct leat_query_columns *columns;
+    struct leat_query_numbers *numbers; /* NUMBERS */
+    struct leat_query_ranges *ranges;   /* RANGES: of `column` */
     size_t column;
     size_t valid;           /* as that of the column */
     struct leat_leaf_part { /* TABLE: columns, and how far apart their codes stand in it */

@@ -1,17 +1,17 @@
 /*
- * Leaves of a clause: which way each is evaluated, and the two ways that need no SQLite while rows are looked at.
+ * Leaves of a clause: which way each is evaluated, and the ways that need no SQLite while rows are looked at.
  *
  *     RANGES   <number> compared with constants, [NOT] BETWEEN, [NOT] IN (..), IS [NOT] NULL
  *     TABLE    whatever it is, of columns that have together at most 65536 combinations of values: SQLite evaluates
  *              these once, and a row is a look into the table
+ *     NUMBERS  sums and products of numbers that are compared    (query_numbers.c)
  */
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "data/query.h"
-#include "data/query_ranges.h"
+#include "data/query_parse.h"
 #include "io/guard.h"
 
 #define MOST_TABLE 65536
@@ -21,81 +21,17 @@ void leat_leaf_destroy(struct leat_leaf *leaf)
 {
     if (leaf->ranges)
         leat_query_ranges_destroy(leaf->ranges);
+    if (leaf->numbers)
+        leat_query_numbers_destroy(leaf->numbers);
+    leat_free(leaf->numbers);
     leat_free(leaf->ranges);
     leat_free(leaf->table);
     leaf->ranges = NULL;
+    leaf->numbers = NULL;
     leaf->table = NULL;
 }
 
 /* ---- ranges: what the tokens say ------------------------------------------------------------- */
-
-struct shape {
-    const struct leat_clause *clause;
-    struct leat_query_sql *sql;
-    const struct leat_query_columns *columns;
-    size_t at, end; /* tokens */
-};
-
-/* The column that a token names; false: none. A word may also be a constant, such as NULL or TRUE. */
-static bool column_at(const struct shape *s, size_t token, size_t *column)
-{
-    const struct leat_token *t = &s->clause->tokens[token];
-    const char *text = s->clause->text + t->begin;
-    size_t length = t->end - t->begin;
-    if (token >= s->end || (t->kind != LEAT_TOKEN_WORD && t->kind != LEAT_TOKEN_NAME))
-        return false;
-    if (t->kind == LEAT_TOKEN_NAME) {
-        text++;
-        length -= 2;
-    }
-    for (size_t i = 0; i < s->columns->n; i++)
-        if (strlen(s->columns->at[i].name) == length && !strncasecmp(s->columns->at[i].name, text, length)) {
-            *column = i;
-            return s->columns->at[i].source != LEAT_QUERY_TEXT && s->columns->at[i].source != LEAT_QUERY_BYTES;
-        }
-    return false;
-}
-
-/* Takes a number with its sign, as SQLite reads it. */
-static bool take_number(struct shape *s, struct leat_query_value *out)
-{
-    const struct leat_clause *c = s->clause;
-    size_t at = s->at;
-    at += at < s->end && (leat_token_is(c, at, "-") || leat_token_is(c, at, "+"));
-    if (at >= s->end || c->tokens[at].kind != LEAT_TOKEN_NUMBER)
-        return false;
-    const size_t begin = c->tokens[s->at].begin, end = c->tokens[at].end;
-    struct leat_query_expression *x;
-    if (leat_query_prepare(s->sql, c->text + begin, end - begin, NULL, &x, NULL))
-        return false;
-    int rc = leat_query_constant(x, out, NULL);
-    leat_query_finish(x);
-    s->at = at + 1;
-    return !rc && (out->type == LEAT_QUERY_INT || out->type == LEAT_QUERY_REAL);
-}
-
-static bool take(struct shape *s, const char *word)
-{
-    if (s->at >= s->end || !leat_token_is(s->clause, s->at, word))
-        return false;
-    s->at++;
-    return true;
-}
-
-static bool take_compare(struct shape *s, enum leat_query_compare *out)
-{
-    static const struct {
-        const char *sign;
-        enum leat_query_compare compare;
-    } signs[] = {{"=", LEAT_QUERY_EQ},  {"==", LEAT_QUERY_EQ}, {"<>", LEAT_QUERY_NE}, {"!=", LEAT_QUERY_NE},
-                 {"<=", LEAT_QUERY_LE}, {">=", LEAT_QUERY_GE}, {"<", LEAT_QUERY_LT},  {">", LEAT_QUERY_GT}};
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-        if (take(s, signs[i].sign)) {
-            *out = signs[i].compare;
-            return true;
-        }
-    return false;
-}
 
 /* 7 < x is x > 7. */
 static enum leat_query_compare turned(enum leat_query_compare compare)
@@ -109,47 +45,47 @@ static enum leat_query_compare turned(enum leat_query_compare compare)
 
 /* What follows a column; false: another form. *negated turns with each NOT; *null: it is about NULL, so that a row is
  * never unknown. */
-static bool read_tail(struct shape *s, struct leat_query_ranges *r, bool *negated, bool *null)
+static bool read_tail(struct leat_shape *s, struct leat_query_ranges *r, bool *negated, bool *null)
 {
     struct leat_query_value v;
     enum leat_query_compare compare;
-    if (take(s, "ISNULL") || take(s, "NOTNULL")) {
+    if (leat_shape_take(s, "ISNULL") || leat_shape_take(s, "NOTNULL")) {
         *null = true;
         *negated ^= leat_token_is(s->clause, s->at - 1, "NOTNULL");
         return s->at == s->end && !leat_query_ranges_null(r);
     }
-    if (take(s, "IS")) {
+    if (leat_shape_take(s, "IS")) {
         *null = true;
-        *negated ^= take(s, "NOT");
-        return take(s, "NULL") && s->at == s->end && !leat_query_ranges_null(r);
+        *negated ^= leat_shape_take(s, "NOT");
+        return leat_shape_take(s, "NULL") && s->at == s->end && !leat_query_ranges_null(r);
     }
-    if (take_compare(s, &compare))
-        return take_number(s, &v) && s->at == s->end && !leat_query_ranges_add(r, compare, &v);
-    const bool not = take(s, "NOT");
+    if (leat_shape_compare(s, &compare))
+        return leat_shape_number(s, &v) && s->at == s->end && !leat_query_ranges_add(r, compare, &v);
+    const bool not = leat_shape_take(s, "NOT");
     *negated ^= not ;
-    if (not &&take(s, "NULL")) {
+    if (not &&leat_shape_take(s, "NULL")) {
         *null = true;
         return s->at == s->end && !leat_query_ranges_null(r);
     }
-    if (take(s, "BETWEEN")) {
+    if (leat_shape_take(s, "BETWEEN")) {
         struct leat_query_ranges high = {.dtype = r->dtype};
-        bool good = take_number(s, &v) && take(s, "AND") && !leat_query_ranges_add(r, LEAT_QUERY_GE, &v) &&
-                    take_number(s, &v) && s->at == s->end && !leat_query_ranges_add(&high, LEAT_QUERY_LE, &v) &&
-                    !leat_query_ranges_and(r, &high);
+        bool good = leat_shape_number(s, &v) && leat_shape_take(s, "AND") &&
+                    !leat_query_ranges_add(r, LEAT_QUERY_GE, &v) && leat_shape_number(s, &v) && s->at == s->end &&
+                    !leat_query_ranges_add(&high, LEAT_QUERY_LE, &v) && !leat_query_ranges_and(r, &high);
         leat_query_ranges_destroy(&high);
         return good;
     }
-    if (!take(s, "IN") || !take(s, "("))
+    if (!leat_shape_take(s, "IN") || !leat_shape_take(s, "("))
         return false;
     do {
-        if (!take_number(s, &v) || leat_query_ranges_add(r, LEAT_QUERY_EQ, &v))
+        if (!leat_shape_number(s, &v) || leat_query_ranges_add(r, LEAT_QUERY_EQ, &v))
             return false;
-    } while (take(s, ","));
-    return take(s, ")") && s->at == s->end;
+    } while (leat_shape_take(s, ","));
+    return leat_shape_take(s, ")") && s->at == s->end;
 }
 
 /* The ranges of a leaf that has that form, else NULL. */
-static struct leat_query_ranges *find_ranges(struct shape *s, bool negated, size_t *column)
+static struct leat_query_ranges *find_ranges(struct leat_shape *s, bool negated, size_t *column)
 {
     struct leat_query_ranges *r = leat_new(struct leat_query_ranges);
     struct leat_query_value v;
@@ -158,11 +94,12 @@ static struct leat_query_ranges *find_ranges(struct shape *s, bool negated, size
     bool null = false, good = false;
     if (!r)
         return NULL;
-    if (column_at(s, s->at, column)) {
+    if (leat_shape_column(s, s->at, column)) {
         r->dtype = s->columns->at[*column].dtype;
         s->at++;
         good = read_tail(s, r, &negated, &null);
-    } else if (take_number(s, &v) && take_compare(s, &compare) && s->at + 1 == s->end && column_at(s, s->at, column)) {
+    } else if (leat_shape_number(s, &v) && leat_shape_compare(s, &compare) && s->at + 1 == s->end &&
+               leat_shape_column(s, s->at, column)) {
         r->dtype = s->columns->at[*column].dtype;
         good = !leat_query_ranges_add(r, turned(compare), &v);
     }
@@ -276,11 +213,12 @@ int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, con
                    struct leat_query_sql *sql, const struct leat_query_columns *columns,
                    const struct leat_codes *const *codes, uint64_t n_rows, struct leat_error *error)
 {
-    struct shape shape = {clause, sql, columns, node->first_token, node->last_token};
+    struct leat_shape shape = {clause, sql, columns, node->first_token, node->last_token};
     struct leat_query_expression *x = NULL;
     bool *used = leat_new_array(columns->n + 1, sizeof *used);
     *leaf = (struct leat_leaf){.way = LEAT_LEAF_ROWS,
                                .negated = node->negated,
+                               .columns = columns,
                                .text = clause->text + node->begin,
                                .length = node->end - node->begin};
     int rc = used ? leat_query_prepare(sql, leaf->text, leaf->length, used, &x, error)
@@ -296,6 +234,8 @@ int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, con
             leaf->way = LEAT_LEAF_TABLE;
         else if (rc == LEAT_E_INVALID)
             rc = LEAT_OK;
+    } else if ((leaf->numbers = leat_shape_numbers(&shape))) {
+        leaf->way = LEAT_LEAF_NUMBERS;
     }
 out:
     leat_query_finish(x);
@@ -388,12 +328,33 @@ static int evaluate_table(const struct leat_leaf *leaf, struct leat_query_reader
     return rc;
 }
 
+static int evaluate_numbers(const struct leat_leaf *leaf, struct leat_query_reader *reader, size_t n,
+                            const uint64_t *mask, uint64_t *out, struct leat_error *error)
+{
+    const uint8_t wanted = leaf->negated ? LEAT_FALSE : LEAT_TRUE;
+    uint8_t truth[LEAT_NUMBERS_ROWS];
+    int rc = LEAT_OK;
+    memset(out, 0, (n + 63) / 64 * sizeof *out);
+    for (size_t at = 0; at < n && !rc; at += LEAT_NUMBERS_ROWS) {
+        const size_t here = n - at < LEAT_NUMBERS_ROWS ? n - at : LEAT_NUMBERS_ROWS;
+        uint64_t any = 0;
+        for (size_t w = at / 64; w < (at + here + 63) / 64; w++)
+            any |= mask[w];
+        if (any)
+            rc = leat_query_numbers_evaluate(leaf->numbers, leaf->columns, reader, at, here, truth, error);
+        for (size_t i = 0; any && i < here && !rc; i++)
+            out[(at + i) / 64] |= (uint64_t)(truth[i] == wanted) << (i & 63);
+    }
+    return rc;
+}
+
 int leat_leaf_evaluate(const struct leat_leaf *leaf, struct leat_query_reader *reader, size_t n, const uint64_t *mask,
                        uint64_t *out, struct leat_error *error)
 {
     memset(out + (n + 63) / 64, 0, (LEAT_QUERY_WORDS - (n + 63) / 64) * sizeof *out);
-    int rc = leaf->way == LEAT_LEAF_RANGES ? evaluate_ranges(leaf, reader, n, out, error)
-                                           : evaluate_table(leaf, reader, n, mask, out, error);
+    int rc = leaf->way == LEAT_LEAF_RANGES    ? evaluate_ranges(leaf, reader, n, out, error)
+             : leaf->way == LEAT_LEAF_NUMBERS ? evaluate_numbers(leaf, reader, n, mask, out, error)
+                                              : evaluate_table(leaf, reader, n, mask, out, error);
     const void *valid = NULL;
     if (!rc && leaf->valid)
         rc = leat_query_reader_numbers(reader, leaf->valid - 1, &valid, error);

@@ -30,7 +30,7 @@ static int compare_mixed(int64_t i, double r)
     return sign_of(rest > 0, rest < 0);
 }
 
-static int compare(const struct leat_query_value *a, const struct leat_query_value *b)
+int leat_query_order(const struct leat_query_value *a, const struct leat_query_value *b)
 {
     if (a->type == LEAT_QUERY_INT && b->type == LEAT_QUERY_INT)
         return sign_of(a->number<b->number, a->number> b->number);
@@ -90,13 +90,13 @@ static uint64_t first_from(enum leat_dtype t, const struct leat_query_value *con
     while (low < high) {
         const uint64_t middle = low + (high - low) / 2;
         const struct leat_query_value v = value_of(t, middle);
-        if (compare(&v, constant) >= (int)above)
+        if (leat_query_order(&v, constant) >= (int)above)
             high = middle;
         else
             low = middle + 1;
     }
     const struct leat_query_value v = value_of(t, low);
-    *none = compare(&v, constant) < (int)above;
+    *none = leat_query_order(&v, constant) < (int)above;
     return low;
 }
 

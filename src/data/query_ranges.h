@@ -24,6 +24,8 @@ struct leat_query_ranges {
 
 enum leat_query_compare { LEAT_QUERY_LT, LEAT_QUERY_LE, LEAT_QUERY_EQ, LEAT_QUERY_GE, LEAT_QUERY_GT, LEAT_QUERY_NE };
 
+/* -1, 0 or 1 as a is below, equal to or above b: INT or REAL, compared exactly. */
+int leat_query_order(const struct leat_query_value *a, const struct leat_query_value *b);
 /* Adds the values for which (value compare constant) is true. The constant is an INT or a REAL. NOMEM. */
 int leat_query_ranges_add(struct leat_query_ranges *ranges, enum leat_query_compare compare,
                           const struct leat_query_value *constant);

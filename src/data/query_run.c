@@ -74,6 +74,8 @@ int leat_query_run(const struct leat_query_job *job, uint64_t n, struct leat_que
     for (size_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     pthread_mutex_destroy(&s.lock);
+    if (!s.rc && atomic_load(&stop->stopped)) /* by someone else: not all blocks were looked at */
+        s.rc = leat_fail(&s.error, LEAT_E_CANCELLED, "the query was interrupted");
     if (s.rc && error)
         *error = s.error;
     return s.rc;

@@ -260,6 +260,44 @@ def test_any_clause_selects_what_sqlite_selects(
     assert ds.where(clause).ids.tolist() == oracle.ids(clause)
 
 
+SUMS = st.recursive(
+    st.sampled_from([*NUMBERS, *CONSTANTS, "3", "-3", "7", "100", "0x10", "1e18"]),
+    lambda inner: st.one_of(
+        st.builds(
+            lambda a, o, b, inside: f"({a} {o} {b})" if inside else f"{a} {o} {b}",
+            inner,
+            st.sampled_from(["+", "-", "*", "/", "%"]),
+            inner,
+            st.booleans(),
+        ),
+        st.builds(lambda s, a: f"{s} {a}", st.sampled_from(["-", "+"]), inner),
+    ),
+    max_leaves=6,
+)
+COMPARED = st.one_of(
+    st.builds(
+        lambda a, o, b: f"{a} {o} {b}", SUMS, st.sampled_from(["=", "<", "<=", ">", ">=", "<>", "!=", "=="]), SUMS
+    ),
+    st.builds(lambda a, n, b, c: f"{a} {n}BETWEEN {b} AND {c}", SUMS, st.sampled_from(["", "NOT "]), SUMS, SUMS),
+    st.builds(
+        lambda a, n, b: f"{a} {n}IN ({', '.join(b)})",
+        SUMS,
+        st.sampled_from(["", "NOT "]),
+        st.lists(SUMS, min_size=1, max_size=3),
+    ),
+)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(clause=COMPARED, negated=st.booleans(), which=st.booleans())
+def test_sums_are_what_sqlite_makes_of_them(
+    clause: str, negated: bool, which: bool, small: tuple[leat.Dataset, Oracle], coded: tuple[leat.Dataset, Oracle]
+) -> None:
+    ds, oracle = coded if which else small
+    clause = f"NOT ({clause})" if negated else clause
+    assert ds.where(clause).ids.tolist() == oracle.ids(clause)
+
+
 @pytest.mark.parametrize("view", ["slice", "stride", "order", "repeats", "few"])
 def test_a_view_is_asked_in_its_own_order(view: str, coded: tuple[leat.Dataset, Oracle]) -> None:
     ds, oracle = coded
@@ -443,6 +481,40 @@ def test_selections_pickle_small_and_come_back_equal(coded: tuple[leat.Dataset, 
         assert len(data) < 5000
         assert back.fingerprint == view.fingerprint
         assert np.array_equal(back.ids, view.ids)
+
+
+def test_a_selection_of_data_that_changed_is_not_unpickled(tmp_path: Path) -> None:
+    data = pickle.dumps(write(tmp_path / "a.leat", 500, 1).where("tiny > 0"))
+    assert len(pickle.loads(data)) > 0
+    (tmp_path / "a.leat").unlink()
+    write(tmp_path / "a.leat", 500, 2)
+    with pytest.raises(leat.ChangedError, match="changed"):
+        pickle.loads(data)
+
+
+class Changing:
+    """A source whose values change though its version does not."""
+
+    fields = {"x": leat.field("int64")}
+    version = "1"
+    sign = 1
+
+    def __len__(self) -> int:
+        return 100
+
+    def read(self, positions: Any) -> dict[str, Any]:
+        return {"x": (positions - 30) * Changing.sign}
+
+
+def test_a_clause_that_selects_other_samples_than_before_is_an_error() -> None:
+    data = pickle.dumps(leat.from_source(Changing()).where("x > 0"))
+    assert len(pickle.loads(data)) == 69
+    Changing.sign = -1
+    try:
+        with pytest.raises(leat.ChangedError, match=r"where\('x > 0'\) selects other samples"):
+            pickle.loads(data)
+    finally:
+        Changing.sign = 1
 
 
 def test_selections_survive_fork(coded: tuple[leat.Dataset, Oracle]) -> None:

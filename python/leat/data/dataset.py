@@ -304,6 +304,8 @@ class Dataset:
             return (_unpickle_made, (*self._recipe, self.fingerprint))
         if self._recipe[1] == "select":
             return (_unpickle_view, (self._recipe[0], "packed", *_pack(self._recipe[2])))
+        if self._recipe[1] == "where":
+            return (_unpickle_view, (*self._recipe, self.fingerprint))
         return (_unpickle_view, self._recipe)
 
 
@@ -412,10 +414,16 @@ def _unpickle_view(base: Dataset, kind: str, *args: Any) -> Dataset:
     if kind == "select":
         return Dataset(base._handle.select(args[0]), (base, kind, *args))
     if kind == "where":
-        return base.where(*args)
-    if kind == "combine":
-        view: Dataset = base._combine(*args)
+        clause, fingerprint = args
+        view = base.where(clause)
+        if view.fingerprint != fingerprint:
+            raise ChangedError(
+                f"where({clause!r}) selects other samples than in the data set that was pickled: its values changed"
+            )
         return view
+    if kind == "combine":
+        combined: Dataset = base._combine(*args)
+        return combined
     fractions, seed, part = args
     return base.split(fractions, seed)[int(part)]
 
