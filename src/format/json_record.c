@@ -116,6 +116,24 @@ static bool fault(struct leat_record_walk *w, enum leat_record_fault what, const
     return false;
 }
 
+/* The first byte from p on, of UTF-8, that is a quote, a backslash or a control character; or `end`. */
+static const uint8_t *pass_valid(const uint8_t *p, const uint8_t *end)
+{
+    while (end - p >= 16) {
+        bytes16 v;
+        memcpy(&v, p, sizeof v);
+        const words2 found = (words2)(((v & (int8_t)0xe0) == 0) | (v == '"') | (v == '\\'));
+        if (found[0])
+            return p + __builtin_ctzll(found[0]) / 8;
+        if (found[1])
+            return p + 8 + __builtin_ctzll(found[1]) / 8;
+        p += 16;
+    }
+    while (p < end && *p >= 32 && *p != '"' && *p != '\\')
+        p++;
+    return p;
+}
+
 /* The first byte from p on that is a quote, a backslash, a control character or not ASCII; or `end`. */
 static const uint8_t *pass_plain(const uint8_t *p, const uint8_t *end)
 {
@@ -148,6 +166,14 @@ static int hex4(const uint8_t *p)
             return -1;
     }
     return value;
+}
+
+/* Whether an escape is the backslash and this character. */
+static bool is_short_escape(uint8_t c)
+{
+    static const bool is[256] = {['"'] = true, ['\\'] = true, ['/'] = true, ['b'] = true,
+                                 ['f'] = true, ['n'] = true,  ['r'] = true, ['t'] = true};
+    return is[c];
 }
 
 /* Bytes of the escape at p, 0: none; *code gets its character. */
@@ -241,7 +267,7 @@ static const uint8_t *pass_string(struct leat_record_walk *w, const uint8_t *p, 
     size_t n;
     *escaped = false;
     for (p++;;) {
-        p = pass_plain(p, end);
+        p = w->is_utf8 ? pass_valid(p, end) : pass_plain(p, end);
         if (p == end) {
             fault(w, LEAT_FAULT_END, p);
             return NULL;
@@ -249,6 +275,11 @@ static const uint8_t *pass_string(struct leat_record_walk *w, const uint8_t *p, 
         if (*p == '"')
             return p + 1;
         if (*p == '\\') {
+            if (end - p >= 2 && is_short_escape(p[1])) { /* of most texts all: line breaks, quotes */
+                *escaped = true;
+                p += 2;
+                continue;
+            }
             if (!(n = escape(p, end, &code, &what))) {
                 fault(w, what, p);
                 return NULL;

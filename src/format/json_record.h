@@ -120,6 +120,7 @@ struct leat_record_walk {
     uint64_t *seen; /* NULL, or of `seen_room` nodes: the last record (`number`) in which the key was met; grows */
     size_t seen_room;
     uint64_t number; /* above 0, another one for each record */
+    bool is_utf8;    /* the record is known to be UTF-8 */
     leat_record_tell *tell;
     void *user;
     /* the result */

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "format/fingerprint.h"
+#include "kernels/utf8.h"
 
 uint64_t leat_text_longest = UINT64_C(256) << 20;
 
@@ -49,11 +50,17 @@ static bool grow_table(struct leat_words *w)
 
 bool leat_words_add(struct leat_words *w, const char *text, size_t length, uint32_t *number)
 {
+    /* Neighbours are often alike. */
+    if (w->n && w->starts[w->last + 1] - w->starts[w->last] == length &&
+        !memcmp(w->text + w->starts[w->last], text, length)) {
+        *number = w->last;
+        return true;
+    }
     if ((!w->table || w->n >= (size_t)1 << (w->bits - 1)) && !grow_table(w))
         return false;
     const size_t at = place_of(w, text, length);
     if (w->table[at]) {
-        *number = w->table[at] - 1;
+        *number = w->last = w->table[at] - 1;
         return true;
     }
     *number = LEAT_WORDS;
@@ -65,7 +72,7 @@ bool leat_words_add(struct leat_words *w, const char *text, size_t length, uint3
     memcpy(w->text + w->text_n, text, length);
     w->starts[w->n] = w->text_n;
     w->starts[w->n + 1] = w->text_n += length;
-    *number = (uint32_t)w->n++;
+    *number = w->last = (uint32_t)w->n++;
     w->table[at] = *number + 1;
     return true;
 }
@@ -260,12 +267,14 @@ static bool take_record(struct leat_text_chunk *k, const uint8_t *text, size_t l
     const uint64_t hash = leat_hash64(text, length);
     if (!add_line(k, offset, length, hash))
         return false;
+    const bool is_utf8 = leat_utf8_is_valid(text, length);
     if (k->mode != LEAT_TEXT_JSONL) {
-        const size_t bad = leat_record_utf8(text, length);
+        const size_t bad = is_utf8 ? length : leat_record_utf8(text, length);
         return bad == length ? add_good(k, hash) : add_bad(k, offset + bad, LEAT_FAULT_UTF8);
     }
     k->n_leaves = 0;
     k->walk.number++;
+    k->walk.is_utf8 = is_utf8; /* else the walk says where it is not */
     if (leat_record_run(&k->walk, text, length))
         return add_good(k, hash);
     return !k->walk.no_memory && !k->no_memory && add_bad(k, offset + k->walk.at, k->walk.fault);

@@ -15,6 +15,7 @@ struct leat_words {
     uint32_t *table; /* of 1 << bits, number + 1 or 0 */
     size_t n, starts_room, text_n, text_room;
     unsigned bits;
+    uint32_t last; /* the one that was met last */
 };
 /* The number of a text, which becomes a new one if it is not there; LEAT_WORDS: there are too many. False: no memory.
  */
