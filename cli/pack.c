@@ -76,6 +76,16 @@ static const struct cli_option options[] = {
      .at = offsetof(struct cli_pack, learn)},
     {"turns", "WHICH", "of these roles: all messages, or the last one of a chat alone; default: all", CLI_CHOICE,
      .at = offsetof(struct cli_pack, turns), .choices = "all or last"},
+    {"tools", "FIELD", "of chats: the field with the tools that may be called; default: tools, if there is one",
+     CLI_TEXT, .at = offsetof(struct cli_pack, tools)},
+    {"prompt", "TEXT",
+     "of chats: with what the template asks for an answer, where it does not show it (in\n"
+     "bash, $'<|assistant|>\\n' has a line end)",
+     CLI_TEXT, .at = offsetof(struct cli_pack, prompt)},
+    {"date", "DAY", "of chats: today, such as 2026-01-31, for templates that write it", CLI_TEXT,
+     .at = offsetof(struct cli_pack, date)},
+    {"variables", "JSON", "of chats: more values for the template, such as '{\"enable_thinking\": false}'", CLI_TEXT,
+     .at = offsetof(struct cli_pack, variables)},
     {"fields", "A,B", "the fields to keep beside the tokens; default: all", CLI_TEXT,
      .at = offsetof(struct cli_pack, kept)},
     {"add-special-tokens", NULL, "add those that the tokenizer puts around a text", CLI_SET,
@@ -95,7 +105,14 @@ static bool parse(struct cli_pack *pack, int argc, char **argv, int *exit_code)
     pack->src_length = (int)strnlen(pack->src, 65536);
     while (pack->src_length > 1 && pack->src[pack->src_length - 1] == '/')
         pack->src_length--;
-    const char *of_chat = pack->template ? "--template" : pack->learn ? "--learn" : pack->turns ? "--turns" : NULL;
+    const char *of_chat = pack->template    ? "--template"
+                          : pack->learn     ? "--learn"
+                          : pack->turns     ? "--turns"
+                          : pack->tools     ? "--tools"
+                          : pack->prompt    ? "--prompt"
+                          : pack->date      ? "--date"
+                          : pack->variables ? "--variables"
+                                            : NULL;
     if (of_chat && !pack->chat) {
         *exit_code = cli_usage_error(pack->command, "%s is for chats, and needs --chat.", of_chat);
         return false;

@@ -266,6 +266,13 @@ def test_where_nothing_is_learned_a_warning_says_so(tmp_path: Path) -> None:
         leat.tokenize(ds, tmp_path / "o", tokenizer=bpe_file(tmp_path), chat=leat.chat(PLAIN, learn=["gpt"]))
 
 
+def test_a_role_that_no_message_has_is_named(tmp_path: Path) -> None:
+    ds = pack_chats(tmp_path / "c.leat", [said("a", "b"), said("c")])
+    with pytest.warns(UserWarning, match="no message has the role 'tol', of those that are to be learned from"):
+        chat = leat.chat(PLAIN, learn=["assistant", "tol"])
+        leat.tokenize(ds, tmp_path / "o", tokenizer=bpe_file(tmp_path), chat=chat)
+
+
 def test_another_template_does_not_continue_a_pack(tmp_path: Path) -> None:
     ds = pack_chats(tmp_path / "c.leat", [said("a", "b"), 3])
     options: dict[str, Any] = {"tokenizer": bpe_file(tmp_path)}

@@ -53,6 +53,62 @@ def test_pack_makes_tokens_of_chats(tmp_path: Path) -> None:
     assert one["number"] == 7 and one["loss_mask"].sum() == 2 and one["loss_mask"][-2:].all()
 
 
+TALK = [{"role": "assistant", "content": "to be"}]
+
+
+def chats(folder: Path, template: str, *, name: str = "c.leat") -> list[object]:
+    """The words of a command that packs a chat which begins with an answer."""
+    import leat as package
+
+    pytest.importorskip("jinja2")
+    with package.Writer(folder / name, {"messages": "json", "called": "json"}) as w:
+        w.add(messages=TALK, called=[{"name": "or"}])
+    (folder / "t.jinja").write_text(template)
+    words: list[object] = ["pack", folder / name, folder / "o.leat", "--tokenizer", bpe_file(folder), "--overwrite"]
+    return [*words, "--chat", "messages", "--template", folder / "t.jinja"]
+
+
+def test_pack_gives_a_template_what_its_errors_ask_for(tmp_path: Path) -> None:
+    import leat as package
+
+    asks = "{% if messages[-1].role == 'user' and add_generation_prompt %}{{ '<a>\n' }}{% endif %}"
+    words = chats(tmp_path, "{% for m in messages %}{{ '<a>\n' + m.content }}{% endfor %}" + asks)
+    assert "message 0: with what the chat template asks for" in (said := leat(*words, env=PYTHON, code=2).stderr)
+    assert "--prompt says it" in said
+    leat(*words, "--prompt", "<a>\n", env=PYTHON)
+    one = package.open(tmp_path / "o.leat")[0]
+    assert leat("cat", tmp_path / "o.leat", "--id", 0, "--decode", env=PYTHON).stdout == "<a>\nto be"
+    assert 0 < one["loss_mask"].sum() < len(one["tokens"])
+    words = chats(tmp_path, "{{ strftime_now('%Y-%m-%d') }} {{ x }} {{ tools[0].name }}", name="d.leat")
+    assert "asks for the day: give --date" in leat(*words, "--prompt", "", env=PYTHON, code=2).stderr
+    more = ["--date", "2026-01-31", "--variables", '{"x": "or"}', "--tools", "called", "--learn", "user"]
+    leat(*words, *more, env=PYTHON)
+    assert leat("cat", tmp_path / "o.leat", "--id", 0, "--decode", env=PYTHON).stdout == "2026-01-31 or or"
+    words = chats(tmp_path, "{{ bos_token }}", name="e.leat")
+    assert """--variables '{"bos_token": ...}'""" in leat(*words, env=PYTHON, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "option, value, message",
+    [
+        ("--date", "31.1.2026", "--date is a day such as 2026-01-31, not '31.1.2026'"),
+        ("--variables", "{x}", "--variables is no JSON: "),
+        ("--variables", "[3]", "--variables is a JSON object, such as "),
+        ("--learn", " , ", "--learn names no role"),
+    ],
+)
+def test_pack_names_an_option_of_chats_that_is_wrong(tmp_path: Path, option: str, value: str, message: str) -> None:
+    words = chats(tmp_path, "{% for m in messages %}{{ m.content }}{% endfor %}")
+    assert message in leat(*words, option, value, env=PYTHON, code=2).stderr
+
+
+def test_roles_may_stand_behind_blanks_and_one_that_is_never_met_is_named(tmp_path: Path) -> None:
+    words = chats(tmp_path, "{% for m in messages %}{{ m.content }}{% endfor %}")
+    assert "warning" not in leat(*words, "--learn", " assistant ", env=PYTHON).stderr
+    said = leat(*words, "--learn", "assistant, tol", env=PYTHON).stderr
+    assert "warning: " in said and "no message has the role 'tol', of those that are to be learned from" in said
+
+
 @pytest.fixture
 def packed(records: Path, tmp_path: Path) -> Path:
     import leat as package
@@ -95,6 +151,15 @@ def test_cat_refuses_a_tokenizer_that_is_lost_or_another_one(packed: Path, tmp_p
     assert "lies neither beside it nor in the present folder" in leat(*words, code=2, env=PYTHON).stderr
 
 
+def test_cat_leaves_a_file_alone_where_there_is_nothing_to_write(packed: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_text("there")
+    leat("cat", packed, "--where", "id < 0", "--decode", "--out", out, env=PYTHON)
+    bpe_file(tmp_path, vocab_size=300)
+    leat("cat", packed, "--id", 1, "--decode", "--out", out, code=2, env=PYTHON)
+    assert out.read_text() == "there"
+
+
 def test_options_of_decoding_need_decode() -> None:
     assert "--length is for text, and needs --decode." in leat("cat", "a", "--id", 1, "--length", 5, code=2).stderr
     assert "--how is for rows" in leat("cat", "a", "--id", 1, "--decode", "--how", "pad", code=2).stderr
@@ -103,6 +168,8 @@ def test_options_of_decoding_need_decode() -> None:
 def test_options_of_chats_need_chat(tmp_path: Path) -> None:
     words = ("pack", "a", "b", "--tokenizer", "t.json")
     assert "--learn is for chats, and needs --chat." in leat(*words, "--learn", "user", code=2).stderr
+    for option in ("--prompt", "--date", "--variables", "--tools"):
+        assert f"{option} is for chats, and needs --chat." in leat(*words, option, "x", code=2).stderr
     assert "--chat stands in the place of --text" in leat(*words, "--chat", "m", "--text", "t", code=2).stderr
 
 

@@ -65,6 +65,49 @@ def test_another_tokenizer_does_not_decode_a_pack(tmp_path: Path) -> None:
         leat.decode(made, 1, words_file(tmp_path, 10))
 
 
+def test_a_tokenizer_is_read_once_as_long_as_its_file_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leat.text import tokenizer as inside
+
+    path = bpe_file(tmp_path)
+    made = tokens_of(tmp_path, "o", path)
+    monkeypatch.chdir(tmp_path)
+    reads, read = [], inside._of_path
+    monkeypatch.setattr(inside, "_of_path", lambda *words: reads.append(words[0]) or read(*words))
+    assert [leat.decode(made, i) for i in range(4)] == texts(30)[:4] and len(reads) == 1
+    bpe_file(tmp_path, vocab_size=300)
+    with pytest.raises(leat.ChangedError, match="and this tokenizer is tokenizer.json"):
+        leat.decode(made, 1)
+
+
+def test_a_template_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from leat.text import chat as inside
+
+    pytest.importorskip("jinja2")
+    made: list[str] = []
+    whole = inside.Template
+    monkeypatch.setattr(inside, "Template", lambda source, *more: made.append(source) or whole(source, *more))
+    how = leat.chat("{% for m in messages %}{{ m.content }}{% endfor %}{# once #}")
+    assert [how.text([{"role": "user", "content": word}]) for word in "abc"] == ["a", "b", "c"]
+    assert len(made) == 1
+
+
+def test_a_forked_process_encodes_by_a_tokenizer_that_has_worked_before(tmp_path: Path) -> None:
+    import multiprocessing
+
+    pytest.importorskip("tiktoken")
+    from leat.text import tokenizer as inside
+
+    core = inside.load(ranks_file(tmp_path), pattern=r"\w+|\W+")
+    want = core.encode(["to be"])[0].tolist()
+    ours, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(
+        target=lambda: theirs.send(core.encode(["to be"])[0].tolist()), daemon=True
+    )
+    child.start()
+    assert ours.poll(60) and ours.recv() == want
+    child.join(60)
+
+
 def test_a_data_set_without_tokens_is_refused() -> None:
     ds = leat.from_arrays(a=np.zeros((2, 3), np.int64), b=np.zeros((2, 3), np.int32), c=np.zeros(2))
     with pytest.raises(leat.InvalidError, match="which field has the tokens"):

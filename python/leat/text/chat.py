@@ -56,7 +56,7 @@ class Chat:
             ValueError: the messages are none, the template refuses them, or does not tell which part is whose.
         """
         text, spans = self._of(tokenizer).learned(messages, tools)
-        return _tokenizer.load(tokenizer).encode_learned([text], [spans])[0]
+        return _tokenizer.kept(tokenizer).encode_learned([text], [spans])[0]
 
     def _of(self, tokenizer: Any) -> ChatTemplate:
         return ChatTemplate(self, tokenizer)
@@ -130,13 +130,20 @@ def chat(
     return Chat(template, messages, tools, roles, turns, prompt, date, dict(variables or {}))
 
 
+@functools.lru_cache(16)
+def _compiled(source: str, name: str, day: Date | None) -> Template:
+    return Template(source, name, day)
+
+
 class ChatTemplate:
     """The templates of a tokenizer, applied as a :class:`Chat` says."""
 
     def __init__(self, how: Chat, tokenizer: Any) -> None:
         self._how = how
         sources, self._given, self.file = _find(how.template, tokenizer)
-        self._templates = {name: Template(text, self.file, how.date) for name, text in sources.items()}
+        self._templates = {name: _compiled(text, self.file, how.date) for name, text in sources.items()}
+        #: roles of the messages that were seen
+        self.met: set[str] = set()
         known = {**self._given, **how.variables}
         for one in self._templates.values():
             missing = sorted(n for n in one.wanted if n in ("bos_token", "eos_token") and n not in known)
@@ -171,6 +178,7 @@ class ChatTemplate:
     def learned(self, messages: Sequence[Any], tools: Sequence[Any] | None) -> tuple[str, Spans]:
         """The text of a chat, and which parts of it are learned, in order."""
         text = self.text(messages, tools)
+        self.met.update(m["role"] for m in messages)
         one = _Rendering(self._chosen(tools), messages, {**self._given, "tools": tools or None}, text)
         numbers = [i for i, m in enumerate(messages) if m["role"] in self._how.learn]
         last = self._how.turns == "last"

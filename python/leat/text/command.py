@@ -4,6 +4,7 @@ cli/python.c."""
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import os
 import shlex
@@ -20,7 +21,7 @@ DONE, FAULTS, FAILED, INTERRUPTED = 0, 1, 2, 130  # exit codes, as of cli/args.h
 
 def main(name: str, options: Mapping[str, str]) -> int:
     """Runs a command; returns its exit code. `options`: as the command line has read them."""
-    warnings.showwarning = lambda message, *more, **others: _say(name, f"warning: {message}")
+    warnings.showwarning = lambda message, *more, **others: _say(name, f"warning: {_worded(str(message))}")
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup wants it ignored
         signal.signal(signal.SIGHUP, _interrupt)
@@ -39,14 +40,38 @@ def main(name: str, options: Mapping[str, str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except (BrokenSampleError, CorruptError) as e:
-        _say(name, str(e))
+        _say(name, _worded(str(e)))
         return FAULTS
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # the interpreter flushes once more
         return FAILED
     except (OSError, ValueError, TypeError, KeyError, ImportError, Error) as e:
-        _say(name, str(e.args[0]) if isinstance(e, KeyError) and e.args else str(e))
+        _say(name, _worded(str(e.args[0]) if isinstance(e, KeyError) and e.args else str(e)))
         return FAILED
+
+
+# What errors of the package advise, and the same in options of the command.
+_WORDS = (
+    ("(tokenizer=)", "with --tokenizer"),
+    ("name that of the tokens otherwise (field=), or keep other fields (fields=)", "keep other fields with --fields"),
+    ("(field=)", "with --field"),
+    ("of kind 'str' with text=", "of kind 'str' with --text"),
+    ("resume=True continues", "--resume continues"),
+    ("overwrite=True", "--overwrite"),
+    ("leat.chat(messages=, tools=) name", "--chat and --tools name"),
+    ("leat.chat(template)", "--template PATH"),
+    ("prompt= says", "--prompt says"),
+    ("give date=", "give --date"),
+    ("variables={'bos_token': ...}", """--variables '{"bos_token": ...}'"""),
+    ("variables={'eos_token': ...}", """--variables '{"eos_token": ...}'"""),
+    ('turns="last"', "--turns last"),
+)
+
+
+def _worded(text: str) -> str:
+    for advice, option in _WORDS:
+        text = text.replace(advice, option)
+    return text
 
 
 def _mix(options: Mapping[str, str]) -> int:
@@ -74,12 +99,7 @@ def _pack(options: Mapping[str, str]) -> int:
 
     src, dst = options["src"], options["dst"]
     quiet = "quiet" in options
-    try:
-        metadata = json.loads(options["metadata"]) if "metadata" in options else None
-    except ValueError as e:
-        raise ValueError(f"--metadata is no JSON: {e}") from None
-    if metadata is not None and not isinstance(metadata, dict):
-        raise ValueError('--metadata is a JSON object, such as \'{"licence": "CC0"}\'')
+    metadata = _object(options, "metadata", '{"licence": "CC0"}')
     given = {"on_bad": "raise"} if "raise" in options else {}
     dataset = leat.open(src, **given)
     if "where" in options:
@@ -111,6 +131,16 @@ def _pack(options: Mapping[str, str]) -> int:
     return DONE
 
 
+def _object(options: Mapping[str, str], name: str, example: str) -> dict[str, Any] | None:
+    try:
+        found = json.loads(options[name]) if name in options else {}
+    except (ValueError, RecursionError) as e:
+        raise ValueError(f"--{name} is no JSON: {e}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"--{name} is a JSON object, such as '{example}'")
+    return found if name in options else None
+
+
 def _cat(options: Mapping[str, str]) -> int:
     import leat
 
@@ -127,13 +157,17 @@ def _cat(options: Mapping[str, str]) -> int:
     elif position >= len(dataset):
         raise ValueError(f"{path} has no sample {position}; it has {len(dataset)}, numbered from 0.")
     named, field = options.get("tokenizer"), options.get("field")
-    try:
-        decoder = Decoder(dataset, named, field, path, pattern=options.get("pattern"))
-        with open(options["out"], "wb") if "out" in options else contextlib.nullcontext(sys.stdout.buffer) as out:
+    with contextlib.ExitStack() as opened:
+        try:
+            decoder = Decoder(dataset, named, field, path, pattern=options.get("pattern"))
+            out: Any = None
             for i in range(len(dataset)) if several else [position]:
-                out.write(decoder(i).encode() + b"\n" * (several or out.isatty()))
-    except (InvalidError, FileNotFoundError) as e:
-        raise ValueError(str(e).replace("(tokenizer=)", "with --tokenizer").replace("(field=)", "with --field")) from e
+                text = decoder(i).encode()
+                if out is None:  # a file is replaced when there is something to write
+                    out = opened.enter_context(open(options["out"], "wb")) if "out" in options else sys.stdout.buffer
+                out.write(text + b"\n" * (several or out.isatty()))
+        except (InvalidError, FileNotFoundError) as e:
+            raise ValueError(str(e)) from e
     return DONE
 
 
@@ -142,8 +176,18 @@ def _chat(options: Mapping[str, str]) -> Any:
 
     if "chat" not in options:
         return None
-    more: dict[str, Any] = {"learn": options["learn"].split(",")} if "learn" in options else {}
-    return leat.chat(options.get("template"), messages=options["chat"], turns=options.get("turns", "all"), **more)
+    more: dict[str, Any] = {name: options[name] for name in ("turns", "tools", "prompt") if name in options}
+    if "learn" in options:
+        more["learn"] = [role.strip() for role in options["learn"].split(",") if role.strip()]
+        if not more["learn"]:
+            raise ValueError("--learn names no role")
+    if "date" in options:
+        try:
+            more["date"] = datetime.date.fromisoformat(options["date"])
+        except ValueError:
+            raise ValueError(f"--date is a day such as 2026-01-31, not {options['date']!r}") from None
+    more["variables"] = _object(options, "variables", '{"enable_thinking": false}')
+    return leat.chat(options.get("template"), messages=options["chat"], **more)
 
 
 def _words(options: Mapping[str, str]) -> str:

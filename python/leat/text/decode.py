@@ -31,7 +31,7 @@ class Decoder:
         if self._said is not None and self._said.get("kind") == "tiktoken" and isinstance(path, (str, os.PathLike)):
             for name in ("pattern", "special_tokens"):
                 options[name] = self._said.get(name) if options.get(name) is None else options[name]
-        self.core = _tokenizer.load(path, **options)
+        self.core = _tokenizer.kept(path, **options)
         if self._said is not None and self._said["hash"] != self.core.hash:
             raise ChangedError(
                 f"{self._where}: its tokens were made by {_named(self._said)}, and this tokenizer is "

@@ -182,10 +182,8 @@ def tokenize(
             run.go(writer)
     notes.finish()
     made = _report(target, field, records.masks, notes, run)
-    if chat is not None and made.tokens and not made.learned:
-        warnings.warn(
-            f"{target}: no token is learned: no message has one of the roles {', '.join(chat.learn)}", stacklevel=2
-        )
+    if isinstance(records, _Chats) and (said := records.warning(made, run.documents == made.documents)):
+        warnings.warn(f"{target}: {said}", stacklevel=2)
     return made
 
 
@@ -275,6 +273,16 @@ class _Chats(_Records):
         self._tools_index = self._json(dataset, chat.tools) if has_tools else None
         self._tools = chat.tools
         self._keep(dataset, tokens, kept, {chat.messages} | ({chat.tools} if has_tools else set()))
+
+    def warning(self, made: Tokenized, whole: bool) -> str:
+        """What is odd about a pack; `whole`: all its documents were made by this run."""
+        learn = self._template.about["learn"]
+        never = [role for role in learn if role not in self._template.met] if whole else []
+        if made.tokens and not made.learned:
+            return f"no token is learned: no message has one of the roles {', '.join(learn)}"
+        if made.tokens and never:
+            return f"no message has the role {', '.join(map(repr, never))}, of those that are to be learned from"
+        return ""
 
     def _json(self, dataset: Dataset, name: str) -> int:
         index, found = dataset._find(name)

@@ -128,14 +128,16 @@ class _Tiktoken(Tokenizer):
         self.known = _known_ids([*ranks.values(), *special.values()], self.vocab_size)
         self._special: Any = "all" if parse_special else set()
         self._pool: ThreadPoolExecutor | None = None
+        self._process = 0  # whose threads these are: a process that was forked has none
 
     def _one(self, text: str) -> Ids:
         found = self.core.encode_to_numpy(text, allowed_special=self._special, disallowed_special=())
         return np.asarray(found).astype(self.dtype)
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
-        if self._pool is None:
+        if self._pool is None or self._process != os.getpid():
             cores = len(os.sched_getaffinity(0))
+            self._process = os.getpid()
             self._pool = ThreadPoolExecutor(cores, thread_name_prefix="leat-tiktoken")
         return list(self._pool.map(self._one, texts, chunksize=max(1, len(texts) // 64)))
 
@@ -232,6 +234,21 @@ def load(
         "tokenizer is the path of a tokenizer.json, of a folder with one or of a tiktoken file, or a fast tokenizer of "
         f"transformers, tokenizers or tiktoken, not {type(tokenizer).__name__}"
     )
+
+
+def kept(tokenizer: Any, **options: Any) -> Tokenizer:
+    """As :func:`load`; that of a path is kept until its file changes, since reading a large one takes a second."""
+    if not isinstance(tokenizer, (str, os.PathLike)):
+        return load(tokenizer, **options)
+    path = find_file(os.fspath(tokenizer))
+    st = os.stat(path)
+    given = {name: dict(v) if isinstance(v, Mapping) else v for name, v in options.items()}
+    return _kept(path, (st.st_dev, st.st_ino, st.st_mtime_ns, st.st_size), json.dumps(given))
+
+
+@functools.lru_cache(4)
+def _kept(path: str, stamp: tuple[int, ...], options: str) -> Tokenizer:
+    return load(path, **json.loads(options))
 
 
 def find_file(path: str) -> str:
