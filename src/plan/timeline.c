@@ -19,9 +19,9 @@
 #define FEWEST_KEPT 8                  /* ... but so many at least, */
 #define MOST_KEPT 2048                 /* ... and at most */
 #define EPOCHS 16                      /* whose number of rows is kept */
-/* Phases times sources that are made to learn how long an epoch is, beside those of a schedule: a second or two. No run
+/* Phases times sources that are made to learn how long an epoch is, beside those of a schedule: under a second. No run
  * gets so far ahead of what is kept; who asks for an epoch without end is told so. */
-#define MOST_WALKED 10000000
+#define MOST_WALKED 4000000
 
 struct leat_timeline {
     pthread_rwlock_t lock;
