@@ -13,6 +13,7 @@
 
 #include "commands.h"
 #include "print.h"
+#include "python.h"
 #include "replay.h"
 #include "view/sheet.h"
 
@@ -20,7 +21,10 @@ enum { MAX_VERSIONS = 100 };
 
 struct view {
     const struct cli_command *command;
-    const char *path, *out, *ids, *field;
+    const char *path, *out, *ids, *field, *tokenizer, *pattern;
+    uint64_t length; /* of rows of tokens; 0: not given */
+    int how;
+    bool tokens;
     uint64_t samples, first, seed; /* UINT64_MAX: not given */
     unsigned side, columns, versions;
     struct cli_saved_batch saved;
@@ -60,6 +64,15 @@ static const struct cli_option options[] = {
      INT64_MAX},
     {"select", "FILE", "with --batch: the positions of a run over a long select(positions), one a line", CLI_TEXT,
      .at = offsetof(struct view, saved.select_path)},
+    {"tokens", NULL, "FILE has tokens: print them, documents in colours, or write a page with --out FILE.html", CLI_SET,
+     .at = offsetof(struct view, tokens)},
+    {"length", "N", "the same of rows of so many tokens, packed of the documents of FILE", CLI_U64,
+     .at = offsetof(struct view, length), 1, UINT32_MAX},
+    {"how", "WAY", "of --length: cut, best_fit or pad; default: cut", CLI_CHOICE, .at = offsetof(struct view, how),
+     .choices = "cut, best_fit or pad"},
+    {"tokenizer", "PATH", "of tokens: the tokenizer that gives their text; default: the one that FILE names", CLI_TEXT,
+     .at = offsetof(struct view, tokenizer)},
+    {"pattern", "REGEX", "of a tiktoken file: as of leat pack", CLI_TEXT, .at = offsetof(struct view, pattern)},
     CLI_WHERE_OPTION(struct view, saved.opening),
     CLI_OPENING_OPTIONS(struct view, saved.opening),
 };
@@ -441,6 +454,32 @@ static bool options_fit(const struct view *view)
     return false;
 }
 
+/* Rows of tokens are shown by the Python package, where tokenizers are. */
+static int view_tokens(const struct view *view)
+{
+    static const char *const ways[] = {"cut", "best_fit", "pad"};
+    char length[24], samples[24], first[24];
+    if (view->saved.program_path || view->saved.state_path)
+        return cli_usage_error(view->command, "--tokens and --length go with neither --program nor --batch.");
+    snprintf(length, sizeof length, "%" PRIu64, view->length);
+    snprintf(samples, sizeof samples, "%" PRIu64, view->samples);
+    snprintf(first, sizeof first, "%" PRIu64, view->first);
+    const char *const pairs[][2] = {
+        {"path", view->path},
+        {"out", view->out},
+        {"ids", view->ids},
+        {"field", view->field},
+        {"where", view->saved.opening.where},
+        {"tokenizer", view->tokenizer},
+        {"pattern", view->pattern},
+        {"length", view->length ? length : NULL},
+        {"how", view->length ? ways[view->how] : NULL},
+        {"samples", view->samples == UINT64_MAX ? NULL : samples},
+        {"first", view->first == UINT64_MAX ? NULL : first},
+    };
+    return cli_become_python(view->command, pairs, sizeof pairs / sizeof *pairs);
+}
+
 static int run(const struct cli_command *command, int argc, char **argv)
 {
     struct view view = {.command = command,
@@ -452,6 +491,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
     int exit_code, width, height;
     if (!cli_parse(command, argc, argv, &view, &exit_code))
         return exit_code;
+    if (view.tokens || view.length)
+        return view_tokens(&view);
     if (!options_fit(&view))
         return CLI_EXIT_FAILED;
     exit_code = collect(&view);
@@ -490,6 +531,7 @@ const struct cli_command cli_view = {
             "  leat view train.leat --out sheet.png --ids 17,40 --size 600\n"
             "  leat view train.leat --out sheet.png --program program.json --versions 5\n"
             "  leat view train.leat --out sheet.png --batch state.json --program program.json\n"
+            "  leat view tokens.leat --length 2048 --out rows.html\n"
             "\nExit codes: 0 written; 1 the data are at fault; 2 could not run, or the state is of other data.\n",
     .run = run,
 };

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .batch import Batch
     from .loader import Loader
 
+ROWS, TOKENS = 4, 256  #: rows of packed documents that are shown, and the tokens of each
+
 
 @dataclass
 class Meaning:
@@ -169,7 +171,31 @@ def batch(b: Batch, known: Meaning) -> str:
             number = int(b[single][row])
             caption += " " + drawing.text(known.names[number] if 0 <= number < len(known.names) else number, 40)
         parts += [_picture(b, known, name, row, f"{caption}<br>{drawing.text(name, 40)}") for name in pictures]
+    parts += _token_rows(b)
     return "<div>" + "".join(parts) + "</div>"
+
+
+def _token_rows(b: Batch) -> list[str]:
+    """The first rows of packed documents, where the batch says of which document each token is."""
+    from ..text import rows
+
+    if "doc_ids" not in b or len(getattr(b["doc_ids"], "shape", ())) != 2:
+        return []
+    shape = tuple(b["doc_ids"].shape)
+    extra = [name for name in ("doc_ids", "positions", "loss_mask") if name in b and _shape(b[name]) == shape]
+    tokens = [name for name in b if name not in extra and _shape(b[name]) == shape and "int" in _described(b[name])[0]]
+    if not tokens:
+        return []
+    name = "tokens" if "tokens" in tokens else tokens[0]
+    found = []
+    for row in range(min(shape[0], ROWS)):
+        values = {part: _array(b[part][row])[:TOKENS] for part in (name, *extra)}
+        found.append(f"<div>row {row}, {drawing.text(name, 40)}</div>{rows.as_html(values, name)}")
+    return found
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return tuple(getattr(value, "shape", ())) if not isinstance(value, Ragged) else ()
 
 
 def _brief(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import io
 import json
 import os
 import shlex
@@ -22,6 +23,8 @@ DONE, FAULTS, FAILED, INTERRUPTED = 0, 1, 2, 130  # exit codes, as of cli/args.h
 def main(name: str, options: Mapping[str, str]) -> int:
     """Runs a command; returns its exit code. `options`: as the command line has read them."""
     warnings.showwarning = lambda message, *more, **others: _say(name, f"warning: {_worded(str(message))}")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal cannot show is escaped
+        sys.stdout.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup wants it ignored
         signal.signal(signal.SIGHUP, _interrupt)
@@ -30,6 +33,7 @@ def main(name: str, options: Mapping[str, str]) -> int:
         "cat": _cat,
         "mix": _mix,
         "replay": _replay,
+        "view": _view,
     }
     from ..errors import BrokenSampleError, CorruptError, Error
 
@@ -82,6 +86,12 @@ def _mix(options: Mapping[str, str]) -> int:
 
 def _replay(options: Mapping[str, str]) -> int:
     from ..mixtures.replayed import main
+
+    return main(options)
+
+
+def _view(options: Mapping[str, str]) -> int:
+    from .view import main
 
     return main(options)
 
