@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli_support import leat
 
@@ -82,6 +83,22 @@ def test_a_log_and_a_state_are_shown_with_their_decisions(script: Path, tmp_path
     assert [s["rows"] for s in state["sources"]] == [280, 520]  # type: ignore[attr-defined]
     longer = shown(tmp_path / "state.json", "--epochs", 1)
     assert longer["sources"] == whole["sources"]
+
+
+def test_a_state_with_many_decisions_is_shown_whole(script: Path, tmp_path: Path) -> None:
+    ds = package.from_arrays(x=np.arange(1000))
+    mix = package.Mix({"a": (ds[:250], 0.5), "b": (ds[250:], 0.5)}, exhausted="repeat", epoch_rows=1000)
+    loader = package.Loader(mix, global_batch_size=10)
+    batches = iter(loader)
+    for i in range(90):
+        next(batches)
+        loader.set_mixture({"a": 0.2 + i / 200, "b": 0.8 - i / 200})
+    (tmp_path / "state.json").write_text(json.dumps(loader.state_dict()))
+    state = shown(tmp_path / "state.json")
+    assert state["rows"] == 900 and len(state["changes"]) in (89, 90)  # type: ignore[arg-type]
+    assert state["sources"] == [
+        vars(s) | {"through": s.through and vars(s.through)} for s in mix.show(log=loader.log, rows=900).sources
+    ]
 
 
 @pytest.mark.parametrize("ending", ["toml", "json"])

@@ -18,8 +18,8 @@ from .. import check
 from ..data.mixing import Mix, token_lengths
 from ..data.packing import PackedRows
 from ..data.schedule import Schedule
+from ..data.schema import Field
 from ..errors import RangeError
-from ..loading.mesh import cheapest
 
 if TYPE_CHECKING:
     from ..loading.loader import Loader
@@ -154,6 +154,12 @@ def shares_of(counts: Counts) -> Shares:
     return np.divide(counts, total, out=np.zeros(counts.shape), where=total > 0)
 
 
+def _cheapest(schema: Mapping[str, Field]) -> str:
+    """The field that a loader has to deliver, which delivers nothing."""
+    fixed = (name for name, f in schema.items() if f.kind == "array" and None not in f.shape)
+    return next(fixed, next(iter(schema)))
+
+
 # ---- the plan --------------------------------------------------------------------------------------------------------
 
 
@@ -173,7 +179,7 @@ class _Plan:
             seed=seed,
             rank=0,
             world_size=1,
-            outputs={cheapest(mixture.schema): []},
+            outputs={_cheapest(mixture.schema): []},
             framework="numpy",
             tail="uneven",
             log=log,

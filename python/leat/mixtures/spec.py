@@ -188,6 +188,7 @@ def _state(state: Mapping[str, Any]) -> Found:
             "a state alone does not say the rows of packed sources, or a schedule: name the mixture itself, and give "
             "this file as --log"
         )
+    log = _whole(log, state.get("mixture", {}).get("older"))
     names = state.get("mixture", {}).get("names") or [f"source {k}" for k in range(len(sources))]
     shares = [share / SHARES for share in log[0]["shares"]]
     exhausted = {n: ("repeat", s["limit"]) if s.get("limit") else s["exhausted"] for n, s in zip(names, sources)}  # noqa: B905
@@ -195,6 +196,13 @@ def _state(state: Mapping[str, Any]) -> Found:
     mix = Mix(mixed, exhausted=exhausted, epoch_rows=order.get("epoch_rows") or None)
     at = state["at"]
     return Found(mix, log, int(state["seed"]), (at["epoch"], at["row"]))
+
+
+def _whole(log: list[Any], older: Any) -> list[Any]:
+    """The log with the decisions that the library has folded, where the state has them."""
+    if len(log) < 2 or log[1].get("kind") != "folded" or not older:
+        return log
+    return [log[0], *older, *log[2:]]
 
 
 def _empty(count: int) -> Any:
