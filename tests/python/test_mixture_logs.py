@@ -117,6 +117,21 @@ def test_decisions_far_ahead_stay_in_the_state() -> None:
     assert again.log == loader.log
 
 
+def test_a_state_that_has_its_decisions_beside_is_a_log(tmp_path: Path) -> None:
+    ds = leat.from_arrays(x=np.arange(50))
+    mix = leat.Mix({"a": (ds, 0.5), "b": (ds, 0.5)}, exhausted="repeat", epoch_rows=100_000)
+    loader = leat.Loader(mix, batch_size=BATCH, framework="numpy")
+    for i in range(1, 61):
+        jump(loader, i)
+        loader.set_mixture({"a": i / 100, "b": 1 - i / 100})
+    state = loader.state_dict()
+    assert state["log"][1]["kind"] == "folded"
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    again = leat.Loader(mix, batch_size=BATCH, framework="numpy", log=tmp_path / "state.json")
+    assert again.log == loader.log and len(again.log) == 61
+    assert again.plan(0, 60).tolist() == loader.plan(0, 60).tolist()
+
+
 def test_a_file_of_another_run_is_put_aside(tmp_path: Path) -> None:
     first, second = opened(log_dir=tmp_path), opened(log_dir=tmp_path)
     first.set_mixture(weights(1), at=(0, 5))

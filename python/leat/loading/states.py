@@ -103,8 +103,8 @@ def log_of(given: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> list[
             found = json.loads(text) if text[:1] == "[" else _of_lines(text)
         except (ValueError, RecursionError) as e:
             raise StateError(f"{name}: not a log of decisions: {e}") from None
-        if isinstance(found, Mapping):  # a state
-            found = found.get("log", [])
+        if isinstance(found, Mapping):
+            found = _of_state(found)
     try:
         assert not isinstance(found, (str, os.PathLike))
         entries: list[dict[str, Any]] = json.loads(json.dumps(list(found)))
@@ -116,6 +116,18 @@ def log_of(given: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> list[
     if "folded" in kinds:
         raise StateError(f"{name}: the log of a long run, whose first decisions are folded: it cannot be repeated")
     return entries
+
+
+def _of_state(state: Mapping[str, Any]) -> Any:
+    """The log of a state, with the decisions that are folded or left out in it, where it has them beside."""
+    log, beside = state.get("log", []), state.get("mixture", {})
+    with contextlib.suppress(KeyError, TypeError, AttributeError, IndexError):
+        older, later = beside.get("older", []), beside.get("later", [])
+        if isinstance(later, list):
+            log = [*log, *later]
+        if log[1]["kind"] == "folded" and log[1]["entries"] == len(older):
+            log = [log[0], *older, *log[2:]]
+    return log
 
 
 def _of_lines(text: str) -> Any:
