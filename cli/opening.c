@@ -49,15 +49,23 @@ static const char **lines_of(const struct cli_command *command, const char *path
     return NULL;
 }
 
-static bool is_consistent(const struct cli_command *command, const struct cli_opening *o)
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && S_ISDIR(st.st_mode);
+}
+
+static bool is_consistent(const struct cli_command *command, const char *path, const struct cli_opening *o)
 {
     const bool annotations = o->coco || o->yolo || o->voc || o->masks;
     if (!!o->coco + !!o->yolo + !!o->voc + !!o->masks > 1)
         cli_usage_error(command, "--coco, --yolo, --voc and --masks exclude each other.");
     else if (annotations && o->labels != LEAT_LABELS_AUTO)
         cli_usage_error(command, "--labels is for folders that are classes, and annotations are given.");
-    else if (!annotations && o->on_bad)
-        cli_usage_error(command, "--on-bad is for annotations (--coco, --yolo, --voc, --masks), and there are none.");
+    else if (!annotations && o->on_bad && is_folder(path))
+        cli_usage_error(command,
+                        "--on-bad is for annotations (--coco, --yolo, --voc, --masks) and records of text, and "
+                        "there are none.");
     else if (o->classes && (o->coco || !annotations))
         cli_usage_error(command, "--classes is for annotations that do not say them: --yolo, --voc, --masks.");
     else
@@ -102,12 +110,6 @@ static int on_progress(void *user, uint64_t done, uint64_t total)
     return 0;
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return !stat(path, &st) && S_ISDIR(st.st_mode);
-}
-
 /* The part that --where asks for, in the place of the whole, which is released. NULL after a message. Ctrl-C ends it.
  */
 static struct leat_dataset *take_part(const struct cli_command *command, struct leat_dataset *whole, const char *clause,
@@ -129,15 +131,16 @@ struct leat_dataset *cli_open_as(const struct cli_command *command, const char *
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
     struct leat_dataset *dataset = NULL;
     struct work work = {.quiet = o->quiet, .files = !o->coco && !(o->masks && !is_folder(o->masks))};
+    static const enum leat_on_bad choices[] = {LEAT_BAD_AUTO, LEAT_BAD_SKIP, LEAT_BAD_RAISE};
     const char **names = NULL;
     char *text = NULL;
     *exit_code = CLI_EXIT_FAILED;
-    if (!is_consistent(command, o))
+    if (!is_consistent(command, path, o))
         return NULL;
     options.labels = o->labels;
     options.annotations = o->coco ? o->coco : o->yolo ? o->yolo : o->voc ? o->voc : o->masks;
     options.format = o->coco ? "coco" : o->yolo ? "yolo" : o->voc ? "voc" : o->masks ? "masks" : NULL;
-    options.on_bad = o->on_bad ? LEAT_BAD_RAISE : LEAT_BAD_AUTO;
+    options.on_bad = choices[o->on_bad];
     if (o->classes) {
         if (!(text = cli_read_text(command, o->classes, NULL)))
             return NULL;

@@ -10,7 +10,7 @@ struct cli_opening {
     const char *coco, *yolo, *voc, *masks; /* the annotations: at most one, the others are NULL */
     const char *classes;                   /* a file with a name a line, or NULL */
     const char *where;                     /* only the samples for which this SQL expression is true, or NULL */
-    unsigned on_bad;                       /* 0: entries that are wrong are left out; 1: they are an error */
+    unsigned on_bad;                       /* of entries and records that are wrong: 0 as it is, 1 skip, 2 raise */
     bool quiet;                            /* no progress */
     bool check_sizes;                      /* those of all photos */
 };
@@ -44,9 +44,10 @@ struct cli_opening {
          CLI_TEXT, .at = offsetof(type, member.classes)},                                                              \
     {                                                                                                                  \
         "on-bad", "WHAT",                                                                                              \
-            "of what is wrong in the annotations, and photos that are missing: skip (leave the\n"                      \
-            "entry out and count it) or raise (stop); default: skip",                                                  \
-            CLI_CHOICE, .at = offsetof(type, member.on_bad), .choices = "skip or raise"                                \
+            "of what is wrong in the annotations, photos that are missing, and broken records of\n"                    \
+            "text: auto, skip (leave the entry out and count it) or raise (stop); default: auto,\n"                    \
+            "which is skip for annotations and raise for records",                                                     \
+            CLI_CHOICE, .at = offsetof(type, member.on_bad), .choices = "auto, skip or raise"                          \
     }
 
 /* Of commands that can be about a part of the samples. */

@@ -64,6 +64,10 @@ static const struct cli_option options[] = {
      CLI_TEXT, .at = offsetof(struct cli_pack, tokenizer)},
     {"text", "FIELD", "the field with the text, for --tokenizer; default: text", CLI_TEXT,
      .at = offsetof(struct cli_pack, text)},
+    {"tokens", "FIELD",
+     "FIELD has tokens already, as of a Megatron file: compare them with the vocabulary, and\n"
+     "keep the tokenizer's hash with them",
+     CLI_TEXT, .at = offsetof(struct cli_pack, tokens)},
     {"chat", "FIELD",
      "records are chats, in the place of --text: FIELD has their messages. DST gets\n"
      "loss_mask beside the tokens",
@@ -117,12 +121,13 @@ static bool parse(struct cli_pack *pack, int argc, char **argv, int *exit_code)
         *exit_code = cli_usage_error(pack->command, "%s is for chats, and needs --chat.", of_chat);
         return false;
     }
-    if (pack->chat && pack->text) {
-        *exit_code = cli_usage_error(pack->command, "--chat stands in the place of --text: give one of them.");
+    if (!!pack->chat + !!pack->text + !!pack->tokens > 1) {
+        *exit_code = cli_usage_error(pack->command, "--text, --chat and --tokens exclude each other.");
         return false;
     }
     const char *of_text = pack->text          ? "--text"
                           : pack->chat        ? "--chat"
+                          : pack->tokens      ? "--tokens"
                           : pack->kept        ? "--fields"
                           : pack->pattern     ? "--pattern"
                           : pack->add_special ? "--add-special-tokens"

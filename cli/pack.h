@@ -20,7 +20,7 @@ struct cli_pack {
     struct cli_opening opening;
     bool quiet;
     /* Of text: NULL, or the option's value. */
-    const char *tokenizer, *text, *chat, *template, *learn, *kept, *pattern;
+    const char *tokenizer, *text, *tokens, *chat, *template, *learn, *kept, *pattern;
     const char *tools, *prompt, *date, *variables;
     unsigned turns; /* of a chat: 0 all, 1 the last one */
     bool add_special;

@@ -2,6 +2,7 @@
  * leat verify: reads every byte of a file, of all shards of a manifest or of a folder, and prints each fault.
  */
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,6 +66,78 @@ static const char *outcome(const char *path)
                : "whole";
 }
 
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+/* What the metadata say of the tokenizer that made the tokens; 0: nothing. */
+static uint64_t vocabulary_of(const struct leat_dataset *dataset)
+{
+    json_t *metadata = json_loads(leat_dataset_metadata(dataset), 0, NULL);
+    const json_int_t size = json_integer_value(json_object_get(json_object_get(metadata, "tokenizer"), "vocab_size"));
+    json_decref(metadata);
+    return size > 0 ? (uint64_t)size : 0;
+}
+
+static uint64_t element(const struct leat_value *value, uint64_t i)
+{
+    const uint8_t *at = value->data;
+    uint16_t two;
+    uint32_t four;
+    if (value->dtype == LEAT_U16) {
+        memcpy(&two, at + i * sizeof two, sizeof two);
+        return two;
+    }
+    memcpy(&four, at + i * sizeof four, sizeof four);
+    return four;
+}
+
+/* A line for the first token of a sample that the tokenizer does not have. */
+static void check_sample(struct verify *verify, const struct leat_value *value, uint64_t sample, uint64_t vocabulary)
+{
+    const uint64_t n = value->length / (value->dtype == LEAT_U16 ? 2 : 4);
+    char path[1200];
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t token = element(value, i);
+        if (token < vocabulary)
+            continue;
+        printf("%s, sample %" PRIu64 ", field tokens: token %" PRIu64 " is %" PRIu64
+               ", beyond the vocabulary of its tokenizer, which ends at %" PRIu64 "\n",
+               leat_escape(verify->path, path, sizeof path), sample, i, token, vocabulary - 1);
+        fflush(stdout);
+        verify->faults++;
+        return;
+    }
+}
+
+/* Of a pack whose bytes are whole: whether its tokens are of the tokenizer that it names. An exit code. */
+static int check_tokens(struct verify *verify)
+{
+    int exit_code = CLI_EXIT_OK;
+    struct leat_error error;
+    struct stat st;
+    if (!stat(verify->path, &st) && S_ISDIR(st.st_mode))
+        return CLI_EXIT_OK;
+    struct leat_dataset *dataset = cli_open(verify->command, verify->path, NULL, &exit_code);
+    if (!dataset)
+        return exit_code;
+    size_t n_fields;
+    const struct leat_field *fields = leat_dataset_fields(dataset, &n_fields);
+    const uint64_t vocabulary = vocabulary_of(dataset), count = leat_dataset_count(dataset);
+    const int index = cli_field(dataset, "tokens");
+    const struct leat_field *field = vocabulary && index >= 0 ? &fields[index] : NULL;
+    exit_code = CLI_EXIT_OK;
+    if (field && field->kind == LEAT_KIND_ARRAY && (field->dtype == LEAT_U16 || field->dtype == LEAT_U32))
+        for (uint64_t i = 0; i < count && !exit_code && !cli_interrupted(); i++) {
+            struct leat_value value = {0};
+            if (leat_dataset_read(dataset, i, (size_t)index, &value, &error))
+                exit_code = cli_fail(verify->command, &error, NULL);
+            else
+                check_sample(verify, &value, i, vocabulary);
+            leat_value_clear(&value);
+        }
+    leat_dataset_release(dataset);
+    return exit_code;
+}
+
 static int run(const struct cli_command *command, int argc, char **argv)
 {
     struct verify verify = {.command = command};
@@ -79,8 +152,11 @@ static int run(const struct cli_command *command, int argc, char **argv)
     struct cli_progress *progress = cli_progress_start(&drawing);
     const double begin = cli_now();
     int rc = leat_verify(verify.path, &wish, &error);
+    const int tokens = rc || cli_interrupted() ? CLI_EXIT_OK : check_tokens(&verify);
     const double seconds = cli_now() - begin;
     cli_progress_stop(progress);
+    if (tokens)
+        return tokens;
     if (cli_interrupted()) {
         cli_say(command, "interrupted; %" PRIu64 " faults until then.", verify.faults);
         return CLI_EXIT_INTERRUPTED;
@@ -116,7 +192,8 @@ const struct cli_command cli_verify = {
         "and field, the byte, and what is wrong. A flipped bit and a missing byte are found wherever they are, and\n"
         "each photo in the fast form is put together again: it gives back the file that it was made from. Text must\n"
         "be UTF-8, and JSON a document of it. A folder of photos has no checksums: each file is read, and leat pack\n"
-        "finds the photos that do not decode.\n",
+        "finds the photos that do not decode. Tokens must be below the vocabulary of the tokenizer that the file "
+        "names.\n",
     .arguments = {{"FILE", offsetof(struct verify, path)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,

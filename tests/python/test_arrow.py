@@ -313,3 +313,46 @@ def test_real_parquet_files_have_the_values_of_pyarrow_or_a_clear_error() -> Non
                     assert found == there, (path, name, i)
         opened += 1
     assert opened > 20
+
+
+@pytest.mark.parametrize("way", ["file", "stream", "feather", "compressed"])
+def test_files_of_arrow_are_read_by_record_batch(tmp_path: Path, way: str) -> None:
+    import pyarrow.feather
+
+    table = pa.table(
+        {"text": [f"text {i}" for i in range(50)], "n": list(range(50)), "list": [[i] * 3 for i in range(50)]}
+    )
+    path = tmp_path / ("t.feather" if way == "feather" else "t.arrow")
+    if way == "feather":
+        pyarrow.feather.write_feather(table, path, chunksize=7)
+    else:
+        options = pa.ipc.IpcWriteOptions(compression="zstd" if way == "compressed" else None)
+        new = pa.ipc.new_stream if way == "stream" else pa.ipc.new_file
+        with new(path, table.schema, options=options) as writer:
+            writer.write_table(table, max_chunksize=7)
+    ds = leat.open(path)
+    assert [one["text"] for one in ds] == table["text"].to_pylist()
+    assert ds[13]["list"].tolist() == [13, 13, 13] and ds.column("n").tolist() == list(range(50))
+    assert pickle.loads(pickle.dumps(ds))[49]["n"] == 49
+    assert list(leat.open(path, fields=["n"]).schema) == ["n"]
+    assert len(leat.open([path, path])) == 100
+
+
+def test_a_file_that_is_no_arrow_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t.arrow").write_bytes(b"ARROW1\0\0nonsense" * 4)
+    with pytest.raises(leat.FormatError, match="t.arrow is no file of Arrow that can be read"):
+        leat.open(tmp_path / "t.arrow")
+    (tmp_path / "u.arrow").write_bytes(b"")
+    with pytest.raises(leat.FormatError, match="u.arrow is no file of Arrow"):
+        leat.open(tmp_path / "u.arrow")
+
+
+def test_a_file_of_arrow_that_changed_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "t.arrow"
+    for rows in (5, 6):
+        with pa.ipc.new_file(path, pa.schema({"n": pa.int64()})) as writer:
+            writer.write_table(pa.table({"n": list(range(rows))}))
+        if rows == 5:
+            ds = leat.open(path)
+    with pytest.raises(leat.BrokenSampleError, match="the file has changed since it was opened"):
+        ds[0]

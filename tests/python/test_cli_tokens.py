@@ -160,9 +160,51 @@ def test_cat_leaves_a_file_alone_where_there_is_nothing_to_write(packed: Path, t
     assert out.read_text() == "there"
 
 
+def test_verify_finds_tokens_beyond_the_vocabulary(packed: Path, tmp_path: Path) -> None:
+    import leat as package
+
+    assert "whole" in leat("verify", packed).stdout
+    about = {**package.open(packed).metadata["tokenizer"], "vocab_size": 9}
+    schema = {"tokens": package.field("uint16", (None,))}
+    with package.Writer(tmp_path / "bad.leat", schema, metadata={"tokenizer": about}) as w:
+        w.write_batch({"tokens": [[1, 8], [], [3, 9, 70]]})
+    said = leat("verify", tmp_path / "bad.leat", code=1).stdout
+    assert (
+        "bad.leat, sample 2, field tokens: token 1 is 9, beyond the vocabulary of its tokenizer, which ends at 8"
+        in said
+    )
+
+
 def test_options_of_decoding_need_decode() -> None:
     assert "--length is for text, and needs --decode." in leat("cat", "a", "--id", 1, "--length", 5, code=2).stderr
     assert "--how is for rows" in leat("cat", "a", "--id", 1, "--decode", "--how", "pad", code=2).stderr
+
+
+def test_broken_records_of_jsonl_are_an_error_or_left_out_and_counted(tmp_path: Path) -> None:
+    import leat as package
+
+    (tmp_path / "t.jsonl").write_bytes(b'{"text": "to be"}\n{"text": 3\n{"text": "or not"}\n')
+    words = ("pack", tmp_path / "t.jsonl", tmp_path / "o.leat", "--tokenizer", bpe_file(tmp_path))
+    assert "t.jsonl, line 2, byte " in leat(*words, env=PYTHON, code=1).stderr
+    done = leat(*words, "--on-bad", "skip", env=PYTHON)
+    assert f"1 broken records of {tmp_path}/t.jsonl were left out when it was opened" in done.stdout
+    assert len(package.open(tmp_path / "o.leat")) == 2
+    plain = ("pack", tmp_path / "t.jsonl", tmp_path / "p.leat")
+    assert "t.jsonl, line 2, byte " in leat(*plain, code=1).stderr
+    assert "line 2" in leat(*plain, "--on-bad", "skip").stderr
+    assert len(package.open(tmp_path / "p.leat")) == 2
+
+
+def test_tokens_of_megatron_are_compared_with_the_vocabulary(packed: Path, tmp_path: Path) -> None:
+    import leat as package
+
+    package.write_megatron(package.open(packed), tmp_path / "m")
+    words = ("pack", tmp_path / "m.idx", tmp_path / "q.leat", "--tokens", "tokens", "--tokenizer")
+    leat(*words, bpe_file(tmp_path), env=PYTHON)
+    assert package.open(tmp_path / "q.leat").metadata["tokenizer"] == package.open(packed).metadata["tokenizer"]
+    assert package.open(tmp_path / "q.leat")[5]["tokens"].tolist() == package.open(packed)[5]["tokens"].tolist()
+    said = leat(*words, bpe_file(tmp_path, "small.json", vocab_size=260), "--overwrite", env=PYTHON, code=2).stderr
+    assert "record 1: token 0 is " in said and ", beyond the vocabulary of small.json, which ends at" in said
 
 
 def test_options_of_chats_need_chat(tmp_path: Path) -> None:
@@ -170,7 +212,9 @@ def test_options_of_chats_need_chat(tmp_path: Path) -> None:
     assert "--learn is for chats, and needs --chat." in leat(*words, "--learn", "user", code=2).stderr
     for option in ("--prompt", "--date", "--variables", "--tools"):
         assert f"{option} is for chats, and needs --chat." in leat(*words, option, "x", code=2).stderr
-    assert "--chat stands in the place of --text" in leat(*words, "--chat", "m", "--text", "t", code=2).stderr
+    assert (
+        "--text, --chat and --tokens exclude each other." in leat(*words, "--chat", "m", "--text", "t", code=2).stderr
+    )
 
 
 def test_options_of_text_need_a_tokenizer(records: Path, tmp_path: Path) -> None:

@@ -328,3 +328,34 @@ def test_the_time_left_is_shown_beside_the_rate() -> None:
     text = line.text()
     line.close()
     assert text.startswith("tokenising  60%  600 of 1k records  ") and "tokens/s" in text and text.endswith(" left")
+
+
+def test_tables_are_tokenised_by_blocks_to_the_same_bytes(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    path, found = bpe_file(tmp_path), texts(700)
+    rows = {
+        "text": found,
+        "n": list(range(700)),
+        "x": [[0.5] * (i % 3) for i in range(700)],
+        "j": [[{"a": i}] for i in range(700)],
+    }
+    pyarrow.parquet.write_table(pa.table(rows), tmp_path / "t.parquet", row_group_size=90)
+    ds = leat.open(tmp_path / "t.parquet")
+    leat.tokenize(ds, tmp_path / "blocks", tokenizer=path)
+    leat.tokenize(ds[:], tmp_path / "single", tokenizer=path)  # a view is read record by record
+    assert (tmp_path / "blocks").read_bytes() == (tmp_path / "single").read_bytes()
+    made = leat.open(tmp_path / "blocks")
+    assert made[650]["n"] == 650 and made[650]["j"] == [{"a": 650}] and made[650]["x"].tolist() == [0.5, 0.5]
+
+
+def test_a_record_of_a_table_without_text_is_left_out_alone(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    table = pa.table({"text": [None if i == 300 else f"to be {i}" for i in range(600)], "n": list(range(600))})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet", row_group_size=90)
+    made = leat.tokenize(leat.open(tmp_path / "t.parquet"), tmp_path / "o", tokenizer=bpe_file(tmp_path), on_bad="skip")
+    assert (made.documents, made.skipped) == (599, 1)
+    assert [n for n in range(600) if n not in set(made.open().column("n").tolist())] == [300]

@@ -116,7 +116,7 @@ def from_arrow(
     {'text': 'to be', 'tokens': array([1, 2, 3])}
     """
     if hasattr(obj, "get_fragments") and hasattr(obj, "schema"):
-        return _of_chunks(_fragments(obj), obj.schema, fields, fill, version)
+        return of_chunks(_fragments(obj), obj.schema, fields, fill, version)
     if type(obj).__module__.partition(".")[0] == "datasets":
         return _of_hugging_face(obj, fields, fill, version)
     if not hasattr(obj, "__arrow_c_stream__"):
@@ -333,7 +333,7 @@ def _join(pieces: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     return values, np.concatenate([np.zeros(len(p), bool) if n is None else n for p, n in pieces])
 
 
-def _of_chunks(chunks: list[Chunk], schema: Any, fields: Any, fill: Any, version: str | None) -> Dataset:
+def of_chunks(chunks: list[Chunk], schema: Any, fields: Any, fill: Any, version: str | None) -> Dataset:
     kind, _ = arrow_c.read(schema.empty_table())
     columns = Columns(kind, fields, fill)
     if not columns.fields:
@@ -370,13 +370,13 @@ class _GroupRead:
     def __call__(self, columns: list[str]) -> Any:
         import pyarrow.parquet
 
-        if _stamp(self.path) != self.stamp:
+        if stamp(self.path) != self.stamp:
             raise FormatError("the file has changed since it was opened: open it again")
         with pyarrow.parquet.ParquetFile(self.path, memory_map=True) as file:
             return file.read_row_group(self.group, columns=columns)
 
 
-def _stamp(path: str) -> tuple[int, int]:
+def stamp(path: str) -> tuple[int, int]:
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns
 
@@ -388,7 +388,7 @@ def open_parquet(paths: Sequence[str], fields: Any = None, fill: Any = None) -> 
     schema: Any = None
     for path in paths:
         try:
-            stamp = _stamp(path)
+            found = stamp(path)
             with parquet.ParquetFile(path, memory_map=True) as file:
                 own, about = file.schema_arrow, file.metadata
                 groups = [about.row_group(i).num_rows for i in range(about.num_row_groups)]
@@ -401,10 +401,10 @@ def open_parquet(paths: Sequence[str], fields: Any = None, fill: Any = None) -> 
         schema = own.remove_metadata() if schema is None else schema
         version = hashlib.sha256(_footer(path)).hexdigest()
         chunks += [
-            Chunk(rows, f"{path} row group {i}", _GroupRead(path, i, stamp), f"{version} {i}")
+            Chunk(rows, f"{path} row group {i}", _GroupRead(path, i, found), f"{version} {i}")
             for i, rows in enumerate(groups)
         ]
-    return _of_chunks(chunks, schema, fields, fill, None)
+    return of_chunks(chunks, schema, fields, fill, None)
 
 
 def _footer(path: str) -> bytes:

@@ -452,15 +452,21 @@ def _expanded(path: str) -> list[str]:
     return [one for text in texts for one in _expanded(text)]
 
 
-def _parquet(src: Any, format: str) -> list[str]:  # noqa: A002
-    """The paths of Parquet files that `src` is; empty: it is something else."""
+_TABLES = {"parquet": (".parquet", ".pq"), "arrow": (".arrow", ".feather", ".ipc")}
+
+
+def _tables(src: Any, format: str) -> tuple[str, list[str]]:  # noqa: A002
+    """The format of tables and the paths of their files that `src` is; no paths: it is something else."""
     listed = isinstance(src, Sequence) and not isinstance(src, (str, bytes))
-    if not listed and not isinstance(src, (str, os.PathLike)):
-        return []
+    if not listed and not isinstance(src, (str, os.PathLike)) or format not in ("auto", *_TABLES):
+        return "", []
     paths = [p for one in (src if listed else [src]) for p in _expanded(os.fspath(one))]
-    if format == "auto" and not all(p.lower().endswith((".parquet", ".pq")) and not os.path.isdir(p) for p in paths):
-        return []
-    return [os.path.abspath(p) for p in paths] if format in ("auto", "parquet") else []
+    for name, ends in _TABLES.items():
+        if format == name or (
+            format == "auto" and paths and all(p.lower().endswith(ends) and not os.path.isdir(p) for p in paths)
+        ):
+            return name, [os.path.abspath(p) for p in paths]
+    return "", []
 
 
 def _chosen(fields: Sequence[str] | Mapping[str, str | None] | None) -> dict[str, str] | None:
@@ -507,7 +513,7 @@ def open(  # noqa: A001
             ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}`` gives the fields
             ``image`` and ``label``, and of what has several fields ``name.field``, as :func:`leat.zip` does.
         format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"``, ``"masks"``,
-            ``"jsonl"``, ``"megatron"``, ``"parquet"`` or ``"text"`` (plain text, field ``text``).
+            ``"jsonl"``, ``"megatron"``, ``"parquet"``, ``"arrow"`` or ``"text"`` (plain text, field ``text``).
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums
             of its good photos, so that other processes and later runs need not decode each photo to its end again.
@@ -551,10 +557,12 @@ def open(  # noqa: A001
     >>> leat.open(path)
     <leat.Dataset of 100 samples (x: float32[3], label: int64)>
     """
-    if tables := _parquet(src, format):
+    kind, tables = _tables(src, format)
+    if tables:
         from .arrow import open_parquet
+        from .arrow_ipc import open_ipc
 
-        return open_parquet(tables, fields)
+        return open_parquet(tables, fields) if kind == "parquet" else open_ipc(tables, fields)
     if masks is not None:
         if not isinstance(masks, (str, os.PathLike)):
             raise TypeError(f"masks is a folder of PNGs or a panoptic file, by its path, not {masks!r:.60}")

@@ -110,7 +110,7 @@ def _pack(options: Mapping[str, str]) -> int:
     src, dst = options["src"], options["dst"]
     quiet = "quiet" in options
     metadata = _object(options, "metadata", '{"licence": "CC0"}')
-    given = {"on_bad": "raise"} if "raise" in options else {}
+    given = {"on_bad": options["on_bad"]} if "on_bad" in options else {}
     dataset = leat.open(src, **given)
     if "where" in options:
         dataset = dataset.where(options["where"])
@@ -122,6 +122,7 @@ def _pack(options: Mapping[str, str]) -> int:
             tokenizer=options["tokenizer"],
             text=options.get("text", "text"),
             chat=_chat(options),
+            tokens=options.get("tokens"),
             fields=options["fields"].split(",") if options.get("fields") else [] if "fields" in options else None,
             on_bad="skip" if "skip" in options else "raise",
             add_special_tokens="special_tokens" in options,
@@ -137,7 +138,7 @@ def _pack(options: Mapping[str, str]) -> int:
         print(f"To resume: leat {_words(options)}", file=sys.stderr, flush=True)
         return INTERRUPTED
     if not quiet:
-        _report(made, options)
+        _report(made, options, int(dataset.about.get("skipped") or 0))
     return DONE
 
 
@@ -202,7 +203,7 @@ def _chat(options: Mapping[str, str]) -> Any:
 
 def _words(options: Mapping[str, str]) -> str:
     """The command line that resumes."""
-    names = {"special_tokens": "--add-special-tokens", "skip": "--on-error=skip", "raise": "--on-bad=raise"}
+    names = {"special_tokens": "--add-special-tokens", "skip": "--on-error=skip"}
     flags = {"overwrite", "quiet"}
     words = ["pack", options["src"], options["dst"]]
     for name, value in options.items():
@@ -215,7 +216,7 @@ def _words(options: Mapping[str, str]) -> str:
     return shlex.join([*words, "--resume"])
 
 
-def _report(made: Any, options: Mapping[str, str]) -> None:
+def _report(made: Any, options: Mapping[str, str], unread: int) -> None:
     from .progress import duration, rate
 
     size = os.path.getsize(made.path)
@@ -224,6 +225,8 @@ def _report(made: Any, options: Mapping[str, str]) -> None:
     print(f"{options['dst']}: {made.documents:,} documents, {made.tokens:,} tokens{learned}, {rate(size)}B")
     if made.empty:
         print(f"  {made.empty:,} documents have no token")
+    if unread:
+        print(f"  {unread:,} broken records of {options['src']} were left out when it was opened")
     if made.skipped:
         print(f"  {made.skipped:,} records were left out: {options['dst']}.bad.jsonl says which and why")
     if made.text_bytes:

@@ -19,10 +19,8 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -35,7 +33,8 @@ from ..data.writer import Writer
 from ..errors import BrokenSampleError, ChangedError, ExistsError, InvalidError
 from . import progress as _progress
 from . import tokenizer as _tokenizer
-from .chat import BadChat, Chat, ChatTemplate
+from .chat import Chat
+from .records import BadText, Chats, Ready, Records
 from .tokenizer import Spans, Tokenizer
 
 # Of a batch: enough for all cores, so that the call of the tokenizer costs nothing beside its work (measured: below
@@ -55,7 +54,7 @@ class Tokenized:
         documents: in it.
         tokens: in it.
         empty: documents without a token.
-        skipped: records that were left out; PATH.bad.jsonl lists them.
+        skipped: records that were left out; PATH.bad.jsonl lists them. Not those that opening the data set left out.
         learned: of chats, tokens that are learned; else None.
         text_bytes: read by this run, as UTF-8.
         seconds: that this run took.
@@ -82,6 +81,7 @@ def tokenize(
     tokenizer: Any,
     text: str = "text",
     chat: Chat | None = None,
+    tokens: str | None = None,
     field: str = "tokens",
     fields: Sequence[str] | None = None,
     on_bad: str = "raise",
@@ -107,6 +107,8 @@ def tokenize(
         chat: records are chats (:func:`leat.chat`), in the place of `text`. The pack has the field ``loss_mask`` beside
             the tokens: bool, shape (None,), True where a model is to learn a token. ``metadata["chat"]`` has ``hash``
             (of the template and of what it was given), ``file``, ``learn`` and ``turns``.
+        tokens: records are tokens already, in this field, as of Megatron's files: they are compared with the vocabulary
+            and stored in the smaller type, with the tokenizer's hash.
         field: the name of the field of tokens.
         fields: names of fields to keep as properties; None: all but the text and those that leat derives.
         on_bad: of a record that cannot be read or tokenised: ``"raise"``, or ``"skip"`` it: ``path.bad.jsonl`` lists
@@ -156,14 +158,28 @@ def tokenize(
     )
     if chat is not None and (add_special_tokens or not parse_special or text != "text"):
         raise ValueError("the template of a chat writes special tokens, and takes messages: give chat alone")
-    records = _Chats(dataset, chat, tokenizer, field, fields) if chat else _Records(dataset, text, field, fields)
+    records: Records
+    if tokens is not None:
+        if chat is not None or text != "text" or add_special_tokens:
+            raise ValueError("records that are tokens are no text and no chats: give tokens alone")
+        records = Ready(dataset, tokens, field, fields)
+    else:
+        records = Chats(dataset, chat, tokenizer, field, fields) if chat else Records(dataset, text, field, fields)
     about = {**(dict(metadata) if metadata is not None else dataset.metadata), "tokenizer": core.about, **records.about}
     begun = {
         "tokenizer": core.about,
         "library": core.backend,
         "data set": dataset.fingerprint,
         "records": len(dataset),
-        "options": [text, field, records.kept, add_special_tokens, parse_special, on_bad, shard_bytes],
+        "options": [
+            text if tokens is None else ["tokens", tokens],
+            field,
+            records.kept,
+            add_special_tokens,
+            parse_special,
+            on_bad,
+            shard_bytes,
+        ],
         **records.about,
     }
     target = os.path.abspath(os.fspath(path))
@@ -182,7 +198,9 @@ def tokenize(
             run.go(writer)
     notes.finish()
     made = _report(target, field, records.masks, notes, run)
-    if isinstance(records, _Chats) and (said := records.warning(made, run.documents == made.documents)):
+    if isinstance(records, Chats) and (
+        said := records.warning(made.tokens, made.learned, run.documents == made.documents)
+    ):
         warnings.warn(f"{target}: {said}", stacklevel=2)
     return made
 
@@ -210,113 +228,6 @@ def _report(target: str, name: str, masks: Sequence[str], notes: _Notes, run: _R
         run.seconds,
         learned,
     )
-
-
-class _Records:
-    """The fields of a data set that are read, as the Writer takes them."""
-
-    masks: tuple[str, ...] = ()
-    about: Mapping[str, Any] = MappingProxyType({})
-
-    def __init__(self, dataset: Dataset, text: str, tokens: str, kept: Sequence[str] | None) -> None:
-        self.text = text
-        self._text_index, found = dataset._find(text)
-        if found.kind not in ("str", "bytes"):
-            raise TypeError(f"field {text!r} is no text but {found}: name one of kind 'str' with text=")
-        self._keep(dataset, tokens, kept, {text})
-
-    def _keep(self, dataset: Dataset, tokens: str, kept: Sequence[str] | None, used: AbstractSet[str]) -> None:
-        self.dataset, self._read = dataset, dataset._handle.read
-        all_others = [n for n, f in dataset.schema.items() if not f.derived and n not in used]
-        self.kept = all_others if kept is None else list(kept)
-        for name in (tokens, *self.masks):
-            if name in self.kept:
-                raise ValueError(
-                    f"the data set has a field {name!r} already: name that of the tokens otherwise (field=), or keep "
-                    "other fields (fields=)"
-                )
-        self.properties: dict[str, Field] = {}
-        self._indices: list[tuple[int, bool]] = []
-        for name in self.kept:
-            index, one = dataset._find(name)
-            self.properties[name] = one
-            self._indices.append((index, one.kind != "array"))
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def read(self, i: int) -> tuple[str, Spans, int, list[Any]]:
-        """The text of a record, its learned parts, its bytes, and the values of the other fields as buffers."""
-        raw = self._read(i, self._text_index, True)
-        values = [self._read(i, index, as_bytes) for index, as_bytes in self._indices]
-        try:
-            return raw.decode(), (), len(raw), values
-        except UnicodeDecodeError as e:
-            raise BadText(f"record {i}, field {self.text!r}, byte {e.start}: the text is not UTF-8") from None
-
-    def encode(self, core: Tokenizer, texts: Sequence[str], spans: Sequence[Spans]) -> list[tuple[Any, ...]]:
-        """The values of each text for the writer: its tokens."""
-        return [(ids,) for ids in core.encode(texts)]
-
-
-class _Chats(_Records):
-    """Records that are chats."""
-
-    masks = ("loss_mask",)
-
-    def __init__(self, dataset: Dataset, chat: Chat, tokenizer: Any, tokens: str, kept: Sequence[str] | None) -> None:
-        self.text = chat.messages
-        self._template = ChatTemplate(chat, tokenizer)
-        self.about = {"chat": self._template.about}
-        self._text_index = self._json(dataset, chat.messages)
-        has_tools = chat.tools in dataset.schema
-        self._tools_index = self._json(dataset, chat.tools) if has_tools else None
-        self._tools = chat.tools
-        self._keep(dataset, tokens, kept, {chat.messages} | ({chat.tools} if has_tools else set()))
-
-    def warning(self, made: Tokenized, whole: bool) -> str:
-        """What is odd about a pack; `whole`: all its documents were made by this run."""
-        learn = self._template.about["learn"]
-        never = [role for role in learn if role not in self._template.met] if whole else []
-        if made.tokens and not made.learned:
-            return f"no token is learned: no message has one of the roles {', '.join(learn)}"
-        if made.tokens and never:
-            return f"no message has the role {', '.join(map(repr, never))}, of those that are to be learned from"
-        return ""
-
-    def _json(self, dataset: Dataset, name: str) -> int:
-        index, found = dataset._find(name)
-        if found.kind not in ("json", "str"):
-            raise TypeError(f"field {name!r} is no JSON but {found}: leat.chat(messages=, tools=) name the fields")
-        return index
-
-    def read(self, i: int) -> tuple[str, Spans, int, list[Any]]:
-        messages = self._parsed(i, self._text_index, self.text)
-        tools = None if self._tools_index is None else self._parsed(i, self._tools_index, self._tools)
-        try:
-            text, spans = self._template.learned(messages, tools)
-            size = len(text.encode())
-        except BadChat as e:
-            raise BadText(f"record {i}, field {self.text!r}: {e}") from None
-        except UnicodeEncodeError:
-            raise BadText(f"record {i}, field {self.text!r}: a text has half of a surrogate pair") from None
-        return text, spans, size, [self._read(i, index, as_bytes) for index, as_bytes in self._indices]
-
-    def _parsed(self, i: int, index: int, name: str) -> Any:
-        raw = self._read(i, index, True)
-        if not raw and name == self._tools:
-            return None
-        try:
-            return json.loads(raw)
-        except (ValueError, RecursionError) as e:
-            raise BadText(f"record {i}, field {name!r} is no JSON: {e}") from None
-
-    def encode(self, core: Tokenizer, texts: Sequence[str], spans: Sequence[Spans]) -> list[tuple[Any, ...]]:
-        return list(core.encode_learned(texts, spans))
-
-
-class BadText(InvalidError):
-    """A record whose text cannot be tokenised."""
 
 
 class _Notes:
@@ -368,9 +279,8 @@ class _Notes:
         if unfinished or self.fault or not os.path.exists(self._path) or not os.path.exists(self._target):
             return False
         made = _open(self._target)
-        return (
-            made.metadata == json.loads(json.dumps(about)) and len(made) + len(self.skipped) == self._begun["records"]
-        )
+        same = made.metadata == json.loads(json.dumps(about))
+        return same and len(made) + len(self.skipped) == int(self._begun["records"])
 
     def start(self, written: int) -> int:
         """Begins the file for a run that goes on behind `written` documents; returns the next record."""
@@ -441,7 +351,7 @@ class _Run:
 
     _writer: Writer
 
-    def __init__(self, core: Tokenizer, records: _Records, notes: _Notes, skip: bool, progress: bool) -> None:
+    def __init__(self, core: Tokenizer, records: Records, notes: _Notes, skip: bool, progress: bool) -> None:
         self._core, self._records, self._notes = core, records, notes
         self._skip, self._progress = skip, progress
         self.text_bytes = self.tokens = self.learned = self.documents = 0
@@ -506,7 +416,7 @@ class _Run:
                 continue
             self.tokens += len(ids)
             self.learned += sum(int(mask.sum()) for mask in masks)
-            add([ids, *masks, *batch.values[k]])
+            add([ids.astype(self._core.dtype, copy=False), *masks, *batch.values[k]])
         for _, number, reason in bad:
             self._leave_out(number, reason)
         if batch.error is not None:
@@ -525,7 +435,7 @@ class _Batch:
     """Records on their way through the tokenizer, in their order."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self.texts: list[Any] = []
         self.spans: list[Spans] = []
         self.numbers: list[int] = []
         self.values: list[list[Any]] = []
@@ -536,7 +446,7 @@ class _Batch:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def add(self, number: int, text: str, spans: Spans, size: int, values: list[Any]) -> None:
+    def add(self, number: int, text: Any, spans: Spans, size: int, values: list[Any]) -> None:
         self.texts.append(text)
         self.spans.append(spans)
         self.numbers.append(number)

@@ -65,7 +65,7 @@ class Tokenizer(ABC):
         """`ids`, if each is below :attr:`vocab_size`; with `every`, if each is a token."""
         if not len(ids):
             return ids
-        if int(ids.max()) >= self.vocab_size or int(ids.min()) < 0:
+        if int(ids.max()) >= self.vocab_size or (ids.dtype.kind != "u" and int(ids.min()) < 0):
             at = int(np.argmax((ids >= self.vocab_size) | (ids < 0)))
             raise InvalidError(
                 f"{where}: token {at} is {int(ids[at])}, beyond the vocabulary of {self.file}, which ends at "
