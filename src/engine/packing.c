@@ -637,8 +637,9 @@ static void put_field(const struct leat_job *j, struct leat_assembly *a, enum le
             const struct leat_piece *piece = &a->pieces[k + m];
             put_beside(field, a->refs[m].id, at, piece->count, a->value);
             at += piece->count;
-            put_beside(field, -1, at, padding_of(c->packing, piece), a->value);
-            at += padding_of(c->packing, piece);
+            const uint64_t padding = padding_of(&c->packing[piece->source], piece);
+            put_beside(field, -1, at, padding, a->value);
+            at += padding;
         }
     }
     put_beside(field, -1, at, c->packing->length - at, a->value);

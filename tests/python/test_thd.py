@@ -47,6 +47,45 @@ def test_each_epoch_has_each_document_once_in_batches_within_the_budget_on_any_r
     assert sorted(found) == [(i, d.tolist()) for i, d in enumerate(documents) if len(d)]
 
 
+def test_a_multiple_above_the_default_length_waits_for_batch_tokens(tmp_path: Path) -> None:
+    rows = leat.pack_rows(write(tmp_path / "d.leat", [np.arange(5, dtype=np.uint16)]), how="ragged", multiple=4096)
+    batch = leat.Loader(rows, batch_tokens=4096, framework="numpy").batch_at(0, 0)
+    assert batch["cu_seqlens"].tolist() == [0, 5] and batch["cu_seqlens_padded"].tolist() == [0, 4096]
+    with pytest.raises(ValueError, match="multiples of 4096 tokens do not fill rows of 4095"):
+        leat.Loader(rows, batch_tokens=4095)
+
+
+@pytest.mark.parametrize("multiples", [(8, 1), (1, 8), (4, 16)])
+def test_sources_of_a_mixture_are_padded_each_by_its_own_multiple(tmp_path: Path, multiples: tuple[int, int]) -> None:
+    sources, k = {}, 1
+    for name, multiple in zip("ab", multiples, strict=True):
+        documents = []
+        for n in (7, 1, 1, 1, 1, 1, 1, 5, 3):
+            documents.append(np.full(n, k, np.uint16))
+            k += 1
+        ds = write(tmp_path / f"{name}.leat", documents)
+        sources[name] = (leat.pack_rows(ds, length=32, how="best_fit", multiple=multiple, fill=0), 0.5)
+    for batch in leat.Loader(leat.Mix(sources), 2, framework="numpy"):
+        assert (batch["doc_ids"] == batch["tokens"].astype(int) - 1).all()
+        assert (batch["loss_mask"] == (batch["tokens"] > 0)).all()
+
+
+@pytest.mark.parametrize("how, parts", [("zigzag", 4), ("contiguous", 2)])
+def test_ranks_of_context_parallelism_share_each_padded_sequence(tmp_path: Path, how: str, parts: int) -> None:
+    documents = [np.arange(100 * i, 100 * i + n, dtype=np.uint16) for i, n in enumerate((4, 8, 5, 13, 1), 1)]
+    rows = leat.pack_rows(write(tmp_path / "d.leat", documents), how="ragged", multiple=8, fill=0)
+    whole = leat.Loader(rows, batch_tokens=64, framework="numpy").batch_at(0, 0)
+    line, borders = whole["tokens"][0].tolist(), whole["cu_seqlens_padded"].tolist()
+    for rank in range(2):
+        loader = leat.Loader(rows, batch_tokens=64, framework="numpy", mesh={"cp": (rank, 2)}, cp=how)
+        expected = []
+        for a, b in zip(borders[:-1], borders[1:], strict=True):
+            n = (b - a) // parts
+            for part in (rank, parts - 1 - rank) if how == "zigzag" else (rank,):
+                expected += line[a + part * n : a + (part + 1) * n]
+        assert loader.batch_at(0, 0)["tokens"].tolist() == [expected]
+
+
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_sequences_are_padded_to_a_multiple_and_both_borders_are_given(tmp_path_factory: Any, data: Any) -> None:
@@ -142,5 +181,5 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
         leat.pack_rows(ds, length=64, how="best_fit", multiple=24)
     with pytest.raises(ValueError, match="multiples of 24 tokens do not fill rows of 8"):
         leat.Loader(leat.pack_rows(ds, how="ragged", multiple=24), batch_tokens=8)
-    with pytest.raises(ValueError, match="length is 1 or above"):
+    with pytest.raises(ValueError, match="batch_tokens is 1 or above"):
         leat.Loader(rows, batch_tokens=0)

@@ -107,6 +107,8 @@ class PackedRows(Dataset):
     def of_tokens(self, length: Any) -> PackedRows:
         """The same documents in rows of at most so many tokens."""
         name, _, bos, eos, fill, _, seed, multiple = self.pack
+        if check.integer("batch_tokens", length, 1) < multiple:
+            raise ValueError(f"documents padded to multiples of {multiple} tokens do not fill rows of {length}")
         return pack_rows(
             self.documents, name, length, self.how, bos=bos, eos=eos, fill=fill, seed=seed, multiple=multiple
         )
@@ -289,7 +291,9 @@ def pack_rows(
     if multiple > 1:
         if how not in FITTED:
             raise ValueError(f"multiple goes with how='ragged' and 'best_fit', not with {how!r}, where rows end alike")
-        if length < multiple or (how == "best_fit" and length % multiple):
+        if how == "ragged":  # batch_tokens says the length later
+            length = max(length, multiple)
+        elif length % multiple:
             raise ValueError(f"documents padded to multiples of {multiple} tokens do not fill rows of {length}")
         length -= length % multiple
     return PackedRows(ds, field, length, how, bos, eos, fill, check.seed(seed), multiple)

@@ -20,7 +20,8 @@ from .ragged import Ragged
 HOW = {"zigzag": 0, "contiguous": 1}
 #: Outputs that are sliced where none are named.
 NAMES = ("tokens", "input_ids", "tokens.labels", "labels", "positions", "position_ids", "doc_ids", "loss_mask")
-BORDERS = ("cu_seqlens", "cu_seq_lens")  #: outputs that say where sequences of one long row begin and end
+#: Outputs that say where sequences of one long row begin and end, padding included.
+BORDERS = ("cu_seqlens_padded", "cu_seqlens", "cu_seq_lens")
 
 Maker = Callable[[_leat.Batch], Any]
 
