@@ -214,11 +214,12 @@ static bool options_fit(const struct cli_command *command, const struct cat *wis
 }
 
 /* Values of several samples must be told apart again. */
-static bool can_follow(const struct cli_command *command, const struct leat_dataset *dataset, int index)
+static bool can_follow(const struct cli_command *command, const struct leat_dataset *dataset, int index, bool raw)
 {
     size_t n_fields;
     const struct leat_field *field = &leat_dataset_fields(dataset, &n_fields)[index];
-    if (field->kind == LEAT_KIND_ARRAY || is_text(field) || leat_dataset_count(dataset) < 2)
+    const bool varies = field->ndim && field->shape[0] < 0;
+    if (is_text(field) || (field->kind == LEAT_KIND_ARRAY && !(raw && varies)) || leat_dataset_count(dataset) < 2)
         return true;
     cli_say(command,
             "the clause holds for %" PRIu64
@@ -265,7 +266,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     exit_code = CLI_EXIT_FAILED;
     const uint64_t count = leat_dataset_count(dataset);
     const int index = choose_field(command, dataset, wish.path, wish.field);
-    if (index < 0 || (wish.opening.where && !can_follow(command, dataset, index)))
+    if (index < 0 || (wish.opening.where && !can_follow(command, dataset, index, wish.raw)))
         goto out;
     if (wish.opening.where)
         exit_code = deliver(command, dataset, (size_t)index, 0, count, &wish);

@@ -1,6 +1,7 @@
 /* How a command opens its data set: opening.h. */
 #include "opening.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,13 +113,16 @@ static int on_progress(void *user, uint64_t done, uint64_t total)
 
 /* The part that --where asks for, in the place of the whole, which is released. NULL after a message. Ctrl-C ends it.
  */
-static struct leat_dataset *take_part(const struct cli_command *command, struct leat_dataset *whole, const char *clause,
-                                      int *exit_code)
+static struct leat_dataset *take_part(const struct cli_command *command, struct leat_dataset *whole, const char *path,
+                                      const char *clause, int *exit_code)
 {
     struct leat_dataset *part = NULL;
     struct leat_error error;
+    const uint64_t count = leat_dataset_count(whole);
     const int rc = leat_dataset_where(whole, clause, &part, &error);
     leat_dataset_release(whole);
+    if (!rc && count && !leat_dataset_count(part))
+        cli_say(command, "%s: of %" PRIu64 " samples none fits the clause of --where.", path, count);
     if (!rc)
         return part;
     *exit_code = cli_fail(command, &error, error.code == LEAT_E_INVALID ? "That is the clause of --where." : NULL);
@@ -157,7 +161,7 @@ struct leat_dataset *cli_open_as(const struct cli_command *command, const char *
     if (rc)
         *exit_code = cli_fail(command, &error, NULL);
     else if (o->where)
-        dataset = take_part(command, dataset, o->where, exit_code);
+        dataset = take_part(command, dataset, path, o->where, exit_code);
 out:
     free(names);
     free(text);

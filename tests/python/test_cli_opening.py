@@ -11,6 +11,8 @@ from cli_support import leat as command
 from cli_support import png
 from PIL import Image
 
+import leat
+
 
 @pytest.fixture(scope="module")
 def coco(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -143,6 +145,21 @@ def test_other_commands_take_a_part(coco: Path, tmp_path: Path) -> None:
     assert json.loads(command("doctor", *part, "--seconds", 0.1, "--batch-size", 2, "--json").stdout)["bottleneck"]
     command("trace", *part, "--batch-size", 2, "--out", tmp_path / "t.json")
     command("view", *part, "--out", tmp_path / "a.png", "--size", 64)
+
+
+def test_a_part_without_samples_is_said(records: Path) -> None:
+    done = command("bench", records, "--where", "n > 100", code=2)
+    assert "of 10 samples none fits the clause of --where" in done.stderr
+
+
+def test_arrays_of_any_length_are_not_run_together_as_bytes(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"t": leat.field("uint16", (None,)), "p": leat.field("uint16", (2,))}) as w:
+        for n in (1, 2):
+            w.write({"t": np.arange(n, dtype=np.uint16), "p": np.arange(2, dtype=np.uint16)})
+    wish = ("cat", tmp_path / "a.leat", "--where", "id < 2", "--raw", "--field")
+    assert "without borders" in command(*wish, "t", code=2).stderr
+    command(*wish, "p", "--out", tmp_path / "p.bin")
+    assert (tmp_path / "p.bin").read_bytes() == bytes([0, 0, 1, 0]) * 2
 
 
 @pytest.mark.parametrize("clause", ["nn > 3", "n >", "n IN (SELECT 1)", "random() > 0"])

@@ -130,6 +130,23 @@ def test_packs_of_different_tokenizers_are_not_joined_by_mistake(tmp_path: Path)
     assert len(pickle.loads(pickle.dumps(leat.concat(a, b, tokenizers="any")))) == 60
 
 
+def test_what_was_joined_before_keeps_its_tokenizer(tmp_path: Path) -> None:
+    path, other = bpe_file(tmp_path), bpe_file(tmp_path, "other.json", vocab_size=300)
+    joined = leat.concat(tokens_of(tmp_path, "a1", path, metadata={"source": "x"}), tokens_of(tmp_path, "a2", path))
+    b = tokens_of(tmp_path, "b", other)
+    zipped = leat.zip(text=joined, more=leat.from_arrays(n=np.arange(60)))
+    for made in (joined, joined[5:], leat.concat(joined, joined), leat.pack_rows(joined, length=16)):
+        with pytest.raises(leat.InvalidError, match="of source 'x' were made by tokenizer.json"):
+            leat.Mix({"x": (made, 0.5), "y": (b if made.schema == b.schema else leat.pack_rows(b, length=16), 0.5)})
+    with pytest.raises(leat.ChangedError, match="this tokenizer is other.json"):
+        leat.decode(joined, 0, other)
+    with pytest.raises(leat.ChangedError, match="this tokenizer is other.json"):
+        leat.decode(zipped, 0, other, field="text.tokens")
+    both = leat.concat(joined, b, tokenizers="any")
+    with pytest.raises(leat.InvalidError, match="so no tokenizer fits all"):
+        leat.decode(both, 0, path)
+
+
 def test_a_mixture_of_different_tokenizers_is_refused(tmp_path: Path) -> None:
     a = leat.pack_rows(tokens_of(tmp_path, "a", bpe_file(tmp_path)), length=16)
     b = leat.pack_rows(tokens_of(tmp_path, "b", bpe_file(tmp_path, "other.json", vocab_size=300)), length=16)

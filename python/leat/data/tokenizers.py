@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .. import check
 from ..errors import InvalidError
@@ -15,25 +15,40 @@ if TYPE_CHECKING:
 Tokenizers = Literal["same", "any"]
 
 
-def compare(what: str, named: Iterable[tuple[str, Dataset]], tokenizers: Tokenizers) -> None:
-    """Refuses data sets that name different tokenizers in their metadata. Those that name none may be anything."""
+def named(dataset: Dataset) -> list[dict[str, Any]]:
+    """What a data set says of the tokenizers of its tokens, each once: in its metadata, or in those of the data sets
+    that it was made of.
+    """
+    text = dataset._handle.metadata()
+    about = json.loads(text).get("tokenizer") if '"tokenizer"' in text else None
+    if isinstance(about, dict) and isinstance(about.get("hash"), str):
+        return [about]
+    found: dict[str, dict[str, Any]] = {}
+    for part in _parts(dataset):
+        for about in named(part):
+            found.setdefault(about["hash"], about)
+    return list(found.values())
+
+
+def _parts(dataset: Dataset) -> Iterable[Dataset]:
+    kind, *rest = dataset._recipe
+    if not isinstance(kind, str):
+        return [kind]  # what a view is of, or packed rows are cut from
+    return rest[0] if kind == "concat" else rest[0].values() if kind == "zip" else ()
+
+
+def compare(what: str, sources: Iterable[tuple[str, Dataset]], tokenizers: Tokenizers) -> None:
+    """Refuses data sets that name different tokenizers. Those that name none may be anything."""
     if check.choice("tokenizers", tokenizers, {"same": 0, "any": 1}):
         return
     first: tuple[str, str, str] | None = None
-    seen: set[str] = set()  # views of one data set have its metadata
-    for name, dataset in named:
-        text = dataset._handle.metadata()
-        if text in seen or '"tokenizer"' not in text:
-            continue
-        seen.add(text)
-        about = json.loads(text).get("tokenizer")
-        if not isinstance(about, dict) or not isinstance(about.get("hash"), str):
-            continue
-        if first is None:
-            first = name, about["hash"], str(about.get("file"))
-        elif about["hash"] != first[1]:
-            raise InvalidError(
-                f"{what}: the tokens of {first[0]} were made by {first[2]} ({first[1]}), and those of {name} by "
-                f'{about.get("file")} ({about["hash"]}), so that one number means two things. tokenizers="any" allows '
-                "it"
-            )
+    for name, dataset in sources:
+        for about in named(dataset):
+            if first is None:
+                first = name, about["hash"], str(about.get("file"))
+            elif about["hash"] != first[1]:
+                raise InvalidError(
+                    f"{what}: the tokens of {first[0]} were made by {first[2]} ({first[1]}), and those of {name} by "
+                    f'{about.get("file")} ({about["hash"]}), so that one number means two things. tokenizers="any" '
+                    "allows it"
+                )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data.packing import PackedRows
+from ..data.tokenizers import named
 from ..errors import ChangedError, InvalidError
 from . import tokenizer as _tokenizer
 
@@ -25,8 +26,12 @@ class Decoder:
         self._dataset, self._where = dataset, where or "the data set"
         self.field = _field(dataset, field)
         self._padded = self.field != "doc_ids" and "doc_ids" in dataset.schema
-        said = dataset.metadata.get("tokenizer")
-        self._said = said if isinstance(said, dict) and "hash" in said else None
+        said = named(dataset)
+        if len(said) > 1:
+            raise InvalidError(
+                f"{self._where}: its tokens were made by {' and by '.join(map(_named, said))}, so no tokenizer fits all"
+            )
+        self._said = said[0] if said else None
         path = self._found(where) if tokenizer is None else tokenizer
         if self._said is not None and self._said.get("kind") == "tiktoken" and isinstance(path, (str, os.PathLike)):
             for name in ("pattern", "special_tokens"):
