@@ -36,7 +36,14 @@ def test_one_reader_sends_its_peers_what_they_would_read(told: list[dict[str, An
 def test_on_each_host_one_of_the_peers_reads(told: list[dict[str, Any]]) -> None:
     for rank, found in enumerate(told):
         assert all(same for same, _ in found["hosts"])
-        assert [reads for _, reads in found["hosts"]] == [rank % 2 == 0, rank % 2 == 0, True]
+        assert [reads for _, reads in found["hosts"]] == [rank == 0, rank % 2 == 0, True]
+
+
+def test_peers_stay_together_where_a_batch_could_not_be_sent(told: list[dict[str, Any]]) -> None:
+    for rank in told:
+        error, step, at = rank["after an error"]
+        assert "tp_read='first' sends tensors, texts and JSON only" in error
+        assert (step, at) == (2, told[0]["after an error"][2])
 
 
 def test_decisions_are_the_same_on_all_ranks(told: list[dict[str, Any]]) -> None:

@@ -38,7 +38,7 @@ from .buckets import buckets_of
 from .consumer import Closing, Consumer
 from .context import HOW, Slices
 from .mesh import Mesh, mesh_of
-from .peers import Peers
+from .peers import PeerError, Peers
 from .ranks import short_hash
 from .samplers import Blocks, Weighted, digest, load_list, save_list
 
@@ -113,8 +113,8 @@ class Loader(Closing):
             ``"contiguous"``: the r-th of n.
         cp_outputs: outputs that are sliced, along their second dimension. None: those called tokens, input_ids,
             labels, positions, position_ids, doc_ids or loss_mask.
-        tp_read: ``"first"``: of tensor-parallel peers only the first reads, and sends batches to the others through
-            `torch.distributed`. ``"each"``: all read.
+        tp_read: ``"first"``: of tensor-parallel peers only the first on each host reads, and sends batches to the
+            others there through `torch.distributed`. ``"each"``: all read.
 
     Raises:
         ValueError: an argument is not valid, or the budget holds no three batches (:class:`leat.BudgetError`).
@@ -848,15 +848,21 @@ class _Iteration:
         peers = self._peers
         assert peers is not None
         if not peers.reads:
-            batch = peers.receive()  # raises before this position moves, where the other's has not
+            try:
+                batch = peers.receive()
+            except PeerError as e:
+                if e.moved:
+                    self._own()
+                raise
             mine = self._own()
             return None if mine is None else batch
+        batch = None
         try:
             batch = self._own()
             for name in batch or ():
                 batch[name]  # type: ignore[index]
         except BaseException as e:
-            peers.fail(e)
+            peers.fail(e, batch is not None)
             raise
         peers.send(batch)
         return batch

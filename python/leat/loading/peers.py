@@ -20,10 +20,16 @@ from .ragged import Ragged
 SMALL = ("ids", "domains", "row_keys", "valid")
 
 
+class PeerError(Error):
+    """The process that reads for its peers has failed. `moved`: its position is behind the batch of which it did."""
+
+    def __init__(self, text: str, moved: bool) -> None:
+        super().__init__(text)
+        self.moved = moved
+
+
 class Peers:
-    """The tensor-parallel peers of this process on its host, of which the first one reads. Making it is a collective
-    call of the whole tensor-parallel group.
-    """
+    """The tensor-parallel peers of this process on its host, of which the first one reads."""
 
     def __init__(self, group: Any) -> None:
         dist = ranks.distributed()
@@ -32,37 +38,34 @@ class Peers:
                 "tp_read='first' sends batches by torch.distributed: initialise it, and give a mesh that has the group "
                 "of the tensor-parallel ranks, such as a DeviceMesh"
             )
-        self.dist = dist
+        self.dist, self.group = dist, group
         self.device = "cuda" if "nccl" in str(dist.get_backend(group)) else "cpu"
-        self.group, self.source = self._on_this_host(group)
+        everyone, there = dist.get_process_group_ranks(group), ranks.on_this_host()
+        here = [rank for rank in everyone if there is None or rank in there]
+        self.source, *self.others = here
+        self.whole = len(here) == len(everyone)
         self.reads = dist.get_rank() == self.source
-
-    def _on_this_host(self, group: Any) -> tuple[Any, int]:
-        """The group of those peers that are on this host, and the first of them."""
-        import torch
-
-        everyone = self.dist.get_process_group_ranks(group)
-        mine = torch.tensor([ranks.short_hash(ranks.host())], dtype=torch.int64, device=self.device)
-        hosts = [torch.empty_like(mine) for _ in everyone]
-        self.dist.all_gather(hosts, mine, group=group)
-        here = [rank for rank, host in zip(everyone, hosts) if int(host) == int(mine)]
-        if len(here) < len(everyone):
-            group = self.dist.new_group(here, use_local_synchronization=True)
-        return group, here[0]
 
     def _send(self, tensor: Any) -> None:
         """As bytes, because backends do not take every dtype."""
         import torch
 
         flat = tensor.contiguous().reshape(-1).view(torch.uint8).to(self.device)
-        self.dist.broadcast(flat, self.source, group=self.group)
+        if self.whole:
+            self.dist.broadcast(flat, self.source, group=self.group)
+            return
+        for rank in self.others:
+            self.dist.send(flat, rank, group=self.group)
 
     def _receive(self, shape: list[int], dtype: str) -> Any:
         import torch
 
         kind = getattr(torch, dtype)
         flat = torch.empty(math.prod(shape) * kind.itemsize, dtype=torch.uint8, device=self.device)
-        self.dist.broadcast(flat, self.source, group=self.group)
+        if self.whole:
+            self.dist.broadcast(flat, self.source, group=self.group)
+        else:
+            self.dist.recv(flat, self.source, group=self.group)
         return flat.cpu().view(kind).reshape(shape)
 
     def _tell(self, header: dict[str, Any]) -> None:
@@ -72,8 +75,8 @@ class Peers:
         self._send(torch.tensor([len(text)], dtype=torch.int64))
         self._send(text)
 
-    def fail(self, error: BaseException) -> None:
-        self._tell({"error": f"{type(error).__name__}: {error}"})
+    def fail(self, error: BaseException, moved: bool) -> None:
+        self._tell({"error": f"{type(error).__name__}: {error}", "moved": moved})
 
     def send(self, batch: Batch | None) -> None:
         """A batch to all peers; None: the epoch is over."""
@@ -105,7 +108,7 @@ class Peers:
         try:
             self._tell(header)
         except TypeError as e:
-            self.fail(e)
+            self.fail(e, True)
             raise TypeError(f"tp_read='first' sends tensors, texts and JSON only: {e}") from None
         for tensor in [*tensors, *small]:
             self._send(tensor)
@@ -114,12 +117,13 @@ class Peers:
         """The next batch, or None at the end of the epoch.
 
         Raises:
-            Error: the peer that reads has failed.
+            PeerError: the peer that reads has failed.
         """
         length = int(self._receive([1], "int64"))
         header = json.loads(bytes(self._receive([length], "uint8").numpy()))
         if "error" in header:
-            raise Error(f"the process that reads for its tensor-parallel peers failed: {header['error']}")
+            text = f"the process that reads for its tensor-parallel peers failed: {header['error']}"
+            raise PeerError(text, header["moved"])
         if not header:
             return None
         values: dict[str, Any] = {}

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import socket
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,13 +54,12 @@ def local(world_size: int) -> int:
     return max(1, min(_environment("LOCAL_WORLD_SIZE") or 1, world_size))
 
 
-def host() -> str:
-    """What tells this host, and the node that torchrun has made of it, from others."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
-    except OSError:
-        boot = ""
-    return f"{os.environ.get('GROUP_RANK', '')} {socket.gethostname()} {boot}"
+def on_this_host() -> range | None:
+    """The ranks of this process's host, which follow one another under torchrun; None: the environment does not say."""
+    rank, here, count = (_environment(name) for name in ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE"))
+    if rank is None or here is None or count is None or not 0 <= here < count:
+        return None
+    return range(rank - here, rank - here + count)
 
 
 def _device(dist: Any) -> str:

@@ -36,6 +36,21 @@ def decided_by_one(mix: leat.Mix, mesh: Any) -> str:
     return ""
 
 
+def after_an_error(mesh: Any) -> list[Any]:
+    """What is said where the one that reads cannot send a batch, and the step that comes next."""
+    ds = leat.from_arrays(tokens=np.arange(N * L).reshape(N, L), more=np.zeros((N, 2), np.float32))
+    loader = leat.Loader(ds, global_batch_size=8, mesh=mesh, tp_read="first")
+    batches, error = iter(loader), ""
+    next(batches)
+    loader._form.makers["more"] = lambda core: {1, 2}  # neither a tensor nor JSON
+    try:
+        next(batches)
+    except (leat.Error, TypeError) as e:
+        error = str(e)
+    loader._form.makers["more"] = lambda core: "sent"
+    return [error, next(batches).step, loader.state_dict()["at"]]
+
+
 def main() -> None:
     torch.distributed.init_process_group("gloo")
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
@@ -46,11 +61,14 @@ def main() -> None:
         found[f"{how} ids"] = [(batch.ids.tolist(), batch.domains.tolist()) for batch in loader]
     rank = torch.distributed.get_rank()
     found["hosts"] = []
-    for host in ("0", str(rank // 2), str(rank)):  # all on one host; each group on one; each process on one of its own
-        os.environ["GROUP_RANK"] = host
-        loader = leat.Loader(rows(), global_batch_size=8, shuffle=True, seed=1, mesh=mesh, tp_read="first")
-        same = [batch["tokens"].tolist() for _ in range(2) for batch in loader] == found["each"]
+    four = init_device_mesh("cpu", (1, 4), mesh_dim_names=("dp", "tp"))
+    whole = [batch["tokens"].tolist() for batch in leat.Loader(rows(), 8, shuffle=True, seed=1, mesh=four)]
+    for size in (4, 2, 1):  # hosts of so many ranks
+        os.environ["LOCAL_WORLD_SIZE"], os.environ["LOCAL_RANK"] = str(size), str(rank % size)
+        loader = leat.Loader(rows(), 8, shuffle=True, seed=1, mesh=four, tp_read="first")
+        same = [batch["tokens"].tolist() for batch in loader] == whole
         found["hosts"].append([same, loader.stats()["bytes"] > 0])
+    found["after an error"] = after_an_error(mesh)
     mix = leat.Mix({"a": (rows(), 0.5), "b": (rows(), 0.5)}, exhausted="repeat")
     loader = leat.Loader(mix, global_batch_size=8, mesh=mesh, mixture=leat.DoReMi(None, every=3))
     decided = []
