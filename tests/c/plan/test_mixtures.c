@@ -54,6 +54,34 @@ static uint64_t read_epoch(struct leat_plan *plan, uint64_t epoch)
     return n;
 }
 
+static void the_counts_before_a_row_are_those_of_the_rows_before_it(void **state)
+{
+    (void)state;
+    for (uint64_t t = 0; t < 40; t++) {
+        struct made m;
+        const uint32_t n = (uint32_t)draw(t, 0, 2, MOST);
+        draw_mixture(t, n, &m);
+        m.spec.epoch_rows = 1500;
+        for (uint32_t k = 0; k < n && t % 3; k++)
+            m.sources[k].exhausted = t % 3 == 1 ? LEAT_EXHAUSTED_STOP : LEAT_EXHAUSTED_REDISTRIBUTE;
+        struct leat_plan *plan = open_mixture(&m);
+        for (uint64_t epoch = 0; epoch < 3; epoch++) {
+            uint64_t given[MOST] = {0}, counts[MOST];
+            const uint64_t all = read_epoch(plan, epoch);
+            for (uint64_t r = 0; r <= all; r++) {
+                assert_int_equal(leat_plan_mix_counts(plan, epoch, r, counts), LEAT_OK);
+                assert_memory_equal(counts, given, n * sizeof *counts);
+                if (r < all)
+                    given[rows[r].piece.source]++;
+            }
+            assert_int_equal(leat_plan_mix_counts(plan, epoch, UINT64_MAX, counts), LEAT_OK);
+            assert_memory_equal(counts, given, n * sizeof *counts);
+        }
+        assert_int_equal(leat_plan_mix_counts(plan, UINT64_MAX, 1, (uint64_t[MOST]){0}), LEAT_E_RANGE);
+        leat_plan_free(plan);
+    }
+}
+
 /* The bound of docs/order.md, for n sources whose shares change. */
 static double bound_of(uint32_t n)
 {
@@ -926,6 +954,7 @@ static void every_allocation_of_a_mixture_may_fail_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_counts_before_a_row_are_those_of_the_rows_before_it),
         cmocka_unit_test(counts_stay_within_the_bound_at_every_prefix_however_often_shares_change),
         cmocka_unit_test(sources_that_leave_and_come_back_stay_near_their_shares),
         cmocka_unit_test(sources_that_take_turns_row_by_row_stay_near_their_shares),
