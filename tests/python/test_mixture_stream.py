@@ -232,14 +232,17 @@ def test_rows_of_one_length_have_the_shares_of_tokens_at_every_prefix(shares: tu
         assert np.abs(found - np.array(shares) * i).max() <= bound(len(shares)) + SLACK
 
 
-def test_documents_of_any_length_are_packed_before_their_tokens_are_mixed(tmp_path: Path) -> None:
+def test_documents_of_any_length_are_mixed_by_their_tokens(tmp_path: Path) -> None:
     with leat.Writer(tmp_path / "d.leat", {"tokens": leat.field("uint16", (None,))}) as w:
         for n in (3, 3, 5):
             w.add(tokens=np.zeros(n, np.uint16))
-    mix = leat.Mix({"code": (leat.open(tmp_path / "d.leat"), 1)}, unit="tokens")
-    with pytest.raises(ValueError, match="in 'code' sample 0 has 3 tokens, sample 2 5: pack the sources first"):
-        leat.Loader(mix, batch_size=1)
-    assert len(mix.map(lambda part: leat.pack_rows(part, length=4))) == 3
+    ds = leat.open(tmp_path / "d.leat")
+    assert len(leat.Mix({"code": (ds, 1)}, unit="tokens")) == 3
+    mix = leat.Mix(
+        {"short": (ds[:2], 0.375), "long": (ds[2:], 0.625)}, unit="tokens", epoch_rows=40, exhausted="repeat"
+    )
+    with leat.Loader(mix, batch_size=2, framework="numpy") as loader:
+        assert all(sorted(batch.domains) == [0, 1] for batch in loader)
 
 
 # ---- packed ----------------------------------------------------------------------------------------------------------
