@@ -47,7 +47,8 @@ static struct leat_position done(const struct leat_loader *l)
     struct leat_position least = leat_consumer_received(&l->consumer);
     for (const struct leat_consumer *c = l->consumer.next; c; c = c->next) {
         struct leat_position at = leat_consumer_received(c);
-        least = leat_position_precedes(at, least) ? (struct leat_position){at.epoch, 0} : least;
+        least = leat_position_precedes(at, least) ? at : least;
+        least.row = 0; /* their batches are found from the begin of their epoch */
     }
     return least;
 }

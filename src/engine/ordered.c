@@ -95,6 +95,12 @@ static int find_rows(struct leat_consumer *c, size_t *n, struct leat_error *erro
 
 int leat_consumer_check(struct leat_consumer *c, struct leat_error *error)
 {
+    struct leat_plan_batch first;
+    if (leat_plan_batch(c->loader->plan, (struct leat_position){c->epoch, 0}, &first) == LEAT_E_RANGE)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a further consumer counts its rows from the begin of epoch %" PRIu64
+                         ", and the first decisions of that were folded into one: open it in the next epoch",
+                         c->epoch);
     size_t n;
     struct leat_error unplanned;
     leat_error_clear(&unplanned);

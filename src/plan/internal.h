@@ -344,6 +344,12 @@ void leat_entry_destroy(struct leat_entry *entry);
 void leat_log_free(struct leat_entry *log, uint32_t n);
 /* Makes one entry of entries 1 to `last`. Its list is borrowed from an entry, or NULL. Errors: NOMEM. */
 int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry *out);
+/* The last entry up to `last` up to which the log can be folded. If epochs end by their sources, that is not one that
+ * ended its own epoch, or whose row a further decision may be for, which might end it: where an epoch ended follows
+ * from the shares before. */
+uint32_t leat_log_foldable(const struct leat_plan *plan, uint32_t last);
+/* Folds the entries 1 to `last`. If memory runs out, the log stays as it is, which is correct and only longer. */
+void leat_log_fold_up_to(struct leat_plan *plan, uint32_t last);
 /* Steps of the epoch before `at`, the position from which an entry holds. */
 uint64_t leat_plan_steps_before(const struct leat_plan *plan, struct leat_position at);
 /* Computes what holds after each entry of a log. Errors: INVALID, RANGE (sizes that do not fit each other). */

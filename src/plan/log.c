@@ -161,6 +161,17 @@ static bool fold_shares(const struct leat_plan *plan, uint32_t last, struct leat
            leat_timeline_begin(plan, e->at, &in->row, in->given, in->carry, in->through);
 }
 
+uint32_t leat_log_foldable(const struct leat_plan *plan, uint32_t last)
+{
+    const struct leat_position end = plan->log[plan->n_log - 1].at;
+    for (; plan->varies && last; last--) {
+        const struct leat_position at = plan->log[last].at;
+        if (leat_position_precedes(at, end) && (!at.row || at.row < leat_plan_epoch_rows(plan, at.epoch)))
+            break;
+    }
+    return last;
+}
+
 int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry *out)
 {
     const struct leat_entry *e = &plan->log[last];
@@ -191,16 +202,10 @@ int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry
     return LEAT_OK;
 }
 
-/* If memory runs out, the log stays as it is, which is correct and only longer. */
-static void fold_old_entries(struct leat_plan *plan, struct leat_position done)
+void leat_log_fold_up_to(struct leat_plan *plan, uint32_t last)
 {
-    uint32_t past = 0;
     struct leat_entry fold;
-    while (past < plan->n_log && !leat_position_precedes(done, plan->log[past].at))
-        past++;
-    if (plan->n_log <= FOLD_ABOVE || past <= KEPT_ENTRIES + 1)
-        return;
-    const uint32_t last = past - 1 - KEPT_ENTRIES;
+    last = leat_log_foldable(plan, last);
     if (last < 2 || leat_log_fold(plan, last, &fold))
         return;
     for (uint32_t i = 1; i <= last; i++) {
@@ -216,6 +221,15 @@ static void fold_old_entries(struct leat_plan *plan, struct leat_position done)
     (void)resolved;
     if (plan->mixed)
         leat_timeline_forget(plan->timeline); /* what is made from now on follows from the folded entry */
+}
+
+static void fold_old_entries(struct leat_plan *plan, struct leat_position done)
+{
+    uint32_t past = 0;
+    while (past < plan->n_log && !leat_position_precedes(done, plan->log[past].at))
+        past++;
+    if (plan->n_log > FOLD_ABOVE && past > KEPT_ENTRIES + 1)
+        leat_log_fold_up_to(plan, past - 1 - KEPT_ENTRIES);
 }
 
 static int check_decision(const struct leat_plan *plan, const struct leat_decision *d, struct leat_position at,

@@ -20,6 +20,7 @@
 
 #define STATE_VERSION 1
 #define UNORDERED_VERSION 2          /* with rows received beyond the position, which an older leat must not ignore */
+#define INSIDE_VERSION 3             /* with a log that was folded within an epoch, or not whole behind the position */
 #define MAX_STATE 65536              /* bytes of a state that we write */
 #define MAX_READ (UINT64_C(1) << 26) /* of one with a whole log, as runs that are repeated have */
 #define MAX_LISTS 45056              /* bytes of lists in it */
@@ -227,6 +228,7 @@ static json_t *log_json(const struct leat_plan *p, struct leat_position at, cons
             last = i;
     if (end - past - 1 > part->later)
         end = past + 1 + part->later;
+    last = leat_log_foldable(p, last);
     if (last >= 2 && leat_log_fold(p, last, &fold))
         return NULL;
     json_t *log = json_array();
@@ -251,7 +253,6 @@ static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[
     int bad = json_object_set_new(where, "epoch", json_integer((json_int_t)at.epoch));
     bad |= json_object_set_new(where, "row", json_integer((json_int_t)at.row));
     bad |= json_object_set_new(o, "at", where);
-    bad |= json_object_set_new(o, "state", json_integer(received ? UNORDERED_VERSION : STATE_VERSION));
     if (received)
         bad |= json_object_set_new(o, "received", leat_received_json(plan, at, received));
     bad |= json_object_set_new(o, "plan", json_integer(LEAT_PLAN_VERSION));
@@ -267,6 +268,12 @@ static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[
     const uint32_t behind = plan->n_log - 1 - (uint32_t)(leat_log_entry(plan, at) - plan->log);
     if (behind > part->later)
         bad |= json_object_set_new(o, "later", json_integer(behind - part->later));
+    const json_t *folded = json_array_get(json_object_get(o, "log"), 1);
+    const bool inside = json_object_get(folded, "inside") || behind > part->later;
+    bad |= json_object_set_new(o, "state",
+                               json_integer(inside     ? INSIDE_VERSION
+                                            : received ? UNORDERED_VERSION
+                                                       : STATE_VERSION));
     char *text = bad ? NULL : json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(o);
     return text;
@@ -704,12 +711,12 @@ static int check_versions(const json_t *o, struct leat_error *error)
         !state || !plan)
         return not_a_state(error, "it is no JSON object with the versions of state and plan");
     const char *leat = json_string_value(json_object_get(o, "leat"));
-    if (state > UNORDERED_VERSION || plan != LEAT_PLAN_VERSION)
+    if (state > INSIDE_VERSION || plan != LEAT_PLAN_VERSION)
         return leat_fail(error, LEAT_E_STATE,
                          "the state has version %" PRIu64 " and plan version %" PRIu64
                          " (of leat %.32s), this leat %s knows %d and %d: "
                          "load it with the leat that wrote it",
-                         state, plan, leat ? leat : "?", LEAT_VERSION, UNORDERED_VERSION, LEAT_PLAN_VERSION);
+                         state, plan, leat ? leat : "?", LEAT_VERSION, INSIDE_VERSION, LEAT_PLAN_VERSION);
     return LEAT_OK;
 }
 

@@ -617,6 +617,88 @@ static void decisions_within_one_epoch_are_folded_and_its_rows_stay(void **state
     }
 }
 
+/* Rows of two plans from a position to the end of the next epoch. */
+static void assert_same_from(struct leat_plan *a, struct leat_plan *b, struct leat_position at)
+{
+    static struct leat_plan_row again[MAX_ROWS];
+    for (uint64_t e = at.epoch; e < at.epoch + 2; e++) {
+        const uint64_t all = leat_plan_epoch_rows(a, e);
+        assert_int_equal(leat_plan_epoch_rows(b, e), all);
+        for (uint64_t row = e == at.epoch ? at.row : 0; row < all; row++) {
+            assert_int_equal(leat_plan_rows_at(a, e, &row, 1, &rows[row]), LEAT_OK);
+            assert_int_equal(leat_plan_rows_at(b, e, &row, 1, &again[row]), LEAT_OK);
+            assert_true(same_row(&rows[row], &again[row]));
+        }
+    }
+}
+
+/* Some shares are 0, and at least one is not. */
+static void draw_some_shares(uint64_t key, uint32_t n, double *shares)
+{
+    double sum = 0;
+    for (uint32_t k = 0; k < n; k++)
+        sum += shares[k] = draw(key, k, 0, 3) ? (double)draw(key, 50 + k, 1, 9) : 0;
+    shares[0] += sum == 0;
+    sum += sum == 0;
+    for (uint32_t k = 0; k < n; k++)
+        shares[k] /= sum;
+}
+
+/* Small sources run out at, before and behind decisions, of which some end their epoch. */
+static void a_log_may_be_folded_at_any_decision_and_decided_on_further(void **state)
+{
+    (void)state;
+    for (uint64_t t = 0; t < 400; t++) {
+        struct made m;
+        struct leat_decision decided[8];
+        static double shares[8][MOST], more[MOST];
+        const uint32_t n = (uint32_t)draw(t, 1, 2, 4);
+        draw_mixture(t, n, &m);
+        for (uint32_t k = 0; k < n; k++) {
+            m.sources[k].count = draw(t, 800 + k, 3, 20);
+            m.sources[k].exhausted = (enum leat_exhausted)draw(t, 820 + k, 0, 2);
+            m.sources[k].limit = m.sources[k].exhausted == LEAT_EXHAUSTED_REPEAT ? draw(t, 840 + k, 0, 2) : 0;
+        }
+        m.spec.global_batch = 1;
+        struct leat_plan *whole = open_mixture(&m);
+        struct leat_position at = {0, 0};
+        uint32_t n_decided = 0;
+        for (uint32_t i = 0; i < 8; i++) {
+            draw_some_shares(leat_key_mix(t, i), n, shares[i]);
+            decided[n_decided] = (struct leat_decision){.at = at, .shares = shares[i]};
+            if (leat_plan_decide(whole, &decided[n_decided], NULL))
+                break;
+            n_decided++;
+            const uint64_t all = leat_plan_epoch_rows(whole, at.epoch);
+            at.row += draw(t, 900 + i, 0, 5);
+            if (at.row > all || (at.row == all && draw(t, 920 + i, 0, 1)))
+                at = (struct leat_position){at.epoch + 1, 0};
+        }
+        draw_some_shares(leat_key_mix(t, 99), n, more);
+        for (uint32_t last = 2; last <= n_decided; last++)
+            for (uint64_t further = 0; further < 3; further++) {
+                struct leat_plan *a = open_mixture(&m), *b = open_mixture(&m);
+                for (uint32_t i = 0; i < n_decided; i++) {
+                    assert_int_equal(leat_plan_decide(a, &decided[i], NULL), LEAT_OK);
+                    assert_int_equal(leat_plan_decide(b, &decided[i], NULL), LEAT_OK);
+                }
+                at = a->log[last].at;
+                leat_log_fold_up_to(b, last);
+                assert_same_from(a, b, at);
+                struct leat_position end = a->log[n_decided].at;
+                end.row += further;
+                struct leat_decision d = {.at = end, .shares = more};
+                if (further < 2 && end.row <= leat_plan_epoch_rows(a, end.epoch)) {
+                    assert_int_equal(leat_plan_decide(a, &d, NULL), leat_plan_decide(b, &d, NULL));
+                    assert_same_from(a, b, at);
+                }
+                leat_plan_free(a);
+                leat_plan_free(b);
+            }
+        leat_plan_free(whole);
+    }
+}
+
 static void decisions_that_find_no_room_in_a_state_are_counted_and_asked_for(void **state)
 {
     (void)state;
@@ -968,6 +1050,7 @@ int main(void)
         cmocka_unit_test(a_decision_within_rows_that_were_planned_gives_the_rows_that_its_log_gives),
         cmocka_unit_test(a_log_that_was_folded_goes_on_as_the_whole_one),
         cmocka_unit_test(decisions_within_one_epoch_are_folded_and_its_rows_stay),
+        cmocka_unit_test(a_log_may_be_folded_at_any_decision_and_decided_on_further),
         cmocka_unit_test(decisions_that_find_no_room_in_a_state_are_counted_and_asked_for),
         cmocka_unit_test(shares_follow_a_schedule_within_the_bound),
         cmocka_unit_test(shares_of_tokens_hold_where_rows_differ_in_length),
