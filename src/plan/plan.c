@@ -221,18 +221,20 @@ static int make_mixture(struct leat_plan *p, const struct leat_plan_spec *spec, 
     return rc || !spec->n_points ? rc : copy_schedule(p, spec, error);
 }
 
-/* Rows until each source with a share has been read once, if all repeat: as a phase has them that begins there. */
+/* Rows until each source with a share has been read once, if all repeat: as a phase with the opening shares has them.
+ */
 static uint64_t rows_of_fair(const struct leat_plan *p)
 {
-    uint64_t *scratch = leat_new_array(2 * (size_t)p->n_sources + 1, sizeof *scratch), rows = 0;
+    uint64_t rows = 0;
     void *memory = leat_alloc(leat_phase_bytes(p->n_sources));
-    if (scratch && memory) {
-        struct leat_phase *phase = leat_phase_place(memory, p->n_sources);
-        leat_phase_begin(p, phase, NULL);
-        leat_phase_make(p, scratch, phase);
-        rows = leat_fair_rows_to_read_all(p, phase);
-    }
-    leat_free(scratch);
+    if (!memory)
+        return 0;
+    struct leat_phase *phase = leat_phase_place(memory, p->n_sources);
+    leat_phase_begin(p, phase, NULL);
+    memcpy(phase->tree.sums, p->log->sums, (p->n_sources + (size_t)1) * sizeof *p->log->sums);
+    phase->mean = 0;
+    leat_fair_begin(p, phase);
+    rows = leat_fair_rows_to_read_all(p, phase);
     leat_free(memory);
     return rows < p->most_rows ? rows : p->most_rows;
 }
