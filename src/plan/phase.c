@@ -24,7 +24,7 @@
 
 uint64_t leat_phase_bytes(uint32_t n)
 {
-    return sizeof(struct leat_phase) + (5 * (uint64_t)n + 1) * sizeof(uint64_t) + (2 * (uint64_t)n + 7) / 8 * 8;
+    return sizeof(struct leat_phase) + (5 * (uint64_t)n + 1) * sizeof(uint64_t) + (n + UINT64_C(7)) / 8 * 8;
 }
 
 struct leat_phase *leat_phase_place(void *memory, uint32_t n)
@@ -39,7 +39,6 @@ struct leat_phase *leat_phase_place(void *memory, uint32_t n)
     p->at_first = at + UINT64_C(2) * n;
     p->carry = (int64_t *)(at + UINT64_C(3) * n);
     p->through = (bool *)(at + UINT64_C(4) * n);
-    p->found = p->through + n;
     return p;
 }
 
@@ -53,7 +52,6 @@ void leat_phase_copy(struct leat_phase *to, const struct leat_phase *from)
     to->at_first = place.at_first;
     to->carry = place.carry;
     to->through = place.through;
-    to->found = place.found;
     memcpy(to->tree.sums, from->tree.sums, leat_phase_bytes(n) - sizeof *from);
 }
 
@@ -272,7 +270,6 @@ static bool make_tree(const struct leat_plan *plan, const uint64_t *asked, struc
 
 bool leat_phase_make(const struct leat_plan *plan, uint64_t *shares, struct leat_phase *p)
 {
-    memset(p->found, 0, plan->n_sources * sizeof *p->found);
     for (;;) {
         if (plan->fair)
             leat_fair_begin(plan, p);
@@ -292,7 +289,7 @@ bool leat_phase_make(const struct leat_plan *plan, uint64_t *shares, struct leat
         }
         if (p->rows || p->ends == plan->n_sources)
             return true;
-        p->through[p->ends] = p->found[p->ends] = true;
+        p->through[p->ends] = true;
     }
 }
 

@@ -21,8 +21,7 @@ struct leat_phase {
     uint64_t *given;    /* by each source before: over all epochs if it repeats, else in this one */
     uint64_t *at_first; /* `given` as the epoch began */
     int64_t *carry;     /* that it was given too much, in units of 2^-32 rows, or tokens if rows vary in length */
-    bool *through;      /* sources that give no more in this epoch */
-    bool *found;        /* those of them of which that was found as this phase was made, by its shares */
+    bool *through;
 };
 
 /* A phase and its arrays in one piece of memory of so many bytes. */

@@ -343,8 +343,7 @@ bool leat_timeline_begin(const struct leat_plan *plan, struct leat_position at, 
     *row = p->row;
     memcpy(given, p->given, plan->n_sources * sizeof *given);
     memcpy(carry, p->carry, plan->n_sources * sizeof *carry);
-    for (uint32_t k = 0; k < plan->n_sources; k++)
-        through[k] = p->through[k] && !p->found[k]; /* a decision at this very row replaces its shares */
+    memcpy(through, p->through, plan->n_sources * sizeof *through);
     pthread_rwlock_unlock(&plan->timeline->lock);
     return true;
 }

@@ -53,12 +53,12 @@ class Decisions:
         self._places: list[Place] = []
         self._numbers: list[int] = []  # of the lines that decided shares, by place
         self._sum = (self.lost, digest if self.lost else "")
-        self._made = hashlib.sha256()
         self._written = False
         self._steps.enter(self.opened)
         if self.folded is not None:
             self._steps.enter(self.folded)
         self._add(older)
+        self._made = hashlib.sha256()  # of what all ranks know
         self._add(log[len(log) - _shown(log) :])
 
     # ---- what is known -----------------------------------------------------------------------------------------------
@@ -74,6 +74,13 @@ class Decisions:
         if self._numbers:
             return _shares(self._lines[self._numbers[-1]])
         return None if self.folded is None else self.folded.get("shares")
+
+    @property
+    def place(self) -> Place:
+        """From where the last decision holds."""
+        if self._places:
+            return self._places[-1]
+        return (0, 0) if self.folded is None else (self.folded["epoch"], self.folded["steps"])
 
     def at(self, place: Place) -> list[int] | None:
         """The shares that were decided for a step. None: those that the loader was opened with.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import warnings
@@ -109,7 +110,32 @@ class Mixture:
                 "this loader has no algorithm that takes reports: open it with mixture=leat.ADO(...), "
                 "leat.DoReMi(...) or one of your own"
             )
-        place = self._place(step)
+        about = "the weights that were decided, because they have reported different losses"
+        try:
+            place = self._place(step)
+            decided = self._measured(place, losses, counts)
+        except Exception as e:
+            if agree is not None:  # else the others would wait
+                with contextlib.suppress(StateError):
+                    agree({about: f"none: {e}"})
+            raise
+        if agree is not None:  # also where nothing was decided: another rank may have decided something
+            agree({about: repr(None if decided is None else dict(decided))})
+        if decided is None:
+            return False
+        name = type(self.algorithm).__name__
+        at = max((place[0], place[1] + self._lead), self.decisions.place)
+        try:
+            self.decide(decided, at, name)
+        except RangeError:  # it lies beyond the end of the epoch
+            self.decide(decided, (at[0] + 1, 0), name)
+        return True
+
+    def _measured(
+        self, place: Place, losses: Mapping[str, Any], counts: Mapping[str, Any]
+    ) -> Mapping[str, float] | None:
+        """What the algorithm decides on a report."""
+        assert self.algorithm is not None
         measured = _losses(losses, self._names, place)
         rows = _counts(counts, self._names, place)
         if measured and (silent := [name for name, n in rows.items() if n and name not in measured]):
@@ -120,17 +146,7 @@ class Mixture:
         decided = self.algorithm.report(self._reports, measured, rows, self.weights_at(*place))
         self._reported = place
         self._reports += 1
-        if agree is not None:  # also where nothing was decided: another rank may have decided something
-            told = repr(None if decided is None else dict(decided))
-            agree({"the weights that were decided, because they have reported different losses": told})
-        if decided is None:
-            return False
-        name = type(self.algorithm).__name__
-        try:
-            self.decide(decided, (place[0], place[1] + self._lead), name)
-        except RangeError:  # it lies beyond the end of the epoch
-            self.decide(decided, (place[0] + 1, 0), name)
-        return True
+        return decided
 
     def _place(self, step: Any) -> Place:
         if hasattr(step, "epoch") and hasattr(step, "step"):
