@@ -34,13 +34,16 @@ def test_the_counts_are_those_of_the_rows_of_the_page(m: Mixture) -> None:
         return
     if not epochs:
         return
-    shown = as_leat(m).show(epochs=len(epochs))
+    shown = as_leat(m).show(epochs=len(epochs), seed=m.seed, shuffle=m.shuffled)
     counts = given_by(m, epochs)
     assert shown.epochs == [len(rows) for rows in epochs]
     assert shown.rows.tolist() == counts[shown.edges].tolist()
     if m.in_tokens:
         assert shown.tokens is not None
-        assert shown.tokens.tolist() == (shown.rows * [s.tokens for s in m.sources]).tolist()
+        tokens = np.zeros_like(counts)
+        for i, (k, position) in enumerate(row for rows in epochs for row in rows):
+            tokens[i + 1, k] = m.sources[k].of(position)
+        assert shown.tokens.tolist() == np.cumsum(tokens, axis=0)[shown.edges].tolist()
     for k, source in enumerate(shown.sources):
         through = np.flatnonzero(counts[:, k] >= m.sources[k].count)
         assert (source.through is None) == (not len(through))

@@ -34,6 +34,7 @@ MOST_EPOCHS = 10_000
 MOST_WALKED = 1 << 28  #: rows that are planned one by one for their tokens
 MOST_SEARCHED = 1024  #: sources whose exhaustion is searched for
 AT_ONCE = 1 << 20
+BATCH = 256  #: rows that are planned together where nobody says how large a batch is
 ALL = (1 << 64) - 1
 
 
@@ -400,7 +401,7 @@ def show(
         raise ValueError("steps are counted in batches: give batch_size")
     points = check.integer("points", points, 1)
     until = None if any(wanted) or until == (0, 0) else until
-    plan = _Plan(mixture, batch_size or 1, entries, check.seed(seed), check.flag("shuffle", shuffle))
+    plan = _Plan(mixture, batch_size or BATCH, entries, check.seed(seed), check.flag("shuffle", shuffle))
     try:
         return _show(plan, mixture, batch_size, entries or [], wanted, points, until)
     finally:
