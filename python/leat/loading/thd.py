@@ -61,10 +61,10 @@ def makers_of(
             full = int(there.sum())
             begins = np.append(np.flatnonzero(positions[:full] == 0), full).astype(np.int32)
             return np.diff(begins), begins
-        begins = np.flatnonzero((positions == 0) & there)
-        counts = np.add.reduceat(there, begins, dtype=np.int32) if len(begins) else np.empty(0, np.int32)
-        end = begins[-1] + -(-int(counts[-1]) // multiple) * multiple if len(begins) else 0
-        return counts, np.append(begins, end).astype(np.int32)
+        starts = np.flatnonzero((positions == 0) & there)
+        counts = np.add.reduceat(there, starts, dtype=np.int32) if len(starts) else np.empty(0, np.int32)
+        end = starts[-1] + -(-int(counts[-1]) // multiple) * multiple if len(starts) else 0
+        return counts, np.append(starts, end).astype(np.int32)
 
     def unpadded(core: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
         return np.concatenate([[0], np.cumsum(found(core)[0])]).astype(np.int32)

@@ -152,7 +152,8 @@ class Shown:
 def shares_of(counts: Counts) -> Shares:
     """Each row by its sum; 0 where that is 0."""
     total = counts.sum(axis=1, keepdims=True)
-    return np.divide(counts, total, out=np.zeros(counts.shape), where=total > 0)
+    shares: Shares = np.divide(counts, total, out=np.zeros(counts.shape), where=total > 0)
+    return shares
 
 
 def _cheapest(schema: Mapping[str, Field]) -> str:

@@ -179,8 +179,9 @@ def _opened(name: str, source: Any, folder: str, scheduled: bool) -> tuple[Any, 
 
 def _state(state: Mapping[str, Any]) -> Found:
     """A mixture of as many rows as the state says, which is all that the plan depends on."""
-    order, log = state.get("order"), state["log"]
-    sources = order.get("sources") if isinstance(order, Mapping) else None
+    found, log = state.get("order"), state["log"]
+    order = found if isinstance(found, Mapping) else {}
+    sources = order.get("sources")
     if not isinstance(sources, list) or not sources or "shares" not in (log[0] if log else {}):
         raise ValueError("this is the state of a run without a mixture")
     if order.get("schedule") or any("pack" in source or "tokens" in source for source in sources):
@@ -191,7 +192,9 @@ def _state(state: Mapping[str, Any]) -> Found:
     log = _whole(log, state.get("mixture", {}).get("older"))
     names = state.get("mixture", {}).get("names") or [f"source {k}" for k in range(len(sources))]
     shares = [share / SHARES for share in log[0]["shares"]]
-    exhausted = {n: ("repeat", s["limit"]) if s.get("limit") else s["exhausted"] for n, s in zip(names, sources)}  # noqa: B905
+    exhausted: dict[str, Any] = {
+        n: ("repeat", s["limit"]) if s.get("limit") else s["exhausted"] for n, s in zip(names, sources)
+    }  # noqa: B905
     mixed = {n: (_empty(int(s["count"])), share) for n, s, share in zip(names, sources, shares, strict=True)}
     mix = Mix(mixed, exhausted=exhausted, epoch_rows=order.get("epoch_rows") or None)
     at = state["at"]
