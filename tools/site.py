@@ -246,7 +246,9 @@ def python_reference() -> dict[str, str]:
 
 def header_reference() -> str:
     """Sections, comments and declarations of the header, in its order."""
-    lines = (ROOT / "include/leat/leat.h").read_text().splitlines()
+    lines = [
+        line for name in ("leat", "mixtures") for line in (ROOT / f"include/leat/{name}.h").read_text().splitlines()
+    ]
     page, code, i = ["# leat.h", ""], [], 0
 
     def flush() -> None:

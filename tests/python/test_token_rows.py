@@ -34,7 +34,8 @@ def documents(tmp_path: Path) -> Path:
 
 
 def test_a_row_is_divided_at_documents_and_where_the_loss_changes() -> None:
-    found = [(r.document, r.number, r.first, r.learned, r.begin, r.end) for r in runs(*map(ROW.get, list(ROW)[1:]))]  # type: ignore[arg-type]
+    columns: list[Any] = [ROW[name] for name in list(ROW)[1:]]
+    found = [(r.document, r.number, r.first, r.learned, r.begin, r.end) for r in runs(*columns)]
     assert found == [
         (4, 0, True, True, 0, 2),
         (4, 0, False, False, 2, 3),

@@ -55,7 +55,8 @@ def _decode(dataset: Any, options: Mapping[str, str], field: str, path: str) -> 
     except (InvalidError, FileNotFoundError, ImportError) as e:
         if named is not None:
             raise
-        warnings.warn(f"ids are shown in the place of text: {e}".replace("(tokenizer=)", "with --tokenizer"))  # noqa: B028
+        said = f"ids are shown in the place of text: {e}".replace("(tokenizer=)", "with --tokenizer")
+        warnings.warn(said)  # noqa: B028
         return None
 
     def decode(ids: Any) -> str:
