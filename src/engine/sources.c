@@ -226,8 +226,8 @@ static int count_tokens(const struct leat_sources *s, uint32_t k, const struct l
     if (!rules)
         rc =
             count_in_samples(s->at[k].dataset, k, field ? field : "tokens", &source->tokens, &parts->lengths[k], error);
-    source->row_tokens = parts->lengths[k];
-    source->tokens += !rc && !source->tokens; /* it has no row, or empty ones */
+    source->row_tokens = rules ? NULL : parts->lengths[k]; /* of packed rows these are of the documents */
+    source->tokens += !rc && !source->tokens;              /* it has no row, or empty ones */
     return rc;
 }
 

@@ -168,6 +168,19 @@ def test_the_commands_of_a_page_run(page: str, workplace: Path, tmp_path: Path) 
     with leat.Writer(place / "web.leat", {"text": "str", "domain": "str", "language": "str", "length": "int64"}) as w:
         for i in range(40):
             w.add(text=f"document {i}", domain=("code", "books")[i % 2], language="en", length=190 + i)
+    (place / "train.py").write_text(
+        "import leat\nds = leat.open('web.leat')\n"
+        "mix = leat.Mix({'a': (ds[:20], 0.5), 'b': (ds[20:], 0.5)}, exhausted='repeat')\n"
+    )
+    web = leat.open(place / "web.leat")
+    run = leat.Loader(
+        leat.Mix({"a": (web[:20], 0.5), "b": (web[20:], 0.5)}, exhausted="repeat"),
+        batch_size=4,
+        shuffle=True,
+        seed=7,
+        log_dir=place / "run",
+    )
+    run.set_mixture({"a": 0.25, "b": 0.75}, at=(0, 5))
     (tmp_path / "leat").symlink_to(command())
     lines = re.findall(r"^    (leat .*?)(?:  +#.*)?$", (ROOT / page).read_text(), re.M)
     assert lines

@@ -396,3 +396,18 @@ def test_faces_name_the_sources_and_escape_them(ds: leat.Dataset) -> None:
     assert "&lt;b&gt;" in mix._repr_html_() and "<td style='text-align:left'><b>" not in mix._repr_html_()
     schedule = leat.Schedule([(0, mix), (5, mix)])
     assert "leat.Schedule, step, by steps" in repr(schedule) and "&lt;b&gt;" in schedule._repr_html_()
+
+
+def test_shares_of_tokens_hold_where_rows_are_packed_from_fewer_documents_than_rows() -> None:
+    def documents(first: int) -> leat.Dataset:
+        tokens = [np.arange(300, dtype=np.uint16) + first for _ in range(4)]
+        return leat.from_arrays(tokens=leat.Ragged(np.concatenate(tokens), np.arange(5) * 300))
+
+    mix = leat.Mix(
+        {name: (leat.pack_rows(documents(first), length=16), 0.5) for name, first in (("a", 0), ("b", 1000))},
+        unit="tokens",
+        exhausted="repeat",
+    )
+    loader = leat.Loader(mix, batch_size=8, shuffle=True, framework="numpy")
+    for batch in loader:
+        assert np.bincount(batch.domains, minlength=2).tolist() == [len(batch.domains) // 2] * 2
