@@ -342,7 +342,7 @@ static void json_that_is_no_program_is_an_error(void **state)
         {"", LEAT_E_INVALID},
         {"[]", LEAT_E_INVALID},
         {"{}", LEAT_E_INVALID},
-        {"{\"outputs\": {}}", LEAT_E_INVALID},
+        {"{\"outputs\": []}", LEAT_E_INVALID},
         {"{\"outputs\": {\"a\": 3}}", LEAT_E_INVALID},
         {"{\"outputs\": {\"a\": {\"field\": \"nothing\", \"chain\": []}}}", LEAT_E_NOT_FOUND},
         {"{\"outputs\": {\"a\": {\"field\": \"x\", \"chain\": [\"o\"]}}}", LEAT_E_INVALID},
