@@ -96,6 +96,7 @@ static void compare(struct leat_dataset *d, const char *clause, const struct lea
     leat_query_columns_destroy(&columns);
 }
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct leat_dataset *whole;
