@@ -145,7 +145,7 @@ static void draw_some_shares(uint64_t key, uint32_t n, double *shares)
 static void a_log_may_be_folded_at_any_decision_and_decided_on_further(void **state)
 {
     (void)state;
-    for (uint64_t t = 0; t < 400; t++) {
+    for (uint64_t t = 0; t < 60; t++) {
         struct made m;
         struct leat_decision decided[8];
         static double shares[8][MOST], more[MOST];
