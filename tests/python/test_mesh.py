@@ -68,6 +68,19 @@ def test_between_the_ends_of_a_pipeline_nothing_is_read(tmp_path: Path) -> None:
         list(loaders[0])
 
 
+@pytest.mark.parametrize("on_error", ["raise", "skip", "substitute"])
+def test_between_the_ends_of_a_pipeline_broken_samples_are_not_known(tmp_path: Path, on_error: Any) -> None:
+    from PIL import Image
+
+    for i in range(8):
+        Image.new("RGB", (8, 8), (i, 0, 0)).save(tmp_path / f"{i}.png")
+    (tmp_path / "3.png").write_bytes((tmp_path / "3.png").read_bytes()[:60])
+    middle = leat.Loader(leat.open(tmp_path), 4, mesh={"pp": (1, 3)}, on_error=on_error)
+    assert [batch.ids.tolist() for batch in middle] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    assert middle.batch_at(0, 1).ids.tolist() == [4, 5, 6, 7] and list(middle.batch_at(0, 1)) == []
+    assert [batch.ids.tolist() for batch in middle.consumer(3)] == [[0, 1, 2], [3, 4, 5], [6, 7]]
+
+
 @pytest.mark.parametrize("how", ["cut", "best_fit", "pad"])
 def test_between_the_ends_of_a_pipeline_packed_rows_are_those_of_the_ends(tmp_path: Path, how: str) -> None:
     with leat.Writer(tmp_path / "a.leat", {"tokens": leat.field("uint16", (None,))}) as writer:

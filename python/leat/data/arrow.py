@@ -370,8 +370,7 @@ class _GroupRead:
     def __call__(self, columns: list[str]) -> Any:
         import pyarrow.parquet
 
-        if stamp(self.path) != self.stamp:
-            raise FormatError("the file has changed since it was opened: open it again")
+        check_stamp(self.path, self.stamp)
         with pyarrow.parquet.ParquetFile(self.path, memory_map=True) as file:
             return file.read_row_group(self.group, columns=columns)
 
@@ -379,6 +378,12 @@ class _GroupRead:
 def stamp(path: str) -> tuple[int, int]:
     found = os.stat(path)
     return found.st_size, found.st_mtime_ns
+
+
+def check_stamp(path: str, found: tuple[int, int]) -> None:
+    """Refuses a file that is another one than when it was opened."""
+    if stamp(path) != found:
+        raise FormatError("the file has changed since it was opened: open it again")
 
 
 def open_parquet(paths: Sequence[str], fields: Any = None, fill: Any = None) -> Dataset:

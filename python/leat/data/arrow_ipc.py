@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import FormatError
-from .arrow import Chunk, needed, of_chunks, stamp
+from .arrow import Chunk, check_stamp, needed, of_chunks, stamp
 from .dataset import Dataset
 
 _MAGIC = b"ARROW1"
@@ -52,8 +52,7 @@ class _BatchRead:
     def __call__(self, columns: list[str]) -> Any:
         import pyarrow as pa
 
-        if stamp(self.path) != self.stamp:
-            raise FormatError("the file has changed since it was opened: open it again")
+        check_stamp(self.path, self.stamp)
         return pa.Table.from_batches([_opened(self.path, self.stamp).batch(self.batch)]).select(columns)
 
 

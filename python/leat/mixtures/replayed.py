@@ -15,6 +15,7 @@ from ..errors import StateError
 from ..loading import states
 from ..loading.loader import Loader
 from ..loading.samplers import Blocks
+from .shown import planning
 from .spec import find
 
 
@@ -64,19 +65,7 @@ def opened(mixture: Mix | Schedule, options: Mapping[str, str]) -> tuple[Loader,
     batch = log[0].get("global_batch")
     if not isinstance(batch, int):
         raise StateError(f"{path}: the opening of the log has no global_batch")
-    field = next(iter(mixture.datasets[0].schema))  # nothing of it is read
-    loader = Loader(
-        mixture,
-        global_batch_size=batch,
-        shuffle=shuffle,
-        seed=seed,
-        rank=0,
-        world_size=1,
-        outputs={field: []},
-        framework="numpy",
-        log=log,
-    )
-    return loader, log
+    return planning(mixture, batch, seed, shuffle, log=log), log
 
 
 def _order(path: str) -> tuple[int, bool | Blocks]:

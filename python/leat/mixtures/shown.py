@@ -18,7 +18,6 @@ from .. import check
 from ..data.mixing import Mix, token_lengths
 from ..data.packing import PackedRows
 from ..data.schedule import Schedule
-from ..data.schema import Field
 from ..errors import RangeError
 
 if TYPE_CHECKING:
@@ -156,10 +155,23 @@ def shares_of(counts: Counts) -> Shares:
     return shares
 
 
-def _cheapest(schema: Mapping[str, Field]) -> str:
-    """The field that a loader has to deliver, which delivers nothing."""
-    fixed = (name for name, f in schema.items() if f.kind == "array" and None not in f.shape)
-    return next(fixed, next(iter(schema)))
+def planning(mixture: Mix | Schedule, batch: int, seed: int, shuffle: Any, **options: Any) -> Loader:
+    """A loader of one process, of which only the plan is asked."""
+    from ..loading.loader import Loader
+
+    fixed = (name for name, f in mixture.schema.items() if f.kind == "array" and None not in f.shape)
+    field = next(fixed, next(iter(mixture.schema)))  # it has to deliver one: memory for batches is small then
+    return Loader(
+        mixture,
+        global_batch_size=batch,
+        shuffle=shuffle,
+        seed=seed,
+        rank=0,
+        world_size=1,
+        outputs={field: []},
+        framework="numpy",
+        **options,
+    )
 
 
 # ---- the plan --------------------------------------------------------------------------------------------------------
@@ -171,21 +183,8 @@ class _Plan:
     def __init__(
         self, mixture: Mix | Schedule, batch: int, log: Sequence[Mapping[str, Any]] | None, seed: int, shuffle: bool
     ) -> None:
-        from ..loading.loader import Loader
-
         self.mix = mixture.first if isinstance(mixture, Schedule) else mixture
-        self.loader: Loader = Loader(
-            mixture,
-            global_batch_size=batch,
-            shuffle=shuffle,
-            seed=seed,
-            rank=0,
-            world_size=1,
-            outputs={_cheapest(mixture.schema): []},
-            framework="numpy",
-            tail="uneven",
-            log=log,
-        )
+        self.loader = planning(mixture, batch, seed, shuffle, tail="uneven", log=log)
         self.n = len(self.mix.names)
         self.starts = [0]  # of each epoch that is known, in rows of the stream, and of the next one
         self.before = [np.zeros(self.n, np.int64)]  # counts then

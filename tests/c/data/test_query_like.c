@@ -85,8 +85,8 @@ static void like_with_an_escape_gives_what_sqlites_gives(void **state)
 static void glob_gives_what_sqlites_gives(void **state)
 {
     (void)state;
-    static const char *const patterns[] = {"a", "*", "?", "[a-x]", "[^a]", "[]a]", "b", "ä", "[", "[ä-ü]", "]", "[^]]"};
-    compare("SELECT ?1 GLOB ?2", letters, 10, patterns, 12);
+    static const char *const globs[] = {"a", "*", "?", "[a-x]", "[^a]", "[]a]", "b", "ä", "[", "[ä-ü]", "]", "[^]]"};
+    compare("SELECT ?1 GLOB ?2", letters, 10, globs, 12);
 }
 
 static void a_long_match_is_stopped(void **state)

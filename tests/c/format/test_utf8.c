@@ -54,13 +54,13 @@ static void any_character_is_valid_and_cut_off_it_is_not(void **state)
 static void texts_with_faults_are_judged_alike(void **state)
 {
     (void)state;
-    static const char *const parts[] = {"a", "ä", "€", "😀", "\xff", "\x80", "\xe2\x82", "\xf0\x9f", "\xed\xa0\x80",
-                                        "zz"};
+    static const char *const part[] = {"a", "ä", "€", "😀", "\xff", "\x80", "\xe2\x82", "\xf0\x9f", "\xed\xa0\x80",
+                                       "zz"};
     for (uint64_t i = 0; i < 20000; i++) {
         char text[512] = "";
         const size_t n = leat_draw_below(i, 0, 90), kinds = i % 3 ? 4 : 10;
         for (size_t k = 0; k < n; k++)
-            strcat(text, parts[leat_draw_below(i, k + 1, kinds)]);
+            strcat(text, part[leat_draw_below(i, k + 1, kinds)]);
         is_valid((const uint8_t *)text, strlen(text));
     }
 }
