@@ -182,7 +182,8 @@ static uint64_t rows_to_read_all(const struct leat_plan *plan, const struct leat
     return most;
 }
 
-/* Ends a phase where its epoch must end, if that is before its end. False: that is at its begin. */
+/* Ends a phase where its epoch must end, if that is before its end. False: that is at its begin. Where shares change at
+ * the row after which all were read, those that hold from there on say whether the epoch goes on. */
 static bool end_epoch(const struct leat_plan *plan, const uint64_t *asked, struct leat_phase *p)
 {
     bool some = false, left = false;
@@ -197,7 +198,7 @@ static bool end_epoch(const struct leat_plan *plan, const uint64_t *asked, struc
         rows = plan->epoch_rows > p->row ? plan->epoch_rows - p->row : 0;
     else if (!some)
         rows = rows_to_read_all(plan, p);
-    if (rows <= p->rows) {
+    if (rows < p->rows || (rows == p->rows && plan->epoch_rows)) {
         p->rows = rows;
         p->last = true;
         p->ends = plan->n_sources;

@@ -178,6 +178,20 @@ def test_runs_that_resume_go_on_with_the_order_of_the_page(m: Mixture, batch: in
         loader.close()
 
 
+@pytest.mark.parametrize("in_tokens", [False, True])
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("change", [84, 85, 86])
+def test_an_epoch_whose_last_row_is_where_shares_change_ends_by_the_new_ones(
+    word: Any, change: int, in_tokens: bool
+) -> None:
+    name, limit = word if isinstance(word, tuple) else (word, 0)
+    sources = [Source(17, name, limit, [1, *[0] * 16] if in_tokens else 1), Source(3, name, limit)]
+    m = Mixture(sources, [(0, [1.0, 0.0]), (change, [0.5, 0.5])], in_tokens=in_tokens, shuffled=False)
+    with open_(m, 4) as loader:
+        for epoch, rows in enumerate(expected(m)):
+            assert planned([loader], m, epoch) == rows
+
+
 def test_shares_decided_at_a_step_hold_as_the_page_says() -> None:
     m = Mixture([Source(40), Source(25), Source(60)], [(0, [0.2, 0.3, 0.5])], epoch_rows=70, seed=4)
     m.decisions = [(24, [0.7, 0.3, 0.0]), (96, [0.1, 0.1, 0.8])]
