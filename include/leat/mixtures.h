@@ -25,7 +25,7 @@ struct leat_mix_point {
 struct leat_mix_options {
     size_t struct_size;
     const struct leat_mix_source *sources;
-    uint32_t n_sources; /* at most 256 */
+    uint32_t n_sources; /* at most 1024 */
     enum leat_mix_unit unit;
     const char *tokens_field; /* TOKENS of samples: the field whose elements count; NULL: "tokens" */
     /* Rows of an epoch at most. 0: as many as sources that stop or redistribute give; where all repeat, until the one
@@ -41,8 +41,9 @@ struct leat_mix_options {
     }
 
 /* As leat_loader_open, over several data sets in stated shares; docs/order.md says which row is of which source. The
- * order of the options (SEQUENTIAL, SHUFFLED or BLOCKS) holds inside each source, and their `pack` is ignored. Sample
- * ids are those of leat_dataset_concat of the sources; rows that are cut from documents are numbered source by source.
+ * order of the options (SEQUENTIAL, SHUFFLED or BLOCKS) holds inside each source, and their `pack` is ignored. Where
+ * all sources are views of one data set, sample ids are those of that data set, else those of leat_dataset_concat of
+ * the sources; rows that are cut from documents are numbered source by source.
  * Everything is copied. Errors: those of leat_loader_open and leat_dataset_concat; INVALID too where shares do not sum
  * to 1 or a source with a share is empty, TYPE where rows of two sources are not alike. */
 LEAT_API int leat_loader_open_mix(const struct leat_mix_options *mix, const struct leat_loader_options *options,
@@ -54,6 +55,12 @@ LEAT_API int leat_loader_open_mix(const struct leat_mix_options *mix, const stru
  * 1e-6, or above 0 for an empty source; `at` as there), RANGE (no such step). */
 LEAT_API int leat_loader_set_shares(struct leat_loader *loader, const struct leat_step *at, const double *shares,
                                     uint32_t n, struct leat_error *error);
+
+/* Of each row of this rank's batch `step` of `epoch`, whose ids leat_loader_plan gives: which source it is from, and
+ * its position in that source's data set (of a row that is cut from documents: its number among those of the source).
+ * Both are freed with leat_free. Errors: those of leat_loader_plan. */
+LEAT_API int leat_loader_plan_domains(const struct leat_loader *loader, uint64_t epoch, uint64_t step,
+                                      int32_t **domains, int64_t **positions, uint64_t *n, struct leat_error *error);
 
 /* How many of the first `rows` rows of an epoch come from each of the `n` sources of a mixture, without I/O: counts[k]
  * is of source k, in the order of leat_loader_open_mix. `rows` above those of the epoch means all of them. The time is

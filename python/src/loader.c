@@ -491,6 +491,28 @@ static PyObject *loader_plan(PyObject *self, PyObject *args)
     return memory;
 }
 
+/* plan_domains(epoch, step) -> (sources, positions in them) */
+static PyObject *loader_plan_domains(PyObject *self, PyObject *args)
+{
+    struct loader *l = (struct loader *)self;
+    unsigned long long epoch, step;
+    int32_t *domains = NULL;
+    int64_t *positions = NULL;
+    uint64_t n = 0;
+    bool ok;
+    if (!PyArg_ParseTuple(args, "KK:plan_domains", &epoch, &step))
+        return NULL;
+    PY_READER_CALL(ok, &l->reader, leat_loader_plan_domains(l->handle, epoch, step, &domains, &positions, &n, &error));
+    PyObject *first = ok ? py_memory_copy(domains, LEAT_I32, n) : NULL,
+             *second = first ? py_memory_copy(positions, LEAT_I64, n) : NULL,
+             *both = second ? PyTuple_Pack(2, first, second) : NULL;
+    leat_free(domains);
+    leat_free(positions);
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+    return both;
+}
+
 static PyObject *loader_batch_at(PyObject *self, PyObject *args)
 {
     struct loader *l = (struct loader *)self;
@@ -532,6 +554,7 @@ static PyMethodDef loader_methods[] = {
     {"mix_counts", loader_mix_counts, METH_VARARGS, "mix_counts(epoch, rows, out): rows of each source among them"},
     {"set_shares", loader_set_shares, METH_VARARGS, "set_shares(epoch, step, shares): -1, -1: from the next batch"},
     {"plan", loader_plan, METH_VARARGS, "plan(epoch, step): Memory of int64 ids"},
+    {"plan_domains", loader_plan_domains, METH_VARARGS, "plan_domains(epoch, step): sources and positions of rows"},
     {"batch_at", loader_batch_at, METH_VARARGS, "batch_at(epoch, step): that Batch, computed again"},
     {"consumer", loader_consumer, METH_VARARGS, "consumer(batch_size, beginning): a Consumer of the same rows"},
     {"stats", loader_stats, METH_NOARGS, "stats(): JSON text"},

@@ -9,8 +9,10 @@
 #include "base/error.h"
 #include "data/internal.h"
 
-static bool same_files(const struct leat_base *a, const struct leat_base *b)
+bool leat_base_is_same(const struct leat_base *a, const struct leat_base *b)
 {
+    if (a == b)
+        return true;
     bool same = a->n_parts == b->n_parts && a->count == b->count && a->n_fields == b->n_fields &&
                 !memcmp(a->sums, b->sums, sizeof a->sums);
     for (size_t i = 0; i < a->n_parts && same; i++) {
@@ -104,7 +106,7 @@ int leat_dataset_combine(struct leat_dataset *left, struct leat_dataset *right, 
     *out = NULL;
     if ((unsigned)how > LEAT_COMBINE_MINUS)
         return leat_fail(error, LEAT_E_INVALID, "views are combined by AND, OR or MINUS, not by %u", (unsigned)how);
-    if (left->base != right->base && !same_files(left->base, right->base))
+    if (!leat_base_is_same(left->base, right->base))
         return leat_fail(error, LEAT_E_INVALID,
                          "these are views of different data sets: only views of one can be combined (leat.concat joins "
                          "data sets)");

@@ -34,6 +34,12 @@ static inline enum leat_storage leat_ref_storage(const struct leat_sample_ref *r
 void leat_dataset_locate(const struct leat_dataset *dataset, const uint64_t *positions, size_t n,
                          struct leat_sample_ref *refs);
 
+/* Data sets one behind the other, for a loader: where all are views of one data set, ids are those of that one, else as
+ * leat_dataset_concat makes them. Positions are located and read; nothing else is done with what is joined: no view is
+ * made of it, and nothing asked for its ids. Errors: those of leat_dataset_concat. */
+int leat_dataset_join(struct leat_dataset *const *datasets, size_t n, struct leat_dataset **out,
+                      struct leat_error *error);
+
 /* How a view was made, as JSON text (view.c): for a state, and for leat_dataset_view. NULL: it is no view, or this is
  * not known. Lives as long as the data set. */
 const char *leat_dataset_view_text(const struct leat_dataset *dataset);

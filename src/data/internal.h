@@ -62,6 +62,7 @@ struct leat_dataset {
     _Atomic uint32_t references;
     struct leat_base *base;
     bool selected; /* else the whole base */
+    bool joined;   /* by leat_dataset_join: its ids are those of the selection, modulo those of the base */
     struct leat_selection selection;
     uint64_t count;
     char *view; /* how it was made from the base: view.c. NULL: all of it, or not known */
@@ -89,6 +90,8 @@ int leat_field_row_bytes(const struct leat_field *field, uint64_t *bytes, struct
 int leat_dataset_gather(const struct leat_dataset *dataset, size_t field, uint64_t begin, uint64_t end, uint64_t bytes,
                         uint8_t *to, uint64_t *lengths, struct leat_error *error);
 void leat_codes_free(struct leat_codes *codes); /* NULL is allowed */
+/* Whether two bases have the same samples under the same ids: they are one, or were opened from the same files. */
+bool leat_base_is_same(const struct leat_base *a, const struct leat_base *b);
 struct leat_base *leat_base_retain(struct leat_base *base);
 void leat_base_release(struct leat_base *base);
 

@@ -234,7 +234,8 @@ int leat_selection_push_view(struct leat_selection *s, const struct leat_dataset
 
 int64_t leat_dataset_id(const struct leat_dataset *d, uint64_t position)
 {
-    return (int64_t)(d->selected ? leat_selection_at(&d->selection, position, NULL) : position);
+    const uint64_t id = d->selected ? leat_selection_at(&d->selection, position, NULL) : position;
+    return (int64_t)(d->joined ? id % d->base->count : id);
 }
 
 int leat_dataset_made_view(struct leat_dataset *d, struct leat_selection *s, json_t *step, struct leat_dataset **out,

@@ -23,44 +23,94 @@ static int seek(const struct leat_loader *l, uint64_t epoch, uint64_t step, stru
     return LEAT_OK;
 }
 
-int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step, int64_t **ids, uint64_t *n,
-                     struct leat_error *error)
+struct planned {
+    int64_t *ids;
+    int32_t *domains; /* NULL, as is: not wanted */
+    int64_t *positions;
+};
+
+static void drop_planned(struct planned *p)
+{
+    leat_free(p->ids);
+    leat_free(p->domains);
+    leat_free(p->positions);
+}
+
+static int fill_planned(const struct leat_loader *l, const struct leat_plan_batch *plan, const struct planned *p,
+                        struct leat_error *error)
 {
     enum { N = 64 };
-    struct leat_plan_batch plan;
     struct leat_plan_row rows[N];
     struct leat_sample_ref refs[N];
     uint64_t positions[N];
     const uint64_t *const begin = l->job.packing ? l->job.row_begin : l->job.source_begin;
-    *ids = NULL;
-    *n = 0;
-    int rc = leat_loader_check_process(l, error);
-    if (!rc)
-        rc = seek(l, epoch, step, &plan, error);
-    if (rc)
-        return rc;
-    int64_t *all = leat_new_array(plan.rows, sizeof *all);
-    if (!all)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " ids", plan.rows);
-    for (uint64_t first = 0, count; first < plan.rows; first += count) {
-        count = plan.rows - first < N ? plan.rows - first : N;
-        rc = leat_plan_rows(l->plan, &plan, first, count, rows);
-        if (rc) {
-            leat_free(all);
+    for (uint64_t first = 0, count; first < plan->rows; first += count) {
+        count = plan->rows - first < N ? plan->rows - first : N;
+        int rc = leat_plan_rows(l->plan, plan, first, count, rows);
+        if (rc)
             return leat_fail(error, rc,
                              "epoch %" PRIu64 " can no longer be planned: decisions made since gave up what it needs",
-                             epoch);
+                             plan->epoch);
+        for (uint64_t i = 0; p->domains && i < count; i++) {
+            p->domains[first + i] = (int32_t)rows[i].piece.source;
+            p->positions[first + i] = (int64_t)rows[i].piece.position;
         }
+        if (!p->ids)
+            continue;
         for (uint64_t i = 0; i < count; i++)
             positions[i] = begin[rows[i].piece.source] + rows[i].piece.position;
         if (!l->job.packing)
             leat_dataset_locate(l->dataset, positions, count, refs);
         for (uint64_t i = 0; i < count; i++)
-            all[first + i] = l->job.packing ? (int64_t)positions[i] : refs[i].id;
+            p->ids[first + i] = l->job.packing ? (int64_t)positions[i] : refs[i].id;
     }
-    *ids = all;
+    return LEAT_OK;
+}
+
+/* The rows that are planned for a step: ids, or else domains and positions. */
+static int look_at_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step, bool ids, struct planned *out,
+                        uint64_t *n, struct leat_error *error)
+{
+    struct leat_plan_batch plan;
+    *n = 0;
+    *out = (struct planned){0};
+    int rc = leat_loader_check_process(l, error);
+    if (!rc)
+        rc = seek(l, epoch, step, &plan, error);
+    if (rc)
+        return rc;
+    struct planned p = {.ids = ids ? leat_new_array(plan.rows, sizeof *p.ids) : NULL,
+                        .domains = ids ? NULL : leat_new_array(plan.rows, sizeof *p.domains),
+                        .positions = ids ? NULL : leat_new_array(plan.rows, sizeof *p.positions)};
+    rc = p.ids || (p.domains && p.positions)
+             ? fill_planned(l, &plan, &p, error)
+             : leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " rows", plan.rows);
+    if (rc) {
+        drop_planned(&p);
+        return rc;
+    }
+    *out = p;
     *n = plan.rows;
     return LEAT_OK;
+}
+
+int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step, int64_t **ids, uint64_t *n,
+                     struct leat_error *error)
+{
+    struct planned p;
+    int rc = look_at_plan(l, epoch, step, true, &p, n, error);
+    *ids = p.ids;
+    return rc;
+}
+
+int leat_loader_plan_domains(const struct leat_loader *l, uint64_t epoch, uint64_t step, int32_t **domains,
+                             int64_t **positions, uint64_t *n, struct leat_error *error)
+{
+    struct planned p;
+    int rc = look_at_plan(l, epoch, step, false, &p, n, error);
+    *domains = p.domains;
+    *positions = p.positions;
+    return rc;
 }
 
 int leat_loader_mix_counts(const struct leat_loader *l, uint64_t epoch, uint64_t rows, uint64_t *counts, uint32_t n,

@@ -74,7 +74,7 @@ int leat_sources_join(const struct leat_sources *s, struct leat_dataset **out, s
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
     for (uint32_t k = 0; k < s->n; k++)
         all[k] = s->at[k].dataset;
-    int rc = leat_dataset_concat(all, s->n, out, error);
+    int rc = leat_dataset_join(all, s->n, out, error);
     leat_free(all);
     return rc;
 }

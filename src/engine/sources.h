@@ -17,7 +17,7 @@ struct leat_sources {
 int leat_shares_check(const double *shares, uint32_t n, struct leat_error *error);
 /* Errors: INVALID, TYPE. */
 int leat_sources_check(const struct leat_sources *sources, struct leat_error *error);
-/* The data set that jobs read. Errors: those of leat_dataset_concat. */
+/* The data set that jobs read. Errors: those of leat_dataset_join. */
 int leat_sources_join(const struct leat_sources *sources, struct leat_dataset **out, struct leat_error *error);
 /* How rows of each source are cut from documents, into `context`: nothing where they are samples. Errors: those of
  * leat_packing_open, INVALID where rows of two sources are not alike. */

@@ -26,7 +26,7 @@
 #include "base/permute.h"
 #include "plan/plan.h"
 
-#define LEAT_PLAN_MAX_SOURCES 256
+#define LEAT_PLAN_MAX_SOURCES 1024
 #define LEAT_PLAN_MAX_LOG (1 << 20)
 #define LEAT_PLAN_MAX_ROWS (UINT64_C(1) << 63)
 #define LEAT_PLAN_MAX_FACTS 8192

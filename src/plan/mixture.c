@@ -18,7 +18,7 @@
 #include "plan/internal.h"
 
 #define WHOLE (UINT64_C(1) << LEAT_SHARE_BITS)
-#define LEVELS 9 /* of a tree of LEAT_PLAN_MAX_SOURCES */
+#define LEVELS 11 /* of a tree of LEAT_PLAN_MAX_SOURCES */
 
 typedef unsigned __int128 wide;
 typedef __int128 signed_wide;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -9,6 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import StateError
+
+#: what numbers of sources stand for, where a state has them in columns
+NAMES = {
+    "order": ("sequential", "shuffled", "blocks", "weighted", "list"),
+    "exhausted": ("stop", "redistribute", "repeat"),
+}
 
 
 class Steps:
@@ -118,9 +125,60 @@ def log_of(given: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> list[
     return entries
 
 
+def numbers(value: Any, n: int | None = None) -> list[int]:
+    """Numbers of the sources of a mixture as a state has them: a list; of many sources one text (docs/order.md), or one
+    number for all `n`.
+
+    Raises:
+        ValueError: they are none of these.
+    """
+    if isinstance(value, list):
+        return value
+    if isinstance(value, int) and n is not None:
+        return [value] * n
+    if not isinstance(value, str):
+        raise ValueError(f"not numbers of sources: {value!r:.60}")
+    found, shift, number = [], 0, 0
+    for byte in base64.b64decode(value, validate=True):
+        number |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            found.append((number >> 1) ^ -(number & 1))
+            shift = number = 0
+    return found
+
+
+def orders_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a state says of the order of each source.
+
+    Raises:
+        ValueError: it is no state.
+    """
+    try:
+        sources = state["order"]["sources"]
+        return sources if isinstance(sources, list) else _rows_of(sources)
+    except (KeyError, TypeError, IndexError, AttributeError) as e:
+        raise ValueError(f"not a state: it does not say its order ({e!r:.120})") from None
+
+
+def _rows_of(sources: Mapping[str, Any]) -> list[dict[str, Any]]:
+    n = sources["n"]
+    columns: dict[str, list[Any]] = {}
+    for name, value in sources.items():
+        if value in NAMES.get(name, ()):
+            columns[name] = [value] * n
+        elif name in NAMES:
+            columns[name] = [NAMES[name][i] for i in numbers(value, n)]
+        elif name not in ("n", "hash"):
+            columns[name] = numbers(value, n)
+    return [{name: column[k] for name, column in columns.items()} for k in range(n)]
+
+
 def _of_state(state: Mapping[str, Any]) -> Any:
     """The log of a state, with the decisions that are folded or left out in it, where it has them beside."""
     log, beside = state.get("log", []), state.get("mixture", {})
+    with contextlib.suppress(KeyError, TypeError, AttributeError, ValueError):
+        log = [entry | {"shares": numbers(entry["shares"])} if "shares" in entry else entry for entry in log]
     with contextlib.suppress(KeyError, TypeError, AttributeError, IndexError):
         older, later = beside.get("older", []), beside.get("later", [])
         if isinstance(later, list):

@@ -73,7 +73,7 @@ def _order(path: str) -> tuple[int, bool | Blocks]:
     try:
         with open(path, encoding="utf-8") as file:
             state = json.load(file)
-        source = state["order"]["sources"][0]
+        source = states.orders_of(state)[0]
         kind = source["order"]
         return int(state["seed"]), Blocks(source["block_rows"]) if kind == "blocks" else kind == "shuffled"
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):

@@ -325,35 +325,30 @@ def _tokens(plan: _Plan, lengths: list[int | Counts], edges: Counts, rows: Count
     end = int(edges[-1])
     if end > MOST_WALKED:
         return None
-    # Ids of a batch are those of the sources joined: each source has its own range of them.
-    import leat
-
-    ids = leat.concat(*plan.mix.datasets).ids
-    sizes = [len(ds) for ds in plan.mix.datasets]
-    of_row = np.concatenate([np.broadcast_to(n, m) for n, m in zip(lengths, sizes, strict=True)])
-    source = np.repeat(np.arange(plan.n), sizes)
-    order = np.argsort(ids, kind="stable")
-    ids, of_row, source = ids[order], of_row[order], source[order]
-    dense = len(ids) and ids[0] == 0 and ids[-1] == len(ids) - 1
+    sizes = [len(n) if isinstance(n, np.ndarray) else 1 for n in lengths]
+    of_row = np.concatenate([np.atleast_1d(n) for n in lengths])  # of each row, or one for all rows of a source
+    begins = np.cumsum([0, *sizes[:-1]])
+    alike = np.array([not isinstance(n, np.ndarray) for n in lengths])
     cells = np.zeros((len(edges) - 1) * plan.n)
     done = epoch = step = 0
     while done < end:
-        taken: list[np.ndarray[Any, Any]] = []
+        taken: list[tuple[Counts, Counts]] = []
         n = 0
         while n < AT_ONCE and done + n < end:
             try:
-                taken.append(plan.loader.plan(epoch, step))
+                domains, positions = map(np.asarray, plan.loader._core.plan_domains(epoch, step))
             except RangeError:
                 epoch, step = epoch + 1, 0
                 continue
-            n, step = n + len(taken[-1]), step + 1
-        planned = np.concatenate(taken)[: end - done]
-        at = planned if dense else np.searchsorted(ids, planned)
-        part = np.searchsorted(edges, np.arange(done, done + len(planned)), "right") - 1
+            taken.append((domains, positions))
+            n, step = n + len(domains), step + 1
+        source, position = (np.concatenate(part)[: end - done] for part in zip(*taken, strict=True))
+        tokens = of_row[begins[source] + np.where(alike[source], 0, position)]
+        part = np.searchsorted(edges, np.arange(done, done + len(source)), "right") - 1
         first = int(part[0])
-        sums = np.bincount((part - first) * plan.n + source[at], weights=of_row[at])
+        sums = np.bincount((part - first) * plan.n + source, weights=tokens)
         cells[first * plan.n : first * plan.n + len(sums)] += sums
-        done += len(planned)
+        done += len(source)
     table = cells.astype(np.int64).reshape(-1, plan.n)
     return np.concatenate([np.zeros((1, plan.n), np.int64), np.cumsum(table, axis=0)])
 
@@ -376,14 +371,14 @@ def show(
 ) -> Shown:
     """What :meth:`leat.Mix.show` documents."""
     from ..loading.loader import Loader
-    from ..loading.states import log_of
+    from ..loading.states import log_of, orders_of
 
     entries = None if log is None else log_of(log)
     if isinstance(mixture, Loader):
         batch_size = mixture._global if batch_size is None else batch_size
         entries = mixture.log if entries is None else entries
         state = json.loads(mixture._core.state())
-        seed, shuffle = int(state["seed"]), state["order"]["sources"][0]["order"] != "sequential"
+        seed, shuffle = int(state["seed"]), orders_of(state)[0]["order"] != "sequential"
         mixture = cast(Any, mixture.dataset)
     if not isinstance(mixture, (Mix, Schedule)):
         raise TypeError(f"what is shown is a leat.Mix, a leat.Schedule or a Loader of one, not {mixture!r:.60}")

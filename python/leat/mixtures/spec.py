@@ -16,6 +16,7 @@ import numpy as np
 
 from ..data.mixing import Mix
 from ..data.schedule import Schedule
+from ..loading.states import numbers, orders_of
 
 if TYPE_CHECKING:
     from ..loading.loader import Loader
@@ -181,14 +182,15 @@ def _state(state: Mapping[str, Any]) -> Found:
     """A mixture of as many rows as the state says, which is all that the plan depends on."""
     found, log = state.get("order"), state["log"]
     order = found if isinstance(found, Mapping) else {}
-    sources = order.get("sources")
-    if not isinstance(sources, list) or not sources or "shares" not in (log[0] if log else {}):
+    sources = orders_of(state) if order.get("sources") else []
+    if not sources or "shares" not in (log[0] if log else {}):
         raise ValueError("this is the state of a run without a mixture")
     if order.get("schedule") or any("pack" in source or "tokens" in source for source in sources):
         raise ValueError(
             "a state alone does not say the rows of packed sources, or a schedule: name the mixture itself, and give "
             "this file as --log"
         )
+    log = [e | {"shares": numbers(e["shares"])} if "shares" in e else e for e in log]
     log = _whole(log, state.get("mixture", {}).get("older"))
     names = state.get("mixture", {}).get("names") or [f"source {k}" for k in range(len(sources))]
     shares = [share / SHARES for share in log[0]["shares"]]
