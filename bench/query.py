@@ -33,6 +33,11 @@ CLAUSES = [
     "language LIKE '%e%' AND NOT domain = 'web'",
     "quality IS NOT NULL AND (language, domain) = ('de', 'law')",
     "length % 7 = 3",
+    "CASE WHEN language = 'en' THEN length > 500 WHEN domain LIKE 'c%' THEN quality > 0.9 ELSE length < 20 END",
+    "CASE WHEN length < 100 THEN 'short' WHEN length < 500 THEN 'medium' ELSE domain END IN ('short', 'code')",
+    "abs(quality - 0.5) < 0.1 AND coalesce(nullif(length, 300), 0) > 100",
+    "length(language || domain) * 100 > length",
+    "lower(substr(domain, 1, 1)) = 'c' OR language GLOB '[d-f]*'",
 ]
 CHUNK = 1_000_000
 

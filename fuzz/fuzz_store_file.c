@@ -47,6 +47,24 @@ static void read_piece(struct leat_store_source *s, uint64_t sample, const struc
     FUZZ_ASSERT(rc == LEAT_OK || (rc == LEAT_E_CORRUPT && !good));
 }
 
+/* A field's texts as codes: each is the text of some sample, and says which; of a damaged file there may be none. */
+static void read_codes(struct leat_source *source, size_t field)
+{
+    struct leat_source_codes c;
+    uint64_t texts = 0;
+    int rc = source->v->codes(source, field, &c, NULL);
+    FUZZ_ASSERT(rc == LEAT_OK || rc == LEAT_E_CORRUPT || rc == LEAT_E_NOMEM);
+    if (rc || !c.memory)
+        return;
+    FUZZ_ASSERT(c.n >= 1 && c.n <= 65536 && (c.width == 1 || c.width == 2));
+    for (uint32_t i = 0; i < c.n; i++)
+        texts += leat_get_u32(c.lengths + 4 * (size_t)i);
+    (void)leat_hash64(c.texts, (size_t)texts); /* all of them are there */
+    for (uint64_t i = 0; i < source->count; i++)
+        FUZZ_ASSERT((c.width == 1 ? c.codes[i] : leat_get_u16(c.codes + 2 * i)) < c.n);
+    leat_free(c.memory);
+}
+
 static void read_all(struct leat_source *source, bool whole)
 {
     struct leat_store_source *s = (struct leat_store_source *)source;
@@ -59,6 +77,7 @@ static void read_all(struct leat_source *source, bool whole)
     for (size_t f = 0; f < source->n_fields; f++) {
         const void *column;
         bool varying = s->layout.info[f].varying;
+        read_codes(source, f);
         if (!varying)
             (void)source->v->column(source, f, &column, &error);
         for (uint64_t i = 0; i < count; i++) {

@@ -12,6 +12,10 @@ CLAUSES = [
     "(language || domain) COLLATE NOCASE = 'enen' /* x */",
     "coalesce(quality, abs(length)) < 18446744073709551615",
     'typeof(quality) ISNULL OR length NOTNULL AND [flag] <> "flag"',
+    "CASE language WHEN 'en' THEN length * 2 WHEN 'de' THEN 'x' ELSE quality END BETWEEN 1 AND 9",
+    "iif(flag, language, coalesce(nullif(domain, 'code'), 'x')) IN ('en', lower(domain)) IS NOT TRUE",
+    "max(length, CAST(quality * 3 AS INTEGER)) << 2 & ~7 | sign(length) IS NOT DISTINCT FROM abs(length)",
+    "length(language) + length % 7 NOT IN (1, round(quality), -(NULL))",
     "1) UNION SELECT (1",
     "length IN (SELECT 1); --",
 ]

@@ -20,6 +20,7 @@
 #include "codec/photo/photo.h"
 #include "codec/photo/raw.h"
 #include "format/source.h"
+#include "store/codes.h"
 #include "store/part.h"
 
 static void fail(const char *what)
@@ -169,6 +170,35 @@ static void make(const char *to, const struct leat_field *fields, size_t n, unsi
     leat_writer_free(w, false);
 }
 
+/* Texts of few values, which become codes: of one byte for at most 256. */
+static void make_codes(const char *to, unsigned samples, unsigned distinct)
+{
+    static const struct leat_field fields[] = {{.name = "meta", .kind = LEAT_KIND_JSON},
+                                               {.name = "text", .kind = LEAT_KIND_STR}};
+    struct leat_writer_options o = wish(false, LEAT_PHOTOS_ORIGINAL, 0);
+    struct leat_error error;
+    struct leat_writer *w;
+    char meta[32], text[32];
+    o.overwrite = true;
+    o.num_threads = 1;
+    leat_store_coding.rows = 1;
+    int rc = leat_writer_open(to, fields, 2, &o, &w, &error);
+    for (unsigned i = 0; i < samples && !rc; i++) {
+        const int m = snprintf(meta, sizeof meta, i % 3 ? "null" : "{\"a\": %u}", i % 2),
+                  t = snprintf(text, sizeof text, "%u", i % distinct);
+        const struct leat_value_ref values[2] = {{meta, (uint64_t)m, NULL}, {text, (uint64_t)t, NULL}};
+        rc = leat_writer_add(w, values, NULL, &error);
+    }
+    if (!rc)
+        rc = leat_writer_finish(w, &error);
+    if (rc) {
+        fprintf(stderr, "%s\n", error.message);
+        exit(1);
+    }
+    leat_writer_free(w, false);
+    leat_store_coding.rows = UINT64_MAX;
+}
+
 int main(int argc, char **argv)
 {
     static struct leat_codec codec;
@@ -226,6 +256,10 @@ int main(int argc, char **argv)
     leat_store_paging = as_shipped;
     make(path, roles, 3, 3, wish(false, LEAT_PHOTOS_ORIGINAL, 0));
     keep(argv[1], "fuzz_store_file", "roles", path);
+    make_codes(path, 60, 7);
+    keep(argv[1], "fuzz_store_file", "codes", path);
+    make_codes(path, 1200, 260);
+    keep(argv[1], "fuzz_store_file", "codes-of-two-bytes", path);
     make(path, mixed, 4, 3, wish(false, LEAT_PHOTOS_ORIGINAL, 1));
     keep(argv[1], "fuzz_store_manifest", "one-shard", path);
     unlink(path);

@@ -34,7 +34,9 @@ struct query {
 
 struct worker {
     struct leat_query_sql *sql;
-    struct leat_query_expression **expressions; /* of leaves that go row by row */
+    struct leat_query_expression **expressions; /* of leaves that went row by row */
+    struct leat_query_stop *stop;
+    bool asks;
     struct leat_query_reader *reader;
     uint32_t *rows;
     uint8_t *truth;
@@ -185,6 +187,19 @@ static bool is_empty(const uint64_t *bits)
     return !any;
 }
 
+/* For SQLite, when the first row needs it. */
+static int prepare_leaf(const struct query *q, struct worker *w, size_t leaf, struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    if (w->expressions[leaf])
+        return LEAT_OK;
+    if (!w->sql)
+        rc = leat_query_sql_new(&q->columns, q->rows, w->stop, w->asks, &w->sql, error);
+    return rc ? rc
+              : leat_query_prepare(w->sql, q->leaves[leaf].text, q->leaves[leaf].length, NULL, &w->expressions[leaf],
+                                   error);
+}
+
 /* Those rows of `mask` for which the node holds. `out` and `mask` may be the same. */
 static int evaluate(const struct query *q, struct worker *w, const struct leat_node *node, unsigned depth,
                     const uint64_t *mask, uint64_t *out, struct leat_error *error)
@@ -194,8 +209,13 @@ static int evaluate(const struct query *q, struct worker *w, const struct leat_n
     int rc = LEAT_OK;
     if (node->kind == LEAT_NODE_LEAF) {
         const struct leat_leaf *leaf = &q->leaves[node->leaf];
-        rc = leaf->way == LEAT_LEAF_ROWS ? evaluate_rows(leaf, w->expressions[node->leaf], w, mask, result, error)
-                                         : leat_leaf_evaluate(leaf, w->reader, w->n, mask, result, error);
+        bool by_rows = leaf->way == LEAT_LEAF_ROWS;
+        if (!by_rows)
+            rc = leat_leaf_evaluate(leaf, w->reader, w->n, mask, result, &by_rows, error);
+        if (!rc && by_rows)
+            rc = prepare_leaf(q, w, node->leaf, error);
+        if (!rc && by_rows)
+            rc = evaluate_rows(leaf, w->expressions[node->leaf], w, mask, result, error);
         memmove(out, result, bytes);
         return rc;
     }
@@ -250,16 +270,9 @@ static int worker_start(void *user, bool asks, void **state, struct leat_error *
     if (!w->reader || !w->rows || !w->truth || !w->scratch || !w->expressions)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
     leat_query_reader_use(w->reader, q->codes);
-    int rc = LEAT_OK;
-    for (size_t i = 0; i < q->n_leaves && !rc; i++) {
-        if (q->leaves[i].way != LEAT_LEAF_ROWS)
-            continue;
-        if (!w->sql)
-            rc = leat_query_sql_new(&q->columns, q->rows, &q->stop, asks, &w->sql, error);
-        if (!rc)
-            rc = leat_query_prepare(w->sql, q->leaves[i].text, q->leaves[i].length, NULL, &w->expressions[i], error);
-    }
-    return rc;
+    w->stop = &q->stop;
+    w->asks = asks;
+    return LEAT_OK;
 }
 
 static void worker_end(void *user, void *state)

@@ -6,20 +6,21 @@
  *               ranges   a number compared with constants: loops over the column  (query_ranges.c)
  *               codes    columns of few distinct values: SQLite is asked once for each combination of them, then a
  *                        table is looked up for each row                           (query_codes.c)
- *               numbers  sums of numbers that are compared: 256 rows at a time      (query_numbers.c)
+ *               tree     expressions over numbers and tables: 256 rows at a time    (query_tree.h, query_vector.c)
  *               rows     anything else: SQLite is asked for each row that is left  (query_sql.c)
  *     rows    65536 at a time, on any thread; each such block gives a bitmap       (query.c, packed.h)
  *
  * What is true is what SQLite says: ranges are made by its comparison of numbers, codes and rows by its evaluation of
- * the leaf's text. Sums are computed by its rules; tests compare them.
+ * text. Trees are computed by its rules; tests compare them.
  */
 #ifndef LEAT_DATA_QUERY_H
 #define LEAT_DATA_QUERY_H
 
 #include "data/internal.h"
 
-struct leat_query_ranges;  /* query_ranges.h */
-struct leat_query_numbers; /* query_numbers.h */
+struct leat_query_ranges; /* query_ranges.h */
+struct leat_tree;         /* query_tree.h */
+struct leat_vector;
 
 #define LEAT_QUERY_ROWS 65536 /* of a block; so many ids has a chunk of leat_packed */
 #define LEAT_QUERY_NAME 80    /* of a column: a field of 63 bytes, a dot, and more */
@@ -200,15 +201,51 @@ void leat_query_finish(struct leat_query_expression *expression);
 /* truth[i]: what it is in row rows[i]. */
 int leat_query_evaluate(struct leat_query_expression *expression, const uint32_t *rows, size_t n, leat_query_get get,
                         void *user, uint8_t *truth, struct leat_error *error);
+/* The same of its values: gives that of row rows[i] to `put`. */
+typedef int (*leat_query_put)(void *user, size_t i, const struct leat_query_value *value, struct leat_error *error);
+int leat_query_values(struct leat_query_expression *expression, const uint32_t *rows, size_t n, leat_query_get get,
+                      void *get_user, leat_query_put put, void *put_user, struct leat_error *error);
 /* What an expression without columns is worth. */
 int leat_query_constant(struct leat_query_expression *expression, struct leat_query_value *out,
                         struct leat_error *error);
 
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+#define LEAT_TABLE_COLUMNS 4
+
+/* Columns of few values, and how far apart their codes stand in a table with a place for each combination. */
+struct leat_query_table {
+    struct leat_query_part {
+        size_t column;
+        unsigned width;                 /* bytes of a code */
+        const struct leat_codes *codes; /* NULL: the numbers are codes */
+        uint32_t stride, n;
+    } parts[LEAT_TABLE_COLUMNS];
+    size_t n_parts;
+    uint32_t n;
+    const struct leat_query_columns *columns;
+};
+
+/* Whether the columns that are used have few combinations of values. `codes` as for leat_leaf_plan. */
+bool leat_table_find(struct leat_query_table *table, const struct leat_query_columns *columns, const bool *used,
+                     const struct leat_codes *const *codes);
+/* What each of its places is worth: to `put`. INVALID: SQLite gave an error for a combination, which may not be that
+ * of any row. */
+int leat_table_values(const struct leat_query_table *table, struct leat_query_expression *expression,
+                      leat_query_put put, void *user, struct leat_error *error);
+/* The same, as enum leat_truth. */
+int leat_table_truths(const struct leat_query_table *table, struct leat_query_expression *expression, uint8_t *truth,
+                      struct leat_error *error);
+/* The codes of the rows of a reader's block. */
+int leat_query_reader_codes(struct leat_query_reader *reader, const struct leat_query_part *part, const void **codes,
+                            struct leat_error *error);
+/* places[i] += that of row i, by the codes of one part. */
+void leat_table_add(const struct leat_query_part *part, const void *codes, size_t n, uint32_t *places);
+
 /* ---- leaves ---------------------------------------------------------------------------------- */
 
 /* Cheap ones first. */
-enum leat_leaf_way { LEAT_LEAF_RANGES, LEAT_LEAF_TABLE, LEAT_LEAF_NUMBERS, LEAT_LEAF_ROWS };
-#define LEAT_TABLE_COLUMNS 4
+enum leat_leaf_way { LEAT_LEAF_RANGES, LEAT_LEAF_TABLE, LEAT_LEAF_TREE, LEAT_LEAF_ROWS };
 
 /* How a leaf is evaluated. Its truth is that of its text; `negated` rows are those where it is false. */
 struct leat_leaf {
@@ -217,19 +254,12 @@ struct leat_leaf {
     const char *text;
     size_t length;
     const struct leat_query_columns *columns;
-    struct leat_query_numbers *numbers; /* NUMBERS */
-    struct leat_query_ranges *ranges;   /* RANGES: of `column` */
+    struct leat_tree *tree;           /* TREE */
+    struct leat_query_ranges *ranges; /* RANGES: of `column` */
     size_t column;
-    size_t valid;           /* as that of the column */
-    struct leat_leaf_part { /* TABLE: columns, and how far apart their codes stand in it */
-        size_t column;
-        unsigned width;                 /* bytes of a code */
-        const struct leat_codes *codes; /* NULL: the numbers are codes */
-        uint32_t stride, n;
-    } parts[LEAT_TABLE_COLUMNS];
-    size_t n_parts;
-    uint8_t *table; /* 1: rows with these codes are in the result */
-    uint32_t n_table;
+    size_t valid;                  /* as that of the column */
+    struct leat_query_table table; /* TABLE */
+    uint8_t *truth;                /* 1: rows with these codes are in the result */
 };
 
 /* Chooses the way of a leaf; `tokens` of the clause are its text. `codes`: of each column, or NULL if the rows are not
@@ -238,12 +268,9 @@ int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, con
                    struct leat_query_sql *sql, const struct leat_query_columns *columns,
                    const struct leat_codes *const *codes, uint64_t n_rows, struct leat_error *error);
 void leat_leaf_destroy(struct leat_leaf *leaf);
-/* The codes of the rows of a reader's block. */
-int leat_query_reader_codes(struct leat_query_reader *reader, const struct leat_leaf_part *part, const void **codes,
-                            struct leat_error *error);
 /* Evaluates it for the n rows of the reader's block, those of `mask`: bits of `out`, of which others are 0. Not ROWS.
- */
+ * *trouble: SQLite has to be asked for each of these rows, as it may give an error for one. */
 int leat_leaf_evaluate(const struct leat_leaf *leaf, struct leat_query_reader *reader, size_t n, const uint64_t *mask,
-                       uint64_t *out, struct leat_error *error);
+                       uint64_t *out, bool *trouble, struct leat_error *error);
 
 #endif

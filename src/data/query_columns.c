@@ -496,7 +496,7 @@ int leat_query_reader_value(struct leat_query_reader *r, size_t column, uint32_t
     return LEAT_OK;
 }
 
-int leat_query_reader_codes(struct leat_query_reader *r, const struct leat_leaf_part *part, const void **codes,
+int leat_query_reader_codes(struct leat_query_reader *r, const struct leat_query_part *part, const void **codes,
                             struct leat_error *error)
 {
     if (!part->codes)

@@ -4,31 +4,28 @@
  *     RANGES   <number> compared with constants, [NOT] BETWEEN, [NOT] IN (..), IS [NOT] NULL
  *     TABLE    whatever it is, of columns that have together at most 65536 combinations of values: SQLite evaluates
  *              these once, and a row is a look into the table
- *     NUMBERS  sums and products of numbers that are compared    (query_numbers.c)
+ *     TREE     expressions over numbers and over tables as above (query_tree.h)
  */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "data/query.h"
-#include "data/query_parse.h"
+#include "data/query_tree.h"
 #include "io/guard.h"
 
-#define MOST_TABLE 65536
 #define MOST_RANGES 64 /* more are a search for each row: SQLite does that as well */
 
 void leat_leaf_destroy(struct leat_leaf *leaf)
 {
     if (leaf->ranges)
         leat_query_ranges_destroy(leaf->ranges);
-    if (leaf->numbers)
-        leat_query_numbers_destroy(leaf->numbers);
-    leat_free(leaf->numbers);
+    leat_tree_free(leaf->tree);
     leat_free(leaf->ranges);
-    leat_free(leaf->table);
+    leat_free(leaf->truth);
     leaf->ranges = NULL;
-    leaf->numbers = NULL;
-    leaf->table = NULL;
+    leaf->tree = NULL;
+    leaf->truth = NULL;
 }
 
 /* ---- ranges: what the tokens say ------------------------------------------------------------- */
@@ -118,94 +115,13 @@ static struct leat_query_ranges *find_ranges(struct leat_shape *s, bool negated,
     return NULL;
 }
 
-/* ---- tables ---------------------------------------------------------------------------------- */
-
-struct combinations {
-    const struct leat_leaf *leaf;
-    const struct leat_query_columns *columns;
-};
-
-/* Row i of the combinations: the i-th place of the table. */
-static int value_of_combination(void *user, size_t column, uint32_t row, struct leat_query_value *out,
-                                struct leat_error *error)
+static int make_table(struct leat_leaf *leaf, struct leat_query_expression *x, struct leat_error *error)
 {
-    const struct combinations *c = user;
-    for (size_t i = 0; i < c->leaf->n_parts; i++) {
-        const struct leat_leaf_part *p = &c->leaf->parts[i];
-        const uint32_t code = row / p->stride % p->n;
-        if (p->column + 1 == c->columns->at[column].valid && !code) {
-            out->type = LEAT_QUERY_NULL;
-            return LEAT_OK;
-        }
-    }
-    for (size_t i = 0; i < c->leaf->n_parts; i++) {
-        const struct leat_leaf_part *p = &c->leaf->parts[i];
-        const uint32_t code = row / p->stride % p->n;
-        const uint64_t bits = code; /* little-endian */
-        if (p->column != column)
-            continue;
-        if (!p->codes)
-            *out = leat_query_number(c->columns->at[column].dtype, &bits);
-        else
-            *out =
-                leat_query_text(&c->columns->at[column], p->codes->values[code].bytes, p->codes->values[code].length);
-        return LEAT_OK;
-    }
-    return leat_fail(error, LEAT_E_INVALID, "a column that the clause does not name");
-}
-
-/* Whether all columns of the leaf have few values. */
-static bool find_parts(struct leat_leaf *leaf, const struct leat_query_columns *columns, const bool *used,
-                       const struct leat_codes *const *codes)
-{
-    uint64_t size = 1;
-    for (size_t i = 0; i < columns->n; i++) {
-        bool needed = used[i];
-        for (size_t k = 0; k < columns->n && !needed; k++)
-            needed = used[k] && columns->at[k].valid == i + 1;
-        if (!needed)
-            continue;
-        const struct leat_query_column *c = &columns->at[i];
-        const size_t width = leat_dtype_size(c->dtype);
-        struct leat_leaf_part part = {.column = i, .stride = (uint32_t)size};
-        if (c->source == LEAT_QUERY_NUMBER && width <= 2) {
-            part.width = (unsigned)width;
-            part.n = UINT32_C(1) << 8 * width;
-        } else if (c->source == LEAT_QUERY_TEXT && codes[i]) {
-            part.width = codes[i]->width;
-            part.codes = codes[i];
-            part.n = codes[i]->n_values;
-        } else {
-            return false;
-        }
-        size *= part.n;
-        if (size > MOST_TABLE || leaf->n_parts == LEAT_TABLE_COLUMNS)
-            return false;
-        leaf->parts[leaf->n_parts++] = part;
-    }
-    leaf->n_table = (uint32_t)size;
-    return true;
-}
-
-/* False: SQLite gave an error for a combination, which may not be that of any row. */
-static int make_table(struct leat_leaf *leaf, struct leat_query_expression *x, const struct leat_query_columns *columns,
-                      struct leat_error *error)
-{
-    struct combinations c = {leaf, columns};
-    uint32_t *rows = leat_new_array(leaf->n_table, sizeof *rows);
-    uint8_t *truth = leat_new_array(leaf->n_table, 1);
-    int rc = rows && truth ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
-    for (uint32_t i = 0; i < leaf->n_table && !rc; i++)
-        rows[i] = i;
-    if (!rc)
-        rc = leat_query_evaluate(x, rows, leaf->n_table, value_of_combination, &c, truth, error);
-    for (uint32_t i = 0; i < leaf->n_table && !rc; i++)
-        truth[i] = truth[i] == (leaf->negated ? LEAT_FALSE : LEAT_TRUE);
-    leat_free(rows);
-    if (rc)
-        leat_free(truth);
-    else
-        leaf->table = truth;
+    if (!(leaf->truth = leat_new_array(leaf->table.n, 1)))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
+    int rc = leat_table_truths(&leaf->table, x, leaf->truth, error);
+    for (uint32_t i = 0; i < leaf->table.n && !rc; i++)
+        leaf->truth[i] = leaf->truth[i] == (leaf->negated ? LEAT_FALSE : LEAT_TRUE);
     return rc;
 }
 
@@ -228,14 +144,21 @@ int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, con
     if ((leaf->ranges = find_ranges(&shape, leaf->negated, &leaf->column))) {
         leaf->way = LEAT_LEAF_RANGES;
         leaf->valid = columns->at[leaf->column].valid;
-    } else if (codes && find_parts(leaf, columns, used, codes) && leaf->n_table <= n_rows) {
-        rc = make_table(leaf, x, columns, error);
+        goto out;
+    }
+    if (codes && leat_table_find(&leaf->table, columns, used, codes) && leaf->table.n <= n_rows) {
+        rc = make_table(leaf, x, error);
         if (!rc)
             leaf->way = LEAT_LEAF_TABLE;
-        else if (rc == LEAT_E_INVALID)
-            rc = LEAT_OK;
-    } else if ((leaf->numbers = leat_shape_numbers(&shape))) {
-        leaf->way = LEAT_LEAF_NUMBERS;
+        if (rc != LEAT_E_INVALID)
+            goto out;
+        rc = LEAT_OK;
+    }
+    if ((leaf->tree = leat_tree_parse(&shape))) {
+        bool good;
+        rc = leat_tree_plan(leaf->tree, &shape, codes, n_rows, &good, error);
+        if (!rc && good)
+            leaf->way = LEAT_LEAF_TREE;
     }
 out:
     leat_query_finish(x);
@@ -283,16 +206,6 @@ static int evaluate_ranges(const struct leat_leaf *leaf, struct leat_query_reade
     return rc;
 }
 
-static void add_codes(uint32_t *places, const struct leat_leaf_part *p, const void *codes, size_t n)
-{
-    if (p->width == 1)
-        for (size_t i = 0; i < n; i++)
-            places[i] += ((const uint8_t *)codes)[i] * p->stride;
-    else
-        for (size_t i = 0; i < n; i++)
-            places[i] += ((const uint16_t *)codes)[i] * p->stride;
-}
-
 static uint64_t look_up(const uint8_t *table, const uint8_t *codes, size_t n)
 {
     uint64_t bits = 0;
@@ -304,10 +217,11 @@ static uint64_t look_up(const uint8_t *table, const uint8_t *codes, size_t n)
 static int evaluate_table(const struct leat_leaf *leaf, struct leat_query_reader *reader, size_t n,
                           const uint64_t *mask, uint64_t *out, struct leat_error *error)
 {
+    const struct leat_query_table *t = &leaf->table;
     const void *codes[LEAT_TABLE_COLUMNS];
     int rc = LEAT_OK;
-    for (size_t i = 0; i < leaf->n_parts && !rc; i++)
-        rc = leat_query_reader_codes(reader, &leaf->parts[i], &codes[i], error);
+    for (size_t i = 0; i < t->n_parts && !rc; i++)
+        rc = leat_query_reader_codes(reader, &t->parts[i], &codes[i], error);
     for (size_t at = 0; at < n && !rc; at += 64) {
         const size_t here = n - at < 64 ? n - at : 64;
         uint32_t places[64] = {0};
@@ -315,46 +229,48 @@ static int evaluate_table(const struct leat_leaf *leaf, struct leat_query_reader
         out[at / 64] = 0;
         if (!mask[at / 64])
             continue;
-        if (leaf->n_parts == 1 && leaf->parts[0].width == 1) {
-            bits = look_up(leaf->table, (const uint8_t *)codes[0] + at, here);
+        if (t->n_parts == 1 && t->parts[0].width == 1) {
+            bits = look_up(leaf->truth, (const uint8_t *)codes[0] + at, here);
         } else {
-            for (size_t i = 0; i < leaf->n_parts; i++)
-                add_codes(places, &leaf->parts[i], (const uint8_t *)codes[i] + at * leaf->parts[i].width, here);
+            for (size_t i = 0; i < t->n_parts; i++)
+                leat_table_add(&t->parts[i], (const uint8_t *)codes[i] + at * t->parts[i].width, here, places);
             for (size_t i = 0; i < here; i++)
-                bits |= (uint64_t)leaf->table[places[i]] << i;
+                bits |= (uint64_t)leaf->truth[places[i]] << i;
         }
         out[at / 64] = bits;
     }
     return rc;
 }
 
-static int evaluate_numbers(const struct leat_leaf *leaf, struct leat_query_reader *reader, size_t n,
-                            const uint64_t *mask, uint64_t *out, struct leat_error *error)
+static int evaluate_tree(const struct leat_leaf *leaf, struct leat_query_reader *reader, size_t n, const uint64_t *mask,
+                         uint64_t *out, bool *trouble, struct leat_error *error)
 {
     const uint8_t wanted = leaf->negated ? LEAT_FALSE : LEAT_TRUE;
-    uint8_t truth[LEAT_NUMBERS_ROWS];
-    int rc = LEAT_OK;
+    uint8_t truth[LEAT_VECTOR_ROWS];
+    struct leat_vector *room = leat_new_array(leaf->tree->n, sizeof *room);
+    int rc = room ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
     memset(out, 0, (n + 63) / 64 * sizeof *out);
-    for (size_t at = 0; at < n && !rc; at += LEAT_NUMBERS_ROWS) {
-        const size_t here = n - at < LEAT_NUMBERS_ROWS ? n - at : LEAT_NUMBERS_ROWS;
+    for (size_t at = 0; at < n && !rc && !*trouble; at += LEAT_VECTOR_ROWS) {
+        const size_t here = n - at < LEAT_VECTOR_ROWS ? n - at : LEAT_VECTOR_ROWS;
         uint64_t any = 0;
         for (size_t w = at / 64; w < (at + here + 63) / 64; w++)
             any |= mask[w];
         if (any)
-            rc = leat_query_numbers_evaluate(leaf->numbers, leaf->columns, reader, at, here, truth, error);
+            rc = leat_tree_evaluate(leaf->tree, leaf->columns, reader, at, here, room, truth, trouble, error);
         for (size_t i = 0; any && i < here && !rc; i++)
             out[(at + i) / 64] |= (uint64_t)(truth[i] == wanted) << (i & 63);
     }
+    leat_free(room);
     return rc;
 }
 
 int leat_leaf_evaluate(const struct leat_leaf *leaf, struct leat_query_reader *reader, size_t n, const uint64_t *mask,
-                       uint64_t *out, struct leat_error *error)
+                       uint64_t *out, bool *trouble, struct leat_error *error)
 {
     memset(out + (n + 63) / 64, 0, (LEAT_QUERY_WORDS - (n + 63) / 64) * sizeof *out);
-    int rc = leaf->way == LEAT_LEAF_RANGES    ? evaluate_ranges(leaf, reader, n, out, error)
-             : leaf->way == LEAT_LEAF_NUMBERS ? evaluate_numbers(leaf, reader, n, mask, out, error)
-                                              : evaluate_table(leaf, reader, n, mask, out, error);
+    int rc = leaf->way == LEAT_LEAF_RANGES ? evaluate_ranges(leaf, reader, n, out, error)
+             : leaf->way == LEAT_LEAF_TREE ? evaluate_tree(leaf, reader, n, mask, out, trouble, error)
+                                           : evaluate_table(leaf, reader, n, mask, out, error);
     const void *valid = NULL;
     if (!rc && leaf->valid)
         rc = leat_query_reader_numbers(reader, leaf->valid - 1, &valid, error);

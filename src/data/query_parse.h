@@ -2,7 +2,8 @@
 #ifndef LEAT_DATA_QUERY_PARSE_H
 #define LEAT_DATA_QUERY_PARSE_H
 
-#include "data/query_numbers.h"
+#include "data/query.h"
+#include "data/query_ranges.h"
 
 struct leat_shape {
     const struct leat_clause *clause;
@@ -11,14 +12,13 @@ struct leat_shape {
     size_t at, end; /* tokens */
 };
 
-/* The column of numbers that a token names; false: none. */
+/* The column that a token names; false: none. A word may also be a constant, such as TRUE. */
+bool leat_shape_any_column(const struct leat_shape *shape, size_t token, size_t *column);
+/* The same, of numbers only. */
 bool leat_shape_column(const struct leat_shape *shape, size_t token, size_t *column);
 /* Takes a number with its sign, as SQLite reads it. */
 bool leat_shape_number(struct leat_shape *shape, struct leat_query_value *out);
 bool leat_shape_take(struct leat_shape *shape, const char *word);
 bool leat_shape_compare(struct leat_shape *shape, enum leat_query_compare *out);
-/* The whole leaf as a comparison of sums, NULL if it is none, or there is no memory: then SQLite is asked for each
- * row. */
-struct leat_query_numbers *leat_shape_numbers(struct leat_shape *shape);
 
 #endif

@@ -388,20 +388,55 @@ static enum leat_truth truth_of(sqlite3_stmt *statement)
     }
 }
 
-int leat_query_evaluate(struct leat_query_expression *x, const uint32_t *rows, size_t n, leat_query_get get, void *user,
-                        uint8_t *truth, struct leat_error *error)
+static struct leat_query_value value_of(sqlite3_stmt *statement)
 {
-    struct leat_query_sql *s = x->sql;
+    const int type = sqlite3_column_type(statement, 0);
+    struct leat_query_value v = {.type = type == SQLITE_INTEGER ? LEAT_QUERY_INT
+                                         : type == SQLITE_FLOAT ? LEAT_QUERY_REAL
+                                         : type == SQLITE_NULL  ? LEAT_QUERY_NULL
+                                         : type == SQLITE_TEXT  ? LEAT_QUERY_STRING
+                                                                : LEAT_QUERY_BLOB};
+    v.number = type == SQLITE_INTEGER ? sqlite3_column_int64(statement, 0) : 0;
+    v.real = type == SQLITE_FLOAT ? sqlite3_column_double(statement, 0) : 0;
+    if (type == SQLITE_TEXT || type == SQLITE_BLOB) {
+        v.bytes = sqlite3_column_blob(statement, 0);
+        v.length = (uint64_t)sqlite3_column_bytes(statement, 0);
+    }
+    return v;
+}
+
+static void begin_rows(struct leat_query_sql *s, const uint32_t *rows, size_t n, leat_query_get get, void *user)
+{
     s->rows = rows;
     s->n = n;
     s->get = get;
     s->user = user;
     s->rc = LEAT_OK;
+}
+
+int leat_query_evaluate(struct leat_query_expression *x, const uint32_t *rows, size_t n, leat_query_get get, void *user,
+                        uint8_t *truth, struct leat_error *error)
+{
     int code;
     size_t i = 0;
+    begin_rows(x->sql, rows, n, get, user);
     while ((code = sqlite3_step(x->statement)) == SQLITE_ROW)
         truth[i++] = (uint8_t)truth_of(x->statement);
-    const int rc = code == SQLITE_DONE ? LEAT_OK : failed(s, code, -1, error);
+    const int rc = code == SQLITE_DONE ? LEAT_OK : failed(x->sql, code, -1, error);
+    sqlite3_reset(x->statement);
+    return rc;
+}
+
+int leat_query_values(struct leat_query_expression *x, const uint32_t *rows, size_t n, leat_query_get get,
+                      void *get_user, leat_query_put put, void *put_user, struct leat_error *error)
+{
+    int code, rc = LEAT_OK;
+    size_t i = 0;
+    begin_rows(x->sql, rows, n, get, get_user);
+    while (!rc && (code = sqlite3_step(x->statement)) != SQLITE_DONE) {
+        const struct leat_query_value v = code == SQLITE_ROW ? value_of(x->statement) : (struct leat_query_value){0};
+        rc = code == SQLITE_ROW ? put(put_user, i++, &v, error) : failed(x->sql, code, -1, error);
+    }
     sqlite3_reset(x->statement);
     return rc;
 }
@@ -415,14 +450,9 @@ int leat_query_constant(struct leat_query_expression *x, struct leat_query_value
     const int code = sqlite3_step(x->statement);
     int rc = LEAT_OK;
     if (code == SQLITE_ROW) {
-        const int type = sqlite3_column_type(x->statement, 0);
-        out->type = type == SQLITE_INTEGER ? LEAT_QUERY_INT
-                    : type == SQLITE_FLOAT ? LEAT_QUERY_REAL
-                    : type == SQLITE_NULL  ? LEAT_QUERY_NULL
-                    : type == SQLITE_TEXT  ? LEAT_QUERY_STRING
-                                           : LEAT_QUERY_BLOB;
-        out->number = type == SQLITE_INTEGER ? sqlite3_column_int64(x->statement, 0) : 0;
-        out->real = type == SQLITE_FLOAT ? sqlite3_column_double(x->statement, 0) : 0;
+        *out = value_of(x->statement);
+        out->bytes = NULL; /* no longer than the statement */
+        out->length = 0;
     } else {
         rc = failed(s, code, -1, error);
     }

@@ -5,7 +5,7 @@
 
 #include "../test.h"
 #include "base/random.h"
-#include "data/query_numbers.h"
+#include "data/query_tree.h"
 
 static const enum leat_dtype dtypes[] = {LEAT_U8,  LEAT_I8,  LEAT_U16, LEAT_I16, LEAT_U32,  LEAT_I32, LEAT_U64,
                                          LEAT_I64, LEAT_F16, LEAT_F32, LEAT_F64, LEAT_BF16, LEAT_BOOL};
