@@ -784,11 +784,14 @@ LEAT_API int leat_loader_load_state(struct leat_loader *loader, const char *json
  * the thread that iterates. Errors: NOMEM, CLOSED, FORKED. */
 LEAT_API int leat_loader_log(const struct leat_loader *loader, uint64_t first, char **json, struct leat_error *error);
 
-/* The sample ids planned for this rank's batch `step` of `epoch`, without I/O. `*ids` is freed with leat_free. */
+/* The sample ids planned for this rank's batch `step` of `epoch`, without I/O. `*ids` is freed with leat_free. Errors:
+ * RANGE (the epoch has no such step for this rank, or the step lies before decisions that were folded), NOMEM, FORKED.
+ */
 LEAT_API int leat_loader_plan(const struct leat_loader *loader, uint64_t epoch, uint64_t step, int64_t **ids,
                               uint64_t *n, struct leat_error *error);
 /* That batch, computed again. The loader's position does not move. Without in_order only the record in log_dir knows
- * the batch: INVALID without log_dir, RANGE for a step that was not handed out. */
+ * the batch: INVALID without log_dir, RANGE for a step that was not handed out. Further errors: those of
+ * leat_loader_plan and leat_consumer_next. */
 LEAT_API int leat_loader_batch_at(struct leat_loader *loader, uint64_t epoch, uint64_t step, struct leat_batch **out,
                                   struct leat_error *error);
 /* Statistics as JSON text; docs/architecture.md names the keys. Any thread. */

@@ -122,6 +122,8 @@ static int find_step(const struct leat_loader *l, const struct leat_step *at, co
                          "on several ranks say from which (epoch, step) %s, the same on each: the ranks may have been "
                          "handed out different numbers of batches",
                          what);
+    if (at && leat_plan_step_is_folded(l->plan, at->epoch, at->step))
+        return leat_loader_fail_folded(at->epoch, at->step, error);
     if (at && leat_plan_seek(l->plan, at->epoch, at->step, out))
         return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " has no step %" PRIu64 ": it has %" PRIu64 " steps",
                          at->epoch, at->step, leat_plan_steps(l->plan, at->epoch));

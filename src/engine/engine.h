@@ -171,6 +171,8 @@ int64_t leat_loader_deadline(int64_t timeout_ms);
 /* Takes the lock if the loader can be used. Errors: FORKED, CLOSED. */
 int leat_loader_enter(const struct leat_loader *loader, struct leat_error *error);
 int leat_loader_check_process(const struct leat_loader *loader, struct leat_error *error);
+/* RANGE, of a step that leat_plan_step_is_folded. */
+int leat_loader_fail_folded(uint64_t epoch, uint64_t step, struct leat_error *error);
 /* Whether batches may have so many rows: images of open size come alone unless their output says how they come. */
 int leat_loader_check_rows(const struct leat_loader *loader, uint64_t rows, struct leat_error *error);
 /* Keeps tasks from starting, and waits for those that run. Then the plan may be changed. */

@@ -9,10 +9,21 @@
 #include "base/error.h"
 #include "engine/engine.h"
 
+int leat_loader_fail_folded(uint64_t epoch, uint64_t step, struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_RANGE,
+                     "step %" PRIu64 " of epoch %" PRIu64 " lies before decisions that were folded, because the log "
+                     "was long: this loader can no longer plan it. Open one with the whole log of the run (log=) to "
+                     "repeat it",
+                     step, epoch);
+}
+
 static int seek(const struct leat_loader *l, uint64_t epoch, uint64_t step, struct leat_plan_batch *plan,
                 struct leat_error *error)
 {
     struct leat_position at;
+    if (leat_plan_step_is_folded(l->plan, epoch, step))
+        return leat_loader_fail_folded(epoch, step, error);
     int rc = leat_plan_seek(l->plan, epoch, step, &at);
     if (!rc)
         rc = leat_plan_batch(l->plan, at, plan);

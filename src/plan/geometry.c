@@ -21,35 +21,30 @@ struct segment {
     bool final;
 };
 
-/* The first segment of an epoch; then the next one. False when there is none. */
-static bool next_segment(const struct leat_plan *plan, uint64_t epoch, uint64_t rows, struct segment *s)
+/* The segment of an epoch with `rows` rows, above `row`, that a row is in: a log may be long, so it is searched. False:
+ * the row is folded away. */
+static bool find_segment(const struct leat_plan *plan, uint64_t epoch, uint64_t rows, uint64_t row, struct segment *s)
 {
-    const struct leat_entry *end = plan->log + plan->n_log, *e;
-    if (!s->entry) {
-        const struct leat_entry *fold = leat_plan_fold(plan);
-        if (fold && epoch < fold->at.epoch)
-            return false;
-        bool cut = fold && epoch == fold->at.epoch; /* of the rows before it only the number of steps is known */
-        s->begin = cut ? fold->at.row : 0;
-        s->first_step = cut ? fold->folded.steps : 0;
-        e = leat_log_entry(plan, (struct leat_position){epoch, s->begin});
-    } else {
-        if (s->final)
-            return false;
-        s->begin = s->end;
-        s->first_step += s->steps;
-        const struct leat_position begin = {epoch, s->begin};
-        for (e = s->entry; e + 1 < end && !leat_position_precedes(begin, e[1].at);)
-            e++;
-    }
-    if (s->begin >= rows)
+    const struct leat_position at = {epoch, row};
+    if (leat_plan_forgot(plan, at))
         return false;
+    const struct leat_entry *e = leat_log_entry(plan, at), *end = plan->log + plan->n_log;
+    const bool inside = e->at.epoch == epoch;
     s->entry = e;
+    s->begin = inside ? e->at.row : 0;
+    s->first_step = inside ? e->now.steps : 0;
     s->final = e + 1 == end || e[1].at.epoch != epoch || e[1].at.row >= rows;
     s->end = s->final ? rows : e[1].at.row;
-    uint64_t length = s->end - s->begin, global = e->now.global_batch;
+    const uint64_t length = s->end - s->begin, global = e->now.global_batch;
     s->steps = length / global + (length % global && !(s->final && e->now.tail == LEAT_TAIL_DROP));
     return true;
+}
+
+/* The last one of an epoch, or false. */
+static bool last_segment(const struct leat_plan *plan, uint64_t epoch, struct segment *s)
+{
+    const uint64_t rows = leat_plan_epoch_units(plan, epoch);
+    return rows && find_segment(plan, epoch, rows, rows - 1, s);
 }
 
 uint64_t leat_plan_source_rows(const struct leat_plan *plan, uint32_t k)
@@ -70,20 +65,8 @@ uint64_t leat_plan_epoch_rows(const struct leat_plan *plan, uint64_t epoch)
 
 uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch)
 {
-    struct segment s = {0};
-    uint64_t rows = leat_plan_epoch_units(plan, epoch), steps = 0;
-    while (next_segment(plan, epoch, rows, &s))
-        steps = s.first_step + s.steps;
-    return steps;
-}
-
-uint64_t leat_plan_steps_before(const struct leat_plan *plan, struct leat_position at)
-{
-    struct segment s = {0};
-    uint64_t rows = leat_plan_epoch_units(plan, at.epoch), steps = 0;
-    while (next_segment(plan, at.epoch, rows, &s) && s.begin < at.row)
-        steps = s.first_step + s.steps;
-    return steps;
+    struct segment s;
+    return last_segment(plan, epoch, &s) ? s.first_step + s.steps : 0;
 }
 
 /* This rank's part of a batch of `real` rows: all rows counted from its first one. */
@@ -101,18 +84,36 @@ static void part(const struct leat_plan *plan, const struct leat_entry *e, uint6
     *rows = (uint64_t)((unsigned __int128)with_padding * (plan->rank + 1u) / w) - *begin;
 }
 
+/* Whether this rank has no part of the last batch of a segment. */
+static bool misses_rest(const struct leat_plan *plan, const struct leat_entry *e, uint64_t length)
+{
+    uint64_t begin, mine;
+    const uint64_t rest = length % e->now.global_batch;
+    part(plan, e, rest, &begin, &mine);
+    return rest && !mine;
+}
+
+void leat_plan_count_steps(const struct leat_plan *plan, const struct leat_entry *before, struct leat_entry *e)
+{
+    const bool same = before->at.epoch == e->at.epoch;
+    const uint64_t length = same ? e->at.row - before->at.row : e->at.row, global = before->now.global_batch;
+    e->now.steps = (same ? before->now.steps : 0) + length / global + (length % global != 0);
+    e->now.missed = (same ? before->now.missed : 0) + misses_rest(plan, before, length);
+    if (e->kind == LEAT_ENTRY_FOLDED) {
+        e->now.steps = e->folded.steps;
+        e->now.missed = 0; /* as if this rank had a part of each */
+    }
+}
+
 uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch)
 {
-    struct segment s = {0};
+    struct segment s;
     const struct leat_entry *fold = leat_plan_fold(plan);
-    uint64_t rows = leat_plan_epoch_units(plan, epoch);
-    uint64_t steps = fold && fold->at.epoch == epoch ? fold->folded.steps : 0; /* as if this rank had a part of each */
-    while (next_segment(plan, epoch, rows, &s)) {
-        uint64_t length = s.end - s.begin, whole = length / s.entry->now.global_batch, begin, mine;
-        part(plan, s.entry, length % s.entry->now.global_batch, &begin, &mine);
-        steps += whole + (s.steps > whole && mine);
-    }
-    return steps;
+    if (!last_segment(plan, epoch, &s))
+        return fold && fold->at.epoch == epoch ? fold->folded.steps : 0;
+    const uint64_t length = s.end - s.begin, whole = length / s.entry->now.global_batch;
+    const uint64_t missed = s.entry->at.epoch == epoch ? s.entry->now.missed : 0;
+    return s.first_step + s.steps - missed - (s.steps > whole && misses_rest(plan, s.entry, length));
 }
 
 uint64_t leat_plan_global_batch(const struct leat_plan *plan)
@@ -161,9 +162,9 @@ int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struc
         return LEAT_E_RANGE;
     if (at.row >= rows)
         return LEAT_E_END;
-    struct segment s = {0};
-    while (next_segment(plan, at.epoch, rows, &s) && at.row >= s.end)
-        ;
+    struct segment s;
+    if (!find_segment(plan, at.epoch, rows, at.row, &s))
+        return LEAT_E_RANGE;
     if (!plan->mixed && plan->sources->order == LEAT_ORDER_LIST && !s.entry->now.list->positions)
         return LEAT_E_RANGE;
     uint64_t offset = at.row - s.begin, global = s.entry->now.global_batch;
@@ -186,18 +187,29 @@ int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struc
     return LEAT_OK;
 }
 
+bool leat_plan_step_is_folded(const struct leat_plan *plan, uint64_t epoch, uint64_t step)
+{
+    const struct leat_entry *fold = leat_plan_fold(plan);
+    return fold && (epoch < fold->at.epoch || (epoch == fold->at.epoch && step < fold->folded.steps));
+}
+
 int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, struct leat_position *out)
 {
-    struct segment s = {0};
-    uint64_t rows = leat_plan_epoch_units(plan, epoch);
+    struct segment s;
     *out = (struct leat_position){0};
-    if (epoch >> 63)
+    if (epoch >> 63 || leat_plan_step_is_folded(plan, epoch, step) || !last_segment(plan, epoch, &s) ||
+        step >= s.first_step + s.steps)
         return LEAT_E_RANGE;
-    while (next_segment(plan, epoch, rows, &s) &&
-           step >= s.first_step) /* those before the first one's are folded away */
-        if (step < s.first_step + s.steps) {
-            *out = (struct leat_position){epoch, s.begin + (step - s.first_step) * s.entry->now.global_batch};
-            return LEAT_OK;
-        }
-    return LEAT_E_RANGE;
+    const struct leat_entry *low = leat_log_entry(plan, (struct leat_position){epoch, 0}), *high = s.entry + 1;
+    while (high - low > 1) { /* low is the first entry, or holds from the step or one before it */
+        const struct leat_entry *middle = low + (high - low) / 2;
+        if (middle->now.steps <= step)
+            low = middle;
+        else
+            high = middle;
+    }
+    const bool inside = low->at.epoch == epoch;
+    const uint64_t begin = inside ? low->at.row : 0, first = inside ? low->now.steps : 0;
+    *out = (struct leat_position){epoch, begin + (step - first) * low->now.global_batch};
+    return LEAT_OK;
 }

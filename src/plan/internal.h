@@ -258,7 +258,8 @@ struct leat_entry {
         uint32_t world_size;
         enum leat_tail tail;
         const struct leat_list *list;
-        uint32_t phase; /* the entry whose sums hold */
+        uint32_t phase;         /* the entry whose sums hold */
+        uint64_t steps, missed; /* of its epoch, before it; those of them that this rank has no part of */
     } now;
     /* FOLDED, of a mixture: as leat_timeline_counts says of the start of its epoch */
     uint64_t *base, stream;
@@ -310,6 +311,7 @@ struct leat_plan {
     char *view;
     struct leat_entry *log;
     uint32_t n_log;
+    size_t room; /* of the log */
 };
 
 /* What positions of an epoch count: rows, or groups. */
@@ -350,9 +352,11 @@ int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry
 uint32_t leat_log_foldable(const struct leat_plan *plan, uint32_t last);
 /* Folds the entries 1 to `last`. If memory runs out, the log stays as it is, which is correct and only longer. */
 void leat_log_fold_up_to(struct leat_plan *plan, uint32_t last);
-/* Steps of the epoch before `at`, the position from which an entry holds. */
-uint64_t leat_plan_steps_before(const struct leat_plan *plan, struct leat_position at);
-/* Computes what holds after each entry of a log. Errors: INVALID, RANGE (sizes that do not fit each other). */
-int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint32_t n, struct leat_error *error);
+/* Computes the steps before an entry from those before the one that precedes it. */
+void leat_plan_count_steps(const struct leat_plan *plan, const struct leat_entry *before, struct leat_entry *e);
+/* Computes what holds after each entry of a log from the first-th on. Errors: INVALID (sizes that do not fit each
+ * other). */
+int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint32_t first, uint32_t n,
+                     struct leat_error *error);
 
 #endif

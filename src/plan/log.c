@@ -30,6 +30,7 @@
 #define KEPT_LISTS 4
 #define KEPT_ENTRIES 64 /* more than a state holds (state.c): it is the same text whether or not the log was folded */
 #define FOLD_ABOVE 256
+#define FOLD_PART 8 /* entries are folded when they are this part of the log at least */
 
 void leat_entry_destroy(struct leat_entry *e)
 {
@@ -64,9 +65,10 @@ const struct leat_entry *leat_log_entry(const struct leat_plan *plan, struct lea
     return leat_plan_forgot(plan, at) && at.epoch == plan->log[1].at.epoch ? &plan->log[1] : &plan->log[low];
 }
 
-int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint32_t n, struct leat_error *error)
+int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint32_t first, uint32_t n,
+                     struct leat_error *error)
 {
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = first; i < n; i++) {
         struct leat_entry *e = &log[i];
         if (i)
             e->now = log[i - 1].now;
@@ -89,6 +91,8 @@ int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint3
                              (unsigned long long)e->now.global_batch, e->now.world_size);
         if (e->sums)
             e->now.phase = i;
+        if (i)
+            leat_plan_count_steps(plan, &log[i - 1], e);
     }
     return LEAT_OK;
 }
@@ -96,6 +100,8 @@ int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint3
 static void give_up_old_lists(struct leat_plan *plan, struct leat_position done)
 {
     unsigned kept = 0;
+    if (plan->mixed || plan->sources->order != LEAT_ORDER_LIST)
+        return;
     struct leat_position until = {UINT64_MAX, UINT64_MAX}; /* from where the next list holds */
     for (uint32_t i = plan->n_log; i-- > 1;) {
         struct leat_list *list = plan->log[i].list;
@@ -181,7 +187,7 @@ int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry
                                .global_batch = e->now.global_batch,
                                .world_size = e->now.world_size,
                                .tail = (int)e->now.tail};
-    out->folded.steps = leat_plan_steps_before(plan, e->at);
+    out->folded.steps = e->now.steps;
     out->folded.hash = hash_until(plan, last);
     for (uint32_t i = 0; i <= last; i++) {
         const struct leat_entry *f = &plan->log[i];
@@ -216,19 +222,20 @@ void leat_log_fold_up_to(struct leat_plan *plan, uint32_t last)
     plan->log[1] = fold;
     memmove(plan->log + 2, plan->log + last + 1, (plan->n_log - last - 1) * sizeof *plan->log);
     plan->n_log -= last - 1;
-    const bool resolved = !leat_log_resolve(plan, plan->log, plan->n_log, NULL);
+    const bool resolved = !leat_log_resolve(plan, plan->log, 0, plan->n_log, NULL);
     assert(resolved); /* the same entries were in force before */
     (void)resolved;
     if (plan->mixed)
         leat_timeline_forget(plan->timeline); /* what is made from now on follows from the folded entry */
 }
 
+/* Moving what stays takes time, so what goes must be a part of it. */
 static void fold_old_entries(struct leat_plan *plan, struct leat_position done)
 {
-    uint32_t past = 0;
-    while (past < plan->n_log && !leat_position_precedes(done, plan->log[past].at))
-        past++;
-    if (plan->n_log > FOLD_ABOVE && past > KEPT_ENTRIES + 1)
+    if (plan->n_log <= FOLD_ABOVE || leat_plan_forgot(plan, done))
+        return;
+    const uint32_t past = (uint32_t)(leat_log_entry(plan, done) - plan->log) + 1;
+    if (past > KEPT_ENTRIES + 1 && past - 1 - KEPT_ENTRIES >= plan->n_log / FOLD_PART)
         leat_log_fold_up_to(plan, past - 1 - KEPT_ENTRIES);
 }
 
@@ -277,7 +284,6 @@ int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *d, stru
 {
     struct leat_position at = d->at;
     struct leat_entry entry = {.kind = LEAT_ENTRY_DECIDE, .global_batch = d->global_batch, .tail = -1};
-    struct leat_entry *log = NULL;
     uint64_t rows = at.epoch >> 63 ? 0 : leat_plan_epoch_units(plan, at.epoch);
     if (rows && at.row == rows) /* after the last row is the next epoch's start */
         at = (struct leat_position){at.epoch + 1, 0};
@@ -297,18 +303,14 @@ int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *d, stru
         if (rc)
             goto out;
     }
-    log = leat_new_array(plan->n_log + 1u, sizeof *log);
-    if (!log) {
+    if (!leat_grow(&plan->log, &plan->room, plan->n_log + (size_t)1, sizeof *plan->log)) {
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a log of %u entries", plan->n_log + 1u);
         goto out;
     }
-    memcpy(log, plan->log, plan->n_log * sizeof *log);
-    log[plan->n_log] = entry;
-    rc = leat_log_resolve(plan, log, plan->n_log + 1u, error);
+    plan->log[plan->n_log] = entry;
+    rc = leat_log_resolve(plan, plan->log, plan->n_log, plan->n_log + 1u, error);
     if (rc)
         goto out;
-    leat_free(plan->log);
-    plan->log = log;
     plan->n_log++;
     if (plan->mixed && d->shares)
         leat_timeline_cut(plan, at);
@@ -316,7 +318,6 @@ int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *d, stru
     fold_old_entries(plan, d->done);
     return LEAT_OK;
 out:
-    leat_free(log);
     leat_entry_destroy(&entry);
     return rc;
 }

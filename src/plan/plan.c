@@ -94,6 +94,7 @@ static int make_first_entry(struct leat_plan *p, const struct leat_plan_spec *sp
     if (!p->log)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a plan");
     p->n_log = 1;
+    p->room = 1;
     struct leat_entry *e = p->log;
     *e = (struct leat_entry){.kind = LEAT_ENTRY_OPEN,
                              .global_batch = spec->global_batch,
@@ -124,7 +125,7 @@ static int make_first_entry(struct leat_plan *p, const struct leat_plan_spec *sp
         if (rc)
             return rc;
     }
-    return leat_log_resolve(p, p->log, 1, error);
+    return leat_log_resolve(p, p->log, 0, 1, error);
 }
 
 static int check_spec(const struct leat_plan_spec *s, struct leat_error *error)

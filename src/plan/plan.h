@@ -148,8 +148,10 @@ uint64_t leat_plan_group_rows(const struct leat_plan *plan);
 uint64_t leat_plan_group_weight(const struct leat_plan *plan);
 /* Rows of a global batch under the last decision of the log. */
 uint64_t leat_plan_global_batch(const struct leat_plan *plan);
-/* The position of step `step`. LEAT_E_RANGE if the epoch has fewer. */
+/* The position of step `step`. LEAT_E_RANGE if the epoch has fewer, or the step lies before folded decisions. */
 int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, struct leat_position *out);
+/* Whether it does: it can be planned only with the whole log. */
+bool leat_plan_step_is_folded(const struct leat_plan *plan, uint64_t epoch, uint64_t step);
 /* Rows [first, first + n) of the batch. Fast: it is called for every row. LEAT_E_RANGE, with `rows` untouched:
  * decisions made since the batch was planned released what it needs. */
 int leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *batch, uint64_t first, uint64_t n,

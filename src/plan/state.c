@@ -600,7 +600,7 @@ static int read_log(const struct leat_plan *p, const json_t *log, struct leat_en
             error, LEAT_E_STATE,
             "the state's run was opened with other shares of its sources: open with the same shares, load, and change "
             "them by a decision");
-    return leat_log_resolve(p, *out, *n, error) ? not_a_state(error, "the sizes in its log do not fit each other")
+    return leat_log_resolve(p, *out, 0, *n, error) ? not_a_state(error, "the sizes in its log do not fit each other")
                                                 : LEAT_OK;
 }
 
@@ -637,7 +637,7 @@ static int add_resume(const struct leat_plan *p, struct leat_entry *log, uint32_
         log[i] = log[i - 1];
     log[i] = e;
     (*n)++;
-    return leat_log_resolve(p, log, *n, error);
+    return leat_log_resolve(p, log, 0, *n, error);
 }
 
 /* The number of samples in all sources of a state's run. */
@@ -843,6 +843,7 @@ int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[1
     leat_log_free(plan->log, plan->n_log);
     plan->log = log;
     plan->n_log = n;
+    plan->room = n;
     log = NULL;
     leat_timeline_free(plan->timeline);
     plan->timeline = timeline;

@@ -292,6 +292,72 @@ static void a_decision_that_does_not_fit_is_refused_and_changes_nothing(void **s
     leat_plan_free(plan);
 }
 
+/* Steps of an epoch by walking its batches: they are numbered in order, and found by number. */
+static void steps_are_those_of_a_walk(const struct leat_plan *plan, uint64_t epoch)
+{
+    struct leat_position at = {epoch, 0}, found;
+    struct leat_plan_batch batch;
+    uint64_t steps = 0, mine = 0;
+    bool last = false;
+    for (int rc; !(rc = leat_plan_batch(plan, at, &batch)); at = batch.next, steps++) {
+        assert_false(last);
+        last = batch.last;
+        mine += batch.rows != 0;
+        assert_int_equal(batch.step, steps);
+        assert_int_equal(leat_plan_seek(plan, epoch, steps, &found), LEAT_OK);
+        assert_true(leat_position_is(found, at));
+    }
+    assert_int_equal(leat_plan_steps(plan, epoch), steps);
+    assert_int_equal(leat_plan_rank_steps(plan, epoch), mine);
+    assert_int_equal(leat_plan_seek(plan, epoch, steps, &found), LEAT_E_RANGE);
+}
+
+static void steps_are_found_through_any_decisions(void **state)
+{
+    (void)state;
+    for (uint64_t t = 0; t < 300; t++) {
+        const uint64_t n = draw(t, 0, 1, 400);
+        const uint32_t world = (uint32_t)draw(t, 1, 1, 4);
+        struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, n, t, draw(t, 2, world, 40),
+                                             (uint32_t)draw(t, 3, 0, world - 1), world, (enum leat_tail)(t % 3));
+        struct leat_error error = {0};
+        struct leat_position at = {0, 0};
+        for (uint64_t i = 0, times = draw(t, 4, 0, 60); i < times; i++) {
+            at.row += draw(t, 100 + i, 0, 1) ? draw(t, 200 + i, 0, 20) : 0; /* some at one position */
+            if (at.row >= n || !draw(t, 300 + i, 0, 29))
+                at = (struct leat_position){at.epoch + draw(t, 400 + i, 1, 2), 0};
+            struct leat_decision decision = {.at = at, .global_batch = draw(t, 500 + i, world, 40)};
+            assert_ok(leat_plan_decide(plan, &decision, &error));
+        }
+        for (uint64_t epoch = 0; epoch <= at.epoch + 1; epoch++)
+            steps_are_those_of_a_walk(plan, epoch);
+        leat_plan_free(plan);
+    }
+}
+
+static void an_epoch_may_have_a_hundred_thousand_decisions(void **state)
+{
+    (void)state;
+    enum { N = 100000, EACH = 64 };
+    struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, (N + 1) * EACH, 1, EACH, 0, 1, LEAT_TAIL_PAD);
+    struct leat_error error = {0};
+    for (uint64_t i = 1; i <= N; i++) {
+        struct leat_decision decision = {.at = {0, i * EACH}, .global_batch = i % 2 ? EACH / 2 : EACH};
+        assert_ok(leat_plan_decide(plan, &decision, &error));
+    }
+    struct leat_position at;
+    struct leat_plan_batch batch;
+    for (uint64_t step = 0; step < N * 3 / 2; step++) { /* all pairs of decisions have three batches */
+        const uint64_t in = step % 3, row = step / 3 * 2 * EACH + (in ? EACH / 2 * (in + 1) : 0);
+        assert_int_equal(leat_plan_seek(plan, 0, step, &at), LEAT_OK);
+        assert_int_equal(at.row, row);
+        assert_int_equal(leat_plan_batch(plan, at, &batch), LEAT_OK);
+        assert_int_equal(batch.step, step);
+    }
+    assert_int_equal(leat_plan_steps(plan, 0), N / 2 * 3 + 1);
+    leat_plan_free(plan);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -305,6 +371,8 @@ int main(void)
         cmocka_unit_test(a_rank_that_did_not_exist_yet_has_no_rows),
         cmocka_unit_test(what_cannot_be_planned_is_refused),
         cmocka_unit_test(a_decision_that_does_not_fit_is_refused_and_changes_nothing),
+        cmocka_unit_test(steps_are_found_through_any_decisions),
+        cmocka_unit_test(an_epoch_may_have_a_hundred_thousand_decisions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
