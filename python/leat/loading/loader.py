@@ -19,6 +19,7 @@ from ..data.mixing import Mix
 from ..data.packing import PackedRows
 from ..data.schedule import Schedule
 from ..errors import StateError
+from ..mixtures.decisions import Decisions
 from ..mixtures.steering import Mixture
 from ..ops import Map
 from ..program import (
@@ -210,6 +211,7 @@ class Loader(Closing):
         self._resuming = False
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
         order, arrays = self._order(shuffle, sampler)
+        self._order_of = order
         self._peers = self._join(cp, cp_outputs, tp_read, in_order)
         told, outputs = outputs, outputs if self._makes else None
         compiler = None
@@ -279,6 +281,7 @@ class Loader(Closing):
             os.makedirs(self._log_dir, exist_ok=True)
         self._core = _leat.Loader.open(**options)
         self._mixture = mixtures.mixture_of(dataset, self._core, mixture, self._log_dir, self._leads())
+        self._decisions = self._mixture.decisions if self._mixture else Decisions(self._folded_log(), None, False)
         if log is not None:
             self._repeat(log)
         self._calls = None
@@ -403,6 +406,7 @@ class Loader(Closing):
             return
         positions = self._shared(lambda: self._positions(list(self._sampler)))
         self._core.set_positions(positions)
+        self._decisions.take(self._core)
         if self._log_dir is not None and (not self._distributed or ranks.leads()):
             for entry in states.lists_elsewhere(self.state_dict()):
                 save_list(self._log_dir, entry["hash"], positions)
@@ -462,6 +466,8 @@ class Loader(Closing):
         state: dict[str, Any] = json.loads(self._core.state())
         if self._mixture is not None:
             state["mixture"] = self._mixture.state_dict(state)
+        elif self._order_of != LIST and (more := self._decisions.state(state)):
+            state["decisions"] = more
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -488,12 +494,19 @@ class Loader(Closing):
             raise StateError(f"the state is damaged: it has something that is no JSON ({e!s:.120})") from None
         if self._sampler is not None:
             self._find_lists(plain)
-        decided = plain.pop("mixture", None)
+        decided, beside = plain.pop("mixture", None), plain.pop("decisions", None)
         if self._mixture is not None:
-            self._mixture.complete(plain, decided)
+            beside = decided
+        if not isinstance(beside, Mapping):
+            beside = {}
+        with states.damage_is_said():
+            self._decisions.complete(plain, beside)
         self._core.load_state(json.dumps(plain))
         if self._mixture is not None:
             self._mixture.load_state_dict(decided)
+        else:
+            with states.damage_is_said():
+                self._decisions.load(self._folded_log(), beside)
         self._resuming = self._sampler is not None and states.is_within(plain)
 
     def _find_lists(self, state: dict[str, Any]) -> None:
@@ -624,12 +637,8 @@ class Loader(Closing):
             self._decided()
 
     def _decided(self) -> None:
-        if self._mixture is None:
-            self._facts["decisions"] = states.decisions_text(self.log)
-        else:
-            decisions = self._mixture.decisions
-            decisions.take(self._core)
-            self._facts["decisions"] = decisions.told()
+        self._decisions.take(self._core)
+        self._facts["decisions"] = self._decisions.told()
         self._agreed = not self._distributed
 
     def _repeat(self, log: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> None:
@@ -638,8 +647,12 @@ class Loader(Closing):
         state = json.loads(self._core.state())
         state["log"] = entries
         self._core.load_state(json.dumps(state))
-        if self._mixture is not None:
-            self._mixture.decisions.repeat(json.loads(self._core.log(0)))
+        self._decisions.repeat(self._folded_log())
+
+    def _folded_log(self) -> list[dict[str, Any]]:
+        """The library's."""
+        log: list[dict[str, Any]] = json.loads(self._core.log(0))
+        return log
 
     def consumer(self, batch_size: int, start: Literal["here", "beginning"] = "here") -> Consumer:
         """Opens a second reader of the same rows in this process: each gets every row once an epoch, in the same order.
@@ -685,12 +698,10 @@ class Loader(Closing):
     def log(self) -> list[dict[str, Any]]:
         """The decisions that the order follows from, each with the position from which it holds (docs/order.md).
 
-        The first one is what the loader was opened with.
+        The first one is what the loader was opened with. Of a long run with a Sampler, whose lists are large, the first
+        decisions are folded into one; else they are all there as long as this process has made them, or was given them.
         """
-        if self._mixture is not None:
-            return self._mixture.decisions.entries()
-        log: list[dict[str, Any]] = json.loads(self._core.log(0))
-        return log
+        return self._folded_log() if self._order_of == LIST else self._decisions.entries()
 
     def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The sample ids planned for this rank's batch `step` of `epoch`, without reading anything: int64.

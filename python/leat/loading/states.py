@@ -6,7 +6,7 @@ import base64
 import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import StateError
@@ -80,6 +80,17 @@ def _same_log(mine: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, An
     both = max(a, b)
     left, right = left[both - a :], right[both - b :]
     return mine[0] == other[0] and left[: len(right)] == right
+
+
+@contextlib.contextmanager
+def damage_is_said() -> Iterator[None]:
+    """What reads a state that is not what `state_dict()` gave raises StateError."""
+    try:
+        yield
+    except StateError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
+        raise StateError(f"the state is damaged: what it has of decisions cannot be read ({e!r:.120})") from None
 
 
 def is_within(state: Mapping[str, Any]) -> bool:
@@ -176,7 +187,7 @@ def _rows_of(sources: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _of_state(state: Mapping[str, Any]) -> Any:
     """The log of a state, with the decisions that are folded or left out in it, where it has them beside."""
-    log, beside = state.get("log", []), state.get("mixture", {})
+    log, beside = state.get("log", []), state.get("mixture", state.get("decisions", {}))
     with contextlib.suppress(KeyError, TypeError, AttributeError, ValueError):
         log = [entry | {"shares": numbers(entry["shares"])} if "shares" in entry else entry for entry in log]
     with contextlib.suppress(KeyError, TypeError, AttributeError, IndexError):
@@ -195,9 +206,3 @@ def _of_lines(text: str) -> Any:
         if "kind" in json.loads(lines[0]):
             return [json.loads(line) for line in lines[:-1]]
     return json.loads(text)
-
-
-def decisions_text(log: Sequence[Mapping[str, Any]]) -> str:
-    """A log as ranks compare it. Those of a pipeline's middle have another program, which decides nothing."""
-    plain = [{key: value for key, value in entry.items() if key != "facts"} for entry in log]
-    return json.dumps([entry for entry in plain if entry["kind"] != "resume" or len(entry) > 3])

@@ -28,7 +28,9 @@ OLDER = 16384  #: bytes of folded entries that a state has
 
 
 class Decisions:
-    """The log of a loader. `folder`: where the file is; `writes`: whether this process writes it."""
+    """The log of a loader. `folder`: where the file is; `writes`: whether this process writes it. Of the lists of a
+    Sampler only the hashes are kept.
+    """
 
     def __init__(self, log: list[Entry], folder: str | None, writes: bool) -> None:
         self.path = None if folder is None else os.path.join(folder, FILE)
@@ -108,7 +110,7 @@ class Decisions:
             self._write(len(new))
 
     def _add(self, entries: list[Entry]) -> None:
-        for entry in entries:
+        for entry in map(_without_positions, entries):
             step = self._steps.enter(entry)
             if entry["kind"] == "decide" and "shares" in entry:
                 self._places.append((entry["epoch"], step))
@@ -231,6 +233,11 @@ def _hidden(log: list[Entry]) -> int:
 def _shown(log: list[Entry]) -> int:
     """How many stand behind the opening and the folded entry."""
     return len(log) - (2 if _hidden(log) else 1)
+
+
+def _without_positions(entry: Entry) -> Entry:
+    given = entry.get("list")
+    return {**entry, "list": {key: given[key] for key in given if key != "positions"}} if given else entry
 
 
 def _text(entry: Entry) -> str:

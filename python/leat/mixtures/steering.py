@@ -186,11 +186,6 @@ class Mixture:
             }
         return state
 
-    def complete(self, core: dict[str, Any], state: Any) -> None:
-        """Gives the library's part of a state what it leaves out."""
-        if isinstance(state, Mapping):
-            self.decisions.complete(core, state)
-
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
         """Goes on from the state of a run, which the library has loaded. None: it was made without this."""
         self._handed, self._reported, self._reports = None, None, 0

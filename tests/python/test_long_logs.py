@@ -1,0 +1,113 @@
+"""Loaders of one data set with more decisions than the library keeps: what is folded, and what stays whole."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import leat
+
+N, MANY = 4096, 300
+
+
+def opened(**more: Any) -> leat.Loader:
+    options = {"batch_size": 4, "shuffle": True, "seed": 5, "framework": "numpy", **more}
+    return leat.Loader(leat.from_arrays(x=np.arange(N)), **options)
+
+
+def decided(loader: leat.Loader, many: int = MANY) -> Any:
+    """A size for each of so many steps, and the iteration after them."""
+    batches = iter(loader)
+    for i in range(many):
+        loader.set_batch_size(4 + i % 3)
+        next(batches)
+    return batches
+
+
+@pytest.fixture(scope="module")
+def run() -> leat.Loader:
+    loader = opened()
+    decided(loader)
+    return loader
+
+
+def test_a_step_before_folded_decisions_is_refused_with_a_word_on_how_to_repeat_it(run: leat.Loader) -> None:
+    assert "folded" in run._core.log(0)
+    for ask in (run.plan, run.batch_at):
+        with pytest.raises(IndexError, match=r"step 3 of epoch 0 lies before decisions that were folded.*log="):
+            ask(0, 3)
+    with pytest.raises(IndexError, match="folded"):
+        run.set_batch_size(8, at=(0, 3))
+    with pytest.raises(IndexError, match=r"epoch 0 has no step 9999 "):
+        run.plan(0, 9999)
+
+
+def test_the_log_is_whole_and_repeats_the_run(run: leat.Loader) -> None:
+    log = run.log
+    assert len(log) == MANY + 1 and "folded" not in [entry["kind"] for entry in log]
+    again = opened(log=log)
+    assert [len(again.plan(0, step)) for step in range(MANY)] == [4 + i % 3 for i in range(MANY)]
+    assert again.batch_at(0, MANY - 1).ids.tolist() == run.batch_at(0, MANY - 1).ids.tolist()
+
+
+def test_a_loaded_state_brings_its_log_as_long_as_that_is_short(run: leat.Loader) -> None:
+    again, state = opened(), json.loads(json.dumps(run.state_dict()))
+    again.load_state_dict(state)
+    assert again.log == run.log and again.state_dict() == state
+    state["decisions"]["older"] = 3
+    with pytest.raises(leat.StateError, match="damaged"):
+        opened().load_state_dict(state)
+
+
+def test_a_repeated_run_with_many_decisions_to_come_goes_on_from_its_state(run: leat.Loader) -> None:
+    log = [run.log[0]] + [
+        {"kind": "decide", "epoch": i // 1000, "row": i % 1000 * 4, "global_batch": 4 + i % 2} for i in range(1, 3000)
+    ]
+    first = opened(log=log)
+    batches = iter(first)
+    next(batches)
+    state = json.loads(json.dumps(first.state_dict()))
+    assert len(json.dumps(state)) < 1 << 17
+    again = opened(log=log)
+    again.load_state_dict(state)
+    assert next(iter(again)).ids.tolist() == next(batches).ids.tolist()
+    assert again.plan(2, 7).tolist() == first.plan(2, 7).tolist()
+    with pytest.raises(leat.StateError, match="log="):
+        opened().load_state_dict(state)
+
+
+def test_pipeline_stages_compare_long_logs_as_equal() -> None:
+    stages = [opened(mesh={"pp": (stage, 3)}) for stage in range(3)]
+    for stage in stages:
+        decided(stage)
+    assert len({stage._facts["decisions"] for stage in stages}) == 1
+    stages[1].set_batch_size(9)
+    stages[2].set_batch_size(8)
+    assert stages[1]._facts["decisions"] != stages[2]._facts["decisions"]
+
+
+def test_the_lists_of_a_sampler_are_compared_by_their_hashes() -> None:
+    def told(seed: int) -> str:
+        draws = np.random.default_rng(seed)
+        loader = opened(shuffle=False, sampler=Drawn(draws))
+        for _ in range(3):
+            next(iter(loader))
+        loader.set_batch_size(7)
+        assert "positions" not in json.dumps(loader._decisions.entries())
+        return loader._facts["decisions"]
+
+    assert told(1) == told(1) != told(2)
+
+
+class Drawn:
+    def __init__(self, draws: np.random.Generator) -> None:
+        self.draws = draws
+
+    def __len__(self) -> int:
+        return N
+
+    def __iter__(self) -> Any:
+        return iter(self.draws.permutation(N).tolist())
