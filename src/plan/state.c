@@ -601,7 +601,7 @@ static int read_log(const struct leat_plan *p, const json_t *log, struct leat_en
             "the state's run was opened with other shares of its sources: open with the same shares, load, and change "
             "them by a decision");
     return leat_log_resolve(p, *out, 0, *n, error) ? not_a_state(error, "the sizes in its log do not fit each other")
-                                                : LEAT_OK;
+                                                   : LEAT_OK;
 }
 
 /* Inserts an entry at `at` for what differs from the state's own opening. */
