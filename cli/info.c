@@ -9,6 +9,7 @@
 #include <jansson.h>
 
 #include "commands.h"
+#include "left_out.h"
 #include "opening.h"
 #include "print.h"
 
@@ -213,6 +214,11 @@ static void print_person(const struct leat_dataset *dataset, const json_t *info)
                shown < length ? " ... (--json has all of it)" : "");
         free(text);
     }
+    json_t *left_out = cli_left_out(dataset);
+    if (left_out)
+        printf("left out       ");
+    cli_print_left_out(left_out);
+    json_decref(left_out);
     printf("fingerprint    %s\n", json_string_value(json_object_get(info, "fingerprint")));
     if (leat_dataset_notice(dataset)[0])
         printf("note           %s\n", leat_dataset_notice(dataset));

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #include "commands.h"
+#include "left_out.h"
 #include "print.h"
 #include "progress.h"
 
@@ -395,7 +396,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     struct cli_pack *pack = &the_pack;
     struct leat_error error;
     struct stat st;
-    char source_id[128];
+    char source_id[128], *metadata = NULL;
     int exit_code;
     *pack = (struct cli_pack){.command = command, .argc = argc, .argv = argv};
     pack->options = (struct leat_writer_options)LEAT_WRITER_OPTIONS_INIT;
@@ -436,6 +437,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
     pack->options.classes = leat_dataset_classes(pack->dataset, &pack->options.n_classes);
     if (!pack->options.metadata)
         pack->options.metadata = leat_dataset_metadata(pack->dataset);
+    if ((metadata = cli_metadata_left_out(pack->dataset, pack->options.metadata)))
+        pack->options.metadata = metadata;
     if (cli_refuse_pixels(command, pack->dataset, pack->src)) {
         exit_code = CLI_EXIT_FAILED;
         goto out;
@@ -450,6 +453,7 @@ out:
     leat_value_clear(&pack->lengths);
     leat_value_clear(&pack->labels_column);
     leat_dataset_release(pack->dataset);
+    free(metadata);
     return exit_code;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "draw/picture.h"
+#include "left_out.h"
 #include "print.h"
 #include "progress.h"
 #include "stats/stats.h"
@@ -531,6 +532,9 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
         json_decref(about);
         leat_free(text);
     }
+    json_t *left_out = cli_left_out(dataset);
+    if (left_out)
+        json_object_set_new(c.stats, "left_out", left_out);
     json_object_set_new(c.stats, "notice", json_string(leat_dataset_notice(dataset)));
     for (size_t i = 0; i < c.n_fields; i++)
         if (c.fields[i].kind == LEAT_KIND_IMAGE)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "left_out.h"
 #include "print.h"
 #include "stats/stats.h"
 
@@ -312,6 +313,9 @@ void cli_stats_print(const json_t *stats)
         begin("broken");
         printf("%s\n", cli_count(whole(stats, "broken"), a));
     }
+    if (json_object_get(stats, "left_out"))
+        begin("left out");
+    cli_print_left_out(json_object_get(stats, "left_out"));
     json_array_foreach(json_object_get(stats, "images"), i, one) print_images(one);
     json_array_foreach(json_object_get(stats, "boxes"), i, one) print_boxes(one);
     if (cli_print_box_faults("annotations    ", json_object_get(stats, "annotations")))

@@ -342,6 +342,11 @@ LEAT_API bool leat_writer_boxes(const struct leat_writer *writer, size_t field, 
 
 /* Completes the file and makes it visible: fsync of file and folder, then rename. The writer must still be freed. */
 LEAT_API int leat_writer_finish(struct leat_writer *writer, struct leat_error *error);
+/* As leat_writer_finish, with other metadata (a JSON object) than those given at open: for what is known only now, such
+ * as counts of what was left out. A resumed run still opens with those of the first time. Of shards the last one has
+ * them; its metadata are those of the data set. Errors: those of leat_writer_finish; INVALID (no JSON object), after
+ * which it may be called again. */
+LEAT_API int leat_writer_finish_as(struct leat_writer *writer, const char *metadata, struct leat_error *error);
 
 /* Frees the writer. An unfinished `path`.partial stays for a resume if `keep_partial`, else it is removed. */
 LEAT_API void leat_writer_free(struct leat_writer *writer, bool keep_partial);
@@ -432,11 +437,26 @@ LEAT_API const char *leat_dataset_notice(const struct leat_dataset *dataset);
  *     {"format": "leat", "format_version": 1, "bytes": 123, "broken": 3, "skipped": 2,
  *      "boxes": {"count": 155, "cut": 2, "outside": 0, "empty": 1, "not_finite": 0},    (of annotations)
  *      "shards": [{"path": .., "count": .., "bytes": ..}],
- *      "photos": {"fast": {"count": 9, "bytes": 1310, "original_bytes": 1000}, "original": ..}}
+ *      "photos": {"fast": {"count": 9, "bytes": 1310, "original_bytes": 1000}, "original": ..},
+ *      "skipped_first": [{"file": .., "line": 7, "byte": 812, "reason": ..}]}     (of records of text, at most 10)
  *
  * A key is absent if its value is not known without reading the data. For a view it is about the files behind it.
  * Errors: NOMEM, IO, CORRUPT. */
 LEAT_API int leat_dataset_about(const struct leat_dataset *dataset, char **json, struct leat_error *error);
+
+/* Where the value of a field of the sample at `position` is read from, for a message to a person. Of a compressed file
+ * offset and line are those of the decoded bytes. Lines are counted in the file where it has some that are no records,
+ * up to the record or from one that was asked for before; so this is for what went wrong, not for each sample. `path`
+ * lives as long as the data set. Any thread.
+ * Errors: RANGE (position or field), NOMEM, and of a file whose lines are counted IO, CHANGED, CORRUPT. */
+struct leat_sample_place {
+    const char *path; /* "" for what has no file */
+    uint64_t sample;  /* its number in that file */
+    uint64_t line;    /* from 1: where its record begins; 0: the format has no lines */
+    uint64_t offset;  /* of the record; 0 if `line` is */
+};
+LEAT_API int leat_dataset_place(const struct leat_dataset *dataset, uint64_t position, size_t field,
+                                struct leat_sample_place *out, struct leat_error *error);
 
 /* Views. A view refers to its base and shares its files. It takes memory for each interval of consecutive positions.
  * Errors: RANGE (a position or fraction out of range), INVALID (schemas differ), NOMEM. */

@@ -330,6 +330,23 @@ static PyObject *dataset_read(PyObject *self, PyObject *args)
     return bytes;
 }
 
+/* Where a value is read from: (path, sample, line, offset). */
+static PyObject *dataset_place(PyObject *self, PyObject *args)
+{
+    unsigned long long position;
+    Py_ssize_t field;
+    struct leat_sample_place place;
+    struct leat_error error;
+    int rc;
+    if (!PyArg_ParseTuple(args, "Kn:place", &position, &field))
+        return NULL;
+    PY_WITHOUT_GIL(rc = leat_dataset_place(py_dataset_handle(self), position, (size_t)field, &place, &error));
+    if (rc)
+        return py_raise(&error);
+    return Py_BuildValue("NKKK", PyUnicode_DecodeFSDefault(place.path), (unsigned long long)place.sample,
+                         (unsigned long long)place.line, (unsigned long long)place.offset);
+}
+
 static PyObject *dataset_column(PyObject *self, PyObject *args)
 {
     Py_ssize_t field;
@@ -362,6 +379,7 @@ static PyMethodDef dataset_methods[] = {
     {"split", dataset_split, METH_VARARGS, "split(float64 fractions, seed): views"},
     {"ids", dataset_ids, METH_VARARGS, "ids(position, n): int64 values"},
     {"read", dataset_read, METH_VARARGS, "read(position, field, as_bytes): one stored value"},
+    {"place", dataset_place, METH_VARARGS, "place(position, field): (path, sample, line, offset) of its record"},
     {"column", dataset_column, METH_VARARGS,
      "column(field, copy, lengths=False): all values of a field of fixed size; or the bytes of each of one that "
      "varies"},

@@ -275,15 +275,19 @@ out:
     Py_RETURN_NONE;
 }
 
-static PyObject *writer_finish(PyObject *self, PyObject *none)
+/* finish(metadata=None) */
+static PyObject *writer_finish(PyObject *self, PyObject *args)
 {
     struct writer *w = (struct writer *)self;
-    struct leat_writer *handle = writer_enter(w);
     struct leat_error error;
+    const char *metadata = NULL;
     int rc;
+    if (!PyArg_ParseTuple(args, "|z:finish", &metadata))
+        return NULL;
+    struct leat_writer *handle = writer_enter(w);
     if (!handle)
         return NULL;
-    PY_WITHOUT_GIL(rc = leat_writer_finish(handle, &error));
+    PY_WITHOUT_GIL(rc = leat_writer_finish_as(handle, metadata, &error));
     py_guard_unlock(&w->guard);
     return py_none_or_raise(rc, &error);
 }
@@ -395,7 +399,8 @@ static PyMethodDef writer_methods[] = {
     {"as_came", writer_as_came, METH_NOARGS, "as_came(): {reason: photos} of those that stay as they came"},
     {"warned", writer_warned, METH_NOARGS, "warned(): {kind: photos} of those decoded with warnings"},
     {"boxes", writer_boxes, METH_O, "boxes(fields): {field: (counts, what is suspect or None)} of fields of boxes"},
-    {"finish", writer_finish, METH_NOARGS, "finish(): makes the file visible"},
+    {"finish", writer_finish, METH_VARARGS,
+     "finish(metadata=None): makes the file visible; metadata: JSON text in the place of what was given"},
     {"free", writer_free, METH_O, "free(keep_partial): ends the writer"},
     {NULL, NULL, 0, NULL},
 };

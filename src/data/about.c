@@ -1,6 +1,8 @@
 /*
- * leat_dataset_about: the containers behind a data set, as JSON for people and programs.
+ * leat_dataset_about: the containers behind a data set, as JSON for people and programs; leat_dataset_place: where a
+ * sample stands in them.
  */
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +11,29 @@
 #include "base/error.h"
 #include "data/internal.h"
 
+enum { SHOWN_LEFT_OUT = 10 };
+
+/* Appends the first records that a source has left out. */
+static void add_left_out(struct leat_source *source, json_t *list)
+{
+    struct leat_source_left_out one;
+    for (uint64_t i = 0; json_array_size(list) < SHOWN_LEFT_OUT && source->v->left_out; i++) {
+        if (!source->v->left_out(source, i, &one))
+            break;
+        json_t *line = json_pack("{s:I, s:I, s:s}", "line", (json_int_t)one.line, "byte", (json_int_t)one.offset,
+                                 "reason", one.reason);
+        json_t *path = json_string(one.path);
+        json_object_set_new(line, "file", path ? path : json_string("")); /* a path that is not UTF-8 */
+        json_array_append_new(list, line);
+    }
+}
+
 /* The sources of a base in their order, with those of joined bases. */
-static int add_sources(const struct leat_base *base, json_t *shards, const char **format,
+static int add_sources(const struct leat_base *base, json_t *shards, json_t *left_out, const char **format,
                        struct leat_source_about *total, struct leat_error *error)
 {
     for (size_t i = 0; i < base->n_joined; i++) {
-        int rc = add_sources(base->joined[i], shards, format, total, error);
+        int rc = add_sources(base->joined[i], shards, left_out, format, total, error);
         if (rc)
             return rc;
     }
@@ -34,6 +53,7 @@ static int add_sources(const struct leat_base *base, json_t *shards, const char 
         }
         if (json_array_append_new(shards, shard))
             return leat_fail(error, LEAT_E_NOMEM, "no memory to describe the data set");
+        add_left_out(source, left_out);
         bool first = !*format;
         total->bytes += about.bytes;
         for (unsigned form = 0; form < LEAT_FORMS; form++) {
@@ -85,9 +105,9 @@ int leat_dataset_about(const struct leat_dataset *d, char **out, struct leat_err
     struct leat_source_about total = {0};
     const char *format = NULL;
     char *text = NULL;
-    json_t *about = json_object(), *shards = json_array();
+    json_t *about = json_object(), *shards = json_array(), *left_out = json_array();
     *out = NULL;
-    int rc = add_sources(d->base, shards, &format, &total, error);
+    int rc = add_sources(d->base, shards, left_out, &format, &total, error);
     if (rc)
         goto out;
     json_object_set_new(about, "format", json_string(format));
@@ -98,6 +118,8 @@ int leat_dataset_about(const struct leat_dataset *d, char **out, struct leat_err
         json_object_set_new(about, "broken", json_integer((json_int_t)total.broken));
     if (total.skipped)
         json_object_set_new(about, "skipped", json_integer((json_int_t)total.skipped));
+    if (json_array_size(left_out))
+        json_object_set(about, "skipped_first", left_out);
     if (total.boxes.count)
         json_object_set_new(about, "boxes", boxes_json(&total.boxes));
     json_t *photos = photos_json(&total);
@@ -111,6 +133,22 @@ int leat_dataset_about(const struct leat_dataset *d, char **out, struct leat_err
 out:
     free(text);
     json_decref(shards);
+    json_decref(left_out);
     json_decref(about);
     return rc;
+}
+
+int leat_dataset_place(const struct leat_dataset *d, uint64_t position, size_t field, struct leat_sample_place *out,
+                       struct leat_error *error)
+{
+    struct leat_sample_ref ref;
+    *out = (struct leat_sample_place){.path = ""};
+    if (position >= d->count || field >= d->base->n_fields)
+        return leat_fail(error, LEAT_E_RANGE, "there is no sample %" PRIu64 " with a field number %zu", position,
+                         field);
+    leat_dataset_locate(d, &position, 1, &ref);
+    leat_ref_resolve(&ref, &field);
+    out->path = ref.source->path ? ref.source->path : "";
+    out->sample = ref.sample;
+    return ref.source->v->place ? ref.source->v->place(ref.source, ref.sample, out, error) : LEAT_OK;
 }

@@ -282,6 +282,8 @@ static int append_source(struct leat_base *base, const char *path, const struct 
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
         return rc;
     }
+    if (shard) /* the last one was finished last: leat_writer_finish_as */
+        base->metadata = source->metadata;
     uint64_t first_id = base->count;
     if (!leat_add_u64(first_id, source->count, &base->count) || base->count > INT64_MAX)
         return leat_fail(error, LEAT_E_CORRUPT, "%s: the data set has more than 2^63 samples, which cannot be", path);

@@ -361,6 +361,24 @@ static int jsonl_about(struct leat_source *source, struct leat_source_about *out
     return LEAT_OK;
 }
 
+static int jsonl_place(struct leat_source *source, uint64_t sample, struct leat_sample_place *out,
+                       struct leat_error *error)
+{
+    struct leat_jsonl_file *f = file_of((const struct leat_jsonl *)source, sample);
+    const struct leat_text_bad *bad;
+    out->sample = sample - f->first;
+    return leat_text_file_place(&f->text, leat_text_file_record(&f->text, out->sample, &bad), out, error);
+}
+
+static bool jsonl_left_out(struct leat_source *source, uint64_t i, struct leat_source_left_out *out)
+{
+    const struct leat_jsonl *j = (const struct leat_jsonl *)source;
+    size_t k = 0;
+    for (; k < j->n_files && i >= j->files[k].text.index.n_bad; k++)
+        i -= j->files[k].text.index.n_bad;
+    return k < j->n_files && leat_text_file_left_out(&j->files[k].text, i, out);
+}
+
 const struct leat_source_vtable leat_format_jsonl = {
     .name = "jsonl",
     .recognise = jsonl_recognise,
@@ -373,4 +391,6 @@ const struct leat_source_vtable leat_format_jsonl = {
     .column = jsonl_column,
     .refresh = jsonl_refresh,
     .about = jsonl_about,
+    .place = jsonl_place,
+    .left_out = jsonl_left_out,
 };

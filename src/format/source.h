@@ -87,6 +87,11 @@ struct leat_source_about {
     uint64_t photos[LEAT_FORMS], photo_bytes[LEAT_FORMS], original_bytes[LEAT_FORMS];
 };
 
+struct leat_source_left_out {
+    const char *path, *reason;
+    uint64_t line, offset; /* of what is wrong */
+};
+
 struct leat_source_vtable {
     const char *name; /* "leat", "folder": what leat.open(format=) takes */
 
@@ -175,6 +180,11 @@ struct leat_source_vtable {
                   struct leat_error *error);
     /* What leat_dataset_about says of one file, without reading payloads. May be NULL. */
     int (*about)(struct leat_source *source, struct leat_source_about *out, struct leat_error *error);
+    /* Fills path, line and offset of a record's place; `sample` and `path` are those of the source before. IO, CHANGED,
+     * CORRUPT, NOMEM. NULL: there are no lines. */
+    int (*place)(struct leat_source *source, uint64_t sample, struct leat_sample_place *out, struct leat_error *error);
+    /* The i-th record that was left out because it is broken; false: there are no more. NULL: there are none. */
+    bool (*left_out)(struct leat_source *source, uint64_t i, struct leat_source_left_out *out);
 };
 
 /* What every format's source begins with; filled by open. Strings and arrays live as long as the source. */

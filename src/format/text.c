@@ -165,6 +165,26 @@ static int text_about(struct leat_source *source, struct leat_source_about *out,
     return LEAT_OK;
 }
 
+static int text_place(struct leat_source *source, uint64_t sample, struct leat_sample_place *out,
+                      struct leat_error *error)
+{
+    const struct text *t = (const struct text *)source;
+    const size_t number = file_of(t, sample);
+    const struct leat_text_bad *bad;
+    out->sample = sample - t->firsts[number];
+    return leat_text_file_place(&t->files[number], leat_text_file_record(&t->files[number], out->sample, &bad), out,
+                                error);
+}
+
+static bool text_left_out(struct leat_source *source, uint64_t i, struct leat_source_left_out *out)
+{
+    const struct text *t = (const struct text *)source;
+    size_t k = 0;
+    for (; k < t->n_files && i >= t->files[k].index.n_bad; k++)
+        i -= t->files[k].index.n_bad;
+    return k < t->n_files && leat_text_file_left_out(&t->files[k], i, out);
+}
+
 const struct leat_source_vtable leat_format_text = {
     .name = "text",
     .recognise = text_recognise,
@@ -175,4 +195,6 @@ const struct leat_source_vtable leat_format_text = {
     .compute = text_compute,
     .refresh = text_refresh,
     .about = text_about,
+    .place = text_place,
+    .left_out = text_left_out,
 };

@@ -121,6 +121,68 @@ int leat_text_file_read(const struct leat_text_file *t, uint64_t record, uint8_t
     return LEAT_E_CHANGED;
 }
 
+/* Line ends in bytes [from, to) of the decoded ones. */
+static int count_line_ends(const struct leat_text_file *t, uint64_t from, uint64_t to, uint64_t *n,
+                           struct leat_error *error)
+{
+    enum { PIECE = 256 << 10 };
+    uint8_t *piece = leat_alloc(PIECE);
+    int rc = piece ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory to count the lines of %s", t->path);
+    while (from < to && !rc) {
+        const size_t some = to - from < PIECE ? (size_t)(to - from) : PIECE;
+        if ((rc = leat_io_read(t->decoded, from, some, piece, error)))
+            break;
+        const uint8_t *p = piece, *const end = piece + some;
+        while (p < end && (p = memchr(p, '\n', (size_t)(end - p)))) {
+            ++*n;
+            p++;
+        }
+        from += some;
+    }
+    leat_free(piece);
+    return rc;
+}
+
+int leat_text_file_place(struct leat_text_file *t, uint64_t record, struct leat_sample_place *out,
+                         struct leat_error *error)
+{
+    struct line_copy copy = {.from = &t->index.lines[record]};
+    int rc = leat_guarded(copy_line, &copy, error);
+    if (rc)
+        return rc;
+    out->path = t->path;
+    out->offset = copy.line.offset;
+    out->line = record + 1;
+    if (t->index.n_lines == t->index.count) /* each line is a record */
+        return LEAT_OK;
+    uint64_t from = 0, n = 0;
+    /* Records are mostly asked for in their order. Whoever finds another thread at it begins anew. */
+    const bool alone = !atomic_exchange(&t->counting, true);
+    if (alone && t->counted <= out->offset) {
+        from = t->counted;
+        n = t->line_ends;
+    }
+    rc = count_line_ends(t, from, out->offset, &n, error);
+    if (alone) {
+        if (!rc) {
+            t->counted = out->offset;
+            t->line_ends = n;
+        }
+        atomic_store(&t->counting, false);
+    }
+    out->line = n + 1;
+    return rc;
+}
+
+bool leat_text_file_left_out(const struct leat_text_file *t, uint64_t i, struct leat_source_left_out *out)
+{
+    if (!t->skips || i >= t->index.n_bad)
+        return false;
+    const struct leat_text_bad *bad = &t->index.bad[i];
+    *out = (struct leat_source_left_out){t->path, leat_record_fault_text((unsigned)bad->fault), bad->line, bad->at};
+    return true;
+}
+
 int leat_text_file_refresh(const struct leat_text_file *t, struct leat_error *error)
 {
     uint64_t stamp, size;

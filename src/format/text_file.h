@@ -4,6 +4,9 @@
 #ifndef LEAT_FORMAT_TEXT_FILE_H
 #define LEAT_FORMAT_TEXT_FILE_H
 
+#include <stdatomic.h>
+
+#include "format/source.h"
 #include "format/text_index.h"
 #include "format/text_scan.h"
 
@@ -13,7 +16,10 @@ struct leat_text_file {
     struct leat_io_file *decoded; /* its bytes, read from anywhere */
     struct leat_text_index index;
     uint64_t stamp;
-    bool skips;     /* broken records are left out */
+    bool skips; /* broken records are left out */
+    /* Up to which byte line ends were counted last, and how many there are; `counting` while a thread does. */
+    _Atomic bool counting;
+    uint64_t counted, line_ends;
     uint64_t count; /* samples: records, without those that are left out */
 };
 
@@ -36,6 +42,11 @@ int leat_text_file_fail(const struct leat_text_file *file, const struct leat_tex
  * decoded ones. IO, CHANGED, CORRUPT. */
 int leat_text_file_read(const struct leat_text_file *file, uint64_t record, uint8_t **buffer, size_t *room,
                         size_t *length, uint64_t *offset, struct leat_error *error);
+/* Fills path, line and offset of a record's place; the line may have to be counted. IO, CHANGED, CORRUPT, NOMEM. */
+int leat_text_file_place(struct leat_text_file *file, uint64_t record, struct leat_sample_place *out,
+                         struct leat_error *error);
+/* The i-th record that was left out; false: there are no more. */
+bool leat_text_file_left_out(const struct leat_text_file *file, uint64_t i, struct leat_source_left_out *out);
 /* Whether the file has changed since it was opened. */
 int leat_text_file_refresh(const struct leat_text_file *file, struct leat_error *error);
 /* A note for a person on records that were left out, "" if there are none. */

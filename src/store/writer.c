@@ -318,16 +318,23 @@ static int filling_group(struct leat_writer *w, struct leat_group **out, struct 
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+static int check_metadata(const char *metadata, struct leat_error *error)
+{
+    const size_t n = strlen(metadata), good = leat_json_check(metadata, n);
+    if (good == n && metadata[strspn(metadata, " \t\r\n")] == '{')
+        return LEAT_OK;
+    return leat_fail(error, LEAT_E_INVALID, "the metadata must be a JSON object: byte %zu is wrong", good);
+}
+
 static int copy_strings(struct leat_writer *w, const struct leat_writer_options *in, struct leat_error *error)
 {
     w->metadata = leat_strdup(in->metadata ? in->metadata : "{}");
     w->classes = leat_new_array(in->n_classes, sizeof *w->classes);
     if (!w->metadata || !w->classes)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a writer");
-    size_t n = strlen(w->metadata), space = strspn(w->metadata, " \t\r\n");
-    if (leat_json_check(w->metadata, n) != n || w->metadata[space] != '{')
-        return leat_fail(error, LEAT_E_INVALID, "the metadata must be a JSON object: byte %zu is wrong",
-                         leat_json_check(w->metadata, n));
+    const int rc = check_metadata(w->metadata, error);
+    if (rc)
+        return rc;
     for (size_t i = 0; i < in->n_classes; i++) {
         if (!in->classes || !in->classes[i] ||
             leat_utf8_check(in->classes[i], strlen(in->classes[i])) != strlen(in->classes[i]))
@@ -570,9 +577,19 @@ static void stop_threads(struct leat_writer *w)
 
 int leat_writer_finish(struct leat_writer *w, struct leat_error *error)
 {
+    return leat_writer_finish_as(w, NULL, error);
+}
+
+int leat_writer_finish_as(struct leat_writer *w, const char *metadata, struct leat_error *error)
+{
     int rc = LEAT_OK;
+    char *copy = NULL;
     if (w->finished)
         return leat_fail(error, LEAT_E_INVALID, "the writer has finished already");
+    if (metadata && (rc = check_metadata(metadata, error)))
+        return rc;
+    if (metadata && !(copy = leat_strdup(metadata)))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for the metadata");
     pthread_mutex_lock(&w->lock);
     const bool waiting = w->filling && !w->status;
     pthread_mutex_unlock(&w->lock);
@@ -584,6 +601,10 @@ int leat_writer_finish(struct leat_writer *w, struct leat_error *error)
         rc = w->status;
         if (error)
             *error = w->error;
+    }
+    if (copy) { /* no thread uses them any more */
+        leat_free(w->metadata);
+        w->target.metadata = w->metadata = copy;
     }
     if (!rc)
         rc = leat_target_finish(&w->target, error);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -259,3 +260,19 @@ def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_bytes(tmp_path: Path) -> N
         leat(*words, "--resume", env=PYTHON)
     leat("pack", tmp_path / "t.leat", tmp_path / "p.leat", *words[3:], env=PYTHON)
     assert (tmp_path / "o.leat").read_bytes() == (tmp_path / "p.leat").read_bytes()
+
+
+def test_what_was_left_out_is_said_by_pack_info_and_stats(tmp_path: Path) -> None:
+    source = tmp_path / "t.jsonl"
+    source.write_bytes(b'{"text": "to"}\n{"text": or}\n\n{"text": "be"}\n')
+    tokens = tmp_path / "o.leat"
+    done = leat("pack", source, tokens, "--tokenizer", bpe_file(tmp_path), "--on-bad", "skip", env=PYTHON)
+    assert "1 broken records of" in done.stdout and "t.jsonl, line 2, byte 24: a character" in done.stdout
+    leat("pack", source, tmp_path / "p.leat", "--on-bad", "skip")
+    leat("pack", tmp_path / "p.leat", tmp_path / "q.leat")
+    for path in (tokens, tmp_path / "p.leat", tmp_path / "q.leat"):
+        for name in ("info", "stats"):
+            told = leat(name, path).stdout
+            assert "left out       1 records when this was made" in told
+            assert "t.jsonl, line 2, byte 24: a character where a value should begin" in told
+        assert json.loads(leat("stats", path, "--json").stdout)["left_out"]["on_open"] == 1

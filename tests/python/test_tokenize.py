@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -368,3 +369,138 @@ def test_a_record_of_a_table_without_text_is_left_out_alone(tmp_path: Path) -> N
     made = leat.tokenize(leat.open(tmp_path / "t.parquet"), tmp_path / "o", tokenizer=bpe_file(tmp_path), on_bad="skip")
     assert (made.documents, made.skipped) == (599, 1)
     assert [n for n in range(600) if n not in set(made.open().column("n").tolist())] == [300]
+
+
+LINES = b"""{"text": "to be"}
+
+{"text": "or"}
+{"text": broken}
+
+{"text": "not", "n": [1, 2]}
+{"text": "that"}
+"""
+
+
+def _stored(path: Path, raw: bytes, how: str) -> Path:
+    from test_text import zstd
+
+    found = path.with_name(path.name + how)
+    found.write_bytes(gzip.compress(raw) if how == ".gz" else zstd(raw) if how == ".zst" else raw)
+    return found
+
+
+@pytest.mark.parametrize("how", ["", ".gz", ".zst"])
+def test_an_error_while_tokenising_names_file_line_and_byte(tmp_path: Path, how: str) -> None:
+    raw = b'{"tokens": [1, 2]}\n\n \n{"tokens": [3]}\n{"tokens": [1, 700]}\n'
+    path = _stored(tmp_path / "t.jsonl", raw, how)
+    with pytest.raises(leat.InvalidError) as e:
+        leat.tokenize(leat.open(path), tmp_path / "o", tokenizer=words_file(tmp_path, 512), tokens="tokens", fields=[])
+    at = raw.index(b'{"tokens": [1, 7')
+    assert f"{path}, line 5, byte {at} (record 2): token 1 is 700" in str(e.value)
+
+
+@pytest.mark.parametrize("how", ["", ".gz", ".zst"])
+def test_a_bad_chat_is_named_by_file_and_line_also_in_a_view(tmp_path: Path, how: str) -> None:
+    pytest.importorskip("jinja2")
+    (tmp_path / "t.jinja").write_text("{% for m in messages %}{{ m['content'] }}{% endfor %}")
+    good = b'{"messages": [{"role": "user", "content": "to"}]}\n'
+    raw = b"\n" + 3 * good + b"\r\n" + b'{"messages": [1]}\n' + good
+    path = _stored(tmp_path / "c.jsonl", raw, how)
+    with pytest.raises(leat.InvalidError, match="field 'messages'") as e:
+        leat.tokenize(
+            leat.open(path)[2:],
+            tmp_path / "o",
+            tokenizer=bpe_file(tmp_path),
+            chat=leat.chat(tmp_path / "t.jinja", learn=["user"]),
+        )
+    assert f"{path}, line 6, byte {raw.index(b'[1]') - 13} (record 1), field" in str(e.value)
+
+
+def test_lines_are_counted_for_each_of_several_files(tmp_path: Path) -> None:
+    good = b'{"tokens": [1]}\n'
+    paths = [_stored(tmp_path / f"{i}.jsonl", b"\n" * i + i * good + b'{"tokens": [900]}\n', "") for i in range(3)]
+    made = leat.tokenize(
+        leat.open(paths), tmp_path / "o", tokenizer=words_file(tmp_path, 512), tokens="tokens", fields=[], on_bad="skip"
+    )
+    listed = [json.loads(line) for line in (tmp_path / "o.bad.jsonl").read_text().splitlines()]
+    assert [(one["path"], one["line"]) for one in listed] == [(str(p), 2 * i + 1) for i, p in enumerate(paths)]
+    assert [one["file"] for one in made.skipped_first] == ["0.jsonl", "1.jsonl", "2.jsonl"]
+
+
+def test_what_was_left_out_is_counted_in_the_pack_and_in_the_result(tmp_path: Path) -> None:
+    path = _stored(tmp_path / "t.jsonl", LINES, "")
+    with pytest.warns(UserWarning, match="line 4"):
+        ds = leat.open(path, on_bad="skip", fields=["text"])
+    made = leat.tokenize(ds, tmp_path / "o", tokenizer=bpe_file(tmp_path))
+    said = made.open().metadata["skipped"]
+    assert (said["records"], said["on_open"], said["tokenising"]) == (1, 1, 0)
+    at = LINES.index(b"broken")
+    assert said["first"] == [
+        {"file": "t.jsonl", "line": 4, "byte": at, "reason": "a character where a value should begin"}
+    ]
+    assert (made.documents, made.skipped, made.skipped_on_open, list(made.skipped_first)) == (4, 0, 1, said["first"])
+
+
+def test_counts_of_what_was_left_out_add_up_over_two_packs(tmp_path: Path) -> None:
+    tokens = words_file(tmp_path, 512)
+    raw = b'{"tokens": [1]}\n{"tokens": [900]}\nnothing\n{"tokens": [2]}\n'
+    with pytest.warns(UserWarning, match="line 3"):
+        ds = leat.open(_stored(tmp_path / "t.jsonl", raw, ""), on_bad="skip")
+    first = leat.tokenize(ds, tmp_path / "a", tokenizer=tokens, tokens="tokens", on_bad="skip", fields=[])
+    again = leat.tokenize(first.open(), tmp_path / "b", tokenizer=tokens, tokens="tokens", fields=[]).open()
+    said = again.metadata["skipped"]
+    assert (said["on_open"], said["tokenising"], [one["line"] for one in said["first"]]) == (1, 1, [3, 2])
+    assert said == first.open().metadata["skipped"] and "token 0 is 900" in said["first"][1]["reason"]
+    assert (first.skipped, first.skipped_on_open) == (1, 1)
+
+
+@pytest.mark.parametrize("shard_bytes", [None, 1 << 22])
+def test_a_resumed_run_counts_what_earlier_runs_left_out(tmp_path: Path, shard_bytes: int | None) -> None:
+    tokenizer = bpe_file(tmp_path)
+    ds = heavy(tmp_path, 60, {3, 40, 55})
+    whole = leat.tokenize(ds, tmp_path / "w", tokenizer=tokenizer, on_bad="skip", shard_bytes=shard_bytes)
+    code = (
+        "import os, sys, leat, leat.text.tokenize as t; n = 0\n"
+        "def stop(self, *args, put=t._Run._put):\n"
+        "    global n; n += 1\n"
+        "    put(self, *args)\n"
+        "    if n == 2: os.kill(os.getpid(), 9)\n"
+        "t._Run._put = stop; t.BATCH_RECORDS = 16\n"
+        "leat.tokenize(leat.open(sys.argv[1]), sys.argv[2], tokenizer=sys.argv[3], on_bad='skip', shard_bytes=eval(sys.argv[4]))\n"  # noqa: E501
+    )
+    names = [str(tmp_path / "t.leat"), str(tmp_path / "r"), str(tokenizer), repr(shard_bytes)]
+    killed = subprocess.run([sys.executable, "-c", code, *names], check=False, timeout=120)
+    assert killed.returncode == -9
+    made = leat.tokenize(ds, tmp_path / "r", tokenizer=tokenizer, on_bad="skip", shard_bytes=shard_bytes, resume=True)
+    assert made.skipped == 3 and made.open().metadata == whole.open().metadata
+    assert made.open().metadata["skipped"]["tokenising"] == 3
+    assert [one["record"] for one in made.skipped_first] == [3, 40, 55]
+    if shard_bytes is None:
+        assert (tmp_path / "r").read_bytes() == (tmp_path / "w").read_bytes()
+
+
+def test_views_of_tables_are_read_in_blocks(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    n = 2000
+    found = texts(n)
+    for k in range(2):
+        some = pa.table({"text": found[k::2], "number": list(range(k, n, 2))})
+        parquet.write_table(some, tmp_path / f"{k}.parquet", row_group_size=300)
+    a, b = (leat.open(tmp_path / f"{k}.parquet") for k in range(2))
+    shuffled = np.random.default_rng(0).permutation(1400)
+    views = leat.concat(a[100:900], b.where("number % 3 = 0"), a[::3]).select(shuffled)
+    made = leat.tokenize(views, tmp_path / "o", tokenizer=bpe_file(tmp_path), fields=["number", "text"]).open()
+    assert [r["text"] for r in made] == [found[n] for n in made.column("number")]
+    assert made.column("number").tolist() == [views[i]["number"] for i in range(len(views))]
+
+
+def test_a_record_of_a_table_is_named_by_its_row(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    tokens = [[1]] * 30
+    tokens[25] = [999]
+    parquet.write_table(pa.table({"tokens": tokens}), tmp_path / "t.parquet", row_group_size=10)
+    ds = leat.open(tmp_path / "t.parquet")[5:]
+    with pytest.raises(leat.InvalidError, match=r"t.parquet row group 2, row 5 \(record 20\): token 0 is 999"):
+        leat.tokenize(ds, tmp_path / "o", tokenizer=words_file(tmp_path, 512), tokens="tokens")

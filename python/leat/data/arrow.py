@@ -234,6 +234,11 @@ class Chunks:
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
+    def place(self, position: int) -> tuple[str, int]:
+        """The chunk that a row stands in, as errors name it, and the row in it."""
+        number = int(np.searchsorted(self._ends, position, "right"))
+        return self._chunks[number].where, position - int(self._ends[number]) + self._chunks[number].rows
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": OrderedDict(), "_held": 0, "_lock": None}
 

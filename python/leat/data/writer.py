@@ -208,16 +208,21 @@ class Writer:
         for row in rows:
             self._handle.add(row)
 
-    def close(self) -> None:
-        """Finishes the file and makes it visible. Further calls do nothing."""
-        self._close()
+    def close(self, metadata: Mapping[str, Any] | None = None) -> None:
+        """Finishes the file and makes it visible. Further calls do nothing.
 
-    def _close(self) -> None:
+        Args:
+            metadata: in the place of those that the Writer was opened with, for what is known only now, such as counts
+                of what was left out. Who resumes still opens with those of the first time.
+        """
+        self._close(metadata)
+
+    def _close(self, metadata: Mapping[str, Any] | None = None) -> None:
         if self._closed:
             return
         self._closed = True
         try:
-            self._handle.finish()
+            self._handle.finish(None if metadata is None else json.dumps(dict(metadata)))
             self.broken = self._handle.bad()
             self.as_came = self._handle.as_came()
             self.warned = self._handle.warned()

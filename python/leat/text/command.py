@@ -138,7 +138,7 @@ def _pack(options: Mapping[str, str]) -> int:
         print(f"To resume: leat {_words(options)}", file=sys.stderr, flush=True)
         return INTERRUPTED
     if not quiet:
-        _report(made, options, int(dataset.about.get("skipped") or 0))
+        _report(made, options)
     return DONE
 
 
@@ -216,8 +216,9 @@ def _words(options: Mapping[str, str]) -> str:
     return shlex.join([*words, "--resume"])
 
 
-def _report(made: Any, options: Mapping[str, str], unread: int) -> None:
+def _report(made: Any, options: Mapping[str, str]) -> None:
     from .progress import duration, rate
+    from .skipped import lines
 
     size = os.path.getsize(made.path)
     seconds = max(made.seconds, 1e-9)
@@ -225,9 +226,11 @@ def _report(made: Any, options: Mapping[str, str], unread: int) -> None:
     print(f"{options['dst']}: {made.documents:,} documents, {made.tokens:,} tokens{learned}, {rate(size)}B")
     if made.empty:
         print(f"  {made.empty:,} documents have no token")
-    if unread:
-        print(f"  {unread:,} broken records of {options['src']} were left out when it was opened")
+    if made.skipped_on_open:
+        print(f"  {made.skipped_on_open:,} broken records of {options['src']} were left out when it was opened")
     if made.skipped:
         print(f"  {made.skipped:,} records were left out: {options['dst']}.bad.jsonl says which and why")
+    for line in lines(list(made.skipped_first)):
+        print(f"    {line}")
     if made.text_bytes:
         print(f"  {rate(made.text_bytes)}B of text in {duration(seconds)}: {rate(made.text_bytes / seconds)}B/s")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,35 +16,44 @@ from ..data.dataset import Dataset
 from ..data.made import Failed
 from ..data.made import Reader as Converter
 from ..data.schema import Field
-from ..errors import InvalidError
+from ..errors import Error, InvalidError
 from .chat import BadChat, Chat, ChatTemplate
 from .tokenizer import Spans, Tokenizer
 
 BLOCK = 256  #: records of a table that are read together
 
 
+class Place(NamedTuple):
+    """Where a record stands."""
+
+    words: str  #: for a message
+    about: dict[str, Any]  #: "path", and of lines "line" and "byte", of tables "row"
+
+
 class Reader:
     """Values of a data set as buffers, in the order of its records.
 
-    Of a table (Parquet, Arrow) a block of records is read in one call: asking for them one by one costs more than
-    tokenising them. Other data sets are asked one by one, as is a block with a record that cannot be read.
+    Of a table (Parquet, Arrow), and of views and joined ones, a block of records is read in one call: asking for them
+    one by one costs more than tokenising them. Other data sets are asked one by one, as is a block with a record that
+    cannot be read.
     """
 
     def __init__(self, dataset: Dataset, wanted: set[int]) -> None:
         """`wanted`: the numbers of the fields that will be read."""
-        self._one, self._count, self._wanted = dataset._handle.read, len(dataset), sorted(wanted)
-        kind, source = dataset._recipe[:2]
-        self._table = Converter(source, dataset.schema) if kind == "source" and isinstance(source, Chunks) else None
+        self._handle, self._one = dataset._handle, dataset._handle.read
+        self._count, self._wanted = len(dataset), sorted(wanted)
+        tables = _tables(dataset)
+        self._tables = [Converter(source, dataset.schema) for source in tables or ()]
+        self._chunks = tables or []
+        self._firsts = np.cumsum([0, *map(len, self._chunks)])[:-1]  # ids of the first records of tables
         self._first = -BLOCK
         self._block: dict[int, Any] = {}
 
     def __call__(self, i: int, index: int, as_bytes: bool) -> Any:
-        if self._table is not None and not self._first <= i < self._first + BLOCK:
+        if self._tables and not self._first <= i < self._first + BLOCK:
             self._first = i
-            positions = np.arange(i, min(i + BLOCK, self._count), dtype=np.int64)
             try:
-                read = self._table(self._wanted, positions.tobytes())
-                self._block = dict(zip(self._wanted, read, strict=True))
+                self._block = self._read(i, min(BLOCK, self._count - i))
             except Failed:
                 self._block = {}
         values = self._block.get(index)
@@ -52,9 +62,74 @@ class Reader:
         at = i - self._first
         return values[at] if isinstance(values, list) else values[at, ...]
 
+    def _ids(self, first: int, n: int) -> tuple[Any, Any]:
+        """Of records the number of their table, and their places in it."""
+        ids = np.frombuffer(self._handle.ids(first, n), np.int64)
+        of = np.searchsorted(self._firsts, ids, "right") - 1
+        return of, ids - self._firsts[of]
+
+    def _read(self, first: int, n: int) -> dict[int, Any]:
+        of, rows = self._ids(first, n)
+        numbers = np.unique(of).tolist()
+        if len(numbers) == 1:
+            found = self._tables[numbers[0]](self._wanted, np.ascontiguousarray(rows).tobytes())
+            return dict(zip(self._wanted, found, strict=True))
+        block: dict[int, Any] = {index: [None] * n for index in self._wanted}
+        for number in numbers:
+            at = np.flatnonzero(of == number)
+            found = self._tables[number](self._wanted, rows[at].tobytes())
+            for index, values in zip(self._wanted, found, strict=True):
+                for k, j in enumerate(at.tolist()):
+                    block[index][j] = values[k] if isinstance(values, list) else values[k, ...]
+        return block
+
+    def place(self, i: int, index: int) -> Place:
+        """Where record `i` stands, its field `index`: the file and the line, as far as there are some."""
+        plain = f"record {i}"
+        if self._tables:
+            of, rows = self._ids(i, 1)
+            where, row = self._chunks[int(of[0])].place(int(rows[0]))
+            return Place(f"{where}, row {row} ({plain})", {"path": where, "row": row})
+        try:
+            path, _, line, byte = self._handle.place(i, index)
+        except (OSError, Error):  # the file changed: what is wrong with the record is to be said none the less
+            return Place(plain, {})
+        if not line:
+            return Place(plain, {"path": path} if path else {})
+        return Place(f"{path}, line {line}, byte {byte} ({plain})", {"path": path, "line": line, "byte": byte})
+
+
+def _tables(dataset: Dataset) -> list[Chunks] | None:
+    """The tables whose records have the ids of a data set, one behind the other; None: not all are tables."""
+    if type(dataset) is not Dataset:  # rows that are packed of several records
+        return None
+    kind = dataset._recipe[0]
+    if isinstance(kind, Dataset):  # a view of it
+        return _tables(kind)
+    if kind == "concat":
+        joined = dataset._recipe[1]
+        parts = joined[0] if len(joined) == 1 and not isinstance(joined[0], Dataset) else joined
+        found = [_tables(part) for part in parts]
+        return None if any(part is None for part in found) else [one for part in found for one in part or ()]
+    source = dataset._recipe[1]
+    return [source] if kind == "source" and isinstance(source, Chunks) else None
+
 
 class BadText(InvalidError):
-    """A record whose text cannot be tokenised."""
+    """A record whose text cannot be tokenised: where, what is wrong with it, and the place for a list."""
+
+    def __init__(self, place: Place, what: str) -> None:
+        super().__init__(f"{place.words}{what}")
+        self.what, self.place = what.lstrip(":, "), place
+
+
+def reason_of(e: Exception, place: Place) -> str:
+    """What is wrong with a record, without the place."""
+    if isinstance(e, BadText):
+        return e.what
+    path = place.about.get("path", "")
+    text = str(e).replace(path, os.path.basename(path)) if path else str(e)
+    return text.removeprefix(f"{place.words}: ")
 
 
 class Records:
@@ -98,7 +173,12 @@ class Records:
         try:
             return bytes(raw).decode(), (), len(raw), values
         except UnicodeDecodeError as e:
-            raise BadText(f"record {i}, field {self.text!r}, byte {e.start}: the text is not UTF-8") from None
+            place = self.place(i)
+            raise BadText(place, f", field {self.text!r}, byte {e.start}: the text is not UTF-8") from None
+
+    def place(self, i: int) -> Place:
+        """Where a record stands."""
+        return self._reader.place(i, self._text_index)
 
     def encode(self, core: Tokenizer, texts: Sequence[Any], spans: Sequence[Spans]) -> list[tuple[Any, ...]]:
         """The values of each text for the writer: its tokens."""
@@ -143,9 +223,9 @@ class Chats(Records):
             text, spans = self._template.learned(messages, tools)
             size = len(text.encode())
         except BadChat as e:
-            raise BadText(f"record {i}, field {self.text!r}: {e}") from None
+            raise BadText(self.place(i), f", field {self.text!r}: {e}") from None
         except UnicodeEncodeError:
-            raise BadText(f"record {i}, field {self.text!r}: a text has half of a surrogate pair") from None
+            raise BadText(self.place(i), f", field {self.text!r}: a text has half of a surrogate pair") from None
         return text, spans, size, [self._reader(i, index, as_bytes) for index, as_bytes in self._indices]
 
     def _parsed(self, i: int, index: int, name: str) -> Any:
@@ -155,7 +235,7 @@ class Chats(Records):
         try:
             return json.loads(raw)
         except (ValueError, RecursionError) as e:
-            raise BadText(f"record {i}, field {name!r} is no JSON: {e}") from None
+            raise BadText(self.place(i), f", field {name!r} is no JSON: {e}") from None
 
     def encode(self, core: Tokenizer, texts: Sequence[Any], spans: Sequence[Spans]) -> list[tuple[Any, ...]]:
         return list(core.encode_learned(texts, spans))

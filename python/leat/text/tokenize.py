@@ -34,7 +34,8 @@ from ..errors import BrokenSampleError, ChangedError, ExistsError, InvalidError
 from . import progress as _progress
 from . import tokenizer as _tokenizer
 from .chat import Chat
-from .records import BadText, Chats, Ready, Records
+from .records import BadText, Chats, Place, Ready, Records, reason_of
+from .skipped import FIRST, joined, listed
 from .tokenizer import Spans, Tokenizer
 
 # Of a batch: enough for all cores, so that the call of the tokenizer costs nothing beside its work (measured: below
@@ -54,7 +55,11 @@ class Tokenized:
         documents: in it.
         tokens: in it.
         empty: documents without a token.
-        skipped: records that were left out; PATH.bad.jsonl lists them. Not those that opening the data set left out.
+        skipped: records that were left out while they were tokenised; PATH.bad.jsonl lists them.
+        skipped_on_open: records that opening the data set had left out (``leat.open(on_bad="skip")``).
+        skipped_first: of both the first few, at most ten: dicts with ``file``, ``line``, ``byte`` (as far as there are
+            some), ``record`` (its number in the data set) and ``reason``. They and the counts are in the pack's
+            ``metadata["skipped"]``, too.
         learned: of chats, tokens that are learned; else None.
         text_bytes: read by this run, as UTF-8.
         seconds: that this run took.
@@ -68,6 +73,8 @@ class Tokenized:
     text_bytes: int
     seconds: float
     learned: int | None = None
+    skipped_on_open: int = 0
+    skipped_first: tuple[Mapping[str, Any], ...] = ()
 
     def open(self) -> Dataset:
         """The pack as a data set."""
@@ -166,6 +173,8 @@ def tokenize(
     else:
         records = Chats(dataset, chat, tokenizer, field, fields) if chat else Records(dataset, text, field, fields)
     about = {**(dict(metadata) if metadata is not None else dataset.metadata), "tokenizer": core.about, **records.about}
+    if unread := listed(dataset.about):
+        about["skipped"] = joined(about.get("skipped"), unread)
     begun = {
         "tokenizer": core.about,
         "library": core.backend,
@@ -196,8 +205,9 @@ def tokenize(
             raise notes.fault or e from None  # what was noted says it better
         with writer:
             run.go(writer)
+            writer.close({**about, "skipped": notes.summary(about.get("skipped"))} if notes.skipped else None)
     notes.finish()
-    made = _report(target, field, records.masks, notes, run)
+    made = _report(target, field, records.masks, notes, run, unread)
     if isinstance(records, Chats) and (
         said := records.warning(made.tokens, made.learned, run.documents == made.documents)
     ):
@@ -209,7 +219,9 @@ def _ragged(dtype: str) -> Field:
     return field(dtype, (None,))
 
 
-def _report(target: str, name: str, masks: Sequence[str], notes: _Notes, run: _Run) -> Tokenized:
+def _report(
+    target: str, name: str, masks: Sequence[str], notes: _Notes, run: _Run, unread: Mapping[str, Any]
+) -> Tokenized:
     made = _open(target)
     lengths = np.asarray(made._handle.column(made._find(name)[0], False, True)).view(np.uint64)
     size = np.dtype(made.schema[name].dtype).itemsize
@@ -227,6 +239,8 @@ def _report(target: str, name: str, masks: Sequence[str], notes: _Notes, run: _R
         run.text_bytes,
         run.seconds,
         learned,
+        unread.get("on_open", 0),
+        tuple(notes.summary(unread)["first"]),
     )
 
 
@@ -279,8 +293,11 @@ class _Notes:
         if unfinished or self.fault or not os.path.exists(self._path) or not os.path.exists(self._target):
             return False
         made = _open(self._target)
-        same = made.metadata == json.loads(json.dumps(about))
-        return same and len(made) + len(self.skipped) == int(self._begun["records"])
+        there, wanted = made.metadata, json.loads(json.dumps(about))
+        skipped = self.summary(about.get("skipped")) if self.skipped else about.get("skipped")
+        same = there.pop("skipped", None) == skipped
+        wanted.pop("skipped", None)
+        return same and there == wanted and len(made) + len(self.skipped) == int(self._begun["records"])
 
     def start(self, written: int) -> int:
         """Begins the file for a run that goes on behind `written` documents; returns the next record."""
@@ -298,8 +315,19 @@ class _Notes:
         self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
         return written + len(self.skipped)
 
-    def skip(self, index: int, before: int, reason: str) -> None:
-        line = {"index": index, "skipped": True, "path": "", "reason": reason, "before": before}
+    def summary(self, before: Any = None) -> dict[str, Any]:
+        """What ``metadata["skipped"]`` says, of this run and the ones that it went on from; `before`: said already."""
+        first = [
+            {"record": s["index"], **({"file": os.path.basename(s["path"])} if s.get("path") else {})}
+            | {name: s[name] for name in ("line", "byte", "row") if name in s}
+            | {"reason": s.get("what", s["reason"])}
+            for s in self.skipped[:FIRST]
+        ]
+        return joined(before, {"on_open": 0, "tokenising": len(self.skipped), "first": first})
+
+    def skip(self, index: int, before: int, e: Exception, place: Place) -> None:
+        line = {"index": index, "skipped": True, "path": "", **place.about, "reason": str(e), "before": before}
+        line["what"] = reason_of(e, place)
         self.skipped.append(line)
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
@@ -315,7 +343,7 @@ class _Notes:
             new = self._list + ".new"
             with open(new, "w", encoding="utf-8") as f:
                 for s in self.skipped:
-                    f.write(json.dumps({k: v for k, v in s.items() if k != "before"}) + "\n")
+                    f.write(json.dumps({k: v for k, v in s.items() if k not in ("before", "what")}) + "\n")
             os.replace(new, self._list)
         elif os.path.exists(self._list):
             os.remove(self._list)
@@ -389,7 +417,7 @@ class _Run:
                     batch.error = e  # raised when what came before it is written
                     yield batch
                     return
-                batch.bad.append((len(batch), i, str(e)))
+                batch.bad.append((len(batch), i, e))
                 continue
             batch.add(i, text, spans, size, values)
             if batch.bytes >= BATCH_BYTES or len(batch) >= BATCH_RECORDS:
@@ -408,17 +436,17 @@ class _Run:
             while bad and bad[0][0] == k:
                 self._leave_out(*bad.popleft()[1:])
             try:
-                self._core.checked(ids, f"record {batch.numbers[k]}")
+                self._core.checked(ids, lambda i=batch.numbers[k]: self._records.place(i).words)  # type: ignore[misc]
             except InvalidError as e:
                 if not self._skip:
                     raise
-                self._leave_out(batch.numbers[k], str(e))
+                self._leave_out(batch.numbers[k], e)
                 continue
             self.tokens += len(ids)
             self.learned += sum(int(mask.sum()) for mask in masks)
             add([ids.astype(self._core.dtype, copy=False), *masks, *batch.values[k]])
-        for _, number, reason in bad:
-            self._leave_out(number, reason)
+        for _, number, e in bad:
+            self._leave_out(number, e)
         if batch.error is not None:
             raise batch.error
         self.text_bytes += batch.bytes
@@ -427,8 +455,9 @@ class _Run:
             note = f"{left_out} left out" if left_out else ""
             line.say(len(self._writer) + left_out, self.tokens, self.text_bytes, note)
 
-    def _leave_out(self, number: int, reason: str) -> None:
-        self._notes.skip(number, len(self._writer), reason)
+    def _leave_out(self, number: int, e: Exception) -> None:
+        place = e.place if isinstance(e, BadText) else self._records.place(number)
+        self._notes.skip(number, len(self._writer), e, place)
 
 
 class _Batch:
@@ -439,7 +468,7 @@ class _Batch:
         self.spans: list[Spans] = []
         self.numbers: list[int] = []
         self.values: list[list[Any]] = []
-        self.bad: list[tuple[int, int, str]] = []  # before which of the texts, number of the record, reason
+        self.bad: list[tuple[int, int, Exception]] = []  # before which of the texts, number of the record
         self.error: Exception | None = None  # of the record behind the last one
         self.bytes = 0
 

@@ -61,18 +61,20 @@ class Tokenizer(ABC):
     #: bool, of each id below vocab_size: whether it is a token
     known: Mask
 
-    def checked(self, ids: Ids, where: str, every: bool = False) -> Ids:
-        """`ids`, if each is below :attr:`vocab_size`; with `every`, if each is a token."""
+    def checked(self, ids: Ids, where: str | Callable[[], str], every: bool = False) -> Ids:
+        """`ids`, if each is below :attr:`vocab_size`; with `every`, if each is a token. `where`: for the error."""
         if not len(ids):
             return ids
         if int(ids.max()) >= self.vocab_size or (ids.dtype.kind != "u" and int(ids.min()) < 0):
             at = int(np.argmax((ids >= self.vocab_size) | (ids < 0)))
+            where = where if isinstance(where, str) else where()
             raise InvalidError(
                 f"{where}: token {at} is {int(ids[at])}, beyond the vocabulary of {self.file}, which ends at "
                 f"{self.vocab_size - 1}"
             )
         if every and not self.known[ids].all():
             at = int(np.argmin(self.known[ids]))
+            where = where if isinstance(where, str) else where()
             raise InvalidError(f"{where}: token {at} is {int(ids[at])}, which {self.file} does not have")
         return ids
 

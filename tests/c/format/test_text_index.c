@@ -106,11 +106,36 @@ static void a_mapped_index_that_is_cut_is_an_error(void **state)
     leat_dataset_release(d);
 }
 
+static void the_place_of_a_record_has_its_line_in_any_order(void **state)
+{
+    (void)state;
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("{\"n\": 0}\n\n{\"n\": 1}\r\n \r\n{\"n\": 2}\n{\"n\": 3}", f);
+    assert_int_equal(fclose(f), 0);
+    static const uint64_t lines[] = {1, 3, 5, 6}, offsets[] = {0, 10, 23, 32};
+    static const unsigned order[] = {2, 2, 3, 0, 1, 3};
+    struct leat_dataset *d = open_it();
+    struct leat_sample_place place;
+    struct leat_error error;
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        assert_ok(leat_dataset_place(d, order[i], 0, &place, &error));
+        assert_string_equal(place.path, path);
+        assert_int_equal(place.sample, order[i]);
+        assert_int_equal(place.line, lines[order[i]]);
+        assert_int_equal(place.offset, offsets[order[i]]);
+    }
+    assert_int_equal(leat_dataset_place(d, 4, 0, &place, &error), LEAT_E_RANGE);
+    assert_int_equal(leat_dataset_place(d, 0, 9, &place, &error), LEAT_E_RANGE);
+    leat_dataset_release(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_mapped_index_gives_what_one_in_memory_does, make_file, remove_file),
         cmocka_unit_test_setup_teardown(a_mapped_index_that_is_cut_is_an_error, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(the_place_of_a_record_has_its_line_in_any_order, make_file, remove_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
