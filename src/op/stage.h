@@ -216,6 +216,8 @@ int leat_stage_pass(const struct leat_stage *stage, struct leat_stage_work *work
 /* Room for `count` things of `each` bytes in a buffer, whose content is of no use any more; false: there is no memory.
  */
 bool leat_stage_buffer(void **buffer, size_t *room, size_t count, size_t each);
+/* For how many it has room then: an eighth more, so that it seldom grows, unless it goes when its photo is done. */
+size_t leat_stage_buffer_room(size_t count, size_t each);
 
 /* Describes a packed image of `type` at `base`. */
 void leat_image_packed(struct leat_image *image, const struct leat_type *type, bool planar, uint32_t w, uint32_t h,

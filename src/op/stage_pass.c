@@ -10,15 +10,20 @@
 #include "kernels/values.h"
 #include "op/stage.h"
 
+size_t leat_stage_buffer_room(size_t count, size_t each)
+{
+    const size_t keep = LEAT_KEEP_BYTES / each, more = count + count / 8;
+    return count > keep ? count : more < keep ? more : keep;
+}
+
 bool leat_stage_buffer(void **buffer, size_t *room, size_t count, size_t each)
 {
     if (count <= *room)
         return true;
     leat_free(*buffer); /* the old content is of no use */
     *room = 0;
-    const size_t keep = LEAT_KEEP_BYTES / each; /* what is larger goes when its photo is done */
-    const bool large = count > keep;
-    size_t more = large ? count : count + count / 8 < keep ? count + count / 8 : keep;
+    const bool large = count > LEAT_KEEP_BYTES / each; /* it goes when its photo is done */
+    const size_t more = leat_stage_buffer_room(count, each);
     *buffer = large ? leat_realloc_array(NULL, more, each) : leat_new_array(more, each);
     *room = *buffer ? more : 0;
     return *buffer != NULL;

@@ -525,5 +525,6 @@ uint64_t leat_stages_room(const struct leat_stage *stages, size_t n, uint32_t w,
 {
     uint64_t most[3] = {0};
     find_largest(stages, n, w, h, most);
-    return 2 * most[0] + most[1] + most[2] + (n ? (uint64_t)w * 24 + LEAT_ROW_PADDING : 0);
+    return 2 * leat_stage_buffer_room(most[0], 1) + leat_stage_buffer_room(most[1], 1) + most[2] +
+           (n ? (uint64_t)w * 24 + LEAT_ROW_PADDING : 0);
 }

@@ -397,7 +397,7 @@ static void whole_images_between_operators_are_in_what_is_said_of_decoding(void 
         uint64_t least; /* of what is said */
     } cases[] = {
         {"{\"type\": \"GaussianBlur\", \"kernel_size\": 5}", 2 * IMAGE},
-        {"{\"type\": \"GaussianBlur\", \"kernel_size\": [1, 201], \"sigma\": 40}", 2 * IMAGE + W * 3 * 201},
+        {"{\"type\": \"GaussianBlur\", \"kernel_size\": [1, 301], \"sigma\": 60}", 2 * IMAGE + W * 3 * 100},
         {"{\"type\": \"ColorJitter\", \"contrast\": 0.5}", IMAGE},
         {"{\"type\": \"RandomRotation\", \"degrees\": [45, 45], \"expand\": true}", 2 * IMAGE + IMAGE / 2},
         {"{\"type\": \"Resize\", \"size\": [2000, 2000]}, {\"type\": \"GaussianBlur\", \"kernel_size\": 3}", 24000000},
