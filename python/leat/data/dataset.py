@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import _leat, check
 from ..errors import ChangedError
+from ..loading.opening import tells
 from . import schema as _schema
 from .positions import from_arrow
 from .schema import Field
@@ -489,6 +490,7 @@ def _names(classes: Sequence[str] | None) -> list[str] | None:
     return names
 
 
+@tells
 def open(  # noqa: A001
     src: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, str | os.PathLike[str]],
     *,

@@ -271,7 +271,7 @@ class Batch(Mapping[str, Any]):
         return html.batch(self, self._form.meaning or html.Meaning())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made = self._map(lambda t: t)  # every value; pickling or copying them copies the memory
+        made = self._map(_picklable)  # every value; pickling or copying them copies the memory
         return (_rebuild, (self._form.framework, list(self), made._values))
 
     def _small(self, name: str, make: Callable[[_leat.Batch], Any]) -> Any:
@@ -385,11 +385,38 @@ def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
     return function(value)
 
 
+class Unsigned(NamedTuple):
+    """A tensor of a dtype that PyTorch does not pickle, as bytes."""
+
+    bytes: Any
+    dtype: str
+
+
+def _picklable(tensor: Any) -> Any:
+    if isinstance(tensor, np.ndarray):
+        return tensor
+    import torch
+
+    if tensor.untyped_storage().nbytes() != tensor.nbytes:  # an image of several: its memory is pickled alone
+        tensor = tensor.clone()
+    if tensor.dtype not in (torch.uint16, torch.uint32, torch.uint64):
+        return tensor
+    return Unsigned(tensor.unsqueeze(-1).view(torch.uint8), str(tensor.dtype).removeprefix("torch."))
+
+
+def _unpickled(value: Any) -> Any:
+    if not isinstance(value, Unsigned):
+        return value
+    import torch
+
+    return value.bytes.view(getattr(torch, value.dtype)).squeeze(-1)
+
+
 def _rebuild(framework: str, names: list[str], values: dict[str, Any]) -> Batch:
     """A batch that was pickled or copied."""
     form = Form(framework)
     form.makers = dict.fromkeys(names, lambda core: None)  # never called: all values are there
-    return Batch(None, form, values)
+    return Batch(None, form, {name: _mapped(_unpickled, value) for name, value in values.items()})
 
 
 def framework_of(name: str) -> str:
