@@ -1,17 +1,18 @@
 """Queries over many records, against DuckDB on the same columns in memory.
 
-    python bench/query.py [--rows 100000000] [--file PATH] [--times N]
+    python bench/query.py [--rows 100000000] [--file PATH] [--times N] [--runs N]
 
 Four properties: language and domain (text of few values), length (int64) and quality (float32). The data set is a
 file of leat, written on the first run; with --times N, N such data sets joined. For each clause the positions of the
 rows are asked for: of leat as a view, of DuckDB as an Arrow array of row numbers, by as many threads as there are
-cores. The peers take turns, and the median of five runs counts; leat's first query, which reads the texts, stands by
-itself.
+cores. The peers take turns, and the median of the runs counts, on the clock and of the time of all cores; leat's first
+query, which reads the texts, stands by itself.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import statistics
 import time
@@ -90,10 +91,11 @@ def duckdb_table(rows: int, times: int, threads: int) -> Any:
     return con
 
 
-def timed(run: Callable[[], Any]) -> tuple[float, Any]:
-    begin = time.perf_counter()
+def timed(run: Callable[[], Any]) -> tuple[float, float, Any]:
+    """Seconds on the clock, seconds of all cores, and what `run` gives."""
+    begin, cpu = time.perf_counter(), time.process_time()
     result = run()
-    return time.perf_counter() - begin, result
+    return time.perf_counter() - begin, time.process_time() - cpu, result
 
 
 def main() -> None:
@@ -101,15 +103,16 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--file", type=Path, default=Path("/tmp/leat-query.leat"))
     parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--no-peer", action="store_true", help="without DuckDB")
     args = parser.parse_args()
     if not args.file.exists():
         print(f"writing {args.file} ...", flush=True)
         write(args.file, args.rows)
-    seconds, ds = timed(lambda: leat.concat([leat.open(args.file) for _ in range(args.times)]))
+    seconds, _, ds = timed(lambda: leat.concat([leat.open(args.file) for _ in range(args.times)]))
     threads = len(os.sched_getaffinity(0))
     print(f"leat {leat.__version__}, {threads} cores, {len(ds):,} records; opened in {seconds * 1000:.0f} ms")
-    seconds, _ = timed(lambda: ds.where(CLAUSES[0]))
+    seconds, _, _ = timed(lambda: ds.where(CLAUSES[0]))
     print(f"first query, texts become codes: {seconds:.2f} s")
     con = None
     if not args.no_peer:
@@ -117,22 +120,24 @@ def main() -> None:
 
         con = duckdb_table(len(ds) // args.times, args.times, threads)
         print(f"DuckDB {duckdb.__version__}, the same columns as a table in memory, text as ENUM")
-    print(f"{'clause':64} {'rows':>11} {'leat s':>8} {'DuckDB s':>9} {'ratio':>6}")
+    print(f"{'rows':>11} {'leat s':>8} {'CPU s':>7} {'DuckDB s':>9} {'CPU s':>7} {'CPU ratio':>9}  clause")
     for clause in CLAUSES:
-        ours, theirs, found = [], [], 0
+        ours: list[tuple[float, float]] = []
+        theirs: list[tuple[float, float]] = []
         query = f"SELECT rowid FROM enums WHERE {clause}"
-        for _ in range(5):
-            seconds, view = timed(partial(ds.where, clause))
-            ours.append(seconds)
+        for _ in range(args.runs):
+            wall, cpu, view = timed(partial(ds.where, clause))
+            ours.append((wall, cpu))
             if con is None:
                 continue
-            seconds, result = timed(partial(lambda text: con.sql(text).to_arrow_table(), query))
-            theirs.append(seconds)
-            found = result.num_rows
-            if found != len(view):
-                raise SystemExit(f"{clause}: leat has {len(view)} rows, DuckDB {found}")
-        a, b = statistics.median(ours), statistics.median(theirs) if theirs else float("nan")
-        print(f"{clause:64} {len(view):11,} {a:8.3f} {b:9.3f} {b / a:6.2f}", flush=True)
+            wall, cpu, result = timed(partial(lambda text: con.sql(text).to_arrow_table(), query))
+            theirs.append((wall, cpu))
+            if result.num_rows != len(view):
+                raise SystemExit(f"{clause}: leat has {len(view)} rows, DuckDB {result.num_rows}")
+        (a, b), (c, d) = (
+            [statistics.median(x) for x in zip(*t or [(math.nan, math.nan)], strict=True)] for t in (ours, theirs)
+        )
+        print(f"{len(view):11,} {a:8.2f} {b:7.2f} {c:9.2f} {d:7.2f} {d / b:9.2f}  {clause}", flush=True)
 
 
 if __name__ == "__main__":

@@ -335,9 +335,12 @@ static uint32_t read_is(struct reader *r, size_t first, uint32_t a)
         r->s->at += 2;
         not = !not ;
     }
-    if (next_is(r, 0, "TRUE") || next_is(r, 0, "FALSE")) /* asks whether it is true, not whether it is 1 */
-        return NONE;
+    const size_t begin = r->s->at;
     const uint32_t node = make_of_two(r, LEAT_EXPR_IS, first, a, read_compared(r));
+    for (size_t i = begin; i < r->s->at;
+         i++) /* "IS TRUE" and "IS (TRUE)" ask whether it is true, not whether it is 1 */
+        if (leat_token_is(r->s->clause, i, "TRUE") || leat_token_is(r->s->clause, i, "FALSE"))
+            return NONE;
     return not ? inverted(r, node) : node;
 }
 

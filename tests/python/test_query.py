@@ -207,6 +207,7 @@ CLAUSES = [
     "meta ->> '$.a' + tiny > 3",
     "length IN (tiny, small, 200) AND language IN ('en', domain, title)",
     "tiny IS TRUE AND exact IS NOT FALSE",
+    "tiny IS (TRUE) OR exact + 1 IS NOT ((FALSE))",
 ]
 
 
