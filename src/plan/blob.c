@@ -10,17 +10,22 @@
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
+uint64_t leat_varint_put(int64_t value, uint8_t *out)
+{
+    uint64_t n = 0, z = ((uint64_t)value << 1) ^ (value < 0 ? UINT64_MAX : 0);
+    for (; z >= 128; z >>= 7)
+        out[n++] = (uint8_t)(z | 128);
+    out[n++] = (uint8_t)z;
+    return n;
+}
+
 static uint64_t varints(const struct leat_list *list, uint8_t *out)
 {
     uint64_t n = 0;
     int64_t before = 0;
     for (uint64_t i = 0; i < list->n; i++) {
-        int64_t d = list->positions[i] - before;
-        uint64_t z = ((uint64_t)d << 1) ^ (d < 0 ? UINT64_MAX : 0);
+        n += leat_varint_put(list->positions[i] - before, out + n);
         before = list->positions[i];
-        for (; z >= 128; z >>= 7)
-            out[n++] = (uint8_t)(z | 128);
-        out[n++] = (uint8_t)z;
     }
     return n;
 }
@@ -47,7 +52,7 @@ int leat_list_to_text(const struct leat_list *list, uint64_t room, char **out)
     *out = NULL;
     if (list->n > room || (list->n && !list->positions))
         return LEAT_OK;
-    uint8_t *bytes = leat_new_array(list->n, 10);
+    uint8_t *bytes = leat_new_array(list->n, LEAT_VARINT_BYTES);
     if (!bytes)
         return LEAT_E_NOMEM;
     uint64_t n = varints(list, bytes);
@@ -79,7 +84,7 @@ bool leat_from_base64(const char *text, uint8_t *out, uint64_t *n)
     return true;
 }
 
-static bool read_varint(const uint8_t *bytes, uint64_t n, uint64_t *at, uint64_t *out)
+bool leat_varint_take(const uint8_t *bytes, uint64_t n, uint64_t *at, int64_t *out)
 {
     uint64_t v = 0;
     for (unsigned shift = 0; *at < n && shift < 64; shift += 7) {
@@ -88,7 +93,7 @@ static bool read_varint(const uint8_t *bytes, uint64_t n, uint64_t *at, uint64_t
             return false;
         v |= (uint64_t)(b & 127) << shift;
         if (b < 128) {
-            *out = v;
+            *out = (int64_t)((v >> 1) ^ (0 - (v & 1)));
             return true;
         }
     }
@@ -98,7 +103,8 @@ static bool read_varint(const uint8_t *bytes, uint64_t n, uint64_t *at, uint64_t
 int leat_list_from_text(const char *text, uint64_t count, struct leat_list **out, struct leat_error *error)
 {
     *out = NULL;
-    uint64_t length = strlen(text), n = 0, at = 0, found = 0, before = 0, z;
+    uint64_t length = strlen(text), n = 0, at = 0, found = 0, before = 0;
+    int64_t step;
     uint8_t *bytes = leat_alloc(length);
     int64_t *positions = leat_new_array(length, sizeof *positions);
     int rc = LEAT_OK;
@@ -108,8 +114,8 @@ int leat_list_from_text(const char *text, uint64_t count, struct leat_list **out
         rc = leat_fail(error, LEAT_E_INVALID,
                        "the state's list of positions is not base64: the state was cut or changed");
     while (!rc && at < n) {
-        if (read_varint(bytes, n, &at, &z)) {
-            before += (z >> 1) ^ (0 - (z & 1));
+        if (leat_varint_take(bytes, n, &at, &step)) {
+            before += (uint64_t)step;
             positions[found++] = (int64_t)before;
         } else {
             rc = leat_fail(error, LEAT_E_INVALID,

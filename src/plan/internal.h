@@ -15,6 +15,8 @@
  *     log.c       the entries of the log and decisions
  *     state.c     the log and a position as text, and back
  *     blob.c      a list of positions as text, and back
+ *     numbers.c   numbers of sources as text, and back
+ *     order_json.c  what a state says of the order that a plan was opened with
  *     received.c  what was received out of order as text, and back
  *     plan.c      a plan from its specification; rows
  */
@@ -55,9 +57,24 @@ char *leat_to_base64(const uint8_t *bytes, uint64_t n);
 /* The bytes of base64 text, at most 3 / 4 of its length. False: it is not base64. */
 bool leat_from_base64(const char *text, uint8_t *out, uint64_t *n);
 
+#define LEAT_VARINT_BYTES 10
+/* A number, zigzag-coded, as a base-128 varint: how many bytes that are; and back, from `*at` on. */
+uint64_t leat_varint_put(int64_t value, uint8_t *out);
+bool leat_varint_take(const uint8_t *bytes, uint64_t n, uint64_t *at, int64_t *out);
+
+/* numbers.c: a number for each of n sources. Not `packed`: always an array, as few sources have it anyway. */
+struct json_t;
+struct json_t *leat_numbers_json(const int64_t *numbers, uint32_t n, bool packed);
+bool leat_numbers_read(const struct json_t *value, uint32_t n, int64_t *out);
+/* Whether so many sources are few. */
+bool leat_numbers_listed(uint32_t n);
+/* order_json.c: what the plan was opened with. */
+struct json_t *leat_order_json(const struct leat_plan *plan);
+/* The number of samples in all sources of the order of a state. */
+uint64_t leat_order_samples(const struct json_t *order);
+
 /* received.c: the part of a state that says what was received out of order. `value` is what leat_received_json made.
  * Errors: those of leat_plan_load_unordered. */
-struct json_t;
 struct json_t *leat_received_json(const struct leat_plan *plan, struct leat_position at,
                                   const struct leat_plan_received *received);
 int leat_received_read(const struct leat_plan *plan, const struct json_t *value, struct leat_position at,

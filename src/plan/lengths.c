@@ -4,9 +4,11 @@
  *
  *     pass     | 5 | 0 | 12 | 7 | ... | 3 | 9 | ...           tokens of its rows
  *     sums     0                      ^ of the 16 before      kept for each 16th row, of the two passes used last
+ *              |--- made ---| front         back |-- made --|
  *
  * The row at which a sum is reached is found by searching these, and 16 lengths. So 5 bytes are kept for each row, and
- * nothing is read. The sums of a pass are made when it is first used, except in the order of the data set.
+ * nothing is read. The sums of a pass are made when they are asked for, from its begin or, as the sum of all is known,
+ * from its end: of whatever place, half of them at most.
  */
 #include "plan/lengths.h"
 
@@ -21,12 +23,12 @@
 struct leat_lengths {
     uint64_t n, total, longest, hash, each; /* each: of every row, if `of` is NULL */
     uint32_t *of;
-    struct {
+    struct sums {
         bool set;
-        uint64_t pass, *sums;
+        uint64_t pass, front, back, *of; /* known: those before `front` and from `back` on */
     } pass[2];
     unsigned newest;
-    struct leat_order_cursor cursor;
+    struct leat_order_cursor cursor, sums_cursor;
     struct {
         bool set;
         uint64_t pass, index;
@@ -51,8 +53,8 @@ int leat_lengths_new(const struct leat_plan_source *from, uint32_t k, uint64_t r
     if (from->row_tokens) {
         l->of = leat_new_array(rows + 1, sizeof *l->of);
         for (int i = 0; i < 1 + two; i++)
-            l->pass[i].sums = leat_new_array(rows / STEP + 2, sizeof *l->pass[i].sums);
-        if (!l->of || !l->pass[0].sums || (two && !l->pass[1].sums)) {
+            l->pass[i].of = leat_new_array(rows / STEP + 2, sizeof *l->pass[i].of);
+        if (!l->of || !l->pass[0].of || (two && !l->pass[1].of)) {
             leat_lengths_free(l);
             return leat_fail(error, LEAT_E_NOMEM, "no memory for the lengths of %llu rows", (unsigned long long)rows);
         }
@@ -85,8 +87,8 @@ void leat_lengths_free(struct leat_lengths *l)
     if (!l)
         return;
     leat_free(l->of);
-    leat_free(l->pass[0].sums);
-    leat_free(l->pass[1].sums);
+    leat_free(l->pass[0].of);
+    leat_free(l->pass[1].of);
     leat_free(l);
 }
 
@@ -116,30 +118,71 @@ static uint64_t distinct(const struct leat_source_order *o, uint64_t pass)
     return o->order == LEAT_ORDER_SEQUENTIAL ? 0 : pass;
 }
 
-/* The sums of a pass; makes them if they are not there. */
-static const uint64_t *sums_of(const struct leat_source_order *o, uint64_t pass)
+static uint64_t blocks_of(const struct leat_lengths *l)
+{
+    return l->n / STEP + (l->n % STEP > 0);
+}
+
+/* The sums of a pass, of which at least the first and the last are known. */
+static struct sums *sums_of(const struct leat_source_order *o, uint64_t pass)
 {
     struct leat_lengths *l = o->lengths;
     for (unsigned i = 0; i < 2; i++)
         if (l->pass[i].set && l->pass[i].pass == pass) {
             l->newest = i;
-            return l->pass[i].sums;
+            return &l->pass[i];
         }
-    l->newest = l->pass[1].sums ? 1 - l->newest : 0;
-    uint64_t *sums = l->pass[l->newest].sums, sum = 0, at[LEAT_ORDER_RUN];
-    struct leat_order_cursor cursor = {0};
-    for (uint64_t i = 0; i < l->n; i += LEAT_ORDER_RUN) {
-        const size_t n = l->n - i < LEAT_ORDER_RUN ? (size_t)(l->n - i) : LEAT_ORDER_RUN;
-        leat_order_run(o, NULL, &cursor, pass, i, n, at);
-        for (size_t j = 0; j < n; j++) {
-            if (j % STEP == 0)
-                sums[(i + j) / STEP] = sum;
+    l->newest = l->pass[1].of ? 1 - l->newest : 0;
+    struct sums *s = &l->pass[l->newest];
+    *s = (struct sums){.set = true, .pass = pass, .front = 1, .back = blocks_of(l), .of = s->of};
+    s->of[0] = 0;
+    s->of[s->back] = l->total;
+    return s;
+}
+
+/* Tokens of each of the blocks from `first` on, of rows that are computed together: of how many. */
+static uint64_t sum_blocks(const struct leat_source_order *o, uint64_t pass, uint64_t first, uint64_t n,
+                           uint64_t tokens[LEAT_ORDER_RUN / STEP])
+{
+    struct leat_lengths *l = o->lengths;
+    const uint64_t begin = first * STEP, most = n < LEAT_ORDER_RUN / STEP ? n * STEP : LEAT_ORDER_RUN;
+    const size_t rows = l->n - begin < most ? (size_t)(l->n - begin) : (size_t)most;
+    uint64_t at[LEAT_ORDER_RUN], blocks = 0;
+    leat_order_run(o, NULL, &l->sums_cursor, pass, begin, rows, at);
+    for (size_t i = 0; i < rows; i += STEP) {
+        uint64_t sum = 0;
+        for (size_t j = i; j < rows && j < i + STEP; j++)
             sum += l->of[at[j]];
-        }
+        tokens[blocks++] = sum;
     }
-    l->pass[l->newest].pass = pass;
-    l->pass[l->newest].set = true;
-    return sums;
+    return blocks;
+}
+
+static void extend_front(const struct leat_source_order *o, struct sums *s)
+{
+    uint64_t tokens[LEAT_ORDER_RUN / STEP], n = sum_blocks(o, s->pass, s->front - 1, s->back - s->front, tokens);
+    for (uint64_t i = 0; i < n; i++, s->front++)
+        s->of[s->front] = s->of[s->front - 1] + tokens[i];
+}
+
+static void extend_back(const struct leat_source_order *o, struct sums *s)
+{
+    const uint64_t left = s->back - s->front,
+                   first = left < LEAT_ORDER_RUN / STEP ? s->front : s->back - LEAT_ORDER_RUN / STEP;
+    uint64_t tokens[LEAT_ORDER_RUN / STEP], n = sum_blocks(o, s->pass, first, s->back - first, tokens);
+    for (; n--; s->back--)
+        s->of[s->back - 1] = s->of[s->back] - tokens[n];
+}
+
+/* Tokens before a block. */
+static uint64_t sum_at(const struct leat_source_order *o, struct sums *s, uint64_t block)
+{
+    while (block >= s->front && block < s->back)
+        if (block - s->front < s->back - block)
+            extend_front(o, s);
+        else
+            extend_back(o, s);
+    return s->of[block];
 }
 
 /* Lengths of the rows [16 index, ...) of a pass. */
@@ -173,7 +216,7 @@ uint64_t leat_lengths_before(const struct leat_source_order *o, uint64_t pass, u
     if (!row || row == l->n)
         return row ? l->total : 0;
     pass = distinct(o, pass);
-    uint64_t sum = sums_of(o, pass)[row / STEP];
+    uint64_t sum = sum_at(o, sums_of(o, pass), row / STEP);
     const uint32_t *lengths = row % STEP ? block_of(o, pass, row / STEP) : NULL;
     for (uint64_t i = 0; i < row % STEP; i++)
         sum += lengths[i];
@@ -188,8 +231,20 @@ uint64_t leat_lengths_count(const struct leat_source_order *o, uint64_t pass, ui
     if (!l->of) /* 2 x + 1 lengths, at the middle of row x */
         return (twice / l->each + 1) / 2;
     pass = distinct(o, pass);
-    const uint64_t *sums = sums_of(o, pass);
-    uint64_t low = 0, high = (l->n + STEP - 1) / STEP; /* 2 sums[low] <= twice */
+    struct sums *s = sums_of(o, pass);
+    const uint64_t *sums = s->of;
+    while (s->front < s->back && 2 * sums[s->front - 1] <= twice && twice < 2 * sums[s->back])
+        if (twice - 2 * sums[s->front - 1] < 2 * sums[s->back] - twice)
+            extend_front(o, s);
+        else
+            extend_back(o, s);
+    const bool in_front = twice < 2 * sums[s->front - 1], in_back = twice >= 2 * sums[s->back];
+    uint64_t low = in_front  ? 0
+                   : in_back ? s->back
+                             : s->front - 1,
+             high = in_front  ? s->front - 1
+                    : in_back ? blocks_of(l)
+                              : s->back; /* 2 sums[low] <= twice < 2 sums[high] */
     while (high - low > 1) {
         const uint64_t middle = low + (high - low) / 2;
         if (2 * sums[middle] <= twice)

@@ -16,12 +16,12 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "plan/internal.h"
-#include "plan/lengths.h"
 
 #define STATE_VERSION 1
 #define UNORDERED_VERSION 2          /* with rows received beyond the position, which an older leat must not ignore */
 #define INSIDE_VERSION 3             /* with a log that was folded within an epoch, or not whole behind the position */
-#define MAX_STATE 65536              /* bytes of a state that we write */
+#define MAX_STATE 65536              /* bytes of a state that we write, */
+#define MAX_OF_SOURCE 128            /* ... or so many a source, where that is more */
 #define MAX_READ (UINT64_C(1) << 26) /* of one with a whole log, as runs that are repeated have */
 #define MAX_LISTS 45056              /* bytes of lists in it */
 #define MAX_CARRY (INT64_C(1) << 48) /* of a source, in units of 2^-32 rows: no run gets near, */
@@ -29,8 +29,6 @@
 #define KEPT_ENTRIES 32              /* entries before the position; older ones are folded */
 #define KEPT_LATER 32                /* entries behind it, where not all of them find room */
 
-static const char *const order_names[] = {"sequential", "shuffled", "blocks", "weighted", "list"};
-static const char *const exhausted_names[] = {"stop", "redistribute", "repeat"};
 static const char *const tail_names[] = {"pad", "drop", "uneven"};
 static const char *const kind_names[] = {"open", "resume", "decide", "folded"};
 
@@ -50,58 +48,6 @@ static json_t *whole(json_t *o, int failed)
     return NULL;
 }
 
-static json_t *source_json(const struct leat_plan *p, uint32_t k)
-{
-    const struct leat_source_order *s = &p->sources[k];
-    json_t *o = json_object();
-    int bad = json_object_set_new(o, "count", json_integer((json_int_t)s->count));
-    bad |= json_object_set_new(o, "order", json_string(order_names[s->order]));
-    if (s->order == LEAT_ORDER_BLOCKS)
-        bad |= json_object_set_new(o, "block_rows", json_integer((json_int_t)s->block_rows));
-    if (s->order == LEAT_ORDER_WEIGHTED) {
-        bad |= json_object_set_new(o, "num_samples", json_integer((json_int_t)s->rows));
-        bad |= json_object_set_new(o, "replacement", json_boolean(s->replacement));
-        bad |= json_object_set_new(o, "hash", hex64(s->weights->hash));
-    }
-    if (s->order == LEAT_ORDER_LIST) {
-        bad |= json_object_set_new(o, "n", json_integer((json_int_t)s->list->n));
-        bad |= json_object_set_new(o, "hash", hex64(s->list->hash));
-    }
-    if (s->packing) {
-        bad |= json_object_set_new(o, "packed_length", json_integer((json_int_t)s->packing->length));
-        bad |= json_object_set_new(o, "packed_hash", hex64(s->packing->hash));
-    }
-    if (s->groups) {
-        bad |= json_object_set_new(o, "groups", json_integer((json_int_t)s->groups->n));
-        bad |= json_object_set_new(o, "groups_hash", hex64(s->groups->hash));
-    }
-    if (p->mixed)
-        bad |= json_object_set_new(o, "exhausted", json_string(exhausted_names[s->exhausted]));
-    if (s->limit)
-        bad |= json_object_set_new(o, "limit", json_integer((json_int_t)(s->limit & INT64_MAX)));
-    if (p->tokens)
-        bad |= json_object_set_new(o, "tokens", json_integer((json_int_t)p->tokens[k]));
-    if (p->fair)
-        bad |= json_object_set_new(o, "tokens_hash", hex64(leat_lengths_hash(s->lengths)));
-    return whole(o, bad);
-}
-
-static json_t *order_json(const struct leat_plan *p)
-{
-    json_t *o = json_object(), *sources = json_array();
-    int bad = 0;
-    for (uint32_t k = 0; k < p->n_sources; k++)
-        bad |= json_array_append_new(sources, source_json(p, k));
-    bad |= json_object_set_new(o, "sources", sources);
-    if (p->mixed)
-        bad |= json_object_set_new(o, "epoch_rows", json_integer((json_int_t)p->epoch_rows));
-    if (p->n_points) {
-        bad |= json_object_set_new(o, "schedule", hex64(leat_plan_schedule_hash(p)));
-        bad |= json_object_set_new(o, "points", json_integer(p->n_points));
-    }
-    return whole(o, bad);
-}
-
 static json_t *list_json(const struct leat_list *list, uint64_t *room)
 {
     char *text;
@@ -119,16 +65,10 @@ static json_t *list_json(const struct leat_list *list, uint64_t *room)
 }
 
 /* What each source of a mixture had given as an epoch began. */
-static int given_json(const struct leat_plan *p, const struct leat_entry *e, json_t *o)
+static int given_json(const struct leat_plan *p, const struct leat_entry *e, bool packed, json_t *o)
 {
-    json_t *given = json_array(), *carry = json_array();
-    int bad = 0;
-    for (uint32_t k = 0; k < p->n_sources; k++) {
-        bad |= json_array_append_new(given, json_integer((json_int_t)e->base[k]));
-        bad |= json_array_append_new(carry, json_integer((json_int_t)e->carry[k]));
-    }
-    bad |= json_object_set_new(o, "given", given);
-    bad |= json_object_set_new(o, "carry", carry);
+    int bad = json_object_set_new(o, "given", leat_numbers_json((const int64_t *)e->base, p->n_sources, packed));
+    bad |= json_object_set_new(o, "carry", leat_numbers_json(e->carry, p->n_sources, packed));
     return bad | json_object_set_new(o, "stream", json_integer((json_int_t)e->stream));
 }
 
@@ -140,53 +80,64 @@ static json_t *begin_json(const struct leat_plan *p, uint64_t epoch)
     json_t *o = NULL;
     if (e.base && e.carry && leat_timeline_counts(p, (struct leat_position){epoch, 0}, e.base, e.carry, &e.stream) &&
         (o = json_object()))
-        o = whole(o, given_json(p, &e, o));
+        o = whole(o, given_json(p, &e, true, o));
     leat_entry_destroy(&e);
     return o;
 }
 
-static json_t *shares_json(const struct leat_plan *p, const uint64_t *sums)
+static json_t *shares_json(const struct leat_plan *p, const uint64_t *sums, bool packed)
 {
-    json_t *shares = json_array();
-    int bad = 0;
-    for (uint32_t k = 0; k < p->n_sources; k++)
-        bad |= json_array_append_new(shares, json_integer((json_int_t)(sums[k + 1] - sums[k])));
-    return whole(shares, bad);
+    int64_t *shares = leat_new_array(p->n_sources, sizeof *shares);
+    for (uint32_t k = 0; shares && k < p->n_sources; k++)
+        shares[k] = (int64_t)(sums[k + 1] - sums[k]);
+    json_t *o = shares ? leat_numbers_json(shares, p->n_sources, packed) : NULL;
+    leat_free(shares);
+    return o;
+}
+
+/* The numbers of the sources that are through; a text says of each whether it is (numbers.c). */
+static json_t *through_json(const struct leat_plan *p, const bool *through, bool packed)
+{
+    int64_t *numbers = leat_new_array(p->n_sources, sizeof *numbers);
+    const bool listed = !packed || leat_numbers_listed(p->n_sources);
+    uint32_t n = 0;
+    for (uint32_t k = 0; numbers && k < p->n_sources; k++)
+        if (!listed)
+            numbers[n++] = through[k];
+        else if (through[k])
+            numbers[n++] = k;
+    json_t *o = numbers ? leat_numbers_json(numbers, n, packed) : NULL;
+    leat_free(numbers);
+    return o;
 }
 
 /* The phase within an epoch that a folded entry lies in. */
-static json_t *inside_json(const struct leat_plan *p, const struct leat_fold_inside *in)
+static json_t *inside_json(const struct leat_plan *p, const struct leat_fold_inside *in, bool packed)
 {
-    json_t *o = json_object(), *given = json_array(), *carry = json_array(), *through = json_array();
-    int bad = 0;
-    for (uint32_t k = 0; k < p->n_sources; k++) {
-        bad |= json_array_append_new(given, json_integer((json_int_t)in->given[k]));
-        bad |= json_array_append_new(carry, json_integer((json_int_t)in->carry[k]));
-        if (in->through[k])
-            bad |= json_array_append_new(through, json_integer(k));
-    }
-    bad |= json_object_set_new(o, "given", given);
-    bad |= json_object_set_new(o, "carry", carry);
-    bad |= json_object_set_new(o, "through", through);
+    json_t *o = json_object();
+    int bad = json_object_set_new(o, "given", leat_numbers_json((const int64_t *)in->given, p->n_sources, packed));
+    bad |= json_object_set_new(o, "carry", leat_numbers_json(in->carry, p->n_sources, packed));
+    bad |= json_object_set_new(o, "through", through_json(p, in->through, packed));
     bad |= json_object_set_new(o, "row", json_integer((json_int_t)in->row));
     bad |= json_object_set_new(o, "opening", json_integer((json_int_t)in->opening));
     if (in->first)
-        bad |= json_object_set_new(o, "first", shares_json(p, in->first));
+        bad |= json_object_set_new(o, "first", shares_json(p, in->first, packed));
     return whole(o, bad);
 }
 
-static int folded_json(const struct leat_plan *p, const struct leat_entry *e, json_t *o)
+static int folded_json(const struct leat_plan *p, const struct leat_entry *e, bool packed, json_t *o)
 {
     int bad = json_object_set_new(o, "entries", json_integer((json_int_t)e->folded.entries));
     bad |= json_object_set_new(o, "steps", json_integer((json_int_t)e->folded.steps));
     bad |= json_object_set_new(o, "opened_batch", json_integer((json_int_t)e->folded.opened_batch));
     bad |= json_object_set_new(o, "hash", hex64(e->folded.hash));
     if (e->inside.row)
-        bad |= json_object_set_new(o, "inside", inside_json(p, &e->inside));
-    return p->mixed ? bad | given_json(p, e, o) : bad;
+        bad |= json_object_set_new(o, "inside", inside_json(p, &e->inside, packed));
+    return p->mixed ? bad | given_json(p, e, packed, o) : bad;
 }
 
-static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e, uint64_t *room)
+/* `packed`: as a state has it, where numbers of many sources take little room. */
+static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e, bool packed, uint64_t *room)
 {
     json_t *o = json_object();
     int bad = json_object_set_new(o, "kind", json_string(kind_names[e->kind]));
@@ -201,9 +152,9 @@ static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e,
     if (e->facts)
         bad |= json_object_set_new(o, "facts", json_loads(e->facts, 0, NULL));
     if (e->sums)
-        bad |= json_object_set_new(o, "shares", shares_json(p, e->sums));
+        bad |= json_object_set_new(o, "shares", shares_json(p, e->sums, packed));
     if (e->kind == LEAT_ENTRY_FOLDED)
-        bad |= folded_json(p, e, o);
+        bad |= folded_json(p, e, packed, o);
     if (e->list)
         bad |= json_object_set_new(o, "list", list_json(e->list, room));
     return whole(o, bad);
@@ -232,14 +183,14 @@ static json_t *log_json(const struct leat_plan *p, struct leat_position at, cons
     if (last >= 2 && leat_log_fold(p, last, &fold))
         return NULL;
     json_t *log = json_array();
-    int bad = json_array_append_new(log, entry_json(p, p->log, &room));
+    int bad = json_array_append_new(log, entry_json(p, p->log, true, &room));
     if (last >= 2) {
-        bad |= json_array_append_new(log, entry_json(p, &fold, &room));
+        bad |= json_array_append_new(log, entry_json(p, &fold, true, &room));
         fold.list = NULL; /* an entry's own */
         leat_entry_destroy(&fold);
     }
     for (uint32_t i = last >= 2 ? last + 1 : 1; i < end; i++)
-        bad |= json_array_append_new(log, entry_json(p, &p->log[i], &room));
+        bad |= json_array_append_new(log, entry_json(p, &p->log[i], true, &room));
     return whole(log, bad);
 }
 
@@ -259,16 +210,19 @@ static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[
     bad |= json_object_set_new(o, "leat", json_string(LEAT_VERSION));
     bad |= json_object_set_new(o, "fingerprint", json_string(print));
     bad |= json_object_set_new(o, "seed", json_string(seed));
-    bad |= json_object_set_new(o, "order", order_json(plan));
+    bad |= json_object_set_new(o, "order", leat_order_json(plan));
     if (plan->view && part->view)
         bad |= json_object_set_new(o, "view", json_loads(plan->view, 0, NULL));
-    if (plan->varies && at.epoch)
-        bad |= json_object_set_new(o, "begin", begin_json(plan, at.epoch));
     bad |= json_object_set_new(o, "log", log_json(plan, at, part));
     const uint32_t behind = plan->n_log - 1 - (uint32_t)(leat_log_entry(plan, at) - plan->log);
     if (behind > part->later)
         bad |= json_object_set_new(o, "later", json_integer(behind - part->later));
-    const json_t *folded = json_array_get(json_object_get(o, "log"), 1);
+    const json_t *second = json_array_get(json_object_get(o, "log"), 1),
+                 *folded = json_object_get(second, "entries") ? second : NULL;
+    const bool begun = folded && json_integer_value(json_object_get(folded, "epoch")) == (json_int_t)at.epoch &&
+                       json_integer_value(json_object_get(folded, "row")) > 0; /* it says how */
+    if (plan->varies && at.epoch && !begun)
+        bad |= json_object_set_new(o, "begin", begin_json(plan, at.epoch));
     const bool inside = json_object_get(folded, "inside") || behind > part->later;
     bad |= json_object_set_new(o, "state",
                                json_integer(inside     ? INSIDE_VERSION
@@ -279,13 +233,20 @@ static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[
     return text;
 }
 
-/* Whether the entries behind a position alone are larger than a state: a share takes two bytes at least. */
+/* Whether the entries behind a position alone are larger than a state: a share takes a byte at least. */
 static bool surely_too_large(const struct leat_plan *plan, struct leat_position at)
 {
     uint64_t bytes = 0;
     for (const struct leat_entry *e = leat_log_entry(plan, at) + 1; e < plan->log + plan->n_log; e++)
-        bytes += e->sums ? UINT64_C(2) * plan->n_sources : 0;
+        bytes += e->sums ? plan->n_sources : 0;
     return bytes > MAX_STATE;
+}
+
+/* A state is small, whatever the run; from some number of sources on, for what it says of each. */
+static uint64_t most_bytes(const struct leat_plan *plan)
+{
+    const uint64_t all = plan->n_sources * (uint64_t)MAX_OF_SOURCE;
+    return all > MAX_STATE ? all : MAX_STATE;
 }
 
 int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at, char **json,
@@ -322,8 +283,9 @@ int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t finger
             break;
     }
     int rc = LEAT_OK;
-    if (text && strlen(text) > MAX_STATE)
-        rc = leat_fail(error, LEAT_E_RANGE, "the state would have %zu bytes, above 64 KiB", strlen(text));
+    if (text && strlen(text) > most_bytes(plan))
+        rc = leat_fail(error, LEAT_E_RANGE, "the state would have %zu bytes, above %" PRIu64 " KiB", strlen(text),
+                       most_bytes(plan) >> 10);
     else if (!text || !(*json = leat_strdup(text)))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
     free(text);
@@ -339,7 +301,7 @@ int leat_plan_log(const struct leat_plan *plan, uint64_t first, char **json, str
         const struct leat_entry *e = &plan->log[i];
         last += e->kind == LEAT_ENTRY_FOLDED ? e->folded.entries : i > 0;
         if (last >= first)
-            bad = json_array_append_new(log, entry_json(plan, e, &room));
+            bad = json_array_append_new(log, entry_json(plan, e, false, &room));
     }
     char *text = bad ? NULL : json_dumps(log, JSON_COMPACT | JSON_SORT_KEYS);
     *json = text ? leat_strdup(text) : NULL;
@@ -376,23 +338,35 @@ static bool get_name(const json_t *o, const char *key, const char *const *names,
     return false;
 }
 
-static int read_shares(const struct leat_plan *p, const json_t *shares, uint64_t **out, struct leat_error *error)
+/* A number for each source, freed with leat_free. Errors: INVALID, with `what`. */
+static int read_numbers(const struct leat_plan *p, const json_t *value, const char *what, int64_t **out,
+                        struct leat_error *error)
 {
-    if (!p->mixed || !json_is_array(shares) || json_array_size(shares) != p->n_sources)
-        return not_a_state(error, "an entry of its log has shares that do not fit the sources");
-    uint64_t *sums = *out = leat_new_array(p->n_sources + 1u, sizeof *sums);
-    if (!sums)
+    *out = leat_new_array(p->n_sources, sizeof **out);
+    if (!*out)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
-    for (uint32_t k = 0; k < p->n_sources; k++) {
-        const json_t *v = json_array_get(shares, k);
-        json_int_t share = json_is_integer(v) ? json_integer_value(v) : -1;
-        if (share < 0 || share > INT64_C(1) << LEAT_SHARE_BITS || (share && !p->sources[k].rows))
-            return not_a_state(error, "a share in its log is out of range");
-        sums[k + 1] = sums[k] + (uint64_t)share;
+    return leat_numbers_read(value, p->n_sources, *out) ? LEAT_OK : not_a_state(error, what);
+}
+
+static int read_shares(const struct leat_plan *p, const json_t *value, uint64_t **out, struct leat_error *error)
+{
+    static const char *const unfit = "an entry of its log has shares that do not fit the sources";
+    int64_t *shares = NULL;
+    if (!p->mixed)
+        return not_a_state(error, unfit);
+    int rc = read_numbers(p, value, unfit, &shares, error);
+    uint64_t *sums = *out = rc ? NULL : leat_new_array(p->n_sources + 1u, sizeof *sums);
+    if (!rc && !sums)
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
+    for (uint32_t k = 0; !rc && k < p->n_sources; k++) {
+        if (shares[k] < 0 || shares[k] > INT64_C(1) << LEAT_SHARE_BITS || (shares[k] && !p->sources[k].rows))
+            rc = not_a_state(error, "a share in its log is out of range");
+        sums[k + 1] = sums[k] + (uint64_t)shares[k];
     }
-    if (sums[p->n_sources] != UINT64_C(1) << LEAT_SHARE_BITS)
-        return not_a_state(error, "the shares of an entry of its log do not sum to 2^32");
-    return LEAT_OK;
+    leat_free(shares);
+    if (!rc && sums[p->n_sources] != UINT64_C(1) << LEAT_SHARE_BITS)
+        rc = not_a_state(error, "the shares of an entry of its log do not sum to 2^32");
+    return rc;
 }
 
 /* A list that is not in the state may be known to this plan. */
@@ -461,71 +435,84 @@ static int64_t most_carry(const struct leat_plan *p)
     return p->fair ? MAX_FAIR : MAX_CARRY;
 }
 
+static const char *const damaged = "the phase of the folded entry of its log is malformed";
+
 /* What each source of a mixture had given as the epoch of the folded entry began. */
 static int read_given(const struct leat_plan *p, const json_t *o, struct leat_entry *e, struct leat_error *error)
 {
-    const json_t *given = json_object_get(o, "given"), *carry = json_object_get(o, "carry");
+    static const char *const missing = "it does not say what each source gave";
     uint64_t sum = 0;
-    if (json_array_size(given) != p->n_sources || json_array_size(carry) != p->n_sources)
-        return not_a_state(error, "it does not say what each source gave");
-    e->base = leat_new_array(p->n_sources, sizeof *e->base);
-    e->carry = leat_new_array(p->n_sources, sizeof *e->carry);
-    if (!e->base || !e->carry)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
-    for (uint32_t k = 0; k < p->n_sources; k++) {
-        const json_t *v = json_array_get(carry, k);
+    int64_t *given = NULL;
+    int rc = read_numbers(p, json_object_get(o, "given"), missing, &given, error);
+    e->base = (uint64_t *)given;
+    if (!rc)
+        rc = read_numbers(p, json_object_get(o, "carry"), missing, &e->carry, error);
+    for (uint32_t k = 0; !rc && k < p->n_sources; k++) {
         const bool fresh = p->sources[k].exhausted != LEAT_EXHAUSTED_REPEAT;
-        e->carry[k] = json_is_integer(v) ? json_integer_value(v) : INT64_MAX;
-        if (!leat_json_number(json_array_get(given, k), fresh ? 0 : e->stream - sum, &e->base[k]) ||
-            e->carry[k] > most_carry(p) || e->carry[k] < -most_carry(p))
+        if (given[k] < 0 || e->base[k] > (fresh ? 0 : e->stream - sum) || e->carry[k] > most_carry(p) ||
+            e->carry[k] < -most_carry(p))
             return not_a_state(error, "it counts more rows than there were");
         sum += e->base[k];
     }
-    if (p->varies)
-        return LEAT_OK;
+    if (rc || p->varies)
+        return rc;
     return sum == e->stream && (unsigned __int128)e->at.epoch * p->epoch_rows == e->stream
                ? LEAT_OK
                : not_a_state(error, "it counts fewer rows than there were");
 }
 
+static int read_through(const struct leat_plan *p, const json_t *through, bool *out, struct leat_error *error)
+{
+    const json_t *v;
+    size_t i;
+    if (json_is_array(through)) {
+        json_array_foreach(through, i, v)
+        {
+            uint64_t k = 0;
+            if (!leat_json_number(v, p->n_sources - 1, &k))
+                return not_a_state(error, damaged);
+            out[k] = true;
+        }
+        return LEAT_OK;
+    }
+    int64_t *flags = NULL;
+    const int rc = read_numbers(p, through, damaged, &flags, error);
+    for (uint32_t k = 0; !rc && k < p->n_sources; k++)
+        out[k] = flags[k] != 0;
+    leat_free(flags);
+    return rc;
+}
+
 static int read_inside(const struct leat_plan *p, const json_t *o, struct leat_entry *e, struct leat_error *error)
 {
-    static const char *const damaged = "the phase of the folded entry of its log is malformed";
     struct leat_fold_inside *in = &e->inside;
-    const json_t *given = json_object_get(o, "given"), *carry = json_object_get(o, "carry"),
-                 *through = json_object_get(o, "through"), *first = json_object_get(o, "first"), *v;
+    const json_t *first = json_object_get(o, "first");
     uint64_t rows = 0;
-    size_t i;
+    int64_t *given = NULL;
     if (!p->mixed || !e->sums || !get_number(o, "row", e->at.row, &in->row) ||
-        !get_number(o, "opening", in->row, &in->opening) || !in->opening || json_array_size(given) != p->n_sources ||
-        json_array_size(carry) != p->n_sources || !json_is_array(through))
+        !get_number(o, "opening", in->row, &in->opening) || !in->opening)
         return not_a_state(error, damaged);
-    in->given = leat_new_array(p->n_sources, sizeof *in->given);
-    in->carry = leat_new_array(p->n_sources, sizeof *in->carry);
-    in->through = leat_new_array(p->n_sources, sizeof *in->through);
-    if (!in->given || !in->carry || !in->through)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
-    for (uint32_t k = 0; k < p->n_sources; k++) {
+    int rc = read_numbers(p, json_object_get(o, "given"), damaged, &given, error);
+    in->given = (uint64_t *)given;
+    if (!rc)
+        rc = read_numbers(p, json_object_get(o, "carry"), damaged, &in->carry, error);
+    if (!rc && !(in->through = leat_new_array(p->n_sources, sizeof *in->through)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
+    if (!rc)
+        rc = read_through(p, json_object_get(o, "through"), in->through, error);
+    for (uint32_t k = 0; !rc && k < p->n_sources; k++) {
         const struct leat_source_order *s = &p->sources[k];
         const bool repeats = s->exhausted == LEAT_EXHAUSTED_REPEAT;
         uint64_t most = INT64_MAX;
-        v = json_array_get(carry, k);
-        in->carry[k] = json_is_integer(v) ? json_integer_value(v) : INT64_MAX;
         if ((repeats && s->limit && __builtin_mul_overflow(s->limit, s->rows, &most)) || most > INT64_MAX - e->base[k])
             most = INT64_MAX - e->base[k];
-        if (!leat_json_number(json_array_get(given, k), repeats ? e->base[k] + most : s->rows, &in->given[k]) ||
-            in->given[k] < e->base[k] || in->carry[k] > most_carry(p) || in->carry[k] < -most_carry(p) ||
-            in->given[k] - e->base[k] > in->row - rows)
+        if (given[k] < 0 || in->given[k] > (repeats ? e->base[k] + most : s->rows) || in->given[k] < e->base[k] ||
+            in->carry[k] > most_carry(p) || in->carry[k] < -most_carry(p) || in->given[k] - e->base[k] > in->row - rows)
             return not_a_state(error, damaged);
         rows += in->given[k] - e->base[k];
     }
-    json_array_foreach(through, i, v)
-    {
-        uint64_t k = 0;
-        if (!leat_json_number(v, p->n_sources - 1, &k))
-            return not_a_state(error, damaged);
-        in->through[k] = true;
-    }
+    if (rc)
+        return rc;
     return rows != in->row || e->stream > INT64_MAX - in->row ? not_a_state(error, damaged)
            : first                                            ? read_shares(p, first, &in->first, error)
                                                               : LEAT_OK;
@@ -640,21 +627,10 @@ static int add_resume(const struct leat_plan *p, struct leat_entry *log, uint32_
     return leat_log_resolve(p, log, 0, *n, error);
 }
 
-/* The number of samples in all sources of a state's run. */
-static uint64_t samples_of(const json_t *order)
-{
-    uint64_t count = 0;
-    size_t i;
-    const json_t *source;
-    json_array_foreach(json_object_get(order, "sources"), i, source) count +=
-        (uint64_t)json_integer_value(json_object_get(source, "count"));
-    return count;
-}
-
 static int of_other_data(const struct leat_plan *p, const char *print, const char *own, const json_t *order,
                          struct leat_error *error)
 {
-    uint64_t theirs = samples_of(order), ours = 0;
+    uint64_t theirs = leat_order_samples(order), ours = 0;
     for (uint32_t k = 0; k < p->n_sources; k++)
         ours += p->sources[k].count;
     char counts[96] = "";
@@ -687,7 +663,7 @@ static int check_belongs(const struct leat_plan *p, const uint8_t fingerprint[16
         return leat_fail(error, LEAT_E_STATE,
                          "the state's run has seed %.20s, this loader %s: open the loader with seed=%.20s", seed, text,
                          seed);
-    json_t *mine = order_json(p);
+    json_t *mine = leat_order_json(p);
     if (!mine)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
     int rc = LEAT_OK;

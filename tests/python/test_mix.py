@@ -80,11 +80,11 @@ def test_normalize_divides_by_the_sum(ds: leat.Dataset) -> None:
 
 
 def test_a_mix_of_too_many_sources_is_refused_with_what_to_do(ds: leat.Dataset) -> None:
-    most = leat.Mix({str(i): (ds[:2], 1 / 256) for i in range(256)}, epoch_rows=512)
-    with leat.Loader(most, batch_size=256, framework="numpy") as loader:
-        assert sorted(next(iter(loader)).domains) == list(range(256))
-    with pytest.raises(ValueError, match="at most 256 sources, not 257: join those with like shares"):
-        leat.Mix({str(i): (ds[:2], 1 / 257) for i in range(257)})
+    most = leat.Mix({str(i): (ds[:2], 1 / 1024) for i in range(1024)}, epoch_rows=2048)
+    with leat.Loader(most, batch_size=1024, framework="numpy") as loader:
+        assert sorted(next(iter(loader)).domains) == list(range(1024))
+    with pytest.raises(ValueError, match="at most 1,024 sources, not 1,025: join those with like shares"):
+        leat.Mix({str(i): (ds[:2], 1 / 1025) for i in range(1025)})
 
 
 def test_an_empty_source_is_refused_by_name_unless_its_weight_is_zero(ds: leat.Dataset) -> None:

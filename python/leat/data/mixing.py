@@ -29,7 +29,7 @@ UNITS = {"samples": 0, "tokens": 1}
 EXHAUSTED = {"stop": 0, "redistribute": 1, "repeat": 2}
 NEAR_ONE = 1e-6  #: how far a sum of weights may be from 1
 LARGEST = 1e100  #: weight: their sum is finite
-MOST_SOURCES = 256  #: the state says what each has given, and stays small
+MOST_SOURCES = 1024  #: the state says what each has given, and stays small
 
 NO_DATASET = (
     "a mixture has no samples of its own, and goes to a Loader only: join, zip, select or pack the sources before they "
@@ -95,7 +95,7 @@ class Mix:
             raise ValueError("a Mix needs at least one source")
         if len(sources) > MOST_SOURCES:
             raise ValueError(
-                f"a Mix has at most {MOST_SOURCES} sources, not {len(sources):,}: join those with like shares, "
+                f"a Mix has at most {MOST_SOURCES:,} sources, not {len(sources):,}: join those with like shares, "
                 "leat.concat([...]), or let one source have several values, Mix.by(ds, column, {('a', 'b'): 0.1, ...})"
             )
         self._names: list[str] = []

@@ -1,0 +1,178 @@
+/*
+ * What a state says of the order that a plan was opened with: per source an object, or, of a mixture of many sources, a
+ * column of numbers for each thing that is said of them (numbers.c), and one hash for all that is too long to stand
+ * there.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "plan/internal.h"
+#include "plan/lengths.h"
+
+static const char *const order_names[] = {"sequential", "shuffled", "blocks", "weighted", "list"};
+static const char *const exhausted_names[] = {"stop", "redistribute", "repeat"};
+
+static json_t *hex64(uint64_t v)
+{
+    return json_sprintf("%016" PRIx64, v);
+}
+
+static json_t *source_json(const struct leat_plan *p, uint32_t k)
+{
+    const struct leat_source_order *s = &p->sources[k];
+    json_t *o = json_object();
+    int bad = json_object_set_new(o, "count", json_integer((json_int_t)s->count));
+    bad |= json_object_set_new(o, "order", json_string(order_names[s->order]));
+    if (s->order == LEAT_ORDER_BLOCKS)
+        bad |= json_object_set_new(o, "block_rows", json_integer((json_int_t)s->block_rows));
+    if (s->order == LEAT_ORDER_WEIGHTED) {
+        bad |= json_object_set_new(o, "num_samples", json_integer((json_int_t)s->rows));
+        bad |= json_object_set_new(o, "replacement", json_boolean(s->replacement));
+        bad |= json_object_set_new(o, "hash", hex64(s->weights->hash));
+    }
+    if (s->order == LEAT_ORDER_LIST) {
+        bad |= json_object_set_new(o, "n", json_integer((json_int_t)s->list->n));
+        bad |= json_object_set_new(o, "hash", hex64(s->list->hash));
+    }
+    if (s->packing) {
+        bad |= json_object_set_new(o, "packed_length", json_integer((json_int_t)s->packing->length));
+        bad |= json_object_set_new(o, "packed_hash", hex64(s->packing->hash));
+    }
+    if (s->groups) {
+        bad |= json_object_set_new(o, "groups", json_integer((json_int_t)s->groups->n));
+        bad |= json_object_set_new(o, "groups_hash", hex64(s->groups->hash));
+    }
+    if (p->mixed)
+        bad |= json_object_set_new(o, "exhausted", json_string(exhausted_names[s->exhausted]));
+    if (s->limit)
+        bad |= json_object_set_new(o, "limit", json_integer((json_int_t)(s->limit & INT64_MAX)));
+    if (p->tokens)
+        bad |= json_object_set_new(o, "tokens", json_integer((json_int_t)p->tokens[k]));
+    if (p->fair)
+        bad |= json_object_set_new(o, "tokens_hash", hex64(leat_lengths_hash(s->lengths)));
+    if (!bad)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+/* ---- many sources ------------------------------------------------------------------------------------------------ */
+
+enum column { COUNT, ORDER, BLOCK_ROWS, PACKED_LENGTH, EXHAUSTED, LIMIT, TOKENS };
+
+static int64_t number_of(const struct leat_plan *p, uint32_t k, enum column column)
+{
+    const struct leat_source_order *s = &p->sources[k];
+    switch (column) {
+    case COUNT:
+        return (int64_t)s->count;
+    case ORDER:
+        return s->order;
+    case BLOCK_ROWS:
+        return s->order == LEAT_ORDER_BLOCKS ? (int64_t)s->block_rows : 0;
+    case PACKED_LENGTH:
+        return s->packing ? (int64_t)s->packing->length : 0;
+    case EXHAUSTED:
+        return s->exhausted;
+    case LIMIT:
+        return (int64_t)(s->limit & INT64_MAX);
+    default:
+        return p->tokens ? (int64_t)p->tokens[k] : 0;
+    }
+}
+
+static uint64_t hash_of(const struct leat_plan *p)
+{
+    uint64_t h = 0;
+    for (uint32_t k = 0; k < p->n_sources; k++) {
+        const struct leat_source_order *s = &p->sources[k];
+        h = leat_key_mix(leat_key_mix(h, s->rows), s->replacement);
+        h = leat_key_mix(h, s->packing ? s->packing->hash : 0);
+        h = leat_key_mix(h, s->weights ? s->weights->hash : s->list ? s->list->hash : 0);
+        h = leat_key_mix(h, p->fair ? leat_lengths_hash(s->lengths) : 0);
+    }
+    return h;
+}
+
+/* One number or name where all are the same. */
+static json_t *column_json(const int64_t *numbers, uint32_t n, const char *const *names)
+{
+    bool same = true;
+    for (uint32_t k = 1; k < n && same; k++)
+        same = numbers[k] == numbers[0];
+    return !same   ? leat_numbers_json(numbers, n, true)
+           : names ? json_string(names[numbers[0]])
+                   : json_integer(numbers[0]);
+}
+
+static json_t *columns_json(const struct leat_plan *p)
+{
+    static const struct {
+        const char *name;
+        enum column column;
+    } columns[] = {
+        {"count", COUNT},         {"order", ORDER}, {"block_rows", BLOCK_ROWS}, {"packed_length", PACKED_LENGTH},
+        {"exhausted", EXHAUSTED}, {"limit", LIMIT}, {"tokens", TOKENS}};
+    json_t *o = json_object();
+    int64_t *numbers = leat_new_array(p->n_sources, sizeof *numbers);
+    int bad = !numbers || json_object_set_new(o, "n", json_integer(p->n_sources));
+    for (size_t c = 0; !bad && c < sizeof columns / sizeof *columns; c++) {
+        bool some = columns[c].column <= ORDER || columns[c].column == EXHAUSTED;
+        for (uint32_t k = 0; k < p->n_sources; k++)
+            some |= (numbers[k] = number_of(p, k, columns[c].column)) != 0;
+        const char *const *names = columns[c].column == ORDER       ? order_names
+                                   : columns[c].column == EXHAUSTED ? exhausted_names
+                                                                    : NULL;
+        if (some)
+            bad |= json_object_set_new(o, columns[c].name, column_json(numbers, p->n_sources, names));
+    }
+    bad |= json_object_set_new(o, "hash", hex64(hash_of(p)));
+    leat_free(numbers);
+    if (!bad)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+json_t *leat_order_json(const struct leat_plan *p)
+{
+    json_t *o = json_object(), *sources = leat_numbers_listed(p->n_sources) ? json_array() : columns_json(p);
+    int bad = !sources;
+    for (uint32_t k = 0; leat_numbers_listed(p->n_sources) && k < p->n_sources; k++)
+        bad |= json_array_append_new(sources, source_json(p, k));
+    bad |= json_object_set_new(o, "sources", sources);
+    if (p->mixed)
+        bad |= json_object_set_new(o, "epoch_rows", json_integer((json_int_t)p->epoch_rows));
+    if (p->n_points) {
+        bad |= json_object_set_new(o, "schedule", hex64(leat_plan_schedule_hash(p)));
+        bad |= json_object_set_new(o, "points", json_integer(p->n_points));
+    }
+    if (!bad)
+        return o;
+    json_decref(o);
+    return NULL;
+}
+
+uint64_t leat_order_samples(const json_t *order)
+{
+    const json_t *sources = json_object_get(order, "sources"), *source, *counts = json_object_get(sources, "count");
+    uint64_t sum = 0;
+    size_t i;
+    json_array_foreach(sources, i, source) sum += (uint64_t)json_integer_value(json_object_get(source, "count"));
+    const json_int_t n = json_integer_value(json_object_get(sources, "n"));
+    if (n <= 0 || n > LEAT_PLAN_MAX_SOURCES)
+        return sum;
+    if (json_is_integer(counts))
+        return (uint64_t)json_integer_value(counts) * (uint64_t)n;
+    int64_t *numbers = leat_new_array((size_t)n, sizeof *numbers);
+    if (numbers && leat_numbers_read(counts, (uint32_t)n, numbers))
+        for (json_int_t k = 0; k < n; k++)
+            sum += (uint64_t)numbers[k];
+    leat_free(numbers);
+    return sum;
+}
