@@ -44,14 +44,16 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct source *sources;
 
 /* Exceptions of reads that failed, by the text of their errors; under the GIL. Several are kept, because batches and
- * epochs are read ahead, and loaders beside each other: an error may be raised after others have come. */
+ * epochs are read ahead, and loaders beside each other: an error may be raised after others have come. One that fails
+ * in each epoch that is read ahead takes one place. */
 enum { KEPT = 16 };
 static struct kept {
     const struct source *source;
     PyObject *exception;
+    uint64_t number; /* of all that were kept, from 1 on */
     char message[sizeof((struct leat_error *)NULL)->message];
 } kept[KEPT];
-static unsigned n_kept; /* ever; the newest stands before kept[n_kept % KEPT] */
+static uint64_t n_kept; /* ever */
 
 static void init_conditions(struct source *s)
 {
@@ -114,6 +116,19 @@ static void job_free(struct job *job)
 
 /* ---- the source's thread --------------------------------------------------------------------- */
 
+/* The place of the same error, or else the oldest. */
+static struct kept *place_of(const struct source *s, const char *message)
+{
+    struct kept *place = kept;
+    for (struct kept *k = kept; k < kept + KEPT; k++) {
+        if (k->exception && k->source == s && !strcmp(k->message, message))
+            return k;
+        if (k->number < place->number)
+            place = k;
+    }
+    return place;
+}
+
 /* The exception that is set, as the error of a job: whatever `read` raised, or what leat.data.made found wrong with it.
  */
 static void take_exception(const struct source *s, struct job *job)
@@ -142,10 +157,11 @@ static void take_exception(const struct source *s, struct job *job)
     }
     job->failed = failed >= 0 ? (size_t)failed : job->n;
     if (cause && cause != Py_None) {
-        struct kept *place = &kept[n_kept++ % KEPT];
+        struct kept *place = place_of(s, job->error.message);
         PyObject *old = place->exception;
         Py_INCREF(cause);
         place->source = s;
+        place->number = ++n_kept;
         place->exception = cause;
         snprintf(place->message, sizeof place->message, "%s", job->error.message);
         Py_XDECREF(old);
@@ -230,6 +246,7 @@ static void release_source(struct source *s)
             if (k->source == s) {
                 PyObject *old = k->exception;
                 k->source = NULL;
+                k->number = 0;
                 k->exception = NULL;
                 Py_XDECREF(old);
             }
@@ -453,14 +470,14 @@ static void end_source(void *user)
 
 void py_source_chain(PyObject *exception, const char *message)
 {
-    for (unsigned i = 1; i <= KEPT; i++) {
-        const struct kept *k = &kept[(n_kept - i) % KEPT];
-        if (!k->exception || strcmp(message, k->message))
-            continue;
-        Py_INCREF(k->exception);
-        PyException_SetCause(exception, k->exception); /* takes it */
+    const struct kept *newest = NULL;
+    for (const struct kept *k = kept; k < kept + KEPT; k++)
+        if (k->exception && !strcmp(message, k->message) && (!newest || k->number > newest->number))
+            newest = k;
+    if (!newest)
         return;
-    }
+    Py_INCREF(newest->exception);
+    PyException_SetCause(exception, newest->exception); /* takes it */
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */

@@ -514,6 +514,10 @@ def test_an_error_keeps_its_cause_though_others_have_come_before_it_is_raised() 
     with pytest.raises(leat.BrokenSampleError) as e:
         leat.from_source(other)[3]
     assert isinstance(e.value.__cause__, KeyError) and e.value.__cause__.args == ("of another",)
+    again = leat.from_source(other)
+    for _ in range(40):  # the same error again and again, as of epochs that are read ahead
+        with pytest.raises(leat.BrokenSampleError):
+            again[3]
     with pytest.raises(leat.BrokenSampleError) as e:
         next(batches)
     assert isinstance(e.value.__cause__, KeyError) and e.value.__cause__.args == ("of one",)

@@ -33,14 +33,21 @@ static void an_epoch_delivers_each_sample_once_with_its_own_bytes(void **state)
     }
 }
 
-static void a_program_without_outputs_delivers_the_ids_that_others_have_and_reads_nothing(void **state)
+static void without_outputs(int region)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("ids", 1000, true);
     struct leat_loader_options options = test_options(64);
     struct leat_loader *whole = test_loader(dataset, &options);
     options.program = "{\"operators\": {}, \"outputs\": {}}";
+    options.region = region;
     struct leat_loader *bare = test_loader(dataset, &options);
+    if (region) {
+        struct leat_error error;
+        int fd;
+        uint64_t bytes;
+        assert_ok(leat_loader_region(bare, &fd, &bytes, &error));
+        assert_true(fd >= 0 && bytes > 0);
+    }
     for (int epoch = 0; epoch < 2; epoch++) {
         uint64_t theirs = test_start(whole), ours = test_start(bare);
         for (struct leat_batch *a, *b; (a = test_next(whole, theirs)); leat_batch_free(a), leat_batch_free(b)) {
@@ -52,9 +59,26 @@ static void a_program_without_outputs_delivers_the_ids_that_others_have_and_read
         }
         assert_null(test_next(bare, ours));
     }
+    struct leat_batch *b;
+    struct leat_error error;
+    assert_ok(leat_loader_batch_at(bare, 0, 15, &b, &error));
+    assert_int_equal(leat_batch_rows(b), 1000 - 15 * 64);
+    leat_batch_free(b);
     leat_loader_close(whole);
     leat_loader_close(bare);
     leat_dataset_release(dataset);
+}
+
+static void a_program_without_outputs_delivers_the_ids_that_others_have_and_reads_nothing(void **state)
+{
+    (void)state;
+    without_outputs(0);
+}
+
+static void a_program_without_outputs_may_have_memory_that_others_map(void **state)
+{
+    (void)state;
+    without_outputs(1);
 }
 
 static void the_end_of_an_epoch_is_said_again_and_again(void **state)
@@ -310,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_epoch_delivers_each_sample_once_with_its_own_bytes),
         cmocka_unit_test(a_program_without_outputs_delivers_the_ids_that_others_have_and_reads_nothing),
+        cmocka_unit_test(a_program_without_outputs_may_have_memory_that_others_map),
         cmocka_unit_test(the_end_of_an_epoch_is_said_again_and_again),
         cmocka_unit_test(a_newer_iteration_ends_the_older_one),
         cmocka_unit_test(leaving_an_epoch_early_changes_nothing_of_the_next),
