@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -160,3 +161,31 @@ def test_a_picture_is_drawn(script: Path, tmp_path: Path) -> None:
     out = leat("mix", "show", f"{script}:mix", "--out", tmp_path / "m.png", env=PYTHON).stdout
     assert "Drawn into" in out and (tmp_path / "m.png").stat().st_size > 10_000
     assert ".png, .pdf or .svg" in leat("mix", "show", "x:y", "--out", "a.gif", env=PYTHON, code=2).stderr
+
+
+def test_a_state_of_many_sources_is_shown_and_repeated(tmp_path: Path) -> None:
+    text = """
+import leat, numpy as np
+words = ["stop", "redistribute", ("repeat", 3)]
+mix = leat.Mix({f"s{k}": (leat.from_arrays(x=np.arange(50 + k)), 1 / 40) for k in range(40)},
+               exhausted={f"s{k}": words[k % 3] for k in range(40)})
+"""
+    (tmp_path / "many.py").write_text(text)
+    found: dict[str, package.Mix] = {}
+    exec(text, found)
+    mix = found["mix"]
+    loader = package.Loader(mix, global_batch_size=16, rank=0, world_size=1, shuffle=True, seed=5, framework="numpy")
+    batches = iter(loader)
+    for _ in range(10):
+        next(batches)
+    loader.set_mixture({f"s{k}": (k < 20) / 20 for k in range(40)})
+    (tmp_path / "state.json").write_text(json.dumps(loader.state_dict()))
+    by_state = shown(tmp_path / "state.json")
+    assert [s["rows"] for s in by_state["sources"]] == np.bincount(  # type: ignore[attr-defined]
+        np.concatenate([loader.batch_at(0, step).domains for step in range(10)]), minlength=40
+    ).tolist()
+    for what in (by_state, shown(f"{tmp_path / 'many.py'}:mix", "--log", tmp_path / "state.json", "--steps", 20)):
+        assert what["title"] == "40 sources, 1 decision of a log"
+    told = leat("replay", "--log", tmp_path / "state.json", "--steps", 2, f"{tmp_path / 'many.py'}:mix", env=PYTHON)
+    digest = hashlib.sha256(loader.plan(0, 1).tobytes()).hexdigest()[:16]
+    assert told.stdout.splitlines()[1] == f"epoch 0 step 1: 16 rows {digest}"
