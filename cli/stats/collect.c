@@ -16,6 +16,8 @@
 #include "stats/stats.h"
 #include "view/rows.h"
 
+#define MOST_UNASKED 1000000 /* documents whose texts are read though nobody asked: some seconds */
+
 struct collecting {
     const struct leat_dataset *dataset;
     const struct leat_field *fields;
@@ -478,14 +480,45 @@ static void read_progress(void *user, struct cli_progress_state *state)
     state->bytes = atomic_load(&c->read);
 }
 
-static void add_texts(struct collecting *c, int by)
+/* The field that a data set of documents is about: its only list of tokens, or else the text of that name, or its only
+ * text. -1: there is none, or something else is looked at. */
+static int find_documents(const struct collecting *c)
+{
+    static const char *const names[] = {"text", "content", "document"};
+    int tokens = -1, text = -1, named = -1;
+    size_t n_tokens = 0, n_texts = 0;
+    for (size_t i = 0; i < c->n_fields; i++) {
+        const struct leat_field *field = &c->fields[i];
+        if (field->kind == LEAT_KIND_IMAGE || holds_boxes(field))
+            return -1;
+        if (!cli_stats_is_text(field))
+            continue;
+        if (field->kind == LEAT_KIND_ARRAY) {
+            n_tokens++;
+            tokens = (int)i;
+            continue;
+        }
+        n_texts++;
+        text = (int)i;
+        for (size_t k = 0; k < sizeof names / sizeof *names && named < 0; k++)
+            if (!strcmp(field->name, names[k]))
+                named = (int)i;
+    }
+    return n_tokens == 1 ? tokens : n_tokens ? -1 : named >= 0 ? named : n_texts == 1 ? text : -1;
+}
+
+/* `only`: this field, or -1: all of them. */
+static void add_texts(struct collecting *c, int by, int only)
 {
     json_t *list = json_array();
+    if (only >= 0)
+        json_object_set_new(c->stats, "chosen", json_string(c->fields[only].name));
     json_object_set_new(c->stats, "texts", list);
     if (by >= 0)
         json_object_set_new(c->stats, "by", json_string(c->fields[by].name));
     for (size_t i = 0; i < c->n_fields; i++)
-        if (cli_stats_is_text(&c->fields[i]) && (int)i != by && !c->error.code && !cli_interrupted()) {
+        if (cli_stats_is_text(&c->fields[i]) && (int)i != by && (only < 0 || (int)i == only) && !c->error.code &&
+            !cli_interrupted()) {
             json_t *one = cli_stats_text(c->dataset, i, by, &c->short_of_memory, &c->error);
             if (one)
                 json_array_append_new(list, one);
@@ -551,8 +584,12 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
             add_other(&c, i);
     }
     cli_progress_stop(progress);
-    if (wish->text || wish->by)
-        add_texts(&c, by);
+    const bool asked = wish->text || wish->by;
+    const int documents = asked || wish->no_text || c.count > MOST_UNASKED ? -1 : find_documents(&c);
+    if (asked || documents >= 0) {
+        cli_catch_interrupts();
+        add_texts(&c, by, documents);
+    }
     json_object_set_new(c.stats, "looked_at", json_integer((json_int_t)c.looked_at));
     json_object_set_new(c.stats, "broken", json_integer((json_int_t)c.broken));
     free(c.sizes);

@@ -20,8 +20,11 @@ static const struct cli_option options[] = {
      "decode at most so many photos where their sizes are not in the file, as of a\n"
      "folder; default: 1000, spread evenly",
      CLI_U64, .at = offsetof(struct wish, of.samples), 1, INT64_MAX},
-    {"text", NULL, "read all texts and tokens: characters, exact duplicates, the largest token", CLI_SET,
-     .at = offsetof(struct wish, of.text)},
+    {"text", NULL,
+     "read all texts and tokens: characters, exact duplicates, the largest token;\n"
+     "of up to a million documents their one field is read without it",
+     CLI_SET, .at = offsetof(struct wish, of.text)},
+    {"no-text", NULL, "do not read it", CLI_SET, .at = offsetof(struct wish, of.no_text)},
     {"by", "FIELD", "the same, with sums for each value of this field, such as a domain", CLI_TEXT,
      .at = offsetof(struct wish, of.by)},
     {"json", NULL, "one JSON object, complete; the keys are in docs/cli.md", CLI_SET,
@@ -44,8 +47,6 @@ static int run(const struct cli_command *command, int argc, char **argv)
     struct leat_dataset *dataset = cli_open_as(command, wish.path, &wish.opening, &exit_code);
     if (!dataset)
         return exit_code;
-    if (wish.of.text || wish.of.by)
-        cli_catch_interrupts();
     json_t *stats = cli_stats_collect(command, dataset, wish.path, &wish.of, &exit_code);
     if (stats && wish.opening.where) { /* marks of broken samples are counted in whole files */
         json_object_set_new(stats, "where", json_string(wish.opening.where));

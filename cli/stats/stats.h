@@ -17,7 +17,8 @@
  *      "texts":   [{"field", "unit": "bytes" or "tokens", "documents", "empty", "broken", "total", "lengths": Q,
  *                   "characters_total", "characters": Q, "not_utf8" (of texts), "largest_token" (of tokens),
  *                   "distinct", "duplicates", "repeated": [{"count", "samples": [..], "begins"}],
- *                   "by": [{"value", "documents", "total", "characters"}]}], only if they were asked for
+ *                   "by": [{"value", "documents", "total", "characters"}]}], only if they were read
+ *      "chosen": the field of "texts", where it was not asked for, or absent
  *      "by": the field whose values "by" of texts has, or absent}
  *
  *     Q = {"least", "p5", "median", "mean", "p95", "most", "edges": [..], "bins": [..]}: NULL of nothing; no bins where
@@ -46,6 +47,7 @@ void cli_numbers_clear(struct cli_numbers *numbers);
 struct cli_stats_wish {
     uint64_t samples; /* at most so many are decoded where the sizes of photos are not known without */
     bool text;        /* read all texts and tokens */
+    bool no_text;     /* do not choose a field of documents where none was asked for */
     const char *by;   /* the field of a property by which their sums are divided, or NULL */
 };
 /* The object above. NULL after a message. */

@@ -344,6 +344,11 @@ void cli_stats_print(const json_t *stats)
         begin(name_of(one, name, sizeof name));
         print_range(one, false);
     }
+    if (json_is_string(json_object_get(stats, "chosen"))) {
+        begin("texts");
+        printf("of %s, the field of documents (--text: of all fields; --no-text: of none)\n",
+               leat_escape(json_string_value(json_object_get(stats, "chosen")), name, sizeof name));
+    }
     json_array_foreach(json_object_get(stats, "texts"), i, one)
     {
         if (is_property(one))

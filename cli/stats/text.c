@@ -4,8 +4,8 @@
  *     threads   take runs of samples -> per sample: characters, length, hash, group       (arrays over the samples)
  *     then      characters and lengths become distributions; hashes are sorted, and equal ones are duplicates
  *
- * A hash has 128 bits, so that two different values are never taken for one another by chance. 48 bytes a sample are
- * kept, for one field after the other.
+ * A hash has 128 bits, so that two different values are never taken for one another by chance. 32 bytes a list of
+ * tokens are kept, 40 a text, and 4 more with a property, for one field after the other.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -194,7 +194,8 @@ static void look_at(struct texts *t, const struct leat_field *by, uint64_t sampl
     struct leat_value value;
     struct leat_error error;
     t->lengths[sample] = UINT64_MAX;
-    t->group_of[sample] = NO_GROUP;
+    if (by)
+        t->group_of[sample] = NO_GROUP;
     t->hashes[sample] = (struct hashed){0, 0, UINT64_MAX};
     const int rc = leat_dataset_read(t->dataset, sample, t->number, &value, &error);
     if (rc == LEAT_E_DECODE) {
@@ -422,8 +423,8 @@ json_t *cli_stats_text(const struct leat_dataset *dataset, size_t field, int by,
     t.unit = t.field->kind == LEAT_KIND_ARRAY ? leat_dtype_size(t.field->dtype) : 1;
     t.hashes = calloc((size_t)t.count + 1, sizeof *t.hashes);
     t.lengths = calloc((size_t)t.count + 1, sizeof *t.lengths);
-    t.characters = calloc((size_t)t.count + 1, sizeof *t.characters);
-    t.group_of = calloc((size_t)t.count + 1, sizeof *t.group_of);
+    t.characters = calloc(t.field->kind == LEAT_KIND_STR ? (size_t)t.count + 1 : 1, sizeof *t.characters);
+    t.group_of = calloc(by >= 0 ? (size_t)t.count + 1 : 1, sizeof *t.group_of);
     t.groups = calloc(GROUPS, sizeof *t.groups);
     t.slots = calloc(SLOTS, sizeof *t.slots);
     pthread_mutex_init(&t.lock, NULL);

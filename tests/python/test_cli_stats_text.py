@@ -86,10 +86,6 @@ def test_the_property_itself_is_no_text_of_its_own(made: Path) -> None:
     assert set(found(made, "--text")) == {"text", "tokens", "domain"}
 
 
-def test_without_asking_no_text_is_read(made: Path) -> None:
-    assert "texts" not in json.loads(command("stats", made, "--json").stdout)
-
-
 def test_the_table_writes_nothing_to_the_terminal_that_controls_it(made: Path) -> None:
     out = command("stats", made, "--by", "domain").stdout
     assert "\x1b" not in out and "böse\\x1b[31m" in out
@@ -149,3 +145,19 @@ def test_domains_of_real_records_sum_up(tmp_path: Path) -> None:
     text = found(path, "--by", "meta.domain")["text"]
     assert text["characters_total"] == sum(len(r["text"]) for r in records)
     assert {g["value"]: g["documents"] for g in text["by"]} == Counter(r["meta"]["domain"] for r in records)
+
+
+def test_the_one_field_of_documents_is_read_without_being_asked_for(made: Path, tmp_path: Path) -> None:
+    stats = json.loads(command("stats", made, "--json").stdout)
+    assert stats["chosen"] == "tokens" and [one["field"] for one in stats["texts"]] == ["tokens"]
+    assert "texts" not in json.loads(command("stats", made, "--json", "--no-text").stdout)
+    assert "chosen" not in json.loads(command("stats", made, "--json", "--text").stdout)
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": t, "lang": "en"}) + "\n" for t in texts()))
+    out = command("stats", tmp_path / "a.jsonl").stdout
+    assert "of text, the field of documents" in out and "duplicates" in out
+
+
+def test_of_several_texts_none_is_chosen(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"question": "str", "answer": "str"}) as w:
+        w.add(question="a", answer="b")
+    assert "texts" not in json.loads(command("stats", tmp_path / "a.leat", "--json").stdout)
