@@ -466,7 +466,9 @@ def test_a_resumed_run_counts_what_earlier_runs_left_out(tmp_path: Path, shard_b
         "    put(self, *args)\n"
         "    if n == 2: os.kill(os.getpid(), 9)\n"
         "t._Run._put = stop; t.BATCH_RECORDS = 16\n"
-        "leat.tokenize(leat.open(sys.argv[1]), sys.argv[2], tokenizer=sys.argv[3], on_bad='skip', shard_bytes=eval(sys.argv[4]))\n"  # noqa: E501
+        "_, source, to, tokenizer, shard_bytes = sys.argv\n"
+        "more = {'on_bad': 'skip', 'shard_bytes': eval(shard_bytes)}\n"
+        "leat.tokenize(leat.open(source), to, tokenizer=tokenizer, **more)\n"
     )
     names = [str(tmp_path / "t.leat"), str(tmp_path / "r"), str(tokenizer), repr(shard_bytes)]
     killed = subprocess.run([sys.executable, "-c", code, *names], check=False, timeout=120)
