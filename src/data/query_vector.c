@@ -524,6 +524,18 @@ static void choose(const uint8_t *chosen, const struct leat_vector *a, size_t n,
     }
 }
 
+/* What is of one type after all goes through plain loops from here on. */
+static void settle(struct leat_vector *v, size_t n)
+{
+    uint8_t other = 0;
+    for (size_t i = 1; i < n; i++)
+        other |= v->type[i] ^ v->type[0];
+    if (v->kind == LEAT_VECTOR_MIXED && !other && v->type[0] != LEAT_QUERY_NULL)
+        v->kind = v->type[0] == LEAT_QUERY_INT    ? LEAT_VECTOR_INTS
+                  : v->type[0] == LEAT_QUERY_REAL ? LEAT_VECTOR_REALS
+                                                  : LEAT_VECTOR_TEXTS;
+}
+
 static bool any_of(const uint8_t *flags, size_t n)
 {
     uint8_t any = 0;
@@ -574,6 +586,7 @@ static int evaluate_case(struct evaluation *v, const struct leat_expr *e, struct
         if (!(rc = evaluate(v, value)))
             choose(chosen, &v->room[value], v->n, &first, out);
     }
+    settle(out, v->n);
     return rc;
 }
 
@@ -594,6 +607,7 @@ static int evaluate_coalesce(struct evaluation *v, const struct leat_expr *e, st
         }
         choose(chosen, a, v->n, &first, out);
     }
+    settle(out, v->n);
     return rc;
 }
 
@@ -611,17 +625,21 @@ static void most_of(struct evaluation *v, const struct leat_expr *e, struct leat
         put_value(out, i, &best);
     }
     out->kind = LEAT_VECTOR_MIXED;
+    settle(out, v->n);
 }
 
 static void null_if(const struct leat_vector *a, const struct leat_vector *b, size_t n, struct leat_vector *out)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct leat_query_value x = value_at(a, i), y = value_at(b, i),
-                                      result =
-                                          leat_number_compare(LEAT_QUERY_EQ, &x, &y) == LEAT_TRUE ? null_value() : x;
-        put_value(out, i, &result);
-    }
+    struct leat_vector equal;
+    compare(LEAT_QUERY_EQ, a, b, n, &equal);
+    memcpy(out->at, a->at, n * sizeof *out->at);
+    memset(out->type, type_of[a->kind == LEAT_VECTOR_MIXED ? LEAT_VECTOR_INTS : a->kind], n);
+    if (a->kind == LEAT_VECTOR_MIXED)
+        memcpy(out->type, a->type, n);
+    for (size_t i = 0; i < n; i++)
+        out->type[i] = truth_at(&equal, i) == LEAT_TRUE ? LEAT_QUERY_NULL : out->type[i];
     out->kind = LEAT_VECTOR_MIXED;
+    settle(out, n);
 }
 
 /* IN: the first is equal to one of the others. BETWEEN: it is between them. */
