@@ -305,6 +305,43 @@ static void a_data_set_may_be_joined_to_itself_and_to_nothing(void **state)
     leat_dataset_release(empty);
 }
 
+static void views_that_a_loader_joins_keep_the_ids_of_their_data_set(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_dataset *parts[3], *again, *joined;
+    enum { HALF = N / 2 };
+    static int64_t scattered[N]; /* in no order */
+    for (int64_t i = 0; i < N; i++)
+        scattered[i] = i * 7 % N;
+    assert_ok(leat_dataset_slice(whole, HALF, N, 1, &parts[0], &error));
+    assert_ok(leat_dataset_slice(whole, 0, HALF, 1, &parts[1], &error)); /* together as many as all, in another order */
+    assert_ok(leat_dataset_select(whole, scattered, N, &parts[2], &error));
+    for (size_t n = 2; n <= 3; n++) {
+        assert_ok(leat_dataset_join(parts, n, &joined, &error));
+        assert_int_equal(leat_dataset_count(joined), n == 2 ? N : 2 * N);
+        for (uint64_t position = 0; position < leat_dataset_count(joined); position++) {
+            struct leat_sample_ref ref;
+            leat_dataset_locate(joined, &position, 1, &ref);
+            const int64_t id = position < HALF ? HALF + (int64_t)position
+                               : position < N  ? (int64_t)position - HALF
+                                               : scattered[position - N];
+            assert_int_equal(ref.id, id);
+            assert_int_equal(ref.sample, id);
+        }
+        leat_dataset_release(joined);
+    }
+    assert_ok(leat_dataset_open(path, NULL, &again, &error)); /* the same file, opened twice */
+    assert_ok(leat_dataset_join((struct leat_dataset *[]){parts[1], again}, 2, &joined, &error));
+    struct leat_sample_ref ref;
+    leat_dataset_locate(joined, &(uint64_t){HALF + 3}, 1, &ref);
+    assert_int_equal(ref.id, 3);
+    leat_dataset_release(joined);
+    leat_dataset_release(again);
+    for (size_t i = 0; i < 3; i++)
+        leat_dataset_release(parts[i]);
+}
+
 static void what_differs_cannot_be_joined(void **state)
 {
     (void)state;
@@ -382,6 +419,7 @@ int main(void)
         cmocka_unit_test(the_fingerprint_of_a_view_tells_base_and_selection),
         cmocka_unit_test(joining_adds_offsets_to_ids),
         cmocka_unit_test(a_data_set_may_be_joined_to_itself_and_to_nothing),
+        cmocka_unit_test(views_that_a_loader_joins_keep_the_ids_of_their_data_set),
         cmocka_unit_test(what_differs_cannot_be_joined),
         cmocka_unit_test(shards_are_one_data_set_with_the_fingerprint_of_one_file),
     };
