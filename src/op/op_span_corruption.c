@@ -95,22 +95,49 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     return LEAT_OK;
 }
 
-/* Marks the places behind which a part ends: bit i is place i of [0, m - 1). */
-LEAT_INLINE void divide(uint64_t key, uint64_t m, uint64_t parts, uint64_t *bits)
+/* A division of m into parts, as marks of the places behind which one ends: bit i is place i of [0, m - 1). */
+struct division {
+    uint32_t low, high, first;
+    uint64_t *bits;
+};
+
+LEAT_INLINE struct division begin_division(uint64_t key, uint64_t m, uint64_t parts, uint64_t *bits)
 {
-    const uint32_t low = (uint32_t)key, high = (uint32_t)(key >> 32), first = (uint32_t)(m - parts);
     memset(bits, 0, (m / 64 + 1) * sizeof *bits);
+    return (struct division){(uint32_t)key, (uint32_t)(key >> 32), (uint32_t)(m - parts), bits};
+}
+
+LEAT_INLINE void draw_some(const struct division *d, uint32_t i, uint32_t drawn[DRAWS])
+{
+    for (uint32_t k = 0; k < DRAWS; k++) /* those behind the last are left out */
+        drawn[k] = (uint32_t)((uint64_t)leat_tokens_draw(d->low, d->high, i + k) * (d->first + i + k + 1) >> 32);
+}
+
+LEAT_INLINE void mark(const struct division *d, uint32_t j, uint32_t drawn)
+{
+    const bool taken = d->bits[drawn / 64] >> drawn % 64 & 1;
+    const uint32_t at = taken ? d->first + j : drawn;
+    d->bits[at / 64] |= UINT64_C(1) << at % 64;
+}
+
+/* Both divisions, which have as many parts. Each mark waits for the one before it in its own division only, so those of
+ * the two are made in turns. */
+LEAT_INLINE void divide(const struct division *a, const struct division *b, uint64_t parts)
+{
     for (uint32_t i = 0, n = (uint32_t)parts - 1; i < n; i += DRAWS) {
-        uint32_t drawn[DRAWS];
-        for (uint32_t k = 0; k < DRAWS; k++) /* those behind the last are left out */
-            drawn[k] = (uint32_t)((uint64_t)leat_tokens_draw(low, high, i + k) * (first + i + k + 1) >> 32);
+        uint32_t drawn[2][DRAWS];
+        draw_some(a, i, drawn[0]);
+        draw_some(b, i, drawn[1]);
         for (uint32_t k = 0; k < DRAWS && i + k < n; k++) {
-            const bool taken = bits[drawn[k] / 64] >> drawn[k] % 64 & 1;
-            const uint32_t at = taken ? first + i + k : drawn[k];
-            bits[at / 64] |= UINT64_C(1) << at % 64;
+            mark(a, i + k, drawn[0][k]);
+            mark(b, i + k, drawn[1][k]);
         }
     }
-    bits[(m - 1) / 64] |= UINT64_C(1) << (m - 1) % 64; /* the last part ends with the last */
+    for (uint32_t k = 0; k < 2; k++) { /* the last part ends with the last */
+        const struct division *d = k ? b : a;
+        const uint64_t last = d->first + parts - 1;
+        d->bits[last / 64] |= UINT64_C(1) << last % 64;
+    }
 }
 
 /* Where the part that begins at `from` ends. Nearly always that is in the 57 bits from there on, which are read
@@ -174,8 +201,9 @@ LEAT_INLINE void corrupt(const struct corruption *t)
 {
     const struct counts c = count(t->args, t->n);
     uint64_t *noise = t->bits, *rest = t->bits + c.noise / 64 + 1;
-    divide(leat_key_mix(t->key, 1), c.noise, c.spans, noise);
-    divide(leat_key_mix(t->key, 2), t->n - c.noise, c.spans, rest);
+    const struct division of_noise = begin_division(leat_key_mix(t->key, 1), c.noise, c.spans, noise),
+                          of_rest = begin_division(leat_key_mix(t->key, 2), t->n - c.noise, c.spans, rest);
+    divide(&of_noise, &of_rest, c.spans);
     if (t->dtype == LEAT_U16 && t->inputs->to && t->labels->to)
         put_spans(t, LEAT_U16, true, true, noise, rest, c.spans);
     else
