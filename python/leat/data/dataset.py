@@ -17,7 +17,6 @@ import numpy as np
 
 from .. import _leat, check
 from ..errors import ChangedError
-from ..loading.opening import tells
 from . import schema as _schema
 from .positions import from_arrow
 from .schema import Field
@@ -490,7 +489,6 @@ def _names(classes: Sequence[str] | None) -> list[str] | None:
     return names
 
 
-@tells
 def open(  # noqa: A001
     src: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, str | os.PathLike[str]],
     *,

@@ -33,7 +33,7 @@ from ..program import (
     stacked,
     warn_of_loose_targets,
 )
-from . import html, mixtures, opening, ranks, states, thd
+from . import html, mixtures, ranks, states, thd
 from .batch import Batch, Form, framework_of
 from .buckets import buckets_of
 from .consumer import Closing, Consumer
@@ -127,7 +127,6 @@ class Loader(Closing):
     """
 
     @check.explained
-    @opening.tells
     def __init__(
         self,
         dataset: Dataset | Mix | Schedule,
@@ -250,7 +249,7 @@ class Loader(Closing):
         }
         if self.mesh is not None:
             self._facts["the mesh"] = repr((self.mesh.sizes, cp if self.mesh.cp.size > 1 else None, tp_read))
-        self._agreed = self._met = not self._distributed
+        self._agreed = not self._distributed
         options: dict[str, Any] = {
             **mixtures.source_options(dataset, self._global),
             **sizes,
@@ -390,9 +389,6 @@ class Loader(Closing):
     # ---- iterating ---------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
-        if not self._met:
-            opening.meet()
-            self._met = True
         if not self._agreed:
             ranks.agree(self._facts)
             self._agreed = True
@@ -474,7 +470,6 @@ class Loader(Closing):
             state["decisions"] = more
         return state
 
-    @opening.tells
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues from a state: the next iteration begins with the batch after the last one that was handed out.
 
