@@ -16,6 +16,8 @@ CLAUSES = [
     "iif(flag, language, coalesce(nullif(domain, 'code'), 'x')) IN ('en', lower(domain)) IS NOT TRUE",
     "max(length, CAST(quality * 3 AS INTEGER)) << 2 & ~7 | sign(length) IS NOT DISTINCT FROM abs(length)",
     "length(language) + length % 7 NOT IN (1, round(quality), -(NULL))",
+    "length > 0x1E-flag",
+    "length + 0 > 0x1E-1*20 AND 1e+1-.5e-1 < length",
     "1) UNION SELECT (1",
     "length IN (SELECT 1); --",
 ]

@@ -205,7 +205,7 @@ int leat_query_evaluate(struct leat_query_expression *expression, const uint32_t
 typedef int (*leat_query_put)(void *user, size_t i, const struct leat_query_value *value, struct leat_error *error);
 int leat_query_values(struct leat_query_expression *expression, const uint32_t *rows, size_t n, leat_query_get get,
                       void *get_user, leat_query_put put, void *put_user, struct leat_error *error);
-/* What an expression without columns is worth. */
+/* What an expression without columns is worth. INVALID: it reads one. */
 int leat_query_constant(struct leat_query_expression *expression, struct leat_query_value *out,
                         struct leat_error *error);
 

@@ -86,11 +86,33 @@ bool leat_token_is(const struct leat_clause *c, size_t token, const char *text)
            !strncasecmp(c->text + t->begin, text, t->end - t->begin);
 }
 
-/* Behind the number at `p`: digits, a fraction, an exponent; 0x. */
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Digits, with the separators that newer SQLite takes between them. */
+static const char *skip_digits(const char *p)
+{
+    while (is_digit(*p) || *p == '_')
+        p++;
+    return p;
+}
+
+/* Behind the number at `p`, as SQLite ends it: 0x and its digits, of which E is one and begins no exponent; or digits,
+ * a fraction, an exponent. What follows without a space is refused by SQLite, or the next token. */
 static const char *skip_number(const char *p)
 {
-    while (is_word(*p) || *p == '.' || ((*p == '+' || *p == '-') && (p[-1] == 'e' || p[-1] == 'E')))
-        p++;
+    if (*p == '0' && (p[1] == 'x' || p[1] == 'X')) {
+        for (p += 2; is_digit(*p) || (*p >= 'a' && *p <= 'f') || (*p >= 'A' && *p <= 'F') || *p == '_';)
+            p++;
+        return p;
+    }
+    p = skip_digits(p);
+    if (*p == '.')
+        p = skip_digits(p + 1);
+    if ((*p == 'e' || *p == 'E') && is_digit(p[1 + (p[1] == '+' || p[1] == '-')]))
+        p = skip_digits(p + 2);
     return p;
 }
 

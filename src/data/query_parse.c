@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/alloc.h"
+
 bool leat_shape_any_column(const struct leat_shape *s, size_t token, size_t *column)
 {
     if (token >= s->end || leat_token_is(s->clause, token, "NULL"))
@@ -42,13 +44,16 @@ bool leat_shape_number(struct leat_shape *s, struct leat_query_value *out)
     if (at >= s->end || c->tokens[at].kind != LEAT_TOKEN_NUMBER)
         return false;
     const size_t begin = c->tokens[s->at].begin, end = c->tokens[at].end;
-    struct leat_query_expression *x;
-    if (leat_query_prepare(s->sql, c->text + begin, end - begin, NULL, &x, NULL))
-        return false;
-    int rc = leat_query_constant(x, out, NULL);
+    struct leat_query_expression *x = NULL;
+    bool *used = leat_new_array(s->columns->n + 1, sizeof *used);
+    bool good = used && !leat_query_prepare(s->sql, c->text + begin, end - begin, used, &x, NULL);
+    for (size_t i = 0; good && i < s->columns->n; i++)
+        good = !used[i];
+    good = good && !leat_query_constant(x, out, NULL);
     leat_query_finish(x);
+    leat_free(used);
     s->at = at + 1;
-    return !rc && (out->type == LEAT_QUERY_INT || out->type == LEAT_QUERY_REAL);
+    return good && (out->type == LEAT_QUERY_INT || out->type == LEAT_QUERY_REAL);
 }
 
 bool leat_shape_take(struct leat_shape *s, const char *word)

@@ -441,11 +441,16 @@ int leat_query_values(struct leat_query_expression *x, const uint32_t *rows, siz
     return rc;
 }
 
+static int no_column(void *user, size_t column, uint32_t row, struct leat_query_value *out, struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_INVALID, "a column where a constant is meant");
+}
+
 int leat_query_constant(struct leat_query_expression *x, struct leat_query_value *out, struct leat_error *error)
 {
+    static const uint32_t row = 0;
     struct leat_query_sql *s = x->sql;
-    s->n = 1;
-    s->rc = LEAT_OK;
+    begin_rows(s, &row, 1, no_column, NULL);
     *out = (struct leat_query_value){.type = LEAT_QUERY_NULL};
     const int code = sqlite3_step(x->statement);
     int rc = LEAT_OK;
