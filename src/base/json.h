@@ -1,7 +1,8 @@
-/* Numbers and hashes in JSON that came from outside. */
+/* Numbers and hashes in JSON. */
 #ifndef LEAT_BASE_JSON_H
 #define LEAT_BASE_JSON_H
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,6 +22,21 @@ static inline void leat_json_fingerprint(const uint8_t fingerprint[16], char tex
 {
     for (int i = 0; i < 16; i++)
         snprintf(text + 2 * i, 3, "%02x", fingerprint[i]);
+}
+
+/* 64 bits as 16 hexadecimal digits. NULL: there is no memory. */
+static inline json_t *leat_json_hex64(uint64_t v)
+{
+    return json_sprintf("%016" PRIx64, v);
+}
+
+/* `o`, or NULL, and it is released, if a part of it could not be made: json_object_set_new refuses a NULL value. */
+static inline json_t *leat_json_whole(json_t *o, int failed)
+{
+    if (!failed)
+        return o;
+    json_decref(o);
+    return NULL;
 }
 
 #endif

@@ -493,9 +493,9 @@ static uint64_t resize_bytes(const struct leat_use *use, uint32_t w, uint32_t h)
            (down + 2) * ((uint64_t)grid_w * pixel + LEAT_ROW_PADDING);
 }
 
-/* The largest image between stages whose size is known, the most scratch of a filter, and what the largest resize
- * takes. */
-static void find_largest(const struct leat_stage *stages, size_t n, uint32_t w, uint32_t h, uint64_t most[3])
+/* The largest image between stages whose size is known, the most scratch of a filter, what the largest resize takes,
+ * and the widest row. */
+static void find_largest(const struct leat_stage *stages, size_t n, uint32_t w, uint32_t h, uint64_t most[4])
 {
     for (const struct leat_stage *stage = stages; stage < stages + n; stage++) {
         const struct leat_branch *branch = stage->branch ? stage->branch->branch : NULL;
@@ -516,6 +516,7 @@ static void find_largest(const struct leat_stage *stages, size_t n, uint32_t w, 
             return;
         w = (uint32_t)out_w;
         h = (uint32_t)out_h;
+        most[3] = w > most[3] ? w : most[3];
         uint64_t bytes = stage->last || stage->in_place ? 0 : image_bytes(&stage->out, w, h);
         most[0] = bytes > most[0] ? bytes : most[0];
     }
@@ -523,8 +524,9 @@ static void find_largest(const struct leat_stage *stages, size_t n, uint32_t w, 
 
 uint64_t leat_stages_room(const struct leat_stage *stages, size_t n, uint32_t w, uint32_t h)
 {
-    uint64_t most[3] = {0};
+    uint64_t most[4] = {0, 0, 0, w};
     find_largest(stages, n, w, h, most);
-    return 2 * leat_stage_buffer_room(most[0], 1) + leat_stage_buffer_room(most[1], 1) + most[2] +
-           (n ? (uint64_t)w * 24 + LEAT_ROW_PADDING : 0);
+    const uint64_t line = n ? most[3] * 24 + LEAT_ROW_PADDING : 0;
+    return 2 * leat_stage_buffer_room(most[0], 1) + leat_stage_buffer_room(most[1], 1) +
+           leat_stage_buffer_room(most[2], 1) + leat_stage_buffer_room(line, 1);
 }

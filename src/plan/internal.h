@@ -65,7 +65,8 @@ bool leat_varint_take(const uint8_t *bytes, uint64_t n, uint64_t *at, int64_t *o
 /* numbers.c: a number for each of n sources. Not `packed`: always an array, as few sources have it anyway. */
 struct json_t;
 struct json_t *leat_numbers_json(const int64_t *numbers, uint32_t n, bool packed);
-bool leat_numbers_read(const struct json_t *value, uint32_t n, int64_t *out);
+/* INVALID: they are not that. NOMEM. */
+int leat_numbers_read(const struct json_t *value, uint32_t n, int64_t *out);
 /* Whether so many sources are few. */
 bool leat_numbers_listed(uint32_t n);
 /* order_json.c: what the plan was opened with. */

@@ -42,7 +42,7 @@ json_t *leat_numbers_json(const int64_t *numbers, uint32_t n, bool packed)
     return o;
 }
 
-bool leat_numbers_read(const json_t *value, uint32_t n, int64_t *out)
+int leat_numbers_read(const json_t *value, uint32_t n, int64_t *out)
 {
     if (json_is_array(value)) {
         bool good = json_array_size(value) == n;
@@ -51,16 +51,18 @@ bool leat_numbers_read(const json_t *value, uint32_t n, int64_t *out)
             good = json_is_integer(v);
             out[k] = good ? json_integer_value(v) : 0;
         }
-        return good;
+        return good ? LEAT_OK : LEAT_E_INVALID;
     }
     const char *text = json_string_value(value);
     if (!text || strlen(text) / 4 * 3 > n * (uint64_t)LEAT_VARINT_BYTES + 3)
-        return false;
+        return LEAT_E_INVALID;
     uint8_t *bytes = leat_alloc(strlen(text) + 1);
+    if (!bytes)
+        return LEAT_E_NOMEM;
     uint64_t used = 0, at = 0;
-    bool good = bytes && leat_from_base64(text, bytes, &used);
+    bool good = leat_from_base64(text, bytes, &used);
     for (uint32_t k = 0; good && k < n; k++)
         good = leat_varint_take(bytes, used, &at, &out[k]);
     leat_free(bytes);
-    return good && at == used;
+    return good && at == used ? LEAT_OK : LEAT_E_INVALID;
 }

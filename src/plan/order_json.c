@@ -3,22 +3,17 @@
  * column of numbers for each thing that is said of them (numbers.c), and one hash for all that is too long to stand
  * there.
  */
-#include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "base/random.h"
 #include "plan/internal.h"
 #include "plan/lengths.h"
 
 static const char *const order_names[] = {"sequential", "shuffled", "blocks", "weighted", "list"};
 static const char *const exhausted_names[] = {"stop", "redistribute", "repeat"};
-
-static json_t *hex64(uint64_t v)
-{
-    return json_sprintf("%016" PRIx64, v);
-}
 
 static json_t *source_json(const struct leat_plan *p, uint32_t k)
 {
@@ -31,19 +26,19 @@ static json_t *source_json(const struct leat_plan *p, uint32_t k)
     if (s->order == LEAT_ORDER_WEIGHTED) {
         bad |= json_object_set_new(o, "num_samples", json_integer((json_int_t)s->rows));
         bad |= json_object_set_new(o, "replacement", json_boolean(s->replacement));
-        bad |= json_object_set_new(o, "hash", hex64(s->weights->hash));
+        bad |= json_object_set_new(o, "hash", leat_json_hex64(s->weights->hash));
     }
     if (s->order == LEAT_ORDER_LIST) {
         bad |= json_object_set_new(o, "n", json_integer((json_int_t)s->list->n));
-        bad |= json_object_set_new(o, "hash", hex64(s->list->hash));
+        bad |= json_object_set_new(o, "hash", leat_json_hex64(s->list->hash));
     }
     if (s->packing) {
         bad |= json_object_set_new(o, "packed_length", json_integer((json_int_t)s->packing->length));
-        bad |= json_object_set_new(o, "packed_hash", hex64(s->packing->hash));
+        bad |= json_object_set_new(o, "packed_hash", leat_json_hex64(s->packing->hash));
     }
     if (s->groups) {
         bad |= json_object_set_new(o, "groups", json_integer((json_int_t)s->groups->n));
-        bad |= json_object_set_new(o, "groups_hash", hex64(s->groups->hash));
+        bad |= json_object_set_new(o, "groups_hash", leat_json_hex64(s->groups->hash));
     }
     if (p->mixed)
         bad |= json_object_set_new(o, "exhausted", json_string(exhausted_names[s->exhausted]));
@@ -52,11 +47,8 @@ static json_t *source_json(const struct leat_plan *p, uint32_t k)
     if (p->tokens)
         bad |= json_object_set_new(o, "tokens", json_integer((json_int_t)p->tokens[k]));
     if (p->fair)
-        bad |= json_object_set_new(o, "tokens_hash", hex64(leat_lengths_hash(s->lengths)));
-    if (!bad)
-        return o;
-    json_decref(o);
-    return NULL;
+        bad |= json_object_set_new(o, "tokens_hash", leat_json_hex64(leat_lengths_hash(s->lengths)));
+    return leat_json_whole(o, bad);
 }
 
 /* ---- many sources ------------------------------------------------------------------------------------------------ */
@@ -129,12 +121,9 @@ static json_t *columns_json(const struct leat_plan *p)
         if (some)
             bad |= json_object_set_new(o, columns[c].name, column_json(numbers, p->n_sources, names));
     }
-    bad |= json_object_set_new(o, "hash", hex64(hash_of(p)));
+    bad |= json_object_set_new(o, "hash", leat_json_hex64(hash_of(p)));
     leat_free(numbers);
-    if (!bad)
-        return o;
-    json_decref(o);
-    return NULL;
+    return leat_json_whole(o, bad);
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
@@ -149,13 +138,10 @@ json_t *leat_order_json(const struct leat_plan *p)
     if (p->mixed)
         bad |= json_object_set_new(o, "epoch_rows", json_integer((json_int_t)p->epoch_rows));
     if (p->n_points) {
-        bad |= json_object_set_new(o, "schedule", hex64(leat_plan_schedule_hash(p)));
+        bad |= json_object_set_new(o, "schedule", leat_json_hex64(leat_plan_schedule_hash(p)));
         bad |= json_object_set_new(o, "points", json_integer(p->n_points));
     }
-    if (!bad)
-        return o;
-    json_decref(o);
-    return NULL;
+    return leat_json_whole(o, bad);
 }
 
 uint64_t leat_order_samples(const json_t *order)
@@ -170,7 +156,7 @@ uint64_t leat_order_samples(const json_t *order)
     if (json_is_integer(counts))
         return (uint64_t)json_integer_value(counts) * (uint64_t)n;
     int64_t *numbers = leat_new_array((size_t)n, sizeof *numbers);
-    if (numbers && leat_numbers_read(counts, (uint32_t)n, numbers))
+    if (numbers && !leat_numbers_read(counts, (uint32_t)n, numbers))
         for (json_int_t k = 0; k < n; k++)
             sum += (uint64_t)numbers[k];
     leat_free(numbers);

@@ -34,20 +34,6 @@ static const char *const kind_names[] = {"open", "resume", "decide", "folded"};
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static json_t *hex64(uint64_t v)
-{
-    return json_sprintf("%016" PRIx64, v);
-}
-
-/* Releases `o` if a part of it could not be made: json_object_set_new refuses a NULL value. */
-static json_t *whole(json_t *o, int failed)
-{
-    if (!failed)
-        return o;
-    json_decref(o);
-    return NULL;
-}
-
 static json_t *list_json(const struct leat_list *list, uint64_t *room)
 {
     char *text;
@@ -55,13 +41,13 @@ static json_t *list_json(const struct leat_list *list, uint64_t *room)
         return NULL;
     json_t *o = json_object();
     int bad = json_object_set_new(o, "n", json_integer((json_int_t)list->n));
-    bad |= json_object_set_new(o, "hash", hex64(list->hash));
+    bad |= json_object_set_new(o, "hash", leat_json_hex64(list->hash));
     if (text) {
         *room -= strlen(text);
         bad |= json_object_set_new(o, "positions", json_string(text));
     }
     leat_free(text);
-    return whole(o, bad);
+    return leat_json_whole(o, bad);
 }
 
 /* What each source of a mixture had given as an epoch began. */
@@ -80,7 +66,7 @@ static json_t *begin_json(const struct leat_plan *p, uint64_t epoch)
     json_t *o = NULL;
     if (e.base && e.carry && leat_timeline_counts(p, (struct leat_position){epoch, 0}, e.base, e.carry, &e.stream) &&
         (o = json_object()))
-        o = whole(o, given_json(p, &e, true, o));
+        o = leat_json_whole(o, given_json(p, &e, true, o));
     leat_entry_destroy(&e);
     return o;
 }
@@ -122,7 +108,7 @@ static json_t *inside_json(const struct leat_plan *p, const struct leat_fold_ins
     bad |= json_object_set_new(o, "opening", json_integer((json_int_t)in->opening));
     if (in->first)
         bad |= json_object_set_new(o, "first", shares_json(p, in->first, packed));
-    return whole(o, bad);
+    return leat_json_whole(o, bad);
 }
 
 static int folded_json(const struct leat_plan *p, const struct leat_entry *e, bool packed, json_t *o)
@@ -130,7 +116,7 @@ static int folded_json(const struct leat_plan *p, const struct leat_entry *e, bo
     int bad = json_object_set_new(o, "entries", json_integer((json_int_t)e->folded.entries));
     bad |= json_object_set_new(o, "steps", json_integer((json_int_t)e->folded.steps));
     bad |= json_object_set_new(o, "opened_batch", json_integer((json_int_t)e->folded.opened_batch));
-    bad |= json_object_set_new(o, "hash", hex64(e->folded.hash));
+    bad |= json_object_set_new(o, "hash", leat_json_hex64(e->folded.hash));
     if (e->inside.row)
         bad |= json_object_set_new(o, "inside", inside_json(p, &e->inside, packed));
     return p->mixed ? bad | given_json(p, e, packed, o) : bad;
@@ -157,7 +143,7 @@ static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e,
         bad |= folded_json(p, e, packed, o);
     if (e->list)
         bad |= json_object_set_new(o, "list", list_json(e->list, room));
-    return whole(o, bad);
+    return leat_json_whole(o, bad);
 }
 
 /* What is left out of a state that is too large otherwise. */
@@ -191,7 +177,7 @@ static json_t *log_json(const struct leat_plan *p, struct leat_position at, cons
     }
     for (uint32_t i = last >= 2 ? last + 1 : 1; i < end; i++)
         bad |= json_array_append_new(log, entry_json(p, &p->log[i], true, &room));
-    return whole(log, bad);
+    return leat_json_whole(log, bad);
 }
 
 static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at,
@@ -274,7 +260,7 @@ int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t finger
                                         {0, KEPT_LATER, false},
                                         {0, 0, false}};
     char *text = NULL;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && (!text || strlen(text) > MAX_STATE); i++) {
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && (!text || strlen(text) > most_bytes(plan)); i++) {
         if (parts[i].later == UINT32_MAX && surely_too_large(plan, at))
             continue;
         free(text);
@@ -345,7 +331,10 @@ static int read_numbers(const struct leat_plan *p, const json_t *value, const ch
     *out = leat_new_array(p->n_sources, sizeof **out);
     if (!*out)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
-    return leat_numbers_read(value, p->n_sources, *out) ? LEAT_OK : not_a_state(error, what);
+    const int rc = leat_numbers_read(value, p->n_sources, *out);
+    return rc == LEAT_E_NOMEM     ? leat_fail(error, LEAT_E_NOMEM, "no memory for a state")
+           : rc == LEAT_E_INVALID ? not_a_state(error, what)
+                                  : LEAT_OK;
 }
 
 static int read_shares(const struct leat_plan *p, const json_t *value, uint64_t **out, struct leat_error *error)

