@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import leat
+from leat.mixtures.decisions import Decisions
 
 N, MANY = 4096, 300
 
@@ -79,14 +80,53 @@ def test_a_repeated_run_with_many_decisions_to_come_goes_on_from_its_state(run: 
         opened().load_state_dict(state)
 
 
+def test_a_loader_that_repeats_a_log_computes_the_batch_of_a_state_of_another_that_does(run: leat.Loader) -> None:
+    log = [run.log[0]] + [
+        {"kind": "decide", "epoch": i // 1000, "row": i % 1000 * 4, "global_batch": 4 + i % 2} for i in range(1, 3000)
+    ]
+    first = opened(log=log)
+    batches = iter(first)
+    for _ in range(700):
+        next(batches)
+    state = json.loads(json.dumps(first.state_dict()))
+    assert opened(log=log).batch_at(state).ids.tolist() == next(batches).ids.tolist()
+    with pytest.raises(leat.StateError, match="another run"):
+        opened(log=[*log[:710], {**log[710], "global_batch": 9}, *log[711:]]).batch_at(state)
+
+
+def test_states_that_fold_less_again_have_the_hash_of_what_they_fold() -> None:
+    opening = {"kind": "open", "epoch": 0, "row": 0, "global_batch": 4}
+    folded = {"kind": "folded", "epoch": 0, "row": 200, "steps": 50, "global_batch": 4, "hash": "0" * 16}
+    made = [{"kind": "decide", "epoch": 0, "row": 200 + 4 * i, "global_batch": 4 + i % 2} for i in range(1, 151)]
+
+    def resumed() -> Decisions:
+        decisions = Decisions([opening], None, False)
+        decisions.begin([opening, {**folded, "entries": 50}, *made], [], "abc")
+        return decisions
+
+    def told(decisions: Decisions, hidden: int) -> str:
+        return decisions.state({"log": [opening, {**folded, "entries": hidden}, *made[hidden - 50 :]]})["folded"]
+
+    toggled = resumed()
+    told(toggled, 132)
+    assert told(toggled, 100) == told(resumed(), 100)
+
+
+def test_a_hash_of_folded_decisions_that_is_no_text_is_a_damaged_state(run: leat.Loader) -> None:
+    state = json.loads(json.dumps(run.state_dict()))
+    state["decisions"]["folded"] = 5
+    with opened() as again, pytest.raises(leat.StateError, match="damaged"):
+        again.load_state_dict(state)
+
+
 def test_pipeline_stages_compare_long_logs_as_equal() -> None:
     stages = [opened(mesh={"pp": (stage, 3)}) for stage in range(3)]
     for stage in stages:
         decided(stage)
-    assert len({stage._facts["decisions"] for stage in stages}) == 1
+    assert len({stage._common()["decisions"] for stage in stages}) == 1
     stages[1].set_batch_size(9)
     stages[2].set_batch_size(8)
-    assert stages[1]._facts["decisions"] != stages[2]._facts["decisions"]
+    assert stages[1]._common()["decisions"] != stages[2]._common()["decisions"]
 
 
 def test_the_lists_of_a_sampler_are_compared_by_their_hashes() -> None:
@@ -97,7 +137,7 @@ def test_the_lists_of_a_sampler_are_compared_by_their_hashes() -> None:
             next(iter(loader))
         loader.set_batch_size(7)
         assert "positions" not in json.dumps(loader._decisions.entries())
-        return loader._facts["decisions"]
+        return loader._common()["decisions"]
 
     assert told(1) == told(1) != told(2)
 

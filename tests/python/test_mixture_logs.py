@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import leat
+from leat.loading import states
 
 MANY, BATCH = 100, 8
 NAMES = [f"d{k}" for k in range(MANY)]
@@ -197,3 +199,22 @@ def test_a_state_of_a_run_with_other_decisions_is_refused(run: leat.Loader) -> N
     other.set_mixture(weights(7), at=(0, 5))
     with pytest.raises(leat.StateError, match="another run"):
         other.batch_at(run.state_dict())
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        {"n": 10**9, "count": 5, "order": "shuffled", "exhausted": "stop"},
+        {"n": -1, "count": 5},
+        {"n": 2, "count": base64.b64encode(b"\xff" * 400_000).decode()},
+        {"n": 2, "count": base64.b64encode(b"\xff" * 11 + b"\1\2").decode()},
+        {"n": 2, "count": base64.b64encode(b"\2\x82").decode()},
+        {"n": 2, "count": base64.b64encode(b"\2\2\2").decode()},
+        {"n": 2, "count": [1 << 63, 0]},
+        {"n": 1, "exhausted": [-1]},
+        {"n": 1, "order": [5]},
+    ],
+)
+def test_sources_of_a_state_that_cannot_be_are_an_error_at_once(sources: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        states.orders_of({"order": {"sources": sources}})

@@ -280,12 +280,22 @@ class Broken:
 def ids(loader):
     return [i for b in loader for i in b.ids.tolist()]
 
+def decided_alone(epoch):
+    loader = leat.Loader(ds, 5)
+    for _ in range(epoch):
+        ids(loader)
+    if rank == 0:
+        loader.set_batch_size(4, at=(epoch, 3))
+    return ids(loader)
+
 for scenario in (
     lambda: ids(leat.Loader(ds, 5, shuffle=True, seed=1)),
     lambda: ids(leat.Loader(ds, 5, shuffle=True, seed=rank)),
     lambda: ids(leat.Loader(ds, 5, sampler=RandomSampler(ds, generator=torch.Generator().manual_seed(rank)))),
     lambda: ids(leat.Loader(ds, 5, sampler=Broken())),
     lambda: ids(leat.Loader(ds, 5, rank=0, world_size=1)),
+    lambda: decided_alone(0),
+    lambda: decided_alone(1),
 ):
     try:
         print(scenario())
@@ -293,7 +303,7 @@ for scenario in (
         print(type(e).__name__, e)
 dist.destroy_process_group()
 """
-SHARED, DIFFERENT_SEEDS, SAMPLER, BROKEN_SAMPLER, GIVEN = range(5)
+SHARED, DIFFERENT_SEEDS, SAMPLER, BROKEN_SAMPLER, GIVEN, DECIDED, DECIDED_LATER = range(7)
 
 
 @pytest.fixture(scope="module")
@@ -327,6 +337,14 @@ def test_ranks_of_torch_distributed_share_each_epoch(two_ranks: list[tuple[str, 
 def test_ranks_that_differ_are_an_error_on_all_of_them(two_ranks: list[tuple[str, str]]) -> None:
     for out in two_ranks[DIFFERENT_SEEDS]:
         assert out.startswith("StateError ") and "seed" in out and "outputs" not in out
+
+
+@pytest.mark.parametrize("scenario", [DECIDED, DECIDED_LATER])
+def test_what_one_rank_alone_decides_is_an_error_on_all_as_the_next_epoch_begins(
+    two_ranks: list[tuple[str, str]], scenario: int
+) -> None:
+    for out in two_ranks[scenario]:
+        assert out.startswith("StateError the ranks differ in decisions:")
 
 
 def test_a_sampler_is_read_on_rank_0_for_all(two_ranks: list[tuple[str, str]]) -> None:

@@ -271,7 +271,7 @@ class Batch(Mapping[str, Any]):
         return html.batch(self, self._form.meaning or html.Meaning())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        made = self._map(_picklable)  # every value; pickling or copying them copies the memory
+        made = self._map(_picklable)  # every value; pickling and deep copies copy the memory
         return (_rebuild, (self._form.framework, list(self), made._values))
 
     def _small(self, name: str, make: Callable[[_leat.Batch], Any]) -> Any:

@@ -249,7 +249,6 @@ class Loader(Closing):
         }
         if self.mesh is not None:
             self._facts["the mesh"] = repr((self.mesh.sizes, cp if self.mesh.cp.size > 1 else None, tp_read))
-        self._agreed = not self._distributed
         options: dict[str, Any] = {
             **mixtures.source_options(dataset, self._global),
             **sizes,
@@ -389,9 +388,8 @@ class Loader(Closing):
     # ---- iterating ---------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
-        if not self._agreed:
-            ranks.agree(self._facts)
-            self._agreed = True
+        if self._distributed:
+            ranks.agree(self._common())
         if self._sampler is not None:
             self._read_sampler()
         iteration = _Iteration(self, self._core.start())
@@ -638,8 +636,10 @@ class Loader(Closing):
 
     def _decided(self) -> None:
         self._decisions.take(self._core)
-        self._facts["decisions"] = self._decisions.told()
-        self._agreed = not self._distributed
+
+    def _common(self) -> dict[str, str]:
+        """What all ranks must have in common, as each epoch begins."""
+        return {**self._facts, "decisions": self._decisions.told()}
 
     def _repeat(self, log: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> None:
         """Takes over the decisions of another run's log, from its beginning."""
@@ -730,7 +730,9 @@ class Loader(Closing):
         if isinstance(epoch, Mapping):
             if step is not None:
                 raise TypeError("batch_at takes a state, or epoch and step")
-            epoch, step = states.step_of(self.state_dict(), epoch)
+            mine = self.state_dict()
+            whole = "later" in mine and self._order_of != LIST
+            epoch, step = states.step_of(mine, epoch, self._decisions.entries() if whole else None)
         elif step is None:
             raise TypeError("batch_at takes epoch and step, or a state")
         return self._batch(self._asked(self._core.batch_at, lambda: int(epoch))(*_checked(epoch, step)))
@@ -749,7 +751,7 @@ class Loader(Closing):
         found: dict[str, Any] = json.loads(self._core.stats())
         if self._calls is not None:
             found["python"] = self._calls.about(found)
-        found["agreement"] = f"{short_hash(repr(self._facts)):016x}"
+        found["agreement"] = f"{short_hash(repr(self._common())):016x}"
         return found
 
     @contextlib.contextmanager

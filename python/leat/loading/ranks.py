@@ -85,8 +85,8 @@ def agree(facts: dict[str, str]) -> None:
     different = [name for i, name in enumerate(facts) if len(set(table[:, i].tolist())) > 1]
     if different:
         raise StateError(
-            f"the ranks differ in {' and '.join(different)}: give every rank the same data set and the same arguments "
-            "of the Loader"
+            f"the ranks differ in {' and '.join(different)}: give every rank the same data set, the same arguments of "
+            "the Loader and the same decisions"
         )
 
 

@@ -16,6 +16,7 @@ NAMES = {
     "order": ("sequential", "shuffled", "blocks", "weighted", "list"),
     "exhausted": ("stop", "redistribute", "repeat"),
 }
+MOST = 1024  #: sources of a mixture
 
 
 class Steps:
@@ -48,13 +49,16 @@ def step_at(log: Sequence[Mapping[str, Any]], at: Mapping[str, Any]) -> int:
     return steps.at(at["epoch"], at["row"])
 
 
-def step_of(mine: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[int, int]:
-    """The batch that a state points at, of a loader whose own state is `mine`. Positions are counted in rows, and
-    decisions may have changed the size of batches.
+def step_of(
+    mine: Mapping[str, Any], state: Mapping[str, Any], log: Sequence[Mapping[str, Any]] | None = None
+) -> tuple[int, int]:
+    """The batch that a state points at, of a loader whose own state is `mine`, and whose log is `log` if that state
+    leaves entries out. Positions are counted in rows, and decisions may have changed the size of batches.
     """
     try:
+        log = mine["log"] if log is None else log
         other = [name for name in ("fingerprint", "seed", "order") if state[name] != mine[name]]
-        if other or not state["log"] or not _same_log(mine["log"], state["log"]):
+        if other or not state["log"] or not _same_log(with_shares(log), with_shares(state["log"])):
             raise StateError(
                 f"the state is of another run than this loader's ({', '.join(other or ['log'])} differ): load it "
                 "instead"
@@ -65,7 +69,9 @@ def step_of(mine: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[int, int
                 "and step"
             )
         return state["at"]["epoch"], step_at(state["log"], state["at"])
-    except (KeyError, TypeError, AttributeError) as e:
+    except (KeyError, TypeError, AttributeError, ValueError) as e:
+        if isinstance(e, StateError):
+            raise
         raise StateError(f"not a state of a leat.Loader: batch_at takes what state_dict() gave ({e!r})") from None
 
 
@@ -141,22 +147,47 @@ def numbers(value: Any, n: int | None = None) -> list[int]:
     number for all `n`.
 
     Raises:
-        ValueError: they are none of these.
+        ValueError: they are none of these, of another number of sources, or of more than there can be.
     """
-    if isinstance(value, list):
-        return value
     if isinstance(value, int) and n is not None:
-        return [value] * n
-    if not isinstance(value, str):
+        found = [value] * n
+    elif isinstance(value, list):
+        found = value
+    elif isinstance(value, str):
+        found = _varints(value)
+    else:
         raise ValueError(f"not numbers of sources: {value!r:.60}")
+    if len(found) > MOST or (n is not None and len(found) != n):
+        raise ValueError(f"{len(found)} numbers of sources, and there are {f'at most {MOST}' if n is None else n}")
+    if wrong := [x for x in found if not isinstance(x, int) or not -(1 << 63) <= x < 1 << 63]:
+        raise ValueError(f"not a number of a source: {wrong[0]!r:.60}")
+    return found
+
+
+def _varints(text: str) -> list[int]:
+    if len(text) > 16 * MOST:  # ten bytes are the most that one takes
+        raise ValueError(f"a text of {len(text)} characters is of more than {MOST} sources")
     found, shift, number = [], 0, 0
-    for byte in base64.b64decode(value, validate=True):
+    for byte in base64.b64decode(text, validate=True):
+        if shift > 63:
+            raise ValueError("a number of a source has more than ten bytes")
         number |= (byte & 127) << shift
         shift += 7
         if byte < 128:
             found.append((number >> 1) ^ -(number & 1))
             shift = number = 0
+    if shift:
+        raise ValueError("the last number of a source is cut")
     return found
+
+
+def with_shares(log: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A log of a state whose shares are lists, however many sources there are.
+
+    Raises:
+        ValueError: they are no shares.
+    """
+    return [{**e, "shares": numbers(e["shares"])} if "shares" in e else dict(e) for e in log]
 
 
 def orders_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -174,22 +205,30 @@ def orders_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _rows_of(sources: Mapping[str, Any]) -> list[dict[str, Any]]:
     n = sources["n"]
+    if not isinstance(n, int) or not 0 < n <= MOST:
+        raise ValueError(f"not a state: {n!r:.60} sources, where 1 to {MOST} can be")
     columns: dict[str, list[Any]] = {}
     for name, value in sources.items():
         if value in NAMES.get(name, ()):
             columns[name] = [value] * n
         elif name in NAMES:
-            columns[name] = [NAMES[name][i] for i in numbers(value, n)]
+            columns[name] = [_named(name, i) for i in numbers(value, n)]
         elif name not in ("n", "hash"):
             columns[name] = numbers(value, n)
     return [{name: column[k] for name, column in columns.items()} for k in range(n)]
+
+
+def _named(name: str, number: int) -> str:
+    if not 0 <= number < len(NAMES[name]):
+        raise ValueError(f"not a state: {number} is no {name} of a source")
+    return NAMES[name][number]
 
 
 def _of_state(state: Mapping[str, Any]) -> Any:
     """The log of a state, with the decisions that are folded or left out in it, where it has them beside."""
     log, beside = state.get("log", []), state.get("mixture", state.get("decisions", {}))
     with contextlib.suppress(KeyError, TypeError, AttributeError, ValueError):
-        log = [entry | {"shares": numbers(entry["shares"])} if "shares" in entry else entry for entry in log]
+        log = with_shares(log)
     with contextlib.suppress(KeyError, TypeError, AttributeError, IndexError):
         older, later = beside.get("older", []), beside.get("later", [])
         if isinstance(later, list):

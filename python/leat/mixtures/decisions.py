@@ -54,7 +54,7 @@ class Decisions:
         self._steps = states.Steps()
         self._places: list[Place] = []
         self._numbers: list[int] = []  # of the lines that decided shares, by place
-        self._sum = (self.lost, digest if self.lost else "")
+        self._base = self._sum = (self.lost, digest if self.lost else "")
         self._written = False
         self._steps.enter(self.opened)
         if self.folded is not None:
@@ -143,8 +143,10 @@ class Decisions:
         return found
 
     def _digest(self, hidden: int) -> str:
-        """A hash of the first entries. More and more are folded, so the last one is kept."""
-        count, digest = self._sum if hidden >= self._sum[0] else (0, "")
+        """A hash of the first entries. Mostly more and more are folded, so the last one is kept. A state that has room
+        for entries again folds fewer than the one before it did.
+        """
+        count, digest = self._sum if hidden >= self._sum[0] else self._base
         self._sum = hidden, _digest(self._lines[count - self.lost : hidden - self.lost], digest)
         return self._sum[1]
 
@@ -152,8 +154,10 @@ class Decisions:
         """Gives a state of the library's back the decisions behind its position that it leaves out, if they are known.
 
         Raises:
-            StateError: they are those of another log.
+            StateError: they are those of another log, or what the state has of decisions is damaged.
         """
+        if not isinstance(saved.get("folded", ""), str):
+            raise StateError(f"the state is damaged: the hash of its folded decisions is {saved['folded']!r:.60}")
         later = saved.get("later")
         if isinstance(later, str):
             n = core["later"]

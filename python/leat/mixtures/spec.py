@@ -16,7 +16,7 @@ import numpy as np
 
 from ..data.mixing import Mix
 from ..data.schedule import Schedule
-from ..loading.states import numbers, orders_of
+from ..loading.states import orders_of, with_shares
 
 if TYPE_CHECKING:
     from ..loading.loader import Loader
@@ -190,8 +190,7 @@ def _state(state: Mapping[str, Any]) -> Found:
             "a state alone does not say the rows of packed sources, or a schedule: name the mixture itself, and give "
             "this file as --log"
         )
-    log = [e | {"shares": numbers(e["shares"])} if "shares" in e else e for e in log]
-    log = _whole(log, state.get("mixture", {}).get("older"))
+    log = _whole(with_shares(log), state.get("mixture", {}).get("older"))
     names = state.get("mixture", {}).get("names") or [f"source {k}" for k in range(len(sources))]
     shares = [share / SHARES for share in log[0]["shares"]]
     exhausted: dict[str, Any] = {
