@@ -70,7 +70,7 @@ static int plan_leaves(struct query *q, const struct leat_node *node, struct lea
 /* How expensive a node is: that of its most expensive leaf. */
 static unsigned cost_of(const struct query *q, const struct leat_node *node)
 {
-    unsigned most = node->kind == LEAT_NODE_LEAF ? (unsigned)q->leaves[node->leaf].way : 0;
+    unsigned most = node->kind == LEAT_NODE_LEAF ? (unsigned)leat_leaf_cost(&q->leaves[node->leaf]) : 0;
     for (size_t i = 0; i < node->n_children; i++) {
         const unsigned cost = cost_of(q, node->children[i]);
         most = cost > most ? cost : most;

@@ -268,6 +268,9 @@ int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, con
                    struct leat_query_sql *sql, const struct leat_query_columns *columns,
                    const struct leat_codes *const *codes, uint64_t n_rows, struct leat_error *error);
 void leat_leaf_destroy(struct leat_leaf *leaf);
+/* After which ways it comes. A tree that may give an error for a row is in line with ROWS, as SQLite would have it be:
+ * what stands before it may be there to keep such rows away. */
+enum leat_leaf_way leat_leaf_cost(const struct leat_leaf *leaf);
 /* Evaluates it for the n rows of the reader's block, those of `mask`: bits of `out`, of which others are 0. Not ROWS.
  * *trouble: SQLite has to be asked for each of these rows, as it may give an error for one. */
 int leat_leaf_evaluate(const struct leat_leaf *leaf, struct leat_query_reader *reader, size_t n, const uint64_t *mask,

@@ -28,6 +28,11 @@ void leat_leaf_destroy(struct leat_leaf *leaf)
     leaf->truth = NULL;
 }
 
+enum leat_leaf_way leat_leaf_cost(const struct leat_leaf *leaf)
+{
+    return leaf->way == LEAT_LEAF_TREE && leaf->tree->may_fail ? LEAT_LEAF_ROWS : leaf->way;
+}
+
 /* ---- ranges: what the tokens say ------------------------------------------------------------- */
 
 /* 7 < x is x > 7. */

@@ -94,6 +94,7 @@ struct leat_tree {
     struct leat_expr *at;
     size_t n, room;
     uint32_t root;
+    bool may_fail; /* SQLite may give an error for a row: abs() of what may be the least integer */
 };
 
 /* Reads the tokens of a leaf that SQLite has accepted. NULL: what is not known here, or no memory. */

@@ -157,6 +157,23 @@ static bool plan_case(struct planner *p, struct leat_expr *e)
     return e->of_base ? conditions != BOTH : !(conditions & LEAT_EXPR_TEXT);
 }
 
+/* Whether it may be the least integer, of which SQLite gives no abs(); not of what numbers of few bits can become. */
+static bool may_be_least(const struct planner *p, const struct leat_expr *e)
+{
+    const struct leat_query_column *column = &p->shape->columns->at[e->column];
+    switch (e->kind) {
+    case LEAT_EXPR_COLUMN:
+        return column->source == LEAT_QUERY_NUMBER && column->dtype == LEAT_I64;
+    case LEAT_EXPR_TABLE:
+        for (uint32_t i = 0; i < e->table.n; i++)
+            if (e->types[i] == LEAT_QUERY_INT && e->values[i].i == INT64_MIN)
+                return true;
+        return false;
+    default:
+        return true;
+    }
+}
+
 /* Whether it can be computed; notes what it gives. */
 static bool plan(struct planner *p, uint32_t node)
 {
@@ -166,6 +183,7 @@ static bool plan(struct planner *p, uint32_t node)
     if (p->rc || e->kind == LEAT_EXPR_OTHER || !plan_args(p, e))
         return false;
     const unsigned all = args_give(p, e, 0, 1);
+    p->tree->may_fail |= e->kind == LEAT_EXPR_ABS && may_be_least(p, &p->tree->at[e->args[0]]);
     switch (e->kind) {
     case LEAT_EXPR_NULL:
         return true;
