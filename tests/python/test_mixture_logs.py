@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import leat
 from leat.loading import states
+from leat.mixtures.decisions import Decisions
 
 MANY, BATCH = 100, 8
 NAMES = [f"d{k}" for k in range(MANY)]
@@ -199,6 +201,18 @@ def test_a_state_of_a_run_with_other_decisions_is_refused(run: leat.Loader) -> N
     other.set_mixture(weights(7), at=(0, 5))
     with pytest.raises(leat.StateError, match="another run"):
         other.batch_at(run.state_dict())
+
+
+def test_decisions_of_many_sources_take_half_of_their_text_in_memory() -> None:
+    drawn = np.random.default_rng(1).integers(0, 1 << 23, (50, 1024)).tolist()
+    made = [{"kind": "decide", "epoch": 0, "row": 8 * i, "shares": shares} for i, shares in enumerate(drawn)]
+    tracemalloc.start()
+    decisions = Decisions([{"kind": "open", "epoch": 0, "row": 0, "global_batch": 8}, *made], None, False)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 0.6 * len(json.dumps(made))
+    assert decisions.entries()[1:] == made
+    assert decisions.at((0, 7)) == drawn[7] and decisions.last == drawn[-1]
 
 
 @pytest.mark.parametrize(

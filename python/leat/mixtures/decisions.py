@@ -13,8 +13,9 @@ import contextlib
 import hashlib
 import json
 import os
+import zlib
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from .. import _leat
@@ -25,6 +26,34 @@ Place = tuple[int, int]  #: epoch and step
 Entry = dict[str, Any]  #: of the loader's log
 FILE = "decisions.jsonl"  #: in the folder of a run
 OLDER = 16384  #: bytes of folded entries that a state has
+LONG = 512  #: characters of a line from which on it is kept compressed
+
+
+class Lines:
+    """Lines of text. Long ones, of the shares of many sources, take half of their length."""
+
+    def __init__(self) -> None:
+        self._kept: list[str | bytes] = []
+        self._ends = [0]  # characters of the first lines
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def add(self, line: str) -> None:
+        self._kept.append(line if len(line) < LONG else zlib.compress(line.encode(), 1))
+        self._ends.append(self._ends[-1] + len(line))
+
+    def at(self, number: int) -> str:
+        kept = self._kept[number]
+        return kept if isinstance(kept, str) else zlib.decompress(kept).decode()
+
+    def of(self, begin: int, end: int | None = None) -> Iterator[str]:
+        """The lines from `begin` on."""
+        return map(self.at, range(begin, len(self) if end is None else end))
+
+    def size(self, count: int) -> int:
+        """Characters of the first lines."""
+        return self._ends[count]
 
 
 class Decisions:
@@ -50,7 +79,7 @@ class Decisions:
         self.opened = log[0]
         self.lost = hidden - len(older)  #: entries of which only the folded one is known: all that are folded, or none
         self.folded = log[1] if self.lost else None
-        self._lines: list[str] = []  # of all entries after those
+        self._lines = Lines()  # of all entries after those
         self._steps = states.Steps()
         self._places: list[Place] = []
         self._numbers: list[int] = []  # of the lines that decided shares, by place
@@ -68,13 +97,13 @@ class Decisions:
     def entries(self) -> list[Entry]:
         """All, the first one what the loader was opened with. The second is folded if those before are not known."""
         more = [] if self.folded is None else [self.folded]
-        return [self.opened, *more, *map(json.loads, self._lines)]
+        return [self.opened, *more, *map(json.loads, self._lines.of(0))]
 
     @property
     def last(self) -> list[int] | None:
         """The shares that were decided last."""
         if self._numbers:
-            return _shares(self._lines[self._numbers[-1]])
+            return _shares(self._lines.at(self._numbers[-1]))
         return None if self.folded is None else self.folded.get("shares")
 
     @property
@@ -92,7 +121,7 @@ class Decisions:
         """
         i = bisect_right(self._places, place)
         if i:
-            return _shares(self._lines[self._numbers[i - 1]])
+            return _shares(self._lines.at(self._numbers[i - 1]))
         if self.folded is None:
             return None
         if place < (self.folded["epoch"], self.folded["steps"]):
@@ -115,7 +144,7 @@ class Decisions:
             if entry["kind"] == "decide" and "shares" in entry:
                 self._places.append((entry["epoch"], step))
                 self._numbers.append(len(self._lines))
-            self._lines.append(_text(entry))
+            self._lines.add(_text(entry))
             plain = {key: value for key, value in entry.items() if key != "facts"}
             if entry["kind"] != "resume" or len(plain) > 3:
                 self._made.update(_text(plain).encode())
@@ -134,11 +163,10 @@ class Decisions:
         found: dict[str, Any] = {}
         if hidden:
             found["folded"] = self._digest(hidden)
-            older = self._lines[:hidden] if not self.lost else []
-            if older and sum(map(len, older)) <= OLDER:
-                found["older"] = [json.loads(line) for line in older]
+            if not self.lost and self._lines.size(hidden) <= OLDER:
+                found["older"] = [json.loads(line) for line in self._lines.of(0, hidden)]
         if later:
-            lines = self._lines[hidden + shown - self.lost :]
+            lines = self._lines.of(hidden + shown - self.lost)
             found["later"] = _digest(lines, "") if self.repeats else [json.loads(line) for line in lines]
         return found
 
@@ -147,7 +175,7 @@ class Decisions:
         for entries again folds fewer than the one before it did.
         """
         count, digest = self._sum if hidden >= self._sum[0] else self._base
-        self._sum = hidden, _digest(self._lines[count - self.lost : hidden - self.lost], digest)
+        self._sum = hidden, _digest(self._lines.of(count - self.lost, hidden - self.lost), digest)
         return self._sum[1]
 
     def complete(self, core: dict[str, Any], saved: Mapping[str, Any]) -> None:
@@ -199,7 +227,7 @@ class Decisions:
             return
         if self._written:
             with open(self.path, "a", encoding="utf-8") as file:
-                file.write("".join(line + "\n" for line in self._lines[-new:]))
+                file.write("".join(line + "\n" for line in self._lines.of(len(self._lines) - new)))
             return
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         lines = [_text(entry) for entry in self.entries()]
