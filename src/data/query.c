@@ -26,6 +26,7 @@ struct query {
     struct leat_clause clause;
     struct leat_leaf *leaves;
     size_t n_leaves;
+    uint64_t room; /* for tables of trees */
     const struct leat_codes **codes;
     uint64_t n_blocks;
     uint64_t *bits; /* of all rows: first the mask, then the result */
@@ -60,8 +61,8 @@ static int plan_leaves(struct query *q, const struct leat_node *node, struct lea
 {
     int rc = LEAT_OK;
     if (node->kind == LEAT_NODE_LEAF)
-        rc =
-            leat_leaf_plan(&q->leaves[node->leaf], &q->clause, node, sql, &q->columns, q->codes, q->rows->count, error);
+        rc = leat_leaf_plan(&q->leaves[node->leaf], &q->clause, node, sql, &q->columns, q->codes, q->rows->count,
+                            &q->room, error);
     for (size_t i = 0; i < node->n_children && !rc; i++)
         rc = plan_leaves(q, node->children[i], sql, error);
     return rc;
@@ -110,6 +111,7 @@ static int take_apart(struct query *q, const char *text, bool split, struct leat
     q->n_leaves = number_leaves(q->clause.root, 0);
     if (!(q->leaves = leat_new_array(q->n_leaves, sizeof *q->leaves)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
+    q->room = LEAT_TREE_PLACES;
     rc = plan_leaves(q, q->clause.root, sql, error);
     if (!rc)
         sort_children(q, q->clause.root);
@@ -142,11 +144,14 @@ static int plan(struct query *q, const char *text, struct leat_error *error)
     if (!rc)
         rc = find_codes(q, used, error);
     if (!rc) {
-        rc = take_apart(q, text, true, sql, error);
+        struct leat_error said;
+        rc = take_apart(q, text, true, sql, &said);
         if (rc == LEAT_E_INVALID) { /* some leaf is no expression: words were used in another way than is known here */
             drop_leaves(q);
-            rc = take_apart(q, text, false, sql, error);
+            rc = take_apart(q, text, false, sql, &said);
         }
+        if (rc && error)
+            *error = said;
     }
     leat_query_finish(whole);
     leat_query_sql_free(sql);

@@ -262,11 +262,14 @@ struct leat_leaf {
     uint8_t *truth;                /* 1: rows with these codes are in the result */
 };
 
+#define LEAT_TREE_PLACES (UINT64_C(1) << 20) /* of the tables of all trees of a clause together; 9 bytes each */
+
 /* Chooses the way of a leaf; `tokens` of the clause are its text. `codes`: of each column, or NULL if the rows are not
- * those of a whole data set. `n_rows`: so many rows there are. */
+ * those of a whole data set. `n_rows`: so many rows there are. *room: so many places the tables of trees may still
+ * have, LEAT_TREE_PLACES at first; what finds no room is left to SQLite. */
 int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, const struct leat_node *node,
                    struct leat_query_sql *sql, const struct leat_query_columns *columns,
-                   const struct leat_codes *const *codes, uint64_t n_rows, struct leat_error *error);
+                   const struct leat_codes *const *codes, uint64_t n_rows, uint64_t *room, struct leat_error *error);
 void leat_leaf_destroy(struct leat_leaf *leaf);
 /* After which ways it comes. A tree that may give an error for a row is in line with ROWS, as SQLite would have it be:
  * what stands before it may be there to keep such rows away. */

@@ -120,11 +120,15 @@ static struct leat_query_ranges *find_ranges(struct leat_shape *s, bool negated,
     return NULL;
 }
 
+/* INVALID, of which `error` says nothing: SQLite gave an error for a combination, which may be that of no row. */
 static int make_table(struct leat_leaf *leaf, struct leat_query_expression *x, struct leat_error *error)
 {
+    struct leat_error said;
     if (!(leaf->truth = leat_new_array(leaf->table.n, 1)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
-    int rc = leat_table_truths(&leaf->table, x, leaf->truth, error);
+    int rc = leat_table_truths(&leaf->table, x, leaf->truth, &said);
+    if (rc && rc != LEAT_E_INVALID && error)
+        *error = said;
     for (uint32_t i = 0; i < leaf->table.n && !rc; i++)
         leaf->truth[i] = leaf->truth[i] == (leaf->negated ? LEAT_FALSE : LEAT_TRUE);
     return rc;
@@ -132,7 +136,7 @@ static int make_table(struct leat_leaf *leaf, struct leat_query_expression *x, s
 
 int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, const struct leat_node *node,
                    struct leat_query_sql *sql, const struct leat_query_columns *columns,
-                   const struct leat_codes *const *codes, uint64_t n_rows, struct leat_error *error)
+                   const struct leat_codes *const *codes, uint64_t n_rows, uint64_t *room, struct leat_error *error)
 {
     struct leat_shape shape = {clause, sql, columns, node->first_token, node->last_token};
     struct leat_query_expression *x = NULL;
@@ -161,9 +165,13 @@ int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, con
     }
     if ((leaf->tree = leat_tree_parse(&shape))) {
         bool good;
-        rc = leat_tree_plan(leaf->tree, &shape, codes, n_rows, &good, error);
-        if (!rc && good)
+        rc = leat_tree_plan(leaf->tree, &shape, codes, n_rows, room, &good, error);
+        if (!rc && good) {
             leaf->way = LEAT_LEAF_TREE;
+        } else {
+            leat_tree_free(leaf->tree);
+            leaf->tree = NULL;
+        }
     }
 out:
     leat_query_finish(x);

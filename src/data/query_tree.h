@@ -100,9 +100,10 @@ struct leat_tree {
 /* Reads the tokens of a leaf that SQLite has accepted. NULL: what is not known here, or no memory. */
 struct leat_tree *leat_tree_parse(struct leat_shape *shape);
 void leat_tree_free(struct leat_tree *tree);
-/* Makes the tables. *good: the tree can be evaluated. `codes`, `n_rows`: of leat_leaf_plan. NOMEM, CANCELLED. */
+/* Makes the tables. *good: the tree can be evaluated. `codes`, `n_rows`, `room`: of leat_leaf_plan. NOMEM, CANCELLED.
+ */
 int leat_tree_plan(struct leat_tree *tree, const struct leat_shape *shape, const struct leat_codes *const *codes,
-                   uint64_t n_rows, bool *good, struct leat_error *error);
+                   uint64_t n_rows, uint64_t *room, bool *good, struct leat_error *error);
 
 /* ---- 256 rows (query_vector.c) --------------------------------------------------------------- */
 

@@ -20,6 +20,7 @@ struct planner {
     const struct leat_shape *shape;
     const struct leat_codes *const *codes;
     uint64_t n_rows;
+    uint64_t *places; /* that are left for tables */
     bool *used;
     struct text {
         uint8_t *bytes;
@@ -95,17 +96,20 @@ static bool make_table(struct planner *p, struct leat_expr *e)
 {
     const struct leat_clause *c = p->shape->clause;
     struct leat_query_expression *x = NULL;
+    struct leat_error error; /* the caller's only if it is one: what SQLite says of no row is none */
     struct filling f = {p, e};
     bool good = false;
     if (e->first >= e->last)
         return false;
     const size_t begin = c->tokens[e->first].begin, end = c->tokens[e->last - 1].end;
-    int rc = leat_query_prepare(p->shape->sql, c->text + begin, end - begin, p->used, &x, p->error);
-    if (!rc && leat_table_find(&e->table, p->shape->columns, p->used, p->codes) && e->table.n <= p->n_rows) {
+    int rc = leat_query_prepare(p->shape->sql, c->text + begin, end - begin, p->used, &x, &error);
+    if (!rc && leat_table_find(&e->table, p->shape->columns, p->used, p->codes) && e->table.n <= p->n_rows &&
+        e->table.n <= *p->places) {
+        *p->places -= e->table.n; /* also of those that come to nothing: it bounds the time as well */
         e->types = leat_new_array(e->table.n, 1);
         e->values = leat_new_array(e->table.n, sizeof *e->values);
         e->gives = 0;
-        rc = e->types && e->values ? leat_table_values(&e->table, x, put_value, &f, p->error) : no_memory(p->error);
+        rc = e->types && e->values ? leat_table_values(&e->table, x, put_value, &f, &error) : no_memory(&error);
         good = !rc;
         if (!good) {
             leat_free(e->types);
@@ -115,8 +119,11 @@ static bool make_table(struct planner *p, struct leat_expr *e)
         }
     }
     leat_query_finish(x);
-    if (rc && rc != LEAT_E_INVALID)
+    if (rc && rc != LEAT_E_INVALID) {
         p->rc = rc;
+        if (p->error)
+            *p->error = error;
+    }
     if (good) {
         e->kind = LEAT_EXPR_TABLE;
         e->values_are = kind_of(e);
@@ -126,7 +133,7 @@ static bool make_table(struct planner *p, struct leat_expr *e)
 
 static bool plan(struct planner *p, uint32_t node);
 
-/* What the operands from `from` on give, `by` apart; false: they cannot be computed. */
+/* Whether all operands can be computed. */
 static bool plan_args(struct planner *p, const struct leat_expr *e)
 {
     for (size_t i = 0; i < e->n_args; i++)
@@ -135,6 +142,7 @@ static bool plan_args(struct planner *p, const struct leat_expr *e)
     return true;
 }
 
+/* What the operands from `from` on give, `by` apart: of each by-th one, LEAT_EXPR_NUMERIC and LEAT_EXPR_TEXT. */
 static unsigned args_give(const struct planner *p, const struct leat_expr *e, size_t from, size_t by)
 {
     unsigned gives = 0;
@@ -246,9 +254,9 @@ static int sort_texts(struct planner *p)
 }
 
 int leat_tree_plan(struct leat_tree *tree, const struct leat_shape *shape, const struct leat_codes *const *codes,
-                   uint64_t n_rows, bool *good, struct leat_error *error)
+                   uint64_t n_rows, uint64_t *room, bool *good, struct leat_error *error)
 {
-    struct planner p = {.tree = tree, .shape = shape, .codes = codes, .n_rows = n_rows, .error = error};
+    struct planner p = {.tree = tree, .shape = shape, .codes = codes, .n_rows = n_rows, .places = room, .error = error};
     *good = false;
     if (!(p.used = leat_new_array(shape->columns->n + 1, sizeof *p.used)))
         return no_memory(error);
