@@ -4,12 +4,15 @@
 
 #include <jansson.h>
 
+#include "args.h"
 #include "leat/leat.h"
 
 /* What the metadata of a data set say; NULL: nothing. Released by the caller. */
 json_t *cli_left_out(const struct leat_dataset *dataset);
-/* Metadata, a JSON object, with what opening the data set has left out; freed with free. NULL: it was nothing. */
-char *cli_metadata_left_out(const struct leat_dataset *dataset, const char *metadata);
+/* Metadata, a JSON object, with what opening the data set has left out; freed with free. NULL: it was nothing, or the
+ * metadata cannot have it, which is said. */
+char *cli_metadata_left_out(const struct cli_command *command, const struct leat_dataset *dataset,
+                            const char *metadata);
 /* A line with the counts, and some with the first records. NULL: nothing is printed. */
 void cli_print_left_out(const json_t *left_out);
 

@@ -437,7 +437,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     pack->options.classes = leat_dataset_classes(pack->dataset, &pack->options.n_classes);
     if (!pack->options.metadata)
         pack->options.metadata = leat_dataset_metadata(pack->dataset);
-    if ((metadata = cli_metadata_left_out(pack->dataset, pack->options.metadata)))
+    if ((metadata = cli_metadata_left_out(command, pack->dataset, pack->options.metadata)))
         pack->options.metadata = metadata;
     if (cli_refuse_pixels(command, pack->dataset, pack->src)) {
         exit_code = CLI_EXIT_FAILED;

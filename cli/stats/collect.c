@@ -16,7 +16,9 @@
 #include "stats/stats.h"
 #include "view/rows.h"
 
-#define MOST_UNASKED 1000000 /* documents whose texts are read though nobody asked: some seconds */
+/* Documents whose texts are read though nobody asked, and their bytes: some seconds. */
+#define MOST_UNASKED 1000000
+#define MOST_UNASKED_BYTES ((double)(1 << 30))
 
 struct collecting {
     const struct leat_dataset *dataset;
@@ -507,6 +509,20 @@ static int find_documents(const struct collecting *c)
     return n_tokens == 1 ? tokens : n_tokens ? -1 : named >= 0 ? named : n_texts == 1 ? text : -1;
 }
 
+/* The bytes of a field whose length varies, as they were counted. */
+static double bytes_of(const struct collecting *c, const struct leat_field *field)
+{
+    const json_t *lengths = json_object_get(c->stats, "lengths"), *one;
+    size_t i;
+    json_array_foreach(lengths, i, one)
+    {
+        if (!strcmp(json_string_value(json_object_get(one, "field")), field->name))
+            return json_number_value(json_object_get(one, "total")) *
+                   (field->kind == LEAT_KIND_ARRAY ? (double)leat_dtype_size(field->dtype) : 1);
+    }
+    return 0;
+}
+
 /* `only`: this field, or -1: all of them. */
 static void add_texts(struct collecting *c, int by, int only)
 {
@@ -585,7 +601,9 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
     }
     cli_progress_stop(progress);
     const bool asked = wish->text || wish->by;
-    const int documents = asked || wish->no_text || c.count > MOST_UNASKED ? -1 : find_documents(&c);
+    int documents = asked || wish->no_text || c.count > MOST_UNASKED ? -1 : find_documents(&c);
+    if (documents >= 0 && bytes_of(&c, &c.fields[documents]) > MOST_UNASKED_BYTES)
+        documents = -1;
     if (asked || documents >= 0) {
         cli_catch_interrupts();
         add_texts(&c, by, documents);

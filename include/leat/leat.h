@@ -464,6 +464,8 @@ LEAT_API int leat_dataset_select(struct leat_dataset *dataset, const int64_t *po
                                  struct leat_dataset **out, struct leat_error *error);
 LEAT_API int leat_dataset_slice(struct leat_dataset *dataset, uint64_t begin, uint64_t end, uint64_t step,
                                 struct leat_dataset **out, struct leat_error *error);
+/* Their metadata stay if they are the same in all, and are {} if not; what was left out on the way to each
+ * (docs/text.md, "skipped") adds up. */
 LEAT_API int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct leat_dataset **out,
                                  struct leat_error *error);
 /* Parts of about fractions[i] of the samples, disjoint, by a keyed permutation, each in ascending order.

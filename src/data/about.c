@@ -9,9 +9,37 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "data/internal.h"
 
 enum { SHOWN_LEFT_OUT = 10 };
+
+/* A path, escaped where it is not UTF-8. NULL: there is none. */
+static json_t *path_json(const char *path)
+{
+    json_t *found = json_string(path);
+    const size_t room = found || !path ? 0 : 4 * strlen(path) + 1;
+    char *shown = room ? leat_new_array(room, 1) : NULL;
+    if (shown)
+        found = json_string(leat_escape(path, shown, room));
+    leat_free(shown);
+    return found;
+}
+
+/* Whether a file's records were counted before: a data set may be joined to itself. */
+static bool is_counted(const struct leat_source *source, json_t *seen)
+{
+    const char *path = source->path ? source->path : "";
+    char *name = leat_new_array(strlen(path) + 33, 1);
+    if (!name)
+        return false;
+    leat_json_fingerprint((const uint8_t *)source->fingerprint, name);
+    memcpy(name + 32, path, strlen(path) + 1);
+    const bool counted = json_object_get(seen, name);
+    json_object_set_new_nocheck(seen, name, json_true());
+    leat_free(name);
+    return counted;
+}
 
 /* Appends the first records that a source has left out. */
 static void add_left_out(struct leat_source *source, json_t *list)
@@ -22,18 +50,17 @@ static void add_left_out(struct leat_source *source, json_t *list)
             break;
         json_t *line = json_pack("{s:I, s:I, s:s}", "line", (json_int_t)one.line, "byte", (json_int_t)one.offset,
                                  "reason", one.reason);
-        json_t *path = json_string(one.path);
-        json_object_set_new(line, "file", path ? path : json_string("")); /* a path that is not UTF-8 */
+        json_object_set_new(line, "file", path_json(one.path));
         json_array_append_new(list, line);
     }
 }
 
 /* The sources of a base in their order, with those of joined bases. */
-static int add_sources(const struct leat_base *base, json_t *shards, json_t *left_out, const char **format,
-                       struct leat_source_about *total, struct leat_error *error)
+static int add_sources(const struct leat_base *base, json_t *shards, json_t *left_out, json_t *seen,
+                       const char **format, struct leat_source_about *total, struct leat_error *error)
 {
     for (size_t i = 0; i < base->n_joined; i++) {
-        int rc = add_sources(base->joined[i], shards, left_out, format, total, error);
+        int rc = add_sources(base->joined[i], shards, left_out, seen, format, total, error);
         if (rc)
             return rc;
     }
@@ -53,7 +80,10 @@ static int add_sources(const struct leat_base *base, json_t *shards, json_t *lef
         }
         if (json_array_append_new(shards, shard))
             return leat_fail(error, LEAT_E_NOMEM, "no memory to describe the data set");
-        add_left_out(source, left_out);
+        if (about.skipped && !is_counted(source, seen)) {
+            total->skipped += about.skipped;
+            add_left_out(source, left_out);
+        }
         bool first = !*format;
         total->bytes += about.bytes;
         for (unsigned form = 0; form < LEAT_FORMS; form++) {
@@ -67,7 +97,6 @@ static int add_sources(const struct leat_base *base, json_t *shards, json_t *lef
         }
         total->broken =
             total->broken == UINT64_MAX || about.broken == UINT64_MAX ? UINT64_MAX : total->broken + about.broken;
-        total->skipped += about.skipped;
         leat_box_counts_join(&total->boxes, &about.boxes);
         total->version = first || total->version == about.version ? about.version : 0;
         *format = first || strcmp(*format, source->v->name) == 0 ? source->v->name : "mixed";
@@ -105,9 +134,9 @@ int leat_dataset_about(const struct leat_dataset *d, char **out, struct leat_err
     struct leat_source_about total = {0};
     const char *format = NULL;
     char *text = NULL;
-    json_t *about = json_object(), *shards = json_array(), *left_out = json_array();
+    json_t *about = json_object(), *shards = json_array(), *left_out = json_array(), *seen = json_object();
     *out = NULL;
-    int rc = add_sources(d->base, shards, left_out, &format, &total, error);
+    int rc = add_sources(d->base, shards, left_out, seen, &format, &total, error);
     if (rc)
         goto out;
     json_object_set_new(about, "format", json_string(format));
@@ -134,6 +163,7 @@ out:
     free(text);
     json_decref(shards);
     json_decref(left_out);
+    json_decref(seen);
     json_decref(about);
     return rc;
 }

@@ -43,6 +43,7 @@ void leat_base_release(struct leat_base *base)
     leat_free(base->joined);
     leat_free(base->parts);
     leat_free(base->notice);
+    leat_free(base->joined_metadata);
     leat_free(base);
 }
 
@@ -424,6 +425,18 @@ int leat_dataset_zip(struct leat_dataset *const *datasets, const char *const *na
     return rc ? rc : leat_dataset_of_source(source, out, error);
 }
 
+static int join_metadata(struct leat_base *base, const char *metadata)
+{
+    if (!strcmp(base->metadata, metadata))
+        return LEAT_OK;
+    char *joined = leat_metadata_join(base->metadata, metadata);
+    if (!joined)
+        return LEAT_E_NOMEM;
+    leat_free(base->joined_metadata);
+    base->metadata = base->joined_metadata = joined;
+    return LEAT_OK;
+}
+
 int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct leat_dataset **out,
                         struct leat_error *error)
 {
@@ -454,9 +467,7 @@ int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct l
         for (size_t p = 0; p < from->n_parts; p++)
             add_part(base, from->parts[p].source, offset + from->parts[p].first_id);
         leat_fingerprint_join(base->sums, from->sums, from->count);
-        if (strcmp(base->metadata, from->metadata) != 0)
-            base->metadata = "{}";
-        if (!rc && (append_notice(base, from->notice) ||
+        if (!rc && (join_metadata(base, from->metadata) || append_notice(base, from->notice) ||
                     (selected && leat_selection_push_view(&s, datasets[i], 0, datasets[i]->count, offset))))
             rc = leat_fail(error, LEAT_E_NOMEM, "no memory to join %zu data sets", n);
     }

@@ -33,6 +33,7 @@ struct leat_base {
     const char *const *classes;
     size_t n_classes;
     const char *metadata;
+    char *joined_metadata; /* what these are of joined data sets that have different ones, or NULL */
     char *notice;
     uint64_t sums[2];
     /* Of each field, or NULL: its texts as codes, made by the first query that asks (query_codes.c). */
@@ -94,6 +95,8 @@ void leat_codes_free(struct leat_codes *codes); /* NULL is allowed */
 bool leat_base_is_same(const struct leat_base *a, const struct leat_base *b);
 struct leat_base *leat_base_retain(struct leat_base *base);
 void leat_base_release(struct leat_base *base);
+/* Metadata of two data sets that are joined, each a JSON object, freed with leat_free. NULL: no memory. */
+char *leat_metadata_join(const char *a, const char *b);
 
 /* A view of `dataset`: `step`, which is taken over, says how it was made from it (view.c). Takes over `selection`. */
 int leat_dataset_made_view(struct leat_dataset *dataset, struct leat_selection *selection, json_t *step,

@@ -14,6 +14,7 @@ import pytest
 from text_support import bpe_file, bpe_text, pack_text, ranks_file, real_texts, texts, words_file
 
 import leat
+from leat.text import records
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -481,7 +482,7 @@ def test_a_resumed_run_counts_what_earlier_runs_left_out(tmp_path: Path, shard_b
         assert (tmp_path / "r").read_bytes() == (tmp_path / "w").read_bytes()
 
 
-def test_views_of_tables_are_read_in_blocks(tmp_path: Path) -> None:
+def test_views_of_tables_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     n = 2000
@@ -492,9 +493,18 @@ def test_views_of_tables_are_read_in_blocks(tmp_path: Path) -> None:
     a, b = (leat.open(tmp_path / f"{k}.parquet") for k in range(2))
     shuffled = np.random.default_rng(0).permutation(1400)
     views = leat.concat(a[100:900], b.where("number % 3 = 0"), a[::3]).select(shuffled)
+    blocks, read = [], records.Reader._read
+
+    def counted(reader: records.Reader, first: int, n: int) -> dict[int, object]:
+        block = read(reader, first, n)
+        blocks.append((first, n))
+        return block
+
+    monkeypatch.setattr(records.Reader, "_read", counted)
     made = leat.tokenize(views, tmp_path / "o", tokenizer=bpe_file(tmp_path), fields=["number", "text"]).open()
     assert [r["text"] for r in made] == [found[n] for n in made.column("number")]
     assert made.column("number").tolist() == [views[i]["number"] for i in range(len(views))]
+    assert blocks == [(i, min(256, 1400 - i)) for i in range(0, 1400, 256)]  # and none failed
 
 
 def test_a_record_of_a_table_is_named_by_its_row(tmp_path: Path) -> None:

@@ -208,10 +208,15 @@ def _is_nested(field: Any) -> bool:
 
 
 class Chunk:
-    """Rows that are read together: how many, and how; `where` names them in errors."""
+    """Rows that are read together: how many, of which file and part of it (``"row group 2"``), and how."""
 
-    def __init__(self, rows: int, where: str, read: Any, version: str) -> None:
-        self.rows, self.where, self.read, self.version = rows, where, read, version
+    def __init__(self, rows: int, path: str, part: str, read: Any, version: str) -> None:
+        self.rows, self.path, self.part, self.read, self.version = rows, path, part, read, version
+
+    @property
+    def where(self) -> str:
+        """The name in errors."""
+        return f"{self.path} {self.part}"
 
 
 class Chunks:
@@ -234,10 +239,10 @@ class Chunks:
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
-    def place(self, position: int) -> tuple[str, int]:
-        """The chunk that a row stands in, as errors name it, and the row in it."""
-        number = int(np.searchsorted(self._ends, position, "right"))
-        return self._chunks[number].where, position - int(self._ends[number]) + self._chunks[number].rows
+    def place(self, position: int) -> tuple[Chunk, int]:
+        """The chunk that a row stands in, and the row in it."""
+        chunk = self._chunks[number := int(np.searchsorted(self._ends, position, "right"))]
+        return chunk, position - int(self._ends[number]) + chunk.rows
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_cache": OrderedDict(), "_held": 0, "_lock": None}
@@ -361,8 +366,8 @@ def _fragments(dataset: Any) -> list[Chunk]:
         parts = fragment.split_by_row_group() if hasattr(fragment, "split_by_row_group") else [fragment]
         for i, part in enumerate(parts):
             rows = sum(g.num_rows for g in part.row_groups) if hasattr(part, "row_groups") else part.count_rows()
-            where = f"{part.path} row group {i}"
-            chunks.append(Chunk(rows, where, _FragmentRead(part, dataset.schema), f"{where} {rows}"))
+            name, read = f"row group {i}", _FragmentRead(part, dataset.schema)
+            chunks.append(Chunk(rows, part.path, name, read, f"{part.path} {name} {rows}"))
     return chunks
 
 
@@ -411,7 +416,7 @@ def open_parquet(paths: Sequence[str], fields: Any = None, fill: Any = None) -> 
         schema = own.remove_metadata() if schema is None else schema
         version = hashlib.sha256(_footer(path)).hexdigest()
         chunks += [
-            Chunk(rows, f"{path} row group {i}", _GroupRead(path, i, found), f"{version} {i}")
+            Chunk(rows, path, f"row group {i}", _GroupRead(path, i, found), f"{version} {i}")
             for i, rows in enumerate(groups)
         ]
     return of_chunks(chunks, schema, fields, fill, None)

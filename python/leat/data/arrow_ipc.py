@@ -37,7 +37,7 @@ def open_ipc(paths: Sequence[str], fields: Any = None, fill: Any = None) -> Data
         schema = own.remove_metadata() if schema is None else schema
         version = _version(path, rows, own)
         chunks += [
-            Chunk(n, f"{path} record batch {i}", _BatchRead(path, i, found), f"{version} {i}")
+            Chunk(n, path, f"record batch {i}", _BatchRead(path, i, found), f"{version} {i}")
             for i, n in enumerate(rows)
         ]
     return of_chunks(chunks, schema, fields, fill, None)

@@ -19,6 +19,7 @@ import numpy as np
 from .. import check
 from ..errors import FormatError, InvalidError
 from . import tokenizer as _tokenizer
+from .skipped import plain
 from .template import Spans, Template, TemplateError
 
 
@@ -159,7 +160,7 @@ class ChatTemplate:
     @property
     def about(self) -> dict[str, Any]:
         """As it stands in the metadata of a pack."""
-        return {"hash": self.hash, "file": self.file, "learn": list(self._how.learn), "turns": self._how.turns}
+        return {"hash": self.hash, "file": plain(self.file), "learn": list(self._how.learn), "turns": self._how.turns}
 
     def _chosen(self, tools: Sequence[Any] | None) -> Template:
         if tools and "tool_use" in self._templates:

@@ -101,7 +101,19 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 def _say(name: str, text: str) -> None:
-    print(f"leat {name}: {text}", file=sys.stderr, flush=True)
+    print(_shown(f"leat {name}: {text}"), file=sys.stderr, flush=True)
+
+
+def _tell(text: str) -> None:
+    print(_shown(text))
+
+
+def _shown(text: str) -> str:
+    """A text as a terminal may get it: what controls a terminal is written as an escape, as the core does."""
+    from .. import _leat
+    from .skipped import plain
+
+    return "\n".join(_leat.escape(plain(line).replace("\0", "\\x00")) for line in text.split("\n"))
 
 
 def _pack(options: Mapping[str, str]) -> int:
@@ -223,14 +235,14 @@ def _report(made: Any, options: Mapping[str, str]) -> None:
     size = os.path.getsize(made.path)
     seconds = max(made.seconds, 1e-9)
     learned = "" if made.learned is None else f", {made.learned:,} of them learned"
-    print(f"{options['dst']}: {made.documents:,} documents, {made.tokens:,} tokens{learned}, {rate(size)}B")
+    _tell(f"{options['dst']}: {made.documents:,} documents, {made.tokens:,} tokens{learned}, {rate(size)}B")
     if made.empty:
-        print(f"  {made.empty:,} documents have no token")
+        _tell(f"  {made.empty:,} documents have no token")
     if made.skipped_on_open:
-        print(f"  {made.skipped_on_open:,} broken records of {options['src']} were left out when it was opened")
+        _tell(f"  {made.skipped_on_open:,} broken records of {options['src']} were left out when it was opened")
     if made.skipped:
-        print(f"  {made.skipped:,} records were left out: {options['dst']}.bad.jsonl says which and why")
+        _tell(f"  {made.skipped:,} records were left out: {options['dst']}.bad.jsonl says which and why")
     for line in lines(list(made.skipped_first)):
-        print(f"    {line}")
+        _tell(f"    {line}")
     if made.text_bytes:
-        print(f"  {rate(made.text_bytes)}B of text in {duration(seconds)}: {rate(made.text_bytes / seconds)}B/s")
+        _tell(f"  {rate(made.text_bytes)}B of text in {duration(seconds)}: {rate(made.text_bytes / seconds)}B/s")

@@ -27,7 +27,7 @@ class Place(NamedTuple):
     """Where a record stands."""
 
     words: str  #: for a message
-    about: dict[str, Any]  #: "path", and of lines "line" and "byte", of tables "row"
+    about: dict[str, Any]  #: "path", of lines "line" and "byte", of tables "row_group" (or "record_batch") and "row"
 
 
 class Reader:
@@ -88,8 +88,10 @@ class Reader:
         plain = f"record {i}"
         if self._tables:
             of, rows = self._ids(i, 1)
-            where, row = self._chunks[int(of[0])].place(int(rows[0]))
-            return Place(f"{where}, row {row} ({plain})", {"path": where, "row": row})
+            chunk, row = self._chunks[int(of[0])].place(int(rows[0]))
+            part, number = chunk.part.rsplit(" ", 1)
+            about = {"path": chunk.path, part.replace(" ", "_"): int(number), "row": row}
+            return Place(f"{chunk.where}, row {row} ({plain})", about)
         try:
             path, _, line, byte = self._handle.place(i, index)
         except (OSError, Error):  # the file changed: what is wrong with the record is to be said none the less
@@ -118,18 +120,22 @@ def _tables(dataset: Dataset) -> list[Chunks] | None:
 class BadText(InvalidError):
     """A record whose text cannot be tokenised: where, what is wrong with it, and the place for a list."""
 
-    def __init__(self, place: Place, what: str) -> None:
-        super().__init__(f"{place.words}{what}")
-        self.what, self.place = what.lstrip(":, "), place
+    what: str
+    place: Place
+
+    @classmethod
+    def at(cls, place: Place, what: str) -> BadText:
+        error = cls(f"{place.words}{what}")
+        error.what, error.place = what.lstrip(":, "), place
+        return error
 
 
 def reason_of(e: Exception, place: Place) -> str:
     """What is wrong with a record, without the place."""
     if isinstance(e, BadText):
         return e.what
-    path = place.about.get("path", "")
-    text = str(e).replace(path, os.path.basename(path)) if path else str(e)
-    return text.removeprefix(f"{place.words}: ")
+    path, text = place.about.get("path", ""), str(e).removeprefix(f"{place.words}: ")
+    return text.replace(path, os.path.basename(path)) if path else text
 
 
 class Records:
@@ -174,7 +180,7 @@ class Records:
             return bytes(raw).decode(), (), len(raw), values
         except UnicodeDecodeError as e:
             place = self.place(i)
-            raise BadText(place, f", field {self.text!r}, byte {e.start}: the text is not UTF-8") from None
+            raise BadText.at(place, f", field {self.text!r}, byte {e.start}: the text is not UTF-8") from None
 
     def place(self, i: int) -> Place:
         """Where a record stands."""
@@ -223,9 +229,9 @@ class Chats(Records):
             text, spans = self._template.learned(messages, tools)
             size = len(text.encode())
         except BadChat as e:
-            raise BadText(self.place(i), f", field {self.text!r}: {e}") from None
+            raise BadText.at(self.place(i), f", field {self.text!r}: {e}") from None
         except UnicodeEncodeError:
-            raise BadText(self.place(i), f", field {self.text!r}: a text has half of a surrogate pair") from None
+            raise BadText.at(self.place(i), f", field {self.text!r}: a text has half of a surrogate pair") from None
         return text, spans, size, [self._reader(i, index, as_bytes) for index, as_bytes in self._indices]
 
     def _parsed(self, i: int, index: int, name: str) -> Any:
@@ -235,7 +241,7 @@ class Chats(Records):
         try:
             return json.loads(raw)
         except (ValueError, RecursionError) as e:
-            raise BadText(self.place(i), f", field {name!r} is no JSON: {e}") from None
+            raise BadText.at(self.place(i), f", field {name!r} is no JSON: {e}") from None
 
     def encode(self, core: Tokenizer, texts: Sequence[Any], spans: Sequence[Spans]) -> list[tuple[Any, ...]]:
         return list(core.encode_learned(texts, spans))

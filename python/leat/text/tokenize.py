@@ -35,7 +35,7 @@ from . import progress as _progress
 from . import tokenizer as _tokenizer
 from .chat import Chat
 from .records import BadText, Chats, Place, Ready, Records, reason_of
-from .skipped import FIRST, joined, listed
+from .skipped import FIRST, PLACES, is_foreign, joined, listed, plain
 from .tokenizer import Spans, Tokenizer
 
 # Of a batch: enough for all cores, so that the call of the tokenizer costs nothing beside its work (measured: below
@@ -173,7 +173,9 @@ def tokenize(
     else:
         records = Chats(dataset, chat, tokenizer, field, fields) if chat else Records(dataset, text, field, fields)
     about = {**(dict(metadata) if metadata is not None else dataset.metadata), "tokenizer": core.about, **records.about}
-    if unread := listed(dataset.about):
+    unread = listed(dataset.about)
+    own = is_foreign(about.get("skipped"))
+    if unread and not own:
         about["skipped"] = joined(about.get("skipped"), unread)
     begun = {
         "tokenizer": core.about,
@@ -205,7 +207,13 @@ def tokenize(
             raise notes.fault or e from None  # what was noted says it better
         with writer:
             run.go(writer)
-            writer.close({**about, "skipped": notes.summary(about.get("skipped"))} if notes.skipped else None)
+            counted = notes.skipped and not own
+            writer.close({**about, "skipped": notes.summary(about.get("skipped"))} if counted else None)
+    if own and (unread or notes.skipped):
+        warnings.warn(
+            f'{target}: what was left out is not counted in the metadata, whose "skipped" is something else',
+            stacklevel=2,
+        )
     notes.finish()
     made = _report(target, field, records.masks, notes, run, unread)
     if isinstance(records, Chats) and (
@@ -294,7 +302,9 @@ class _Notes:
             return False
         made = _open(self._target)
         there, wanted = made.metadata, json.loads(json.dumps(about))
-        skipped = self.summary(about.get("skipped")) if self.skipped else about.get("skipped")
+        skipped = about.get("skipped")
+        if self.skipped and not is_foreign(skipped):
+            skipped = self.summary(skipped)
         same = there.pop("skipped", None) == skipped
         wanted.pop("skipped", None)
         return same and there == wanted and len(made) + len(self.skipped) == int(self._begun["records"])
@@ -318,9 +328,9 @@ class _Notes:
     def summary(self, before: Any = None) -> dict[str, Any]:
         """What ``metadata["skipped"]`` says, of this run and the ones that it went on from; `before`: said already."""
         first = [
-            {"record": s["index"], **({"file": os.path.basename(s["path"])} if s.get("path") else {})}
-            | {name: s[name] for name in ("line", "byte", "row") if name in s}
-            | {"reason": s.get("what", s["reason"])}
+            {"record": s["index"], **({"file": plain(os.path.basename(s["path"]))} if s.get("path") else {})}
+            | {name: s[name] for name in PLACES if name in s}
+            | {"reason": plain(s.get("what", s["reason"]))}
             for s in self.skipped[:FIRST]
         ]
         return joined(before, {"on_open": 0, "tokenising": len(self.skipped), "first": first})
@@ -445,8 +455,8 @@ class _Run:
             self.tokens += len(ids)
             self.learned += sum(int(mask.sum()) for mask in masks)
             add([ids.astype(self._core.dtype, copy=False), *masks, *batch.values[k]])
-        for _, number, e in bad:
-            self._leave_out(number, e)
+        for _, number, fault in bad:
+            self._leave_out(number, fault)
         if batch.error is not None:
             raise batch.error
         self.text_bytes += batch.bytes

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import FormatError, InvalidError
+from .skipped import plain
 
 Ids = np.ndarray[Any, np.dtype[Any]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -43,7 +44,7 @@ class Tokenizer(ABC):
     @property
     def about(self) -> dict[str, Any]:
         """As it stands in the metadata of a pack."""
-        named = {"hash": self.hash, "file": self.file, "vocab_size": self.vocab_size, "kind": self.kind}
+        named = {"hash": self.hash, "file": plain(self.file), "vocab_size": self.vocab_size, "kind": self.kind}
         return {**named, **self.given}
 
     @abstractmethod
