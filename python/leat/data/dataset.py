@@ -597,7 +597,7 @@ def open(  # noqa: A001
     paths = [p if _REMOTE.match(p) else os.path.abspath(p) for p in paths]
     dataset = _open_one(paths[0] if len(paths) == 1 else paths, **options)
     if notice := dataset._handle.notice():
-        warnings.warn(notice, stacklevel=2)  # of @tells, too
+        warnings.warn(notice, stacklevel=2)
     return dataset
 
 
