@@ -222,6 +222,7 @@ static uint64_t hash_of(struct leat_dataset *dataset, const char *json, int epoc
     struct leat_loader_options options = test_options(8);
     options.program = json;
     options.budget_bytes = 64 << 20;
+    options.epochs = epochs; /* nothing is read ahead of them */
     struct leat_loader *loader = test_loader(dataset, &options);
     uint64_t hash = test_hash_epochs(loader, epochs);
     leat_loader_close(loader);
