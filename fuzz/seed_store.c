@@ -128,6 +128,17 @@ static void keep(const char *root, const char *target, const char *name, const c
         fail(path);
 }
 
+static void finish(struct leat_writer *w, int rc, struct leat_error *error)
+{
+    if (!rc)
+        rc = leat_writer_finish(w, error);
+    if (rc) {
+        fprintf(stderr, "%s\n", error->message);
+        exit(1);
+    }
+    leat_writer_free(w, false);
+}
+
 static struct leat_writer_options wish(bool check_them, enum leat_photos photos, uint64_t shard_bytes)
 {
     struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
@@ -161,13 +172,7 @@ static void make(const char *to, const struct leat_field *fields, size_t n, unsi
                                                 NULL};
         rc = leat_writer_add(w, values, NULL, &error);
     }
-    if (!rc)
-        rc = leat_writer_finish(w, &error);
-    if (rc) {
-        fprintf(stderr, "%s\n", error.message);
-        exit(1);
-    }
-    leat_writer_free(w, false);
+    finish(w, rc, &error);
 }
 
 /* Texts of few values, which become codes. */
@@ -189,13 +194,7 @@ static void make_codes(const char *to, unsigned samples, unsigned distinct)
         const struct leat_value_ref values[2] = {{meta, (uint64_t)m, NULL}, {text, (uint64_t)t, NULL}};
         rc = leat_writer_add(w, values, NULL, &error);
     }
-    if (!rc)
-        rc = leat_writer_finish(w, &error);
-    if (rc) {
-        fprintf(stderr, "%s\n", error.message);
-        exit(1);
-    }
-    leat_writer_free(w, false);
+    finish(w, rc, &error);
     leat_store_coding.rows = UINT64_MAX;
 }
 

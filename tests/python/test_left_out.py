@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from cli_support import leat as command
-from text_support import bpe_file, words_file
+from text_support import bpe_file, table_with_a_large_token, words_file
 
 import leat
 
@@ -66,12 +66,7 @@ def test_a_value_of_the_users_own_named_skipped_is_kept(tmp_path: Path, own: Any
 
 
 def test_the_list_of_what_was_left_out_of_a_table_has_file_row_group_and_row(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    tokens = [[1]] * 30
-    tokens[25] = [999]
-    parquet.write_table(pa.table({"tokens": tokens}), tmp_path / "t.parquet", row_group_size=10)
-    ds = leat.open(tmp_path / "t.parquet")
+    ds = leat.open(table_with_a_large_token(tmp_path / "t.parquet"))
     core = words_file(tmp_path, 512)
     made = leat.tokenize(ds, tmp_path / "o", tokenizer=core, tokens="tokens", on_bad="skip")
     listed = json.loads((tmp_path / "o.bad.jsonl").read_text())

@@ -63,10 +63,15 @@ def test_a_loaded_state_brings_its_log_as_long_as_that_is_short(run: leat.Loader
         opened().load_state_dict(state)
 
 
-def test_a_repeated_run_with_many_decisions_to_come_goes_on_from_its_state(run: leat.Loader) -> None:
-    log = [run.log[0]] + [
+def to_come(run: leat.Loader) -> list[dict[str, Any]]:
+    """A log of many decisions, in three epochs."""
+    return [run.log[0]] + [
         {"kind": "decide", "epoch": i // 1000, "row": i % 1000 * 4, "global_batch": 4 + i % 2} for i in range(1, 3000)
     ]
+
+
+def test_a_repeated_run_with_many_decisions_to_come_goes_on_from_its_state(run: leat.Loader) -> None:
+    log = to_come(run)
     first = opened(log=log)
     batches = iter(first)
     next(batches)
@@ -81,9 +86,7 @@ def test_a_repeated_run_with_many_decisions_to_come_goes_on_from_its_state(run: 
 
 
 def test_a_loader_that_repeats_a_log_computes_the_batch_of_a_state_of_another_that_does(run: leat.Loader) -> None:
-    log = [run.log[0]] + [
-        {"kind": "decide", "epoch": i // 1000, "row": i % 1000 * 4, "global_batch": 4 + i % 2} for i in range(1, 3000)
-    ]
+    log = to_come(run)
     first = opened(log=log)
     batches = iter(first)
     for _ in range(700):

@@ -411,3 +411,13 @@ def test_shares_of_tokens_hold_where_rows_are_packed_from_fewer_documents_than_r
     loader = leat.Loader(mix, batch_size=8, shuffle=True, framework="numpy")
     for batch in loader:
         assert np.bincount(batch.domains, minlength=2).tolist() == [len(batch.domains) // 2] * 2
+
+
+def test_an_epoch_too_far_ahead_to_be_known_has_no_length() -> None:
+    ds = leat.from_arrays(x=np.arange(5))
+    mix = leat.Mix({"a": (ds[:2], 0.5), "b": (ds[2:], 0.5)}, exhausted="redistribute")
+    with leat.Loader(mix, batch_size=2, framework="numpy") as loader:
+        assert len(loader) == 3
+        loader.set_epoch(1 << 50)
+        with pytest.raises(leat.RangeError):
+            len(loader)

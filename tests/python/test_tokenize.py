@@ -11,7 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from text_support import bpe_file, bpe_text, pack_text, ranks_file, real_texts, texts, words_file
+from text_support import (
+    bpe_file,
+    bpe_text,
+    pack_text,
+    ranks_file,
+    real_texts,
+    table_with_a_large_token,
+    texts,
+    words_file,
+)
 
 import leat
 from leat.text import records
@@ -508,11 +517,6 @@ def test_views_of_tables_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_record_of_a_table_is_named_by_its_row(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    tokens = [[1]] * 30
-    tokens[25] = [999]
-    parquet.write_table(pa.table({"tokens": tokens}), tmp_path / "t.parquet", row_group_size=10)
-    ds = leat.open(tmp_path / "t.parquet")[5:]
+    ds = leat.open(table_with_a_large_token(tmp_path / "t.parquet"))[5:]
     with pytest.raises(leat.InvalidError, match=r"t.parquet row group 2, row 5 \(record 20\): token 0 is 999"):
         leat.tokenize(ds, tmp_path / "o", tokenizer=words_file(tmp_path, 512), tokens="tokens")

@@ -81,3 +81,13 @@ def pack_text(path: Path, found: Sequence[str], **columns: Sequence[Any]) -> Any
         for i, text in enumerate(found):
             w.write({"text": text, "number": i, **{name: values[i] for name, values in columns.items()}})
     return leat.open(path)
+
+
+def table_with_a_large_token(path: Path) -> Path:
+    """Tokens of 30 records in three row groups; the one of record 25 is 999."""
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    tokens = [[1]] * 30
+    tokens[25] = [999]
+    parquet.write_table(pa.table({"tokens": tokens}), path, row_group_size=10)
+    return path

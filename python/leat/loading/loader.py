@@ -424,9 +424,16 @@ class Loader(Closing):
         return ranks.broadcast(positions)
 
     def __len__(self) -> int:
-        """Batches of this rank in an epoch."""
+        """Batches of this rank in an epoch.
+
+        Raises:
+            RangeError: of a mixture whose epochs end by their sources, the epoch is too far ahead to be known.
+        """
         if self._sampler is None:
-            return self._core.steps()
+            steps = self._core.steps()
+            if not steps and self._mixture is not None:
+                self._core.plan(self.epoch, 0)  # raises if there is no such epoch; else this rank has no rows in it
+            return steps
         n = len(self._sampler)
         whole, rest = divmod(n, self._global)
         if not rest or self._tail == "drop":
