@@ -421,3 +421,13 @@ def test_an_epoch_too_far_ahead_to_be_known_has_no_length() -> None:
         loader.set_epoch(1 << 50)
         with pytest.raises(leat.RangeError):
             len(loader)
+
+
+@pytest.mark.parametrize("word", ["stop", "redistribute", "repeat"])
+def test_a_rank_without_rows_has_the_length_0(word: Any) -> None:
+    mix = leat.Mix({"a": (leat.from_arrays(x=np.arange(1)), 1.0)}, exhausted=word)
+    for rank, rows in enumerate([0, 1]):
+        with leat.Loader(mix, batch_size=4, rank=rank, world_size=2, tail="uneven", framework="numpy") as loader:
+            assert len(loader) == rows == len(list(loader))
+    with leat.Loader(mix, batch_size=4, tail="drop", framework="numpy") as loader:
+        assert len(loader) == 0 == len(list(loader))

@@ -431,8 +431,8 @@ class Loader(Closing):
         """
         if self._sampler is None:
             steps = self._core.steps()
-            if not steps and self._mixture is not None:
-                self._core.plan(self.epoch, 0)  # raises if there is no such epoch; else this rank has no rows in it
+            if not steps and self._mixture is not None:  # raises where the epoch has no rows for any rank
+                self._core.mix_counts(self.epoch, 0, np.zeros(len(self._mixture.names), np.uint64))
             return steps
         n = len(self._sampler)
         whole, rest = divmod(n, self._global)
