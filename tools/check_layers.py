@@ -20,7 +20,7 @@ BELOW["plan"] = {"base"}
 BELOW["fit"] = {"base"}
 BELOW["op"] = BELOW["codec"] | {"codec"}
 BELOW["engine"] = BELOW["data"] | {"data", "plan", "op"}
-BELOW["worker"] = BELOW["engine"] | {"engine"}
+BELOW["worker"] = BELOW["port"] = BELOW["engine"] | {"engine"}
 FACES = {"cli", "python", "examples"}
 
 
@@ -39,7 +39,7 @@ def main() -> int:
             match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
             if (
                 not match
-                or match[1] in ("leat/leat.h", "leat/curves.h", "leat/mixtures.h")
+                or match[1] in ("leat/leat.h", "leat/curves.h", "leat/mixtures.h", "leat/port.h")
                 or "/" not in match[1]
                 and (ROOT / path.parent / match[1]).exists()
             ):

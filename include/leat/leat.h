@@ -978,6 +978,7 @@ LEAT_API int leat_order_shuffled(uint64_t count, uint64_t seed, uint64_t epoch, 
 LEAT_API uint64_t leat_row_key(uint64_t seed, uint64_t epoch, uint64_t row);
 
 #include "leat/mixtures.h"
+#include "leat/port.h"
 
 #ifdef __cplusplus
 }

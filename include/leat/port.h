@@ -1,0 +1,113 @@
+/*
+ * Ports: one loader for many processes of a host. A port makes each batch of its loader once; processes attach to it by
+ * its name, map the memory that the batches lie in, and cut batches of their own size from them. leat.h includes this:
+ * it stands apart for its length alone.
+ *
+ * What a process that is attached gets is what a loader of its own would give it: the same rows in the same order, the
+ * same bytes, the same errors. It may die at any instruction; what it held is taken back. It can harm neither the port
+ * nor the others. docs/ports.md says how.
+ */
+#ifndef LEAT_PORT_H
+#define LEAT_PORT_H
+
+struct leat_port; /* opaque; any thread */
+
+struct leat_port_options {
+    size_t struct_size;
+    const char *name; /* 1 to 64 letters, digits, '-', '_' and '.', the first no '.' */
+    /* The folder of sockets. NULL: $LEAT_PORT_DIR, else $XDG_RUNTIME_DIR/leat, else /tmp/leat-<user id>. Made with mode
+     * 0700 (0710 with a group) if it is missing; it must be the user's, or root's. */
+    const char *folder;
+    const char *group; /* a group, by name or number, whose members may attach too; NULL: this user alone */
+    const char *about; /* a JSON object for those who attach (leat_attached_about); NULL: {} */
+};
+#define LEAT_PORT_OPTIONS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(struct leat_port_options), NULL, NULL, NULL, NULL                                                       \
+    }
+
+/* Opens a port over a loader: of region 1, in order, rank 0 of 1, without buckets, with LEAT_TAIL_UNEVEN. From now on
+ * the port alone reads the loader, with threads of its own; it is closed before the loader is. Errors: INVALID (the
+ * name; the loader), EXISTS (a port of that name is open; one whose process is dead is replaced), IO (the folder or
+ * socket), NOMEM. */
+LEAT_API int leat_port_open(struct leat_loader *loader, const struct leat_port_options *options, struct leat_port **out,
+                            struct leat_error *error);
+/* Waits until someone asks the port to end (leat_port_stop): LEAT_OK. TIMEOUT; IO, NOMEM: why it cannot go on. */
+LEAT_API int leat_port_wait(struct leat_port *port, int64_t timeout_ms, struct leat_error *error);
+/* Tells those who are attached, and removes the socket. What they hold stays valid. NULL is allowed. In a forked child
+ * it does nothing. */
+LEAT_API void leat_port_close(struct leat_port *port);
+/* What the port and each consumer do, as JSON text, freed with leat_free; docs/ports.md names the keys. */
+LEAT_API int leat_port_stat(struct leat_port *port, char **json, struct leat_error *error);
+
+/* The ports in a folder (NULL: as above), as a JSON list of objects {"name", "pid", "alive", "path"}, freed with
+ * leat_free. No folder: an empty list. Errors: IO, NOMEM. */
+LEAT_API int leat_ports(const char *folder, char **json, struct leat_error *error);
+/* leat_port_stat of a port of another process, and asking one to end, which then does within a moment. Errors:
+ * NOT_FOUND (no such port, or its process is dead), TIMEOUT, UNSUPPORTED (another version), IO. */
+LEAT_API int leat_port_ask_stat(const char *folder, const char *name, char **json, struct leat_error *error);
+LEAT_API int leat_port_stop(const char *folder, const char *name, struct leat_error *error);
+
+/* ---- attaching ------------------------------------------------------------------------------- */
+
+/* What becomes of a consumer that is slower than others: batches that were given up by then are made again for it, or
+ * the others wait. */
+enum leat_lag { LEAT_LAG_RECOMPUTE = 0, LEAT_LAG_WAIT };
+
+struct leat_attach_options {
+    size_t struct_size;
+    const char *name, *folder; /* as above */
+    uint64_t batch_size;       /* rows of this rank; 0: as the loader's */
+    uint32_t rank, world_size;
+    enum leat_tail tail;
+    bool beginning; /* of the current epoch; false: where the consumer farthest ahead stands */
+    enum leat_lag lag;
+    bool writable; /* batches may be written to: pages are copied when they are. Else writing ends the process */
+    /* How long to wait for a port that is not there, when attaching and, once it has ended, for another one of that
+     * name over the same data, in milliseconds; -1: without end. */
+    int64_t patience_ms;
+    const char *label; /* shown by leat_port_stat; NULL: the name of the process */
+};
+#define LEAT_ATTACH_OPTIONS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(struct leat_attach_options), NULL, NULL, 0, 0, 1, LEAT_TAIL_PAD, false, LEAT_LAG_RECOMPUTE, false, 0,   \
+            NULL                                                                                                       \
+    }
+
+/* A reader of a port: its functions are those of a loader (leat.h), and its batches are those that a loader of its
+ * batch size, rank and world size gives. Batches and tensors that are held stay valid when the port ends, and after
+ * leat_attached_close. One thread at a time, but for leat_attached_interrupt and leat_attached_stats. In a forked child
+ * its functions return LEAT_E_FORKED. */
+struct leat_attached; /* opaque */
+
+/* Errors: NOT_FOUND (no such port, after patience_ms), INVALID, RANGE, UNSUPPORTED (the port is of another version), IO
+ * (not allowed; descriptors run out), HELD (the port has no memory for one more), NOMEM. */
+LEAT_API int leat_attach(const struct leat_attach_options *options, struct leat_attached **out,
+                         struct leat_error *error);
+LEAT_API void leat_attached_close(struct leat_attached *attached); /* NULL is allowed */
+/* leat_loader_start, _next, _interrupt, _set_epoch, _epoch and _steps. HELD of `next`: batches that are held take up
+ * all that the port lends to one consumer. CLOSED: the port has ended, and none came in its place. CHANGED: the one
+ * that came in its place is over other data, or of another program, order or seed. */
+LEAT_API int leat_attached_start(struct leat_attached *attached, uint64_t *iteration, struct leat_error *error);
+LEAT_API int leat_attached_next(struct leat_attached *attached, uint64_t iteration, int64_t timeout_ms,
+                                struct leat_batch **out, struct leat_error *error);
+LEAT_API void leat_attached_interrupt(struct leat_attached *attached);
+LEAT_API int leat_attached_set_epoch(struct leat_attached *attached, uint64_t epoch, bool *dropped,
+                                     struct leat_error *error);
+LEAT_API uint64_t leat_attached_epoch(const struct leat_attached *attached);
+LEAT_API int leat_attached_steps(struct leat_attached *attached, uint64_t *steps, struct leat_error *error);
+/* Its position as JSON text: epoch, and the row of the epoch that comes next. It fits readers of any batch size and
+ * world size over a port of the same data set, order and seed. Errors of load: STATE, INVALID. */
+LEAT_API int leat_attached_state(struct leat_attached *attached, char **json, struct leat_error *error);
+LEAT_API int leat_attached_load_state(struct leat_attached *attached, const char *json, struct leat_error *error);
+/* leat_loader_plan, leat_loader_batch_at, leat_loader_stats: of its own batches. */
+LEAT_API int leat_attached_plan(struct leat_attached *attached, uint64_t epoch, uint64_t step, int64_t **ids,
+                                uint64_t *n, struct leat_error *error);
+LEAT_API int leat_attached_batch_at(struct leat_attached *attached, uint64_t epoch, uint64_t step,
+                                    struct leat_batch **out, struct leat_error *error);
+LEAT_API int leat_attached_stats(const struct leat_attached *attached, char **json, struct leat_error *error);
+/* What the port said of itself as JSON text that lives as long as the reader: {"name", "pid", "fingerprint", "order",
+ * "program", "batch_size", "seed", "about": {...}}. */
+LEAT_API const char *leat_attached_about(const struct leat_attached *attached);
+
+#endif
