@@ -120,6 +120,7 @@ static void destroy_batch(struct leat_batch *b)
     leat_free(b->offsets);
     leat_free(b->memory);
     leat_free(b->buffers);
+    leat_free(b->views);
     leat_free(b->broken);
     leat_free(b->ids);
     leat_free(b);
@@ -159,6 +160,11 @@ static void put_aside(struct leat_buffer *buffer)
 
 static void free_buffer(struct leat_buffer *buffer, enum leat_account account)
 {
+    if (buffer->pool->let_go) {
+        buffer->pool->let_go(buffer);
+        put_aside(buffer);
+        return;
+    }
     leat_region_free(&buffer->pool->region, buffer->offset, buffer->bytes);
     leat_budget_give(buffer->pool->budget, account, buffer->bytes);
     put_aside(buffer);
@@ -190,6 +196,34 @@ static void release_output(struct leat_batch *b, size_t o)
     b->bytes -= b->buffers[o]->bytes;
     free_buffer(b->buffers[o], b->account);
     b->buffers[o] = NULL;
+}
+
+int leat_batch_pool_lend(struct leat_batch_pool *pool, uint64_t bytes, struct leat_buffer **out,
+                         struct leat_error *error)
+{
+    struct leat_buffer *buffer = new_buffer(pool);
+    if (!buffer)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a buffer");
+    bytes = leat_region_round(bytes);
+    *buffer = (struct leat_buffer){.references = 1, .pool = pool, .bytes = bytes, .output = pool->n_outputs};
+    buffer->data = leat_region_alloc(&pool->region, bytes, &buffer->offset);
+    if (!buffer->data) {
+        put_aside(buffer);
+        return leat_fail(error, LEAT_E_HELD, "no %" PRIu64 " bytes in one piece", bytes);
+    }
+    leat_budget_take(pool->budget, LEAT_HELD, bytes);
+    pool->live[pool->n_outputs]++;
+    pool->references++;
+    *out = buffer;
+    return LEAT_OK;
+}
+
+struct leat_buffer *leat_batch_pool_borrow(struct leat_batch_pool *pool, size_t output, void *lender)
+{
+    struct leat_buffer *buffer = new_buffer(pool);
+    if (buffer)
+        *buffer = (struct leat_buffer){.references = 1, .pool = pool, .output = output, .lender = lender};
+    return buffer;
 }
 
 int leat_batch_allocate(struct leat_batch *b, struct leat_error *error)
@@ -284,6 +318,7 @@ static struct leat_batch *from_pool(struct leat_batch_pool *pool)
         b->buffers = leat_new_array(pool->n_outputs + 1, sizeof *b->buffers);
         b->offsets = leat_new_array(pool->n_outputs + 1, sizeof *b->offsets);
         b->memory = leat_new_array(pool->n_outputs + 1, sizeof *b->memory);
+        b->views = pool->let_go ? leat_new_array(pool->n_outputs + 1, sizeof *b->views) : NULL;
     }
     return b;
 }
@@ -292,7 +327,8 @@ struct leat_batch *leat_batch_new(struct leat_batch_pool *pool, const struct lea
                                   enum leat_account account, struct leat_error *error)
 {
     struct leat_batch *b = from_pool(pool);
-    if (!b || !b->buffers || !b->offsets || !b->memory || (b->room < plan->rows && !grow(b, plan->rows))) {
+    if (!b || !b->buffers || !b->offsets || !b->memory || (pool->let_go && !b->views) ||
+        (b->room < plan->rows && !grow(b, plan->rows))) {
         if (b)
             destroy_batch(b);
         leat_fail(error, LEAT_E_NOMEM, "no memory for a batch of %" PRIu64 " rows", plan->rows);

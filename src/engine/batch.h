@@ -33,6 +33,7 @@ struct leat_buffer {
     uint8_t *data;
     uint64_t offset, bytes; /* in the region; bytes: whole pages */
     size_t output;
+    void *lender; /* of a pool with let_go: whose memory it is */
     void (*release)(void *user);
     void *release_user; /* leat_buffer_on_release */
     struct leat_buffer *next;
@@ -80,8 +81,9 @@ struct leat_batch {
     struct leat_values *made; /* while rows are made: values that a source computed to say how long they are; or NULL */
     uint64_t made_bytes;      /* of these, as the budget counts them; in `meta` too */
     struct leat_buffer **buffers;
-    uint64_t bytes; /* of the buffers; 0 while there are none */
-    uint64_t meta;  /* of the arrays, as the budget counts them */
+    struct leat_view *views; /* of a pool with let_go: where the values of each output lie; else NULL */
+    uint64_t bytes;          /* of the buffers; 0 while there are none */
+    uint64_t meta;           /* of the arrays, as the budget counts them */
     struct leat_broken_row *broken;
     size_t n_broken, broken_room;
     _Atomic uint64_t failed_row; /* UINT64_MAX: none; else the lowest, whose error is kept in `failure` */
@@ -110,6 +112,12 @@ struct leat_batch {
 
 enum leat_row_state { LEAT_ROW_OPEN = 0, LEAT_ROW_MADE, LEAT_ROW_GONE };
 
+/* The values of an output that do not begin its buffer: rows of a batch of another process. */
+struct leat_view {
+    void *data;
+    const int64_t *offsets; /* of a ragged one, from 0 */
+};
+
 /* Where the batches of one loader live. It outlives the loader's handle as long as a batch or a buffer is out. */
 struct leat_batch_pool {
     const struct leat_program *program;
@@ -124,9 +132,11 @@ struct leat_batch_pool {
     struct leat_region region;
     struct leat_batch *free_batches;
     struct leat_buffer *free_buffers;
-    uint64_t *live;      /* per output: buffers out; the largest is how many batches are held */
-    unsigned generation; /* of the process that opened it */
-    uint64_t references; /* open handle, batches and buffers out, parked tasks */
+    uint64_t *live;                             /* per output: buffers out; the largest is how many batches are held */
+    unsigned generation;                        /* of the process that opened it */
+    uint64_t references;                        /* open handle, batches and buffers out, parked tasks */
+    void (*let_go)(struct leat_buffer *buffer); /* what becomes of a buffer whose memory is not the region's, instead of
+                                                   giving it back there; under the lock. NULL: all is the region's */
     void (*given_back)(struct leat_batch_pool *pool); /* memory is free again; under the lock */
     void (*destroy)(struct leat_batch_pool *pool);    /* the last reference is gone; without the lock */
 };
@@ -156,6 +166,12 @@ uint64_t leat_batch_buffer_bytes(const struct leat_batch *batch);
 int leat_batch_allocate(struct leat_batch *batch, struct leat_error *error);
 /* Gives its buffers back. */
 void leat_batch_release(struct leat_batch *batch);
+/* A buffer of the pool's region that is no output's: held by the caller, who releases it. NOMEM; HELD: no free piece is
+ * large enough. */
+int leat_batch_pool_lend(struct leat_batch_pool *pool, uint64_t bytes, struct leat_buffer **out,
+                         struct leat_error *error);
+/* A buffer of a pool with let_go, with one reference, as a batch of it has them. NULL: NOMEM. */
+struct leat_buffer *leat_batch_pool_borrow(struct leat_batch_pool *pool, size_t output, void *lender);
 /* Makes it ready to be computed again. */
 void leat_batch_rewind(struct leat_batch *batch);
 /* Takes a batch out of use that is in no window any more: at once, or when its last task lets go of it. */

@@ -17,15 +17,16 @@ int leat_batch_tensor(const struct leat_batch *b, size_t o, struct leat_tensor *
     struct leat_buffer *buffer = b->buffers[o];
     if (!buffer)
         return LEAT_E_NOT_FOUND;
-    uint8_t *data = buffer->data;
+    const struct leat_view *view = b->views ? &b->views[o] : NULL;
+    uint8_t *data = view ? view->data : buffer->data;
     out->name = output->name;
     out->kind = output->kind;
     out->dtype = output->dtype;
     out->buffer = buffer;
     size_t element = leat_dtype_size(output->dtype);
     if (output->ragged) {
-        out->offsets = (const int64_t *)(const void *)data;
-        out->data = data + leat_output_values(output, b->plan.rows);
+        out->offsets = view ? view->offsets : (const int64_t *)(const void *)data;
+        out->data = view ? data : data + leat_output_values(output, b->plan.rows);
         out->ndim = output->ndim ? output->ndim : 1;
         memcpy(out->shape, output->shape, sizeof out->shape);
         memcpy(out->strides, output->strides, sizeof out->strides);
@@ -53,8 +54,9 @@ int leat_batch_image(const struct leat_batch *b, size_t o, uint64_t row, struct 
     int rc = output->open ? leat_batch_tensor(b, o, out) : output->sizes ? LEAT_E_NOT_FOUND : LEAT_E_TYPE;
     if (rc)
         return rc;
-    const struct leat_buffer *sizes = b->buffers[leat_program_chain(b->program, output->chain)->sizes];
-    const int64_t *size = (const int64_t *)(const void *)sizes->data + 2 * row, channels = output->channels;
+    const size_t sizes = leat_program_chain(b->program, output->chain)->sizes;
+    const void *first = b->views ? b->views[sizes].data : b->buffers[sizes]->data;
+    const int64_t *size = (const int64_t *)first + 2 * row, channels = output->channels;
     const int64_t h = size[0], w = size[1], c = channels ? channels : 1;
     bool planes = output->axes == LEAT_PLANES, last = output->axes == LEAT_PIXELS;
     out->data = (uint8_t *)out->data + (uint64_t)out->offsets[row] * output->row_bytes;

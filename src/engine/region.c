@@ -198,7 +198,7 @@ int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struc
     uint64_t each[2] = {2 * round_up(limit, HUGE_PAGE), 2 * round_up(limit, HUGE_PAGE)};
     struct rlimit file = {.rlim_cur = RLIM_INFINITY};
     if (region->kind->fd) {
-        if ((region->fd = memfd_create("leat", MFD_CLOEXEC)) < 0)
+        if ((region->fd = memfd_create("leat", MFD_CLOEXEC | MFD_ALLOW_SEALING)) < 0)
             return leat_fail_errno(error, LEAT_E_NOMEM, "cannot make a memfd for batches");
         getrlimit(RLIMIT_FSIZE, &file);
     }

@@ -47,17 +47,18 @@ static void drop_planned(struct planned *p)
     leat_free(p->positions);
 }
 
-static int fill_planned(const struct leat_loader *l, const struct leat_plan_batch *plan, const struct planned *p,
-                        struct leat_error *error)
+/* Of rows [begin_row, begin_row + n_rows) of the batch. */
+static int fill_planned(const struct leat_loader *l, const struct leat_plan_batch *plan, uint64_t begin_row,
+                        uint64_t n_rows, const struct planned *p, struct leat_error *error)
 {
     enum { N = 64 };
     struct leat_plan_row rows[N];
     struct leat_sample_ref refs[N];
     uint64_t positions[N];
     const uint64_t *const begin = l->job.packing ? l->job.row_begin : l->job.source_begin;
-    for (uint64_t first = 0, count; first < plan->rows; first += count) {
-        count = plan->rows - first < N ? plan->rows - first : N;
-        int rc = leat_plan_rows(l->plan, plan, first, count, rows);
+    for (uint64_t first = 0, count; first < n_rows; first += count) {
+        count = n_rows - first < N ? n_rows - first : N;
+        int rc = leat_plan_rows(l->plan, plan, begin_row + first, count, rows);
         if (rc)
             return leat_fail(error, rc,
                              "epoch %" PRIu64 " can no longer be planned: decisions made since gave up what it needs",
@@ -94,7 +95,7 @@ static int look_at_plan(const struct leat_loader *l, uint64_t epoch, uint64_t st
                         .domains = ids ? NULL : leat_new_array(plan.rows, sizeof *p.domains),
                         .positions = ids ? NULL : leat_new_array(plan.rows, sizeof *p.positions)};
     rc = p.ids || (p.domains && p.positions)
-             ? fill_planned(l, &plan, &p, error)
+             ? fill_planned(l, &plan, 0, plan.rows, &p, error)
              : leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " rows", plan.rows);
     if (rc) {
         drop_planned(&p);
@@ -103,6 +104,13 @@ static int look_at_plan(const struct leat_loader *l, uint64_t epoch, uint64_t st
     *out = p;
     *n = plan.rows;
     return LEAT_OK;
+}
+
+int leat_side_ids(const struct leat_loader *l, const struct leat_plan_batch *plan, uint64_t first, uint64_t n,
+                  int64_t *ids, struct leat_error *error)
+{
+    const struct planned p = {.ids = ids};
+    return fill_planned(l, plan, first, n, &p, error);
 }
 
 int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step, int64_t **ids, uint64_t *n,
@@ -184,9 +192,8 @@ void leat_side_cancel(struct leat_loader *l, const void *for_whom, struct leat_p
     }
 }
 
-/* This thread and any idle one make its rows. `numbers`: NULL, or the rows that it has. */
-static int make_side(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers,
-                     struct leat_batch **out, struct leat_error *error)
+int leat_side_make(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers,
+                   struct leat_batch **out, struct leat_error *error)
 {
     const uint64_t interrupts = l->consumer.interrupts;
     struct leat_batch *b;
@@ -236,7 +243,7 @@ int leat_loader_batch_at(struct leat_loader *l, uint64_t epoch, uint64_t step, s
     if (rc)
         goto out;
     l->in_next++;
-    rc = make_side(l, &plan, numbers, out, error);
+    rc = leat_side_make(l, &plan, numbers, out, error);
     leat_loader_leave(l);
 out:
     leat_free(numbers);

@@ -127,6 +127,11 @@ bool leat_program_has_single_rows(const struct leat_program *program);
 /* A hash over what the program computes: operators, arguments, instances, output names. Without calls. */
 uint64_t leat_program_hash(const struct leat_program *program);
 
+/* faces.c: its outputs as JSON, freed with leat_free (NULL: NOMEM), and a program that has these outputs and computes
+ * nothing, for batches that another process makes. FORMAT: the text describes none. */
+char *leat_program_faces(const struct leat_program *program);
+int leat_program_of_faces(const char *text, struct leat_program **out, struct leat_error *error);
+
 /* One row to make. */
 struct leat_row {
     const void *data;            /* the stored value */

@@ -12,6 +12,7 @@
  * Of a plan of groups all this counts groups in the place of rows. A rank has one in each batch, and what it is given
  * are the rows of it.
  */
+#include "base/alloc.h"
 #include "base/error.h"
 #include "plan/internal.h"
 
@@ -69,19 +70,26 @@ uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch)
     return last_segment(plan, epoch, &s) ? s.first_step + s.steps : 0;
 }
 
-/* This rank's part of a batch of `real` rows: all rows counted from its first one. */
+/* A rank's part of a batch of `real` rows: all rows counted from its first one. */
+static void part_of(const struct leat_cut *cut, uint64_t real, uint64_t *begin, uint64_t *rows)
+{
+    uint64_t w = cut->world_size, with_padding = real;
+    *begin = real;
+    *rows = 0;
+    if (cut->rank >= w) /* before a resume on more ranks this one had no part */
+        return;
+    if (real < cut->global_batch && cut->tail != LEAT_TAIL_UNEVEN)
+        with_padding = (real + w - 1) / w * w;
+    *begin = (uint64_t)((unsigned __int128)with_padding * cut->rank / w);
+    *rows = (uint64_t)((unsigned __int128)with_padding * (cut->rank + 1u) / w) - *begin;
+}
+
 static void part(const struct leat_plan *plan, const struct leat_entry *e, uint64_t real, uint64_t *begin,
                  uint64_t *rows)
 {
-    uint64_t w = e->now.world_size, with_padding = real;
-    *begin = real;
-    *rows = 0;
-    if (plan->rank >= w) /* before a resume on more ranks this one had no part */
-        return;
-    if (real < e->now.global_batch && e->now.tail != LEAT_TAIL_UNEVEN)
-        with_padding = (real + w - 1) / w * w;
-    *begin = (uint64_t)((unsigned __int128)with_padding * plan->rank / w);
-    *rows = (uint64_t)((unsigned __int128)with_padding * (plan->rank + 1u) / w) - *begin;
+    const struct leat_cut cut = {
+        .global_batch = e->now.global_batch, .rank = plan->rank, .world_size = e->now.world_size, .tail = e->now.tail};
+    part_of(&cut, real, begin, rows);
 }
 
 /* Whether this rank has no part of the last batch of a segment. */
@@ -212,4 +220,54 @@ int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, 
     const uint64_t begin = inside ? low->at.row : 0, first = inside ? low->now.steps : 0;
     *out = (struct leat_position){epoch, begin + (step - first) * low->now.global_batch};
     return LEAT_OK;
+}
+
+int leat_plan_find(const struct leat_plan *plan, struct leat_position row, struct leat_position *out)
+{
+    struct segment s;
+    *out = (struct leat_position){0};
+    if (row.epoch >> 63)
+        return LEAT_E_RANGE;
+    const uint64_t rows = leat_plan_epoch_units(plan, row.epoch);
+    if (row.row >= rows)
+        return rows ? LEAT_E_END : LEAT_E_RANGE;
+    if (!find_segment(plan, row.epoch, rows, row.row, &s))
+        return LEAT_E_RANGE;
+    const uint64_t global = s.entry->now.global_batch;
+    *out = (struct leat_position){row.epoch, s.begin + (row.row - s.begin) / global * global};
+    return LEAT_OK;
+}
+
+/* ---- sizes of a reader's own ----------------------------------------------------------------- */
+
+int leat_cut_batch(const struct leat_cut *cut, uint64_t epoch, uint64_t epoch_rows, uint64_t step,
+                   struct leat_plan_batch *out)
+{
+    *out = (struct leat_plan_batch){.epoch = epoch, .step = step};
+    uint64_t row;
+    if (step < cut->first_step || !leat_mul_u64(step - cut->first_step, cut->global_batch, &row) ||
+        !leat_add_u64(row, cut->origin, &row) || row >= epoch_rows)
+        return LEAT_E_END;
+    const uint64_t left = epoch_rows - row, real = left < cut->global_batch ? left : cut->global_batch;
+    if (real < cut->global_batch && cut->tail == LEAT_TAIL_DROP)
+        return LEAT_E_END;
+    out->at = (struct leat_position){epoch, row};
+    out->global_rows = real;
+    out->last = left - real < (cut->tail == LEAT_TAIL_DROP ? cut->global_batch : 1);
+    out->next = (struct leat_position){epoch, out->last ? epoch_rows : row + real};
+    uint64_t begin;
+    part_of(cut, real, &begin, &out->rows);
+    out->begin = row + begin;
+    return LEAT_OK;
+}
+
+uint64_t leat_cut_steps(const struct leat_cut *cut, uint64_t epoch_rows)
+{
+    uint64_t begin, rows;
+    if (cut->origin >= epoch_rows)
+        return cut->first_step;
+    const uint64_t length = epoch_rows - cut->origin, whole = length / cut->global_batch;
+    const uint64_t rest = length % cut->global_batch;
+    part_of(cut, rest, &begin, &rows);
+    return cut->first_step + whole + (rest && cut->tail != LEAT_TAIL_DROP && rows);
 }

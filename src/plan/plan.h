@@ -30,6 +30,15 @@ static inline bool leat_position_precedes(struct leat_position a, struct leat_po
     return a.epoch < b.epoch || (a.epoch == b.epoch && a.row < b.row);
 }
 
+/* The sizes of a reader that has the rows of a plan in batches of its own: global batches from row `origin` of an epoch
+ * on, where step `first_step` begins. */
+struct leat_cut {
+    uint64_t global_batch; /* above 0 */
+    uint32_t rank, world_size;
+    enum leat_tail tail;
+    uint64_t origin, first_step;
+};
+
 /* Part of a row: `count` elements from `begin` of one sample; UINT64_MAX: all of it. */
 struct leat_piece {
     uint32_t source;
@@ -125,6 +134,12 @@ struct leat_plan_spec {
     const char *facts; /* JSON object copied into the first log entry (error policy, program hash), or NULL */
 };
 
+/* The batch of a step, as leat_plan_batch has those of the plan. LEAT_E_END: there is none. */
+int leat_cut_batch(const struct leat_cut *cut, uint64_t epoch, uint64_t epoch_rows, uint64_t step,
+                   struct leat_plan_batch *out);
+/* How many steps its rank has, those before the origin included. */
+uint64_t leat_cut_steps(const struct leat_cut *cut, uint64_t epoch_rows);
+
 struct leat_plan; /* any thread may read; leat_plan_decide excludes readers */
 
 /* Arrays in the specification are copied. Errors: INVALID, RANGE, NOMEM. */
@@ -150,6 +165,9 @@ uint64_t leat_plan_group_weight(const struct leat_plan *plan);
 uint64_t leat_plan_global_batch(const struct leat_plan *plan);
 /* The position of step `step`. LEAT_E_RANGE if the epoch has fewer, or the step lies before folded decisions. */
 int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, struct leat_position *out);
+/* The position of the global batch that a row of an epoch is in. LEAT_E_END: the epoch has fewer rows; LEAT_E_RANGE: it
+ * has none, or decisions were folded that it needs. */
+int leat_plan_find(const struct leat_plan *plan, struct leat_position row, struct leat_position *out);
 /* Whether it does: it can be planned only with the whole log. */
 bool leat_plan_step_is_folded(const struct leat_plan *plan, uint64_t epoch, uint64_t step);
 /* Rows [first, first + n) of the batch. Fast: it is called for every row. LEAT_E_RANGE, with `rows` untouched:

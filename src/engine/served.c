@@ -1,0 +1,130 @@
+/* Reading a loader for others: where a row is in the plan, and batches of rows that are not the plan's own. */
+#include "engine/served.h"
+
+#include <inttypes.h>
+
+#include "base/error.h"
+
+int leat_served_check(const struct leat_loader *l, struct leat_error *error)
+{
+    const char *why = NULL;
+    if (l->pool.region.fd < 0)
+        why = "its memory is private: open it with region 1";
+    else if (l->pool.region.stepwise || l->pool.region.file_limited)
+        why = "its memory cannot be reserved at once: addresses or files of this process are limited (ulimit -v, -f)";
+    else if (l->delivery->numbers_rows)
+        why = "those who attach share one order of rows: open it with in_order";
+    else if (leat_plan_group_rows(l->plan))
+        why = "batches that are made by length are not served";
+    else if (leat_program_varies(l->program))
+        why = "it draws a size per batch, and those who attach have batches of their own";
+    else if (l->world_size != 1)
+        why = "it reads for one rank of several: open it for rank 0 of 1; those who attach say their ranks";
+    return why ? leat_fail(error, LEAT_E_INVALID, "this loader cannot be served: %s", why) : LEAT_OK;
+}
+
+static int no_epoch(uint64_t epoch, struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_RANGE,
+                     "epoch %" PRIu64 " has no rows, or decisions made since gave up what it needs", epoch);
+}
+
+int leat_served_epoch_rows(struct leat_loader *l, uint64_t epoch, uint64_t *rows, struct leat_error *error)
+{
+    int rc = epoch >> 63 ? no_epoch(epoch, error) : leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    *rows = leat_plan_epoch_rows(l->plan, epoch);
+    leat_engine_unlock();
+    return *rows ? LEAT_OK : no_epoch(epoch, error);
+}
+
+int leat_served_find(struct leat_loader *l, struct leat_position row, struct leat_plan_batch *out,
+                     struct leat_error *error)
+{
+    struct leat_position at;
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    rc = leat_plan_find(l->plan, row, &at);
+    rc = rc ? rc : leat_plan_batch(l->plan, at, out);
+    leat_engine_unlock();
+    return !rc                ? LEAT_OK
+           : rc == LEAT_E_END ? leat_fail(error, rc, "epoch %" PRIu64 " has no row %" PRIu64, row.epoch, row.row)
+                              : no_epoch(row.epoch, error);
+}
+
+int leat_served_seek(struct leat_loader *l, struct leat_position at, uint64_t *iteration, struct leat_error *error)
+{
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    leat_consumer_stand(&l->consumer, at);
+    l->consumer.loaded = true;
+    l->consumer.started = l->consumer.ended = l->consumer.has_next_epoch = false;
+    leat_engine_unlock();
+    return leat_loader_start(l, iteration, error);
+}
+
+int leat_served_make(struct leat_loader *l, const struct leat_plan_batch *plan, struct leat_batch **out,
+                     struct leat_error *error)
+{
+    *out = NULL;
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    l->in_next++;
+    rc = leat_side_make(l, plan, NULL, out, error);
+    leat_loader_leave(l);
+    return rc;
+}
+
+int leat_served_ids(struct leat_loader *l, const struct leat_plan_batch *plan, uint64_t first, uint64_t n, int64_t *ids,
+                    struct leat_error *error)
+{
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    rc = leat_side_ids(l, plan, first, n, ids, error);
+    leat_engine_unlock();
+    return rc;
+}
+
+int leat_served_lend(struct leat_loader *l, uint64_t bytes, struct leat_buffer **out, struct leat_error *error)
+{
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    rc = leat_batch_pool_lend(&l->pool, bytes, out, error);
+    leat_engine_unlock();
+    return rc;
+}
+
+uint64_t leat_served_order(struct leat_loader *l)
+{
+    return leat_plan_order_hash(l->plan);
+}
+
+uint64_t leat_served_batch_rows(struct leat_loader *l)
+{
+    leat_engine_lock();
+    const uint64_t rows = leat_plan_global_batch(l->plan);
+    leat_engine_unlock();
+    return rows;
+}
+
+uint64_t leat_served_batch_bytes(struct leat_loader *l)
+{
+    leat_engine_lock();
+    const uint64_t bytes = l->window.estimate;
+    leat_engine_unlock();
+    return bytes;
+}
+
+uint64_t leat_served_max_held(struct leat_loader *l)
+{
+    leat_engine_lock();
+    const uint64_t bytes = l->budget.max_held;
+    leat_engine_unlock();
+    return bytes;
+}

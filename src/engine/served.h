@@ -1,0 +1,36 @@
+/*
+ * What a port needs of its loader beyond the public functions: rows by their place in the plan, and the loader's
+ * memory. The port is the only one who reads the loader. Any thread.
+ */
+#ifndef LEAT_ENGINE_SERVED_H
+#define LEAT_ENGINE_SERVED_H
+
+#include "engine/engine.h"
+
+/* Whether a port can be opened over it: INVALID says why not. */
+int leat_served_check(const struct leat_loader *loader, struct leat_error *error);
+/* Rows of an epoch. RANGE: it has none, or decisions made since gave up what it needs. */
+int leat_served_epoch_rows(struct leat_loader *loader, uint64_t epoch, uint64_t *rows, struct leat_error *error);
+/* The batch of the plan that a row is in. END: the epoch has fewer rows. RANGE as above. */
+int leat_served_find(struct leat_loader *loader, struct leat_position row, struct leat_plan_batch *out,
+                     struct leat_error *error);
+/* The loader's own reading goes on at `at`, where a batch of the plan begins. */
+int leat_served_seek(struct leat_loader *loader, struct leat_position at, uint64_t *iteration,
+                     struct leat_error *error);
+/* Makes a batch of some rows of the plan (leat_cut_batch), as leat_loader_batch_at does. */
+int leat_served_make(struct leat_loader *loader, const struct leat_plan_batch *plan, struct leat_batch **out,
+                     struct leat_error *error);
+/* The sample ids of rows [first, first + n) of such a batch. */
+int leat_served_ids(struct leat_loader *loader, const struct leat_plan_batch *plan, uint64_t first, uint64_t n,
+                    int64_t *ids, struct leat_error *error);
+/* Memory beside the batches, which leat_buffer_release gives back. Errors: HELD, NOMEM. */
+int leat_served_lend(struct leat_loader *loader, uint64_t bytes, struct leat_buffer **out, struct leat_error *error);
+/* The hash of order and seed; where a position is in the log, with decisions. */
+uint64_t leat_served_order(struct leat_loader *loader);
+/* Rows of a global batch, and bytes of its buffers as far as they are known. */
+uint64_t leat_served_batch_rows(struct leat_loader *loader);
+uint64_t leat_served_batch_bytes(struct leat_loader *loader);
+/* Bytes that batches may have that were handed out. */
+uint64_t leat_served_max_held(struct leat_loader *loader);
+
+#endif

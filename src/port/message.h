@@ -1,0 +1,92 @@
+/*
+ * What a port and a consumer say to each other, through a socket that keeps messages apart (SOCK_SEQPACKET): rare
+ * things, for batches go through the channel. A message is a head and at most LEAT_MESSAGE_MOST bytes behind it; texts
+ * are JSON objects, and nothing in them is executed or trusted. Each side checks every length before it reads on.
+ *
+ *     consumer                          port
+ *     HELLO {"want": "attach", ...} ->
+ *                                    <- WELCOME {...} and the descriptors of struct leat_welcome_fds
+ *     SEEK, ROWS, IDS, MAKE         ->
+ *                                    <- REPLY, or FAILED (a struct leat_error), with the number of what was asked
+ *     HELLO {"want": "stat"|"stop"} ->
+ *                                    <- REPLY
+ *
+ * Both sides end a connection that sends anything else. Versions are compared first: they are the same, or FAILED says
+ * which they are, in a form that every version reads.
+ */
+#ifndef LEAT_PORT_MESSAGE_H
+#define LEAT_PORT_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leat/leat.h"
+
+#define LEAT_PORT_VERSION 1
+#define LEAT_MESSAGE_MOST (UINT32_C(96) << 10) /* a socket takes that at once, as systems are set up */
+#define LEAT_MESSAGE_FDS 3
+
+enum leat_message_type {
+    LEAT_MESSAGE_HELLO = 1,
+    LEAT_MESSAGE_WELCOME,
+    LEAT_MESSAGE_SEEK, /* struct leat_ask_seek -> struct leat_reply_rows */
+    LEAT_MESSAGE_ROWS, /* struct leat_ask_rows -> struct leat_reply_rows */
+    LEAT_MESSAGE_IDS,  /* struct leat_ask_batch -> int64 [n] */
+    LEAT_MESSAGE_MAKE, /* struct leat_ask_batch -> struct leat_given */
+    LEAT_MESSAGE_REPLY,
+    LEAT_MESSAGE_FAILED
+};
+
+struct leat_message_head {
+    char magic[4]; /* "leat" */
+    uint16_t version, type;
+    uint32_t number; /* of what is asked; a reply has the same */
+    uint32_t bytes;  /* behind the head */
+};
+
+/* What comes with a WELCOME, in this order. */
+enum { LEAT_FD_MEMORY = 0, LEAT_FD_CHANNEL, LEAT_FD_WAKE };
+
+/* The consumer reads on from the batch that has this row; what it is given from then on bears `stream`. */
+struct leat_ask_seek {
+    uint64_t epoch, row;
+    uint32_t stream, reserved;
+};
+struct leat_ask_rows {
+    uint64_t epoch;
+};
+struct leat_reply_rows {
+    uint64_t rows; /* of the epoch */
+};
+/* Rows of the plan, as struct leat_plan_batch has them; of IDS at most LEAT_MOST_IDS rows from `first` of these on. */
+#define LEAT_MOST_IDS 8192u
+struct leat_ask_batch {
+    uint64_t epoch, step, at_row, global_rows, begin, rows, first, n;
+};
+
+struct leat_message {
+    struct leat_message_head head;
+    int fds[LEAT_MESSAGE_FDS];        /* the receiver's to close; -1 */
+    char body[LEAT_MESSAGE_MOST + 1]; /* NUL after the last byte */
+};
+
+/* Sends one. IO: the other side is gone, or does not read. No descriptors: n_fds 0. */
+int leat_message_send(int fd, enum leat_message_type type, uint32_t number, const void *body, size_t bytes,
+                      const int *fds, size_t n_fds, struct leat_error *error);
+/* Sends what an error says. */
+int leat_message_fail(int fd, uint32_t number, const struct leat_error *why, struct leat_error *error);
+/* Takes one that has arrived. LEAT_OK; LEAT_IO_PENDING: none; END: the other side has ended the connection; FORMAT: no
+ * message; UNSUPPORTED: of another version; IO. With an error no descriptor is left open. */
+int leat_message_take(int fd, struct leat_message *out, struct leat_error *error);
+/* The same of bytes that were received: what a test gives. */
+int leat_message_check(struct leat_message *message, size_t bytes, struct leat_error *error);
+/* Waits for the next one. TIMEOUT; as above. */
+int leat_message_wait(int fd, int64_t timeout_ms, struct leat_message *out, struct leat_error *error);
+/* The body as a structure of so many bytes, or NULL: it has another size. */
+const void *leat_message_body(const struct leat_message *message, size_t bytes);
+/* What a FAILED says, as the code that is in it. */
+int leat_message_error(const struct leat_message *message, struct leat_error *error);
+void leat_message_close(struct leat_message *message); /* its descriptors */
+
+#endif
