@@ -14,7 +14,7 @@ from . import _leat, errors
 
 _leat.set_error_factory(errors.from_status)
 
-from . import ops, presets  # noqa: E402
+from . import ops, ports, presets  # noqa: E402
 from .data.arrow import from_arrow  # noqa: E402
 from .data.dataset import Dataset, concat, open  # noqa: A004, E402
 from .data.made import from_arrays, from_source, zip  # noqa: A004, E402
@@ -59,6 +59,8 @@ from .loading.samplers import Blocks, Weighted  # noqa: E402
 from .mixtures.ado import ADO  # noqa: E402
 from .mixtures.doremi import DoReMi  # noqa: E402
 from .ops import PerBatch  # noqa: E402
+from .ports.attached import Attached, attach  # noqa: E402
+from .ports.port import Port  # noqa: E402
 from .program import Out, program_from_json, program_to_json  # noqa: E402
 from .text.chat import Chat, chat  # noqa: E402
 from .text.decode import decode  # noqa: E402
@@ -89,6 +91,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "ADO",
+    "Attached",
     "Batch",
     "Blocks",
     "BrokenSampleError",
@@ -118,6 +121,7 @@ __all__ = [
     "Out",
     "OutOfMemoryError",
     "PerBatch",
+    "Port",
     "ProgramError",
     "Ragged",
     "RangeError",
@@ -130,6 +134,7 @@ __all__ = [
     "WaitTimeoutError",
     "Weighted",
     "Writer",
+    "attach",
     "chat",
     "concat",
     "decode",
@@ -148,6 +153,7 @@ __all__ = [
     "open",
     "ops",
     "pack_rows",
+    "ports",
     "presets",
     "program_from_json",
     "program_to_json",

@@ -7,6 +7,7 @@
 
 struct batch {
     PyObject_HEAD struct leat_batch *handle;
+    bool readonly; /* its memory is mapped so: arrays over it refuse to be written to */
 };
 
 static struct leat_batch *handle_of(PyObject *self)
@@ -14,7 +15,12 @@ static struct leat_batch *handle_of(PyObject *self)
     return ((struct batch *)self)->handle;
 }
 
-PyObject *py_batch_new(struct leat_batch *handle)
+static bool is_readonly(PyObject *self)
+{
+    return ((struct batch *)self)->readonly;
+}
+
+PyObject *py_batch_new(struct leat_batch *handle, bool readonly)
 {
     struct batch *b = py_object_new(py_batch_type);
     if (!b) {
@@ -22,6 +28,7 @@ PyObject *py_batch_new(struct leat_batch *handle)
         return NULL;
     }
     b->handle = handle;
+    b->readonly = readonly;
     return (PyObject *)b;
 }
 
@@ -78,13 +85,15 @@ static PyObject *batch_dlpack_offsets(PyObject *self, PyObject *number)
 static PyObject *batch_memory(PyObject *self, PyObject *number)
 {
     struct leat_tensor t;
-    return tensor_of(self, number, &t) ? NULL : py_memory_of_tensor(&t, false, 0);
+    return tensor_of(self, number, &t) ? NULL : py_memory_of_tensor(&t, false, 0, is_readonly(self));
 }
 
 static PyObject *batch_memory_offsets(PyObject *self, PyObject *number)
 {
     struct leat_tensor t;
-    return tensor_of(self, number, &t) ? NULL : py_memory_of_tensor(&t, true, leat_batch_rows(handle_of(self)));
+    return tensor_of(self, number, &t)
+               ? NULL
+               : py_memory_of_tensor(&t, true, leat_batch_rows(handle_of(self)), is_readonly(self));
 }
 
 /* images(output) -> [(begin, shape, strides)], in elements of what dlpack() and memory() give */

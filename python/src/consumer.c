@@ -109,7 +109,7 @@ PyObject *py_reader_next(PyObject *self, PyObject *number)
         return NULL;
     }
     if (rc == LEAT_OK)
-        return py_batch_new(batch);
+        return py_batch_new(batch, false);
     if (rc == LEAT_E_END)
         Py_RETURN_NONE;
     return rc == LEAT_E_CANCELLED && atomic_load(&r->closing) ? raise_closed(r) : py_raise(&error);

@@ -33,9 +33,11 @@
 
 /* Types, made when the module is imported. */
 extern PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_consumer_type,
-    *py_batch_type, *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type, *py_executor_type;
+    *py_batch_type, *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type, *py_executor_type,
+    *py_port_type, *py_attached_type;
 extern PyType_Spec py_memory_spec, py_dataset_spec, py_writer_spec, py_loader_spec, py_consumer_spec, py_batch_spec,
-    py_slot_spec, py_pool_spec, py_board_spec, py_layout_spec, py_chain_spec, py_executor_spec;
+    py_slot_spec, py_pool_spec, py_board_spec, py_layout_spec, py_chain_spec, py_executor_spec, py_port_spec,
+    py_attached_spec;
 
 /* Sets the Python exception that belongs to the error and returns NULL. */
 PyObject *py_raise(const struct leat_error *error);
@@ -95,7 +97,7 @@ bool py_guard_mine(const struct py_guard *guard); /* this thread holds it: a sig
  * Memory: a piece of memory that Python can see through the buffer protocol. Exactly one of these keeps it alive:
  * a reference to a buffer of a batch, a value read from a data set (with the data set), a block of our own.
  */
-PyObject *py_memory_of_tensor(const struct leat_tensor *tensor, bool offsets, uint64_t rows);
+PyObject *py_memory_of_tensor(const struct leat_tensor *tensor, bool offsets, uint64_t rows, bool readonly);
 /* Takes the value over: read-only, and kept with its data set, or (NULL) the caller's own. */
 PyObject *py_memory_of_value(struct leat_value *value, PyObject *dataset);
 PyObject *py_memory_copy(const void *data, enum leat_dtype dtype, uint64_t count);
@@ -201,9 +203,16 @@ struct leat_executor *py_executor_handle(PyObject *object);
 /* loader.c: the table of a list of (address, whether it is of the flat form, what keeps it alive), to be freed with
  * PyMem_Free; NULL with an exception. */
 struct leat_native *py_native_table(PyObject *list);
+/* loader.c: the handle, borrowed; NULL with an exception where the loader is closed. */
+struct leat_loader *py_loader_handle(PyObject *object);
 
-/* Takes the batch over. */
-PyObject *py_batch_new(struct leat_batch *batch);
+/* attached.c: ports of other processes */
+PyObject *py_ports(PyObject *module, PyObject *folder);
+PyObject *py_port_ask_stat(PyObject *module, PyObject *args);
+PyObject *py_port_stop(PyObject *module, PyObject *args);
+
+/* Takes the batch over. `readonly`: buffers of its outputs are not writable (DLPack has no word for that). */
+PyObject *py_batch_new(struct leat_batch *batch, bool readonly);
 /* The handle of a data set object, borrowed. */
 struct leat_dataset *py_dataset_handle(PyObject *object);
 PyObject *py_dataset_new(struct leat_dataset *handle); /* takes it over */

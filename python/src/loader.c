@@ -339,6 +339,13 @@ static void loader_dealloc(PyObject *self)
     py_object_free(self);
 }
 
+struct leat_loader *py_loader_handle(PyObject *object)
+{
+    struct leat_loader *handle = ((struct loader *)object)->handle;
+    return handle ? handle
+                  : (struct leat_loader *)py_raise_text(LEAT_E_CLOSED, "the Loader is closed: open another one");
+}
+
 /* region() -> (descriptor, bytes) */
 static PyObject *loader_region(PyObject *self, PyObject *none)
 {
@@ -524,7 +531,7 @@ static PyObject *loader_batch_at(PyObject *self, PyObject *args)
     PY_READER_CALL(ok, &l->reader, leat_loader_batch_at(l->handle, epoch, step, &batch, &error));
     if (!ok)
         leat_batch_free(batch);
-    return ok ? py_batch_new(batch) : NULL;
+    return ok ? py_batch_new(batch, false) : NULL;
 }
 
 /* consumer(batch_size, beginning) -> Consumer */

@@ -180,7 +180,7 @@ static struct memory *memory_new(void *data, enum leat_dtype dtype, unsigned ndi
     return m;
 }
 
-PyObject *py_memory_of_tensor(const struct leat_tensor *t, bool offsets, uint64_t rows)
+PyObject *py_memory_of_tensor(const struct leat_tensor *t, bool offsets, uint64_t rows, bool readonly)
 {
     int64_t n = (int64_t)rows + 1;
     struct memory *m = offsets ? memory_new((void *)(uintptr_t)t->offsets, LEAT_I64, 1, &n, NULL)
@@ -189,6 +189,7 @@ PyObject *py_memory_of_tensor(const struct leat_tensor *t, bool offsets, uint64_
         return NULL;
     leat_buffer_retain(t->buffer);
     m->buffer = t->buffer;
+    m->readonly = readonly;
     return (PyObject *)m;
 }
 

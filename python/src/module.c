@@ -10,7 +10,8 @@
 #include "engine/interrupt.h"
 
 PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_consumer_type, *py_batch_type,
-    *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type, *py_executor_type;
+    *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type, *py_executor_type, *py_port_type,
+    *py_attached_type;
 static PyObject *error_factory; /* leat.errors.from_status */
 
 PyObject *py_raise(const struct leat_error *e)
@@ -266,6 +267,9 @@ static PyMethodDef functions[] = {
     {"source", py_source_make, METH_VARARGS, "source(schema, count, version, reader, timeout_s, warn_s): a data set"},
     {"source_serve", py_source_serve, METH_O, "source_serve(capsule, /): the thread of a source"},
     {"concat", py_dataset_concat, METH_O, "concat(datasets, /): several data sets as one"},
+    {"ports", py_ports, METH_O, "ports(folder, /): JSON text"},
+    {"port_ask_stat", py_port_ask_stat, METH_VARARGS, "port_ask_stat(folder, name): JSON text"},
+    {"port_stop", py_port_stop, METH_VARARGS, "port_stop(folder, name)"},
     {"region_join", py_region_join, METH_O, "region_join(memory): a row in the table of who holds what of a region"},
     {"region_hold", py_region_hold, METH_VARARGS, "region_hold(row, offsets): references of this process"},
     {"region_drop", py_region_drop, METH_VARARGS, "region_drop(row, offsets): gives them back"},
@@ -316,7 +320,8 @@ static int module_exec(PyObject *module)
         add_type(module, &py_consumer_spec, &py_consumer_type) || add_type(module, &py_batch_spec, &py_batch_type) ||
         add_type(module, &py_slot_spec, &py_slot_type) || add_type(module, &py_pool_spec, &py_pool_type) ||
         add_type(module, &py_board_spec, &py_board_type) || add_type(module, &py_layout_spec, &py_layout_type) ||
-        add_type(module, &py_chain_spec, &py_chain_type) || add_type(module, &py_executor_spec, &py_executor_type))
+        add_type(module, &py_chain_spec, &py_chain_type) || add_type(module, &py_executor_spec, &py_executor_type) ||
+        add_type(module, &py_port_spec, &py_port_type) || add_type(module, &py_attached_spec, &py_attached_type))
         return -1;
     return 0;
 }

@@ -38,6 +38,7 @@ from .batch import Batch, Form, framework_of
 from .buckets import buckets_of
 from .consumer import Closing, Consumer
 from .context import HOW, Slices
+from .delivery import Delivering, checked_step
 from .mesh import Mesh, mesh_of
 from .peers import PeerError, Peers
 from .ranks import short_hash
@@ -49,7 +50,7 @@ TAILS = {"pad": 0, "drop": 1, "uneven": 2}
 ON_ERROR = {"raise": 0, "skip": 1, "substitute": 2}
 
 
-class Loader(Closing):
+class Loader(Delivering, Closing):
     """Makes batches of a data set. Iterating once is one epoch, iterating again the next one.
 
     That holds after a ``break`` too: the rest of the epoch is not delivered. To continue within it, load a state into a
@@ -202,6 +203,7 @@ class Loader(Closing):
         self._global = sizes["global_batch_size"] or sizes["batch_size"] * self.world_size
         self._tail = tail
         self._yields = yields
+        self._framework = framework  # as it was said
         self._form = Form(framework_of(framework))
         if lines is not None:
             self._form.length, self._form.multiple = lines.length, lines.multiple
@@ -278,6 +280,7 @@ class Loader(Closing):
         }
         if not in_order and self._log_dir is not None:
             os.makedirs(self._log_dir, exist_ok=True)
+        self._options = options  # a port opens the same once more
         self._core = _leat.Loader.open(**options)
         self._mixture = mixtures.mixture_of(dataset, self._core, mixture, self._log_dir, self._leads())
         self._decisions = self._mixture.decisions if self._mixture else Decisions(self._folded_log(), None, False)
@@ -558,7 +561,7 @@ class Loader(Closing):
         n = check.integer("n", n, 1)
         if at is not None and not (isinstance(at, (tuple, list)) and len(at) == 2):
             raise TypeError(f"at is (epoch, step), not {at!r:.60}")
-        arguments = (n, -1, -1) if at is None else (n, *_checked(*at))
+        arguments = (n, -1, -1) if at is None else (n, *checked_step(*at))
         self._core.set_batch_size(*arguments)
         self._global = n * self.world_size
         self._decided()
@@ -602,7 +605,7 @@ class Loader(Closing):
         if at is not None:
             if not (isinstance(at, (tuple, list)) and len(at) == 2):
                 raise TypeError(f"at is (epoch, step), not {at!r:.60}")
-            place = _checked(*at)
+            place = checked_step(*at)
         elif self.world_size > 1:
             raise ValueError(
                 "on several ranks say from which (epoch, step) the weights hold, the same on each: the ranks may have "
@@ -691,16 +694,6 @@ class Loader(Closing):
         """A function of the engine's that makes batches of an epoch, which may need functions of the program."""
         return function if self._calls is None else partial(self._calls.ask, function, epoch)
 
-    def _deliver(self, core: _leat.Batch) -> Any:
-        """A batch of the engine's in the form that iterating gives."""
-        batch = self._batch(core)
-        return self._tuple(batch) if self._yields == "tuple" else batch
-
-    def _tuple(self, batch: Batch) -> tuple[Any, ...]:
-        """The outputs, with `valid` where there can be padding."""
-        padded = self._tail == "pad" and self.world_size > 1
-        return (*batch.tuple(), batch.valid) if padded else batch.tuple()
-
     @property
     def log(self) -> list[dict[str, Any]]:
         """The decisions that the order follows from, each with the position from which it holds (docs/order.md).
@@ -716,7 +709,7 @@ class Loader(Closing):
         >>> leat.Loader(leat.open(path), batch_size=4).plan(0, 2).tolist()
         [8, 9, 10, 11]
         """
-        return np.asarray(self._core.plan(*_checked(epoch, step)))
+        return np.asarray(self._core.plan(*checked_step(epoch, step)))
 
     def batch_at(self, epoch: int | Mapping[str, Any], step: int | None = None) -> Batch:
         """Computes a batch again: that of an epoch and step, or the one that a state points at. The loader's position
@@ -742,12 +735,7 @@ class Loader(Closing):
             epoch, step = states.step_of(mine, epoch, self._decisions.entries() if whole else None)
         elif step is None:
             raise TypeError("batch_at takes epoch and step, or a state")
-        return self._batch(self._asked(self._core.batch_at, lambda: int(epoch))(*_checked(epoch, step)))
-
-    def _batch(self, core: _leat.Batch) -> Batch:
-        if not self._form.makers:
-            self._form.learn(core)
-        return Batch(core, self._form)
+        return self._batch(self._asked(self._core.batch_at, lambda: int(epoch))(*checked_step(epoch, step)))
 
     def stats(self) -> dict[str, Any]:
         """Statistics since the loader was opened: samples and bytes per second, time per operator, bytes in use and
@@ -818,13 +806,6 @@ def _close(core: _leat.Loader, calls: Any) -> None:
     core.close()
     if calls is not None:
         calls.close()
-
-
-def _checked(epoch: int, step: int) -> tuple[int, int]:
-    try:
-        return check.integer("epoch", epoch), check.integer("step", step)
-    except ValueError as e:
-        raise IndexError(str(e)) from None
 
 
 class _Iteration:

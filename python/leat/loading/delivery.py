@@ -1,0 +1,44 @@
+"""What loaders, and what is attached to a port, have in common: the form in which batches are handed out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _leat, check
+from .batch import Batch, Form
+
+
+class Delivering:
+    """What gives batches of the engine as the user wants them."""
+
+    world_size: int
+    _form: Form
+    _tail: str
+    _yields: str
+
+    def _batch(self, core: _leat.Batch) -> Batch:
+        if not self._form.makers:
+            self._form.learn(core)
+        return Batch(core, self._form)
+
+    def _deliver(self, core: _leat.Batch) -> Any:
+        """A batch of the engine's in the form that iterating gives."""
+        batch = self._batch(core)
+        return self._tuple(batch) if self._yields == "tuple" else batch
+
+    def _tuple(self, batch: Batch) -> tuple[Any, ...]:
+        """The outputs, with `valid` where there can be padding."""
+        padded = self._tail == "pad" and self.world_size > 1
+        return (*batch.tuple(), batch.valid) if padded else batch.tuple()
+
+
+def checked_step(epoch: int, step: int) -> tuple[int, int]:
+    """The number of an epoch and of a step in it.
+
+    Raises:
+        IndexError: one is negative.
+    """
+    try:
+        return check.integer("epoch", epoch), check.integer("step", step)
+    except ValueError as e:
+        raise IndexError(str(e)) from None

@@ -1,0 +1,256 @@
+"""What is attached to a port: a loader like any other, whose batches another process makes."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from .. import _leat, check
+from ..errors import StateError, UnsupportedError
+from ..loading import ranks
+from ..loading.batch import Batch
+from ..loading.consumer import Closing
+from ..loading.delivery import Delivering, checked_step
+from ..loading.loader import TAILS
+from . import known
+from .form import form_of
+from .known import Folder, path_of, text_of
+from .port import milliseconds
+
+LAGS = {"recompute": 0, "wait": 1}
+STARTS = {"here": 0, "beginning": 1}
+LOOK_S = 0.02  #: between two looks for a port that is not there yet
+
+
+def attach(
+    name: str,
+    batch_size: int | None = None,
+    *,
+    outputs: Any = None,
+    rank: int | None = None,
+    world_size: int | None = None,
+    lag: Literal["recompute", "wait"] = "recompute",
+    writable: bool = False,
+    start: Literal["here", "beginning"] = "here",
+    tail: Literal["pad", "drop", "uneven"] = "pad",
+    framework: Literal["torch", "numpy", "auto"] | None = None,
+    yields: Literal["dict", "tuple"] | None = None,
+    folder: Folder = None,
+    label: str | None = None,
+    patience: float | None = 10.0,
+) -> Attached:
+    """Attaches to a port of this host (:class:`leat.Port`, ``leat serve``): a loader whose batches are made there.
+
+    It gets the same rows in the same order, with the same bytes, as a loader of its own with this batch size, rank and
+    world size would give it.
+
+    Args:
+        name: of the port.
+        batch_size: rows per batch and rank. None: as the port's loader.
+        outputs: other outputs than those of the port; not supported yet.
+        rank, world_size: of data-parallel training; None: from ``torch.distributed``, else RANK and WORLD_SIZE, else 0
+            of 1, as for a :class:`leat.Loader`.
+        lag: what becomes of this reader if it is slower than others by more than the port's memory holds:
+            ``"recompute"``: batches that were given up are made again for it; ``"wait"``: the others wait for it.
+        writable: True: batches may be written to, and pages are copied when they are. False: arrays are read-only;
+            PyTorch has no such tensors, and **writing to one ends the process** with a bus error or segmentation fault.
+        start: ``"here"``: where the reader is that is farthest ahead; ``"beginning"``: at the beginning of the epoch
+            that it is in.
+        tail: what becomes of the last rows of an epoch: ``"pad"``, ``"drop"``, ``"uneven"``.
+        framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported. None: as the port's loader says.
+        yields: ``"dict"`` or ``"tuple"``. None: as the port's loader says.
+        folder: where the port's socket is. None: as for :class:`leat.Port`.
+        label: shown by ``leat port stat``. None: the name of this process.
+        patience: how many seconds to wait for a port that is not there: when attaching and, once the port has ended,
+            for another one of its name over the same data, from which the reader then goes on. None: without end.
+
+    Raises:
+        leat.MissingNameError, FileNotFoundError: there is no such port.
+        ValueError: an argument is not valid.
+        OSError: it may not be attached to.
+        leat.UnsupportedError: the port is of another version of leat; `outputs` was given.
+        leat.HeldError: the port has no memory for one more.
+    """
+    if outputs is not None:
+        raise UnsupportedError("outputs of a reader's own are not supported yet: it gets those of the port")
+    name, numbers = text_of(name), {"rank": rank, "world_size": world_size}
+    size = 0 if batch_size is None else check.integer("batch_size", batch_size, 1)
+    if yields not in (None, "dict", "tuple"):
+        raise ValueError(f"yields is 'dict' or 'tuple', not {yields!r}")
+    if framework not in (None, "auto", "torch", "numpy"):
+        raise ValueError(f"framework is 'torch', 'numpy' or 'auto', not {framework!r}")
+    if label is not None and (not isinstance(label, str) or "\0" in label):
+        raise TypeError(f"label is a str, not {label!r:.60}")
+    found, count, distributed = ranks.find(**numbers)
+    options = {
+        "name": name,
+        "folder": path_of(folder),
+        "batch_size": size,
+        "rank": found,
+        "world_size": count,
+        "tail": check.choice("tail", tail, TAILS),
+        "lag": check.choice("lag", lag, LAGS),
+        "beginning": bool(check.choice("start", start, STARTS)),
+        "writable": check.flag("writable", writable),
+        "label": label,
+        "patience_ms": -1 if patience is None else milliseconds("patience", patience),
+    }
+    _await(name, folder, patience)
+    core = _leat.Attached.open(**options)
+    try:
+        return Attached(core, name, size, (found, count, distributed), tail, framework, yields)
+    except BaseException:
+        core.close()
+        raise
+
+
+def _await(name: str, folder: Folder, patience: float | None) -> None:
+    """Waits until there is such a port, or `patience` is over: here, where Ctrl-C ends it."""
+    end = None if patience is None else time.monotonic() + patience
+    while not any(port["name"] == name and port["alive"] for port in known.ls(folder)):
+        left = LOOK_S if end is None else end - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(LOOK_S, left))
+
+
+class Attached(Delivering, Closing):
+    """A loader whose batches a port makes, given by :func:`leat.attach`. Iterating once is one epoch, iterating again
+    the next one, as with a :class:`leat.Loader`.
+
+    If the port ends and another one of its name comes in its place, over the same data, in the same order, this one
+    goes on there at its position.
+    """
+
+    def __init__(
+        self,
+        core: _leat.Attached,
+        name: str,
+        batch_size: int,
+        place: tuple[int, int, bool],
+        tail: str,
+        framework: str | None,
+        yields: str | None,
+    ) -> None:
+        self.name = name  #: of the port
+        self.about: dict[str, Any] = json.loads(core.about())  #: what the port said of itself
+        told = self.about.get("about", {})
+        self.batch_size: int = batch_size or self.about["batch_size"]
+        self.rank, self.world_size, self._distributed = place
+        self._tail = tail
+        self._form = form_of(told, framework)
+        self._yields = yields or told.get("yields", "dict")
+        self._core = core
+        self._next = core.next
+        self._finalizer = weakref.finalize(self, core.close)
+        self._finalizer.atexit = False
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._distributed:
+            ranks.agree(self._common())
+        return _Iteration(self, self._core.start())
+
+    def _common(self) -> dict[str, str]:
+        """What all ranks must have in common, as each epoch begins."""
+        return {
+            "the data set": str(self.about["fingerprint"]),
+            "seed": str(self.about["seed"]),
+            "outputs": str(self.about["program"]),
+            "order, sizes and error policy": repr(
+                (self.about["order"], self.batch_size, self.world_size, self._tail, self._core.epoch())
+            ),
+        }
+
+    def __len__(self) -> int:
+        """Batches of this rank in an epoch."""
+        return self._core.steps()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is being iterated, or that begins next."""
+        return self._core.epoch()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Sets the epoch that begins next. If a position was loaded, its own epoch keeps it, and another one drops it
+        with a warning.
+        """
+        if self._core.set_epoch(check.integer("epoch", epoch)):
+            warnings.warn(f"set_epoch({epoch}) drops the loaded position, which is in another epoch", stacklevel=2)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Its position: the epoch, and the row of it that comes next. It fits readers of any batch size and world size
+        that are attached to a port over the same data set, order and seed.
+        """
+        state: dict[str, Any] = json.loads(self._core.state())
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues from a state: the next iteration begins with the row after the last one that was handed out.
+
+        Raises:
+            ValueError: the state is of another data set or order (:class:`leat.StateError`), or is none.
+        """
+        if not isinstance(state, Mapping):
+            raise TypeError(f"a state is the dict that state_dict() gave, not {type(state).__name__}")
+        try:
+            text = json.dumps(dict(state))
+        except (TypeError, ValueError, RecursionError) as e:
+            raise StateError(f"the state is damaged: it has something that is no JSON ({e!s:.120})") from None
+        self._core.load_state(text)
+
+    def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The sample ids planned for this rank's batch `step` of `epoch`: int64."""
+        return np.asarray(self._core.plan(*checked_step(epoch, step)))
+
+    def batch_at(self, epoch: int, step: int) -> Batch:
+        """That batch, made again. The position does not move.
+
+        Raises:
+            IndexError: the epoch has no such step.
+        """
+        return self._batch(self._core.batch_at(*checked_step(epoch, step)))
+
+    def stats(self) -> dict[str, Any]:
+        """Statistics since it was attached; docs/ports.md names the keys."""
+        found: dict[str, Any] = json.loads(self._core.stats())
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            "what is attached to a port cannot be pickled: pickle its state_dict(), and call leat.attach in the other "
+            "process"
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<leat.attach({self.name!r}), batches of {self.batch_size}, rank {self.rank} of {self.world_size}"
+            f"{'' if self._finalizer.alive else ', closed'}>"
+        )
+
+
+class _Iteration:
+    """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
+
+    __slots__ = ("__weakref__", "_done", "_loader", "_next", "_number")
+
+    def __init__(self, loader: Attached, number: int) -> None:
+        self._loader = loader  # keeps it open
+        self._next = loader._next
+        self._number = number
+        self._done = False
+
+    def __iter__(self) -> _Iteration:
+        return self
+
+    def __next__(self) -> Any:
+        core = None if self._done else self._next(self._number)
+        if core is None:
+            self._done = True
+            raise StopIteration
+        return self._loader._deliver(core)

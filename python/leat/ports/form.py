@@ -1,0 +1,45 @@
+"""What a port says of the form of its batches, as JSON, and the form that those who are attached make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..errors import StateError
+from ..loading.batch import Form, Stack, framework_of
+
+if TYPE_CHECKING:
+    from ..loading.loader import Loader
+
+
+def told(loader: Loader) -> dict[str, Any]:
+    """What those who attach to a port over this loader must know, as plain values."""
+    form = loader._form
+    return {
+        "framework": loader._framework,  # as it was said: "auto" is decided where the batches arrive
+        "yields": loader._yields,
+        "stacks": {name: list(stack) for name, stack in form.stacks.items()},
+        "order": form.order,
+        "length": form.length,
+        "multiple": form.multiple,
+    }
+
+
+def form_of(about: Mapping[str, Any], framework: str | None) -> Form:
+    """The form of the batches of a port that has said this.
+
+    Raises:
+        StateError: it is not what a port says.
+    """
+    try:
+        form = Form(framework_of(framework or about.get("framework", "auto")))
+        form.stacks = {str(name): Stack(*stack) for name, stack in about.get("stacks", {}).items()}
+        form.order = [str(name) for name in about.get("order", [])]
+        length = about.get("length")
+        form.length = None if length is None else int(length)
+        form.multiple = int(about.get("multiple", 1))
+    except (AttributeError, TypeError, ValueError) as e:
+        if framework is not None and "framework" in str(e):
+            raise
+        raise StateError(f"the port says of its batches what this version does not understand ({e!s:.120})") from None
+    return form
