@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <wchar.h>
 
 #include <jansson.h>
@@ -33,6 +34,13 @@ void cli_say(const struct cli_command *command, const char *format, ...)
         free(clean);
     }
     free(text);
+}
+
+void cli_redraw(void)
+{
+    const char *terminal = getenv("TERM");
+    if (isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0)
+        printf("\033[H\033[J");
 }
 
 int cli_columns(const char *text)

@@ -21,6 +21,9 @@ int cli_fail(const struct cli_command *command, const struct leat_error *error, 
 /* The place of an error, as "FILE: sample 3, field image, byte 77: " or as much of it as there is. */
 void cli_place(const struct leat_error *error, char *out, size_t room);
 
+/* Where standard output is a terminal: what is printed from here on stands in the place of what was shown. */
+void cli_redraw(void);
+
 /* Columns that UTF-8 text takes in a terminal: two of a wide character, none of a combining one. */
 int cli_columns(const char *text);
 /* What printf's "%-*s" takes, which counts bytes, to pad the text to so many columns. */

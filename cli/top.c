@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "commands.h"
 #include "leat/leat.h"
@@ -83,9 +82,8 @@ static void draw(const struct top *top, const json_t *now, const json_t *before)
 {
     size_t i;
     json_t *one;
-    const char *terminal = getenv("TERM");
-    if (isatty(STDOUT_FILENO) && !top->once && terminal && strcmp(terminal, "dumb") != 0)
-        printf("\033[H\033[J");
+    if (!top->once)
+        cli_redraw();
     printf("process %s: %zu loader%s\n", top->pid, json_array_size(now), json_array_size(now) == 1 ? "" : "s");
     json_array_foreach(now, i, one) print_loader(one, before_of(before, one));
     fflush(stdout);

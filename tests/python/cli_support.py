@@ -30,6 +30,8 @@ COMMANDS = [
     "doctor",
     "trace",
     "top",
+    "serve",
+    "port",
     "completion",
 ]
 GOLDEN = Path(__file__).resolve().parent.parent / "cli" / "golden"

@@ -39,7 +39,7 @@ def test_the_version_is_printed() -> None:
 def test_without_a_command_it_says_which_there_are() -> None:
     done = leat(code=2)
     assert done.stdout == ""
-    assert "pack, info, stats, view, verify, cat, mix, replay, bench, doctor, trace, top or completion" in done.stderr
+    assert "pack, info, stats, view, verify, cat, mix, replay, bench, doctor, trace, top, serve, port or completion" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,14 @@ def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(line: list[str]
         ["stats"],
         ["top"],
         ["top", "python"],
+        ["serve"],
+        ["serve", "x"],
+        ["serve", "x", "--name", "y", "--on-error", "ignore"],
+        ["port"],
+        ["port", "list"],
+        ["port", "ls", "x"],
+        ["port", "stat"],
+        ["port", "stop", "x", "--json"],
         ["completion"],
         ["completion", "tcsh"],
         ["doctor"],
