@@ -14,6 +14,8 @@ int leat_served_check(const struct leat_loader *l, struct leat_error *error)
         why = "its memory cannot be reserved at once: addresses or files of this process are limited (ulimit -v, -f)";
     else if (l->delivery->numbers_rows)
         why = "those who attach share one order of rows: open it with in_order";
+    else if (l->lists_later)
+        why = "the order of its epochs is not known before they begin";
     else if (leat_plan_group_rows(l->plan))
         why = "batches that are made by length are not served";
     else if (leat_program_varies(l->program))
@@ -127,4 +129,12 @@ uint64_t leat_served_max_held(struct leat_loader *l)
     const uint64_t bytes = l->budget.max_held;
     leat_engine_unlock();
     return bytes;
+}
+
+struct leat_position leat_served_position(struct leat_loader *l)
+{
+    leat_engine_lock();
+    const struct leat_position at = leat_consumer_received(&l->consumer);
+    leat_engine_unlock();
+    return at;
 }

@@ -25,8 +25,10 @@ int leat_served_ids(struct leat_loader *loader, const struct leat_plan_batch *pl
                     int64_t *ids, struct leat_error *error);
 /* Memory beside the batches, which leat_buffer_release gives back. Errors: HELD, NOMEM. */
 int leat_served_lend(struct leat_loader *loader, uint64_t bytes, struct leat_buffer **out, struct leat_error *error);
-/* The hash of order and seed; where a position is in the log, with decisions. */
+/* The hash of order and seed. */
 uint64_t leat_served_order(struct leat_loader *loader);
+/* Where its own reading begins next, or goes on. */
+struct leat_position leat_served_position(struct leat_loader *loader);
 /* Rows of a global batch, and bytes of its buffers as far as they are known. */
 uint64_t leat_served_batch_rows(struct leat_loader *loader);
 uint64_t leat_served_batch_bytes(struct leat_loader *loader);

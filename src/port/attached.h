@@ -1,0 +1,107 @@
+/*
+ * A reader of a port, from inside: session.c speaks with the port and has what it lends; cut.c makes batches of that;
+ * attach.c is the face, and knows the position.
+ *
+ * What other threads may change, by releasing a buffer, is under the engine's lock: who has what of the port.
+ */
+#ifndef LEAT_PORT_ATTACHED_H
+#define LEAT_PORT_ATTACHED_H
+
+#include <sys/types.h>
+
+#include "engine/batch.h"
+#include "port/channel.h"
+#include "port/message.h"
+#include "port/published.h"
+
+/* A connection with one process of a port. It stays as long as it, or a batch of it, is in use. */
+struct leat_session {
+    unsigned references;
+    int socket, wake;
+    struct leat_channel *channel;
+    uint8_t *memory;
+    uint64_t memory_bytes;
+    bool writable;
+    uint32_t taken; /* of the channel */
+    uint32_t out;   /* batches that were given, and not returned */
+    uint32_t number;
+};
+
+/* A batch that the port has lent; it is returned with the last reference. */
+struct leat_lent {
+    struct leat_session *session;
+    uint32_t slot;
+    unsigned references;
+    struct leat_published said;
+    const struct leat_program *program;
+    struct leat_lent *next;
+};
+
+struct leat_attached {
+    struct leat_batch_pool pool; /* of its batches: it outlives the handle as long as one is held */
+    struct leat_budget budget;
+    struct leat_program *program;
+    struct leat_session *session; /* NULL: none, for now */
+    struct leat_message *message;
+    char *name, *folder, *label, *about;
+    uint64_t batch_rows, port_rows; /* of its batches; of the port's */
+    bool whole, writable, closed;
+    enum leat_lag lag;
+    int64_t patience_ms;
+    char fingerprint[33], order[17], hash[17];
+
+    struct leat_cut cut;
+    uint64_t cut_epoch;   /* in which cut.origin and first_step hold */
+    uint64_t epoch, step; /* of the next batch */
+    uint64_t iteration;
+    bool started, loaded, ended, told_end, has_next_epoch;
+    uint64_t next_epoch;
+    uint64_t known_epoch, known_rows; /* known_rows 0: none */
+    _Atomic uint64_t interrupts;
+
+    struct leat_lent *first, **last; /* what was given, in the order of the plan */
+    bool streams;                    /* the port goes on giving */
+    uint32_t stream;
+    struct leat_position expected; /* what it gives next */
+
+    uint64_t batches, samples, bytes, copied, made, waits, reconnects;
+    int64_t wait_ns;
+};
+
+/* session.c */
+
+/* Connects, and says who it is; the first time it takes over what the port says of itself, later it compares. Waits up
+ * to patience_ms for a port to be there. */
+int leat_session_open(struct leat_attached *attached, bool first, struct leat_error *error);
+/* Lets go of what was not handed out, and of the connection. */
+void leat_session_close(struct leat_attached *attached);
+/* Asks, and waits for the answer, which is in attached->message. CLOSED: the port has ended. */
+int leat_session_ask(struct leat_attached *attached, enum leat_message_type type, const void *body, size_t bytes,
+                     struct leat_error *error);
+/* LEAT_OK: the port is there still. CLOSED: it has ended. */
+int leat_session_check(struct leat_attached *attached, struct leat_error *error);
+/* One more of what the port gives, at the end of the list. LEAT_IO_PENDING: there is none yet. */
+int leat_session_take(struct leat_attached *attached, struct leat_error *error);
+/* What a MAKE was answered with, one reference. */
+int leat_session_made(struct leat_attached *attached, struct leat_lent **out, struct leat_error *error);
+/* Gives up the first of the list. */
+void leat_session_drop_first(struct leat_attached *attached);
+/* Waits for what comes next, at most so long. HELD: nothing will, before batches are let go of. */
+int leat_session_wait(struct leat_attached *attached, int64_t timeout_ns, struct leat_error *error);
+/* Under the engine's lock. */
+void leat_lent_unref(struct leat_lent *lent);
+
+/* cut.c */
+
+/* Rows [first, first + n) of what the plan of a lent batch has. */
+struct leat_lent_rows {
+    struct leat_lent *lent;
+    uint64_t first, n;
+};
+/* A batch of these rows: views if they are of one batch, else copies. `plan`: of the reader's own batch. */
+int leat_cut_out(struct leat_attached *attached, const struct leat_plan_batch *plan, const struct leat_lent_rows *parts,
+                 size_t n, struct leat_batch **out, struct leat_error *error);
+/* What becomes of a buffer of such a batch (leat_batch_pool.let_go). */
+void leat_cut_let_go(struct leat_buffer *buffer);
+
+#endif

@@ -1,0 +1,275 @@
+#include "port/folder.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <jansson.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json.h"
+
+#define MOST_NAME 64
+#define BACKLOG 128
+#define LOOKS 10
+
+int leat_folder_check_name(const char *name, struct leat_error *error)
+{
+    const size_t n = name ? strlen(name) : 0;
+    bool ok = n && n <= MOST_NAME && name[0] != '.';
+    for (size_t i = 0; ok && i < n; i++)
+        ok = isalnum((unsigned char)name[i]) || strchr("-_.", name[i]);
+    return ok ? LEAT_OK
+              : leat_fail(error, LEAT_E_INVALID,
+                          "a port's name is 1 to %d letters, digits, '-', '_' and '.', the first no '.', not \"%.80s\"",
+                          MOST_NAME, name ? name : "");
+}
+
+int leat_folder_path(const char *given, char path[LEAT_FOLDER_PATH], struct leat_error *error)
+{
+    const char *named = given && *given ? given : getenv("LEAT_PORT_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
+    int n;
+    if (named && *named)
+        n = snprintf(path, LEAT_FOLDER_PATH, "%s", named);
+    else if (runtime && *runtime == '/' && !access(runtime, W_OK))
+        n = snprintf(path, LEAT_FOLDER_PATH, "%s/leat", runtime);
+    else
+        n = snprintf(path, LEAT_FOLDER_PATH, "/tmp/leat-%ld", (long)geteuid());
+    return n < LEAT_FOLDER_PATH ? LEAT_OK
+                                : leat_fail(error, LEAT_E_INVALID, "the path of the folder of ports is too long");
+}
+
+int leat_folder_address(const char *given, const char *name, struct sockaddr_un *address, struct leat_error *error)
+{
+    char folder[LEAT_FOLDER_PATH];
+    int rc = leat_folder_check_name(name, error);
+    rc = rc ? rc : leat_folder_path(given, folder, error);
+    if (rc)
+        return rc;
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    const size_t n = strlen(folder) + strlen(name) + sizeof "/.port";
+    if (n > sizeof address->sun_path)
+        return leat_fail(error, LEAT_E_INVALID, "%s/%s.port: a socket's path has at most %zu bytes", folder, name,
+                         sizeof address->sun_path - 1);
+    memcpy(address->sun_path, folder, strlen(folder));
+    memcpy(address->sun_path + strlen(folder), "/", 1);
+    memcpy(address->sun_path + strlen(folder) + 1, name, strlen(name));
+    memcpy(address->sun_path + n - sizeof ".port", ".port", sizeof ".port");
+    return LEAT_OK;
+}
+
+int leat_folder_group(const char *name, gid_t *group, struct leat_error *error)
+{
+    *group = (gid_t)-1;
+    if (!name)
+        return LEAT_OK;
+    char *end;
+    const unsigned long number = strtoul(name, &end, 10);
+    const bool is_number = isdigit((unsigned char)*name) && !*end && number < UINT32_MAX;
+    const struct group *found = is_number ? NULL : getgrnam(name);
+    if (!is_number && !found)
+        return leat_fail(error, LEAT_E_NOT_FOUND, "there is no group \"%.100s\"", name);
+    *group = found ? found->gr_gid : (gid_t)number;
+    return LEAT_OK;
+}
+
+/* ---- the place of one port ------------------------------------------------------------------- */
+
+static int refused(struct leat_error *error, const char *what, const char *path)
+{
+    leat_fail_errno(error, LEAT_E_IO, "cannot %s", what);
+    leat_error_at_file(error, path, LEAT_NO_OFFSET);
+    return LEAT_E_IO;
+}
+
+/* Somebody else who may write to the folder could put a socket of their own in the place of the port's. */
+static int make_folder(const char *folder, gid_t group, struct leat_error *error)
+{
+    struct stat st;
+    const bool open = group != (gid_t)-1;
+    if (!mkdir(folder, 0700)) {
+        if (open && (chown(folder, (uid_t)-1, group) || chmod(folder, 0710)))
+            return refused(error, "open the folder of ports to the group", folder);
+        return LEAT_OK;
+    }
+    if (errno != EEXIST)
+        return refused(error, "make the folder of ports", folder);
+    if (stat(folder, &st))
+        return refused(error, "look at the folder of ports", folder);
+    int rc = LEAT_OK;
+    if (!S_ISDIR(st.st_mode))
+        rc = leat_fail(error, LEAT_E_IO, "the folder of ports is no folder");
+    else if (st.st_uid != geteuid() && st.st_uid != 0)
+        rc = leat_fail(error, LEAT_E_IO, "the folder of ports belongs to another user (%ld)", (long)st.st_uid);
+    else if (st.st_mode & S_IWOTH && !(st.st_mode & S_ISVTX))
+        rc = leat_fail(error, LEAT_E_IO, "everybody may write to the folder of ports: chmod o-w");
+    if (rc)
+        leat_error_at_file(error, folder, LEAT_NO_OFFSET);
+    return rc;
+}
+
+static int take_lock(struct leat_place *p, const char *name, struct leat_error *error)
+{
+    for (int tries = 0; tries < 100; tries++) {
+        struct stat held, named;
+        p->lock = open(p->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (p->lock < 0)
+            return refused(error, "make the lock of the port", p->lock_path);
+        if (flock(p->lock, LOCK_EX | LOCK_NB)) {
+            const bool other = errno == EWOULDBLOCK;
+            int rc = other ? LEAT_E_EXISTS : refused(error, "lock the port's name", p->lock_path);
+            close(p->lock);
+            p->lock = -1;
+            if (!other)
+                return rc;
+            if (tries < LOOKS) { /* leat_ports has it for a moment to see whether somebody holds it */
+                nanosleep(&(struct timespec){0, 5000000}, NULL);
+                continue;
+            }
+            return leat_fail(error, rc,
+                             "a port \"%s\" is open already: choose another name, or end it with leat port stop %s",
+                             name, name);
+        }
+        /* Who left a moment ago has removed the name that was opened here. */
+        if (!fstat(p->lock, &held) && !stat(p->lock_path, &named) && held.st_ino == named.st_ino)
+            return LEAT_OK;
+        close(p->lock);
+        p->lock = -1;
+    }
+    return leat_fail(error, LEAT_E_IO, "the lock of port \"%s\" is removed again and again", name);
+}
+
+static int listen_at(struct leat_place *p, gid_t group, struct leat_error *error)
+{
+    const char *path = p->address.sun_path;
+    const bool open = group != (gid_t)-1;
+    struct stat st;
+    if (!lstat(path, &st) && !S_ISSOCK(st.st_mode)) {
+        errno = EEXIST;
+        return refused(error, "put a socket where another file lies", path);
+    }
+    unlink(path); /* of a process that died: the lock is ours */
+    p->socket = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const mode_t before = umask(0177);
+    int rc = p->socket < 0 || bind(p->socket, (const struct sockaddr *)&p->address, sizeof p->address)
+                 ? refused(error, "make the socket of the port", path)
+                 : LEAT_OK;
+    umask(before);
+    if (!rc && open && (chown(path, (uid_t)-1, group) || chmod(path, 0660)))
+        rc = refused(error, "open the socket of the port to the group", path);
+    if (!rc && listen(p->socket, BACKLOG))
+        rc = refused(error, "listen at the socket of the port", path);
+    return rc;
+}
+
+int leat_place_take(const char *folder, const char *name, gid_t group, struct leat_place *out, struct leat_error *error)
+{
+    char path[LEAT_FOLDER_PATH];
+    *out = (struct leat_place){.lock = -1, .socket = -1};
+    int rc = leat_folder_address(folder, name, &out->address, error);
+    rc = rc ? rc : leat_folder_path(folder, path, error);
+    rc = rc ? rc : make_folder(path, group, error);
+    if (rc)
+        return rc;
+    snprintf(out->lock_path, sizeof out->lock_path, "%s/%s.lock", path, name);
+    rc = take_lock(out, name, error);
+    rc = rc ? rc : listen_at(out, group, error);
+    if (rc)
+        leat_place_leave(out);
+    return rc;
+}
+
+void leat_place_leave(struct leat_place *p)
+{
+    if (p->lock >= 0 && p->socket >= 0)
+        unlink(p->address.sun_path);
+    if (p->lock >= 0)
+        unlink(p->lock_path);
+    if (p->socket >= 0)
+        close(p->socket);
+    if (p->lock >= 0)
+        close(p->lock);
+    p->lock = p->socket = -1;
+}
+
+int leat_place_connect(const char *folder, const char *name, int *fd, struct leat_error *error)
+{
+    struct sockaddr_un address;
+    int rc = leat_folder_address(folder, name, &address, error);
+    if (rc)
+        return rc;
+    *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (*fd < 0)
+        return leat_fail_errno(error, LEAT_E_IO, "cannot make a socket for port \"%s\"", name);
+    if (!connect(*fd, (const struct sockaddr *)&address, sizeof address))
+        return LEAT_OK;
+    const bool missing = errno == ENOENT || errno == ECONNREFUSED;
+    rc = missing ? leat_fail(error, LEAT_E_NOT_FOUND,
+                             errno == ENOENT ? "there is no port \"%s\": start it with leat serve ... --name %s, or "
+                                               "look which there are with leat port ls"
+                                             : "the process of port \"%s\" is dead: start it again with leat serve "
+                                               "... --name %s",
+                             name, name)
+                 : leat_fail_errno(error, LEAT_E_IO, "cannot attach to port \"%s\"", name);
+    leat_error_at_file(error, address.sun_path, LEAT_NO_OFFSET);
+    close(*fd);
+    *fd = -1;
+    return rc;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static bool is_locked(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == EACCES; /* another user's: it cannot be asked */
+    const bool locked = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    close(fd);
+    return locked;
+}
+
+int leat_ports(const char *given, char **json, struct leat_error *error)
+{
+    char folder[LEAT_FOLDER_PATH], path[LEAT_FOLDER_PATH + 300];
+    *json = NULL;
+    int rc = leat_folder_path(given, folder, error);
+    if (rc)
+        return rc;
+    struct dirent **names = NULL;
+    const int n = scandir(folder, &names, NULL, alphasort);
+    if (n < 0 && errno != ENOENT)
+        return refused(error, "read the folder of ports", folder);
+    json_t *list = json_array();
+    int failed = !list;
+    for (int i = 0; i < n; i++) {
+        char *name = names[i]->d_name, *end = name + strlen(name) - strlen(".port");
+        if (end > name && !strcmp(end, ".port")) {
+            snprintf(path, sizeof path, "%s/%s", folder, name);
+            json_t *where = json_string(path);
+            *end = 0;
+            snprintf(path, sizeof path, "%s/%s.lock", folder, name);
+            const bool alive = is_locked(path);
+            failed = failed || json_array_append_new(list, json_pack("{s:s, s:b, s:o}", "name", name, "alive",
+                                                                     (int)alive, "path", where));
+        }
+        free(names[i]);
+    }
+    free(names);
+    char *text = failed ? NULL : json_dumps(list, JSON_COMPACT);
+    json_decref(list);
+    *json = text ? leat_strdup(text) : NULL;
+    free(text);
+    return *json ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a list of ports");
+}

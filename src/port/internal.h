@@ -1,0 +1,157 @@
+/*
+ * A port, from inside. Three threads share it under one lock:
+ *
+ *     feeder     (feeder.c)   reads the loader from front to back, and publishes what it gives
+ *     maker      (maker.c)    makes batches again for consumers that have fallen behind, and others that they ask for
+ *     service    (service.c)  takes in connections, and answers what consumers ask; finds those that have died
+ *
+ * What is published is lent to consumers by each of them (shelf.c).
+ *
+ *     planned rows  ... | given up | kept | kept | kept | next of the feeder ...
+ *                          ^ behind: the maker     ^ near: what it needs next is kept, or is the feeder's next
+ */
+#ifndef LEAT_PORT_INTERNAL_H
+#define LEAT_PORT_INTERNAL_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "engine/served.h"
+#include "port/channel.h"
+#include "port/folder.h"
+#include "port/lending.h"
+#include "port/message.h"
+#include "port/published.h"
+
+/* How many batches are kept for those who are near, and how far ahead of its reading a consumer is lent. */
+#define LEAT_PORT_KEPT 64u
+#define LEAT_PORT_AHEAD_BYTES (UINT64_C(16) << 20)
+#define LEAT_PORT_MOST_CONSUMERS 1024u
+
+/* Why a batch is there. */
+enum leat_shelf_kind { LEAT_SHELF_FED = 0, LEAT_SHELF_MADE, LEAT_SHELF_ASKED };
+
+/* A batch that is published, in a slot of the lending. */
+struct leat_shelf_place {
+    struct leat_batch *batch; /* NULL: it failed */
+    struct leat_buffer *said; /* struct leat_published_head */
+    struct leat_position at, next;
+    uint64_t bytes;
+    enum leat_shelf_kind kind;
+    bool used;
+};
+
+struct leat_port_consumer {
+    struct leat_port_consumer *next;
+    uint32_t id;
+    int socket, process, wake; /* process: a pidfd, or -1 */
+    int channel_fd;
+    struct leat_channel *channel;
+    struct leat_loan loan;
+    uint32_t n_returned; /* of the channel, seen */
+    bool gone;           /* it is removed as soon as nobody works for it */
+    unsigned working;    /* the maker works for it */
+
+    /* as it said */
+    pid_t pid;
+    char label[64];
+    uint64_t batch_size;
+    uint32_t rank, world_size;
+    bool waits; /* LEAT_LAG_WAIT */
+
+    bool reads;                /* it has asked for a position */
+    struct leat_position at;   /* the next planned batch that it is not lent yet */
+    uint32_t stream, needed;   /* needed: batches that one of its own may take */
+    int64_t lent_ns;           /* when it was lent the last one */
+    uint64_t lent, recomputed; /* batches */
+    bool asks;                 /* a batch of its own choice (`ask`, number) waits for the maker */
+    struct leat_plan_batch ask;
+    uint32_t ask_number;
+};
+
+struct leat_port {
+    struct leat_loader *loader;
+    char name[72];
+    struct leat_place place;
+    gid_t group;
+    char *outputs; /* leat_program_faces */
+    char *about;
+    uint8_t fingerprint[16];
+    uint64_t order, program, batch_rows, batch_bytes, max_held;
+    bool whole; /* operators see batches as a whole: only those of the same sizes are alike */
+    int memory; /* the loader's, that cannot be written through */
+    uint64_t memory_bytes;
+    unsigned generation;
+    int64_t opened_ns;
+
+    pthread_mutex_t lock;
+    pthread_cond_t feed, make, stopped; /* there may be something to do; someone has asked for the end */
+    pthread_t threads[3];
+    unsigned n_threads;
+    int wake; /* of the service: an eventfd */
+    bool closing, stop;
+    struct leat_error failure; /* why it cannot go on; code 0: it can */
+
+    struct leat_position feeds; /* the feeder's next batch */
+    uint64_t iteration;
+    bool seek; /* ... which is not where the loader stands */
+    struct leat_lending lending;
+    struct leat_shelf_place shelf[LEAT_LENDING_SLOTS];
+    uint32_t kept[LEAT_LENDING_SLOTS], n_kept; /* slots that are kept, in the order in which they came */
+    uint64_t bytes;                            /* of all that is published */
+    struct leat_port_consumer *consumers;
+    uint32_t n_consumers, last_id;
+    uint64_t n_fed, n_rows, n_made;
+};
+
+/* All of these: under the port's lock. */
+
+/* shelf.c */
+
+/* Puts a batch (NULL: the rows of `plan` failed) onto the shelf, and keeps it. The lock is let go meanwhile. Errors:
+ * HELD (no memory, or no slot, now), NOMEM; the batch is then the caller's still. */
+int leat_shelf_put(struct leat_port *port, struct leat_batch *batch, const struct leat_plan_batch *plan,
+                   enum leat_shelf_kind kind, uint32_t *slot, struct leat_error *error);
+/* The slot of a batch of the plan; LEAT_NO_SLOT: it is not there. */
+uint32_t leat_shelf_find(const struct leat_port *port, struct leat_position at);
+/* Takes back what consumers have returned. */
+void leat_shelf_take_back(struct leat_port *port, struct leat_port_consumer *consumer);
+/* Lends consumers what is there and they need next. */
+void leat_shelf_lend(struct leat_port *port, struct leat_port_consumer *consumer);
+void leat_shelf_lend_all(struct leat_port *port);
+/* Lends one slot out of the order. */
+void leat_shelf_give(struct leat_port *port, struct leat_port_consumer *consumer, uint32_t slot,
+                     struct leat_given *out);
+/* Gives up what nobody is near, and the oldest beyond what may be kept. */
+void leat_shelf_trim(struct leat_port *port);
+/* Gives up the oldest that is kept, whoever is near, unless a consumer that others wait for needs it. */
+bool leat_shelf_evict(struct leat_port *port);
+/* A consumer has gone: all that it had comes back. */
+void leat_shelf_reclaim(struct leat_port *port, struct leat_port_consumer *consumer);
+/* A slot is kept no longer. */
+void leat_shelf_let_go(struct leat_port *port, uint32_t slot);
+/* Everything goes, at the end. */
+void leat_shelf_clear(struct leat_port *port);
+/* Whether the shelf may have one more batch that the feeder reads. */
+bool leat_shelf_has_room(const struct leat_port *port);
+/* How many more a consumer may be lent. */
+uint32_t leat_shelf_credit(const struct leat_port *port, const struct leat_port_consumer *consumer);
+/* Whether it needs the feeder's next batch, or will soon. */
+bool leat_consumer_is_near(const struct leat_port *port, const struct leat_port_consumer *consumer);
+
+/* feeder.c, maker.c, service.c: threads */
+void *leat_port_feeder(void *port);
+void *leat_port_maker(void *port);
+void *leat_port_service(void *port);
+/* A consumer whose next batch the maker has to make, or who asked for one; NULL: there is none. */
+struct leat_port_consumer *leat_port_needs_maker(struct leat_port *port);
+/* Others come first, the next time. */
+void leat_port_defer(struct leat_port *port, struct leat_port_consumer *consumer);
+/* The port cannot go on. */
+void leat_port_fail(struct leat_port *port, const struct leat_error *why);
+/* After a batch came back or was asked for: wakes whoever may have work. */
+void leat_port_nudge(struct leat_port *port);
+/* stat.c: without the lock. */
+int leat_port_describe(struct leat_port *port, char **json, struct leat_error *error);
+
+#endif

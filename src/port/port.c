@@ -1,0 +1,226 @@
+/* Opening and closing a port. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "engine/scheduler.h"
+#include "port/internal.h"
+
+/* ---- while it is open ------------------------------------------------------------------------ */
+
+void leat_port_nudge(struct leat_port *p)
+{
+    pthread_cond_signal(&p->feed);
+    pthread_cond_signal(&p->make);
+}
+
+void leat_port_defer(struct leat_port *p, struct leat_port_consumer *c)
+{
+    struct leat_port_consumer **at = &p->consumers;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    c->next = NULL;
+    for (at = &p->consumers; *at;)
+        at = &(*at)->next;
+    *at = c;
+}
+
+void leat_port_fail(struct leat_port *p, const struct leat_error *why)
+{
+    if (p->failure.code)
+        return;
+    p->failure = *why;
+    for (struct leat_port_consumer *c = p->consumers; c; c = c->next)
+        if (c->channel)
+            leat_channel_end(c->channel);
+    pthread_cond_broadcast(&p->stopped);
+}
+
+int leat_port_wait(struct leat_port *p, int64_t timeout_ms, struct leat_error *error)
+{
+    const int64_t end = leat_loader_deadline(timeout_ms);
+    int rc = LEAT_OK;
+    pthread_mutex_lock(&p->lock);
+    while (!p->stop && !p->failure.code && !rc) {
+        struct timespec until = {end / 1000000000, end % 1000000000};
+        if (end == INT64_MAX)
+            pthread_cond_wait(&p->stopped, &p->lock);
+        else if (pthread_cond_timedwait(&p->stopped, &p->lock, &until) == ETIMEDOUT)
+            rc = leat_fail(error, LEAT_E_TIMEOUT, "nobody has asked the port to end");
+    }
+    if (p->failure.code) {
+        rc = p->failure.code;
+        if (error)
+            *error = p->failure;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return rc;
+}
+
+int leat_port_stat(struct leat_port *p, char **json, struct leat_error *error)
+{
+    return leat_port_describe(p, json, error);
+}
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+/* The loader's memory as others may have it: it keeps its size, and through this descriptor nobody writes. */
+static int share_memory(struct leat_port *p, struct leat_error *error)
+{
+    char path[40];
+    int fd;
+    int rc = leat_loader_region(p->loader, &fd, &p->memory_bytes, error);
+    if (rc)
+        return rc;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if ((fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) && errno != EPERM) || fchmod(fd, 0400) ||
+        (p->memory = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        return leat_fail_errno(error, LEAT_E_IO, "the memory of the loader cannot be shared");
+    return LEAT_OK;
+}
+
+static int start(struct leat_port *p, struct leat_error *error)
+{
+    void *(*const functions[3])(void *) = {leat_port_feeder, leat_port_maker, leat_port_service};
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = LEAT_OK;
+    for (int i = 0; !rc && i < 3; i++) {
+        errno = pthread_create(&p->threads[i], NULL, functions[i], p);
+        rc = errno ? leat_fail_errno(error, LEAT_E_NOMEM, "cannot start the threads of a port") : LEAT_OK;
+        p->n_threads += !rc;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+static int prepare(struct leat_port *p, const struct leat_port_options *o, struct leat_error *error)
+{
+    const struct leat_loader *l = p->loader;
+    json_t *about = json_loads(o->about ? o->about : "{}", 0, NULL);
+    const bool object = json_is_object(about);
+    json_decref(about);
+    if (!object)
+        return leat_fail(error, LEAT_E_INVALID, "`about` of a port must be a JSON object");
+    int rc = leat_folder_check_name(o->name, error);
+    rc = rc ? rc : leat_served_check(l, error);
+    rc = rc ? rc : leat_folder_group(o->group, &p->group, error);
+    rc = rc ? rc : share_memory(p, error);
+    if (rc)
+        return rc;
+    snprintf(p->name, sizeof p->name, "%s", o->name);
+    p->about = leat_strdup(o->about ? o->about : "{}");
+    p->outputs = leat_program_faces(l->program);
+    if (!p->about || !p->outputs)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a port");
+    if (strlen(p->about) > LEAT_MESSAGE_MOST / 2 || strlen(p->outputs) > LEAT_MESSAGE_MOST)
+        return leat_fail(error, LEAT_E_INVALID, "the outputs of the loader are too many to be described to others");
+    memcpy(p->fingerprint, l->fingerprint, sizeof p->fingerprint);
+    p->order = leat_served_order(p->loader);
+    p->program = leat_program_hash(l->program);
+    p->whole = leat_program_has_batch_stage(l->program) || l->pool.n_segments > 1;
+    p->batch_rows = leat_served_batch_rows(p->loader);
+    p->batch_bytes = leat_served_batch_bytes(p->loader);
+    p->max_held = leat_served_max_held(p->loader);
+    p->feeds = leat_served_position(p->loader);
+    p->seek = true;
+    p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (p->wake < 0)
+        return leat_fail_errno(error, LEAT_E_IO, "cannot make a descriptor");
+    rc = leat_place_take(o->folder, o->name, p->group, &p->place, error);
+    return rc ? rc : start(p, error);
+}
+
+int leat_port_open(struct leat_loader *loader, const struct leat_port_options *given, struct leat_port **out,
+                   struct leat_error *error)
+{
+    static const struct leat_port_options defaults = LEAT_PORT_OPTIONS_INIT;
+    struct leat_port_options o = defaults;
+    *out = NULL;
+    if (!given || given->struct_size < sizeof(size_t))
+        return leat_fail(error, LEAT_E_INVALID, "options must be given and begun with LEAT_PORT_OPTIONS_INIT");
+    memcpy(&o, given, given->struct_size < sizeof o ? given->struct_size : sizeof o);
+    int rc = leat_loader_check_process(loader, error);
+    if (rc)
+        return rc;
+    struct leat_port *p = leat_new(struct leat_port);
+    if (!p)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a port");
+    p->loader = loader;
+    p->memory = p->wake = p->place.lock = p->place.socket = -1;
+    p->generation = leat_engine_generation();
+    p->opened_ns = leat_clock_ns();
+    pthread_mutex_init(&p->lock, NULL);
+    leat_condition_init(&p->feed);
+    leat_condition_init(&p->make);
+    leat_condition_init(&p->stopped);
+    leat_lending_open(&p->lending);
+    rc = prepare(p, &o, error);
+    if (rc)
+        leat_port_close(p);
+    else
+        *out = p;
+    return rc;
+}
+
+/* ---- close ----------------------------------------------------------------------------------- */
+
+static void drop_consumers(struct leat_port *p)
+{
+    for (struct leat_port_consumer *c; (c = p->consumers);) {
+        const int fds[] = {c->socket, c->process, c->wake, c->channel_fd};
+        p->consumers = c->next;
+        leat_shelf_reclaim(p, c);
+        if (c->channel)
+            leat_channel_end(c->channel);
+        leat_channel_unmap(c->channel);
+        for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+            if (fds[i] >= 0)
+                close(fds[i]);
+        leat_free(c);
+    }
+}
+
+void leat_port_close(struct leat_port *p)
+{
+    if (!p || p->generation != leat_engine_generation())
+        return;
+    leat_place_leave(&p->place); /* who comes now waits for the next port */
+    pthread_mutex_lock(&p->lock);
+    p->closing = true;
+    pthread_cond_broadcast(&p->feed);
+    pthread_cond_broadcast(&p->make);
+    pthread_cond_broadcast(&p->stopped);
+    pthread_mutex_unlock(&p->lock);
+    if (p->wake >= 0 && write(p->wake, &(uint64_t){1}, sizeof(uint64_t)) < 0)
+        errno = 0; /* it is full: the service wakes up in any case */
+    leat_loader_interrupt(p->loader);
+    for (unsigned i = 0; i < p->n_threads; i++)
+        pthread_join(p->threads[i], NULL);
+    drop_consumers(p);
+    leat_shelf_clear(p);
+    if (p->memory >= 0)
+        close(p->memory);
+    if (p->wake >= 0)
+        close(p->wake);
+    pthread_mutex_destroy(&p->lock);
+    pthread_cond_destroy(&p->feed);
+    pthread_cond_destroy(&p->make);
+    pthread_cond_destroy(&p->stopped);
+    leat_free(p->about);
+    leat_free(p->outputs);
+    leat_free(p);
+}

@@ -1,0 +1,485 @@
+/*
+ * The service: connections, and what consumers ask through them. It trusts nothing that it reads: what is no message,
+ * or no number that fits, ends that connection with a FAILED that says why, and nobody else notices.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "port/internal.h"
+
+enum source { CONNECTIONS = 0, WAKE, SOCKET, PROCESS, RETURNED };
+#define EVENTS 64
+#define SPARE_DESCRIPTORS 1
+
+struct service {
+    struct leat_port *port;
+    int poll;
+    int spare; /* a descriptor that is given up to refuse a connection when there is none left */
+    struct leat_message message;
+    json_t *text; /* of a HELLO */
+};
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static bool watch(const struct service *s, int fd, enum source source, uint32_t id)
+{
+    struct epoll_event e = {.events = EPOLLIN, .data.u64 = (uint64_t)id << 8 | source};
+    return !epoll_ctl(s->poll, EPOLL_CTL_ADD, fd, &e);
+}
+
+static void close_all(struct leat_port_consumer *c)
+{
+    const int fds[] = {c->socket, c->process, c->wake, c->channel_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    leat_channel_unmap(c->channel);
+    leat_free(c);
+}
+
+static struct leat_port_consumer *find(struct leat_port *p, uint32_t id)
+{
+    struct leat_port_consumer *c = p->consumers;
+    while (c && c->id != id)
+        c = c->next;
+    return c;
+}
+
+/* Takes out those that are gone, and what they had comes back. */
+static void remove_gone(struct leat_port *p)
+{
+    bool some = false;
+    for (struct leat_port_consumer **at = &p->consumers; *at;) {
+        struct leat_port_consumer *c = *at;
+        if (!c->gone || c->working) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        p->n_consumers--;
+        leat_shelf_reclaim(p, c);
+        if (c->channel)
+            leat_channel_end(c->channel);
+        close_all(c);
+        some = true;
+    }
+    if (some) {
+        leat_shelf_trim(p);
+        leat_port_nudge(p);
+    }
+}
+
+/* Whether who has connected may. Errors: IO. */
+static int check_peer(const struct leat_port *p, int socket, pid_t *pid, struct leat_error *error)
+{
+    struct ucred who;
+    socklen_t size = sizeof who;
+    gid_t groups[256];
+    socklen_t bytes = sizeof groups;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size))
+        return leat_fail_errno(error, LEAT_E_IO, "cannot find out who has connected");
+    *pid = who.pid;
+    if (who.uid == geteuid() || who.uid == 0)
+        return LEAT_OK;
+    bool member = p->group != (gid_t)-1 && who.gid == p->group;
+#ifdef SO_PEERGROUPS
+    if (p->group != (gid_t)-1 && !member && !getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups, &bytes))
+        for (size_t i = 0; i < bytes / sizeof *groups; i++)
+            member |= groups[i] == p->group;
+#endif
+    return member ? LEAT_OK
+                  : leat_fail(error, LEAT_E_IO,
+                              "port \"%s\" is another user's: its owner may open it to a group "
+                              "(leat serve --group)",
+                              p->name);
+}
+
+/* A connection that there is no place for is told so. */
+static void refuse(int socket, const char *why)
+{
+    struct leat_error error, unsent;
+    leat_fail(&error, LEAT_E_HELD, "the port takes no further connection: %s", why);
+    leat_message_fail(socket, 0, &error, &unsent);
+    close(socket);
+}
+
+static void accept_one(struct service *s)
+{
+    struct leat_port *p = s->port;
+    struct leat_error error, unsent;
+    pid_t pid;
+    int socket = accept4(p->place.socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (socket < 0 && (errno == EMFILE || errno == ENFILE)) {
+        close(s->spare);
+        socket = accept4(p->place.socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (socket >= 0)
+            refuse(socket, "its process may open no more files (ulimit -n)");
+        s->spare = eventfd(0, EFD_CLOEXEC);
+        return;
+    }
+    if (socket < 0)
+        return;
+    if (check_peer(p, socket, &pid, &error)) {
+        leat_message_fail(socket, 0, &error, &unsent);
+        close(socket);
+        return;
+    }
+    struct leat_port_consumer *c =
+        p->n_consumers < LEAT_PORT_MOST_CONSUMERS ? leat_new(struct leat_port_consumer) : NULL;
+    if (!c) {
+        refuse(socket, "it has as many as it can have");
+        return;
+    }
+    *c = (struct leat_port_consumer){.id = ++p->last_id,
+                                     .socket = socket,
+                                     .process = -1,
+                                     .wake = -1,
+                                     .channel_fd = -1,
+                                     .pid = pid,
+                                     .next = p->consumers};
+    p->consumers = c;
+    p->n_consumers++;
+    c->gone = !watch(s, socket, SOCKET, c->id);
+}
+
+/* ---- attaching ------------------------------------------------------------------------------- */
+
+static bool number(const json_t *o, const char *key, uint64_t most, uint64_t *out)
+{
+    return leat_json_number(json_object_get(o, key), most, out);
+}
+
+/* What a consumer says of itself. */
+static int read_wish(struct leat_port *p, struct leat_port_consumer *c, const json_t *o, struct leat_error *error)
+{
+    uint64_t rank, world, span;
+    const char *label = json_string_value(json_object_get(o, "label"));
+    if (!number(o, "batch_size", LEAT_MAX_GLOBAL_BATCH, &c->batch_size) || !number(o, "rank", UINT32_MAX, &rank) ||
+        !number(o, "world_size", UINT32_MAX, &world) || !json_is_boolean(json_object_get(o, "waits")))
+        return leat_fail(error, LEAT_E_FORMAT, "a consumer does not say what it wants");
+    c->batch_size = c->batch_size ? c->batch_size : p->batch_rows;
+    if (!world || rank >= world)
+        return leat_fail(error, LEAT_E_INVALID, "rank %" PRIu64 " of %" PRIu64 " does not exist: ranks count from 0",
+                         rank, world);
+    c->rank = (uint32_t)rank;
+    c->world_size = (uint32_t)world;
+    c->waits = json_is_true(json_object_get(o, "waits"));
+    snprintf(c->label, sizeof c->label, "%s", label ? label : "");
+    span = (c->batch_size - 1) / p->batch_rows + (p->batch_rows % c->batch_size ? 2 : 1);
+    if (span > 32)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a batch of %" PRIu64 " rows is put together from %" PRIu64
+                         " batches of the port, which have %" PRIu64 " rows each, and may be of 32: serve larger ones",
+                         c->batch_size, span, p->batch_rows);
+    c->needed = (uint32_t)(2 * span + 1);
+    uint64_t needed = 0;
+    for (const struct leat_port_consumer *other = p->consumers; other; other = other->next)
+        needed += other->needed * p->batch_bytes;
+    if (needed + 2 * p->batch_bytes > p->max_held) {
+        c->needed = 0;
+        return leat_fail(error, LEAT_E_HELD,
+                         "the port has %" PRIu64 " bytes for batches that consumers hold, and with this one they may "
+                         "hold %" PRIu64 ": serve with more (leat serve --memory, max_held_bytes)",
+                         p->max_held, needed);
+    }
+    return LEAT_OK;
+}
+
+static json_t *welcome(const struct leat_port *p, const struct leat_port_consumer *c)
+{
+    char fingerprint[33];
+    leat_json_fingerprint(p->fingerprint, fingerprint);
+    json_t *o = json_object(), *about = json_loads(p->about, 0, NULL);
+    int failed = !o || json_object_set_new(o, "name", json_string(p->name)) ||
+                 json_object_set_new(o, "pid", json_integer(getpid())) ||
+                 json_object_set_new(o, "consumer", json_integer(c->id)) ||
+                 json_object_set_new(o, "fingerprint", json_string(fingerprint)) ||
+                 json_object_set_new(o, "order", leat_json_hex64(p->order)) ||
+                 json_object_set_new(o, "program", leat_json_hex64(p->program)) ||
+                 json_object_set_new(o, "batch_size", json_integer((json_int_t)p->batch_rows)) ||
+                 json_object_set_new(o, "whole_batches", json_boolean(p->whole)) ||
+                 json_object_set_new(o, "memory_bytes", json_integer((json_int_t)p->memory_bytes)) ||
+                 json_object_set_new(o, "epoch", json_integer((json_int_t)p->feeds.epoch)) ||
+                 json_object_set_new(o, "row", json_integer((json_int_t)p->feeds.row)) ||
+                 json_object_set_new(o, "about", about);
+    return leat_json_whole(o, failed);
+}
+
+static int attach(struct service *s, struct leat_port_consumer *c, const json_t *wish, struct leat_error *error)
+{
+    struct leat_port *p = s->port;
+    int rc = c->channel ? leat_fail(error, LEAT_E_FORMAT, "a consumer that is attached attaches again")
+                        : read_wish(p, c, wish, error);
+    if (!rc)
+        rc = leat_channel_new(&c->channel, &c->channel_fd, error);
+    if (!rc && (c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
+        rc = leat_fail_errno(error, LEAT_E_IO, "the port cannot make a descriptor");
+    if (rc)
+        return rc;
+    c->process = c->pid > 0 ? (int)syscall(SYS_pidfd_open, c->pid, 0) : -1; /* in another container: the socket alone */
+    if (!watch(s, c->wake, RETURNED, c->id) || (c->process >= 0 && !watch(s, c->process, PROCESS, c->id)))
+        return leat_fail_errno(error, LEAT_E_IO, "the port cannot watch one more consumer");
+    json_t *o = welcome(p, c);
+    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    json_decref(o);
+    if (!text)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
+    const int fds[LEAT_MESSAGE_FDS] = {
+        [LEAT_FD_MEMORY] = p->memory, [LEAT_FD_CHANNEL] = c->channel_fd, [LEAT_FD_WAKE] = c->wake};
+    rc = leat_message_send(c->socket, LEAT_MESSAGE_WELCOME, s->message.head.number, text, strlen(text), fds,
+                           LEAT_MESSAGE_FDS, error);
+    free(text);
+    if (!rc) /* apart, because it may be long */
+        rc = leat_message_send(c->socket, LEAT_MESSAGE_REPLY, s->message.head.number, p->outputs, strlen(p->outputs),
+                               NULL, 0, error);
+    return rc;
+}
+
+/* ---- what is asked --------------------------------------------------------------------------- */
+
+static int reply(struct service *s, struct leat_port_consumer *c, const void *body, size_t bytes,
+                 struct leat_error *error)
+{
+    return leat_message_send(c->socket, LEAT_MESSAGE_REPLY, s->message.head.number, body, bytes, NULL, 0, error);
+}
+
+static int stat_of(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
+{
+    char *text;
+    pthread_mutex_unlock(&s->port->lock);
+    int rc = leat_port_describe(s->port, &text, error);
+    pthread_mutex_lock(&s->port->lock);
+    if (rc)
+        return rc;
+    rc = reply(s, c, text, strlen(text), error);
+    leat_free(text);
+    return rc;
+}
+
+static int hello(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
+{
+    json_decref(s->text);
+    s->text = json_loadb(s->message.body, s->message.head.bytes, JSON_REJECT_DUPLICATES, NULL);
+    const char *want = json_string_value(json_object_get(s->text, "want"));
+    if (!want)
+        return leat_fail(error, LEAT_E_FORMAT, "a consumer does not say what it wants");
+    if (!strcmp(want, "attach"))
+        return attach(s, c, s->text, error);
+    if (!strcmp(want, "stat"))
+        return stat_of(s, c, error);
+    if (strcmp(want, "stop") != 0)
+        return leat_fail(error, LEAT_E_FORMAT, "a consumer wants \"%.40s\"", want);
+    s->port->stop = true;
+    pthread_cond_broadcast(&s->port->stopped);
+    return reply(s, c, "{}", 2, error);
+}
+
+static int seek(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
+{
+    struct leat_port *p = s->port;
+    struct leat_plan_batch plan;
+    struct leat_reply_rows rows;
+    struct leat_ask_seek ask;
+    const void *body = leat_message_body(&s->message, sizeof ask);
+    if (!body || !c->channel)
+        return leat_fail(error, LEAT_E_FORMAT, "a consumer seeks nothing");
+    memcpy(&ask, body, sizeof ask);
+    int rc = leat_served_find(p->loader, (struct leat_position){ask.epoch, ask.row}, &plan, error);
+    rc = rc ? rc : leat_served_epoch_rows(p->loader, ask.epoch, &rows.rows, error);
+    if (rc) /* it may ask for what is not there */
+        return leat_message_fail(c->socket, s->message.head.number, error, error);
+    c->at = plan.at;
+    c->stream = ask.stream;
+    c->reads = true;
+    rc = reply(s, c, &rows, sizeof rows, error);
+    leat_shelf_take_back(p, c);
+    leat_shelf_lend(p, c);
+    return rc;
+}
+
+static int rows_of(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
+{
+    struct leat_ask_rows ask;
+    struct leat_reply_rows rows;
+    const void *body = leat_message_body(&s->message, sizeof ask);
+    if (!body)
+        return leat_fail(error, LEAT_E_FORMAT, "a consumer asks for no epoch");
+    memcpy(&ask, body, sizeof ask);
+    return leat_served_epoch_rows(s->port->loader, ask.epoch, &rows.rows, error)
+               ? leat_message_fail(c->socket, s->message.head.number, error, error)
+               : reply(s, c, &rows, sizeof rows, error);
+}
+
+/* Rows that a batch of some sizes can have. FORMAT: they are not in the plan. */
+static int read_batch(struct service *s, struct leat_plan_batch *plan, uint64_t *first, uint64_t *n,
+                      struct leat_error *error)
+{
+    struct leat_ask_batch ask;
+    uint64_t rows, end;
+    const void *body = leat_message_body(&s->message, sizeof ask);
+    if (!body)
+        return leat_fail(error, LEAT_E_FORMAT, "a consumer asks for no batch");
+    memcpy(&ask, body, sizeof ask);
+    int rc = leat_served_epoch_rows(s->port->loader, ask.epoch, &rows, error);
+    if (rc)
+        return rc;
+    *plan = (struct leat_plan_batch){.epoch = ask.epoch,
+                                     .step = ask.step,
+                                     .at = {ask.epoch, ask.at_row},
+                                     .global_rows = ask.global_rows,
+                                     .begin = ask.begin,
+                                     .rows = ask.rows};
+    *first = ask.first;
+    *n = ask.n;
+    if (!leat_add_u64(ask.at_row, ask.global_rows, &end) || end > rows || !ask.global_rows || !ask.rows ||
+        ask.begin < ask.at_row || !leat_add_u64(ask.begin, ask.rows, &end) || ask.rows > LEAT_MAX_GLOBAL_BATCH ||
+        end - ask.at_row > ask.global_rows + UINT32_MAX)
+        return leat_fail(error, LEAT_E_RANGE, "a consumer asks for rows that epoch %" PRIu64 " does not have",
+                         ask.epoch);
+    if (end > ask.at_row + ask.global_rows && ask.at_row + ask.global_rows != rows)
+        return leat_fail(error, LEAT_E_RANGE, "a consumer asks for padding within epoch %" PRIu64, ask.epoch);
+    return LEAT_OK;
+}
+
+static int ids_of(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
+{
+    struct leat_plan_batch plan;
+    int64_t ids[LEAT_MOST_IDS];
+    uint64_t first, n;
+    int rc = read_batch(s, &plan, &first, &n, error);
+    if (!rc && (!n || n > LEAT_MOST_IDS || first > plan.rows || n > plan.rows - first))
+        rc = leat_fail(error, LEAT_E_RANGE, "a consumer asks for rows that a batch does not have");
+    rc = rc ? rc : leat_served_ids(s->port->loader, &plan, first, n, ids, error);
+    return rc ? leat_message_fail(c->socket, s->message.head.number, error, error)
+              : reply(s, c, ids, n * sizeof *ids, error);
+}
+
+static int make(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
+{
+    uint64_t first, n;
+    struct leat_plan_batch plan;
+    if (!c->channel || c->asks)
+        return leat_fail(error, LEAT_E_FORMAT, "a consumer asks for a second batch before it has the first");
+    int rc = read_batch(s, &plan, &first, &n, error);
+    if (!rc && c->loan.n >= LEAT_CHANNEL_RING - 8)
+        rc = leat_fail(error, LEAT_E_HELD, "%" PRIu32 " batches are held; let go of some", c->loan.n);
+    if (!rc && plan.rows > c->batch_size)
+        rc = leat_fail(error, LEAT_E_RANGE, "a consumer of batches of %" PRIu64 " rows asks for one of %" PRIu64,
+                       c->batch_size, plan.rows);
+    if (rc)
+        return leat_message_fail(c->socket, s->message.head.number, error, error);
+    c->ask = plan;
+    c->ask_number = s->message.head.number;
+    c->asks = true;
+    pthread_cond_signal(&s->port->make);
+    return LEAT_OK;
+}
+
+static int handle(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
+{
+    switch (s->message.head.type) {
+    case LEAT_MESSAGE_HELLO:
+        return hello(s, c, error);
+    case LEAT_MESSAGE_SEEK:
+        return seek(s, c, error);
+    case LEAT_MESSAGE_ROWS:
+        return rows_of(s, c, error);
+    case LEAT_MESSAGE_IDS:
+        return ids_of(s, c, error);
+    case LEAT_MESSAGE_MAKE:
+        return make(s, c, error);
+    default:
+        return leat_fail(error, LEAT_E_FORMAT, "a consumer sends a message of type %u", s->message.head.type);
+    }
+}
+
+static void receive(struct service *s, struct leat_port_consumer *c)
+{
+    struct leat_error error, unsent;
+    int rc;
+    while (!c->gone && (rc = leat_message_take(c->socket, &s->message, &error)) != LEAT_IO_PENDING) {
+        leat_message_close(&s->message); /* nobody sends the port descriptors */
+        if (!rc)
+            rc = handle(s, c, &error);
+        if (!rc)
+            continue;
+        if (rc != LEAT_E_END)
+            leat_message_fail(c->socket, s->message.head.number, &error, &unsent);
+        c->gone = true;
+    }
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void take_event(struct service *s, uint64_t what)
+{
+    struct leat_port *p = s->port;
+    const enum source source = (enum source)(what & 255);
+    struct leat_port_consumer *c = source >= SOCKET ? find(p, (uint32_t)(what >> 8)) : NULL;
+    uint64_t count;
+    if (source == CONNECTIONS) {
+        accept_one(s);
+    } else if (source == WAKE) {
+        count = (uint64_t)read(p->wake, &count, sizeof count);
+    } else if (c && source == SOCKET) {
+        receive(s, c);
+    } else if (c && source == PROCESS) {
+        c->gone = true;
+    } else if (c) {
+        if (read(c->wake, &count, sizeof count) < 0 && errno != EAGAIN)
+            c->gone = true;
+        leat_shelf_take_back(p, c);
+        leat_shelf_lend(p, c);
+        leat_shelf_trim(p);
+    }
+}
+
+void *leat_port_service(void *port)
+{
+    struct leat_port *p = port;
+    struct service *s = leat_new(struct service);
+    struct epoll_event events[EVENTS];
+    struct leat_error error;
+    if (s) {
+        s->port = p;
+        s->poll = epoll_create1(EPOLL_CLOEXEC);
+        s->spare = eventfd(0, EFD_CLOEXEC);
+    }
+    const bool ready = s && s->poll >= 0 && watch(s, p->place.socket, CONNECTIONS, 0) && watch(s, p->wake, WAKE, 0);
+    pthread_mutex_lock(&p->lock);
+    if (!ready) {
+        leat_fail_errno(&error, LEAT_E_IO, "the port cannot wait for connections");
+        leat_port_fail(p, &error);
+    }
+    while (ready && !p->closing) {
+        remove_gone(p);
+        pthread_mutex_unlock(&p->lock);
+        const int n = epoll_wait(s->poll, events, EVENTS, -1);
+        pthread_mutex_lock(&p->lock);
+        for (int i = 0; i < n && !p->closing; i++)
+            take_event(s, events[i].data.u64);
+        if (n > 0)
+            leat_port_nudge(p);
+    }
+    pthread_mutex_unlock(&p->lock);
+    if (s) {
+        if (s->poll >= 0)
+            close(s->poll);
+        if (s->spare >= 0)
+            close(s->spare);
+        json_decref(s->text);
+        leat_free(s);
+    }
+    return NULL;
+}

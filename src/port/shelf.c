@@ -1,0 +1,255 @@
+/*
+ * The shelf: what is published, for whom it is kept, and who has it. Lending is the same for a batch that was read in
+ * the order of the plan and for one that was made again.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "port/internal.h"
+
+#define MOST_LENT 100u /* without those that a consumer asked for: below LEAT_CHANNEL_RING */
+#define MOST_OUT 120u
+
+static struct leat_position after(const struct leat_plan_batch *plan)
+{
+    return plan->last ? (struct leat_position){plan->epoch + 1, 0} : plan->next;
+}
+
+/* ---- putting and giving up ------------------------------------------------------------------- */
+
+static void empty(struct leat_port *p, uint32_t slot)
+{
+    struct leat_shelf_place *place = &p->shelf[slot];
+    p->bytes -= place->bytes;
+    leat_batch_free(place->batch);
+    if (place->said)
+        leat_buffer_release(place->said);
+    *place = (struct leat_shelf_place){0};
+}
+
+static void drop(struct leat_port *p, uint32_t i)
+{
+    const uint32_t slot = p->kept[i];
+    memmove(p->kept + i, p->kept + i + 1, (p->n_kept - i - 1) * sizeof *p->kept);
+    p->n_kept--;
+    if (leat_lending_drop(&p->lending, slot))
+        empty(p, slot);
+}
+
+int leat_shelf_put(struct leat_port *p, struct leat_batch *batch, const struct leat_plan_batch *plan,
+                   enum leat_shelf_kind kind, uint32_t *out, struct leat_error *error)
+{
+    struct leat_buffer *said;
+    const uint64_t bytes = leat_published_bytes(batch);
+    int rc = leat_served_lend(p->loader, bytes, &said, error);
+    if (rc)
+        return rc;
+    const uint32_t slot = leat_lending_publish(&p->lending);
+    if (slot == LEAT_NO_SLOT) {
+        leat_buffer_release(said);
+        return leat_fail(error, LEAT_E_HELD, "consumers hold %u batches", LEAT_LENDING_SLOTS);
+    }
+    leat_published_write(said->data, batch, plan);
+    p->shelf[slot] = (struct leat_shelf_place){.batch = batch,
+                                               .said = said,
+                                               .at = plan->at,
+                                               .next = after(plan),
+                                               .bytes = said->bytes + (batch ? batch->bytes + batch->meta : 0),
+                                               .kind = kind,
+                                               .used = true};
+    p->bytes += p->shelf[slot].bytes;
+    p->kept[p->n_kept++] = slot;
+    *out = slot;
+    return LEAT_OK;
+}
+
+void leat_shelf_let_go(struct leat_port *p, uint32_t slot)
+{
+    for (uint32_t i = 0; i < p->n_kept; i++)
+        if (p->kept[i] == slot) {
+            drop(p, i);
+            return;
+        }
+}
+
+/* Whether a consumer may still come to a batch that lies so far ahead of it: from the far side of what is kept. */
+static bool may_need(const struct leat_port *p, const struct leat_port_consumer *c,
+                     const struct leat_shelf_place *place)
+{
+    if (!c->reads || c->gone || leat_position_precedes(place->at, c->at))
+        return false;
+    const uint64_t far = LEAT_PORT_KEPT * p->batch_rows;
+    return place->at.epoch == c->at.epoch ? place->at.row - c->at.row <= far
+                                          : place->at.epoch == c->at.epoch + 1 && place->at.row <= far;
+}
+
+static bool is_needed(const struct leat_port *p, const struct leat_shelf_place *place, bool by_waiting)
+{
+    for (const struct leat_port_consumer *c = p->consumers; c; c = c->next)
+        if ((!by_waiting || c->waits) && may_need(p, c, place))
+            return true;
+    return false;
+}
+
+bool leat_shelf_evict(struct leat_port *p)
+{
+    for (uint32_t i = 0; i < p->n_kept; i++) {
+        const struct leat_shelf_place *place = &p->shelf[p->kept[i]];
+        if (place->kind != LEAT_SHELF_ASKED && !is_needed(p, place, true)) {
+            drop(p, i);
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t kept_bytes(const struct leat_port *p)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < p->n_kept; i++)
+        bytes += p->shelf[p->kept[i]].bytes;
+    return bytes;
+}
+
+static bool is_full(const struct leat_port *p)
+{
+    return p->n_kept > LEAT_PORT_KEPT || (p->n_kept > 1 && kept_bytes(p) > p->max_held / 4);
+}
+
+void leat_shelf_trim(struct leat_port *p)
+{
+    for (uint32_t i = 0; i < p->n_kept;) {
+        const struct leat_shelf_place *place = &p->shelf[p->kept[i]];
+        if (place->kind == LEAT_SHELF_ASKED || is_needed(p, place, false))
+            i++;
+        else
+            drop(p, i);
+    }
+    while (is_full(p) && leat_shelf_evict(p)) {
+    }
+}
+
+bool leat_shelf_has_room(const struct leat_port *p)
+{
+    if (!is_full(p))
+        return true;
+    for (uint32_t i = 0; i < p->n_kept; i++)
+        if (!is_needed(p, &p->shelf[p->kept[i]], true))
+            return true;
+    return false;
+}
+
+void leat_shelf_clear(struct leat_port *p)
+{
+    while (p->n_kept)
+        drop(p, 0);
+}
+
+/* ---- lending --------------------------------------------------------------------------------- */
+
+uint32_t leat_shelf_find(const struct leat_port *p, struct leat_position at)
+{
+    for (uint32_t i = p->n_kept; i-- > 0;) {
+        const struct leat_shelf_place *place = &p->shelf[p->kept[i]];
+        if (leat_position_is(place->at, at) && place->kind != LEAT_SHELF_ASKED)
+            return p->kept[i];
+    }
+    return LEAT_NO_SLOT;
+}
+
+bool leat_consumer_is_near(const struct leat_port *p, const struct leat_port_consumer *c)
+{
+    const struct leat_shelf_place next = {.at = p->feeds};
+    return may_need(p, c, &next);
+}
+
+uint32_t leat_shelf_credit(const struct leat_port *p, const struct leat_port_consumer *c)
+{
+    uint64_t allowed = c->needed, ahead = LEAT_PORT_AHEAD_BYTES / (p->batch_bytes + 1);
+    if (p->bytes < p->max_held / 2)
+        allowed += ahead < 64 ? ahead : 64;
+    allowed = allowed < MOST_LENT ? allowed : MOST_LENT;
+    return allowed > c->loan.n ? (uint32_t)allowed - c->loan.n : 0;
+}
+
+void leat_shelf_give(struct leat_port *p, struct leat_port_consumer *c, uint32_t slot, struct leat_given *out)
+{
+    const struct leat_shelf_place *place = &p->shelf[slot];
+    leat_lending_lend(&p->lending, &c->loan, slot);
+    c->lent++;
+    c->recomputed += place->kind == LEAT_SHELF_MADE;
+    *out = (struct leat_given){
+        .offset = leat_buffer_offset(place->said), .bytes = place->said->bytes, .slot = slot, .stream = c->stream};
+}
+
+/* A consumer that has nothing more to get says when it has returned some. */
+static bool is_starved(struct leat_port *p, struct leat_port_consumer *c)
+{
+    if (leat_shelf_credit(p, c))
+        return false;
+    atomic_store_explicit(&c->channel->credit, c->loan.n, memory_order_relaxed);
+    atomic_store_explicit(&c->channel->starved, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* either what it returns is seen, or it sees that */
+    leat_shelf_take_back(p, c);
+    return !leat_shelf_credit(p, c);
+}
+
+void leat_shelf_lend(struct leat_port *p, struct leat_port_consumer *c)
+{
+    struct leat_given given;
+    uint32_t slot;
+    while (c->reads && !c->gone && !is_starved(p, c) && !leat_position_is(c->at, p->feeds) &&
+           (slot = leat_shelf_find(p, c->at)) != LEAT_NO_SLOT && !leat_loan_has(&c->loan, slot)) {
+        leat_shelf_give(p, c, slot, &given);
+        c->at = p->shelf[slot].next;
+        c->lent_ns = leat_clock_ns();
+        leat_channel_give(c->channel, &given);
+    }
+}
+
+void leat_shelf_lend_all(struct leat_port *p)
+{
+    for (struct leat_port_consumer *c = p->consumers; c; c = c->next)
+        if (c->reads) {
+            leat_shelf_take_back(p, c);
+            leat_shelf_lend(p, c);
+        }
+}
+
+/* ---- taking back ----------------------------------------------------------------------------- */
+
+static bool take_back(struct leat_port *p, struct leat_port_consumer *c, uint32_t slot)
+{
+    bool freed;
+    if (!leat_lending_take_back(&p->lending, &c->loan, slot, &freed))
+        return false;
+    if (freed)
+        empty(p, slot);
+    return true;
+}
+
+void leat_shelf_take_back(struct leat_port *p, struct leat_port_consumer *c)
+{
+    if (!c->channel || c->gone)
+        return;
+    const uint32_t n = atomic_load_explicit(&c->channel->n_returned, memory_order_acquire);
+    if (n - c->n_returned > MOST_OUT) { /* it says that it has returned more than it can have */
+        c->gone = true;
+        return;
+    }
+    for (; c->n_returned != n; c->n_returned++) {
+        const uint32_t slot =
+            atomic_load_explicit(&c->channel->returned[c->n_returned % LEAT_CHANNEL_RING], memory_order_relaxed);
+        if (!take_back(p, c, slot)) {
+            c->gone = true;
+            return;
+        }
+    }
+}
+
+void leat_shelf_reclaim(struct leat_port *p, struct leat_port_consumer *c)
+{
+    for (uint32_t slot; (slot = leat_loan_any(&c->loan)) != LEAT_NO_SLOT;)
+        take_back(p, c, slot);
+}

@@ -1,0 +1,126 @@
+/* What a port does, as JSON; and asking a port of another process. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "port/internal.h"
+
+#define PATIENCE_MS 5000
+
+/* ---- of this process ------------------------------------------------------------------------- */
+
+static uint64_t held_bytes(const struct leat_port *p, const struct leat_port_consumer *c)
+{
+    uint64_t bytes = 0;
+    for (uint32_t slot = 0; slot < LEAT_LENDING_SLOTS; slot++)
+        bytes += leat_loan_has(&c->loan, slot) ? p->shelf[slot].bytes : 0;
+    return bytes;
+}
+
+/* Rows from where it stands to the feeder, of the plan; of whole epochs between them as many as this one has. */
+static uint64_t lag_of(const struct leat_port *p, const struct leat_port_consumer *c, struct leat_position at,
+                       uint64_t epoch_rows)
+{
+    if (!c->reads || !leat_position_precedes(at, p->feeds))
+        return 0;
+    return (p->feeds.epoch - at.epoch) * epoch_rows + p->feeds.row - at.row;
+}
+
+static json_t *of_consumer(const struct leat_port *p, const struct leat_port_consumer *c, uint64_t epoch_rows)
+{
+    const struct leat_channel *ch = c->channel;
+    const struct leat_position at = {atomic_load(&ch->epoch), atomic_load(&ch->row)};
+    const json_int_t lag = (json_int_t)(lag_of(p, c, at, epoch_rows) & INT64_MAX);
+    return json_pack(
+        "{s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "id",
+        (json_int_t)c->id, "pid", (json_int_t)c->pid, "label", c->label, "batch_size", (json_int_t)c->batch_size,
+        "rank", (json_int_t)c->rank, "world_size", (json_int_t)c->world_size, "lag_policy",
+        c->waits ? "wait" : "recompute", "epoch", (json_int_t)(at.epoch & INT64_MAX), "row",
+        (json_int_t)(at.row & INT64_MAX), "lag_rows", lag, "held", (json_int_t)(atomic_load(&ch->held) & INT64_MAX),
+        "held_bytes", (json_int_t)held_bytes(p, c), "granted", (json_int_t)c->loan.n, "recomputed",
+        (json_int_t)c->recomputed, "batches", (json_int_t)(atomic_load(&ch->batches) & INT64_MAX), "samples",
+        (json_int_t)(atomic_load(&ch->samples) & INT64_MAX), "bytes", (json_int_t)(atomic_load(&ch->bytes) & INT64_MAX),
+        "waiting", (int)(atomic_load(&ch->sleeping) != 0));
+}
+
+static json_t *of_consumers(const struct leat_port *p, uint64_t epoch_rows)
+{
+    json_t *list = json_array();
+    int failed = !list;
+    for (const struct leat_port_consumer *c = p->consumers; !failed && c; c = c->next)
+        if (c->channel && !c->gone)
+            failed = json_array_insert_new(list, 0, of_consumer(p, c, epoch_rows));
+    return leat_json_whole(list, failed);
+}
+
+int leat_port_describe(struct leat_port *p, char **json, struct leat_error *error)
+{
+    char *loader = NULL;
+    uint64_t epoch_rows = 0;
+    *json = NULL;
+    int rc = leat_loader_stats(p->loader, &loader, error);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&p->lock);
+    const uint64_t epoch = p->feeds.epoch;
+    pthread_mutex_unlock(&p->lock);
+    struct leat_error none;
+    leat_served_epoch_rows(p->loader, epoch, &epoch_rows, &none);
+    json_t *stats = json_loads(loader, 0, NULL);
+    leat_free(loader);
+    pthread_mutex_lock(&p->lock);
+    json_t *o =
+        json_pack("{s:s, s:I, s:s, s:f, s:o*, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o*}", "name", p->name, "pid",
+                  (json_int_t)getpid(), "path", p->place.address.sun_path, "uptime_s",
+                  (double)(leat_clock_ns() - p->opened_ns) / 1e9, "loader", stats, "epoch", (json_int_t)p->feeds.epoch,
+                  "row", (json_int_t)p->feeds.row, "published", (json_int_t)(LEAT_LENDING_SLOTS - p->lending.n_free),
+                  "published_bytes", (json_int_t)p->bytes, "batches", (json_int_t)p->n_fed, "samples",
+                  (json_int_t)p->n_rows, "recomputed", (json_int_t)p->n_made, "consumers", of_consumers(p, epoch_rows));
+    pthread_mutex_unlock(&p->lock);
+    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
+    json_decref(o);
+    *json = text ? leat_strdup(text) : NULL;
+    free(text);
+    return *json ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for what a port does");
+}
+
+/* ---- of another process ---------------------------------------------------------------------- */
+
+static int ask(const char *folder, const char *name, const char *what, char **json, struct leat_error *error)
+{
+    int fd;
+    int rc = leat_place_connect(folder, name, &fd, error);
+    if (rc)
+        return rc;
+    struct leat_message *m = leat_new(struct leat_message);
+    rc = m ? leat_message_send(fd, LEAT_MESSAGE_HELLO, 1, what, strlen(what), NULL, 0, error)
+           : leat_fail(error, LEAT_E_NOMEM, "no memory for a message");
+    rc = rc ? rc : leat_message_wait(fd, PATIENCE_MS, m, error);
+    if (!rc) {
+        leat_message_close(m);
+        rc = m->head.type == LEAT_MESSAGE_REPLY    ? LEAT_OK
+             : m->head.type == LEAT_MESSAGE_FAILED ? leat_message_error(m, error)
+                                                   : leat_fail(error, LEAT_E_FORMAT, "the port does not answer");
+    }
+    if (!rc && json && !(*json = leat_strdup(m->body)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for what a port does");
+    leat_free(m);
+    close(fd);
+    return rc == LEAT_E_END ? leat_fail(error, LEAT_E_NOT_FOUND, "port \"%s\" has just ended", name) : rc;
+}
+
+int leat_port_ask_stat(const char *folder, const char *name, char **json, struct leat_error *error)
+{
+    *json = NULL;
+    return ask(folder, name, "{\"want\":\"stat\"}", json, error);
+}
+
+int leat_port_stop(const char *folder, const char *name, struct leat_error *error)
+{
+    return ask(folder, name, "{\"want\":\"stop\"}", NULL, error);
+}
