@@ -34,6 +34,7 @@ enum leat_message_type {
     LEAT_MESSAGE_ROWS, /* struct leat_ask_rows -> struct leat_reply_rows */
     LEAT_MESSAGE_IDS,  /* struct leat_ask_batch -> int64 [n] */
     LEAT_MESSAGE_MAKE, /* struct leat_ask_batch -> struct leat_given */
+    LEAT_MESSAGE_END,  /* nothing -> nothing: it wants no more, and keeps what it has */
     LEAT_MESSAGE_REPLY,
     LEAT_MESSAGE_FAILED
 };

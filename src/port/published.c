@@ -45,7 +45,7 @@ static struct leat_published_head head_of(const struct leat_batch *b)
 uint64_t leat_published_bytes(const struct leat_batch *b)
 {
     const struct leat_published_head h = head_of(b);
-    struct layout at;
+    struct layout at = {0};
     lay_out(&h, &at);
     return at.end;
 }
@@ -53,7 +53,7 @@ uint64_t leat_published_bytes(const struct leat_batch *b)
 void leat_published_write(void *to, const struct leat_batch *b, const struct leat_plan_batch *plan)
 {
     struct leat_published_head h = head_of(b);
-    struct layout at;
+    struct layout at = {0};
     uint8_t *bytes = to;
     lay_out(&h, &at);
     h.bytes = at.end;

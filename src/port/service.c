@@ -118,7 +118,7 @@ static void accept_one(struct service *s)
 {
     struct leat_port *p = s->port;
     struct leat_error error, unsent;
-    pid_t pid;
+    pid_t pid = 0;
     int socket = accept4(p->place.socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (socket < 0 && (errno == EMFILE || errno == ENFILE)) {
         close(s->spare);
@@ -399,6 +399,9 @@ static int handle(struct service *s, struct leat_port_consumer *c, struct leat_e
         return ids_of(s, c, error);
     case LEAT_MESSAGE_MAKE:
         return make(s, c, error);
+    case LEAT_MESSAGE_END:
+        c->reads = false;
+        return reply(s, c, NULL, 0, error);
     default:
         return leat_fail(error, LEAT_E_FORMAT, "a consumer sends a message of type %u", s->message.head.type);
     }

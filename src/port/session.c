@@ -277,7 +277,7 @@ static int take_welcome(struct leat_attached *a, const json_t *o, bool first, st
                         struct leat_error *error)
 {
     char fingerprint[33], order[17], hash[17];
-    uint64_t rows;
+    uint64_t rows = 0;
     int rc = text_of(o, "fingerprint", fingerprint, sizeof fingerprint, error);
     rc = rc ? rc : text_of(o, "order", order, sizeof order, error);
     rc = rc ? rc : text_of(o, "program", hash, sizeof hash, error);
@@ -334,7 +334,7 @@ static int expect(struct leat_attached *a, struct leat_session *s, enum leat_mes
 
 static int shake_hands(struct leat_attached *a, struct leat_session *s, bool first, struct leat_error *error)
 {
-    struct leat_position at;
+    struct leat_position at = {0};
     int rc = say_hello(a, s, error);
     rc = rc ? rc : expect(a, s, LEAT_MESSAGE_WELCOME, error);
     if (rc)
