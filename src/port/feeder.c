@@ -18,8 +18,7 @@ static bool is_followed(const struct leat_port *p, const struct leat_port_consum
 /* A consumer whose next batch is neither there nor the feeder's next. */
 static bool is_stranded(const struct leat_port *p, const struct leat_port_consumer *c)
 {
-    return c->reads && !c->gone && !leat_position_is(c->at, p->feeds) && leat_shelf_credit(p, c) &&
-           leat_shelf_find(p, c->at) == LEAT_NO_SLOT;
+    return leat_consumer_wants(p, c) && !leat_position_is(c->at, p->feeds) && leat_shelf_find(p, c->at) == LEAT_NO_SLOT;
 }
 
 struct leat_port_consumer *leat_port_needs_maker(struct leat_port *p)
@@ -35,7 +34,7 @@ static bool is_wanted(struct leat_port *p)
 {
     struct leat_port_consumer *stranded = NULL;
     for (struct leat_port_consumer *c = p->consumers; c; c = c->next) {
-        if (!c->reads || c->gone || !leat_shelf_credit(p, c))
+        if (!leat_consumer_wants(p, c))
             continue;
         if (leat_position_is(c->at, p->feeds))
             return leat_shelf_has_room(p);

@@ -61,6 +61,7 @@ struct leat_port_consumer {
 
     bool reads;                /* it has asked for a position */
     struct leat_position at;   /* the next planned batch that it is not lent yet */
+    uint64_t sought;           /* the epoch that it has asked for */
     uint32_t stream, needed;   /* needed: batches that one of its own may take */
     int64_t lent_ns;           /* when it was lent the last one */
     uint64_t lent, recomputed; /* batches */
@@ -92,7 +93,7 @@ struct leat_port {
     bool closing, stop;
     struct leat_error failure; /* why it cannot go on; code 0: it can */
 
-    struct leat_position feeds; /* the feeder's next batch */
+    struct leat_position starts, feeds; /* where the loader stood; the feeder's next batch */
     uint64_t iteration;
     bool seek; /* ... which is not where the loader stands */
     struct leat_lending lending;
@@ -136,6 +137,10 @@ void leat_shelf_clear(struct leat_port *port);
 bool leat_shelf_has_room(const struct leat_port *port);
 /* How many more a consumer may be lent. */
 uint32_t leat_shelf_credit(const struct leat_port *port, const struct leat_port_consumer *consumer);
+/* Whether it has all of the epoch that it reads, and of the next one. */
+bool leat_consumer_is_far(const struct leat_port_consumer *consumer);
+/* Whether it may be lent the next one now. */
+bool leat_consumer_wants(const struct leat_port *port, const struct leat_port_consumer *consumer);
 /* Whether it needs the feeder's next batch, or will soon. */
 bool leat_consumer_is_near(const struct leat_port *port, const struct leat_port_consumer *consumer);
 

@@ -135,7 +135,7 @@ static int prepare(struct leat_port *p, const struct leat_port_options *o, struc
     p->batch_rows = leat_served_batch_rows(p->loader);
     p->batch_bytes = leat_served_batch_bytes(p->loader);
     p->max_held = leat_served_max_held(p->loader);
-    p->feeds = leat_served_position(p->loader);
+    p->starts = p->feeds = leat_served_position(p->loader);
     p->seek = true;
     p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (p->wake < 0)

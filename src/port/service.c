@@ -196,9 +196,29 @@ static int read_wish(struct leat_port *p, struct leat_port_consumer *c, const js
     return LEAT_OK;
 }
 
+/* Where the consumer farthest ahead stands, as far as what it says can be so; without others, where the loader did. */
+static struct leat_position foremost(const struct leat_port *p)
+{
+    struct leat_position most = p->starts;
+    bool some = false;
+    for (const struct leat_port_consumer *c = p->consumers; c; c = c->next) {
+        if (!c->reads || c->gone)
+            continue;
+        struct leat_position at = {atomic_load_explicit(&c->channel->epoch, memory_order_relaxed),
+                                   atomic_load_explicit(&c->channel->row, memory_order_relaxed)};
+        if (at.epoch > c->at.epoch || at.row >> 62 || at.epoch < c->sought)
+            at = (struct leat_position){c->sought, 0};
+        if (!some || leat_position_precedes(most, at))
+            most = at;
+        some = true;
+    }
+    return most;
+}
+
 static json_t *welcome(const struct leat_port *p, const struct leat_port_consumer *c)
 {
     char fingerprint[33];
+    const struct leat_position at = foremost(p);
     leat_json_fingerprint(p->fingerprint, fingerprint);
     json_t *o = json_object(), *about = json_loads(p->about, 0, NULL);
     int failed = !o || json_object_set_new(o, "name", json_string(p->name)) ||
@@ -210,8 +230,8 @@ static json_t *welcome(const struct leat_port *p, const struct leat_port_consume
                  json_object_set_new(o, "batch_size", json_integer((json_int_t)p->batch_rows)) ||
                  json_object_set_new(o, "whole_batches", json_boolean(p->whole)) ||
                  json_object_set_new(o, "memory_bytes", json_integer((json_int_t)p->memory_bytes)) ||
-                 json_object_set_new(o, "epoch", json_integer((json_int_t)p->feeds.epoch)) ||
-                 json_object_set_new(o, "row", json_integer((json_int_t)p->feeds.row)) ||
+                 json_object_set_new(o, "epoch", json_integer((json_int_t)at.epoch)) ||
+                 json_object_set_new(o, "row", json_integer((json_int_t)at.row)) ||
                  json_object_set_new(o, "about", about);
     return leat_json_whole(o, failed);
 }
@@ -300,6 +320,7 @@ static int seek(struct service *s, struct leat_port_consumer *c, struct leat_err
     if (rc) /* it may ask for what is not there */
         return leat_message_fail(c->socket, s->message.head.number, error, error);
     c->at = plan.at;
+    c->sought = ask.epoch;
     c->stream = ask.stream;
     c->reads = true;
     rc = reply(s, c, &rows, sizeof rows, error);

@@ -183,16 +183,29 @@ void leat_shelf_give(struct leat_port *p, struct leat_port_consumer *c, uint32_t
         .offset = leat_buffer_offset(place->said), .bytes = place->said->bytes, .slot = slot, .stream = c->stream};
 }
 
-/* A consumer that has nothing more to get says when it has returned some. */
+bool leat_consumer_is_far(const struct leat_port_consumer *c)
+{
+    const uint64_t said = atomic_load_explicit(&c->channel->epoch, memory_order_relaxed);
+    const uint64_t epoch = said > c->sought && said <= c->at.epoch ? said : c->sought;
+    return c->at.epoch > epoch + 1;
+}
+
+/* A consumer that gets no more for now says when it has returned some. */
 static bool is_starved(struct leat_port *p, struct leat_port_consumer *c)
 {
-    if (leat_shelf_credit(p, c))
+    if (leat_consumer_wants(p, c))
         return false;
-    atomic_store_explicit(&c->channel->credit, c->loan.n, memory_order_relaxed);
+    const bool far = leat_shelf_credit(p, c) > 0; /* it has all that it may have, or all of this epoch and the next */
+    atomic_store_explicit(&c->channel->credit, far ? UINT32_MAX : c->loan.n, memory_order_relaxed);
     atomic_store_explicit(&c->channel->starved, 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst); /* either what it returns is seen, or it sees that */
     leat_shelf_take_back(p, c);
-    return !leat_shelf_credit(p, c);
+    return !leat_consumer_wants(p, c);
+}
+
+bool leat_consumer_wants(const struct leat_port *p, const struct leat_port_consumer *c)
+{
+    return c->reads && !c->gone && leat_shelf_credit(p, c) && !leat_consumer_is_far(c);
 }
 
 void leat_shelf_lend(struct leat_port *p, struct leat_port_consumer *c)
