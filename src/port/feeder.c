@@ -73,6 +73,8 @@ static void publish(struct leat_port *p, struct leat_batch *batch, const struct 
             leat_port_fail(p, &error);
         return;
     }
+    if (!plan->at.row || !p->epoch_rows)
+        leat_served_epoch_rows(p->loader, plan->epoch, &p->epoch_rows, &error);
     p->n_fed++;
     p->n_rows += batch ? leat_batch_rows(batch) : 0;
     p->feeds = p->shelf[slot].next;

@@ -94,6 +94,7 @@ struct leat_port {
     struct leat_error failure; /* why it cannot go on; code 0: it can */
 
     struct leat_position starts, feeds; /* where the loader stood; the feeder's next batch */
+    uint64_t epoch_rows;                /* of the feeder's epoch */
     uint64_t iteration;
     bool seek; /* ... which is not where the loader stands */
     struct leat_lending lending;

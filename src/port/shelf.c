@@ -73,15 +73,15 @@ void leat_shelf_let_go(struct leat_port *p, uint32_t slot)
         }
 }
 
-/* Whether a consumer may still come to a batch that lies so far ahead of it: from the far side of what is kept. */
+/* Whether a consumer may still come to a batch, so far ahead of it, while it is kept. One that others wait for will. */
 static bool may_need(const struct leat_port *p, const struct leat_port_consumer *c,
                      const struct leat_shelf_place *place)
 {
     if (!c->reads || c->gone || leat_position_precedes(place->at, c->at))
         return false;
-    const uint64_t far = LEAT_PORT_KEPT * p->batch_rows;
-    return place->at.epoch == c->at.epoch ? place->at.row - c->at.row <= far
-                                          : place->at.epoch == c->at.epoch + 1 && place->at.row <= far;
+    const uint64_t epochs = place->at.epoch - c->at.epoch;
+    return c->waits || (epochs <= LEAT_PORT_KEPT &&
+                        epochs * p->epoch_rows + place->at.row - c->at.row <= LEAT_PORT_KEPT * p->batch_rows);
 }
 
 static bool is_needed(const struct leat_port *p, const struct leat_shelf_place *place, bool by_waiting)
@@ -154,6 +154,11 @@ uint32_t leat_shelf_find(const struct leat_port *p, struct leat_position at)
         const struct leat_shelf_place *place = &p->shelf[p->kept[i]];
         if (leat_position_is(place->at, at) && place->kind != LEAT_SHELF_ASKED)
             return p->kept[i];
+    }
+    for (uint32_t slot = 0; slot < LEAT_LENDING_SLOTS; slot++) { /* given up, but somebody has it still */
+        const struct leat_shelf_place *place = &p->shelf[slot];
+        if (place->used && leat_position_is(place->at, at) && place->kind != LEAT_SHELF_ASKED)
+            return slot;
     }
     return LEAT_NO_SLOT;
 }

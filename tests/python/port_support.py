@@ -1,0 +1,168 @@
+"""Consumers of a port in processes of their own, which do what they are told."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import leat
+
+PATIENCE = 120.0  #: seconds, for what comes at once on a machine that has time
+
+
+def digest(batch: Any) -> str:
+    """A hash over all that a batch has."""
+    h = hashlib.sha256()
+    for array in (batch.ids, batch.row_keys, batch.valid):
+        h.update(np.ascontiguousarray(array).tobytes())
+    for name in batch:
+        value = batch[name]
+        for array in (value.values, value.offsets) if isinstance(value, leat.Ragged) else (value,):
+            h.update(f"{name} {array.dtype} {array.shape}".encode())
+            h.update(np.ascontiguousarray(array).tobytes())
+    h.update(repr(batch.errors).encode())
+    return h.hexdigest()
+
+
+def seen(batch: Any) -> tuple[int, int, str]:
+    return batch.epoch, batch.step, digest(batch)
+
+
+def _serve(folder: str, make: Callable[..., leat.Loader], args: Any, pipe: Any) -> None:
+    with leat.Port(make(*args), "p", folder=folder) as port:
+        pipe.send("open")
+        while not pipe.poll(0.05):
+            port.wait(0)
+
+
+def _consume(folder: str, options: dict[str, Any], pipe: Any) -> None:
+    try:
+        reader = leat.attach("p", folder=folder, framework="numpy", **options)
+    except Exception as error:
+        pipe.send(error)
+        return
+    pipe.send("open")
+    batches: Any = None
+    held: list[Any] = []
+    while True:
+        try:
+            order = pipe.recv()
+        except EOFError:  # the test is over
+            order = None
+        if order is None:
+            break
+        what, *args = order
+        try:
+            if what == "read":  # so many batches, over the ends of epochs; None: to the end of this one
+                got: list[Any] = []
+                while args[0] is None or len(got) < args[0]:
+                    batches = iter(reader) if batches is None else batches
+                    batch = next(batches, None)
+                    if batch is not None:
+                        got.append(seen(batch))
+                        held.append(batch)
+                        del batch
+                        if not args[1]:
+                            held.clear()
+                        continue
+                    batches = None
+                    if args[0] is None:
+                        break
+                pipe.send(got)
+            elif what == "call":
+                pipe.send(args[0](reader, *args[1:]))
+            elif what == "check":  # what is held is as it was
+                pipe.send([digest(b) for b in held])
+            elif what == "drop":
+                held.clear()
+                pipe.send("dropped")
+            elif what == "load":
+                reader.load_state_dict(args[0])
+                batches = None
+                pipe.send("loaded")
+        except Exception as error:
+            pipe.send(error)
+    held.clear()
+    reader.close()
+
+
+class Process:
+    """A process with a pipe."""
+
+    def __init__(self, target: Any, *args: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=target, args=(*args, other), daemon=True)
+        self.process.start()
+        other.close()
+
+    def answer(self) -> Any:
+        if not self.pipe.poll(PATIENCE):
+            raise TimeoutError("the process does not answer")
+        got = self.pipe.recv()
+        if isinstance(got, Exception):
+            raise got
+        return got
+
+    def kill(self) -> None:
+        os.kill(self.process.pid or 0, signal.SIGKILL)
+        self.process.join(PATIENCE)
+
+    def signal(self, number: int) -> None:
+        os.kill(self.process.pid or 0, number)
+
+    def end(self) -> None:
+        if self.process.is_alive():
+            self.pipe.send(None)
+        self.process.join(PATIENCE)
+        assert not self.process.is_alive()
+
+
+class Consumer(Process):
+    def __init__(self, folder: Path, **options: Any) -> None:
+        super().__init__(_consume, str(folder), options)
+        self.answer()
+
+    def ask(self, *order: Any) -> Any:
+        self.pipe.send(order)
+        return self.answer()
+
+    def read(self, n: int | None = None, hold: bool = False) -> list[tuple[int, int, str]]:
+        got: list[tuple[int, int, str]] = self.ask("read", n, hold)
+        return got
+
+    def call(self, function: Any, *args: Any) -> Any:
+        return self.ask("call", function, *args)
+
+
+class Server(Process):
+    def __init__(self, folder: Path, make: Callable[..., leat.Loader], *args: Any) -> None:
+        super().__init__(_serve, str(folder), make, args)
+        self.answer()
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def numbers(rows: int, batch_size: int, **options: Any) -> leat.Loader:
+    """A loader of rows of eight numbers and a list of some."""
+    x = np.arange(rows * 8, dtype=np.int64).reshape(rows, 8)
+    ds = leat.from_arrays(x=x, y=x[:, 0].astype(np.float32))
+    return leat.Loader(ds, batch_size, shuffle=True, seed=7, framework="numpy", **options)
+
+
+def expected(loader: leat.Loader, epochs: int = 1) -> list[tuple[int, int, str]]:
+    with loader:
+        return [seen(batch) for _ in range(epochs) for batch in loader]
