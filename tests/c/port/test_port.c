@@ -1,0 +1,293 @@
+/* A port and those who attach to it, in one process, each in a thread of its own. Meant for the sanitizers, too. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../engine/support.h"
+
+enum { SAMPLES = 203, BATCH = 16, EPOCHS = 2 };
+
+/* One reader, and what a loader of its own gives. */
+struct reader {
+    uint64_t batch_size;
+    uint32_t rank, world_size;
+    enum leat_tail tail;
+    bool writable;
+    unsigned pause_us;
+    struct leat_dataset *dataset;
+    uint64_t batches;
+    char failed[300];
+};
+
+static struct leat_loader_options served(void)
+{
+    struct leat_loader_options options = test_options(BATCH);
+    options.order = LEAT_ORDER_SHUFFLED;
+    options.seed = 5;
+    options.region = 1;
+    options.tail = LEAT_TAIL_UNEVEN;
+    options.max_held_bytes = 64 << 20;
+    return options;
+}
+
+static struct leat_port *open_port(struct leat_loader *loader)
+{
+    struct leat_port_options options = LEAT_PORT_OPTIONS_INIT;
+    struct leat_error error;
+    struct leat_port *port;
+    options.name = "p";
+    options.folder = test_path("ports");
+    assert_ok(leat_port_open(loader, &options, &port, &error));
+    return port;
+}
+
+static struct leat_attach_options attaching(const struct reader *r)
+{
+    struct leat_attach_options options = LEAT_ATTACH_OPTIONS_INIT;
+    options.name = "p";
+    options.folder = test_path("ports");
+    options.batch_size = r->batch_size;
+    options.rank = r->rank;
+    options.world_size = r->world_size;
+    options.tail = r->tail;
+    options.writable = r->writable;
+    options.beginning = true;
+    return options;
+}
+
+static struct leat_loader *own_loader(const struct reader *r)
+{
+    struct leat_loader_options options = test_options(r->batch_size);
+    options.order = LEAT_ORDER_SHUFFLED;
+    options.seed = 5;
+    options.rank = r->rank;
+    options.world_size = r->world_size;
+    options.tail = r->tail;
+    return test_loader(r->dataset, &options);
+}
+
+/* cmocka's checks are for the thread of the test: what fails here is said there. */
+static bool expect(struct reader *r, bool right, const char *what, const struct leat_error *error)
+{
+    if (!right && !*r->failed)
+        snprintf(r->failed, sizeof r->failed, "%s (batch %llu): %.200s", what, (unsigned long long)r->batches,
+                 error ? error->message : "");
+    return right;
+}
+
+static void *read_all(void *user)
+{
+    struct reader *r = user;
+    struct leat_attach_options options = attaching(r);
+    struct leat_attached *attached = NULL;
+    struct leat_error error;
+    struct leat_loader *own = own_loader(r);
+    if (!expect(r, !leat_attach(&options, &attached, &error), "attach", &error))
+        goto out;
+    for (int e = 0; e < EPOCHS; e++) {
+        uint64_t iteration, other, steps;
+        int rc, own_rc;
+        if (!expect(r, !leat_attached_start(attached, &iteration, &error), "start", &error) ||
+            !expect(r, !leat_loader_start(own, &other, &error), "start of its own", &error) ||
+            !expect(r, !leat_attached_steps(attached, &steps, &error) && steps == leat_loader_steps(own), "steps",
+                    NULL))
+            goto out;
+        for (;;) {
+            struct leat_batch *b, *wanted;
+            rc = leat_attached_next(attached, iteration, 60000, &b, &error);
+            own_rc = leat_loader_next(own, other, 60000, &wanted, NULL);
+            if (!expect(r, rc == own_rc, "next", &error) || rc)
+                break;
+            expect(r, test_hash_batch(b) == test_hash_batch(wanted), "hash", NULL);
+            struct leat_tensor x;
+            if (r->writable && !leat_batch_tensor(b, 0, &x))
+                memset(x.data, 0xee, test_tensor_bytes(&x)); /* its own: nobody else sees that */
+            leat_batch_free(b);
+            leat_batch_free(wanted);
+            r->batches++;
+            if (r->pause_us)
+                usleep(r->pause_us);
+        }
+        if (!expect(r, rc == LEAT_E_END, "end", &error))
+            break;
+    }
+out:
+    leat_attached_close(attached);
+    leat_loader_close(own);
+    return NULL;
+}
+
+static void every_reader_gets_what_a_loader_of_its_own_gives(void **state)
+{
+    (void)state;
+    for (int text = 0; text < 2; text++) {
+        struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, text);
+        struct leat_loader_options options = served();
+        struct leat_loader *loader = test_loader(dataset, &options);
+        struct leat_port *port = open_port(loader);
+        struct reader readers[] = {
+            {.batch_size = BATCH, .world_size = 1},
+            {.batch_size = 5, .world_size = 1, .tail = LEAT_TAIL_DROP, .pause_us = 200},
+            {.batch_size = 40, .world_size = 1, .writable = true},
+            {.batch_size = 7, .rank = 1, .world_size = 3},
+            {.batch_size = 32, .rank = 2, .world_size = 4, .tail = LEAT_TAIL_UNEVEN},
+            {.batch_size = 16, .world_size = 1, .writable = true, .tail = LEAT_TAIL_UNEVEN},
+        };
+        enum { N = sizeof readers / sizeof *readers };
+        pthread_t threads[N];
+        for (int i = 0; i < N; i++) {
+            readers[i].dataset = dataset;
+            assert_int_equal(pthread_create(&threads[i], NULL, read_all, &readers[i]), 0);
+        }
+        for (int i = 0; i < N; i++)
+            pthread_join(threads[i], NULL);
+        for (int i = 0; i < N; i++) {
+            assert_string_equal(readers[i].failed, "");
+            assert_true(readers[i].batches > 0);
+        }
+        leat_port_close(port);
+        leat_loader_close(loader);
+        leat_dataset_release(dataset);
+    }
+}
+
+static void batches_stay_valid_when_reader_and_port_are_closed(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, true);
+    struct leat_loader_options options = served();
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_port *port = open_port(loader);
+    const struct reader one = {.batch_size = 10, .world_size = 1, .dataset = dataset};
+    struct leat_attach_options wish = attaching(&one);
+    struct leat_attached *attached, *other;
+    struct leat_error error;
+    struct leat_batch *held[4], *b;
+    uint64_t iteration, hashes[4];
+    assert_ok(leat_attach(&wish, &attached, &error));
+    assert_ok(leat_attach(&wish, &other, &error));
+    assert_ok(leat_attached_start(attached, &iteration, &error));
+    for (int i = 0; i < 4; i++) {
+        assert_ok(leat_attached_next(attached, iteration, 60000, &held[i], &error));
+        hashes[i] = test_hash_batch(held[i]);
+    }
+    leat_attached_close(attached);
+    assert_ok(leat_attached_start(other, &iteration, &error)); /* the port uses again what it can */
+    for (int i = 0; i < 20; i++) {
+        assert_ok(leat_attached_next(other, iteration, 60000, &b, &error));
+        leat_batch_free(b);
+    }
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(test_hash_batch(held[i]), hashes[i]);
+    leat_attached_close(other);
+    leat_port_close(port);
+    leat_loader_close(loader);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(test_hash_batch(held[i]), hashes[i]);
+        leat_batch_free(held[i]);
+    }
+    leat_dataset_release(dataset);
+}
+
+static void a_plan_a_batch_and_a_state_are_those_of_a_loader(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
+    struct leat_loader_options options = served();
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_port *port = open_port(loader);
+    const struct reader one = {.batch_size = 12, .rank = 1, .world_size = 2, .dataset = dataset};
+    struct leat_attach_options wish = attaching(&one);
+    struct leat_loader *own = own_loader(&one);
+    struct leat_attached *attached;
+    struct leat_error error;
+    uint64_t n, m, iteration;
+    char *text;
+    assert_ok(leat_attach(&wish, &attached, &error));
+    for (uint64_t step = 0; step < leat_loader_steps(own); step++) {
+        int64_t *ids, *wanted;
+        struct leat_batch *b, *w;
+        assert_ok(leat_attached_plan(attached, 1, step, &ids, &n, &error));
+        assert_ok(leat_loader_plan(own, 1, step, &wanted, &m, &error));
+        assert_int_equal(n, m);
+        assert_memory_equal(ids, wanted, n * sizeof *ids);
+        assert_ok(leat_attached_batch_at(attached, 1, step, &b, &error));
+        assert_ok(leat_loader_batch_at(own, 1, step, &w, &error));
+        assert_int_equal(test_hash_batch(b), test_hash_batch(w));
+        leat_batch_free(b);
+        leat_batch_free(w);
+        leat_free(ids);
+        leat_free(wanted);
+    }
+    struct leat_batch *b;
+    int64_t *ids;
+    assert_int_equal(leat_attached_plan(attached, 1, leat_loader_steps(own), &ids, &n, &error), LEAT_E_RANGE);
+    assert_int_equal(leat_attached_batch_at(attached, 0, 1000, &b, &error), LEAT_E_RANGE);
+    assert_ok(leat_attached_start(attached, &iteration, &error));
+    assert_ok(leat_attached_next(attached, iteration, 60000, &b, &error));
+    leat_batch_free(b);
+    assert_ok(leat_attached_state(attached, &text, &error));
+    assert_non_null(strstr(text, "\"row\":24"));
+    assert_ok(leat_attached_load_state(attached, text, &error));
+    leat_free(text);
+    assert_int_equal(leat_attached_load_state(attached, "{\"attached\": 1}", &error), LEAT_E_INVALID);
+    assert_ok(leat_attached_start(attached, &iteration, &error));
+    assert_ok(leat_attached_next(attached, iteration, 60000, &b, &error));
+    assert_int_equal(leat_batch_step(b), 1);
+    leat_batch_free(b);
+    leat_attached_close(attached);
+    leat_loader_close(own);
+    leat_port_close(port);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
+static void names_and_loaders_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
+    struct leat_loader_options options = served();
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_port *port = open_port(loader), *second;
+    struct leat_port_options wish = LEAT_PORT_OPTIONS_INIT;
+    struct leat_error error;
+    wish.folder = test_path("ports");
+    wish.name = "p";
+    assert_int_equal(leat_port_open(loader, &wish, &second, &error), LEAT_E_EXISTS);
+    const char *const bad[] = {"", ".p", "a/b", "a b", NULL};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        wish.name = bad[i];
+        assert_int_equal(leat_port_open(loader, &wish, &second, &error), LEAT_E_INVALID);
+    }
+    options.region = 0;
+    struct leat_loader *private = test_loader(dataset, &options);
+    wish.name = "q";
+    assert_int_equal(leat_port_open(private, &wish, &second, &error), LEAT_E_INVALID);
+    assert_non_null(strstr(error.message, "region 1"));
+    struct leat_attach_options attach = LEAT_ATTACH_OPTIONS_INIT;
+    struct leat_attached *attached;
+    attach.folder = wish.folder;
+    attach.name = "q";
+    assert_int_equal(leat_attach(&attach, &attached, &error), LEAT_E_NOT_FOUND);
+    attach.name = "p";
+    attach.rank = attach.world_size = 2;
+    assert_int_equal(leat_attach(&attach, &attached, &error), LEAT_E_INVALID);
+    attach.rank = 0;
+    attach.batch_size = 33 * BATCH;
+    assert_int_equal(leat_attach(&attach, &attached, &error), LEAT_E_INVALID);
+    leat_loader_close(private);
+    leat_port_close(port);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_reader_gets_what_a_loader_of_its_own_gives),
+        cmocka_unit_test(batches_stay_valid_when_reader_and_port_are_closed),
+        cmocka_unit_test(a_plan_a_batch_and_a_state_are_those_of_a_loader),
+        cmocka_unit_test(names_and_loaders_that_do_not_fit_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_clean);
+}
