@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
@@ -18,14 +17,12 @@ from ..loading.batch import Batch
 from ..loading.consumer import Closing
 from ..loading.delivery import Delivering, checked_step
 from ..loading.loader import TAILS
-from . import known
 from .form import form_of
 from .known import Folder, path_of, text_of
 from .port import milliseconds
 
 LAGS = {"recompute": 0, "wait": 1}
 STARTS = {"here": 0, "beginning": 1}
-LOOK_S = 0.02  #: between two looks for a port that is not there yet
 
 
 def attach(
@@ -101,23 +98,12 @@ def attach(
         "label": label,
         "patience_ms": -1 if patience is None else milliseconds("patience", patience),
     }
-    _await(name, folder, patience)
     core = _leat.Attached.open(**options)
     try:
         return Attached(core, name, size, (found, count, distributed), tail, framework, yields)
     except BaseException:
         core.close()
         raise
-
-
-def _await(name: str, folder: Folder, patience: float | None) -> None:
-    """Waits until there is such a port, or `patience` is over: here, where Ctrl-C ends it."""
-    end = None if patience is None else time.monotonic() + patience
-    while not any(port["name"] == name and port["alive"] for port in known.ls(folder)):
-        left = LOOK_S if end is None else end - time.monotonic()
-        if left <= 0:
-            return
-        time.sleep(min(LOOK_S, left))
 
 
 class Attached(Delivering, Closing):

@@ -1,0 +1,478 @@
+"""leat.Port and leat.attach: one loader for many processes, each of which gets what a loader of its own would give."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_support import Started
+
+import leat
+
+N = 203
+PATIENCE = 30  # seconds, of waits that end sooner
+
+
+@pytest.fixture
+def ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of sockets, with a path short enough for them, that is empty in the end."""
+    folder = Path(tempfile.mkdtemp(prefix="leat-"))
+    monkeypatch.setenv("LEAT_PORT_DIR", str(folder))
+    yield folder
+    left = sorted(p.name for p in folder.iterdir())
+    shutil.rmtree(folder)
+    assert left == []
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    target = tmp_path_factory.mktemp("port") / "numbers.leat"
+    schema = {"x": leat.field("float32", (3,)), "y": leat.field("int64"), "t": leat.field("int32", (None,)), "s": "str"}
+    with leat.Writer(target, schema) as writer:
+        for i in range(N):
+            writer.add(x=np.full(3, i, np.float32), y=i, t=np.full(i % 5, i, np.int32), s=f"number {i}")
+    return str(target)
+
+
+def opened(path: str, batch_size: int = 16, **options: Any) -> leat.Loader:
+    options = {"shuffle": True, "seed": 5, "framework": "numpy", "rank": 0, "world_size": 1, **options}
+    return leat.Loader(leat.open(path), batch_size=batch_size, **options)
+
+
+def seen(batch: leat.Batch) -> tuple[Any, ...]:
+    """All that a batch says."""
+    digest = hashlib.sha256()
+    for name in batch:
+        value = batch[name]
+        parts = [value.values, value.offsets] if isinstance(value, leat.Ragged) else [value]
+        for part in parts:
+            digest.update(repr((name, part if isinstance(part, list) else (part.dtype, part.shape))).encode())
+            digest.update(b"" if isinstance(part, list) else np.ascontiguousarray(part).tobytes())
+    rows = [batch.ids, batch.row_keys, batch.valid]
+    return (batch.epoch, batch.step, batch.size, digest.hexdigest(), *(r.tolist() for r in rows))
+
+
+ATTACHED = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import leat
+from test_port import seen
+name, epochs, options = sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
+with leat.attach(name, framework="numpy", **options) as loader:
+    print(json.dumps([[seen(batch) for batch in loader] for _ in range(epochs)]))
+"""
+
+
+def attached_elsewhere(name: str, epochs: int = 2, **options: Any) -> Any:
+    """What a reader in another process gets in its first epochs; the process, whose output it is."""
+    words = [str(Path(__file__).parent), name, str(epochs), json.dumps({"start": "beginning", **options})]
+    return Started([sys.executable, "-c", ATTACHED, *words], stdout=subprocess.PIPE, text=True)
+
+
+def result(process: Any) -> Any:
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    return json.loads(out)
+
+
+def as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+# ---- the same as a loader of its own ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_processes_get_the_batches_of_loaders_of_their_own(path: str, ports: Path, shuffle: bool) -> None:
+    jobs: list[dict[str, Any]] = [
+        {},
+        {"batch_size": 64},
+        {"batch_size": 7, "tail": "drop"},
+        {"batch_size": 10, "rank": 1, "world_size": 3},
+        {"batch_size": 10, "rank": 2, "world_size": 3, "tail": "uneven"},
+    ]
+    with opened(path, shuffle=shuffle) as loader, leat.Port(loader, "a"):
+        running = [attached_elsewhere("a", **{"rank": 0, "world_size": 1, **job}) for job in jobs]
+        try:
+            for job, process in zip(jobs, running, strict=True):
+                with opened(path, shuffle=shuffle, **job) as own:
+                    assert result(process) == as_json([[seen(b) for b in own] for _ in range(2)]), job
+        finally:
+            for process in running:
+                process.__exit__(None, None, None)
+
+
+def test_plan_and_batch_at_are_those_of_a_loader(path: str, ports: Path) -> None:
+    with opened(path) as loader, leat.Port(loader, "a"), leat.attach("a", 9) as reader, opened(path, 9) as own:
+        assert len(reader) == len(own)
+        for epoch, step in [(0, 0), (0, 22), (1, 5)]:
+            assert reader.plan(epoch, step).tolist() == own.plan(epoch, step).tolist()
+            assert seen(reader.batch_at(epoch, step)) == seen(own.batch_at(epoch, step))
+        with pytest.raises(IndexError):
+            reader.batch_at(0, len(own))
+        with pytest.raises(IndexError):
+            reader.plan(-1, 0)
+        assert [seen(b) for b in reader] == [seen(b) for b in own]  # and the position has not moved
+
+
+def test_the_form_of_batches_is_that_of_the_loader(path: str, ports: Path) -> None:
+    torch = pytest.importorskip("torch")
+    outputs: Any = {"y": [], "x": [leat.ops.ToDtype("float64")]}
+    with opened(path, outputs=outputs, yields="tuple", framework="torch") as loader, leat.Port(loader, "a"):
+        with leat.attach("a") as reader:
+            for (y, x), (own_y, own_x) in zip(reader, loader, strict=True):
+                assert torch.equal(y, own_y) and torch.equal(x, own_x) and x.dtype == torch.float64
+        with leat.attach("a", yields="dict", framework="numpy") as reader:
+            assert isinstance(next(iter(reader))["x"], np.ndarray)
+
+
+@pytest.mark.parametrize("stack", ["list", "pad"])
+def test_images_of_open_size_are_stacked_as_the_loader_says(stack: Any, ports: Path, tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "i.leat", {"i": leat.field("uint8", (None, 4, 3), layout="HWC")}) as w:
+        for n in range(1, 9):
+            w.add(i=np.full((n, 4, 3), n, np.uint8))
+    outputs: Any = {"i": leat.Out("i", [leat.ops.RandomHorizontalFlip()], stack=stack)}
+    images = str(tmp_path / "i.leat")
+    with (
+        opened(images, 4, outputs=outputs) as loader,
+        leat.Port(loader, "a"),
+        leat.attach("a", 2, start="beginning") as reader,
+        opened(images, 2, outputs=outputs) as own,
+    ):
+        for mine, theirs in zip(reader, own, strict=True):
+            assert list(mine) == list(theirs)
+            for name in mine:
+                assert all(np.array_equal(a, b) for a, b in zip(mine[name], theirs[name], strict=True))
+
+
+# ---- coming late, and coming back ------------------------------------------------------------------------------------
+
+
+def test_who_comes_late_joins_where_the_first_one_is_or_at_the_beginning(path: str, ports: Path) -> None:
+    with opened(path) as loader, leat.Port(loader, "a"), leat.attach("a", 16) as first:
+        order = [i for b in opened(path) for i in b.ids.tolist()]
+        running = iter(first)
+        for _ in range(4):
+            next(running)
+        with leat.attach("a", 8, start="beginning") as late:
+            assert [i for b in late for i in b.ids.tolist()] == order
+        with leat.attach("a", 8, start="here") as here:
+            got = [i for b in here for i in b.ids.tolist()]
+            assert got and got == order[-len(got) :] and len(got) <= len(order) - 3 * 16
+
+
+def test_a_state_goes_on_in_a_reader_of_another_size(path: str, ports: Path) -> None:
+    with opened(path) as loader, leat.Port(loader, "a"):
+        order = [i for b in loader for i in b.ids.tolist()]
+        with leat.attach("a", 8, start="beginning") as reader:
+            running = iter(reader)
+            got = [i for _ in range(5) for i in next(running).ids.tolist()]
+            state = json.loads(json.dumps(reader.state_dict()))
+        with leat.attach("a", 20) as again:
+            again.load_state_dict(state)
+            assert again.state_dict()["epoch"] == 0
+            assert got + [i for b in again for i in b.ids.tolist()] == order
+            assert next(iter(again)).epoch == 1
+
+
+@pytest.mark.parametrize("state", [{}, {"epoch": 0}, {"epoch": "x"}, [], {"x": object()}])
+def test_what_is_no_state_is_refused(path: str, ports: Path, state: Any) -> None:
+    with opened(path) as loader, leat.Port(loader, "a"), leat.attach("a") as reader:
+        with pytest.raises((ValueError, TypeError)):
+            reader.load_state_dict(state)
+        assert next(iter(reader)).size == 16
+
+
+def test_set_epoch_says_which_epoch_comes_next(path: str, ports: Path) -> None:
+    with opened(path) as loader, leat.Port(loader, "a"), leat.attach("a", start="beginning") as reader:
+        reader.set_epoch(3)
+        loader.set_epoch(3)
+        assert [seen(b) for b in reader] == [seen(b) for b in loader]
+        assert reader.epoch == 4
+
+
+SERVER = """
+import sys
+import leat
+loader = leat.Loader(leat.open(sys.argv[1]), batch_size=16, shuffle=True, seed=int(sys.argv[2]), framework="numpy")
+with leat.Port(loader, "a") as port:
+    print("open", flush=True)
+    port.wait()
+"""
+
+
+def server(path: str, seed: int = 5) -> Any:
+    process = Started([sys.executable, "-c", SERVER, path, str(seed)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "open\n"
+    return process
+
+
+def test_a_reader_goes_on_exactly_after_its_port_was_killed_and_started_again(path: str, ports: Path) -> None:
+    with opened(path) as own:
+        wanted = [seen(b) for b in own]
+    with server(path) as first, leat.attach("a", start="beginning", framework="numpy", patience=PATIENCE) as reader:
+        running = iter(reader)
+        got = [seen(next(running)) for _ in range(4)]
+        first.kill()
+        first.wait(PATIENCE)
+        with server(path):
+            got += [seen(b) for b in running]
+            assert got == wanted
+            leat.ports.stop("a")
+
+
+def test_a_reader_does_not_go_on_with_another_order(path: str, ports: Path) -> None:
+    with server(path) as first, leat.attach("a", framework="numpy", patience=PATIENCE) as reader:
+        running = iter(reader)
+        next(running)
+        first.kill()
+        first.wait(PATIENCE)
+        with server(path, seed=6), pytest.raises((leat.ChangedError, leat.StateError)):
+            for _ in running:
+                pass
+        leat.ports.stop("a") if leat.ports.ls() and leat.ports.ls()[0]["alive"] else None
+    for left in ports.iterdir():  # of the one that was killed last
+        left.unlink()
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------
+
+
+def test_arrays_are_read_only_unless_they_were_asked_for_to_write_to(path: str, ports: Path) -> None:
+    with opened(path) as loader, leat.Port(loader, "a"), leat.attach("a") as reader:
+        batch = next(iter(reader))
+        assert not batch["x"].flags.writeable and not batch["t"].values.flags.writeable
+        with pytest.raises(ValueError, match="read-only"):
+            batch["x"][0] = 1
+        batch.ids[0] = 1  # a copy of the batch's own
+
+
+def test_what_one_writes_no_other_sees(path: str, ports: Path) -> None:
+    with (
+        opened(path) as loader,
+        leat.Port(loader, "a"),
+        leat.attach("a", writable=True, start="beginning") as writer,
+        leat.attach("a", start="beginning") as other,
+    ):
+        mine, theirs, own = next(iter(writer)), next(iter(other)), next(iter(loader))
+        mine["x"][:] = -1
+        assert (mine["x"] == -1).all()
+        assert np.array_equal(theirs["x"], own["x"])
+        assert np.array_equal(other.batch_at(0, 0)["x"], own["x"])
+
+
+def test_what_is_held_stays_valid_after_the_port_and_the_reader(path: str, ports: Path) -> None:
+    with opened(path) as loader:
+        with leat.Port(loader, "a"), leat.attach("a", start="beginning") as reader:
+            held = next(iter(reader))
+            x = held["x"]
+        own = next(iter(loader))
+        assert np.array_equal(x, own["x"]) and np.array_equal(held["t"].values, own["t"].values)
+
+
+# ---- ends ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_closed_port_is_gone_and_says_so_to_who_is_attached(path: str, ports: Path) -> None:
+    with opened(path) as loader:
+        port = leat.Port(loader, "a")
+        reader = leat.attach("a", patience=0)
+        running = iter(reader)
+        next(running)
+        assert [p["name"] for p in leat.ports.ls()] == ["a"]
+        port.close()
+        port.close()
+        assert leat.ports.ls() == []
+        with pytest.raises(leat.ClosedError):
+            for _ in running:
+                pass
+        reader.close()
+        with pytest.raises(leat.ClosedError):
+            iter(reader)
+        with pytest.raises(leat.ClosedError):
+            port.stat()
+
+
+def test_the_loader_may_be_closed_before_its_port(path: str, ports: Path) -> None:
+    loader = opened(path)
+    with leat.Port(loader, "a"):
+        loader.close()
+        with leat.attach("a") as reader:
+            assert sum(b.size for b in reader) == N
+
+
+def test_stop_ends_the_wait_of_a_port(path: str, ports: Path) -> None:
+    with opened(path) as loader, leat.Port(loader, "a") as port:
+        assert not port.wait(0)
+        leat.ports.stop("a")
+        assert port.wait(PATIENCE)
+
+
+def test_a_process_that_ends_leaves_no_socket(path: str, ports: Path) -> None:
+    code = SERVER[: SERVER.index("with ")] + 'port = leat.Port(loader, "a")\n'
+    subprocess.run([sys.executable, "-c", code, path, "5"], check=True, timeout=60)
+    assert list(ports.iterdir()) == []
+
+
+def test_nothing_works_in_a_forked_child(path: str, ports: Path) -> None:
+    with opened(path) as loader, leat.Port(loader, "a") as port, leat.attach("a") as reader:
+        running = iter(reader)
+        next(running)
+        child = os.fork()
+        if not child:
+            failed = 0
+            for call in (lambda: next(running), reader.state_dict, port.stat, lambda: port.wait(0)):
+                try:
+                    call()
+                except leat.ForkedError:
+                    failed += 1
+            reader.close()
+            port.close()
+            os._exit(failed)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+        assert sum(b.size for b in running) > 0
+
+
+def test_ctrl_c_ends_waiting_for_a_port(ports: Path) -> None:
+    code = "import leat\nprint('waits', flush=True)\nleat.attach('none', patience=None)\n"
+    with Started([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout and process.stdout.readline() == "waits\n"
+        while process.poll() is None:  # the first may come before it waits
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(0.5)
+            except subprocess.TimeoutExpired:
+                continue
+        assert "KeyboardInterrupt" in process.communicate()[1]
+
+
+def test_who_attaches_waits_for_the_port(path: str, ports: Path) -> None:
+    with opened(path) as loader:
+        made: list[leat.Port] = []
+        timer = threading.Timer(0.2, lambda: made.append(leat.Port(loader, "a")))
+        timer.start()
+        with leat.attach("a", patience=PATIENCE) as reader:
+            assert next(iter(reader)).size == 16
+        timer.join()
+        made[0].close()
+
+
+# ---- what is said ----------------------------------------------------------------------------------------------------
+
+
+def test_stat_shows_each_consumer(path: str, ports: Path) -> None:
+    with opened(path) as loader, leat.Port(loader, "a") as port:
+        with leat.attach("a", 8, rank=1, world_size=2, label="probe", lag="wait") as reader:
+            batch = next(iter(reader))
+            for stat in (port.stat(), leat.ports.stat("a")):
+                assert stat["name"] == "a" and stat["pid"] == os.getpid() and stat["uptime_s"] > 0
+                (one,) = stat["consumers"]
+                assert one["label"] == "probe" and one["pid"] == os.getpid() and one["batch_size"] == 8
+                assert (one["rank"], one["world_size"], one["lag_policy"]) == (1, 2, "wait")
+                assert one["batches"] == 1 and one["samples"] == 8 and one["held"] >= 1
+                assert stat["loader"]["memory"]["region"] == "memfd"
+            assert reader.stats()["batches"] == 1
+            del batch
+        assert "'a'" in repr(port) and "'a'" in repr(reader)
+
+
+def test_pages_of_ports_name_every_key(path: str, ports: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "ports.md").read_text()
+    with opened(path) as loader, leat.Port(loader, "a") as port, leat.attach("a") as reader:
+        next(iter(reader))
+        stat = port.stat()
+        keys = {*stat, *stat["consumers"][0], *reader.stats(), *leat.ports.ls()[0]}
+    assert {key for key in keys if f"`{key}`" not in page} == set()
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_outputs_of_a_readers_own_are_refused_and_not_left_out_silently(ports: Path) -> None:
+    with pytest.raises(leat.UnsupportedError, match="outputs"):
+        leat.attach("a", outputs={"x": []})
+
+
+def refused(path: str, **options: Any) -> str:
+    with opened(path, **options) as loader, pytest.raises(leat.UnsupportedError) as caught:
+        leat.Port(loader, "a")
+    return str(caught.value)
+
+
+def test_loaders_that_cannot_be_shared_are_refused_with_the_reason(path: str, ports: Path) -> None:
+    assert "functions in Python" in refused(path, outputs={"x": [leat.ops.Map(np.copy)]})
+    assert "in_order" in refused(path, in_order=False)
+    mix = leat.Mix({"a": (leat.open(path), 0.5), "b": (leat.open(path), 0.5)})
+    steered = leat.Loader(mix, 8, mixture=leat.DoReMi({"a": 1.0, "b": 1.0}), framework="numpy")
+    with steered, pytest.raises(leat.UnsupportedError, match="steered"):
+        leat.Port(steered, "a")
+    with opened(path) as loader:
+        loader.set_batch_size(4)
+        with pytest.raises(leat.UnsupportedError, match="decisions"):
+            leat.Port(loader, "a")
+
+
+def test_a_name_that_is_taken_is_refused(path: str, ports: Path) -> None:
+    with opened(path) as loader, leat.Port(loader, "a"):
+        with pytest.raises(leat.ExistsError, match="a"):
+            leat.Port(loader, "a")
+        with leat.attach("a") as reader:
+            assert next(iter(reader)).size == 16
+
+
+@pytest.mark.parametrize("name", ["", ".a", "a/b", "a b", "x" * 65, "ä", "a\0b"])
+def test_a_name_that_is_none_is_refused(path: str, ports: Path, name: str) -> None:
+    with opened(path) as loader, pytest.raises(ValueError, match="name"):
+        leat.Port(loader, name)
+    with pytest.raises(ValueError, match="name"):
+        leat.attach(name, patience=0)
+
+
+def test_a_port_that_is_not_there_is_named(ports: Path) -> None:
+    for call in (lambda: leat.attach("nobody", patience=0), lambda: leat.ports.stat("nobody")):
+        with pytest.raises((FileNotFoundError, KeyError), match="nobody"):
+            call()
+    assert leat.ports.ls() == [] and leat.ports.ls(ports / "missing") == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"batch_size": 0},
+        {"batch_size": 1.5},
+        {"rank": 1},
+        {"rank": 2, "world_size": 2},
+        {"lag": "never"},
+        {"start": "end"},
+        {"tail": "cut"},
+        {"framework": "jax"},
+        {"yields": "list"},
+        {"patience": -1},
+        {"patience": "long"},
+        {"writable": "yes"},
+        {"label": 3},
+    ],
+)
+def test_wrong_arguments_are_refused(path: str, ports: Path, wrong: dict[str, Any]) -> None:
+    with opened(path) as loader, leat.Port(loader, "a"), pytest.raises((ValueError, TypeError)):
+        leat.attach("a", **wrong)
+
+
+def test_neither_a_port_nor_a_reader_is_pickled(path: str, ports: Path) -> None:
+    with opened(path) as loader, leat.Port(loader, "a") as port, leat.attach("a") as reader:
+        for one in (port, reader):
+            with pytest.raises(TypeError, match="attach"):
+                pickle.dumps(one)
