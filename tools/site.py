@@ -32,7 +32,7 @@ SOURCE, SITE = BUILD / "site-source", BUILD / "site"
 GUIDES = {
     "Beginning": ["quickstart", "faq"],
     "Data": ["datasets", "text", "photos", "targets", "operators"],
-    "Training": ["loader", "mixtures", "dataloader", "frameworks", "order"],
+    "Training": ["loader", "mixtures", "dataloader", "ports", "frameworks", "order"],
     "Beside": ["cli", "performance", "c-api", "format", "architecture", "dependencies", "stability"],
 }
 
@@ -219,7 +219,7 @@ def gallery(given: Path | None) -> tuple[str, dict[str, str]]:
 
 def python_reference() -> dict[str, str]:
     pages = {}
-    names = [n for n in leat.__all__ if n not in ("ops", "presets")]
+    names = [n for n in leat.__all__ if n not in ("ops", "ports", "presets")]
     body = ["# leat", "", "```{eval-rst}", ".. currentmodule:: leat"]
     for name in names:
         value = getattr(leat, name)
@@ -231,6 +231,8 @@ def python_reference() -> dict[str, str]:
         if kind:
             body += ["", f".. {kind}:: leat.{name}"]
             body += ["   :members:"] if kind == "autoclass" and name != "DataLoader" else []
+    for name in leat.ports.__all__:
+        body += ["", f".. autofunction:: leat.ports.{name}"]
     pages["reference-leat"] = "\n".join([*body, "```", ""])
     body = ["# leat.ops", "", "```{eval-rst}", ".. currentmodule:: leat.ops"]
     for name, value in inspect.getmembers(leat.ops):

@@ -146,11 +146,9 @@ class Attached(Delivering, Closing):
         """What all ranks must have in common, as each epoch begins."""
         return {
             "the data set": str(self.about["fingerprint"]),
-            "seed": str(self.about["seed"]),
+            "order or seed": str(self.about["order"]),
             "outputs": str(self.about["program"]),
-            "order, sizes and error policy": repr(
-                (self.about["order"], self.batch_size, self.world_size, self._tail, self._core.epoch())
-            ),
+            "sizes": repr((self.batch_size, self.world_size, self._tail)),
         }
 
     def __len__(self) -> int:

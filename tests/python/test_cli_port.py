@@ -1,0 +1,226 @@
+"""leat serve and leat port: a loader in a process of its own, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_support import Started
+from cli_support import command as executable
+from cli_support import leat as command
+
+import leat
+
+N = 120
+
+
+@pytest.fixture
+def ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of sockets, with a path short enough for them, that is empty in the end."""
+    folder = Path(tempfile.mkdtemp(prefix="leat-"))
+    monkeypatch.setenv("LEAT_PORT_DIR", str(folder))
+    yield folder
+    left = sorted(p.name for p in folder.iterdir())
+    shutil.rmtree(folder)
+    assert left == []
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("serve") / "numbers.leat"
+    with leat.Writer(target, {"x": leat.field("float32", (4,)), "y": "int64"}) as w:
+        for i in range(N):
+            w.add(x=np.full(4, i, np.float32), y=i)
+    return target
+
+
+def served(source: Path, *options: object, name: str = "numbers") -> Any:
+    """The process, once others can attach to it."""
+    words = [executable(), "serve", str(source), "--name", name, *map(str, options)]
+    process = Started(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.line = process.stdout.readline()
+    if not process.line:
+        _, said = process.communicate(timeout=60)
+        pytest.fail(f"leat serve ended with {process.returncode}: {said}")
+    return process
+
+
+def rest(process: Any) -> tuple[int, str, str]:
+    out, said = process.communicate(timeout=60)
+    return process.returncode, out, said
+
+
+def test_a_served_data_set_gives_what_a_loader_gives(numbers: Path, ports: Path) -> None:
+    with served(numbers, "--batch-size", 16, "--shuffle", "--seed", 3) as process:
+        assert process.line.startswith(f"serving {numbers} as numbers, 120 samples shuffled with seed 3, at {ports}/")
+        with (
+            leat.attach("numbers", start="beginning", framework="numpy") as reader,
+            leat.Loader(leat.open(numbers), 16, shuffle=True, seed=3, framework="numpy") as own,
+        ):
+            for mine, theirs in zip(reader, own, strict=True):
+                assert mine.ids.tolist() == theirs.ids.tolist()
+                assert np.array_equal(mine["x"], theirs["x"]) and np.array_equal(mine["y"], theirs["y"])
+        command("port", "stop", "numbers")
+        assert rest(process) == (0, "", "")
+
+
+def test_a_program_is_served_with_images_stacked_as_it_says(ports: Path, tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "i.leat", {"i": leat.field("uint8", (None, 4, 3), layout="HWC")}) as w:
+        for n in range(1, 9):
+            w.add(i=np.full((n, 4, 3), n, np.uint8))
+    for stack in ("list", "pad"):
+        outputs: Any = {
+            "i": leat.Out("i", [leat.ops.RandomHorizontalFlip()], stack=stack),
+            "last": leat.Out("i", [leat.ops.ToLayout("NHWC")], stack=stack),
+        }
+        (tmp_path / "program.json").write_text(leat.program_to_json(outputs))
+        with served(tmp_path / "i.leat", "--program", tmp_path / "program.json", "--batch-size", 4) as process:
+            with (
+                leat.attach("numbers", start="beginning", framework="numpy") as reader,
+                leat.Loader(leat.open(tmp_path / "i.leat"), 4, outputs=outputs, framework="numpy") as own,
+            ):
+                for mine, theirs in zip(reader, own, strict=True):
+                    assert list(mine) == list(theirs)
+                    for name in mine:
+                        assert all(np.array_equal(a, b) for a, b in zip(mine[name], theirs[name], strict=True))
+            command("port", "stop", "numbers")
+            assert rest(process)[0] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_serving_and_leaves_nothing(numbers: Path, ports: Path, number: int) -> None:
+    with served(numbers) as process:
+        process.send_signal(number)
+        assert rest(process) == (130, "", "")
+        assert list(ports.iterdir()) == []
+
+
+def test_broken_samples_are_left_out_where_that_is_asked_for(ports: Path, tmp_path: Path) -> None:
+    from cli_support import make_folder, png
+
+    folder = make_folder(tmp_path / "photos", {"a": 6})
+    (folder / "a" / "0002.png").write_bytes(png(40, 30)[:300])
+    (tmp_path / "p.json").write_text(leat.program_to_json({"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))]}))
+    with served(folder, "--program", tmp_path / "p.json", "--on-error", "skip", "--batch-size", 6) as process:
+        with leat.attach("numbers", start="beginning", framework="numpy") as reader:
+            (batch,) = list(reader)
+            assert batch.size == 5 and [e.planned for e in batch.errors] == [2]
+        command("port", "stop", "numbers")
+        assert rest(process)[0] == 0
+
+
+def test_a_port_is_listed_while_it_is_open(numbers: Path, ports: Path) -> None:
+    assert command("port", "ls").stdout == "no ports\n"
+    assert json.loads(command("port", "ls", "--json").stdout) == []
+    with served(numbers) as process:
+        line = command("port", "ls").stdout
+        assert line.startswith("numbers ") and f"process {process.pid} " in line and str(ports) in line
+        (one,) = json.loads(command("port", "ls", "--json", "--dir", ports).stdout)
+        assert (one["name"], one["pid"], one["alive"]) == ("numbers", process.pid, True)
+        command("port", "stop", "numbers")
+        rest(process)
+    assert command("port", "ls").stdout == "no ports\n"
+
+
+def test_stat_has_a_line_for_each_consumer(numbers: Path, ports: Path) -> None:
+    with served(numbers, "--batch-size", 16) as process:
+        assert "nobody is attached" in command("port", "stat", "numbers").stdout
+        with (
+            leat.attach("numbers", label="first one", framework="numpy") as first,
+            leat.attach("numbers", 8, rank=1, world_size=2, label="second", framework="numpy") as second,
+        ):
+            held = next(iter(first))
+            next(iter(second))
+            text = command("port", "stat", "numbers").stdout.splitlines()
+            found = json.loads(command("port", "stat", "numbers", "--json").stdout)
+            del held
+        assert text[0].startswith(f"port numbers: process {process.pid}, open for ")
+        assert text[1].split() == [
+            "consumer", "process", "batch", "epoch", "row", "rows", "behind", "held", "made", "again",
+        ]  # fmt: skip
+        lines = {line[:20].strip(): line[20:].split() for line in text[2:]}
+        assert set(lines) == {"first one", "second"}
+        assert lines["first one"][:4] == [str(os.getpid()), "16", "0", "16"]
+        assert lines["second"][:3] == [str(os.getpid()), "8", "0"] and "rank 1 of 2" in "\n".join(text)
+        assert {c["label"]: c["batches"] for c in found["consumers"]} == {"first one": 1, "second": 1}
+        command("port", "stop", "numbers")
+        rest(process)
+
+
+def test_watching_ends_with_the_port_or_with_ctrl_c(numbers: Path, ports: Path) -> None:
+    watching = [executable(), "port", "stat", "numbers", "--watch", "--seconds", "0.1"]
+    with served(numbers) as process:
+        with Started(watching, stdout=subprocess.PIPE, text=True) as first:
+            assert "port numbers" in first.stdout.readline()
+            first.send_signal(signal.SIGINT)
+            out, _ = first.communicate(timeout=60)
+            assert first.returncode == 130 and "\033" not in out  # no terminal
+        with Started(watching, stdout=subprocess.PIPE, text=True) as second:
+            assert "port numbers" in second.stdout.readline()
+            command("port", "stop", "numbers")
+            out, _ = second.communicate(timeout=60)
+            assert second.returncode == 0 and out.endswith("port numbers has ended\n")
+        assert rest(process)[0] == 0
+
+
+def test_the_port_of_a_process_that_was_killed_is_shown_as_dead_and_replaced(numbers: Path, ports: Path) -> None:
+    with served(numbers) as process:
+        process.kill()
+        process.wait(60)
+    found = json.loads(command("port", "ls", "--json").stdout)
+    assert [one["alive"] for one in found] in ([], [False])
+    assert command("port", "stat", "numbers", code=2).stderr.startswith("leat port: ")
+    with served(numbers) as process:
+        (one,) = json.loads(command("port", "ls", "--json").stdout)
+        assert one["pid"] == process.pid and one["alive"]
+        command("port", "stop", "numbers")
+        assert rest(process)[0] == 0
+
+
+def failing(*words: object) -> str:
+    done = command(*words, code=2)
+    assert done.stdout == ""
+    return done.stderr
+
+
+def test_a_name_that_is_taken_is_refused_with_what_helps(numbers: Path, ports: Path) -> None:
+    with served(numbers) as process:
+        said = failing("serve", numbers, "--name", "numbers")
+        assert "numbers" in said and "leat port stop" in said
+        command("port", "stop", "numbers")
+        rest(process)
+
+
+def test_what_cannot_be_served_is_named(numbers: Path, ports: Path, tmp_path: Path) -> None:
+    assert "missing" in failing("serve", tmp_path / "missing", "--name", "a")
+    assert "missing.json" in failing("serve", numbers, "--name", "a", "--program", tmp_path / "missing.json")
+    assert "name" in failing("serve", numbers, "--name", "a/b")
+    assert "nosuchgroup" in failing("serve", numbers, "--name", "a", "--group", "nosuchgroup")
+    (tmp_path / "p.json").write_text("{}")
+    failing("serve", numbers, "--name", "a", "--program", tmp_path / "p.json")
+
+
+def test_a_port_that_is_not_there_is_named(ports: Path) -> None:
+    assert "nobody" in failing("port", "stat", "nobody")
+    assert "nobody" in failing("port", "stop", "nobody")
+
+
+def test_serving_may_hold_little_memory(numbers: Path, ports: Path) -> None:
+    with served(numbers, "--memory", "1M", "--num-threads", 1) as process:
+        with leat.attach("numbers", start="beginning", framework="numpy") as reader:
+            assert sum(batch.size for batch in reader) == N
+        command("port", "stop", "numbers")
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert process.returncode == 0
