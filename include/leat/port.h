@@ -35,7 +35,7 @@ LEAT_API int leat_port_open(struct leat_loader *loader, const struct leat_port_o
 /* Waits until someone asks the port to end (leat_port_stop): LEAT_OK. TIMEOUT; IO, NOMEM: why it cannot go on. */
 LEAT_API int leat_port_wait(struct leat_port *port, int64_t timeout_ms, struct leat_error *error);
 /* Tells those who are attached, and removes the socket. What they hold stays valid. NULL is allowed. In a forked child
- * it does nothing. */
+ * it does nothing. The loader can then be closed, and nothing else. */
 LEAT_API void leat_port_close(struct leat_port *port);
 /* What the port and each consumer do, as JSON text, freed with leat_free; docs/ports.md names the keys. */
 LEAT_API int leat_port_stat(struct leat_port *port, char **json, struct leat_error *error);

@@ -152,6 +152,8 @@ void leat_loader_settle(struct leat_loader *loader);
 void leat_loader_share(struct leat_loader *loader, bool wanted);
 /* Waits until something changes, or until deadline_ns (INT64_MAX: without end). False: the time has passed. */
 bool leat_loader_wait(struct leat_loader *loader, int64_t deadline_ns);
+/* Cancels what is in flight and waits for it; nothing is begun again. False: a task hangs as the process ends. */
+bool leat_loader_halt(struct leat_loader *loader);
 
 /* Whether `bytes` more fit into an account, after evicting what is easily had. HELD: not now, with a text if nothing
  * under way will change that. BUDGET: never. */

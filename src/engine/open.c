@@ -480,11 +480,8 @@ int leat_loader_open_mix(const struct leat_mix_options *given, const struct leat
     return rc ? rc : open_sources(&sources, &o, out, error);
 }
 
-void leat_loader_close(struct leat_loader *l)
+bool leat_loader_halt(struct leat_loader *l)
 {
-    if (!l || !leat_batch_pool_is_ours(&l->pool))
-        return;
-    leat_engine_lock();
     l->closed = true;
     leat_client_deactivate(&l->client);
     leat_window_cancel(l, 0);
@@ -495,10 +492,20 @@ void leat_loader_close(struct leat_loader *l)
      * is. */
     int64_t patience = leat_scheduler.stopping ? leat_clock_ns() + EXIT_PATIENCE_NS : INT64_MAX;
     while (l->tasks.running || l->in_next)
-        if (!leat_loader_wait(l, patience)) {
-            leat_engine_unlock();
-            return;
-        }
+        if (!leat_loader_wait(l, patience))
+            return false;
+    return true;
+}
+
+void leat_loader_close(struct leat_loader *l)
+{
+    if (!l || !leat_batch_pool_is_ours(&l->pool))
+        return;
+    leat_engine_lock();
+    if (!leat_loader_halt(l)) {
+        leat_engine_unlock();
+        return;
+    }
     leat_client_leave(&l->client);
     leat_page_leave(l->slot);
     l->slot = NULL;

@@ -68,6 +68,13 @@ int leat_served_seek(struct leat_loader *l, struct leat_position at, uint64_t *i
     return leat_loader_start(l, iteration, error);
 }
 
+void leat_served_end(struct leat_loader *l)
+{
+    leat_engine_lock();
+    leat_loader_halt(l);
+    leat_engine_unlock();
+}
+
 int leat_served_make(struct leat_loader *l, const struct leat_plan_batch *plan, struct leat_batch **out,
                      struct leat_error *error)
 {

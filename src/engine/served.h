@@ -17,6 +17,8 @@ int leat_served_find(struct leat_loader *loader, struct leat_position row, struc
 /* The loader's own reading goes on at `at`, where a batch of the plan begins. */
 int leat_served_seek(struct leat_loader *loader, struct leat_position at, uint64_t *iteration,
                      struct leat_error *error);
+/* Ends all work for the loader, whose memory nothing writes to from here on. All that is left is to close it. */
+void leat_served_end(struct leat_loader *loader);
 /* Makes a batch of some rows of the plan (leat_cut_batch), as leat_loader_batch_at does. */
 int leat_served_make(struct leat_loader *loader, const struct leat_plan_batch *plan, struct leat_batch **out,
                      struct leat_error *error);

@@ -210,6 +210,8 @@ void leat_port_close(struct leat_port *p)
     leat_loader_interrupt(p->loader);
     for (unsigned i = 0; i < p->n_threads; i++)
         pthread_join(p->threads[i], NULL);
+    if (p->n_threads)
+        leat_served_end(p->loader); /* what others hold stays as it is, though it is taken back here */
     drop_consumers(p);
     leat_shelf_clear(p);
     if (p->memory >= 0)
