@@ -6,8 +6,10 @@ import gc
 import importlib.util
 import io
 import os
+import shutil
 import signal
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +55,17 @@ def jpeg_fixture() -> Callable[..., bytes]:
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("leat")
+
+
+@pytest.fixture
+def ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of ports, with a path that is short enough for sockets. In the end it is empty."""
+    place = Path(tempfile.mkdtemp(prefix="leat-"))
+    monkeypatch.setenv("LEAT_PORT_DIR", str(place))
+    yield place
+    left = sorted(p.name for p in place.iterdir())
+    shutil.rmtree(place)
+    assert left == []
 
 
 @pytest.fixture(scope="session")

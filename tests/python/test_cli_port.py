@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cli_support import Started
+from cli_support import Started, make_folder, png
 from cli_support import command as executable
 from cli_support import leat as command
 
 import leat
 
 N = 120
-
-
-@pytest.fixture
-def ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of sockets, with a path short enough for them, that is empty in the end."""
-    folder = Path(tempfile.mkdtemp(prefix="leat-"))
-    monkeypatch.setenv("LEAT_PORT_DIR", str(folder))
-    yield folder
-    left = sorted(p.name for p in folder.iterdir())
-    shutil.rmtree(folder)
-    assert left == []
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +61,13 @@ def test_a_served_data_set_gives_what_a_loader_gives(numbers: Path, ports: Path)
 
 
 def test_a_program_is_served_with_images_stacked_as_it_says(ports: Path, tmp_path: Path) -> None:
-    with leat.Writer(tmp_path / "i.leat", {"i": leat.field("uint8", (None, 4, 3), layout="HWC")}) as w:
+    with leat.Writer(tmp_path / "i.leat", {"i": "image"}) as w:
         for n in range(1, 9):
-            w.add(i=np.full((n, 4, 3), n, np.uint8))
+            w.add(i=png(8 + n, 5 + n * n % 7, n))
     for stack in ("list", "pad"):
         outputs: Any = {
-            "i": leat.Out("i", [leat.ops.RandomHorizontalFlip()], stack=stack),
-            "last": leat.Out("i", [leat.ops.ToLayout("NHWC")], stack=stack),
+            "i": leat.Out("i", [leat.ops.Decode(), leat.ops.RandomHorizontalFlip()], stack=stack),
+            "last": leat.Out("i", [leat.ops.Decode(), leat.ops.ToLayout("NHWC")], stack=stack),
         }
         (tmp_path / "program.json").write_text(leat.program_to_json(outputs))
         with served(tmp_path / "i.leat", "--program", tmp_path / "program.json", "--batch-size", 4) as process:
@@ -106,8 +92,6 @@ def test_a_signal_ends_serving_and_leaves_nothing(numbers: Path, ports: Path, nu
 
 
 def test_broken_samples_are_left_out_where_that_is_asked_for(ports: Path, tmp_path: Path) -> None:
-    from cli_support import make_folder, png
-
     folder = make_folder(tmp_path / "photos", {"a": 6})
     (folder / "a" / "0002.png").write_bytes(png(40, 30)[:300])
     (tmp_path / "p.json").write_text(leat.program_to_json({"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))]}))

@@ -134,12 +134,14 @@ class Attached(Delivering, Closing):
         self._yields = yields or told.get("yields", "dict")
         self._core = core
         self._next = core.next
+        self._loaded = False
         self._finalizer = weakref.finalize(self, core.close)
         self._finalizer.atexit = False
 
     def __iter__(self) -> Iterator[Any]:
         if self._distributed:
             ranks.agree(self._common())
+        self._loaded = False
         return _Iteration(self, self._core.start())
 
     def _common(self) -> dict[str, str]:
@@ -164,7 +166,7 @@ class Attached(Delivering, Closing):
         """Sets the epoch that begins next. If a position was loaded, its own epoch keeps it, and another one drops it
         with a warning.
         """
-        if self._core.set_epoch(check.integer("epoch", epoch)):
+        if self._core.set_epoch(check.integer("epoch", epoch)) and self._loaded:
             warnings.warn(f"set_epoch({epoch}) drops the loaded position, which is in another epoch", stacklevel=2)
 
     def state_dict(self) -> dict[str, Any]:
@@ -187,6 +189,7 @@ class Attached(Delivering, Closing):
         except (TypeError, ValueError, RecursionError) as e:
             raise StateError(f"the state is damaged: it has something that is no JSON ({e!s:.120})") from None
         self._core.load_state(text)
+        self._loaded = True  # of a position that attaching gave, nobody need be told that it is dropped
 
     def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The sample ids planned for this rank's batch `step` of `epoch`: int64."""
