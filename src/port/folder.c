@@ -143,7 +143,9 @@ static int take_lock(struct leat_place *p, const char *name, struct leat_error *
         }
         /* Who left a moment ago has removed the name that was opened here. */
         if (!fstat(p->lock, &held) && !stat(p->lock_path, &named) && held.st_ino == named.st_ino)
-            return LEAT_OK;
+            return !ftruncate(p->lock, 0) && dprintf(p->lock, "%ld\n", (long)getpid()) > 0
+                       ? LEAT_OK
+                       : refused(error, "write the lock of the port", p->lock_path);
         close(p->lock);
         p->lock = -1;
     }
@@ -230,12 +232,17 @@ int leat_place_connect(const char *folder, const char *name, int *fd, struct lea
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static bool is_locked(const char *path)
+/* `pid`: whose it is, or was; 0: not known. */
+static bool is_locked(const char *path, json_int_t *pid)
 {
+    char text[32] = "";
+    *pid = 0;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return errno == EACCES; /* another user's: it cannot be asked */
     const bool locked = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    if (read(fd, text, sizeof text - 1) > 0)
+        *pid = strtol(text, NULL, 10);
     close(fd);
     return locked;
 }
@@ -260,9 +267,10 @@ int leat_ports(const char *given, char **json, struct leat_error *error)
             json_t *where = json_string(path);
             *end = 0;
             snprintf(path, sizeof path, "%s/%s.lock", folder, name);
-            const bool alive = is_locked(path);
-            failed = failed || json_array_append_new(list, json_pack("{s:s, s:b, s:o}", "name", name, "alive",
-                                                                     (int)alive, "path", where));
+            json_int_t pid;
+            const bool alive = is_locked(path, &pid);
+            failed = failed || json_array_append_new(list, json_pack("{s:s, s:I, s:b, s:o}", "name", name, "pid", pid,
+                                                                     "alive", (int)alive, "path", where));
         }
         free(names[i]);
     }
