@@ -144,7 +144,8 @@ def test_the_examples_of_a_page_run(page: str, workplace: Path) -> None:
         flags = ["-shared", "-fPIC", "-I", leat.get_include(), "-o", workplace / "libnative_op.so"]
         subprocess.run([compiler, ROOT / "examples" / "native_op.c", *flags], check=True)
     named = [(f"{page}, example {i + 1}", block) for i, block in enumerate(blocks)]
-    code = GIVEN.format(limit=LIMIT, numba=numba) + RUN.format(blocks=named)
+    limit = -1 if page == "docs/ports.md" else LIMIT  # a port reserves its memory at once
+    code = GIVEN.format(limit=limit, numba=numba) + RUN.format(blocks=named)
     done = subprocess.run([sys.executable, "-c", code], cwd=workplace, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
