@@ -298,6 +298,8 @@ static int find_parts(struct leat_attached *a, const struct leat_plan_batch *pla
             return LEAT_IO_PENDING;
         }
         const uint64_t stop = h->begin + h->rows < end ? h->begin + h->rows : end;
+        if (stop <= row)
+            continue;
         if (*n == MOST_PARTS)
             return leat_fail(error, LEAT_E_BUDGET,
                              "a batch of %" PRIu64 " rows is put together from more than %d of the "
@@ -414,12 +416,15 @@ static void advance(struct leat_attached *a, const struct leat_plan_batch *plan,
     if (!a->session)
         return;
     struct leat_channel *c = a->session->channel;
+    leat_engine_lock();
+    const uint32_t out = a->session->out;
+    leat_engine_unlock();
     atomic_store_explicit(&c->epoch, from.epoch, memory_order_relaxed);
     atomic_store_explicit(&c->row, from.row, memory_order_relaxed);
     atomic_store_explicit(&c->batches, a->batches, memory_order_relaxed);
     atomic_store_explicit(&c->samples, a->samples, memory_order_relaxed);
     atomic_store_explicit(&c->bytes, a->bytes, memory_order_relaxed);
-    atomic_store_explicit(&c->held, a->session->out, memory_order_relaxed);
+    atomic_store_explicit(&c->held, out, memory_order_relaxed);
 }
 
 int leat_attached_next(struct leat_attached *a, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,

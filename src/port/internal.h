@@ -71,6 +71,7 @@ struct leat_port_consumer {
 };
 
 struct leat_port {
+    struct leat_port *next; /* of this process */
     struct leat_loader *loader;
     char name[72];
     struct leat_place place;

@@ -74,6 +74,68 @@ int leat_port_stat(struct leat_port *p, char **json, struct leat_error *error)
     return leat_port_describe(p, json, error);
 }
 
+/* ---- fork ------------------------------------------------------------------------------------ */
+
+/* A child has copies of all descriptors. It closes them: as long as one is open, the port does not look dead to those
+ * who are attached when its process dies, nor to who would take its name. */
+static struct leat_port *ports;
+static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&ports_lock);
+    for (struct leat_port *p = ports; p; p = p->next)
+        pthread_mutex_lock(&p->lock);
+}
+
+static void after_fork(void)
+{
+    for (struct leat_port *p = ports; p; p = p->next)
+        pthread_mutex_unlock(&p->lock);
+    pthread_mutex_unlock(&ports_lock);
+}
+
+static void close_descriptors(const int *fds, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+static void after_fork_in_child(void)
+{
+    for (struct leat_port *p = ports; p; p = p->next) {
+        close_descriptors((const int[]){p->place.lock, p->place.socket, p->memory, p->wake}, 4);
+        for (const struct leat_port_consumer *c = p->consumers; c; c = c->next)
+            close_descriptors((const int[]){c->socket, c->process, c->wake, c->channel_fd}, 4);
+    }
+    after_fork();
+    ports = NULL;
+}
+
+static void join_ports(struct leat_port *p)
+{
+    static bool registered;
+    pthread_mutex_lock(&ports_lock);
+    if (!registered) /* later than the engine's: so these locks are taken before its lock is */
+        pthread_atfork(before_fork, after_fork, after_fork_in_child);
+    registered = true;
+    p->next = ports;
+    ports = p;
+    pthread_mutex_unlock(&ports_lock);
+}
+
+static void leave_ports(const struct leat_port *p)
+{
+    pthread_mutex_lock(&ports_lock);
+    for (struct leat_port **at = &ports; *at; at = &(*at)->next)
+        if (*at == p) {
+            *at = p->next;
+            break;
+        }
+    pthread_mutex_unlock(&ports_lock);
+}
+
 /* ---- open ------------------------------------------------------------------------------------ */
 
 /* The loader's memory as others may have it: it keeps its size, and through this descriptor nobody writes. */
@@ -168,6 +230,7 @@ int leat_port_open(struct leat_loader *loader, const struct leat_port_options *g
     leat_condition_init(&p->make);
     leat_condition_init(&p->stopped);
     leat_lending_open(&p->lending);
+    join_ports(p);
     rc = prepare(p, &o, error);
     if (rc)
         leat_port_close(p);
@@ -181,15 +244,12 @@ int leat_port_open(struct leat_loader *loader, const struct leat_port_options *g
 static void drop_consumers(struct leat_port *p)
 {
     for (struct leat_port_consumer *c; (c = p->consumers);) {
-        const int fds[] = {c->socket, c->process, c->wake, c->channel_fd};
         p->consumers = c->next;
         leat_shelf_reclaim(p, c);
         if (c->channel)
             leat_channel_end(c->channel);
         leat_channel_unmap(c->channel);
-        for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
-            if (fds[i] >= 0)
-                close(fds[i]);
+        close_descriptors((const int[]){c->socket, c->process, c->wake, c->channel_fd}, 4);
         leat_free(c);
     }
 }
@@ -210,6 +270,7 @@ void leat_port_close(struct leat_port *p)
     leat_loader_interrupt(p->loader);
     for (unsigned i = 0; i < p->n_threads; i++)
         pthread_join(p->threads[i], NULL);
+    leave_ports(p);
     if (p->n_threads)
         leat_served_end(p->loader); /* what others hold stays as it is, though it is taken back here */
     drop_consumers(p);

@@ -20,7 +20,7 @@
 
 enum source { CONNECTIONS = 0, WAKE, SOCKET, PROCESS, RETURNED };
 #define EVENTS 64
-#define SPARE_DESCRIPTORS 1
+#define MESSAGES_AT_A_TIME 32 /* of one consumer, before others get their turn */
 
 struct service {
     struct leat_port *port;
@@ -176,6 +176,8 @@ static int read_wish(struct leat_port *p, struct leat_port_consumer *c, const js
     c->world_size = (uint32_t)world;
     c->waits = json_is_true(json_object_get(o, "waits"));
     snprintf(c->label, sizeof c->label, "%s", label ? label : "");
+    for (size_t n = strlen(c->label); n && label && label[n] && (label[n] & 0xc0) == 0x80; n--)
+        c->label[n - 1] = 0; /* cut between characters */
     span = (c->batch_size - 1) / p->batch_rows + (p->batch_rows % c->batch_size ? 2 : 1);
     if (span > 32)
         return leat_fail(error, LEAT_E_INVALID,
@@ -239,6 +241,10 @@ static json_t *welcome(const struct leat_port *p, const struct leat_port_consume
 static int attach(struct service *s, struct leat_port_consumer *c, const json_t *wish, struct leat_error *error)
 {
     struct leat_port *p = s->port;
+    if (p->failure.code) {
+        *error = p->failure;
+        return error->code;
+    }
     int rc = c->channel ? leat_fail(error, LEAT_E_FORMAT, "a consumer that is attached attaches again")
                         : read_wish(p, c, wish, error);
     if (!rc)
@@ -260,6 +266,8 @@ static int attach(struct service *s, struct leat_port_consumer *c, const json_t 
     rc = leat_message_send(c->socket, LEAT_MESSAGE_WELCOME, s->message.head.number, text, strlen(text), fds,
                            LEAT_MESSAGE_FDS, error);
     free(text);
+    close(c->channel_fd); /* it is mapped, and sent */
+    c->channel_fd = -1;
     if (!rc) /* apart, because it may be long */
         rc = leat_message_send(c->socket, LEAT_MESSAGE_REPLY, s->message.head.number, p->outputs, strlen(p->outputs),
                                NULL, 0, error);
@@ -432,7 +440,10 @@ static void receive(struct service *s, struct leat_port_consumer *c)
 {
     struct leat_error error, unsent;
     int rc;
-    while (!c->gone && (rc = leat_message_take(c->socket, &s->message, &error)) != LEAT_IO_PENDING) {
+    for (int i = 0; i < MESSAGES_AT_A_TIME && !c->gone; i++) {
+        rc = leat_message_take(c->socket, &s->message, &error);
+        if (rc == LEAT_IO_PENDING)
+            return;
         leat_message_close(&s->message); /* nobody sends the port descriptors */
         if (!rc)
             rc = handle(s, c, &error);

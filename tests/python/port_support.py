@@ -36,9 +36,12 @@ def seen(batch: Any) -> tuple[int, int, str]:
     return batch.epoch, batch.step, digest(batch)
 
 
-def _serve(folder: str, make: Callable[..., leat.Loader], args: Any, pipe: Any) -> None:
+def _serve(folder: str, make: Callable[..., leat.Loader], args: Any, forks: bool, pipe: Any) -> None:
     with leat.Port(make(*args), "p", folder=folder) as port:
-        pipe.send("open")
+        child = os.fork() if forks else -1
+        if not child:
+            signal.pause()
+        pipe.send(child if forks else "open")
         while not pipe.poll(0.05):
             port.wait(0)
 
@@ -144,9 +147,9 @@ class Consumer(Process):
 
 
 class Server(Process):
-    def __init__(self, folder: Path, make: Callable[..., leat.Loader], *args: Any) -> None:
-        super().__init__(_serve, str(folder), make, args)
-        self.answer()
+    def __init__(self, folder: Path, make: Callable[..., leat.Loader], *args: Any, forks: bool = False) -> None:
+        super().__init__(_serve, str(folder), make, args, forks)
+        self.child = self.answer()  #: forked while the port is open
 
 
 def eventually(condition: Callable[[], bool]) -> None:

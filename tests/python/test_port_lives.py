@@ -116,6 +116,21 @@ def test_consumers_go_on_exactly_with_the_port_that_comes_in_place_of_a_dead_one
     assert list(folder.iterdir()) == []
 
 
+def test_a_child_that_outlives_the_port_does_not_keep_its_name_or_its_readers(folder: Path) -> None:
+    want = expected(numbers(ROWS, BATCH))
+    server = Server(folder, numbers, ROWS, BATCH, forks=True)
+    reader = Consumer(folder, patience=60)
+    try:
+        first = reader.read(3)
+        server.kill()
+        again = Server(folder, numbers, ROWS, BATCH)
+        assert first + reader.read(None) == want
+    finally:
+        os.kill(server.child, signal.SIGKILL)
+    reader.end()
+    again.end()
+
+
 def test_a_port_that_comes_back_over_other_data_is_refused(folder: Path) -> None:
     server = Server(folder, numbers, ROWS, BATCH)
     reader = Consumer(folder, patience=60)
