@@ -25,6 +25,9 @@ def digest(batch: Any) -> str:
         h.update(np.ascontiguousarray(array).tobytes())
     for name in batch:
         value = batch[name]
+        if isinstance(value, list):  # of texts
+            h.update(repr((name, value)).encode())
+            continue
         for array in (value.values, value.offsets) if isinstance(value, leat.Ragged) else (value,):
             h.update(f"{name} {array.dtype} {array.shape}".encode())
             h.update(np.ascontiguousarray(array).tobytes())
