@@ -241,13 +241,19 @@ void leat_region_close(struct leat_region *region)
     region->fd = -1;
 }
 
+static void release_pages(const struct leat_region *region, uint64_t offset, uint64_t bytes)
+{
+    if (!region->stays) /* else others may still read what is there */
+        region->kind->give_back(region->base + offset, bytes);
+}
+
 static uint64_t give_back(struct leat_region *region, struct leat_region_area *area, struct leat_region_extent *extent)
 {
     uint64_t end = extent->offset + extent->bytes, bytes = extent->dirty;
     if (end > area->committed)
         end = area->committed;
     if (end > extent->offset)
-        region->kind->give_back(region->base + extent->offset, end - extent->offset);
+        release_pages(region, extent->offset, end - extent->offset);
     if (extent->offset + extent->bytes >= area->touched && extent->offset < area->touched)
         area->touched = extent->offset;
     region->dirty -= bytes;
@@ -368,7 +374,7 @@ static void free_extent(struct leat_region *region, uint64_t offset, uint64_t by
         after->dirty += bytes;
     } else if (!insert_extent(area, low, (struct leat_region_extent){offset, bytes, bytes})) {
         /* No memory for the list: the addresses are lost until the region closes, the pages are not. */
-        region->kind->give_back(region->base + offset, bytes);
+        release_pages(region, offset, bytes);
         region->dirty -= bytes;
     }
 }

@@ -57,6 +57,7 @@ struct leat_region {
     uint64_t bytes; /* reserved, or where it is mapped in steps: what it can grow to */
     bool stepwise;
     bool file_limited; /* it is smaller than it should be, because files may not be larger */
+    bool stays;        /* no page is given back before the region is closed: other processes may read what was freed */
     bool refused;      /* the last allocation found addresses that the system did not map */
     uint64_t limit;    /* used + dirty stays at or below it */
     uint64_t used;     /* in extents that were handed out, and in those that linger */

@@ -72,6 +72,7 @@ void leat_served_end(struct leat_loader *l)
 {
     leat_engine_lock();
     leat_loader_halt(l);
+    l->pool.region.stays = true;
     leat_engine_unlock();
 }
 

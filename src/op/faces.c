@@ -82,8 +82,9 @@ static bool read_face(const json_t *from, size_t index, struct leat_program *pro
     const json_t *shape = json_object_get(from, "shape");
     uint64_t kind, dtype, channels, axes, sizes;
     o->name = json_string_value(json_object_get(from, "name"));
-    if (!o->name || !leat_json_number(json_object_get(from, "kind"), 255, &kind) || !leat_kind_name((int)kind) ||
-        !leat_json_number(json_object_get(from, "dtype"), 255, &dtype) || !leat_dtype_size((enum leat_dtype)dtype) ||
+    if (!o->name || !leat_json_number(json_object_get(from, "kind"), 255, &kind) ||
+        !leat_kind_name((enum leat_kind)kind) || !leat_json_number(json_object_get(from, "dtype"), 255, &dtype) ||
+        !leat_dtype_size((enum leat_dtype)dtype) ||
         !leat_json_number(json_object_get(from, "channels"), 255, &channels) ||
         !leat_json_number(json_object_get(from, "axes"), LEAT_CHANNELS_LAST, &axes) ||
         !leat_json_number(json_object_get(from, "row_bytes"), UINT64_C(1) << 46, &o->row_bytes) ||

@@ -272,7 +272,7 @@ void leat_port_close(struct leat_port *p)
         pthread_join(p->threads[i], NULL);
     leave_ports(p);
     if (p->n_threads)
-        leat_served_end(p->loader); /* what others hold stays as it is, though it is taken back here */
+        leat_served_end(p->loader); /* what others hold stays as it is, though it is given up here */
     drop_consumers(p);
     leat_shelf_clear(p);
     if (p->memory >= 0)
