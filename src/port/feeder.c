@@ -124,7 +124,10 @@ static void feed(struct leat_port *p)
 void *leat_port_feeder(void *port)
 {
     struct leat_port *p = port;
+    struct leat_error later; /* who reads is told */
+    const bool begun = !leat_served_seek(p->loader, p->starts, &p->iteration, &later);
     pthread_mutex_lock(&p->lock);
+    p->seek = !begun || !leat_position_is(p->feeds, p->starts); /* the loader reads ahead before anybody has attached */
     while (!p->closing) {
         leat_shelf_lend_all(p);
         if (!p->failure.code && is_wanted(p)) {
