@@ -60,10 +60,12 @@ void leat_channel_unmap(struct leat_channel *c)
         munmap(c, sizeof *c);
 }
 
+/* One side writes what it has done and then looks whether the other one sleeps; that one says that it sleeps and then
+ * looks what was done. All four are sequentially consistent, so that at least one of them sees the other. */
+
 static void wake(struct leat_channel *c)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* either it sees what was given, or it is seen to sleep */
-    if (atomic_load_explicit(&c->sleeping, memory_order_relaxed))
+    if (atomic_load(&c->sleeping))
         futex(&c->n_given, FUTEX_WAKE, INT_MAX, NULL);
 }
 
@@ -71,24 +73,21 @@ void leat_channel_give(struct leat_channel *c, const struct leat_given *given)
 {
     const uint32_t n = atomic_load_explicit(&c->n_given, memory_order_relaxed);
     c->given[n % LEAT_CHANNEL_RING] = *given;
-    atomic_store_explicit(&c->n_given, n + 1, memory_order_release);
+    atomic_store(&c->n_given, n + 1);
     wake(c);
 }
 
 void leat_channel_end(struct leat_channel *c)
 {
-    atomic_store_explicit(&c->ended, 1, memory_order_release);
-    atomic_thread_fence(memory_order_seq_cst);
+    atomic_store(&c->ended, 1);
     futex(&c->n_given, FUTEX_WAKE, INT_MAX, NULL);
 }
 
 void leat_channel_wait(struct leat_channel *c, uint32_t seen, int64_t timeout_ns)
 {
     const struct timespec timeout = {timeout_ns / 1000000000, timeout_ns % 1000000000};
-    atomic_store_explicit(&c->sleeping, 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(&c->n_given, memory_order_acquire) == seen &&
-        !atomic_load_explicit(&c->ended, memory_order_acquire))
+    atomic_store(&c->sleeping, 1);
+    if (atomic_load(&c->n_given) == seen && !atomic_load(&c->ended))
         futex(&c->n_given, FUTEX_WAIT, seen, &timeout);
     atomic_store_explicit(&c->sleeping, 0, memory_order_relaxed);
 }
@@ -97,13 +96,11 @@ void leat_channel_return(struct leat_channel *c, uint32_t slot)
 {
     const uint32_t n = atomic_load_explicit(&c->n_returned, memory_order_relaxed);
     atomic_store_explicit(&c->returned[n % LEAT_CHANNEL_RING], slot, memory_order_relaxed);
-    atomic_store_explicit(&c->n_returned, n + 1, memory_order_release);
-    atomic_thread_fence(memory_order_seq_cst); /* either the port sees it, or it is seen to be starved */
+    atomic_store(&c->n_returned, n + 1);
 }
 
 bool leat_channel_should_wake(struct leat_channel *c, uint32_t out, bool all)
 {
-    return atomic_load_explicit(&c->starved, memory_order_relaxed) &&
-           (all || 2 * out <= atomic_load_explicit(&c->credit, memory_order_relaxed)) &&
-           atomic_exchange_explicit(&c->starved, 0, memory_order_relaxed);
+    return atomic_load(&c->starved) && (all || 2 * out <= atomic_load_explicit(&c->credit, memory_order_relaxed)) &&
+           atomic_exchange(&c->starved, 0);
 }

@@ -202,8 +202,7 @@ static bool is_starved(struct leat_port *p, struct leat_port_consumer *c)
         return false;
     const bool far = leat_shelf_credit(p, c) > 0; /* it has all that it may have, or all of this epoch and the next */
     atomic_store_explicit(&c->channel->credit, far ? UINT32_MAX : c->loan.n, memory_order_relaxed);
-    atomic_store_explicit(&c->channel->starved, 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); /* either what it returns is seen, or it sees that */
+    atomic_store(&c->channel->starved, 1); /* either what it returns now is seen, or it sees that (channel.c) */
     leat_shelf_take_back(p, c);
     return !leat_consumer_wants(p, c);
 }
@@ -251,7 +250,7 @@ void leat_shelf_take_back(struct leat_port *p, struct leat_port_consumer *c)
 {
     if (!c->channel || c->gone)
         return;
-    const uint32_t n = atomic_load_explicit(&c->channel->n_returned, memory_order_acquire);
+    const uint32_t n = atomic_load(&c->channel->n_returned);
     if (n - c->n_returned > MOST_OUT) { /* it says that it has returned more than it can have */
         c->gone = true;
         return;
