@@ -61,12 +61,15 @@ void leat_channel_unmap(struct leat_channel *c)
 }
 
 /* One side writes what it has done and then looks whether the other one sleeps; that one says that it sleeps and then
- * looks what was done. All four are sequentially consistent, so that at least one of them sees the other. */
+ * looks what was done. All four are sequentially consistent, so that at least one of them sees the other. Sleeping is
+ * the third: the kernel looks at `sleeping` again. So whatever is to wake a consumer changes that, and not a word of
+ * its own: one that has seen that the port goes on, and sleeps on n_given, would sleep through its end. */
 
 static void wake(struct leat_channel *c)
 {
-    if (atomic_load(&c->sleeping))
-        futex(&c->n_given, FUTEX_WAKE, INT_MAX, NULL);
+    if (atomic_load(&c->sleeping) &&
+        atomic_exchange(&c->sleeping, 0)) /* once, however much it is given until it runs */
+        futex(&c->sleeping, FUTEX_WAKE, INT_MAX, NULL);
 }
 
 void leat_channel_give(struct leat_channel *c, const struct leat_given *given)
@@ -80,7 +83,7 @@ void leat_channel_give(struct leat_channel *c, const struct leat_given *given)
 void leat_channel_end(struct leat_channel *c)
 {
     atomic_store(&c->ended, 1);
-    futex(&c->n_given, FUTEX_WAKE, INT_MAX, NULL);
+    wake(c);
 }
 
 void leat_channel_wait(struct leat_channel *c, uint32_t seen, int64_t timeout_ns)
@@ -88,8 +91,8 @@ void leat_channel_wait(struct leat_channel *c, uint32_t seen, int64_t timeout_ns
     const struct timespec timeout = {timeout_ns / 1000000000, timeout_ns % 1000000000};
     atomic_store(&c->sleeping, 1);
     if (atomic_load(&c->n_given) == seen && !atomic_load(&c->ended))
-        futex(&c->n_given, FUTEX_WAIT, seen, &timeout);
-    atomic_store_explicit(&c->sleeping, 0, memory_order_relaxed);
+        futex(&c->sleeping, FUTEX_WAIT, 1, &timeout);
+    atomic_store(&c->sleeping, 0);
 }
 
 void leat_channel_return(struct leat_channel *c, uint32_t slot)

@@ -9,9 +9,9 @@
  * nobody else's. Neither ring overflows: a consumer is given at most LEAT_CHANNEL_RING batches that it has not
  * returned.
  *
- * Waiting needs no thread: a consumer sleeps on `n_given` (a futex) having said so in `sleeping`; the port, having run
- * out of what it may lend, says so in `starved`, and is woken through a descriptor once the consumer has returned
- * enough.
+ * Waiting needs no thread. A consumer says in `sleeping` that it sleeps, looks once more, and sleeps on that word (a
+ * futex); who wakes it makes it 0. The port, having run out of what it may lend, says so in `starved`, looks once more,
+ * and is woken through a descriptor once the consumer has returned enough.
  */
 #ifndef LEAT_PORT_CHANNEL_H
 #define LEAT_PORT_CHANNEL_H
@@ -32,14 +32,14 @@ struct leat_given {
 
 struct leat_channel {
     /* written by the port */
-    _Atomic uint32_t n_given; /* so far; a futex */
+    _Atomic uint32_t n_given; /* so far */
     _Atomic uint32_t ended;   /* the port has ended */
     _Atomic uint32_t starved; /* it waits for what comes back */
     _Atomic uint32_t credit;  /* how many may be out */
     uint8_t pad[48];
     /* written by the consumer */
     _Atomic uint32_t n_returned; /* so far */
-    _Atomic uint32_t sleeping;
+    _Atomic uint32_t sleeping;   /* a futex */
     _Atomic uint64_t epoch, row; /* where it stands, for leat_port_stat; as are */
     _Atomic uint64_t batches, samples, bytes, held;
     uint8_t more[8];
@@ -56,7 +56,8 @@ void leat_channel_unmap(struct leat_channel *channel);
 /* The port gives one more. */
 void leat_channel_give(struct leat_channel *channel, const struct leat_given *given);
 void leat_channel_end(struct leat_channel *channel);
-/* The consumer sleeps until there are other than `seen`, or the port has ended, or a time has passed. */
+/* The consumer sleeps until there are other than `seen`, or the port has ended, or a time has passed. It may
+ * return before. */
 void leat_channel_wait(struct leat_channel *channel, uint32_t seen, int64_t timeout_ns);
 /* The consumer returns one. */
 void leat_channel_return(struct leat_channel *channel, uint32_t slot);
