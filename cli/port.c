@@ -113,7 +113,7 @@ static void draw(const struct port *port, const json_t *now, const json_t *befor
     json_t *one;
     if (port->watch)
         cli_redraw();
-    printf("port %s: process %" PRIu64 ", open for %s, %s samples in %s batches delivered; published %s\n",
+    printf("port %s: process %" PRIu64 ", open for %s; made %s samples in %s batches, keeps %s\n",
            text_of(now, "name", name, sizeof name), count_of(now, "pid"), cli_duration(number(now, "uptime_s"), a),
            cli_count(count_of(now, "samples"), b), cli_count(count_of(now, "batches"), c),
            cli_bytes(count_of(now, "published_bytes"), d));

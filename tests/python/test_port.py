@@ -97,6 +97,15 @@ def test_plan_and_batch_at_are_those_of_a_loader(path: str, ports: Path) -> None
         assert [seen(b) for b in reader] == [seen(b) for b in own]  # and the position has not moved
 
 
+def test_ranks_are_taken_from_the_environment(path: str, ports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(path) as loader, leat.Port(loader, "a"):
+        monkeypatch.setenv("RANK", "1")
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        with leat.attach("a", 10, start="beginning") as reader, opened(path, 10, rank=1, world_size=2) as own:
+            assert (reader.rank, reader.world_size) == (1, 2)
+            assert [seen(b) for b in reader] == [seen(b) for b in own]
+
+
 def test_the_form_of_batches_is_that_of_the_loader(path: str, ports: Path) -> None:
     torch = pytest.importorskip("torch")
     outputs: Any = {"y": [], "x": [leat.ops.ToDtype("float64")]}
@@ -333,6 +342,58 @@ def test_ctrl_c_ends_waiting_for_a_port(ports: Path) -> None:
             except subprocess.TimeoutExpired:
                 continue
         assert "KeyboardInterrupt" in process.communicate()[1]
+
+
+ITERATES = """
+import leat
+loader = leat.attach("a", framework="numpy")
+print("reads", flush=True)
+while True:
+    for batch in loader:
+        pass
+"""
+
+
+def test_ctrl_c_ends_waiting_for_a_batch_of_a_port_that_is_stopped(path: str, ports: Path) -> None:
+    with server(path) as process:
+        words = [sys.executable, "-c", ITERATES]
+        with Started(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as reading:
+            assert reading.stdout.readline() == "reads\n"
+            process.send_signal(signal.SIGSTOP)
+            with pytest.raises(subprocess.TimeoutExpired):
+                reading.wait(0.3)  # whether it waits by now or not, it ends
+            reading.send_signal(signal.SIGINT)
+            assert "KeyboardInterrupt" in reading.communicate(timeout=PATIENCE)[1]
+        process.send_signal(signal.SIGCONT)
+        leat.ports.stop("a")
+        assert process.wait(PATIENCE) == 0
+
+
+def test_closing_ends_a_thread_that_waits_for_a_batch(path: str, ports: Path) -> None:
+    with server(path) as process:
+        reader = leat.attach("a", framework="numpy")
+        ended: list[BaseException] = []
+
+        def read() -> None:
+            try:
+                while True:
+                    for _ in reader:
+                        pass
+            except BaseException as e:
+                ended.append(e)
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        process.send_signal(signal.SIGSTOP)
+        thread.join(0.3)  # whether it waits by now or not, it ends
+        closing = threading.Thread(target=reader.close)
+        closing.start()
+        thread.join(PATIENCE)
+        process.send_signal(signal.SIGCONT)
+        closing.join(PATIENCE)
+        assert [type(e) for e in ended] == [leat.ClosedError] and not closing.is_alive()
+        leat.ports.stop("a")
+        assert process.wait(PATIENCE) == 0
 
 
 def test_who_attaches_waits_for_the_port(path: str, ports: Path) -> None:
