@@ -20,6 +20,7 @@
 #include "port/attached.h"
 #include "port/folder.h"
 
+#define SLICE_MS 100
 #define ANSWER_MS 30000 /* a port answers at once, but for what it has to make */
 #define TRY_AGAIN_NS 20000000
 
@@ -189,6 +190,40 @@ int leat_session_check(struct leat_attached *a, struct leat_error *error)
     return rc == LEAT_E_END || !rc ? ended(a, error) : leat_fail(error, rc, "%s", why.message);
 }
 
+/* An answer that came after its question was given up: a batch that is lent with it goes back. */
+static void drop_answer(struct leat_attached *a)
+{
+    struct leat_lent *lent;
+    struct leat_error none;
+    if (a->message->head.number != a->session->given_up || a->message->head.type != LEAT_MESSAGE_REPLY ||
+        leat_session_made(a, &lent, &none))
+        return;
+    leat_engine_lock();
+    leat_lent_unref(lent);
+    leat_engine_unlock();
+}
+
+/* The answer to what was asked with that number, in slices: leat_attached_interrupt ends the wait. */
+static int await_answer(struct leat_attached *a, uint32_t number, int64_t end, struct leat_error *error)
+{
+    const uint64_t interrupts = atomic_load(&a->interrupts);
+    for (;;) {
+        const int64_t left = (end - leat_clock_ns()) / 1000000;
+        int rc =
+            leat_message_wait(a->session->socket, left < SLICE_MS ? left < 0 ? 0 : left : SLICE_MS, a->message, error);
+        if (rc == LEAT_E_TIMEOUT && atomic_load(&a->interrupts) != interrupts)
+            return leat_fail(error, LEAT_E_CANCELLED, "interrupted");
+        if (rc == LEAT_E_TIMEOUT && left > SLICE_MS)
+            continue;
+        if (rc)
+            return rc;
+        leat_message_close(a->message);
+        if (a->message->head.number == number)
+            return LEAT_OK;
+        drop_answer(a);
+    }
+}
+
 int leat_session_ask(struct leat_attached *a, enum leat_message_type type, const void *body, size_t bytes,
                      struct leat_error *error)
 {
@@ -201,15 +236,12 @@ int leat_session_ask(struct leat_attached *a, enum leat_message_type type, const
     if (rc)
         return why.sys_errno == EPIPE || why.sys_errno == ECONNRESET ? ended(a, error)
                                                                      : leat_fail(error, rc, "%s", why.message);
-    do {
-        rc = leat_message_wait(s->socket, type == LEAT_MESSAGE_MAKE ? -1 : ANSWER_MS, a->message, error);
-        if (rc)
-            return rc == LEAT_E_END ? ended(a, error) : rc;
-        leat_message_close(a->message);
-        if (a->message->head.type == LEAT_MESSAGE_FAILED)
-            return leat_message_error(a->message, error);
-    } while (a->message->head.number != number); /* an answer that was given up for an interrupt */
-    return LEAT_OK;
+    rc = await_answer(a, number, leat_loader_deadline(type == LEAT_MESSAGE_MAKE ? -1 : ANSWER_MS), error);
+    if (rc == LEAT_E_CANCELLED && type == LEAT_MESSAGE_MAKE)
+        s->given_up = number;
+    if (rc)
+        return rc == LEAT_E_END ? ended(a, error) : rc;
+    return a->message->head.type == LEAT_MESSAGE_FAILED ? leat_message_error(a->message, error) : LEAT_OK;
 }
 
 /* The port gives nothing more, and what it has given and nobody has taken goes back. What is held of it keeps the
@@ -380,7 +412,6 @@ static int open_once(struct leat_attached *a, bool first, struct leat_error *err
     }
     a->session = s;
     a->streams = false;
-    a->known_rows = 0;
     a->reconnects += !first;
     return LEAT_OK;
 }
