@@ -2,8 +2,9 @@
  * Ports, and what is attached to one. A port is opened over a loader that it alone reads from then on; a reader that is
  * attached has the methods of a loader, and gives batches that are those of one (batch.c).
  *
- * What waits does so in slices, without the GIL, and looks for signals in between, as consumer.c does. A batch that is
- * ready is taken with the GIL held.
+ * What waits does so in slices, without the GIL, and looks for signals in between, as consumer.c does. The GIL is let
+ * go for each batch, also for one that is ready: the port may have to be asked for it, or waited for, and it may be of
+ * this process and read data that Python makes.
  */
 #include "leat_py.h"
 
@@ -313,18 +314,6 @@ static struct leat_attached *enter(struct attached *a)
         }                                                                                                              \
     } while (0)
 
-/* The batch if it is ready, else LEAT_E_TIMEOUT. */
-static int next_ready(struct attached *a, uint64_t iteration, struct leat_batch **batch, struct leat_error *error)
-{
-    int rc = LEAT_E_TIMEOUT;
-    if (atomic_load_explicit(&a->guard.waiting, memory_order_relaxed) || !py_guard_try(&a->guard))
-        return rc;
-    if (a->handle)
-        rc = leat_attached_next(a->handle, iteration, 0, batch, error);
-    py_guard_unlock(&a->guard);
-    return rc;
-}
-
 /* Without the GIL: waits for one slice. */
 static int next_wait(struct attached *a, uint64_t iteration, struct leat_batch **batch, struct leat_error *error)
 {
@@ -346,14 +335,14 @@ static PyObject *attached_next(PyObject *self, PyObject *number)
     struct leat_batch *batch = NULL;
     struct leat_error error;
     const uint64_t iteration = PyLong_AsUnsignedLongLong(number);
+    int rc;
     if (iteration == UINT64_MAX && PyErr_Occurred())
         return NULL;
     if (!py_guard_here(&a->guard))
         return raise_forked();
     if (py_guard_mine(&a->guard))
         return py_raise_within();
-    int rc = next_ready(a, iteration, &batch, &error);
-    while (rc == LEAT_E_TIMEOUT) {
+    for (rc = LEAT_E_TIMEOUT; rc == LEAT_E_TIMEOUT;) {
         if (atomic_load(&a->closing))
             return raise_closed();
         PY_WITHOUT_GIL(rc = next_wait(a, iteration, &batch, &error));
@@ -497,9 +486,12 @@ static PyObject *attached_close(PyObject *self, PyObject *none)
     if (py_guard_mine(&a->guard))
         return py_raise_within();
     atomic_store(&a->closing, true);
-    if (a->handle)
-        leat_attached_interrupt(a->handle);
-    py_guard_lock(&a->guard);
+    while (!py_guard_try(&a->guard)) { /* who has it may have begun to wait just now */
+        struct timespec ms = {.tv_nsec = 1000000};
+        if (a->handle)
+            leat_attached_interrupt(a->handle);
+        PY_WITHOUT_GIL(nanosleep(&ms, NULL));
+    }
     attached_close_now(a);
     py_guard_unlock(&a->guard);
     Py_RETURN_NONE;

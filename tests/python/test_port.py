@@ -74,7 +74,7 @@ def test_processes_get_the_batches_of_loaders_of_their_own(path: str, ports: Pat
         {"batch_size": 10, "rank": 2, "world_size": 3, "tail": "uneven"},
     ]
     with opened(path, shuffle=shuffle) as loader, leat.Port(loader, "a"):
-        running = [attached_elsewhere("a", **{"rank": 0, "world_size": 1, **job}) for job in jobs]
+        running = [attached_elsewhere("a", **{"start": "beginning", "rank": 0, "world_size": 1, **job}) for job in jobs]
         try:
             for job, process in zip(jobs, running, strict=True):
                 with opened(path, shuffle=shuffle, **job) as own:
