@@ -117,6 +117,8 @@ class Loader(Delivering, Closing):
             labels, positions, position_ids, doc_ids or loss_mask.
         tp_read: ``"first"``: of tensor-parallel peers only the first on each host reads, and sends batches to the
             others there through `torch.distributed`. ``"each"``: all read.
+        share: ``"job"``: the ranks of a job on one host read one loader, which its first process opens
+            (docs/loader.md); `num_threads` and `budget_bytes` are of that one. None: each its own.
 
     Raises:
         ValueError: an argument is not valid, or the budget holds no three batches (:class:`leat.BudgetError`).
@@ -162,6 +164,7 @@ class Loader(Delivering, Closing):
         cp: Literal["zigzag", "contiguous"] = "zigzag",
         cp_outputs: Sequence[str] | None = None,
         tp_read: Literal["each", "first"] = "each",
+        share: Literal["job"] | None = None,
     ) -> None:
         if not isinstance(dataset, (Dataset, Mix, Schedule)):
             raise TypeError(f"dataset is a leat.Dataset, not {type(dataset).__name__}: leat.open(path) gives one")
@@ -185,6 +188,10 @@ class Loader(Delivering, Closing):
             raise ValueError("give batch_size (rows per rank) or global_batch_size (rows of all ranks), one of them")
         if yields not in ("dict", "tuple"):
             raise ValueError(f"yields is 'dict' or 'tuple', not {yields!r}")
+        if share not in (None, "job"):
+            raise ValueError(f"share is 'job' or None, not {share!r:.60}")
+        if share and tp_read == "first":
+            raise ValueError("tp_read='first' and share='job' both let one process read for others: give one of them")
         given = {
             "batch_size": batch_size,
             "global_batch_size": global_batch_size,
@@ -281,6 +288,7 @@ class Loader(Delivering, Closing):
         if not in_order and self._log_dir is not None:
             os.makedirs(self._log_dir, exist_ok=True)
         self._options = options  # a port opens the same once more
+        self._share = share
         self._core = _leat.Loader.open(**options)
         self._mixture = mixtures.mixture_of(dataset, self._core, mixture, self._log_dir, self._leads())
         self._decisions = self._mixture.decisions if self._mixture else Decisions(self._folded_log(), None, False)
@@ -292,6 +300,16 @@ class Loader(Delivering, Closing):
 
             workers = json.loads(self._core.stats())["threads"]
             self._calls = Calls(executor, self._core, compiler.program(on_error), workers, weight)
+        if share is not None:
+            from ..ports.job import job_core
+
+            try:
+                self._core = job_core(self)
+            except BaseException:
+                _close(self._core, self._calls)
+                raise
+            if self._mixture is not None:
+                self._mixture.core = self._core
         # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's
         # core. Not at exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing
         # of Python.

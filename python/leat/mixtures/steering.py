@@ -25,7 +25,7 @@ class Mixture:
     def __init__(
         self, core: _leat.Loader, weights: Weights, algorithm: Any, folder: str | None = None, writes: bool = False
     ) -> None:
-        self._core = core
+        self.core = core
         self._opened = dict(weights)
         self._names = list(weights)
         self._lead = check.integer("lead", getattr(algorithm, "lead", LEAD), 1)
@@ -87,10 +87,10 @@ class Mixture:
             raise ValueError(f"{of}: no weight is given for {', '.join(missing)}: give each domain one, which may be 0")
         found = checked_weights({name: weights[name] for name in self._names}, of, False)
         if at is None:
-            state = json.loads(self._core.state())
+            state = json.loads(self.core.state())
             at = states.step_of(state, state)
-        self._core.set_shares(*at, list(found.values()))
-        self.decisions.take(self._core)
+        self.core.set_shares(*at, list(found.values()))
+        self.decisions.take(self.core)
 
     # ---- reports -----------------------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class Mixture:
             place = check.integer("epoch", step[0]), check.integer("step", step[1])
         else:
             number = check.integer("step", step)
-            place = (self._handed[0] if self._handed else self._core.epoch()), number
+            place = (self._handed[0] if self._handed else self.core.epoch()), number
         if self._handed is None or place > self._handed:
             last = "none was" if self._handed is None else f"the last one was step {self._handed[1]} of epoch "
             raise ValueError(
@@ -192,7 +192,7 @@ class Mixture:
         if self.algorithm is not None:
             self.algorithm.start(dict(self._opened))
         try:
-            self.decisions.load(json.loads(self._core.log(0)), state or {})
+            self.decisions.load(json.loads(self.core.log(0)), state or {})
             if state is not None:
                 self._load(state)
         except (KeyError, TypeError, ValueError, IndexError) as e:

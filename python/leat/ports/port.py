@@ -108,7 +108,7 @@ def refuse(loader: Loader) -> None:
         "functions in Python (leat.ops.Map, MapBatch) are not served yet: run them on what leat.attach gives"
         if loader._calls is not None
         else "a mesh is of one job: give rank and world_size to leat.attach"
-        if loader.mesh is not None
+        if loader.mesh is not None and loader._share is None
         else "in_order=False gives each process rows in an order of its own"
         if not loader._options["in_order"]
         else "batches by length (batch_tokens, buckets) have no size of their own for each consumer"

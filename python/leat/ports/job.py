@@ -1,0 +1,327 @@
+"""One loader for the ranks of a job on one host: ``leat.Loader(..., share="job")``.
+
+The first process of the host opens a port, which is named after the job and the loader, and all of them attach to it,
+itself too. Each keeps a core of its own, which makes nothing as long as the port is there: it plans, it has the log and
+the form of states, and it makes the batches where the port cannot. At any time one of the two has the position:
+
+    reader of the port   from the beginning on
+    own core             when the port has ended before this rank has; in an epoch whose sizes were decided elsewhere
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .. import _leat, check
+from ..errors import ClosedError, StateError, UnsupportedError, WaitTimeoutError
+from ..loading import ranks
+from ..loading.loader import TAILS
+from . import known
+from .attached import LAGS
+from .port import Port, refuse
+
+PATIENCE_S = 120.0  #: for the first process of the host to open the port
+LOOK_S = 0.02  #: between two looks for it
+PREFIX = "job-"  #: of the names of such ports
+#: What tells a job, and a host in it, from others; ranks of a host have them in common.
+JOB = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
+
+_opened: collections.Counter[str] = collections.Counter()  #: loaders of this process, by name
+
+
+def job_core(loader: Loader) -> Any:
+    """What a loader with ``share="job"`` reads from: its own core, where there is nothing to share.
+
+    Raises:
+        UnsupportedError: a loader that processes cannot share; the text says why.
+        WaitTimeoutError: the first process of the host has not opened this loader.
+    """
+    here = _host(loader)
+    port: Port | None = None
+    name, problem = "", None
+    if here is not None:
+        try:
+            check_shared(loader)
+            name = _name(loader, here)
+            if int(os.environ["RANK"]) == here.start:
+                port = _opened_port(loader, name)
+        except Exception as e:  # the other ranks wait for this process to agree: they are told first
+            problem = e
+    try:
+        if loader._distributed:
+            try:
+                ranks.agree({**loader._common(), "the loader of share='job'": repr(problem)})
+            except StateError:
+                if problem is None:
+                    raise
+        if problem is not None:
+            raise problem
+        if here is None or not loader._makes:
+            return loader._core
+        rows = loader._global // loader.world_size
+        return JobCore(loader._core, port, _attach(loader, name, rows), loader._global)
+    except BaseException:
+        if port is not None:
+            port.close()
+        raise
+
+
+def _host(loader: Loader) -> range | None:
+    """The ranks of this host, if they have something to share. Where other hosts have rows that this one has not, each
+    host would make the rows of all: its ranks then make fewer by themselves.
+    """
+    here = ranks.on_this_host()
+    if here is None or len(here) < max(2, loader.world_size) or (loader.world_size == 1 and loader.mesh is None):
+        return None
+    return here
+
+
+def check_shared(loader: Loader) -> None:
+    """Raises if the ranks of a host cannot share this loader."""
+    refuse(loader)
+    if loader._global % loader.world_size:
+        raise UnsupportedError(
+            f"share='job': a global batch of {loader._global} rows is not the same for all of {loader.world_size} "
+            "ranks: give batch_size"
+        )
+
+
+def _opened_port(loader: Loader, name: str) -> Port:
+    if not loader._makes:
+        raise UnsupportedError(
+            "share='job': the first process of a host opens the loader for all, and this one reads nothing: it is "
+            "between the first and the last stage of a pipeline"
+        )
+    sweep()
+    return Port(loader, name)
+
+
+def _name(loader: Loader, here: range) -> str:
+    """Of the port: the same in all processes of the host that open this loader, and no other."""
+    facts = [os.environ.get(key, "") for key in JOB]
+    said = hashlib.sha256(repr((facts, here.start, loader._common())).encode()).hexdigest()[:12]
+    run = re.sub(r"[^A-Za-z0-9_.-]", "-", facts[0])[:16]
+    _opened[said] += 1
+    return f"{PREFIX}{run}-{said}-{_opened[said]}"
+
+
+def _attach(loader: Loader, name: str, rows: int) -> _leat.Attached:
+    options = {
+        "name": name,
+        "folder": None,
+        "batch_size": rows,
+        "rank": loader.rank,
+        "world_size": loader.world_size,
+        "tail": check.choice("tail", loader._tail, TAILS),
+        "lag": LAGS["recompute"],
+        "beginning": True,
+        "writable": True,
+        "label": f"rank {os.environ['RANK']}",
+        "patience_ms": 0,  # of a port that has ended: this process goes on by itself
+    }
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return _leat.Attached.open(**options)
+        except FileNotFoundError:
+            if time.monotonic() >= end:
+                raise WaitTimeoutError(
+                    "share='job': the first process of this host (LOCAL_RANK 0) has not opened this loader within "
+                    f"{PATIENCE_S:.0f} s: every rank opens it, with the same data set and arguments (port {name})"
+                ) from None
+        time.sleep(LOOK_S)
+
+
+def sweep() -> None:
+    """Removes the sockets of jobs whose processes were killed."""
+    for port in known.ls():
+        if port["alive"] or not port["name"].startswith(PREFIX):
+            continue
+        lock = port["path"].removesuffix(".port") + ".lock"
+        with contextlib.suppress(OSError):
+            held = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(held), os.stat(lock)):  # not the one of a port that has come since
+                    os.unlink(port["path"])
+                    os.unlink(lock)
+            finally:
+                os.close(held)
+
+
+class JobCore:
+    """The core of a loader that ranks share, with the functions of ``_leat.Loader``."""
+
+    def __init__(self, own: _leat.Loader, port: Port | None, attached: _leat.Attached, global_batch: int) -> None:
+        self._own = own
+        self._port = port  # of the first process of the host
+        self._attached: _leat.Attached | None = attached
+        self._about: dict[str, Any] = json.loads(attached.about())
+        self._global = global_batch
+        self._shares = True  # whether the reader of the port has the position
+        self._run, self._inner = 0, 0  # the iteration, as it is known outside, and where it is read
+        self._since = time.monotonic()
+        attached.set_epoch(own.epoch())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    @property
+    def _holder(self) -> _leat.Reader:
+        return self._attached if self._shares and self._attached is not None else self._own
+
+    # ---- iterating ---------------------------------------------------------------------------------------------------
+
+    def start(self) -> int:
+        if not self._shares:
+            self._give_position()
+        self._inner = self._holder.start()
+        self._run += 1
+        return self._run
+
+    def next(self, number: int) -> _leat.Batch | None:
+        if number != self._run:
+            raise ClosedError("a newer iteration of this loader has begun")
+        try:
+            return self._holder.next(self._inner)
+        except ClosedError:
+            if not self._shares:
+                raise
+        self._take_position()
+        self._inner = self._own.start()
+        return self._own.next(self._inner)
+
+    def epoch(self) -> int:
+        return self._holder.epoch()
+
+    def set_epoch(self, epoch: int) -> bool:
+        return self._holder.set_epoch(epoch)
+
+    def steps(self) -> int:
+        try:
+            return self._holder.steps()
+        except ClosedError:
+            if not self._shares:
+                raise
+        self._take_position()
+        return self._own.steps()
+
+    # ---- the position ------------------------------------------------------------------------------------------------
+
+    def state(self) -> str:
+        if not self._shares or self._attached is None:
+            return self._own.state()
+        state, at = json.loads(self._own.state()), json.loads(self._attached.state())
+        state["at"] = {"epoch": at["epoch"], "row": at["row"]}
+        return json.dumps(state)
+
+    def load_state(self, text: str) -> None:
+        self._own.load_state(text)
+        self._run += 1  # ends one that runs
+        self._shares = False
+        self._give_position()
+
+    def _give_position(self) -> None:
+        """From the own core to the reader of the port, if that can go on there: its batches are of the size that it was
+        opened with, and begin at a multiple of it.
+        """
+        state = json.loads(self._own.state())
+        if self._attached is None or not _is_plain(state["log"], state["at"], self._global):
+            return
+        try:
+            position = {**json.loads(self._attached.state()), **state["at"]}
+            self._attached.load_state(json.dumps({**position, "step": position["row"] // self._global}))
+        except ClosedError:
+            self._drop()
+        else:
+            self._shares = True
+
+    def _take_position(self) -> None:
+        """From the reader of a port that has ended, to the own core."""
+        state = self.state()
+        self._drop()
+        self._own.load_state(state)
+
+    def _drop(self) -> None:
+        self._shares = False
+        if self._attached is not None:
+            self._attached.close()
+        self._attached = None
+
+    # ---- looking -----------------------------------------------------------------------------------------------------
+
+    def stats(self) -> str:
+        found: dict[str, Any] = json.loads(self._own.stats())
+        if self._attached is None:
+            return json.dumps({**found, "shared": {**self._told(), "attached": False}})
+        mine, position = json.loads(self._attached.stats()), json.loads(self.state())["at"]
+        with contextlib.suppress(Exception):  # it may end at any time
+            found = {**(self._port.stat() if self._port else known.stat(self._about["name"]))["loader"]}
+        seconds = max(time.monotonic() - self._since, 1e-9)
+        for name in ("samples", "bytes"):
+            found[f"{name}_per_s"] = found[f"recent_{name}_per_s"] = mine[name] / seconds
+        found.update({name: mine[name] for name in ("samples", "batches", "bytes")})
+        found.update(
+            consumer_wait_s=mine["wait_s"],
+            consumer_waits=mine["waits"],
+            **position,
+            step=position["row"] // self._global,
+            shared={**self._told(), **mine},
+        )
+        return json.dumps(found)
+
+    def _told(self) -> dict[str, Any]:
+        return {"port": self._about["name"], "pid": self._about["pid"], "leads": self._port is not None}
+
+    # ---- what one of several cannot do -------------------------------------------------------------------------------
+
+    def set_batch_size(self, rows: int, epoch: int, step: int) -> NoReturn:
+        _refuse("set_batch_size")
+
+    def set_shares(self, epoch: int, step: int, shares: list[float]) -> NoReturn:
+        _refuse("set_mixture")
+
+    def consumer(self, batch_size: int, beginning: bool) -> NoReturn:
+        _refuse("consumer")
+
+    def trace(self, max_events: int) -> NoReturn:
+        _refuse("trace")
+
+    # ---- end ---------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Batches that are held stay valid. The other ranks go on by themselves, if this is the first."""
+        if self._attached is not None:
+            self._attached.close()
+        if self._port is not None:
+            self._port.close()
+        self._own.close()
+        with contextlib.suppress(OSError):
+            sweep()
+
+
+def _refuse(what: str) -> NoReturn:
+    raise UnsupportedError(f"{what} is of one rank: a loader that ranks share (share='job') does not have it")
+
+
+def _is_plain(log: list[Mapping[str, Any]], at: Mapping[str, Any], global_batch: int) -> bool:
+    """Whether the batches from a position on are those of a loader that nothing was decided about."""
+    size = log[0]["global_batch"]
+    for entry in log[1:]:
+        if entry["kind"] == "folded" or "shares" in entry or (entry["row"] and entry["epoch"] >= at["epoch"]):
+            return False
+        size = entry.get("global_batch", size)
+    return bool(size == global_batch and log[0]["kind"] == "open")
+
+
+if TYPE_CHECKING:
+    from ..loading.loader import Loader
