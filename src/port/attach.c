@@ -400,12 +400,13 @@ static uint64_t tensor_bytes(const struct leat_batch *b)
 }
 
 /* To the next step; what is behind it goes back to the port. */
-static void advance(struct leat_attached *a, const struct leat_plan_batch *plan, const struct leat_batch *batch)
+static void advance(struct leat_attached *a, const struct leat_plan_batch *plan, uint64_t rows,
+                    const struct leat_batch *batch)
 {
     struct leat_plan_batch next;
     const struct leat_cut cut = cut_of(a, a->epoch);
     a->step++;
-    a->ended = plan->last || leat_cut_batch(&cut, a->epoch, a->known_rows, a->step, &next) || !next.rows;
+    a->ended = plan->last || leat_cut_batch(&cut, a->epoch, rows, a->step, &next) || !next.rows;
     const struct leat_position from =
         a->ended ? (struct leat_position){a->epoch + 1, 0} : (struct leat_position){a->epoch, next.begin};
     while (a->first && precedes_rows(a->first, from))
@@ -441,11 +442,12 @@ int leat_attached_next(struct leat_attached *a, uint64_t iteration, int64_t time
         return leat_fail(error, LEAT_E_CLOSED, "a newer iteration of this reader has begun");
     if (!a->ended) {
         rc = plan_of(a, a->epoch, a->step, &plan, error);
+        const uint64_t rows = a->known_rows; /* of this epoch; forgotten if the port ends meanwhile */
         if (!rc)
             rc = next_batch(a, &plan, leat_loader_deadline(timeout_ms), out, error);
         if (rc != LEAT_E_END) {
             if (!rc)
-                advance(a, &plan, *out);
+                advance(a, &plan, rows, *out);
             return rc;
         }
     }

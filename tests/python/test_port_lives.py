@@ -116,6 +116,18 @@ def test_consumers_go_on_exactly_with_the_port_that_comes_in_place_of_a_dead_one
     assert list(folder.iterdir()) == []
 
 
+def test_an_epoch_that_is_longer_than_what_was_lent_goes_on_where_the_port_comes_back(folder: Path) -> None:
+    want = expected(numbers(8 * ROWS, 24))
+    server = Server(folder, numbers, 8 * ROWS, BATCH)
+    reader = Consumer(folder, batch_size=24, patience=60)
+    first = reader.read(10)
+    server.kill()
+    again = Server(folder, numbers, 8 * ROWS, BATCH)
+    assert first + reader.read(len(want) - 10) == want
+    reader.end()
+    again.end()
+
+
 def test_a_child_that_outlives_the_port_does_not_keep_its_name_or_its_readers(folder: Path) -> None:
     want = expected(numbers(ROWS, BATCH))
     server = Server(folder, numbers, ROWS, BATCH, forks=True)
