@@ -18,7 +18,7 @@ static bool is_followed(const struct leat_port *p, const struct leat_port_consum
 /* A consumer whose next batch is neither there nor the feeder's next. */
 static bool is_stranded(const struct leat_port *p, const struct leat_port_consumer *c)
 {
-    return leat_consumer_wants(p, c) && !leat_position_is(c->at, p->feeds) && leat_shelf_find(p, c->at) == LEAT_NO_SLOT;
+    return leat_consumer_wants(p, c) && !leat_position_is(c->at, p->feeds) && leat_shelf_find(p, c) == LEAT_NO_SLOT;
 }
 
 struct leat_port_consumer *leat_port_needs_maker(struct leat_port *p)
@@ -56,6 +56,14 @@ static int read_next(struct leat_port *p, struct leat_position at, bool seek, st
     return rc ? rc : leat_loader_next(p->loader, p->iteration, -1, batch, error);
 }
 
+/* Nothing can be given up: others have all memory. */
+static void wait_for_memory(struct leat_port *p)
+{
+    leat_shelf_lend_all(p);
+    if (!leat_shelf_ask_back(p))
+        pthread_cond_wait(&p->feed, &p->lock);
+}
+
 /* Publishes what was read; NULL: those rows failed. Under the lock, which is let go while memory is short. */
 static void publish(struct leat_port *p, struct leat_batch *batch, const struct leat_plan_batch *plan)
 {
@@ -63,10 +71,8 @@ static void publish(struct leat_port *p, struct leat_batch *batch, const struct 
     uint32_t slot;
     int rc;
     while ((rc = leat_shelf_put(p, batch, plan, LEAT_SHELF_FED, &slot, &error)) == LEAT_E_HELD && !p->closing)
-        if (!leat_shelf_evict(p)) {
-            leat_shelf_lend_all(p);
-            pthread_cond_wait(&p->feed, &p->lock);
-        }
+        if (!leat_shelf_evict(p))
+            wait_for_memory(p);
     if (rc) {
         leat_batch_free(batch);
         if (!p->closing)
@@ -112,10 +118,8 @@ static void feed(struct leat_port *p)
         publish(p, batch, &plan);
     } else if (rc == LEAT_E_HELD || rc == LEAT_E_CANCELLED) {
         p->seek = true;
-        if (rc == LEAT_E_HELD && !leat_shelf_evict(p)) {
-            leat_shelf_lend_all(p);
-            pthread_cond_wait(&p->feed, &p->lock);
-        }
+        if (rc == LEAT_E_HELD && !leat_shelf_evict(p))
+            wait_for_memory(p);
     } else {
         leat_port_fail(p, &error);
     }

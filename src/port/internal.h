@@ -115,10 +115,12 @@ struct leat_port {
  * HELD (no memory, or no slot, now), NOMEM; the batch is then the caller's still. */
 int leat_shelf_put(struct leat_port *port, struct leat_batch *batch, const struct leat_plan_batch *plan,
                    enum leat_shelf_kind kind, uint32_t *slot, struct leat_error *error);
-/* The slot of a batch of the plan; LEAT_NO_SLOT: it is not there. */
-uint32_t leat_shelf_find(const struct leat_port *port, struct leat_position at);
+/* A slot with the batch that a consumer needs next, which it does not have; LEAT_NO_SLOT: it is not there. */
+uint32_t leat_shelf_find(const struct leat_port *port, const struct leat_port_consumer *consumer);
 /* Takes back what consumers have returned. */
 void leat_shelf_take_back(struct leat_port *port, struct leat_port_consumer *consumer);
+/* Before waiting for memory: whoever has a batch says when it returns one. Whether some came back meanwhile. */
+bool leat_shelf_ask_back(struct leat_port *port);
 /* Lends consumers what is there and they need next. */
 void leat_shelf_lend(struct leat_port *port, struct leat_port_consumer *consumer);
 void leat_shelf_lend_all(struct leat_port *port);
@@ -156,6 +158,8 @@ struct leat_port_consumer *leat_port_needs_maker(struct leat_port *port);
 void leat_port_defer(struct leat_port *port, struct leat_port_consumer *consumer);
 /* The port cannot go on. */
 void leat_port_fail(struct leat_port *port, const struct leat_error *why);
+/* A consumer has to go: the service sees to it. */
+void leat_port_part(struct leat_port *port, struct leat_port_consumer *consumer);
 /* After a batch came back or was asked for: wakes whoever may have work. */
 void leat_port_nudge(struct leat_port *port);
 /* stat.c: without the lock. */

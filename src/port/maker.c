@@ -29,7 +29,7 @@ static void make_again(struct leat_port *p, struct leat_port_consumer *c)
     pthread_mutex_lock(&p->lock);
     if (rc == LEAT_E_HELD || rc == LEAT_E_CANCELLED) {
         leat_shelf_lend_all(p);
-        if (!leat_shelf_evict(p) && !p->closing)
+        if (!leat_shelf_evict(p) && !p->closing && !leat_shelf_ask_back(p))
             pthread_cond_wait(&p->make, &p->lock);
         return;
     }
@@ -43,7 +43,7 @@ static void make_again(struct leat_port *p, struct leat_port_consumer *c)
         p->shelf[slot].at = at; /* where the consumer stands, if a decision has moved the border */
         leat_shelf_lend_all(p);
         leat_shelf_trim(p);
-    } else if (!p->closing) {
+    } else if (!p->closing && !leat_shelf_ask_back(p)) {
         pthread_cond_wait(&p->make, &p->lock);
     }
 }
@@ -86,6 +86,8 @@ void *leat_port_maker(void *port)
         else
             make_again(p, c);
         c->working--;
+        if (c->gone)
+            leat_port_part(p, c);
         leat_port_defer(p, c);
         leat_port_nudge(p);
     }

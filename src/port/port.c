@@ -25,6 +25,13 @@ void leat_port_nudge(struct leat_port *p)
     pthread_cond_signal(&p->make);
 }
 
+void leat_port_part(struct leat_port *p, struct leat_port_consumer *c)
+{
+    c->gone = true;
+    if (write(p->wake, &(uint64_t){1}, sizeof(uint64_t)) < 0)
+        return; /* it is awake */
+}
+
 void leat_port_defer(struct leat_port *p, struct leat_port_consumer *c)
 {
     struct leat_port_consumer **at = &p->consumers;

@@ -15,7 +15,7 @@ struct layout {
 static bool lay_out(const struct leat_published_head *h, struct layout *to)
 {
     const uint64_t most = UINT64_C(1) << 40;
-    if (h->delivered > most)
+    if (h->rows > most || h->delivered > most)
         return false;
     to->outputs = leat_align64(sizeof *h);
     to->ids = to->outputs + 8 * (uint64_t)h->n_outputs;
@@ -101,8 +101,9 @@ int leat_published_read(const uint8_t *memory, uint64_t memory_bytes, uint64_t o
     out->errors = (const struct leat_published_error *)(const void *)(from + at.errors);
     out->texts = (const char *)from + at.texts;
     uint64_t left_out = 0;
-    for (uint32_t i = 0; i < h->n_errors; i++) {
-        if (out->errors[i].row >= h->rows || out->errors[i].text >= h->n_texts)
+    for (uint32_t i = 0; i < h->n_errors; i++) { /* in the order of rows */
+        if (out->errors[i].row >= h->rows || out->errors[i].text >= h->n_texts ||
+            (i && out->errors[i].row <= out->errors[i - 1].row))
             return leat_fail(error, LEAT_E_FORMAT, "what the port says of a broken row is not right");
         left_out += out->errors[i].delivered < 0;
     }

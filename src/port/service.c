@@ -38,6 +38,15 @@ static bool watch(const struct service *s, int fd, enum source source, uint32_t 
     return !epoll_ctl(s->poll, EPOLL_CTL_ADD, fd, &e);
 }
 
+/* What comes from one that is gone would wake the service again and again, until it can be taken out. */
+static void unwatch(const struct service *s, const struct leat_port_consumer *c)
+{
+    const int fds[] = {c->socket, c->process, c->wake};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0)
+            epoll_ctl(s->poll, EPOLL_CTL_DEL, fds[i], NULL);
+}
+
 static void close_all(struct leat_port_consumer *c)
 {
     const int fds[] = {c->socket, c->process, c->wake, c->channel_fd};
@@ -57,12 +66,15 @@ static struct leat_port_consumer *find(struct leat_port *p, uint32_t id)
 }
 
 /* Takes out those that are gone, and what they had comes back. */
-static void remove_gone(struct leat_port *p)
+static void remove_gone(const struct service *s)
 {
+    struct leat_port *p = s->port;
     bool some = false;
     for (struct leat_port_consumer **at = &p->consumers; *at;) {
         struct leat_port_consumer *c = *at;
         if (!c->gone || c->working) {
+            if (c->gone)
+                unwatch(s, c);
             at = &c->next;
             continue;
         }
@@ -498,7 +510,7 @@ void *leat_port_service(void *port)
         leat_port_fail(p, &error);
     }
     while (ready && !p->closing) {
-        remove_gone(p);
+        remove_gone(s);
         pthread_mutex_unlock(&p->lock);
         const int n = epoll_wait(s->poll, events, EVENTS, -1);
         pthread_mutex_lock(&p->lock);

@@ -55,7 +55,7 @@ static void forget_copies(const struct leat_lent *lent)
     for (size_t o = 0; said->outputs && o < said->head.n_outputs; o++) {
         const struct leat_output *output = leat_program_output(lent->program, o);
         const uint64_t offset = said->outputs[o], left = lent->session->memory_bytes;
-        if (offset >= left)
+        if (offset >= left || (output->ragged && left - offset < leat_output_values(output, said->head.rows)))
             continue;
         uint64_t steps = 0;
         if (output->ragged)

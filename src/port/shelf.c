@@ -148,18 +148,23 @@ void leat_shelf_clear(struct leat_port *p)
 
 /* ---- lending --------------------------------------------------------------------------------- */
 
-uint32_t leat_shelf_find(const struct leat_port *p, struct leat_position at)
+/* Whether a slot has what a consumer needs next. One that it has already, and may have written to, is not that: it
+ * holds this batch while it begins anew. */
+static bool suits(const struct leat_port *p, const struct leat_port_consumer *c, uint32_t slot)
 {
-    for (uint32_t i = p->n_kept; i-- > 0;) {
-        const struct leat_shelf_place *place = &p->shelf[p->kept[i]];
-        if (leat_position_is(place->at, at) && place->kind != LEAT_SHELF_ASKED)
+    const struct leat_shelf_place *place = &p->shelf[slot];
+    return place->used && leat_position_is(place->at, c->at) && place->kind != LEAT_SHELF_ASKED &&
+           !leat_loan_has(&c->loan, slot);
+}
+
+uint32_t leat_shelf_find(const struct leat_port *p, const struct leat_port_consumer *c)
+{
+    for (uint32_t i = p->n_kept; i-- > 0;)
+        if (suits(p, c, p->kept[i]))
             return p->kept[i];
-    }
-    for (uint32_t slot = 0; slot < LEAT_LENDING_SLOTS; slot++) { /* given up, but somebody has it still */
-        const struct leat_shelf_place *place = &p->shelf[slot];
-        if (place->used && leat_position_is(place->at, at) && place->kind != LEAT_SHELF_ASKED)
+    for (uint32_t slot = 0; slot < LEAT_LENDING_SLOTS; slot++) /* given up, but somebody has it still */
+        if (suits(p, c, slot))
             return slot;
-    }
     return LEAT_NO_SLOT;
 }
 
@@ -217,7 +222,7 @@ void leat_shelf_lend(struct leat_port *p, struct leat_port_consumer *c)
     struct leat_given given;
     uint32_t slot;
     while (c->reads && !c->gone && !is_starved(p, c) && !leat_position_is(c->at, p->feeds) &&
-           (slot = leat_shelf_find(p, c->at)) != LEAT_NO_SLOT && !leat_loan_has(&c->loan, slot)) {
+           (slot = leat_shelf_find(p, c)) != LEAT_NO_SLOT) {
         leat_shelf_give(p, c, slot, &given);
         c->at = p->shelf[slot].next;
         c->lent_ns = leat_clock_ns();
@@ -246,20 +251,46 @@ static bool take_back(struct leat_port *p, struct leat_port_consumer *c, uint32_
     return true;
 }
 
+bool leat_shelf_ask_back(struct leat_port *p)
+{
+    bool some = false;
+    for (struct leat_port_consumer *c = p->consumers; c; c = c->next) {
+        const uint32_t had = c->loan.n;
+        if (!c->channel || !had)
+            continue;
+        if (!atomic_load(&c->channel->starved)) { /* one that is starved says so already */
+            atomic_store_explicit(&c->channel->credit, UINT32_MAX, memory_order_relaxed);
+            atomic_store(&c->channel->starved, 1);
+        }
+        leat_shelf_take_back(p, c);
+        some |= c->loan.n != had;
+    }
+    return some;
+}
+
+/* A consumer that says what cannot be is told so, and goes. */
+static void throw_out(struct leat_port *p, struct leat_port_consumer *c)
+{
+    struct leat_error error, unsent;
+    leat_fail(&error, LEAT_E_FORMAT, "this consumer has returned to port \"%s\" what it did not have", p->name);
+    leat_message_fail(c->socket, 0, &error, &unsent);
+    leat_port_part(p, c);
+}
+
 void leat_shelf_take_back(struct leat_port *p, struct leat_port_consumer *c)
 {
     if (!c->channel || c->gone)
         return;
     const uint32_t n = atomic_load(&c->channel->n_returned);
-    if (n - c->n_returned > MOST_OUT) { /* it says that it has returned more than it can have */
-        c->gone = true;
+    if (n - c->n_returned > MOST_OUT) {
+        throw_out(p, c);
         return;
     }
     for (; c->n_returned != n; c->n_returned++) {
         const uint32_t slot =
             atomic_load_explicit(&c->channel->returned[c->n_returned % LEAT_CHANNEL_RING], memory_order_relaxed);
         if (!take_back(p, c, slot)) {
-            c->gone = true;
+            throw_out(p, c);
             return;
         }
     }

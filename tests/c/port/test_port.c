@@ -242,6 +242,48 @@ static void a_plan_a_batch_and_a_state_are_those_of_a_loader(void **state)
     leat_dataset_release(dataset);
 }
 
+static void a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
+    struct leat_loader_options options = served();
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_port *port = open_port(loader);
+    for (int shares = 0; shares < 2; shares++) { /* another one reads beside it */
+        const struct reader one = {.batch_size = BATCH, .world_size = 1, .writable = true, .dataset = dataset};
+        struct leat_attach_options wish = attaching(&one);
+        struct leat_attached *attached, *other = NULL;
+        struct leat_error error;
+        struct leat_batch *held[3];
+        uint64_t iteration, hash = 0;
+        bool dropped;
+        assert_ok(leat_attach(&wish, &attached, &error));
+        if (shares) {
+            assert_ok(leat_attach(&wish, &other, &error));
+            assert_ok(leat_attached_start(other, &iteration, &error));
+            assert_ok(leat_attached_next(other, iteration, 60000, &held[0], &error));
+            leat_batch_free(held[0]);
+        }
+        for (int i = 0; i < 3; i++) {
+            struct leat_tensor x;
+            assert_ok(leat_attached_set_epoch(attached, 0, &dropped, &error));
+            assert_ok(leat_attached_start(attached, &iteration, &error));
+            assert_ok(leat_attached_next(attached, iteration, 60000, &held[i], &error));
+            hash = i ? hash : test_hash_batch(held[i]);
+            assert_int_equal(test_hash_batch(held[i]), hash);
+            assert_ok(leat_batch_tensor(held[i], 0, &x));
+            memset(x.data, 0x11 * (i + 1), test_tensor_bytes(&x));
+        }
+        for (int i = 0; i < 3; i++)
+            leat_batch_free(held[i]);
+        leat_attached_close(attached);
+        leat_attached_close(other);
+    }
+    leat_port_close(port);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
 static void names_and_loaders_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -287,6 +329,7 @@ int main(void)
         cmocka_unit_test(every_reader_gets_what_a_loader_of_its_own_gives),
         cmocka_unit_test(batches_stay_valid_when_reader_and_port_are_closed),
         cmocka_unit_test(a_plan_a_batch_and_a_state_are_those_of_a_loader),
+        cmocka_unit_test(a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned),
         cmocka_unit_test(names_and_loaders_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);
