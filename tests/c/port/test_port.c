@@ -15,6 +15,7 @@ struct reader {
     bool writable;
     unsigned pause_us;
     struct leat_dataset *dataset;
+    pthread_barrier_t *attached; /* nobody reads before all are: "the beginning" is that of the epoch that is read */
     uint64_t batches;
     char failed[300];
 };
@@ -82,7 +83,9 @@ static void *read_all(void *user)
     struct leat_attached *attached = NULL;
     struct leat_error error;
     struct leat_loader *own = own_loader(r);
-    if (!expect(r, !leat_attach(&options, &attached, &error), "attach", &error))
+    const bool there = expect(r, !leat_attach(&options, &attached, &error), "attach", &error);
+    pthread_barrier_wait(r->attached);
+    if (!there)
         goto out;
     for (int e = 0; e < EPOCHS; e++) {
         uint64_t iteration, other, steps;
@@ -135,12 +138,16 @@ static void every_reader_gets_what_a_loader_of_its_own_gives(void **state)
         };
         enum { N = sizeof readers / sizeof *readers };
         pthread_t threads[N];
+        pthread_barrier_t all;
+        assert_int_equal(pthread_barrier_init(&all, NULL, N), 0);
         for (int i = 0; i < N; i++) {
             readers[i].dataset = dataset;
+            readers[i].attached = &all;
             assert_int_equal(pthread_create(&threads[i], NULL, read_all, &readers[i]), 0);
         }
         for (int i = 0; i < N; i++)
             pthread_join(threads[i], NULL);
+        pthread_barrier_destroy(&all);
         for (int i = 0; i < N; i++) {
             assert_string_equal(readers[i].failed, "");
             assert_true(readers[i].batches > 0);
