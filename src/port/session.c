@@ -22,6 +22,7 @@
 
 #define SLICE_MS 100
 #define ANSWER_MS 30000 /* a port answers at once, but for what it has to make */
+#define END_MS 500      /* closing does not wait for one that is stopped: it keeps a little longer what it has given */
 #define TRY_AGAIN_NS 20000000
 
 /* ---- what is lent ---------------------------------------------------------------------------- */
@@ -236,7 +237,8 @@ int leat_session_ask(struct leat_attached *a, enum leat_message_type type, const
     if (rc)
         return why.sys_errno == EPIPE || why.sys_errno == ECONNRESET ? ended(a, error)
                                                                      : leat_fail(error, rc, "%s", why.message);
-    rc = await_answer(a, number, leat_loader_deadline(type == LEAT_MESSAGE_MAKE ? -1 : ANSWER_MS), error);
+    const int64_t timeout_ms = type == LEAT_MESSAGE_MAKE ? -1 : type == LEAT_MESSAGE_END ? END_MS : ANSWER_MS;
+    rc = await_answer(a, number, leat_loader_deadline(timeout_ms), error);
     if (rc == LEAT_E_CANCELLED && type == LEAT_MESSAGE_MAKE)
         s->given_up = number;
     if (rc)
