@@ -22,7 +22,8 @@ def seen(batch: leat.Batch) -> tuple[Any, ...]:
         value = batch[name]
         parts = [value.values, value.offsets] if isinstance(value, leat.Ragged) else [value]
         for part in parts:
-            digest.update(repr((name, part if isinstance(part, list) else (part.dtype, part.shape))).encode())
-            digest.update(b"" if isinstance(part, list) else np.ascontiguousarray(part).tobytes())
-    rows = [batch.ids, batch.row_keys, batch.valid]
+            array = isinstance(part, np.ndarray)
+            digest.update(repr((name, (part.dtype, part.shape) if array else part)).encode())
+            digest.update(np.ascontiguousarray(part).tobytes() if array else b"")
+    rows = [batch.ids, batch.row_keys, batch.valid, batch.domains]
     return (batch.epoch, batch.step, batch.size, digest.hexdigest(), *(r.tolist() for r in rows))

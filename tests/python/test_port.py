@@ -84,6 +84,45 @@ def test_processes_get_the_batches_of_loaders_of_their_own(path: str, ports: Pat
                 process.__exit__(None, None, None)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shuffle": leat.Blocks(10)},
+        {"shuffle": False, "sampler": leat.Weighted(np.arange(1, N + 1, dtype=np.float64), 150)},
+        {"shuffle": False, "sampler": list(range(100, 0, -3))},
+        {"outputs": {"y": leat.Out("y", [leat.ops.ToDtype("float32")]), "t": [leat.ops.PadTo(6)]}},
+    ],
+    ids=["blocks", "weighted", "list", "program"],
+)
+def test_every_order_and_program_is_served(path: str, ports: Path, options: dict[str, Any]) -> None:
+    with (
+        opened(path, **options) as loader,
+        leat.Port(loader, "a"),
+        leat.attach("a", 11, start="beginning") as reader,
+        opened(path, 11, **options) as own,
+    ):
+        for _ in range(2):
+            assert [seen(b) for b in reader] == [seen(b) for b in own]
+
+
+def test_mixtures_and_packed_rows_are_served(path: str, ports: Path) -> None:
+    data = leat.open(path)
+    plain: Any = {"framework": "numpy", "shuffle": True, "rank": 0, "world_size": 1}
+    sources: list[tuple[Any, dict[str, Any]]] = [
+        (leat.Mix({"a": (data[:100], 0.25), "b": (data[100:], 0.75)}, exhausted="repeat"), {"batch_size": 12}),
+        (leat.pack_rows(data, field="t", length=16), {"batch_size": 3}),
+        (leat.pack_rows(data, field="t", length=16, how="ragged"), {"batch_tokens": 32}),
+    ]
+    for i, (source, options) in enumerate(sources):
+        with (
+            leat.Loader(source, **options, **plain) as loader,
+            leat.Port(loader, f"p{i}"),
+            leat.attach(f"p{i}", start="beginning") as reader,
+            leat.Loader(source, **options, **plain) as own,
+        ):
+            assert [seen(b) for b in reader] == [seen(b) for b in own]
+
+
 def test_plan_and_batch_at_are_those_of_a_loader(path: str, ports: Path) -> None:
     with opened(path) as loader, leat.Port(loader, "a"), leat.attach("a", 9) as reader, opened(path, 9) as own:
         assert len(reader) == len(own)
