@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -169,6 +170,24 @@ def test_the_port_of_a_process_that_was_killed_is_shown_as_dead_and_replaced(num
         assert one["pid"] == process.pid and one["alive"]
         command("port", "stop", "numbers")
         assert rest(process)[0] == 0
+
+
+def test_the_unit_of_systemd_starts_what_is_meant(numbers: Path, ports: Path, tmp_path: Path) -> None:
+    unit = (Path(__file__).resolve().parents[2] / "examples" / "leat-serve@.service").read_text()
+    (line,) = re.findall(r"^ExecStart=(.*)$", unit, re.M)
+    (tmp_path / "leat").symlink_to(executable())
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SOURCE": str(numbers),
+        "OPTIONS": "--batch-size 16 --shuffle --seed 3",
+    }
+    shell = ["sh", "-c", "exec " + line.replace("%i", "numbers")]
+    with Started(shell, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout.readline().startswith(f"serving {numbers} as numbers, 120 samples shuffled with seed 3")
+        process.send_signal(signal.SIGTERM)
+        code, _, said = rest(process)
+        assert (code, said) == (130, "") and f"SuccessExitStatus={code}\n" in unit
 
 
 def failing(*words: object) -> str:
