@@ -111,6 +111,35 @@ def test_the_detector_says_what_it_cannot_learn_from(tmp_path: Path) -> None:
         assert done.returncode == code and words in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("data", ["made", "fashion-mnist"])
+def test_trainings_learn_from_batches_that_another_script_makes(
+    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    folder = Path(os.environ.get("LEAT_DATA", "/nowhere")) / data
+    if data != "made" and not folder.is_dir():
+        pytest.skip("LEAT_DATA names no folder with fashion-mnist")
+    ports = tmp_path / "p"
+    monkeypatch.setenv("LEAT_PORT_DIR", str(ports))
+    serve = [sys.executable, EXAMPLES / "share_producer.py", *([folder] if data != "made" else [])]
+    train = [sys.executable, EXAMPLES / "share_consumer.py", "--batch-size"]
+    running = [subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)]
+    try:
+        assert running[0].stdout and running[0].stdout.readline().startswith("serving fashion: ")
+        running += [subprocess.Popen([*train, size], stdout=subprocess.PIPE, text=True) for size in ("64", "100")]
+        said = [process.communicate(timeout=300)[0] for process in running[1:]]
+        leat.ports.stop("fashion")
+        assert running[0].wait(60) == 0
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+    for text in said:
+        rates = [float(n) for n in re.findall(r"^epoch \d: ([\d.]+)% of ", text, re.M)]
+        assert len(rates) == 3 and rates[2] > max(rates[0], 70), said
+    assert list(ports.iterdir()) == []
+
+
 def test_every_example_says_how_it_is_called() -> None:
     pytest.importorskip("torch")
     pytest.importorskip("tqdm")
