@@ -20,6 +20,8 @@ struct reader {
     char failed[300];
 };
 
+static char sockets[128]; /* the folder */
+
 static struct leat_loader_options served(void)
 {
     struct leat_loader_options options = test_options(BATCH);
@@ -37,7 +39,7 @@ static struct leat_port *open_port(struct leat_loader *loader)
     struct leat_error error;
     struct leat_port *port;
     options.name = "p";
-    options.folder = test_path("ports");
+    options.folder = sockets;
     assert_ok(leat_port_open(loader, &options, &port, &error));
     return port;
 }
@@ -46,7 +48,7 @@ static struct leat_attach_options attaching(const struct reader *r)
 {
     struct leat_attach_options options = LEAT_ATTACH_OPTIONS_INIT;
     options.name = "p";
-    options.folder = test_path("ports");
+    options.folder = sockets;
     options.batch_size = r->batch_size;
     options.rank = r->rank;
     options.world_size = r->world_size;
@@ -300,7 +302,7 @@ static void names_and_loaders_that_do_not_fit_are_refused(void **state)
     struct leat_port *port = open_port(loader), *second;
     struct leat_port_options wish = LEAT_PORT_OPTIONS_INIT;
     struct leat_error error;
-    wish.folder = test_path("ports");
+    wish.folder = sockets;
     wish.name = "p";
     assert_int_equal(leat_port_open(loader, &wish, &second, &error), LEAT_E_EXISTS);
     const char *const bad[] = {"", ".p", "a/b", "a b", NULL};
@@ -339,5 +341,6 @@ int main(void)
         cmocka_unit_test(a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned),
         cmocka_unit_test(names_and_loaders_that_do_not_fit_are_refused),
     };
+    snprintf(sockets, sizeof sockets, "%s", test_path("ports"));
     return cmocka_run_group_tests(tests, NULL, test_clean);
 }
