@@ -120,7 +120,7 @@ class Process:
 
     def kill(self) -> None:
         os.kill(self.process.pid or 0, signal.SIGKILL)
-        self.process.join()  # with a limit it would wait for children of it, too
+        eventually(lambda: self.process.exitcode is not None)  # join would wait for what it has forked, too
 
     def signal(self, number: int) -> None:
         os.kill(self.process.pid or 0, number)
