@@ -123,6 +123,39 @@ def test_mixtures_and_packed_rows_are_served(path: str, ports: Path) -> None:
             assert [seen(b) for b in reader] == [seen(b) for b in own]
 
 
+class Doubles:
+    """A source in Python, whose reads need the GIL."""
+
+    fields = {"x": leat.field("int64")}  # noqa: RUF012
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails = fails
+
+    def __len__(self) -> int:
+        return N
+
+    def read(self, positions: Any) -> dict[str, Any]:
+        if self.fails:
+            raise RuntimeError("the disk is on fire")
+        return {"x": np.asarray(positions) * 2}
+
+
+def test_data_made_in_python_are_served_to_readers_of_the_same_process(ports: Path) -> None:
+    loader = leat.Loader(leat.from_source(Doubles()), 16, framework="numpy", shuffle=True)
+    with loader, leat.Port(loader, "a"), leat.attach("a", 7, start="beginning") as reader:
+        assert sorted(int(x) for b in reader for x in b["x"]) == list(range(0, 2 * N, 2))
+        assert reader.batch_at(0, 3)["x"].tolist() == (2 * reader.plan(0, 3)).tolist()
+
+
+def test_an_error_of_the_data_is_raised_by_each_reader(ports: Path) -> None:
+    loader = leat.Loader(leat.from_source(Doubles(fails=True)), 16, framework="numpy")
+    with loader, leat.Port(loader, "a"), leat.attach("a", 7) as first, leat.attach("a") as second:
+        for running in (iter(first), iter(second)):
+            for _ in range(2):  # asked again, it is the same
+                with pytest.raises(leat.BrokenSampleError, match="on fire"):
+                    next(running)
+
+
 def test_plan_and_batch_at_are_those_of_a_loader(path: str, ports: Path) -> None:
     with opened(path) as loader, leat.Port(loader, "a"), leat.attach("a", 9) as reader, opened(path, 9) as own:
         assert len(reader) == len(own)
