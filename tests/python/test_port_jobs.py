@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import types
@@ -196,7 +197,7 @@ def test_ranks_go_on_by_themselves_when_the_first_one_has_gone(folder: Path, pai
         pair[0].asks(calls, "close")
     assert first + pair[1].asks(reads, 40) == alone(1, epochs=3)[:45]
     assert pair[1].asks(calls, "stats")["shared"]["attached"] is False
-    pair[1].asks(calls, "close")
+    pair[1].end()  # it does not close its loader
     assert list(folder.iterdir()) == []
 
 
@@ -210,6 +211,18 @@ def test_what_killed_jobs_have_left_the_next_one_removes(folder: Path) -> None:
     for rank in ranks:
         rank.end()
     assert list(folder.iterdir()) == []
+
+
+def test_a_shared_loader_has_memory_for_every_rank_of_its_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in {"RANK": "0", "WORLD_SIZE": "8", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "8"}.items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.setenv("LEAT_PORT_DIR", str(folder))
+    monkeypatch.setattr("leat.ports.port.HELD", 1)
+    ds = leat.from_arrays(x=np.zeros((64, 1 << 17)))
+    with leat.Loader(ds, 8, framework="numpy", share="job") as loader, contextlib.ExitStack() as stack:
+        name = loader.stats()["shared"]["port"]
+        ranks = [stack.enter_context(leat.attach(name, 8, rank=r, world_size=8)) for r in range(1, 8)]
+        assert [b["x"].shape for reader in (loader, *ranks) for b in reader] == [(8, 1 << 17)] * 8
 
 
 def mesh(rank: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ the form of states, and it makes the batches where the port cannot. At any time 
 
 from __future__ import annotations
 
+import atexit
 import collections
 import contextlib
 import fcntl
@@ -142,8 +143,12 @@ def _attach(loader: Loader, name: str, rows: int) -> _leat.Attached:
 
 
 def sweep() -> None:
-    """Removes the sockets of jobs whose processes were killed."""
-    for port in known.ls():
+    """Removes the sockets of jobs whose first process was killed: as a job begins, and as any of its ranks ends."""
+    try:
+        found = known.ls()
+    except OSError:  # whoever opens a port there is told why
+        return
+    for port in found:
         if port["alive"] or not port["name"].startswith(PREFIX):
             continue
         lock = port["path"].removesuffix(".port") + ".lock"
@@ -171,6 +176,8 @@ class JobCore:
         self._run, self._inner = 0, 0  # the iteration, as it is known outside, and where it is read
         self._since = time.monotonic()
         attached.set_epoch(own.epoch())
+        atexit.unregister(sweep)
+        atexit.register(sweep)  # once
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._own, name)
@@ -305,8 +312,7 @@ class JobCore:
         if self._port is not None:
             self._port.close()
         self._own.close()
-        with contextlib.suppress(OSError):
-            sweep()
+        sweep()
 
 
 def _refuse(what: str) -> NoReturn:

@@ -127,9 +127,13 @@ def refuse(loader: Loader) -> None:
 
 def _shared(loader: Loader) -> dict[str, Any]:
     """What a loader that a port reads is opened with otherwise: all rows, in memory that other processes can map."""
-    held = int(json.loads(loader._core.stats())["memory"]["max_held_bytes"])
+    memory = json.loads(loader._core.stats())["memory"]
+    # Ranks of a job hold, and have in flight, what they would with a loader each.
+    holders, readers = (loader._options["local_ranks"], loader.world_size) if loader._share else (1, 1)
+    held = int(memory["max_held_bytes"]) * holders
     rows, rest = divmod(loader._global, loader.world_size)
     return {
+        "budget_bytes": loader._options["budget_bytes"] or (memory["budget_bytes"] * readers if readers > 1 else 0),
         "batch_size": loader._global if rest else rows,  # so that a consumer that names none has that of a rank
         "global_batch_size": 0,
         "tail": check.choice("tail", "uneven", TAILS),
