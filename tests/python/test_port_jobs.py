@@ -245,6 +245,34 @@ def test_tensor_parallel_peers_get_the_same_rows_made_once_by_each_host(folder: 
     assert list(folder.iterdir()) == []
 
 
+def mixed(rows: int, batch_size: int, **options: Any) -> leat.Loader:
+    a, b = (leat.from_arrays(x=np.arange(n)) for n in (rows, rows // 3))
+    mix = leat.Mix({"a": (a, 0.7), "b": (b, 0.3)}, exhausted="repeat")
+    return leat.Loader(mix, batch_size, shuffle=True, framework="numpy", **options)
+
+
+def test_ranks_share_a_mixture_with_its_states(folder: Path) -> None:
+    ranks = opened([Rank(folder, r, 2) for r in range(2)], lambda r: {}, mixed)
+    for r, rank in enumerate(ranks):
+        with mixed(ROWS, BATCH, rank=r, world_size=2) as loader:
+            own = types.SimpleNamespace(loader=loader, batches=None)
+            assert rank.asks(states, 40) == states(own, 40)
+        with pytest.raises(leat.UnsupportedError, match="set_mixture"):
+            rank.asks(calls, "set_mixture", {"a": 0.5, "b": 0.5}, (5, 0))
+        rank.end()
+
+
+@pytest.mark.parametrize("tail", ["drop", "uneven"])
+def test_the_last_rows_of_an_epoch_are_those_of_a_loader_of_ones_own(folder: Path, tail: str) -> None:
+    ranks = opened([Rank(folder, r, 2) for r in range(2)], lambda r: {"tail": tail, "batch_size": 70})
+    for r, rank in enumerate(ranks):
+        with numbers(ROWS, 70, rank=r, world_size=2, tail=tail) as loader:
+            own = types.SimpleNamespace(loader=loader, batches=None)
+            assert [rank.asks(reads) for _ in range(2)] == [reads(own) for _ in range(2)]
+            assert rank.asks(looks) == looks(own)
+        rank.end()
+
+
 def test_ranks_write_to_batches_that_are_their_own(pair: list[Rank]) -> None:
     for rank in pair:
         rank.asks(keeps)
