@@ -84,7 +84,9 @@ static void read_message(const uint8_t *data, size_t size)
 /* At the end of a memory of its own size, so that what reads beyond it is seen. */
 static void read_published(const uint8_t *data, size_t size)
 {
-    const size_t n_outputs = size ? data[0] % 4 : 0, whole = (size + 63) / 64 * 64 + 64;
+    if (!size)
+        return;
+    const size_t n_outputs = *data++ % 4, whole = (--size + 63) / 64 * 64 + 64;
     uint8_t *memory = aligned_alloc(64, whole);
     struct leat_published p;
     struct leat_error error;

@@ -59,7 +59,7 @@ static void published(void)
 {
     struct {
         struct leat_published_head head;
-        uint64_t pad, outputs[2];
+        uint64_t outputs[2];
         int64_t ids[2];
         uint64_t keys[2];
         struct leat_published_error errors[2];
@@ -73,8 +73,7 @@ static void published(void)
            .texts = "bad\0b"};
     const size_t bytes = offsetof(__typeof__(p), texts) + sizeof p.texts;
     p.head.bytes = bytes;
-    p.outputs[0] = 2; /* the first byte of what is published says how many outputs are expected: that of the magic */
-    keep("published", 2, "", 0, &p, bytes);
+    keep("published", 2, "\2", 1, &p, bytes); /* of two outputs */
 }
 
 int main(int argc, char **argv)
@@ -96,7 +95,7 @@ int main(int argc, char **argv)
     outputs("outputs", NULL);
     outputs("pictures",
             "{\"operators\": {\"d\": {\"type\": \"Decode\", \"mode\": \"RGB\"}}, \"outputs\": {\"image\": {\"field\": "
-            "\"image\", \"chain\": [\"d\"], \"stack\": true}}}");
+            "\"image\", \"chain\": [\"d\"], \"stack\": \"list\"}}}");
     published();
     return 0;
 }
