@@ -41,6 +41,8 @@ int leat_message_send(int fd, enum leat_message_type type, uint32_t number, cons
     do
         n = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
     while (n < 0 && errno == EINTR);
+    if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+        return leat_fail(error, LEAT_E_END, "the other side has ended the connection");
     return n >= 0 ? LEAT_OK : leat_fail_errno(error, LEAT_E_IO, "cannot send to the other side of a port");
 }
 
@@ -110,9 +112,10 @@ int leat_message_take(int fd, struct leat_message *m, struct leat_error *error)
         m->fds[i] = -1;
     memset(&m->head, 0, sizeof m->head);
     ssize_t n;
+    int resets = 0; /* one says that the other side did not read all; what it sent stands behind that */
     do
         n = recvmsg(fd, &to, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++)));
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return LEAT_IO_PENDING;
     if (n == 0 || (n < 0 && errno == ECONNRESET))

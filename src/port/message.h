@@ -72,7 +72,8 @@ struct leat_message {
     char body[LEAT_MESSAGE_MOST + 1]; /* NUL after the last byte */
 };
 
-/* Sends one. IO: the other side is gone, or does not read. No descriptors: n_fds 0. */
+/* Sends one. END: the other side is gone; leat_message_take gives what it said before. IO: it does not read. No
+ * descriptors: n_fds 0. */
 int leat_message_send(int fd, enum leat_message_type type, uint32_t number, const void *body, size_t bytes,
                       const int *fds, size_t n_fds, struct leat_error *error);
 /* Sends what an error says. */

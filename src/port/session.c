@@ -219,8 +219,9 @@ static int await_answer(struct leat_attached *a, uint32_t number, int64_t end, s
         if (rc)
             return rc;
         leat_message_close(a->message);
-        if (a->message->head.number == number)
-            return LEAT_OK;
+        if (a->message->head.number == number ||
+            (a->message->head.type == LEAT_MESSAGE_FAILED && !a->message->head.number))
+            return LEAT_OK; /* 0: not about what was asked, but why it ends the connection */
         drop_answer(a);
     }
 }
@@ -234,9 +235,8 @@ int leat_session_ask(struct leat_attached *a, enum leat_message_type type, const
     const uint32_t number = ++s->number;
     struct leat_error why;
     int rc = leat_message_send(s->socket, type, number, body, bytes, NULL, 0, &why);
-    if (rc)
-        return why.sys_errno == EPIPE || why.sys_errno == ECONNRESET ? ended(a, error)
-                                                                     : leat_fail(error, rc, "%s", why.message);
+    if (rc && rc != LEAT_E_END) /* a port that has ended it may have said why */
+        return leat_fail(error, rc, "%s", why.message);
     const int64_t timeout_ms = type == LEAT_MESSAGE_MAKE ? -1 : type == LEAT_MESSAGE_END ? END_MS : ANSWER_MS;
     rc = await_answer(a, number, leat_loader_deadline(timeout_ms), error);
     if (rc == LEAT_E_CANCELLED && type == LEAT_MESSAGE_MAKE)
@@ -370,7 +370,8 @@ static int shake_hands(struct leat_attached *a, struct leat_session *s, bool fir
 {
     struct leat_position at = {0};
     int rc = say_hello(a, s, error);
-    rc = rc ? rc : expect(a, s, LEAT_MESSAGE_WELCOME, error);
+    if (!rc || rc == LEAT_E_END) /* it may have said why */
+        rc = expect(a, s, LEAT_MESSAGE_WELCOME, error);
     if (rc)
         return rc;
     if (a->message->fds[LEAT_FD_MEMORY] < 0 || a->message->fds[LEAT_FD_CHANNEL] < 0 ||

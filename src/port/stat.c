@@ -100,7 +100,8 @@ static int ask(const char *folder, const char *name, const char *what, char **js
     struct leat_message *m = leat_new(struct leat_message);
     rc = m ? leat_message_send(fd, LEAT_MESSAGE_HELLO, 1, what, strlen(what), NULL, 0, error)
            : leat_fail(error, LEAT_E_NOMEM, "no memory for a message");
-    rc = rc ? rc : leat_message_wait(fd, PATIENCE_MS, m, error);
+    if (!rc || rc == LEAT_E_END) /* it may have said why */
+        rc = leat_message_wait(fd, PATIENCE_MS, m, error);
     if (!rc) {
         leat_message_close(m);
         rc = m->head.type == LEAT_MESSAGE_REPLY    ? LEAT_OK
