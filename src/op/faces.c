@@ -75,6 +75,25 @@ static bool read_numbers(const json_t *list, unsigned n, int64_t *values)
     return json_array_size(list) == n;
 }
 
+/* Whether the values of a row, or of a step of a ragged one, lie within row_bytes and fill them. */
+static bool fits(const struct leat_output *o)
+{
+    const size_t element = leat_dtype_size(o->dtype);
+    uint64_t bytes = element, last = 0;
+    if (o->ragged && o->ndim && o->shape[0] != -1)
+        return false;
+    for (unsigned d = o->ragged; d < o->ndim; d++)
+        if (o->shape[d] < 0 || !leat_mul_u64(bytes, (uint64_t)o->shape[d], &bytes))
+            return false;
+    for (unsigned d = o->ragged; bytes && d < o->ndim; d++) {
+        uint64_t reach;
+        if (o->strides[d] < 0 || !leat_mul_u64((uint64_t)o->shape[d] - 1, (uint64_t)o->strides[d], &reach) ||
+            !leat_add_u64(last, reach, &last))
+            return false;
+    }
+    return bytes == o->row_bytes && (!bytes || last < bytes / element);
+}
+
 /* Into an output of a program whose chains are one for each output. */
 static bool read_face(const json_t *from, size_t index, struct leat_program *program)
 {
@@ -83,7 +102,7 @@ static bool read_face(const json_t *from, size_t index, struct leat_program *pro
     uint64_t kind, dtype, channels, axes, sizes;
     o->name = json_string_value(json_object_get(from, "name"));
     if (!o->name || !leat_json_number(json_object_get(from, "kind"), 255, &kind) ||
-        !leat_kind_name((enum leat_kind)kind) || !leat_json_number(json_object_get(from, "dtype"), 255, &dtype) ||
+        !*leat_kind_name((enum leat_kind)kind) || !leat_json_number(json_object_get(from, "dtype"), 255, &dtype) ||
         !leat_dtype_size((enum leat_dtype)dtype) ||
         !leat_json_number(json_object_get(from, "channels"), 255, &channels) ||
         !leat_json_number(json_object_get(from, "axes"), LEAT_CHANNELS_LAST, &axes) ||
@@ -102,7 +121,7 @@ static bool read_face(const json_t *from, size_t index, struct leat_program *pro
     o->axes = (enum leat_axes)axes;
     o->chain = index;
     program->chains[index].face.sizes = sizes;
-    return true;
+    return fits(o);
 }
 
 int leat_program_of_faces(const char *text, struct leat_program **out, struct leat_error *error)
@@ -137,7 +156,7 @@ int leat_program_of_faces(const char *text, struct leat_program **out, struct le
     for (size_t i = 0; !rc && i < n; i++) {
         const struct leat_output *o = &program->outputs[i].face;
         const struct leat_output *sizes = &program->outputs[program->chains[i].face.sizes].face;
-        if (o->open && (!sizes->sizes || sizes->ragged || sizes->row_bytes < 16))
+        if (o->open && (!o->ragged || !sizes->sizes || sizes->ragged || sizes->row_bytes != 16))
             rc = leat_fail(error, LEAT_E_FORMAT, "output %zu is not described as one", i);
     }
     if (rc) {
