@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import tempfile
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -326,11 +327,21 @@ def _sampled(rows: int, batch_size: int, **options: Any) -> leat.Loader:
     return leat.Loader(leat.from_arrays(x=np.arange(rows)), batch_size, sampler=Backwards(), **options)
 
 
+def _sized(rows: int, batch_size: int, **options: Any) -> leat.Loader:
+    with tempfile.TemporaryDirectory() as folder:
+        with leat.Writer(Path(folder) / "a.leat", {"x": leat.field("uint8", (8, 8, 3), layout="HWC")}) as writer:
+            writer.add(x=np.zeros((8, 8, 3), np.uint8))
+        ds = leat.open(Path(folder) / "a.leat")
+    outputs = {"x": [leat.ops.RandomResizedCrop(leat.PerBatch([4, 6]))]}
+    return leat.Loader(ds, batch_size, outputs=outputs, **options)
+
+
 @pytest.mark.parametrize(
     ("options", "make", "words"),
     [
         ({}, _mapped, "functions in Python"),
         ({}, _sampled, "a Sampler"),
+        ({}, _sized, "PerBatch"),
         ({"in_order": False}, numbers, "in_order"),
         ({"global_batch_size": 33, "batch_size": None}, numbers, "not the same for all"),
     ],

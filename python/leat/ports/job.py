@@ -26,6 +26,7 @@ from .. import _leat, check
 from ..errors import ClosedError, StateError, UnsupportedError, WaitTimeoutError
 from ..loading import ranks
 from ..loading.loader import TAILS
+from ..program import per_batch
 from . import known
 from .attached import LAGS
 from .port import Port, refuse
@@ -89,6 +90,8 @@ def _host(loader: Loader) -> range | None:
 def check_shared(loader: Loader) -> None:
     """Raises if the ranks of a host cannot share this loader."""
     refuse(loader)
+    if any(per_batch(op) for entry in loader._entries or () for op in entry.chain):
+        raise UnsupportedError("share='job': sizes that are drawn for each batch (leat.PerBatch) are not shared")
     if loader._global % loader.world_size:
         raise UnsupportedError(
             f"share='job': a global batch of {loader._global} rows is not the same for all of {loader.world_size} "
