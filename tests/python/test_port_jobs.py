@@ -263,6 +263,31 @@ def test_ranks_share_a_mixture_with_its_states(folder: Path) -> None:
         rank.end()
 
 
+def blended(rows: int, batch_size: int, **options: Any) -> leat.Loader:
+    with tempfile.TemporaryDirectory() as folder:
+        fields = {"x": leat.field("uint8", (8, 8, 3), layout="HWC"), "label": "int64"}
+        with leat.Writer(Path(folder) / "a.leat", fields) as writer:
+            for i in range(100):
+                writer.add(x=np.full((8, 8, 3), i, np.uint8), label=i % 5)
+        ds = leat.open(Path(folder) / "a.leat")
+    chain = [leat.ops.ToDtype("float32"), leat.ops.MixUp(num_classes=5)]
+    return leat.Loader(ds, 8, True, outputs={("x", "label"): chain}, framework="numpy", **options)
+
+
+@pytest.mark.parametrize("peers", [True, False])
+def test_rows_are_mixed_within_the_batches_that_a_rank_of_its_own_would_have(folder: Path, peers: bool) -> None:
+    """Tensor-parallel peers read the same batches; data-parallel ranks mix others, and make them themselves."""
+    place = (lambda r: {"mesh": {"tp": (r, 2)}}) if peers else (lambda r: {})
+    ranks = opened([Rank(folder, r, 2) for r in range(2)], place, blended)
+    for r, rank in enumerate(ranks):
+        with blended(0, 0, rank=0 if peers else r, world_size=1 if peers else 2) as loader:
+            own = types.SimpleNamespace(loader=loader, batches=None)
+            assert rank.asks(states, 20) == states(own, 20)
+        assert rank.asks(calls, "stats")["shared"]["attached"] is peers
+    for rank in ranks:
+        rank.end()
+
+
 @pytest.mark.parametrize("tail", ["drop", "uneven"])
 def test_the_last_rows_of_an_epoch_are_those_of_a_loader_of_ones_own(folder: Path, tail: str) -> None:
     ranks = opened([Rank(folder, r, 2) for r in range(2)], lambda r: {"tail": tail, "batch_size": 70})

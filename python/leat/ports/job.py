@@ -5,7 +5,8 @@ itself too. Each keeps a core of its own, which makes nothing as long as the por
 the form of states, and it makes the batches where the port cannot. At any time one of the two has the position:
 
     reader of the port   from the beginning on
-    own core             when the port has ended before this rank has; in an epoch whose sizes were decided elsewhere
+    own core             when the port has ended before this rank has; in an epoch whose sizes were decided elsewhere;
+                         where operators mix the rows of a batch, and each rank has other rows
 """
 
 from __future__ import annotations
@@ -177,6 +178,7 @@ class JobCore:
         self._global = global_batch
         self._shares = True  # whether the reader of the port has the position
         self._run, self._inner = 0, 0  # the iteration, as it is known outside, and where it is read
+        self._tries = True
         self._since = time.monotonic()
         attached.set_epoch(own.epoch())
         atexit.unregister(sweep)
@@ -202,13 +204,28 @@ class JobCore:
         if number != self._run:
             raise ClosedError("a newer iteration of this loader has begun")
         try:
-            return self._holder.next(self._inner)
+            batch = self._holder.next(self._inner)
         except ClosedError:
             if not self._shares:
                 raise
+        else:
+            if self._tries and batch is not None:
+                self._try()
+            return batch
         self._take_position()
         self._inner = self._own.start()
         return self._own.next(self._inner)
+
+    def _try(self) -> None:
+        """Once, behind the first batch within an epoch. A port makes the batches of operators that mix rows, such as
+        MixUp, for each data-parallel rank apart, when it asks for one: its own core makes them ahead.
+        """
+        if self._attached is None or not json.loads(self.state())["at"]["row"]:
+            return
+        self._tries = False
+        if json.loads(self._attached.stats())["made"]:
+            self._take_position()
+            self._inner = self._own.start()
 
     def epoch(self) -> int:
         return self._holder.epoch()
