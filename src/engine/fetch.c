@@ -221,6 +221,12 @@ static void take_back(struct leat_job *j, struct leat_span *span)
     span->request = NULL;
 }
 
+/* Where a value lies among those that were read; there is no buffer where all of them are empty. */
+static uint8_t *in_buffer(const struct leat_job *j, uint64_t place)
+{
+    return j->buffer ? j->buffer + j->values_at + place : NULL;
+}
+
 /* Fills in the request of a read. False: the read is over, with the error of opening its file. */
 static bool begin(struct leat_job *j, struct leat_span *span, struct leat_io_request *request)
 {
@@ -233,7 +239,7 @@ static bool begin(struct leat_job *j, struct leat_span *span, struct leat_io_req
     }
     request->offset = span->offset;
     request->length = span->length;
-    request->buffer = j->buffer + j->values_at + span->place;
+    request->buffer = in_buffer(j, span->place);
     request->done = j->read_done;
     request->user = span;
     span->request = request;
@@ -355,9 +361,9 @@ void *leat_reads_value(const struct leat_job *j, const struct leat_job_value *v)
     if (v->way == LEAT_VALUE_COMPUTED)
         return (void *)(uintptr_t)v->data; /* which is read only */
     if (v->way == LEAT_VALUE_COPIED)
-        return j->buffer + j->values_at + v->place;
+        return in_buffer(j, v->place);
     const struct leat_span *span = &j->spans[v->span];
-    return j->buffer + j->values_at + span->place + (v->extent.offset - span->offset);
+    return in_buffer(j, span->place + (v->extent.offset - span->offset));
 }
 
 /* ---- looking up ------------------------------------------------------------------------------ */
