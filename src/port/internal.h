@@ -133,6 +133,8 @@ void leat_shelf_trim(struct leat_port *port);
 bool leat_shelf_evict(struct leat_port *port);
 /* A consumer has gone: all that it had comes back. */
 void leat_shelf_reclaim(struct leat_port *port, struct leat_port_consumer *consumer);
+/* Whether one may be made for a consumer alone: who keeps them all must not take the memory of others. */
+bool leat_shelf_may_ask(const struct leat_port *port, const struct leat_port_consumer *consumer);
 /* A slot is kept no longer. */
 void leat_shelf_let_go(struct leat_port *port, uint32_t slot);
 /* Everything goes, at the end. */

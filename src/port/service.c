@@ -413,7 +413,8 @@ static int make(struct service *s, struct leat_port_consumer *c, struct leat_err
     if (!c->channel || c->asks)
         return leat_fail(error, LEAT_E_FORMAT, "a consumer asks for a second batch before it has the first");
     int rc = read_batch(s, &plan, &first, &n, error);
-    if (!rc && c->loan.n >= LEAT_CHANNEL_RING - 8)
+    leat_shelf_take_back(s->port, c); /* it does not say so when it returns one */
+    if (!rc && !leat_shelf_may_ask(s->port, c))
         rc = leat_fail(error, LEAT_E_HELD, "%" PRIu32 " batches are held; let go of some", c->loan.n);
     if (!rc && plan.rows > c->batch_size)
         rc = leat_fail(error, LEAT_E_RANGE, "a consumer of batches of %" PRIu64 " rows asks for one of %" PRIu64,

@@ -64,6 +64,14 @@ int leat_shelf_put(struct leat_port *p, struct leat_batch *batch, const struct l
     return LEAT_OK;
 }
 
+bool leat_shelf_may_ask(const struct leat_port *p, const struct leat_port_consumer *c)
+{
+    unsigned asked = 0;
+    for (uint32_t slot = 0; slot < LEAT_LENDING_SLOTS; slot++)
+        asked += leat_loan_has(&c->loan, slot) && p->shelf[slot].kind == LEAT_SHELF_ASKED;
+    return c->loan.n < LEAT_CHANNEL_RING - 8 && (asked < 2 || p->bytes < p->max_held / 4 * 3);
+}
+
 void leat_shelf_let_go(struct leat_port *p, uint32_t slot)
 {
     for (uint32_t i = 0; i < p->n_kept; i++)
@@ -203,13 +211,19 @@ bool leat_consumer_is_far(const struct leat_port_consumer *c)
 /* A consumer that gets no more for now says when it has returned some. */
 static bool is_starved(struct leat_port *p, struct leat_port_consumer *c)
 {
-    if (leat_consumer_wants(p, c))
-        return false;
-    const bool far = leat_shelf_credit(p, c) > 0; /* it has all that it may have, or all of this epoch and the next */
-    atomic_store_explicit(&c->channel->credit, far ? UINT32_MAX : c->loan.n, memory_order_relaxed);
-    atomic_store(&c->channel->starved, 1); /* either what it returns now is seen, or it sees that (channel.c) */
-    leat_shelf_take_back(p, c);
-    return !leat_consumer_wants(p, c);
+    struct leat_channel *channel = c->channel;
+    if (!leat_consumer_wants(p, c)) {
+        const bool far = leat_shelf_credit(p, c) > 0; /* it has all it may have, or all of this epoch and the next */
+        atomic_store_explicit(&channel->credit, far ? UINT32_MAX : c->loan.n, memory_order_relaxed);
+        atomic_store(&channel->starved, 1); /* either what it returns now is seen, or it sees that (channel.c) */
+        leat_shelf_take_back(p, c);
+        if (!leat_consumer_wants(p, c))
+            return true;
+    }
+    /* What was said before is over: a reader that compares would tell its user that too much is held. */
+    if (atomic_load_explicit(&channel->credit, memory_order_relaxed) != UINT32_MAX)
+        atomic_store_explicit(&channel->credit, UINT32_MAX, memory_order_relaxed);
+    return false;
 }
 
 bool leat_consumer_wants(const struct leat_port *p, const struct leat_port_consumer *c)

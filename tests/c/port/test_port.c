@@ -293,6 +293,51 @@ static void a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned(void **st
     leat_dataset_release(dataset);
 }
 
+static void a_reader_that_keeps_all_that_it_asks_for_leaves_memory_to_others(void **state)
+{
+    (void)state;
+    enum { MOST = 200 };
+    struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
+    struct leat_loader_options options = served();
+    options.max_held_bytes = 1 << 20;
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_port *port = open_port(loader);
+    const struct reader one = {.batch_size = BATCH, .world_size = 1, .tail = LEAT_TAIL_UNEVEN, .dataset = dataset};
+    struct leat_attach_options wish = attaching(&one);
+    struct leat_attached *greedy, *other;
+    struct leat_error error = {0};
+    struct leat_batch *kept[MOST], *b, *wanted;
+    struct leat_loader *own = own_loader(&one);
+    uint64_t iteration, mine;
+    int n = 0, rc = LEAT_OK;
+    assert_ok(leat_attach(&wish, &greedy, &error));
+    assert_ok(leat_attach(&wish, &other, &error));
+    while (n < MOST && !(rc = leat_attached_batch_at(greedy, 0, 1, &kept[n], &error)))
+        n++;
+    assert_int_equal(rc, LEAT_E_HELD);
+    assert_non_null(strstr(error.message, "let go of some"));
+    assert_true(n >= 2 && n < 100);
+    assert_ok(leat_attached_start(other, &iteration, &error));
+    assert_ok(leat_loader_start(own, &mine, &error));
+    while (!(rc = leat_loader_next(own, mine, 60000, &wanted, &error))) {
+        assert_ok(leat_attached_next(other, iteration, 60000, &b, &error));
+        assert_int_equal(test_hash_batch(b), test_hash_batch(wanted));
+        leat_batch_free(b);
+        leat_batch_free(wanted);
+    }
+    assert_int_equal(rc, LEAT_E_END);
+    while (n)
+        leat_batch_free(kept[--n]);
+    assert_ok(leat_attached_batch_at(greedy, 0, 1, &b, &error));
+    leat_batch_free(b);
+    leat_attached_close(greedy);
+    leat_attached_close(other);
+    leat_loader_close(own);
+    leat_port_close(port);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
 static void names_and_loaders_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -339,6 +384,7 @@ int main(void)
         cmocka_unit_test(batches_stay_valid_when_reader_and_port_are_closed),
         cmocka_unit_test(a_plan_a_batch_and_a_state_are_those_of_a_loader),
         cmocka_unit_test(a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned),
+        cmocka_unit_test(a_reader_that_keeps_all_that_it_asks_for_leaves_memory_to_others),
         cmocka_unit_test(names_and_loaders_that_do_not_fit_are_refused),
     };
     snprintf(sockets, sizeof sockets, "%s", test_path("ports"));
