@@ -122,7 +122,7 @@ def test_trainings_learn_from_batches_that_another_script_makes(
     ports = tmp_path / "p"
     monkeypatch.setenv("LEAT_PORT_DIR", str(ports))
     serve = [sys.executable, EXAMPLES / "share_producer.py", *([folder] if data != "made" else [])]
-    train = [sys.executable, EXAMPLES / "share_consumer.py", "--batch-size"]
+    train = [sys.executable, EXAMPLES / "share_consumer.py", "--epochs", "2", "--batch-size"]
     running = [subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)]
     try:
         assert running[0].stdout and running[0].stdout.readline().startswith("serving fashion: ")
@@ -136,7 +136,7 @@ def test_trainings_learn_from_batches_that_another_script_makes(
             process.communicate()
     for text in said:
         rates = [float(n) for n in re.findall(r"^epoch \d: ([\d.]+)% of ", text, re.M)]
-        assert len(rates) == 3 and rates[2] > max(rates[0], 70), said
+        assert len(rates) == 2 and rates[1] > max(rates[0], 70), said
     assert list(ports.iterdir()) == []
 
 
