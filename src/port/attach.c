@@ -203,7 +203,7 @@ static struct leat_cut cut_of(const struct leat_attached *a, uint64_t epoch)
 static int plan_of(struct leat_attached *a, uint64_t epoch, uint64_t step, struct leat_plan_batch *plan,
                    struct leat_error *error)
 {
-    uint64_t rows;
+    uint64_t rows = 0;
     const struct leat_cut cut = cut_of(a, epoch);
     int rc = rows_of(a, epoch, &rows, error);
     if (rc)
@@ -500,7 +500,7 @@ uint64_t leat_attached_epoch(const struct leat_attached *a)
 
 int leat_attached_steps(struct leat_attached *a, uint64_t *steps, struct leat_error *error)
 {
-    uint64_t rows;
+    uint64_t rows = 0;
     const uint64_t epoch = leat_attached_epoch(a);
     const struct leat_cut cut = cut_of(a, epoch);
     int rc = check(a, error);
@@ -539,7 +539,7 @@ static bool number(const json_t *o, const char *key, uint64_t *out)
 
 static int load(struct leat_attached *a, const json_t *o, struct leat_error *error)
 {
-    uint64_t version, epoch, row, step, rows;
+    uint64_t version, epoch, row, step, rows = 0;
     const char *print = json_string_value(json_object_get(o, "fingerprint")),
                *order = json_string_value(json_object_get(o, "order"));
     if (!print || !order || !number(o, "attached", &version) || !number(o, "epoch", &epoch) ||

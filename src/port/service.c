@@ -397,7 +397,7 @@ static int ids_of(struct service *s, struct leat_port_consumer *c, struct leat_e
 {
     struct leat_plan_batch plan;
     int64_t ids[LEAT_MOST_IDS];
-    uint64_t first, n;
+    uint64_t first = 0, n = 0;
     int rc = read_batch(s, &plan, &first, &n, error);
     if (!rc && (!n || n > LEAT_MOST_IDS || first > plan.rows || n > plan.rows - first))
         rc = leat_fail(error, LEAT_E_RANGE, "a consumer asks for rows that a batch does not have");

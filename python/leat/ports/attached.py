@@ -85,7 +85,7 @@ def attach(
     if label is not None and (not isinstance(label, str) or "\0" in label):
         raise TypeError(f"label is a str, not {label!r:.60}")
     found, count, distributed = ranks.find(**numbers)
-    options = {
+    options: dict[str, Any] = {
         "name": name,
         "folder": path_of(folder),
         "batch_size": size,

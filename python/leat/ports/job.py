@@ -120,7 +120,7 @@ def _name(loader: Loader, here: range) -> str:
 
 
 def _attach(loader: Loader, name: str, rows: int) -> _leat.Attached:
-    options = {
+    options: dict[str, Any] = {
         "name": name,
         "folder": None,
         "batch_size": rows,
