@@ -107,7 +107,7 @@ LEAT_API int leat_attached_batch_at(struct leat_attached *attached, uint64_t epo
                                     struct leat_batch **out, struct leat_error *error);
 LEAT_API int leat_attached_stats(const struct leat_attached *attached, char **json, struct leat_error *error);
 /* What the port said of itself as JSON text that lives as long as the reader: {"name", "pid", "fingerprint", "order",
- * "program", "batch_size", "seed", "about": {...}}. */
+ * "program", "batch_size", "about": {...}}. */
 LEAT_API const char *leat_attached_about(const struct leat_attached *attached);
 
 #endif
