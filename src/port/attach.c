@@ -114,7 +114,8 @@ int leat_attach(const struct leat_attach_options *given, struct leat_attached **
     if (!a->batch_rows)
         a->batch_rows = a->port_rows > o.world_size ? a->port_rows / o.world_size : 1;
     a->cut.global_batch = a->batch_rows * o.world_size;
-    a->step = o.beginning ? 0 : a->step / a->cut.global_batch; /* what was a row, as the port said it */
+    a->epoch = a->others.epoch;
+    a->step = o.beginning ? 0 : a->others.row / a->cut.global_batch;
     a->loaded = true;
     *out = a;
     return LEAT_OK;
@@ -126,7 +127,6 @@ void leat_attached_close(struct leat_attached *a)
         return;
     leat_session_close(a);
     leat_engine_lock();
-    a->closed = true;
     leat_batch_pool_unref_unlock(&a->pool);
 }
 

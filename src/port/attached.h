@@ -42,18 +42,19 @@ struct leat_attached {
     struct leat_batch_pool pool; /* of its batches: it outlives the handle as long as one is held */
     struct leat_budget budget;
     struct leat_program *program;
-    struct leat_session *session; /* NULL: none, for now */
+    struct leat_session *session; /* NULL: none; the next question opens one */
     struct leat_message *message;
     char *name, *folder, *label, *about;
     uint64_t batch_rows, port_rows; /* of its batches; of the port's */
-    bool whole, writable, closed;
+    bool whole, writable;
     enum leat_lag lag;
     int64_t patience_ms;
     char fingerprint[33], order[17], hash[17];
 
     struct leat_cut cut;
-    uint64_t cut_epoch;   /* in which cut.origin and first_step hold */
-    uint64_t epoch, step; /* of the next batch */
+    struct leat_position others; /* where the port said, at first, that others read */
+    uint64_t cut_epoch;          /* in which cut.origin and first_step hold */
+    uint64_t epoch, step;        /* of the next batch */
     uint64_t iteration;
     bool started, loaded, ended, told_end, has_next_epoch;
     uint64_t next_epoch;

@@ -59,13 +59,13 @@ struct leat_port_consumer {
     uint32_t rank, world_size;
     bool waits; /* LEAT_LAG_WAIT */
 
-    bool reads;                /* it has asked for a position */
-    struct leat_position at;   /* the next planned batch that it is not lent yet */
-    uint64_t sought;           /* the epoch that it has asked for */
-    uint32_t stream, needed;   /* needed: batches that one of its own may take */
-    int64_t lent_ns;           /* when it was lent the last one */
-    uint64_t lent, recomputed; /* batches */
-    bool asks;                 /* a batch of its own choice (`ask`, number) waits for the maker */
+    bool reads;              /* it has asked for a position */
+    struct leat_position at; /* the next planned batch that it is not lent yet */
+    uint64_t sought;         /* the epoch that it has asked for */
+    uint32_t stream, needed; /* needed: batches that one of its own may take */
+    int64_t lent_ns;         /* when it was lent the last one */
+    uint64_t recomputed;     /* batches made again that it was lent */
+    bool asks;               /* a batch of its own choice (`ask`, number) waits for the maker */
     struct leat_plan_batch ask;
     uint32_t ask_number;
 };

@@ -391,8 +391,7 @@ static int shake_hands(struct leat_attached *a, struct leat_session *s, bool fir
     json_decref(o);
     if (!rc && first) {
         a->about = leat_strdup(a->message->body);
-        a->epoch = at.epoch;
-        a->step = at.row; /* for now: attach.c makes a step of it */
+        a->others = at;
         rc = a->about ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
     }
     rc = rc ? rc : expect(a, s, LEAT_MESSAGE_REPLY, error);

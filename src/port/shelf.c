@@ -195,7 +195,6 @@ void leat_shelf_give(struct leat_port *p, struct leat_port_consumer *c, uint32_t
 {
     const struct leat_shelf_place *place = &p->shelf[slot];
     leat_lending_lend(&p->lending, &c->loan, slot);
-    c->lent++;
     c->recomputed += place->kind == LEAT_SHELF_MADE;
     *out = (struct leat_given){
         .offset = leat_buffer_offset(place->said), .bytes = place->said->bytes, .slot = slot, .stream = c->stream};
@@ -208,7 +207,7 @@ bool leat_consumer_is_far(const struct leat_port_consumer *c)
     return c->at.epoch > epoch + 1;
 }
 
-/* A consumer that gets no more for now says when it has returned some. */
+/* Whether a consumer may be lent nothing more until it returns some; it then says when it has. */
 static bool is_starved(struct leat_port *p, struct leat_port_consumer *c)
 {
     struct leat_channel *channel = c->channel;
