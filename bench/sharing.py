@@ -310,7 +310,7 @@ class Bench:
             self.show(f"2 trainings, batches of {sizes[0]} and {sizes[1]}", pairs, "steps/s", "each its own", 1)
 
     def attach(self) -> None:
-        program = Path(os.environ["LEAT_PORT_DIR"]).parent / "program.json"
+        program = Path(os.environ["LEAT_RUNTIME_DIR"]).parent / "program.json"
         program.write_text(leat.program_to_json(outputs()))
         cli = os.environ.get("LEAT_CLI") or str(Path(sys.executable).parent / "leat")
         command = [cli, "serve", self.photos, "--program", str(program), "--batch-size", str(BATCH), "--shuffle"]
@@ -373,7 +373,7 @@ def main() -> None:
         model = next((line.split(":")[1].strip() for line in f if line.startswith("model name")), "unknown processor")
     print(f"leat {leat.__version__}, Python {platform.python_version()}, {model}, {o.photos}")
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["LEAT_PORT_DIR"] = str(Path(folder) / "p")
+        os.environ["LEAT_RUNTIME_DIR"] = str(Path(folder) / "p")
         bench = Bench(o.photos, o.rounds, o.seconds)
         for job in o.jobs:
             getattr(bench, job)()

@@ -23,8 +23,8 @@ static const struct cli_option options[] = {
     {"seconds", "S", "of --watch: how often it is drawn; default: 1", CLI_SECONDS,
      .at = offsetof(struct port, seconds)},
     {"dir", "FOLDER",
-     "where the sockets are; default: $LEAT_PORT_DIR, else $XDG_RUNTIME_DIR/leat, else\n"
-     "/tmp/leat-<user id>",
+     "where the sockets are; default: $LEAT_RUNTIME_DIR, else $XDG_RUNTIME_DIR/leat, else\n"
+     "leat-<user id> in $TMPDIR or /tmp",
      CLI_TEXT, .at = offsetof(struct port, folder)},
 };
 

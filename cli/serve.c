@@ -44,8 +44,8 @@ static const struct cli_option options[] = {
     {"num-threads", "N", "at most so many threads; default: as many as the process may use", CLI_UNSIGNED,
      .at = offsetof(struct serve, threads), 1, 4096},
     {"dir", "FOLDER",
-     "where the socket is made; default: $LEAT_PORT_DIR, else $XDG_RUNTIME_DIR/leat, else\n"
-     "/tmp/leat-<user id>",
+     "where the socket is made; default: $LEAT_RUNTIME_DIR, else $XDG_RUNTIME_DIR/leat, else\n"
+     "leat-<user id> in $TMPDIR or /tmp",
      CLI_TEXT, .at = offsetof(struct serve, folder)},
     {"group", "GROUP", "a group whose members may attach, too; default: this user alone", CLI_TEXT,
      .at = offsetof(struct serve, group)},

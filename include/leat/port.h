@@ -15,8 +15,8 @@ struct leat_port; /* opaque; any thread */
 struct leat_port_options {
     size_t struct_size;
     const char *name; /* 1 to 64 letters, digits, '-', '_' and '.', the first no '.' */
-    /* The folder of sockets. NULL: $LEAT_PORT_DIR, else $XDG_RUNTIME_DIR/leat, else /tmp/leat-<user id>. Made with mode
-     * 0700 (0710 with a group) if it is missing; it must be the user's, or root's. */
+    /* The folder of sockets. NULL: $LEAT_RUNTIME_DIR, else $XDG_RUNTIME_DIR/leat, else leat-<user id> in $TMPDIR or
+     * /tmp. Made with mode 0700 (0710 with a group) if it is missing; it must be the user's, or root's. */
     const char *folder;
     const char *group; /* a group, by name or number, whose members may attach too; NULL: this user alone */
     const char *about; /* a JSON object for those who attach (leat_attached_about); NULL: {} */

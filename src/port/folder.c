@@ -38,14 +38,16 @@ int leat_folder_check_name(const char *name, struct leat_error *error)
 
 int leat_folder_path(const char *given, char path[LEAT_FOLDER_PATH], struct leat_error *error)
 {
-    const char *named = given && *given ? given : getenv("LEAT_PORT_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *named = given && *given ? given : getenv("LEAT_RUNTIME_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
+    const char *temporary = getenv("TMPDIR");
     int n;
     if (named && *named)
         n = snprintf(path, LEAT_FOLDER_PATH, "%s", named);
     else if (runtime && *runtime == '/' && !access(runtime, W_OK))
         n = snprintf(path, LEAT_FOLDER_PATH, "%s/leat", runtime);
     else
-        n = snprintf(path, LEAT_FOLDER_PATH, "/tmp/leat-%ld", (long)geteuid());
+        n = snprintf(path, LEAT_FOLDER_PATH, "%s/leat-%ld", temporary && *temporary == '/' ? temporary : "/tmp",
+                     (long)geteuid());
     return n < LEAT_FOLDER_PATH ? LEAT_OK
                                 : leat_fail(error, LEAT_E_INVALID, "the path of the folder of ports is too long");
 }

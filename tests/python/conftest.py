@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of ports, with a path that is short enough for sockets. In the end it is empty."""
     place = Path(tempfile.mkdtemp(prefix="leat-"))
-    monkeypatch.setenv("LEAT_PORT_DIR", str(place))
+    monkeypatch.setenv("LEAT_RUNTIME_DIR", str(place))
     yield place
     left = sorted(p.name for p in place.iterdir())
     shutil.rmtree(place)

@@ -17,7 +17,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     folder = tmp_path_factory.mktemp("p")
     folder.chmod(0o700)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LEAT_PORT_DIR", str(folder))
+        patch.setenv("LEAT_RUNTIME_DIR", str(folder))
         found = run_ranks("share_job.py", folder)
     for rank in found:
         rank["folder"] = folder

@@ -90,7 +90,7 @@ def keeps(own: Any) -> None:
 class Rank(Process):
     def __init__(self, folder: Path, rank: int, world: int, local: int | None = None, **environment: str) -> None:
         here = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank % (local or world)}
-        job = {"TORCHELASTIC_RUN_ID": "test", "MASTER_PORT": "29500", "LEAT_PORT_DIR": str(folder)}
+        job = {"TORCHELASTIC_RUN_ID": "test", "MASTER_PORT": "29500", "LEAT_RUNTIME_DIR": str(folder)}
         here |= {"LOCAL_WORLD_SIZE": local or world}
         super().__init__(_rank, {**job, **{k: str(v) for k, v in here.items()}, **environment})
 
@@ -217,7 +217,7 @@ def test_what_killed_jobs_have_left_the_next_one_removes(folder: Path) -> None:
 def test_a_shared_loader_has_memory_for_every_rank_of_its_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for key, value in {"RANK": "0", "WORLD_SIZE": "8", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "8"}.items():
         monkeypatch.setenv(key, value)
-    monkeypatch.setenv("LEAT_PORT_DIR", str(folder))
+    monkeypatch.setenv("LEAT_RUNTIME_DIR", str(folder))
     monkeypatch.setattr("leat.ports.port.HELD", 1)
     ds = leat.from_arrays(x=np.zeros((64, 1 << 17)))
     with leat.Loader(ds, 8, framework="numpy", share="job") as loader, contextlib.ExitStack() as stack:
@@ -328,7 +328,7 @@ ORDINARY = [
 def test_where_there_is_nothing_to_share_it_is_the_ordinary_loader(
     environment: dict[str, str], options: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for key, value in {**environment, "LEAT_PORT_DIR": str(folder)}.items():
+    for key, value in {**environment, "LEAT_RUNTIME_DIR": str(folder)}.items():
         monkeypatch.setenv(key, value)
     with numbers(ROWS, BATCH, share="job", **options) as loader:
         assert type(loader._core) is _leat.Loader
@@ -376,7 +376,7 @@ def test_what_ranks_cannot_share_is_said_at_once(
 ) -> None:
     for key, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(key, value)
-    monkeypatch.setenv("LEAT_PORT_DIR", str(folder))
+    monkeypatch.setenv("LEAT_RUNTIME_DIR", str(folder))
     with pytest.raises(leat.UnsupportedError, match=words):
         make(ROWS, **{"batch_size": BATCH, **options}, share="job")
     assert not folder.exists()
@@ -400,7 +400,7 @@ def test_a_rank_whose_first_process_opens_another_loader_is_told_so(
 ) -> None:
     for key, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(key, value)
-    monkeypatch.setenv("LEAT_PORT_DIR", str(folder))
+    monkeypatch.setenv("LEAT_RUNTIME_DIR", str(folder))
     monkeypatch.setattr("leat.ports.job.PATIENCE_S", 0.05)
     with pytest.raises(leat.WaitTimeoutError, match="has not opened this loader"):
         numbers(ROWS, BATCH, share="job")

@@ -28,8 +28,8 @@ class Port(Closing):
     Args:
         loader: what is served: in order, and without functions in Python.
         name: what others attach to: up to 64 letters, digits, ``-``, ``_`` and ``.``, the first no ``.``.
-        folder: where the socket is. None: ``$LEAT_PORT_DIR``, else ``$XDG_RUNTIME_DIR/leat``, else
-            ``/tmp/leat-<user id>``. It is made if it is missing, for this user alone.
+        folder: where the socket is. None: ``$LEAT_RUNTIME_DIR``, else ``$XDG_RUNTIME_DIR/leat``, else
+            ``leat-<user id>`` in ``$TMPDIR`` or ``/tmp``. It is made if it is missing, for this user alone.
         group: a group of users, by name or number, whose members may attach, too. None: this user alone.
 
     Raises:

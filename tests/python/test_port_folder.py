@@ -1,0 +1,50 @@
+"""Where ports are: the folder of their sockets, and what is wrong with one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from port_support import numbers
+
+import leat
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """An empty folder, with a path that is short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="leat-") as folder:
+        yield Path(folder)
+
+
+def folder_of_a_port() -> Path:
+    with leat.Port(numbers(64, 8), "p") as port:
+        return Path(port.stat()["path"]).parent
+
+
+def test_the_folder_is_that_of_the_environment_of_the_session_or_of_temporary_files(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "x").mkdir()
+    for name, value in {"LEAT_RUNTIME_DIR": place / "l", "XDG_RUNTIME_DIR": place / "x", "TMPDIR": place}.items():
+        monkeypatch.setenv(name, str(value))
+    found = []
+    for name in ("LEAT_RUNTIME_DIR", "XDG_RUNTIME_DIR", "TMPDIR"):
+        found.append(folder_of_a_port())
+        monkeypatch.delenv(name)
+    assert found == [place / "l", place / "x" / "leat", place / f"leat-{os.geteuid()}"]
+    assert [folder.stat().st_mode & 0o777 for folder in found] == [0o700] * 3
+    assert [list(folder.iterdir()) for folder in found] == [[]] * 3
+
+
+@pytest.mark.parametrize("runtime", ["", "relative", "/nonexistent/leat"])
+def test_a_folder_of_the_session_that_cannot_be_used_is_passed_over(
+    runtime: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEAT_RUNTIME_DIR", "")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+    monkeypatch.setenv("TMPDIR", str(place))
+    assert folder_of_a_port() == place / f"leat-{os.geteuid()}"
