@@ -48,6 +48,25 @@ LEAT_API int leat_ports(const char *folder, char **json, struct leat_error *erro
 LEAT_API int leat_port_ask_stat(const char *folder, const char *name, char **json, struct leat_error *error);
 LEAT_API int leat_port_stop(const char *folder, const char *name, struct leat_error *error);
 
+/* ---- samples of one's own -------------------------------------------------------------------- */
+
+/* What another job reads from tick `begin` on, one sample a tick: all that it has left of an epoch then, so that its
+ * samples are also the set that the order was drawn from. */
+struct leat_dependent_run {
+    const int64_t *ids; /* each once */
+    uint64_t n, begin;
+};
+
+/* An order of `n` samples, each of them once, in `out`: one for each tick from 0 on, that has the same sample as some
+ * run as often as can be, and is a uniformly random permutation as long as the runs are. Given the runs up to a tick
+ * and the order before it, each sample that is left is as probable as any other at that tick. The method is dependent
+ * sampling (docs/ports.md). *shared (NULL is allowed): how many ticks it has in common with some run. A pure function
+ * of ids, runs and `key`, which is another one than those that the runs were drawn by. Any thread. Errors: INVALID (a
+ * sample that is negative or there twice; a run likewise, as far as it shows), RANGE (2^32 - 1 samples or more), NOMEM.
+ */
+LEAT_API int leat_dependent_order(const int64_t *ids, uint64_t n, const struct leat_dependent_run *runs, size_t n_runs,
+                                  uint64_t key, int64_t *out, uint64_t *shared, struct leat_error *error);
+
 /* ---- attaching ------------------------------------------------------------------------------- */
 
 /* What becomes of a consumer that is slower than others: batches that were given up by then are made again for it, or

@@ -206,6 +206,9 @@ struct leat_native *py_native_table(PyObject *list);
 /* loader.c: the handle, borrowed; NULL with an exception where the loader is closed. */
 struct leat_loader *py_loader_handle(PyObject *object);
 
+/* order.c */
+PyObject *py_dependent_order(PyObject *module, PyObject *args);
+
 /* attached.c: ports of other processes */
 PyObject *py_ports(PyObject *module, PyObject *folder);
 PyObject *py_port_ask_stat(PyObject *module, PyObject *args);

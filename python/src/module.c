@@ -281,6 +281,8 @@ static PyMethodDef functions[] = {
     {"worker_watch", py_worker_watch, METH_O, "worker_watch(pidfd, /): ends this process with that one"},
     {"best_fit", py_best_fit, METH_VARARGS,
      "best_fit(lengths, length, seed, begin, documents): fills begin and documents, gives the number of rows"},
+    {"dependent_order", py_dependent_order, METH_VARARGS,
+     "dependent_order(ids, runs, key, out): fills out, gives the number of ticks that are shared"},
     {"order_shuffled", py_order_shuffled, METH_VARARGS,
      "order_shuffled(count, seed, epoch, first, n): Memory of int64 positions"},
     {"power_law_fit", py_power_law_fit, METH_VARARGS,

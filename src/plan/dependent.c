@@ -20,8 +20,6 @@
  *     left    | also in J: n_common | not in J ... n_left | taken |
  *     place   of each sample: where it stands in `left`
  */
-#include "plan/dependent.h"
-
 #include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
@@ -29,6 +27,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "leat/leat.h"
 
 #define NOWHERE UINT32_MAX
 
@@ -83,7 +82,8 @@ static int number_samples(struct dependent *d, struct leat_error *error)
     return LEAT_OK;
 }
 
-static int number_runs(struct dependent *d, const struct leat_plan_run *runs, size_t n_runs, struct leat_error *error)
+static int number_runs(struct dependent *d, const struct leat_dependent_run *runs, size_t n_runs,
+                       struct leat_error *error)
 {
     d->runs = leat_new_array(n_runs + 1, sizeof *d->runs);
     if (!d->runs)
@@ -242,8 +242,8 @@ static int draw_all(struct dependent *d, int64_t *out, uint64_t *shared, struct 
     return LEAT_OK;
 }
 
-int leat_plan_dependent(const int64_t *ids, uint64_t n, const struct leat_plan_run *runs, size_t n_runs, uint64_t key,
-                        int64_t *out, uint64_t *shared, struct leat_error *error)
+int leat_dependent_order(const int64_t *ids, uint64_t n, const struct leat_dependent_run *runs, size_t n_runs,
+                         uint64_t key, int64_t *out, uint64_t *shared, struct leat_error *error)
 {
     uint64_t ignored;
     shared = shared ? shared : &ignored;

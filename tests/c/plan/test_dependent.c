@@ -7,7 +7,6 @@
 #include "../test.h"
 #include "base/alloc.h"
 #include "base/random.h"
-#include "plan/dependent.h"
 
 enum { MOST = 5, CODES = 3125, MOST_RUNS = 3, SEEDS = 20000 };
 
@@ -50,24 +49,24 @@ static const struct situation situations[] = {
 static void shuffle(const struct job *job, uint64_t key, int64_t *out)
 {
     struct leat_error error = {0};
-    assert_ok(leat_plan_dependent(job->ids, job->n, NULL, 0, key, out, NULL, &error));
+    assert_ok(leat_dependent_order(job->ids, job->n, NULL, 0, key, out, NULL, &error));
 }
 
 /* What the others of a situation read, drawn by a key, in arrays of the caller's. */
 static size_t draw_runs(const struct situation *s, uint64_t key, int64_t orders[MOST_RUNS][MOST],
-                        struct leat_plan_run *runs)
+                        struct leat_dependent_run *runs)
 {
     size_t n = 0;
     const struct job *o = &s->other;
     shuffle(o, leat_key_mix(key, 1), orders[0]);
-    runs[n++] = (struct leat_plan_run){orders[0] + o->before, o->n - o->before, 0};
+    runs[n++] = (struct leat_dependent_run){orders[0] + o->before, o->n - o->before, 0};
     if (s->next) {
         shuffle(o, leat_key_mix(key, 2), orders[1]);
-        runs[n++] = (struct leat_plan_run){orders[1], o->n, o->n - o->before};
+        runs[n++] = (struct leat_dependent_run){orders[1], o->n, o->n - o->before};
     }
     if (s->third.n) {
         shuffle(&s->third, leat_key_mix(key, 3), orders[2]);
-        runs[n++] = (struct leat_plan_run){orders[2] + s->third.before, s->third.n - s->third.before, 0};
+        runs[n++] = (struct leat_dependent_run){orders[2] + s->third.before, s->third.n - s->third.before, 0};
     }
     return n;
 }
@@ -95,18 +94,19 @@ static bool has(const int64_t *set, uint64_t n, int64_t id)
 
 struct walk {
     const struct job *own;
-    const struct leat_plan_run *runs;
+    const struct leat_dependent_run *runs;
     size_t n_runs;
     double probability[CODES], shared; /* of each order; how many ticks are shared, expected */
 };
 
 /* The run of which most is expected at a tick, or NULL; *rest and *n: what it has left. */
-static const struct leat_plan_run *best_of(const struct walk *w, uint64_t tick, const int64_t *left, uint64_t n_left)
+static const struct leat_dependent_run *best_of(const struct walk *w, uint64_t tick, const int64_t *left,
+                                                uint64_t n_left)
 {
-    const struct leat_plan_run *best = NULL;
+    const struct leat_dependent_run *best = NULL;
     double most = 0;
     for (size_t r = 0; r < w->n_runs; r++) {
-        const struct leat_plan_run *run = &w->runs[r];
+        const struct leat_dependent_run *run = &w->runs[r];
         if (tick < run->begin || tick >= run->begin + run->n)
             continue;
         const uint64_t n = run->n - (tick - run->begin);
@@ -122,7 +122,8 @@ static const struct leat_plan_run *best_of(const struct walk *w, uint64_t tick, 
 }
 
 /* `order` has what was taken up to a tick, with a probability; `run` is followed. */
-static void go_on(struct walk *w, const struct leat_plan_run *run, uint64_t tick, int64_t *order, double probability)
+static void go_on(struct walk *w, const struct leat_dependent_run *run, uint64_t tick, int64_t *order,
+                  double probability)
 {
     int64_t left[MOST];
     uint64_t n = 0;
@@ -161,7 +162,7 @@ static void go_on(struct walk *w, const struct leat_plan_run *run, uint64_t tick
     }
 }
 
-static struct walk *walk_all(const struct job *own, const struct leat_plan_run *runs, size_t n_runs)
+static struct walk *walk_all(const struct job *own, const struct leat_dependent_run *runs, size_t n_runs)
 {
     struct walk *w = calloc(1, sizeof *w);
     int64_t order[MOST];
@@ -211,12 +212,12 @@ static void an_order_has_each_sample_once_and_is_the_same_again(void **state)
         for (uint64_t seed = 0; seed < 50; seed++) {
             const struct situation *s = &situations[k];
             int64_t orders[MOST_RUNS][MOST], out[MOST], again[MOST];
-            struct leat_plan_run runs[MOST_RUNS];
+            struct leat_dependent_run runs[MOST_RUNS];
             struct leat_error error = {0};
             uint64_t shared, found = 0;
             const size_t n = draw_runs(s, seed, orders, runs);
-            assert_ok(leat_plan_dependent(s->own.ids, s->own.n, runs, n, seed, out, &shared, &error));
-            assert_ok(leat_plan_dependent(s->own.ids, s->own.n, runs, n, seed, again, NULL, &error));
+            assert_ok(leat_dependent_order(s->own.ids, s->own.n, runs, n, seed, out, &shared, &error));
+            assert_ok(leat_dependent_order(s->own.ids, s->own.n, runs, n, seed, again, NULL, &error));
             assert_memory_equal(out, again, s->own.n * sizeof *out);
             for (uint64_t i = 0; i < s->own.n; i++)
                 assert_true(has(out, s->own.n, s->own.ids[i]));
@@ -237,7 +238,7 @@ static void each_order_is_as_probable_as_all_that_can_happen_says(void **state)
         for (uint64_t draw = 0; draw < 3; draw++) {
             const struct situation *s = &situations[k];
             int64_t orders[MOST_RUNS][MOST], out[MOST];
-            struct leat_plan_run runs[MOST_RUNS];
+            struct leat_dependent_run runs[MOST_RUNS];
             struct leat_error error = {0};
             uint64_t shared, *counts = calloc(CODES, sizeof *counts);
             double sum = 0;
@@ -245,7 +246,7 @@ static void each_order_is_as_probable_as_all_that_can_happen_says(void **state)
             struct walk *w = walk_all(&s->own, runs, n);
             for (uint64_t seed = 0; seed < SEEDS; seed++) {
                 assert_ok(
-                    leat_plan_dependent(s->own.ids, s->own.n, runs, n, leat_key_mix(99, seed), out, &shared, &error));
+                    leat_dependent_order(s->own.ids, s->own.n, runs, n, leat_key_mix(99, seed), out, &shared, &error));
                 counts[code_of(&s->own, out)]++;
                 sum += (double)shared;
             }
@@ -274,7 +275,7 @@ static void all_orders_are_exactly_as_probable_whoever_is_followed(void **state)
                 order[i] = rest[pick];
                 rest[pick] = rest[n - i - 1];
             }
-            struct leat_plan_run run = {order + s->other.before, n - s->other.before, 0};
+            struct leat_dependent_run run = {order + s->other.before, n - s->other.before, 0};
             struct walk *w = walk_all(&s->own, &run, 1);
             for (size_t c = 0; c < CODES; c++)
                 all[c] += w->probability[c] / (double)orders;
@@ -295,10 +296,10 @@ static void all_orders_are_as_probable_if_the_others_are_drawn(void **state)
         struct walk *alone = walk_all(&s->own, NULL, 0); /* each order with the same probability */
         for (uint64_t seed = 0; seed < 2 * SEEDS; seed++) {
             int64_t orders[MOST_RUNS][MOST], out[MOST];
-            struct leat_plan_run runs[MOST_RUNS];
+            struct leat_dependent_run runs[MOST_RUNS];
             struct leat_error error = {0};
             const size_t n = draw_runs(s, leat_key_mix(seed, 7), orders, runs);
-            assert_ok(leat_plan_dependent(s->own.ids, s->own.n, runs, n, leat_key_mix(seed, 8), out, NULL, &error));
+            assert_ok(leat_dependent_order(s->own.ids, s->own.n, runs, n, leat_key_mix(seed, 8), out, NULL, &error));
             counts[code_of(&s->own, out)]++;
         }
         assert_as_probable(s->name, counts, alone->probability, CODES, 2 * SEEDS);
@@ -331,12 +332,12 @@ static void epochs_of_jobs_that_follow_each_other_are_independent(void **state)
         int64_t a1[MOST], a2[MOST], b1[MOST], b2[MOST];
         struct leat_error error = {0};
         shuffle(&a, leat_key_mix(seed, 1), a1);
-        const struct leat_plan_run rest_of_a1 = {a1 + 2, 2, 0};
-        assert_ok(leat_plan_dependent(b.ids, 3, &rest_of_a1, 1, leat_key_mix(seed, 2), b1, NULL, &error));
-        const struct leat_plan_run rest_of_b1 = {b1 + 2, 1, 0};
-        assert_ok(leat_plan_dependent(a.ids, 4, &rest_of_b1, 1, leat_key_mix(seed, 3), a2, NULL, &error));
-        const struct leat_plan_run rest_of_a2 = {a2 + 1, 3, 0};
-        assert_ok(leat_plan_dependent(b.ids, 3, &rest_of_a2, 1, leat_key_mix(seed, 4), b2, NULL, &error));
+        const struct leat_dependent_run rest_of_a1 = {a1 + 2, 2, 0};
+        assert_ok(leat_dependent_order(b.ids, 3, &rest_of_a1, 1, leat_key_mix(seed, 2), b1, NULL, &error));
+        const struct leat_dependent_run rest_of_b1 = {b1 + 2, 1, 0};
+        assert_ok(leat_dependent_order(a.ids, 4, &rest_of_b1, 1, leat_key_mix(seed, 3), a2, NULL, &error));
+        const struct leat_dependent_run rest_of_a2 = {a2 + 1, 3, 0};
+        assert_ok(leat_dependent_order(b.ids, 3, &rest_of_a2, 1, leat_key_mix(seed, 4), b2, NULL, &error));
         in_a[ranks_a[code_of(&a, a1)] * 24 + ranks_a[code_of(&a, a2)]]++;
         in_b[ranks_b[code_of(&b, b1)] * 6 + ranks_b[code_of(&b, b2)]]++;
     }
@@ -389,9 +390,10 @@ static void as_many_ticks_are_shared_as_expected(void **state)
             int64_t order[64], out[64];
             uint64_t shared;
             struct leat_error error = {0};
-            assert_ok(leat_plan_dependent(other.ids, (uint64_t)a, NULL, 0, leat_key_mix(seed, 1), order, NULL, &error));
-            const struct leat_plan_run run = {order, (uint64_t)a, 0};
-            assert_ok(leat_plan_dependent(own.ids, (uint64_t)b, &run, 1, leat_key_mix(seed, 2), out, &shared, &error));
+            assert_ok(
+                leat_dependent_order(other.ids, (uint64_t)a, NULL, 0, leat_key_mix(seed, 1), order, NULL, &error));
+            const struct leat_dependent_run run = {order, (uint64_t)a, 0};
+            assert_ok(leat_dependent_order(own.ids, (uint64_t)b, &run, 1, leat_key_mix(seed, 2), out, &shared, &error));
             sum += (double)shared;
             squares += (double)shared * (double)shared;
         }
@@ -414,10 +416,10 @@ static void who_reads_the_same_set_from_the_same_tick_on_reads_the_same(void **s
     uint64_t shared;
     for (int i = 0; i < N; i++)
         ids[i] = ((int64_t)i * 7919) << 20;
-    assert_ok(leat_plan_dependent(ids, N, NULL, 0, 1, first, NULL, &error));
+    assert_ok(leat_dependent_order(ids, N, NULL, 0, 1, first, NULL, &error));
     assert_memory_not_equal(first, ids, N * sizeof *ids);
-    const struct leat_plan_run runs[2] = {{ids, N / 2, 0}, {first, N, 0}}; /* the better one is followed */
-    assert_ok(leat_plan_dependent(ids, N, runs, 2, 2, out, &shared, &error));
+    const struct leat_dependent_run runs[2] = {{ids, N / 2, 0}, {first, N, 0}}; /* the better one is followed */
+    assert_ok(leat_dependent_order(ids, N, runs, 2, 2, out, &shared, &error));
     assert_memory_equal(out, first, N * sizeof *out);
     assert_int_equal(shared, N);
     free(ids);
@@ -430,15 +432,15 @@ static void what_cannot_be_is_refused(void **state)
     const int64_t twice[] = {1, 2, 1}, below[] = {1, -2}, good[] = {1, 2, 3};
     int64_t out[3];
     struct leat_error error = {0};
-    assert_int_equal(leat_plan_dependent(twice, 3, NULL, 0, 1, out, NULL, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_dependent_order(twice, 3, NULL, 0, 1, out, NULL, &error), LEAT_E_INVALID);
     assert_non_null(strstr(error.message, "sample 1 is there twice"));
-    assert_int_equal(leat_plan_dependent(below, 2, NULL, 0, 1, out, NULL, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_dependent_order(below, 2, NULL, 0, 1, out, NULL, &error), LEAT_E_INVALID);
     assert_non_null(strstr(error.message, "sample -2 does not exist"));
-    const struct leat_plan_run run = {twice, 3, 0};
-    assert_int_equal(leat_plan_dependent(good, 3, &run, 1, 1, out, NULL, &error), LEAT_E_INVALID);
+    const struct leat_dependent_run run = {twice, 3, 0};
+    assert_int_equal(leat_dependent_order(good, 3, &run, 1, 1, out, NULL, &error), LEAT_E_INVALID);
     assert_non_null(strstr(error.message, "the order of another has sample 1 twice"));
-    assert_int_equal(leat_plan_dependent(good, UINT32_MAX, NULL, 0, 1, out, NULL, &error), LEAT_E_RANGE);
-    assert_ok(leat_plan_dependent(good, 0, &run, 1, 1, out, NULL, &error));
+    assert_int_equal(leat_dependent_order(good, UINT32_MAX, NULL, 0, 1, out, NULL, &error), LEAT_E_RANGE);
+    assert_ok(leat_dependent_order(good, 0, &run, 1, 1, out, NULL, &error));
 }
 
 static int countdown;
@@ -451,14 +453,14 @@ static void every_allocation_may_fail_once(void **state)
 {
     const struct leat_allocator whole = leat_allocator;
     int64_t orders[MOST_RUNS][MOST], out[MOST];
-    struct leat_plan_run runs[MOST_RUNS];
+    struct leat_dependent_run runs[MOST_RUNS];
     struct leat_error error = {0};
     const size_t n_runs = draw_runs(&situations[12], 1, orders, runs);
     int n = 0;
     for (bool done = false; !done; n++) {
         countdown = n;
         leat_allocator.allocate = failing_malloc;
-        int rc = leat_plan_dependent(situations[12].own.ids, 4, runs, n_runs, 1, out, NULL, &error);
+        int rc = leat_dependent_order(situations[12].own.ids, 4, runs, n_runs, 1, out, NULL, &error);
         leat_allocator = whole;
         done = countdown >= 0;
         assert_int_equal(rc, done ? LEAT_OK : LEAT_E_NOMEM);
