@@ -24,6 +24,7 @@
 #include "engine/scheduler.h"
 #include "engine/trace.h"
 #include "engine/window.h"
+#include "op/decoded.h"
 
 struct leat_task;
 
@@ -94,8 +95,9 @@ struct leat_loader {
     /* fixed after open */
     struct leat_dataset *dataset; /* released at close, or by the last parked task */
     struct leat_program *program;
-    struct leat_executor *executor; /* of functions in the program (executor.h); NULL: there are none */
-    struct leat_job_context job;    /* what its jobs are made from */
+    struct leat_executor *executor;         /* of functions in the program (executor.h); NULL: there are none */
+    _Atomic(struct leat_decoded *) decoded; /* photos that are shared with other loaders, or NULL; until it closes */
+    struct leat_job_context job;            /* what its jobs are made from */
     bool ragged;
     struct leat_plan *plan;
     uint8_t fingerprint[16];
@@ -150,6 +152,9 @@ static inline struct leat_loader *leat_loader_of_pool(struct leat_batch_pool *po
 void leat_loader_settle(struct leat_loader *loader);
 /* Sets bytes of the budget aside for reads that complete later (leat_budget_reserve), or ends that. */
 void leat_loader_share(struct leat_loader *loader, bool wanted);
+/* Has a loader share decoded photos with others over the same data set; it retains the store until it closes. Takes the
+ * lock; at any time before closing, once: a loader that has a store keeps it. */
+void leat_loader_share_decoded(struct leat_loader *loader, struct leat_decoded *decoded);
 /* Waits until something changes, or until deadline_ns (INT64_MAX: without end). False: the time has passed. */
 bool leat_loader_wait(struct leat_loader *loader, int64_t deadline_ns);
 /* Cancels what is in flight and waits for it; nothing is begun again. False: a task hangs as the process ends. */

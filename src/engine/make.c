@@ -442,6 +442,8 @@ static int take_value(struct leat_job *j, struct leat_job_value *v, struct leat_
         v->extent.info = fetch.extent.info;
         j->fetches++;
     }
+    if (v->way == LEAT_VALUE_READ)
+        row->value = (struct leat_value_id){v->ref.source, v->ref.sample, v->field};
     row->data = fetch.buffer;
     row->length = v->extent.length;
     row->info = v->extent.info;

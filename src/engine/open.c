@@ -515,6 +515,7 @@ void leat_loader_close(struct leat_loader *l)
     leat_task_end_all(l);
     leat_engine_lock();
     struct leat_dataset *dataset = NULL;
+    struct leat_decoded *decoded = atomic_exchange(&l->decoded, NULL);
     if (!l->tasks.parked) {
         dataset = l->dataset;
         l->dataset = NULL;
@@ -524,7 +525,16 @@ void leat_loader_close(struct leat_loader *l)
         leat_region_trim(&l->pool.region);
     l->pool.references--;
     leat_batch_pool_unref_unlock(&l->pool);
+    leat_decoded_release(decoded);
     leat_dataset_release(dataset);
+}
+
+void leat_loader_share_decoded(struct leat_loader *l, struct leat_decoded *decoded)
+{
+    leat_engine_lock();
+    if (!atomic_load_explicit(&l->decoded, memory_order_relaxed))
+        atomic_store_explicit(&l->decoded, leat_decoded_retain(decoded), memory_order_release);
+    leat_engine_unlock();
 }
 
 int leat_loader_region(const struct leat_loader *l, int *fd, uint64_t *bytes, struct leat_error *error)

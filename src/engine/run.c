@@ -101,6 +101,7 @@ bool leat_task_make_rows(struct leat_task *t)
     }
     struct leat_trace *trace = &t->loader->trace;
     const bool watched = atomic_load_explicit(&trace->on, memory_order_relaxed);
+    leat_scratch_share(t->work->scratch, atomic_load_explicit(&t->loader->decoded, memory_order_acquire));
     leat_scratch_watch(t->work->scratch, (struct leat_watch){watched ? trace_stage : NULL, trace});
     for (;;) {
         switch (leat_job_run(j, t->work->scratch)) {

@@ -135,6 +135,18 @@ static void add_memory(json_t *root, const struct leat_loader *l)
                                   l->pool.region.kind->name));
 }
 
+static void add_decoded(json_t *root, const struct leat_loader *l)
+{
+    struct leat_decoded *decoded = atomic_load_explicit(&l->decoded, memory_order_relaxed);
+    struct leat_decoded_counts counts;
+    if (!decoded)
+        return;
+    leat_decoded_count(decoded, &counts);
+    json_object_set_new(root, "decoded",
+                        json_pack("{s:o, s:o, s:o}", "hits", number(counts.hits), "fills", number(counts.fills),
+                                  "bytes", number(counts.bytes)));
+}
+
 static json_t *warnings(const struct leat_counters *c)
 {
     json_t *root = json_object();
@@ -156,6 +168,7 @@ int leat_loader_stats(const struct leat_loader *l, char **out, struct leat_error
     if (root) {
         add_running(root, l);
         add_memory(root, l);
+        add_decoded(root, l);
         json_object_set_new(root, "cache", json_pack("{s:o, s:o}", "bytes", number(cached), "blocks", number(filled)));
         json_object_set_new(root, "broken",
                             json_pack("{s:o, s:o, s:o}", "skipped", number(l->count.skipped), "substituted",

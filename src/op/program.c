@@ -185,6 +185,11 @@ static void convert_elements(const struct leat_compiled *c, const void *src, voi
         leat_values_convert(c->in.dtype, c->out.dtype, src, dst, n);
 }
 
+void leat_scratch_share(struct leat_scratch *scratch, struct leat_decoded *decoded)
+{
+    scratch->work.decoded = decoded;
+}
+
 void leat_scratch_watch(struct leat_scratch *scratch, struct leat_watch watch)
 {
     scratch->watch = watch;

@@ -132,6 +132,14 @@ uint64_t leat_program_hash(const struct leat_program *program);
 char *leat_program_faces(const struct leat_program *program);
 int leat_program_of_faces(const char *text, struct leat_program **out, struct leat_error *error);
 
+/* What identifies a stored value, to those who share what is decoded of it (decoded.h): a source of the data set, the
+ * sample and the field in it. Source NULL: nothing does. */
+struct leat_value_id {
+    const void *source;
+    uint64_t sample;
+    uint64_t field;
+};
+
 /* One row to make. */
 struct leat_row {
     const void *data;            /* the stored value */
@@ -139,6 +147,7 @@ struct leat_row {
     uint64_t key;                /* the row's random key (plan/plan.h) */
     int64_t sample;              /* sample id, for functions of the user's */
     struct leat_value_info info; /* of an encoded value; `rows` points to the row index or is NULL */
+    struct leat_value_id value;  /* of a value that others may decode, too */
     bool scan_to_end; /* decode to the end even where the crop does not need it, to learn whether it is whole */
 };
 
@@ -215,6 +224,11 @@ struct leat_step_time {
     uint64_t ns, rows;
 };
 size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_time *times, size_t room);
+
+/* Where rows of photos are looked for before they are decoded, and kept for others: decoded.h. It must stay until
+ * another one, or NULL, is given. */
+struct leat_decoded;
+void leat_scratch_share(struct leat_scratch *scratch, struct leat_decoded *decoded);
 
 /* Who is told of each step that this scratch has made, as it ends: its name, which lives as long as the program, when
  * it began, how long it took, and what part of that was decoding, which goes on in between (measured on each photo,

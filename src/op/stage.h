@@ -24,6 +24,7 @@
 #include "codec/codec.h"
 #include "kernels/kernels.h"
 #include "kernels/resample.h"
+#include "op/decoded.h"
 #include "op/operator.h"
 #include "op/program.h"
 
@@ -162,8 +163,10 @@ struct leat_stage_work {
     const struct leat_kernels *kernels;
     struct leat_decoders decoders;
     struct leat_decoder *decoder; /* of the row that was decoded last */
-    unsigned warnings;            /* of rows that were decoded */
-    enum leat_health health;      /* what decoding has shown of the row that was decoded last */
+    struct leat_decoded *decoded; /* where photos are shared with others; or NULL */
+    struct leat_decoded_decoder sharing;
+    unsigned warnings;       /* of rows that were decoded */
+    enum leat_health health; /* what decoding has shown of the row that was decoded last */
     struct leat_axis across, down;
     struct leat_side asked[2], made[2]; /* what across and down are; rows of one size and box have them in common */
     int64_t planned[4];                 /* what `across` is prepared for */

@@ -101,7 +101,9 @@ static int open_photo(const struct leat_stage *stage, struct leat_stage_work *wo
         .lenient = stage->in.lenient,
         .scan_to_end = row->scan_to_end};
     int64_t begin = work->detail ? leat_clock_ns() : 0;
-    work->decoder = leat_decoders_get(&work->decoders, stage->in.codec);
+    work->decoder =
+        leat_decoded_decoder_for(&work->sharing, work->decoded, leat_decoders_get(&work->decoders, stage->in.codec),
+                                 &row->value, &request, stage->in.dct_scaling);
     int rc = work->decoder ? leat_decoder_open(work->decoder, &request, w, h, error)
                            : leat_fail(error, LEAT_E_NOMEM, "No memory for a decoder.");
     if (work->detail)
