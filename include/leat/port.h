@@ -86,11 +86,15 @@ struct leat_attach_options {
      * name over the same data, in milliseconds; -1: without end. */
     int64_t patience_ms;
     const char *label; /* shown by leat_port_stat; NULL: the name of the process */
+    /* Outputs of its own: a program as in leat_loader_options, without functions; NULL: the port's. What it has in
+     * common with others is decoded once. */
+    const char *outputs;
+    uint64_t key; /* below 2^63: mixed with the keys of rows, so that draws are other ones; 0: the port's */
 };
 #define LEAT_ATTACH_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(struct leat_attach_options), NULL, NULL, 0, 0, 1, LEAT_TAIL_PAD, false, LEAT_LAG_RECOMPUTE, false, 0,   \
-            NULL                                                                                                       \
+            NULL, NULL, 0                                                                                              \
     }
 
 /* A reader of a port: its functions are those of a loader (leat.h), and its batches are those that a loader of its
@@ -100,7 +104,8 @@ struct leat_attach_options {
 struct leat_attached; /* opaque */
 
 /* Errors: NOT_FOUND (no such port, after patience_ms), INVALID, RANGE, UNSUPPORTED (the port is of another version), IO
- * (not allowed; descriptors run out), HELD (the port has no memory for one more), NOMEM. */
+ * (not allowed; descriptors run out), HELD (the port has no memory for one more), NOMEM; of outputs those of
+ * leat_loader_open. */
 LEAT_API int leat_attach(const struct leat_attach_options *options, struct leat_attached **out,
                          struct leat_error *error);
 LEAT_API void leat_attached_close(struct leat_attached *attached); /* NULL is allowed */

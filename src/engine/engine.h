@@ -95,6 +95,7 @@ struct leat_loader {
     /* fixed after open */
     struct leat_dataset *dataset; /* released at close, or by the last parked task */
     struct leat_program *program;
+    char *program_text;                     /* as it was given; NULL: every field as stored */
     struct leat_executor *executor;         /* of functions in the program (executor.h); NULL: there are none */
     _Atomic(struct leat_decoded *) decoded; /* photos that are shared with other loaders, or NULL; until it closes */
     struct leat_job_context job;            /* what its jobs are made from */
@@ -105,6 +106,7 @@ struct leat_loader {
     int64_t epochs;
     bool mixed;         /* a mixture, of */
     uint32_t n_sources; /* ... so many sources */
+    bool beside;        /* opened beside another one, whose plan it has */
     bool lists_later;   /* LIST whose positions come before each epoch */
     int64_t list_epoch; /* last epoch for which lists are known; lists_later only */
     uint32_t rank, world_size;
@@ -143,6 +145,18 @@ static inline struct leat_loader *leat_loader_of_pool(struct leat_batch_pool *po
 {
     return (struct leat_loader *)(void *)((char *)pool - offsetof(struct leat_loader, pool));
 }
+
+/* ---- open.c: without the lock ---------------------------------------------------------------- */
+
+/* Another loader over the data set and the plan of `base`, in memory of its own: of another program (JSON; NULL: of the
+ * same one), and with row keys that are mixed with `key` (0: as they are). It is closed, and all its batches are given
+ * back, before `base` is closed; no decision may change the plan meanwhile. Errors: those of leat_loader_open; BUDGET
+ * as well if it would need more than a quarter of the memory here. */
+int leat_loader_open_beside(struct leat_loader *base, const char *program, uint64_t key, struct leat_loader **out,
+                            struct leat_error *error);
+/* The hash that such a program has. Errors: those of compiling. */
+int leat_loader_hash_beside(const struct leat_loader *base, const char *program, uint64_t *hash,
+                            struct leat_error *error);
 
 /* ---- loader.c, open.c (share, fit), control.c (pause): under the lock, where nothing else is said */
 

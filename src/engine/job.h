@@ -55,6 +55,7 @@ struct leat_job_context {
     struct leat_packing_rule
         *packing; /* owned: how they are cut, one per source of the plan; NULL: a row is a sample */
     const struct leat_plan *plan;
+    uint64_t key;           /* what the keys of rows are mixed with; 0: they are the plan's */
     uint64_t *source_begin; /* owned: position of each of the plan's sources in `dataset`, and */
     uint64_t *row_begin;    /* ... of its first row among all rows that are cut; owned */
     const struct leat_program *program;

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "engine/job.h"
 
 static uint64_t position_of(const struct leat_job_context *c, const struct leat_piece *piece)
@@ -38,6 +39,8 @@ int leat_job_plan(struct leat_job *j, uint64_t first, uint64_t left, uint64_t *f
                          "row %" PRIu64 " of epoch %" PRIu64
                          " can no longer be planned: decisions made since gave up what it needs",
                          to->plan.begin + first, to->plan.epoch);
+    for (size_t i = 0; c->key && i < j->count; i++)
+        j->rows[i].key = leat_key_mix(j->rows[i].key, c->key);
     for (size_t i = 0; c->packing && i < j->count; i++) {
         j->refs[i] = (struct leat_sample_ref){.id = row_id(c, &j->rows[i].piece)};
         j->positions[i] = UINT64_MAX;

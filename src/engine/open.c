@@ -67,9 +67,9 @@ static int take_options(const struct leat_loader_options *given, struct leat_loa
 
 /* ---- program --------------------------------------------------------------------------------- */
 
-static bool has_single_rows(const struct leat_loader_options *o)
+static enum leat_open open_sizes(const struct leat_loader_options *o)
 {
-    return o->global_batch_size == o->world_size && !o->buckets;
+    return o->global_batch_size == o->world_size && !o->buckets ? LEAT_OPEN_ROWS : LEAT_OPEN_STACKS;
 }
 
 static int compile(struct leat_loader *l, const struct leat_sources *sources, const struct leat_loader_options *o,
@@ -79,17 +79,20 @@ static int compile(struct leat_loader *l, const struct leat_sources *sources, co
     size_t n_fields;
     c->dataset = l->dataset;
     c->fields = c->documents = leat_dataset_fields(l->dataset, &n_fields);
-    int rc = leat_sources_cut(sources, c, error);
+    int rc = sources ? leat_sources_cut(sources, c, error) : LEAT_OK; /* beside another one: cut as there */
     if (rc)
         return rc;
     if (c->packing) {
         c->fields = c->packing->fields;
         n_fields = LEAT_PACKED_FIELDS;
     }
-    enum leat_open open = has_single_rows(o) ? LEAT_OPEN_ROWS : LEAT_OPEN_STACKS;
-    rc = leat_program_compile(c->fields, n_fields, o->program, o->functions, o->n_functions, open, &l->program, error);
+    rc = leat_program_compile(c->fields, n_fields, o->program, o->functions, o->n_functions, open_sizes(o), &l->program,
+                              error);
     if (rc)
         return rc;
+    l->program_text = o->program ? leat_strdup(o->program) : NULL;
+    if (o->program && !l->program_text)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
     for (size_t k = 0; c->packing && k < leat_program_chains(l->program); k++)
         if (leat_program_chain(l->program, k)->tuple)
             return leat_fail(error, LEAT_E_TYPE,
@@ -323,6 +326,11 @@ static void given_back(struct leat_batch_pool *pool)
 static void destroy(struct leat_batch_pool *pool)
 {
     struct leat_loader *l = leat_loader_of_pool(pool);
+    if (l->beside) { /* these are that one's */
+        l->plan = NULL;
+        l->job.packing = NULL;
+        l->job.source_begin = l->job.row_begin = NULL;
+    }
     leat_plan_free(l->plan);
     for (struct leat_task *t; (t = l->tasks.free);) {
         l->tasks.free = t->next;
@@ -340,6 +348,7 @@ static void destroy(struct leat_batch_pool *pool)
     leat_trace_clear(&l->trace);
     leat_job_context_destroy(&l->job);
     leat_program_free(l->program);
+    leat_free(l->program_text);
     if (l->report_fd >= 0)
         close(l->report_fd);
     leat_free(l);
@@ -399,6 +408,13 @@ static struct leat_loader *new_loader(const struct leat_loader_options *o)
     return l;
 }
 
+/* Gives up a loader that could not be opened. */
+static void undo(struct leat_loader *l)
+{
+    leat_dataset_release(l->dataset);
+    destroy(&l->pool);
+}
+
 static int open_sources(const struct leat_sources *sources, const struct leat_loader_options *o,
                         struct leat_loader **out, struct leat_error *error)
 {
@@ -427,8 +443,92 @@ static int open_sources(const struct leat_sources *sources, const struct leat_lo
     if (!rc)
         rc = join_engine(l, error);
     if (rc) {
-        leat_dataset_release(l->dataset);
-        destroy(&l->pool);
+        undo(l);
+        return rc;
+    }
+    *out = l;
+    return LEAT_OK;
+}
+
+/* ---- beside another one ---------------------------------------------------------------------- */
+
+static struct leat_loader_options beside(const struct leat_loader *base, const char *program)
+{
+    struct leat_loader_options o = LEAT_LOADER_OPTIONS_INIT;
+    o.global_batch_size = leat_plan_global_batch(base->plan);
+    o.rank = base->rank;
+    o.world_size = base->world_size;
+    o.seed = base->pool.seed;
+    o.epochs = base->epochs;
+    o.on_error = base->job.on_error;
+    o.num_threads = base->client.max_threads;
+    o.budget_bytes = base->asked_budget;
+    o.max_held_bytes = base->asked_held;
+    o.weight = base->client.weight;
+    o.in_order = !base->delivery->numbers_rows;
+    o.region = base->pool.region.fd >= 0;
+    o.program = program;
+    if (!program) { /* functions of the user's stand in that one alone */
+        o.program = base->program_text;
+        o.functions = leat_program_functions(base->program, &o.n_functions);
+    }
+    return o;
+}
+
+int leat_loader_hash_beside(const struct leat_loader *base, const char *program, uint64_t *hash,
+                            struct leat_error *error)
+{
+    const struct leat_loader_options o = beside(base, program);
+    struct leat_program *compiled;
+    size_t n_fields = LEAT_PACKED_FIELDS;
+    if (!base->job.packing)
+        leat_dataset_fields(base->dataset, &n_fields);
+    int rc = leat_program_compile(base->job.fields, n_fields, program, NULL, 0, open_sizes(&o), &compiled, error);
+    if (rc)
+        return rc;
+    *hash = leat_program_hash(compiled);
+    leat_program_free(compiled);
+    return LEAT_OK;
+}
+
+/* What others asked for must not take the memory of all. */
+static int check_share(const struct leat_loader *l, struct leat_error *error)
+{
+    const uint64_t least = LEAST_BATCHES * l->window.estimate + l->budget.fixed + l->budget.reserved;
+    return least <= leat_memory_allowed() / 4 ? LEAT_OK
+                                              : leat_fail(error, LEAT_E_BUDGET,
+                                                          "three batches of %" PRIu64 " bytes and scratch need %" PRIu64
+                                                          ", which is more than a quarter of the memory here",
+                                                          l->window.estimate, least);
+}
+
+int leat_loader_open_beside(struct leat_loader *base, const char *program, uint64_t key, struct leat_loader **out,
+                            struct leat_error *error)
+{
+    const struct leat_loader_options o = beside(base, program);
+    *out = NULL;
+    struct leat_loader *l = new_loader(&o);
+    if (!l)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
+    l->beside = true;
+    l->order = base->order;
+    l->mixed = base->mixed;
+    l->n_sources = base->n_sources;
+    l->plan = base->plan;
+    l->job.plan = base->plan;
+    l->job.packing = base->job.packing;
+    l->job.source_begin = base->job.source_begin;
+    l->job.row_begin = base->job.row_begin;
+    l->job.key = key;
+    l->dataset = leat_dataset_retain(base->dataset);
+    memcpy(l->fingerprint, base->fingerprint, sizeof l->fingerprint);
+    int rc = compile(l, NULL, &o, error);
+    rc = rc ? rc : leat_job_context_make(&l->job, error);
+    rc = rc ? rc : make_budget(l, &o, error);
+    rc = rc ? rc : check_share(l, error);
+    rc = rc ? rc : join_engine(l, error);
+    if (rc) {
+        undo(l);
         return rc;
     }
     *out = l;

@@ -67,6 +67,12 @@ uint64_t leat_program_hash(const struct leat_program *program)
     return program->hash;
 }
 
+const struct leat_native *leat_program_functions(const struct leat_program *program, size_t *n)
+{
+    *n = program->n_functions;
+    return program->functions;
+}
+
 /* ---- scratch ---- */
 
 static size_t count_variants(const struct leat_program *program)

@@ -126,6 +126,8 @@ const struct leat_program *leat_program_of_batch(const struct leat_program *prog
 bool leat_program_has_single_rows(const struct leat_program *program);
 /* A hash over what the program computes: operators, arguments, instances, output names. Without calls. */
 uint64_t leat_program_hash(const struct leat_program *program);
+/* The table of functions that it was compiled with. */
+const struct leat_native *leat_program_functions(const struct leat_program *program, size_t *n);
 
 /* faces.c: its outputs as JSON, freed with leat_free (NULL: NOMEM), and a program that has these outputs and computes
  * nothing, for batches that another process makes. FORMAT: the text describes none. */

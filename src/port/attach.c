@@ -36,6 +36,7 @@ static void destroy(struct leat_batch_pool *pool)
     leat_free(a->name);
     leat_free(a->folder);
     leat_free(a->label);
+    leat_free(a->outputs);
     leat_free(a->about);
     leat_free(a);
 }
@@ -62,16 +63,20 @@ static int take_options(struct leat_attached *a, const struct leat_attach_option
         return leat_fail(error, LEAT_E_INVALID, "a batch of %" PRIu64 " rows is too large", o->batch_size);
     if (o->tail < LEAT_TAIL_PAD || o->tail > LEAT_TAIL_UNEVEN || o->lag < LEAT_LAG_RECOMPUTE || o->lag > LEAT_LAG_WAIT)
         return leat_fail(error, LEAT_E_INVALID, "tail must be pad, drop or uneven, and lag recompute or wait");
+    if (o->key > INT64_MAX)
+        return leat_fail(error, LEAT_E_INVALID, "key must be below 2^63, not %" PRIu64, o->key);
     a->name = leat_strdup(o->name ? o->name : "");
     a->folder = o->folder ? leat_strdup(o->folder) : NULL;
     a->label = own_label(o->label);
+    a->outputs = o->outputs ? leat_strdup(o->outputs) : NULL;
+    a->key = o->key;
     a->message = leat_new(struct leat_message);
     a->batch_rows = o->batch_size;
     a->cut = (struct leat_cut){.rank = o->rank, .world_size = o->world_size, .tail = o->tail};
     a->lag = o->lag;
     a->writable = o->writable;
     a->patience_ms = o->patience_ms;
-    return a->name && a->label && a->message && (!o->folder || a->folder)
+    return a->name && a->label && a->message && (!o->folder || a->folder) && (!o->outputs || a->outputs)
                ? LEAT_OK
                : leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
 }

@@ -45,6 +45,8 @@ struct leat_attached {
     struct leat_session *session; /* NULL: none; the next question opens one */
     struct leat_message *message;
     char *name, *folder, *label, *about;
+    char *outputs;                  /* a program of its own; NULL: the port's */
+    uint64_t key;                   /* of draws of its own; 0: the port's */
     uint64_t batch_rows, port_rows; /* of its batches; of the port's */
     bool whole, writable;
     enum leat_lag lag;

@@ -1,14 +1,19 @@
 /*
- * A port, from inside. Three threads share it under one lock:
+ * A port, from inside. It has lines, one for each program and key that its consumers want. A line is a loader, what
+ * that has made, and two threads; the port's one thread more is for all of them. All share one lock:
  *
- *     feeder     (feeder.c)   reads the loader from front to back, and publishes what it gives
- *     maker      (maker.c)    makes batches again for consumers that have fallen behind, and others that they ask for
  *     service    (service.c)  takes in connections, and answers what consumers ask; finds those that have died
+ *     feeder     (feeder.c)   of a line: reads its loader from front to back, and publishes what it gives
+ *     maker      (maker.c)    of a line: makes batches again for consumers that have fallen behind, and others that
+ * they ask for
  *
- * What is published is lent to consumers by each of them (shelf.c).
+ * What a line has published is lent to its consumers by each of the three (shelf.c).
  *
  *     planned rows  ... | given up | kept | kept | kept | next of the feeder ...
  *                          ^ behind: the maker     ^ near: what it needs next is kept, or is the feeder's next
+ *
+ * The first line is of the loader that the port was opened over. Others are opened beside it, over the same data set
+ * and plan, when a consumer comes who wants one, and closed when the last of theirs has gone (line.c).
  */
 #ifndef LEAT_PORT_INTERNAL_H
 #define LEAT_PORT_INTERNAL_H
@@ -27,6 +32,7 @@
 #define LEAT_PORT_KEPT 64u
 #define LEAT_PORT_AHEAD_BYTES (UINT64_C(16) << 20)
 #define LEAT_PORT_MOST_CONSUMERS 1024u
+#define LEAT_PORT_MOST_LINES 32u /* beside the first */
 
 /* Why a batch is there. */
 enum leat_shelf_kind { LEAT_SHELF_FED = 0, LEAT_SHELF_MADE, LEAT_SHELF_ASKED };
@@ -42,7 +48,8 @@ struct leat_shelf_place {
 };
 
 struct leat_port_consumer {
-    struct leat_port_consumer *next;
+    struct leat_port_consumer *next, *next_in_line;
+    struct leat_line *line; /* NULL: it is not attached */
     uint32_t id;
     int socket, process, wake; /* process: a pidfd, or -1 */
     int channel_fd;
@@ -50,7 +57,7 @@ struct leat_port_consumer {
     struct leat_loan loan;
     uint32_t n_returned; /* of the channel, seen */
     bool gone;           /* it is removed as soon as nobody works for it */
-    unsigned working;    /* the maker works for it */
+    unsigned working;    /* a maker works for it */
 
     /* as it said */
     pid_t pid;
@@ -70,28 +77,23 @@ struct leat_port_consumer {
     uint32_t ask_number;
 };
 
-struct leat_port {
-    struct leat_port *next; /* of this process */
+/* A program and key, its loader, and what that has made. */
+struct leat_line {
+    struct leat_line *next;
+    struct leat_port *port;
     struct leat_loader *loader;
-    char name[72];
-    struct leat_place place;
-    gid_t group;
-    char *outputs; /* leat_program_faces */
-    char *about;
-    uint8_t fingerprint[16];
-    uint64_t order, program, batch_rows, batch_bytes, max_held;
+    bool own;              /* opened for this line, and closed with it; of the first one it is the user's */
+    uint64_t program, key; /* the hash of the program; what row keys are mixed with, 0: nothing */
+    char *outputs;         /* leat_program_faces */
+    uint64_t batch_rows, batch_bytes, max_held;
     bool whole; /* operators see batches as a whole: only those of the same sizes are alike */
     int memory; /* the loader's, that cannot be written through */
     uint64_t memory_bytes;
-    unsigned generation;
-    int64_t opened_ns;
 
-    pthread_mutex_t lock;
-    pthread_cond_t feed, make, stopped; /* there may be something to do; someone has asked for the end */
-    pthread_t threads[3];
+    pthread_cond_t feed, make; /* there may be something to do */
+    pthread_t threads[2];
     unsigned n_threads;
-    int wake; /* of the service: an eventfd */
-    bool closing, stop;
+    bool closing;
     struct leat_error failure; /* why it cannot go on; code 0: it can */
 
     struct leat_position starts, feeds; /* where the loader stood; the feeder's next batch */
@@ -103,8 +105,31 @@ struct leat_port {
     uint32_t kept[LEAT_LENDING_SLOTS], n_kept; /* slots that are kept, in the order in which they came */
     uint64_t bytes;                            /* of all that is published */
     struct leat_port_consumer *consumers;
-    uint32_t n_consumers, last_id;
     uint64_t n_fed, n_rows, n_made;
+};
+
+struct leat_port {
+    struct leat_port *next; /* of this process */
+    char name[72];
+    struct leat_place place;
+    gid_t group;
+    char *about;
+    uint8_t fingerprint[16];
+    uint64_t order;
+    unsigned generation;
+    int64_t opened_ns;
+
+    pthread_mutex_t lock;
+    pthread_cond_t stopped; /* someone has asked for the end, or the first line has failed */
+    pthread_t service;
+    bool serves;
+    int wake; /* of the service: an eventfd */
+    bool closing, stop;
+
+    struct leat_line *lines; /* the first one first */
+    uint32_t n_lines;
+    struct leat_port_consumer *consumers;
+    uint32_t n_consumers, last_id;
 };
 
 /* All of these: under the port's lock. */
@@ -113,57 +138,81 @@ struct leat_port {
 
 /* Puts a batch (NULL: the rows of `plan` failed) onto the shelf, and keeps it. The lock is let go meanwhile. Errors:
  * HELD (no memory, or no slot, now), NOMEM; the batch is then the caller's still. */
-int leat_shelf_put(struct leat_port *port, struct leat_batch *batch, const struct leat_plan_batch *plan,
+int leat_shelf_put(struct leat_line *line, struct leat_batch *batch, const struct leat_plan_batch *plan,
                    enum leat_shelf_kind kind, uint32_t *slot, struct leat_error *error);
 /* A slot with the batch that a consumer needs next, which it does not have; LEAT_NO_SLOT: it is not there. */
-uint32_t leat_shelf_find(const struct leat_port *port, const struct leat_port_consumer *consumer);
+uint32_t leat_shelf_find(const struct leat_line *line, const struct leat_port_consumer *consumer);
 /* Takes back what consumers have returned. */
-void leat_shelf_take_back(struct leat_port *port, struct leat_port_consumer *consumer);
+void leat_shelf_take_back(struct leat_line *line, struct leat_port_consumer *consumer);
 /* Before waiting for memory: whoever has a batch says when it returns one. Whether some came back meanwhile. */
-bool leat_shelf_ask_back(struct leat_port *port);
+bool leat_shelf_ask_back(struct leat_line *line);
 /* Lends consumers what is there and they need next. */
-void leat_shelf_lend(struct leat_port *port, struct leat_port_consumer *consumer);
-void leat_shelf_lend_all(struct leat_port *port);
+void leat_shelf_lend(struct leat_line *line, struct leat_port_consumer *consumer);
+void leat_shelf_lend_all(struct leat_line *line);
 /* Lends one slot out of the order. */
-void leat_shelf_give(struct leat_port *port, struct leat_port_consumer *consumer, uint32_t slot,
+void leat_shelf_give(struct leat_line *line, struct leat_port_consumer *consumer, uint32_t slot,
                      struct leat_given *out);
 /* Gives up what nobody is near, and the oldest beyond what may be kept. */
-void leat_shelf_trim(struct leat_port *port);
+void leat_shelf_trim(struct leat_line *line);
 /* Gives up the oldest that is kept, whoever is near, unless a consumer that others wait for needs it. */
-bool leat_shelf_evict(struct leat_port *port);
+bool leat_shelf_evict(struct leat_line *line);
 /* A consumer has gone: all that it had comes back. */
-void leat_shelf_reclaim(struct leat_port *port, struct leat_port_consumer *consumer);
+void leat_shelf_reclaim(struct leat_line *line, struct leat_port_consumer *consumer);
 /* Whether one may be made for a consumer alone: who keeps them all must not take the memory of others. */
-bool leat_shelf_may_ask(const struct leat_port *port, const struct leat_port_consumer *consumer);
+bool leat_shelf_may_ask(const struct leat_line *line, const struct leat_port_consumer *consumer);
 /* A slot is kept no longer. */
-void leat_shelf_let_go(struct leat_port *port, uint32_t slot);
+void leat_shelf_let_go(struct leat_line *line, uint32_t slot);
 /* Everything goes, at the end. */
-void leat_shelf_clear(struct leat_port *port);
+void leat_shelf_clear(struct leat_line *line);
 /* Whether the shelf may have one more batch that the feeder reads. */
-bool leat_shelf_has_room(const struct leat_port *port);
+bool leat_shelf_has_room(const struct leat_line *line);
 /* How many more a consumer may be lent. */
-uint32_t leat_shelf_credit(const struct leat_port *port, const struct leat_port_consumer *consumer);
+uint32_t leat_shelf_credit(const struct leat_line *line, const struct leat_port_consumer *consumer);
 /* Whether it has all of the epoch that it reads, and of the next one. */
 bool leat_consumer_is_far(const struct leat_port_consumer *consumer);
 /* Whether it may be lent the next one now. */
-bool leat_consumer_wants(const struct leat_port *port, const struct leat_port_consumer *consumer);
+bool leat_consumer_wants(const struct leat_line *line, const struct leat_port_consumer *consumer);
 /* Whether it needs the feeder's next batch, or will soon. */
-bool leat_consumer_is_near(const struct leat_port *port, const struct leat_port_consumer *consumer);
+bool leat_consumer_is_near(const struct leat_line *line, const struct leat_port_consumer *consumer);
 
 /* feeder.c, maker.c, service.c: threads */
-void *leat_port_feeder(void *port);
-void *leat_port_maker(void *port);
+void *leat_line_feeder(void *line);
+void *leat_line_maker(void *line);
 void *leat_port_service(void *port);
 /* A consumer whose next batch the maker has to make, or who asked for one; NULL: there is none. */
-struct leat_port_consumer *leat_port_needs_maker(struct leat_port *port);
+struct leat_port_consumer *leat_line_needs_maker(struct leat_line *line);
+
+/* line.c */
+
+/* A line over a loader. Without the port's lock. Errors: INVALID (a loader that cannot be
+ * served), IO, NOMEM; the loader is then the caller's still. */
+int leat_line_open(struct leat_port *port, struct leat_loader *loader, uint64_t key, struct leat_line **out,
+                   struct leat_error *error);
+/* The line of a program (JSON; NULL: the first line's) and key, opened if there is none. The lock is let go meanwhile.
+ * HELD: there are too many. INVALID, TYPE, NOT_FOUND, BUDGET: what is wrong with the program. */
+int leat_line_find(struct leat_port *port, const char *program, uint64_t key, struct leat_line **out,
+                   struct leat_error *error);
+/* A consumer joins, and leaves: what it had comes back. */
+void leat_line_join(struct leat_line *line, struct leat_port_consumer *consumer);
+void leat_line_leave(struct leat_port_consumer *consumer);
+/* Closes lines beside the first that have no consumer. The lock is let go meanwhile; by the service alone, as is
+ * leat_line_find: nobody else changes the list of lines. */
+void leat_line_close_idle(struct leat_port *port);
+/* Ends its threads, and all work for its loader. Without the port's lock. */
+void leat_line_stop(struct leat_line *line);
+/* Stops it, and frees it. Without the port's lock; nobody else knows it any more. */
+void leat_line_close(struct leat_line *line);
+/* The line cannot go on; with the first one the port cannot. */
+void leat_line_fail(struct leat_line *line, const struct leat_error *why);
 /* Others come first, the next time. */
-void leat_port_defer(struct leat_port *port, struct leat_port_consumer *consumer);
-/* The port cannot go on. */
-void leat_port_fail(struct leat_port *port, const struct leat_error *why);
+void leat_line_defer(struct leat_line *line, struct leat_port_consumer *consumer);
+/* After a batch came back or was asked for: wakes whoever may have work. */
+void leat_line_nudge(struct leat_line *line);
+
+/* port.c */
+
 /* A consumer has to go: the service sees to it. */
 void leat_port_part(struct leat_port *port, struct leat_port_consumer *consumer);
-/* After a batch came back or was asked for: wakes whoever may have work. */
-void leat_port_nudge(struct leat_port *port);
 /* stat.c: without the lock. */
 int leat_port_describe(struct leat_port *port, char **json, struct leat_error *error);
 

@@ -19,12 +19,6 @@
 
 /* ---- while it is open ------------------------------------------------------------------------ */
 
-void leat_port_nudge(struct leat_port *p)
-{
-    pthread_cond_signal(&p->feed);
-    pthread_cond_signal(&p->make);
-}
-
 void leat_port_part(struct leat_port *p, struct leat_port_consumer *c)
 {
     c->gone = true;
@@ -32,45 +26,23 @@ void leat_port_part(struct leat_port *p, struct leat_port_consumer *c)
         return; /* it is awake */
 }
 
-void leat_port_defer(struct leat_port *p, struct leat_port_consumer *c)
-{
-    struct leat_port_consumer **at = &p->consumers;
-    while (*at != c)
-        at = &(*at)->next;
-    *at = c->next;
-    c->next = NULL;
-    for (at = &p->consumers; *at;)
-        at = &(*at)->next;
-    *at = c;
-}
-
-void leat_port_fail(struct leat_port *p, const struct leat_error *why)
-{
-    if (p->failure.code)
-        return;
-    p->failure = *why;
-    for (struct leat_port_consumer *c = p->consumers; c; c = c->next)
-        if (c->channel)
-            leat_channel_end(c->channel);
-    pthread_cond_broadcast(&p->stopped);
-}
-
 int leat_port_wait(struct leat_port *p, int64_t timeout_ms, struct leat_error *error)
 {
     const int64_t end = leat_loader_deadline(timeout_ms);
     int rc = LEAT_OK;
     pthread_mutex_lock(&p->lock);
-    while (!p->stop && !p->failure.code && !rc) {
+    const struct leat_error *failure = &p->lines->failure;
+    while (!p->stop && !failure->code && !rc) {
         struct timespec until = {end / 1000000000, end % 1000000000};
         if (end == INT64_MAX)
             pthread_cond_wait(&p->stopped, &p->lock);
         else if (pthread_cond_timedwait(&p->stopped, &p->lock, &until) == ETIMEDOUT)
             rc = leat_fail(error, LEAT_E_TIMEOUT, "nobody has asked the port to end");
     }
-    if (p->failure.code) {
-        rc = p->failure.code;
+    if (failure->code) {
+        rc = failure->code;
         if (error)
-            *error = p->failure;
+            *error = *failure;
     }
     pthread_mutex_unlock(&p->lock);
     return rc;
@@ -112,7 +84,9 @@ static void close_descriptors(const int *fds, size_t n)
 static void after_fork_in_child(void)
 {
     for (struct leat_port *p = ports; p; p = p->next) {
-        close_descriptors((const int[]){p->place.lock, p->place.socket, p->memory, p->wake}, 4);
+        close_descriptors((const int[]){p->place.lock, p->place.socket, p->wake}, 3);
+        for (const struct leat_line *l = p->lines; l; l = l->next)
+            close_descriptors(&l->memory, 1);
         for (const struct leat_port_consumer *c = p->consumers; c; c = c->next)
             close_descriptors((const int[]){c->socket, c->process, c->wake, c->channel_fd}, 4);
     }
@@ -145,71 +119,44 @@ static void leave_ports(const struct leat_port *p)
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
-/* The loader's memory as others may have it: it keeps its size, and through this descriptor nobody writes. */
-static int share_memory(struct leat_port *p, struct leat_error *error)
-{
-    char path[40];
-    int fd;
-    int rc = leat_loader_region(p->loader, &fd, &p->memory_bytes, error);
-    if (rc)
-        return rc;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if ((fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) && errno != EPERM) || fchmod(fd, 0400) ||
-        (p->memory = open(path, O_RDONLY | O_CLOEXEC)) < 0)
-        return leat_fail_errno(error, LEAT_E_IO, "the memory of the loader cannot be shared");
-    return LEAT_OK;
-}
-
 static int start(struct leat_port *p, struct leat_error *error)
 {
-    void *(*const functions[3])(void *) = {leat_port_feeder, leat_port_maker, leat_port_service};
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = LEAT_OK;
-    for (int i = 0; !rc && i < 3; i++) {
-        errno = pthread_create(&p->threads[i], NULL, functions[i], p);
-        rc = errno ? leat_fail_errno(error, LEAT_E_NOMEM, "cannot start the threads of a port") : LEAT_OK;
-        p->n_threads += !rc;
-    }
+    errno = pthread_create(&p->service, NULL, leat_port_service, p);
+    p->serves = !errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
+    return p->serves ? LEAT_OK : leat_fail_errno(error, LEAT_E_NOMEM, "cannot start the threads of a port");
 }
 
-static int prepare(struct leat_port *p, const struct leat_port_options *o, struct leat_error *error)
+static int prepare(struct leat_port *p, struct leat_loader *loader, const struct leat_port_options *o,
+                   struct leat_error *error)
 {
-    const struct leat_loader *l = p->loader;
     json_t *about = json_loads(o->about ? o->about : "{}", 0, NULL);
     const bool object = json_is_object(about);
     json_decref(about);
     if (!object)
         return leat_fail(error, LEAT_E_INVALID, "`about` of a port must be a JSON object");
     int rc = leat_folder_check_name(o->name, error);
-    rc = rc ? rc : leat_served_check(l, error);
+    rc = rc ? rc : leat_served_check(loader, error);
     rc = rc ? rc : leat_folder_group(o->group, &p->group, error);
-    rc = rc ? rc : share_memory(p, error);
     if (rc)
         return rc;
     snprintf(p->name, sizeof p->name, "%s", o->name);
     p->about = leat_strdup(o->about ? o->about : "{}");
-    p->outputs = leat_program_faces(l->program);
-    if (!p->about || !p->outputs)
+    if (!p->about)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a port");
-    if (strlen(p->about) > LEAT_MESSAGE_MOST / 2 || strlen(p->outputs) > LEAT_MESSAGE_MOST)
-        return leat_fail(error, LEAT_E_INVALID, "the outputs of the loader are too many to be described to others");
-    memcpy(p->fingerprint, l->fingerprint, sizeof p->fingerprint);
-    p->order = leat_served_order(p->loader);
-    p->program = leat_program_hash(l->program);
-    p->whole = leat_program_has_batch_stage(l->program) || l->pool.n_segments > 1;
-    p->batch_rows = leat_served_batch_rows(p->loader);
-    p->batch_bytes = leat_served_batch_bytes(p->loader);
-    p->max_held = leat_served_max_held(p->loader);
-    p->starts = p->feeds = leat_served_position(p->loader);
-    p->seek = true;
+    if (strlen(p->about) > LEAT_MESSAGE_MOST / 2)
+        return leat_fail(error, LEAT_E_INVALID, "`about` of a port is too long");
+    memcpy(p->fingerprint, loader->fingerprint, sizeof p->fingerprint);
+    p->order = leat_served_order(loader);
     p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (p->wake < 0)
         return leat_fail_errno(error, LEAT_E_IO, "cannot make a descriptor");
     rc = leat_place_take(o->folder, o->name, p->group, &p->place, error);
+    rc = rc ? rc : leat_line_open(p, loader, 0, &p->lines, error);
+    p->n_lines = !rc;
     return rc ? rc : start(p, error);
 }
 
@@ -228,17 +175,13 @@ int leat_port_open(struct leat_loader *loader, const struct leat_port_options *g
     struct leat_port *p = leat_new(struct leat_port);
     if (!p)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a port");
-    p->loader = loader;
-    p->memory = p->wake = p->place.lock = p->place.socket = -1;
+    p->wake = p->place.lock = p->place.socket = -1;
     p->generation = leat_engine_generation();
     p->opened_ns = leat_clock_ns();
     pthread_mutex_init(&p->lock, NULL);
-    leat_condition_init(&p->feed);
-    leat_condition_init(&p->make);
     leat_condition_init(&p->stopped);
-    leat_lending_open(&p->lending);
     join_ports(p);
-    rc = prepare(p, &o, error);
+    rc = prepare(p, loader, &o, error);
     if (rc)
         leat_port_close(p);
     else
@@ -252,7 +195,7 @@ static void drop_consumers(struct leat_port *p)
 {
     for (struct leat_port_consumer *c; (c = p->consumers);) {
         p->consumers = c->next;
-        leat_shelf_reclaim(p, c);
+        leat_line_leave(c);
         if (c->channel)
             leat_channel_end(c->channel);
         leat_channel_unmap(c->channel);
@@ -268,29 +211,28 @@ void leat_port_close(struct leat_port *p)
     leat_place_leave(&p->place); /* who comes now waits for the next port */
     pthread_mutex_lock(&p->lock);
     p->closing = true;
-    pthread_cond_broadcast(&p->feed);
-    pthread_cond_broadcast(&p->make);
     pthread_cond_broadcast(&p->stopped);
     pthread_mutex_unlock(&p->lock);
     if (p->wake >= 0 && write(p->wake, &(uint64_t){1}, sizeof(uint64_t)) < 0)
         errno = 0; /* it is full: the service wakes up in any case */
-    leat_loader_interrupt(p->loader);
-    for (unsigned i = 0; i < p->n_threads; i++)
-        pthread_join(p->threads[i], NULL);
+    if (p->serves)
+        pthread_join(p->service, NULL);
+    for (struct leat_line *l = p->lines; l; l = l->next)
+        leat_line_stop(l);
     leave_ports(p);
-    if (p->n_threads)
-        leat_served_end(p->loader); /* what others hold stays as it is, though it is given up here */
     drop_consumers(p);
-    leat_shelf_clear(p);
-    if (p->memory >= 0)
-        close(p->memory);
+    while (p->lines) { /* the first one last: the others have its plan */
+        struct leat_line **at = &p->lines;
+        while ((*at)->next)
+            at = &(*at)->next;
+        struct leat_line *last = *at;
+        *at = NULL;
+        leat_line_close(last);
+    }
     if (p->wake >= 0)
         close(p->wake);
     pthread_mutex_destroy(&p->lock);
-    pthread_cond_destroy(&p->feed);
-    pthread_cond_destroy(&p->make);
     pthread_cond_destroy(&p->stopped);
     leat_free(p->about);
-    leat_free(p->outputs);
     leat_free(p);
 }

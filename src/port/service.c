@@ -80,15 +80,17 @@ static void remove_gone(const struct service *s)
         }
         *at = c->next;
         p->n_consumers--;
-        leat_shelf_reclaim(p, c);
+        leat_line_leave(c);
         if (c->channel)
             leat_channel_end(c->channel);
         close_all(c);
         some = true;
     }
-    if (some) {
-        leat_shelf_trim(p);
-        leat_port_nudge(p);
+    if (some)
+        leat_line_close_idle(p);
+    for (struct leat_line *l = p->lines; l && some; l = l->next) {
+        leat_shelf_trim(l);
+        leat_line_nudge(l);
     }
 }
 
@@ -173,14 +175,13 @@ static bool number(const json_t *o, const char *key, uint64_t most, uint64_t *ou
 }
 
 /* What a consumer says of itself. */
-static int read_wish(struct leat_port *p, struct leat_port_consumer *c, const json_t *o, struct leat_error *error)
+static int read_wish(struct leat_port_consumer *c, const json_t *o, struct leat_error *error)
 {
-    uint64_t rank, world, span;
+    uint64_t rank, world;
     const char *label = json_string_value(json_object_get(o, "label"));
     if (!number(o, "batch_size", LEAT_MAX_GLOBAL_BATCH, &c->batch_size) || !number(o, "rank", UINT32_MAX, &rank) ||
         !number(o, "world_size", UINT32_MAX, &world) || !json_is_boolean(json_object_get(o, "waits")))
         return leat_fail(error, LEAT_E_FORMAT, "a consumer does not say what it wants");
-    c->batch_size = c->batch_size ? c->batch_size : p->batch_rows;
     if (!world || rank >= world)
         return leat_fail(error, LEAT_E_INVALID, "rank %" PRIu64 " of %" PRIu64 " does not exist: ranks count from 0",
                          rank, world);
@@ -190,30 +191,50 @@ static int read_wish(struct leat_port *p, struct leat_port_consumer *c, const js
     snprintf(c->label, sizeof c->label, "%s", label ? label : "");
     for (size_t n = strlen(c->label); n && label && label[n] && (label[n] & 0xc0) == 0x80; n--)
         c->label[n - 1] = 0; /* cut between characters */
-    span = (c->batch_size - 1) / p->batch_rows + (p->batch_rows % c->batch_size ? 2 : 1);
+    return LEAT_OK;
+}
+
+/* Its batches, of those of the line: how many it may need at once. */
+static int fit(const struct leat_line *l, struct leat_port_consumer *c, struct leat_error *error)
+{
+    c->batch_size = c->batch_size ? c->batch_size : l->batch_rows;
+    const uint64_t span = (c->batch_size - 1) / l->batch_rows + (l->batch_rows % c->batch_size ? 2 : 1);
     if (span > 32)
         return leat_fail(error, LEAT_E_INVALID,
                          "a batch of %" PRIu64 " rows is put together from %" PRIu64
                          " batches of the port, which have %" PRIu64 " rows each, and may be of 32: serve larger ones",
-                         c->batch_size, span, p->batch_rows);
+                         c->batch_size, span, l->batch_rows);
     c->needed = (uint32_t)(2 * span + 1);
-    uint64_t needed = 0;
-    for (const struct leat_port_consumer *other = p->consumers; other; other = other->next)
-        needed += other->needed * p->batch_bytes;
-    if (needed + 2 * p->batch_bytes > p->max_held) {
-        c->needed = 0;
-        return leat_fail(error, LEAT_E_HELD,
-                         "the port has %" PRIu64 " bytes for batches that consumers hold, and with this one they may "
-                         "hold %" PRIu64 ": serve with more (leat serve --memory, max_held_bytes)",
-                         p->max_held, needed);
+    uint64_t needed = c->needed * l->batch_bytes;
+    for (const struct leat_port_consumer *other = l->consumers; other; other = other->next_in_line)
+        needed += other->needed * l->batch_bytes;
+    return needed + 2 * l->batch_bytes <= l->max_held
+               ? LEAT_OK
+               : leat_fail(error, LEAT_E_HELD,
+                           "the port has %" PRIu64 " bytes for batches that consumers hold, and with this one they "
+                           "may hold %" PRIu64 ": serve with more (leat serve --memory, max_held_bytes)",
+                           l->max_held, needed);
+}
+
+/* The line that it wants: of a program of its own, of other draws than the others' have. */
+static int choose_line(struct leat_port *p, const json_t *o, struct leat_line **out, struct leat_error *error)
+{
+    const json_t *program = json_object_get(o, "outputs");
+    uint64_t key = 0;
+    if ((program && !json_is_string(program)) || (json_object_get(o, "key") && !number(o, "key", INT64_MAX, &key)))
+        return leat_fail(error, LEAT_E_FORMAT, "a consumer does not say what it wants");
+    int rc = leat_line_find(p, json_string_value(program), key, out, error);
+    if (!rc && (*out)->failure.code) {
+        *error = (*out)->failure;
+        rc = error->code;
     }
-    return LEAT_OK;
+    return rc;
 }
 
 /* Where the consumer farthest ahead stands, as far as what it says can be so; without others, where the loader did. */
 static struct leat_position foremost(const struct leat_port *p)
 {
-    struct leat_position most = p->starts;
+    struct leat_position most = p->lines->starts;
     bool some = false;
     for (const struct leat_port_consumer *c = p->consumers; c; c = c->next) {
         if (!c->reads || c->gone)
@@ -231,6 +252,7 @@ static struct leat_position foremost(const struct leat_port *p)
 
 static json_t *welcome(const struct leat_port *p, const struct leat_port_consumer *c)
 {
+    const struct leat_line *l = c->line;
     char fingerprint[33];
     const struct leat_position at = foremost(p);
     leat_json_fingerprint(p->fingerprint, fingerprint);
@@ -240,10 +262,10 @@ static json_t *welcome(const struct leat_port *p, const struct leat_port_consume
                  json_object_set_new(o, "consumer", json_integer(c->id)) ||
                  json_object_set_new(o, "fingerprint", json_string(fingerprint)) ||
                  json_object_set_new(o, "order", leat_json_hex64(p->order)) ||
-                 json_object_set_new(o, "program", leat_json_hex64(p->program)) ||
-                 json_object_set_new(o, "batch_size", json_integer((json_int_t)p->batch_rows)) ||
-                 json_object_set_new(o, "whole_batches", json_boolean(p->whole)) ||
-                 json_object_set_new(o, "memory_bytes", json_integer((json_int_t)p->memory_bytes)) ||
+                 json_object_set_new(o, "program", leat_json_hex64(l->program)) ||
+                 json_object_set_new(o, "batch_size", json_integer((json_int_t)l->batch_rows)) ||
+                 json_object_set_new(o, "whole_batches", json_boolean(l->whole)) ||
+                 json_object_set_new(o, "memory_bytes", json_integer((json_int_t)l->memory_bytes)) ||
                  json_object_set_new(o, "epoch", json_integer((json_int_t)at.epoch)) ||
                  json_object_set_new(o, "row", json_integer((json_int_t)at.row)) ||
                  json_object_set_new(o, "about", about);
@@ -253,14 +275,14 @@ static json_t *welcome(const struct leat_port *p, const struct leat_port_consume
 static int attach(struct service *s, struct leat_port_consumer *c, const json_t *wish, struct leat_error *error)
 {
     struct leat_port *p = s->port;
-    if (p->failure.code) {
-        *error = p->failure;
-        return error->code;
-    }
+    struct leat_line *l = NULL;
     int rc = c->channel ? leat_fail(error, LEAT_E_FORMAT, "a consumer that is attached attaches again")
-                        : read_wish(p, c, wish, error);
+                        : read_wish(c, wish, error);
+    rc = rc ? rc : choose_line(p, wish, &l, error);
+    rc = rc ? rc : fit(l, c, error);
+    rc = rc ? rc : leat_channel_new(&c->channel, &c->channel_fd, error);
     if (!rc)
-        rc = leat_channel_new(&c->channel, &c->channel_fd, error);
+        leat_line_join(l, c);
     if (!rc && (c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         rc = leat_fail_errno(error, LEAT_E_IO, "the port cannot make a descriptor");
     if (rc)
@@ -274,14 +296,14 @@ static int attach(struct service *s, struct leat_port_consumer *c, const json_t 
     if (!text)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
     const int fds[LEAT_MESSAGE_FDS] = {
-        [LEAT_FD_MEMORY] = p->memory, [LEAT_FD_CHANNEL] = c->channel_fd, [LEAT_FD_WAKE] = c->wake};
+        [LEAT_FD_MEMORY] = l->memory, [LEAT_FD_CHANNEL] = c->channel_fd, [LEAT_FD_WAKE] = c->wake};
     rc = leat_message_send(c->socket, LEAT_MESSAGE_WELCOME, s->message.head.number, text, strlen(text), fds,
                            LEAT_MESSAGE_FDS, error);
     free(text);
     close(c->channel_fd); /* it is mapped, and sent */
     c->channel_fd = -1;
     if (!rc) /* apart, because it may be long */
-        rc = leat_message_send(c->socket, LEAT_MESSAGE_REPLY, s->message.head.number, p->outputs, strlen(p->outputs),
+        rc = leat_message_send(c->socket, LEAT_MESSAGE_REPLY, s->message.head.number, l->outputs, strlen(l->outputs),
                                NULL, 0, error);
     return rc;
 }
@@ -327,16 +349,16 @@ static int hello(struct service *s, struct leat_port_consumer *c, struct leat_er
 
 static int seek(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
 {
-    struct leat_port *p = s->port;
+    struct leat_line *l = c->line;
     struct leat_plan_batch plan;
     struct leat_reply_rows rows;
     struct leat_ask_seek ask;
     const void *body = leat_message_body(&s->message, sizeof ask);
-    if (!body || !c->channel)
+    if (!body || !l)
         return leat_fail(error, LEAT_E_FORMAT, "a consumer seeks nothing");
     memcpy(&ask, body, sizeof ask);
-    int rc = leat_served_find(p->loader, (struct leat_position){ask.epoch, ask.row}, &plan, error);
-    rc = rc ? rc : leat_served_epoch_rows(p->loader, ask.epoch, &rows.rows, error);
+    int rc = leat_served_find(l->loader, (struct leat_position){ask.epoch, ask.row}, &plan, error);
+    rc = rc ? rc : leat_served_epoch_rows(l->loader, ask.epoch, &rows.rows, error);
     if (rc) /* it may ask for what is not there */
         return leat_message_fail(c->socket, s->message.head.number, error, error);
     c->at = plan.at;
@@ -344,8 +366,8 @@ static int seek(struct service *s, struct leat_port_consumer *c, struct leat_err
     c->stream = ask.stream;
     c->reads = true;
     rc = reply(s, c, &rows, sizeof rows, error);
-    leat_shelf_take_back(p, c);
-    leat_shelf_lend(p, c);
+    leat_shelf_take_back(l, c);
+    leat_shelf_lend(l, c);
     return rc;
 }
 
@@ -354,25 +376,25 @@ static int rows_of(struct service *s, struct leat_port_consumer *c, struct leat_
     struct leat_ask_rows ask;
     struct leat_reply_rows rows;
     const void *body = leat_message_body(&s->message, sizeof ask);
-    if (!body)
+    if (!body || !c->line)
         return leat_fail(error, LEAT_E_FORMAT, "a consumer asks for no epoch");
     memcpy(&ask, body, sizeof ask);
-    return leat_served_epoch_rows(s->port->loader, ask.epoch, &rows.rows, error)
+    return leat_served_epoch_rows(c->line->loader, ask.epoch, &rows.rows, error)
                ? leat_message_fail(c->socket, s->message.head.number, error, error)
                : reply(s, c, &rows, sizeof rows, error);
 }
 
 /* Rows that a batch of some sizes can have. FORMAT: they are not in the plan. */
-static int read_batch(struct service *s, struct leat_plan_batch *plan, uint64_t *first, uint64_t *n,
-                      struct leat_error *error)
+static int read_batch(struct service *s, const struct leat_port_consumer *c, struct leat_plan_batch *plan,
+                      uint64_t *first, uint64_t *n, struct leat_error *error)
 {
     struct leat_ask_batch ask;
     uint64_t rows, end;
     const void *body = leat_message_body(&s->message, sizeof ask);
-    if (!body)
+    if (!body || !c->line)
         return leat_fail(error, LEAT_E_FORMAT, "a consumer asks for no batch");
     memcpy(&ask, body, sizeof ask);
-    int rc = leat_served_epoch_rows(s->port->loader, ask.epoch, &rows, error);
+    int rc = leat_served_epoch_rows(c->line->loader, ask.epoch, &rows, error);
     if (rc)
         return rc;
     *plan = (struct leat_plan_batch){.epoch = ask.epoch,
@@ -398,10 +420,10 @@ static int ids_of(struct service *s, struct leat_port_consumer *c, struct leat_e
     struct leat_plan_batch plan;
     int64_t ids[LEAT_MOST_IDS];
     uint64_t first = 0, n = 0;
-    int rc = read_batch(s, &plan, &first, &n, error);
+    int rc = read_batch(s, c, &plan, &first, &n, error);
     if (!rc && (!n || n > LEAT_MOST_IDS || first > plan.rows || n > plan.rows - first))
         rc = leat_fail(error, LEAT_E_RANGE, "a consumer asks for rows that a batch does not have");
-    rc = rc ? rc : leat_served_ids(s->port->loader, &plan, first, n, ids, error);
+    rc = rc ? rc : leat_served_ids(c->line->loader, &plan, first, n, ids, error);
     return rc ? leat_message_fail(c->socket, s->message.head.number, error, error)
               : reply(s, c, ids, n * sizeof *ids, error);
 }
@@ -410,11 +432,11 @@ static int make(struct service *s, struct leat_port_consumer *c, struct leat_err
 {
     uint64_t first, n;
     struct leat_plan_batch plan;
-    if (!c->channel || c->asks)
+    if (!c->line || c->asks)
         return leat_fail(error, LEAT_E_FORMAT, "a consumer asks for a second batch before it has the first");
-    int rc = read_batch(s, &plan, &first, &n, error);
-    leat_shelf_take_back(s->port, c); /* it does not say so when it returns one */
-    if (!rc && !leat_shelf_may_ask(s->port, c))
+    int rc = read_batch(s, c, &plan, &first, &n, error);
+    leat_shelf_take_back(c->line, c); /* it does not say so when it returns one */
+    if (!rc && !leat_shelf_may_ask(c->line, c))
         rc = leat_fail(error, LEAT_E_HELD, "%" PRIu32 " batches are held; let go of some", c->loan.n);
     if (!rc && plan.rows > c->batch_size)
         rc = leat_fail(error, LEAT_E_RANGE, "a consumer of batches of %" PRIu64 " rows asks for one of %" PRIu64,
@@ -424,7 +446,7 @@ static int make(struct service *s, struct leat_port_consumer *c, struct leat_err
     c->ask = plan;
     c->ask_number = s->message.head.number;
     c->asks = true;
-    pthread_cond_signal(&s->port->make);
+    pthread_cond_signal(&c->line->make);
     return LEAT_OK;
 }
 
@@ -487,9 +509,9 @@ static void take_event(struct service *s, uint64_t what)
     } else if (c) {
         if (read(c->wake, &count, sizeof count) < 0 && errno != EAGAIN)
             c->gone = true;
-        leat_shelf_take_back(p, c);
-        leat_shelf_lend(p, c);
-        leat_shelf_trim(p);
+        leat_shelf_take_back(c->line, c); /* a consumer has a descriptor to wake us by once it is in a line */
+        leat_shelf_lend(c->line, c);
+        leat_shelf_trim(c->line);
     }
 }
 
@@ -508,7 +530,7 @@ void *leat_port_service(void *port)
     pthread_mutex_lock(&p->lock);
     if (!ready) {
         leat_fail_errno(&error, LEAT_E_IO, "the port cannot wait for connections");
-        leat_port_fail(p, &error);
+        leat_line_fail(p->lines, &error);
     }
     while (ready && !p->closing) {
         remove_gone(s);
@@ -517,8 +539,8 @@ void *leat_port_service(void *port)
         pthread_mutex_lock(&p->lock);
         for (int i = 0; i < n && !p->closing; i++)
             take_event(s, events[i].data.u64);
-        if (n > 0)
-            leat_port_nudge(p);
+        for (struct leat_line *l = p->lines; l && n > 0; l = l->next)
+            leat_line_nudge(l);
     }
     pthread_mutex_unlock(&p->lock);
     if (s) {

@@ -344,10 +344,18 @@ static int say_hello(struct leat_attached *a, struct leat_session *s, struct lea
     json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:b, s:s}", "want", "attach", "batch_size", (json_int_t)a->batch_rows,
                           "rank", (json_int_t)a->cut.rank, "world_size", (json_int_t)a->cut.world_size, "waits",
                           (int)(a->lag == LEAT_LAG_WAIT), "label", a->label);
+    int failed = !o || (a->key && json_object_set_new(o, "key", json_integer((json_int_t)a->key))) ||
+                 (a->outputs && json_object_set_new(o, "outputs", json_string(a->outputs)));
+    o = leat_json_whole(o, failed);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
+    if (text && strlen(text) > LEAT_MESSAGE_MOST) {
+        free(text);
+        return leat_fail(error, LEAT_E_INVALID, "outputs of %zu bytes are more than a port is told: %u at most",
+                         strlen(a->outputs), LEAT_MESSAGE_MOST);
+    }
     int rc = text ? leat_message_send(s->socket, LEAT_MESSAGE_HELLO, ++s->number, text, strlen(text), NULL, 0, error)
-                  : leat_fail(error, LEAT_E_INVALID, "the label of a consumer is no UTF-8");
+                  : leat_fail(error, LEAT_E_INVALID, "the label or the outputs of a consumer are no UTF-8");
     free(text);
     return rc;
 }
@@ -400,15 +408,19 @@ static int shake_hands(struct leat_attached *a, struct leat_session *s, bool fir
     return rc;
 }
 
-static int open_once(struct leat_attached *a, bool first, struct leat_error *error)
+/* *absent: there is no port, or it has just ended; another one may come. */
+static int open_once(struct leat_attached *a, bool first, bool *absent, struct leat_error *error)
 {
     struct leat_session *s = leat_new(struct leat_session);
+    *absent = false;
     if (!s)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
     *s = (struct leat_session){.references = 1, .socket = -1, .wake = -1, .writable = a->writable};
     int rc = leat_place_connect(a->folder, a->name, &s->socket, error);
+    *absent = rc == LEAT_E_NOT_FOUND;
     rc = rc ? rc : shake_hands(a, s, first, error);
     if (rc) {
+        *absent |= rc == LEAT_E_END;
         unref(s);
         return rc == LEAT_E_END ? leat_fail(error, LEAT_E_NOT_FOUND, "port \"%s\" has just ended", a->name) : rc;
     }
@@ -422,9 +434,10 @@ int leat_session_open(struct leat_attached *a, bool first, struct leat_error *er
 {
     const int64_t end = leat_loader_deadline(a->patience_ms);
     const uint64_t interrupts = atomic_load(&a->interrupts);
+    bool absent;
     for (;;) {
-        int rc = open_once(a, first, error);
-        if (rc != LEAT_E_NOT_FOUND || leat_clock_ns() >= end)
+        int rc = open_once(a, first, &absent, error);
+        if (!absent || leat_clock_ns() >= end)
             return rc;
         if (leat_io_interrupted() || atomic_load(&a->interrupts) != interrupts)
             return leat_fail(error, LEAT_E_CANCELLED, "interrupted");

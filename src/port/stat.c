@@ -14,74 +14,105 @@
 
 /* ---- of this process ------------------------------------------------------------------------- */
 
-static uint64_t held_bytes(const struct leat_port *p, const struct leat_port_consumer *c)
+static uint64_t held_bytes(const struct leat_port_consumer *c)
 {
     uint64_t bytes = 0;
     for (uint32_t slot = 0; slot < LEAT_LENDING_SLOTS; slot++)
-        bytes += leat_loan_has(&c->loan, slot) ? p->shelf[slot].bytes : 0;
+        bytes += leat_loan_has(&c->loan, slot) ? c->line->shelf[slot].bytes : 0;
     return bytes;
 }
 
 /* Rows from where it stands to the feeder, of the plan; of whole epochs between them as many as this one has. */
-static uint64_t lag_of(const struct leat_port *p, const struct leat_port_consumer *c, struct leat_position at,
-                       uint64_t epoch_rows)
+static uint64_t lag_of(const struct leat_port_consumer *c, struct leat_position at, uint64_t epoch_rows)
 {
-    if (!c->reads || !leat_position_precedes(at, p->feeds))
+    const struct leat_position feeds = c->line->feeds;
+    if (!c->reads || !leat_position_precedes(at, feeds))
         return 0;
-    return (p->feeds.epoch - at.epoch) * epoch_rows + p->feeds.row - at.row;
+    return (feeds.epoch - at.epoch) * epoch_rows + feeds.row - at.row;
 }
 
-static json_t *of_consumer(const struct leat_port *p, const struct leat_port_consumer *c, uint64_t epoch_rows)
+static json_t *of_consumer(const struct leat_port_consumer *c, uint64_t epoch_rows)
 {
     const struct leat_channel *ch = c->channel;
     const struct leat_position at = {atomic_load(&ch->epoch), atomic_load(&ch->row)};
-    const json_int_t lag = (json_int_t)(lag_of(p, c, at, epoch_rows) & INT64_MAX);
+    const json_int_t lag = (json_int_t)(lag_of(c, at, epoch_rows) & INT64_MAX);
     return json_pack(
         "{s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "id",
         (json_int_t)c->id, "pid", (json_int_t)c->pid, "label", c->label, "batch_size", (json_int_t)c->batch_size,
         "rank", (json_int_t)c->rank, "world_size", (json_int_t)c->world_size, "lag_policy",
         c->waits ? "wait" : "recompute", "epoch", (json_int_t)(at.epoch & INT64_MAX), "row",
         (json_int_t)(at.row & INT64_MAX), "lag_rows", lag, "held", (json_int_t)(atomic_load(&ch->held) & INT64_MAX),
-        "held_bytes", (json_int_t)held_bytes(p, c), "granted", (json_int_t)c->loan.n, "recomputed",
+        "held_bytes", (json_int_t)held_bytes(c), "granted", (json_int_t)c->loan.n, "recomputed",
         (json_int_t)c->recomputed, "batches", (json_int_t)(atomic_load(&ch->batches) & INT64_MAX), "samples",
         (json_int_t)(atomic_load(&ch->samples) & INT64_MAX), "bytes", (json_int_t)(atomic_load(&ch->bytes) & INT64_MAX),
         "waiting", (int)(atomic_load(&ch->sleeping) != 0));
 }
 
-static json_t *of_consumers(const struct leat_port *p, uint64_t epoch_rows)
+static json_t *of_consumers(const struct leat_port *p)
 {
     json_t *list = json_array();
     int failed = !list;
     for (const struct leat_port_consumer *c = p->consumers; !failed && c; c = c->next)
-        if (c->channel && !c->gone)
-            failed = json_array_insert_new(list, 0, of_consumer(p, c, epoch_rows));
+        if (c->line && !c->gone)
+            failed = json_array_insert_new(list, 0, of_consumer(c, c->line->epoch_rows));
     return leat_json_whole(list, failed);
+}
+
+static json_t *of_line(const struct leat_line *l)
+{
+    json_int_t readers = 0;
+    for (const struct leat_port_consumer *c = l->consumers; c; c = c->next_in_line)
+        readers += !c->gone;
+    return json_pack("{s:o*, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "program", leat_json_hex64(l->program),
+                     "key", (json_int_t)l->key, "consumers", readers, "epoch", (json_int_t)l->feeds.epoch, "row",
+                     (json_int_t)l->feeds.row, "published", (json_int_t)(LEAT_LENDING_SLOTS - l->lending.n_free),
+                     "published_bytes", (json_int_t)l->bytes, "batches", (json_int_t)l->n_fed, "samples",
+                     (json_int_t)l->n_rows, "recomputed", (json_int_t)l->n_made);
+}
+
+/* What all lines have done, and the place of the one that is farthest. */
+static int put_lines(const struct leat_port *p, json_t *to)
+{
+    static const char *const sums[] = {"published", "published_bytes", "batches", "samples", "recomputed"};
+    json_int_t sum[5] = {0};
+    struct leat_position at = p->lines->feeds;
+    json_t *list = json_array();
+    int failed = !list;
+    for (const struct leat_line *l = p->lines; l && !failed; l = l->next) {
+        json_t *line = of_line(l);
+        for (int i = 0; i < 5; i++)
+            sum[i] += json_integer_value(json_object_get(line, sums[i]));
+        if (leat_position_precedes(at, l->feeds))
+            at = l->feeds;
+        failed = json_array_append_new(list, line);
+    }
+    failed = failed || json_object_set_new(to, "epoch", json_integer((json_int_t)at.epoch)) ||
+             json_object_set_new(to, "row", json_integer((json_int_t)at.row));
+    for (int i = 0; i < 5 && !failed; i++)
+        failed = json_object_set_new(to, sums[i], json_integer(sum[i]));
+    if (failed) {
+        json_decref(list);
+        return -1;
+    }
+    return json_object_set_new(to, "lines", list);
 }
 
 int leat_port_describe(struct leat_port *p, char **json, struct leat_error *error)
 {
     char *loader = NULL;
-    uint64_t epoch_rows = 0;
     *json = NULL;
-    int rc = leat_loader_stats(p->loader, &loader, error);
+    int rc = leat_loader_stats(p->lines->loader, &loader, error);
     if (rc)
         return rc;
-    pthread_mutex_lock(&p->lock);
-    const uint64_t epoch = p->feeds.epoch;
-    pthread_mutex_unlock(&p->lock);
-    struct leat_error none;
-    leat_served_epoch_rows(p->loader, epoch, &epoch_rows, &none);
     json_t *stats = json_loads(loader, 0, NULL);
     leat_free(loader);
     pthread_mutex_lock(&p->lock);
-    json_t *o =
-        json_pack("{s:s, s:I, s:s, s:f, s:o*, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o*}", "name", p->name, "pid",
-                  (json_int_t)getpid(), "path", p->place.address.sun_path, "uptime_s",
-                  (double)(leat_clock_ns() - p->opened_ns) / 1e9, "loader", stats, "epoch", (json_int_t)p->feeds.epoch,
-                  "row", (json_int_t)p->feeds.row, "published", (json_int_t)(LEAT_LENDING_SLOTS - p->lending.n_free),
-                  "published_bytes", (json_int_t)p->bytes, "batches", (json_int_t)p->n_fed, "samples",
-                  (json_int_t)p->n_rows, "recomputed", (json_int_t)p->n_made, "consumers", of_consumers(p, epoch_rows));
+    json_t *o = json_pack("{s:s, s:I, s:s, s:f, s:o*}", "name", p->name, "pid", (json_int_t)getpid(), "path",
+                          p->place.address.sun_path, "uptime_s", (double)(leat_clock_ns() - p->opened_ns) / 1e9,
+                          "loader", stats);
+    int failed = !o || put_lines(p, o) || json_object_set_new(o, "consumers", of_consumers(p));
     pthread_mutex_unlock(&p->lock);
+    o = leat_json_whole(o, failed);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     *json = text ? leat_strdup(text) : NULL;

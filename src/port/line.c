@@ -1,0 +1,249 @@
+/* Lines: a loader of the port with its threads, opened when a consumer wants one, closed when nobody does. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/error.h"
+#include "engine/scheduler.h"
+#include "port/internal.h"
+
+/* ---- who is in it ---------------------------------------------------------------------------- */
+
+void leat_line_join(struct leat_line *l, struct leat_port_consumer *c)
+{
+    c->line = l;
+    c->next_in_line = l->consumers;
+    l->consumers = c;
+}
+
+static void take_out(struct leat_line *l, struct leat_port_consumer *c)
+{
+    struct leat_port_consumer **at = &l->consumers;
+    while (*at != c)
+        at = &(*at)->next_in_line;
+    *at = c->next_in_line;
+    c->next_in_line = NULL;
+}
+
+void leat_line_leave(struct leat_port_consumer *c)
+{
+    if (!c->line)
+        return;
+    leat_shelf_reclaim(c->line, c);
+    take_out(c->line, c);
+    c->line = NULL;
+}
+
+void leat_line_defer(struct leat_line *l, struct leat_port_consumer *c)
+{
+    struct leat_port_consumer **at = &l->consumers;
+    take_out(l, c);
+    while (*at)
+        at = &(*at)->next_in_line;
+    *at = c;
+}
+
+void leat_line_nudge(struct leat_line *l)
+{
+    pthread_cond_signal(&l->feed);
+    pthread_cond_signal(&l->make);
+}
+
+void leat_line_fail(struct leat_line *l, const struct leat_error *why)
+{
+    if (l->failure.code)
+        return;
+    l->failure = *why;
+    for (struct leat_port_consumer *c = l->consumers; c; c = c->next_in_line)
+        leat_channel_end(c->channel);
+    pthread_cond_broadcast(&l->port->stopped);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* The loader's memory as others may have it: it keeps its size, and through this descriptor nobody writes. */
+static int share_memory(struct leat_line *l, struct leat_error *error)
+{
+    char path[40];
+    int fd;
+    int rc = leat_loader_region(l->loader, &fd, &l->memory_bytes, error);
+    if (rc)
+        return rc;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if ((fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) && errno != EPERM) || fchmod(fd, 0400) ||
+        (l->memory = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        return leat_fail_errno(error, LEAT_E_IO, "the memory of the loader cannot be shared");
+    return LEAT_OK;
+}
+
+static int describe(struct leat_line *l, struct leat_error *error)
+{
+    const struct leat_program *program = l->loader->program;
+    l->outputs = leat_program_faces(program);
+    if (!l->outputs)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a port");
+    if (strlen(l->outputs) > LEAT_MESSAGE_MOST)
+        return leat_fail(error, LEAT_E_INVALID, "the outputs of the loader are too many to be described to others");
+    l->program = leat_program_hash(program);
+    l->whole = leat_program_has_batch_stage(program) || l->loader->pool.n_segments > 1;
+    l->batch_rows = leat_served_batch_rows(l->loader);
+    l->batch_bytes = leat_served_batch_bytes(l->loader);
+    l->max_held = leat_served_max_held(l->loader);
+    l->starts = l->feeds = leat_served_position(l->loader);
+    l->seek = true;
+    return LEAT_OK;
+}
+
+static int start(struct leat_line *l, struct leat_error *error)
+{
+    void *(*const functions[2])(void *) = {leat_line_feeder, leat_line_maker};
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = LEAT_OK;
+    for (int i = 0; !rc && i < 2; i++) {
+        errno = pthread_create(&l->threads[i], NULL, functions[i], l);
+        rc = errno ? leat_fail_errno(error, LEAT_E_NOMEM, "cannot start the threads of a port") : LEAT_OK;
+        l->n_threads += !rc;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+int leat_line_open(struct leat_port *p, struct leat_loader *loader, uint64_t key, struct leat_line **out,
+                   struct leat_error *error)
+{
+    *out = NULL;
+    int rc = leat_served_check(loader, error);
+    struct leat_line *l = rc ? NULL : leat_new(struct leat_line);
+    if (!l)
+        return rc ? rc : leat_fail(error, LEAT_E_NOMEM, "no memory for a port");
+    l->port = p;
+    l->loader = loader;
+    l->key = key;
+    l->memory = -1;
+    leat_condition_init(&l->feed);
+    leat_condition_init(&l->make);
+    leat_lending_open(&l->lending);
+    rc = share_memory(l, error);
+    rc = rc ? rc : describe(l, error);
+    rc = rc ? rc : start(l, error);
+    if (rc)
+        leat_line_close(l);
+    else
+        *out = l;
+    return rc;
+}
+
+void leat_line_stop(struct leat_line *l)
+{
+    struct leat_port *p = l->port;
+    pthread_mutex_lock(&p->lock);
+    l->closing = true;
+    pthread_cond_broadcast(&l->feed);
+    pthread_cond_broadcast(&l->make);
+    pthread_mutex_unlock(&p->lock);
+    if (!l->n_threads)
+        return;
+    leat_loader_interrupt(l->loader);
+    for (; l->n_threads; l->n_threads--)
+        pthread_join(l->threads[l->n_threads - 1], NULL);
+    leat_served_end(l->loader); /* what others hold stays as it is, though it is given up here */
+}
+
+void leat_line_close(struct leat_line *l)
+{
+    leat_line_stop(l);
+    while (l->consumers)
+        leat_line_leave(l->consumers);
+    leat_shelf_clear(l);
+    if (l->memory >= 0)
+        close(l->memory);
+    pthread_cond_destroy(&l->feed);
+    pthread_cond_destroy(&l->make);
+    if (l->own)
+        leat_loader_close(l->loader);
+    leat_free(l->outputs);
+    leat_free(l);
+}
+
+/* ---- lines beside the first ------------------------------------------------------------------ */
+
+static struct leat_line *lookup(struct leat_port *p, uint64_t program, uint64_t key)
+{
+    struct leat_line *l = p->lines;
+    while (l && (l->program != program || l->key != key))
+        l = l->next;
+    return l;
+}
+
+static int open_beside(struct leat_port *p, const char *program, uint64_t key, struct leat_line **out,
+                       struct leat_error *error)
+{
+    struct leat_loader *loader;
+    int rc = leat_loader_open_beside(p->lines->loader, program, key, &loader, error);
+    if (rc)
+        return rc;
+    rc = leat_line_open(p, loader, key, out, error);
+    if (rc)
+        leat_loader_close(loader);
+    else
+        (*out)->own = true;
+    return rc;
+}
+
+int leat_line_find(struct leat_port *p, const char *program, uint64_t key, struct leat_line **out,
+                   struct leat_error *error)
+{
+    struct leat_line *first = p->lines, *l = NULL;
+    uint64_t hash = first->program;
+    pthread_mutex_unlock(&p->lock);
+    int rc = program ? leat_loader_hash_beside(first->loader, program, &hash, error) : LEAT_OK;
+    pthread_mutex_lock(&p->lock);
+    if (rc)
+        return rc;
+    *out = lookup(p, hash, key);
+    if (*out)
+        return LEAT_OK;
+    if (p->n_lines > LEAT_PORT_MOST_LINES)
+        return leat_fail(error, LEAT_E_HELD,
+                         "port \"%s\" makes %u programs beside its own for others, and no more; take one of these, or "
+                         "open another port",
+                         p->name, LEAT_PORT_MOST_LINES);
+    pthread_mutex_unlock(&p->lock);
+    rc = open_beside(p, program, key, &l, error);
+    pthread_mutex_lock(&p->lock);
+    if (rc)
+        return rc;
+    struct leat_line **at = &first->next;
+    while (*at)
+        at = &(*at)->next;
+    *at = l;
+    p->n_lines++;
+    *out = l;
+    return LEAT_OK;
+}
+
+void leat_line_close_idle(struct leat_port *p)
+{
+    for (struct leat_line **at = &p->lines->next; *at;) {
+        struct leat_line *l = *at;
+        if (l->consumers) {
+            at = &l->next;
+            continue;
+        }
+        *at = l->next;
+        p->n_lines--;
+        pthread_mutex_unlock(&p->lock);
+        leat_line_close(l);
+        pthread_mutex_lock(&p->lock);
+    }
+}
