@@ -10,7 +10,6 @@
 #include "opening.h"
 #include "print.h"
 #include "progress.h"
-#include "serve_form.h"
 
 /* Bytes of batches that consumers may hold between them, where the process may use four times as much: some 27 batches
  * of 64 photos of 224 x 224 as float32. */
@@ -91,15 +90,11 @@ static int serve_loader(const struct serve *serve, const struct leat_dataset *da
     struct leat_port_options wish = LEAT_PORT_OPTIONS_INIT;
     struct leat_port *port = NULL;
     struct leat_error error;
-    json_t *form = cli_serve_form(dataset, serve->program);
-    char *about = json_dumps(form, JSON_COMPACT);
-    json_decref(form);
     wish.name = serve->name;
     wish.folder = serve->folder;
     wish.group = serve->group;
-    wish.about = about;
+    wish.about = "{\"framework\":\"auto\",\"yields\":\"dict\"}";
     const int rc = leat_port_open(loader, &wish, &port, &error);
-    free(about);
     if (rc)
         return cli_fail(serve->command, &error,
                         error.code == LEAT_E_EXISTS ? "leat port ls shows which are open; leat port stop NAME ends one."

@@ -221,20 +221,21 @@ struct attached {
     atomic_bool closing;
 };
 
-static const char *const keywords[] = {"name", "folder",    "batch_size", "rank",  "world_size",  "tail",
-                                       "lag",  "beginning", "writable",   "label", "patience_ms", NULL};
+static const char *const keywords[] = {"name",        "folder",  "batch_size", "rank",     "world_size",
+                                       "tail",        "lag",     "beginning",  "writable", "label",
+                                       "patience_ms", "outputs", "key",        NULL};
 
 static PyObject *attached_open(PyTypeObject *type, PyObject *args, PyObject *named)
 {
     struct leat_attach_options o = LEAT_ATTACH_OPTIONS_INIT;
     struct leat_error error;
     PyObject *folder = NULL;
-    unsigned long long batch_size;
+    unsigned long long batch_size, key;
     long long patience;
     int tail, lag, beginning, writable, rc;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "sO&KIIiippzL:open", (char **)(uintptr_t)keywords, &o.name,
+    if (!PyArg_ParseTupleAndKeywords(args, named, "sO&KIIiippzLzK:open", (char **)(uintptr_t)keywords, &o.name,
                                      py_path_or_none, &folder, &batch_size, &o.rank, &o.world_size, &tail, &lag,
-                                     &beginning, &writable, &o.label, &patience))
+                                     &beginning, &writable, &o.label, &patience, &o.outputs, &key))
         return NULL;
     o.folder = folder ? PyBytes_AsString(folder) : NULL;
     o.batch_size = batch_size;
@@ -243,6 +244,7 @@ static PyObject *attached_open(PyTypeObject *type, PyObject *args, PyObject *nam
     o.beginning = beginning;
     o.writable = writable;
     o.patience_ms = patience;
+    o.key = key;
     struct attached *a = py_object_new(type);
     if (a) {
         py_guard_init(&a->guard);

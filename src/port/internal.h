@@ -209,6 +209,10 @@ void leat_line_defer(struct leat_line *line, struct leat_port_consumer *consumer
 /* After a batch came back or was asked for: wakes whoever may have work. */
 void leat_line_nudge(struct leat_line *line);
 
+/* form.c: how its outputs of open size are stacked, a json_t object {output: [how, name of the mask, axis of channels
+ * or null, masks of a row or null]}. */
+struct json_t *leat_line_stacks(const struct leat_loader *loader);
+
 /* port.c */
 
 /* A consumer has to go: the service sees to it. */

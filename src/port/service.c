@@ -268,6 +268,7 @@ static json_t *welcome(const struct leat_port *p, const struct leat_port_consume
                  json_object_set_new(o, "memory_bytes", json_integer((json_int_t)l->memory_bytes)) ||
                  json_object_set_new(o, "epoch", json_integer((json_int_t)at.epoch)) ||
                  json_object_set_new(o, "row", json_integer((json_int_t)at.row)) ||
+                 json_object_set_new(o, "stacks", leat_line_stacks(l->loader)) ||
                  json_object_set_new(o, "about", about);
     return leat_json_whole(o, failed);
 }

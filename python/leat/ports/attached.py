@@ -17,6 +17,7 @@ from ..loading.batch import Batch
 from ..loading.consumer import Closing
 from ..loading.delivery import Delivering, checked_step
 from ..loading.loader import TAILS
+from ..program import Outputs, compiled_program, has_functions
 from .form import form_of
 from .known import Folder, path_of, text_of
 from .port import milliseconds
@@ -29,7 +30,8 @@ def attach(
     name: str,
     batch_size: int | None = None,
     *,
-    outputs: Any = None,
+    outputs: Outputs | None = None,
+    key: int = 0,
     rank: int | None = None,
     world_size: int | None = None,
     lag: Literal["recompute", "wait"] = "recompute",
@@ -50,7 +52,10 @@ def attach(
     Args:
         name: of the port.
         batch_size: rows per batch and rank. None: as the port's loader.
-        outputs: other outputs than those of the port; not supported yet.
+        outputs: other outputs than those of the port, as for a :class:`leat.Loader`, without functions. The port makes
+            them beside its own, and for all who want the same ones; a photo is decoded once for all.
+        key: a whole number below 2**63 that the keys of rows are mixed with: the same rows with other random draws
+            (crops, flips, noise), the same for all of the same key. 0: those of the port.
         rank, world_size: of data-parallel training; None: from ``torch.distributed``, else RANK and WORLD_SIZE, else 0
             of 1, as for a :class:`leat.Loader`.
         lag: what becomes of this reader if it is slower than others by more than the port's memory holds:
@@ -71,11 +76,10 @@ def attach(
         leat.MissingNameError, FileNotFoundError: there is no such port.
         ValueError: an argument is not valid.
         OSError: it may not be attached to.
-        leat.UnsupportedError: the port is of another version of leat; `outputs` was given.
+        leat.UnsupportedError: the port is of another version of leat; `outputs` has functions in Python.
+        leat.ProgramError, leat.MissingNameError: `outputs` do not fit the fields of the data set.
         leat.HeldError: the port has no memory for one more.
     """
-    if outputs is not None:
-        raise UnsupportedError("outputs of a reader's own are not supported yet: it gets those of the port")
     name, numbers = text_of(name), {"rank": rank, "world_size": world_size}
     size = 0 if batch_size is None else check.integer("batch_size", batch_size, 1)
     if yields not in (None, "dict", "tuple"):
@@ -97,6 +101,8 @@ def attach(
         "writable": check.flag("writable", writable),
         "label": label,
         "patience_ms": -1 if patience is None else milliseconds("patience", patience),
+        "outputs": None if outputs is None else _program(outputs),
+        "key": check.integer("key", key),
     }
     core = _leat.Attached.open(**options)
     try:
@@ -104,6 +110,17 @@ def attach(
     except BaseException:
         core.close()
         raise
+
+
+def _program(outputs: Outputs) -> str:
+    if has_functions(outputs):
+        raise UnsupportedError(
+            "functions in Python (leat.ops.Map, MapBatch) do not run in a port: run them on what leat.attach gives"
+        )
+    text, functions = compiled_program(outputs)
+    if functions:
+        raise UnsupportedError("a port does not take functions of others (leat.ops.Native): serve a loader that has it")
+    return text
 
 
 class Attached(Delivering, Closing):
@@ -130,7 +147,7 @@ class Attached(Delivering, Closing):
         self.batch_size: int = batch_size or self.about["batch_size"]
         self.rank, self.world_size, self._distributed = place
         self._tail = tail
-        self._form = form_of(told, framework)
+        self._form = form_of(self.about, framework)
         self._yields = yields or told.get("yields", "dict")
         self._core = core
         self._next = core.next

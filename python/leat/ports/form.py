@@ -18,22 +18,22 @@ def told(loader: Loader) -> dict[str, Any]:
     return {
         "framework": loader._framework,  # as it was said: "auto" is decided where the batches arrive
         "yields": loader._yields,
-        "stacks": {name: list(stack) for name, stack in form.stacks.items()},
         "order": form.order,
         "length": form.length,
         "multiple": form.multiple,
     }
 
 
-def form_of(about: Mapping[str, Any], framework: str | None) -> Form:
-    """The form of the batches of a port that has said this.
+def form_of(said: Mapping[str, Any], framework: str | None) -> Form:
+    """The form of the batches that a port gives, from what it says of itself and of the outputs.
 
     Raises:
         StateError: it is not what a port says.
     """
     try:
+        about = said.get("about", {})
         form = Form(framework_of(framework or about.get("framework", "auto")))
-        form.stacks = {str(name): Stack(*stack) for name, stack in about.get("stacks", {}).items()}
+        form.stacks = {str(name): Stack(*stack) for name, stack in said.get("stacks", {}).items()}
         form.order = [str(name) for name in about.get("order", [])]
         length = about.get("length")
         form.length = None if length is None else int(length)

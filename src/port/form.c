@@ -3,9 +3,14 @@
  * says in its own words ("stack", ToLayout, PadTo) what becomes of that. The package does the same of a program that is
  * written in Python (leat/program.py, `stacked`).
  */
-#include "serve_form.h"
-
+#include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "engine/packing.h"
+#include "port/internal.h"
 
 /* The value of the first operator of that type in a chain, where it is `word` if one is given; or NULL. */
 static const json_t *value_in(const json_t *operators, const json_t *chain, const char *type, const char *key,
@@ -24,13 +29,17 @@ static const json_t *value_in(const json_t *operators, const json_t *chain, cons
     return NULL;
 }
 
-static const struct leat_field *field_of(const struct leat_dataset *dataset, const char *name)
-{
+/* The fields that the program of a loader takes. */
+struct fields {
+    const struct leat_field *all;
     size_t n;
-    const struct leat_field *fields = leat_dataset_fields(dataset, &n);
-    for (size_t i = 0; name && i < n; i++)
-        if (!strcmp(fields[i].name, name))
-            return &fields[i];
+};
+
+static const struct leat_field *field_of(const struct fields *fields, const char *name)
+{
+    for (size_t i = 0; name && i < fields->n; i++)
+        if (!strcmp(fields->all[i].name, name))
+            return &fields->all[i];
     return NULL;
 }
 
@@ -50,7 +59,7 @@ static json_t *stack_of(const struct leat_field *field, const char *how, const c
 }
 
 /* Adds the outputs of one entry of the program. */
-static void add_entry(json_t *stacks, const struct leat_dataset *dataset, const json_t *operators, const char *key,
+static void add_entry(json_t *stacks, const struct fields *all, const json_t *operators, const char *key,
                       const json_t *entry)
 {
     const json_t *fields = json_object_get(entry, "fields"), *names = json_object_get(entry, "outputs");
@@ -68,18 +77,21 @@ static void add_entry(json_t *stacks, const struct leat_dataset *dataset, const 
         if (!name)
             continue;
         first = i ? first : name;
-        json_t *stack = stack_of(field_of(dataset, field), how, first, last, padded);
+        json_t *stack = stack_of(field_of(all, field), how, first, last, padded);
         if (stack)
             json_object_set_new(stacks, name, stack);
     }
 }
 
-json_t *cli_serve_form(const struct leat_dataset *dataset, const char *program)
+json_t *leat_line_stacks(const struct leat_loader *l)
 {
-    json_t *parsed = program ? json_loads(program, 0, NULL) : NULL, *stacks = json_object(), *entry;
+    json_t *parsed = l->program_text ? json_loads(l->program_text, 0, NULL) : NULL, *stacks = json_object(), *entry;
+    struct fields fields = {l->job.fields, LEAT_PACKED_FIELDS};
     const char *key;
+    if (!l->job.packing)
+        leat_dataset_fields(l->dataset, &fields.n);
     json_object_foreach(json_object_get(parsed, "outputs"), key, entry)
-        add_entry(stacks, dataset, json_object_get(parsed, "operators"), key, entry);
+        add_entry(stacks, &fields, json_object_get(parsed, "operators"), key, entry);
     json_decref(parsed);
-    return json_pack("{ss ss so}", "framework", "auto", "yields", "dict", "stacks", stacks);
+    return stacks;
 }
