@@ -503,16 +503,11 @@ def test_pages_of_ports_name_every_key(path: str, ports: Path) -> None:
     with opened(path) as loader, leat.Port(loader, "a") as port, leat.attach("a") as reader:
         next(iter(reader))
         stat = port.stat()
-        keys = {*stat, *stat["consumers"][0], *reader.stats(), *leat.ports.ls()[0]}
+        keys = {*stat, *stat["consumers"][0], *stat["lines"][0], *reader.stats(), *leat.ports.ls()[0]}
     assert {key for key in keys if f"`{key}`" not in page} == set()
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------------
-
-
-def test_outputs_of_a_readers_own_are_refused_and_not_left_out_silently(ports: Path) -> None:
-    with pytest.raises(leat.UnsupportedError, match="outputs"):
-        leat.attach("a", outputs={"x": []})
 
 
 def refused(path: str, **options: Any) -> str:

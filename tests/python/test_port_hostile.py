@@ -21,7 +21,7 @@ import leat
 
 ROWS, BATCH = 1000, 32
 HEAD = struct.Struct("<4sHHII")
-VERSION, MOST = 1, 96 << 10
+VERSION, MOST = 2, 96 << 10
 HELLO, WELCOME, SEEK, ROWS_OF, IDS, MAKE, END, REPLY, FAILED = range(1, 10)
 ATTACH = {"want": "attach", "batch_size": BATCH, "rank": 0, "world_size": 1, "waits": False, "label": "bad"}
 N_GIVEN, N_RETURNED, GIVEN, RETURNED, RING, CHANNEL = 0, 64, 128, 3200, 128, 3712

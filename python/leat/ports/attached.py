@@ -106,7 +106,7 @@ def attach(
     }
     core = _leat.Attached.open(**options)
     try:
-        return Attached(core, name, size, (found, count, distributed), tail, framework, yields)
+        return Attached(core, name, size, (found, count, distributed), tail, framework, yields, options["key"])
     except BaseException:
         core.close()
         raise
@@ -140,7 +140,9 @@ class Attached(Delivering, Closing):
         tail: str,
         framework: str | None,
         yields: str | None,
+        key: int,
     ) -> None:
+        self._key = key
         self.name = name  #: of the port
         self.about: dict[str, Any] = json.loads(core.about())  #: what the port said of itself
         told = self.about.get("about", {})
@@ -166,7 +168,7 @@ class Attached(Delivering, Closing):
         return {
             "the data set": str(self.about["fingerprint"]),
             "order or seed": str(self.about["order"]),
-            "outputs": str(self.about["program"]),
+            "outputs and key": repr((self.about["program"], self._key)),
             "sizes": repr((self.batch_size, self.world_size, self._tail)),
         }
 
