@@ -10,7 +10,8 @@ the ratio of each pair of neighbouring rounds. On a machine with one core only, 
     cpu      CPU seconds of the server for a photo, with 8 readers against 1
     ready    from a batch of 64 photos that is ready to the reader's tensor; a loader of its own beside it
     small    batches of 256 integers: through a port against a loader of its own
-    train    2 trainings of a small network on 2 cores: one loader shared against two; with one batch size, and with two
+    train    2 trainings of a small network on 2 cores: one loader shared against two; with one batch size, with two,
+             and with two of which the port's is a multiple
     attach   from leat.attach to the first batch, while the server runs and with starting it
     many     the rate of one reader among 63 that are attached and read nothing, against alone; batches of 8 photos
 """
@@ -40,6 +41,9 @@ BATCH = 64
 INTS = 1 << 22
 SLEEP_S = 0.4  #: in which a batch is surely ready
 SOME = 20  #: batches of which the time until they are there is taken
+ROW_BYTES = 3 * 224 * 224 * 4
+AHEAD = 4  #: batches that loaders of trainings read ahead, so that none begins a round with seconds of work done
+WARM_S = 0.8  #: in which that is used up
 
 
 def outputs() -> dict[str, Any]:
@@ -48,11 +52,13 @@ def outputs() -> dict[str, Any]:
     return {"image": photo}
 
 
-def loader(data: str, batch: int = BATCH, threads: int | str = "auto", framework: str = "numpy") -> leat.Loader:
+def loader(
+    data: str, batch: int = BATCH, threads: int | str = "auto", framework: str = "numpy", budget: int | None = None
+) -> leat.Loader:
     if data == "ints":
         integers = leat.from_arrays(x=np.arange(INTS))
         return leat.Loader(integers, 256, shuffle=True, num_threads=threads, framework=framework)
-    given = {"outputs": outputs(), "num_threads": threads, "framework": framework}
+    given = {"outputs": outputs(), "num_threads": threads, "framework": framework, "budget_bytes": budget}
     return leat.Loader(leat.open(data), batch, shuffle=True, **given)
 
 
@@ -106,6 +112,7 @@ class Worker:
         self.batches: Iterator[Any] | None = None
         self.source: Any = None
         self.step: Callable[[Any], None] | None = None
+        self.step_s = 0.0  #: CPU time in it
         self.port: leat.Port | None = None
         if given.get("framework") == "torch":
             import torch
@@ -114,7 +121,7 @@ class Worker:
             if given.get("trains"):
                 self.step = network()
         if given["role"] != "read":
-            names = ("batch", "threads", "framework")
+            names = ("batch", "threads", "framework", "budget")
             self.source = loader(given["data"], **{name: given[name] for name in names if name in given})
         if given["role"] == "serve":
             self.port = leat.Port(self.source, given["name"])
@@ -123,9 +130,9 @@ class Worker:
         """Milliseconds until its first batch is there."""
         self.leave()
         begun = time.perf_counter()
-        self.source = leat.attach(
-            self.given["name"], self.given.get("batch"), framework=self.given.get("framework", "numpy"), patience=60
-        )
+        names = ("framework", "lag")
+        options = {"framework": "numpy", **{name: self.given[name] for name in names if name in self.given}}
+        self.source = leat.attach(self.given["name"], self.given.get("batch"), patience=60, **options)
         self.batches = iter(self.source)
         first = next(self.batches)
         spent = 1000 * (time.perf_counter() - begun)
@@ -170,7 +177,9 @@ class Worker:
                 batch = self._next()
                 n, rows = n + 1, rows + batch.size
                 if self.step is not None:
+                    spent = time.thread_time()
                     self.step(batch["image"])
+                    self.step_s += time.thread_time() - spent
         return n / spent, rows / spent
 
     def ready(self) -> float:
@@ -184,6 +193,20 @@ class Worker:
             del image
         return statistics.median(times)
 
+    def train(self, seconds: float) -> tuple[float, float, float]:
+        """Rows a second, none of them made ahead; CPU seconds of this process, and of its steps."""
+        self.run(WARM_S)
+        self.step_s, spent = 0.0, time.process_time()
+        rows = self.run(seconds)[1]
+        return rows, time.process_time() - spent, self.step_s
+
+    def serve(self, seconds: float) -> float:
+        """CPU seconds of this process, as of one that trains meanwhile."""
+        time.sleep(WARM_S)
+        spent = time.process_time()
+        time.sleep(seconds)
+        return time.process_time() - spent
+
     def cpu(self) -> tuple[float, int]:
         """CPU seconds of this process, and rows that its port has made."""
         assert self.port
@@ -191,12 +214,12 @@ class Worker:
 
 
 def network() -> Callable[[Any], None]:
-    """A step of a small network, which takes about as long as the photos of a batch."""
+    """A step of a small network, which takes a quarter of the time for the photos of a batch, or less."""
     import torch
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 8, 16, 16), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(4), torch.nn.Flatten()
+        torch.nn.AvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(3 * 28 * 28, 64), torch.nn.ReLU()
     )
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
 
@@ -294,20 +317,36 @@ class Bench:
         self.show("batches of 256 integers", pairs, "batches/s", "a loader of its own")
 
     def train(self) -> None:
-        for sizes in ((BATCH, BATCH), (BATCH, BATCH * 3 // 4)):
+        two = BATCH * 3 // 4
+        for port, sizes in ((BATCH, (BATCH, BATCH)), (BATCH, (BATCH, two)), (3 * BATCH, (BATCH, two))):
             with ExitStack() as stack:
-                given = {"framework": "torch", "trains": True}
-                owners = [Process(stack, "own", self.cores, data=self.photos, batch=n, **given) for n in sizes]
-                Process(stack, "serve", self.cores, name="train", data=self.photos)
+                given = {"framework": "torch", "trains": True, "lag": "wait"}
+                ahead = {"data": self.photos, "budget": AHEAD * BATCH * ROW_BYTES}
+                owners = [Process(stack, "own", self.cores, batch=n, **ahead, **given) for n in sizes]
+                ahead["budget"] = AHEAD * port * ROW_BYTES
+                server = Process(stack, "serve", self.cores, name="train", batch=port, **ahead)
                 readers = [Process(stack, "read", self.cores, name="train", batch=n, **given) for n in sizes]
-                pairs = []
+                pairs, costs, steps = [], [], []
                 for _ in range(self.rounds):
-                    alone = sum(steps for steps, _ in ask_all(owners, "run", self.seconds))
+                    alone = ask_all(owners, "train", self.seconds)
                     ask_all(readers, "attach")
-                    together = sum(steps for steps, _ in ask_all(readers, "run", self.seconds))
+                    server.tell("serve", self.seconds)
+                    together = ask_all(readers, "train", self.seconds)
+                    served = server.hear()
                     ask_all(readers, "leave")
-                    pairs.append((together, alone))
-            self.show(f"2 trainings, batches of {sizes[0]} and {sizes[1]}", pairs, "steps/s", "each its own", 1)
+                    # Steps as the rows make them: the last batch of an epoch is a short one.
+                    pairs.append([sum(f[0] / n for f, n in zip(each, sizes)) for each in (together, alone)])
+                    batches = [self.seconds * sum(f[0] for f in each) / BATCH for each in (together, alone)]
+                    cpu = [sum(f[1] for f in together) + served, sum(f[1] for f in alone)]
+                    costs.append([1000 * c / n for c, n in zip(cpu, batches)])
+                    steps.append(1000 * sum(f[2] for f in alone) / batches[1])
+            self.show(f"2 trainings, {sizes[0]} and {sizes[1]} of {port}", pairs, "steps/s", "each its own", 1)
+            step = statistics.median(steps)
+            load = statistics.median(alone for _, alone in costs) - step
+            ratios = sorted(alone / together for together, alone in costs)
+            print(f"{'':34} CPU time of 64 rows: the step {step:.1f} ms, loading {load:.1f} ms, "
+                  f"ratio by arithmetic {(step + load) / (step + load / 2):.2f}, "
+                  f"found {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})")  # fmt: skip
 
     def attach(self) -> None:
         program = Path(os.environ["LEAT_RUNTIME_DIR"]).parent / "program.json"

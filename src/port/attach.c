@@ -31,6 +31,7 @@ static void destroy(struct leat_batch_pool *pool)
 {
     struct leat_attached *a = (struct leat_attached *)(void *)((char *)pool - offsetof(struct leat_attached, pool));
     leat_batch_pool_clear(pool);
+    leat_cut_free_spares(a);
     leat_program_free(a->program);
     leat_free(a->message);
     leat_free(a->name);

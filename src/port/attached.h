@@ -38,6 +38,13 @@ struct leat_lent {
     struct leat_lent *next;
 };
 
+/* Memory of a copy that nobody has any more, for the next one. */
+struct leat_spare {
+    void *memory;
+    uint64_t bytes;
+};
+#define LEAT_MOST_SPARES 4u
+
 struct leat_attached {
     struct leat_batch_pool pool; /* of its batches: it outlives the handle as long as one is held */
     struct leat_budget budget;
@@ -70,6 +77,7 @@ struct leat_attached {
 
     uint64_t batches, samples, bytes, copied, made, waits, reconnects;
     int64_t wait_ns;
+    struct leat_spare spares[LEAT_MOST_SPARES]; /* under the engine's lock */
 };
 
 /* session.c */
@@ -107,5 +115,7 @@ int leat_cut_out(struct leat_attached *attached, const struct leat_plan_batch *p
                  size_t n, struct leat_batch **out, struct leat_error *error);
 /* What becomes of a buffer of such a batch (leat_batch_pool.let_go). */
 void leat_cut_let_go(struct leat_buffer *buffer);
+/* Frees the memory of copies; nobody uses the reader any more. */
+void leat_cut_free_spares(struct leat_attached *attached);
 
 #endif
