@@ -14,7 +14,6 @@
 #include "engine/task.h"
 
 #define RECENT_NS INT64_C(1000000000)
-#define CHEAP_BATCH_NS 500000.0
 
 /* ---- settling -------------------------------------------------------------------------------- */
 
@@ -188,7 +187,7 @@ void leat_loader_count(struct leat_loader *l, const struct leat_batch *b)
     l->last_next_ns = now;
     count_recent(l, now, b->rows, bytes);
     leat_page_update(l, now);
-    leat_window_drained(l, !l->consumer.next && l->tasks.ns_per_row * (double)b->plan.rows < CHEAP_BATCH_NS);
+    leat_window_drained(l, leat_window_is_cheap(l, b->plan.rows));
 }
 
 /* ---- the next batch -------------------------------------------------------------------------- */

@@ -29,7 +29,7 @@ static int plan_next(struct leat_loader *l, struct leat_error *error)
     struct leat_batch *b;
     struct leat_position *at = &l->window.plan_at;
     for (;;) {
-        if (l->window.n >= l->window.room)
+        if (l->window.n >= leat_window_room(l))
             return LEAT_E_HELD;
         if (at->epoch > leat_window_last_epoch(l))
             return LEAT_E_END;

@@ -115,7 +115,7 @@ static void add_running(json_t *root, const struct leat_loader *l)
         ready += leat_window_at(&l->window, i)->state == LEAT_BATCH_READY;
     json_object_set_new(root, "window",
                         json_pack("{s:o, s:o, s:o}", "depth", number(l->window.n), "ready", number(ready), "capacity",
-                                  number(l->window.room)));
+                                  number(leat_window_room(l))));
     json_object_set_new(root, "consumer_wait_s", seconds(c->wait_ns));
     json_object_set_new(root, "consumer_waits", number(c->waits));
     json_object_set_new(root, "tasks",

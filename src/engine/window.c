@@ -5,6 +5,22 @@
 #include "engine/engine.h"
 #include "engine/task.h"
 
+#define CHEAP_BATCH_NS 500000.0
+
+bool leat_window_is_cheap(const struct leat_loader *l, uint64_t rows)
+{
+    return !l->consumer.next && l->tasks.ns_per_row * (double)rows < CHEAP_BATCH_NS;
+}
+
+size_t leat_window_room(const struct leat_loader *l)
+{
+    const struct leat_window *w = &l->window;
+    return w->cheap_room > w->room && !l->tasks.pends && w->n &&
+                   leat_window_is_cheap(l, leat_window_at(w, w->n - 1)->plan.rows)
+               ? w->cheap_room
+               : w->room;
+}
+
 uint64_t leat_window_last_epoch(const struct leat_loader *l)
 {
     uint64_t epoch = leat_consumers_leader(l)->epoch, last = epoch + 1; /* at most one window into the next */
@@ -113,7 +129,8 @@ void leat_window_remove(struct leat_window *w, size_t i)
 void leat_window_drained(struct leat_loader *l, bool cheap)
 {
     struct leat_window *w = &l->window;
-    if (!w->full || (cheap && 2 * w->n > w->room && 2 * l->budget.used[LEAT_IN_FLIGHT] > l->budget.limit))
+    const size_t room = cheap ? leat_window_room(l) : w->room;
+    if (!w->full || (cheap && 2 * w->n > room && 2 * l->budget.used[LEAT_IN_FLIGHT] > l->budget.limit))
         return;
     w->full = false;
     l->due |= LEAT_DUE_WORK;

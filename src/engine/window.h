@@ -16,7 +16,8 @@ struct leat_loader;
 
 struct leat_window {
     struct leat_batch *ring[LEAT_MAX_WINDOW];
-    size_t head, n, room; /* room: batches in flight at most */
+    size_t head, n, room; /* room: batches in flight at most, */
+    size_t cheap_room;    /* ... or so many, if they are cheap */
     struct leat_position plan_at;
     uint64_t estimate; /* bytes of a batch, for planning where it is ragged */
     size_t n_sized;    /* at least so many batches may be SIZED: they wait for memory */
@@ -30,6 +31,11 @@ static inline struct leat_batch *leat_window_at(const struct leat_window *w, siz
 
 /* All of these: under the lock. */
 
+/* How many batches may be in flight now. Cheap ones are made so fast that threads which make 24 of them would go to
+ * sleep and be woken all the time, which costs more than the batches. */
+size_t leat_window_room(const struct leat_loader *loader);
+/* Whether making a batch of so many rows costs less than waking a thread for it is worth. */
+bool leat_window_is_cheap(const struct leat_loader *loader, uint64_t rows);
 /* A planned batch at the end of the window, with its memory if the lengths of its rows are known. HELD: no memory now;
  * BUDGET, NOMEM. */
 int leat_window_admit(struct leat_loader *loader, const struct leat_plan_batch *plan, struct leat_batch **out,

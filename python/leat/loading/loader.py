@@ -89,9 +89,10 @@ class Loader(Delivering, Closing):
         on_error: what becomes of a broken sample: ``"raise"``, ``"skip"`` (its row is left out), ``"substitute"``.
         error_report: a file to which broken samples are appended as JSON lines.
         num_threads: at most so many threads work for this loader.
-        budget_bytes: bound of the batches in flight and the threads' scratch. None: the smaller of 24 batches and a
-            quarter of the memory that the process may use, but at least 3 batches. Where photos are decoded, 64 MiB are
-            added (at most an eighth of that memory), for photos of which more than the crop is kept while they decode.
+        budget_bytes: bound of the batches in flight and the threads' scratch. None: the smaller of 24 batches (of small
+            ones as many as 2 MiB hold, up to 256, as far as they are cheap to make) and a quarter of the memory that
+            the process may use, but at least 3 batches. Where photos are decoded, 64 MiB are added (at most an eighth
+            of that memory), for photos of which more than the crop is kept while they decode.
         max_held_bytes: bound of outputs whose memory a tensor still refers to. None: as much again, without what is for
             decoding, at least 64 MiB.
         weight: share of the threads, relative to other loaders.
