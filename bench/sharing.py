@@ -8,7 +8,8 @@ the ratio of each pair of neighbouring rounds. On a machine with one core only, 
 
     four     4 readers that do nothing, the server on one core, against one loader on that core
     cpu      CPU seconds of the server for a photo, with 8 readers against 1
-    ready    from a batch of 64 photos that is ready to the reader's tensor; a loader of its own beside it
+    ready    from a batch of 64 photos that is ready to the tensor of a reader that trains meanwhile; a loader of its
+             own beside it, and what making any tensor takes then
     small    batches of 256 integers: through a port against a loader of its own
     train    2 trainings of a small network on 2 cores: one loader shared against two; with one batch size, with two,
              and with two of which the port's is a multiple
@@ -182,16 +183,27 @@ class Worker:
                     self.step_s += time.thread_time() - spent
         return n / spent, rows / spent
 
-    def ready(self) -> float:
-        """Microseconds from asking for a batch that is ready to its tensor, in the middle."""
-        times = []
+    def ready(self) -> tuple[float, float]:
+        """Microseconds from asking for a batch that is ready to its tensor, and of making one of two numbers: medians.
+
+        In between it trains, as readers do: what a process has not used for half a second is in no cache.
+        """
+        import torch
+
+        assert self.step
+        times, others = [], []
+        image, numbers = self._next()["image"].clone(), [1.0, 2.0]
         for _ in range(SOME):
-            time.sleep(SLEEP_S)
-            begun = time.perf_counter()
-            image = self._next()["image"]
-            times.append(1e6 * (time.perf_counter() - begun))
-            del image
-        return statistics.median(times)
+            end = time.perf_counter() + SLEEP_S
+            while (begun := time.perf_counter()) < end:
+                self.step(image)
+            torch.tensor(numbers)
+            between = time.perf_counter()
+            tensor = self._next()["image"]
+            others.append(1e6 * (between - begun))
+            times.append(1e6 * (time.perf_counter() - between))
+            del tensor
+        return statistics.median(times), statistics.median(others)
 
     def train(self, seconds: float) -> tuple[float, float, float]:
         """Rows a second, none of them made ahead; CPU seconds of this process, and of its steps."""
@@ -294,15 +306,17 @@ class Bench:
 
     def ready(self) -> None:
         with ExitStack() as stack:
-            given = {"framework": "torch", "batch": BATCH}
+            given = {"framework": "torch", "batch": BATCH, "trains": True}
             own = Process(stack, "own", self.cores, data=self.photos, **given)
             Process(stack, "serve", self.cores, name="ready", data=self.photos)
             reader = Process(stack, "read", self.cores, name="ready", **given)
             reader.ask("attach")
-            pairs = [(reader.ask("ready"), own.ask("ready")) for _ in range(max(1, self.rounds // 2))]
+            found = [(*reader.ask("ready"), own.ask("ready")[0]) for _ in range(max(1, self.rounds // 2))]
             copied = reader.ask("leave")
+        pairs = [(through, own) for through, _, own in found]
         self.show("a ready batch of 64 to its tensor", pairs, "us", "a loader of its own", 1)
-        print(f"{'':34} {copied} rows copied")
+        any_tensor = statistics.median(other for _, other, _ in found)
+        print(f"{'':34} {copied} rows copied; torch.tensor of two numbers {any_tensor:.1f} us")
 
     def small(self) -> None:
         with ExitStack() as stack:
