@@ -722,10 +722,11 @@ struct leat_loader_options {
     enum leat_on_error on_error;
     const char *error_report; /* a path to which broken samples are appended as JSON lines, or NULL */
     unsigned num_threads;     /* at most so many of the engine's threads at a time; 0: auto */
-    /* 0: the smaller of a quarter of leat_memory_allowed and 24 batches (of small ones as many as 2 MiB hold, up to 256,
-     * as far as they are cheap to make) with the threads' scratch, but at least 3 batches. Programs that decode photos get 64 MiB more (at most an eighth of that memory), for photos of which
-     * more than the crop is kept while they are decoded. Once reads turn out to complete later (a web server), there
-     * are 16 MiB more for reads in flight. */
+    /* 0: the smaller of a quarter of leat_memory_allowed and 24 batches (of small ones as many as 2 MiB hold, up to
+     * 256, as far as they are cheap to make) with the threads' scratch, but at least 3 batches. Programs that decode
+     * photos get 64 MiB more (at most an eighth of that memory), for photos of which more than the crop is kept while
+     * they are decoded. Once reads turn out to complete later (a web server), there are 16 MiB more for reads in
+     * flight. */
     uint64_t budget_bytes;
     uint64_t max_held_bytes; /* 0: as much again, without the part for decoding, at least 64 MiB */
     double weight;           /* share of the engine beside other loaders; 1 */
