@@ -94,13 +94,6 @@ void leat_decoded_release(struct leat_decoded *s)
     leat_free(s);
 }
 
-void leat_decoded_expect(struct leat_decoded *s, unsigned users)
-{
-    pthread_mutex_lock(&s->lock);
-    s->expected = users;
-    pthread_mutex_unlock(&s->lock);
-}
-
 void leat_decoded_count(struct leat_decoded *s, struct leat_decoded_counts *counts)
 {
     pthread_mutex_lock(&s->lock);
@@ -199,6 +192,15 @@ static bool make_place(struct leat_decoded *s, uint64_t bytes)
             free_spare(s, &s->spares[i]);
     }
     return s->bytes <= s->max_bytes - bytes;
+}
+
+void leat_decoded_expect(struct leat_decoded *s, unsigned users)
+{
+    pthread_mutex_lock(&s->lock);
+    s->expected = users;
+    if (users == 1)
+        make_place(s, s->max_bytes);
+    pthread_mutex_unlock(&s->lock);
 }
 
 static bool get_memory(struct leat_decoded *s, struct leat_decoded_photo *p, uint64_t bytes)

@@ -86,8 +86,9 @@ struct leat_line {
     uint64_t program, key; /* the hash of the program; what row keys are mixed with, 0: nothing */
     char *outputs;         /* leat_program_faces */
     uint64_t batch_rows, batch_bytes, max_held;
-    bool whole; /* operators see batches as a whole: only those of the same sizes are alike */
-    int memory; /* the loader's, that cannot be written through */
+    unsigned n_decodes; /* outputs that decode */
+    bool whole;         /* operators see batches as a whole: only those of the same sizes are alike */
+    int memory;         /* the loader's, that cannot be written through */
     uint64_t memory_bytes;
 
     pthread_cond_t feed, make; /* there may be something to do */
@@ -128,6 +129,7 @@ struct leat_port {
 
     struct leat_line *lines; /* the first one first */
     uint32_t n_lines;
+    struct leat_decoded *decoded; /* photos that lines share; NULL: no two have decoded any */
     struct leat_port_consumer *consumers;
     uint32_t n_consumers, last_id;
 };

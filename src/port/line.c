@@ -15,6 +15,31 @@
 #include "engine/scheduler.h"
 #include "port/internal.h"
 
+#define MOST_DECODED (UINT64_C(512) << 20)
+/* A whole photo takes as long to decode as two crops of it, which read only the rows that they need. */
+#define LEAST_USERS 3
+
+/* ---- photos that lines share ----------------------------------------------------------------- */
+
+/* How often each photo is decoded now: by one line alone they are not shared. */
+static void expect_users(struct leat_port *p)
+{
+    const uint64_t sixteenth = leat_memory_allowed() / 16;
+    unsigned users = 0, lines = 0;
+    for (const struct leat_line *l = p->lines; l; l = l->next)
+        if (l->consumers && l->n_decodes) {
+            users += l->n_decodes;
+            lines++;
+        }
+    if (lines > 1 && users >= LEAST_USERS && !p->decoded)
+        p->decoded = leat_decoded_new(sixteenth < MOST_DECODED ? sixteenth : MOST_DECODED);
+    if (!p->decoded)
+        return; /* each decodes for itself, as where there is no memory for a store */
+    leat_decoded_expect(p->decoded, lines > 1 && users >= LEAST_USERS ? users : 1);
+    for (struct leat_line *l = p->lines; l; l = l->next)
+        leat_loader_share_decoded(l->loader, p->decoded);
+}
+
 /* ---- who is in it ---------------------------------------------------------------------------- */
 
 void leat_line_join(struct leat_line *l, struct leat_port_consumer *c)
@@ -22,6 +47,8 @@ void leat_line_join(struct leat_line *l, struct leat_port_consumer *c)
     c->line = l;
     c->next_in_line = l->consumers;
     l->consumers = c;
+    if (!c->next_in_line)
+        expect_users(l->port);
 }
 
 static void take_out(struct leat_line *l, struct leat_port_consumer *c)
@@ -35,11 +62,14 @@ static void take_out(struct leat_line *l, struct leat_port_consumer *c)
 
 void leat_line_leave(struct leat_port_consumer *c)
 {
-    if (!c->line)
+    struct leat_line *l = c->line;
+    if (!l)
         return;
-    leat_shelf_reclaim(c->line, c);
-    take_out(c->line, c);
+    leat_shelf_reclaim(l, c);
+    take_out(l, c);
     c->line = NULL;
+    if (!l->consumers)
+        expect_users(l->port);
 }
 
 void leat_line_defer(struct leat_line *l, struct leat_port_consumer *c)
@@ -93,6 +123,8 @@ static int describe(struct leat_line *l, struct leat_error *error)
     if (strlen(l->outputs) > LEAT_MESSAGE_MOST)
         return leat_fail(error, LEAT_E_INVALID, "the outputs of the loader are too many to be described to others");
     l->program = leat_program_hash(program);
+    for (size_t o = 0; o < leat_program_outputs(program); o++)
+        l->n_decodes += leat_program_output(program, o)->decodes;
     l->whole = leat_program_has_batch_stage(program) || l->loader->pool.n_segments > 1;
     l->batch_rows = leat_served_batch_rows(l->loader);
     l->batch_bytes = leat_served_batch_bytes(l->loader);

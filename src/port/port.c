@@ -229,6 +229,7 @@ void leat_port_close(struct leat_port *p)
         *at = NULL;
         leat_line_close(last);
     }
+    leat_decoded_release(p->decoded);
     if (p->wake >= 0)
         close(p->wake);
     pthread_mutex_destroy(&p->lock);
