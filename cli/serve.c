@@ -1,10 +1,13 @@
 /*
  * leat serve: a data set, a loader of it and a port, in a process of their own. It prints one line once others can
- * attach, and ends when a signal or leat port stop asks it to.
+ * attach, and ends when a signal or leat port stop asks it to, or when nobody has been attached for so long.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "opening.h"
@@ -14,14 +17,16 @@
 /* Bytes of batches that consumers may hold between them, where the process may use four times as much: some 27 batches
  * of 64 photos of 224 x 224 as float32. */
 #define LENT_BYTES (UINT64_C(1) << 30)
-#define LOOK_MS 100 /* between two looks for a signal */
+#define LOOK_MS 100     /* between two looks for a signal, */
+#define LOOKS_A_TIME 10 /* ... of so many one for readers */
 
 struct serve {
     const struct cli_command *command;
     const char *path, *name, *program_path, *folder, *group;
-    uint64_t batch_size, seed, memory;
+    uint64_t batch_size, seed, memory, linger;
     unsigned threads;
-    bool shuffle;
+    bool shuffle, detach;
+    int parent; /* of a detached one: where it says that others can attach; else -1 */
     int on_error;
     struct cli_opening opening;
     char *program; /* NULL: as stored */
@@ -52,6 +57,10 @@ static const struct cli_option options[] = {
      "of batches that trainings may hold between them, such as 512M or 4G; default: 1G, or a\n"
      "quarter of the memory that the process may use",
      CLI_BYTES, .at = offsetof(struct serve, memory)},
+    {"linger", "SECONDS", "ends once nobody has been attached for so long; default: it goes on", CLI_U64,
+     .at = offsetof(struct serve, linger), 1, UINT32_MAX},
+    {"detach", NULL, "goes on in the background: the command returns when others can attach", CLI_SET,
+     .at = offsetof(struct serve, detach)},
     CLI_WHERE_OPTION(struct serve, opening),
     CLI_OPENING_OPTIONS(struct serve, opening),
 };
@@ -71,21 +80,83 @@ static void print_line(const struct serve *serve, const struct leat_dataset *dat
     leat_free(text);
 }
 
-/* Until someone asks it to end. */
-static int wait(const struct serve *serve, struct leat_port *port)
+static bool has_readers(struct leat_port *port)
+{
+    char *text = NULL;
+    json_t *stat = leat_port_stat(port, &text, NULL) ? NULL : json_loads(text, 0, NULL);
+    const bool some = !stat || json_array_size(json_object_get(stat, "consumers"));
+    json_decref(stat);
+    leat_free(text);
+    return some;
+}
+
+/* Until someone asks it to end, or there has been nobody for so long. */
+static int wait_for_end(const struct serve *serve, struct leat_port *port)
 {
     struct leat_error error;
-    while (!cli_interrupted()) {
+    uint64_t idle = 0; /* looks since there was a reader */
+    for (uint64_t look = 1; !cli_interrupted(); look++) {
         const int rc = leat_port_wait(port, LOOK_MS, &error);
         if (!rc)
             return CLI_EXIT_OK;
         if (rc != LEAT_E_TIMEOUT)
             return cli_fail(serve->command, &error, NULL);
+        idle++;
+        if (serve->linger && look % LOOKS_A_TIME == 0 && has_readers(port))
+            idle = 0;
+        if (serve->linger && idle >= serve->linger * 1000 / LOOK_MS)
+            return CLI_EXIT_OK;
     }
     return CLI_EXIT_INTERRUPTED;
 }
 
-static int serve_loader(const struct serve *serve, const struct leat_dataset *dataset, struct leat_loader *loader)
+/* ---- in the background ----------------------------------------------------------------------- */
+
+/* The parent waits until its child says that it serves, or ends. */
+static int wait_for_child(pid_t child, int said)
+{
+    char byte;
+    int status = 0;
+    if (read(said, &byte, 1) == 1)
+        return CLI_EXIT_OK;
+    return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : CLI_EXIT_FAILED;
+}
+
+/* Before there is any thread. True: this is the child, which goes on; else *exit_code is the parent's. */
+static bool begin_detached(struct serve *serve, int *exit_code)
+{
+    int ends[2];
+    const pid_t child = pipe2(ends, O_CLOEXEC) ? -1 : fork();
+    if (child < 0) {
+        cli_say(serve->command, "no process can be started.");
+        *exit_code = CLI_EXIT_FAILED;
+        return false;
+    }
+    close(ends[child ? 1 : 0]);
+    if (child) {
+        *exit_code = wait_for_child(child, ends[0]);
+        return false;
+    }
+    setsid();
+    serve->parent = ends[1];
+    return true;
+}
+
+/* What it printed has been seen; from here on nobody reads it. */
+static void leave_parent(struct serve *serve)
+{
+    const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = 0; nowhere >= 0 && fd <= 2; fd++)
+        dup2(nowhere, fd);
+    close(nowhere);
+    if (write(serve->parent, "", 1) == 1)
+        close(serve->parent);
+    serve->parent = -1;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static int serve_loader(struct serve *serve, const struct leat_dataset *dataset, struct leat_loader *loader)
 {
     struct leat_port_options wish = LEAT_PORT_OPTIONS_INIT;
     struct leat_port *port = NULL;
@@ -100,7 +171,9 @@ static int serve_loader(const struct serve *serve, const struct leat_dataset *da
                         error.code == LEAT_E_EXISTS ? "leat port ls shows which are open; leat port stop NAME ends one."
                                                     : NULL);
     print_line(serve, dataset, port);
-    const int exit_code = wait(serve, port);
+    if (serve->parent >= 0)
+        leave_parent(serve);
+    const int exit_code = wait_for_end(serve, port);
     leat_port_close(port);
     return exit_code;
 }
@@ -141,12 +214,14 @@ static int open_and_serve(struct serve *serve)
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-    struct serve serve = {.command = command, .batch_size = 64};
+    struct serve serve = {.command = command, .batch_size = 64, .parent = -1};
     int exit_code;
     if (!cli_parse(command, argc, argv, &serve, &exit_code))
         return exit_code;
     if (!serve.name)
         return cli_usage_error(command, "--name is missing: what trainings attach to.");
+    if (serve.detach && !begin_detached(&serve, &exit_code))
+        return exit_code;
     cli_catch_interrupts();
     return open_and_serve(&serve);
 }
@@ -166,7 +241,9 @@ const struct cli_command cli_serve = {
     .more = "Examples:\n"
             "  leat serve photos.leat --program program.json --batch-size 256 --shuffle --name photos\n"
             "  leat serve tokens.leat --shuffle --seed 7 --memory 4G --name tokens --dir /run/shared/leat\n"
-            "\nExit codes: 0 ended by leat port stop; 1 the data are at fault; 2 could not serve; 130 ended by a "
+            "  leat serve photos.leat --shuffle --name photos --detach --linger 60\n"
+            "\nExit codes: 0 ended by leat port stop or --linger; 1 the data are at fault; 2 could not serve; 130 "
+            "ended by a "
             "signal.\n",
     .run = run,
 };

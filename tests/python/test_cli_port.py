@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -227,3 +228,55 @@ def test_serving_may_hold_little_memory(numbers: Path, ports: Path) -> None:
         while process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         assert process.returncode == 0
+
+
+# ---- in the background -----------------------------------------------------------------------------------------------
+
+
+def gone(folder: Path) -> bool:
+    """Whether a folder has no port any more, within a minute."""
+    end = time.monotonic() + 60
+    while leat.ports.ls(folder) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not leat.ports.ls(folder) and not list(folder.glob("*.port"))
+
+
+def test_a_detached_port_serves_until_nobody_has_been_attached_for_so_long(numbers: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "ports"
+    done = command("serve", numbers, "--name", "d", "--batch-size", 8, "--detach", "--linger", 2, "--dir", folder)
+    assert done.returncode == 0 and "serving" in done.stdout
+    with leat.attach("d", folder=folder, framework="numpy") as reader:
+        time.sleep(3)  # longer than it lingers without readers
+        assert sum(batch.size for batch in reader) == N
+    assert gone(folder)
+
+
+def test_a_detached_port_that_cannot_be_opened_says_so_and_leaves_no_process(tmp_path: Path) -> None:
+    done = command("serve", tmp_path / "none.leat", "--name", "d", "--detach", "--dir", tmp_path / "ports", code=2)
+    assert "none.leat" in done.stderr
+    assert not leat.ports.ls(tmp_path / "ports")
+
+
+def test_whichever_training_comes_first_starts_the_port(numbers: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "ports"
+    outputs = {"y": [leat.ops.ToDtype("float32")]}
+    options: dict[str, Any] = {"outputs": outputs, "batch_size": 8, "shuffle": True, "seed": 3, "linger": 30}
+    with ThreadPoolExecutor(4) as several:
+        started = list(several.map(lambda _: leat.ports.serve(numbers, "s", folder=folder, **options), range(4)))
+    assert sorted(started) == [False, False, False, True]
+    own = leat.Loader(leat.open(numbers), 8, shuffle=True, seed=3, framework="numpy", outputs=outputs)
+    with leat.attach("s", folder=folder, framework="numpy") as reader, own:
+        for got, wanted in zip(reader, own, strict=True):
+            assert np.array_equal(got["y"], wanted["y"]) and got["y"].dtype == np.float32
+    leat.ports.stop("s", folder)
+    assert gone(folder)
+
+
+def test_a_port_that_cannot_be_started_is_an_error_with_the_reason(numbers: Path, tmp_path: Path) -> None:
+    with pytest.raises(leat.Error, match=r"none\.leat"):
+        leat.ports.serve(tmp_path / "none.leat", "s", folder=tmp_path / "ports")
+    with pytest.raises(leat.Error, match="z"):
+        leat.ports.serve(numbers, "s", outputs={"z": []}, folder=tmp_path / "ports")
+    with pytest.raises(leat.UnsupportedError, match="functions in Python"):
+        leat.ports.serve(numbers, "s", outputs={"y": [leat.ops.Map(np.copy)]}, folder=tmp_path / "ports")
+    assert not leat.ports.ls(tmp_path / "ports")

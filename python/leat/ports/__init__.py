@@ -2,5 +2,6 @@
 
 from .known import ls, stat, stop
 from .order import dependent_order
+from .serve import serve
 
-__all__ = ["dependent_order", "ls", "stat", "stop"]
+__all__ = ["dependent_order", "ls", "serve", "stat", "stop"]

@@ -101,7 +101,7 @@ def attach(
         "writable": check.flag("writable", writable),
         "label": label,
         "patience_ms": -1 if patience is None else milliseconds("patience", patience),
-        "outputs": None if outputs is None else _program(outputs),
+        "outputs": None if outputs is None else program_of(outputs),
         "key": check.integer("key", key),
     }
     core = _leat.Attached.open(**options)
@@ -112,7 +112,7 @@ def attach(
         raise
 
 
-def _program(outputs: Outputs) -> str:
+def program_of(outputs: Outputs) -> str:
     if has_functions(outputs):
         raise UnsupportedError(
             "functions in Python (leat.ops.Map, MapBatch) do not run in a port: run them on what leat.attach gives"
