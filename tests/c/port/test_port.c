@@ -14,6 +14,7 @@ struct reader {
     enum leat_tail tail;
     bool writable;
     unsigned pause_us;
+    const char *outputs; /* of its own; NULL: the port's */
     struct leat_dataset *dataset;
     pthread_barrier_t *attached; /* nobody reads before all are: "the beginning" is that of the epoch that is read */
     uint64_t batches;
@@ -55,6 +56,7 @@ static struct leat_attach_options attaching(const struct reader *r)
     options.tail = r->tail;
     options.writable = r->writable;
     options.beginning = true;
+    options.outputs = r->outputs;
     return options;
 }
 
@@ -66,6 +68,7 @@ static struct leat_loader *own_loader(const struct reader *r)
     options.rank = r->rank;
     options.world_size = r->world_size;
     options.tail = r->tail;
+    options.program = r->outputs;
     return test_loader(r->dataset, &options);
 }
 
@@ -122,6 +125,11 @@ out:
     return NULL;
 }
 
+#define ONLY_X "{\"operators\": {}, \"outputs\": {\"x\": {\"field\": \"x\", \"chain\": []}}}"
+#define CAST_X                                                                                                         \
+    "{\"operators\": {\"a\": {\"type\": \"ToDtype\", \"dtype\": \"float32\"}},"                                        \
+    " \"outputs\": {\"z\": {\"field\": \"x\", \"chain\": [\"a\"]}}}"
+
 static void every_reader_gets_what_a_loader_of_its_own_gives(void **state)
 {
     (void)state;
@@ -137,6 +145,9 @@ static void every_reader_gets_what_a_loader_of_its_own_gives(void **state)
             {.batch_size = 7, .rank = 1, .world_size = 3},
             {.batch_size = 32, .rank = 2, .world_size = 4, .tail = LEAT_TAIL_UNEVEN},
             {.batch_size = 16, .world_size = 1, .writable = true, .tail = LEAT_TAIL_UNEVEN},
+            {.batch_size = 16, .world_size = 1, .outputs = ONLY_X},
+            {.batch_size = 24, .rank = 1, .world_size = 2, .outputs = ONLY_X, .pause_us = 100},
+            {.batch_size = 16, .world_size = 1, .outputs = CAST_X, .writable = true},
         };
         enum { N = sizeof readers / sizeof *readers };
         pthread_t threads[N];
@@ -158,6 +169,61 @@ static void every_reader_gets_what_a_loader_of_its_own_gives(void **state)
         leat_loader_close(loader);
         leat_dataset_release(dataset);
     }
+}
+
+/* Lines come and go while another reader reads. */
+static void *come_and_go(void *user)
+{
+    struct reader *r = user;
+    for (int i = 0; i < 20 && !*r->failed; i++) {
+        struct leat_attach_options options = attaching(r);
+        struct leat_attached *attached;
+        struct leat_error error;
+        struct leat_batch *b;
+        uint64_t iteration;
+        options.key = (uint64_t)(i % 3);
+        if (!expect(r, !leat_attach(&options, &attached, &error), "attach", &error))
+            break;
+        if (expect(r, !leat_attached_start(attached, &iteration, &error), "start", &error) &&
+            expect(r, !leat_attached_next(attached, iteration, 60000, &b, &error), "next", &error)) {
+            leat_batch_free(b);
+            r->batches++;
+        }
+        leat_attached_close(attached);
+    }
+    return NULL;
+}
+
+static void lines_that_come_and_go_disturb_nobody(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
+    struct leat_loader_options options = served();
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_port *port = open_port(loader);
+    struct reader readers[] = {
+        {.batch_size = 16, .world_size = 1, .outputs = ONLY_X},
+        {.batch_size = 16, .world_size = 1, .outputs = CAST_X},
+        {.batch_size = BATCH, .world_size = 1, .pause_us = 1000},
+    };
+    pthread_t threads[3];
+    pthread_barrier_t one;
+    assert_int_equal(pthread_barrier_init(&one, NULL, 1), 0);
+    for (int i = 0; i < 3; i++) {
+        readers[i].dataset = dataset;
+        readers[i].attached = &one;
+        assert_int_equal(pthread_create(&threads[i], NULL, i < 2 ? come_and_go : read_all, &readers[i]), 0);
+    }
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&one);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(readers[i].failed, "");
+        assert_true(readers[i].batches > 0);
+    }
+    leat_port_close(port);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
 }
 
 static void batches_stay_valid_when_reader_and_port_are_closed(void **state)
@@ -381,6 +447,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_reader_gets_what_a_loader_of_its_own_gives),
+        cmocka_unit_test(lines_that_come_and_go_disturb_nobody),
         cmocka_unit_test(batches_stay_valid_when_reader_and_port_are_closed),
         cmocka_unit_test(a_plan_a_batch_and_a_state_are_those_of_a_loader),
         cmocka_unit_test(a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned),
