@@ -26,8 +26,9 @@ struct leat_port_options {
         sizeof(struct leat_port_options), NULL, NULL, NULL, NULL                                                       \
     }
 
-/* Opens a port over a loader: of region 1, in order, rank 0 of 1, without buckets, with LEAT_TAIL_UNEVEN. From now on
- * the port alone reads the loader, with threads of its own; it is closed before the loader is. Errors: INVALID (the
+/* Opens a port over a loader: of region 1, in order, without buckets, with LEAT_TAIL_UNEVEN, of rank 0 of 1; of another
+ * rank, to those whose rows are among the rows of that rank (other batches are made for each of them alone). From now
+ * on the port alone reads the loader, with threads of its own; it is closed before the loader is. Errors: INVALID (the
  * name; the loader), EXISTS (a port of that name is open; one whose process is dead is replaced), IO (the folder or
  * socket), NOMEM. */
 LEAT_API int leat_port_open(struct leat_loader *loader, const struct leat_port_options *options, struct leat_port **out,

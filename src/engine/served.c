@@ -20,8 +20,6 @@ int leat_served_check(const struct leat_loader *l, struct leat_error *error)
         why = "batches that are made by length are not served";
     else if (leat_program_varies(l->program))
         why = "it draws a size per batch, and those who attach have batches of their own";
-    else if (l->world_size != 1)
-        why = "it reads for one rank of several: open it for rank 0 of 1; those who attach say their ranks";
     return why ? leat_fail(error, LEAT_E_INVALID, "this loader cannot be served: %s", why) : LEAT_OK;
 }
 
@@ -51,9 +49,26 @@ int leat_served_find(struct leat_loader *l, struct leat_position row, struct lea
     rc = leat_plan_find(l->plan, row, &at);
     rc = rc ? rc : leat_plan_batch(l->plan, at, out);
     leat_engine_unlock();
+    if (!rc && !out->rows)
+        return leat_fail(error, LEAT_E_RANGE,
+                         "row %" PRIu64 " of epoch %" PRIu64 " is in a batch that this rank has no rows of", row.row,
+                         row.epoch);
     return !rc                ? LEAT_OK
            : rc == LEAT_E_END ? leat_fail(error, rc, "epoch %" PRIu64 " has no row %" PRIu64, row.epoch, row.row)
                               : no_epoch(row.epoch, error);
+}
+
+struct leat_position leat_served_after(struct leat_loader *l, const struct leat_plan_batch *plan)
+{
+    struct leat_plan_batch next = {0};
+    struct leat_error error;
+    if (!plan->last && l->world_size > 1 && !leat_loader_enter(l, &error)) {
+        const bool missed = !leat_plan_batch(l->plan, plan->next, &next) && !next.rows;
+        leat_engine_unlock();
+        if (missed) /* only the last one of an epoch is so small */
+            return (struct leat_position){plan->epoch + 1, 0};
+    }
+    return plan->last ? (struct leat_position){plan->epoch + 1, 0} : plan->next;
 }
 
 int leat_served_seek(struct leat_loader *l, struct leat_position at, uint64_t *iteration, struct leat_error *error)

@@ -118,7 +118,7 @@ int leat_attach(const struct leat_attach_options *given, struct leat_attached **
         return rc;
     }
     if (!a->batch_rows)
-        a->batch_rows = a->port_rows > o.world_size ? a->port_rows / o.world_size : 1;
+        a->batch_rows = a->port_cut.global_batch > o.world_size ? a->port_cut.global_batch / o.world_size : 1;
     a->cut.global_batch = a->batch_rows * o.world_size;
     a->epoch = a->others.epoch;
     a->step = o.beginning ? 0 : a->others.row / a->cut.global_batch;
@@ -278,7 +278,7 @@ static bool will_come(const struct leat_attached *a, struct leat_position at)
 {
     if (!a->session || !a->streams || leat_position_precedes(at, a->expected))
         return false;
-    const uint64_t far = 64 * a->port_rows;
+    const uint64_t far = 64 * a->port_cut.global_batch;
     return at.epoch == a->expected.epoch
                ? at.row - a->expected.row <= far
                : at.epoch == a->expected.epoch + 1 && at.row <= far && a->known_rows - a->expected.row <= far;
@@ -360,11 +360,23 @@ static int gather(struct leat_attached *a, const struct leat_plan_batch *plan, s
     return rc;
 }
 
-/* Whether the port's batches are no use: operators have seen others than a loader of these sizes would show them. */
+/* Whether a batch is made for this reader alone. A port of one rank of several has the rows of that rank only.
+ * Operators that see batches as a whole must have seen this one, which the port has made if its own are of the same
+ * sizes. */
 static bool must_make(const struct leat_attached *a, const struct leat_plan_batch *plan)
 {
-    return plan->begin + plan->rows > plan->at.row + plan->global_rows ||
-           (a->whole && (a->cut.global_batch != a->port_rows || a->cut.world_size != 1 || plan->at.row % a->port_rows));
+    const struct leat_cut *cut = &a->port_cut;
+    struct leat_plan_batch its;
+    if (plan->begin + plan->rows > plan->at.row + plan->global_rows) /* padding */
+        return true;
+    if (!a->whole && cut->world_size == 1)
+        return false;
+    if (leat_cut_batch(cut, plan->epoch, a->known_rows, plan->begin / cut->global_batch, &its))
+        return true;
+    if (a->whole)
+        return its.at.row != plan->at.row || its.global_rows != plan->global_rows || its.begin != plan->begin ||
+               its.rows != plan->rows;
+    return plan->begin < its.begin || plan->begin + plan->rows > its.begin + its.rows;
 }
 
 static int next_batch(struct leat_attached *a, const struct leat_plan_batch *plan, int64_t deadline_ns,

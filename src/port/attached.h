@@ -52,9 +52,10 @@ struct leat_attached {
     struct leat_session *session; /* NULL: none; the next question opens one */
     struct leat_message *message;
     char *name, *folder, *label, *about;
-    char *outputs;                  /* a program of its own; NULL: the port's */
-    uint64_t key;                   /* of draws of its own; 0: the port's */
-    uint64_t batch_rows, port_rows; /* of its batches; of the port's */
+    char *outputs;            /* a program of its own; NULL: the port's */
+    uint64_t key;             /* of draws of its own; 0: the port's */
+    uint64_t batch_rows;      /* of its batches */
+    struct leat_cut port_cut; /* what the port makes of each epoch */
     bool whole, writable;
     enum leat_lag lag;
     int64_t patience_ms;

@@ -311,14 +311,16 @@ static int take_welcome(struct leat_attached *a, const json_t *o, bool first, st
                         struct leat_error *error)
 {
     char fingerprint[33], order[17], hash[17];
-    uint64_t rows = 0;
+    uint64_t rows = 0, rank = 0, world = 0;
     int rc = text_of(o, "fingerprint", fingerprint, sizeof fingerprint, error);
     rc = rc ? rc : text_of(o, "order", order, sizeof order, error);
     rc = rc ? rc : text_of(o, "program", hash, sizeof hash, error);
     if (!rc && (!leat_json_number(json_object_get(o, "batch_size"), LEAT_MAX_GLOBAL_BATCH, &rows) || !rows ||
+                !leat_json_number(json_object_get(o, "world_size"), UINT32_MAX, &world) || !world ||
+                !leat_json_number(json_object_get(o, "rank"), world - 1, &rank) ||
                 !leat_json_number(json_object_get(o, "epoch"), INT64_MAX, &at->epoch) ||
                 !leat_json_number(json_object_get(o, "row"), INT64_MAX, &at->row)))
-        rc = leat_fail(error, LEAT_E_FORMAT, "the port does not say where it stands");
+        rc = leat_fail(error, LEAT_E_FORMAT, "the port does not say which rows it makes, or where it stands");
     if (rc)
         return rc;
     if (!first &&
@@ -334,7 +336,8 @@ static int take_welcome(struct leat_attached *a, const json_t *o, bool first, st
     memcpy(a->fingerprint, fingerprint, sizeof fingerprint);
     memcpy(a->order, order, sizeof order);
     memcpy(a->hash, hash, sizeof hash);
-    a->port_rows = rows;
+    a->port_cut = (struct leat_cut){
+        .global_batch = rows, .rank = (uint32_t)rank, .world_size = (uint32_t)world, .tail = LEAT_TAIL_UNEVEN};
     a->whole = json_is_true(json_object_get(o, "whole_batches"));
     return LEAT_OK;
 }

@@ -11,11 +11,6 @@
 #define MOST_LENT 100u /* without those that a consumer asked for: below LEAT_CHANNEL_RING */
 #define MOST_OUT 120u
 
-static struct leat_position after(const struct leat_plan_batch *plan)
-{
-    return plan->last ? (struct leat_position){plan->epoch + 1, 0} : plan->next;
-}
-
 /* ---- putting and giving up ------------------------------------------------------------------- */
 
 static void empty(struct leat_line *l, uint32_t slot)
@@ -54,7 +49,7 @@ int leat_shelf_put(struct leat_line *l, struct leat_batch *batch, const struct l
     l->shelf[slot] = (struct leat_shelf_place){.batch = batch,
                                                .said = said,
                                                .at = plan->at,
-                                               .next = after(plan),
+                                               .next = leat_served_after(l->loader, plan),
                                                .bytes = said->bytes + (batch ? batch->bytes + batch->meta : 0),
                                                .kind = kind,
                                                .used = true};

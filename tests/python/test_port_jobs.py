@@ -240,10 +240,129 @@ def test_tensor_parallel_peers_get_the_same_rows_made_once_by_each_host(folder: 
     told = [rank.asks(ports) for rank in ranks]
     assert [t["recomputed"] for t in told] == before
     assert [len(t["consumers"]) for t in told] == [2] * 4
+    assert [t["samples"] <= 6 * ROWS // 2 for t in told] == [True] * 4  # some of them ahead
     assert [t["pid"] for t in told] == [ranks[r].process.pid for r in (0, 0, 2, 2)]
     for rank in ranks:
         rank.end()
     assert list(folder.iterdir()) == []
+
+
+HOSTS = 2
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[list[Rank]]:
+    """Two ranks on each of two hosts, which have a folder each."""
+    folders = [tmp_path / f"h{h}" for h in range(HOSTS)]
+    ranks = opened([Rank(folders[r // 2], r, 4, 2) for r in range(4)])
+    yield ranks
+    for rank in ranks:
+        rank.end()
+    assert [list(folder.iterdir()) for folder in folders] == [[]] * HOSTS
+
+
+def test_each_host_makes_the_rows_of_its_own_ranks_and_no_other(hosts: list[Rank]) -> None:
+    wants = [alone(r, 4, epochs=8) for r in range(4)]
+    half = len(wants[0]) // 2
+    together(hosts, [want[:half] for want in wants])
+    before = [rank.asks(ports) for rank in hosts]
+    together(hosts, [want[half:] for want in wants])
+    told = [rank.asks(ports) for rank in hosts]
+    assert [t["pid"] for t in told] == [hosts[r].process.pid for r in (0, 0, 2, 2)]
+    assert [t["samples"] <= 10 * ROWS // HOSTS for t in told] == [True] * 4  # some of them ahead
+    # Of the last batch, 24 rows of 64, ranks are padded to have six: those of a host are not the half that it made.
+    assert [t["recomputed"] - b["recomputed"] <= 8 for t, b in zip(told, before)] == [True] * 4
+    assert [rank.asks(calls, "stats")["shared"]["attached"] for rank in hosts] == [True] * 4
+
+
+def read_by(ranks: list[Rank], n: int) -> list[list[tuple[int, int, str]]]:
+    return [rank.asks(reads, n) for rank in ranks]
+
+
+def ids_of(own: Any, n: int) -> list[list[int]]:
+    """Of rows that count, of so many batches."""
+    got: list[list[int]] = []
+    while len(got) < n:
+        own.batches = own.batches or iter(own.loader)
+        batch = next(own.batches, None)
+        if batch is None:
+            own.batches = None
+        else:
+            got.append(batch.ids[batch.valid].tolist())
+    return got
+
+
+def test_a_job_goes_on_with_another_number_of_hosts_and_reads_each_row_once(tmp_path: Path) -> None:
+    size = {"batch_size": None, "global_batch_size": 48}
+    steps, got, state = -(-ROWS // 48), [], None
+    for hosts, begin, end in ((2, 0, 4), (1, 4, 9), (3, 9, steps)):
+        world = 2 * hosts
+        ranks = [Rank(tmp_path / f"h{r // 2}", r, world, 2, MASTER_PORT=str(hosts)) for r in range(world)]
+        for rank in opened(ranks, lambda rank: size):
+            if state is not None:
+                rank.asks(loads, state)
+        parts = [rank.asks(ids_of, end - begin) for rank in ranks]
+        got += [[i for part in parts for i in part[step]] for step in range(end - begin)]
+        states_of = [rank.asks(calls, "state_dict") for rank in ranks]
+        state = states_of[0]
+        assert states_of == [state] * world
+        for rank in ranks:
+            rank.end()
+    with numbers(ROWS, 48, tail="uneven") as own:
+        assert got == [batch.ids.tolist() for batch in own]
+    assert sorted(i for batch in got for i in batch) == list(range(ROWS))
+
+
+def test_a_host_that_has_no_row_of_the_last_batch_goes_on_with_the_next_epoch(tmp_path: Path) -> None:
+    """Of 65 rows in batches of 64, the second host's ranks have half of the first batch and nothing of the last one."""
+    options = {"batch_size": 16, "tail": "uneven"}
+    ranks = [Rank(tmp_path / f"h{r // 2}", r, 4, 2) for r in range(4)]
+    opened(ranks, lambda rank: options, few)
+    for r, rank in enumerate(ranks):
+        with few(ROWS, rank=r, world_size=4, **options) as own:
+            want = [seen(batch) for _ in range(6) for batch in own]
+        assert rank.asks(reads, len(want)) == want
+    for rank in ranks:
+        rank.end()
+
+
+def few(rows: int, batch_size: int, **options: Any) -> leat.Loader:
+    return numbers(65, batch_size, **options)
+
+
+def test_a_host_goes_on_by_itself_when_its_first_rank_is_killed(hosts: list[Rank]) -> None:
+    wants = [alone(r, 4, epochs=3) for r in range(4)]
+    first = read_by(hosts, 4)
+    hosts[2].kill()
+    rest = [hosts[r].asks(reads, len(wants[r]) - 4) for r in (0, 1, 3)]
+    assert [first[r] + more for r, more in zip((0, 1, 3), rest)] == [wants[r] for r in (0, 1, 3)]
+    assert [hosts[r].asks(calls, "stats")["shared"]["attached"] for r in (0, 1, 3)] == [True, True, False]
+
+
+def turned(rank: int) -> dict[str, Any]:
+    """Peers that are on different hosts: no host has a part that its ranks' numbers say."""
+    return {"mesh": {"dp": (rank % 2, 2), "tp": (rank // 2, 2)}}
+
+
+def test_ranks_that_are_numbered_in_another_way_get_their_batches_all_the_same(tmp_path: Path) -> None:
+    ranks = opened([Rank(tmp_path / f"h{r // 2}", r, 4, 2) for r in range(4)], turned)
+    for r, rank in enumerate(ranks):
+        want = alone(r % 2, epochs=2)
+        assert rank.asks(reads, len(want)) == want
+    for rank in ranks:
+        rank.end()
+
+
+def staged(rank: int) -> dict[str, Any]:
+    return {"mesh": {"pp": (rank // 2, 2), "dp": (rank % 2, 2)}}
+
+
+def test_hosts_that_are_stages_of_a_pipeline_make_all_rows(tmp_path: Path) -> None:
+    ranks = opened([Rank(tmp_path / f"h{r // 2}", r, 4, 2) for r in range(4)], staged)
+    together(ranks, [alone(r % 2, epochs=2) for r in range(4)])
+    assert [rank.asks(calls, "stats")["shared"]["made"] for rank in ranks] == [0] * 4
+    for rank in ranks:
+        rank.end()
 
 
 def mixed(rows: int, batch_size: int, **options: Any) -> leat.Loader:
@@ -319,7 +438,7 @@ def test_several_loaders_of_a_job_have_a_port_each(folder: Path, pair: list[Rank
 ORDINARY = [
     ({}, {}),
     ({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}, {}),  # one rank on this host
-    ({"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, {}),  # the host has half of the rows
+    ({"RANK": "1", "WORLD_SIZE": "5", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, {}),  # hosts of different sizes
     ({"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}, {"rank": 0, "world_size": 1}),
 ]
 

@@ -62,6 +62,11 @@ def on_this_host() -> range | None:
     return range(rank - here, rank - here + count)
 
 
+def of_job() -> int | None:
+    """Processes of this job on all hosts; None: the environment does not say."""
+    return _environment("WORLD_SIZE")
+
+
 def _device(dist: Any) -> str:
     """The device of tensors that the backend takes."""
     return "cuda" if "nccl" in str(dist.get_backend()) else "cpu"

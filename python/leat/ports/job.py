@@ -21,7 +21,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from .. import _leat, check
 from ..errors import ClosedError, StateError, UnsupportedError, WaitTimeoutError
@@ -55,8 +55,8 @@ def job_core(loader: Loader) -> Any:
         try:
             check_shared(loader)
             name = _name(loader, here)
-            if int(os.environ["RANK"]) == here.start:
-                port = _opened_port(loader, name)
+            if int(os.environ["RANK"]) == here.ranks.start:
+                port = _opened_port(loader, name, here.part)
         except Exception as e:  # the other ranks wait for this process to agree: they are told first
             problem = e
     try:
@@ -78,14 +78,33 @@ def job_core(loader: Loader) -> Any:
         raise
 
 
-def _host(loader: Loader) -> range | None:
-    """The ranks of this host, if they have something to share. Where other hosts have rows that this one has not, each
-    host would make the rows of all: its ranks then make fewer by themselves.
+class Host(NamedTuple):
+    """What the processes of a host know of it."""
+
+    ranks: range
+    part: tuple[int, int]  #: of each global batch, which its port makes: (0, 2) is the first half
+
+
+def _host(loader: Loader) -> Host | None:
+    """This host, if its ranks have something to share: rows that are the same for some of them, or one part of each
+    global batch.
+
+    Which data-parallel ranks the other processes of the host are, is known by their numbers: peers follow one another,
+    and stages of a pipeline come one behind the other. A rank that this is not true of gets its batches still, from its
+    own core.
     """
-    here = ranks.on_this_host()
-    if here is None or len(here) < max(2, loader.world_size) or (loader.world_size == 1 and loader.mesh is None):
+    here, n = ranks.on_this_host(), loader.world_size
+    if here is None or len(here) < 2 or (n == 1 and loader.mesh is None):
         return None
-    return here
+    processes = max(ranks.of_job() or n, len(here))
+    peers = processes // n if loader.mesh is None else loader.mesh.tp.size * loader.mesh.cp.size
+    found = sorted({rank // max(peers, 1) % n for rank in here})
+    if len(here) == processes or len(found) == n:
+        return Host(here, (0, 1))
+    first, count = found[0], len(found)
+    if found != list(range(first, first + count)) or n % count or first % count:
+        return None
+    return Host(here, (first // count, n // count))
 
 
 def check_shared(loader: Loader) -> None:
@@ -100,20 +119,20 @@ def check_shared(loader: Loader) -> None:
         )
 
 
-def _opened_port(loader: Loader, name: str) -> Port:
+def _opened_port(loader: Loader, name: str, part: tuple[int, int]) -> Port:
     if not loader._makes:
         raise UnsupportedError(
             "share='job': the first process of a host opens the loader for all, and this one reads nothing: it is "
             "between the first and the last stage of a pipeline"
         )
     sweep()
-    return Port(loader, name)
+    return Port(loader, name, _part=part)
 
 
-def _name(loader: Loader, here: range) -> str:
+def _name(loader: Loader, here: Host) -> str:
     """Of the port: the same in all processes of the host that open this loader, and no other."""
     facts = [os.environ.get(key, "") for key in JOB]
-    said = hashlib.sha256(repr((facts, here.start, loader._common())).encode()).hexdigest()[:12]
+    said = hashlib.sha256(repr((facts, here.ranks.start, here.part, loader._common())).encode()).hexdigest()[:12]
     run = re.sub(r"[^A-Za-z0-9_.-]", "-", facts[0])[:16]
     _opened[said] += 1
     return f"{PREFIX}{run}-{said}-{_opened[said]}"

@@ -45,12 +45,20 @@ class Port(Closing):
     [8, 8, 8]
     """
 
-    def __init__(self, loader: Loader, name: str, *, folder: Folder = None, group: str | int | None = None) -> None:
+    def __init__(
+        self,
+        loader: Loader,
+        name: str,
+        *,
+        folder: Folder = None,
+        group: str | int | None = None,
+        _part: tuple[int, int] = (0, 1),
+    ) -> None:
         if not isinstance(loader, Loader):
             raise TypeError(f"a port is opened over a leat.Loader, not {type(loader).__name__}")
         self.name = text_of(name)  #: of the port
         refuse(loader)
-        options = {**loader._options, **_shared(loader)}
+        options = {**loader._options, **_shared(loader, *_part)}
         core = _leat.Loader.open(**options)
         try:
             self._core = _leat.Port.open(
@@ -125,20 +133,23 @@ def refuse(loader: Loader) -> None:
         raise UnsupportedError(f"this loader cannot be shared by a port: {reason}")
 
 
-def _shared(loader: Loader) -> dict[str, Any]:
-    """What a loader that a port reads is opened with otherwise: all rows, in memory that other processes can map."""
+def _shared(loader: Loader, part: int, parts: int) -> dict[str, Any]:
+    """What a loader that a port reads is opened with otherwise: all rows, or one of several parts of each global batch,
+    in memory that other processes can map.
+    """
     memory = json.loads(loader._core.stats())["memory"]
     # Ranks of a job hold, and have in flight, what they would with a loader each.
-    holders, readers = (loader._options["local_ranks"], loader.world_size) if loader._share else (1, 1)
-    held = int(memory["max_held_bytes"]) * holders
+    holders, readers = (loader._options["local_ranks"], loader.world_size // parts) if loader._share else (1, 1)
     rows, rest = divmod(loader._global, loader.world_size)
+    rows *= readers if parts > 1 else 1  # the part is made at once, and who holds some of its rows holds it
+    held = int(memory["max_held_bytes"]) * holders * (1 if parts == 1 else -(-readers // 4))
     return {
         "budget_bytes": loader._options["budget_bytes"] or (memory["budget_bytes"] * readers if readers > 1 else 0),
         "batch_size": loader._global if rest else rows,  # so that a consumer that names none has that of a rank
         "global_batch_size": 0,
         "tail": check.choice("tail", "uneven", TAILS),
-        "rank": 0,
-        "world_size": 1,
+        "rank": part,
+        "world_size": parts,
         "local_ranks": 1,
         "epochs": -1,
         "region": 1,
