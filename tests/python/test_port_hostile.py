@@ -354,6 +354,8 @@ WELCOMED = {
     "order": "0" * 16,
     "program": "0" * 16,
     "batch_size": 4,
+    "rank": 0,
+    "world_size": 1,
     "epoch": 0,
     "row": 0,
     "about": {},
