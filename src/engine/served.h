@@ -11,8 +11,8 @@
 int leat_served_check(const struct leat_loader *loader, struct leat_error *error);
 /* Rows of an epoch. RANGE: it has none, or decisions made since gave up what it needs. */
 int leat_served_epoch_rows(struct leat_loader *loader, uint64_t epoch, uint64_t *rows, struct leat_error *error);
-/* The batch of the plan that a row is in. END: the epoch has fewer rows. RANGE as above, and where this rank has none of
- * the batch. */
+/* The batch of the plan that a row is in. END: the epoch has fewer rows. RANGE as above, and where this rank has none
+ * of the batch. */
 int leat_served_find(struct leat_loader *loader, struct leat_position row, struct leat_plan_batch *out,
                      struct leat_error *error);
 /* Where the next batch begins that this rank has rows of. */
