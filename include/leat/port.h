@@ -42,7 +42,8 @@ LEAT_API void leat_port_close(struct leat_port *port);
 LEAT_API int leat_port_stat(struct leat_port *port, char **json, struct leat_error *error);
 
 /* The ports in a folder (NULL: as above), as a JSON list of objects {"name", "pid", "alive", "path"}, freed with
- * leat_free. No folder: an empty list. Errors: IO, NOMEM. */
+ * leat_free. Sockets of processes that are dead are removed, and listed where they cannot be. No folder: an empty list.
+ * Errors: IO, NOMEM. */
 LEAT_API int leat_ports(const char *folder, char **json, struct leat_error *error);
 /* leat_port_stat of a port of another process, and asking one to end, which then does within a moment. Errors:
  * NOT_FOUND (no such port, or its process is dead), TIMEOUT, UNSUPPORTED (another version), IO. */

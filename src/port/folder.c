@@ -249,9 +249,24 @@ static bool is_locked(const char *path, json_int_t *pid)
     return locked;
 }
 
+/* Removes the socket of a process that is dead: its lock can be had, and is still the one that has that name. */
+static bool clear_away(const char *socket, const char *lock)
+{
+    struct stat st, held, named;
+    bool gone = false;
+    const int fd = open(lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return false;
+    if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &held) && !lstat(lock, &named) && held.st_ino == named.st_ino &&
+        !lstat(socket, &st) && S_ISSOCK(st.st_mode))
+        gone = !unlink(socket) && !unlink(lock);
+    close(fd);
+    return gone;
+}
+
 int leat_ports(const char *given, char **json, struct leat_error *error)
 {
-    char folder[LEAT_FOLDER_PATH], path[LEAT_FOLDER_PATH + 300];
+    char folder[LEAT_FOLDER_PATH], path[LEAT_FOLDER_PATH + 300], lock[LEAT_FOLDER_PATH + 300];
     *json = NULL;
     int rc = leat_folder_path(given, folder, error);
     if (rc)
@@ -266,13 +281,14 @@ int leat_ports(const char *given, char **json, struct leat_error *error)
         char *name = names[i]->d_name, *end = name + strlen(name) - strlen(".port");
         if (end > name && !strcmp(end, ".port")) {
             snprintf(path, sizeof path, "%s/%s", folder, name);
-            json_t *where = json_string(path);
             *end = 0;
-            snprintf(path, sizeof path, "%s/%s.lock", folder, name);
+            snprintf(lock, sizeof lock, "%s/%s.lock", folder, name);
             json_int_t pid;
-            const bool alive = is_locked(path, &pid);
-            failed = failed || json_array_append_new(list, json_pack("{s:s, s:I, s:b, s:o}", "name", name, "pid", pid,
-                                                                     "alive", (int)alive, "path", where));
+            const bool alive = is_locked(lock, &pid);
+            json_t *where = alive || !clear_away(path, lock) ? json_string(path) : NULL;
+            failed =
+                failed || (where && json_array_append_new(list, json_pack("{s:s, s:I, s:b, s:o}", "name", name, "pid",
+                                                                          pid, "alive", (int)alive, "path", where)));
         }
         free(names[i]);
     }

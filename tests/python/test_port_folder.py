@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from port_support import numbers
+from port_support import Server, numbers
 
 import leat
 
@@ -48,3 +48,18 @@ def test_a_folder_of_the_session_that_cannot_be_used_is_passed_over(
     monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
     monkeypatch.setenv("TMPDIR", str(place))
     assert folder_of_a_port() == place / f"leat-{os.geteuid()}"
+
+
+def test_listing_removes_the_sockets_of_the_dead_and_of_nobody_else(place: Path) -> None:
+    folder = place / "l"
+    dead = Server(folder, numbers, 64, 8)
+    dead.kill()
+    left = {path.name for path in folder.iterdir()}
+    assert left == {"p.port", "p.lock"}
+    with leat.Port(numbers(64, 8), "alive", folder=folder):
+        (folder / "other.port").write_text("a file of somebody else")
+        (folder / "other.lock").write_text("1")
+        found = {port["name"]: port["alive"] for port in leat.ports.ls(folder)}
+        assert found == {"alive": True, "other": False}
+        assert {path.name for path in folder.iterdir()} == {"alive.port", "alive.lock", "other.port", "other.lock"}
+        assert next(iter(leat.attach("alive", folder=folder, framework="numpy")))["x"].shape == (8, 8)

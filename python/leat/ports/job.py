@@ -14,7 +14,6 @@ from __future__ import annotations
 import atexit
 import collections
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -168,24 +167,9 @@ def _attach(loader: Loader, name: str, rows: int) -> _leat.Attached:
 
 
 def sweep() -> None:
-    """Removes the sockets of jobs whose first process was killed: as a job begins, and as any of its ranks ends."""
-    try:
-        found = known.ls()
-    except OSError:  # whoever opens a port there is told why
-        return
-    for port in found:
-        if port["alive"] or not port["name"].startswith(PREFIX):
-            continue
-        lock = port["path"].removesuffix(".port") + ".lock"
-        with contextlib.suppress(OSError):
-            held = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if os.path.samestat(os.fstat(held), os.stat(lock)):  # not the one of a port that has come since
-                    os.unlink(port["path"])
-                    os.unlink(lock)
-            finally:
-                os.close(held)
+    """Removes the sockets of processes that were killed: as a job begins, and as any of its ranks ends."""
+    with contextlib.suppress(OSError):  # whoever opens a port there is told why
+        known.ls()
 
 
 class JobCore:
