@@ -14,6 +14,8 @@ the ratio of each pair of neighbouring rounds. On a machine with one core only, 
     train    2 trainings of a small network on 2 cores: one loader shared against two; with one batch size, with two,
              and with two of which the port's is a multiple
     attach   from leat.attach to the first batch, while the server runs and with starting it
+    storage  bytes read from storage in an epoch, of those that the files have: 4 readers of one port against 4 loaders,
+             while the files are taken out of the page cache all the time, as those are that do not fit into it
     many     the rate of one reader among 63 that are attached and read nothing, against alone; batches of 8 photos
 """
 
@@ -27,6 +29,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -219,6 +222,16 @@ class Worker:
         time.sleep(seconds)
         return time.process_time() - spent
 
+    def read(self, rows: int) -> None:
+        """Reads so many rows."""
+        while rows > 0:
+            rows -= self._next().size
+
+    def io(self) -> int:
+        """Bytes that this process has read from storage."""
+        with open("/proc/self/io") as f:
+            return int(dict(line.split(": ") for line in f)["read_bytes"])
+
     def cpu(self) -> tuple[float, int]:
         """CPU seconds of this process, and rows that its port has made."""
         assert self.port
@@ -362,6 +375,48 @@ class Bench:
                   f"ratio by arithmetic {(step + load) / (step + load / 2):.2f}, "
                   f"found {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})")  # fmt: skip
 
+    def storage(self) -> None:
+        photos = Path(self.photos)
+        files = [photos] if photos.is_file() else [p for p in photos.rglob("*") if p.is_file()]
+        size, rows = sum(p.stat().st_size for p in files), len(leat.open(self.photos))
+        ended = threading.Event()
+
+        def evict() -> None:
+            open_files = [os.open(p, os.O_RDONLY) for p in files]
+            while not ended.wait(0.02):
+                for fd in open_files:
+                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            for fd in open_files:
+                os.close(fd)
+
+        def read(readers: list[Process], server: list[Process]) -> float:
+            """In an epoch; as much is read ahead before as afterwards."""
+            found = []
+            for epochs in (1, self.rounds):
+                ask_all(readers, "read", rows * epochs)
+                time.sleep(2)
+                found.append(sum(ask_all(readers + server, "io")))
+            return (found[1] - found[0]) / self.rounds / size
+
+        evictor = threading.Thread(target=evict)
+        evictor.start()
+        try:
+            with ExitStack() as stack:
+                given = {"data": self.photos, "budget": AHEAD * BATCH * ROW_BYTES}
+                owners = [Process(stack, "own", self.cores, **given) for _ in range(4)]
+                alone = read(owners, [])
+            with ExitStack() as stack:
+                server = Process(stack, "serve", self.cores, name="storage", **given)
+                readers = [Process(stack, "read", self.cores, name="storage", lag="wait") for _ in range(4)]
+                ask_all(readers, "attach")
+                together = read(readers, [server])
+                ask_all(readers, "leave")
+        finally:
+            ended.set()
+            evictor.join()
+        print(f"read from storage in an epoch, of {size / 1e6:,.1f} MB: 4 readers {together:.2f} times, "
+              f"4 loaders {alone:.2f} times", flush=True)  # fmt: skip
+
     def attach(self) -> None:
         program = Path(os.environ["LEAT_RUNTIME_DIR"]).parent / "program.json"
         program.write_text(leat.program_to_json(outputs()))
@@ -406,7 +461,7 @@ class Bench:
             self.show(f"one among 63 that are idle, {what}", pairs, unit, "alone")
 
 
-JOBS = ("four", "cpu", "ready", "small", "train", "attach", "many")
+JOBS = ("four", "cpu", "ready", "small", "train", "attach", "storage", "many")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import os
 import pickle
 import struct
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -233,3 +234,33 @@ def test_an_idx_file_that_is_cut_or_replaced_while_a_loader_reads_is_an_error_or
         except leat.Error as e:
             assert "x-idx3-ubyte" in str(e)  # noqa: PT017
         opened.close()
+
+
+class Slow(Source):
+    """Takes as long as a photo or two."""
+
+    def __len__(self) -> int:
+        return 100 * N
+
+    def read(self, p: Positions) -> Any:
+        time.sleep(0.002)
+        return super().read(p)
+
+
+def fills(dataset: leat.Dataset, beyond: int, in_order: bool = True) -> bool:
+    """Whether more than so many batches come to be in flight, in as much time as it takes to fill the window often."""
+    with loader(dataset, epochs=None, in_order=in_order) as opened:
+        batches = iter(opened)
+        for _ in range(80):
+            next(batches)
+            time.sleep(0.002)
+            if opened.stats()["window"]["depth"] > beyond:
+                return True
+    return False
+
+
+def test_small_batches_run_further_ahead_only_where_they_are_cheap_and_in_order() -> None:
+    numbers = leat.from_arrays(x=np.arange(1 << 16))
+    assert fills(numbers, 24)
+    assert not fills(numbers, 24, in_order=False)
+    assert not fills(leat.from_source(Slow()), 24)

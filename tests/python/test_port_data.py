@@ -130,3 +130,24 @@ def test_a_mixture_and_packed_rows_are_served(tmp_path: Path) -> None:
     compare(leat.pack_rows(ds, length=16), tmp_path / "ports", [(8, 0, 1), (3, 1, 2)])
     mix: Any = leat.Mix({"a": (ds[:10], 0.25), "b": (ds[10:], 0.75)}, exhausted="repeat")
     compare(mix, tmp_path / "ports", [(8, 0, 1), (3, 1, 2)])
+
+
+def test_large_copies_that_are_held_stay_as_they_are_while_memory_of_others_is_used_again(tmp_path: Path) -> None:
+    """Rows of several batches of the port are copied into memory that earlier copies have left."""
+    rows = np.arange(96 * 40000, dtype=np.int32).reshape(96, 40000)
+    options: dict[str, Any] = {"shuffle": True, "framework": "numpy"}
+    data, folder = leat.from_arrays(x=rows), tmp_path / "ports"
+    with (
+        leat.Loader(data, 8, **options) as served,
+        leat.Port(served, "p", folder=folder),
+        leat.attach("p", 6, folder=folder, start="beginning") as reader,
+        leat.Loader(data, 6, **options) as own,
+    ):
+        held = []
+        for epoch in range(3):
+            for i, (batch, other) in enumerate(zip(reader, own, strict=True)):
+                assert np.array_equal(batch["x"], other["x"])
+                if i % 4 == epoch:  # of the four that lie in three of the port's, two are copies
+                    held.append((batch["x"], other["x"].copy()))
+        assert reader.stats()["copied"] == 3 * 48
+        assert all(np.array_equal(x, expected) for x, expected in held)
