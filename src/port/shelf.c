@@ -238,10 +238,19 @@ void leat_shelf_lend(struct leat_line *l, struct leat_port_consumer *c)
     }
 }
 
+/* Whether it is starved as it was when it was looked at last: it has returned nothing since, and will say when it does.
+ * So that consumers who read nothing cost the others next to nothing. */
+static bool is_starved_still(const struct leat_line *l, const struct leat_port_consumer *c)
+{
+    struct leat_channel *channel = c->channel;
+    return atomic_load(&channel->starved) && atomic_load(&channel->n_returned) == c->n_returned &&
+           atomic_load_explicit(&channel->credit, memory_order_relaxed) == c->loan.n && !leat_shelf_credit(l, c);
+}
+
 void leat_shelf_lend_all(struct leat_line *l)
 {
     for (struct leat_port_consumer *c = l->consumers; c; c = c->next_in_line)
-        if (c->reads) {
+        if (c->reads && !is_starved_still(l, c)) {
             leat_shelf_take_back(l, c);
             leat_shelf_lend(l, c);
         }
