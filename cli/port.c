@@ -89,17 +89,19 @@ static double rate_of(const json_t *now, const json_t *before, double seconds)
 
 static void print_consumer(const json_t *now, const json_t *before, double seconds)
 {
-    char label[256], row[32], lag[32], again[32], held[32], rate[32] = "", of[48] = "";
+    char label[256], row[32], lag[32], again[32], held[32], rate[32] = "", of[48] = "", line[32] = "";
     const char *shown = text_of(now, "label", label, sizeof label);
     const double speed = rate_of(now, before, seconds);
     if (speed >= 0)
         cli_count((uint64_t)(speed + 0.5), rate);
     if (number(now, "world_size") > 1)
         snprintf(of, sizeof of, "  rank %.0f of %.0f", number(now, "rank"), number(now, "world_size"));
-    printf("%-*s %8" PRIu64 " %6" PRIu64 " %6.0f %12s %12s %6" PRIu64 " %10s %11s %10s%s%s\n", cli_padded(shown, 20),
+    if (number(now, "line") > 0)
+        snprintf(line, sizeof line, "  line %.0f", number(now, "line"));
+    printf("%-*s %8" PRIu64 " %6" PRIu64 " %6.0f %12s %12s %6" PRIu64 " %10s %11s %10s%s%s%s\n", cli_padded(shown, 20),
            shown, count_of(now, "pid"), count_of(now, "batch_size"), number(now, "epoch"),
            cli_count(count_of(now, "row"), row), cli_count(count_of(now, "lag_rows"), lag), count_of(now, "held"),
-           cli_bytes(count_of(now, "held_bytes"), held), cli_count(count_of(now, "recomputed"), again), rate, of,
+           cli_bytes(count_of(now, "held_bytes"), held), cli_count(count_of(now, "recomputed"), again), rate, of, line,
            json_is_true(json_object_get(now, "waiting")) ? "  waiting" : "");
 }
 

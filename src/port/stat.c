@@ -31,15 +31,23 @@ static uint64_t lag_of(const struct leat_port_consumer *c, struct leat_position 
     return (feeds.epoch - at.epoch) * epoch_rows + feeds.row - at.row;
 }
 
+static json_int_t number_of(const struct leat_line *l)
+{
+    json_int_t n = 0;
+    for (const struct leat_line *one = l->port->lines; one != l; one = one->next)
+        n++;
+    return n;
+}
+
 static json_t *of_consumer(const struct leat_port_consumer *c, uint64_t epoch_rows)
 {
     const struct leat_channel *ch = c->channel;
     const struct leat_position at = {atomic_load(&ch->epoch), atomic_load(&ch->row)};
     const json_int_t lag = (json_int_t)(lag_of(c, at, epoch_rows) & INT64_MAX);
     return json_pack(
-        "{s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "id",
-        (json_int_t)c->id, "pid", (json_int_t)c->pid, "label", c->label, "batch_size", (json_int_t)c->batch_size,
-        "rank", (json_int_t)c->rank, "world_size", (json_int_t)c->world_size, "lag_policy",
+        "{s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "id",
+        (json_int_t)c->id, "line", number_of(c->line), "pid", (json_int_t)c->pid, "label", c->label, "batch_size",
+        (json_int_t)c->batch_size, "rank", (json_int_t)c->rank, "world_size", (json_int_t)c->world_size, "lag_policy",
         c->waits ? "wait" : "recompute", "epoch", (json_int_t)(at.epoch & INT64_MAX), "row",
         (json_int_t)(at.row & INT64_MAX), "lag_rows", lag, "held", (json_int_t)(atomic_load(&ch->held) & INT64_MAX),
         "held_bytes", (json_int_t)held_bytes(c), "granted", (json_int_t)c->loan.n, "recomputed",
