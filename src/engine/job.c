@@ -15,12 +15,17 @@
 
 /* ---- reads that fail ------------------------------------------------------------------------- */
 
+static void sleep_for(struct leat_job *j, int64_t ns)
+{
+    const int64_t wake_ns = leat_clock_ns() + ns;
+    j->wake_ns = wake_ns > j->wake_ns ? wake_ns : j->wake_ns;
+}
+
 /* Whether there is a next try. It is not before a time: nobody waits for it in a thread. */
 bool leat_job_back_off(struct leat_job *j, int rc, unsigned tries)
 {
     const unsigned ms = leat_io_pause_ms(rc, j->retry_after_ms, tries);
-    const int64_t wake_ns = leat_clock_ns() + (int64_t)ms * 1000000;
-    j->wake_ns = wake_ns > j->wake_ns ? wake_ns : j->wake_ns;
+    sleep_for(j, (int64_t)ms * 1000000);
     return ms;
 }
 
@@ -225,6 +230,16 @@ static enum leat_job_status start_chunk(struct leat_job *j, struct leat_scratch 
     return LEAT_JOB_DONE;
 }
 
+/* A photo takes some 0.5 to 2 ms to decode, and to look again some microseconds. */
+#define PUT_OFF_NS 250000
+
+/* Whether row i is left for later, when a photo of it has been decoded for this job too. */
+static bool is_put_off(const struct leat_job *j, const struct leat_scratch *scratch, size_t i)
+{
+    return leat_job_would_wait(j, scratch, i) &&
+           !atomic_load_explicit(j->target.cancelled, memory_order_relaxed); /* it ends sooner so */
+}
+
 /* Reads and makes the rows of the open window, those first whose values come first. */
 static enum leat_job_status run_window(struct leat_job *j, struct leat_scratch *scratch)
 {
@@ -236,6 +251,7 @@ static enum leat_job_status run_window(struct leat_job *j, struct leat_scratch *
         j->asked_to_decode = false;
         return status;
     }
+    bool put_off = false;
     for (size_t i = j->begin; i < j->end; i++) {
         int rc = j->marks[i] == LEAT_ROW_WANTED && !(j->tries[i] && j->end > j->begin + 1) ? leat_reads_row(j, i)
                                                                                            : LEAT_IO_PENDING;
@@ -243,13 +259,18 @@ static enum leat_job_status run_window(struct leat_job *j, struct leat_scratch *
             continue;
         if (rc)
             read_failed(j, i, rc);
+        else if (is_put_off(j, scratch, i))
+            put_off = true;
         else if (leat_job_make_row(j, scratch, i) == LEAT_JOB_ROOM) {
             j->asking = i;
             j->asked_to_decode = true;
             return LEAT_JOB_ROOM;
         }
     }
-    return status;
+    if (!put_off || status != LEAT_JOB_DONE)
+        return status;
+    sleep_for(j, PUT_OFF_NS);
+    return LEAT_JOB_SLEEPS;
 }
 
 /* The next row of the chunk that is wanted; those whose reads have failed come last. */

@@ -164,7 +164,7 @@ enum leat_job_status {
     LEAT_JOB_READS,  /* reads are in flight: to be called again when one of them is complete */
     LEAT_JOB_ROOM,   /* it needs a buffer of `wants` bytes, and to decode `wants_decoding`: leat_job_grant or
                         leat_job_refuse */
-    LEAT_JOB_SLEEPS, /* a read is to be tried again at `wake_ns` */
+    LEAT_JOB_SLEEPS, /* it can go on at `wake_ns`: a read is tried again, or another thread has decoded a photo */
     LEAT_JOB_RELAX,  /* memory beyond the usual may be released: leat_job_grant, and call again */
 };
 
@@ -323,6 +323,8 @@ int leat_job_remake_mapped(struct leat_job *job, struct leat_scratch *scratch, s
 /* The outputs of the other values of row i, which are in the buffer or computed. LEAT_OK, also if the row has failed.
  * LEAT_JOB_ROOM: decoding, or an image of open size, needs more memory. */
 int leat_job_make_row(struct leat_job *job, struct leat_scratch *scratch, size_t i);
+/* Whether it would wait for another thread, which decodes a photo of row i for several users. */
+bool leat_job_would_wait(const struct leat_job *job, const struct leat_scratch *scratch, size_t i);
 /* Row i fails for a reason that is not its sample's fault, unless it is a photo that is known to be broken. */
 void leat_job_refuse_row(struct leat_job *job, size_t i, int code);
 /* Whether a value of row i is known to be broken. Then the row fails, unread. */

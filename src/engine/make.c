@@ -425,6 +425,22 @@ static int copy_mapped(struct leat_job *j, const struct leat_job_value *v)
     return rc ? rc : leat_guarded(copy_guarded, &copy, &j->error);
 }
 
+static struct leat_value_id value_id(const struct leat_job_value *v)
+{
+    return (struct leat_value_id){v->ref.source, v->ref.sample, v->field};
+}
+
+bool leat_job_would_wait(const struct leat_job *j, const struct leat_scratch *scratch, size_t i)
+{
+    const struct leat_job_value *v = &j->values[i * j->context->n_slots];
+    for (size_t s = 0; s < j->context->n_slots; s++, v++) {
+        const struct leat_value_id id = value_id(v);
+        if (v->way == LEAT_VALUE_READ && v->feed->decodes && leat_scratch_would_wait(scratch, &id))
+            return true;
+    }
+    return false;
+}
+
 /* One value of row i as programs take it, verified. */
 static int take_value(struct leat_job *j, struct leat_job_value *v, struct leat_row *row, size_t i, bool *broken)
 {
@@ -443,7 +459,7 @@ static int take_value(struct leat_job *j, struct leat_job_value *v, struct leat_
         j->fetches++;
     }
     if (v->way == LEAT_VALUE_READ)
-        row->value = (struct leat_value_id){v->ref.source, v->ref.sample, v->field};
+        row->value = value_id(v);
     row->data = fetch.buffer;
     row->length = v->extent.length;
     row->info = v->extent.info;

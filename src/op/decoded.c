@@ -43,6 +43,7 @@ struct leat_decoded {
     bool sparing; /* only few photos are decoded into the store */
     struct spare spares[SPARES];
     struct leat_decoded_photo *newest, *oldest;
+    struct leat_decoded_photo *pending; /* that are being decoded, linked by `older` */
     struct leat_decoded_photo *buckets[BUCKETS];
 };
 
@@ -150,6 +151,14 @@ static void keep_memory(struct leat_decoded *s, uint8_t *pixels, uint64_t room)
     s->bytes -= room;
 }
 
+static void unlink_pending(struct leat_decoded *s, struct leat_decoded_photo *p)
+{
+    struct leat_decoded_photo **at = &s->pending;
+    while (*at != p)
+        at = &(*at)->older;
+    *at = p->older;
+}
+
 /* Removes a photo that nobody has. */
 static void remove_photo(struct leat_decoded *s, struct leat_decoded_photo *p)
 {
@@ -159,6 +168,8 @@ static void remove_photo(struct leat_decoded *s, struct leat_decoded_photo *p)
     *at = p->chain;
     if (p->ready)
         unlink_use(s, p);
+    else
+        unlink_pending(s, p);
     keep_memory(s, p->pixels, p->room);
     s->bytes -= sizeof *p;
     leat_free(p);
@@ -250,6 +261,18 @@ static struct leat_decoded_photo *find(struct leat_decoded *s, const uint64_t *k
     return p;
 }
 
+bool leat_decoded_is_busy(struct leat_decoded *s, const struct leat_value_id *value)
+{
+    uint64_t key[LEAT_DECODED_KEY];
+    leat_decoded_key(key, value);
+    pthread_mutex_lock(&s->lock);
+    const struct leat_decoded_photo *p = s->pending;
+    while (p && memcmp(p->key, key, LEAT_DECODED_VALUE * sizeof *key) != 0)
+        p = p->older;
+    pthread_mutex_unlock(&s->lock);
+    return p;
+}
+
 struct leat_decoded_photo *leat_decoded_find(struct leat_decoded *s, const uint64_t *key, bool scanned)
 {
     pthread_mutex_lock(&s->lock);
@@ -274,6 +297,8 @@ static struct leat_decoded_photo *add(struct leat_decoded *s, const uint64_t *ke
     p->users = p->had = 1;
     p->chain = *bucket_of(s, key);
     *bucket_of(s, key) = p;
+    p->older = s->pending;
+    s->pending = p;
     return p;
 }
 
@@ -290,6 +315,7 @@ struct leat_decoded_photo *leat_decoded_claim(struct leat_decoded *s, const uint
 void leat_decoded_fill(struct leat_decoded *s, struct leat_decoded_photo *p)
 {
     pthread_mutex_lock(&s->lock);
+    unlink_pending(s, p);
     p->ready = true;
     link_newest(s, p);
     s->fills++;

@@ -39,9 +39,20 @@ struct leat_decoded_counts {
 };
 void leat_decoded_count(struct leat_decoded *store, struct leat_decoded_counts *counts);
 
+/* Whether somebody decodes this value into the store just now: who wants it, too, does better to turn to another one
+ * meanwhile. */
+bool leat_decoded_is_busy(struct leat_decoded *store, const struct leat_value_id *value);
+
 /* ---- a decoder over the store ---------------------------------------------------------------- */
 
-#define LEAT_DECODED_KEY 7
+/* A key begins with the stored value, and goes on with how it is decoded. */
+enum { LEAT_DECODED_VALUE = 3, LEAT_DECODED_KEY = 7 };
+static inline void leat_decoded_key(uint64_t *key, const struct leat_value_id *value)
+{
+    key[0] = (uintptr_t)value->source;
+    key[1] = value->sample;
+    key[2] = value->field;
+}
 
 /* A decoder (codec.h) whose rows come from the store where they can, else from another decoder. All zero before its
  * first use; it has no memory of its own. One thread at a time. */
@@ -51,7 +62,7 @@ struct leat_decoded_decoder {
     struct leat_decoded *store;
     struct leat_decoder *real;
     struct leat_decode_request request;
-    uint64_t key[LEAT_DECODED_KEY];   /* the stored value, and how it is decoded */
+    uint64_t key[LEAT_DECODED_KEY];
     struct leat_decoded_photo *photo; /* whose rows it gives; NULL: those of the other one */
     bool opened, decoded;             /* the other one is open; has decoded the last photo */
     uint32_t w, h;

@@ -180,13 +180,10 @@ struct leat_decoder *leat_decoded_decoder_for(struct leat_decoded_decoder *d, st
     const unsigned flags =
         (unsigned)r->gray | r->wide * 2u | r->ids * 4u | r->exif * 8u | r->icc * 16u | r->alpha * 32u;
     const unsigned background = r->background[0] | r->background[1] * 256u | r->background[2] * 65536u;
-    const uint64_t key[LEAT_DECODED_KEY] = {(uintptr_t)value->source,
-                                            value->sample,
-                                            value->field,
-                                            (uintptr_t)real->codec,
-                                            r->length,
-                                            (uint64_t)r->frame << 32 | r->form,
-                                            (uint64_t)flags << 32 | background};
-    memcpy(d->key, key, sizeof key);
+    leat_decoded_key(d->key, value);
+    d->key[3] = (uintptr_t)real->codec;
+    d->key[4] = r->length;
+    d->key[5] = (uint64_t)r->frame << 32 | r->form;
+    d->key[6] = (uint64_t)flags << 32 | background;
     return &d->base;
 }

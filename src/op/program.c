@@ -196,6 +196,11 @@ void leat_scratch_share(struct leat_scratch *scratch, struct leat_decoded *decod
     scratch->work.decoded = decoded;
 }
 
+bool leat_scratch_would_wait(const struct leat_scratch *scratch, const struct leat_value_id *value)
+{
+    return scratch->work.decoded && leat_decoded_is_busy(scratch->work.decoded, value);
+}
+
 void leat_scratch_watch(struct leat_scratch *scratch, struct leat_watch watch)
 {
     scratch->watch = watch;

@@ -231,6 +231,8 @@ size_t leat_scratch_times(const struct leat_scratch *scratch, struct leat_step_t
  * another one, or NULL, is given. */
 struct leat_decoded;
 void leat_scratch_share(struct leat_scratch *scratch, struct leat_decoded *decoded);
+/* Whether another thread decodes this value there just now: making a row of it would have to wait for that. */
+bool leat_scratch_would_wait(const struct leat_scratch *scratch, const struct leat_value_id *value);
 
 /* Who is told of each step that this scratch has made, as it ends: its name, which lives as long as the program, when
  * it began, how long it took, and what part of that was decoding, which goes on in between (measured on each photo,
