@@ -13,8 +13,11 @@
  *
  * A decode into the store waits for nothing, so those that wait for it do so for as long as one decode takes. A photo
  * goes when as many users have had it as are expected; else the one that nobody has used for longest goes when there
- * is no room for a new one. A whole photo takes longer to decode than the part that a crop needs: where later users
- * come so late that photos are gone, few are decoded into the store, until users come in time again.
+ * is no room for a new one.
+ *
+ * A whole photo takes longer to decode than the part that a crop needs, and goes through memory. So photos are decoded
+ * into the store only where the parts that all users need of one are together well above a whole, as the parts of the
+ * last photos say; and only few, where later users come so late that photos are gone, until users come in time again.
  */
 #ifndef LEAT_OP_DECODED_H
 #define LEAT_OP_DECODED_H
@@ -29,8 +32,9 @@ struct leat_decoded;
 struct leat_decoded *leat_decoded_new(uint64_t max_bytes);
 struct leat_decoded *leat_decoded_retain(struct leat_decoded *store);
 void leat_decoded_release(struct leat_decoded *store); /* NULL is allowed */
-/* How many users each photo will have: outputs that decode it, of all loaders together. 0, as at first: not known, and
- * photos go only when there is no room. 1: nothing is decoded into the store, and what nobody has goes. */
+/* How many users each photo will have: outputs that decode it, of all loaders together. 0, as at first: not known; two
+ * are taken to come, and photos go only when there is no room. 1: nothing is decoded into the store, and what nobody has
+ * goes. */
 void leat_decoded_expect(struct leat_decoded *store, unsigned users);
 
 struct leat_decoded_counts {
@@ -68,6 +72,7 @@ struct leat_decoded_decoder {
     uint32_t w, h;
     const uint8_t *next; /* row */
     size_t row_bytes;
+    unsigned part; /* of the photo, that is needed */
 };
 
 /* The decoder for one row: it over `real`; or `real` itself, where the store cannot serve the row or `store` is NULL.
@@ -95,11 +100,14 @@ struct leat_decoded_photo {
 /* The photo, if the store has it: after waiting, if it is being decoded. With `scanned` only such. */
 struct leat_decoded_photo *leat_decoded_find(struct leat_decoded *store, const uint64_t *key, bool scanned);
 /* A place for a photo that the store has not got, which the caller decodes at once, and then calls leat_decoded_fill or
- * leat_decoded_drop; or, as leat_decoded_find gives it, a `ready` one. NULL: it is not to be decoded into the store. */
+ * leat_decoded_drop; or, as leat_decoded_find gives it, a `ready` one. NULL: it is not to be decoded into the store.
+ * `part`: what the caller needs of it, of LEAT_DECODED_WHOLE. */
+#define LEAT_DECODED_WHOLE 1024
 struct leat_decoded_photo *leat_decoded_claim(struct leat_decoded *store, const uint64_t *key, bool scanned,
-                                              uint64_t bytes);
+                                              unsigned part, uint64_t bytes);
 void leat_decoded_fill(struct leat_decoded *store, struct leat_decoded_photo *photo);
 void leat_decoded_drop(struct leat_decoded *store, struct leat_decoded_photo *photo);
-void leat_decoded_leave(struct leat_decoded *store, struct leat_decoded_photo *photo);
+/* `part`: what was needed of it; 0: not known. */
+void leat_decoded_leave(struct leat_decoded *store, struct leat_decoded_photo *photo, unsigned part);
 
 #endif

@@ -31,6 +31,7 @@ static int decoded_open(struct leat_decoder *decoder, const struct leat_decode_r
 {
     struct leat_decoded_decoder *d = of(decoder);
     int rc = LEAT_OK;
+    d->part = 0;
     d->request = *request;
     d->photo = leat_decoded_find(d->store, d->key, request->scan_to_end);
     if (!d->photo)
@@ -81,7 +82,7 @@ static bool decode_whole(struct leat_decoded_decoder *d, uint8_t *to)
 static int get_whole(struct leat_decoded_decoder *d, struct leat_error *error)
 {
     const uint64_t bytes = (uint64_t)d->w * d->h * pixel_bytes(d) + LEAT_DECODE_PADDING;
-    struct leat_decoded_photo *photo = leat_decoded_claim(d->store, d->key, d->request.scan_to_end, bytes);
+    struct leat_decoded_photo *photo = leat_decoded_claim(d->store, d->key, d->request.scan_to_end, d->part, bytes);
     if (!photo)
         return LEAT_OK;
     if (photo->ready) { /* since the photo was opened */
@@ -104,10 +105,20 @@ static int get_whole(struct leat_decoded_decoder *d, struct leat_error *error)
     return LEAT_OK;
 }
 
+/* What a box takes to decode: half of it is reading the photo down to the box's last row, half making pixels. For JPEGs
+ * as they came, within 0.06 of what was measured for boxes of all sizes and places. */
+static unsigned part_of(const struct leat_decoded_decoder *d, uint32_t y, uint32_t w, uint32_t h)
+{
+    const uint64_t read = (uint64_t)(y + h) * (LEAT_DECODED_WHOLE / 2) / d->h;
+    const uint64_t made = (uint64_t)w * h * (LEAT_DECODED_WHOLE / 2) / ((uint64_t)d->w * d->h);
+    return (unsigned)(read + made);
+}
+
 static int decoded_begin(struct leat_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
                          uint32_t h, struct leat_error *error)
 {
     struct leat_decoded_decoder *d = of(decoder);
+    d->part = part_of(d, y, w, h);
     int rc = d->photo ? LEAT_OK : get_whole(d, error);
     if (rc)
         return rc;
@@ -135,7 +146,7 @@ static int decoded_end(struct leat_decoder *decoder, struct leat_error *error)
 {
     struct leat_decoded_decoder *d = of(decoder);
     if (d->photo)
-        leat_decoded_leave(d->store, d->photo);
+        leat_decoded_leave(d->store, d->photo, d->part);
     d->photo = NULL;
     return d->opened ? close_real(d, error) : LEAT_OK;
 }

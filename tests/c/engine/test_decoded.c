@@ -23,7 +23,7 @@ static const char *const mosaic = "{\"operators\": {" DECODE ", \"m\": {\"type\"
                                   "\"outputs\": {\"image\": {\"fields\": [\"image\", \"boxes\"], \"chain\": [\"d\", "
                                   "\"m\"]}}}";
 
-enum { PHOTOS = 60 };
+enum { PHOTOS = TEST_THREAD_SANITIZED ? 20 : 60 };
 
 static uint8_t *make_jpeg(uint64_t i, uint64_t salt, size_t *length)
 {
@@ -152,7 +152,7 @@ static struct leat_dataset *packed_once(const char *name)
 
 static void loaders_that_share_deliver_the_same_batches_as_without(void **state)
 {
-    struct leat_decoded_counts counts = compare(packed_once, "photos", crops, views, 64 << 20, 0);
+    struct leat_decoded_counts counts = compare(packed_once, "photos", crops, views, 64 << 20, 1000);
     assert_int_equal(counts.fills, PHOTOS);
     assert_true(counts.hits >= (2 * 3 - 1) * PHOTOS); /* more, where a further epoch was begun */
     counts = compare(packed_once, "photos", crops, views, 64 << 20, 3);
@@ -170,7 +170,7 @@ static void tuples_and_mosaics_are_the_same_as_without(void **state)
 {
     struct leat_decoded_counts counts = compare(packed_once, "photos", crops, boxes, 64 << 20, 2);
     assert_true(counts.hits >= PHOTOS);
-    counts = compare(packed_once, "photos", crops, mosaic, 64 << 20, 0);
+    counts = compare(packed_once, "photos", crops, mosaic, 64 << 20, 1000);
     assert_int_equal(counts.fills, PHOTOS);
     assert_true(counts.hits > 2 * PHOTOS);
 }
@@ -183,6 +183,7 @@ static void sources_of_a_mixture_are_told_apart(void **state)
     struct leat_mix_options mix = LEAT_MIX_OPTIONS_INIT;
     struct leat_decoded *store = leat_decoded_new(64 << 20);
     uint64_t expected[2], hashes[2];
+    leat_decoded_expect(store, 1000);
     mix.sources = sources;
     mix.n_sources = 2;
     for (int shared = 0; shared < 2; shared++) {

@@ -401,6 +401,36 @@ static void few_photos_are_stored_while_users_come_too_late(void **state)
     free(photo.data);
 }
 
+static void photos_are_stored_if_their_users_need_more_than_a_whole_together(void **state)
+{
+    enum { MANY = 1000 };
+    const char *const small = "{\"type\": \"Decode\"}, {\"type\": \"RandomCrop\", \"size\": [10, 10]}";
+    struct bytes photo = png_of(20, 20, 3, 8, 46);
+    const struct {
+        const char *chain;
+        unsigned users;
+        bool stored;
+    } cases[] = {{small, 2, false}, {small, 4, true}, {small, 0, false}, {whole, 2, true}, {whole, 0, true}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct leat_decoded *store = leat_decoded_new(ROOMY);
+        struct user user = user_of(cases[c].chain, store);
+        leat_decoded_expect(store, cases[c].users);
+        for (uint64_t i = 0; i < MANY; i++) {
+            struct leat_row row = row_of(photo, i, i);
+            for (unsigned k = 0; k < (cases[c].users ? cases[c].users : 2); k++)
+                must_make(&user, &row);
+        }
+        struct leat_decoded_counts counts = counts_of(store);
+        if (cases[c].stored)
+            assert_int_equal(counts.fills, MANY);
+        else
+            assert_in_range(counts.fills, 1, MANY / 10); /* before it is known what they need */
+        end_user(&user);
+        leat_decoded_release(store);
+    }
+    free(photo.data);
+}
+
 /* ---- memory ---- */
 
 static void bytes_stay_below_the_limit(void **state)
@@ -431,25 +461,25 @@ static void a_photo_in_use_is_kept_and_the_oldest_goes_first(void **state)
     struct leat_decoded *store = leat_decoded_new(25000);
     struct leat_decoded_photo *photos[4];
     for (size_t i = 0; i < 2; i++) {
-        photos[i] = leat_decoded_claim(store, keys[i], false, 10000);
+        photos[i] = leat_decoded_claim(store, keys[i], false, 0, 10000);
         assert_non_null(photos[i]);
         assert_false(photos[i]->ready);
         leat_decoded_fill(store, photos[i]);
     }
-    assert_null(leat_decoded_claim(store, keys[2], false, 10000)); /* both are in use */
-    assert_null(leat_decoded_claim(store, keys[2], false, 30000)); /* too large at all */
-    leat_decoded_leave(store, photos[0]);
-    leat_decoded_leave(store, photos[1]);
+    assert_null(leat_decoded_claim(store, keys[2], false, 0, 10000)); /* both are in use */
+    assert_null(leat_decoded_claim(store, keys[2], false, 0, 30000)); /* too large at all */
+    leat_decoded_leave(store, photos[0], 0);
+    leat_decoded_leave(store, photos[1], 0);
     photos[0] = leat_decoded_find(store, keys[0], false); /* the other one is the oldest now */
-    leat_decoded_leave(store, photos[0]);
-    photos[2] = leat_decoded_claim(store, keys[2], false, 10000);
+    leat_decoded_leave(store, photos[0], 0);
+    photos[2] = leat_decoded_claim(store, keys[2], false, 0, 10000);
     assert_non_null(photos[2]);
     leat_decoded_fill(store, photos[2]);
-    leat_decoded_leave(store, photos[2]);
+    leat_decoded_leave(store, photos[2], 0);
     assert_null(leat_decoded_find(store, keys[1], false));
     photos[0] = leat_decoded_find(store, keys[0], false);
     assert_non_null(photos[0]);
-    leat_decoded_leave(store, photos[0]);
+    leat_decoded_leave(store, photos[0], 0);
     leat_decoded_release(store);
 }
 
@@ -492,7 +522,7 @@ static void without_memory_for_the_store_photos_are_decoded_as_without_one(void 
 
 /* ---- threads ---- */
 
-enum { THREADS = 4, PHOTOS = 40, TURNS = 3 };
+enum { THREADS = 4, PHOTOS = TEST_THREAD_SANITIZED ? 20 : 40, TURNS = 3 };
 
 struct crowd {
     struct leat_decoded *store;
@@ -559,7 +589,7 @@ static struct leat_decoded_counts run_crowd(uint64_t max_bytes, unsigned expecte
 static void many_threads_decode_each_photo_once(void **state)
 {
     const unsigned good = PHOTOS - PHOTOS / 10;
-    struct leat_decoded_counts counts = run_crowd(ROOMY, 0);
+    struct leat_decoded_counts counts = run_crowd(ROOMY, 1000);
     assert_int_equal(counts.fills, good);
     assert_int_equal(counts.hits, good * (THREADS * TURNS - 1));
     counts = run_crowd(ROOMY, THREADS * TURNS);
@@ -586,6 +616,7 @@ int main(void)
         cmocka_unit_test(a_photo_goes_when_all_its_users_have_had_it),
         cmocka_unit_test(the_first_user_alone_says_what_decoding_has_found),
         cmocka_unit_test(few_photos_are_stored_while_users_come_too_late),
+        cmocka_unit_test(photos_are_stored_if_their_users_need_more_than_a_whole_together),
         cmocka_unit_test(bytes_stay_below_the_limit),
         cmocka_unit_test(a_photo_in_use_is_kept_and_the_oldest_goes_first),
         cmocka_unit_test(without_memory_for_the_store_photos_are_decoded_as_without_one),
