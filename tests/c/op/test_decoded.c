@@ -262,8 +262,7 @@ static unsigned compare_file(const char *path, const uint8_t *data, size_t lengt
     const char *const turned = "{\"type\": \"Decode\", \"exif\": true}, {\"type\": \"RandomResizedCrop\", "
                                "\"size\": [24, 24]}";
     const struct bytes photo = {(uint8_t *)(uintptr_t)data, length};
-    compare(path, photo, crop, whole);
-    compare(path, photo, turned, turned);
+    compare(path, photo, whole, turned);
     return 1;
 }
 
