@@ -33,8 +33,8 @@ struct leat_decoded *leat_decoded_new(uint64_t max_bytes);
 struct leat_decoded *leat_decoded_retain(struct leat_decoded *store);
 void leat_decoded_release(struct leat_decoded *store); /* NULL is allowed */
 /* How many users each photo will have: outputs that decode it, of all loaders together. 0, as at first: not known; two
- * are taken to come, and photos go only when there is no room. 1: nothing is decoded into the store, and what nobody has
- * goes. */
+ * are taken to come, and photos go only when there is no room. 1: nothing is decoded into the store, and what nobody
+ * has goes. */
 void leat_decoded_expect(struct leat_decoded *store, unsigned users);
 
 struct leat_decoded_counts {
