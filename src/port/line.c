@@ -16,8 +16,6 @@
 #include "port/internal.h"
 
 #define MOST_DECODED (UINT64_C(512) << 20)
-/* A whole photo takes as long to decode as two crops of it, which read only the rows that they need. */
-#define LEAST_USERS 3
 
 /* ---- photos that lines share ----------------------------------------------------------------- */
 
@@ -31,11 +29,11 @@ static void expect_users(struct leat_port *p)
             users += l->n_decodes;
             lines++;
         }
-    if (lines > 1 && users >= LEAST_USERS && !p->decoded)
+    if (lines > 1 && !p->decoded)
         p->decoded = leat_decoded_new(sixteenth < MOST_DECODED ? sixteenth : MOST_DECODED);
     if (!p->decoded)
         return; /* each decodes for itself, as where there is no memory for a store */
-    leat_decoded_expect(p->decoded, lines > 1 && users >= LEAST_USERS ? users : 1);
+    leat_decoded_expect(p->decoded, lines > 1 ? users : 1);
     for (struct leat_line *l = p->lines; l; l = l->next)
         leat_loader_share_decoded(l->loader, p->decoded);
 }

@@ -99,6 +99,18 @@ def test_the_same_outputs_are_made_once_for_all_who_want_them(
         assert line["recomputed"] == 0 and 4 * ROWS <= line["samples"] <= 6 * ROWS  # and what is read ahead
 
 
+def test_photos_that_two_lines_need_whole_are_decoded_once(photos: leat.Dataset, folder: Path) -> None:
+    small, large = ({"image": [ops.Decode(), ops.Resize((n, n))]} for n in (24, 40))
+    with loader(photos, small) as served, leat.Port(served, "p", folder=folder) as port:
+        a, b = attach(folder), attach(folder, outputs=large)
+        with a, b, loader(photos, large) as own:
+            for _ in range(6):
+                for _, y, wanted in zip(a, b, own, strict=True):
+                    assert seen(y) == seen(wanted)
+            decoded = port.stat()["loader"]["decoded"]
+            assert decoded["hits"] > 0 and decoded["fills"] > 0
+
+
 def test_a_line_ends_with_its_last_reader(photos: leat.Dataset, folder: Path, port: leat.Port) -> None:
     for _ in range(3):
         with attach(folder, outputs=OTHER) as reader:
