@@ -92,11 +92,17 @@ struct leat_attach_options {
      * common with others is decoded once. */
     const char *outputs;
     uint64_t key; /* below 2^63: mixed with the keys of rows, so that draws are other ones; 0: the port's */
+    /* Samples of its own, ids of the port's data set, each once: an epoch reads these, in an order that is drawn by
+     * leat_dependent_order from `seed` and from what others read. NULL: the port's order. Then world_size is 1, and
+     * epochs count from 0; `plan` and `batch_at` have the epoch that is read, or comes next. The state has the order of
+     * its epoch: 4 bytes or so for each sample. */
+    const int64_t *samples;
+    uint64_t n_samples, seed;
 };
 #define LEAT_ATTACH_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(struct leat_attach_options), NULL, NULL, 0, 0, 1, LEAT_TAIL_PAD, false, LEAT_LAG_RECOMPUTE, false, 0,   \
-            NULL, NULL, 0                                                                                              \
+            NULL, NULL, 0, NULL, 0, 0                                                                                  \
     }
 
 /* A reader of a port: its functions are those of a loader (leat.h), and its batches are those that a loader of its

@@ -221,21 +221,22 @@ struct attached {
     atomic_bool closing;
 };
 
-static const char *const keywords[] = {"name",        "folder",  "batch_size", "rank",     "world_size",
-                                       "tail",        "lag",     "beginning",  "writable", "label",
-                                       "patience_ms", "outputs", "key",        NULL};
+static const char *const keywords[] = {"name", "folder",    "batch_size", "rank",  "world_size",  "tail",
+                                       "lag",  "beginning", "writable",   "label", "patience_ms", "outputs",
+                                       "key",  "samples",   "seed",       NULL};
 
 static PyObject *attached_open(PyTypeObject *type, PyObject *args, PyObject *named)
 {
     struct leat_attach_options o = LEAT_ATTACH_OPTIONS_INIT;
     struct leat_error error;
     PyObject *folder = NULL;
-    unsigned long long batch_size, key;
+    unsigned long long batch_size, key, seed;
+    Py_buffer samples;
     long long patience;
     int tail, lag, beginning, writable, rc;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "sO&KIIiippzLzK:open", (char **)(uintptr_t)keywords, &o.name,
+    if (!PyArg_ParseTupleAndKeywords(args, named, "sO&KIIiippzLzKz*K:open", (char **)(uintptr_t)keywords, &o.name,
                                      py_path_or_none, &folder, &batch_size, &o.rank, &o.world_size, &tail, &lag,
-                                     &beginning, &writable, &o.label, &patience, &o.outputs, &key))
+                                     &beginning, &writable, &o.label, &patience, &o.outputs, &key, &samples, &seed))
         return NULL;
     o.folder = folder ? PyBytes_AsString(folder) : NULL;
     o.batch_size = batch_size;
@@ -245,6 +246,9 @@ static PyObject *attached_open(PyTypeObject *type, PyObject *args, PyObject *nam
     o.writable = writable;
     o.patience_ms = patience;
     o.key = key;
+    o.samples = samples.buf;
+    o.n_samples = (uint64_t)samples.len / sizeof(int64_t);
+    o.seed = seed;
     struct attached *a = py_object_new(type);
     if (a) {
         py_guard_init(&a->guard);
@@ -261,6 +265,7 @@ static PyObject *attached_open(PyTypeObject *type, PyObject *args, PyObject *nam
             PyErr_Restore(kind, value, trace);
         }
     }
+    PyBuffer_Release(&samples);
     Py_XDECREF(folder);
     return (PyObject *)a;
 }

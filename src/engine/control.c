@@ -200,6 +200,20 @@ int leat_loader_set_positions(struct leat_loader *l, const int64_t *positions, u
     return rc;
 }
 
+int leat_loader_give_list(struct leat_loader *l, uint64_t epoch, const int64_t *list, uint64_t n,
+                          struct leat_error *error)
+{
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    const struct leat_decision d = {.at = {epoch, 0}, .positions = list, .n_positions = n};
+    rc = change(l, d, error);
+    if (!rc)
+        l->list_epoch = (int64_t)epoch;
+    leat_engine_unlock();
+    return rc;
+}
+
 int leat_loader_state(const struct leat_loader *l, char **json, struct leat_error *error)
 {
     *json = NULL;

@@ -106,7 +106,8 @@ struct leat_loader {
     int64_t epochs;
     bool mixed;         /* a mixture, of */
     uint32_t n_sources; /* ... so many sources */
-    bool beside;        /* opened beside another one, whose plan it has */
+    bool beside;        /* opened beside another one, whose plan it has, */
+    bool listed;        /* ... or one of its own */
     bool lists_later;   /* LIST whose positions come before each epoch */
     int64_t list_epoch; /* last epoch for which lists are known; lists_later only */
     uint32_t rank, world_size;
@@ -154,6 +155,19 @@ static inline struct leat_loader *leat_loader_of_pool(struct leat_batch_pool *po
  * as well if it would need more than a quarter of the memory here. */
 int leat_loader_open_beside(struct leat_loader *base, const char *program, uint64_t key, struct leat_loader **out,
                             struct leat_error *error);
+/* The same with a plan of its own: epochs of lists of positions in the data set, n each, which leat_loader_give_list
+ * gives; `list` is that of `epoch`, where the loader stands, if `given`, or else any. INVALID as well: `base` reads a
+ * mixture or packed rows. */
+struct leat_own_list {
+    const int64_t *list;
+    uint64_t n, epoch;
+    bool given;
+};
+int leat_loader_open_listed(struct leat_loader *base, const char *program, uint64_t key,
+                            const struct leat_own_list *own, struct leat_loader **out, struct leat_error *error);
+/* The list of an epoch of such a loader, later than those that it has. NOMEM. */
+int leat_loader_give_list(struct leat_loader *loader, uint64_t epoch, const int64_t *list, uint64_t n,
+                          struct leat_error *error);
 /* The hash that such a program has. Errors: those of compiling. */
 int leat_loader_hash_beside(const struct leat_loader *base, const char *program, uint64_t *hash,
                             struct leat_error *error);

@@ -344,7 +344,7 @@ static void destroy(struct leat_batch_pool *pool)
 {
     struct leat_loader *l = leat_loader_of_pool(pool);
     if (l->beside) { /* these are that one's */
-        l->plan = NULL;
+        l->plan = l->listed ? l->plan : NULL;
         l->job.packing = NULL;
         l->job.source_begin = l->job.row_begin = NULL;
     }
@@ -519,8 +519,37 @@ static int check_share(const struct leat_loader *l, struct leat_error *error)
                                                           l->window.estimate, least);
 }
 
-int leat_loader_open_beside(struct leat_loader *base, const char *program, uint64_t key, struct leat_loader **out,
-                            struct leat_error *error)
+/* Epochs of lists that come later. */
+static int plan_lists(struct leat_loader *l, const struct leat_loader_options *o, const struct leat_own_list *own,
+                      struct leat_error *error)
+{
+    const struct leat_plan_source source = {
+        .count = leat_dataset_count(l->dataset),
+        .order = {.order = LEAT_ORDER_LIST, .positions = own->list, .n_positions = own->n}};
+    const struct leat_plan_spec spec = {.sources = &source,
+                                        .n_sources = 1,
+                                        .seed = o->seed,
+                                        .global_batch = o->global_batch_size,
+                                        .world_size = 1,
+                                        .tail = LEAT_TAIL_UNEVEN};
+    if (l->mixed || l->job.packing || leat_plan_group_rows(l->plan))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "samples of one's own are those of one data set, not of a mixture, packed rows or batches by "
+                         "length");
+    l->plan = NULL;
+    l->listed = l->lists_later = true;
+    l->order = LEAT_ORDER_LIST;
+    l->list_epoch = (int64_t)own->epoch - !own->given;
+    int rc = leat_plan_new(&spec, &l->plan, error);
+    l->job.plan = l->plan;
+    if (!rc)
+        leat_consumer_stand(&l->consumer, (struct leat_position){own->epoch, 0});
+    return rc;
+}
+
+/* `own` NULL: with the plan of `base`. */
+static int open_beside(struct leat_loader *base, const char *program, uint64_t key, const struct leat_own_list *own,
+                       struct leat_loader **out, struct leat_error *error)
 {
     const struct leat_loader_options o = beside(base, program);
     *out = NULL;
@@ -539,7 +568,8 @@ int leat_loader_open_beside(struct leat_loader *base, const char *program, uint6
     l->job.key = key;
     l->dataset = leat_dataset_retain(base->dataset);
     memcpy(l->fingerprint, base->fingerprint, sizeof l->fingerprint);
-    int rc = compile(l, NULL, &o, error);
+    int rc = own ? plan_lists(l, &o, own, error) : LEAT_OK;
+    rc = rc ? rc : compile(l, NULL, &o, error);
     rc = rc ? rc : leat_job_context_make(&l->job, error);
     rc = rc ? rc : make_budget(l, &o, error);
     rc = rc ? rc : check_share(l, error);
@@ -550,6 +580,18 @@ int leat_loader_open_beside(struct leat_loader *base, const char *program, uint6
     }
     *out = l;
     return LEAT_OK;
+}
+
+int leat_loader_open_beside(struct leat_loader *base, const char *program, uint64_t key, struct leat_loader **out,
+                            struct leat_error *error)
+{
+    return open_beside(base, program, key, NULL, out, error);
+}
+
+int leat_loader_open_listed(struct leat_loader *base, const char *program, uint64_t key,
+                            const struct leat_own_list *own, struct leat_loader **out, struct leat_error *error)
+{
+    return open_beside(base, program, key, own, out, error);
 }
 
 static struct leat_order_spec order_of(const struct leat_loader_options *o)

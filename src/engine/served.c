@@ -14,7 +14,7 @@ int leat_served_check(const struct leat_loader *l, struct leat_error *error)
         why = "its memory cannot be reserved at once: addresses or files of this process are limited (ulimit -v, -f)";
     else if (l->delivery->numbers_rows)
         why = "those who attach share one order of rows: open it with in_order";
-    else if (l->lists_later)
+    else if (l->lists_later && !l->listed)
         why = "the order of its epochs is not known before they begin";
     else if (leat_plan_group_rows(l->plan))
         why = "batches that are made by length are not served";
@@ -29,12 +29,18 @@ static int no_epoch(uint64_t epoch, struct leat_error *error)
                      "epoch %" PRIu64 " has no rows, or decisions made since gave up what it needs", epoch);
 }
 
+/* Whether its list is there, if epochs have lists. */
+static bool is_listed(const struct leat_loader *l, uint64_t epoch)
+{
+    return !l->lists_later || (int64_t)epoch <= l->list_epoch;
+}
+
 int leat_served_epoch_rows(struct leat_loader *l, uint64_t epoch, uint64_t *rows, struct leat_error *error)
 {
     int rc = epoch >> 63 ? no_epoch(epoch, error) : leat_loader_enter(l, error);
     if (rc)
         return rc;
-    *rows = leat_plan_epoch_rows(l->plan, epoch);
+    *rows = is_listed(l, epoch) ? leat_plan_epoch_rows(l->plan, epoch) : 0;
     leat_engine_unlock();
     return *rows ? LEAT_OK : no_epoch(epoch, error);
 }
@@ -46,7 +52,7 @@ int leat_served_find(struct leat_loader *l, struct leat_position row, struct lea
     int rc = leat_loader_enter(l, error);
     if (rc)
         return rc;
-    rc = leat_plan_find(l->plan, row, &at);
+    rc = is_listed(l, row.epoch) ? leat_plan_find(l->plan, row, &at) : LEAT_E_RANGE;
     rc = rc ? rc : leat_plan_batch(l->plan, at, out);
     leat_engine_unlock();
     if (!rc && !out->rows)
@@ -113,6 +119,34 @@ int leat_served_ids(struct leat_loader *l, const struct leat_plan_batch *plan, u
     rc = leat_side_ids(l, plan, first, n, ids, error);
     leat_engine_unlock();
     return rc;
+}
+
+int leat_served_positions(struct leat_loader *l, uint64_t epoch, uint64_t first, uint64_t n, int64_t *out,
+                          struct leat_error *error)
+{
+    enum { N = 256 };
+    struct leat_plan_row rows[N];
+    uint64_t numbers[N];
+    for (uint64_t done = 0, count; done < n; done += count) {
+        count = n - done < N ? n - done : N;
+        for (uint64_t i = 0; i < count; i++)
+            numbers[i] = first + done + i;
+        int rc = leat_loader_enter(l, error);
+        if (rc)
+            return rc;
+        rc = leat_plan_rows_at(l->plan, epoch, numbers, count, rows);
+        leat_engine_unlock();
+        if (rc)
+            return no_epoch(epoch, error);
+        for (uint64_t i = 0; i < count; i++)
+            out[done + i] = (int64_t)rows[i].piece.position;
+    }
+    return LEAT_OK;
+}
+
+bool leat_served_is_shuffled(const struct leat_loader *l)
+{
+    return l->order == LEAT_ORDER_SHUFFLED && !l->mixed && !l->job.packing;
 }
 
 int leat_served_lend(struct leat_loader *l, uint64_t bytes, struct leat_buffer **out, struct leat_error *error)

@@ -28,6 +28,12 @@ int leat_served_make(struct leat_loader *loader, const struct leat_plan_batch *p
 /* The sample ids of rows [first, first + n) of such a batch. */
 int leat_served_ids(struct leat_loader *loader, const struct leat_plan_batch *plan, uint64_t first, uint64_t n,
                     int64_t *ids, struct leat_error *error);
+/* The positions in the data set of rows [first, first + n) of an epoch, which has as many, of an order of samples.
+ * RANGE as above. */
+int leat_served_positions(struct leat_loader *loader, uint64_t epoch, uint64_t first, uint64_t n, int64_t *out,
+                          struct leat_error *error);
+/* Whether its epochs are random permutations of the data set's samples. */
+bool leat_served_is_shuffled(const struct leat_loader *loader);
 /* Memory beside the batches, which leat_buffer_release gives back. Errors: HELD, NOMEM. */
 int leat_served_lend(struct leat_loader *loader, uint64_t bytes, struct leat_buffer **out, struct leat_error *error);
 /* The hash of order and seed. */

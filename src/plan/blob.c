@@ -100,6 +100,30 @@ bool leat_varint_take(const uint8_t *bytes, uint64_t n, uint64_t *at, int64_t *o
     return false;
 }
 
+int leat_positions_to_text(const int64_t *positions, uint64_t n, char **out)
+{
+    struct leat_list list = {.n = n, .positions = (int64_t *)(uintptr_t)positions};
+    return leat_list_to_text(&list, UINT64_MAX, out);
+}
+
+int leat_positions_from_text(const char *text, uint64_t n, int64_t **out, struct leat_error *error)
+{
+    struct leat_list *list;
+    *out = NULL;
+    int rc = leat_list_from_text(text, INT64_MAX, &list, error);
+    if (rc)
+        return rc;
+    if (list->n == n) {
+        *out = list->positions;
+        list->positions = NULL;
+    } else {
+        rc = leat_fail(error, LEAT_E_INVALID, "the state has a list of %llu positions, not of %llu: it was changed",
+                       (unsigned long long)list->n, (unsigned long long)n);
+    }
+    leat_list_free(list);
+    return rc;
+}
+
 int leat_list_from_text(const char *text, uint64_t count, struct leat_list **out, struct leat_error *error)
 {
     *out = NULL;

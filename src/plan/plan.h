@@ -238,6 +238,10 @@ int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16],
 int leat_plan_load(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json, struct leat_position *at,
                    struct leat_error *error);
 
+/* A list of numbers from 0 on as text, freed with leat_free, and back: `n` of them. Errors: NOMEM, INVALID. */
+int leat_positions_to_text(const int64_t *positions, uint64_t n, char **out);
+int leat_positions_from_text(const char *text, uint64_t n, int64_t **out, struct leat_error *error);
+
 /* The rows of an epoch that one rank has received out of order. The state's position is then the frontier: the first
  * batch of which this rank lacks a row. Bit i (of byte i / 8, the lowest first) is the i-th of this rank's rows from
  * that batch's first one on. As many bits are set as this rank's batches from the frontier to `row` have rows. */

@@ -38,6 +38,7 @@ static void destroy(struct leat_batch_pool *pool)
     leat_free(a->folder);
     leat_free(a->label);
     leat_free(a->outputs);
+    leat_own_free(a->own);
     leat_free(a->about);
     leat_free(a);
 }
@@ -90,12 +91,22 @@ int leat_attach(const struct leat_attach_options *given, struct leat_attached **
     if (!given || given->struct_size < sizeof(size_t))
         return leat_fail(error, LEAT_E_INVALID, "options must be given and begun with LEAT_ATTACH_OPTIONS_INIT");
     memcpy(&o, given, given->struct_size < sizeof o ? given->struct_size : sizeof o);
+    struct leat_own *own = NULL;
     int rc = leat_folder_check_name(o.name, error);
+    if (!rc && o.samples && o.world_size != 1)
+        rc = leat_fail(error, LEAT_E_INVALID,
+                       "samples of one's own have an order of their own on each rank: give each rank its samples, and "
+                       "world_size 1");
+    if (!rc && o.samples)
+        rc = leat_own_new(o.samples, o.n_samples, o.seed, &own, error);
     if (rc)
         return rc;
     struct leat_attached *a = leat_new(struct leat_attached);
-    if (!a)
+    if (!a) {
+        leat_own_free(own);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
+    }
+    a->own = own;
     a->pool = (struct leat_batch_pool){.budget = &a->budget,
                                        .generation = leat_engine_generation(),
                                        .references = 1,
@@ -120,6 +131,8 @@ int leat_attach(const struct leat_attach_options *given, struct leat_attached **
     if (!a->batch_rows)
         a->batch_rows = a->port_cut.global_batch > o.world_size ? a->port_cut.global_batch / o.world_size : 1;
     a->cut.global_batch = a->batch_rows * o.world_size;
+    if (own) /* its epochs are its own */
+        a->others = (struct leat_position){0, 0};
     a->epoch = a->others.epoch;
     a->step = o.beginning ? 0 : a->others.row / a->cut.global_batch;
     a->loaded = true;
@@ -157,6 +170,14 @@ static int check(const struct leat_attached *a, struct leat_error *error)
 
 /* ---- asking, whatever becomes of the port ---------------------------------------------------- */
 
+int leat_attached_reopen(struct leat_attached *a, struct leat_error *error)
+{
+    int rc = leat_session_open(a, false, error);
+    return rc == LEAT_E_NOT_FOUND
+               ? leat_fail(error, LEAT_E_CLOSED, "port \"%s\" has ended, and none has come in its place", a->name)
+               : rc;
+}
+
 /* Asks; of a port that has ended, the one that comes in its place. */
 static int ask(struct leat_attached *a, enum leat_message_type type, const void *body, size_t bytes,
                struct leat_error *error)
@@ -166,9 +187,7 @@ static int ask(struct leat_attached *a, enum leat_message_type type, const void 
         if (rc != LEAT_E_CLOSED || tries == 3)
             return rc;
         leat_session_close(a);
-        rc = leat_session_open(a, false, error);
-        if (rc == LEAT_E_NOT_FOUND)
-            return leat_fail(error, LEAT_E_CLOSED, "port \"%s\" has ended, and none has come in its place", a->name);
+        rc = leat_attached_reopen(a, error);
         if (rc)
             return rc;
     }
@@ -181,14 +200,14 @@ static int rows_of(struct leat_attached *a, uint64_t epoch, uint64_t *rows, stru
         return LEAT_OK;
     }
     const struct leat_ask_rows what = {epoch};
-    struct leat_reply_rows reply;
-    int rc = ask(a, LEAT_MESSAGE_ROWS, &what, sizeof what, error);
+    struct leat_reply_rows reply = {a->own ? a->own->n : 0};
+    int rc = a->own ? LEAT_OK : ask(a, LEAT_MESSAGE_ROWS, &what, sizeof what, error);
     if (rc)
         return rc;
-    const void *body = leat_message_body(a->message, sizeof reply);
+    const void *body = a->own ? &reply : leat_message_body(a->message, sizeof reply);
     if (!body)
         return leat_fail(error, LEAT_E_FORMAT, "the port does not answer with rows");
-    memcpy(&reply, body, sizeof reply);
+    memmove(&reply, body, sizeof reply);
     *rows = reply.rows;
     if (epoch == a->epoch || !a->known_rows) {
         a->known_epoch = epoch;
@@ -459,7 +478,8 @@ int leat_attached_next(struct leat_attached *a, uint64_t iteration, int64_t time
     if (iteration != a->iteration || !a->started)
         return leat_fail(error, LEAT_E_CLOSED, "a newer iteration of this reader has begun");
     if (!a->ended) {
-        rc = plan_of(a, a->epoch, a->step, &plan, error);
+        rc = a->own ? leat_own_order(a, a->epoch, error) : LEAT_OK;
+        rc = rc ? rc : plan_of(a, a->epoch, a->step, &plan, error);
         const uint64_t rows = a->known_rows; /* of this epoch; forgotten if the port ends meanwhile */
         if (!rc)
             rc = next_batch(a, &plan, leat_loader_deadline(timeout_ms), out, error);
@@ -543,6 +563,11 @@ int leat_attached_state(struct leat_attached *a, char **json, struct leat_error 
     json_t *o =
         json_pack("{s:i, s:s, s:s, s:I, s:I, s:I}", "attached", STATE_VERSION, "fingerprint", a->fingerprint, "order",
                   a->order, "epoch", (json_int_t)epoch, "row", (json_int_t)row, "step", (json_int_t)step);
+    rc = o ? leat_own_save(a->own, o, epoch, row, error) : LEAT_OK;
+    if (rc) {
+        json_decref(o);
+        return rc;
+    }
     char *text = o ? json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     json_decref(o);
     *json = text ? leat_strdup(text) : NULL;
@@ -574,6 +599,11 @@ static int load(struct leat_attached *a, const json_t *o, struct leat_error *err
         return rc;
     if (row > rows || step > row)
         return leat_fail(error, LEAT_E_STATE, "the state has %" PRIu64 " rows of an epoch of %" PRIu64, row, rows);
+    rc = leat_own_load(a->own, o, epoch, row, error);
+    if (rc)
+        return rc;
+    if (a->own)
+        leat_session_close(a); /* a line goes forward alone */
     const bool regular = row % a->cut.global_batch == 0;
     a->cut_epoch = epoch;
     a->cut.origin = regular ? 0 : row;
@@ -607,13 +637,27 @@ static int no_step(struct leat_attached *a, uint64_t epoch, uint64_t step, int r
                : rc;
 }
 
+/* Of samples of its own the running or next epoch alone has an order. */
+static int ready(struct leat_attached *a, uint64_t epoch, struct leat_error *error)
+{
+    int rc = check(a, error);
+    if (rc || !a->own)
+        return rc;
+    return epoch == leat_attached_epoch(a)
+               ? leat_own_order(a, epoch, error)
+               : leat_fail(error, LEAT_E_RANGE,
+                           "of samples of one's own an epoch's order is drawn as it begins: epoch %" PRIu64
+                           " is not at hand",
+                           epoch);
+}
+
 int leat_attached_plan(struct leat_attached *a, uint64_t epoch, uint64_t step, int64_t **ids, uint64_t *n,
                        struct leat_error *error)
 {
     struct leat_plan_batch plan;
     *ids = NULL;
     *n = 0;
-    int rc = check(a, error);
+    int rc = ready(a, epoch, error);
     rc = rc ? rc : no_step(a, epoch, step, plan_of(a, epoch, step, &plan, error), error);
     if (rc)
         return rc;
@@ -643,7 +687,7 @@ int leat_attached_batch_at(struct leat_attached *a, uint64_t epoch, uint64_t ste
 {
     struct leat_plan_batch plan;
     *out = NULL;
-    int rc = check(a, error);
+    int rc = ready(a, epoch, error);
     rc = rc ? rc : no_step(a, epoch, step, plan_of(a, epoch, step, &plan, error), error);
     return rc ? rc : make(a, &plan, out, error);
 }

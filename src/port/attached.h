@@ -7,6 +7,7 @@
 #ifndef LEAT_PORT_ATTACHED_H
 #define LEAT_PORT_ATTACHED_H
 
+#include <jansson.h>
 #include <sys/types.h>
 
 #include "engine/batch.h"
@@ -45,6 +46,16 @@ struct leat_spare {
 };
 #define LEAT_MOST_SPARES 4u
 
+/* Samples of a reader's own, and the order of an epoch. */
+struct leat_own {
+    int64_t *ids, *order;
+    uint64_t n, seed, hash;
+    bool known;          /* `order` is that */
+    uint64_t epoch;      /* ... of this epoch */
+    uint64_t wanted;     /* the epoch that a port is asked for that it attaches to */
+    uint64_t line_epoch; /* the last epoch that the port was asked for */
+};
+
 struct leat_attached {
     struct leat_batch_pool pool; /* of its batches: it outlives the handle as long as one is held */
     struct leat_budget budget;
@@ -54,6 +65,7 @@ struct leat_attached {
     char *name, *folder, *label, *about;
     char *outputs;            /* a program of its own; NULL: the port's */
     uint64_t key;             /* of draws of its own; 0: the port's */
+    struct leat_own *own;     /* NULL: it has the port's order */
     uint64_t batch_rows;      /* of its batches */
     struct leat_cut port_cut; /* what the port makes of each epoch */
     bool whole, writable;
@@ -103,6 +115,24 @@ void leat_session_drop_first(struct leat_attached *attached);
 int leat_session_wait(struct leat_attached *attached, int64_t timeout_ns, struct leat_error *error);
 /* Under the engine's lock. */
 void leat_lent_unref(struct leat_lent *lent);
+
+/* own.c */
+
+/* INVALID, NOMEM. */
+int leat_own_new(const int64_t *ids, uint64_t n, uint64_t seed, struct leat_own **out, struct leat_error *error);
+void leat_own_free(struct leat_own *own);
+/* What a HELLO says of them; *fd, the caller's to close, goes with it. IO, NOMEM. */
+int leat_own_say(struct leat_own *own, json_t *hello, int *fd, struct leat_error *error);
+/* From here on the order of an epoch is known, and the port reads it. */
+int leat_own_order(struct leat_attached *attached, uint64_t epoch, struct leat_error *error);
+/* What a state has of them, also if they are NULL. STATE, INVALID, NOMEM. */
+int leat_own_save(const struct leat_own *own, json_t *state, uint64_t epoch, uint64_t row, struct leat_error *error);
+int leat_own_load(struct leat_own *own, const json_t *state, uint64_t epoch, uint64_t row, struct leat_error *error);
+
+/* attach.c */
+
+/* Attaches to the port that has come in the place of one that ended. CLOSED: none has. */
+int leat_attached_reopen(struct leat_attached *attached, struct leat_error *error);
 
 /* cut.c */
 

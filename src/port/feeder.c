@@ -134,7 +134,10 @@ void *leat_line_feeder(void *line)
     l->seek = !begun || !leat_position_is(l->feeds, l->starts); /* the loader reads ahead before anybody has attached */
     while (!l->closing) {
         leat_shelf_lend_all(l);
-        if (!l->failure.code && is_wanted(l)) {
+        const bool wanted = !l->failure.code && is_wanted(l);
+        if (l->samples && !l->failure.code && leat_samples_work(l))
+            continue;
+        if (wanted && !l->failure.code) {
             feed(l);
             continue;
         }

@@ -18,7 +18,9 @@
 #ifndef LEAT_PORT_INTERNAL_H
 #define LEAT_PORT_INTERNAL_H
 
+#include <jansson.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "engine/served.h"
@@ -33,6 +35,9 @@
 #define LEAT_PORT_AHEAD_BYTES (UINT64_C(16) << 20)
 #define LEAT_PORT_MOST_CONSUMERS 1024u
 #define LEAT_PORT_MOST_LINES 32u /* beside the first */
+
+/* Epochs whose orders are kept: that of the reader, two that it is lent ahead, and one more. A plan keeps as many. */
+#define LEAT_PORT_ORDERS 4
 
 /* Why a batch is there. */
 enum leat_shelf_kind { LEAT_SHELF_FED = 0, LEAT_SHELF_MADE, LEAT_SHELF_ASKED };
@@ -72,9 +77,30 @@ struct leat_port_consumer {
     uint32_t stream, needed; /* needed: batches that one of its own may take */
     int64_t lent_ns;         /* when it was lent the last one */
     uint64_t recomputed;     /* batches made again that it was lent */
-    bool asks;               /* a batch of its own choice (`ask`, number) waits for the maker */
+    bool asks_order;         /* the order of an epoch of its line (order_epoch, order_number) waits for the feeder */
+    uint64_t order_epoch;
+    uint32_t order_number;
+    bool asks; /* a batch of its own choice (`ask`, number) waits for the maker */
     struct leat_plan_batch ask;
     uint32_t ask_number;
+};
+
+/* An order of an epoch of a line's own samples: positions in the data set. */
+struct leat_samples_order {
+    _Atomic unsigned references;
+    uint64_t epoch, n, shared; /* shared: rows that it has at the same time as others */
+    int64_t at[];
+};
+
+/* Samples that a line has of its own, for its only reader. */
+struct leat_samples {
+    uint64_t n, count;   /* how many; of the data set's */
+    uint8_t *set;        /* a bit for each of the data set's */
+    int64_t *all;        /* ascending */
+    uint64_t seed, turn; /* turn: tells lines of the same seed apart */
+    uint64_t first;      /* the epoch that it began with */
+    struct leat_samples_order
+        *orders[LEAT_PORT_ORDERS]; /* of the epochs that were drawn last, the last first, or NULL */
 };
 
 /* A program and key, its loader, and what that has made. */
@@ -86,9 +112,10 @@ struct leat_line {
     uint64_t program, key; /* the hash of the program; what row keys are mixed with, 0: nothing */
     char *outputs;         /* leat_program_faces */
     uint64_t batch_rows, batch_bytes, max_held;
-    unsigned n_decodes; /* outputs that decode */
-    bool whole;         /* operators see batches as a whole: only those of the same sizes are alike */
-    int memory;         /* the loader's, that cannot be written through */
+    unsigned n_decodes;           /* outputs that decode */
+    struct leat_samples *samples; /* NULL: it has the port's order */
+    bool whole;                   /* operators see batches as a whole: only those of the same sizes are alike */
+    int memory;                   /* the loader's, that cannot be written through */
     uint64_t memory_bytes;
 
     pthread_cond_t feed, make; /* there may be something to do */
@@ -188,12 +215,16 @@ struct leat_port_consumer *leat_line_needs_maker(struct leat_line *line);
 
 /* A line over a loader. Without the port's lock. Errors: INVALID (a loader that cannot be
  * served), IO, NOMEM; the loader is then the caller's still. */
-int leat_line_open(struct leat_port *port, struct leat_loader *loader, uint64_t key, struct leat_line **out,
-                   struct leat_error *error);
+int leat_line_open(struct leat_port *port, struct leat_loader *loader, uint64_t key, struct leat_samples *samples,
+                   struct leat_line **out, struct leat_error *error);
 /* The line of a program (JSON; NULL: the first line's) and key, opened if there is none. The lock is let go meanwhile.
  * HELD: there are too many. INVALID, TYPE, NOT_FOUND, BUDGET: what is wrong with the program. */
 int leat_line_find(struct leat_port *port, const char *program, uint64_t key, struct leat_line **out,
                    struct leat_error *error);
+/* A line for samples of a reader's own, which it takes over; they begin with `order`, or NULL: with one that is drawn.
+ * As leat_line_find. */
+int leat_line_open_samples(struct leat_port *port, const char *program, uint64_t key, struct leat_samples *samples,
+                           const int64_t *order, struct leat_line **out, struct leat_error *error);
 /* A consumer joins, and leaves: what it had comes back. */
 void leat_line_join(struct leat_line *line, struct leat_port_consumer *consumer);
 void leat_line_leave(struct leat_port_consumer *consumer);
@@ -214,6 +245,21 @@ void leat_line_nudge(struct leat_line *line);
 /* form.c: how its outputs of open size are stacked, a json_t object {output: [how, name of the mask, axis of channels
  * or null, masks of a row or null]}. */
 struct json_t *leat_line_stacks(const struct leat_loader *loader);
+
+/* samples.c: lines whose reader has samples of its own */
+
+/* Reads what a HELLO says of them, with the descriptor that came with it; *order (freed with leat_free): that of the
+ * epoch that it begins with, or NULL. Without the lock. Errors: FORMAT, INVALID, RANGE, NOMEM. */
+int leat_samples_read(struct leat_loader *base, const json_t *wish, int fd, struct leat_samples **out, int64_t **order,
+                      struct leat_error *error);
+void leat_samples_free(struct leat_samples *samples);
+/* Their first epoch has this order. NOMEM. */
+int leat_samples_begin(struct leat_samples *samples, const int64_t *order, struct leat_error *error);
+/* By the feeder: draws the order of the next epoch if that is due, and tells who has asked for one. Whether there was
+ * something to do. The lock is let go meanwhile. */
+bool leat_samples_work(struct leat_line *line);
+/* How many rows of the epoch that it feeds the line has at the same time as others. */
+uint64_t leat_samples_shared(const struct leat_line *line);
 
 /* port.c */
 

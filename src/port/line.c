@@ -148,8 +148,8 @@ static int start(struct leat_line *l, struct leat_error *error)
     return rc;
 }
 
-int leat_line_open(struct leat_port *p, struct leat_loader *loader, uint64_t key, struct leat_line **out,
-                   struct leat_error *error)
+int leat_line_open(struct leat_port *p, struct leat_loader *loader, uint64_t key, struct leat_samples *samples,
+                   struct leat_line **out, struct leat_error *error)
 {
     *out = NULL;
     int rc = leat_served_check(loader, error);
@@ -159,6 +159,7 @@ int leat_line_open(struct leat_port *p, struct leat_loader *loader, uint64_t key
     l->port = p;
     l->loader = loader;
     l->key = key;
+    l->samples = samples;
     l->memory = -1;
     leat_condition_init(&l->feed);
     leat_condition_init(&l->make);
@@ -166,10 +167,12 @@ int leat_line_open(struct leat_port *p, struct leat_loader *loader, uint64_t key
     rc = share_memory(l, error);
     rc = rc ? rc : describe(l, error);
     rc = rc ? rc : start(l, error);
-    if (rc)
+    if (rc) {
+        l->samples = NULL;
         leat_line_close(l);
-    else
+    } else {
         *out = l;
+    }
     return rc;
 }
 
@@ -201,6 +204,7 @@ void leat_line_close(struct leat_line *l)
     pthread_cond_destroy(&l->make);
     if (l->own)
         leat_loader_close(l->loader);
+    leat_samples_free(l->samples);
     leat_free(l->outputs);
     leat_free(l);
 }
@@ -210,19 +214,35 @@ void leat_line_close(struct leat_line *l)
 static struct leat_line *lookup(struct leat_port *p, uint64_t program, uint64_t key)
 {
     struct leat_line *l = p->lines;
-    while (l && (l->program != program || l->key != key))
+    while (l && (l->program != program || l->key != key || l->samples))
         l = l->next;
     return l;
 }
 
-static int open_beside(struct leat_port *p, const char *program, uint64_t key, struct leat_line **out,
-                       struct leat_error *error)
+static int check_room(const struct leat_port *p, struct leat_error *error)
 {
-    struct leat_loader *loader;
-    int rc = leat_loader_open_beside(p->lines->loader, program, key, &loader, error);
-    if (rc)
-        return rc;
-    rc = leat_line_open(p, loader, key, out, error);
+    return p->n_lines <= LEAT_PORT_MOST_LINES
+               ? LEAT_OK
+               : leat_fail(error, LEAT_E_HELD,
+                           "port \"%s\" makes %u programs or orders beside its own for others, and no more; take one "
+                           "of these, or open another port",
+                           p->name, LEAT_PORT_MOST_LINES);
+}
+
+static void add(struct leat_port *p, struct leat_line *l)
+{
+    struct leat_line **at = &p->lines;
+    while (*at)
+        at = &(*at)->next;
+    *at = l;
+    p->n_lines++;
+}
+
+/* A line over a loader that is its own; `loader` is closed if that fails. */
+static int open_over(struct leat_port *p, struct leat_loader *loader, uint64_t key, struct leat_samples *samples,
+                     struct leat_line **out, struct leat_error *error)
+{
+    int rc = leat_line_open(p, loader, key, samples, out, error);
     if (rc)
         leat_loader_close(loader);
     else
@@ -233,31 +253,55 @@ static int open_beside(struct leat_port *p, const char *program, uint64_t key, s
 int leat_line_find(struct leat_port *p, const char *program, uint64_t key, struct leat_line **out,
                    struct leat_error *error)
 {
-    struct leat_line *first = p->lines, *l = NULL;
-    uint64_t hash = first->program;
+    struct leat_loader *base = p->lines->loader, *loader;
+    uint64_t hash = p->lines->program;
     pthread_mutex_unlock(&p->lock);
-    int rc = program ? leat_loader_hash_beside(first->loader, program, &hash, error) : LEAT_OK;
+    int rc = program ? leat_loader_hash_beside(base, program, &hash, error) : LEAT_OK;
     pthread_mutex_lock(&p->lock);
     if (rc)
         return rc;
     *out = lookup(p, hash, key);
     if (*out)
         return LEAT_OK;
-    if (p->n_lines > LEAT_PORT_MOST_LINES)
-        return leat_fail(error, LEAT_E_HELD,
-                         "port \"%s\" makes %u programs beside its own for others, and no more; take one of these, or "
-                         "open another port",
-                         p->name, LEAT_PORT_MOST_LINES);
+    rc = check_room(p, error);
+    if (rc)
+        return rc;
+    struct leat_line *l = NULL;
     pthread_mutex_unlock(&p->lock);
-    rc = open_beside(p, program, key, &l, error);
+    rc = leat_loader_open_beside(base, program, key, &loader, error);
+    rc = rc ? rc : open_over(p, loader, key, NULL, &l, error);
     pthread_mutex_lock(&p->lock);
     if (rc)
         return rc;
-    struct leat_line **at = &first->next;
-    while (*at)
-        at = &(*at)->next;
-    *at = l;
-    p->n_lines++;
+    add(p, l);
+    *out = l;
+    return LEAT_OK;
+}
+
+int leat_line_open_samples(struct leat_port *p, const char *program, uint64_t key, struct leat_samples *samples,
+                           const int64_t *order, struct leat_line **out, struct leat_error *error)
+{
+    const struct leat_own_list own = {order ? order : samples->all, samples->n, samples->first, order != NULL};
+    struct leat_loader *base = p->lines->loader, *loader;
+    struct leat_line *l = NULL;
+    int rc = check_room(p, error);
+    for (struct leat_line *other = p->lines; other;)
+        if (other->samples && other->samples->seed == samples->seed && other->samples->turn == samples->turn) {
+            samples->turn++;
+            other = p->lines;
+        } else {
+            other = other->next;
+        }
+    if (rc)
+        return rc;
+    pthread_mutex_unlock(&p->lock);
+    rc = order ? leat_samples_begin(samples, order, error) : LEAT_OK;
+    rc = rc ? rc : leat_loader_open_listed(base, program, key, &own, &loader, error);
+    rc = rc ? rc : open_over(p, loader, key, samples, &l, error);
+    pthread_mutex_lock(&p->lock);
+    if (rc)
+        return rc;
+    add(p, l);
     *out = l;
     return LEAT_OK;
 }

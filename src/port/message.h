@@ -6,7 +6,7 @@
  *     consumer                          port
  *     HELLO {"want": "attach", ...} ->
  *                                    <- WELCOME {...} and the descriptors of struct leat_welcome_fds
- *     SEEK, ROWS, IDS, MAKE         ->
+ *     SEEK, ROWS, IDS, MAKE, ORDER  ->
  *                                    <- REPLY, or FAILED (a struct leat_error), with the number of what was asked
  *     HELLO {"want": "stat"|"stop"} ->
  *                                    <- REPLY
@@ -36,7 +36,8 @@ enum leat_message_type {
     LEAT_MESSAGE_MAKE, /* struct leat_ask_batch -> struct leat_given */
     LEAT_MESSAGE_END,  /* nothing -> nothing: it wants no more, and keeps what it has */
     LEAT_MESSAGE_REPLY,
-    LEAT_MESSAGE_FAILED
+    LEAT_MESSAGE_FAILED,
+    LEAT_MESSAGE_ORDER /* struct leat_ask_rows -> struct leat_reply_rows, once the order of that epoch is drawn */
 };
 
 struct leat_message_head {
@@ -48,6 +49,9 @@ struct leat_message_head {
 
 /* What comes with a WELCOME, in this order. */
 enum { LEAT_FD_MEMORY = 0, LEAT_FD_CHANNEL, LEAT_FD_WAKE };
+/* With a HELLO that has "samples": so many ids, int64, and as many again in their order if it has "ordered"; a memfd
+ * that is sealed against writing and resizing. */
+enum { LEAT_FD_SAMPLES = 0 };
 
 /* The consumer reads on from the batch that has this row; what it is given from then on bears `stream`. */
 struct leat_ask_seek {

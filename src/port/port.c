@@ -155,7 +155,7 @@ static int prepare(struct leat_port *p, struct leat_loader *loader, const struct
     if (p->wake < 0)
         return leat_fail_errno(error, LEAT_E_IO, "cannot make a descriptor");
     rc = leat_place_take(o->folder, o->name, p->group, &p->place, error);
-    rc = rc ? rc : leat_line_open(p, loader, 0, &p->lines, error);
+    rc = rc ? rc : leat_line_open(p, loader, 0, NULL, &p->lines, error);
     p->n_lines = !rc;
     return rc ? rc : start(p, error);
 }

@@ -216,14 +216,35 @@ static int fit(const struct leat_line *l, struct leat_port_consumer *c, struct l
                            l->max_held, needed);
 }
 
-/* The line that it wants: of a program of its own, of other draws than the others' have. */
-static int choose_line(struct leat_port *p, const json_t *o, struct leat_line **out, struct leat_error *error)
+/* A line for samples of its own. */
+static int open_samples(const struct service *s, const json_t *o, const char *program, uint64_t key,
+                        struct leat_line **out, struct leat_error *error)
 {
+    struct leat_port *p = s->port;
+    struct leat_samples *samples;
+    int64_t *order;
+    pthread_mutex_unlock(&p->lock);
+    int rc = leat_samples_read(p->lines->loader, o, s->message.fds[LEAT_FD_SAMPLES], &samples, &order, error);
+    pthread_mutex_lock(&p->lock);
+    if (rc)
+        return rc;
+    rc = leat_line_open_samples(p, program, key, samples, order, out, error);
+    leat_free(order);
+    if (rc)
+        leat_samples_free(samples);
+    return rc;
+}
+
+/* The line that it wants: of a program of its own, of other draws than the others' have. */
+static int choose_line(const struct service *s, const json_t *o, struct leat_line **out, struct leat_error *error)
+{
+    struct leat_port *p = s->port;
     const json_t *program = json_object_get(o, "outputs");
     uint64_t key = 0;
     if ((program && !json_is_string(program)) || (json_object_get(o, "key") && !number(o, "key", INT64_MAX, &key)))
         return leat_fail(error, LEAT_E_FORMAT, "a consumer does not say what it wants");
-    int rc = leat_line_find(p, json_string_value(program), key, out, error);
+    int rc = json_object_get(o, "samples") ? open_samples(s, o, json_string_value(program), key, out, error)
+                                           : leat_line_find(p, json_string_value(program), key, out, error);
     if (!rc && (*out)->failure.code) {
         *error = (*out)->failure;
         rc = error->code;
@@ -237,7 +258,7 @@ static struct leat_position foremost(const struct leat_port *p)
     struct leat_position most = p->lines->starts;
     bool some = false;
     for (const struct leat_port_consumer *c = p->consumers; c; c = c->next) {
-        if (!c->reads || c->gone)
+        if (!c->reads || c->gone || c->line->samples)
             continue;
         struct leat_position at = {atomic_load_explicit(&c->channel->epoch, memory_order_relaxed),
                                    atomic_load_explicit(&c->channel->row, memory_order_relaxed)};
@@ -281,7 +302,7 @@ static int attach(struct service *s, struct leat_port_consumer *c, const json_t 
     struct leat_line *l = NULL;
     int rc = c->channel ? leat_fail(error, LEAT_E_FORMAT, "a consumer that is attached attaches again")
                         : read_wish(c, wish, error);
-    rc = rc ? rc : choose_line(p, wish, &l, error);
+    rc = rc ? rc : choose_line(s, wish, &l, error);
     rc = rc ? rc : fit(l, c, error);
     rc = rc ? rc : leat_channel_new(&c->channel, &c->channel_fd, error);
     if (!rc)
@@ -453,6 +474,21 @@ static int make(struct service *s, struct leat_port_consumer *c, struct leat_err
     return LEAT_OK;
 }
 
+/* The feeder draws it, if it is not there. */
+static int order_of(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
+{
+    struct leat_ask_rows ask;
+    const void *body = leat_message_body(&s->message, sizeof ask);
+    if (!body || !c->line || !c->line->samples)
+        return leat_fail(error, LEAT_E_FORMAT, "a consumer asks for the order of no epoch");
+    memcpy(&ask, body, sizeof ask);
+    c->order_epoch = ask.epoch;
+    c->order_number = s->message.head.number;
+    c->asks_order = true;
+    pthread_cond_signal(&c->line->feed);
+    return LEAT_OK;
+}
+
 static int handle(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
 {
     switch (s->message.head.type) {
@@ -466,6 +502,8 @@ static int handle(struct service *s, struct leat_port_consumer *c, struct leat_e
         return ids_of(s, c, error);
     case LEAT_MESSAGE_MAKE:
         return make(s, c, error);
+    case LEAT_MESSAGE_ORDER:
+        return order_of(s, c, error);
     case LEAT_MESSAGE_END:
         c->reads = false;
         return reply(s, c, NULL, 0, error);
@@ -482,9 +520,10 @@ static void receive(struct service *s, struct leat_port_consumer *c)
         rc = leat_message_take(c->socket, &s->message, &error);
         if (rc == LEAT_IO_PENDING)
             return;
-        leat_message_close(&s->message); /* nobody sends the port descriptors */
-        if (!rc)
+        if (!rc) {
             rc = handle(s, c, &error);
+            leat_message_close(&s->message);
+        }
         if (!rc)
             continue;
         if (rc != LEAT_E_END)

@@ -237,7 +237,9 @@ int leat_session_ask(struct leat_attached *a, enum leat_message_type type, const
     int rc = leat_message_send(s->socket, type, number, body, bytes, NULL, 0, &why);
     if (rc && rc != LEAT_E_END) /* a port that has ended it may have said why */
         return leat_fail(error, rc, "%s", why.message);
-    const int64_t timeout_ms = type == LEAT_MESSAGE_MAKE ? -1 : type == LEAT_MESSAGE_END ? END_MS : ANSWER_MS;
+    const int64_t timeout_ms = type == LEAT_MESSAGE_MAKE || type == LEAT_MESSAGE_ORDER ? -1
+                               : type == LEAT_MESSAGE_END                              ? END_MS
+                                                                                       : ANSWER_MS;
     rc = await_answer(a, number, leat_loader_deadline(timeout_ms), error);
     if (rc == LEAT_E_CANCELLED && type == LEAT_MESSAGE_MAKE)
         s->given_up = number;
@@ -347,19 +349,23 @@ static int say_hello(struct leat_attached *a, struct leat_session *s, struct lea
     json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:b, s:s}", "want", "attach", "batch_size", (json_int_t)a->batch_rows,
                           "rank", (json_int_t)a->cut.rank, "world_size", (json_int_t)a->cut.world_size, "waits",
                           (int)(a->lag == LEAT_LAG_WAIT), "label", a->label);
+    int fd = -1;
     int failed = !o || (a->key && json_object_set_new(o, "key", json_integer((json_int_t)a->key))) ||
                  (a->outputs && json_object_set_new(o, "outputs", json_string(a->outputs)));
     o = leat_json_whole(o, failed);
+    int rc = a->own && o ? leat_own_say(a->own, o, &fd, error) : LEAT_OK;
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
-    if (text && strlen(text) > LEAT_MESSAGE_MOST) {
-        free(text);
-        return leat_fail(error, LEAT_E_INVALID, "outputs of %zu bytes are more than a port is told: %u at most",
-                         strlen(a->outputs), LEAT_MESSAGE_MOST);
-    }
-    int rc = text ? leat_message_send(s->socket, LEAT_MESSAGE_HELLO, ++s->number, text, strlen(text), NULL, 0, error)
-                  : leat_fail(error, LEAT_E_INVALID, "the label or the outputs of a consumer are no UTF-8");
+    if (!rc && !text)
+        rc = leat_fail(error, LEAT_E_INVALID, "the label or the outputs of a consumer are no UTF-8");
+    if (!rc && strlen(text) > LEAT_MESSAGE_MOST)
+        rc = leat_fail(error, LEAT_E_INVALID, "outputs of %zu bytes are more than a port is told: %u at most",
+                       strlen(a->outputs), LEAT_MESSAGE_MOST);
+    rc = rc ? rc
+            : leat_message_send(s->socket, LEAT_MESSAGE_HELLO, ++s->number, text, strlen(text), &fd, fd >= 0, error);
     free(text);
+    if (fd >= 0)
+        close(fd);
     return rc;
 }
 

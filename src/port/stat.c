@@ -56,13 +56,21 @@ static json_t *of_consumer(const struct leat_port_consumer *c, uint64_t epoch_ro
         "waiting", (int)(atomic_load(&ch->sleeping) != 0));
 }
 
+/* Of samples of its own: how many, and rows of the epoch that others have at the same time. */
+static int put_samples(json_t *to, const struct leat_line *l)
+{
+    return !to || (l->samples && (json_object_set_new(to, "own_samples", json_integer((json_int_t)l->samples->n)) ||
+                                  json_object_set_new(to, "shared", json_integer((json_int_t)leat_samples_shared(l)))));
+}
+
 static json_t *of_consumers(const struct leat_port *p)
 {
     json_t *list = json_array();
     int failed = !list;
     for (const struct leat_port_consumer *c = p->consumers; !failed && c; c = c->next)
         if (c->line && !c->gone)
-            failed = json_array_insert_new(list, 0, of_consumer(c, c->line->epoch_rows));
+            failed = json_array_insert_new(list, 0, of_consumer(c, c->line->epoch_rows)) ||
+                     put_samples(json_array_get(list, 0), c->line);
     return leat_json_whole(list, failed);
 }
 
@@ -90,7 +98,7 @@ static int put_lines(const struct leat_port *p, json_t *to)
         json_t *line = of_line(l);
         for (int i = 0; i < 5; i++)
             sum[i] += json_integer_value(json_object_get(line, sums[i]));
-        if (leat_position_precedes(at, l->feeds))
+        if (!l->samples && leat_position_precedes(at, l->feeds))
             at = l->feeds;
         failed = json_array_append_new(list, line);
     }

@@ -20,6 +20,7 @@ from ..loading.loader import TAILS
 from ..program import Outputs, compiled_program, has_functions
 from .form import form_of
 from .known import Folder, path_of, text_of
+from .order import ids_of
 from .port import milliseconds
 
 LAGS = {"recompute": 0, "wait": 1}
@@ -32,6 +33,8 @@ def attach(
     *,
     outputs: Outputs | None = None,
     key: int = 0,
+    samples: Any = None,
+    seed: int = 0,
     rank: int | None = None,
     world_size: int | None = None,
     lag: Literal["recompute", "wait"] = "recompute",
@@ -56,6 +59,10 @@ def attach(
             them beside its own, and for all who want the same ones; a photo is decoded once for all.
         key: a whole number below 2**63 that the keys of rows are mixed with: the same rows with other random draws
             (crops, flips, noise), the same for all of the same key. 0: those of the port.
+        samples: ids of samples of the port's data set, each once, or a view of it (its ``ids``): an epoch reads these
+            alone, in a random order of its own that is, at each sample, as likely as can be what another reader reads
+            at the same time (:func:`leat.ports.dependent_order`; docs/ports.md). For one rank; epochs count from 0.
+        seed: of the order of `samples`.
         rank, world_size: of data-parallel training; None: from ``torch.distributed``, else RANK and WORLD_SIZE, else 0
             of 1, as for a :class:`leat.Loader`.
         lag: what becomes of this reader if it is slower than others by more than the port's memory holds:
@@ -89,6 +96,14 @@ def attach(
     if label is not None and (not isinstance(label, str) or "\0" in label):
         raise TypeError(f"label is a str, not {label!r:.60}")
     found, count, distributed = ranks.find(**numbers)
+    ids = None if samples is None else ids_of("samples", samples)
+    if ids is not None and count != 1:
+        raise ValueError(
+            f"samples of one's own have an order of their own on each of {count} ranks: give each rank samples of its "
+            "own, with rank=0 and world_size=1, or let all of them read the port's order"
+        )
+    if ids is not None and not ids.size:
+        raise ValueError("samples has no sample")
     options: dict[str, Any] = {
         "name": name,
         "folder": path_of(folder),
@@ -103,6 +118,8 @@ def attach(
         "patience_ms": -1 if patience is None else milliseconds("patience", patience),
         "outputs": None if outputs is None else program_of(outputs),
         "key": check.integer("key", key),
+        "samples": ids,
+        "seed": check.seed(seed),
     }
     core = _leat.Attached.open(**options)
     try:
