@@ -542,8 +542,10 @@ static int plan_lists(struct leat_loader *l, const struct leat_loader_options *o
     l->list_epoch = (int64_t)own->epoch - !own->given;
     int rc = leat_plan_new(&spec, &l->plan, error);
     l->job.plan = l->plan;
-    if (!rc)
+    if (!rc) {
         leat_consumer_stand(&l->consumer, (struct leat_position){own->epoch, 0});
+        l->consumer.loaded = true;
+    }
     return rc;
 }
 

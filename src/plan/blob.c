@@ -111,6 +111,8 @@ int leat_positions_from_text(const char *text, uint64_t n, int64_t **out, struct
     struct leat_list *list;
     *out = NULL;
     int rc = leat_list_from_text(text, INT64_MAX, &list, error);
+    if (rc == LEAT_E_RANGE)
+        rc = leat_fail(error, LEAT_E_INVALID, "the state's list of positions has a negative one: it was changed");
     if (rc)
         return rc;
     if (list->n == n) {

@@ -133,7 +133,7 @@ int leat_own_order(struct leat_attached *a, uint64_t epoch, struct leat_error *e
         int rc = a->session ? fetch(a, epoch, error) : leat_attached_reopen(a, error);
         if (!rc)
             continue;
-        if ((rc != LEAT_E_CLOSED && rc != LEAT_E_RANGE) || tries == TRIES || !a->session)
+        if ((rc != LEAT_E_CLOSED && rc != LEAT_E_RANGE) || tries >= TRIES || !a->session)
             return rc;
         leat_session_close(a);
     }

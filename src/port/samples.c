@@ -93,9 +93,11 @@ static int to_positions(const struct leat_dataset *d, uint64_t count, int64_t *i
 {
     bool same = true;
     int rc = look_at_ids(d, count, &same, error);
-    for (uint64_t i = 0; !rc && i < n; i++)
-        if (!find(d, count, same, ids[i], &ids[i]))
-            rc = leat_fail(error, LEAT_E_INVALID, "sample %" PRId64 " is not in the data set of this port", ids[i]);
+    for (uint64_t i = 0; !rc && i < n; i++) {
+        const int64_t id = ids[i];
+        if (!find(d, count, same, id, &ids[i]))
+            rc = leat_fail(error, LEAT_E_INVALID, "sample %" PRId64 " is not in the data set of this port", id);
+    }
     return rc;
 }
 

@@ -22,7 +22,7 @@ import leat
 ROWS, BATCH = 1000, 32
 HEAD = struct.Struct("<4sHHII")
 VERSION, MOST = 2, 96 << 10
-HELLO, WELCOME, SEEK, ROWS_OF, IDS, MAKE, END, REPLY, FAILED = range(1, 10)
+HELLO, WELCOME, SEEK, ROWS_OF, IDS, MAKE, END, REPLY, FAILED, ORDER = range(1, 11)
 ATTACH = {"want": "attach", "batch_size": BATCH, "rank": 0, "world_size": 1, "waits": False, "label": "bad"}
 N_GIVEN, N_RETURNED, GIVEN, RETURNED, RING, CHANNEL = 0, 64, 128, 3200, 128, 3712
 BEYOND = [0, 1, ROWS - 1, ROWS, 2**31, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
