@@ -536,6 +536,10 @@ static int plan_lists(struct leat_loader *l, const struct leat_loader_options *o
         return leat_fail(error, LEAT_E_INVALID,
                          "samples of one's own are those of one data set, not of a mixture, packed rows or batches by "
                          "length");
+    if (o->world_size != 1)
+        return leat_fail(
+            error, LEAT_E_INVALID,
+            "samples of one's own are read of a port that makes all rows, not those of one rank of several");
     l->plan = NULL;
     l->listed = l->lists_later = true;
     l->order = LEAT_ORDER_LIST;
