@@ -62,7 +62,7 @@ struct leat_dependent_run {
 /* An order of `n` samples, each of them once, in `out`: one for each tick from 0 on, that has the same sample as some
  * run as often as can be, and is a uniformly random permutation as long as the runs are. Given the runs up to a tick
  * and the order before it, each sample that is left is as probable as any other at that tick. The method is dependent
- * sampling (docs/ports.md). *shared (NULL is allowed): how many ticks it has in common with some run. A pure function
+ * sampling (docs/c-api.md). *shared (NULL is allowed): how many ticks it has in common with some run. A pure function
  * of ids, runs and `key`, which is another one than those that the runs were drawn by. Any thread. Errors: INVALID (a
  * sample that is negative or there twice; a run likewise, as far as it shows), RANGE (2^32 - 1 samples or more), NOMEM.
  */

@@ -22,7 +22,7 @@ def dependent_order(samples: Any, others: Sequence[Any] = (), *, seed: int = 0) 
     they read the same; if one has a part of the other's, they share the ratio of what they have left.
 
     The source is "A Deep Learning Dataloader with Shared Data Preparation" (Xie, Xu et al., NeurIPS 2022), where it is
-    called dependent sampling. Readers of a port with samples of their own get their orders from the same function.
+    called dependent sampling.
 
     Args:
         samples: ids, each once: integers, or a data set (its ``ids``).
