@@ -194,10 +194,10 @@ class Attached(Reader):
         writable: bool,
         label: str | None,
         patience_ms: int,
-        outputs: str | None,
-        key: int,
-        samples: Any | None,
-        seed: int,
+        outputs: str | None = None,
+        key: int = 0,
+        samples: Any | None = None,
+        seed: int = 0,
     ) -> Attached: ...
     def plan(self, epoch: int, step: int, /) -> Memory: ...
     def batch_at(self, epoch: int, step: int, /) -> Batch: ...

@@ -230,11 +230,11 @@ static PyObject *attached_open(PyTypeObject *type, PyObject *args, PyObject *nam
     struct leat_attach_options o = LEAT_ATTACH_OPTIONS_INIT;
     struct leat_error error;
     PyObject *folder = NULL;
-    unsigned long long batch_size, key, seed;
-    Py_buffer samples;
+    unsigned long long batch_size, key = 0, seed = 0;
+    Py_buffer samples = {0};
     long long patience;
     int tail, lag, beginning, writable, rc;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "sO&KIIiippzLzKz*K:open", (char **)(uintptr_t)keywords, &o.name,
+    if (!PyArg_ParseTupleAndKeywords(args, named, "sO&KIIiippzL|zKz*K:open", (char **)(uintptr_t)keywords, &o.name,
                                      py_path_or_none, &folder, &batch_size, &o.rank, &o.world_size, &tail, &lag,
                                      &beginning, &writable, &o.label, &patience, &o.outputs, &key, &samples, &seed))
         return NULL;

@@ -150,8 +150,6 @@ def _attach(loader: Loader, name: str, rows: int) -> _leat.Attached:
         "writable": True,
         "label": f"rank {os.environ['RANK']}",
         "patience_ms": 0,  # of a port that has ended: this process goes on by itself
-        "outputs": None,
-        "key": 0,
     }
     end = time.monotonic() + PATIENCE_S
     while True:
