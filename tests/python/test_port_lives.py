@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from port_support import Consumer, Server, eventually, expected, numbers
+from port_support import Consumer, Server, eventually, expected, numbers, seen
 
 import leat
 from leat.ports.attached import Attached
@@ -201,3 +202,16 @@ def test_a_forked_child_cannot_read_and_harms_nobody(port: leat.Port, folder: Pa
             os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
         assert [first.shape] == [next(batches)["x"].shape]
+
+
+@pytest.mark.parametrize("taken", [5, 32, 40])
+def test_a_port_begins_where_its_loader_stands(folder: Path, taken: int) -> None:
+    """Within the first epoch, which has 32 batches, at its end, and within the second one."""
+    want = expected(numbers(ROWS, BATCH), 2)
+    with numbers(ROWS, BATCH) as loader:
+        batches = itertools.chain.from_iterable(iter(loader) for _ in range(2))
+        got = [seen(batch) for batch in itertools.islice(batches, taken)]
+        with leat.Port(loader, "p", folder=folder):
+            reader = Consumer(folder)
+            assert got + reader.read(len(want) - taken) == want
+            reader.end()

@@ -24,6 +24,7 @@ class Port(Closing):
     :meth:`close`, with the ``with`` block, or with the process.
 
     The port opens a loader of its own with the arguments of `loader`, which is not touched and can be read, or closed.
+    It begins where `loader` stands.
 
     Args:
         loader: what is served: in order, and without functions in Python.
@@ -61,6 +62,9 @@ class Port(Closing):
         options = {**loader._options, **_shared(loader, *_part)}
         core = _leat.Loader.open(**options)
         try:
+            state = json.loads(loader._core.state())
+            if loader._share is None and (state["at"]["epoch"] or state["at"]["row"]):
+                core.load_state(json.dumps(state))
             self._core = _leat.Port.open(
                 core, self.name, path_of(folder), None if group is None else str(group), json.dumps(told(loader))
             )
