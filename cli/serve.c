@@ -242,8 +242,7 @@ const struct cli_command cli_serve = {
             "  leat serve photos.leat --program program.json --batch-size 256 --shuffle --name photos\n"
             "  leat serve tokens.leat --shuffle --seed 7 --memory 4G --name tokens --dir /run/shared/leat\n"
             "  leat serve photos.leat --shuffle --name photos --detach --linger 60\n"
-            "\nExit codes: 0 ended by leat port stop or --linger; 1 the data are at fault; 2 could not serve; 130 "
-            "ended by a "
-            "signal.\n",
+            "\nExit codes: 0 ended by leat port stop or --linger; 1 the data are at fault; 2 could not serve;\n"
+            "130 ended by a signal.\n",
     .run = run,
 };
