@@ -201,6 +201,8 @@ static int choose_budget(const struct leat_loader *l, uint64_t batch, uint64_t s
     uint64_t window = WINDOW_BATCHES * batch;
     if (may_run_ahead(l) && window < SMALL_WINDOW)
         window = LEAT_MAX_WINDOW * batch < SMALL_WINDOW ? LEAT_MAX_WINDOW * batch : SMALL_WINDOW;
+    if (l->pool.late >> 1 && window < SMALL_WINDOW)
+        window = SMALL_WINDOW; /* what functions return is no part of the estimate, and takes more than small rows do */
     *budget = !open && window + scratch < most ? window + scratch : most;
     *budget = l->asked_budget ? l->asked_budget : *budget > least ? *budget : least;
     return LEAT_OK;
@@ -221,7 +223,7 @@ int leat_loader_fit(struct leat_loader *l, uint64_t global_batch, struct leat_er
     b->max_held = held > b->max_held ? held : b->max_held;
     uint64_t room = (b->limit - l->spare - scratch) / batch;
     room = l->ragged ? 2 * room : room;
-    room = l->pool.late & 1 && !l->asked_budget && room > WINDOW_BATCHES ? WINDOW_BATCHES : room;
+    room = l->pool.late && !l->asked_budget && room > WINDOW_BATCHES ? WINDOW_BATCHES : room;
     l->window.room = room < LEAST_BATCHES ? LEAST_BATCHES : room > LEAT_MAX_WINDOW ? LEAT_MAX_WINDOW : (size_t)room;
     l->window.cheap_room = l->window.room;
     const size_t usual = l->ragged ? 2 * WINDOW_BATCHES : WINDOW_BATCHES;
