@@ -262,8 +262,10 @@ static struct leat_position foremost(const struct leat_port *p)
             continue;
         struct leat_position at = {atomic_load_explicit(&c->channel->epoch, memory_order_relaxed),
                                    atomic_load_explicit(&c->channel->row, memory_order_relaxed)};
-        if (at.epoch > c->at.epoch || at.row >> 62 || at.epoch < c->sought)
+        if (at.row >> 62 || at.epoch < c->sought)
             at = (struct leat_position){c->sought, 0};
+        else if (at.epoch > c->at.epoch)
+            at = c->at;
         if (!some || leat_position_precedes(most, at))
             most = at;
         some = true;

@@ -198,8 +198,8 @@ void leat_shelf_give(struct leat_line *l, struct leat_port_consumer *c, uint32_t
 bool leat_consumer_is_far(const struct leat_port_consumer *c)
 {
     const uint64_t said = atomic_load_explicit(&c->channel->epoch, memory_order_relaxed);
-    const uint64_t epoch = said > c->sought && said <= c->at.epoch ? said : c->sought;
-    return c->at.epoch > epoch + 1;
+    const uint64_t epoch = said > c->sought ? said : c->sought;
+    return c->at.epoch > 1 && c->at.epoch - 1 > epoch; /* it may be past the last batch, which has no rows for it */
 }
 
 /* Whether a consumer may be lent nothing more until it returns some; it then says when it has. */
