@@ -112,8 +112,8 @@ struct leat_attach_options {
 struct leat_attached; /* opaque */
 
 /* Errors: NOT_FOUND (no such port, after patience_ms), INVALID, RANGE, UNSUPPORTED (the port is of another version), IO
- * (not allowed; descriptors run out), HELD (the port has no memory for one more), NOMEM; of outputs those of
- * leat_loader_open. */
+ * (not allowed; another user's, neither ours nor root's, in a folder that was not named; descriptors run out), HELD
+ * (the port has no memory for one more), NOMEM; of outputs those of leat_loader_open. */
 LEAT_API int leat_attach(const struct leat_attach_options *options, struct leat_attached **out,
                          struct leat_error *error);
 LEAT_API void leat_attached_close(struct leat_attached *attached); /* NULL is allowed */

@@ -36,12 +36,18 @@ int leat_folder_check_name(const char *name, struct leat_error *error)
                           MOST_NAME, name ? name : "");
 }
 
+/* NULL: the user's own is meant. */
+static const char *named_folder(const char *given)
+{
+    const char *named = given && *given ? given : getenv("LEAT_RUNTIME_DIR");
+    return named && *named ? named : NULL;
+}
+
 int leat_folder_path(const char *given, char path[LEAT_FOLDER_PATH], struct leat_error *error)
 {
-    const char *named = given && *given ? given : getenv("LEAT_RUNTIME_DIR"), *runtime = getenv("XDG_RUNTIME_DIR");
-    const char *temporary = getenv("TMPDIR");
+    const char *named = named_folder(given), *runtime = getenv("XDG_RUNTIME_DIR"), *temporary = getenv("TMPDIR");
     int n;
-    if (named && *named)
+    if (named)
         n = snprintf(path, LEAT_FOLDER_PATH, "%s", named);
     else if (runtime && *runtime == '/' && !access(runtime, W_OK))
         n = snprintf(path, LEAT_FOLDER_PATH, "%s/leat", runtime);
@@ -207,6 +213,21 @@ void leat_place_leave(struct leat_place *p)
     p->lock = p->socket = -1;
 }
 
+/* A folder that nobody has named, /tmp/leat-UID, may have been made by anybody. */
+static int check_owner(int fd, const char *name, struct leat_error *error)
+{
+    struct ucred who;
+    socklen_t size = sizeof who;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size))
+        return leat_fail_errno(error, LEAT_E_IO, "cannot find out whose port \"%s\" is", name);
+    return who.uid == geteuid() || who.uid == 0
+               ? LEAT_OK
+               : leat_fail(error, LEAT_E_IO,
+                           "port \"%s\" belongs to another user (%ld), who may serve anything: if that is meant, name "
+                           "its folder (folder=, --dir, LEAT_RUNTIME_DIR)",
+                           name, (long)who.uid);
+}
+
 int leat_place_connect(const char *folder, const char *name, int *fd, struct leat_error *error)
 {
     struct sockaddr_un address;
@@ -216,8 +237,15 @@ int leat_place_connect(const char *folder, const char *name, int *fd, struct lea
     *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (*fd < 0)
         return leat_fail_errno(error, LEAT_E_IO, "cannot make a socket for port \"%s\"", name);
-    if (!connect(*fd, (const struct sockaddr *)&address, sizeof address))
-        return LEAT_OK;
+    if (!connect(*fd, (const struct sockaddr *)&address, sizeof address)) {
+        rc = named_folder(folder) ? LEAT_OK : check_owner(*fd, name, error);
+        if (rc) {
+            leat_error_at_file(error, address.sun_path, LEAT_NO_OFFSET);
+            close(*fd);
+            *fd = -1;
+        }
+        return rc;
+    }
     const bool missing = errno == ENOENT || errno == ECONNREFUSED;
     rc = missing ? leat_fail(error, LEAT_E_NOT_FOUND,
                              errno == ENOENT ? "there is no port \"%s\": start it with leat serve ... --name %s, or "

@@ -33,7 +33,8 @@ int leat_place_take(const char *folder, const char *name, gid_t group, struct le
                     struct leat_error *error);
 /* Removes both names. */
 void leat_place_leave(struct leat_place *place);
-/* A connection. NOT_FOUND: no such port, or its process is dead; IO: not allowed, or there are no descriptors. */
+/* A connection. NOT_FOUND: no such port, or its process is dead; IO: not allowed, another user's (neither ours nor
+ * root's) in a folder that was not named, or there are no descriptors. */
 int leat_place_connect(const char *folder, const char *name, int *fd, struct leat_error *error);
 
 #endif

@@ -12,6 +12,8 @@ from port_support import Server, numbers
 
 import leat
 
+NOBODY = 65534  #: the number of a user that owns nothing
+
 
 @pytest.fixture
 def place() -> Iterator[Path]:
@@ -63,3 +65,29 @@ def test_listing_removes_the_sockets_of_the_dead_and_of_nobody_else(place: Path)
         assert found == {"alive": True, "other": False}
         assert {path.name for path in folder.iterdir()} == {"alive.port", "alive.lock", "other.port", "other.lock"}
         assert next(iter(leat.attach("alive", folder=folder, framework="numpy")))["x"].shape == (8, 8)
+
+
+def as_nobody(rows: int, batch_size: int) -> leat.Loader:
+    loader = numbers(rows, batch_size)
+    os.setuid(NOBODY)
+    return loader
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_a_port_of_another_user_is_attached_to_in_a_folder_that_was_named_alone(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is first can make /tmp/leat-UID, and would serve what they like."""
+    for name, value in {"LEAT_RUNTIME_DIR": "", "XDG_RUNTIME_DIR": "", "TMPDIR": str(place)}.items():
+        monkeypatch.setenv(name, value)
+    folder = place / f"leat-{os.geteuid()}"
+    folder.mkdir()
+    os.chown(folder, NOBODY, NOBODY)
+    place.chmod(0o755)
+    server = Server(folder, as_nobody, 64, 8)
+    for asks in (leat.attach, leat.ports.stat, leat.ports.stop):
+        with pytest.raises(OSError, match=f"belongs to another user \\({NOBODY}\\)"):
+            asks("p")
+    with leat.attach("p", folder=folder, framework="numpy") as reader:
+        assert next(iter(reader))["x"].shape == (8, 8)
+    server.end()
