@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import array
+import contextlib
+import fcntl
 import json
 import mmap
 import os
@@ -10,7 +12,7 @@ import random
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ HEAD = struct.Struct("<4sHHII")
 VERSION, MOST = 2, 96 << 10
 HELLO, WELCOME, SEEK, ROWS_OF, IDS, MAKE, END, REPLY, FAILED, ORDER = range(1, 11)
 ATTACH = {"want": "attach", "batch_size": BATCH, "rank": 0, "world_size": 1, "waits": False, "label": "bad"}
-N_GIVEN, N_RETURNED, GIVEN, RETURNED, RING, CHANNEL = 0, 64, 128, 3200, 128, 3712
+N_GIVEN, N_RETURNED, EPOCH, GIVEN, RETURNED, RING, CHANNEL = 0, 64, 72, 128, 3200, 128, 3712
 BEYOND = [0, 1, ROWS - 1, ROWS, 2**31, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1]
 
 
@@ -48,10 +50,10 @@ class Raw:
         self.fds: list[int] = []
         self.channel: mmap.mmap | None = None
 
-    def send(self, data: bytes) -> bool:
+    def send(self, data: bytes, fds: Sequence[int] = ()) -> bool:
         """False: the port has ended the connection."""
         try:
-            self.socket.send(data)
+            socket.send_fds(self.socket, [data], fds)
         except (BrokenPipeError, ConnectionResetError):
             return False
         return True
@@ -61,10 +63,10 @@ class Raw:
         self.fds += fds
         return data
 
-    def answer(self, data: bytes) -> bytes:
+    def answer(self, data: bytes, fds: Sequence[int] = ()) -> bytes:
         """What the port says to this; nothing: it has ended the connection."""
         try:
-            return self.receive() if self.send(data) else b""
+            return self.receive() if self.send(data, fds) else b""
         except ConnectionResetError:
             return b""
 
@@ -248,6 +250,103 @@ def test_a_channel_full_of_noise_harms_nobody(good: None, folder: Path) -> None:
             bad.channel[:] = draw.randbytes(CHANNEL)
             bad.ring()
         bad.close()
+
+
+SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+
+
+@contextlib.contextmanager
+def memory(ids: Sequence[int], seals: int = SEALS) -> Iterator[int]:
+    fd = os.memfd_create("ids", os.MFD_ALLOW_SEALING)
+    os.write(fd, array.array("q", ids).tobytes())
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def wishes(n: Any, **more: Any) -> bytes:
+    return message(HELLO, json.dumps({**ATTACH, "samples": n, "seed": "1", "epoch": 0, **more}).encode())
+
+
+@pytest.mark.parametrize(
+    ("ids", "seals", "wish", "why"),
+    [
+        ([1, 2, 3], 0, {"n": 3}, "no sealed memory"),
+        ([1, 2, 3], fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW, {"n": 3}, "no sealed memory"),
+        ([1, 2], SEALS, {"n": 3}, "no sealed memory"),
+        ([1, 2, 3, 4], SEALS, {"n": 3}, "no sealed memory"),
+        ([1, 2, 3], SEALS, {"n": 3, "ordered": True}, "no sealed memory"),
+        ([1, 2, 2], SEALS, {"n": 3}, "is there twice"),
+        ([1, 2, ROWS], SEALS, {"n": 3}, f"sample {ROWS} is not in the data set"),
+        ([1, 2, -1], SEALS, {"n": 3}, "sample -1 is not in the data set"),
+        ([1, 2, 2**63 - 1], SEALS, {"n": 3}, "is not in the data set"),
+        ([1, 2, 3, 3, 2, 2], SEALS, {"n": 3, "ordered": True}, "does not have each sample once"),
+        ([1, 2, 3, 3, 2, 4], SEALS, {"n": 3, "ordered": True}, "does not have each sample once"),
+        ([1, 2, 3], SEALS, {"n": 0}, "0 samples"),
+        ([1, 2, 3], SEALS, {"n": ROWS + 1}, f"of a data set of {ROWS}"),
+        ([1, 2, 3], SEALS, {"n": 2**63 - 1}, f"of a data set of {ROWS}"),
+        ([1, 2, 3], SEALS, {"n": -1}, "does not say which samples"),
+        ([1, 2, 3], SEALS, {"n": "3"}, "does not say which samples"),
+        ([1, 2, 3], SEALS, {"n": 3, "seed": 1}, "does not say which samples"),
+        ([1, 2, 3], SEALS, {"n": 3, "seed": "1x"}, "does not say which samples"),
+        ([1, 2, 3], SEALS, {"n": 3, "epoch": 2**63 - 1}, "does not say which samples"),
+    ],
+)
+def test_samples_that_are_not_what_they_should_be_are_refused(
+    ids: list[int], seals: int, wish: dict[str, Any], why: str, server: Server, folder: Path
+) -> None:
+    raw = Raw(folder)
+    with memory(ids, seals) as fd:
+        assert why in said(raw.answer(wishes(**wish), [fd]))
+    assert raw.is_over()
+    raw.close()
+    with leat.attach("p", folder=folder, samples=[1, 2, 3], framework="numpy", tail="uneven") as reader:
+        assert sorted(next(iter(reader)).ids.tolist()) == [1, 2, 3]
+
+
+def test_samples_without_memory_or_in_a_file_or_a_pipe_are_refused(server: Server, folder: Path) -> None:
+    pipe = os.pipe()
+    with open(__file__, "rb") as file:
+        for fds in ([], [file.fileno()], [pipe[0]], [pipe[1]]):
+            raw = Raw(folder)
+            assert "no sealed memory" in said(raw.answer(wishes(3), fds))
+            raw.close()
+    for fd in pipe:
+        os.close(fd)
+
+
+def test_orders_are_of_those_who_have_samples_of_their_own_and_of_epochs_in_turn(good: None, folder: Path) -> None:
+    raw = Raw(folder)
+    raw.attach()
+    assert "order of no epoch" in said(raw.answer(message(ORDER, struct.pack("<Q", 0))))
+    assert raw.is_over()
+    raw.close()
+    for epoch in BEYOND[4:]:
+        raw = Raw(folder)
+        with memory([5, 3, 4]) as fd:
+            assert HEAD.unpack_from(raw.answer(wishes(3), [fd]))[2] == WELCOME
+        assert HEAD.unpack_from(raw.receive())[2] == REPLY
+        raw.socket.settimeout(0.5)
+        with contextlib.suppress(TimeoutError):  # what nobody can draw is not answered
+            assert HEAD.unpack_from(raw.answer(message(ORDER, struct.pack("<Q", epoch))))[2] == FAILED
+        raw.close()
+
+
+def test_a_reader_that_says_it_is_far_ahead_gets_what_it_may_have_and_no_more(good: None, folder: Path) -> None:
+    raw = Raw(folder)
+    raw.attach()
+    raw.seek(0, 0)
+    assert raw.channel
+    for epoch in (2**64 - 1, 2**63, 2**62, 7, 0):
+        struct.pack_into("<QQ", raw.channel, EPOCH, epoch, epoch)
+        raw.ring()
+        assert leat.ports.stat("p", folder=folder)["name"] == "p"
+        with leat.attach("p", folder=folder, framework="numpy") as reader:  # at the position of the others
+            assert next(iter(reader))["x"].shape[1] == 8
+    assert raw.word(N_GIVEN) <= RING
+    raw.close()
 
 
 def test_one_that_never_reads_its_answers_is_dropped(good: None, folder: Path) -> None:
