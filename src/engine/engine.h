@@ -149,21 +149,19 @@ static inline struct leat_loader *leat_loader_of_pool(struct leat_batch_pool *po
 
 /* ---- open.c: without the lock ---------------------------------------------------------------- */
 
-/* Another loader over the data set and the plan of `base`, in memory of its own: of another program (JSON; NULL: of the
- * same one), and with row keys that are mixed with `key` (0: as they are). It is closed, and all its batches are given
- * back, before `base` is closed; no decision may change the plan meanwhile. Errors: those of leat_loader_open; BUDGET
- * as well if it would need more than a quarter of the memory here. */
-int leat_loader_open_beside(struct leat_loader *base, const char *program, uint64_t key, struct leat_loader **out,
-                            struct leat_error *error);
-/* The same with a plan of its own: epochs of lists of positions in the data set, n each, which leat_loader_give_list
- * gives; `list` is that of `epoch`, where the loader stands, if `given`, or else any. INVALID as well: `base` reads a
- * mixture or packed rows. */
+/* Lists of positions in the data set, n each, as the epochs of a loader; `list` is that of `epoch`, where the loader
+ * stands, if `given`, or else any. */
 struct leat_own_list {
     const int64_t *list;
     uint64_t n, epoch;
     bool given;
 };
-int leat_loader_open_listed(struct leat_loader *base, const char *program, uint64_t key,
+/* Another loader over the data set and the plan of `base`, in memory of its own: of another program (JSON; NULL: of the
+ * same one), and with row keys that are mixed with `key` (0: as they are). With `own` it has a plan of its own, of
+ * lists that leat_loader_give_list gives. It is closed, and all its batches are given back, before `base` is closed; no
+ * decision may change the plan meanwhile. Errors: those of leat_loader_open; BUDGET as well if it would need more than
+ * a quarter of the memory here; of lists INVALID as well: `base` reads a mixture or packed rows. */
+int leat_loader_open_beside(struct leat_loader *base, const char *program, uint64_t key,
                             const struct leat_own_list *own, struct leat_loader **out, struct leat_error *error);
 /* The list of an epoch of such a loader, later than those that it has. NOMEM. */
 int leat_loader_give_list(struct leat_loader *loader, uint64_t epoch, const int64_t *list, uint64_t n,

@@ -555,9 +555,8 @@ static int plan_lists(struct leat_loader *l, const struct leat_loader_options *o
     return rc;
 }
 
-/* `own` NULL: with the plan of `base`. */
-static int open_beside(struct leat_loader *base, const char *program, uint64_t key, const struct leat_own_list *own,
-                       struct leat_loader **out, struct leat_error *error)
+int leat_loader_open_beside(struct leat_loader *base, const char *program, uint64_t key,
+                            const struct leat_own_list *own, struct leat_loader **out, struct leat_error *error)
 {
     const struct leat_loader_options o = beside(base, program);
     *out = NULL;
@@ -588,18 +587,6 @@ static int open_beside(struct leat_loader *base, const char *program, uint64_t k
     }
     *out = l;
     return LEAT_OK;
-}
-
-int leat_loader_open_beside(struct leat_loader *base, const char *program, uint64_t key, struct leat_loader **out,
-                            struct leat_error *error)
-{
-    return open_beside(base, program, key, NULL, out, error);
-}
-
-int leat_loader_open_listed(struct leat_loader *base, const char *program, uint64_t key,
-                            const struct leat_own_list *own, struct leat_loader **out, struct leat_error *error)
-{
-    return open_beside(base, program, key, own, out, error);
 }
 
 static struct leat_order_spec order_of(const struct leat_loader_options *o)

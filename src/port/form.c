@@ -4,11 +4,8 @@
  * written in Python (leat/program.py, `stacked`).
  */
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/json.h"
 #include "engine/packing.h"
 #include "port/internal.h"
 

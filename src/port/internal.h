@@ -221,10 +221,9 @@ int leat_line_open(struct leat_port *port, struct leat_loader *loader, uint64_t 
  * HELD: there are too many. INVALID, TYPE, NOT_FOUND, BUDGET: what is wrong with the program. */
 int leat_line_find(struct leat_port *port, const char *program, uint64_t key, struct leat_line **out,
                    struct leat_error *error);
-/* A line for samples of a reader's own, which it takes over; they begin with `order`, or NULL: with one that is drawn.
- * As leat_line_find. */
+/* A line for samples of a reader's own, which it takes over. As leat_line_find. */
 int leat_line_open_samples(struct leat_port *port, const char *program, uint64_t key, struct leat_samples *samples,
-                           const int64_t *order, struct leat_line **out, struct leat_error *error);
+                           struct leat_line **out, struct leat_error *error);
 /* A consumer joins, and leaves: what it had comes back. */
 void leat_line_join(struct leat_line *line, struct leat_port_consumer *consumer);
 void leat_line_leave(struct leat_port_consumer *consumer);
@@ -248,13 +247,11 @@ struct json_t *leat_line_stacks(const struct leat_loader *loader);
 
 /* samples.c: lines whose reader has samples of its own */
 
-/* Reads what a HELLO says of them, with the descriptor that came with it; *order (freed with leat_free): that of the
- * epoch that it begins with, or NULL. Without the lock. Errors: FORMAT, INVALID, RANGE, NOMEM. */
-int leat_samples_read(struct leat_loader *base, const json_t *wish, int fd, struct leat_samples **out, int64_t **order,
+/* Reads what a HELLO says of them, with the descriptor that came with it; the first epoch has the order that it says,
+ * if it says one. Without the lock. Errors: FORMAT, INVALID, RANGE, NOMEM. */
+int leat_samples_read(struct leat_loader *base, const json_t *wish, int fd, struct leat_samples **out,
                       struct leat_error *error);
 void leat_samples_free(struct leat_samples *samples);
-/* Their first epoch has this order. NOMEM. */
-int leat_samples_begin(struct leat_samples *samples, const int64_t *order, struct leat_error *error);
 /* By the feeder: draws the order of the next epoch if that is due, and tells who has asked for one. Whether there was
  * something to do. The lock is let go meanwhile. */
 bool leat_samples_work(struct leat_line *line);

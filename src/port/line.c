@@ -1,7 +1,6 @@
 /* Lines: a loader of the port with its threads, opened when a consumer wants one, closed when nobody does. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +8,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/cpu.h"
 #include "base/error.h"
 #include "engine/scheduler.h"
 #include "port/internal.h"
@@ -229,62 +226,55 @@ static int check_room(const struct leat_port *p, struct leat_error *error)
                            p->name, LEAT_PORT_MOST_LINES);
 }
 
-static void add(struct leat_port *p, struct leat_line *l)
+/* One more line, over a loader of its own. The lock is let go meanwhile. */
+static int add(struct leat_port *p, const char *program, uint64_t key, struct leat_samples *samples,
+               struct leat_line **out, struct leat_error *error)
 {
-    struct leat_line **at = &p->lines;
+    const struct leat_samples_order *order = samples ? samples->orders[0] : NULL;
+    struct leat_own_list own = {0};
+    struct leat_loader *base = p->lines->loader, *loader;
+    struct leat_line **at = &p->lines, *l = NULL;
+    if (samples)
+        own = (struct leat_own_list){order ? order->at : samples->all, samples->n, samples->first, order != NULL};
+    pthread_mutex_unlock(&p->lock);
+    int rc = leat_loader_open_beside(base, program, key, samples ? &own : NULL, &loader, error);
+    const bool opened = !rc;
+    rc = rc ? rc : leat_line_open(p, loader, key, samples, &l, error);
+    if (rc && opened)
+        leat_loader_close(loader);
+    pthread_mutex_lock(&p->lock);
+    if (rc)
+        return rc;
+    l->own = true;
     while (*at)
         at = &(*at)->next;
     *at = l;
     p->n_lines++;
-}
-
-/* A line over a loader that is its own; `loader` is closed if that fails. */
-static int open_over(struct leat_port *p, struct leat_loader *loader, uint64_t key, struct leat_samples *samples,
-                     struct leat_line **out, struct leat_error *error)
-{
-    int rc = leat_line_open(p, loader, key, samples, out, error);
-    if (rc)
-        leat_loader_close(loader);
-    else
-        (*out)->own = true;
-    return rc;
+    *out = l;
+    return LEAT_OK;
 }
 
 int leat_line_find(struct leat_port *p, const char *program, uint64_t key, struct leat_line **out,
                    struct leat_error *error)
 {
-    struct leat_loader *base = p->lines->loader, *loader;
+    const struct leat_loader *base = p->lines->loader;
     uint64_t hash = p->lines->program;
     pthread_mutex_unlock(&p->lock);
     int rc = program ? leat_loader_hash_beside(base, program, &hash, error) : LEAT_OK;
     pthread_mutex_lock(&p->lock);
-    if (rc)
+    *out = rc ? NULL : lookup(p, hash, key);
+    if (rc || *out)
         return rc;
-    *out = lookup(p, hash, key);
-    if (*out)
-        return LEAT_OK;
     rc = check_room(p, error);
-    if (rc)
-        return rc;
-    struct leat_line *l = NULL;
-    pthread_mutex_unlock(&p->lock);
-    rc = leat_loader_open_beside(base, program, key, &loader, error);
-    rc = rc ? rc : open_over(p, loader, key, NULL, &l, error);
-    pthread_mutex_lock(&p->lock);
-    if (rc)
-        return rc;
-    add(p, l);
-    *out = l;
-    return LEAT_OK;
+    return rc ? rc : add(p, program, key, NULL, out, error);
 }
 
 int leat_line_open_samples(struct leat_port *p, const char *program, uint64_t key, struct leat_samples *samples,
-                           const int64_t *order, struct leat_line **out, struct leat_error *error)
+                           struct leat_line **out, struct leat_error *error)
 {
-    const struct leat_own_list own = {order ? order : samples->all, samples->n, samples->first, order != NULL};
-    struct leat_loader *base = p->lines->loader, *loader;
-    struct leat_line *l = NULL;
     int rc = check_room(p, error);
+    if (rc)
+        return rc;
     for (struct leat_line *other = p->lines; other;)
         if (other->samples && other->samples->seed == samples->seed && other->samples->turn == samples->turn) {
             samples->turn++;
@@ -292,18 +282,7 @@ int leat_line_open_samples(struct leat_port *p, const char *program, uint64_t ke
         } else {
             other = other->next;
         }
-    if (rc)
-        return rc;
-    pthread_mutex_unlock(&p->lock);
-    rc = order ? leat_samples_begin(samples, order, error) : LEAT_OK;
-    rc = rc ? rc : leat_loader_open_listed(base, program, key, &own, &loader, error);
-    rc = rc ? rc : open_over(p, loader, key, samples, &l, error);
-    pthread_mutex_lock(&p->lock);
-    if (rc)
-        return rc;
-    add(p, l);
-    *out = l;
-    return LEAT_OK;
+    return add(p, program, key, samples, out, error);
 }
 
 void leat_line_close_idle(struct leat_port *p)

@@ -1,18 +1,14 @@
 /* Opening and closing a port. */
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/cpu.h"
 #include "base/error.h"
 #include "engine/scheduler.h"
 #include "port/internal.h"

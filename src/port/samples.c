@@ -12,6 +12,7 @@
  */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -26,6 +27,61 @@
 #define TAG UINT64_C(0x6a6f696e74)
 #define SOON 32     /* batches: more than a loader makes ahead */
 #define MOST_RUNS 8 /* epochs of another line in one of this */
+
+/* ---- orders that are kept -------------------------------------------------------------------- */
+
+static void unref(struct leat_samples_order *order)
+{
+    if (order && atomic_fetch_sub(&order->references, 1) == 1)
+        leat_free(order);
+}
+
+void leat_samples_free(struct leat_samples *s)
+{
+    if (!s)
+        return;
+    for (int i = 0; i < LEAT_PORT_ORDERS; i++)
+        unref(s->orders[i]);
+    leat_free(s->set);
+    leat_free(s->all);
+    leat_free(s);
+}
+
+static struct leat_samples_order *new_order(uint64_t epoch, uint64_t n)
+{
+    struct leat_samples_order *order = leat_alloc(sizeof *order + n * sizeof *order->at);
+    if (order) {
+        *order = (struct leat_samples_order){.epoch = epoch, .n = n};
+        atomic_init(&order->references, 1);
+    }
+    return order;
+}
+
+static void keep(struct leat_samples *s, struct leat_samples_order *order)
+{
+    unref(s->orders[LEAT_PORT_ORDERS - 1]);
+    memmove(s->orders + 1, s->orders, (LEAT_PORT_ORDERS - 1) * sizeof *s->orders);
+    s->orders[0] = order;
+}
+
+static struct leat_samples_order *order_of(const struct leat_samples *s, uint64_t epoch)
+{
+    for (int i = 0; i < LEAT_PORT_ORDERS; i++)
+        if (s->orders[i] && s->orders[i]->epoch == epoch)
+            return s->orders[i];
+    return NULL;
+}
+
+/* Their first epoch has this order. */
+static int begin(struct leat_samples *s, const int64_t *order, struct leat_error *error)
+{
+    struct leat_samples_order *first = new_order(s->first, s->n);
+    if (!first)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for an order");
+    memcpy(first->at, order, s->n * sizeof *order);
+    keep(s, first);
+    return LEAT_OK;
+}
 
 /* ---- what a consumer says of them ------------------------------------------------------------ */
 
@@ -155,7 +211,7 @@ static int read_wish(const json_t *o, uint64_t *n, bool *ordered, uint64_t *seed
                : leat_fail(error, LEAT_E_FORMAT, "a consumer does not say which samples it wants");
 }
 
-int leat_samples_read(struct leat_loader *base, const json_t *wish, int fd, struct leat_samples **out, int64_t **order,
+int leat_samples_read(struct leat_loader *base, const json_t *wish, int fd, struct leat_samples **out,
                       struct leat_error *error)
 {
     const struct leat_dataset *d = base->dataset;
@@ -163,7 +219,6 @@ int leat_samples_read(struct leat_loader *base, const json_t *wish, int fd, stru
     uint64_t n = 0, seed = 0, epoch = 0;
     bool ordered = false;
     *out = NULL;
-    *order = NULL;
     int rc = read_wish(wish, &n, &ordered, &seed, &epoch, error);
     if (!rc && (!n || n > count || n >= UINT32_MAX))
         rc = leat_fail(error, LEAT_E_INVALID, "%" PRIu64 " samples of one's own of a data set of %" PRIu64, n, count);
@@ -181,10 +236,7 @@ int leat_samples_read(struct leat_loader *base, const json_t *wish, int fd, stru
     rc = rc ? rc : to_positions(d, count, ids, n * (1 + ordered), error);
     rc = rc ? rc : fill(s, ids, error);
     rc = rc || !ordered ? rc : check_order(s, ids + n, error);
-    if (!rc && ordered && (*order = leat_new_array(n, sizeof **order)))
-        memcpy(*order, ids + n, n * sizeof **order);
-    else if (!rc && ordered)
-        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " samples", n);
+    rc = rc || !ordered ? rc : begin(s, ids + n, error);
     leat_free(ids);
     if (rc)
         leat_samples_free(s);
@@ -193,59 +245,7 @@ int leat_samples_read(struct leat_loader *base, const json_t *wish, int fd, stru
     return rc;
 }
 
-/* ---- orders ---------------------------------------------------------------------------------- */
-
-static void unref(struct leat_samples_order *order)
-{
-    if (order && atomic_fetch_sub(&order->references, 1) == 1)
-        leat_free(order);
-}
-
-void leat_samples_free(struct leat_samples *s)
-{
-    if (!s)
-        return;
-    for (int i = 0; i < LEAT_PORT_ORDERS; i++)
-        unref(s->orders[i]);
-    leat_free(s->set);
-    leat_free(s->all);
-    leat_free(s);
-}
-
-static struct leat_samples_order *new_order(uint64_t epoch, uint64_t n)
-{
-    struct leat_samples_order *order = leat_alloc(sizeof *order + n * sizeof *order->at);
-    if (order) {
-        *order = (struct leat_samples_order){.epoch = epoch, .n = n};
-        atomic_init(&order->references, 1);
-    }
-    return order;
-}
-
-static void keep(struct leat_samples *s, struct leat_samples_order *order)
-{
-    unref(s->orders[LEAT_PORT_ORDERS - 1]);
-    memmove(s->orders + 1, s->orders, (LEAT_PORT_ORDERS - 1) * sizeof *s->orders);
-    s->orders[0] = order;
-}
-
-static struct leat_samples_order *order_of(const struct leat_samples *s, uint64_t epoch)
-{
-    for (int i = 0; i < LEAT_PORT_ORDERS; i++)
-        if (s->orders[i] && s->orders[i]->epoch == epoch)
-            return s->orders[i];
-    return NULL;
-}
-
-int leat_samples_begin(struct leat_samples *s, const int64_t *order, struct leat_error *error)
-{
-    struct leat_samples_order *first = new_order(s->first, s->n);
-    if (!first)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for an order");
-    memcpy(first->at, order, s->n * sizeof *order);
-    keep(s, first);
-    return LEAT_OK;
-}
+/* ---- the order of an epoch --------------------------------------------------------------------- */
 
 static uint64_t next_epoch(const struct leat_samples *s)
 {

@@ -222,14 +222,12 @@ static int open_samples(const struct service *s, const json_t *o, const char *pr
 {
     struct leat_port *p = s->port;
     struct leat_samples *samples;
-    int64_t *order;
     pthread_mutex_unlock(&p->lock);
-    int rc = leat_samples_read(p->lines->loader, o, s->message.fds[LEAT_FD_SAMPLES], &samples, &order, error);
+    int rc = leat_samples_read(p->lines->loader, o, s->message.fds[LEAT_FD_SAMPLES], &samples, error);
     pthread_mutex_lock(&p->lock);
     if (rc)
         return rc;
-    rc = leat_line_open_samples(p, program, key, samples, order, out, error);
-    leat_free(order);
+    rc = leat_line_open_samples(p, program, key, samples, out, error);
     if (rc)
         leat_samples_free(samples);
     return rc;
