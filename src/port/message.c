@@ -1,9 +1,13 @@
 #include "port/message.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -168,4 +172,59 @@ int leat_message_error(const struct leat_message *m, struct leat_error *error)
     if (error)
         *error = said;
     return said.code;
+}
+
+/* ---- what is too long ------------------------------------------------------------------------ */
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+static bool write_all(int fd, const void *from, uint64_t bytes)
+{
+    for (uint64_t done = 0; done < bytes;) {
+        const ssize_t n = write(fd, (const char *)from + done, bytes - done);
+        if (n <= 0 && errno != EINTR)
+            return false;
+        done += n > 0 ? (uint64_t)n : 0;
+    }
+    return true;
+}
+
+int leat_message_seal(const void *from, uint64_t bytes, int *fd, struct leat_error *error)
+{
+    *fd = memfd_create("leat-message", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*fd >= 0 && write_all(*fd, from, bytes) && !fcntl(*fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL))
+        return LEAT_OK;
+    int rc = leat_fail_errno(error, LEAT_E_IO, "cannot send %" PRIu64 " bytes to the other side of a port", bytes);
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+    return rc;
+}
+
+int leat_message_sealed(int fd, uint64_t *bytes, struct leat_error *error)
+{
+    struct stat st;
+    const int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) || st.st_size < 0)
+        return leat_fail(error, LEAT_E_FORMAT, "the other side sends no sealed memory");
+    *bytes = (uint64_t)st.st_size;
+    return LEAT_OK;
+}
+
+int leat_message_unseal(int fd, void *to, uint64_t bytes, struct leat_error *error)
+{
+    uint64_t has;
+    int rc = leat_message_sealed(fd, &has, error);
+    if (rc)
+        return rc;
+    if (has != bytes)
+        return leat_fail(error, LEAT_E_FORMAT,
+                         "the other side sends no sealed memory of %" PRIu64 " bytes, but of %" PRIu64, bytes, has);
+    for (uint64_t done = 0; done < bytes;) {
+        const ssize_t got = pread(fd, (char *)to + done, bytes - done, (off_t)done);
+        if (got <= 0 && errno != EINTR)
+            return leat_fail_errno(error, LEAT_E_IO, "cannot read what the other side of a port has sent");
+        done += got > 0 ? (uint64_t)got : 0;
+    }
+    return LEAT_OK;
 }

@@ -49,9 +49,10 @@ struct leat_message_head {
 
 /* What comes with a WELCOME, in this order. */
 enum { LEAT_FD_MEMORY = 0, LEAT_FD_CHANNEL, LEAT_FD_WAKE };
-/* With a HELLO that has "samples": so many ids, int64, and as many again in their order if it has "ordered"; a memfd
- * that is sealed against writing and resizing. */
+/* With a HELLO that has "samples": so many ids, int64, and as many again in their order if it has "ordered". */
 enum { LEAT_FD_SAMPLES = 0 };
+/* With a REPLY that has no body: a text that is longer than a body can be. */
+enum { LEAT_FD_TEXT = 0 };
 
 /* The consumer reads on from the batch that has this row; what it is given from then on bears `stream`. */
 struct leat_ask_seek {
@@ -94,5 +95,12 @@ const void *leat_message_body(const struct leat_message *message, size_t bytes);
 /* What a FAILED says, as the code that is in it. */
 int leat_message_error(const struct leat_message *message, struct leat_error *error);
 void leat_message_close(struct leat_message *message); /* its descriptors */
+/* What is too long for a message goes with one as a descriptor: of memory that is sealed against writing and resizing.
+ * *fd is the caller's. IO. */
+int leat_message_seal(const void *from, uint64_t bytes, int *fd, struct leat_error *error);
+/* How long it is. FORMAT: it is no such memory. */
+int leat_message_sealed(int fd, uint64_t *bytes, struct leat_error *error);
+/* All of it. FORMAT: it has another length; IO. */
+int leat_message_unseal(int fd, void *to, uint64_t bytes, struct leat_error *error);
 
 #endif

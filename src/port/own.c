@@ -5,12 +5,9 @@
  *
  * A line of a port goes from epoch to epoch. For any other epoch, or another order of one, the reader attaches again.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -59,17 +56,6 @@ void leat_own_free(struct leat_own *own)
 
 /* ---- saying it to the port ------------------------------------------------------------------- */
 
-static bool write_all(int fd, const void *from, uint64_t bytes)
-{
-    for (uint64_t done = 0; done < bytes;) {
-        const ssize_t n = write(fd, (const char *)from + done, bytes - done);
-        if (n <= 0 && errno != EINTR)
-            return false;
-        done += n > 0 ? (uint64_t)n : 0;
-    }
-    return true;
-}
-
 int leat_own_say(struct leat_own *own, json_t *hello, int *fd, struct leat_error *error)
 {
     const bool ordered = own->known && own->epoch == own->wanted;
@@ -80,10 +66,9 @@ int leat_own_say(struct leat_own *own, json_t *hello, int *fd, struct leat_error
         json_object_set_new(hello, "epoch", json_integer((json_int_t)own->wanted)) ||
         json_object_set_new(hello, "ordered", json_boolean(ordered)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
-    *fd = memfd_create("leat-samples", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (*fd < 0 || !write_all(*fd, own->ids, own->n * (1 + (uint64_t)ordered) * sizeof *own->ids) ||
-        fcntl(*fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL))
-        return leat_fail_errno(error, LEAT_E_IO, "cannot give %" PRIu64 " samples to a port", own->n);
+    int rc = leat_message_seal(own->ids, own->n * (1 + (uint64_t)ordered) * sizeof *own->ids, fd, error);
+    if (rc)
+        return rc;
     own->line_epoch = own->wanted;
     return LEAT_OK;
 }

@@ -10,13 +10,9 @@
  * pace the lines keep. Of the port's own order, whose epochs are independent, all epochs are followed, of another
  * line's samples one.
  */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -84,23 +80,6 @@ static int begin(struct leat_samples *s, const int64_t *order, struct leat_error
 }
 
 /* ---- what a consumer says of them ------------------------------------------------------------ */
-
-/* Reads `n` numbers of a descriptor that a consumer sent. */
-static int read_ids(int fd, uint64_t n, int64_t *out, struct leat_error *error)
-{
-    struct stat st;
-    const int seals = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS), needed = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-    if (seals < 0 || (seals & needed) != needed || fstat(fd, &st) || st.st_size < 0 ||
-        (uint64_t)st.st_size != n * sizeof *out)
-        return leat_fail(error, LEAT_E_FORMAT, "a consumer sends no sealed memory of %" PRIu64 " samples", n);
-    for (uint64_t done = 0; done < n * sizeof *out;) {
-        const ssize_t got = pread(fd, (char *)out + done, n * sizeof *out - done, (off_t)done);
-        if (got <= 0)
-            return leat_fail_errno(error, LEAT_E_IO, "cannot read the samples of a consumer");
-        done += (uint64_t)got;
-    }
-    return LEAT_OK;
-}
 
 /* Whether positions are ids; or else these ascend. */
 static int look_at_ids(const struct leat_dataset *d, uint64_t count, bool *same, struct leat_error *error)
@@ -231,7 +210,7 @@ int leat_samples_read(struct leat_loader *base, const json_t *wish, int fd, stru
         s->set = leat_new_array(count / 8 + 1, 1);
         s->all = leat_new_array(n, sizeof *s->all);
     }
-    rc = s && ids && s->set && s->all ? read_ids(fd, n * (1 + ordered), ids, error)
+    rc = s && ids && s->set && s->all ? leat_message_unseal(fd, ids, n * (1 + ordered) * sizeof *ids, error)
                                       : leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " samples", n);
     rc = rc ? rc : to_positions(d, count, ids, n * (1 + ordered), error);
     rc = rc ? rc : fill(s, ids, error);

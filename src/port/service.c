@@ -348,7 +348,15 @@ static int stat_of(struct service *s, struct leat_port_consumer *c, struct leat_
     pthread_mutex_lock(&s->port->lock);
     if (rc)
         return rc;
-    rc = reply(s, c, text, strlen(text), error);
+    const size_t bytes = strlen(text);
+    int fd = -1;
+    if (bytes > LEAT_MESSAGE_MOST)
+        rc = leat_message_seal(text, bytes, &fd, error);
+    rc = rc ? rc
+            : leat_message_send(c->socket, LEAT_MESSAGE_REPLY, s->message.head.number, text, fd < 0 ? bytes : 0, &fd,
+                                fd >= 0, error);
+    if (fd >= 0)
+        close(fd);
     leat_free(text);
     return rc;
 }

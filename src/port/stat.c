@@ -11,6 +11,7 @@
 #include "port/internal.h"
 
 #define PATIENCE_MS 5000
+#define MOST_TEXT (UINT64_C(64) << 20)
 
 /* ---- of this process ------------------------------------------------------------------------- */
 
@@ -138,6 +139,28 @@ int leat_port_describe(struct leat_port *p, char **json, struct leat_error *erro
 
 /* ---- of another process ---------------------------------------------------------------------- */
 
+/* What a REPLY says, freed with leat_free. */
+static int text_of(const struct leat_message *m, char **text, struct leat_error *error)
+{
+    const int fd = m->head.bytes ? -1 : m->fds[LEAT_FD_TEXT];
+    uint64_t bytes = m->head.bytes;
+    int rc = fd < 0 ? LEAT_OK : leat_message_sealed(fd, &bytes, error);
+    if (rc)
+        return rc;
+    char *to = bytes < MOST_TEXT ? leat_alloc(bytes + 1) : NULL;
+    if (!to)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for what a port does");
+    if (fd < 0)
+        memcpy(to, m->body, bytes);
+    else
+        rc = leat_message_unseal(fd, to, bytes, error);
+    to[rc ? 0 : bytes] = 0;
+    *text = rc ? NULL : to;
+    if (rc)
+        leat_free(to);
+    return rc;
+}
+
 static int ask(const char *folder, const char *name, const char *what, char **json, struct leat_error *error)
 {
     int fd;
@@ -150,13 +173,13 @@ static int ask(const char *folder, const char *name, const char *what, char **js
     if (!rc || rc == LEAT_E_END) /* it may have said why */
         rc = leat_message_wait(fd, PATIENCE_MS, m, error);
     if (!rc) {
-        leat_message_close(m);
         rc = m->head.type == LEAT_MESSAGE_REPLY    ? LEAT_OK
              : m->head.type == LEAT_MESSAGE_FAILED ? leat_message_error(m, error)
                                                    : leat_fail(error, LEAT_E_FORMAT, "the port does not answer");
+        if (!rc && json)
+            rc = text_of(m, json, error);
+        leat_message_close(m);
     }
-    if (!rc && json && !(*json = leat_strdup(m->body)))
-        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for what a port does");
     leat_free(m);
     close(fd);
     return rc == LEAT_E_END ? leat_fail(error, LEAT_E_NOT_FOUND, "port \"%s\" has just ended", name) : rc;

@@ -215,6 +215,17 @@ def test_more_connections_than_a_port_takes_are_refused_and_those_who_read_go_on
         resource.setrlimit(resource.RLIMIT_NOFILE, most)
 
 
+def test_all_readers_are_told_of_however_many_there_are(server: Server, folder: Path) -> None:
+    """More than one message has room for."""
+    labels = [f"{i:03}{'x' * 57}" for i in range(300)]
+    readers = [leat.attach("p", folder=folder, batch_size=1, framework="numpy", label=label) for label in labels]
+    stat = leat.ports.stat("p", folder=folder)
+    assert len(json.dumps(stat["consumers"])) > MOST
+    assert sorted(c["label"] for c in stat["consumers"]) == labels
+    for reader in readers:
+        reader.close()
+
+
 def test_what_was_not_lent_is_not_taken_back(good: None, folder: Path) -> None:
     draw = random.Random(2)
     for turn in range(300):
