@@ -182,9 +182,11 @@ static bool write_all(int fd, const void *from, uint64_t bytes)
 {
     for (uint64_t done = 0; done < bytes;) {
         const ssize_t n = write(fd, (const char *)from + done, bytes - done);
-        if (n <= 0 && errno != EINTR)
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
             return false;
-        done += n > 0 ? (uint64_t)n : 0;
+        done += (uint64_t)n;
     }
     return true;
 }
@@ -222,9 +224,11 @@ int leat_message_unseal(int fd, void *to, uint64_t bytes, struct leat_error *err
                          "the other side sends no sealed memory of %" PRIu64 " bytes, but of %" PRIu64, bytes, has);
     for (uint64_t done = 0; done < bytes;) {
         const ssize_t got = pread(fd, (char *)to + done, bytes - done, (off_t)done);
-        if (got <= 0 && errno != EINTR)
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
             return leat_fail_errno(error, LEAT_E_IO, "cannot read what the other side of a port has sent");
-        done += got > 0 ? (uint64_t)got : 0;
+        done += (uint64_t)got;
     }
     return LEAT_OK;
 }

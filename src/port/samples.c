@@ -224,7 +224,7 @@ int leat_samples_read(struct leat_loader *base, const json_t *wish, int fd, stru
     return rc;
 }
 
-/* ---- the order of an epoch --------------------------------------------------------------------- */
+/* ---- the order of an epoch ------------------------------------------------------------------- */
 
 static uint64_t next_epoch(const struct leat_samples *s)
 {

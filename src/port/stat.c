@@ -1,4 +1,5 @@
 /* What a port does, as JSON; and asking a port of another process. */
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,18 +148,22 @@ static int text_of(const struct leat_message *m, char **text, struct leat_error 
     int rc = fd < 0 ? LEAT_OK : leat_message_sealed(fd, &bytes, error);
     if (rc)
         return rc;
-    char *to = bytes < MOST_TEXT ? leat_alloc(bytes + 1) : NULL;
+    if (bytes > MOST_TEXT)
+        return leat_fail(error, LEAT_E_FORMAT, "the port answers with a text of %" PRIu64 " bytes", bytes);
+    char *to = leat_alloc(bytes + 1);
     if (!to)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for what a port does");
     if (fd < 0)
         memcpy(to, m->body, bytes);
     else
         rc = leat_message_unseal(fd, to, bytes, error);
-    to[rc ? 0 : bytes] = 0;
-    *text = rc ? NULL : to;
-    if (rc)
+    if (rc) {
         leat_free(to);
-    return rc;
+        return rc;
+    }
+    to[bytes] = 0;
+    *text = to;
+    return LEAT_OK;
 }
 
 static int ask(const char *folder, const char *name, const char *what, char **json, struct leat_error *error)
