@@ -215,7 +215,7 @@ int leat_message_sealed(int fd, uint64_t *bytes, struct leat_error *error)
 
 int leat_message_unseal(int fd, void *to, uint64_t bytes, struct leat_error *error)
 {
-    uint64_t has;
+    uint64_t has = 0;
     int rc = leat_message_sealed(fd, &has, error);
     if (rc)
         return rc;
