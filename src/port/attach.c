@@ -1,24 +1,18 @@
-/* The reader of a port: its position, and the calls that a loader has. */
+/* A reader of a port, and the calls that a loader has: open, close, epochs, states, and looking at it. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "engine/engine.h"
-#include "io/interrupt.h"
 #include "port/attached.h"
 #include "port/folder.h"
 
 #define STATE_VERSION 1
-#define SLICE_NS INT64_C(50000000)
-#define MOST_PARTS 64
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
@@ -159,340 +153,6 @@ void leat_attached_interrupt(struct leat_attached *a)
     atomic_fetch_add(&a->interrupts, 1);
 }
 
-static int check(const struct leat_attached *a, struct leat_error *error)
-{
-    return leat_batch_pool_is_ours(&a->pool)
-               ? LEAT_OK
-               : leat_fail(error, LEAT_E_FORKED,
-                           "this reader of a port belongs to the process that attached; attach in "
-                           "the child");
-}
-
-/* ---- asking, whatever becomes of the port ---------------------------------------------------- */
-
-int leat_attached_reopen(struct leat_attached *a, struct leat_error *error)
-{
-    int rc = leat_session_open(a, false, error);
-    return rc == LEAT_E_NOT_FOUND
-               ? leat_fail(error, LEAT_E_CLOSED, "port \"%s\" has ended, and none has come in its place", a->name)
-               : rc;
-}
-
-/* Asks; of a port that has ended, the one that comes in its place. */
-static int ask(struct leat_attached *a, enum leat_message_type type, const void *body, size_t bytes,
-               struct leat_error *error)
-{
-    for (int tries = 0;; tries++) {
-        int rc = a->session ? leat_session_ask(a, type, body, bytes, error) : LEAT_E_CLOSED;
-        if (rc != LEAT_E_CLOSED || tries == 3)
-            return rc;
-        leat_session_close(a);
-        rc = leat_attached_reopen(a, error);
-        if (rc)
-            return rc;
-    }
-}
-
-static int rows_of(struct leat_attached *a, uint64_t epoch, uint64_t *rows, struct leat_error *error)
-{
-    if (a->known_rows && a->known_epoch == epoch) {
-        *rows = a->known_rows;
-        return LEAT_OK;
-    }
-    const struct leat_ask_rows what = {epoch};
-    struct leat_reply_rows reply = {a->own ? a->own->n : 0};
-    int rc = a->own ? LEAT_OK : ask(a, LEAT_MESSAGE_ROWS, &what, sizeof what, error);
-    if (rc)
-        return rc;
-    const void *body = a->own ? &reply : leat_message_body(a->message, sizeof reply);
-    if (!body)
-        return leat_fail(error, LEAT_E_FORMAT, "the port does not answer with rows");
-    memmove(&reply, body, sizeof reply);
-    *rows = reply.rows;
-    if (epoch == a->epoch || !a->known_rows) {
-        a->known_epoch = epoch;
-        a->known_rows = reply.rows;
-    }
-    return LEAT_OK;
-}
-
-static struct leat_cut cut_of(const struct leat_attached *a, uint64_t epoch)
-{
-    struct leat_cut cut = a->cut;
-    if (epoch != a->cut_epoch)
-        cut.origin = cut.first_step = 0;
-    return cut;
-}
-
-/* The batch of a step. END: the epoch has none for this rank. */
-static int plan_of(struct leat_attached *a, uint64_t epoch, uint64_t step, struct leat_plan_batch *plan,
-                   struct leat_error *error)
-{
-    uint64_t rows = 0;
-    const struct leat_cut cut = cut_of(a, epoch);
-    int rc = rows_of(a, epoch, &rows, error);
-    if (rc)
-        return rc;
-    if (leat_cut_batch(&cut, epoch, rows, step, plan) || !plan->rows)
-        return leat_fail(error, LEAT_E_END, "epoch %" PRIu64 " has no step %" PRIu64 " for this rank", epoch, step);
-    return LEAT_OK;
-}
-
-static struct leat_ask_batch batch_of(const struct leat_plan_batch *plan)
-{
-    return (struct leat_ask_batch){.epoch = plan->epoch,
-                                   .step = plan->step,
-                                   .at_row = plan->at.row,
-                                   .global_rows = plan->global_rows,
-                                   .begin = plan->begin,
-                                   .rows = plan->rows};
-}
-
-/* A batch that the port makes for this reader alone. */
-static int make(struct leat_attached *a, const struct leat_plan_batch *plan, struct leat_batch **out,
-                struct leat_error *error)
-{
-    const struct leat_ask_batch what = batch_of(plan);
-    struct leat_lent *lent;
-    int rc = ask(a, LEAT_MESSAGE_MAKE, &what, sizeof what, error);
-    rc = rc ? rc : leat_session_made(a, &lent, error);
-    if (rc)
-        return rc;
-    const struct leat_lent_rows all = {lent, 0, lent->said.head.rows};
-    if (all.n != plan->rows || lent->said.head.failed)
-        rc = leat_fail(error, LEAT_E_FORMAT, "the port has made another batch than it was asked for");
-    rc = rc ? rc : leat_cut_out(a, plan, &all, 1, out, error);
-    leat_engine_lock();
-    leat_lent_unref(lent);
-    leat_engine_unlock();
-    a->made += !rc;
-    return rc;
-}
-
-/* ---- the next batch -------------------------------------------------------------------------- */
-
-static bool precedes_rows(const struct leat_lent *lent, struct leat_position at)
-{
-    const struct leat_published_head *h = &lent->said.head;
-    return h->epoch < at.epoch || (h->epoch == at.epoch && h->begin + h->rows <= at.row);
-}
-
-/* The port gives what comes from a row on. */
-static int seek(struct leat_attached *a, struct leat_position at, struct leat_error *error)
-{
-    while (a->first)
-        leat_session_drop_first(a);
-    struct leat_ask_seek what = {.epoch = at.epoch, .row = at.row, .stream = ++a->stream};
-    a->streams = false;
-    int rc = ask(a, LEAT_MESSAGE_SEEK, &what, sizeof what, error);
-    if (rc)
-        return rc;
-    a->streams = true;
-    a->expected = at;
-    return LEAT_OK;
-}
-
-/* Whether what the port gives will come to `at` soon. */
-static bool will_come(const struct leat_attached *a, struct leat_position at)
-{
-    if (!a->session || !a->streams || leat_position_precedes(at, a->expected))
-        return false;
-    const uint64_t far = 64 * a->port_cut.global_batch;
-    return at.epoch == a->expected.epoch
-               ? at.row - a->expected.row <= far
-               : at.epoch == a->expected.epoch + 1 && at.row <= far && a->known_rows - a->expected.row <= far;
-}
-
-/* Which lent batches have rows [begin, begin + rows), as far as they are there. PENDING: not all are. */
-static int find_parts(struct leat_attached *a, const struct leat_plan_batch *plan, struct leat_lent_rows *parts,
-                      size_t *n, bool *failed, struct leat_error *error)
-{
-    const uint64_t end = plan->begin + plan->rows;
-    const struct leat_position from = {plan->epoch, plan->begin};
-    while (a->first && precedes_rows(a->first, from))
-        leat_session_drop_first(a);
-    *n = 0;
-    *failed = false;
-    uint64_t row = plan->begin;
-    for (struct leat_lent *lent = a->first;; lent = lent->next) {
-        const struct leat_published_head *h = lent ? &lent->said.head : NULL;
-        if (!lent)
-            return LEAT_IO_PENDING;
-        if (h->epoch != plan->epoch || h->begin > row) { /* not what comes next: it was given from elsewhere */
-            a->streams = false;
-            return LEAT_IO_PENDING;
-        }
-        const uint64_t stop = h->begin + h->rows < end ? h->begin + h->rows : end;
-        if (stop <= row)
-            continue;
-        if (*n == MOST_PARTS)
-            return leat_fail(error, LEAT_E_BUDGET,
-                             "a batch of %" PRIu64 " rows is put together from more than %d of the "
-                             "port's",
-                             plan->rows, MOST_PARTS);
-        parts[(*n)++] = (struct leat_lent_rows){lent, row - h->begin, stop - row};
-        *failed |= h->failed;
-        row = stop;
-        if (row == end)
-            return LEAT_OK;
-    }
-}
-
-/* Until all parts are there: takes what the port gives, and waits for it. */
-static int gather(struct leat_attached *a, const struct leat_plan_batch *plan, struct leat_lent_rows *parts, size_t *n,
-                  bool *failed, int64_t deadline_ns, uint64_t interrupts, struct leat_error *error)
-{
-    const struct leat_position from = {plan->epoch, plan->begin};
-    int64_t begun = 0;
-    int rc;
-    while ((rc = find_parts(a, plan, parts, n, failed, error)) == LEAT_IO_PENDING) {
-        if (!a->first && !will_come(a, from))
-            a->streams = false;
-        if (!a->streams || !a->session) {
-            if ((rc = seek(a, from, error)))
-                break;
-            continue;
-        }
-        rc = leat_session_take(a, error);
-        if (rc != LEAT_IO_PENDING) {
-            if (rc)
-                break;
-            continue;
-        }
-        const int64_t now = leat_clock_ns();
-        begun = begun ? begun : now;
-        rc = LEAT_OK;
-        if (now >= deadline_ns)
-            rc = leat_fail(error, LEAT_E_TIMEOUT, "no batch was ready in time; calling again goes on waiting");
-        else if (atomic_load(&a->interrupts) != interrupts || leat_io_interrupted())
-            rc = leat_fail(error, LEAT_E_CANCELLED, "interrupted");
-        rc = rc ? rc : leat_session_wait(a, deadline_ns - now < SLICE_NS ? deadline_ns - now : SLICE_NS, error);
-        if (rc)
-            break;
-        if (atomic_load(&a->session->channel->n_given) == a->session->taken && leat_session_check(a, error))
-            leat_session_close(a); /* it has ended: the next seek looks for another */
-    }
-    if (begun) {
-        a->waits++;
-        a->wait_ns += leat_clock_ns() - begun;
-    }
-    return rc;
-}
-
-/* Whether a batch is made for this reader alone. A port of one rank of several has the rows of that rank only.
- * Operators that see batches as a whole must have seen this one, which the port has made if its own are of the same
- * sizes. */
-static bool must_make(const struct leat_attached *a, const struct leat_plan_batch *plan)
-{
-    const struct leat_cut *cut = &a->port_cut;
-    struct leat_plan_batch its;
-    if (plan->begin + plan->rows > plan->at.row + plan->global_rows) /* padding */
-        return true;
-    if (!a->whole && cut->world_size == 1)
-        return false;
-    if (leat_cut_batch(cut, plan->epoch, a->known_rows, plan->begin / cut->global_batch, &its))
-        return true;
-    if (a->whole)
-        return its.at.row != plan->at.row || its.global_rows != plan->global_rows || its.begin != plan->begin ||
-               its.rows != plan->rows;
-    return plan->begin < its.begin || plan->begin + plan->rows > its.begin + its.rows;
-}
-
-static int next_batch(struct leat_attached *a, const struct leat_plan_batch *plan, int64_t deadline_ns,
-                      struct leat_batch **out, struct leat_error *error)
-{
-    struct leat_lent_rows parts[MOST_PARTS];
-    const uint64_t interrupts = atomic_load(&a->interrupts);
-    size_t n = 0;
-    bool failed = true;
-    if (must_make(a, plan))
-        return make(a, plan, out, error);
-    int rc = gather(a, plan, parts, &n, &failed, deadline_ns, interrupts, error);
-    if (rc)
-        return rc;
-    if (a->whole && (n != 1 || parts->first || parts->n != parts->lent->said.head.rows))
-        failed = true;
-    if (!failed)
-        rc = leat_cut_out(a, plan, parts, n, out, error);
-    if (!failed && !rc && !leat_batch_rows(*out)) { /* all were left out: a loader raises the first error */
-        leat_batch_free(*out);
-        *out = NULL;
-        failed = true;
-    }
-    if (failed)
-        return make(a, plan, out, error);
-    a->copied += n > 1 && !rc ? leat_batch_rows(*out) : 0;
-    return rc;
-}
-
-static uint64_t tensor_bytes(const struct leat_batch *b)
-{
-    uint64_t bytes = 0;
-    struct leat_tensor t;
-    for (size_t o = 0; o < leat_batch_outputs(b); o++)
-        if (!leat_batch_tensor(b, o, &t))
-            bytes += t.offsets ? (uint64_t)(t.shape[0] * t.strides[0]) * leat_dtype_size(t.dtype) + 8 * (b->rows + 1)
-                               : b->rows * leat_program_output(b->program, o)->row_bytes;
-    return bytes;
-}
-
-/* To the next step; what is behind it goes back to the port. */
-static void advance(struct leat_attached *a, const struct leat_plan_batch *plan, uint64_t rows,
-                    const struct leat_batch *batch)
-{
-    struct leat_plan_batch next;
-    const struct leat_cut cut = cut_of(a, a->epoch);
-    a->step++;
-    a->ended = plan->last || leat_cut_batch(&cut, a->epoch, rows, a->step, &next) || !next.rows;
-    const struct leat_position from =
-        a->ended ? (struct leat_position){a->epoch + 1, 0} : (struct leat_position){a->epoch, next.begin};
-    while (a->first && precedes_rows(a->first, from))
-        leat_session_drop_first(a);
-    a->batches++;
-    a->samples += batch->rows;
-    a->bytes += tensor_bytes(batch);
-    if (!a->session)
-        return;
-    struct leat_channel *c = a->session->channel;
-    leat_engine_lock();
-    const uint32_t out = a->session->out;
-    leat_engine_unlock();
-    atomic_store_explicit(&c->epoch, from.epoch, memory_order_relaxed);
-    atomic_store_explicit(&c->row, from.row, memory_order_relaxed);
-    atomic_store_explicit(&c->batches, a->batches, memory_order_relaxed);
-    atomic_store_explicit(&c->samples, a->samples, memory_order_relaxed);
-    atomic_store_explicit(&c->bytes, a->bytes, memory_order_relaxed);
-    atomic_store_explicit(&c->held, out, memory_order_relaxed);
-}
-
-int leat_attached_next(struct leat_attached *a, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
-                       struct leat_error *error)
-{
-    struct leat_plan_batch plan;
-    struct leat_error own;
-    *out = NULL;
-    error = error ? error : &own;
-    int rc = check(a, error);
-    if (rc)
-        return rc;
-    if (iteration != a->iteration || !a->started)
-        return leat_fail(error, LEAT_E_CLOSED, "a newer iteration of this reader has begun");
-    if (!a->ended) {
-        rc = a->own ? leat_own_order(a, a->epoch, error) : LEAT_OK;
-        rc = rc ? rc : plan_of(a, a->epoch, a->step, &plan, error);
-        const uint64_t rows = a->known_rows; /* of this epoch; forgotten if the port ends meanwhile */
-        if (!rc)
-            rc = next_batch(a, &plan, leat_loader_deadline(timeout_ms), out, error);
-        if (rc != LEAT_E_END) {
-            if (!rc)
-                advance(a, &plan, rows, *out);
-            return rc;
-        }
-    }
-    a->ended = a->told_end = true;
-    return leat_fail(error, LEAT_E_END, "the epoch has no further batch");
-}
-
 /* ---- epochs ---------------------------------------------------------------------------------- */
 
 static uint64_t next_epoch(const struct leat_attached *a)
@@ -502,7 +162,7 @@ static uint64_t next_epoch(const struct leat_attached *a)
 
 int leat_attached_start(struct leat_attached *a, uint64_t *iteration, struct leat_error *error)
 {
-    int rc = check(a, error);
+    int rc = leat_attached_check(a, error);
     if (rc)
         return rc;
     const uint64_t epoch = next_epoch(a);
@@ -517,7 +177,7 @@ int leat_attached_start(struct leat_attached *a, uint64_t *iteration, struct lea
 
 int leat_attached_set_epoch(struct leat_attached *a, uint64_t epoch, bool *dropped, struct leat_error *error)
 {
-    int rc = check(a, error);
+    int rc = leat_attached_check(a, error);
     if (rc)
         return rc;
     const bool other = a->loaded && a->epoch != epoch;
@@ -540,9 +200,9 @@ int leat_attached_steps(struct leat_attached *a, uint64_t *steps, struct leat_er
 {
     uint64_t rows = 0;
     const uint64_t epoch = leat_attached_epoch(a);
-    const struct leat_cut cut = cut_of(a, epoch);
-    int rc = check(a, error);
-    rc = rc ? rc : rows_of(a, epoch, &rows, error);
+    const struct leat_cut cut = leat_attached_cut(a, epoch);
+    int rc = leat_attached_check(a, error);
+    rc = rc ? rc : leat_attached_rows(a, epoch, &rows, error);
     if (!rc)
         *steps = leat_cut_steps(&cut, rows);
     return rc;
@@ -553,12 +213,12 @@ int leat_attached_steps(struct leat_attached *a, uint64_t *steps, struct leat_er
 int leat_attached_state(struct leat_attached *a, char **json, struct leat_error *error)
 {
     *json = NULL;
-    int rc = check(a, error);
+    int rc = leat_attached_check(a, error);
     if (rc)
         return rc;
     const bool within = (a->started && !a->ended) || a->loaded;
     const uint64_t epoch = within ? a->epoch : next_epoch(a), step = within ? a->step : 0;
-    const struct leat_cut cut = cut_of(a, epoch);
+    const struct leat_cut cut = leat_attached_cut(a, epoch);
     const uint64_t row = within ? cut.origin + (step - cut.first_step) * cut.global_batch : 0;
     json_t *o =
         json_pack("{s:i, s:s, s:s, s:I, s:I, s:I}", "attached", STATE_VERSION, "fingerprint", a->fingerprint, "order",
@@ -594,7 +254,7 @@ static int load(struct leat_attached *a, const json_t *o, struct leat_error *err
     if (strcmp(print, a->fingerprint) != 0 || strcmp(order, a->order) != 0)
         return leat_fail(error, LEAT_E_STATE, "the state is of another %s",
                          strcmp(print, a->fingerprint) != 0 ? "data set" : "order or seed");
-    int rc = rows_of(a, epoch, &rows, error);
+    int rc = leat_attached_rows(a, epoch, &rows, error);
     if (rc)
         return rc;
     if (row > rows || step > row)
@@ -618,7 +278,7 @@ static int load(struct leat_attached *a, const json_t *o, struct leat_error *err
 
 int leat_attached_load_state(struct leat_attached *a, const char *json, struct leat_error *error)
 {
-    int rc = check(a, error);
+    int rc = leat_attached_check(a, error);
     if (rc)
         return rc;
     json_t *o = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
@@ -640,7 +300,7 @@ static int no_step(struct leat_attached *a, uint64_t epoch, uint64_t step, int r
 /* Of samples of its own the running or next epoch alone has an order. */
 static int ready(struct leat_attached *a, uint64_t epoch, struct leat_error *error)
 {
-    int rc = check(a, error);
+    int rc = leat_attached_check(a, error);
     if (rc || !a->own)
         return rc;
     return epoch == leat_attached_epoch(a)
@@ -658,15 +318,15 @@ int leat_attached_plan(struct leat_attached *a, uint64_t epoch, uint64_t step, i
     *ids = NULL;
     *n = 0;
     int rc = ready(a, epoch, error);
-    rc = rc ? rc : no_step(a, epoch, step, plan_of(a, epoch, step, &plan, error), error);
+    rc = rc ? rc : no_step(a, epoch, step, leat_attached_plan_batch(a, epoch, step, &plan, error), error);
     if (rc)
         return rc;
     int64_t *list = leat_new_array(plan.rows, sizeof *list);
     rc = list ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " rows", plan.rows);
-    struct leat_ask_batch what = batch_of(&plan);
+    struct leat_ask_batch what = leat_attached_ask_batch(&plan);
     for (; !rc && what.first < plan.rows; what.first += what.n) {
         what.n = plan.rows - what.first < LEAT_MOST_IDS ? plan.rows - what.first : LEAT_MOST_IDS;
-        rc = ask(a, LEAT_MESSAGE_IDS, &what, sizeof what, error);
+        rc = leat_attached_ask(a, LEAT_MESSAGE_IDS, &what, sizeof what, error);
         const void *body = rc ? NULL : leat_message_body(a->message, what.n * sizeof *list);
         if (!rc && !body)
             rc = leat_fail(error, LEAT_E_FORMAT, "the port does not answer with ids");
@@ -688,14 +348,14 @@ int leat_attached_batch_at(struct leat_attached *a, uint64_t epoch, uint64_t ste
     struct leat_plan_batch plan;
     *out = NULL;
     int rc = ready(a, epoch, error);
-    rc = rc ? rc : no_step(a, epoch, step, plan_of(a, epoch, step, &plan, error), error);
-    return rc ? rc : make(a, &plan, out, error);
+    rc = rc ? rc : no_step(a, epoch, step, leat_attached_plan_batch(a, epoch, step, &plan, error), error);
+    return rc ? rc : leat_attached_make(a, &plan, out, error);
 }
 
 int leat_attached_stats(const struct leat_attached *a, char **json, struct leat_error *error)
 {
     *json = NULL;
-    int rc = check(a, error);
+    int rc = leat_attached_check(a, error);
     if (rc)
         return rc;
     leat_engine_lock();

@@ -1,6 +1,6 @@
 /*
  * A reader of a port, from inside: session.c speaks with the port and has what it lends; cut.c makes batches of that;
- * attach.c is the face, and knows the position.
+ * receive.c puts the next batch together; attach.c opens and closes it, and has its epochs and states.
  *
  * What other threads may change, by releasing a buffer, is under the engine's lock: who has what of the port.
  */
@@ -129,10 +129,25 @@ int leat_own_order(struct leat_attached *attached, uint64_t epoch, struct leat_e
 int leat_own_save(const struct leat_own *own, json_t *state, uint64_t epoch, uint64_t row, struct leat_error *error);
 int leat_own_load(struct leat_own *own, const json_t *state, uint64_t epoch, uint64_t row, struct leat_error *error);
 
-/* attach.c */
+/* receive.c */
 
+/* FORKED: this process did not attach. */
+int leat_attached_check(const struct leat_attached *attached, struct leat_error *error);
 /* Attaches to the port that has come in the place of one that ended. CLOSED: none has. */
 int leat_attached_reopen(struct leat_attached *attached, struct leat_error *error);
+/* Asks, as leat_session_ask does; of a port that has ended, the one that comes in its place. */
+int leat_attached_ask(struct leat_attached *attached, enum leat_message_type type, const void *body, size_t bytes,
+                      struct leat_error *error);
+/* How many rows an epoch has, and how this reader cuts batches out of them. */
+int leat_attached_rows(struct leat_attached *attached, uint64_t epoch, uint64_t *rows, struct leat_error *error);
+struct leat_cut leat_attached_cut(const struct leat_attached *attached, uint64_t epoch);
+/* What is in a batch of this reader. END: the epoch has no such step. */
+int leat_attached_plan_batch(struct leat_attached *attached, uint64_t epoch, uint64_t step,
+                             struct leat_plan_batch *plan, struct leat_error *error);
+struct leat_ask_batch leat_attached_ask_batch(const struct leat_plan_batch *plan);
+/* A batch that the port makes for this reader alone. */
+int leat_attached_make(struct leat_attached *attached, const struct leat_plan_batch *plan, struct leat_batch **out,
+                       struct leat_error *error);
 
 /* cut.c */
 
