@@ -46,7 +46,7 @@ INTS = 1 << 22
 SLEEP_S = 0.4  #: in which a batch is surely ready
 SOME = 20  #: batches of which the time until they are there is taken
 ROW_BYTES = 3 * 224 * 224 * 4
-AHEAD = 4  #: batches that loaders of trainings read ahead, so that none begins a round with seconds of work done
+AHEAD = 4  #: batches that loaders beside a port read ahead, so that none begins a round with seconds of work done
 WARM_S = 0.8  #: in which that is used up
 
 
@@ -287,15 +287,15 @@ class Bench:
 
     def four(self) -> None:
         with ExitStack() as stack:
-            given = {"data": self.photos, "threads": 1}
+            given = {"data": self.photos, "threads": 1, "budget": AHEAD * BATCH * ROW_BYTES}
             own = Process(stack, "own", self.server, **given)
             Process(stack, "serve", self.server, name="four", **given)
             readers = [Process(stack, "read", self.others, name="four", batch=BATCH) for _ in range(4)]
             pairs = []
             for _ in range(self.rounds):
-                alone = own.ask("run", self.seconds)[1]
+                alone = own.ask("train", self.seconds)[0]
                 ask_all(readers, "attach")
-                total = sum(rows for _, rows in ask_all(readers, "run", self.seconds))
+                total = sum(rows for rows, *_ in ask_all(readers, "train", self.seconds))
                 ask_all(readers, "leave")
                 pairs.append((total, alone))
         self.show("4 readers, one core", pairs, "photos/s", "one loader")
