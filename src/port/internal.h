@@ -1,8 +1,9 @@
 /*
  * A port, from inside. It has lines, one for each program and key that its consumers want. A line is a loader, what
- * that has made, and two threads; the port's one thread more is for all of them. All share one lock:
+ * that has made, and two threads; two threads more of the port are for all of them. All share one lock:
  *
  *     service    (service.c)  takes in connections, and answers what consumers ask; finds those that have died
+ *     admission  (admit.c)    gives consumers that come their line, which it opens if nobody has had it
  *     feeder     (feeder.c)   of a line: reads its loader from front to back, and publishes what it gives
  *     maker      (maker.c)    of a line: makes batches again for consumers that have fallen behind, and others that
  * they ask for
@@ -52,6 +53,13 @@ struct leat_shelf_place {
     bool used;
 };
 
+/* What a consumer that has come wants. */
+struct leat_wish {
+    char *text;  /* its HELLO; NULL: nothing */
+    int samples; /* the descriptor that came with it, or -1 */
+    uint32_t number;
+};
+
 struct leat_port_consumer {
     struct leat_port_consumer *next, *next_in_line;
     struct leat_line *line; /* NULL: it is not attached */
@@ -60,9 +68,10 @@ struct leat_port_consumer {
     int channel_fd;
     struct leat_channel *channel;
     struct leat_loan loan;
-    uint32_t n_returned; /* of the channel, seen */
-    bool gone;           /* it is removed as soon as nobody works for it */
-    unsigned working;    /* a maker works for it */
+    uint32_t n_returned;   /* of the channel, seen */
+    bool gone;             /* it is removed as soon as nobody works for it */
+    unsigned working;      /* another thread than the service works for it */
+    struct leat_wish wish; /* it waits to be admitted */
 
     /* as it said */
     pid_t pid;
@@ -149,9 +158,11 @@ struct leat_port {
 
     pthread_mutex_t lock;
     pthread_cond_t stopped; /* someone has asked for the end, or the first line has failed */
-    pthread_t service;
-    bool serves;
+    pthread_cond_t admit;   /* someone has come */
+    pthread_t threads[2];
+    unsigned n_threads;
     int wake; /* of the service: an eventfd */
+    int poll; /* what the service waits for */
     bool closing, stop;
 
     struct leat_line *lines; /* the first one first */
@@ -204,12 +215,30 @@ bool leat_consumer_wants(const struct leat_line *line, const struct leat_port_co
 /* Whether it needs the feeder's next batch, or will soon. */
 bool leat_consumer_is_near(const struct leat_line *line, const struct leat_port_consumer *consumer);
 
-/* feeder.c, maker.c, service.c: threads */
+/* feeder.c, maker.c, service.c, admit.c: threads */
 void *leat_line_feeder(void *line);
 void *leat_line_maker(void *line);
 void *leat_port_service(void *port);
+void *leat_port_admission(void *port);
 /* A consumer whose next batch the maker has to make, or who asked for one; NULL: there is none. */
 struct leat_port_consumer *leat_line_needs_maker(struct leat_line *line);
+
+/* service.c */
+
+/* What the service may be woken by: of the port, and of a consumer. */
+enum leat_port_source {
+    LEAT_PORT_CONNECTIONS = 0,
+    LEAT_PORT_WAKE,
+    LEAT_PORT_SOCKET,
+    LEAT_PORT_PROCESS,
+    LEAT_PORT_RETURNED
+};
+/* From here on a descriptor wakes it. */
+bool leat_port_watch(const struct leat_port *port, int fd, enum leat_port_source source, uint32_t id);
+
+/* admit.c */
+
+void leat_wish_free(struct leat_wish *wish);
 
 /* line.c */
 
@@ -227,8 +256,8 @@ int leat_line_open_samples(struct leat_port *port, const char *program, uint64_t
 /* A consumer joins, and leaves: what it had comes back. */
 void leat_line_join(struct leat_line *line, struct leat_port_consumer *consumer);
 void leat_line_leave(struct leat_port_consumer *consumer);
-/* Closes lines beside the first that have no consumer. The lock is let go meanwhile; by the service alone, as is
- * leat_line_find: nobody else changes the list of lines. */
+/* Closes lines beside the first that have no consumer. The lock is let go meanwhile. By the service alone, as lines are
+ * added by the admission alone: nobody else changes the list of lines. */
 void leat_line_close_idle(struct leat_port *port);
 /* Ends its threads, and all work for its loader. Without the port's lock. */
 void leat_line_stop(struct leat_line *line);
@@ -252,6 +281,10 @@ struct json_t *leat_line_stacks(const struct leat_loader *loader);
 int leat_samples_read(struct leat_loader *base, const json_t *wish, int fd, struct leat_samples **out,
                       struct leat_error *error);
 void leat_samples_free(struct leat_samples *samples);
+/* Before their line is there: draws the order of the first epoch for its loader, if its reader has not said one, so
+ * that who is attached has begun. The lock is let go meanwhile. */
+int leat_samples_begin(struct leat_port *port, struct leat_samples *samples, struct leat_loader *loader,
+                       struct leat_error *error);
 /* By the feeder: draws the order of the next epoch if that is due, and tells who has asked for one. Whether there was
  * something to do. The lock is let go meanwhile. */
 bool leat_samples_work(struct leat_line *line);

@@ -239,6 +239,9 @@ static int add(struct leat_port *p, const char *program, uint64_t key, struct le
     pthread_mutex_unlock(&p->lock);
     int rc = leat_loader_open_beside(base, program, key, samples ? &own : NULL, &loader, error);
     const bool opened = !rc;
+    pthread_mutex_lock(&p->lock);
+    rc = rc || !samples ? rc : leat_samples_begin(p, samples, loader, error);
+    pthread_mutex_unlock(&p->lock);
     rc = rc ? rc : leat_line_open(p, loader, key, samples, &l, error);
     if (rc && opened)
         leat_loader_close(loader);

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -80,11 +81,11 @@ static void close_descriptors(const int *fds, size_t n)
 static void after_fork_in_child(void)
 {
     for (struct leat_port *p = ports; p; p = p->next) {
-        close_descriptors((const int[]){p->place.lock, p->place.socket, p->wake}, 3);
+        close_descriptors((const int[]){p->place.lock, p->place.socket, p->wake, p->poll}, 4);
         for (const struct leat_line *l = p->lines; l; l = l->next)
             close_descriptors(&l->memory, 1);
         for (const struct leat_port_consumer *c = p->consumers; c; c = c->next)
-            close_descriptors((const int[]){c->socket, c->process, c->wake, c->channel_fd}, 4);
+            close_descriptors((const int[]){c->socket, c->process, c->wake, c->channel_fd, c->wish.samples}, 5);
     }
     after_fork();
     ports = NULL;
@@ -117,13 +118,18 @@ static void leave_ports(const struct leat_port *p)
 
 static int start(struct leat_port *p, struct leat_error *error)
 {
+    void *(*const functions[2])(void *) = {leat_port_service, leat_port_admission};
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    errno = pthread_create(&p->service, NULL, leat_port_service, p);
-    p->serves = !errno;
+    int rc = LEAT_OK;
+    for (int i = 0; !rc && i < 2; i++) {
+        errno = pthread_create(&p->threads[i], NULL, functions[i], p);
+        rc = errno ? leat_fail_errno(error, LEAT_E_NOMEM, "cannot start the threads of a port") : LEAT_OK;
+        p->n_threads += !rc;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return p->serves ? LEAT_OK : leat_fail_errno(error, LEAT_E_NOMEM, "cannot start the threads of a port");
+    return rc;
 }
 
 static int prepare(struct leat_port *p, struct leat_loader *loader, const struct leat_port_options *o,
@@ -148,7 +154,8 @@ static int prepare(struct leat_port *p, struct leat_loader *loader, const struct
     memcpy(p->fingerprint, loader->fingerprint, sizeof p->fingerprint);
     p->order = leat_served_order(loader);
     p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (p->wake < 0)
+    p->poll = epoll_create1(EPOLL_CLOEXEC);
+    if (p->wake < 0 || p->poll < 0)
         return leat_fail_errno(error, LEAT_E_IO, "cannot make a descriptor");
     rc = leat_place_take(o->folder, o->name, p->group, &p->place, error);
     rc = rc ? rc : leat_line_open(p, loader, 0, NULL, &p->lines, error);
@@ -171,11 +178,12 @@ int leat_port_open(struct leat_loader *loader, const struct leat_port_options *g
     struct leat_port *p = leat_new(struct leat_port);
     if (!p)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a port");
-    p->wake = p->place.lock = p->place.socket = -1;
+    p->wake = p->poll = p->place.lock = p->place.socket = -1;
     p->generation = leat_engine_generation();
     p->opened_ns = leat_clock_ns();
     pthread_mutex_init(&p->lock, NULL);
     leat_condition_init(&p->stopped);
+    leat_condition_init(&p->admit);
     join_ports(p);
     rc = prepare(p, loader, &o, error);
     if (rc)
@@ -196,6 +204,7 @@ static void drop_consumers(struct leat_port *p)
             leat_channel_end(c->channel);
         leat_channel_unmap(c->channel);
         close_descriptors((const int[]){c->socket, c->process, c->wake, c->channel_fd}, 4);
+        leat_wish_free(&c->wish);
         leat_free(c);
     }
 }
@@ -208,11 +217,12 @@ void leat_port_close(struct leat_port *p)
     pthread_mutex_lock(&p->lock);
     p->closing = true;
     pthread_cond_broadcast(&p->stopped);
+    pthread_cond_broadcast(&p->admit);
     pthread_mutex_unlock(&p->lock);
     if (p->wake >= 0 && write(p->wake, &(uint64_t){1}, sizeof(uint64_t)) < 0)
         errno = 0; /* it is full: the service wakes up in any case */
-    if (p->serves)
-        pthread_join(p->service, NULL);
+    for (; p->n_threads; p->n_threads--)
+        pthread_join(p->threads[p->n_threads - 1], NULL);
     for (struct leat_line *l = p->lines; l; l = l->next)
         leat_line_stop(l);
     leave_ports(p);
@@ -226,10 +236,10 @@ void leat_port_close(struct leat_port *p)
         leat_line_close(last);
     }
     leat_decoded_release(p->decoded);
-    if (p->wake >= 0)
-        close(p->wake);
+    close_descriptors((const int[]){p->wake, p->poll}, 2);
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->stopped);
+    pthread_cond_destroy(&p->admit);
     leat_free(p->about);
     leat_free(p);
 }

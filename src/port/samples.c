@@ -291,7 +291,7 @@ static uint64_t rows_before(const struct leat_line *l)
 }
 
 /* Another line's samples: its running epoch, or the next one if that comes first. */
-static bool look_at_samples(const struct leat_line *l, struct leat_line *other, uint64_t before, struct partner *out)
+static bool look_at_samples(const struct leat_samples *s, struct leat_line *other, uint64_t before, struct partner *out)
 {
     const uint64_t n = other->samples->n;
     struct leat_position at = stands(other);
@@ -301,8 +301,8 @@ static bool look_at_samples(const struct leat_line *l, struct leat_line *other, 
     struct leat_samples_order *order = order_of(other->samples, at.epoch);
     if (!order || at.row >= n)
         return false;
-    const double left = (double)(n - at.row), own = (double)l->samples->n;
-    const double common = (double)in_common(l->samples, other->samples) * left / (double)n;
+    const double left = (double)(n - at.row), own = (double)s->n;
+    const double common = (double)in_common(s, other->samples) * left / (double)n;
     *out = (struct partner){.line = other,
                             .at = at,
                             .order = order,
@@ -310,29 +310,29 @@ static bool look_at_samples(const struct leat_line *l, struct leat_line *other, 
     return true;
 }
 
-static bool look_at_order(const struct leat_line *l, struct leat_line *other, uint64_t before, struct partner *out)
+static bool look_at_order(const struct leat_samples *s, struct leat_line *other, uint64_t before, struct partner *out)
 {
-    const uint64_t n = l->samples->count;
+    const uint64_t n = s->count;
     if (!leat_served_is_shuffled(other->loader))
         return false;
     const struct leat_position at = stands(other);
     const uint64_t row = at.row + before;
-    const double share = (double)l->samples->n / (double)n; /* it has them all */
+    const double share = (double)s->n / (double)n; /* it has them all */
     *out = (struct partner){.line = other,
                             .at = {at.epoch + row / n, row % n},
-                            .loader = l->port->lines->loader,
+                            .loader = other->port->lines->loader,
                             .rows = n,
-                            .expected = share * (double)l->samples->n};
+                            .expected = share * (double)s->n};
     return true;
 }
 
-/* Whom to follow in an epoch that begins after so many rows. */
-static struct partner choose(const struct leat_line *l, uint64_t before)
+/* Whom to follow in an epoch that begins after so many rows of what others read. */
+static struct partner choose(const struct leat_port *p, const struct leat_samples *s, uint64_t before)
 {
     struct partner best = {0}, found;
-    for (struct leat_line *other = l->port->lines; other; other = other->next)
-        if (other != l && is_read(other) &&
-            (other->samples ? look_at_samples(l, other, before, &found) : look_at_order(l, other, before, &found)) &&
+    for (struct leat_line *other = p->lines; other; other = other->next)
+        if (other->samples != s && is_read(other) &&
+            (other->samples ? look_at_samples(s, other, before, &found) : look_at_order(s, other, before, &found)) &&
             found.expected > best.expected)
             best = found;
     if (best.order)
@@ -383,22 +383,28 @@ static int draw(const struct leat_samples *s, const struct partner *p, struct le
     return rc;
 }
 
-/* Draws the next epoch; `asked`: its reader waits for it. The lock is let go meanwhile. */
-static int draw_next(struct leat_line *l, bool asked, struct leat_error *error)
+/* Draws the next epoch, for its loader. The lock is let go meanwhile. */
+static int draw_next(struct leat_port *port, struct leat_samples *s, struct leat_loader *loader, uint64_t before,
+                     struct leat_error *error)
 {
-    struct leat_samples *s = l->samples;
-    struct partner p = choose(l, asked ? 0 : rows_before(l));
+    struct partner p = choose(port, s, before);
     struct leat_samples_order *order = new_order(next_epoch(s), s->n);
-    pthread_mutex_unlock(&l->port->lock);
+    pthread_mutex_unlock(&port->lock);
     int rc = order ? draw(s, &p, order, error) : leat_fail(error, LEAT_E_NOMEM, "no memory for an order");
-    rc = rc ? rc : leat_loader_give_list(l->loader, order->epoch, order->at, s->n, error);
-    pthread_mutex_lock(&l->port->lock);
+    rc = rc ? rc : leat_loader_give_list(loader, order->epoch, order->at, s->n, error);
+    pthread_mutex_lock(&port->lock);
     unref(p.order);
     if (rc)
         unref(order);
     else
         keep(s, order);
     return rc;
+}
+
+int leat_samples_begin(struct leat_port *port, struct leat_samples *s, struct leat_loader *loader,
+                       struct leat_error *error)
+{
+    return s->orders[0] ? LEAT_OK : draw_next(port, s, loader, 0, error);
 }
 
 /* Whether the feeder comes to an epoch that is not drawn, or will soon. */
@@ -436,7 +442,7 @@ bool leat_samples_work(struct leat_line *l)
     struct leat_error error;
     const bool asked = is_asked(l), due = asked || is_due(l);
     bool done = false;
-    if (due && draw_next(l, asked, &error)) {
+    if (due && draw_next(l->port, l->samples, l->loader, asked ? 0 : rows_before(l), &error)) {
         if (!l->closing)
             leat_line_fail(l, &error);
         return false;

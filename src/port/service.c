@@ -18,13 +18,11 @@
 #include "base/json.h"
 #include "port/internal.h"
 
-enum source { CONNECTIONS = 0, WAKE, SOCKET, PROCESS, RETURNED };
 #define EVENTS 64
 #define MESSAGES_AT_A_TIME 32 /* of one consumer, before others get their turn */
 
 struct service {
     struct leat_port *port;
-    int poll;
     int spare; /* a descriptor that is given up to refuse a connection when there is none left */
     struct leat_message message;
     json_t *text; /* of a HELLO */
@@ -32,19 +30,19 @@ struct service {
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-static bool watch(const struct service *s, int fd, enum source source, uint32_t id)
+bool leat_port_watch(const struct leat_port *p, int fd, enum leat_port_source source, uint32_t id)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.u64 = (uint64_t)id << 8 | source};
-    return !epoll_ctl(s->poll, EPOLL_CTL_ADD, fd, &e);
+    return !epoll_ctl(p->poll, EPOLL_CTL_ADD, fd, &e);
 }
 
 /* What comes from one that is gone would wake the service again and again, until it can be taken out. */
-static void unwatch(const struct service *s, const struct leat_port_consumer *c)
+static void unwatch(const struct leat_port *p, const struct leat_port_consumer *c)
 {
     const int fds[] = {c->socket, c->process, c->wake};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
-            epoll_ctl(s->poll, EPOLL_CTL_DEL, fds[i], NULL);
+            epoll_ctl(p->poll, EPOLL_CTL_DEL, fds[i], NULL);
 }
 
 static void close_all(struct leat_port_consumer *c)
@@ -54,6 +52,7 @@ static void close_all(struct leat_port_consumer *c)
         if (fds[i] >= 0)
             close(fds[i]);
     leat_channel_unmap(c->channel);
+    leat_wish_free(&c->wish);
     leat_free(c);
 }
 
@@ -66,15 +65,14 @@ static struct leat_port_consumer *find(struct leat_port *p, uint32_t id)
 }
 
 /* Takes out those that are gone, and what they had comes back. */
-static void remove_gone(const struct service *s)
+static void remove_gone(struct leat_port *p)
 {
-    struct leat_port *p = s->port;
     bool some = false;
     for (struct leat_port_consumer **at = &p->consumers; *at;) {
         struct leat_port_consumer *c = *at;
         if (!c->gone || c->working) {
             if (c->gone)
-                unwatch(s, c);
+                unwatch(p, c);
             at = &c->next;
             continue;
         }
@@ -160,176 +158,12 @@ static void accept_one(struct service *s)
                                      .process = -1,
                                      .wake = -1,
                                      .channel_fd = -1,
+                                     .wish.samples = -1,
                                      .pid = pid,
                                      .next = p->consumers};
     p->consumers = c;
     p->n_consumers++;
-    c->gone = !watch(s, socket, SOCKET, c->id);
-}
-
-/* ---- attaching ------------------------------------------------------------------------------- */
-
-static bool number(const json_t *o, const char *key, uint64_t most, uint64_t *out)
-{
-    return leat_json_number(json_object_get(o, key), most, out);
-}
-
-/* What a consumer says of itself. */
-static int read_wish(struct leat_port_consumer *c, const json_t *o, struct leat_error *error)
-{
-    uint64_t rank, world;
-    const char *label = json_string_value(json_object_get(o, "label"));
-    if (!number(o, "batch_size", LEAT_MAX_GLOBAL_BATCH, &c->batch_size) || !number(o, "rank", UINT32_MAX, &rank) ||
-        !number(o, "world_size", UINT32_MAX, &world) || !json_is_boolean(json_object_get(o, "waits")))
-        return leat_fail(error, LEAT_E_FORMAT, "a consumer does not say what it wants");
-    if (!world || rank >= world)
-        return leat_fail(error, LEAT_E_INVALID, "rank %" PRIu64 " of %" PRIu64 " does not exist: ranks count from 0",
-                         rank, world);
-    c->rank = (uint32_t)rank;
-    c->world_size = (uint32_t)world;
-    c->waits = json_is_true(json_object_get(o, "waits"));
-    snprintf(c->label, sizeof c->label, "%s", label ? label : "");
-    for (size_t n = strlen(c->label); n && label && label[n] && (label[n] & 0xc0) == 0x80; n--)
-        c->label[n - 1] = 0; /* cut between characters */
-    return LEAT_OK;
-}
-
-/* Its batches, of those of the line: how many it may need at once. */
-static int fit(const struct leat_line *l, struct leat_port_consumer *c, struct leat_error *error)
-{
-    c->batch_size = c->batch_size ? c->batch_size : l->batch_rows;
-    const uint64_t span = (c->batch_size - 1) / l->batch_rows + (l->batch_rows % c->batch_size ? 2 : 1);
-    if (span > 32)
-        return leat_fail(error, LEAT_E_INVALID,
-                         "a batch of %" PRIu64 " rows is put together from %" PRIu64
-                         " batches of the port, which have %" PRIu64 " rows each, and may be of 32: serve larger ones",
-                         c->batch_size, span, l->batch_rows);
-    c->needed = (uint32_t)(2 * span + 1);
-    uint64_t needed = c->needed * l->batch_bytes;
-    for (const struct leat_port_consumer *other = l->consumers; other; other = other->next_in_line)
-        needed += other->needed * l->batch_bytes;
-    return needed + 2 * l->batch_bytes <= l->max_held
-               ? LEAT_OK
-               : leat_fail(error, LEAT_E_HELD,
-                           "the port has %" PRIu64 " bytes for batches that consumers hold, and with this one they "
-                           "may hold %" PRIu64 ": serve with more (leat serve --memory, max_held_bytes)",
-                           l->max_held, needed);
-}
-
-/* A line for samples of its own. */
-static int open_samples(const struct service *s, const json_t *o, const char *program, uint64_t key,
-                        struct leat_line **out, struct leat_error *error)
-{
-    struct leat_port *p = s->port;
-    struct leat_samples *samples;
-    pthread_mutex_unlock(&p->lock);
-    int rc = leat_samples_read(p->lines->loader, o, s->message.fds[LEAT_FD_SAMPLES], &samples, error);
-    pthread_mutex_lock(&p->lock);
-    if (rc)
-        return rc;
-    rc = leat_line_open_samples(p, program, key, samples, out, error);
-    if (rc)
-        leat_samples_free(samples);
-    return rc;
-}
-
-/* The line that it wants: of a program of its own, of other draws than the others' have. */
-static int choose_line(const struct service *s, const json_t *o, struct leat_line **out, struct leat_error *error)
-{
-    struct leat_port *p = s->port;
-    const json_t *program = json_object_get(o, "outputs");
-    uint64_t key = 0;
-    if ((program && !json_is_string(program)) || (json_object_get(o, "key") && !number(o, "key", INT64_MAX, &key)))
-        return leat_fail(error, LEAT_E_FORMAT, "a consumer does not say what it wants");
-    int rc = json_object_get(o, "samples") ? open_samples(s, o, json_string_value(program), key, out, error)
-                                           : leat_line_find(p, json_string_value(program), key, out, error);
-    if (!rc && (*out)->failure.code) {
-        *error = (*out)->failure;
-        rc = error->code;
-    }
-    return rc;
-}
-
-/* Where the consumer farthest ahead stands, as far as what it says can be so; without others, where the loader did. */
-static struct leat_position foremost(const struct leat_port *p)
-{
-    struct leat_position most = p->lines->starts;
-    bool some = false;
-    for (const struct leat_port_consumer *c = p->consumers; c; c = c->next) {
-        if (!c->reads || c->gone || c->line->samples)
-            continue;
-        struct leat_position at = {atomic_load_explicit(&c->channel->epoch, memory_order_relaxed),
-                                   atomic_load_explicit(&c->channel->row, memory_order_relaxed)};
-        if (at.row >> 62 || at.epoch < c->sought)
-            at = (struct leat_position){c->sought, 0};
-        else if (at.epoch > c->at.epoch)
-            at = c->at;
-        if (!some || leat_position_precedes(most, at))
-            most = at;
-        some = true;
-    }
-    return most;
-}
-
-static json_t *welcome(const struct leat_port *p, const struct leat_port_consumer *c)
-{
-    const struct leat_line *l = c->line;
-    char fingerprint[33];
-    const struct leat_position at = foremost(p);
-    leat_json_fingerprint(p->fingerprint, fingerprint);
-    json_t *o = json_object(), *about = json_loads(p->about, 0, NULL);
-    int failed = !o || json_object_set_new(o, "name", json_string(p->name)) ||
-                 json_object_set_new(o, "pid", json_integer(getpid())) ||
-                 json_object_set_new(o, "consumer", json_integer(c->id)) ||
-                 json_object_set_new(o, "fingerprint", json_string(fingerprint)) ||
-                 json_object_set_new(o, "order", leat_json_hex64(p->order)) ||
-                 json_object_set_new(o, "program", leat_json_hex64(l->program)) ||
-                 json_object_set_new(o, "batch_size", json_integer((json_int_t)l->batch_rows)) ||
-                 json_object_set_new(o, "rank", json_integer((json_int_t)l->loader->rank)) ||
-                 json_object_set_new(o, "world_size", json_integer((json_int_t)l->loader->world_size)) ||
-                 json_object_set_new(o, "whole_batches", json_boolean(l->whole)) ||
-                 json_object_set_new(o, "memory_bytes", json_integer((json_int_t)l->memory_bytes)) ||
-                 json_object_set_new(o, "epoch", json_integer((json_int_t)at.epoch)) ||
-                 json_object_set_new(o, "row", json_integer((json_int_t)at.row)) ||
-                 json_object_set_new(o, "stacks", leat_line_stacks(l->loader)) ||
-                 json_object_set_new(o, "about", about);
-    return leat_json_whole(o, failed);
-}
-
-static int attach(struct service *s, struct leat_port_consumer *c, const json_t *wish, struct leat_error *error)
-{
-    struct leat_port *p = s->port;
-    struct leat_line *l = NULL;
-    int rc = c->channel ? leat_fail(error, LEAT_E_FORMAT, "a consumer that is attached attaches again")
-                        : read_wish(c, wish, error);
-    rc = rc ? rc : choose_line(s, wish, &l, error);
-    rc = rc ? rc : fit(l, c, error);
-    rc = rc ? rc : leat_channel_new(&c->channel, &c->channel_fd, error);
-    if (!rc)
-        leat_line_join(l, c);
-    if (!rc && (c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
-        rc = leat_fail_errno(error, LEAT_E_IO, "the port cannot make a descriptor");
-    if (rc)
-        return rc;
-    c->process = c->pid > 0 ? (int)syscall(SYS_pidfd_open, c->pid, 0) : -1; /* in another container: the socket alone */
-    if (!watch(s, c->wake, RETURNED, c->id) || (c->process >= 0 && !watch(s, c->process, PROCESS, c->id)))
-        return leat_fail_errno(error, LEAT_E_IO, "the port cannot watch one more consumer");
-    json_t *o = welcome(p, c);
-    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
-    if (!text)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
-    const int fds[LEAT_MESSAGE_FDS] = {
-        [LEAT_FD_MEMORY] = l->memory, [LEAT_FD_CHANNEL] = c->channel_fd, [LEAT_FD_WAKE] = c->wake};
-    rc = leat_message_send(c->socket, LEAT_MESSAGE_WELCOME, s->message.head.number, text, strlen(text), fds,
-                           LEAT_MESSAGE_FDS, error);
-    free(text);
-    close(c->channel_fd); /* it is mapped, and sent */
-    c->channel_fd = -1;
-    if (!rc) /* apart, because it may be long */
-        rc = leat_message_send(c->socket, LEAT_MESSAGE_REPLY, s->message.head.number, l->outputs, strlen(l->outputs),
-                               NULL, 0, error);
-    return rc;
+    c->gone = !leat_port_watch(p, socket, LEAT_PORT_SOCKET, c->id);
 }
 
 /* ---- what is asked --------------------------------------------------------------------------- */
@@ -361,6 +195,19 @@ static int stat_of(struct service *s, struct leat_port_consumer *c, struct leat_
     return rc;
 }
 
+/* It is answered once it is admitted. */
+static int attach(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
+{
+    if (c->channel || c->wish.text || c->working)
+        return leat_fail(error, LEAT_E_FORMAT, "a consumer that is attached attaches again");
+    c->wish = (struct leat_wish){leat_strdup(s->message.body), s->message.fds[LEAT_FD_SAMPLES], s->message.head.number};
+    if (!c->wish.text)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
+    s->message.fds[LEAT_FD_SAMPLES] = -1;
+    pthread_cond_signal(&s->port->admit);
+    return LEAT_OK;
+}
+
 static int hello(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
 {
     json_decref(s->text);
@@ -369,7 +216,7 @@ static int hello(struct service *s, struct leat_port_consumer *c, struct leat_er
     if (!want)
         return leat_fail(error, LEAT_E_FORMAT, "a consumer does not say what it wants");
     if (!strcmp(want, "attach"))
-        return attach(s, c, s->text, error);
+        return attach(s, c, error);
     if (!strcmp(want, "stat"))
         return stat_of(s, c, error);
     if (strcmp(want, "stop") != 0)
@@ -545,16 +392,16 @@ static void receive(struct service *s, struct leat_port_consumer *c)
 static void take_event(struct service *s, uint64_t what)
 {
     struct leat_port *p = s->port;
-    const enum source source = (enum source)(what & 255);
-    struct leat_port_consumer *c = source >= SOCKET ? find(p, (uint32_t)(what >> 8)) : NULL;
+    const enum leat_port_source source = (enum leat_port_source)(what & 255);
+    struct leat_port_consumer *c = source >= LEAT_PORT_SOCKET ? find(p, (uint32_t)(what >> 8)) : NULL;
     uint64_t count;
-    if (source == CONNECTIONS) {
+    if (source == LEAT_PORT_CONNECTIONS) {
         accept_one(s);
-    } else if (source == WAKE) {
+    } else if (source == LEAT_PORT_WAKE) {
         count = (uint64_t)read(p->wake, &count, sizeof count);
-    } else if (c && source == SOCKET) {
+    } else if (c && source == LEAT_PORT_SOCKET) {
         receive(s, c);
-    } else if (c && source == PROCESS) {
+    } else if (c && source == LEAT_PORT_PROCESS) {
         c->gone = true;
     } else if (c) {
         if (read(c->wake, &count, sizeof count) < 0 && errno != EAGAIN)
@@ -573,19 +420,19 @@ void *leat_port_service(void *port)
     struct leat_error error;
     if (s) {
         s->port = p;
-        s->poll = epoll_create1(EPOLL_CLOEXEC);
         s->spare = eventfd(0, EFD_CLOEXEC);
     }
-    const bool ready = s && s->poll >= 0 && watch(s, p->place.socket, CONNECTIONS, 0) && watch(s, p->wake, WAKE, 0);
+    const bool ready = s && leat_port_watch(p, p->place.socket, LEAT_PORT_CONNECTIONS, 0) &&
+                       leat_port_watch(p, p->wake, LEAT_PORT_WAKE, 0);
     pthread_mutex_lock(&p->lock);
     if (!ready) {
         leat_fail_errno(&error, LEAT_E_IO, "the port cannot wait for connections");
         leat_line_fail(p->lines, &error);
     }
     while (ready && !p->closing) {
-        remove_gone(s);
+        remove_gone(p);
         pthread_mutex_unlock(&p->lock);
-        const int n = epoll_wait(s->poll, events, EVENTS, -1);
+        const int n = epoll_wait(p->poll, events, EVENTS, -1);
         pthread_mutex_lock(&p->lock);
         for (int i = 0; i < n && !p->closing; i++)
             take_event(s, events[i].data.u64);
@@ -594,8 +441,6 @@ void *leat_port_service(void *port)
     }
     pthread_mutex_unlock(&p->lock);
     if (s) {
-        if (s->poll >= 0)
-            close(s->poll);
         if (s->spare >= 0)
             close(s->spare);
         json_decref(s->text);
