@@ -3,6 +3,7 @@
  * which may take a while, as may reading a million samples of a consumer's own; so a thread of its own does it, one
  * consumer after the other, and the service goes on answering those who are there.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -164,6 +165,9 @@ static int admit(struct leat_port *p, struct leat_port_consumer *c, const struct
     if (rc)
         return rc;
     c->process = c->pid > 0 ? (int)syscall(SYS_pidfd_open, c->pid, 0) : -1; /* in another container: the socket alone */
+    const bool failed = c->pid > 0 && c->process < 0 && (errno == EMFILE || errno == ENFILE);
+    if (failed || leat_port_is_scarce(c->process) || leat_port_is_scarce(c->wake))
+        return leat_port_full(error, LEAT_PORT_NO_FILES);
     if (!leat_port_watch(p, c->wake, LEAT_PORT_RETURNED, c->id) ||
         (c->process >= 0 && !leat_port_watch(p, c->process, LEAT_PORT_PROCESS, c->id)))
         return leat_fail_errno(error, LEAT_E_IO, "the port cannot watch one more consumer");

@@ -23,6 +23,7 @@
 #define MOST_NAME 64
 #define BACKLOG 128
 #define LOOKS 10
+#define ELSEWHERE "; another folder is named by folder=, --dir or LEAT_RUNTIME_DIR"
 
 int leat_folder_check_name(const char *name, struct leat_error *error)
 {
@@ -55,7 +56,9 @@ int leat_folder_path(const char *given, char path[LEAT_FOLDER_PATH], struct leat
         n = snprintf(path, LEAT_FOLDER_PATH, "%s/leat-%ld", temporary && *temporary == '/' ? temporary : "/tmp",
                      (long)geteuid());
     return n < LEAT_FOLDER_PATH ? LEAT_OK
-                                : leat_fail(error, LEAT_E_INVALID, "the path of the folder of ports is too long");
+                                : leat_fail(error, LEAT_E_INVALID,
+                                            "the path of the folder of ports has %d bytes, and may have %d" ELSEWHERE,
+                                            n, LEAT_FOLDER_PATH - 1);
 }
 
 int leat_folder_address(const char *given, const char *name, struct sockaddr_un *address, struct leat_error *error)
@@ -68,8 +71,8 @@ int leat_folder_address(const char *given, const char *name, struct sockaddr_un 
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     const size_t n = strlen(folder) + strlen(name) + sizeof "/.port";
     if (n > sizeof address->sun_path)
-        return leat_fail(error, LEAT_E_INVALID, "%s/%s.port: a socket's path has at most %zu bytes", folder, name,
-                         sizeof address->sun_path - 1);
+        return leat_fail(error, LEAT_E_INVALID, "%s/%s.port: a socket's path has at most %zu bytes" ELSEWHERE, folder,
+                         name, sizeof address->sun_path - 1);
     memcpy(address->sun_path, folder, strlen(folder));
     memcpy(address->sun_path + strlen(folder), "/", 1);
     memcpy(address->sun_path + strlen(folder) + 1, name, strlen(name));
@@ -101,30 +104,51 @@ static int refused(struct leat_error *error, const char *what, const char *path)
     return LEAT_E_IO;
 }
 
-/* Somebody else who may write to the folder could put a socket of their own in the place of the port's. */
+/* What `error` says is the folder's fault, so that another one helps. */
+static int unusable(struct leat_error *error, const char *folder)
+{
+    const size_t n = error ? strlen(error->message) : 0;
+    if (error && error->sys_errno != EMFILE && error->sys_errno != ENFILE)
+        snprintf(error->message + n, sizeof error->message - n, ELSEWHERE);
+    leat_error_at_file(error, folder, LEAT_NO_OFFSET);
+    return LEAT_E_IO;
+}
+
+static bool is_strangers(const struct stat *st)
+{
+    return st->st_uid != geteuid() && st->st_uid != 0;
+}
+
+/* Somebody else who may write to the folder could put a socket of their own in the place of the port's; so could whose
+ * symbolic link leads to it, by having it lead to another one. */
 static int make_folder(const char *folder, gid_t group, struct leat_error *error)
 {
-    struct stat st;
+    struct stat st, link;
     const bool open = group != (gid_t)-1;
     if (!mkdir(folder, 0700)) {
         if (open && (chown(folder, (uid_t)-1, group) || chmod(folder, 0710)))
             return refused(error, "open the folder of ports to the group", folder);
         return LEAT_OK;
     }
-    if (errno != EEXIST)
-        return refused(error, "make the folder of ports", folder);
-    if (stat(folder, &st))
-        return refused(error, "look at the folder of ports", folder);
+    if (errno != EEXIST) {
+        leat_fail_errno(error, LEAT_E_IO, "cannot make the folder of ports");
+        return unusable(error, folder);
+    }
+    if (lstat(folder, &link) || stat(folder, &st)) {
+        leat_fail_errno(error, LEAT_E_IO, "cannot look at the folder of ports");
+        return unusable(error, folder);
+    }
     int rc = LEAT_OK;
-    if (!S_ISDIR(st.st_mode))
-        rc = leat_fail(error, LEAT_E_IO, "the folder of ports is no folder");
-    else if (st.st_uid != geteuid() && st.st_uid != 0)
+    if (is_strangers(&link))
+        rc = leat_fail(error, LEAT_E_IO, "the folder of ports %s another user (%ld)",
+                       S_ISLNK(link.st_mode) ? "is a symbolic link of" : "belongs to", (long)link.st_uid);
+    else if (is_strangers(&st))
         rc = leat_fail(error, LEAT_E_IO, "the folder of ports belongs to another user (%ld)", (long)st.st_uid);
+    else if (!S_ISDIR(st.st_mode))
+        rc = leat_fail(error, LEAT_E_IO, "the folder of ports is no folder");
     else if (st.st_mode & S_IWOTH && !(st.st_mode & S_ISVTX))
         rc = leat_fail(error, LEAT_E_IO, "everybody may write to the folder of ports: chmod o-w");
-    if (rc)
-        leat_error_at_file(error, folder, LEAT_NO_OFFSET);
-    return rc;
+    return rc ? unusable(error, folder) : LEAT_OK;
 }
 
 static int take_lock(struct leat_place *p, const char *name, struct leat_error *error)
@@ -132,8 +156,10 @@ static int take_lock(struct leat_place *p, const char *name, struct leat_error *
     for (int tries = 0; tries < 100; tries++) {
         struct stat held, named;
         p->lock = open(p->lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (p->lock < 0)
-            return refused(error, "make the lock of the port", p->lock_path);
+        if (p->lock < 0) {
+            leat_fail_errno(error, LEAT_E_IO, "cannot make the lock of the port");
+            return unusable(error, p->lock_path);
+        }
         if (flock(p->lock, LOCK_EX | LOCK_NB)) {
             const bool other = errno == EWOULDBLOCK;
             int rc = other ? LEAT_E_EXISTS : refused(error, "lock the port's name", p->lock_path);

@@ -233,6 +233,11 @@ enum leat_port_source {
     LEAT_PORT_PROCESS,
     LEAT_PORT_RETURNED
 };
+/* Whether a descriptor that was just made is one of the last of the process, which the port leaves to it. */
+bool leat_port_is_scarce(int fd);
+/* HELD: there is no place for one more. */
+int leat_port_full(struct leat_error *error, const char *why);
+#define LEAT_PORT_NO_FILES "its process may open no more files (ulimit -n)"
 /* From here on a descriptor wakes it. */
 bool leat_port_watch(const struct leat_port *port, int fd, enum leat_port_source source, uint32_t id);
 

@@ -94,8 +94,9 @@ int leat_message_check(struct leat_message *m, size_t bytes, struct leat_error *
         return leat_fail(error, LEAT_E_FORMAT, "the other side of the socket is no port, or no consumer, of leat");
     if (head->version != LEAT_PORT_VERSION)
         return leat_fail(error, LEAT_E_UNSUPPORTED,
-                         "the other side speaks version %u of ports, this library version %u", head->version,
-                         LEAT_PORT_VERSION);
+                         "the other side speaks version %u of ports, this library version %u: a port and those who "
+                         "attach to it must be of one release of leat",
+                         head->version, LEAT_PORT_VERSION);
     if (head->bytes > LEAT_MESSAGE_MOST || head->bytes != bytes - sizeof *head)
         return leat_fail(error, LEAT_E_FORMAT, "a message says that it has %u bytes, and has %zu", head->bytes,
                          bytes - sizeof *head);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 
 #define EVENTS 64
 #define MESSAGES_AT_A_TIME 32 /* of one consumer, before others get their turn */
+#define KEPT_FILES 64         /* that consumers leave to the process: a loader opens files as it reads */
 
 struct service {
     struct leat_port *port;
@@ -117,11 +119,26 @@ static int check_peer(const struct leat_port *p, int socket, pid_t *pid, struct 
                               p->name);
 }
 
+/* Descriptors are the lowest that are free: a high one says that few are left. */
+bool leat_port_is_scarce(int fd)
+{
+    struct rlimit most;
+    if (getrlimit(RLIMIT_NOFILE, &most))
+        return false;
+    const rlim_t kept = most.rlim_cur / 4 < KEPT_FILES ? most.rlim_cur / 4 : KEPT_FILES;
+    return fd >= 0 && (rlim_t)fd >= most.rlim_cur - kept;
+}
+
+int leat_port_full(struct leat_error *error, const char *why)
+{
+    return leat_fail(error, LEAT_E_HELD, "the port takes no further connection: %s", why);
+}
+
 /* A connection that there is no place for is told so. */
 static void refuse(int socket, const char *why)
 {
     struct leat_error error, unsent;
-    leat_fail(&error, LEAT_E_HELD, "the port takes no further connection: %s", why);
+    leat_port_full(&error, why);
     leat_message_fail(socket, 0, &error, &unsent);
     close(socket);
 }
@@ -136,7 +153,7 @@ static void accept_one(struct service *s)
         close(s->spare);
         socket = accept4(p->place.socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (socket >= 0)
-            refuse(socket, "its process may open no more files (ulimit -n)");
+            refuse(socket, LEAT_PORT_NO_FILES);
         s->spare = eventfd(0, EFD_CLOEXEC);
         return;
     }
@@ -145,6 +162,10 @@ static void accept_one(struct service *s)
     if (check_peer(p, socket, &pid, &error)) {
         leat_message_fail(socket, 0, &error, &unsent);
         close(socket);
+        return;
+    }
+    if (leat_port_is_scarce(socket)) {
+        refuse(socket, LEAT_PORT_NO_FILES);
         return;
     }
     struct leat_port_consumer *c =

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +173,35 @@ def numbers(rows: int, batch_size: int, **options: Any) -> leat.Loader:
 def expected(loader: leat.Loader, epochs: int = 1) -> list[tuple[int, int, str]]:
     with loader:
         return [seen(batch) for _ in range(epochs) for batch in loader]
+
+
+def open_files(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+@contextlib.contextmanager
+def undisturbed(server: Server, folder: Path, rows: int, batch_size: int, epochs: int = 24) -> Iterator[None]:
+    """Two readers read while something else happens, and after it: they have the batches of loaders of their own, and
+    the port has nothing left of whoever came.
+    """
+    pid = server.process.pid or 0
+    with leat.attach("p", folder=folder, framework="numpy") as first:  # what it opens once is open
+        next(iter(first))
+    files, shared = open_files(pid), set(os.listdir("/dev/shm"))
+    want = [expected(numbers(rows, size), epochs) for size in (batch_size, 20)]
+    readers = [Consumer(folder, batch_size=size, start="beginning") for size in (batch_size, 20)]
+    for reader, batches in zip(readers, want, strict=True):
+        reader.pipe.send(("read", len(batches) - 100, False))
+    yield
+    for reader, batches in zip(readers, want, strict=True):
+        assert reader.answer() + reader.read(100) == batches
+        reader.end()
+
+    def is_empty() -> bool:
+        stat = leat.ports.stat("p", folder=folder)
+        return not stat["consumers"] and not stat["published"]
+
+    eventually(is_empty)
+    eventually(lambda: open_files(pid) <= files)
+    assert {path.name for path in folder.iterdir()} == {"p.port", "p.lock"}
+    assert not {name for name in set(os.listdir("/dev/shm")) - shared if "leat" in name}

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from port_support import PATIENCE, Consumer, Server, eventually, expected, numbers
+from port_support import PATIENCE, Server, eventually, numbers, undisturbed
 
 import leat
 
@@ -125,22 +125,8 @@ def server(folder: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def good(server: Server, folder: Path) -> Iterator[None]:
-    """Two consumers that read while something else happens and after it: they have the batches of loaders of their own,
-    and nothing is held any more."""
-    want = [expected(numbers(ROWS, size), 24) for size in (BATCH, 20)]
-    readers = [Consumer(folder, batch_size=size, start="beginning") for size in (BATCH, 20)]
-    for reader, batches in zip(readers, want, strict=True):
-        reader.pipe.send(("read", len(batches) - 100, False))
-    yield
-    for reader, batches in zip(readers, want, strict=True):
-        assert reader.answer() + reader.read(100) == batches
-        reader.end()
-
-    def is_empty() -> bool:
-        stat = leat.ports.stat("p", folder=folder)
-        return not stat["consumers"] and not stat["published"]
-
-    eventually(is_empty)
+    with undisturbed(server, folder, ROWS, BATCH):
+        yield
 
 
 def nonsense(draw: random.Random) -> bytes:
@@ -403,9 +389,11 @@ def test_memory_of_a_port_cannot_be_written_to_or_resized_by_a_consumer(server: 
     bad.close()
 
 
-def test_another_version_is_named_and_refused(server: Server, folder: Path) -> None:
+@pytest.mark.parametrize("version", [0, 1, VERSION + 1, 65535])
+def test_a_reader_of_another_version_is_refused_and_both_are_named(version: int, good: None, folder: Path) -> None:
     bad = Raw(folder)
-    assert "version 7" in said(bad.answer(message(HELLO, b"{}", version=7)))
+    why = said(bad.answer(message(HELLO, json.dumps(ATTACH).encode(), version=version)))
+    assert f"speaks version {version} of ports, this library version {VERSION}" in why and "one release" in why
     assert bad.is_over()
     bad.close()
 
@@ -503,3 +491,12 @@ def test_a_port_that_talks_nonsense_ends_in_an_error_that_says_so(fake: FakePort
     eventually(lambda: len(os.listdir("/proc/self/fd")) <= before)
     for fd in whole + short + empty:
         os.close(fd)
+
+
+@pytest.mark.parametrize("version", [0, 1, VERSION + 1, 65535])
+def test_a_port_of_another_version_is_refused_and_both_are_named(version: int, fake: FakePort, folder: Path) -> None:
+    why = message(FAILED, b"in the words of that version", version=version)
+    fake.answers = [(why, [])]
+    for ask in (leat.attach, leat.ports.stat, leat.ports.stop):
+        with pytest.raises(leat.UnsupportedError, match=f"version {version} of ports, this library version {VERSION}"):
+            ask("p", folder=folder)
