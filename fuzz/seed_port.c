@@ -1,4 +1,4 @@
-/* Writes the seeds of fuzz_port_message: seed_port FOLDER. */
+/* Writes the seeds of fuzz_port_message and fuzz_port_service: seed_port FOLDER. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,18 +12,53 @@
 
 static const char *root;
 
+static FILE *begin(const char *target, const char *name, char path[4096])
+{
+    snprintf(path, 4096, "%s/%s", root, target);
+    mkdir(path, 0777);
+    snprintf(path, 4096, "%s/%s/%s", root, target, name);
+    return fopen(path, "wb");
+}
+
 static void keep(const char *name, char what, const void *head, size_t head_bytes, const void *bytes, size_t n)
 {
     char path[4096];
-    snprintf(path, sizeof path, "%s/fuzz_port_message", root);
-    mkdir(path, 0777);
-    snprintf(path, sizeof path, "%s/fuzz_port_message/%s", root, name);
-    FILE *out = fopen(path, "wb");
+    FILE *out = begin("fuzz_port_message", name, path);
     if (!out || fputc(what, out) == EOF || fwrite(head, 1, head_bytes, out) != head_bytes ||
         fwrite(bytes, 1, n, out) != n || fclose(out)) {
         perror(path);
         exit(1);
     }
+}
+
+/* What a consumer does, as fuzz_port_service has it: HELLO is 0 with which of its extras, rows, rank, world size and
+ * four ids; a question is 2 with which one, its words, and whether the answer is waited for. */
+static void steps(const char *name, const void *bytes, size_t n)
+{
+    char path[4096];
+    FILE *out = begin("fuzz_port_service", name, path);
+    if (!out || fwrite(bytes, 1, n, out) != n || fclose(out)) {
+        perror(path);
+        exit(1);
+    }
+}
+
+static void conversations(void)
+{
+    enum { ALONE = 0, KEY, PROGRAM, SAMPLES = 4, ORDERED };
+    static const uint8_t reads[] = {0, ALONE, 8, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 1, 1, 2, 1, 0, 1};
+    static const uint8_t makes[] = {0, KEY, 4, 1, 2, 0, 0, 0, 0, 2, 3, 0, 0, 0, 8, 4, 4, 0, 0, 1};
+    static const uint8_t both[] = {0, PROGRAM, 8, 0,   1, 0, 0, 0, 0, 128, PROGRAM, 16, 0, 1, 0,
+                                   0, 0,       0, 130, 2, 0, 0, 0, 8, 0,   8,       0,  8, 1};
+    static const uint8_t own[] = {0, SAMPLES, 2, 0, 1, 7, 5, 9, 1, 2, 5, 0, 1, 2, 0, 0, 0, 1, 1};
+    static const uint8_t ordered[] = {0, ORDERED, 2, 0, 1, 3, 4, 4, 3, 2, 5, 1, 1, 2, 5, 2, 1};
+    static const uint8_t channel[] = {0, ALONE, 8, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 1, 1, 7, 0, 1, 9, 0, 0, 0};
+    steps("reads", reads, sizeof reads);
+    steps("makes", makes, sizeof makes);
+    steps("both", both, sizeof both);
+    steps("own", own, sizeof own);
+    steps("ordered", ordered, sizeof ordered);
+    steps("channel", channel, sizeof channel);
 }
 
 static void message(const char *name, enum leat_message_type type, const void *body, size_t bytes)
@@ -97,5 +132,6 @@ int main(int argc, char **argv)
             "{\"operators\": {\"d\": {\"type\": \"Decode\", \"mode\": \"RGB\"}}, \"outputs\": {\"image\": {\"field\": "
             "\"image\", \"chain\": [\"d\"], \"stack\": \"list\"}}}");
     published();
+    conversations();
     return 0;
 }
