@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -91,3 +94,105 @@ def test_a_port_of_another_user_is_attached_to_in_a_folder_that_was_named_alone(
     with leat.attach("p", folder=folder, framework="numpy") as reader:
         assert next(iter(reader))["x"].shape == (8, 8)
     server.end()
+
+
+# ---- folders that cannot be used -------------------------------------------------------------------------------------
+
+ELSEWHERE = "; another folder is named by folder=, --dir or LEAT_RUNTIME_DIR"
+
+
+def anyones(path: Path) -> None:
+    path.mkdir()
+    path.chmod(0o777)
+
+
+@pytest.mark.parametrize(
+    ("make", "within", "why"),
+    [
+        (lambda path: None, "missing/p", "cannot make the folder of ports: No such file"),
+        (lambda path: path.write_text("x"), "", "the folder of ports is no folder"),
+        (lambda path: path.write_text("x"), "p", "cannot make the folder of ports: Not a directory"),
+        (lambda path: path.symlink_to(path.parent / "nowhere"), "", "cannot look at the folder of ports: No such file"),
+        (anyones, "", "everybody may write to the folder of ports: chmod o-w"),
+    ],
+)
+def test_a_folder_that_cannot_be_used_is_named_with_the_reason(
+    make: Callable[[Path], None], within: str, why: str, place: Path
+) -> None:
+    make(place / "f")
+    with pytest.raises(leat.FileError, match=why) as caught, numbers(64, 8) as loader:
+        leat.Port(loader, "p", folder=place / "f" / within)
+    assert ELSEWHERE in str(caught.value) and str(place / "f" / within) in str(caught.value)
+
+
+@pytest.mark.parametrize(("n", "why"), [(100, "a socket's path has at most 107 bytes"), (250, "has .* bytes, and may")])
+def test_a_path_that_is_too_long_for_a_socket_is_refused(n: int, why: str, place: Path) -> None:
+    folder = place / ("x" * n)
+    with pytest.raises(ValueError, match=why + ".*; another folder"), numbers(64, 8) as loader:
+        leat.Port(loader, "p", folder=folder)
+    with pytest.raises(ValueError, match=why + ".*; another folder"):
+        leat.attach("p", folder=folder, patience=0)
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+def test_a_folder_or_a_symbolic_link_of_another_user_is_not_served_from(place: Path) -> None:
+    (place / "own").mkdir(mode=0o700)
+    (place / "theirs").mkdir()
+    os.chown(place / "theirs", NOBODY, NOBODY)
+    (place / "link").symlink_to(place / "own")
+    with leat.Port(numbers(64, 8), "p", folder=place / "link") as port:
+        assert port.stat()["path"] == str(place / "link" / "p.port")
+    os.lchown(place / "link", NOBODY, NOBODY)
+    for name, why in {"theirs": "belongs to another user", "link": "is a symbolic link of another user"}.items():
+        with pytest.raises(OSError, match=f"{why} \\({NOBODY}\\){ELSEWHERE}"), numbers(64, 8) as loader:
+            leat.Port(loader, "p", folder=place / name)
+        assert list((place / name).iterdir()) == []
+
+
+@pytest.mark.parametrize("taken", ["p.port", "p.lock"])
+def test_a_file_of_another_kind_in_the_place_of_a_port_is_left_alone(taken: str, place: Path) -> None:
+    (place / taken).mkdir()
+    with pytest.raises(leat.FileError, match=taken), numbers(64, 8) as loader:
+        leat.Port(loader, "p", folder=place)
+    assert [path.name for path in place.iterdir()] == [taken]
+
+
+READ_ONLY = """
+import os, sys
+from port_support import numbers
+import leat
+
+for folder in (sys.argv[1], sys.argv[1] + "/new"):
+    try:
+        leat.Port(numbers(64, 8), "p", folder=folder)
+    except leat.FileError as error:
+        print(error)
+os.environ["XDG_RUNTIME_DIR"] = sys.argv[1]
+with leat.Port(numbers(64, 8), "p") as port:
+    print(port.stat()["path"])
+"""
+MOUNT = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && exec "$2" -c "$3" "$1"'
+
+
+def can_mount() -> bool:
+    """In a namespace of mounts of its own, which ends with its process."""
+    words = ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"]
+    return bool(shutil.which("unshare")) and not subprocess.run(words, capture_output=True, check=False).returncode
+
+
+@pytest.mark.skipif(not can_mount(), reason="nothing can be mounted here")
+def test_a_folder_that_is_read_only_is_named_and_one_of_the_session_is_passed_over(place: Path) -> None:
+    folder = place / "ro"
+    folder.mkdir()
+    (place / "tmp").mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent), "TMPDIR": str(place / "tmp")}
+    environment["LEAT_RUNTIME_DIR"] = ""
+    words = ["unshare", "-m", "sh", "-c", MOUNT, "sh", str(folder), sys.executable, READ_ONLY]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines() == [
+        f"cannot make the lock of the port: Read-only file system{ELSEWHERE} ({folder}/p.lock)",
+        f"cannot make the folder of ports: Read-only file system{ELSEWHERE} ({folder}/new)",
+        f"{place}/tmp/leat-{os.geteuid()}/p.port",
+    ], done.stderr
+    assert list(folder.iterdir()) == []
