@@ -1,4 +1,4 @@
-/* Writes the seeds of fuzz_port_message and fuzz_port_service: seed_port FOLDER. */
+/* Writes the seeds of fuzz_port_message, fuzz_port_service and fuzz_port_reader: seed_port FOLDER. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,10 +33,10 @@ static void keep(const char *name, char what, const void *head, size_t head_byte
 
 /* What a consumer does, as fuzz_port_service has it: HELLO is 0 with which of its extras, rows, rank, world size and
  * four ids; a question is 2 with which one, its words, and whether the answer is waited for. */
-static void steps(const char *name, const void *bytes, size_t n)
+static void steps(const char *target, const char *name, const void *bytes, size_t n)
 {
     char path[4096];
-    FILE *out = begin("fuzz_port_service", name, path);
+    FILE *out = begin(target, name, path);
     if (!out || fwrite(bytes, 1, n, out) != n || fclose(out)) {
         perror(path);
         exit(1);
@@ -53,12 +53,36 @@ static void conversations(void)
     static const uint8_t own[] = {0, SAMPLES, 2, 0, 1, 7, 5, 9, 1, 2, 5, 0, 1, 2, 0, 0, 0, 1, 1};
     static const uint8_t ordered[] = {0, ORDERED, 2, 0, 1, 3, 4, 4, 3, 2, 5, 1, 1, 2, 5, 2, 1};
     static const uint8_t channel[] = {0, ALONE, 8, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 1, 1, 7, 0, 1, 9, 0, 0, 0};
-    steps("reads", reads, sizeof reads);
-    steps("makes", makes, sizeof makes);
-    steps("both", both, sizeof both);
-    steps("own", own, sizeof own);
-    steps("ordered", ordered, sizeof ordered);
-    steps("channel", channel, sizeof channel);
+    steps("fuzz_port_service", "reads", reads, sizeof reads);
+    steps("fuzz_port_service", "makes", makes, sizeof makes);
+    steps("fuzz_port_service", "both", both, sizeof both);
+    steps("fuzz_port_service", "own", own, sizeof own);
+    steps("fuzz_port_service", "ordered", ordered, sizeof ordered);
+    steps("fuzz_port_service", "channel", channel, sizeof channel);
+}
+
+/* What a reader does, and how it is answered, as fuzz_port_reader has it: flags, rows, what it asks for and of which
+ * steps; then a byte for each answer. */
+static void answers(void)
+{
+    enum { WORLD = 1, BEGINNING = 2, WRITABLE = 4, WAITS = 8, KEY = 16, SAMPLES = 32 };
+    enum { PATCHED = 3, TYPE = 5, PACKET, MEMORY = 8, CHANNEL = 16, FDS = 32, NUMBER = 64 };
+    static const uint8_t alike[] = {BEGINNING, 8, 31, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t copies[] = {WRITABLE | WAITS, 5, 31, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t ranks[] = {WORLD, 4, 31, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t own[] = {SAMPLES, 3, 31, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    static const uint8_t patched[] = {KEY, 8, 3, 1, 1, 0, 0, PATCHED, 1, 2, 0, 3, 4, 0, 9, MEMORY, 1, 10, 0, 7, 1, 2};
+    static const uint8_t offsets[] = {0, 8, 2, 0, 0, 0, 0, MEMORY, 0, 40, 1, 0, 1, 2, 0, 9, 0, MEMORY, 0, 2, 0, 250, 1};
+    static const uint8_t others[] = {0, 8, 15, 1, 1, FDS, 7, 220, 0, TYPE, 9, NUMBER, 3, PACKET, 0, 0, 0, 0, 0};
+    static const uint8_t shared[] = {0, 8, 0, 0, 0, 0, 0, CHANNEL, 0, 0, 99, CHANNEL, 3, 0, 1, CHANNEL, 32, 0, 240, 0};
+    steps("fuzz_port_reader", "alike", alike, sizeof alike);
+    steps("fuzz_port_reader", "copies", copies, sizeof copies);
+    steps("fuzz_port_reader", "ranks", ranks, sizeof ranks);
+    steps("fuzz_port_reader", "own", own, sizeof own);
+    steps("fuzz_port_reader", "patched", patched, sizeof patched);
+    steps("fuzz_port_reader", "offsets", offsets, sizeof offsets);
+    steps("fuzz_port_reader", "others", others, sizeof others);
+    steps("fuzz_port_reader", "shared", shared, sizeof shared);
 }
 
 static void message(const char *name, enum leat_message_type type, const void *body, size_t bytes)
@@ -133,5 +157,6 @@ int main(int argc, char **argv)
             "\"image\", \"chain\": [\"d\"], \"stack\": \"list\"}}}");
     published();
     conversations();
+    answers();
     return 0;
 }

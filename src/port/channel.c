@@ -41,11 +41,17 @@ int leat_channel_new(struct leat_channel **out, int *fd, struct leat_error *erro
     return LEAT_OK;
 }
 
+bool leat_channel_is_sealed(int fd)
+{
+    const int seals = fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_SHRINK);
+}
+
 int leat_channel_map(int fd, struct leat_channel **out, struct leat_error *error)
 {
     struct stat st;
     *out = NULL;
-    if (fstat(fd, &st) || (uint64_t)st.st_size < sizeof **out)
+    if (fstat(fd, &st) || (uint64_t)st.st_size < sizeof **out || !leat_channel_is_sealed(fd))
         return leat_fail(error, LEAT_E_FORMAT, "the port sent no channel");
     struct leat_channel *c = mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (c == MAP_FAILED)

@@ -49,6 +49,8 @@ struct leat_channel {
 
 /* Makes one; *fd is its descriptor, sealed against resizing. IO, NOMEM. */
 int leat_channel_new(struct leat_channel **out, int *fd, struct leat_error *error);
+/* Whether memory of another process stays as long as it is. */
+bool leat_channel_is_sealed(int fd);
 /* Maps one that came from elsewhere. FORMAT: it is none. */
 int leat_channel_map(int fd, struct leat_channel **out, struct leat_error *error);
 void leat_channel_unmap(struct leat_channel *channel);

@@ -108,9 +108,11 @@ static uint8_t *values_of(const struct run *run, const struct leat_output *outpu
                    ? s->memory + end
                    : NULL;
     *offsets = (const int64_t *)(const void *)(s->memory + begin);
-    const int64_t first = (*offsets)[run->first], last = (*offsets)[run->first + run->n];
-    return first >= 0 && first <= last && leat_mul_u64((uint64_t)last, output->row_bytes, &bytes) &&
-                   bytes <= s->memory_bytes - end
+    const int64_t *from = *offsets + run->first, first = from[0], last = from[run->n];
+    bool ascending = first >= 0;
+    for (uint64_t i = 0; i < run->n; i++)
+        ascending &= from[i] <= from[i + 1];
+    return ascending && leat_mul_u64((uint64_t)last, output->row_bytes, &bytes) && bytes <= s->memory_bytes - end
                ? s->memory + end
                : NULL;
 }

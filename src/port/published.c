@@ -85,13 +85,14 @@ int leat_published_read(const uint8_t *memory, uint64_t memory_bytes, uint64_t o
 {
     struct layout at;
     struct leat_published_head *h = &out->head;
-    const uint8_t *from = memory + offset;
     *out = (struct leat_published){0};
     if (offset % 64 || offset > memory_bytes || bytes > memory_bytes - offset || bytes < sizeof *h)
         return leat_fail(error, LEAT_E_FORMAT, "the port says that a batch lies where no memory is");
+    const uint8_t *from = memory + offset;
     memcpy(h, from, sizeof *h);
     if (memcmp(h->magic, magic, sizeof magic) != 0 || !lay_out(h, &at) || at.end != h->bytes || at.end > bytes ||
-        h->delivered > h->rows || (!h->failed && h->n_outputs != n_outputs) || (h->n_texts && from[at.end - 1]))
+        h->delivered > h->rows || h->n_outputs != (h->failed ? 0 : n_outputs) || (h->failed && h->delivered) ||
+        (h->n_texts && from[at.end - 1]))
         return leat_fail(error, LEAT_E_FORMAT, "what the port says of a batch is not right");
     out->outputs = (const uint64_t *)(const void *)(from + at.outputs);
     out->ids = (const int64_t *)(const void *)(from + at.ids);

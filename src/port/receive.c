@@ -188,18 +188,32 @@ static int find_parts(struct leat_attached *a, const struct leat_plan_batch *pla
     }
 }
 
+/* TIMEOUT, CANCELLED. */
+static int out_of_time(const struct leat_attached *a, int64_t deadline_ns, uint64_t interrupts,
+                       struct leat_error *error)
+{
+    if (leat_clock_ns() >= deadline_ns)
+        return leat_fail(error, LEAT_E_TIMEOUT, "no batch was ready in time; calling again goes on waiting");
+    return atomic_load(&a->interrupts) != interrupts || leat_io_interrupted()
+               ? leat_fail(error, LEAT_E_CANCELLED, "interrupted")
+               : LEAT_OK;
+}
+
 /* Until all parts are there: takes what the port gives, and waits for it. */
 static int gather(struct leat_attached *a, const struct leat_plan_batch *plan, struct leat_lent_rows *parts, size_t *n,
                   bool *failed, int64_t deadline_ns, uint64_t interrupts, struct leat_error *error)
 {
     const struct leat_position from = {plan->epoch, plan->begin};
     int64_t begun = 0;
-    int rc;
+    int rc, seeks = 0;
     while ((rc = find_parts(a, plan, parts, n, failed, error)) == LEAT_IO_PENDING) {
         if (!a->first && !will_come(a, from))
             a->streams = false;
         if (!a->streams || !a->session) {
-            if ((rc = seek(a, from, error)))
+            /* one that gives other rows than it is asked for is not asked for ever */
+            rc = seeks++ ? out_of_time(a, deadline_ns, interrupts, error) : LEAT_OK;
+            rc = rc ? rc : seek(a, from, error);
+            if (rc)
                 break;
             continue;
         }
@@ -211,11 +225,7 @@ static int gather(struct leat_attached *a, const struct leat_plan_batch *plan, s
         }
         const int64_t now = leat_clock_ns();
         begun = begun ? begun : now;
-        rc = LEAT_OK;
-        if (now >= deadline_ns)
-            rc = leat_fail(error, LEAT_E_TIMEOUT, "no batch was ready in time; calling again goes on waiting");
-        else if (atomic_load(&a->interrupts) != interrupts || leat_io_interrupted())
-            rc = leat_fail(error, LEAT_E_CANCELLED, "interrupted");
+        rc = out_of_time(a, deadline_ns, interrupts, error);
         rc = rc ? rc : leat_session_wait(a, deadline_ns - now < SLICE_NS ? deadline_ns - now : SLICE_NS, error);
         if (rc)
             break;

@@ -56,7 +56,8 @@ static void forget_copies(const struct leat_lent *lent)
     for (size_t o = 0; said->outputs && o < said->head.n_outputs; o++) {
         const struct leat_output *output = leat_program_output(lent->program, o);
         const uint64_t offset = said->outputs[o], left = lent->session->memory_bytes;
-        if (offset >= left || (output->ragged && left - offset < leat_output_values(output, said->head.rows)))
+        if (offset % 64 || offset >= left ||
+            (output->ragged && left - offset < leat_output_values(output, said->head.rows)))
             continue;
         uint64_t steps = 0;
         if (output->ragged)
@@ -284,8 +285,9 @@ static int map(struct leat_session *s, const struct leat_attached *a, struct lea
 {
     struct stat st;
     const int fd = a->message->fds[LEAT_FD_MEMORY];
-    if (fstat(fd, &st) || st.st_size <= 0)
-        return leat_fail(error, LEAT_E_FORMAT, "the port sent no memory");
+    /* Memory that became shorter would end this process where it reads. */
+    if (fstat(fd, &st) || st.st_size <= 0 || !leat_channel_is_sealed(fd))
+        return leat_fail(error, LEAT_E_FORMAT, "the port sent no memory that is sealed against resizing");
     s->memory_bytes = (uint64_t)st.st_size;
     /* Written to, private pages are copied; else writing ends the process, and cannot harm another one. */
     void *p = a->writable ? mmap(NULL, s->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0)
