@@ -460,11 +460,14 @@ WELCOMED = {
 }
 
 
-def descriptors(channel_bytes: int, memory_bytes: int) -> list[int]:
-    memory, channel, wake = os.memfd_create("m"), os.memfd_create("c"), os.eventfd(0)
-    os.ftruncate(memory, memory_bytes)
-    os.ftruncate(channel, channel_bytes)
-    return [memory, channel, wake]
+def descriptors(channel_bytes: int, memory_bytes: int, sealed: str = "mc") -> list[int]:
+    fds = {}
+    for name, size in (("m", memory_bytes), ("c", channel_bytes)):
+        fds[name] = os.memfd_create(name, os.MFD_ALLOW_SEALING)
+        os.ftruncate(fds[name], size)
+        if name in sealed:
+            fcntl.fcntl(fds[name], fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    return [fds["m"], fds["c"], os.eventfd(0)]
 
 
 def test_a_port_that_talks_nonsense_ends_in_an_error_that_says_so(fake: FakePort, folder: Path) -> None:
@@ -490,6 +493,16 @@ def test_a_port_that_talks_nonsense_ends_in_an_error_that_says_so(fake: FakePort
             leat.attach("p", folder=folder, patience=0.0).close()
     eventually(lambda: len(os.listdir("/proc/self/fd")) <= before)
     for fd in whole + short + empty:
+        os.close(fd)
+
+
+@pytest.mark.parametrize(("sealed", "why"), [("m", "no channel"), ("c", "no memory that is sealed")])
+def test_memory_that_could_become_shorter_is_refused(sealed: str, why: str, fake: FakePort, folder: Path) -> None:
+    fds = descriptors(CHANNEL, 1 << 20, sealed)
+    fake.answers = [(message(WELCOME, json.dumps(WELCOMED).encode()), fds), (message(REPLY, b"[]"), [])]
+    with pytest.raises(leat.FormatError, match=why):
+        leat.attach("p", folder=folder, patience=0.0).close()
+    for fd in fds:
         os.close(fd)
 
 
