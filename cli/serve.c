@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -212,6 +213,16 @@ static int open_and_serve(struct serve *serve)
     return exit_code;
 }
 
+/* Each reader takes descriptors of this process: as many as are allowed, not as many as shells begin with. */
+static void allow_descriptors(void)
+{
+    struct rlimit most;
+    if (!getrlimit(RLIMIT_NOFILE, &most) && most.rlim_cur < most.rlim_max) {
+        most.rlim_cur = most.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &most); /* without it there is a place for fewer, who are told so */
+    }
+}
+
 static int run(const struct cli_command *command, int argc, char **argv)
 {
     struct serve serve = {.command = command, .batch_size = 64, .parent = -1};
@@ -223,6 +234,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     if (serve.detach && !begin_detached(&serve, &exit_code))
         return exit_code;
     cli_catch_interrupts();
+    allow_descriptors();
     return open_and_serve(&serve);
 }
 
