@@ -148,6 +148,11 @@ static int make_folder(const char *folder, gid_t group, struct leat_error *error
         rc = leat_fail(error, LEAT_E_IO, "the folder of ports is no folder");
     else if (st.st_mode & S_IWOTH && !(st.st_mode & S_ISVTX))
         rc = leat_fail(error, LEAT_E_IO, "everybody may write to the folder of ports: chmod o-w");
+    else if (st.st_mode & S_IWGRP && !(st.st_mode & S_ISVTX) && st.st_gid != group)
+        rc = leat_fail(error, LEAT_E_IO,
+                       "the members of a group (%ld) may write to the folder of ports: chmod g-w, or open the port to "
+                       "that group (group=, --group)",
+                       (long)st.st_gid);
     return rc ? unusable(error, folder) : LEAT_OK;
 }
 

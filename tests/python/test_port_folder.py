@@ -106,6 +106,11 @@ def anyones(path: Path) -> None:
     path.chmod(0o777)
 
 
+def of_a_group(path: Path) -> None:
+    path.mkdir()
+    path.chmod(0o770)
+
+
 @pytest.mark.parametrize(
     ("make", "within", "why"),
     [
@@ -114,6 +119,7 @@ def anyones(path: Path) -> None:
         (lambda path: path.write_text("x"), "p", "cannot make the folder of ports: Not a directory"),
         (lambda path: path.symlink_to(path.parent / "nowhere"), "", "cannot look at the folder of ports: No such file"),
         (anyones, "", "everybody may write to the folder of ports: chmod o-w"),
+        (of_a_group, "", r"the members of a group \(\d+\) may write to the folder of ports: chmod g-w"),
     ],
 )
 def test_a_folder_that_cannot_be_used_is_named_with_the_reason(
