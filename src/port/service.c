@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -143,6 +144,14 @@ static void refuse(int socket, const char *why)
     close(socket);
 }
 
+/* Whoever waits to be accepted wakes the service again at once. The lock is let go meanwhile. */
+static void pause_accepting(struct leat_port *p)
+{
+    pthread_mutex_unlock(&p->lock);
+    nanosleep(&(struct timespec){0, 5000000}, NULL);
+    pthread_mutex_lock(&p->lock);
+}
+
 static void accept_one(struct service *s)
 {
     struct leat_port *p = s->port;
@@ -154,6 +163,8 @@ static void accept_one(struct service *s)
         socket = accept4(p->place.socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (socket >= 0)
             refuse(socket, LEAT_PORT_NO_FILES);
+        else
+            pause_accepting(p); /* another thread was first to take the one that was given up */
         s->spare = eventfd(0, EFD_CLOEXEC);
         return;
     }
