@@ -88,8 +88,8 @@ static void publish(struct leat_line *l, struct leat_batch *batch, const struct 
     leat_shelf_trim(l);
 }
 
-/* One batch. Under the lock, which is let go meanwhile. */
-static void feed(struct leat_line *l)
+/* One batch. Under the lock, which is let go meanwhile. Whether it was published, and lent to all who wait for it. */
+static bool feed(struct leat_line *l)
 {
     struct leat_batch *batch = NULL;
     struct leat_plan_batch plan;
@@ -111,18 +111,21 @@ static void feed(struct leat_line *l)
     l->seek = false;
     if (l->closing) {
         leat_batch_free(batch);
-        return;
+        return false;
     }
     if (!rc) {
         l->seek = !batch;
         publish(l, batch, &plan);
-    } else if (rc == LEAT_E_HELD || rc == LEAT_E_CANCELLED) {
+        return true;
+    }
+    if (rc == LEAT_E_HELD || rc == LEAT_E_CANCELLED) {
         l->seek = true;
         if (rc == LEAT_E_HELD && !leat_shelf_evict(l))
             wait_for_memory(l);
     } else {
         leat_line_fail(l, &error);
     }
+    return false;
 }
 
 void *leat_line_feeder(void *line)
@@ -132,13 +135,17 @@ void *leat_line_feeder(void *line)
     const bool begun = !leat_served_seek(l->loader, l->starts, &l->iteration, &later);
     pthread_mutex_lock(&l->port->lock);
     l->seek = !begun || !leat_position_is(l->feeds, l->starts); /* the loader reads ahead before anybody has attached */
-    while (!l->closing) {
-        leat_shelf_lend_all(l);
+    for (bool lent = false; !l->closing;) {
+        if (!lent)
+            leat_shelf_lend_all(l);
         const bool wanted = !l->failure.code && is_wanted(l);
-        if (l->samples && !l->failure.code && leat_samples_work(l))
+        const bool worked = l->samples && !l->failure.code && leat_samples_work(l);
+        if (!worked && wanted && !l->failure.code) {
+            lent = feed(l);
             continue;
-        if (wanted && !l->failure.code) {
-            feed(l);
+        }
+        if (worked || lent) { /* before it waits it looks once more at who has returned something */
+            lent = false;
             continue;
         }
         leat_shelf_trim(l);
