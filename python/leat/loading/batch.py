@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .. import _leat
+from .. import _leat, check
 from ..data.schema import JSON, STR
 from ..errors import CorruptError
 from . import thd
@@ -340,6 +340,32 @@ class Batch(Mapping[str, Any]):
         >>> x, y = next(iter(leat.Loader(leat.open(path), batch_size=4))).tuple("x", "label")
         """
         return tuple([self[name] for name in (names or self._form.makers)])
+
+    def split(self, n: int) -> list[Batch]:
+        """The batch as batches of `n` rows, in order; the last one has the rows that are left.
+
+        Borders lie at multiples of `n` rows of this batch, whatever else there is: threads, devices, other ranks. So
+        statistics of parts (ghost batch normalisation), accumulated gradients and micro-batches are the same in every
+        run. Nothing is copied: tensors are views of this batch's, and one that is kept keeps the memory of its own
+        output. Rows that were left out (``on_error="skip"``) are in no part; ``errors`` of a part are those of its
+        rows.
+
+        Args:
+            n: rows of a part, at least 1.
+
+        Raises:
+            ValueError: `n` is below 1.
+            leat.UnsupportedError: by an output of a part that is not one value per row, such as ``cu_seqlens``.
+
+        >>> batch = next(iter(leat.Loader(leat.open(path), batch_size=80)))
+        >>> [part.size for part in batch.split(32)], batch.split(32)[1].ids[0].item()
+        ([32, 32, 16], 32)
+        >>> batch.split(32)[2]["x"].data_ptr() == batch["x"][64:].data_ptr()
+        True
+        """
+        from .parts import parts_of
+
+        return list(parts_of(self, check.integer("n", n, 1)))
 
     def _map(self, function: Callable[[Any], Any]) -> Batch:
         """Another batch: `function` of each tensor."""
