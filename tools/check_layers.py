@@ -39,7 +39,7 @@ def main() -> int:
             match = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
             if (
                 not match
-                or match[1] in ("leat/leat.h", "leat/curves.h", "leat/mixtures.h", "leat/port.h")
+                or match[1] in ("leat/leat.h", "leat/curves.h", "leat/mixtures.h", "leat/port.h", "leat/random.h")
                 or "/" not in match[1]
                 and (ROOT / path.parent / match[1]).exists()
             ):

@@ -51,6 +51,7 @@ from .errors import (  # noqa: E402
 )
 from .functions.keyed import rng  # noqa: E402
 from .functions.native import get_include  # noqa: E402
+from .functions.rows import RowGenerator  # noqa: E402
 from .loading.batch import Batch, RowError  # noqa: E402
 from .loading.consumer import Consumer  # noqa: E402
 from .loading.loader import Loader  # noqa: E402
@@ -126,6 +127,7 @@ __all__ = [
     "Ragged",
     "RangeError",
     "RowError",
+    "RowGenerator",
     "Schedule",
     "StateError",
     "Tokenized",

@@ -209,6 +209,9 @@ struct leat_loader *py_loader_handle(PyObject *object);
 /* order.c */
 PyObject *py_dependent_order(PyObject *module, PyObject *args);
 
+/* random.c */
+PyObject *py_random_fill(PyObject *module, PyObject *args);
+
 /* attached.c: ports of other processes */
 PyObject *py_ports(PyObject *module, PyObject *folder);
 PyObject *py_port_ask_stat(PyObject *module, PyObject *args);

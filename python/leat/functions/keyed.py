@@ -1,4 +1,5 @@
-"""Random numbers of a row: :func:`leat.rng`, for augmentations written in Python.
+"""Random numbers of a row: :func:`leat.rng`, for augmentations written in Python. Those for the rows of a batch are in
+`rows.py`.
 
 A row's numbers are a function of (seed, epoch, row) alone: the same for any number of workers, after a resume, and when
 a row is computed again. They come from NumPy's PCG64, seeded by the row's random key; how its methods draw from that
@@ -9,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.random
 
 from .. import _leat
+from .rows import RowGenerator
 
 
 class _Local(threading.local):
@@ -28,16 +30,32 @@ class _Local(threading.local):
 _local = _Local()
 
 
-def rng() -> np.random.Generator:
-    """The random numbers of the row that is being made: a ``numpy.random.Generator``.
+@overload
+def rng() -> np.random.Generator: ...
+@overload
+def rng(keys: Any, device: Any = None) -> RowGenerator: ...
 
-    It works in a Dataset's ``__getitem__`` and a ``collate_fn`` that :class:`leat.DataLoader` runs, and in functions of
+
+def rng(keys: Any = None, device: Any = None) -> Any:
+    """Random numbers of rows: of the row that is being made, or of those whose keys are given.
+
+    With `keys`, ``batch.row_keys``, it gives a :class:`leat.RowGenerator` for the model's side: masks and noise of each
+    row, the same bits in NumPy and in torch on every device. They are arrays if the keys are one and there is no
+    `device`, else tensors, on `device` or where the keys are.
+
+    >>> batch = next(iter(leat.Loader(leat.open(path), batch_size=4, shuffle=True)))
+    >>> tuple(leat.rng(batch.row_keys).permutation(196)[:, :147].shape)
+    (4, 147)
+
+    Without `keys` it is a ``numpy.random.Generator`` for the row that is being made. It works in a Dataset's
+    ``__getitem__`` and a ``collate_fn`` that :class:`leat.DataLoader` runs, and in functions of
     :class:`leat.ops.Map`. Each call within a row gives the same generator, which goes on where it was. In
-    ``collate_fn`` and in functions of :class:`leat.ops.MapBatch` the row is the first one of the batch, or the last one
-    whose sample was read.
+    ``collate_fn`` and in functions of :class:`leat.ops.MapBatch` the row is the first one of the batch, or the last
+    one whose sample was read.
 
     Raises:
         RuntimeError: no row is being made.
+        TypeError: `keys` are no uint64.
 
     >>> class Noisy:
     ...     def __len__(self):
@@ -48,6 +66,10 @@ def rng() -> np.random.Generator:
     >>> a == [x.tolist() for x in leat.DataLoader(Noisy(), batch_size=2, seed=1, num_workers=2)]
     True
     """
+    if keys is not None:
+        return RowGenerator(keys, device)
+    if device is not None:
+        raise TypeError("device goes with keys: leat.rng(batch.row_keys, device)")
     if _local.key is not None:
         name: tuple[Any, ...] = _local.key
     else:
