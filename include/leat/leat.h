@@ -768,7 +768,14 @@ LEAT_API int leat_loader_start(struct leat_loader *loader, uint64_t *iteration, 
  * May be called while another thread calls leat_loader_stats or leat_loader_interrupt. */
 LEAT_API int leat_loader_next(struct leat_loader *loader, uint64_t iteration, int64_t timeout_ms,
                               struct leat_batch **out, struct leat_error *error);
-/* Makes a waiting leat_loader_next return LEAT_E_CANCELLED. Any thread; not async-signal-safe. */
+/* The batch that leat_loader_next would give now, which is not handed out by this: position, state and counts stay, and
+ * the next call of leat_loader_next gives the same pointer. Both are freed, each once, with leat_batch_free; until then
+ * it counts as held. A decision, or a state that is loaded in between gives it up: leat_loader_next then plans anew,
+ * and what the caller has stays valid. In order only. Errors: those of leat_loader_next, LEAT_E_END too (position and
+ * epoch stay); INVALID (no epoch has begun), UNSUPPORTED (without in_order). */
+LEAT_API int leat_loader_peek(struct leat_loader *loader, int64_t timeout_ms, struct leat_batch **out,
+                              struct leat_error *error);
+/* Makes a waiting leat_loader_next or leat_loader_peek return LEAT_E_CANCELLED. Any thread; not async-signal-safe. */
 LEAT_API void leat_loader_interrupt(struct leat_loader *loader);
 
 /* Sets the epoch that leat_loader_start begins next. *dropped (may be NULL) becomes true if this drops a loaded
@@ -863,6 +870,9 @@ LEAT_API int leat_consumer_start(struct leat_consumer *consumer, uint64_t *itera
  * more of the loader's batches than its window has. */
 LEAT_API int leat_consumer_next(struct leat_consumer *consumer, uint64_t iteration, int64_t timeout_ms,
                                 struct leat_batch **out, struct leat_error *error);
+/* As leat_loader_peek. */
+LEAT_API int leat_consumer_peek(struct leat_consumer *consumer, int64_t timeout_ms, struct leat_batch **out,
+                                struct leat_error *error);
 LEAT_API int leat_consumer_set_epoch(struct leat_consumer *consumer, uint64_t epoch, bool *dropped,
                                      struct leat_error *error);
 LEAT_API uint64_t leat_consumer_epoch(const struct leat_consumer *consumer);

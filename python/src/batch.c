@@ -169,6 +169,12 @@ PY_METHOD(batch_rows, PyLong_FromUnsignedLongLong(leat_batch_rows(handle_of(self
 PY_METHOD(batch_epoch, PyLong_FromUnsignedLongLong(leat_batch_epoch(handle_of(self))))
 PY_METHOD(batch_step, PyLong_FromUnsignedLongLong(leat_batch_step(handle_of(self))))
 
+/* same(other): whether both are handles of one batch */
+static PyObject *batch_same(PyObject *self, PyObject *other)
+{
+    return PyBool_FromLong(Py_TYPE(other) == py_batch_type && handle_of(self) == handle_of(other));
+}
+
 static PyMethodDef batch_methods[] = {
     {"outputs", batch_outputs, METH_NOARGS, "outputs(): (name, kind, dtype, ragged, open) of each"},
     {"dlpack", batch_dlpack, METH_O, "dlpack(output): a DLPack capsule"},
@@ -185,6 +191,7 @@ static PyMethodDef batch_methods[] = {
     {"rows", batch_rows, METH_NOARGS, "rows(): their number"},
     {"epoch", batch_epoch, METH_NOARGS, "epoch()"},
     {"step", batch_step, METH_NOARGS, "step()"},
+    {"same", batch_same, METH_O, "same(batch): whether both are handles of one"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -55,6 +55,16 @@ struct leat_consumer *py_reader_look(struct py_reader *r)
     return NULL;
 }
 
+/* The number of no iteration: the next batch is peeked at. */
+#define PEEK UINT64_MAX
+
+static int ask(struct leat_consumer *c, uint64_t iteration, int64_t timeout_ms, struct leat_batch **batch,
+               struct leat_error *error)
+{
+    return iteration == PEEK ? leat_consumer_peek(c, timeout_ms, batch, error)
+                             : leat_consumer_next(c, iteration, timeout_ms, batch, error);
+}
+
 /* The batch if it is ready, else LEAT_E_TIMEOUT. */
 static int next_ready(struct py_reader *r, uint64_t iteration, struct leat_batch **batch, struct leat_error *error)
 {
@@ -62,7 +72,7 @@ static int next_ready(struct py_reader *r, uint64_t iteration, struct leat_batch
     if (atomic_load_explicit(&r->guard.waiting, memory_order_relaxed) || !py_guard_try(&r->guard))
         return rc;
     if (r->consumer)
-        rc = leat_consumer_next(r->consumer, iteration, 0, batch, error);
+        rc = ask(r->consumer, iteration, 0, batch, error);
     py_guard_unlock(&r->guard);
     return rc;
 }
@@ -78,20 +88,16 @@ static int next_wait(struct py_reader *r, uint64_t iteration, struct leat_batch 
     py_guard_lock_without_gil(&r->guard);
     struct leat_consumer *outer = py_waits_for;
     if ((py_waits_for = r->consumer))
-        rc = leat_consumer_next(r->consumer, iteration, SLICE_MS, batch, error);
+        rc = ask(r->consumer, iteration, SLICE_MS, batch, error);
     py_waits_for = outer;
     py_guard_unlock(&r->guard);
     return rc;
 }
 
-PyObject *py_reader_next(PyObject *self, PyObject *number)
+static PyObject *get_batch(struct py_reader *r, uint64_t iteration)
 {
-    struct py_reader *r = (struct py_reader *)self;
     struct leat_batch *batch = NULL;
     struct leat_error error;
-    const uint64_t iteration = PyLong_AsUnsignedLongLong(number);
-    if (iteration == UINT64_MAX && PyErr_Occurred())
-        return NULL;
     if (!py_guard_here(&r->guard))
         return raise_forked();
     if (py_guard_mine(&r->guard))
@@ -113,6 +119,19 @@ PyObject *py_reader_next(PyObject *self, PyObject *number)
     if (rc == LEAT_E_END)
         Py_RETURN_NONE;
     return rc == LEAT_E_CANCELLED && atomic_load(&r->closing) ? raise_closed(r) : py_raise(&error);
+}
+
+PyObject *py_reader_next(PyObject *self, PyObject *number)
+{
+    const uint64_t iteration = PyLong_AsUnsignedLongLong(number);
+    if (iteration == UINT64_MAX && PyErr_Occurred())
+        return NULL;
+    return get_batch((struct py_reader *)self, iteration);
+}
+
+PyObject *py_reader_peek(PyObject *self, PyObject *none)
+{
+    return get_batch((struct py_reader *)self, PEEK);
 }
 
 PyObject *py_reader_start(PyObject *self, PyObject *none)

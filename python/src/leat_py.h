@@ -139,6 +139,7 @@ PyObject *py_raise_within(void);
     } while (0)
 PyObject *py_reader_start(PyObject *self, PyObject *none);
 PyObject *py_reader_next(PyObject *self, PyObject *number);
+PyObject *py_reader_peek(PyObject *self, PyObject *none);
 PyObject *py_reader_set_epoch(PyObject *self, PyObject *number);
 PyObject *py_reader_epoch(PyObject *self, PyObject *none);
 PyObject *py_reader_steps(PyObject *self, PyObject *none);
@@ -147,6 +148,7 @@ PyObject *py_reader_load_state(PyObject *self, PyObject *text);
 #define PY_READER_METHODS                                                                                              \
     {"start", py_reader_start, METH_NOARGS, "start(): begins an epoch; the iteration's number"},                       \
         {"next", py_reader_next, METH_O, "next(iteration): a Batch, or None at the end of the epoch"},                 \
+        {"peek", py_reader_peek, METH_NOARGS, "peek(): the same, which is not handed out"},                            \
         {"set_epoch", py_reader_set_epoch, METH_O, "set_epoch(epoch): whether a loaded position was dropped"},         \
         {"epoch", py_reader_epoch, METH_NOARGS, "epoch()"},                                                            \
         {"steps", py_reader_steps, METH_NOARGS, "steps(): batches of an epoch"},                                       \

@@ -414,6 +414,7 @@ void leat_batch_put_out(struct leat_batch *b)
         leat_budget_hand_out(pool->budget, b->bytes + b->meta);
     b->account = LEAT_HELD;
     b->state = LEAT_BATCH_OUT;
+    atomic_store_explicit(&b->holders, 1, memory_order_relaxed);
     pool->references++;
     for (size_t o = 0; o < pool->n_outputs; o++)
         if (b->buffers[o]) {
@@ -535,9 +536,14 @@ void leat_buffer_on_release(struct leat_buffer *buffer, void (*release)(void *us
     buffer->release_user = user;
 }
 
+void leat_batch_retain(struct leat_batch *b)
+{
+    atomic_fetch_add_explicit(&b->holders, 1, memory_order_relaxed);
+}
+
 void leat_batch_free(struct leat_batch *b)
 {
-    if (!b || !leat_batch_pool_is_ours(b->pool))
+    if (!b || !leat_batch_pool_is_ours(b->pool) || atomic_fetch_sub_explicit(&b->holders, 1, memory_order_acq_rel) != 1)
         return;
     struct leat_batch_pool *pool = b->pool;
     for (size_t o = 0; o < pool->n_outputs; o++)

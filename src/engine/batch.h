@@ -97,6 +97,7 @@ struct leat_batch {
     uint8_t *attempts;           /* of a program with calls: substitutes that were tried for each row, */
     uint8_t *draws;              /* and the try whose key functions draw by; 0: they draw by the row's */
     bool copied;                 /* its rows come from other batches: it has no hidden outputs */
+    _Atomic unsigned holders;    /* once it is OUT: the last one that frees it gives it back */
     struct leat_batch *next;
 
     /* Of a pool that numbers rows: gather.c. */
@@ -180,6 +181,8 @@ void leat_batch_cancel(struct leat_batch *batch);
 void leat_batch_recycle(struct leat_batch *batch);
 /* It is the consumer's now: its bytes are held, and it and its buffers keep the pool. */
 void leat_batch_put_out(struct leat_batch *batch);
+/* One that is out has one more holder, who frees it too. Any thread. */
+void leat_batch_retain(struct leat_batch *batch);
 
 /* The offsets of a ragged output. */
 static inline int64_t *leat_batch_offsets(const struct leat_batch *b, size_t output)

@@ -143,6 +143,7 @@ void leat_consumer_stand(struct leat_consumer *c, struct leat_position at)
 {
     struct leat_loader *l = c->loader;
     leat_side_cancel(l, c, everywhere);
+    leat_peek_drop(c);
     c->epoch = at.epoch;
     if (!c->batch_rows) {
         c->at = at;
@@ -279,6 +280,7 @@ void leat_consumer_close(struct leat_consumer *c)
     while (c->inside)
         leat_loader_wait(l, INT64_MAX);
     leat_side_cancel(l, c, everywhere);
+    leat_peek_drop(c);
     struct leat_consumer **p = &l->consumer.next;
     while (*p != c)
         p = &(*p)->next;

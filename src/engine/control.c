@@ -59,6 +59,7 @@ static void forget_begun(struct leat_loader *l, struct leat_position from)
     for (struct leat_consumer *c = &l->consumer; c; c = c->next)
         leat_side_cancel(l, c, (struct leat_position){UINT64_MAX, 0});
     leat_window_cancel(l, first_beyond(l, from));
+    leat_peek_change(l, from);
 }
 
 /* After a change that holds from `from`: where planning stood behind that may be within a batch now. */

@@ -9,6 +9,13 @@
 
 struct leat_loader;
 
+/* How far a consumer is: the fields of the same names. */
+struct leat_stand {
+    struct leat_position at;
+    uint64_t step, skip, rows;
+    bool ended;
+};
+
 /* Where a reader of the loader's rows stands: consumer.c. */
 struct leat_consumer {
     struct leat_loader *loader;
@@ -26,6 +33,8 @@ struct leat_consumer {
     uint64_t next_epoch;
     struct leat_excerpt only, *parts; /* of the batch at hand */
     uint64_t copied, remade;          /* rows */
+    struct leat_batch *peeked;        /* its next batch, if it has looked ahead; else NULL: peek.c */
+    struct leat_stand behind_peeked;  /* where it stands once it takes that */
     unsigned inside;                  /* threads in its `next` */
     uint64_t interrupts;
     bool closed;
@@ -93,6 +102,20 @@ int leat_consumer_check(struct leat_consumer *consumer, struct leat_error *error
 void leat_consumer_bring_window(struct leat_consumer *consumer);
 /* After a change of the plan: works out again where each stands; the window does not stay behind those that read. */
 void leat_consumers_place(struct leat_loader *loader);
+
+/* peek.c: under the lock. */
+
+/* The next batch of the running epoch, of which the caller gets a reference; the consumer stays where it stands. Of a
+ * delivery in order. As leat_delivery.next. */
+int leat_peek(struct leat_consumer *consumer, struct leat_batch **out, struct leat_error *error);
+/* The batch that it has peeked at, which it now is handed, or NULL. */
+struct leat_batch *leat_peek_take(struct leat_consumer *consumer);
+/* Gives that batch up; lets the lock go meanwhile. */
+void leat_peek_drop(struct leat_consumer *consumer);
+void leat_peek_drop_all(struct leat_loader *loader);
+/* The same of all whose batch is another one after a change of the plan that holds from `from`; the batches of the
+ * window beyond that are cancelled already. */
+void leat_peek_change(struct leat_loader *loader, struct leat_position from);
 
 /* The step of the batch at a position; 0 where there is none. */
 uint64_t leat_loader_step_at(const struct leat_loader *loader, struct leat_position at);

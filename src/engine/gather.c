@@ -169,7 +169,6 @@ static int hand_out_whole(struct leat_loader *l, size_t index, const struct leat
     leat_engine_unlock();
     leat_batch_complete(b);
     leat_engine_lock();
-    leat_loader_count(l, b);
     *out = b;
     return LEAT_OK;
 }
@@ -252,7 +251,6 @@ static int hand_out_gathered(struct leat_loader *l, const struct leat_plan_batch
     l->count.gathered++;
     l->count.copied += b->rows;
     leat_loader_put_out(l, b);
-    leat_loader_count(l, b);
     *out = b;
     return LEAT_OK;
 }

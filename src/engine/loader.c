@@ -304,22 +304,48 @@ static void trace_batch(struct leat_loader *l)
     l->trace.handed_out_ns = event.begin_ns;
 }
 
-/* *raised: the error is that of a batch, and is counted. */
-static int next_locked(struct leat_consumer *c, uint64_t iteration, int64_t deadline_ns, struct leat_batch **out,
-                       bool *raised, struct leat_error *error)
+/* What a call asks for the next batch, and what it finds. */
+struct request {
+    uint64_t iteration;
+    bool peek;   /* to look at, without being handed it */
+    bool raised; /* the error is that of a batch, and is counted */
+    bool fresh;  /* nobody has peeked at it before */
+};
+
+/* The next batch, if it is there now. */
+static int find_next(struct leat_consumer *c, struct request *r, struct leat_batch **out, struct leat_error *error)
+{
+    struct leat_loader *l = c->loader;
+    const uint64_t before = l->count.raised;
+    r->fresh = !c->peeked;
+    if (c->ended)
+        return LEAT_E_END;
+    if (l->client.paused)
+        return LEAT_IO_PENDING;
+    int rc = LEAT_OK;
+    if (r->peek)
+        rc = leat_peek(c, out, error);
+    else if (!(*out = leat_peek_take(c)))
+        rc = l->delivery->next(c, out, error);
+    r->raised = rc && l->count.raised != before;
+    if (!rc && !r->peek)
+        leat_loader_count(l, *out);
+    return rc;
+}
+
+static int next_locked(struct leat_consumer *c, struct request *r, int64_t deadline_ns, struct leat_batch **out,
+                       struct leat_error *error)
 {
     struct leat_loader *l = c->loader;
     const uint64_t interrupts = c->interrupts;
     for (;;) {
-        int rc = check_iteration(c, iteration, interrupts, error);
+        int rc = check_iteration(c, r->iteration, interrupts, error);
         if (rc)
             return rc;
         leat_error_clear(error);
-        const uint64_t before = l->count.raised;
-        rc = c->ended ? LEAT_E_END : l->client.paused ? LEAT_IO_PENDING : l->delivery->next(c, out, error);
+        rc = find_next(c, r, out, error);
         if (rc == LEAT_E_END)
-            return end_epoch(c, error);
-        *raised = rc && l->count.raised != before;
+            return r->peek ? leat_fail(error, rc, "the epoch has no further batch") : end_epoch(c, error);
         if (rc != LEAT_IO_PENDING)
             return rc;
         if (!l->client.paused && leat_clock_ns() < deadline_ns && leat_loader_help(l))
@@ -346,27 +372,22 @@ int64_t leat_loader_deadline(int64_t timeout_ms)
     return timeout_ms < 0 || timeout_ms > (INT64_MAX - now) / 1000000 - 1 ? INT64_MAX : now + timeout_ms * 1000000;
 }
 
-int leat_consumer_next(struct leat_consumer *c, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
-                       struct leat_error *error)
+/* Under the lock, which it lets go. */
+static int answer(struct leat_consumer *c, struct request *r, int64_t timeout_ms, struct leat_batch **out,
+                  struct leat_error *error)
 {
-    *out = NULL;
     struct leat_loader *l = c->loader;
-    struct leat_error own;
-    error = error ? error : &own;
-    int rc = leat_loader_enter(l, error);
-    if (rc)
-        return rc;
     c->inside++; /* so that a closing waits, also while the report is written, for which the lock is let go */
     l->in_next++;
     const uint64_t epoch = c->epoch, step = c->step;
-    bool raised = false;
-    if (l->trace.handed_out_ns && c == &l->consumer)
+    const bool traced = c == &l->consumer && !r->peek;
+    if (l->trace.handed_out_ns && traced)
         trace_consumer(l, LEAT_TRACE_STEP, l->trace.handed_out_ns, leat_clock_ns());
-    l->trace.handed_out_ns = 0;
-    rc = next_locked(c, iteration, leat_loader_deadline(timeout_ms), out, &raised, error);
-    if (!rc && c == &l->consumer && leat_trace_begin(&l->trace))
+    l->trace.handed_out_ns = traced ? 0 : l->trace.handed_out_ns;
+    int rc = next_locked(c, r, leat_loader_deadline(timeout_ms), out, error);
+    if (!rc && traced && leat_trace_begin(&l->trace))
         trace_batch(l);
-    bool reports = l->report_fd >= 0 && (raised || (*out && (*out)->n_broken)),
+    bool reports = l->report_fd >= 0 && (r->raised || (*out && r->fresh && (*out)->n_broken)),
          records = l->record && *out && !(*out)->recorded;
     if (reports || records) {
         const uint64_t raised_step = l->raised_step;
@@ -384,6 +405,40 @@ int leat_consumer_next(struct leat_consumer *c, uint64_t iteration, int64_t time
     l->due |= c->closed ? LEAT_DUE_WAKE : 0;
     leat_loader_leave(l);
     return rc;
+}
+
+int leat_consumer_next(struct leat_consumer *c, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
+                       struct leat_error *error)
+{
+    *out = NULL;
+    struct leat_error own;
+    error = error ? error : &own;
+    int rc = leat_loader_enter(c->loader, error);
+    return rc ? rc : answer(c, &(struct request){.iteration = iteration}, timeout_ms, out, error);
+}
+
+int leat_consumer_peek(struct leat_consumer *c, int64_t timeout_ms, struct leat_batch **out, struct leat_error *error)
+{
+    *out = NULL;
+    struct leat_error own;
+    error = error ? error : &own;
+    int rc = leat_loader_enter(c->loader, error);
+    if (rc)
+        return rc;
+    if (c->loader->delivery->numbers_rows)
+        rc = leat_fail(error, LEAT_E_UNSUPPORTED,
+                       "which batch comes next is known with in_order only: without it that is the one that is ready");
+    else if (!c->started && !c->closed)
+        rc = leat_fail(error, LEAT_E_INVALID, "no epoch has begun, of which this could be the next batch");
+    if (!rc)
+        return answer(c, &(struct request){.iteration = c->iteration, .peek = true}, timeout_ms, out, error);
+    leat_engine_unlock();
+    return rc;
+}
+
+int leat_loader_peek(struct leat_loader *l, int64_t timeout_ms, struct leat_batch **out, struct leat_error *error)
+{
+    return leat_consumer_peek(&l->consumer, timeout_ms, out, error);
 }
 
 int leat_loader_next(struct leat_loader *l, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,

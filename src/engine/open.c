@@ -648,6 +648,7 @@ bool leat_loader_halt(struct leat_loader *l)
     while (l->tasks.running || l->in_next)
         if (!leat_loader_wait(l, patience))
             return false;
+    leat_peek_drop_all(l);
     return true;
 }
 

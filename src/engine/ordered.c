@@ -309,7 +309,6 @@ static int next(struct leat_consumer *c, struct leat_batch **out, struct leat_er
         leat_assemble_fill(l, c->parts, n, b);
     c->copied += copied ? b->rows : 0;
     leat_loader_put_out(l, b);
-    leat_loader_count(l, b);
     *out = b;
     if (!alone) {
         leat_side_cancel(l, c, c->at);

@@ -46,6 +46,7 @@ class Consumer(Closing):
         self.batch_size = batch_size
         self._core = core
         self._next = loader._asked(core.next, core.epoch)
+        self._peek = loader._asked(core.peek, core.epoch)
         self._finalizer = weakref.finalize(self, core.close)
         self._finalizer.atexit = False
 
@@ -55,6 +56,11 @@ class Consumer(Closing):
     def _batches(self, number: int) -> Iterator[Any]:
         while (core := self._next(number)) is not None:
             yield self.loader._deliver(core)
+
+    def peek(self) -> Any:
+        """The batch that comes next, without handing it out, as :meth:`leat.Loader.peek`; None at an epoch's end."""
+        core = self._peek()
+        return None if core is None else self.loader._deliver(core)
 
     def __len__(self) -> int:
         """Batches in an epoch."""

@@ -18,7 +18,7 @@ from ..data.dataset import Dataset, positions_array
 from ..data.mixing import Mix
 from ..data.packing import PackedRows
 from ..data.schedule import Schedule
-from ..errors import StateError
+from ..errors import StateError, UnsupportedError
 from ..mixtures.decisions import Decisions
 from ..mixtures.steering import Mixture
 from ..ops import Map
@@ -311,6 +311,8 @@ class Loader(Delivering, Closing):
                 raise
             if self._mixture is not None:
                 self._mixture.core = self._core
+        self._peek = self._asked(self._core.peek, self._core.epoch)
+        self._ahead: weakref.ref[Batch] | None = None  # what was peeked at, if it is kept
         # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's
         # core. Not at exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing
         # of Python.
@@ -418,6 +420,40 @@ class Loader(Delivering, Closing):
         if self._calls is not None:
             self._calls.open()
         return iteration
+
+    def peek(self) -> Any:
+        """The batch that ``next`` would give now, without handing it out: the look-ahead of one batch that stale copies
+        of a batch, prefetches to a device and stores need. None behind the last batch of an epoch.
+
+        The position, ``state_dict()``, ``epoch`` and the counts of :meth:`stats` stay as they are, and ``next`` then
+        gives the same batch: the same object as long as it is kept, the same memory in any case. It counts as held
+        (``max_held_bytes``). Where something is decided in between that changes that batch, ``next`` gives the one that
+        is planned then, and what was peeked at stays valid. A broken sample raises as it would from ``next``.
+
+        Raises:
+            ValueError: no epoch has begun: ``iter(loader)`` begins one (:class:`leat.InvalidError`).
+            leat.UnsupportedError: with ``in_order=False``, where the next batch is the one that is ready;
+                with ``tp_read="first"`` or ``share="job"``.
+
+        >>> loader = leat.Loader(leat.open(path), batch_size=32)
+        >>> batches = iter(loader)
+        >>> ahead = loader.peek()
+        >>> loader.state_dict()["at"], next(batches) is ahead, loader.peek().step
+        ({'epoch': 0, 'row': 0}, True, 1)
+        """
+        if self._peers is not None:
+            raise UnsupportedError("peek() is of one process: with tp_read='first' several have one batch")
+        core = self._peek()
+        if core is None:
+            return None
+        batch = self._seen(core) or self._batch(core)
+        self._ahead = weakref.ref(batch)
+        return self._tuple(batch) if self._yields == "tuple" else batch
+
+    def _seen(self, core: _leat.Batch) -> Batch | None:
+        """The batch that was peeked at, if it is this one and is kept."""
+        ahead = None if self._ahead is None else self._ahead()
+        return ahead if ahead is not None and core.same(ahead._core) else None
 
     def _read_sampler(self) -> None:
         """Takes over the PyTorch Sampler's list for the epoch that begins."""
@@ -858,6 +894,10 @@ class _Iteration:
             return None
         if self._steered is not None:
             self._steered.handed(core)
+        if self._loader._ahead is not None:
+            batch, self._loader._ahead = self._loader._seen(core), None
+            if batch is not None:
+                return batch
         form = self._form
         if not form.makers:
             form.learn(core)

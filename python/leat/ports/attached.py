@@ -6,12 +6,12 @@ import json
 import warnings
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from .. import _leat, check
-from ..errors import StateError, UnsupportedError
+from ..errors import InvalidError, StateError, UnsupportedError
 from ..loading import ranks
 from ..loading.batch import Batch
 from ..loading.consumer import Closing
@@ -171,14 +171,32 @@ class Attached(Delivering, Closing):
         self._core = core
         self._next = core.next
         self._loaded = False
+        self._ahead: Ahead | None = None
+        self._number: int | None = None  # of the iteration that runs
         self._finalizer = weakref.finalize(self, core.close)
         self._finalizer.atexit = False
 
     def __iter__(self) -> Iterator[Any]:
         if self._distributed:
             ranks.agree(self._common())
-        self._loaded = False
-        return _Iteration(self, self._core.start())
+        self._loaded, self._ahead = False, None
+        self._number = self._core.start()
+        return _Iteration(self, self._number)
+
+    def peek(self) -> Any:
+        """The batch that ``next`` would give now, without handing it out, as :meth:`leat.Loader.peek`. None behind the
+        last batch of an epoch. :meth:`stats` counts it already.
+
+        Raises:
+            ValueError: no epoch has begun: ``iter()`` begins one (:class:`leat.InvalidError`).
+        """
+        if self._number is None:
+            raise InvalidError("no epoch has begun, of which this could be the next batch")
+        if self._ahead is None:
+            state, epoch = self._core.state(), self._core.epoch()
+            core = self._next(self._number)
+            self._ahead = Ahead(None if core is None else self._deliver(core), state, epoch)
+        return self._ahead.batch
 
     def _common(self) -> dict[str, str]:
         """What all ranks must have in common, as each epoch begins."""
@@ -196,7 +214,7 @@ class Attached(Delivering, Closing):
     @property
     def epoch(self) -> int:
         """The epoch that is being iterated, or that begins next."""
-        return self._core.epoch()
+        return self._core.epoch() if self._ahead is None else self._ahead.epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Sets the epoch that begins next. If a position was loaded, its own epoch keeps it, and another one drops it
@@ -209,7 +227,7 @@ class Attached(Delivering, Closing):
         """Its position: the epoch, and the row of it that comes next. It fits readers of any batch size and world size
         that are attached to a port over the same data set, order and seed.
         """
-        state: dict[str, Any] = json.loads(self._core.state())
+        state: dict[str, Any] = json.loads(self._core.state() if self._ahead is None else self._ahead.state)
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -225,6 +243,7 @@ class Attached(Delivering, Closing):
         except (TypeError, ValueError, RecursionError) as e:
             raise StateError(f"the state is damaged: it has something that is no JSON ({e!s:.120})") from None
         self._core.load_state(text)
+        self._ahead = self._number = None
         self._loaded = True  # of a position that attaching gave, nobody need be told that it is dropped
 
     def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -257,6 +276,14 @@ class Attached(Delivering, Closing):
         )
 
 
+class Ahead(NamedTuple):
+    """What was peeked at, and how the reader stood before."""
+
+    batch: Any  #: None: the epoch has no further one
+    state: str
+    epoch: int
+
+
 class _Iteration:
     """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
 
@@ -272,8 +299,12 @@ class _Iteration:
         return self
 
     def __next__(self) -> Any:
-        core = None if self._done else self._next(self._number)
-        if core is None:
+        loader, batch = self._loader, None
+        if loader._ahead is not None and self._number == loader._number:
+            batch, loader._ahead = loader._ahead.batch, None
+        elif not self._done and (core := self._next(self._number)) is not None:
+            batch = loader._deliver(core)
+        if batch is None:
             self._done = True
             raise StopIteration
-        return self._loader._deliver(core)
+        return batch

@@ -317,6 +317,9 @@ class JobCore:
     def set_batch_size(self, rows: int, epoch: int, step: int) -> NoReturn:
         _refuse("set_batch_size")
 
+    def peek(self) -> NoReturn:
+        _refuse("peek")
+
     def set_shares(self, epoch: int, step: int, shares: list[float]) -> NoReturn:
         _refuse("set_mixture")
 
