@@ -744,12 +744,14 @@ struct leat_loader_options {
     struct leat_executor *executor;
     const struct leat_bucket_options
         *buckets; /* NULL: batches have batch_size rows. SEQUENTIAL or SHUFFLED, in order */
+    bool decided; /* what an epoch has may be decided until it begins (leat_loader_decide_rows): nothing is prefetched
+                     from the epoch after the one that is read */
 };
 #define LEAT_LOADER_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
         sizeof(struct leat_loader_options), 0, 0, LEAT_ORDER_SEQUENTIAL, 0, NULL, 0, 0, true, NULL, 0, 0, -1,          \
             LEAT_TAIL_PAD, 0, 1, 1, LEAT_ON_ERROR_RAISE, NULL, 0, 0, 0, 1.0, NULL, 0, NULL, NULL, 0, true, NULL, NULL, \
-            NULL                                                                                                       \
+            NULL, false                                                                                                \
     }
 
 /* Compiles the program, makes the plan and joins the process's engine. The data set is retained.

@@ -1,4 +1,5 @@
 /* Loaders: opening, closing, and what they can do beyond reading (consumer.c). */
+#include "leat/feedback.h"
 #include "leat_py.h"
 
 struct loader {
@@ -38,6 +39,7 @@ static const char *const keywords[] = {"dataset",
                                        "executor",
                                        "mix",
                                        "buckets",
+                                       "decided",
                                        NULL};
 
 struct leat_native *py_native_table(PyObject *list)
@@ -246,15 +248,15 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     struct leat_pack_options pack = {0};
     struct leat_native *table = NULL;
     Py_buffer weights = {0}, positions = {0}, widths = {0};
-    int order, replacement, tail, on_error, in_order = 1, rc;
+    int order, replacement, tail, on_error, in_order = 1, decided = 0, rc;
     unsigned long long batch, global, block, samples, seed, budget, held;
     long long epochs;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "OKKiKz*Kpz*KLiIIIiO&IKKdziO&O!|pOOOO:open",
+    if (!PyArg_ParseTupleAndKeywords(args, named, "OKKiKz*Kpz*KLiIIIiO&IKKdziO&O!|pOOOOp:open",
                                      (char **)(uintptr_t)keywords, &dataset, &batch, &global, &order, &block, &weights,
                                      &samples, &replacement, &positions, &seed, &epochs, &tail, &o.rank, &o.world_size,
                                      &o.local_ranks, &on_error, py_path_or_none, &report, &o.num_threads, &budget,
                                      &held, &o.weight, &o.program, &o.region, py_path_or_none, &log_dir, &PyList_Type,
-                                     &functions, &in_order, &packed, &executor, &mixed, &grouped))
+                                     &functions, &in_order, &packed, &executor, &mixed, &grouped, &decided))
         return NULL;
     if (mixed == Py_None && !PyObject_TypeCheck(dataset, py_dataset_type)) {
         PyErr_SetString(PyExc_TypeError, "a loader reads a data set or a mixture");
@@ -283,6 +285,7 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
     o.tail = (enum leat_tail)tail;
     o.on_error = (enum leat_on_error)on_error;
     o.in_order = in_order;
+    o.decided = decided;
     o.error_report = report ? PyBytes_AsString(report) : NULL;
     o.budget_bytes = budget;
     o.max_held_bytes = held;
@@ -387,6 +390,34 @@ static PyObject *loader_set_positions(PyObject *self, PyObject *positions)
                    leat_loader_set_positions(l->handle, view.buf, (uint64_t)view.len / sizeof(int64_t), &error));
     PyBuffer_Release(&view);
     return ok ? Py_NewRef(Py_None) : NULL;
+}
+
+/* decide_rows(epoch or -1: the next one, 0 as opened, 1 listed or 2 selected, int64 positions or None) */
+static PyObject *loader_decide_rows(PyObject *self, PyObject *args)
+{
+    struct loader *l = (struct loader *)self;
+    Py_buffer view = {0};
+    long long epoch;
+    int rows;
+    bool ok;
+    if (!PyArg_ParseTuple(args, "Liz*:decide_rows", &epoch, &rows, &view))
+        return NULL;
+    const uint64_t from = (uint64_t)epoch;
+    PY_READER_CALL(ok, &l->reader,
+                   leat_loader_decide_rows(l->handle, epoch < 0 ? NULL : &from, (enum leat_rows)rows, view.buf,
+                                           (uint64_t)view.len / sizeof(int64_t), &error));
+    if (view.obj)
+        PyBuffer_Release(&view);
+    return ok ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *loader_next_start(PyObject *self, PyObject *none)
+{
+    struct loader *l = (struct loader *)self;
+    uint64_t epoch = 0;
+    bool within = false, ok;
+    PY_READER_ASK(ok, &l->reader, leat_loader_next_start(l->handle, &epoch, &within, &error));
+    return ok ? Py_BuildValue("KO", (unsigned long long)epoch, within ? Py_True : Py_False) : NULL;
 }
 
 /* set_batch_size(rows, epoch and step, or -1 and -1: from the first batch not handed out) */
@@ -556,6 +587,9 @@ static PyMethodDef loader_methods[] = {
     {"region", loader_region, METH_NOARGS, "region(): descriptor and bytes of memory that is shared"},
     {"close", loader_close, METH_NOARGS, "close()"},
     {"set_positions", loader_set_positions, METH_O, "set_positions(int64 positions)"},
+    {"decide_rows", loader_decide_rows, METH_VARARGS,
+     "decide_rows(epoch, rows, positions): -1: from the next epoch; rows: 0 as opened, 1 listed, 2 selected"},
+    {"next_start", loader_next_start, METH_NOARGS, "next_start(): the epoch that begins next, and whether within it"},
     {"set_batch_size", loader_set_batch_size, METH_VARARGS,
      "set_batch_size(rows, epoch, step): -1, -1: from the next batch"},
     {"mix_counts", loader_mix_counts, METH_VARARGS, "mix_counts(epoch, rows, out): rows of each source among them"},

@@ -288,6 +288,10 @@ static PyMethodDef functions[] = {
      "3 integers, 4 permutation"},
     {"order_shuffled", py_order_shuffled, METH_VARARGS,
      "order_shuffled(count, seed, epoch, first, n): Memory of int64 positions"},
+    {"select_extreme", py_select_extreme, METH_VARARGS,
+     "select_extreme(values, marks, least, out): fills out with positions"},
+    {"select_weighted", py_select_weighted, METH_VARARGS,
+     "select_weighted(values, marks, alpha, key, out): fills out with positions"},
     {"power_law_fit", py_power_law_fit, METH_VARARGS,
      "power_law_fit(n, loss, bounds, start or None): (alpha, log_beta, log_eps, objective)"},
     {"power_law_at", py_power_law_at, METH_VARARGS, "power_law_at(alpha, log_beta, log_eps, n): (loss, slope)"},
@@ -326,7 +330,8 @@ static int module_exec(PyObject *module)
         add_type(module, &py_slot_spec, &py_slot_type) || add_type(module, &py_pool_spec, &py_pool_type) ||
         add_type(module, &py_board_spec, &py_board_type) || add_type(module, &py_layout_spec, &py_layout_type) ||
         add_type(module, &py_chain_spec, &py_chain_type) || add_type(module, &py_executor_spec, &py_executor_type) ||
-        add_type(module, &py_port_spec, &py_port_type) || add_type(module, &py_attached_spec, &py_attached_type))
+        add_type(module, &py_port_spec, &py_port_type) || add_type(module, &py_attached_spec, &py_attached_type) ||
+        add_type(module, &py_table_spec, &py_table_type))
         return -1;
     return 0;
 }

@@ -322,7 +322,7 @@ static int prepare(struct leat_loader *l, uint64_t epoch, struct leat_error *err
     l->in_next--;
     if (!rc && l->closed)
         rc = leat_fail(error, LEAT_E_CLOSED, "the loader is closed");
-    if (!rc && l->lists_later && l->list_epoch < (int64_t)epoch)
+    if (!rc && l->lists_later && l->order == LEAT_ORDER_LIST && l->list_epoch < (int64_t)epoch)
         rc = leat_fail(error, LEAT_E_INVALID,
                        "epoch %" PRIu64 " has no list of positions yet: leat_loader_set_positions gives it", epoch);
     return rc;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/sources.h"
+#include "leat/feedback.h"
 
 /* ---- positions ------------------------------------------------------------------------------- */
 
@@ -199,6 +200,50 @@ int leat_loader_set_positions(struct leat_loader *l, const int64_t *positions, u
         l->list_epoch = (int64_t)at.epoch;
     leat_engine_unlock();
     return rc;
+}
+
+int leat_loader_decide_rows(struct leat_loader *l, const uint64_t *epoch, enum leat_rows rows, const int64_t *positions,
+                            uint64_t n, struct leat_error *error)
+{
+    struct leat_decision d = {.positions = rows == LEAT_ROWS_AS_OPENED ? NULL : positions,
+                              .n_positions = n,
+                              .unlisted = rows == LEAT_ROWS_AS_OPENED,
+                              .selects = rows == LEAT_ROWS_SELECTED};
+    int rc = leat_loader_check_process(l, error);
+    if (rc)
+        return rc;
+    if (rows < LEAT_ROWS_AS_OPENED || rows > LEAT_ROWS_SELECTED || (!d.unlisted && (!positions || !n)))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "an epoch has the rows that it was opened with, or a list of at least one position");
+    if (!epoch && l->world_size > 1)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "on several ranks say from which epoch the list holds, the same on each: the ranks may have "
+                         "been handed out different numbers of batches");
+    if (epoch && *epoch >> 63)
+        return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " lies too far ahead: no run gets there", *epoch);
+    rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    d.at = leat_consumer_next_start(&l->consumer);
+    if (!epoch && l->consumer.loaded && l->delivery->is_within(l, d.at))
+        d.at = (struct leat_position){d.at.epoch + 1, 0};
+    if (epoch)
+        d.at = (struct leat_position){*epoch, 0};
+    rc = decide(l, d, error);
+    leat_engine_unlock();
+    return rc;
+}
+
+int leat_loader_next_start(const struct leat_loader *l, uint64_t *epoch, bool *within, struct leat_error *error)
+{
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    const struct leat_position at = leat_consumer_next_start(&l->consumer);
+    *epoch = at.epoch;
+    *within = l->consumer.loaded && l->delivery->is_within(l, at);
+    leat_engine_unlock();
+    return LEAT_OK;
 }
 
 int leat_loader_give_list(struct leat_loader *l, uint64_t epoch, const int64_t *list, uint64_t n,

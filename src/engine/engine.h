@@ -108,7 +108,7 @@ struct leat_loader {
     uint32_t n_sources; /* ... so many sources */
     bool beside;        /* opened beside another one, whose plan it has, */
     bool listed;        /* ... or one of its own */
-    bool lists_later;   /* LIST whose positions come before each epoch */
+    bool lists_later;   /* lists of positions come before each epoch; those of LIST must */
     int64_t list_epoch; /* last epoch for which lists are known; lists_later only */
     uint32_t rank, world_size;
     uint64_t scratch_bytes;

@@ -443,7 +443,7 @@ static int open_sources(const struct leat_sources *sources, const struct leat_lo
     l->order = sources->order.order;
     l->mixed = sources->mix != NULL;
     l->n_sources = sources->n;
-    l->lists_later = l->order == LEAT_ORDER_LIST && !sources->order.positions;
+    l->lists_later = o->decided || (l->order == LEAT_ORDER_LIST && !sources->order.positions);
     int rc = leat_sources_join(sources, &l->dataset, error);
     if (!rc)
         rc = compile(l, sources, o, error);

@@ -57,11 +57,11 @@ uint64_t leat_plan_epoch_rows(const struct leat_plan *plan, uint64_t epoch)
 {
     if (plan->mixed)
         return plan->varies ? leat_timeline_epoch_rows(plan, epoch) : plan->epoch_rows;
-    if (plan->sources->order == LEAT_ORDER_LIST) {
-        const struct leat_entry *fold = leat_plan_fold(plan);
-        return fold && epoch < fold->at.epoch ? 0 : leat_log_entry(plan, (struct leat_position){epoch, 0})->now.list->n;
-    }
-    return plan->sources->rows;
+    const struct leat_entry *fold = leat_plan_fold(plan);
+    if (fold && epoch < fold->at.epoch)
+        return plan->sources->order == LEAT_ORDER_LIST ? 0 : plan->sources->rows;
+    const struct leat_list *list = leat_log_entry(plan, (struct leat_position){epoch, 0})->now.list;
+    return list ? list->n : plan->sources->rows;
 }
 
 uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch)
@@ -173,7 +173,7 @@ int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struc
     struct segment s;
     if (!find_segment(plan, at.epoch, rows, at.row, &s))
         return LEAT_E_RANGE;
-    if (!plan->mixed && plan->sources->order == LEAT_ORDER_LIST && !s.entry->now.list->positions)
+    if (!plan->mixed && s.entry->now.list && !s.entry->now.list->positions)
         return LEAT_E_RANGE;
     uint64_t offset = at.row - s.begin, global = s.entry->now.global_batch;
     if (offset % global)

@@ -45,6 +45,7 @@
 struct leat_list {
     uint64_t n, hash;
     int64_t *positions; /* NULL with n > 0: released, see log.c */
+    bool selects;       /* the order is that of the plan, over these samples; else the rows are these, as they are */
 };
 int leat_list_new(const int64_t *positions, uint64_t n, uint64_t count, struct leat_list **out,
                   struct leat_error *error);
@@ -193,11 +194,12 @@ struct leat_source_order {
 struct leat_order_cursor {
     bool pass_set, window_set;
     const struct leat_source_order *order;
+    const struct leat_list *list;
     uint64_t pass, key, window, slot;
     struct leat_permutation outer, inner;
 };
 #define LEAT_ORDER_RUN 256 /* rows that are computed together */
-/* Positions of the rows [first, first + n) of a pass; n <= LEAT_ORDER_RUN. */
+/* Positions of the rows [first, first + n) of a pass; n <= LEAT_ORDER_RUN. `list`: the one in force, or NULL. */
 void leat_order_run(const struct leat_source_order *order, const struct leat_list *list,
                     struct leat_order_cursor *cursor, uint64_t pass, uint64_t first, size_t n, uint64_t *out);
 uint64_t leat_order_pass_key(const struct leat_source_order *order, uint64_t pass);
@@ -270,6 +272,7 @@ struct leat_entry {
     int tail;
     uint64_t *sums;         /* n_sources + 1 */
     struct leat_list *list; /* of the only source */
+    bool unlisted;          /* the list before it ends: the order is that of the opening again */
     char *facts;
     struct {
         uint64_t global_batch;

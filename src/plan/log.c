@@ -30,7 +30,8 @@
 #define KEPT_LISTS 4
 #define KEPT_ENTRIES 64 /* more than a state holds (state.c): it is the same text whether or not the log was folded */
 #define FOLD_ABOVE 256
-#define FOLD_PART 8 /* entries are folded when they are this part of the log at least */
+#define TOP (UINT64_C(1) << 63) /* in the hash of the log, beside a number of rows */
+#define FOLD_PART 8             /* entries are folded when they are this part of the log at least */
 
 void leat_entry_destroy(struct leat_entry *e)
 {
@@ -78,8 +79,8 @@ int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint3
             e->now.world_size = e->world_size;
         if (e->tail >= 0)
             e->now.tail = (enum leat_tail)e->tail;
-        if (e->list)
-            e->now.list = e->list;
+        if (e->list || e->unlisted)
+            e->now.list = e->list ? e->list : log->now.list;
         if (e->now.global_batch < e->now.world_size || e->now.global_batch > LEAT_MAX_GLOBAL_BATCH)
             return leat_fail(
                 error, LEAT_E_INVALID,
@@ -100,14 +101,14 @@ int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint3
 static void give_up_old_lists(struct leat_plan *plan, struct leat_position done)
 {
     unsigned kept = 0;
-    if (plan->mixed || plan->sources->order != LEAT_ORDER_LIST)
+    if (plan->mixed)
         return;
     struct leat_position until = {UINT64_MAX, UINT64_MAX}; /* from where the next list holds */
     for (uint32_t i = plan->n_log; i-- > 1;) {
         struct leat_list *list = plan->log[i].list;
-        if (!list)
+        if (!list && !plan->log[i].unlisted)
             continue;
-        if (++kept > KEPT_LISTS && !leat_position_precedes(done, until)) {
+        if (list && ++kept > KEPT_LISTS && !leat_position_precedes(done, until)) {
             leat_free(list->positions);
             list->positions = NULL;
         }
@@ -243,7 +244,7 @@ static int check_decision(const struct leat_plan *plan, const struct leat_decisi
                           struct leat_error *error)
 {
     const struct leat_position last = plan->log[plan->n_log - 1].at;
-    if (!d->global_batch && !d->shares && !d->positions)
+    if (!d->global_batch && !d->shares && !d->positions && !d->unlisted)
         return leat_fail(error, LEAT_E_INVALID,
                          "a decision must change something: the global batch, the shares or the list of positions");
     if (leat_position_precedes(at, last))
@@ -268,10 +269,14 @@ static int check_decision(const struct leat_plan *plan, const struct leat_decisi
             return leat_fail(error, LEAT_E_INVALID, "source %u has no tokens, and cannot have a share of them", k);
     if (d->shares && plan->n_sources < 2)
         return leat_fail(error, LEAT_E_INVALID, "this plan has one source: there are no shares to change");
-    if (d->positions && (plan->mixed || plan->sources->order != LEAT_ORDER_LIST))
+    if ((d->positions || d->unlisted) && (plan->mixed || plan->sources->groups || plan->packed) &&
+        (plan->mixed || plan->sources->order != LEAT_ORDER_LIST))
         return leat_fail(error, LEAT_E_INVALID,
-                         "only the list of a single source in the order of a list can be replaced");
-    if (d->positions && at.row)
+                         "lists are of samples of one data set, not of a mixture, packed rows or batches by length");
+    if (d->positions && d->selects && plan->sources->order == LEAT_ORDER_WEIGHTED)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a weighted order draws from all samples: decide rows, or make the weights 0");
+    if ((d->positions || d->unlisted) && at.row)
         return leat_fail(error, LEAT_E_INVALID, "a new list holds from an epoch's start: row must be 0, not %llu",
                          (unsigned long long)at.row);
     if (plan->n_log >= LEAT_PLAN_MAX_LOG)
@@ -293,6 +298,9 @@ int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *d, stru
         return rc;
     if (d->positions && (rc = leat_list_new(d->positions, d->n_positions, plan->sources->count, &entry.list, error)))
         return rc;
+    if (entry.list)
+        entry.list->selects = d->selects;
+    entry.unlisted = d->unlisted && !d->positions;
     if (d->shares) {
         entry.sums = leat_new_array(plan->n_sources + 1u, sizeof *entry.sums);
         if (!entry.sums) {
@@ -370,7 +378,9 @@ static uint64_t hash_until(const struct leat_plan *plan, uint32_t last)
                                   e->world_size,
                                   (uint64_t)(int64_t)e->tail,
                                   e->list ? e->list->hash : 0,
-                                  e->list ? e->list->n + 1 : 0,
+                                  e->list       ? (e->list->n + 1) | (e->list->selects ? TOP : 0)
+                                  : e->unlisted ? TOP
+                                                : 0,
                                   e->sums ? leat_hash64(e->sums, (plan->n_sources + 1u) * sizeof *e->sums) : 0,
                                   e->facts ? leat_hash64(e->facts, strlen(e->facts)) : 0};
         h = leat_key_mix(h, leat_hash64(words, sizeof words));

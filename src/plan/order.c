@@ -62,6 +62,7 @@ static void start_pass(const struct leat_source_order *o, struct leat_order_curs
     c->key = leat_order_pass_key(o, pass);
     c->pass_set = true;
     c->window_set = false;
+    c->list = NULL;
     if (o->order == LEAT_ORDER_SHUFFLED) {
         c->outer = leat_permutation_init(o->count, c->key);
     } else if (o->order == LEAT_ORDER_BLOCKS) {
@@ -118,11 +119,48 @@ static void block_run(const struct leat_source_order *o, struct leat_order_curso
     }
 }
 
+/* The same order, of as many samples as a list selects. */
+static struct leat_source_order among(const struct leat_source_order *o, const struct leat_list *list)
+{
+    struct leat_source_order some = *o;
+    some.count = some.rows = list->n;
+    some.block_rows = o->block_rows < list->n ? o->block_rows : list->n;
+    return some;
+}
+
+/* Row i is list[j], where j is row i of the order of as many samples as the list has. */
+static void selected_run(const struct leat_source_order *o, const struct leat_list *list, struct leat_order_cursor *c,
+                         uint64_t pass, uint64_t first, size_t n, uint64_t *out)
+{
+    const struct leat_source_order some = among(o, list);
+    if (!c->pass_set || c->pass != pass || c->order != o || c->list != list) {
+        start_pass(&some, c, pass);
+        c->order = o;
+        c->list = list;
+    }
+    if (o->order == LEAT_ORDER_BLOCKS)
+        block_run(&some, c, first, n, out);
+    for (size_t k = 0; k < n && o->order != LEAT_ORDER_BLOCKS; k++)
+        out[k] = first + k;
+    if (o->order == LEAT_ORDER_SHUFFLED)
+        leat_permute_many(&c->outer, out, n);
+    for (size_t k = 0; k < n; k++)
+        out[k] = (uint64_t)list->positions[out[k]];
+}
+
 void leat_order_run(const struct leat_source_order *o, const struct leat_list *list, struct leat_order_cursor *c,
                     uint64_t pass, uint64_t first, size_t n, uint64_t *out)
 {
     assert(n <= LEAT_ORDER_RUN);
-    if (!c->pass_set || c->pass != pass || c->order != o)
+    if (list && list->selects) {
+        selected_run(o, list, c, pass, first, n, out);
+        return;
+    }
+    if (list) {
+        memcpy(out, list->positions + first, n * sizeof *out);
+        return;
+    }
+    if (!c->pass_set || c->pass != pass || c->order != o || c->list)
         start_pass(o, c, pass);
     if (o->groups) {
         leat_groups_run(o->groups, c->key, first, n, out);
@@ -137,9 +175,6 @@ void leat_order_run(const struct leat_source_order *o, const struct leat_list *l
             leat_weights_take(o->weights, c->key, first, n, out);
         for (size_t k = 0; o->replacement && k < n; k++)
             out[k] = leat_weights_draw(o->weights, c->key, first + k);
-        break;
-    case LEAT_ORDER_LIST:
-        memcpy(out, list->positions + first, n * sizeof *out);
         break;
     default:
         for (size_t k = 0; k < n; k++)

@@ -446,10 +446,8 @@ static bool is_known(const struct leat_plan *plan, struct leat_position at, uint
 {
     if (leat_plan_forgot(plan, at))
         return false;
-    if (plan->mixed || plan->sources->order != LEAT_ORDER_LIST)
-        return true;
-    const struct leat_list *list = leat_log_entry(plan, at)->now.list;
-    return list->positions && end <= list->n;
+    const struct leat_list *list = plan->mixed ? NULL : leat_log_entry(plan, at)->now.list;
+    return !list || (list->positions && end <= list->n);
 }
 
 int leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *batch, uint64_t first, uint64_t n,
@@ -525,7 +523,7 @@ int leat_plan_mix_counts(const struct leat_plan *plan, uint64_t epoch, uint64_t 
 static uint64_t another(const struct leat_source_order *o, const struct leat_list *list, uint64_t key, unsigned attempt,
                         uint64_t broken)
 {
-    if (o->order == LEAT_ORDER_LIST) {
+    if (list) {
         uint64_t i = leat_draw_below(key, attempt, list->n);
         for (uint64_t k = 0; k < list->n; k++, i = i + 1 == list->n ? 0 : i + 1)
             if ((uint64_t)list->positions[i] != broken)

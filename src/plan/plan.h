@@ -212,8 +212,10 @@ struct leat_decision {
     struct leat_position at;
     uint64_t global_batch;    /* 0: unchanged */
     const double *shares;     /* one per source, or NULL: unchanged */
-    const int64_t *positions; /* a new LIST (of the epoch of `at` and later ones), or NULL: unchanged */
+    const int64_t *positions; /* a list (of the epoch of `at` and later ones), or NULL: unchanged, unless */
     uint64_t n_positions;
+    bool unlisted; /* ... no list holds any more, and the order is that of the opening */
+    bool selects;  /* not the rows as they are, but the samples that the order is one of; not WEIGHTED */
     /* The run needs nothing before this position any more, so that old entries may be folded and old lists be released.
      * {0, 0}: nothing is. */
     struct leat_position done;

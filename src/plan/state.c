@@ -42,6 +42,8 @@ static json_t *list_json(const struct leat_list *list, uint64_t *room)
     json_t *o = json_object();
     int bad = json_object_set_new(o, "n", json_integer((json_int_t)list->n));
     bad |= json_object_set_new(o, "hash", leat_json_hex64(list->hash));
+    if (list->selects)
+        bad |= json_object_set_new(o, "selects", json_true());
     if (text) {
         *room -= strlen(text);
         bad |= json_object_set_new(o, "positions", json_string(text));
@@ -141,8 +143,8 @@ static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e,
         bad |= json_object_set_new(o, "shares", shares_json(p, e->sums, packed));
     if (e->kind == LEAT_ENTRY_FOLDED)
         bad |= folded_json(p, e, packed, o);
-    if (e->list)
-        bad |= json_object_set_new(o, "list", list_json(e->list, room));
+    if (e->list || e->unlisted)
+        bad |= json_object_set_new(o, "list", e->list ? list_json(e->list, room) : json_null());
     return leat_json_whole(o, bad);
 }
 
@@ -161,7 +163,7 @@ static json_t *log_json(const struct leat_plan *p, struct leat_position at, cons
     uint64_t room = MAX_LISTS;
     struct leat_entry fold;
     for (uint32_t i = last + 1; i <= past; i++)
-        if (p->log[i].list)
+        if (p->log[i].list || p->log[i].unlisted)
             last = i;
     if (end - past - 1 > part->later)
         end = past + 1 + part->later;
@@ -382,16 +384,27 @@ static int read_list(const struct leat_plan *p, const json_t *list, struct leat_
     const char *hash = json_string_value(json_object_get(list, "hash")),
                *text = json_string_value(json_object_get(list, "positions"));
     uint64_t n = UINT64_MAX;
-    if (p->mixed || p->sources->order != LEAT_ORDER_LIST || (e->at.row && e->kind != LEAT_ENTRY_FOLDED) || !hash ||
-        !get_number(list, "n", INT64_MAX, &n) || n == UINT64_MAX)
+    const bool selects = json_is_true(json_object_get(list, "selects")), none = json_is_null(list);
+    if (p->mixed || ((p->sources->groups || p->packed) && p->sources->order != LEAT_ORDER_LIST) ||
+        (e->at.row && e->kind != LEAT_ENTRY_FOLDED) || (selects && p->sources->order == LEAT_ORDER_WEIGHTED) ||
+        (!none && (!hash || !get_number(list, "n", INT64_MAX, &n) || n == UINT64_MAX)))
         return not_a_state(error, "an entry of its log has a list that does not fit the order");
-    if (!text)
-        return known_list(p, n, hash, &e->list, error);
+    if (none) {
+        e->unlisted = true;
+        return LEAT_OK;
+    }
+    if (!text) {
+        const int known = known_list(p, n, hash, &e->list, error);
+        if (!known)
+            e->list->selects = selects;
+        return known;
+    }
     int rc = leat_list_from_text(text, p->sources->count, &e->list, error);
     if (rc == LEAT_E_RANGE)
         return not_a_state(error, "a list of positions in its log leaves the data set");
     if (rc)
         return rc;
+    e->list->selects = selects;
     char own[17];
     snprintf(own, sizeof own, "%016" PRIx64, e->list->hash);
     return e->list->n != n || strcmp(own, hash) ? not_a_state(error, "a list of positions in its log has another hash")

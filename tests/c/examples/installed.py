@@ -44,7 +44,7 @@ def main(build: str, page: str) -> int:
         ).stdout
         assert said == "1000 samples, labels sum to 499500\n", said
         headers = sorted(p.name for p in (real / "include").rglob("*.h"))
-        assert headers == ["curves.h", "leat.h", "mixtures.h", "port.h"], headers
+        assert headers == ["curves.h", "feedback.h", "leat.h", "mixtures.h", "port.h"], headers
     return 0
 
 
