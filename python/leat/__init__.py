@@ -49,6 +49,7 @@ from .errors import (  # noqa: E402
     UnsupportedError,
     WaitTimeoutError,
 )
+from .feedback.policies import Curriculum, LossWeighted, TopBatches, TopFraction  # noqa: E402
 from .functions.keyed import rng  # noqa: E402
 from .functions.native import get_include  # noqa: E402
 from .functions.rows import RowGenerator  # noqa: E402
@@ -104,6 +105,7 @@ __all__ = [
     "ClosedError",
     "Consumer",
     "CorruptError",
+    "Curriculum",
     "DataLoader",
     "Dataset",
     "DoReMi",
@@ -116,6 +118,7 @@ __all__ = [
     "HeldError",
     "InvalidError",
     "Loader",
+    "LossWeighted",
     "Mix",
     "MissingFileError",
     "MissingNameError",
@@ -131,6 +134,8 @@ __all__ = [
     "Schedule",
     "StateError",
     "Tokenized",
+    "TopBatches",
+    "TopFraction",
     "UnfinishedError",
     "UnsupportedError",
     "WaitTimeoutError",

@@ -19,6 +19,7 @@ from ..data.mixing import Mix
 from ..data.packing import PackedRows
 from ..data.schedule import Schedule
 from ..errors import StateError, UnsupportedError
+from ..feedback.deciding import Deciding
 from ..mixtures.decisions import Decisions
 from ..mixtures.steering import Mixture
 from ..ops import Map
@@ -50,7 +51,7 @@ TAILS = {"pad": 0, "drop": 1, "uneven": 2}
 ON_ERROR = {"raise": 0, "skip": 1, "substitute": 2}
 
 
-class Loader(Delivering, Closing):
+class Loader(Deciding, Delivering, Closing):
     """Makes batches of a data set. Iterating once is one epoch, iterating again the next one.
 
     That holds after a ``break`` too: the rest of the epoch is not delivered. To continue within it, load a state into a
@@ -107,6 +108,9 @@ class Loader(Delivering, Closing):
             ``in_order=False``.
         log: decisions of another run, as its ``loader.log`` gave them, or a JSON file of them: this loader repeats that
             run, without the losses that led to them.
+        feedback: what decides, as each epoch begins, which samples it has, from what :meth:`report` was given:
+            :class:`leat.TopBatches`, :class:`leat.TopFraction`, :class:`leat.LossWeighted`, :class:`leat.Curriculum`,
+            or a function of (table, epoch) (docs/feedback.md). What is left out is neither read nor decoded.
         mesh: in the place of `rank` and `world_size`, where training is parallel in more ways than over data: a torch
             DeviceMesh, a topology or grid of DeepSpeed, or ``{"dp": (rank, size), "tp": ..., "pp": ..., "cp": ...}``
             (docs/frameworks.md). Tensor- and pipeline-parallel peers see identical batches, those of context
@@ -161,6 +165,7 @@ class Loader(Delivering, Closing):
         log_dir: str | os.PathLike[str] | None = None,
         mixture: Any = None,
         log: Sequence[Mapping[str, Any]] | str | os.PathLike[str] | None = None,
+        feedback: Any = None,
         mesh: Any = None,
         cp: Literal["zigzag", "contiguous"] = "zigzag",
         cp_outputs: Sequence[str] | None = None,
@@ -193,6 +198,8 @@ class Loader(Delivering, Closing):
             raise ValueError(f"share is 'job' or None, not {share!r:.60}")
         if share and tp_read == "first":
             raise ValueError("tp_read='first' and share='job' both let one process read for others: give one of them")
+        other = {"batch_tokens": batch_tokens, "buckets": buckets, "mesh": mesh, "share": share}
+        log = self._start_deciding(dataset, feedback, log, log_dir, sampler, other)
         given = {
             "batch_size": batch_size,
             "global_batch_size": global_batch_size,
@@ -208,7 +215,7 @@ class Loader(Delivering, Closing):
             self.rank, self.world_size, self._distributed = ranks.find(rank, world_size)
         else:
             (self.rank, self.world_size), self._distributed = self.mesh.dp, self.mesh.distributed
-        self._global = sizes["global_batch_size"] or sizes["batch_size"] * self.world_size
+        self._global = self._opened_global = sizes["global_batch_size"] or sizes["batch_size"] * self.world_size
         self._tail = tail
         self._yields = yields
         self._framework = framework  # as it was said
@@ -285,6 +292,7 @@ class Loader(Delivering, Closing):
             "in_order": bool(in_order),
             "executor": executor,
             "buckets": grouped,
+            "decided": feedback is not None or self._replay is not None,
         }
         if not in_order and self._log_dir is not None:
             os.makedirs(self._log_dir, exist_ok=True)
@@ -318,6 +326,7 @@ class Loader(Delivering, Closing):
         # of Python.
         self._finalizer = weakref.finalize(self, _close, self._core, self._calls)
         self._finalizer.atexit = False
+        self._open_feedback(feedback)
 
     def _join(self, cp: str, cp_outputs: Sequence[str] | None, tp_read: str, in_order: bool) -> Peers | None:
         """What this process makes of batches, by its place in the mesh, and the peers that it shares them with."""
@@ -393,11 +402,11 @@ class Loader(Delivering, Closing):
         self._sampler = sampler
         return LIST, {}
 
-    def _positions(self, values: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def _positions(self, values: Any, of: str = "sampler") -> np.ndarray[Any, np.dtype[np.int64]]:
         try:
             return positions_array(values, len(self.dataset))
         except (TypeError, IndexError) as e:
-            raise type(e)(f"sampler: {e}") from None
+            raise type(e)(f"{of}: {e}") from None
 
     def _first(self, name: str) -> tuple[Any, int]:
         """The stored value of a field in the first sample, and that sample's id."""
@@ -416,6 +425,7 @@ class Loader(Delivering, Closing):
             ranks.agree(self._common())
         if self._sampler is not None:
             self._read_sampler()
+        self._decide_epoch()
         iteration = _Iteration(self, self._core.start())
         if self._calls is not None:
             self._calls.open()
@@ -531,6 +541,7 @@ class Loader(Delivering, Closing):
             state["mixture"] = self._mixture.state_dict(state)
         elif self._order_of != LIST and (more := self._decisions.state(state)):
             state["decisions"] = more
+        self._deciding_state(state)
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -558,6 +569,7 @@ class Loader(Delivering, Closing):
         if self._sampler is not None:
             self._find_lists(plain)
         decided, beside = plain.pop("mixture", None), plain.pop("decisions", None)
+        take_deciding = self._prepare_deciding(plain)
         if self._mixture is not None:
             beside = decided
         if not isinstance(beside, Mapping):
@@ -570,6 +582,7 @@ class Loader(Delivering, Closing):
         else:
             with states.damage_is_said():
                 self._decisions.load(self._folded_log(), beside)
+        take_deciding()
         self._resuming = self._sampler is not None and states.is_within(plain)
 
     def _find_lists(self, state: dict[str, Any]) -> None:
@@ -669,39 +682,6 @@ class Loader(Delivering, Closing):
         self.mixture.decide(weights, place, "set_mixture")
         self._decided()
 
-    def report(self, step: Any, losses: Mapping[str, Any], counts: Mapping[str, Any]) -> None:
-        """Tells the mixture's algorithm what was measured in a step; it may then decide other weights.
-
-        On several ranks each of them reports the same numbers, those of the whole global batch: reduce the losses
-        first, and report in the same steps: where `torch.distributed` is initialised, the ranks compare in each report
-        what they decide (8 bytes of each rank), before it holds.
-
-        Args:
-            step: of the batch that was measured: ``batch.step``, ``(epoch, step)``, or the batch. Reports come in the
-                order of steps; steps may be left out.
-            losses: by domain; finite. Domains that the step did not have are left out.
-            counts: rows (or tokens) of each domain that the loss is of; since the last report, if steps were left out.
-
-        Raises:
-            ValueError: a loss that is NaN or infinite; a count below 0; a domain that is not known, or that has a count
-                and no loss; a step that was not handed out yet, or does not come after the last one reported; the
-                loader has no algorithm.
-            leat.StateError: the ranks decide differently, because they have reported different losses.
-
-        >>> ds = leat.open(path)
-        >>> mix = leat.Mix({"a": (ds, 0.5), "b": (ds, 0.5)})
-        >>> loader = leat.Loader(mix, batch_size=8, mixture=leat.DoReMi({"a": 1.0, "b": 1.0}, every=1))
-        >>> batch = next(iter(loader))
-        >>> loader.report(batch.step, {"a": 3.0, "b": 1.0}, {"a": 4, "b": 4})
-        >>> round(loader.mixture.weights["a"], 2)
-        0.88
-        """
-        if self.mixture.report(step, losses, counts, ranks.agree if self._distributed else None):
-            self._decided()
-
-    def _decided(self) -> None:
-        self._decisions.take(self._core)
-
     def _common(self) -> dict[str, str]:
         """What all ranks must have in common, as each epoch begins."""
         return {**self._facts, "decisions": self._decisions.told()}
@@ -741,6 +721,8 @@ class Loader(Delivering, Closing):
         >>> [batch.ids.tolist() for batch, _ in zip(probe, range(4))] == first.reshape(4, 8).tolist()
         True
         """
+        if self._feedback is not None or self._replay is not None:
+            raise ValueError("a loader whose epochs are decided as they begin has no further consumers")
         places = check.choice("start", start, {"here": 0, "beginning": 1})
         batch_size = check.integer("batch_size", batch_size, 1)
         return Consumer(self, self._core.consumer(batch_size, bool(places)), batch_size)
@@ -756,7 +738,7 @@ class Loader(Delivering, Closing):
         The first one is what the loader was opened with. Of a long run with a Sampler, whose lists are large, the first
         decisions are folded into one; else they are all there as long as this process has made them, or was given them.
         """
-        return self._folded_log() if self._order_of == LIST else self._decisions.entries()
+        return self._folded_log() if self._order_of == LIST else self._with_lists(self._decisions.entries())
 
     def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The sample ids planned for this rank's batch `step` of `epoch`, without reading anything: int64.
@@ -875,7 +857,7 @@ class _Iteration:
         self._number = number
         self._done = False
         self._tuples = loader._yields == "tuple"
-        self._steered = loader._mixture
+        self._steered = loader._mixture or loader._feedback
         self._peers = loader._peers
 
     def __iter__(self) -> _Iteration:
@@ -891,6 +873,8 @@ class _Iteration:
     def _own(self) -> Batch | None:
         core = self._next(self._number)
         if core is None:
+            if self._loader._feedback is not None:
+                self._loader._feedback.ended()
             return None
         if self._steered is not None:
             self._steered.handed(core)

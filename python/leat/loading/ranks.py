@@ -122,6 +122,26 @@ def broadcast(positions: np.ndarray[Any, np.dtype[np.int64]] | None) -> np.ndarr
     return np.ascontiguousarray(data.cpu().numpy())
 
 
+def gather(data: np.ndarray[Any, np.dtype[np.uint8]]) -> list[np.ndarray[Any, np.dtype[np.uint8]]]:
+    """The bytes of every rank, by rank. Without torch.distributed: one's own."""
+    dist = distributed()
+    if dist is None:
+        return [data]
+    import torch
+
+    device = _device(dist)
+    size = torch.tensor([len(data)], dtype=torch.int64, device=device)
+    sizes = [torch.empty_like(size) for _ in range(dist.get_world_size())]
+    dist.all_gather(sizes, size)
+    most = max(int(n) for n in sizes)
+    mine = torch.zeros(most, dtype=torch.uint8)
+    mine[: len(data)] = torch.from_numpy(data.copy())
+    mine = mine.to(device)
+    every = [torch.empty_like(mine) for _ in sizes]
+    dist.all_gather(every, mine)
+    return [part[: int(n)].cpu().numpy() for part, n in zip(every, sizes, strict=True)]
+
+
 def short_hash(text: str) -> int:
     """63 bits of SHA-256."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1

@@ -131,12 +131,13 @@ class Decisions:
             )
         return self.folded.get("shares")
 
-    def take(self, core: _leat.Loader) -> None:
-        """Takes over what is new in the library's log."""
-        new = json.loads(core.log(1 + self.lost + len(self._lines)))
+    def take(self, core: _leat.Loader) -> list[Entry]:
+        """Takes over what is new in the library's log, which it returns."""
+        new: list[Entry] = json.loads(core.log(1 + self.lost + len(self._lines)))
         if new:
             self._add(new)
             self._write(len(new))
+        return new
 
     def _add(self, entries: list[Entry]) -> None:
         for entry in map(_without_positions, entries):

@@ -1,0 +1,1 @@
+"""Feedback by sample: what models report of samples, and policies that select samples by it."""

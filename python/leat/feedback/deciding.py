@@ -1,0 +1,356 @@
+"""The part of a Loader that decides which rows epochs have: `report`, `select`, `set_order`, and a policy's
+decisions.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import _leat, check
+from ..data.dataset import Dataset
+from ..errors import StateError
+from ..loading import ranks, states
+from ..loading.samplers import load_list, save_list
+from .driver import Feedback
+from .policies import Rows
+from .replay import Replay, folder_of, has_lists
+from .table import Array
+
+if TYPE_CHECKING:
+    from ..mixtures.decisions import Decisions
+    from ..mixtures.steering import Mixture
+
+SEQUENTIAL, SHUFFLED, _, _, LIST = range(5)  # numbers of the library's orders
+AS_OPENED, LISTED, SELECTED = range(3)  # ... and of its enum leat_rows
+KEPT = 2  #: lists that are kept for states of a loader without a folder
+INSIDE = 1 << 20  #: bytes of these, compressed, in a state
+TEXTS = 16 << 20  #: characters of lists in `loader.log`
+
+
+class Deciding:
+    """What a loader does about decisions on rows."""
+
+    dataset: Any
+    rank: int
+    world_size: int
+
+    if TYPE_CHECKING:
+
+        @property
+        def mixture(self) -> Mixture: ...
+
+    _core: _leat.Loader
+    _decisions: Decisions
+    _distributed: bool
+    _global: int
+    _log_dir: str | None
+    _mixture: Mixture | None
+    _opened_global: int
+    _options: dict[str, Any]
+    _order_of: int
+    _sampler: Any
+    _tail: str
+    _leads: Callable[[], bool]
+    _positions: Callable[..., Array]
+    _feedback: Feedback | None = None
+    _replay: Replay | None = None
+
+    def _start_deciding(
+        self, dataset: Any, feedback: Any, log: Any, log_dir: Any, sampler: Any, other: Mapping[str, Any]
+    ) -> Any:
+        """Checks what feedback does not go with. Returns the log that the library is to take over, if any."""
+        self._texts: dict[str, str] = {}  # lists by hash, as `loader.log` shows them
+        self._lists: dict[str, Array] = {}  # lists by hash, of which a state has no room
+        if log is not None and sampler is None:
+            entries = states.log_of(log)
+            if has_lists(entries):
+                if feedback is not None:
+                    raise ValueError("log= repeats what feedback decided in another run: leave feedback out")
+                self._replay = Replay(entries, folder_of(log, log_dir))
+                log = None
+        if feedback is None:
+            return log
+        if not isinstance(dataset, Dataset) or type(dataset) is not Dataset:
+            raise ValueError("feedback= selects samples of a data set, not of a mixture or of packed rows")
+        if sampler is not None:
+            raise ValueError(
+                "feedback= decides itself which samples come: give the part of the data set that a sampler would give, "
+                "ds.select(positions), and leave the sampler out"
+            )
+        if wrong := [name for name, value in other.items() if value is not None]:
+            raise ValueError(f"feedback= does not go with {wrong[0]}=")
+        return log
+
+    # ---- reports -----------------------------------------------------------------------------------------------------
+
+    @property
+    def feedback(self) -> Feedback:
+        """What was reported: ``loader.feedback["loss"]`` is a table of the last value, its count and its step, of each
+        sample (docs/feedback.md).
+
+        Raises:
+            ValueError: the loader was opened without ``feedback=``.
+        """
+        if self._feedback is None:
+            raise ValueError(
+                "this loader keeps no reports: open it with feedback=leat.TopBatches(0.3), or another policy, or a "
+                "function of (table, epoch)"
+            )
+        return self._feedback
+
+    def report(
+        self,
+        step: Any,
+        losses: Mapping[str, Any] | None = None,
+        counts: Mapping[str, Any] | None = None,
+        *,
+        at: tuple[int, int] | None = None,
+        **values: Any,
+    ) -> None:
+        """Tells the loader what the model measured: of samples, or of a mixture's domains.
+
+        **Of samples**, for a loader with ``feedback=``: ``loader.report(batch, loss=losses)`` or
+        ``loader.report(ids, loss=losses)``, one finite number for each id, arrays or tensors of any device. Any name
+        makes a metric of its own. It copies the values and returns; values of a GPU are copied on its stream, and
+        nobody waits for it. They belong to the step that was handed out last, to that of the batch, or to ``at=(epoch,
+        step)``. A value replaces one of an earlier step. Of two values of one step the greater stays, and one that
+        comes after a value of a later step is dropped, so neither the order of reports matters, nor that one is
+        repeated. On several ranks of `torch.distributed` each rank reports its own rows (or any), and they are
+        exchanged as epochs begin; where ranks are stated by arguments, each of them reports the rows of all.
+
+        **Of a mixture**, for a loader with ``mixture=``: ``loader.report(step, losses, counts)``. The algorithm may
+        then decide other weights. On several ranks each of them reports the same numbers, those of the whole global
+        batch: reduce the losses first, and report in the same steps: where `torch.distributed` is initialised, the
+        ranks compare in each report what they decide (8 bytes of each rank), before it holds.
+
+        Args:
+            step: the batch, or the ids, int64. Of a mixture the batch that was measured: ``batch.step``,
+                ``(epoch, step)``, or the batch. Its reports come in the order of steps; steps may be left out.
+            losses: by domain; finite. Domains that the step did not have are left out.
+            counts: rows (or tokens) of each domain that the loss is of; since the last report, if steps were left out.
+            at: (epoch, step) of the batch that `values` are of.
+            values: one number for each id, by the metric's name.
+
+        Raises:
+            ValueError: a number that is NaN or infinite (nothing of that report is entered); not one for each id; a
+                step that was not handed out yet. Of a mixture also: a count below 0; a domain that is not known, or
+                that has a count and no loss; a step that does not come after the last one reported; the loader has no
+                algorithm.
+            IndexError: an id that is none of the data set.
+            leat.StateError: the ranks decide differently, because they have reported different losses.
+
+        >>> loader = leat.Loader(leat.open(path), batch_size=10, feedback=leat.TopFraction(0.25))
+        >>> for batch in loader:
+        ...     loader.report(batch.ids, loss=batch["x"].mean(1))
+        >>> loader.feedback["loss"].value[:3].tolist()
+        [0.0, 1.0, 2.0]
+        >>> next(iter(loader)).ids[0].item()
+        75
+
+        >>> ds = leat.open(path)
+        >>> mix = leat.Mix({"a": (ds, 0.5), "b": (ds, 0.5)})
+        >>> loader = leat.Loader(mix, batch_size=8, mixture=leat.DoReMi({"a": 1.0, "b": 1.0}, every=1))
+        >>> batch = next(iter(loader))
+        >>> loader.report(batch.step, {"a": 3.0, "b": 1.0}, {"a": 4, "b": 4})
+        >>> round(loader.mixture.weights["a"], 2)
+        0.88
+        """
+        if losses is None and counts is None:
+            if not values:
+                raise TypeError(
+                    "report takes values by the metric's name, such as loss=, or losses and counts by domain"
+                )
+            self.feedback.report(step, values, at)
+            return
+        if values or at is not None:
+            raise TypeError("report takes losses and counts by domain, or one value for each id, and not both")
+        if losses is None or counts is None:
+            raise TypeError("report takes losses and counts by domain, both")
+        if self.mixture.report(step, losses, counts, ranks.agree if self._distributed else None):
+            self._decided()
+
+    # ---- decisions ---------------------------------------------------------------------------------------------------
+
+    def select(self, positions: Any, at: tuple[int, int] | None = None) -> None:
+        """Decides which samples epochs have from the next one on: these, in the loader's own order (with
+        ``shuffle=True`` shuffled, each epoch anew). What is left out is neither read nor decoded.
+
+        The decision enters the log, and with it the state, so that a resumed run keeps it. Batches prefetched beyond it
+        are computed again. A list that is too large for a state (some 40,000 positions) is saved in `log_dir`.
+
+        Args:
+            positions: in the loader's data set; or one bool for each of its samples; None: all samples again.
+            at: (epoch, 0): the first such epoch. None: the one that begins next. On several ranks each of them gives
+                the same.
+
+        Raises:
+            ValueError: nothing is selected; that epoch has begun; on several ranks `at` is missing; the order is
+                ``leat.Weighted``; a policy decides on this loader.
+            IndexError: a position that is none of the data set.
+
+        >>> loader = leat.Loader(leat.open(path), batch_size=4, shuffle=True)
+        >>> loader.select([1, 2, 3, 5])
+        >>> sorted(next(iter(loader)).ids.tolist())
+        [1, 2, 3, 5]
+        """
+        self._decide_by_hand(positions, at, SELECTED, "select")
+
+    def set_order(self, positions: Any, at: tuple[int, int] | None = None) -> None:
+        """Decides the rows of epochs from the next one on: these positions, in this order, each epoch the same; a
+        position may come several times. None: as the loader was opened. All else is as with :meth:`select`.
+
+        >>> loader = leat.Loader(leat.open(path), batch_size=4)
+        >>> loader.set_order([9, 7, 7, 1])
+        >>> next(iter(loader)).ids.tolist()
+        [9, 7, 7, 1]
+        """
+        self._decide_by_hand(positions, at, LISTED, "set_order")
+
+    def _decide_by_hand(self, positions: Any, at: Any, how: int, what: str) -> None:
+        if self._feedback is not None or self._replay is not None or self._sampler is not None:
+            by = "a Sampler" if self._sampler is not None else "log=" if self._feedback is None else self._feedback.name
+            raise ValueError(f"{what}: {by} decides which rows the epochs of this loader have")
+        epoch = -1
+        if at is not None:
+            if not (isinstance(at, (tuple, list)) and len(at) == 2):
+                raise TypeError(f"at is (epoch, step), not {at!r:.60}")
+            epoch, step = check.integer("epoch", at[0]), check.integer("step", at[1])
+            if step:
+                raise ValueError(f"{what}: what an epoch has holds from its start: give at=({epoch}, 0)")
+        if positions is not None:
+            array = np.asarray(positions)
+            if array.dtype.kind == "b" and array.shape == (len(self.dataset),):
+                positions = np.flatnonzero(array)
+            positions = self._positions(positions, what)
+            if not len(positions):
+                raise ValueError(f"{what}: an epoch has at least one row")
+        self._decide_rows(Rows(positions, how == SELECTED), epoch)
+
+    def _decide_rows(self, rows: Rows, epoch: int) -> None:
+        """Enters rows into the log, and their list where a resumed run finds it."""
+        how = AS_OPENED if rows.positions is None else SELECTED if rows.selects else LISTED
+        self._core.decide_rows(epoch, how, rows.positions)
+        entry = self._decided()
+        if rows.positions is not None and "positions" not in entry["list"]:
+            self._keep(entry["list"]["hash"], rows.positions)
+
+    def _keep(self, name: str, positions: Array) -> None:
+        if self._log_dir is not None:
+            if self._leads():
+                save_list(self._log_dir, name, positions)
+            return
+        self._lists[name] = positions
+        while len(self._lists) > KEPT:
+            del self._lists[next(iter(self._lists))]
+
+    def _decided(self) -> dict[str, Any]:
+        """Takes over what is new in the library's log: the last of it."""
+        new = self._decisions.take(self._core)
+        self._note(new)
+        return new[-1] if new else {}
+
+    def _note(self, log: Sequence[Mapping[str, Any]]) -> None:
+        for entry in log:
+            told = entry.get("list")
+            if told and "positions" in told:
+                self._texts[told["hash"]] = told["positions"]
+        while sum(map(len, self._texts.values())) > TEXTS:
+            del self._texts[next(iter(self._texts))]
+
+    def _with_lists(self, log: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """A log with the lists that are small enough to stand in it."""
+        for entry in log:
+            told = entry.get("list")
+            if told and told["hash"] in self._texts:
+                told["positions"] = self._texts[told["hash"]]
+        return log
+
+    # ---- as epochs begin ---------------------------------------------------------------------------------------------
+
+    def _open_feedback(self, policy: Any) -> None:
+        if policy is not None:
+            self._feedback = Feedback(self, policy)
+
+    def _decide_epoch(self) -> None:
+        if self._feedback is not None:
+            self._feedback.begin()
+        if self._replay is not None:
+            epoch, within = self._core.next_start()
+            if not within:
+                self._replay.begin(self, epoch)
+
+    def _opened_rows(self) -> Array:
+        """Positions of the rows of epoch 0, as the loader was opened: int64."""
+        n = len(self.dataset)
+        if self._order_of == SEQUENTIAL:
+            return np.arange(n)
+        if self._order_of == SHUFFLED:
+            found: Array = np.frombuffer(memoryview(_leat.order_shuffled(n, self._options["seed"], 0, 0, n)), np.int64)
+            return found
+        raise ValueError("mini-batches that stay the same go with shuffle=True and shuffle=False")
+
+    # ---- states ------------------------------------------------------------------------------------------------------
+
+    def _deciding_state(self, state: dict[str, Any]) -> None:
+        """Adds to a state of the library's what it has no room for."""
+        left, lists = INSIDE, {}
+        for told in states.lists_elsewhere(state) if self._sampler is None else ():
+            if (found := self._lists.get(told["hash"])) is not None:
+                data = zlib.compress(found.tobytes(), 1)
+                left -= len(data)
+                if left >= 0:
+                    lists[told["hash"]] = base64.b64encode(data).decode()
+        if lists:
+            state["lists"] = lists
+        if self._feedback is not None:
+            state["feedback"] = self._feedback.state_dict()
+
+    def _prepare_deciding(self, state: dict[str, Any]) -> Callable[[], None]:
+        """Takes its part out of a state, and checks it, before the library loads it. Returns what is to be done
+        then.
+        """
+        saved, lists = state.pop("feedback", None), state.pop("lists", {})
+        if self._sampler is not None:
+            return lambda: None
+        with states.damage_is_said():
+            prepared = None if self._feedback is None else self._feedback.prepare(saved)
+            self._give_lists(state, lists)
+
+        def take() -> None:
+            log = json.loads(self._core.log(0))
+            self._note(log)
+            if self._feedback is not None:
+                self._feedback.load(prepared or {}, log)
+            if self._replay is not None:
+                self._replay.loaded(log)
+
+        return take
+
+    def _give_lists(self, state: Mapping[str, Any], lists: Mapping[str, Any]) -> None:
+        """Gives the library the lists of which a state has the hash alone.
+
+        Raises:
+            StateError: one is nowhere.
+        """
+        for told in states.lists_elsewhere(state):
+            name = told["hash"]
+            found = None if self._log_dir is None else load_list(self._log_dir, name)
+            if found is None and name in lists:
+                try:
+                    found = np.frombuffer(zlib.decompress(base64.b64decode(lists[name])), np.int64)
+                except zlib.error as e:
+                    raise StateError(f"a list of positions in the state is damaged: {e}") from None
+            if found is None:
+                raise StateError(
+                    f"the state has only the hash of the {told['n']} rows that were decided ({name}): open the Loader "
+                    f"with the log_dir of the run, which has them in positions-{name}.npy"
+                )
+            epoch, within = self._core.next_start()
+            self._core.decide_rows(epoch + within, LISTED, np.ascontiguousarray(found, np.int64))
+            self._keep(name, found)

@@ -1,0 +1,317 @@
+"""What ties feedback to a loader: reports go into tables, and a policy's decisions into the loader's log.
+
+    report ---> Table            each rank its own rows; where ranks exchange, they wait there
+                  |
+    iter() ---> exchange -> policy.decide(table, epoch) -> compare hashes -> decide_rows(epoch)
+                                                                               log: hash of the list
+                                                                               log_dir, or the state: the list
+
+A decision holds from the start of an epoch, and nothing is planned beyond the epoch that is read, so no batch is read
+that a decision leaves out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import warnings
+import zlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import _leat, check
+from ..errors import StateError
+from ..loading import ranks
+from .blobs import Blobs, Inside
+from .policies import Own, Policy, Rows, Run, policy_of
+from .reports import Place, Reports
+from .table import NOTED, Array, Table, digest, index_of
+
+if TYPE_CHECKING:
+    from .deciding import Deciding
+
+METRIC = "loss"  #: of the table that a policy is given
+LARGE = 64 << 20  #: bytes of a table from which on it lies in a file, if the run has a folder
+
+
+class Feedback:
+    """What was reported to a loader, and the policy that selects by it: ``loader.feedback``."""
+
+    def __init__(self, loader: Deciding, policy: Any) -> None:
+        self._loader = loader
+        self.policy: Policy = policy_of(policy)
+        self.name = type(policy).__name__ if not isinstance(self.policy, Own) else repr(self.policy)
+        if callable(bind := getattr(policy, "bind", None)):
+            bind(loader.dataset)
+        if not len(loader.dataset):
+            raise ValueError("feedback= selects samples, and the data set is empty")
+        self._index = index_of(loader.dataset)
+        self._folder = loader._log_dir
+        self._blobs = Blobs(self._folder)
+        self._tables: dict[str, Table] = {}
+        self._reports = Reports(self.table)
+        self._handed: Place | None = None
+        self._changes = 0
+        self._packed: dict[str, tuple[int, bytes]] = {}  # of each table: as of which change, and what
+        self._decided = -1  # the last epoch that has a list of its own, or was given back the order
+        self._listed = False  # whether a list is in force
+        self._warned = False
+
+    # ---- tables ------------------------------------------------------------------------------------------------------
+
+    def table(self, metric: str = METRIC) -> Table:
+        """What is known of each sample, once all reports so far are entered.
+
+        Where ranks exchange their reports, that is what all ranks had reported when the epoch began.
+        """
+        found = self._tables.get(metric)
+        if found is None:
+            n = len(self._loader.dataset)
+            folder = self._folder if n * 16 >= LARGE else None
+            if folder is not None:
+                os.makedirs(folder, exist_ok=True)
+            core = _leat.Table.open(n, self._index, folder, self._loader._distributed)
+            found = self._tables[metric] = Table(metric, core, self._ready)
+        return found
+
+    def _ready(self, metric: str) -> Table:
+        found = self.table(metric)
+        found.core.wait()
+        return found
+
+    def __getitem__(self, metric: str) -> Table:
+        """The table of a metric, with all reports so far."""
+        self._reports.flush(True)
+        return self._ready(metric)
+
+    def handed(self, batch: _leat.Batch) -> None:
+        self._handed = (batch.epoch(), batch.step())
+
+    def report(self, ids: Any, values: Mapping[str, Any], at: Any) -> None:
+        """Takes values over. See :meth:`leat.Loader.report`."""
+        valid = None
+        if hasattr(ids, "row_keys") and hasattr(ids, "ids"):  # a batch
+            at = (ids.epoch, ids.step) if at is None else at
+            valid, ids = ids.valid, ids.ids
+            valid = None if bool(valid.all()) else np.asarray(valid)
+        place = self._place(at)
+        self._reports.flush(False)
+        for name, given in values.items():
+            self._reports.add(name, ids, given, valid, place)
+        self._changes += 1
+
+    def _place(self, at: Any) -> Place:
+        if at is None:
+            return self._handed or (self._loader._core.epoch(), 0)
+        if not (isinstance(at, (tuple, list)) and len(at) == 2):
+            raise TypeError(f"at is (epoch, step), not {at!r:.60}")
+        place = check.integer("epoch", at[0]), check.integer("step", at[1])
+        if self._handed is None or place > self._handed:
+            raise ValueError(f"report: step {place[1]} of epoch {place[0]} was not handed out yet")
+        return place
+
+    # ---- deciding ----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Decides what the epoch that begins has. After an exception nothing has changed but the tables."""
+        loader = self._loader
+        epoch, within = loader._core.next_start()
+        self._reports.flush(True)
+        self._exchange()
+        if within or epoch <= self._decided:
+            return
+        rows, failed = None, None
+        try:
+            rows = self._decision(epoch)
+        except Exception as e:
+            e.add_note(f"leat: {self.name} was deciding the rows of epoch {epoch}")
+            failed = e
+        if loader._distributed:
+            told = {f"what {self.name} decided for epoch {epoch}": "none" if rows is None else _told(rows)}
+            if failed is None:
+                ranks.agree(told)
+            else:
+                with contextlib.suppress(StateError):
+                    ranks.agree(told)
+        if failed is not None:
+            raise failed
+        assert rows is not None
+        if rows.positions is not None or self._listed:
+            loader._decide_rows(rows, epoch)
+            self._decided, self._listed = epoch, rows.positions is not None
+
+    def _decision(self, epoch: int) -> Rows:
+        loader = self._loader
+        run = Run(
+            len(loader.dataset),
+            loader._options["seed"],
+            loader._opened_global,
+            loader._tail == "drop",
+            loader._global != loader._opened_global,
+            loader._opened_rows,
+        )
+        rows = self.policy.decide(self._ready(METRIC), epoch, run)
+        if not isinstance(rows, Rows):
+            rows = Rows(None if rows is None else np.asarray(rows))
+        if rows.positions is not None:
+            if not len(rows.positions):
+                raise ValueError(f"{self.name} has selected no sample for epoch {epoch}: an epoch has at least one row")
+            rows = rows._replace(positions=loader._positions(rows.positions, self.name))
+        return rows
+
+    # ---- ranks -------------------------------------------------------------------------------------------------------
+
+    def ended(self) -> None:
+        """An epoch has ended on every rank."""
+        self._reports.flush(True)
+        self._exchange()
+
+    def _exchange(self) -> None:
+        """Enters what all ranks have reported into the tables of each, in the order of steps."""
+        if not self._loader._distributed:
+            return
+        mine = {name: self._kept(table) for name, table in sorted(self._tables.items())}
+        gathered = [_parse(data) for data in ranks.gather(_encode(mine))]
+        for name in sorted({name for one in gathered for name in one}):
+            parts = [one[name] for one in gathered if name in one]
+            reports = np.concatenate(parts)
+            order = np.lexsort((reports["step"], reports["epoch"]))
+            table = self.table(name)
+            table.core.enter(np.ascontiguousarray(reports[order]))
+            table.core.take(bytearray(0), True)
+        self._changes += 1
+
+    def _kept(self, table: Table) -> Array:
+        found = np.zeros(table.core.kept(), NOTED)
+        table.core.take(found.view(np.uint8), False)
+        return found
+
+    # ---- state -------------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a loader's state has of it, beside the library's."""
+        self._reports.flush(True)
+        inside = Inside()
+        missing: list[int] = []
+        tables: dict[str, str] = {}
+        pending: dict[str, str] = {}
+        for name, table in sorted(self._tables.items()):
+            table.core.wait()
+            if self._packed.get(name, (-1, b""))[0] != self._changes:
+                self._packed[name] = self._changes, table.packed()
+            data = self._packed[name][1]
+            tables[name] = self._stored(data, inside, missing)
+            if self._loader._distributed and len(kept := self._kept(table)):
+                pending[name] = self._stored(zlib.compress(kept.tobytes(), 1), inside, missing)
+        if missing and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"what was reported ({sum(missing):,} bytes) is too large for a state, which has at most 1 MiB of it: "
+                "open the Loader with log_dir=, or a resumed run begins with an empty table",
+                stacklevel=4,
+            )
+        return {
+            "policy": self.name,
+            "handed": None if self._handed is None else list(self._handed),
+            "rank": [self._loader.rank, self._loader.world_size],
+            "tables": tables,
+            **({"pending": pending} if pending else {}),
+            **({"data": inside.texts} if inside.texts else {}),
+        }
+
+    def _stored(self, data: bytes, inside: Inside, missing: list[int]) -> str:
+        if not self._blobs.save(data) and not inside.put(data):
+            missing.append(len(data))
+        return digest(data)
+
+    def prepare(self, saved: Mapping[str, Any] | None) -> dict[str, Any]:
+        """What a state has, read and checked, before anything changes.
+
+        Raises:
+            StateError: it is damaged, or was saved by another rank while reports waited to be exchanged.
+        """
+        if saved is None:
+            warnings.warn(
+                f"the state has no reports for {self.name}, which begins with what is reported from here on",
+                stacklevel=5,
+            )
+            return {"handed": None, "tables": {}, "pending": {}}
+        beside = saved.get("data", {})
+        tables, pending = {}, {}
+        for name, of in saved["tables"].items():
+            data = self._blobs.find(of, beside)
+            if data is None:
+                warnings.warn(
+                    f"the state has only the hash of the table of {name!r}: open the Loader with the log_dir of the "
+                    "run; it begins empty",
+                    stacklevel=5,
+                )
+                continue
+            tables[name] = self.table(name).unpacked(data)
+        mine = [self._loader.rank, self._loader.world_size]
+        if saved.get("pending") and (saved["rank"] != mine or not self._loader._distributed):
+            raise StateError(
+                f"the state was saved by rank {saved['rank'][0]} of {saved['rank'][1]} within an epoch, and has that "
+                "rank's reports alone: each rank saves its own state, and loads it again"
+            )
+        for name, of in saved.get("pending", {}).items():
+            data = self._blobs.find(of, beside)
+            if data is None:
+                raise StateError(
+                    "the reports that waited are not in the state: open the Loader with the log_dir of the run"
+                )
+            pending[name] = np.frombuffer(zlib.decompress(data), NOTED)
+        handed = saved["handed"]
+        place = None if handed is None else (check.integer("epoch", handed[0]), check.integer("step", handed[1]))
+        return {"handed": place, "tables": tables, "pending": pending}
+
+    def load(self, prepared: Mapping[str, Any], log: list[dict[str, Any]]) -> None:
+        """Goes on from a state that the library has loaded."""
+        self._reports.clear()
+        self._handed = prepared["handed"]
+        for name in {*self._tables, *prepared["tables"]}:
+            table = self.table(name)
+            table.core.take(bytearray(0), True)
+            none = np.zeros(len(table), bool)
+            table.begin(*prepared["tables"].get(name, (none, table.marks[none])))
+        for name, reports in prepared["pending"].items():
+            for one in np.unique(reports[["epoch", "step"]]):
+                at = (reports["epoch"] == one["epoch"]) & (reports["step"] == one["step"])
+                ids = reports["position"][at].astype(np.int64)
+                ids = ids if self._index is None else self._loader.dataset.ids[ids]
+                self.table(name).core.report(
+                    np.ascontiguousarray(ids),
+                    np.ascontiguousarray(reports["value"][at]),
+                    int(one["epoch"]),
+                    int(one["step"]),
+                )
+        decided = [entry for entry in log if "list" in entry]
+        self._decided = max((entry["epoch"] for entry in decided), default=-1)
+        self._listed = bool(decided) and decided[-1]["list"] is not None
+        self._changes += 1
+
+
+def _told(rows: Rows) -> str:
+    if rows.positions is None:
+        return "all"
+    return f"{rows.selects} {hashlib.sha256(rows.positions.tobytes()).hexdigest()}"
+
+
+def _encode(reports: Mapping[str, Array]) -> Array:
+    head = json.dumps({name: len(part) for name, part in reports.items()}).encode()
+    parts = [len(head).to_bytes(8, "little"), head, *(part.tobytes() for part in reports.values())]
+    return np.frombuffer(b"".join(parts), np.uint8)
+
+
+def _parse(data: Array) -> dict[str, Array]:
+    size = int.from_bytes(data[:8].tobytes(), "little")
+    counts = json.loads(data[8 : 8 + size].tobytes())
+    found, at = {}, 8 + size
+    for name, n in counts.items():
+        found[name] = np.frombuffer(data[at : at + n * NOTED.itemsize].tobytes(), NOTED)
+        at += n * NOTED.itemsize
+    return found

@@ -1,0 +1,261 @@
+"""Policies: what a loader reads in an epoch, decided as the epoch begins, from what was reported before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .. import _leat
+from ..data.dataset import positions_array
+from .table import Array, Table
+
+DRAWS = (1 << 64) - 1  #: takes the place of a row in the key of an epoch's draws
+NEARLY = 1e-9  #: a share of a number of batches may be rounded below the whole number that it is meant to be
+
+
+class Rows(NamedTuple):
+    """Which rows an epoch has."""
+
+    positions: Array | None  #: int64; None: those that the loader was opened with
+    selects: bool = False  #: these samples in the loader's own order, and not these rows in this order
+
+
+ALL = Rows(None)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a policy knows of the loader."""
+
+    samples: int
+    seed: int
+    global_batch: int  #: rows of all ranks
+    drops: bool  #: the last rows of an epoch are left out
+    resized: bool  #: the batch size has been changed
+    opened: Callable[[], Array]  #: positions of the rows of epoch 0, as the loader was opened
+
+
+class Policy(Protocol):
+    """What decides the rows of epochs. `decide` is called as each epoch begins, and must give the same on each rank."""
+
+    def decide(self, table: Table, epoch: int, run: Run) -> Rows: ...
+
+
+def _share(name: str, value: float) -> float:
+    value = float(value)
+    if not 0 < value <= 1:
+        raise ValueError(f"{name} is a share above 0 and up to 1, not {value}")
+    return value
+
+
+def part_of(share: float, n: int) -> int:
+    """floor(share * n), at least 1."""
+    return max(1, min(n, math.floor(share * n + NEARLY)))
+
+
+class TopBatches:
+    """``feedback=leat.TopBatches(delta)``: trains on the mini-batches that had the highest loss.
+
+    Epoch 0 has all B mini-batches, and their losses are reported. Each later epoch has the floor(`delta` B) of them, at
+    least 1, whose last mean loss is the highest, in the order of epoch 0. Mini-batches keep the rows that they had in
+    epoch 0. Only those that were trained get new losses. (Hard samples, arXiv 2304.03486.)
+
+    What the others hold is neither read nor decoded. An epoch has fewer steps; the paper trains until there were as
+    many steps as B times its number of epochs.
+
+    Args:
+        delta: which share of the mini-batches is trained.
+        metric: the name under which losses are reported.
+
+    >>> loader = leat.Loader(leat.open(path), 10, feedback=leat.TopBatches(0.3))
+    >>> for batch in loader:
+    ...     loader.report(batch, loss=batch["label"].float())
+    >>> [batch.ids[0].item() for batch in loader]
+    [0, 10, 20]
+    """
+
+    def __init__(self, delta: float, *, metric: str = "loss") -> None:
+        self.delta = _share("delta", delta)
+        self.metric = metric
+
+    def __repr__(self) -> str:
+        return f"TopBatches({self.delta}, metric={self.metric!r})"
+
+    def losses(self, table: Table, run: Run) -> Array:
+        """The mean of the last values of each mini-batch of epoch 0: float64. Infinite: it was not trained yet."""
+        order = run.opened()
+        if run.drops:
+            order = order[: len(order) // run.global_batch * run.global_batch]
+        begins = np.arange(0, len(order), run.global_batch)
+        known = np.add.reduceat(table.known[order].astype(np.int64), begins) if len(order) else np.empty(0, np.int64)
+        sums = np.add.reduceat(table.value[order].astype(np.float64), begins) if len(order) else np.empty(0)
+        return np.where(known > 0, sums / np.maximum(known, 1), np.inf)
+
+    def decide(self, table: Table, epoch: int, run: Run) -> Rows:
+        if epoch == 0:
+            return ALL
+        table = table[self.metric]
+        if not table.count.any():
+            raise ValueError(
+                f"no {self.metric} was reported before epoch {epoch}: call loader.report(batch, {self.metric}=losses) "
+                "for each batch"
+            )
+        if run.resized:
+            raise ValueError("TopBatches keeps the mini-batches of epoch 0: their size cannot be changed")
+        losses = self.losses(table, run)
+        chosen = np.sort(np.argsort(-losses, kind="stable")[: part_of(self.delta, len(losses))])
+        order, size = run.opened(), run.global_batch
+        return Rows(np.concatenate([order[size * b : size * (b + 1)] for b in chosen]))
+
+
+class TopFraction:
+    """``feedback=leat.TopFraction(fraction)``: each epoch has the samples whose last loss is the highest.
+
+    The epochs before anything was reported have all samples. Samples of which nothing was reported come first. They
+    are in the loader's own order: with ``shuffle=True`` shuffled, each epoch anew.
+
+    Args:
+        fraction: which share of the samples; floor(fraction N), at least 1.
+        metric: the name under which losses are reported.
+    """
+
+    def __init__(self, fraction: float, *, metric: str = "loss") -> None:
+        self.fraction = _share("fraction", fraction)
+        self.metric = metric
+
+    def __repr__(self) -> str:
+        return f"TopFraction({self.fraction}, metric={self.metric!r})"
+
+    def decide(self, table: Table, epoch: int, run: Run) -> Rows:
+        table = table[self.metric]
+        if not table.count.any():
+            return ALL
+        return Rows(table.top(part_of(self.fraction, run.samples)), selects=True)
+
+
+class LossWeighted:
+    """``feedback=leat.LossWeighted(alpha)``: draws samples with replacement in proportion to loss^alpha.
+
+    The epochs before anything was reported have all samples. A sample of which nothing was reported is as likely as the
+    one with the highest loss. The draws are a function of the seed, the epoch and the losses.
+
+    Args:
+        alpha: 0: all are as likely; 1: in proportion to the loss.
+        num_samples: rows of an epoch, of all ranks together. None: as many as there are samples.
+        metric: the name under which losses are reported; they are not negative.
+    """
+
+    def __init__(self, alpha: float = 1.0, *, num_samples: int | None = None, metric: str = "loss") -> None:
+        self.alpha = float(alpha)
+        if not 0 <= self.alpha < math.inf:
+            raise ValueError(f"alpha is a finite number from 0 on, not {alpha}")
+        if num_samples is not None and num_samples < 1:
+            raise ValueError(f"num_samples is at least 1, not {num_samples}")
+        self.num_samples = num_samples
+        self.metric = metric
+
+    def __repr__(self) -> str:
+        return f"LossWeighted({self.alpha}, num_samples={self.num_samples}, metric={self.metric!r})"
+
+    def decide(self, table: Table, epoch: int, run: Run) -> Rows:
+        table = table[self.metric]
+        if not table.count.any():
+            return ALL
+        key = _leat.row_key(run.seed, epoch, DRAWS)
+        return Rows(table.draw(self.num_samples or run.samples, self.alpha, key))
+
+
+class Curriculum:
+    """``feedback=leat.Curriculum(metric, pacing)``: each epoch has the easiest samples, more of them as training goes
+    on.
+
+    Args:
+        metric: how difficult each sample is: an array with a number for each sample of the loader's data set, by
+            position; the name of a field of one number; or the name of a metric that is reported, of which samples
+            without a value count as the most difficult.
+        pacing: ``pacing(epoch)`` is the share of samples that the epoch has; floor(share N), at least 1.
+
+    >>> loader = leat.Loader(leat.open(path), 10, feedback=leat.Curriculum("label", lambda epoch: 0.2 + 0.4 * epoch))
+    >>> [sum(len(batch.ids) for batch in loader) for _ in range(3)]
+    [20, 60, 100]
+    """
+
+    def __init__(self, metric: Any, pacing: Callable[[int], float]) -> None:
+        self.metric = metric
+        self.pacing = pacing
+        self._values: Array | None = None
+
+    def __repr__(self) -> str:
+        return f"Curriculum({self.metric if isinstance(self.metric, str) else 'an array'})"
+
+    def bind(self, dataset: Any) -> None:
+        """Reads how difficult samples are."""
+        if isinstance(self.metric, str) and self.metric not in dataset.schema:
+            return
+        given = dataset.column(self.metric) if isinstance(self.metric, str) else self.metric
+        values = np.ascontiguousarray(given, np.float32)
+        if values.shape != (len(dataset),):
+            raise ValueError(
+                f"Curriculum: the metric has shape {values.shape}, and there are {len(dataset)} samples: one "
+                "number for each is needed"
+            )
+        if np.isnan(values).any():
+            raise ValueError(f"Curriculum: the metric of sample {int(np.isnan(values).argmax())} is NaN")
+        self._values = values
+
+    def decide(self, table: Table, epoch: int, run: Run) -> Rows:
+        share = _share(f"pacing({epoch})", self.pacing(epoch))
+        if share == 1:
+            return ALL
+        k = part_of(share, run.samples)
+        if self._values is None:
+            return Rows(table[self.metric].top(k, least=True), selects=True)
+        found = np.empty(k, np.int64)
+        _leat.select_extreme(self._values, False, True, found)
+        return Rows(found, selects=True)
+
+
+class Own:
+    """A function ``fn(table, epoch)`` of the user's as a policy."""
+
+    def __init__(self, function: Callable[[Table, int], Any]) -> None:
+        self.function = function
+
+    def __repr__(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    def decide(self, table: Table, epoch: int, run: Run) -> Rows:
+        given = self.function(table, epoch)
+        if given is None:
+            return ALL
+        array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+        if array.dtype.kind == "b" and array.shape == (run.samples,):
+            return Rows(np.flatnonzero(array).astype(np.int64), selects=True)
+        if array.dtype.kind != "f":
+            return Rows(positions_array(array, run.samples))
+        if array.shape != (run.samples,):
+            raise ValueError(f"weights are one for each of {run.samples} samples, not of shape {array.shape}")
+        found = np.empty(run.samples, np.int64)
+        weights = np.ascontiguousarray(array, np.float32)
+        _leat.select_weighted(weights, False, 1.0, _leat.row_key(run.seed, epoch, DRAWS), found)
+        return Rows(found)
+
+
+def policy_of(given: Any) -> Policy:
+    """The policy that the argument ``feedback=`` is.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if callable(getattr(given, "decide", None)) and not isinstance(given, type):
+        policy: Policy = given
+        return policy
+    if callable(given) and not isinstance(given, type):
+        return Own(given)
+    raise TypeError(
+        f"feedback is a policy such as leat.TopBatches(0.3), or a function of (table, epoch), not {given!r:.60}"
+    )

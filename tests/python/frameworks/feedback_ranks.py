@@ -1,0 +1,68 @@
+"""A rank whose loader selects by losses that all ranks report: feedback_ranks.py DATA FOLDER."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import torch.distributed as dist
+from feedback_support import loss_of, opened, train
+from frameworks_support import leave, tell
+
+import leat
+
+
+def error_of(loader: leat.Loader) -> str:
+    try:
+        iter(loader)
+    except Exception as e:
+        return f"{type(e).__name__}: {e}"
+    return ""
+
+
+def main(path: str, folder: str) -> None:
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    options: dict[str, Any] = {"feedback": leat.TopBatches(0.3), "tail": "uneven"}
+    with opened(path, 4, **options) as loader:
+        tell(epochs=train(loader, 4), hash=loader.stats()["plan_hash"], table=loader.feedback["loss"].value.tolist())
+
+    states = []
+    with opened(path, 4, **options, log_dir=folder) as loader:  # saved within an epoch, while reports wait
+        train(loader, 1)
+        for batch in loader:
+            loader.report(batch, loss=loss_of(batch.ids, batch.epoch))
+            states.append(json.dumps(loader.state_dict()))
+            if batch.step == 1:
+                break
+    with opened(path, 4, **options, log_dir=folder) as loader:
+        loader.load_state_dict(json.loads(states[-1]))
+        tell(resumed=train(loader, 4))
+    with opened(path, 4, **options, log_dir=folder) as loader:
+        theirs = json.loads(states[-1])
+        theirs["feedback"]["rank"] = [1 - rank, 2]
+        try:
+            loader.load_state_dict(theirs)
+        except leat.StateError as e:
+            tell(of_another=str(e))
+
+    with opened(path, 4, feedback=lambda table, epoch: [rank, 5, 6]) as loader:
+        tell(differs=error_of(loader))
+
+    def fails(table: Any, epoch: int) -> Any:
+        if rank == 1:
+            raise KeyError("only here")
+        return [1, 2, 3]
+
+    with opened(path, 4, feedback=fails) as loader:
+        tell(fails=error_of(loader))
+    with opened(path, 4, feedback=leat.TopFraction(0.1)) as loader:  # ranks report each other's rows, and twice
+        for _ in loader:
+            loader.report([1, 2, 3, 40 + rank], loss=[1.0 + rank, 9.0, 8.0, 7.0 + rank])
+        tell(others=sorted(int(i) for b in loader for i in b.ids), count=loader.feedback["loss"].count[:4].tolist())
+    leave()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

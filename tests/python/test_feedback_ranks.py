@@ -1,0 +1,78 @@
+"""Feedback on several ranks: each reports its own rows, and all select the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from feedback_support import N, loss_of, plain_order, trace, write
+
+pytest.importorskip("torch")
+
+from frameworks_support import run_ranks  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write(tmp_path_factory.mktemp("feedback") / "numbers.leat")
+
+
+@pytest.fixture(scope="module")
+def ranks(path: str, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return run_ranks("feedback_ranks.py", path, Path(tmp_path_factory.mktemp("run")))
+
+
+def parts(ids: list[int], size: int = 8) -> list[list[int]]:
+    """The rows of an epoch by rank."""
+    found: list[list[int]] = [[], []]
+    for i in range(0, len(ids), size):
+        batch = ids[i : i + size]
+        for rank in range(2):
+            found[rank] += batch[rank * len(batch) // 2 : (rank + 1) * len(batch) // 2]
+    return found
+
+
+def test_the_ranks_together_train_what_one_process_would_select(path: str, ranks: list[dict[str, Any]]) -> None:
+    expected = trace(plain_order(path), 8, 0.3, 4)
+    for number, rank in enumerate(ranks):
+        assert rank["epochs"] == [parts(ids)[number] for ids in expected]
+    assert ranks[0]["hash"] == ranks[1]["hash"]
+
+
+def test_the_tables_of_all_ranks_are_equal(ranks: list[dict[str, Any]]) -> None:
+    assert ranks[0]["table"] == ranks[1]["table"]
+    assert len([value for value in ranks[0]["table"] if value]) == N
+
+
+def test_a_run_that_is_cut_within_an_epoch_selects_on_every_rank_what_the_whole_run_does(
+    path: str, ranks: list[dict[str, Any]]
+) -> None:
+    expected = trace(plain_order(path), 8, 0.3, 4)
+    for number, rank in enumerate(ranks):
+        assert rank["resumed"][0] == parts(expected[1])[number][8:]
+        assert rank["resumed"][1:] == [parts(ids)[number] for ids in expected[2:]]
+
+
+def test_a_state_with_reports_that_wait_fits_the_rank_that_saved_it(ranks: list[dict[str, Any]]) -> None:
+    for number, rank in enumerate(ranks):
+        assert f"saved by rank {1 - number} of 2 within an epoch" in rank["of_another"]
+
+
+def test_a_policy_that_decides_otherwise_on_another_rank_is_an_error_on_all(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        assert rank["differs"].startswith("StateError: the ranks differ in what <lambda> decided for epoch 0")
+
+
+def test_a_policy_that_raises_on_one_rank_ends_the_wait_of_the_others(ranks: list[dict[str, Any]]) -> None:
+    assert ranks[0]["fails"].startswith("StateError: the ranks differ in what fails decided for epoch 0")
+    assert ranks[1]["fails"] == "KeyError: 'only here'"
+
+
+def test_rows_may_be_reported_by_any_rank_and_twice(ranks: list[dict[str, Any]]) -> None:
+    for rank in ranks:
+        assert rank["count"] == [0, 13, 13, 13]
+    assert ranks[0]["count"] == ranks[1]["count"]
+    unknown = sorted(set(range(N)) - {1, 2, 3, 40, 41})[:10]
+    assert sorted({*ranks[0]["others"], *ranks[1]["others"]}) == unknown
+    assert loss_of(0, 0) > 0
