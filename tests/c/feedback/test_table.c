@@ -277,9 +277,9 @@ static void every_allocation_may_fail_once(void **state)
         leat_allocator = (struct leat_allocator){fail_later, own.resize, own.release};
         int rc = leat_feedback_new(&o, &f, &error);
         rc = rc ? rc : leat_feedback_report(f, &id, &value, 1, 0, 0, &error);
-        leat_allocator = own;
         if (f)
-            leat_feedback_wait(f);
+            leat_feedback_wait(f); /* its thread has no more to free */
+        leat_allocator = own;
         if (f && rc)
             assert_int_equal(leat_feedback_marks(f)[0].count, 0);
         leat_feedback_free(f);
