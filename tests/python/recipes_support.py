@@ -30,7 +30,7 @@ def recipe(name: str) -> ModuleType:
 def table(name: str, out: Path, data: Path | None = REAL) -> list[str]:
     """What `python recipes/NAME.py --short` prints, by lines; `data=None`: where there is no real data."""
     environment = {k: v for k, v in os.environ.items() if k != "LEAT_DATA"}
-    if data is not None:
+    if data is not None and data.is_dir():
         environment["LEAT_DATA"] = str(data)
     command = [sys.executable, str(RECIPES / f"{name}.py"), "--short", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, env=environment)
