@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BELOW: dict[str, set[str]] = {"base": set(), "io": {"base"}, "kernels": {"base"}, "codec": {"base", "kernels"}}
+BELOW["columns"] = {"base", "kernels", "io"}
 BELOW["format"] = BELOW["codec"] | {"codec", "io"}
 BELOW["store"] = BELOW["format"] | {"format"}
 BELOW["data"] = BELOW["store"] | {"store"}

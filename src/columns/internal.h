@@ -1,0 +1,274 @@
+/*
+ * Columns that change, beside a data set (leat/columns.h): what the files of this folder share. docs/stores.md is the
+ * specification of the file.
+ *
+ * The file is cut into segments of 1 MiB, and mapped in windows of 1 GiB as it grows. A table of words, one for each
+ * segment, says what each is: the first segment of 128 Gi has it.
+ *
+ *     | header | table | directory | index | data, data, ... | index | data, ...
+ *
+ * header      fields, and words that change: how many segments there are, where the directories are
+ * index       entries of rows, in chunks of a segment; a directory says in which segment a chunk is
+ * data        groups of segments, cut into slots of one size; a slot has a record: one version of one row
+ *
+ * An entry has two words, each a place in the data and 26 bits of the record's stamp:
+ *
+ *     live     the row as it is. Set by one atomic exchange, after the record is there
+ *     durable  the row as of the last flush, whose record is known to be on disk: what is read if power was lost before
+ *              the record of `live` was on disk. Set by flush only
+ *
+ * A slot is in use if the entry of the row that its record names points at it: by either word. Nothing else counts
+ * slots, so nothing is off by one after a kill. A group is filled by one open file at a time, which holds a lock on a
+ * byte of its number; what a killed writer took and never published is found to be free when its group is taken over.
+ *
+ * Locks (of the process | of the file): flush_mutex | FLUSH, slots_mutex, grow_mutex | GROW, map_mutex; in this order.
+ * Readers take none, but map_mutex where they meet a window or a chunk for the first time.
+ */
+#ifndef LEAT_COLUMNS_INTERNAL_H
+#define LEAT_COLUMNS_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "leat/columns.h"
+
+enum {
+    LEAT_COLUMNS_VERSION = 1,
+    SEGMENT_SHIFT = 20,
+    WINDOW_SHIFT = 30,
+    REGION_SHIFT = 17, /* segments that one segment of the table is about */
+    CHUNKS_SHIFT = 17, /* chunks that a directory has */
+    ROOTS = 1024,      /* directories */
+    UNIT = 64,         /* bytes; records begin at multiples */
+    UNIT_SHIFT = 6,
+    PLACE_BITS = 38, /* of a word: in units */
+    PROBES = 64,     /* entries of a level that a pair can be in */
+    LEVELS = 16,
+    HEADER_BYTES = 16384, /* of the part that does not change */
+    FINGERPRINT_BYTES = 128,
+    ROWS_TOGETHER = 32 /* that a call works on at a time */
+};
+#define SEGMENT_BYTES (UINT64_C(1) << SEGMENT_SHIFT)
+#define WINDOW_BYTES (UINT64_C(1) << WINDOW_SHIFT)
+#define WINDOW_SEGMENTS (WINDOW_BYTES / SEGMENT_BYTES)
+#define REGION_SEGMENTS (UINT64_C(1) << REGION_SHIFT)
+#define DIRECTORY_CHUNKS (UINT64_C(1) << CHUNKS_SHIFT)
+#define MAX_SEGMENTS (UINT64_C(1) << (PLACE_BITS + UNIT_SHIFT - SEGMENT_SHIFT))
+#define MAX_WINDOWS (MAX_SEGMENTS / WINDOW_SEGMENTS)
+#define PLACE_MASK ((UINT64_C(1) << PLACE_BITS) - 1)
+
+typedef _Atomic uint64_t word;
+
+/* At HEADER_BYTES of the file. */
+struct shared {
+    word n_segments;
+    word levels;   /* of the index of pairs: how many there are */
+    word flushing; /* not 0: words `durable` were set, and may not be on disk yet */
+    word spare[509];
+    word roots[ROOTS]; /* segments of directories; 0: there is none */
+};
+
+/* Words of the table: what a segment is. */
+enum segment_kind { SEGMENT_NONE = 0, SEGMENT_TABLE, SEGMENT_DIRECTORY, SEGMENT_INDEX, SEGMENT_DATA, SEGMENT_MORE };
+#define KIND_OF(w) ((enum segment_kind)((w)&15))
+#define NUMBER_OF(w) ((w) >> 4) /* of a directory, and a chunk of the index */
+/* Of data: somebody has taken the group (or died with it); slots that became free since, roughly; units of a slot. */
+#define DATA_TAKEN UINT64_C(16)
+#define DATA_UNITS(w) ((uint32_t)((w) >> 5 & 0xffffff))
+#define DATA_FREED(w) ((uint32_t)((w) >> 29))
+#define DATA_FREED_ONE (UINT64_C(1) << 29)
+#define DATA_WORD(units) (SEGMENT_DATA | (uint64_t)(units) << 5)
+
+struct entry {
+    word live, durable;
+};
+/* Of pairs: as above, and whose it is: hash 0: nobody's. */
+struct pair_entry {
+    struct entry entry;
+    word hash, check;
+};
+
+/* Behind it its payload: the dense fields and the counts of others, each at a multiple of 8; then the values of the
+ * others, so too. */
+struct record {
+    uint64_t checksum; /* of the following, and the payload's */
+    uint64_t stamp;    /* unlike that of any other write */
+    uint64_t id, key;
+    uint64_t length; /* of the payload */
+    uint64_t spare;
+};
+
+/* How a field lies in a record. */
+struct shape {
+    enum leat_dtype dtype;
+    bool ragged;
+    bool scaled;      /* int8: a float scale stands before dense values and behind the count of others */
+    uint64_t item;    /* bytes of a value, or of one of its rows */
+    uint64_t n_items; /* elements of those */
+    uint64_t at;      /* in the payload: the values, or how many rows they have */
+};
+
+/* A group of segments that this open file fills. */
+struct group {
+    uint64_t segment;
+    uint32_t units, slots, n_free, n_busy;
+    uint32_t cursor;
+    bool listed;
+    struct group *next; /* of its class, with free slots */
+    uint64_t *free, *busy;
+};
+struct class
+{
+    uint32_t units;
+    struct group *with_free;
+    uint64_t cursor; /* segments before it were looked at lately */
+};
+
+/* A place that a row has left. */
+struct left {
+    uint64_t place;
+    const struct entry *entry;
+};
+
+struct leat_columns {
+    char *path;
+    int fd, lock_fd;
+    bool read_only, keyed;
+    pid_t pid;
+    char fingerprint[FINGERPRINT_BYTES];
+    size_t n_fields;
+    struct leat_field fields[LEAT_COLUMNS_MAX_FIELDS];
+    char names[LEAT_COLUMNS_MAX_FIELDS][64];
+    struct shape shapes[LEAT_COLUMNS_MAX_FIELDS];
+    uint64_t fixed; /* bytes of a payload before the values that vary */
+    bool ragged;
+    bool plain; /* one field, as it is: the payload is its value */
+
+    struct shared *shared;
+    _Atomic(uint8_t *) *windows;                 /* MAX_WINDOWS */
+    _Atomic(_Atomic(uint8_t *) *) chunks[ROOTS]; /* those that were looked for, DIRECTORY_CHUNKS of each root */
+    pthread_mutex_t map_mutex, grow_mutex, slots_mutex, flush_mutex;
+    word stamp;
+
+    /* of slots_mutex */
+    struct group **groups; /* by segment */
+    size_t n_groups, groups_room;
+    struct class *classes;
+    size_t n_classes, classes_room;
+    struct entry **dirty; /* entries written since the last flush */
+    size_t n_dirty, dirty_room;
+    struct left *left;                   /* places that were left, and not looked at since */
+    size_t n_left, left_room, left_kept; /* of these, so many were there when it was last looked */
+    size_t in_flight;
+
+    struct leat_columns *previous, *next; /* open ones, for a fork */
+};
+
+/* ---- calls.c: what is asked of the system, in one place, so that a test can make each fail -------------------- */
+
+struct leat_columns_calls {
+    int (*open)(const char *path, int flags, mode_t mode);
+    int (*allocate)(int fd, uint64_t offset, uint64_t bytes);
+    int (*cut)(int fd, uint64_t bytes);
+    int (*write)(int fd, const void *data, uint64_t bytes); /* of the whole, at 0 */
+    int (*read)(int fd, void *data, uint64_t bytes);        /* likewise; fewer are an error without errno */
+    int (*sync)(int fd);
+    int (*publish)(const char *from, const char *to); /* link */
+    void *(*map)(int fd, uint64_t offset, uint64_t bytes, bool writable);
+    /* Of byte `number`; wait: until it can be had. 1: another has it. -1: errno */
+    int (*lock)(int fd, uint64_t number, bool wait);
+    int (*unlock)(int fd, uint64_t number);
+};
+extern struct leat_columns_calls leat_columns_calls;
+enum { LOCK_FLUSH = 0, LOCK_GROW = 1, LOCK_SEGMENTS = 16 };
+
+/* ---- header.c ------------------------------------------------------------------------------------------------ */
+
+/* The part of the file that does not change, of HEADER_BYTES. */
+int leat_columns_header_write(const struct leat_columns_options *options, uint8_t *out, struct leat_error *error);
+/* Fills the fields of `c` from any bytes. */
+int leat_columns_header_read(struct leat_columns *c, const uint8_t *bytes, struct leat_error *error);
+int leat_columns_check_fields(const struct leat_field *fields, size_t n, struct leat_error *error);
+
+/* ---- file.c --------------------------------------------------------------------------------------------------- */
+
+/* Where byte `offset` is mapped. It lies within the segments that there are. NULL with an error. */
+uint8_t *leat_columns_map(struct leat_columns *c, uint64_t offset, struct leat_error *error);
+/* The same without a lock; NULL: it is not mapped yet. */
+static inline uint8_t *leat_columns_at(const struct leat_columns *c, uint64_t offset)
+{
+    uint8_t *window = atomic_load_explicit(&c->windows[offset >> WINDOW_SHIFT], memory_order_acquire);
+    return window ? window + (offset & (WINDOW_BYTES - 1)) : NULL;
+}
+/* Makes the file longer: the word of the first segment, and n segments of zeroes. GROW is held. */
+int leat_columns_grow(struct leat_columns *c, uint64_t first_word, uint64_t n, uint64_t *segment,
+                      struct leat_error *error);
+int leat_columns_grow_begin(struct leat_columns *c, struct leat_error *error);
+void leat_columns_grow_end(struct leat_columns *c);
+/* The word of a segment in the table. Touching it may fault. NULL with an error. */
+word *leat_columns_segment(struct leat_columns *c, uint64_t segment, struct leat_error *error);
+/* Read and set a word of the file, within a guard. */
+int leat_columns_look(word *at, uint64_t *value, struct leat_error *error);
+int leat_columns_set(word *at, uint64_t value, struct leat_error *error);
+int leat_columns_may_write(const struct leat_columns *c, struct leat_error *error);
+
+/* ---- index.c --------------------------------------------------------------------------------------------------- */
+
+enum found { FOUND, NOT_THERE, NEEDS_CHUNK, NEEDS_LEVEL, DAMAGED };
+struct place {
+    struct entry *entry;
+    uint64_t chunk; /* NEEDS_CHUNK */
+    uint64_t levels;
+};
+/* Finds the entry of a row, or takes one for it. No locks, no memory: within a guard. */
+enum found leat_columns_find(struct leat_columns *c, uint64_t id, uint64_t key, bool take, struct place *out);
+/* Gives what it needs: a chunk becomes known, or is made. `there`: whether there is such a chunk. */
+int leat_columns_supply(struct leat_columns *c, enum found needs, const struct place *place, bool make, bool *there,
+                        struct leat_error *error);
+/* Both, without a guard around it. entry NULL: there is none; DAMAGED: LEAT_E_CORRUPT. */
+int leat_columns_look_up(struct leat_columns *c, uint64_t id, uint64_t key, bool take, struct entry **entry,
+                         struct leat_error *error);
+uint64_t leat_columns_offset_of(const struct leat_columns *c, const void *mapped);
+uint64_t leat_columns_chunks(const struct leat_columns *c, uint64_t *entries_each);
+
+/* ---- slots.c --------------------------------------------------------------------------------------------------- */
+
+/* A slot with room for so many bytes, which is busy until it is given up, or put into use. */
+int leat_columns_slot(struct leat_columns *c, uint64_t bytes, struct group **group, uint64_t *offset,
+                      struct leat_error *error);
+/* Ends that a slot is busy. `entry`: of the row whose record it has now, `before` the word that it had; NULL: it is
+ * free again. */
+void leat_columns_slot_done(struct leat_columns *c, struct group *group, uint64_t offset, struct entry *entry,
+                            uint64_t before);
+/* FLUSH is held, and all words `durable` are on disk: slots that rows have left and nobody needs are free again. */
+void leat_columns_reclaim(struct leat_columns *c);
+void leat_columns_slots_end(struct leat_columns *c);
+
+/* ---- record.c -------------------------------------------------------------------------------------------------- */
+
+static inline uint64_t leat_columns_word(uint64_t offset, uint64_t stamp)
+{
+    return offset >> UNIT_SHIFT | stamp << PLACE_BITS;
+}
+static inline uint64_t leat_columns_offset(uint64_t w)
+{
+    return (w & PLACE_MASK) << UNIT_SHIFT;
+}
+uint64_t leat_columns_checksum(const struct record *header, uint64_t payload);
+/* Bytes of row i's payload; UINT64_MAX: far too many. */
+uint64_t leat_columns_payload(const struct leat_columns *c, const struct leat_column *columns, uint64_t i);
+/* Writes it. Touches nothing else. */
+void leat_columns_encode(const struct leat_columns *c, const struct leat_column *columns, uint64_t i, uint8_t *payload);
+/* Of a payload that was verified: whether its counts fit its length (a file that was forged). */
+bool leat_columns_payload_fits(const struct leat_columns *c, const uint8_t *payload, uint64_t length);
+
+/* ---- flush.c --------------------------------------------------------------------------------------------------- */
+
+/* FLUSH, and words `durable` on disk. try: LEAT_E_BUSY at once where another has it. */
+int leat_columns_flush_begin(struct leat_columns *c, bool try_only, struct leat_error *error);
+void leat_columns_flush_end(struct leat_columns *c);
+
+#endif

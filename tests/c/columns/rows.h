@@ -1,0 +1,66 @@
+/* Rows whose values follow from (id, key, version): any test can say whether a row that it reads is whole. */
+#ifndef LEAT_TESTS_COLUMNS_ROWS_H
+#define LEAT_TESTS_COLUMNS_ROWS_H
+
+#include "../files.h"
+#include "leat/columns.h"
+
+enum { WIDTH = 30 }; /* numbers of a row: the version, and what follows from it */
+
+static const struct leat_field rows_field = {
+    .name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U64, .ndim = 1, .shape = {WIDTH}};
+
+static inline uint64_t rows_number(uint64_t id, uint64_t key, uint64_t version, unsigned i)
+{
+    uint64_t x = (id * UINT64_C(0x9e3779b97f4a7c15) ^ key) + version * UINT64_C(0xbf58476d1ce4e5b9) + i;
+    x ^= x >> 31;
+    return x * UINT64_C(0x94d049bb133111eb);
+}
+
+static inline void rows_fill(uint64_t id, uint64_t key, uint64_t version, uint64_t *out)
+{
+    out[0] = version;
+    for (unsigned i = 1; i < WIDTH; i++)
+        out[i] = rows_number(id, key, version, i);
+}
+
+static inline bool rows_are_whole(uint64_t id, uint64_t key, const uint64_t *row)
+{
+    for (unsigned i = 1; i < WIDTH; i++)
+        if (row[i] != rows_number(id, key, row[0], i))
+            return false;
+    return true;
+}
+
+static inline int rows_open(const char *path, bool keyed, struct leat_columns **out, struct leat_error *error)
+{
+    struct leat_columns_options options = LEAT_COLUMNS_OPTIONS_INIT;
+    options.fields = &rows_field;
+    options.n_fields = 1;
+    options.keyed = keyed;
+    return leat_columns_open(path, &options, out, error);
+}
+
+static inline int rows_write(struct leat_columns *c, uint64_t id, const uint64_t *key, uint64_t version,
+                             struct leat_error *error)
+{
+    uint64_t row[WIDTH];
+    rows_fill(id, key ? *key : 0, version, row);
+    const struct leat_column column = {.data = row, .dtype = LEAT_U64};
+    return leat_columns_write(c, &id, key, 1, &column, error);
+}
+
+/* The version of a row; 0: missing, UINT64_MAX: broken, UINT64_MAX - 1: not whole. */
+static inline uint64_t rows_version(struct leat_columns *c, uint64_t id, const uint64_t *key)
+{
+    uint64_t row[WIDTH];
+    uint8_t present;
+    struct leat_error error;
+    struct leat_column_out out = {.wanted = true, .data = row};
+    assert_ok(leat_columns_gather(c, &id, key, 1, &out, true, &present, &error));
+    if (present != LEAT_PRESENT)
+        return present == LEAT_BROKEN ? UINT64_MAX : 0;
+    return rows_are_whole(id, key ? *key : 0, row) ? row[0] : UINT64_MAX - 1;
+}
+
+#endif

@@ -1,0 +1,249 @@
+/* Columns beside a data set: what is written is read, in this open file and in others, and what is wrong is refused. */
+#include <math.h>
+
+#include "rows.h"
+
+static char folder[PATH_MAX], path[PATH_MAX + 16];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    files_folder(folder);
+    snprintf(path, sizeof path, "%s/a.store", folder);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    files_remove(folder);
+    return 0;
+}
+
+static struct leat_columns *opened(bool keyed)
+{
+    struct leat_columns *c;
+    struct leat_error error;
+    assert_ok(rows_open(path, keyed, &c, &error));
+    return c;
+}
+
+static void what_is_written_is_read_and_what_is_not_is_missing(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_columns *c = opened(false), *other;
+    const uint64_t ids[] = {0, 7, 70000, 300000000, LEAT_COLUMNS_MAX_ID - 1};
+    for (size_t i = 0; i < 5; i++)
+        assert_ok(rows_write(c, ids[i], NULL, i + 1, &error));
+    assert_ok(rows_open(path, false, &other, &error));
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(rows_version(c, ids[i], NULL), i + 1);
+        assert_int_equal(rows_version(other, ids[i], NULL), i + 1);
+        assert_int_equal(rows_version(other, ids[i] ^ 1, NULL), 0);
+    }
+    assert_ok(rows_write(other, 7, NULL, 9, &error));
+    assert_int_equal(rows_version(c, 7, NULL), 9);
+    leat_columns_close(c);
+    leat_columns_close(other);
+    c = opened(false);
+    assert_int_equal(rows_version(c, 7, NULL), 9);
+    assert_int_equal(rows_version(c, 0, NULL), 1);
+    leat_columns_close(c);
+}
+
+static void rows_are_rewritten_in_place_of_what_a_flush_has_made_free(void **state)
+{
+    (void)state;
+    enum { ROWS = 3000, ROUNDS = 12 };
+    struct leat_error error;
+    struct leat_columns *c = opened(false);
+    struct stat after[ROUNDS];
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        for (uint64_t i = 0; i < ROWS; i++)
+            assert_ok(rows_write(c, (i * 7919) % ROWS, NULL, round * ROWS + i + 1, &error));
+        assert_ok(leat_columns_flush(c, &error));
+        assert_int_equal(stat(path, &after[round]), 0);
+        for (uint64_t i = 0; i < ROWS; i++)
+            assert_int_equal(rows_version(c, (i * 7919) % ROWS, NULL), round * ROWS + i + 1);
+    }
+    assert_true(after[2].st_size < 2 * after[0].st_size);
+    assert_int_equal(after[ROUNDS - 1].st_size, after[2].st_size);
+    leat_columns_close(c);
+    c = opened(false); /* what another open file has left is found free */
+    for (uint64_t i = 0; i < ROWS; i++)
+        assert_ok(rows_write(c, i, NULL, 1, &error));
+    struct stat last;
+    assert_int_equal(stat(path, &last), 0);
+    assert_true(last.st_size <= after[2].st_size + (1 << 20));
+    leat_columns_close(c);
+}
+
+static void rows_written_again_and_again_without_a_flush_take_no_more_room(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_columns *c = opened(false);
+    struct stat st;
+    for (uint64_t i = 0; i < 200000; i++)
+        assert_ok(rows_write(c, i % 10, NULL, i + 1, &error));
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(st.st_size <= 8 << 20);
+    leat_columns_close(c);
+}
+
+static void pairs_are_found_however_many_there_are(void **state)
+{
+    (void)state;
+    enum { PAIRS = 150000 }; /* three levels */
+    struct leat_error error;
+    struct leat_columns *c = opened(true);
+    uint64_t *ids, *keys, n;
+    for (uint64_t i = 0; i < PAIRS; i++) {
+        const uint64_t key = i * i;
+        assert_ok(rows_write(c, i % 1000, &key, i + 1, &error));
+    }
+    leat_columns_close(c);
+    c = opened(true);
+    for (uint64_t i = 0; i < PAIRS; i++) {
+        const uint64_t key = i * i, absent = i * i + (UINT64_C(1) << 40);
+        assert_int_equal(rows_version(c, i % 1000, &key), i + 1);
+        assert_int_equal(rows_version(c, i % 1000, &absent), 0);
+    }
+    assert_ok(leat_columns_list(c, &ids, &keys, &n, &error));
+    assert_int_equal(n, PAIRS);
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < n; i++)
+        sum += keys[i] * 3 + ids[i];
+    for (uint64_t i = 0; i < PAIRS; i++)
+        sum -= i * i * 3 + i % 1000;
+    assert_int_equal(sum, 0);
+    leat_free(ids);
+    leat_free(keys);
+    leat_columns_close(c);
+}
+
+static void fields_of_all_kinds_come_back_as_docs_say(void **state)
+{
+    (void)state;
+    const struct leat_field fields[] = {
+        {.name = "half", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F16, .ndim = 1, .shape = {3}},
+        {.name = "brain", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_BF16},
+        {.name = "small", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I8, .ndim = 1, .shape = {4}},
+        {.name = "list", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I32, .ndim = 2, .shape = {-1, 2}},
+        {.name = "bytes", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I8, .ndim = 1, .shape = {-1}},
+    };
+    struct leat_columns_options options = LEAT_COLUMNS_OPTIONS_INIT;
+    options.fields = fields;
+    options.n_fields = 5;
+    struct leat_columns *c;
+    struct leat_error error;
+    assert_ok(leat_columns_open(path, &options, &c, &error));
+    const float half[] = {1, -2.5f, 65504, 0.1f, 1e9f, 0}, brain[] = {1.00390625f, 3},
+                small[] = {-1, 0.5f, 0, 1, 0, 0, 0, 0};
+    const int32_t list[] = {1, 2, 3, 4, 5, 6};
+    const int8_t bytes[] = {-128, 127, 5};
+    const int64_t list_at[] = {0, 1, 3}, bytes_at[] = {0, 0, 3};
+    const struct leat_column columns[] = {{half, LEAT_F32, NULL},
+                                          {brain, LEAT_F32, NULL},
+                                          {small, LEAT_F32, NULL},
+                                          {list, LEAT_I32, list_at},
+                                          {bytes, LEAT_I8, bytes_at}};
+    const uint64_t ids[] = {5, 9}, asked[] = {9, 1, 5};
+    assert_ok(leat_columns_write(c, ids, NULL, 2, columns, &error));
+    uint16_t half_out[9], brain_out[3];
+    float small_out[12];
+    int64_t list_out[4], bytes_out[4];
+    uint8_t present[3];
+    struct leat_column_out out[5] = {{true, half_out, NULL},
+                                     {true, brain_out, NULL},
+                                     {true, small_out, NULL},
+                                     {true, NULL, list_out},
+                                     {true, NULL, bytes_out}};
+    assert_ok(leat_columns_gather(c, asked, NULL, 3, out, false, present, &error));
+    const uint8_t there[] = {1, 0, 1};
+    assert_memory_equal(present, there, 3);
+    const uint16_t halves[] = {0x2e66, 0x7c00, 0, 0, 0, 0, 0x3c00, 0xc100, 0x7bff};
+    assert_memory_equal(half_out, halves, sizeof halves);
+    const uint16_t brains[] = {0x4040, 0, 0x3f80}; /* a tie goes to even */
+    assert_memory_equal(brain_out, brains, sizeof brains);
+    for (int i = 0; i < 8; i++)
+        assert_true(small_out[i] == 0);
+    assert_true(small_out[8] == -1 && fabsf(small_out[9] - 0.5f) < 1.0f / 254 && small_out[10] == 0 &&
+                small_out[11] == 1);
+    const int64_t list_ends[] = {0, 2, 2, 3}, bytes_ends[] = {0, 3, 3, 3};
+    assert_memory_equal(list_out, list_ends, sizeof list_ends);
+    assert_memory_equal(bytes_out, bytes_ends, sizeof bytes_ends);
+    const int32_t listed[] = {3, 4, 5, 6, 1, 2};
+    assert_memory_equal(out[3].data, listed, sizeof listed);
+    const float floats[] = {-128, 127, 5};
+    assert_memory_equal(out[4].data, floats, sizeof floats);
+    leat_free(out[3].data);
+    leat_free(out[4].data);
+    leat_columns_close(c);
+}
+
+static void a_store_of_other_fields_or_another_data_set_is_refused(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_columns *c;
+    struct leat_columns_options options = LEAT_COLUMNS_OPTIONS_INIT;
+    struct leat_field field = rows_field;
+    options.fields = &field;
+    options.n_fields = 1;
+    options.fingerprint = "abc";
+    assert_ok(leat_columns_open(path, &options, &c, &error));
+    assert_string_equal(leat_columns_fingerprint(c), "abc");
+    leat_columns_close(c);
+    options.fingerprint = "abd";
+    assert_int_equal(leat_columns_open(path, &options, &c, &error), LEAT_E_STATE);
+    assert_null(c);
+    assert_non_null(strstr(error.message, "another data set"));
+    options.fingerprint = NULL;
+    options.keyed = true;
+    assert_int_equal(leat_columns_open(path, &options, &c, &error), LEAT_E_TYPE);
+    options.keyed = false;
+    field.shape[0]++;
+    assert_int_equal(leat_columns_open(path, &options, &c, &error), LEAT_E_TYPE);
+    options.fields = NULL;
+    options.read_only = true;
+    assert_ok(leat_columns_open(path, &options, &c, &error));
+    assert_int_equal(rows_write(c, 1, NULL, 1, &error), LEAT_E_CLOSED);
+    assert_int_equal(leat_columns_flush(c, &error), LEAT_E_CLOSED);
+    leat_columns_close(c);
+    snprintf(path, sizeof path, "%s/none", folder);
+    assert_int_equal(leat_columns_open(path, &options, &c, &error), LEAT_E_NOT_FOUND);
+}
+
+static void what_no_row_can_be_is_refused_and_nothing_is_written(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_columns *c = opened(false);
+    uint64_t row[2 * WIDTH] = {0}, ids[2] = {3, LEAT_COLUMNS_MAX_ID};
+    struct leat_column column = {.data = row, .dtype = LEAT_U64};
+    assert_int_equal(leat_columns_write(c, ids, NULL, 2, &column, &error), LEAT_E_INVALID);
+    assert_int_equal(error.sample, (int64_t)LEAT_COLUMNS_MAX_ID);
+    assert_int_equal(rows_version(c, 3, NULL), 0);
+    column.dtype = LEAT_F32;
+    assert_int_equal(leat_columns_write(c, ids, NULL, 1, &column, &error), LEAT_E_INVALID);
+    column.dtype = LEAT_U64;
+    assert_int_equal(leat_columns_write(c, ids, ids, 1, &column, &error), LEAT_E_INVALID);
+    leat_columns_close(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+        TEST(what_is_written_is_read_and_what_is_not_is_missing),
+        TEST(rows_are_rewritten_in_place_of_what_a_flush_has_made_free),
+        TEST(rows_written_again_and_again_without_a_flush_take_no_more_room),
+        TEST(pairs_are_found_however_many_there_are),
+        TEST(fields_of_all_kinds_come_back_as_docs_say),
+        TEST(a_store_of_other_fields_or_another_data_set_is_refused),
+        TEST(what_no_row_can_be_is_refused_and_nothing_is_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
