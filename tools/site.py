@@ -32,7 +32,17 @@ SOURCE, SITE = BUILD / "site-source", BUILD / "site"
 GUIDES = {
     "Beginning": ["quickstart", "faq"],
     "Data": ["datasets", "text", "photos", "targets", "operators"],
-    "Training": ["loader", "mixtures", "feedback", "dataloader", "ports", "frameworks", "recipes", "order"],
+    "Training": [
+        "loader",
+        "mixtures",
+        "feedback",
+        "dataloader",
+        "ports",
+        "stores",
+        "frameworks",
+        "recipes",
+        "order",
+    ],
     "Beside": ["cli", "performance", "c-api", "format", "architecture", "dependencies", "stability"],
 }
 

@@ -64,6 +64,7 @@ from .ops import PerBatch  # noqa: E402
 from .ports.attached import Attached, attach  # noqa: E402
 from .ports.port import Port  # noqa: E402
 from .program import Out, program_from_json, program_to_json  # noqa: E402
+from .stores.store import Store  # noqa: E402
 from .text.chat import Chat, chat  # noqa: E402
 from .text.decode import decode  # noqa: E402
 from .text.megatron import write_megatron  # noqa: E402
@@ -133,6 +134,7 @@ __all__ = [
     "RowGenerator",
     "Schedule",
     "StateError",
+    "Store",
     "Tokenized",
     "TopBatches",
     "TopFraction",

@@ -34,10 +34,10 @@
 /* Types, made when the module is imported. */
 extern PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_consumer_type,
     *py_batch_type, *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type, *py_executor_type,
-    *py_port_type, *py_attached_type, *py_table_type;
+    *py_port_type, *py_attached_type, *py_table_type, *py_columns_type;
 extern PyType_Spec py_memory_spec, py_dataset_spec, py_writer_spec, py_loader_spec, py_consumer_spec, py_batch_spec,
     py_slot_spec, py_pool_spec, py_board_spec, py_layout_spec, py_chain_spec, py_executor_spec, py_port_spec,
-    py_attached_spec, py_table_spec;
+    py_attached_spec, py_table_spec, py_columns_spec;
 
 /* Sets the Python exception that belongs to the error and returns NULL. */
 PyObject *py_raise(const struct leat_error *error);

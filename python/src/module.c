@@ -11,7 +11,7 @@
 
 PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_consumer_type, *py_batch_type,
     *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type, *py_executor_type, *py_port_type,
-    *py_attached_type;
+    *py_attached_type, *py_columns_type;
 static PyObject *error_factory; /* leat.errors.from_status */
 
 PyObject *py_raise(const struct leat_error *e)
@@ -331,7 +331,8 @@ static int module_exec(PyObject *module)
         add_type(module, &py_board_spec, &py_board_type) || add_type(module, &py_layout_spec, &py_layout_type) ||
         add_type(module, &py_chain_spec, &py_chain_type) || add_type(module, &py_executor_spec, &py_executor_type) ||
         add_type(module, &py_port_spec, &py_port_type) || add_type(module, &py_attached_spec, &py_attached_type) ||
-        add_type(module, &py_table_spec, &py_table_type))
+        add_type(module, &py_table_spec, &py_table_type) ||
+        add_type(module, &py_columns_spec, &py_columns_type))
         return -1;
     return 0;
 }

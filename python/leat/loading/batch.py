@@ -21,6 +21,7 @@ from . import thd
 from .ragged import Ragged
 
 if TYPE_CHECKING:
+    from ..stores.beside import Beside
     from .context import Slices
     from .html import Meaning
 
@@ -47,6 +48,7 @@ class Form:
     """What the batches of one loader have in common: names of outputs and how each becomes a value."""
 
     __slots__ = (
+        "beside",
         "framework",
         "hidden",
         "length",
@@ -65,6 +67,7 @@ class Form:
         self.makers: dict[str, Callable[[_leat.Batch], Any]] = {}
         self.stacks: dict[str, Stack] = {}
         self.slices: Slices | None = None  # of context-parallel ranks
+        self.beside: Beside | None = None  # stores whose values come with it
         self.hidden = False  # this process needs no outputs
         self.order: list[str] = []  #: in which outputs are told, where that of the engine is another
         self.meaning: Meaning | None = None
@@ -108,7 +111,14 @@ class Form:
             makers = thd.makers_of(makers, self.length, self.multiple, self.small)
         if self.slices is not None:
             makers = self.slices.wrap(makers)
+        if self.beside is not None:
+            makers.update(dict.fromkeys(self.beside.names, lambda core: None))  # never called: they are there
         self.makers = makers  # at once: another thread that iterates must not see a part of them
+
+    def batch(self, core: _leat.Batch) -> Batch:
+        """A batch of this form."""
+        made = Batch(core, self)
+        return made if self.beside is None else self.beside.read(made, core)
 
     def _images(self, i: int, name: str, kind: int, dtype: str, _: bool) -> Callable[[_leat.Batch], Any]:
         """Images of open size: views of the memory that they share."""

@@ -19,7 +19,7 @@ class Delivering:
     def _batch(self, core: _leat.Batch) -> Batch:
         if not self._form.makers:
             self._form.learn(core)
-        return Batch(core, self._form)
+        return self._form.batch(core)
 
     def _deliver(self, core: _leat.Batch) -> Any:
         """A batch of the engine's in the form that iterating gives."""

@@ -34,6 +34,8 @@ from ..program import (
     stacked,
     warn_of_loose_targets,
 )
+from ..stores.beside import Beside
+from ..stores.store import Store
 from . import html, mixtures, ranks, states, thd
 from .batch import Batch, Form, framework_of
 from .buckets import buckets_of
@@ -124,6 +126,9 @@ class Loader(Deciding, Delivering, Closing):
             others there through `torch.distributed`. ``"each"``: all read.
         share: ``"job"``: the ranks of a job on one host read one loader, which its first process opens
             (docs/loader.md); `num_threads` and `budget_bytes` are of that one. None: each its own.
+        stores: ``{name: store}``: ``batch[name]`` is what a :class:`leat.Store` has for the samples of the batch (or
+            ``batch[f"{name}.{field}"]`` of each of several fields), and ``batch[f"{name}.present"]`` says for which
+            rows it has something (docs/stores.md).
 
     Raises:
         ValueError: an argument is not valid, or the budget holds no three batches (:class:`leat.BudgetError`).
@@ -171,6 +176,7 @@ class Loader(Deciding, Delivering, Closing):
         cp_outputs: Sequence[str] | None = None,
         tp_read: Literal["each", "first"] = "each",
         share: Literal["job"] | None = None,
+        stores: Mapping[str, Store] | None = None,
     ) -> None:
         if not isinstance(dataset, (Dataset, Mix, Schedule)):
             raise TypeError(f"dataset is a leat.Dataset, not {type(dataset).__name__}: leat.open(path) gives one")
@@ -224,6 +230,10 @@ class Loader(Deciding, Delivering, Closing):
             self._form.length, self._form.multiple = lines.length, lines.multiple
         self._entries = None if outputs is None else entries(outputs)
         self._form.meaning = html.meaning(dataset.schema, dataset.classes, self._entries)
+        if stores:
+            taken = dataset.schema if self._entries is None else [name for e in self._entries for name in e.outputs]
+            self._form.beside = Beside(stores, taken, seed, self._form.framework)
+            self._form.beside.check(dataset)
         self._sampler: Any = None
         self._resuming = False
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
@@ -429,7 +439,13 @@ class Loader(Deciding, Delivering, Closing):
         iteration = _Iteration(self, self._core.start())
         if self._calls is not None:
             self._calls.open()
+        if self._form.beside is not None:
+            self._expect(self._form.beside, self._core.epoch(), -1)
         return iteration
+
+    def _expect(self, beside: Beside, epoch: int, step: int) -> None:
+        """Has what stores have for the batches behind a step read ahead."""
+        beside.expect(self._core, epoch, step, self.rank * self._global // self.world_size, self._global)
 
     def peek(self) -> Any:
         """The batch that ``next`` would give now, without handing it out: the look-ahead of one batch that stale copies
@@ -885,7 +901,10 @@ class _Iteration:
         form = self._form
         if not form.makers:
             form.learn(core)
-        return Batch(core, form)
+        batch = form.batch(core)
+        if form.beside is not None:
+            self._loader._expect(form.beside, batch.epoch, batch.step)
+        return batch
 
     def _shared(self) -> Batch | None:
         """The batch that one of the tensor-parallel peers makes for all."""

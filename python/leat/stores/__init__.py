@@ -1,0 +1,1 @@
+"""Columns beside a data set: files of rows that change, found by sample id."""

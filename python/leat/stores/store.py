@@ -1,0 +1,408 @@
+"""A store: rows that change, by sample id, beside a data set."""
+
+from __future__ import annotations
+
+import collections
+import os
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from .. import _leat, check
+from ..data.dataset import Dataset
+from ..data.schema import Field, as_field, to_raw
+from ..errors import ClosedError
+from ..loading.batch import framework_of
+from ..loading.ragged import Ragged
+from .values import Array, Column, checked_ids, checked_keys, column_of, finished, given_of
+
+Key = Literal["id"] | tuple[Literal["id"], Literal["key"]]
+
+
+class Store:
+    """A file of rows that change, each found by a sample id, or by an id and a key.
+
+    ``store[ids] = tensor`` returns as soon as the values are copied: a thread writes them. :meth:`flush` is the
+    barrier. Any number of processes may have the file open, to read and to write. A reader sees each row as it was
+    written by one call, never parts of two. Of two writers of one row one wins (docs/stores.md).
+
+    Args:
+        path: the file. It is created where there is none.
+        fields: ``{name: leat.field(dtype, shape)}``; the first dimension may be None: it varies from row to row. Fields
+            of float16, bfloat16 and int8 take float32, too, and round it; int8 with a scale for each row. None: as the
+            file has them.
+        key: ``"id"``, or ``("id", "key")``: rows are found by a sample id (below 2^43), or by any pair of 64-bit
+            numbers, such as id and ``batch.row_keys``.
+        dataset: the data set that the ids are of (or its fingerprint). A store of another one is refused.
+        read_only: it is only read from, and must be there.
+        queue_bytes: bound of what is copied and not yet written: past it, writing waits.
+        framework: of what is read: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
+
+    Raises:
+        TypeError: the file has other fields or another key (:class:`leat.ProgramError`).
+        ValueError: it is of another data set (:class:`leat.StateError`), or no store (:class:`leat.FormatError`).
+        FileNotFoundError: there is none, and `fields` is None.
+
+    >>> store = leat.Store(tmp / "teacher.store", {"logits": leat.field("float16", (3,))})
+    >>> store[[4, 7]] = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    >>> store.flush()
+    >>> values, present = store.gather([7, 5])
+    >>> values.tolist(), present.tolist()
+    ([[4.0, 5.0, 6.0], [0.0, 0.0, 0.0]], [True, False])
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        fields: Mapping[str, Field | str] | None = None,
+        *,
+        key: Key | Sequence[str] | None = None,
+        dataset: Dataset | str | None = None,
+        read_only: bool = False,
+        queue_bytes: int = 256 << 20,
+        framework: Literal["torch", "numpy", "auto"] = "auto",
+    ) -> None:
+        self.path = os.path.abspath(os.fspath(path))
+        self.read_only = bool(read_only)
+        self.queue_bytes = check.integer("queue_bytes", queue_bytes, 1)
+        self._framework = framework_of(framework)
+        keyed = _keyed(key)
+        raw = None
+        if fields is not None:
+            if not isinstance(fields, Mapping) or not fields:
+                raise TypeError(f"fields is {{name: leat.field(...)}}, not {fields!r:.60}")
+            raw = to_raw({name: as_field(f) for name, f in fields.items()})
+        self._fingerprint = identity(dataset) if isinstance(dataset, Dataset) else dataset
+        if self._fingerprint is not None and not isinstance(self._fingerprint, str):
+            raise TypeError(f"dataset is a leat.Dataset or its fingerprint, not {type(dataset).__name__}")
+        self._open(raw, bool(keyed))
+        if keyed is not None and keyed != self.keyed:
+            self.close()
+            raise ValueError(f"{self.path} is a store with key={self.key!r}")
+
+    def _open(self, raw: Any, keyed: bool) -> None:
+        core = _leat.Columns.open(self.path, raw, keyed, self._fingerprint, self.read_only)
+        self.keyed, self.fingerprint, found = core.about()
+        self.fields = {
+            name: Field("array", dtype, tuple(None if n < 0 else n for n in shape)) for name, dtype, shape in found
+        }
+        self._forms = {name: given_of(f) for name, f in self.fields.items()}
+        self._queue = Queue(core, self.queue_bytes)
+        self._pid = os.getpid()
+        self._closed = False
+        self._finalizer = weakref.finalize(self, self._queue.end, self._pid)
+
+    @property
+    def key(self) -> Key:
+        """``"id"``, or ``("id", "key")``."""
+        return ("id", "key") if self.keyed else "id"
+
+    def _here(self) -> Queue:
+        """The queue of this process: a forked child opens the file for itself."""
+        if self._closed:
+            raise ClosedError(f"the store {self.path} is closed")
+        if self._pid != os.getpid():
+            self._finalizer.detach()
+            self._open(None, False)
+        return self._queue
+
+    def _rows(self, where: Any, keys: Any = None) -> tuple[Array, Array | None]:
+        if self.keyed and keys is None:
+            if not isinstance(where, tuple) or len(where) != 2:
+                raise TypeError("rows of this store are found by id and key: store[ids, keys]")
+            where, keys = where
+        elif not self.keyed and (keys is not None or isinstance(where, tuple)):
+            raise TypeError("rows of this store are found by id alone: store[ids]")
+        ids = checked_ids(where)
+        if keys is None:
+            return ids, None
+        ids, made = np.broadcast_arrays(ids, checked_keys(keys))
+        return ids.copy(), made.copy()
+
+    # ---- writing -----------------------------------------------------------------------------------------------------
+
+    def __setitem__(self, where: Any, values: Any) -> None:
+        """Writes rows: ``store[ids] = values``, or ``store[ids, keys] = values``.
+
+        The values are copied, and written by a thread, in the order of calls; :meth:`flush` waits for it. Tensors of a
+        GPU are copied while it goes on. `values`: an array or tensor of shape (n, ...), a :class:`leat.Ragged` or a
+        list of arrays for a field that varies; with several fields a dict of all of them. A row is written whole.
+
+        Raises:
+            IndexError: an id is negative. ValueError, TypeError: shape or dtype are others.
+            OSError: an earlier write failed (:class:`leat.FileError`: the disk is full).
+        """
+        queue = self._here()
+        if self.read_only:
+            raise ClosedError(f"the store {self.path} is opened for reading")
+        ids, keys = self._rows(where)
+        if not isinstance(values, Mapping):
+            if len(self.fields) > 1:
+                raise TypeError(f"rows of this store have the fields {', '.join(self.fields)}: give a dict of all")
+            values = {next(iter(self.fields)): values}
+        if set(values) != set(self.fields):
+            raise ValueError(f"a row has the fields {', '.join(self.fields)}, not {', '.join(map(str, values))}")
+        single = ids.ndim == 0
+        waits: list[Callable[[], None]] = []
+        columns = []
+        for name, field in self.fields.items():
+            value = values[name]
+            if single:
+                listed = not hasattr(value, "ndim") or (field.shape and field.shape[0] is None)
+                value = [value] if listed else value[None]
+            columns.append(column_of(name, field, value, ids.size, waits))
+        queue.put(Task(ids.reshape(-1), None if keys is None else keys.reshape(-1), columns, waits))
+
+    def flush(self) -> None:
+        """Waits until everything that was written before is visible to every process, and survives a loss of power.
+
+        Raises:
+            OSError: a write failed since the last call (:class:`leat.FileError`).
+        """
+        queue = self._here()
+        queue.wait()
+        queue.core.flush()
+
+    # ---- reading -----------------------------------------------------------------------------------------------------
+
+    def gather(
+        self, ids: Any, field: str | None = None, *, keys: Any = None, broken: Literal["raise", "missing"] = "raise"
+    ) -> tuple[Any, Any]:
+        """Reads rows: ``(values, present)``.
+
+        Rows are as they are in the file at that moment: what this process still has in its queue is not among them.
+
+        Args:
+            ids: of the rows, in any order, also several times; ``(ids, keys)`` for a store with two keys.
+            field: the one to read. None: all; the values of several fields are a dict.
+            keys: as the second of such a pair.
+            broken: what becomes of rows whose bytes are not what was written: an error, or missing rows.
+
+        Returns:
+            values of shape (n, ...), a :class:`leat.Ragged` of a field that varies, zero (or empty) where a row is
+            missing; and whether there is such a row: bool, shape (n,).
+
+        Raises:
+            ValueError: a row is broken (:class:`leat.CorruptError`); the error says which, and where.
+            IndexError: an id is negative. KeyError: there is no such field.
+        """
+        if field is not None and field not in self.fields:
+            raise KeyError(f"no field {field!r}: this store has {', '.join(self.fields)}")
+        mark = bool(check.choice("broken", broken, {"raise": 0, "missing": 1}))
+        found, of = self._rows(ids, keys)
+        values, present = self.read(
+            found.reshape(-1), None if of is None else of.reshape(-1), field, mark, self._framework
+        )
+        return (next(iter(values.values())) if len(values) == 1 else values), present
+
+    def read(
+        self, ids: Array, keys: Array | None, field: str | None, mark: bool, framework: str
+    ) -> tuple[dict[str, Any], Any]:
+        """:meth:`gather` of uint64 arrays, as a dict."""
+        n = len(ids)
+        buffers: list[Any] = []
+        for name, form in self._forms.items():
+            if field is not None and name != field:
+                buffers.append(None)
+            elif form.ragged:
+                buffers.append(np.empty(n + 1, np.int64))
+            else:
+                buffers.append(np.empty((n, *form.shape), form.stored))
+        present = np.empty(n, np.uint8)
+        ragged = self._here().core.gather(ids, keys, buffers, mark, present)
+        values = {
+            name: self._finished(name, buffer, memory, framework)
+            for name, buffer, memory in zip(self._forms, buffers, ragged, strict=True)
+            if buffer is not None
+        }
+        marks = (present == 1).view(np.bool_)
+        return values, _tensor(marks) if framework == "torch" else marks
+
+    def _finished(self, name: str, buffer: Array, memory: Any, framework: str) -> Any:
+        form = self._forms[name]
+        if not form.ragged:
+            return finished(buffer, form, framework)
+        values = np.asarray(memory).view(form.stored).reshape(-1, *form.shape)
+        made = finished(values, form, framework)
+        return Ragged(made, buffer if framework == "numpy" else _tensor(buffer))
+
+    def __getitem__(self, where: Any) -> Any:
+        """The values of rows that are all there: ``store[ids]``, ``store[ids, keys]``.
+
+        Raises:
+            KeyError: one is missing.
+        """
+        values, present = self.gather(where)
+        if not bool(present.all()):
+            ids = self._rows(where)[0].reshape(-1)
+            missing = ids[~np.asarray(present)]
+            raise KeyError(f"the store has no row of id {missing[0]} ({len(missing)} of {len(ids)} are missing)")
+        return values
+
+    def expect(self, ids: Any, *, keys: Any = None) -> None:
+        """Says which rows will be read soon: the system reads them from disk in the background. Never fails."""
+        self.ask(*self._rows(ids, keys))
+
+    def ask(self, ids: Array, keys: Array | None) -> None:
+        """:meth:`expect` of uint64 arrays."""
+        self._here().core.expect(ids, keys)
+
+    @property
+    def ids(self) -> Any:
+        """Ids of the rows that there are: int64 (rising), or of a store with two keys (ids, keys) as uint64."""
+        ids, keys = self._here().core.rows()
+        if self.keyed:
+            return np.asarray(ids), np.asarray(keys)
+        return np.asarray(ids).view(np.int64)
+
+    def __len__(self) -> int:
+        """How many rows there are, by a look through the whole index."""
+        return len(np.asarray(self._here().core.rows()[0]))
+
+    # ---- end ---------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Flushes, and lets go of the file."""
+        if self._closed:
+            return
+        if self._pid != os.getpid():
+            self._finalizer.detach()
+        elif not self.read_only:
+            self.flush()
+        self._closed = True
+        self._finalizer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self.path, self._fingerprint, self.read_only, self.queue_bytes, self._framework)
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}: {f!r}" for name, f in self.fields.items())
+        return f"<leat.Store {self.path!r} by {' and '.join(self.key) if self.keyed else 'id'} ({fields})>"
+
+
+def _reopened(path: str, fingerprint: str | None, read_only: bool, queue_bytes: int, framework: Any) -> Store:
+    return Store(path, dataset=fingerprint, read_only=read_only, queue_bytes=queue_bytes, framework=framework)
+
+
+def _keyed(key: Any) -> bool | None:
+    if key is None:
+        return None
+    if key == "id":
+        return False
+    if not isinstance(key, str) and isinstance(key, Sequence) and list(key) == ["id", "key"]:
+        return True
+    raise ValueError(f"key is 'id' or ('id', 'key'), not {key!r:.60}")
+
+
+def identity(dataset: Dataset) -> str:
+    """The fingerprint of the data set that ids are of: views have those of what they are views of."""
+    while dataset._recipe is not None and isinstance(dataset._recipe[0], Dataset):
+        dataset = dataset._recipe[0]
+    return dataset.fingerprint
+
+
+def _tensor(array: Array) -> Any:
+    import torch
+
+    return torch.from_numpy(array)
+
+
+class Task:
+    """Rows on their way to the file."""
+
+    __slots__ = ("columns", "ids", "keys", "nbytes", "waits")
+
+    def __init__(self, ids: Array, keys: Array | None, columns: list[Column], waits: list[Callable[[], None]]) -> None:
+        self.ids, self.keys, self.columns, self.waits = ids, keys, columns, waits
+        self.nbytes = ids.nbytes + sum(c.nbytes for c in columns)
+
+    def write(self, core: _leat.Columns) -> None:
+        for wait in self.waits:
+            wait()
+        core.write(self.ids, self.keys, [(c.values, c.dtype, c.offsets) for c in self.columns])
+
+
+class Queue:
+    """Rows that were given and are not in the file yet, bounded in bytes, and the thread that writes them.
+
+    It knows nothing of the Store, so that one that nobody refers to ends.
+    """
+
+    def __init__(self, core: _leat.Columns, bound: int) -> None:
+        self.core = core
+        self._bound = bound
+        self._changed = threading.Condition()
+        self._tasks: collections.deque[Task] = collections.deque()
+        self._bytes = 0  # of tasks, and of the one that is written
+        self._busy = False
+        self._ending = False
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def put(self, task: Task) -> None:
+        """Waits while the bound is reached."""
+        with self._changed:
+            while self._bytes and self._bytes + task.nbytes > self._bound and self._error is None:
+                self._changed.wait()
+            self._raise()
+            self._tasks.append(task)
+            self._bytes += task.nbytes
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="leat store", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Until all that was put before is written."""
+        with self._changed:
+            while self._tasks or self._busy:
+                self._changed.wait()
+            self._raise()
+
+    def _raise(self) -> None:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._tasks:
+                    if self._ending:
+                        return
+                    self._changed.wait()
+                task = self._tasks.popleft()
+                self._busy = True
+            error: BaseException | None = None
+            try:
+                task.write(self.core)
+            except BaseException as e:  # raised by the next call of the user's
+                error = e
+            with self._changed:
+                self._busy = False
+                self._bytes -= task.nbytes
+                self._error = self._error or error
+                self._changed.notify_all()
+
+    def end(self, pid: int) -> None:
+        """Writes what is left and ends the thread. Also as the interpreter ends."""
+        if pid != os.getpid():
+            return
+        with self._changed:
+            self._ending = True
+            self._changed.notify_all()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()

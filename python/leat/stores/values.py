@@ -1,0 +1,187 @@
+"""What a store is given, as arrays that it keeps until they are written; and what comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.schema import Field, dtype_name
+from ..loading.ragged import Ragged
+
+ROUNDED = ("float16", "bfloat16", "int8")  #: what takes float32, and rounds it
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Column(NamedTuple):
+    """Values of one field on their way to a file."""
+
+    values: Array  #: contiguous; bfloat16 as uint16
+    dtype: str  #: what they are
+    offsets: Array | None
+
+    @property
+    def nbytes(self) -> int:
+        return self.values.nbytes + (0 if self.offsets is None else self.offsets.nbytes)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is one of PyTorch's, which is not imported for this."""
+    return hasattr(value, "data_ptr") and hasattr(value, "is_cuda")
+
+
+def whole_numbers(what: str, given: Any) -> Array:
+    """Ids or keys as 64-bit integers, of shape (n,) or ()."""
+    if is_tensor(given):
+        given = given.detach().cpu().numpy()
+    made = np.asarray(given)
+    if made.size == 0 and made.dtype == np.float64:  # an empty list
+        made = made.astype(np.int64)
+    if made.dtype.kind not in "iu":
+        raise TypeError(f"{what} are whole numbers, not {made.dtype}")
+    if made.ndim > 1:
+        raise ValueError(f"{what} are a list of numbers, not of shape {made.shape}")
+    return made
+
+
+def checked_ids(given: Any) -> Array:
+    """As uint64.
+
+    Raises:
+        IndexError: one is negative.
+    """
+    made = whole_numbers("ids", given)
+    if made.dtype.kind == "i" and made.size and made.min() < 0:
+        raise IndexError(f"id {made.min()} is negative: ids are those of batch.ids, from 0")
+    return np.array(made, np.uint64, order="C")
+
+
+def checked_keys(given: Any) -> Array:
+    """As uint64: of negative ones the bits."""
+    made = whole_numbers("keys", given)
+    return np.array(made.astype(np.int64, copy=False).view(np.uint64) if made.dtype.kind == "i" else made, np.uint64)
+
+
+def column_of(name: str, field: Field, value: Any, n: int, waits: list[Callable[[], None]]) -> Column:
+    """A copy of n values of a field. `waits` gets what must be called before it is used: copies from a GPU.
+
+    Raises:
+        TypeError: the dtype is another.
+        ValueError: the shape is another.
+    """
+    if field.shape and field.shape[0] is None:
+        return _ragged(name, field, value, n, waits)
+    array, dtype = _array(name, field, value, waits)
+    wanted = (n, *field.shape)
+    if tuple(array.shape) != wanted:
+        raise ValueError(f"field {name!r} takes values of shape {wanted}, not {tuple(array.shape)}")
+    return Column(array, dtype, None)
+
+
+def _ragged(name: str, field: Field, value: Any, n: int, waits: list[Callable[[], None]]) -> Column:
+    if isinstance(value, Ragged):
+        offsets = whole_numbers("offsets", value.offsets)
+        rows, first = value.values, int(offsets[0]) if len(offsets) else 0
+        offsets = offsets.astype(np.int64) - first
+        array, dtype = _array(name, field, rows[first : first + int(offsets[-1])] if len(offsets) else rows, waits)
+    elif isinstance(value, Sequence):
+        parts = [_array(name, field, row, waits, f" of row {i}") for i, row in enumerate(value)]
+        for wait in waits:
+            wait()
+        waits.clear()
+        kinds = {dtype for _, dtype in parts}
+        if len(kinds) > 1:
+            raise TypeError(f"the rows of field {name!r} have several dtypes: {', '.join(sorted(kinds))}")
+        for i, (part, _) in enumerate(parts):
+            if part.ndim != len(field.shape):
+                raise ValueError(f"row {i} of field {name!r} has the shape {part.shape}, not {field.shape}")
+        offsets = np.cumsum([0, *(len(part) for part, _ in parts)], dtype=np.int64)
+        dtype = kinds.pop() if kinds else field.dtype
+        array = np.concatenate([part for part, _ in parts]) if parts else np.empty((0, *_tail(field)), _stored(dtype))
+    else:
+        raise TypeError(f"field {name!r} varies in length: give a leat.Ragged or a list of arrays")
+    if len(offsets) != n + 1:
+        raise ValueError(f"field {name!r} has {len(offsets) - 1} rows for {n} ids")
+    if tuple(array.shape[1:]) != _tail(field):
+        raise ValueError(f"field {name!r} takes rows of shape {_tail(field)}, not {tuple(array.shape[1:])}")
+    return Column(array, dtype, np.ascontiguousarray(offsets))
+
+
+def _tail(field: Field) -> tuple[int, ...]:
+    return tuple(int(n) for n in field.shape[1:] if n is not None)
+
+
+def _stored(dtype: str) -> Any:
+    return np.dtype("uint16" if dtype == "bfloat16" else dtype)
+
+
+def _target(name: str, field: Field, given: str, where: str) -> str:
+    """The dtype that values come to the library in."""
+    if given == field.dtype:
+        return given
+    if field.dtype in ROUNDED and given in FLOATS:
+        return "float32"
+    if field.dtype in ("float32", "float64") and given in FLOATS:
+        return field.dtype
+    raise TypeError(f"field {name!r} is {field.dtype} and takes no {given}{where}: convert it first")
+
+
+def _array(name: str, field: Field, value: Any, waits: list[Callable[[], None]], where: str = "") -> tuple[Array, str]:
+    """A copy as an array, and what its numbers are."""
+    if not is_tensor(value):
+        made = np.asarray(value)
+        given = made.dtype.name
+        if not isinstance(value, (np.ndarray, np.generic)) and made.dtype.kind in "if":  # a list of Python's numbers
+            given = field.dtype if field.dtype not in ROUNDED else "float32"
+            target = given
+        else:
+            target = _target(name, field, given, where)
+        return np.array(made, target, order="C"), target
+    import torch
+
+    tensor = value.detach()
+    target = _target(name, field, dtype_name(tensor.dtype), where)
+    if tensor.is_cuda and field.dtype in ("float16", "bfloat16"):
+        target = field.dtype  # rounded there: half as many bytes to move
+    wanted = getattr(torch, target)
+    if tensor.is_cuda:
+        room = torch.empty(tensor.shape, dtype=wanted, pin_memory=True)
+        room.copy_(tensor.to(wanted), non_blocking=True)
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event.record(torch.cuda.current_stream(tensor.device))
+        waits.append(event.synchronize)
+        tensor = room
+    else:
+        tensor = torch.empty(tensor.shape, dtype=wanted).copy_(tensor)
+    return (tensor.view(torch.int16).numpy().view(np.uint16) if target == "bfloat16" else tensor.numpy()), target
+
+
+class Given(NamedTuple):
+    """The form in which a field comes out of a store."""
+
+    dtype: str  #: of the numbers
+    stored: Any  #: numpy's word for them
+    shape: tuple[int, ...]  #: of a value, or of one of its rows
+    ragged: bool
+
+
+def given_of(field: Field) -> Given:
+    """int8 comes as float32: it is multiplied by its scale."""
+    dtype = "float32" if field.dtype == "int8" else field.dtype
+    ragged = bool(field.shape) and field.shape[0] is None
+    return Given(dtype, _stored(dtype), _tail(field) if ragged else tuple(n or 0 for n in field.shape), ragged)
+
+
+def finished(array: Array, form: Given, framework: str) -> Any:
+    """An array as the user's tensor. NumPy has no bfloat16: there it is float32."""
+    if framework == "torch":
+        import torch
+
+        if form.dtype == "bfloat16":
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(array)
+    if form.dtype == "bfloat16":
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return array
