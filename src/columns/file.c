@@ -178,7 +178,8 @@ void leat_columns_grow_end(struct leat_columns *c)
 struct grown {
     struct leat_columns *c;
     word *words, *table;
-    uint64_t first_word, n, begin, end;
+    uint64_t first_word, n, end;
+    uint64_t skipped; /* before the first one, in the same part of the table */
 };
 
 static int count_in(void *arg)
@@ -186,6 +187,8 @@ static int count_in(void *arg)
     struct grown *g = arg;
     if (g->table)
         atomic_store(g->table, SEGMENT_TABLE);
+    for (uint64_t i = 1; i <= g->skipped; i++) /* of what was lost with power there may be words */
+        atomic_store(&g->words[-(int64_t)i], SEGMENT_NONE);
     for (uint64_t i = 1; i < g->n; i++)
         atomic_store(&g->words[i], SEGMENT_MORE);
     atomic_store(&g->words[0], g->first_word);
@@ -196,7 +199,7 @@ static int count_in(void *arg)
 int leat_columns_grow(struct leat_columns *c, uint64_t first_word, uint64_t n, uint64_t *segment,
                       struct leat_error *error)
 {
-    const uint64_t before = atomic_load(&c->shared->n_segments);
+    const uint64_t before = leat_columns_segments(c);
     uint64_t begin = before, first;
     struct stat st;
     /* All of it lies in one window. The first segment of a region is its table. */
@@ -227,7 +230,8 @@ int leat_columns_grow(struct leat_columns *c, uint64_t first_word, uint64_t n, u
     /* Of data this open file has the lock before anybody can see the group. */
     if (KIND_OF(first_word) == SEGMENT_DATA && leat_columns_calls.lock(c->lock_fd, LOCK_SEGMENTS + first, false))
         return leat_fail_errno(error, LEAT_E_IO, "%s cannot be locked", c->path);
-    struct grown grown = {.c = c, .first_word = first_word, .n = n, .begin = begin, .end = first + n};
+    struct grown grown = {.c = c, .first_word = first_word, .n = n, .end = first + n};
+    grown.skipped = table ? 0 : begin - before; /* a table that is new is zero */
     grown.words = leat_columns_segment(c, first, error);
     if (!grown.words || !leat_columns_map(c, first << SEGMENT_SHIFT, error))
         return error ? error->code : LEAT_E_IO;
@@ -236,6 +240,14 @@ int leat_columns_grow(struct leat_columns *c, uint64_t first_word, uint64_t n, u
     if (!rc)
         *segment = first;
     return rc;
+}
+
+int leat_columns_keep(struct leat_columns *c, struct leat_error *error)
+{
+    const uint64_t n = leat_columns_segments(c);
+    if (leat_columns_calls.sync(c->fd))
+        return leat_fail_errno(error, LEAT_E_IO, "%s cannot be synced", c->path);
+    return leat_columns_set(&c->shared->kept, n, error);
 }
 
 /* ---- creating and opening --------------------------------------------------------------------------------------- */
@@ -258,6 +270,7 @@ static int create(const char *path, const struct leat_columns_options *options, 
     snprintf(made, room, "%s.%016" PRIx64, path, tag);
     struct shared *shared = (struct shared *)(void *)(header + HEADER_BYTES);
     atomic_init(&shared->n_segments, 2);
+    atomic_init(&shared->kept, 2);
     fd = leat_columns_calls.open(made, O_RDWR | O_CREAT | O_EXCL, 0666);
     /* Of the first segment only the header is reserved: nothing else of it is used. */
     if (fd < 0 || leat_columns_calls.allocate(fd, 0, HEADER_BYTES + sizeof(struct shared)) ||
@@ -316,20 +329,27 @@ static int compare(const struct leat_columns *c, const struct leat_columns_optio
     return LEAT_OK;
 }
 
-/* Whether the file has the segments that it counts. */
-static int check_size(struct leat_columns *c, uint64_t size, struct leat_error *error)
+/* Whether the file has the segments that it counts. Those that were added since the last flush may be lost with power:
+ * then it has fewer. */
+static int check_size(struct leat_columns *c, struct leat_error *error)
 {
-    const uint64_t n = atomic_load(&c->shared->n_segments), levels = atomic_load(&c->shared->levels);
-    if (n < 2 || n > MAX_SEGMENTS || levels > LEVELS) {
+    const uint64_t n = leat_columns_segments(c), kept = atomic_load(&c->shared->kept);
+    struct stat st;
+    if (n < 2 || n > MAX_SEGMENTS || atomic_load(&c->shared->levels) > LEVELS) {
         leat_fail(error, LEAT_E_CORRUPT,
-                  "%s says that it has %" PRIu64 " segments: it is damaged; restore it from a "
-                  "copy",
-                  c->path, n);
+                  "%s says that it has %" PRIu64 " segments: it is damaged; restore it from a copy", c->path, n);
         leat_error_at_file(error, c->path, HEADER_BYTES);
         return LEAT_E_CORRUPT;
     }
-    if (size >= n << SEGMENT_SHIFT)
+    if (fstat(c->fd, &st))
+        return leat_fail_errno(error, LEAT_E_IO, "%s: its size is not known", c->path);
+    const uint64_t size = (uint64_t)st.st_size, has = size >> SEGMENT_SHIFT;
+    if (has >= n)
         return LEAT_OK;
+    if (has >= kept && has >= 2) {
+        c->most = has;
+        return c->read_only ? LEAT_OK : leat_columns_set(&c->shared->n_segments, has, error);
+    }
     leat_fail(error, LEAT_E_CORRUPT, "%s was cut: it has %" PRIu64 " bytes of %" PRIu64 "; restore it from a copy",
               c->path, size, n << SEGMENT_SHIFT);
     leat_error_at_file(error, c->path, (int64_t)size);
@@ -355,9 +375,15 @@ static int open_there(struct leat_columns *c, const struct leat_columns_options 
         rc = leat_fail(error, LEAT_E_CORRUPT, "%s was cut within its header; restore it from a copy", c->path);
     if (!rc) {
         uint8_t *p = leat_columns_map(c, 0, error);
-        c->shared = (struct shared *)(void *)(p + HEADER_BYTES);
-        rc = !p ? LEAT_E_IO : check_size(c, (uint64_t)st.st_size, error);
+        c->shared = p ? (struct shared *)(void *)(p + HEADER_BYTES) : NULL;
+        rc = !p ? error ? error->code : LEAT_E_IO : LEAT_OK;
     }
+    if (!rc && !c->read_only && !(rc = leat_columns_grow_begin(c, error))) {
+        rc = check_size(c, error);
+        c->most = UINT64_MAX;
+        leat_columns_grow_end(c);
+    } else if (!rc)
+        rc = check_size(c, error);
     if (!rc)
         rc = compare(c, o, error);
     if (rc)
@@ -379,6 +405,7 @@ int leat_columns_open(const char *path, const struct leat_columns_options *optio
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
     }
     c->fd = c->lock_fd = -1;
+    c->most = UINT64_MAX;
     c->read_only = options->read_only;
     c->pid = getpid();
     pthread_mutex_init(&c->map_mutex, NULL);

@@ -18,17 +18,17 @@
 #include "columns/internal.h"
 #include "io/guard.h"
 
-int leat_columns_flush_begin(struct leat_columns *c, bool try_only, struct leat_error *error)
+int leat_columns_flush_begin(struct leat_columns *c, bool unless_here, struct leat_error *error)
 {
     uint64_t flushing = 0;
-    if (!try_only)
+    if (!unless_here)
         pthread_mutex_lock(&c->flush_mutex);
     else if (pthread_mutex_trylock(&c->flush_mutex))
         return LEAT_E_BUSY;
-    int rc = leat_columns_calls.lock(c->lock_fd, LOCK_FLUSH, !try_only);
+    int rc = leat_columns_calls.lock(c->lock_fd, LOCK_FLUSH, true);
     if (rc) {
         pthread_mutex_unlock(&c->flush_mutex);
-        return rc > 0 ? LEAT_E_BUSY : leat_fail_errno(error, LEAT_E_IO, "%s cannot be locked", c->path);
+        return leat_fail_errno(error, LEAT_E_IO, "%s cannot be locked", c->path);
     }
     rc = leat_columns_look(&c->shared->flushing, &flushing, error);
     if (!rc && flushing) {
@@ -51,11 +51,13 @@ struct noted {
     struct entry **entries;
     uint64_t *words;
     size_t n;
+    uint64_t segments;
 };
 
 static int note(void *arg)
 {
-    const struct noted *noted = arg;
+    struct noted *noted = arg;
+    noted->segments = leat_columns_segments(noted->c);
     for (size_t i = 0; i < noted->n; i++)
         noted->words[i] = atomic_load_explicit(&noted->entries[i]->live, memory_order_acquire);
     return LEAT_OK;
@@ -65,6 +67,8 @@ static int make_durable(void *arg)
 {
     const struct noted *noted = arg;
     atomic_store(&noted->c->shared->flushing, 1);
+    if (atomic_load(&noted->c->shared->kept) < noted->segments)
+        atomic_store(&noted->c->shared->kept, noted->segments);
     for (size_t i = 0; i < noted->n; i++)
         atomic_store_explicit(&noted->entries[i]->durable, noted->words[i], memory_order_release);
     return LEAT_OK;

@@ -41,6 +41,8 @@ struct reading {
     bool ready; /* the row is in the buffer, and not handed out yet */
 };
 
+enum { ROWS_FETCHED = 2, BYTES_FETCHED = 8192 };
+
 static uint64_t id_at(const struct reading *r, uint64_t i, uint64_t *key)
 {
     *key = r->keys ? r->keys[i] : 0;
@@ -54,7 +56,7 @@ static enum read read_record(struct reading *r, uint64_t w, uint64_t id, uint64_
 {
     struct leat_columns *c = r->c;
     const uint64_t offset = leat_columns_offset(w);
-    const uint64_t end = atomic_load_explicit(&c->shared->n_segments, memory_order_acquire) << SEGMENT_SHIFT;
+    const uint64_t end = leat_columns_segments(c) << SEGMENT_SHIFT;
     if (end > MAX_SEGMENTS << SEGMENT_SHIFT || offset + sizeof(struct record) > end)
         return READ_BAD;
     const uint8_t *p = leat_columns_at(c, offset);
@@ -64,21 +66,21 @@ static enum read read_record(struct reading *r, uint64_t w, uint64_t id, uint64_
         return READ_NEEDS;
     }
     struct record header;
-    memcpy(&header, p, sizeof header);
+    leat_columns_copy(&header, p, sizeof header);
     const uint64_t last = (offset | (WINDOW_BYTES - 1)) + 1; /* of its window */
     const uint64_t room = (last < end ? last : end) - offset - sizeof header;
     if (header.id != id || header.key != key || header.stamp << PLACE_BITS != (w & ~PLACE_MASK) ||
         header.length < c->fixed || header.length > room || (!c->ragged && header.length != c->fixed))
         return READ_BAD;
     if (plain) {
-        memcpy(plain, p + sizeof header, header.length);
+        leat_columns_copy(plain, p + sizeof header, header.length);
     } else {
         if (header.length > r->room) {
             r->need = NEED_ROOM;
             r->wanted = header.length;
             return READ_NEEDS;
         }
-        memcpy(r->buffer, p + sizeof header, header.length);
+        leat_columns_copy(r->buffer, p + sizeof header, header.length);
     }
     const uint8_t *copy = plain ? plain : r->buffer;
     if (leat_columns_checksum(&header, leat_hash64(copy, header.length)) != header.checksum)
@@ -191,6 +193,19 @@ static bool read_one(struct reading *r, uint8_t *plain)
     return true;
 }
 
+/* Lets the processor fetch a row that is next but one: it would begin anew at each page. */
+static void fetch_ahead(const struct reading *r)
+{
+    const uint64_t i = r->at + ROWS_FETCHED - r->first;
+    if (r->at + ROWS_FETCHED >= r->end || r->found[i] != FOUND)
+        return;
+    const uint64_t w = atomic_load_explicit(&r->places[i].entry->live, memory_order_relaxed);
+    const uint8_t *p = w ? leat_columns_at(r->c, leat_columns_offset(w)) : NULL;
+    const uint64_t bytes = sizeof(struct record) + (r->c->fixed < BYTES_FETCHED ? r->c->fixed : BYTES_FETCHED);
+    for (uint64_t at = 0; p && at < bytes; at += 64)
+        __builtin_prefetch(p + at, 0, 2);
+}
+
 static int read_rows(void *arg)
 {
     struct reading *r = arg;
@@ -206,6 +221,7 @@ static int read_rows(void *arg)
             return LEAT_OK;
         }
         for (; r->at < r->end; r->at++) {
+            fetch_ahead(r);
             uint8_t *plain = direct ? (uint8_t *)r->out[0].data + r->at * r->c->shapes[0].item : NULL;
             if (!read_one(r, plain) || r->ready)
                 return LEAT_OK;

@@ -147,7 +147,7 @@ static int check_segment(struct leat_columns *c, uint64_t segment, uint64_t want
                          struct leat_error *error)
 {
     uint64_t is = 0;
-    if (segment < atomic_load(&c->shared->n_segments)) {
+    if (segment < leat_columns_segments(c)) {
         word *at = leat_columns_segment(c, segment, error);
         int rc = at ? leat_columns_look(at, &is, error) : error ? error->code : LEAT_E_IO;
         if (rc)
@@ -175,14 +175,19 @@ uint64_t leat_columns_offset_of(const struct leat_columns *c, const void *mapped
 }
 
 /* What a word names: a segment of the kind and number that `is` says, mapped; NULL: nothing. With `make`, which needs
- * GROW, it is made then. */
-static int follow(struct leat_columns *c, word *at, uint64_t is, bool make, uint8_t **out, struct leat_error *error)
+ * GROW, it is made then, and is on disk before the word can be. `anew`: what the word names does not count yet, and may
+ * have been lost with power. */
+static int follow(struct leat_columns *c, word *at, uint64_t is, bool make, bool anew, uint8_t **out,
+                  struct leat_error *error)
 {
     uint64_t segment;
     *out = NULL;
     int rc = leat_columns_look(at, &segment, error);
+    if (!rc && segment && anew && check_segment(c, segment, is, at, NULL))
+        segment = 0;
     if (!rc && !segment && make) {
-        if ((rc = leat_columns_grow(c, is, 1, &segment, error)) || (rc = leat_columns_set(at, segment, error)))
+        if ((rc = leat_columns_grow(c, is, 1, &segment, error)) || (!anew && (rc = leat_columns_keep(c, error))) ||
+            (rc = leat_columns_set(at, segment, error)))
             return rc;
     } else if (!rc && segment)
         rc = check_segment(c, segment, is, at, error);
@@ -211,14 +216,15 @@ static int remember(struct leat_columns *c, uint64_t chunk, uint8_t *p, struct l
     return rc;
 }
 
-static int supply_chunk(struct leat_columns *c, uint64_t chunk, bool make, bool *there, struct leat_error *error)
+static int supply_chunk(struct leat_columns *c, uint64_t chunk, bool make, bool anew, bool *there,
+                        struct leat_error *error)
 {
     const uint64_t root = chunk >> CHUNKS_SHIFT;
     uint8_t *directory, *p = NULL;
-    int rc = follow(c, &c->shared->roots[root], SEGMENT_DIRECTORY | root << 4, make, &directory, error);
+    int rc = follow(c, &c->shared->roots[root], SEGMENT_DIRECTORY | root << 4, make, false, &directory, error);
     if (!rc && directory)
         rc = follow(c, (word *)(void *)directory + (chunk & (DIRECTORY_CHUNKS - 1)), SEGMENT_INDEX | chunk << 4, make,
-                    &p, error);
+                    anew, &p, error);
     *there = p != NULL;
     return rc || !p ? rc : remember(c, chunk, p, error);
 }
@@ -233,7 +239,9 @@ static int supply_level(struct leat_columns *c, uint64_t levels, struct leat_err
     if (levels == LEVELS)
         return leat_fail(error, LEAT_E_RANGE, "%s has as many rows as it can hold", c->path);
     for (uint64_t i = 0; !rc && i < UINT64_C(1) << 2 * levels; i++)
-        rc = supply_chunk(c, first_chunk(levels) + i, true, &there, error);
+        rc = supply_chunk(c, first_chunk(levels) + i, true, true, &there, error);
+    if (!rc)
+        rc = leat_columns_keep(c, error); /* all of it is on disk before it counts */
     return rc ? rc : leat_columns_set(&c->shared->levels, levels + 1, error);
 }
 
@@ -243,7 +251,7 @@ int leat_columns_supply(struct leat_columns *c, enum found needs, const struct p
     int rc;
     *there = true;
     if (needs == NEEDS_CHUNK) {
-        rc = supply_chunk(c, place->chunk, false, there, error);
+        rc = supply_chunk(c, place->chunk, false, false, there, error);
         if (rc || *there)
             return rc;
         if (c->keyed)
@@ -254,7 +262,7 @@ int leat_columns_supply(struct leat_columns *c, enum found needs, const struct p
     }
     if ((rc = leat_columns_grow_begin(c, error)))
         return rc;
-    rc = needs == NEEDS_CHUNK ? supply_chunk(c, place->chunk, true, there, error)
+    rc = needs == NEEDS_CHUNK ? supply_chunk(c, place->chunk, true, false, there, error)
                               : supply_level(c, place->levels, error);
     leat_columns_grow_end(c);
     return rc;

@@ -31,6 +31,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "leat/columns.h"
@@ -67,7 +68,8 @@ struct shared {
     word n_segments;
     word levels;   /* of the index of pairs: how many there are */
     word flushing; /* not 0: words `durable` were set, and may not be on disk yet */
-    word spare[509];
+    word kept;     /* segments as of the last flush: a file that has fewer was cut */
+    word spare[508];
     word roots[ROOTS]; /* segments of directories; 0: there is none */
 };
 
@@ -148,6 +150,7 @@ struct leat_columns {
     bool plain; /* one field, as it is: the payload is its value */
 
     struct shared *shared;
+    uint64_t most; /* segments that there can be: of a file that lost power, and is only read, those that are left */
     _Atomic(uint8_t *) *windows;                 /* MAX_WINDOWS */
     _Atomic(_Atomic(uint8_t *) *) chunks[ROOTS]; /* those that were looked for, DIRECTORY_CHUNKS of each root */
     pthread_mutex_t map_mutex, grow_mutex, slots_mutex, flush_mutex;
@@ -203,9 +206,16 @@ static inline uint8_t *leat_columns_at(const struct leat_columns *c, uint64_t of
     uint8_t *window = atomic_load_explicit(&c->windows[offset >> WINDOW_SHIFT], memory_order_acquire);
     return window ? window + (offset & (WINDOW_BYTES - 1)) : NULL;
 }
+static inline uint64_t leat_columns_segments(const struct leat_columns *c)
+{
+    const uint64_t n = atomic_load_explicit(&c->shared->n_segments, memory_order_acquire);
+    return n < c->most ? n : c->most;
+}
 /* Makes the file longer: the word of the first segment, and n segments of zeroes. GROW is held. */
 int leat_columns_grow(struct leat_columns *c, uint64_t first_word, uint64_t n, uint64_t *segment,
                       struct leat_error *error);
+/* Syncs the file, and says that it is not shorter from now on. GROW is held. */
+int leat_columns_keep(struct leat_columns *c, struct leat_error *error);
 int leat_columns_grow_begin(struct leat_columns *c, struct leat_error *error);
 void leat_columns_grow_end(struct leat_columns *c);
 /* The word of a segment in the table. Touching it may fault. NULL with an error. */
@@ -265,10 +275,28 @@ void leat_columns_encode(const struct leat_columns *c, const struct leat_column 
 /* Of a payload that was verified: whether its counts fit its length (a file that was forged). */
 bool leat_columns_payload_fits(const struct leat_columns *c, const uint8_t *payload, uint64_t length);
 
+/* Copies what a writer may be writing to: a checksum says afterwards whether it was. ThreadSanitizer would call it a
+ * race, which it is, so it does not see this. */
+#if defined(__SANITIZE_THREAD__)
+__attribute__((no_sanitize_thread, noinline, unused)) static void leat_columns_copy(void *to, const void *from,
+                                                                                    uint64_t bytes)
+{
+    const volatile uint8_t *p = from;
+    for (uint64_t i = 0; i < bytes; i++)
+        ((volatile uint8_t *)to)[i] = p[i];
+}
+#else
+static inline void leat_columns_copy(void *to, const void *from, uint64_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+#endif
+
 /* ---- flush.c --------------------------------------------------------------------------------------------------- */
 
-/* FLUSH, and words `durable` on disk. try: LEAT_E_BUSY at once where another has it. */
-int leat_columns_flush_begin(struct leat_columns *c, bool try_only, struct leat_error *error);
+/* FLUSH, and words `durable` on disk. unless_here: LEAT_E_BUSY at once where a thread of this open file has it; others
+ * are waited for. */
+int leat_columns_flush_begin(struct leat_columns *c, bool unless_here, struct leat_error *error);
 void leat_columns_flush_end(struct leat_columns *c);
 
 #endif

@@ -31,16 +31,18 @@ static bool add(struct listing *l, uint64_t id, uint64_t key)
 static bool name_of(struct listing *l, uint64_t w, uint64_t *id, uint64_t *key)
 {
     const uint64_t offset = leat_columns_offset(w);
-    if (!w || offset + sizeof(struct record) > atomic_load(&l->c->shared->n_segments) << SEGMENT_SHIFT)
+    if (!w || offset + sizeof(struct record) > leat_columns_segments(l->c) << SEGMENT_SHIFT)
         return false;
     const struct record *record = (const struct record *)(const void *)leat_columns_at(l->c, offset);
     if (!record) {
         l->wanted = offset;
         return false;
     }
-    *id = record->id;
-    *key = record->key;
-    return record->stamp << PLACE_BITS == (w & ~PLACE_MASK);
+    struct record header;
+    leat_columns_copy(&header, record, sizeof header);
+    *id = header.id;
+    *key = header.key;
+    return header.stamp << PLACE_BITS == (w & ~PLACE_MASK);
 }
 
 /* Lists rows of a chunk as long as there is room. */
@@ -87,6 +89,38 @@ static int list_chunk(struct listing *l, uint64_t segment, struct leat_error *er
     return rc;
 }
 
+enum { WORDS_AT_ONCE = 512 };
+struct words {
+    const word *from;
+    uint64_t to[WORDS_AT_ONCE];
+};
+
+static int copy_words(void *arg)
+{
+    struct words *w = arg;
+    for (size_t i = 0; i < WORDS_AT_ONCE; i++)
+        w->to[i] = atomic_load_explicit(&w->from[i], memory_order_acquire);
+    return LEAT_OK;
+}
+
+/* Lists the chunks of directory `root`. */
+static int list_directory(struct listing *l, uint64_t root, uint64_t segment, struct leat_error *error)
+{
+    struct words words;
+    words.from = (const word *)(const void *)leat_columns_map(l->c, segment << SEGMENT_SHIFT, error);
+    int rc = words.from ? LEAT_OK : error ? error->code : LEAT_E_IO;
+    for (uint64_t first = 0; !rc && first < DIRECTORY_CHUNKS; first += WORDS_AT_ONCE) {
+        rc = leat_guarded(copy_words, &words, error);
+        words.from += WORDS_AT_ONCE;
+        for (uint64_t i = 0; !rc && i < WORDS_AT_ONCE; i++) {
+            l->number = root * DIRECTORY_CHUNKS + first + i;
+            if (words.to[i] && words.to[i] < leat_columns_segments(l->c))
+                rc = list_chunk(l, words.to[i], error);
+        }
+    }
+    return rc;
+}
+
 int leat_columns_list(struct leat_columns *c, uint64_t **ids, uint64_t **keys, uint64_t *n, struct leat_error *error)
 {
     struct listing l = {.c = c};
@@ -96,19 +130,10 @@ int leat_columns_list(struct leat_columns *c, uint64_t **ids, uint64_t **keys, u
         *keys = NULL;
     *n = 0;
     for (uint64_t root = 0; !rc && root < ROOTS; root++) {
-        uint64_t directory, segment;
+        uint64_t directory;
         rc = leat_columns_look(&c->shared->roots[root], &directory, error);
-        if (rc || !directory || directory >= atomic_load(&c->shared->n_segments))
-            continue;
-        word *words = (word *)(void *)leat_columns_map(c, directory << SEGMENT_SHIFT, error);
-        if (!words)
-            rc = error ? error->code : LEAT_E_IO;
-        for (uint64_t i = 0; !rc && i < DIRECTORY_CHUNKS; i++) {
-            rc = leat_columns_look(&words[i], &segment, error);
-            l.number = root * DIRECTORY_CHUNKS + i;
-            if (!rc && segment && segment < atomic_load(&c->shared->n_segments))
-                rc = list_chunk(&l, segment, error);
-        }
+        if (!rc && directory && directory < leat_columns_segments(c))
+            rc = list_directory(&l, root, directory, error);
     }
     if (rc || !keys) {
         leat_free(l.keys);
@@ -137,8 +162,7 @@ void leat_columns_expect(struct leat_columns *c, const uint64_t *ids, const uint
             continue;
         const uint64_t offset = leat_columns_offset(w), begin = offset & ~(page - 1);
         const uint64_t end = offset + sizeof(struct record) + c->fixed;
-        uint8_t *p =
-            end <= atomic_load(&c->shared->n_segments) << SEGMENT_SHIFT ? leat_columns_map(c, begin, NULL) : NULL;
+        uint8_t *p = end <= leat_columns_segments(c) << SEGMENT_SHIFT ? leat_columns_map(c, begin, NULL) : NULL;
         if (p && (begin >> WINDOW_SHIFT) == ((end - 1) >> WINDOW_SHIFT))
             madvise(p, end - begin, MADV_WILLNEED);
     }

@@ -152,7 +152,7 @@ static uint64_t take(struct group *g)
 static int new_group(struct leat_columns *c, uint32_t units, struct leat_error *error)
 {
     const uint64_t slot = (uint64_t)units * UNIT, least = (slot + SEGMENT_BYTES - 1) >> SEGMENT_SHIFT;
-    uint64_t n = atomic_load(&c->shared->n_segments) / 8, segment = 0;
+    uint64_t n = leat_columns_segments(c) / 8, segment = 0;
     n = n > GROUP_SEGMENTS_MOST ? GROUP_SEGMENTS_MOST : n;
     n = n < least ? least : n;
     n = n ? n : 1;
@@ -229,7 +229,7 @@ static void sweep(struct leat_columns *c, struct group *g)
 /* The words of a group of the table: its first one, and how many segments it has. */
 static uint64_t length_of(struct leat_columns *c, uint64_t segment)
 {
-    const uint64_t end = atomic_load(&c->shared->n_segments);
+    const uint64_t end = leat_columns_segments(c);
     uint64_t n = 1, w;
     for (; segment + n < end && n < WINDOW_SEGMENTS; n++) {
         word *at = leat_columns_segment(c, segment + n, NULL);
@@ -272,7 +272,7 @@ static bool take_over(struct leat_columns *c, uint32_t units, uint64_t segment, 
 /* Looks for a group with free slots among those that are there. FLUSH is held. */
 static void look_around(struct leat_columns *c, struct class *class)
 {
-    const uint64_t end = atomic_load(&c->shared->n_segments), units = class->units;
+    const uint64_t end = leat_columns_segments(c), units = class->units;
     if (class->cursor >= end)
         class->cursor = 0;
     for (unsigned n = 0; n < LOOKED_AT_MOST && class->cursor < end; n++) {
