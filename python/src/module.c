@@ -331,8 +331,7 @@ static int module_exec(PyObject *module)
         add_type(module, &py_board_spec, &py_board_type) || add_type(module, &py_layout_spec, &py_layout_type) ||
         add_type(module, &py_chain_spec, &py_chain_type) || add_type(module, &py_executor_spec, &py_executor_type) ||
         add_type(module, &py_port_spec, &py_port_type) || add_type(module, &py_attached_spec, &py_attached_type) ||
-        add_type(module, &py_table_spec, &py_table_type) ||
-        add_type(module, &py_columns_spec, &py_columns_type))
+        add_type(module, &py_table_spec, &py_table_type) || add_type(module, &py_columns_spec, &py_columns_type))
         return -1;
     return 0;
 }
