@@ -63,9 +63,10 @@ def pixels(batch: leat.Batch) -> Tensor:
 class Run:
     """A training; delta None: the plain one. `chosen`: the numbers of the mini-batches of each pass."""
 
-    def __init__(self, train: leat.Dataset, delta: float | None, seed: int) -> None:
+    def __init__(self, train: leat.Dataset, delta: float | None, seed: int, epochs: int | None = None) -> None:
         policy = None if delta is None else leat.TopBatches(delta)
-        self.loader = leat.Loader(train, SIZE, drop_last=True, feedback=policy, framework="torch")
+        options = {"drop_last": True, "framework": "torch", "epochs": epochs}  # None: reads ahead into the next one
+        self.loader = leat.Loader(train, SIZE, feedback=policy, **options)
         self.net = network(seed)
         self.optimizer = torch.optim.SGD(self.net.parameters(), 0.1, momentum=0.9)
         self.hard, self.steps, self.chosen = delta is not None, 0, list[list[int]]()
@@ -115,7 +116,7 @@ def main() -> None:
         for delta in (None, 0.5, 0.3, 0.1):
             same_steps, same_passes = [], []
             for seed in range(seeds):
-                run, curve = Run(train, delta, seed), []
+                run, curve = Run(train, delta, seed, epochs), []
                 for steps in run.passes():
                     right = 100 * accuracy(run.net, image[cut:], label[cut:])
                     row = (steps, len(run.chosen), run.bytes_read / 1e6, right)
