@@ -39,6 +39,7 @@ GUIDES = {
         "dataloader",
         "ports",
         "stores",
+        "privacy",
         "frameworks",
         "recipes",
         "order",

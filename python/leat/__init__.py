@@ -14,7 +14,7 @@ from . import _leat, errors
 
 _leat.set_error_factory(errors.from_status)
 
-from . import ops, ports, presets  # noqa: E402
+from . import ops, ports, presets, privacy  # noqa: E402
 from .data.arrow import from_arrow  # noqa: E402
 from .data.dataset import Dataset, concat, open  # noqa: A004, E402
 from .data.made import from_arrays, from_source, zip  # noqa: A004, E402
@@ -164,6 +164,7 @@ __all__ = [
     "pack_rows",
     "ports",
     "presets",
+    "privacy",
     "program_from_json",
     "program_to_json",
     "rng",

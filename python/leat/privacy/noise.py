@@ -1,0 +1,75 @@
+"""Noise of exact distributions over the integers.
+
+Continuous noise in floating point gives away what it hides: which numbers can result depends on the value beneath it
+(Mironov, "On significance of the least significant bits for differential privacy", CCS 2012). So sums are kept in whole
+units of a small grid, and noise is drawn over the integers, exactly, by comparing uniform integers (Canonne, Kamath,
+Steinke: "The discrete Gaussian for differential privacy", NeurIPS 2020, algorithms 1 to 3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+Source = Callable[[int], int]  #: an integer from 0 to n - 1, uniformly: `secrets.randbelow`
+
+
+def _bernoulli_exp_below_1(above: int, below: int, draw: Source) -> bool:
+    """True with probability exp(-above / below), where that quotient is from 0 to 1."""
+    k = 1
+    while draw(below * k) < above:
+        k += 1
+    return k % 2 == 1
+
+
+def bernoulli_exp(above: int, below: int, draw: Source) -> bool:
+    """True with probability exp(-above / below)."""
+    while above > below:
+        if not _bernoulli_exp_below_1(1, 1, draw):
+            return False
+        above -= below
+    return _bernoulli_exp_below_1(above, below, draw)
+
+
+def discrete_laplace(above: int, below: int, draw: Source) -> int:
+    """An integer x with a probability that is proportional to exp(-|x| below / above): scale above / below."""
+    while True:
+        u = draw(above)
+        if not bernoulli_exp(u, above, draw):
+            continue
+        v = 0
+        while bernoulli_exp(1, 1, draw):
+            v += 1
+        x, negative = (u + above * v) // below, draw(2) == 1
+        if not (negative and x == 0):
+            return -x if negative else x
+
+
+def discrete_gaussian(variance: int, draw: Source) -> int:
+    """An integer x with a probability that is proportional to exp(-x^2 / (2 variance))."""
+    t = math.isqrt(variance) + 1
+    while True:
+        x = discrete_laplace(t, 1, draw)
+        if bernoulli_exp((abs(x) * t - variance) ** 2, 2 * variance * t * t, draw):
+            return x
+
+
+def zcdp_of(epsilon: float, delta: float) -> float:
+    """The largest rho, nearly, such that rho-concentrated privacy is (epsilon, delta)-privacy: by proposition 12 of
+    Canonne, Kamath and Steinke, of which each alpha gives a bound that holds.
+    """
+    alpha = 1 + np.logspace(-4, 7, 4000)
+
+    def log_delta(rho: float) -> float:
+        bound = (alpha - 1) * (alpha * rho - epsilon) - np.log(alpha - 1) + alpha * np.log1p(-1 / alpha)
+        return float(bound.min())
+
+    low, high = 0.0, 1.0
+    while log_delta(high) < math.log(delta):
+        high *= 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if log_delta(middle) <= math.log(delta) else (low, middle)
+    return low

@@ -1,0 +1,102 @@
+"""Which running sum is the largest: a question that costs more than the sums, and is rationed."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from .. import check
+from .budget import Budget, BudgetSpentError, positive
+from .noise import Source, discrete_laplace
+
+GRID_BITS = 24
+
+
+class RunningArgmax:
+    """Which of several running sums is the largest, as often as a ration allows.
+
+    The error of a private running argmax cannot be small at every step: over T values it is at least of the order
+    T^(1/3) times that of a single answer (Jain, Raskhodnikova, Sivakumar, Smith: "The price of differential privacy
+    under continual observation", arXiv 2112.00828), whereas sums have log(T) factors alone. So `ask` answers at most
+    `queries` times, each from the exact sums by the report of the noisy maximum with `epsilon` / `queries`, and between
+    two questions the last answer stays. With T / queries values between answers, and noise of queries log(classes) /
+    epsilon, the default balances both: sqrt(T epsilon / log(classes)).
+
+    Args:
+        T: how many values may be added.
+        epsilon: the privacy of all answers together.
+        classes: how many sums.
+        queries: how many answers. None: as above.
+        sensitivity: the largest sum of absolute values of one value.
+        budget: what epsilon is taken from.
+        source: for tests: what gives an integer from 0 to n - 1. None: ``secrets.randbelow``.
+
+    >>> ranking = leat.privacy.RunningArgmax(T=1000, epsilon=1.0, classes=3, queries=2)
+    >>> for _ in range(500):
+    ...     ranking.add([0, 0, 1])
+    >>> ranking.ask(), ranking.left
+    (2, 1)
+    """
+
+    def __init__(
+        self,
+        T: int,
+        epsilon: float,
+        classes: int,
+        queries: int | None = None,
+        sensitivity: float = 1.0,
+        *,
+        budget: Budget | None = None,
+        source: Source | None = None,
+    ) -> None:
+        self.T, self.classes = check.integer("T", T, 1, 1 << 40), check.integer("classes", classes, 2, 1 << 31)
+        self.epsilon, self.sensitivity = positive("epsilon", epsilon), positive("sensitivity", sensitivity)
+        balanced = round(math.sqrt(self.T * self.epsilon / math.log(self.classes)))
+        given = max(1, min(self.T, balanced)) if queries is None else queries
+        self.queries = check.integer("queries", given, 1, 1 << 40)
+        self.left = self.queries  #: answers that may still be had
+        self._sums = [0] * self.classes
+        self._draw: Source = source or secrets.randbelow
+        self._n = 0
+        # One value moves each sum by up to 1 sensitivity, the largest apart from another by up to 2.
+        self._scale = 2 * self.queries * (1 << GRID_BITS) / Fraction(self.epsilon)
+        if budget is not None:
+            budget.take(self.epsilon)
+
+    def add(self, value: Any) -> None:
+        """Adds a value: a number for each class.
+
+        Raises:
+            ValueError: it has another shape, is not finite, or is larger than the sensitivity; nothing was added.
+            leat.privacy.BudgetSpentError: T values were added already.
+        """
+        array = np.asarray(value.tolist() if hasattr(value, "tolist") else value, dtype=np.float64)
+        if array.shape != (self.classes,):
+            raise ValueError(f"a value has a number for each of {self.classes} classes, not the shape {array.shape}")
+        if not np.isfinite(array).all():
+            raise ValueError("a value is not finite")
+        if float(np.abs(array).sum()) > self.sensitivity * (1 + 1e-12):
+            raise ValueError(f"a value is above the sensitivity, {self.sensitivity}: clip it")
+        if self._n == self.T:
+            raise BudgetSpentError(f"this ranking was made for T={self.T} values, which were all added")
+        self._n += 1
+        units = np.trunc(array / self.sensitivity * (1 << GRID_BITS)).tolist()
+        self._sums = [a + int(b) for a, b in zip(self._sums, units, strict=True)]
+
+    def ask(self) -> int:
+        """The class whose sum is the largest now, up to noise.
+
+        Raises:
+            leat.privacy.BudgetSpentError: all answers were given: keep the last one.
+        """
+        if not self.left:
+            raise BudgetSpentError(
+                f"all {self.queries} answers were given: keep the last one, or make the ranking for more queries"
+            )
+        self.left -= 1
+        noisy = [s + discrete_laplace(self._scale.numerator, self._scale.denominator, self._draw) for s in self._sums]
+        return noisy.index(max(noisy))

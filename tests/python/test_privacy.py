@@ -1,0 +1,257 @@
+"""leat.privacy: running sums that may be published, their exact noise, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import leat
+from leat.privacy import Budget, BudgetSpentError, RunningArgmax, TreeCounter
+from leat.privacy.counter import GRID_BITS
+from leat.privacy.noise import discrete_gaussian, discrete_laplace, zcdp_of
+
+UNIT = 1 << GRID_BITS
+STEPS = 8  # of the streams that are compared
+
+
+def source(seed: int) -> Callable[[int], int]:
+    return random.Random(seed).randrange
+
+
+# ---- noise -----------------------------------------------------------------------------------------------------------
+
+
+def chi_squared(found: Counter[int], weight: Callable[[int], float], reach: int) -> tuple[float, int]:
+    """Of integers from -reach to reach, and all beyond as one; with the degrees of freedom."""
+    whole = sum(weight(x) for x in range(-40 * reach, 40 * reach + 1))
+    n = sum(found.values())
+    expected = {x: n * weight(x) / whole for x in range(-reach, reach + 1)}
+    beyond = n - sum(found[x] for x in expected), n - sum(expected.values())
+    pairs = [(found[x], e) for x, e in expected.items()] + [beyond]
+    return sum((a - e) ** 2 / e for a, e in pairs), len(pairs) - 1
+
+
+def test_noise_over_the_integers_has_the_distributions_that_it_should() -> None:
+    draw = source(1)
+    laplace = Counter(discrete_laplace(7, 3, draw) for _ in range(20000))
+    gaussian = Counter(discrete_gaussian(9, draw) for _ in range(20000))
+    for found, weight in (
+        (laplace, lambda x: math.exp(-abs(x) * 3 / 7)),
+        (gaussian, lambda x: math.exp(-x * x / 18)),
+    ):
+        sum_of_squares, degrees = chi_squared(found, weight, 9)
+        assert sum_of_squares < degrees + 5 * math.sqrt(2 * degrees)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-5), (4.0, 1e-9)])
+def test_the_noise_is_enough_by_the_exact_formula_for_one_gaussian(epsilon: float, delta: float) -> None:
+    """By Balle and Wang (ICML 2018), theorem 8. What concentrated privacy gives is not far from it."""
+    mu = math.sqrt(2 * zcdp_of(epsilon, delta))  # sensitivity, in deviations
+
+    def phi(x: float) -> float:
+        return 0.5 * math.erfc(-x / math.sqrt(2))
+
+    def exact(mu: float) -> float:
+        return phi(mu / 2 - epsilon / mu) - math.exp(epsilon) * phi(-mu / 2 - epsilon / mu)
+
+    assert exact(mu) <= delta
+    assert exact(1.25 * mu) > delta
+
+
+# ---- sums ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_sums_are_right_up_to_noise_of_the_stated_deviation(delta: float, shape: tuple[int, ...]) -> None:
+    errors = []
+    values = np.random.default_rng(0).random((60, *shape)) / 3
+    for seed in range(100):
+        counter = TreeCounter(64, 1.0, delta, shape=shape, source=source(seed))
+        exact = np.zeros(shape)
+        for value in values:
+            counter.add(value)
+            exact = exact + value
+        errors.append((np.asarray(counter.value) - exact) / counter.deviation)
+    errors = np.array(errors)
+    assert abs(errors.mean()) < 4 / math.sqrt(errors.size)
+    assert 0.85 < errors.std() < 1.15
+
+
+def test_the_factorisation_has_smaller_errors_than_the_tree() -> None:
+    counters = [TreeCounter(1000, 1.0, delta) for delta in (0.0, 1e-5)]
+    for counter in counters:
+        for _ in range(1000):
+            counter.add(1)
+    assert counters[1].deviation < counters[0].deviation / 2
+
+
+def test_a_tree_keeps_a_node_for_each_level_alone() -> None:
+    counter = TreeCounter(1 << 30, 1.0)
+    for _ in range(300):
+        counter.add(1)
+    assert len(json.dumps(counter.state_dict())) < 1500
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_a_counter_goes_on_from_its_state_with_the_same_sums(delta: float) -> None:
+    first = TreeCounter(100, 0.5, delta, 2.0, shape=2, source=source(3))
+    for i in range(37):
+        first.add([i % 2, 1 - i % 2])
+    state = json.loads(json.dumps(first.state_dict()))
+    second = TreeCounter(100, 0.5, delta, 2.0, shape=2, source=source(4))
+    second.load_state_dict(state)
+    assert (second.value == first.value).all()
+    first._draw = second._draw = source(5)
+    first.add([1, 1])
+    second._draw = source(5)
+    second.add([1, 1])
+    assert (second.value == first.value).all()
+
+
+# ---- privacy ---------------------------------------------------------------------------------------------------------
+
+
+def least(hits: int, n: int, sign: int) -> float:
+    """A bound of a probability that holds but once in 1000 times (Wilson)."""
+    z, p = 3.1, hits / n
+    return (p + z * z / 2 / n + sign * z * math.sqrt(p * (1 - p) / n + z * z / 4 / n / n)) / (1 + z * z / n)
+
+
+def published(counter: TreeCounter, first: float) -> list[float]:
+    """All sums of a stream whose first value is `first`, and whose others are 0."""
+    sums = []
+    for i in range(STEPS):
+        counter.add(first if i == 0 else 0.0)
+        sums.append(counter.value)
+    return sums
+
+
+def epsilon_shown(make: Callable[[int], TreeCounter], delta: float, n: int = 1600) -> float:
+    """A lower bound of the epsilon of a mechanism: streams that differ in their first value, told apart by what is
+    published after values 1, 2, 4 and 8, of which each shows one noisy node of the tree; or, of the factorisation, by
+    the direction in which its numbers differ.
+    """
+    f = np.cumprod([1.0, *((2 * k - 1) / (2 * k) for k in range(1, STEPS))])
+    inverse = np.linalg.inv(sum(f[k] * np.eye(STEPS, k=-k) for k in range(STEPS)))
+    hits = [0, 0]
+    for first in (0, 1):
+        for seed in range(n):
+            sums = np.array(published(make(2 * seed + first), float(first)))
+            if delta:
+                hits[first] += float(inverse @ sums @ f) >= float(f @ f)
+            else:
+                hits[first] += bool((sums[[0, 1, 3, 7]] >= 1).all())
+    return math.log(max(least(hits[1], n, -1) - delta, 1e-9) / least(hits[0], n, 1))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_neighbouring_streams_cannot_be_told_apart_by_more_than_epsilon(delta: float) -> None:
+    assert 0 < epsilon_shown(lambda seed: TreeCounter(STEPS, 1.0, delta, source=source(seed)), delta) < 1.0
+
+
+def quieter(seed: int) -> TreeCounter:
+    """Of a quarter of the noise."""
+    counter = TreeCounter(STEPS, 1.0, source=source(seed))
+    counter._mechanism._scale /= 4  # type: ignore[union-attr]
+    return counter
+
+
+def bare(seed: int) -> TreeCounter:
+    """One level has no noise."""
+    counter = TreeCounter(STEPS, 1.0, source=source(seed))
+    noise = counter._mechanism._noise  # type: ignore[union-attr]
+    counter._mechanism._noise = lambda level: 0 if level == 2 else noise(level)  # type: ignore[union-attr,method-assign]
+    return counter
+
+
+def quieter_gaussian(seed: int) -> TreeCounter:
+    counter = TreeCounter(STEPS, 1.0, 1e-3, source=source(seed))
+    counter._mechanism._variance //= 64  # type: ignore[union-attr]
+    return counter
+
+
+@pytest.mark.parametrize(("broken", "delta"), [(quieter, 0.0), (bare, 0.0), (quieter_gaussian, 1e-3)])
+def test_a_broken_mechanism_is_found_out(broken: Callable[[int], TreeCounter], delta: float) -> None:
+    assert epsilon_shown(broken, delta) > 1.0
+
+
+def test_cutting_to_the_grid_never_makes_a_value_larger() -> None:
+    counter = TreeCounter(4, 1.0, sensitivity=3.0, shape=3)
+    counter.add([1.0, -1.0, 1.0])
+    sums = counter.state_dict()["sums"][0]
+    assert sum(map(abs, sums)) <= UNIT and sums[1] == -(UNIT // 3)
+
+
+# ---- what is spent and refused ---------------------------------------------------------------------------------------
+
+
+def test_counters_take_what_they_spend_from_a_budget() -> None:
+    budget = Budget(1.0, 1e-5)
+    assert TreeCounter(10, 0.5, 1e-5, budget=budget).spent == (0.5, 1e-5)
+    RunningArgmax(10, 0.25, 2, budget=budget)
+    assert budget.spent == (0.75, 1e-5)
+    for ask in (lambda: TreeCounter(10, 0.5, budget=budget), lambda: TreeCounter(10, 0.1, 1e-6, budget=budget)):
+        with pytest.raises(BudgetSpentError, match="are left"):
+            ask()
+    assert budget.spent == (0.75, 1e-5)
+    TreeCounter(10, 0.25, budget=budget)
+
+
+def test_the_largest_sum_is_told_as_often_as_was_agreed() -> None:
+    ranking = RunningArgmax(3000, 1.0, 10, queries=3, source=source(0))
+    for i in range(3000):
+        ranking.add(np.eye(10)[7 if i % 3 else i % 10])
+        if i % 1000 == 999:
+            assert ranking.ask() == 7
+    with pytest.raises(BudgetSpentError, match="all 3 answers were given"):
+        ranking.ask()
+    with pytest.raises(BudgetSpentError, match="T=3000"):
+        ranking.add(np.eye(10)[0])
+    assert RunningArgmax(10000, 1.0, 10).queries == round(math.sqrt(10000 / math.log(10)))
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "text"),
+    [
+        (lambda c: c.add(math.nan), ValueError, "a value is not finite"),
+        (lambda c: c.add(math.inf), ValueError, "a value is not finite"),
+        (lambda c: c.add(1.5), ValueError, "above the sensitivity, 1.0: clip it"),
+        (lambda c: c.add([1.0]), ValueError, r"has the shape \(\), not \(1,\)"),
+        (lambda c: [c.add(1) for _ in range(3)], BudgetSpentError, "made for T=2 values"),
+        (lambda c: c.load_state_dict({}), leat.StateError, "a counter with counter None"),
+        (lambda c: c.load_state_dict({**c.state_dict(), "epsilon": 2.0}), leat.StateError, "epsilon 2.0"),
+        (lambda c: c.load_state_dict({**c.state_dict(), "n": 3}), leat.StateError, "3 values were added"),
+        (lambda c: c.load_state_dict({**c.state_dict(), "noisy": [[1.5]]}), leat.StateError, "noisy of the state"),
+    ],
+)
+def test_what_cannot_be_added_or_loaded_is_refused_and_changes_nothing(
+    act: Callable[[TreeCounter], Any], error: type[Exception], text: str
+) -> None:
+    counter = TreeCounter(2, 1.0)
+    with pytest.raises(error, match=text):
+        act(counter)
+    assert counter.n in (0, 2) and counter.value == counter.value
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"T": 0}, "T is 1 or above"),
+        ({"epsilon": 0}, "epsilon is above 0"),
+        ({"epsilon": math.nan}, "epsilon is above 0"),
+        ({"delta": 1.0}, "delta is 0 or above and below 1"),
+        ({"sensitivity": -1}, "sensitivity is above 0"),
+        ({"shape": (0,)}, "shape is 1 or above"),
+    ],
+)
+def test_arguments_are_checked(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        TreeCounter(**{"T": 2, "epsilon": 1.0, **options})
