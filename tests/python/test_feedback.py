@@ -341,6 +341,49 @@ def test_tensors_are_copied_as_they_are_reported(path: str) -> None:
             assert loader.feedback[f"m{size}"].value[:9].tolist() == [*range(8), 0]
 
 
+class Event:
+    """Stands in for an event of a GPU: done when somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.waited = False
+
+    def record(self) -> None:
+        pass
+
+    def query(self) -> bool:
+        return self.waited
+
+    def synchronize(self) -> None:
+        self.waited = True
+
+
+def test_values_that_are_on_their_way_are_entered_once_they_are_there_and_checked_then(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[Event] = []
+
+    def recorded(*given: Any) -> Event:
+        events.append(Event())
+        return events[-1]
+
+    monkeypatch.setattr("leat.feedback.reports._recorded", recorded)
+    with reporting(path) as loader:
+        losses = np.arange(8.0)
+        batch = next(iter(loader))
+        loader.report(batch, loss=losses)
+        loader.report(batch, loss=losses + 1)
+        losses[:] = 100
+        table = loader.feedback.table("loss")
+        assert not table.count.any() and not any(event.waited for event in events)
+        assert loader.feedback["loss"].value[:8].tolist() == list(range(1, 9))
+        loader.report(batch.ids, loss=np.full(8, np.nan))
+        loader.report([50], loss=[3.0])
+        with pytest.raises(ValueError, match="sample id 0 is nan"):
+            iter(loader)
+        assert loader.feedback["loss"].value[[0, 50]].tolist() == [1, 3]
+        assert next(iter(loader)).epoch == 1
+
+
 def test_rows_that_only_pad_a_batch_are_left_out_of_a_report(path: str) -> None:
     loaders = [opened(path, 4, rank=r, world_size=2, feedback=lambda t, e: None) for r in range(2)]
     for loader in loaders:

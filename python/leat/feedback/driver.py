@@ -120,13 +120,13 @@ class Feedback:
         """Decides what the epoch that begins has. After an exception nothing has changed but the tables."""
         loader = self._loader
         epoch, within = loader._core.next_start()
-        self._reports.flush(True)
-        self._exchange()
+        rows, failed = None, self._arrive()
         if within or epoch <= self._decided:
+            if failed is not None:
+                raise failed
             return
-        rows, failed = None, None
         try:
-            rows = self._decision(epoch)
+            rows = None if failed is not None else self._decision(epoch)
         except Exception as e:
             e.add_note(f"leat: {self.name} was deciding the rows of epoch {epoch}")
             failed = e
@@ -167,8 +167,20 @@ class Feedback:
 
     def ended(self) -> None:
         """An epoch has ended on every rank."""
-        self._reports.flush(True)
+        if (failed := self._arrive()) is not None:
+            raise failed
+
+    def _arrive(self) -> Exception | None:
+        """Enters all reports so far, of all ranks. An error of those that come from a GPU is returned: the other ranks
+        wait for this one.
+        """
+        failed = None
+        try:
+            self._reports.flush(True)
+        except Exception as e:
+            failed = e
         self._exchange()
+        return failed
 
     def _exchange(self) -> None:
         """Enters what all ranks have reported into the tables of each, in the order of steps."""
