@@ -511,6 +511,33 @@ def test_a_log_with_sizes_and_rows_is_repeated(path: str) -> None:
         assert [batch.ids.tolist() for _ in range(3) for batch in again] == got
 
 
+def test_hundreds_of_decisions_are_folded_and_a_resumed_or_repeated_run_is_the_same(path: str) -> None:
+    def choose(table: Any, epoch: int) -> Any:
+        if epoch % 7 == 3:
+            return None
+        return np.arange(N) % 5 == epoch % 5 if epoch % 2 else [epoch % N, 1, 2]
+
+    epochs = 270  # the library folds entries beyond 256
+    with opened(path, 20, feedback=choose) as loader:
+        ids, states = [], {}
+        for epoch in range(epochs):
+            ids.append([])
+            for batch in loader:
+                ids[epoch] += batch.ids.tolist()
+                if epoch in (5, 265) and batch.step == 0:
+                    states[epoch] = json.dumps(loader.state_dict())
+        log, plan = loader.log, loader.stats()["plan_hash"]
+        assert len(json.loads(loader._core.log(0))) < len(log) == epochs + 1
+    for epoch, state in states.items():
+        with opened(path, 20, feedback=choose) as again:
+            again.load_state_dict(json.loads(state))
+            got = [[int(i) for batch in again for i in batch.ids] for _ in range(epoch, epochs)]
+            assert [ids[epoch][:20] + got[0], *got[1:]] == ids[epoch:]
+            assert again.stats()["plan_hash"] == plan
+    with opened(path, 20, log=log) as repeated:
+        assert [[int(i) for batch in repeated for i in batch.ids] for _ in range(epochs)] == ids
+
+
 @pytest.fixture(scope="module")
 def many() -> leat.Dataset:
     return leat.from_arrays(x=np.arange(60_000, dtype=np.float32))
