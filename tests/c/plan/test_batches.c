@@ -293,6 +293,65 @@ static void a_decision_that_does_not_fit_is_refused_and_changes_nothing(void **s
     leat_plan_free(plan);
 }
 
+/* The positions of an epoch's rows. */
+static void positions_of(const struct leat_plan *plan, uint64_t epoch, uint64_t n, uint64_t *out)
+{
+    uint64_t numbers[100] = {0};
+    struct leat_plan_row rows[100];
+    for (uint64_t i = 0; i < n; i++)
+        numbers[i] = i;
+    assert_int_equal(leat_plan_rows_at(plan, epoch, numbers, n, rows), LEAT_OK);
+    for (uint64_t i = 0; i < n; i++)
+        out[i] = rows[i].piece.position;
+}
+
+static void a_list_selects_in_the_order_of_the_plan_until_it_ends_and_a_state_keeps_it(void **state)
+{
+    static const enum leat_order orders[] = {LEAT_ORDER_SEQUENTIAL, LEAT_ORDER_SHUFFLED, LEAT_ORDER_BLOCKS};
+    const uint8_t print[16] = {0};
+    struct leat_error error = {0};
+    int64_t some[30];
+    for (int64_t i = 0; i < 30; i++)
+        some[i] = 3 * i + 1;
+    for (size_t k = 0; k < sizeof orders / sizeof *orders; k++) {
+        struct leat_plan *plan = simple_plan(orders[k], 100, 8, 10, 0, 2, LEAT_TAIL_PAD),
+                         *small = simple_plan(orders[k], 30, 8, 10, 0, 2, LEAT_TAIL_PAD),
+                         *again = simple_plan(orders[k], 100, 8, 10, 0, 2, LEAT_TAIL_PAD);
+        const struct leat_decision selects = {.at = {1, 0}, .positions = some, .n_positions = 30, .selects = true},
+                                   ends = {.at = {3, 0}, .unlisted = true};
+        uint64_t whole[100], found[100], among[100];
+        positions_of(plan, 3, 100, whole);
+        assert_ok(leat_plan_decide(plan, &selects, &error));
+        assert_ok(leat_plan_decide(plan, &ends, &error));
+        assert_int_equal(leat_plan_epoch_rows(plan, 0), 100);
+        for (uint64_t epoch = 1; epoch < 3; epoch++) {
+            assert_int_equal(leat_plan_epoch_rows(plan, epoch), 30);
+            positions_of(plan, epoch, 30, found);
+            positions_of(small, epoch, 30, among);
+            for (int i = 0; i < 30; i++)
+                assert_int_equal(found[i], some[among[i]]);
+        }
+        assert_int_equal(leat_plan_epoch_rows(plan, 3), 100);
+        positions_of(plan, 3, 100, found);
+        assert_memory_equal(found, whole, sizeof whole);
+        for (uint64_t epoch = 0; epoch < 5; epoch++) {
+            char *json;
+            struct leat_position at;
+            assert_ok(leat_plan_state(plan, print, (struct leat_position){epoch, 10}, &json, &error));
+            assert_ok(leat_plan_load(again, print, json, &at, &error));
+            leat_free(json);
+            assert_int_equal(leat_plan_hash(again), leat_plan_hash(plan));
+            const uint64_t rows = leat_plan_epoch_rows(plan, epoch);
+            positions_of(plan, epoch, rows, found);
+            positions_of(again, epoch, rows, among);
+            assert_memory_equal(found, among, rows * sizeof *found);
+        }
+        leat_plan_free(plan);
+        leat_plan_free(small);
+        leat_plan_free(again);
+    }
+}
+
 /* Steps of an epoch by walking its batches: they are numbered in order, and found by number. */
 static void steps_are_those_of_a_walk(const struct leat_plan *plan, uint64_t epoch)
 {
@@ -372,6 +431,7 @@ int main(void)
         cmocka_unit_test(a_rank_that_did_not_exist_yet_has_no_rows),
         cmocka_unit_test(what_cannot_be_planned_is_refused),
         cmocka_unit_test(a_decision_that_does_not_fit_is_refused_and_changes_nothing),
+        cmocka_unit_test(a_list_selects_in_the_order_of_the_plan_until_it_ends_and_a_state_keeps_it),
         cmocka_unit_test(steps_are_found_through_any_decisions),
         cmocka_unit_test(an_epoch_may_have_a_hundred_thousand_decisions),
     };
