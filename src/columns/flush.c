@@ -110,19 +110,22 @@ int leat_columns_flush(struct leat_columns *c, struct leat_error *error)
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to flush %s", c->path);
     for (size_t i = 0; !rc && i < noted.n; i++)
         noted.entries[i] = c->dirty[i];
+    c->noting = true;
     pthread_mutex_unlock(&c->slots_mutex);
     /* Without anything of its own a flush still waits for what it follows: another open file of this process may have
      * been killed in the middle of one. */
     if (!rc)
         rc = flush(&noted, error);
+    pthread_mutex_lock(&c->slots_mutex);
+    c->noting = false;
     if (!rc) {
-        pthread_mutex_lock(&c->slots_mutex);
         for (size_t i = noted.n; i < c->n_dirty; i++)
             c->dirty[i - noted.n] = c->dirty[i];
         c->n_dirty -= noted.n;
+        c->dirty_kept = 0;
         leat_columns_reclaim(c);
-        pthread_mutex_unlock(&c->slots_mutex);
     }
+    pthread_mutex_unlock(&c->slots_mutex);
     leat_columns_flush_end(c);
     leat_free((void *)noted.entries);
     leat_free(noted.words);

@@ -161,10 +161,11 @@ struct leat_columns {
     size_t n_groups, groups_room;
     struct class *classes;
     size_t n_classes, classes_room;
-    struct entry **dirty; /* entries written since the last flush */
-    size_t n_dirty, dirty_room;
-    struct left *left;                   /* places that were left, and not looked at since */
-    size_t n_left, left_room, left_kept; /* of these, so many were there when it was last looked */
+    struct entry **dirty;                   /* entries written since the last flush, some several times */
+    size_t n_dirty, dirty_room, dirty_kept; /* of these, so many were there when each was last there once */
+    bool noting;                            /* a flush has taken note of the first ones */
+    struct left *left;                      /* places that were left, and not looked at since */
+    size_t n_left, left_room, left_kept;    /* of these, so many were there when it was last looked */
     size_t in_flight;
 
     struct leat_columns *previous, *next; /* open ones, for a fork */

@@ -10,6 +10,7 @@
  * Files grow by an eighth at a time, from 1 to 64 MiB, so that large ones have few groups.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -21,6 +22,7 @@ enum {
     GROUP_SEGMENTS_MOST = 64,
     LOOKED_AT_MOST = 4096, /* words of the table, when a group to take over is looked for */
     LEFT_BEFORE_LOOKING = 1024,
+    DIRTY_BEFORE_SORTING = 1 << 16,
     WORD_BITS = 64,
 };
 
@@ -349,9 +351,29 @@ static struct group *group_with_room(struct leat_columns *c, struct class *class
     return class->with_free;
 }
 
+static int by_address(const void *a, const void *b)
+{
+    const uintptr_t x = (uintptr_t) * (struct entry *const *)a, y = (uintptr_t) * (struct entry *const *)b;
+    return (x > y) - (x < y);
+}
+
+/* Rows that are written again and again without a flush take no more memory for it. */
+static void sort_dirty(struct leat_columns *c)
+{
+    size_t kept = 0;
+    if (c->noting || c->n_dirty < 2 * c->dirty_kept + DIRTY_BEFORE_SORTING)
+        return;
+    qsort((void *)c->dirty, c->n_dirty, sizeof(struct entry *), by_address);
+    for (size_t i = 0; i < c->n_dirty; i++)
+        if (!kept || c->dirty[i] != c->dirty[kept - 1])
+            c->dirty[kept++] = c->dirty[i];
+    c->n_dirty = c->dirty_kept = kept;
+}
+
 static int find_slot(struct leat_columns *c, uint32_t units, struct group **group, struct leat_error *error)
 {
     struct class *class = class_of(c, units);
+    sort_dirty(c);
     if (!class || !leat_grow(&c->dirty, &c->dirty_room, c->n_dirty + c->in_flight + 1, sizeof(struct entry *)) ||
         !leat_grow(&c->left, &c->left_room, c->n_left + c->in_flight + 1, sizeof *c->left))
         return leat_fail(error, LEAT_E_NOMEM, "no memory to write to %s", c->path);

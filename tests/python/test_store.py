@@ -57,6 +57,15 @@ def test_values_may_change_as_soon_as_they_were_given(tmp_path: Path) -> None:
     assert store.gather(range(100))[0][:, 0].tolist() == [i // 2 for i in range(100)]
 
 
+def test_writing_waits_where_the_queue_has_its_bytes(tmp_path: Path) -> None:
+    store = make(tmp_path / "a.store", queue_bytes=100)
+    for i in range(40):
+        store[[i, i + 1]] = rows([i, i + 1], i)
+        assert store._queue._bytes <= 100
+    store.flush()
+    assert store.gather(range(40))[0][:, 1].tolist() == list(range(40))
+
+
 def test_a_row_of_python_numbers_and_one_id_do(tmp_path: Path) -> None:
     store = make(tmp_path / "a.store")
     store[4] = [1, 2, 3]

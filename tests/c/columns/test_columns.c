@@ -91,6 +91,9 @@ static void rows_written_again_and_again_without_a_flush_take_no_more_room(void 
         assert_ok(rows_write(c, i % 10, NULL, i + 1, &error));
     assert_int_equal(stat(path, &st), 0);
     assert_true(st.st_size <= 8 << 20);
+    assert_true(c->n_dirty <= 1 << 16 && c->n_left < 10000); /* nor memory */
+    assert_ok(leat_columns_flush(c, &error));
+    assert_int_equal(c->n_dirty, 0);
     leat_columns_close(c);
 }
 
