@@ -79,7 +79,7 @@ def test_sums_are_right_up_to_noise_of_the_stated_deviation(delta: float, shape:
         for value in values:
             counter.add(value)
             exact = exact + value
-        errors.append((np.asarray(counter.value) - exact) / counter.deviation)
+        errors.append((np.asarray(counter.value) - exact) / counter.deviation())
     errors = np.array(errors)
     assert abs(errors.mean()) < 4 / math.sqrt(errors.size)
     assert 0.85 < errors.std() < 1.15
@@ -90,7 +90,7 @@ def test_the_factorisation_has_smaller_errors_than_the_tree() -> None:
     for counter in counters:
         for _ in range(1000):
             counter.add(1)
-    assert counters[1].deviation < counters[0].deviation / 2
+    assert counters[1].deviation() < counters[0].deviation() / 2
 
 
 def test_a_tree_keeps_a_node_for_each_level_alone() -> None:

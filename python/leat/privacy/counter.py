@@ -112,10 +112,10 @@ class TreeCounter:
         """(epsilon, delta) that this counter costs, whatever is added to it and however often it is read."""
         return self.epsilon, self.delta
 
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of the noise of `value` (of one coordinate) as it is now."""
-        return self._mechanism.deviation() * self.sensitivity
+    def deviation(self, n: int | None = None) -> float:
+        """The standard deviation of the noise of `value` (of one coordinate) after n values; None: as it is now."""
+        n = self.n if n is None else check.integer("n", n, 0, self.T + 1)
+        return self._mechanism.deviation(n) * self.sensitivity
 
     def state_dict(self) -> dict[str, Any]:
         """Plain data with which another counter goes on, and gives the same sums.
@@ -187,8 +187,8 @@ class _Tree:
     def value(self) -> np.ndarray[Any, Any]:
         return np.array([sum(node) / (1 << GRID_BITS) for node in zip(*self._noisy, strict=True)])
 
-    def deviation(self) -> float:
-        return math.sqrt(2 * self._n.bit_count()) * float(self._scale) / (1 << GRID_BITS)
+    def deviation(self, n: int) -> float:
+        return math.sqrt(2 * n.bit_count()) * float(self._scale) / (1 << GRID_BITS)
 
     def state(self) -> dict[str, Any]:
         return {"sums": [list(r) for r in self._sums], "noisy": [list(r) for r in self._noisy]}
@@ -230,8 +230,8 @@ class _Factorised:
         n = self._n
         return self._f[n - 1 :: -1] @ self._noisy[:n] if n else np.zeros(self._counter._size)
 
-    def deviation(self) -> float:
-        return math.sqrt(self._variance * float((self._f[: self._n] ** 2).sum())) / (1 << GRID_BITS)
+    def deviation(self, n: int) -> float:
+        return math.sqrt(self._variance * float((self._f[:n] ** 2).sum())) / (1 << GRID_BITS)
 
     def state(self) -> dict[str, Any]:
         return {"values": self._values[: self._n].tolist(), "noisy": [list(r) for r in self._kept]}
