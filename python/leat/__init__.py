@@ -15,6 +15,7 @@ from . import _leat, errors
 _leat.set_error_factory(errors.from_status)
 
 from . import ops, ports, presets, privacy  # noqa: E402
+from .batch_size import BatchSize, NormTest  # noqa: E402
 from .data.arrow import from_arrow  # noqa: E402
 from .data.dataset import Dataset, concat, open  # noqa: A004, E402
 from .data.made import from_arrays, from_source, zip  # noqa: A004, E402
@@ -96,6 +97,7 @@ __all__ = [
     "ADO",
     "Attached",
     "Batch",
+    "BatchSize",
     "Blocks",
     "BrokenSampleError",
     "BudgetError",
@@ -123,6 +125,7 @@ __all__ = [
     "Mix",
     "MissingFileError",
     "MissingNameError",
+    "NormTest",
     "Out",
     "OutOfMemoryError",
     "PerBatch",

@@ -42,6 +42,7 @@ from .buckets import buckets_of
 from .consumer import Closing, Consumer
 from .context import HOW, Slices
 from .delivery import Delivering, checked_step
+from .energy import Spent
 from .mesh import Mesh, mesh_of
 from .peers import PeerError, Peers
 from .ranks import short_hash
@@ -329,6 +330,7 @@ class Loader(Deciding, Delivering, Closing):
                 raise
             if self._mixture is not None:
                 self._mixture.core = self._core
+        self._energy = Spent()
         self._peek = self._asked(self._core.peek, self._core.epoch)
         self._ahead: weakref.ref[Batch] | None = None  # what was peeked at, if it is kept
         # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's
@@ -617,6 +619,12 @@ class Loader(Deciding, Delivering, Closing):
 
     # ---- decisions ---------------------------------------------------------------------------------------------------
 
+    @property
+    def global_batch_size(self) -> int:
+        """Rows per batch of all ranks together, as it was last decided."""
+        size: int = next(e["global_batch"] for e in reversed(self._folded_log()) if "global_batch" in e)
+        return size
+
     def set_batch_size(self, n: int, at: tuple[int, int] | None = None) -> None:
         """Decides that batches have `n` rows per rank from here on, in later epochs too.
 
@@ -794,11 +802,13 @@ class Loader(Deciding, Delivering, Closing):
         """Statistics since the loader was opened: samples and bytes per second, time per operator, bytes in use and
         held.
 
-        ``stats()["agreement"]`` is a hash of what all ranks must have in common.
+        ``stats()["agreement"]`` is a hash of what all ranks must have in common, ``stats()["energy"]`` what was used
+        since, and for a thousand samples (docs/loader.md).
         """
         found: dict[str, Any] = json.loads(self._core.stats())
         if self._calls is not None:
             found["python"] = self._calls.about(found)
+        found["energy"] = self._energy.told(found["samples"])
         found["agreement"] = f"{short_hash(repr(self._common())):016x}"
         return found
 

@@ -142,6 +142,42 @@ def gather(data: np.ndarray[Any, np.dtype[np.uint8]]) -> list[np.ndarray[Any, np
     return [part[: int(n)].cpu().numpy() for part, n in zip(every, sizes, strict=True)]
 
 
+def largest(number: int) -> int:
+    """The largest of the numbers of all ranks."""
+    import torch
+
+    dist = distributed()
+    found = torch.tensor([number], dtype=torch.int64, device=_device(dist))
+    dist.all_reduce(found, dist.ReduceOp.MAX)
+    return int(found)
+
+
+def pooled(rows: int, parts: int, spread: float, mean: Any) -> tuple[int, int, float, Any]:
+    """What every rank has observed, as if one had: rows, parts, the weighted sum of squares around the mean, the mean.
+
+    Raises:
+        ValueError: on each rank alike, where one of them has observed nothing, or vectors of another length.
+    """
+    import torch
+
+    dist = distributed()
+    device = _device(dist)
+    mine = torch.tensor([rows, parts, spread, 0 if mean is None else len(mean)], dtype=torch.float64, device=device)
+    every = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(every, mine)
+    table = torch.stack(every).cpu()
+    if len(set(table[:, 3].tolist())) > 1 or not table[0, 3]:
+        raise ValueError("each rank observes gradients of the same parameters in a step: some have observed none")
+    local_mean = torch.as_tensor(mean, device=device)
+    common = local_mean * rows
+    dist.all_reduce(common)
+    common /= float(table[:, 0].sum())
+    between = (local_mean - common).square().sum(dtype=torch.float64)[None] * rows
+    dist.all_reduce(between)
+    total = table.sum(0).tolist()
+    return int(total[0]), int(total[1]), total[2] + float(between), common
+
+
 def short_hash(text: str) -> int:
     """63 bits of SHA-256."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
