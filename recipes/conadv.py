@@ -7,8 +7,8 @@ waits for. ConAdv makes those of the *next* batch meanwhile, by the weights of b
 trains on (clean, augmented, adversarial), with a normalisation of its own for the last third.
 
     views       clean and augmented images of a sample in one row
-    look-ahead  of one batch
-    write-back  a thread leaves the copies by sample id; the step takes those of its batch's ids
+    look-ahead  loader.peek() is the batch that comes next
+    write-back  a thread leaves the copies in a store, by sample id; the step takes those of its batch's ids
 
 Data: mnist-idx of the folder LEAT_DATA names, else drawn. Needs matplotlib.
 """
@@ -16,9 +16,9 @@ Data: mnist-idx of the folder LEAT_DATA names, else drawn. Needs matplotlib.
 import argparse
 import copy
 import os
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,7 @@ from torch.nn.functional import cross_entropy
 import leat
 
 EPS = 0.1  # of pixels in 0 to 1: the largest change of an adversarial copy
-SCALE = leat.ops.ToDtype("float32")
+SCALE, COPY = leat.ops.ToDtype("float32"), leat.field("float32", (1, 28, 28))
 
 
 def digits(n: int) -> leat.Dataset:
@@ -80,40 +80,39 @@ def attack(net: nn.Sequential, x: Tensor, y: Tensor, rows: int | None, eps: floa
     return found.detach()
 
 
-class Copies:
-    """Adversarial copies by id, which a thread makes by the weights that it is given."""
-
-    def __init__(self, n: int, net: nn.Sequential) -> None:
-        self.rows, self.weights, self.thread = torch.zeros(n, 1, 28, 28), copy.deepcopy(net), ThreadPoolExecutor(1)
+class Copies:  # adversarial ones by id, which a thread makes by the weights that it is given
+    def __init__(self, store: leat.Store, net: nn.Sequential) -> None:
+        self.store, self.weights, self.thread = store, copy.deepcopy(net), ThreadPoolExecutor(1)
 
     def begin(self, batch: leat.Batch, net: nn.Sequential) -> None:
         self.weights.load_state_dict(net.state_dict())
         self.done = self.thread.submit(self.make, batch)
 
     def make(self, batch: leat.Batch) -> None:
-        self.rows[batch.ids] = attack(self.weights, batch["clean"], batch["label"], 0)
+        self.store[batch.ids] = attack(self.weights, batch["clean"], batch["label"], 0)
+        self.store.flush()
 
     def of(self, batch: leat.Batch) -> Tensor:
         self.done.result()
-        return self.rows[batch.ids]
+        return self.store[batch.ids]
 
 
-def train(how: str, data: leat.Dataset, batch_size: int, epochs: int) -> nn.Sequential:
+def train(how: str, data: leat.Dataset, batch_size: int, epochs: int, store: leat.Store) -> nn.Sequential:
     """`how`: "plain" has no copies, "ConAdv" those of the weights of a step ago, "sequential" those of its own."""
     torch.manual_seed(0)
     net = network()
-    optimizer, copies = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9), Copies(len(data), net)
+    optimizer, copies = torch.optim.SGD(net.parameters(), 0.1, momentum=0.9), Copies(store, net)
     chains = {"clean": [SCALE], "moved": [leat.ops.RandomCrop(28, 2), SCALE]}
     outputs = {name: leat.Out("image", ops) for name, ops in chains.items()} | {"label": leat.Out("label", [])}
     loader = leat.Loader(data, batch_size, True, outputs=outputs, drop_last=True, framework="torch")
     for _ in range(epochs):
-        for batch, ahead in pairwise(chain(loader, [None])):
+        for batch in loader:
             x = [batch["clean"], batch["moved"]]
             if how == "sequential" or how == "ConAdv" and batch.step == 0:
                 copies.begin(batch, net)
             if how != "plain":
                 x.append(copies.of(batch))
-            if how == "ConAdv" and ahead is not None:
+            if how == "ConAdv" and (ahead := loader.peek()) is not None:
                 copies.begin(ahead, net)
             answer = answers(net, torch.cat(x), 2 * batch.size, train=True)
             cross_entropy(answer, batch["label"].repeat(len(x))).backward()
@@ -134,8 +133,9 @@ def main() -> None:
     axis, spans = Figure(layout="constrained").subplots(), [0, 0.05, EPS, 0.15]
     print(f"{'training':12} {'clean':>6} {'robust':>7} {'seconds':>8}")
     for how in ("plain", "ConAdv", "sequential"):
-        began = time.monotonic()
-        net = train(how, data[: n - n_test], batch_size, epochs)
+        began, folder = time.monotonic(), tempfile.TemporaryDirectory()
+        with folder, leat.Store(Path(folder.name) / "copies", {"copy": COPY}) as store:
+            net = train(how, data[: n - n_test], batch_size, epochs, store)
         spent = time.monotonic() - began
         shares = [(answers(net, attack(net, x, y, None, e, 10)).argmax(1) == y).float().mean().item() for e in spans]
         print(f"{how:12} {shares[0]:6.3f} {shares[2]:7.3f} {spent:8.1f}")

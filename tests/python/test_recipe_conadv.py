@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from recipes_support import recipe, table
 
+import leat
+
 torch = pytest.importorskip("torch")
 
 
@@ -32,7 +34,7 @@ def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("how", ["ConAdv", "sequential"])
 def test_copies_are_those_of_the_weights_one_step_ago_for_the_samples_of_the_batch(
-    how: str, monkeypatch: pytest.MonkeyPatch
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conadv = recipe("conadv")
     monkeypatch.delenv("LEAT_DATA", raising=False)
@@ -53,7 +55,8 @@ def test_copies_are_those_of_the_weights_one_step_ago_for_the_samples_of_the_bat
 
     monkeypatch.setattr(conadv, "Copies", Watched)
     torch.set_num_threads(1)
-    conadv.train(how, data, 25, 2)
+    with leat.Store(tmp_path / "copies", {"copy": leat.field("float32", (1, 28, 28))}) as store:
+        conadv.train(how, data, 25, 2, store)
     assert [ids for ids, _ in begun] == [ids for ids, *_ in used]
     assert len(used) == 8
     for t, ((ids, made_by), (_, step, now, found)) in enumerate(zip(begun, used)):
