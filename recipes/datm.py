@@ -140,6 +140,7 @@ def main() -> None:
             print(f"{seed:4} {best:7.3f} {right(student(fresh, *made, 200), test):10.3f} {whole:8.3f}", flush=True)
             rates = speeds(store)
         axis.imshow(made[0].reshape(10, each, 14, 14).swapaxes(1, 2).reshape(140, 14 * each), cmap="gray")
+        axis.set_axis_off()
     print("trajectories: {:.1f} GB/s written, {:.1f} gathered in random order; NumPy in memory {:.1f}".format(*rates))
     given.out.mkdir(parents=True, exist_ok=True)
     axes[0].figure.savefig(given.out / "datm.png", dpi=100)

@@ -134,7 +134,7 @@ def main() -> None:
     given = arguments.parse_args()
     torch.set_num_threads(1)
     *sizes, seeds = (800, 100, 4, 200, 1) if given.short else (3000, 200, 8, 700, 3)
-    data, axis = digits(sizes[0] + 1000), Figure(layout="constrained").subplots()
+    data, axis = digits(sizes[0] + 1000), Figure(layout="constrained").subplots(subplot_kw={"xlabel": "right"})
     runs = [compare(data, sizes, seed) for seed in range(seeds)]
     print(f"{'student':20} {'right':>6}   least to most of {seeds} seeds, {sizes[1]} of {sizes[0]} digits have labels")
     for name in runs[0][0]:

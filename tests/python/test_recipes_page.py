@@ -1,0 +1,29 @@
+"""docs/recipes.md and the files of recipes/ belong together."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+from recipes_support import RECIPES
+
+PAGE = (RECIPES.parent / "docs" / "recipes.md").read_text()
+FILES = sorted(path.name for path in RECIPES.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_recipe_is_short_and_its_row_cites_the_paper_that_it_cites(name: str) -> None:
+    text = (RECIPES / name).read_text()
+    assert len(text.splitlines()) <= 150
+    said = ast.get_docstring(ast.parse(text)) or ""
+    papers = re.findall(r"\b\d{4}\.\d{5}\b", said)
+    assert papers
+    assert f"python recipes/{name}" in said
+    (row,) = (line for line in PAGE.splitlines() if line.startswith(f"| [`{name}`]"))
+    assert papers[0] in row
+    assert row.count(" | ") == 4  # recipe, needs, paper, measured, holds
+
+
+def test_each_row_of_the_page_is_of_a_recipe_that_exists() -> None:
+    assert sorted(re.findall(r"^\| \[`(\w+\.py)`\]", PAGE, re.M)) == FILES
