@@ -116,6 +116,35 @@ def test_a_counter_goes_on_from_its_state_with_the_same_sums(delta: float) -> No
     assert (second.value == first.value).all()
 
 
+def test_counters_go_on_with_the_loader_that_they_count_for() -> None:
+    data = leat.from_arrays(x=np.arange(96))
+
+    def opened() -> tuple[leat.Loader, TreeCounter, RunningArgmax]:
+        seen, ranking = TreeCounter(1000, 1.0), RunningArgmax(1000, 1.0, 2, source=source(1))
+        return leat.Loader(data, 8, framework="numpy", counters={"seen": seen, "ranking": ranking}), seen, ranking
+
+    loader, seen, ranking = opened()
+    for _, batch in zip(range(5), loader):
+        for i in batch.ids:
+            seen.add(i % 2)
+            ranking.add([i % 2, 1 - i % 2])
+    ranking.ask()
+    state = json.loads(json.dumps(loader.state_dict()))
+    again, seen_again, ranking_again = opened()
+    again.load_state_dict(state)
+    assert (seen_again.value, seen_again.n, ranking_again.left) == (seen.value, 40, ranking.queries - 1)
+    assert next(iter(again)).ids[0] == 40
+    for wrong in (
+        {**state, "counters": {"seen": state["counters"]["seen"]}},
+        {**state, "counters": {**state["counters"], "ranking": {**state["counters"]["ranking"], "left": -1}}},
+        {k: v for k, v in state.items() if k != "counters"},
+    ):
+        other, untouched, _ = opened()
+        with pytest.raises(leat.StateError):
+            other.load_state_dict(wrong)
+        assert (untouched.n, next(iter(other)).ids[0]) == (0, 0)
+
+
 # ---- privacy ---------------------------------------------------------------------------------------------------------
 
 
@@ -228,7 +257,7 @@ def test_the_largest_sum_is_told_as_often_as_was_agreed() -> None:
         (lambda c: [c.add(1) for _ in range(3)], BudgetSpentError, "made for T=2 values"),
         (lambda c: c.load_state_dict({}), leat.StateError, "a counter with counter None"),
         (lambda c: c.load_state_dict({**c.state_dict(), "epsilon": 2.0}), leat.StateError, "epsilon 2.0"),
-        (lambda c: c.load_state_dict({**c.state_dict(), "n": 3}), leat.StateError, "3 values were added"),
+        (lambda c: c.load_state_dict({**c.state_dict(), "n": 3}), leat.StateError, "n of the state is 3, which is"),
         (lambda c: c.load_state_dict({**c.state_dict(), "noisy": [[1.5]]}), leat.StateError, "noisy of the state"),
     ],
 )

@@ -23,6 +23,7 @@ from ..feedback.deciding import Deciding
 from ..mixtures.decisions import Decisions
 from ..mixtures.steering import Mixture
 from ..ops import Map
+from ..privacy import RunningArgmax, TreeCounter
 from ..program import (
     NO_OUTPUTS,
     Outputs,
@@ -130,6 +131,8 @@ class Loader(Deciding, Delivering, Closing):
         stores: ``{name: store}``: ``batch[name]`` is what a :class:`leat.Store` has for the samples of the batch (or
             ``batch[f"{name}.{field}"]`` of each of several fields), and ``batch[f"{name}.present"]`` says for which
             rows it has something (docs/stores.md).
+        counters: ``{name: counter}``: counters of `leat.privacy` whose states are a part of the loader's, so that both
+            go on together (docs/privacy.md).
 
     Raises:
         ValueError: an argument is not valid, or the budget holds no three batches (:class:`leat.BudgetError`).
@@ -178,6 +181,7 @@ class Loader(Deciding, Delivering, Closing):
         tp_read: Literal["each", "first"] = "each",
         share: Literal["job"] | None = None,
         stores: Mapping[str, Store] | None = None,
+        counters: Mapping[str, TreeCounter | RunningArgmax] | None = None,
     ) -> None:
         if not isinstance(dataset, (Dataset, Mix, Schedule)):
             raise TypeError(f"dataset is a leat.Dataset, not {type(dataset).__name__}: leat.open(path) gives one")
@@ -224,6 +228,7 @@ class Loader(Deciding, Delivering, Closing):
             (self.rank, self.world_size), self._distributed = self.mesh.dp, self.mesh.distributed
         self._global = self._opened_global = sizes["global_batch_size"] or sizes["batch_size"] * self.world_size
         self._tail = tail
+        self._counters = dict(counters or {})
         self._yields = yields
         self._framework = framework  # as it was said
         self._form = Form(framework_of(framework))
@@ -560,6 +565,8 @@ class Loader(Deciding, Delivering, Closing):
         elif self._order_of != LIST and (more := self._decisions.state(state)):
             state["decisions"] = more
         self._deciding_state(state)
+        if self._counters:
+            state["counters"] = {name: counter.state_dict() for name, counter in self._counters.items()}
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -588,6 +595,7 @@ class Loader(Deciding, Delivering, Closing):
             self._find_lists(plain)
         decided, beside = plain.pop("mixture", None), plain.pop("decisions", None)
         take_deciding = self._prepare_deciding(plain)
+        take_counters = states.prepared_counters(plain, self._counters)
         if self._mixture is not None:
             beside = decided
         if not isinstance(beside, Mapping):
@@ -601,6 +609,7 @@ class Loader(Deciding, Delivering, Closing):
             with states.damage_is_said():
                 self._decisions.load(self._folded_log(), beside)
         take_deciding()
+        take_counters()
         self._resuming = self._sampler is not None and states.is_within(plain)
 
     def _find_lists(self, state: dict[str, Any]) -> None:

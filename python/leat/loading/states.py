@@ -6,7 +6,7 @@ import base64
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import StateError
@@ -245,3 +245,25 @@ def _of_lines(text: str) -> Any:
         if "kind" in json.loads(lines[0]):
             return [json.loads(line) for line in lines[:-1]]
     return json.loads(text)
+
+
+def prepared_counters(state: dict[str, Any], counters: Mapping[str, Any]) -> Callable[[], None]:
+    """Takes the states of counters out of a state and checks them; the call that goes on there.
+
+    Raises:
+        StateError: a counter has no state there, or one of another counter. Counting anew would spend privacy twice.
+    """
+    saved = state.pop("counters", None)
+    saved = saved if isinstance(saved, Mapping) else {}
+    if saved.keys() != counters.keys():
+        raise StateError(
+            f"the state has counters {sorted(saved)}, and the loader {sorted(counters)}: open it with counters= of the "
+            "same names, because one that begins anew spends its epsilon again"
+        )
+    takes = [counter.prepared(saved[name]) for name, counter in counters.items()]
+
+    def take() -> None:
+        for each in takes:
+            each()
+
+    return take

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -134,18 +134,37 @@ class TreeCounter:
         Raises:
             leat.StateError: it is no state of such a counter; nothing has changed.
         """
-        for name, mine in {"counter": 1, **self._options()}.items():
-            if not isinstance(state, Mapping) or state.get(name) != mine:
-                theirs = state.get(name) if isinstance(state, Mapping) else None
-                raise StateError(f"the state is of a counter with {name} {theirs!r:.60}, and this one has {mine!r:.60}")
-        n = state.get("n")
-        if not isinstance(n, int) or not 0 <= n <= self.T:
-            raise StateError(f"the state says that {n!r:.60} values were added")
-        self._mechanism.load(state, n)
-        self.n = n
+        self.prepared(state)()
+
+    def prepared(self, state: Mapping[str, Any]) -> Callable[[], None]:
+        """Checks a state, and gives the call that goes on there."""
+        same_options(state, {"counter": 1, **self._options()})
+        n = count_of(state, "n", self.T)
+        take = self._mechanism.prepared(state, n)
+
+        def go_on() -> None:
+            take()
+            self.n = n
+
+        return go_on
 
 
-def _integers(state: Mapping[str, Any], name: str, rows: int, size: int) -> list[list[int]]:
+def same_options(state: Any, mine: Mapping[str, Any]) -> None:
+    """That a state is of something that was made with the same arguments."""
+    for name, value in mine.items():
+        theirs = state.get(name) if isinstance(state, Mapping) else None
+        if theirs != value:
+            raise StateError(f"the state is of a counter with {name} {theirs!r:.60}, and this one has {value!r:.60}")
+
+
+def count_of(state: Mapping[str, Any], name: str, most: int) -> int:
+    n = state.get(name)
+    if type(n) is not int or not 0 <= n <= most:
+        raise StateError(f"{name} of the state is {n!r:.60}, which is not from 0 to {most}")
+    return n
+
+
+def integers(state: Mapping[str, Any], name: str, rows: int, size: int) -> list[list[int]]:
     found = state.get(name)
     if (
         not isinstance(found, list)
@@ -193,10 +212,14 @@ class _Tree:
     def state(self) -> dict[str, Any]:
         return {"sums": [list(r) for r in self._sums], "noisy": [list(r) for r in self._noisy]}
 
-    def load(self, state: Mapping[str, Any], n: int) -> None:
-        sums = _integers(state, "sums", self._levels, self._counter._size)
-        noisy = _integers(state, "noisy", self._levels, self._counter._size)
-        self._sums, self._noisy, self._n = sums, noisy, n
+    def prepared(self, state: Mapping[str, Any], n: int) -> Callable[[], None]:
+        sums = integers(state, "sums", self._levels, self._counter._size)
+        noisy = integers(state, "noisy", self._levels, self._counter._size)
+
+        def take() -> None:
+            self._sums, self._noisy, self._n = sums, noisy, n
+
+        return take
 
 
 class _Factorised:
@@ -236,10 +259,18 @@ class _Factorised:
     def state(self) -> dict[str, Any]:
         return {"values": self._values[: self._n].tolist(), "noisy": [list(r) for r in self._kept]}
 
-    def load(self, state: Mapping[str, Any], n: int) -> None:
-        noisy = _integers(state, "noisy", n, self._counter._size)
-        values = np.asarray(state.get("values"), dtype=np.float64).reshape(-1) if n else np.zeros(0)
-        if values.size != n * self._counter._size or not np.isfinite(values).all():
+    def prepared(self, state: Mapping[str, Any], n: int) -> Callable[[], None]:
+        size = self._counter._size
+        noisy = integers(state, "noisy", n, size)
+        try:
+            values = np.asarray(state.get("values"), dtype=np.float64).reshape(n, size)
+        except (TypeError, ValueError):
+            values = np.full((1, 1), np.nan)
+        if not np.isfinite(values).all():
             raise StateError(f"values of the state are not {n} of shape {self._counter.shape}")
-        self._values[:n], self._kept, self._n = values.reshape(n, -1), noisy, n
-        self._noisy[:n] = np.array(noisy, dtype=np.float64).reshape(n, -1) / (1 << GRID_BITS)
+
+        def take() -> None:
+            self._values[:n], self._kept, self._n = values, noisy, n
+            self._noisy[:n] = np.array(noisy, dtype=np.float64).reshape(n, size) / (1 << GRID_BITS)
+
+        return take

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from .. import check
 from .budget import Budget, BudgetSpentError, positive
+from .counter import count_of, integers, same_options
 from .noise import Source, discrete_laplace
 
 GRID_BITS = 24
@@ -100,3 +102,30 @@ class RunningArgmax:
         self.left -= 1
         noisy = [s + discrete_laplace(self._scale.numerator, self._scale.denominator, self._draw) for s in self._sums]
         return noisy.index(max(noisy))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain data with which another ranking goes on. It holds the sums: keep it as secret as the data."""
+        return {**self._options(), "n": self._n, "left": self.left, "sums": [list(self._sums)]}
+
+    def _options(self) -> dict[str, Any]:
+        names = ("T", "epsilon", "classes", "queries", "sensitivity")
+        return {"ranking": 1, **{name: getattr(self, name) for name in names}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where a ranking of the same arguments was.
+
+        Raises:
+            leat.StateError: it is no state of such a ranking; nothing has changed.
+        """
+        self.prepared(state)()
+
+    def prepared(self, state: Mapping[str, Any]) -> Callable[[], None]:
+        """Checks a state, and gives the call that goes on there."""
+        same_options(state, self._options())
+        n, left = count_of(state, "n", self.T), count_of(state, "left", self.queries)
+        (sums,) = integers(state, "sums", 1, self.classes)
+
+        def go_on() -> None:
+            self._n, self.left, self._sums = n, left, sums
+
+        return go_on
