@@ -196,8 +196,9 @@ def quieter(seed: int) -> TreeCounter:
 def bare(seed: int) -> TreeCounter:
     """One level has no noise."""
     counter = TreeCounter(STEPS, 1.0, source=source(seed))
-    noise = counter._mechanism._noise  # type: ignore[union-attr]
-    counter._mechanism._noise = lambda level: 0 if level == 2 else noise(level)  # type: ignore[union-attr,method-assign]
+    tree: Any = counter._mechanism
+    noise = tree._noise
+    tree._noise = lambda level: 0 if level == 2 else noise(level)
     return counter
 
 
