@@ -245,7 +245,26 @@ def test_the_largest_sum_is_told_as_often_as_was_agreed() -> None:
         ranking.ask()
     with pytest.raises(BudgetSpentError, match="T=3000"):
         ranking.add(np.eye(10)[0])
-    assert RunningArgmax(10000, 1.0, 10).queries == round(math.sqrt(10000 / math.log(10)))
+    assert RunningArgmax(10000, 1.0, 10).queries == round(math.sqrt(10000 / (2 * math.log(10))))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-4])
+def test_answers_are_those_of_the_exponential_mechanism_with_their_share_of_epsilon(delta: float) -> None:
+    draw, n, k = source(2), 20000, 4
+    ranking = RunningArgmax(10, 2.0, 3, queries=k, delta=delta, source=draw)
+    ranking.add([1, 0, 0])
+    ranking.add([0, -1, 0])
+    ranking.left = n
+    found = Counter(ranking.ask() for _ in range(n))
+    each = math.sqrt(8 * zcdp_of(2.0, delta) / k) if delta else 2.0 / k
+    weights = [math.exp(each * x / 2) for x in (1, -1, 0)]
+    for i, weight in enumerate(weights):
+        assert found[i] / n == pytest.approx(weight / sum(weights), abs=4 * 0.5 / math.sqrt(n))
+
+
+def test_with_a_delta_more_answers_may_be_had_and_each_is_surer() -> None:
+    pure, other = RunningArgmax(100_000, 1.0, 10), RunningArgmax(100_000, 1.0, 10, delta=1e-6)
+    assert other.queries > pure.queries and other._rate > pure._rate
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from .. import check
-from .budget import Budget, BudgetSpentError, positive
+from .budget import Budget, BudgetSpentError, positive, probability
 from .counter import count_of, integers, same_options
-from .noise import Source, discrete_laplace
+from .noise import Source, bernoulli_exp, zcdp_of
 
 GRID_BITS = 24
 
@@ -24,17 +24,21 @@ class RunningArgmax:
     The error of a private running argmax cannot be small at every step: over T values it is at least of the order
     T^(1/3) times that of a single answer (Jain, Raskhodnikova, Sivakumar, Smith: "The price of differential privacy
     under continual observation", arXiv 2112.00828), whereas sums have log(T) factors alone. So `ask` answers at most
-    `queries` times, each from the exact sums by the report of the noisy maximum with `epsilon` / `queries`, and between
-    two questions the last answer stays. With T / queries values between answers, and noise of queries log(classes) /
-    epsilon, the default balances both: sqrt(T epsilon / log(classes)).
+    `queries` times, and between two questions the last answer stays. Each answer is one of the exponential mechanism
+    (McSherry, Talwar 2007) over the exact sums, drawn exactly.
+
+    With ``delta=0`` each of k answers has epsilon / k. With ``delta`` above 0 they have more, about epsilon / sqrt(k),
+    because the exponential mechanism with epsilon is epsilon^2 / 8 concentrated private (Cesar, Rogers: "Bounding,
+    concentrating, and truncating", ALT 2021). Fewer questions let the last answer age, more questions make each less
+    sure; the default of `queries` balances both, and the error is of the order T^(1/2) or, with delta, T^(1/3).
 
     Args:
         T: how many values may be added.
-        epsilon: the privacy of all answers together.
+        epsilon, delta: the privacy of all answers together.
         classes: how many sums.
         queries: how many answers. None: as above.
         sensitivity: the largest sum of absolute values of one value.
-        budget: what epsilon is taken from.
+        budget: what epsilon and delta are taken from.
         source: for tests: what gives an integer from 0 to n - 1. None: ``secrets.randbelow``.
 
     >>> ranking = leat.privacy.RunningArgmax(T=1000, epsilon=1.0, classes=3, queries=2)
@@ -52,22 +56,25 @@ class RunningArgmax:
         queries: int | None = None,
         sensitivity: float = 1.0,
         *,
+        delta: float = 0.0,
         budget: Budget | None = None,
         source: Source | None = None,
     ) -> None:
         self.T, self.classes = check.integer("T", T, 1, 1 << 40), check.integer("classes", classes, 2, 1 << 31)
         self.epsilon, self.sensitivity = positive("epsilon", epsilon), positive("sensitivity", sensitivity)
-        balanced = round(math.sqrt(self.T * self.epsilon / math.log(self.classes)))
-        given = max(1, min(self.T, balanced)) if queries is None else queries
+        self.delta = probability("delta", delta)
+        rho, doubt = zcdp_of(self.epsilon, self.delta) if delta else 0.0, 2 * math.log(self.classes)
+        balanced = (self.T * math.sqrt(8 * rho) / doubt) ** (2 / 3) if delta else math.sqrt(self.T * epsilon / doubt)
+        given = max(1, min(self.T, round(balanced))) if queries is None else queries
         self.queries = check.integer("queries", given, 1, 1 << 40)
+        each = Fraction(math.sqrt(8 * rho / self.queries)) if delta else Fraction(self.epsilon) / self.queries
+        self._rate = each / (2 << GRID_BITS)  # of a unit of the grid: one value moves no sum by more than 2^GRID_BITS
         self.left = self.queries  #: answers that may still be had
         self._sums = [0] * self.classes
         self._draw: Source = source or secrets.randbelow
         self._n = 0
-        # One value moves each sum by up to 1 sensitivity, the largest apart from another by up to 2.
-        self._scale = 2 * self.queries * (1 << GRID_BITS) / Fraction(self.epsilon)
         if budget is not None:
-            budget.take(self.epsilon)
+            budget.take(self.epsilon, self.delta)
 
     def add(self, value: Any) -> None:
         """Adds a value: a number for each class.
@@ -90,7 +97,7 @@ class RunningArgmax:
         self._sums = [a + int(b) for a, b in zip(self._sums, units, strict=True)]
 
     def ask(self) -> int:
-        """The class whose sum is the largest now, up to noise.
+        """The class whose sum is the largest now, or is near it.
 
         Raises:
             leat.privacy.BudgetSpentError: all answers were given: keep the last one.
@@ -100,15 +107,19 @@ class RunningArgmax:
                 f"all {self.queries} answers were given: keep the last one, or make the ranking for more queries"
             )
         self.left -= 1
-        noisy = [s + discrete_laplace(self._scale.numerator, self._scale.denominator, self._draw) for s in self._sums]
-        return noisy.index(max(noisy))
+        largest = max(self._sums)
+        while True:  # a class at random, until one is taken: with exp(-what it is behind)
+            i = self._draw(self.classes)
+            behind = (largest - self._sums[i]) * self._rate
+            if bernoulli_exp(behind.numerator, behind.denominator, self._draw):
+                return i
 
     def state_dict(self) -> dict[str, Any]:
         """Plain data with which another ranking goes on. It holds the sums: keep it as secret as the data."""
         return {**self._options(), "n": self._n, "left": self.left, "sums": [list(self._sums)]}
 
     def _options(self) -> dict[str, Any]:
-        names = ("T", "epsilon", "classes", "queries", "sensitivity")
+        names = ("T", "epsilon", "delta", "classes", "queries", "sensitivity")
         return {"ranking": 1, **{name: getattr(self, name) for name in names}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
