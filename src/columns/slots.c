@@ -408,7 +408,7 @@ int leat_columns_slot(struct leat_columns *c, uint64_t bytes, struct group **gro
 void leat_columns_slot_done(struct leat_columns *c, struct group *g, uint64_t offset, struct entry *entry,
                             uint64_t before)
 {
-    uint32_t slot;
+    uint32_t slot = 0;
     pthread_mutex_lock(&c->slots_mutex);
     group_at(c, offset, &slot);
     g->busy[slot / WORD_BITS] &= ~(UINT64_C(1) << slot % WORD_BITS);
