@@ -86,10 +86,11 @@ static int next_wait(struct py_reader *r, uint64_t iteration, struct leat_batch 
         nanosleep(&ms, NULL);
     }
     py_guard_lock_without_gil(&r->guard);
-    struct leat_consumer *outer = py_waits_for;
-    if ((py_waits_for = r->consumer))
+    const struct py_waiting outer = py_waiting;
+    py_waiting = (struct py_waiting){r->consumer, &r->closing};
+    if (r->consumer)
         rc = ask(r->consumer, iteration, SLICE_MS, batch, error);
-    py_waits_for = outer;
+    py_waiting = outer;
     py_guard_unlock(&r->guard);
     return rc;
 }
@@ -110,7 +111,7 @@ static PyObject *get_batch(struct py_reader *r, uint64_t iteration)
         if (rc == LEAT_E_TIMEOUT && (PyErr_Occurred() || PyErr_CheckSignals()))
             return NULL;
     }
-    if (PyErr_Occurred()) { /* a signal handler's, with which no batch comes: py_waits_for */
+    if (PyErr_Occurred()) { /* a signal handler's, with which no batch comes: py_waiting */
         leat_batch_free(batch);
         return NULL;
     }

@@ -124,13 +124,13 @@ PyObject *py_raise_within(void);
         (ok) = enter(reader) != NULL;                                                                                  \
         if (ok) {                                                                                                      \
             struct leat_error error;                                                                                   \
-            struct leat_consumer *outer = py_waits_for;                                                                \
+            const struct py_waiting outer = py_waiting;                                                                \
             int call_rc;                                                                                               \
-            py_waits_for = (reader)->consumer;                                                                         \
+            py_waiting = (struct py_waiting){(reader)->consumer, &(reader)->closing};                                  \
             Py_BEGIN_ALLOW_THREADS;                                                                                    \
             call_rc = (call);                                                                                          \
             Py_END_ALLOW_THREADS;                                                                                      \
-            py_waits_for = outer;                                                                                      \
+            py_waiting = outer;                                                                                        \
             py_guard_unlock(&(reader)->guard);                                                                         \
             if (call_rc)                                                                                               \
                 py_raise(&error);                                                                                      \
@@ -233,13 +233,17 @@ Py_ssize_t py_schema_fields(PyObject *list, struct leat_field **out);
 /* A list of str as C strings, which live as long as its items, in an array to be freed; NULL with an exception. */
 const char **py_strings_of(PyObject *list, size_t *n);
 
-/* Whether Ctrl-C was pressed: the exception is then set, and it stays true until that was raised. Only a thread of
- * Python's can say. With or without the GIL. The library may succeed all the same: what calls it asks PyErr_Occurred
- * in any case. */
+/* Whether Ctrl-C was pressed: the exception is then set, and it stays true until that was raised. Or whether what this
+ * thread reads from is being closed: nothing is set then. Only a thread of Python's can say. With or without the GIL.
+ * The library may succeed all the same: what calls it asks PyErr_Occurred in any case. */
 bool py_interrupted(void);
-/* The consumer whose call this thread is in, or NULL: that call ends, too, instead of handing out a batch beside an
- * exception. */
-extern _Thread_local struct leat_consumer *py_waits_for;
+/* The call that this thread is in: its consumer, or NULL (it ends, too, instead of handing out a batch beside an
+ * exception), and whether that is being closed, which waits for the call. */
+struct py_waiting {
+    struct leat_consumer *consumer;
+    const atomic_bool *closing;
+};
+extern _Thread_local struct py_waiting py_waiting;
 
 /* made.c: data sets that are not files. */
 PyObject *py_dataset_zip(PyObject *module, PyObject *args);

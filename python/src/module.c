@@ -42,7 +42,7 @@ out:
     return NULL;
 }
 
-_Thread_local struct leat_consumer *py_waits_for;
+_Thread_local struct py_waiting py_waiting;
 
 bool py_interrupted(void)
 {
@@ -51,8 +51,9 @@ bool py_interrupted(void)
     PyGILState_STATE state = PyGILState_Ensure();
     bool yes = PyErr_Occurred() || PyErr_CheckSignals() != 0;
     PyGILState_Release(state);
-    if (yes && py_waits_for)
-        leat_consumer_interrupt(py_waits_for);
+    yes = yes || (py_waiting.closing && atomic_load(py_waiting.closing));
+    if (yes && py_waiting.consumer)
+        leat_consumer_interrupt(py_waiting.consumer);
     return yes;
 }
 
