@@ -216,7 +216,8 @@ void *leat_port_admission(void *port)
     while (!p->closing) {
         struct leat_port_consumer *c = next_one(p);
         if (!c) {
-            pthread_cond_wait(&p->admit, &p->lock);
+            if (!leat_line_close_idle(p))
+                pthread_cond_wait(&p->admit, &p->lock);
             continue;
         }
         struct leat_wish wish = c->wish;

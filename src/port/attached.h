@@ -26,7 +26,6 @@ struct leat_session {
     uint32_t taken; /* of the channel */
     uint32_t out;   /* batches that were given, and not returned */
     uint32_t number;
-    uint32_t given_up; /* of a batch that was asked for, whose answer an interrupt did not wait for; 0: none */
 };
 
 /* A batch that the port has lent; it is returned with the last reference. */

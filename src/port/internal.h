@@ -130,7 +130,7 @@ struct leat_line {
     pthread_cond_t feed, make; /* there may be something to do */
     pthread_t threads[2];
     unsigned n_threads;
-    bool closing;
+    bool opened, closing;
     struct leat_error failure; /* why it cannot go on; code 0: it can */
 
     struct leat_position starts, feeds; /* where the loader stood; the feeder's next batch */
@@ -261,15 +261,17 @@ int leat_line_open_samples(struct leat_port *port, const char *program, uint64_t
 /* A consumer joins, and leaves: what it had comes back. */
 void leat_line_join(struct leat_line *line, struct leat_port_consumer *consumer);
 void leat_line_leave(struct leat_port_consumer *consumer);
-/* Closes lines beside the first that have no consumer. The lock is let go meanwhile. By the service alone, as lines are
- * added by the admission alone: nobody else changes the list of lines. */
-void leat_line_close_idle(struct leat_port *port);
+/* Closes a line beside the first that has no consumer; whether there was one. The lock is let go meanwhile. By the
+ * admission alone, which adds lines as well: nobody else changes the list of lines. */
+bool leat_line_close_idle(struct leat_port *port);
 /* Ends its threads, and all work for its loader. Without the port's lock. */
 void leat_line_stop(struct leat_line *line);
 /* Stops it, and frees it. Without the port's lock; nobody else knows it any more. */
 void leat_line_close(struct leat_line *line);
 /* The line cannot go on; with the first one the port cannot. */
 void leat_line_fail(struct leat_line *line, const struct leat_error *why);
+/* What is said of a line that cannot: CLOSED. Gives `error`. */
+const struct leat_error *leat_line_ended(const struct leat_line *line, struct leat_error *error);
 /* Others come first, the next time. */
 void leat_line_defer(struct leat_line *line, struct leat_port_consumer *consumer);
 /* After a batch came back or was asked for: wakes whoever may have work. */

@@ -82,13 +82,27 @@ void leat_line_nudge(struct leat_line *l)
     pthread_cond_signal(&l->make);
 }
 
+const struct leat_error *leat_line_ended(const struct leat_line *l, struct leat_error *error)
+{
+    leat_fail(error, LEAT_E_CLOSED, "port \"%s\" cannot go on: %s", l->port->name, l->failure.message);
+    return error;
+}
+
 void leat_line_fail(struct leat_line *l, const struct leat_error *why)
 {
+    struct leat_error ended, unsent;
     if (l->failure.code)
         return;
     l->failure = *why;
-    for (struct leat_port_consumer *c = l->consumers; c; c = c->next_in_line)
+    leat_line_ended(l, &ended);
+    for (struct leat_port_consumer *c = l->consumers; c; c = c->next_in_line) {
         leat_channel_end(c->channel);
+        if (c->asks)
+            leat_message_fail(c->socket, c->ask_number, &ended, &unsent);
+        if (c->asks_order)
+            leat_message_fail(c->socket, c->order_number, &ended, &unsent);
+        c->asks = c->asks_order = false;
+    }
     pthread_cond_broadcast(&l->port->stopped);
 }
 
@@ -165,9 +179,11 @@ int leat_line_open(struct leat_port *p, struct leat_loader *loader, uint64_t key
     rc = rc ? rc : describe(l, error);
     rc = rc ? rc : start(l, error);
     if (rc) {
-        l->samples = NULL;
+        leat_line_stop(l);
+        l->samples = NULL; /* the caller's still, as the loader is */
         leat_line_close(l);
     } else {
+        l->opened = true;
         *out = l;
     }
     return rc;
@@ -186,7 +202,8 @@ void leat_line_stop(struct leat_line *l)
     leat_loader_interrupt(l->loader);
     for (; l->n_threads; l->n_threads--)
         pthread_join(l->threads[l->n_threads - 1], NULL);
-    leat_served_end(l->loader); /* what others hold stays as it is, though it is given up here */
+    if (l->opened)
+        leat_served_end(l->loader); /* what others hold stays as it is, though it is given up here */
 }
 
 void leat_line_close(struct leat_line *l)
@@ -288,18 +305,18 @@ int leat_line_open_samples(struct leat_port *p, const char *program, uint64_t ke
     return add(p, program, key, samples, out, error);
 }
 
-void leat_line_close_idle(struct leat_port *p)
+bool leat_line_close_idle(struct leat_port *p)
 {
-    for (struct leat_line **at = &p->lines->next; *at;) {
-        struct leat_line *l = *at;
-        if (l->consumers) {
-            at = &l->next;
-            continue;
-        }
-        *at = l->next;
-        p->n_lines--;
-        pthread_mutex_unlock(&p->lock);
-        leat_line_close(l);
-        pthread_mutex_lock(&p->lock);
-    }
+    struct leat_line **at = &p->lines->next;
+    while (*at && (*at)->consumers)
+        at = &(*at)->next;
+    struct leat_line *l = *at;
+    if (!l)
+        return false;
+    *at = l->next;
+    p->n_lines--;
+    pthread_mutex_unlock(&p->lock);
+    leat_line_close(l);
+    pthread_mutex_lock(&p->lock);
+    return true;
 }

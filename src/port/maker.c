@@ -54,19 +54,23 @@ static void answer(struct leat_line *l, struct leat_port_consumer *c)
     struct leat_error error, unsent;
     struct leat_given given;
     const struct leat_plan_batch plan = c->ask;
+    const uint32_t number = c->ask_number; /* it may ask for another one meanwhile */
     uint32_t slot;
+    int rc;
     c->asks = false;
-    pthread_mutex_unlock(&l->port->lock);
-    int rc = leat_served_make(l->loader, &plan, &batch, &error);
-    pthread_mutex_lock(&l->port->lock);
+    do {
+        pthread_mutex_unlock(&l->port->lock);
+        rc = leat_served_make(l->loader, &plan, &batch, &error);
+        pthread_mutex_lock(&l->port->lock);
+    } while (rc == LEAT_E_HELD && !l->closing && !c->gone && (leat_shelf_evict(l) || leat_shelf_ask_back(l)));
     rc = rc ? rc : put(l, batch, &plan, LEAT_SHELF_ASKED, &slot, &error);
     if (!rc) {
         l->n_made++;
         leat_shelf_give(l, c, slot, &given);
         leat_shelf_let_go(l, slot); /* it has a holder: the place is emptied when that returns it */
     }
-    rc = rc ? leat_message_fail(c->socket, c->ask_number, &error, &unsent)
-            : leat_message_send(c->socket, LEAT_MESSAGE_REPLY, c->ask_number, &given, sizeof given, NULL, 0, &unsent);
+    rc = rc ? leat_message_fail(c->socket, number, &error, &unsent)
+            : leat_message_send(c->socket, LEAT_MESSAGE_REPLY, number, &given, sizeof given, NULL, 0, &unsent);
     c->gone = c->gone || rc;
 }
 

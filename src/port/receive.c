@@ -109,7 +109,8 @@ int leat_attached_make(struct leat_attached *a, const struct leat_plan_batch *pl
     if (rc)
         return rc;
     const struct leat_lent_rows all = {lent, 0, lent->said.head.rows};
-    if (all.n != plan->rows || lent->said.head.failed)
+    if (all.n != plan->rows || lent->said.head.failed || lent->said.head.epoch != plan->epoch ||
+        lent->said.head.begin != plan->begin)
         rc = leat_fail(error, LEAT_E_FORMAT, "the port has made another batch than it was asked for");
     rc = rc ? rc : leat_cut_out(a, plan, &all, 1, out, error);
     leat_engine_lock();

@@ -35,7 +35,9 @@ struct service {
 
 bool leat_port_watch(const struct leat_port *p, int fd, enum leat_port_source source, uint32_t id)
 {
-    struct epoll_event e = {.events = EPOLLIN, .data.u64 = (uint64_t)id << 8 | source};
+    /* What a consumer wakes by is never read, because it could be made to wait: each write wakes once. */
+    struct epoll_event e = {.events = EPOLLIN | (source == LEAT_PORT_RETURNED ? EPOLLET : 0),
+                            .data.u64 = (uint64_t)id << 8 | source};
     return !epoll_ctl(p->poll, EPOLL_CTL_ADD, fd, &e);
 }
 
@@ -88,7 +90,7 @@ static void remove_gone(struct leat_port *p)
         some = true;
     }
     if (some)
-        leat_line_close_idle(p);
+        pthread_cond_signal(&p->admit); /* it closes lines that nobody reads */
     for (struct leat_line *l = p->lines; l && some; l = l->next) {
         leat_shelf_trim(l);
         leat_line_nudge(l);
@@ -343,8 +345,10 @@ static int make(struct service *s, struct leat_port_consumer *c, struct leat_err
 {
     uint64_t first, n;
     struct leat_plan_batch plan;
-    if (!c->line || c->asks)
-        return leat_fail(error, LEAT_E_FORMAT, "a consumer asks for a second batch before it has the first");
+    if (!c->line)
+        return leat_fail(error, LEAT_E_FORMAT, "a consumer asks for a batch before it is attached");
+    if (c->line->failure.code)
+        return leat_message_fail(c->socket, s->message.head.number, leat_line_ended(c->line, error), error);
     int rc = read_batch(s, c, &plan, &first, &n, error);
     leat_shelf_take_back(c->line, c); /* it does not say so when it returns one */
     if (!rc && !leat_shelf_may_ask(c->line, c))
@@ -354,6 +358,12 @@ static int make(struct service *s, struct leat_port_consumer *c, struct leat_err
                        c->batch_size, plan.rows);
     if (rc)
         return leat_message_fail(c->socket, s->message.head.number, error, error);
+    if (c->asks) { /* its reader was interrupted before the maker came to it */
+        leat_fail(error, LEAT_E_CANCELLED, "another batch was asked for");
+        rc = leat_message_fail(c->socket, c->ask_number, error, error);
+    }
+    if (rc)
+        return rc;
     c->ask = plan;
     c->ask_number = s->message.head.number;
     c->asks = true;
@@ -368,6 +378,8 @@ static int order_of(struct service *s, struct leat_port_consumer *c, struct leat
     const void *body = leat_message_body(&s->message, sizeof ask);
     if (!body || !c->line || !c->line->samples)
         return leat_fail(error, LEAT_E_FORMAT, "a consumer asks for the order of no epoch");
+    if (c->line->failure.code)
+        return leat_message_fail(c->socket, s->message.head.number, leat_line_ended(c->line, error), error);
     memcpy(&ask, body, sizeof ask);
     c->order_epoch = ask.epoch;
     c->order_number = s->message.head.number;
@@ -404,12 +416,17 @@ static void receive(struct service *s, struct leat_port_consumer *c)
     struct leat_error error, unsent;
     int rc;
     for (int i = 0; i < MESSAGES_AT_A_TIME && !c->gone; i++) {
+        /* Closing a descriptor that came with it may take as long as its sender likes. */
+        pthread_mutex_unlock(&s->port->lock);
         rc = leat_message_take(c->socket, &s->message, &error);
+        pthread_mutex_lock(&s->port->lock);
         if (rc == LEAT_IO_PENDING)
             return;
         if (!rc) {
             rc = handle(s, c, &error);
+            pthread_mutex_unlock(&s->port->lock);
             leat_message_close(&s->message);
+            pthread_mutex_lock(&s->port->lock);
         }
         if (!rc)
             continue;
@@ -436,8 +453,6 @@ static void take_event(struct service *s, uint64_t what)
     } else if (c && source == LEAT_PORT_PROCESS) {
         c->gone = true;
     } else if (c) {
-        if (read(c->wake, &count, sizeof count) < 0 && errno != EAGAIN)
-            c->gone = true;
         leat_shelf_take_back(c->line, c); /* a consumer has a descriptor to wake us by once it is in a line */
         leat_shelf_lend(c->line, c);
         leat_shelf_trim(c->line);

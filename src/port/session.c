@@ -20,6 +20,7 @@
 #include "port/attached.h"
 #include "port/folder.h"
 
+#define MADE (UINT32_C(1) << 31) /* in the number of a MAKE: a late answer to one lends a batch */
 #define SLICE_MS 100
 #define ANSWER_MS 30000 /* a port answers at once, but for what it has to make */
 #define END_MS 500      /* closing does not wait for one that is stopped: it keeps a little longer what it has given */
@@ -197,7 +198,7 @@ static void drop_answer(struct leat_attached *a)
 {
     struct leat_lent *lent;
     struct leat_error none;
-    if (a->message->head.number != a->session->given_up || a->message->head.type != LEAT_MESSAGE_REPLY ||
+    if (!(a->message->head.number & MADE) || a->message->head.type != LEAT_MESSAGE_REPLY ||
         leat_session_made(a, &lent, &none))
         return;
     leat_engine_lock();
@@ -233,7 +234,9 @@ int leat_session_ask(struct leat_attached *a, enum leat_message_type type, const
     struct leat_session *s = a->session;
     if (!s)
         return ended(a, error);
-    const uint32_t number = ++s->number;
+    s->number = (s->number + 1) & (MADE - 1);
+    s->number += !s->number; /* 0 is of no question */
+    const uint32_t number = s->number | (type == LEAT_MESSAGE_MAKE ? MADE : 0);
     struct leat_error why;
     int rc = leat_message_send(s->socket, type, number, body, bytes, NULL, 0, &why);
     if (rc && rc != LEAT_E_END) /* a port that has ended it may have said why */
@@ -242,8 +245,6 @@ int leat_session_ask(struct leat_attached *a, enum leat_message_type type, const
                                : type == LEAT_MESSAGE_END                              ? END_MS
                                                                                        : ANSWER_MS;
     rc = await_answer(a, number, leat_loader_deadline(timeout_ms), error);
-    if (rc == LEAT_E_CANCELLED && type == LEAT_MESSAGE_MAKE)
-        s->given_up = number;
     if (rc)
         return rc == LEAT_E_END ? ended(a, error) : rc;
     return a->message->head.type == LEAT_MESSAGE_FAILED ? leat_message_error(a->message, error) : LEAT_OK;

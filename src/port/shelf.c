@@ -275,10 +275,8 @@ bool leat_shelf_ask_back(struct leat_line *l)
         const uint32_t had = c->loan.n;
         if (!c->channel || !had)
             continue;
-        if (!atomic_load(&c->channel->starved)) { /* one that is starved says so already */
-            atomic_store_explicit(&c->channel->credit, UINT32_MAX, memory_order_relaxed);
-            atomic_store(&c->channel->starved, 1);
-        }
+        atomic_store_explicit(&c->channel->credit, UINT32_MAX, memory_order_relaxed);
+        atomic_store(&c->channel->starved, 1);
         leat_shelf_take_back(l, c);
         some |= c->loan.n != had;
     }
