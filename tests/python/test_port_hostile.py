@@ -249,6 +249,19 @@ def test_a_channel_full_of_noise_harms_nobody(good: None, folder: Path) -> None:
         bad.close()
 
 
+def test_a_reader_that_makes_its_descriptors_block_holds_up_nobody(good: None, folder: Path) -> None:
+    bad = Raw(folder)
+    bad.attach()
+    wake = bad.fds[2]
+    fcntl.fcntl(wake, fcntl.F_SETFL, fcntl.fcntl(wake, fcntl.F_GETFL) & ~os.O_NONBLOCK)
+    for _ in range(20000):  # a port that read from it would wait at some time, because it is empty again
+        os.write(wake, struct.pack("Q", 1))
+        with contextlib.suppress(BlockingIOError):
+            os.read(wake, 8)
+    assert leat.ports.stat("p", folder=folder)["consumers"]
+    bad.close()
+
+
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
