@@ -56,15 +56,18 @@ static int fit(const struct leat_line *l, struct leat_port_consumer *c, struct l
                          " batches of the port, which have %" PRIu64 " rows each, and may be of 32: serve larger ones",
                          c->batch_size, span, l->batch_rows);
     c->needed = (uint32_t)(2 * span + 1);
-    uint64_t needed = c->needed * l->batch_bytes;
+    uint64_t batches = c->needed + 2; /* two that come next */
     for (const struct leat_port_consumer *other = l->consumers; other; other = other->next_in_line)
-        needed += other->needed * l->batch_bytes;
-    return needed + 2 * l->batch_bytes <= l->max_held
+        batches += other->needed;
+    return batches * l->batch_bytes <= l->max_held
                ? LEAT_OK
                : leat_fail(error, LEAT_E_HELD,
-                           "the port has %" PRIu64 " bytes for batches that consumers hold, and with this one they "
-                           "may hold %" PRIu64 ": serve with more (leat serve --memory, max_held_bytes)",
-                           l->max_held, needed);
+                           "the port has memory for %" PRIu64 " of its batches (%" PRIu64 " of %" PRIu64
+                           " bytes), and with this consumer it needs %" PRIu64 ": serve with at least %" PRIu64
+                           " bytes (leat serve --memory, max_held_bytes), or smaller "
+                           "batches",
+                           l->max_held / l->batch_bytes, l->max_held, l->batch_bytes, batches,
+                           batches * l->batch_bytes);
 }
 
 /* A line for samples of its own. */
@@ -214,10 +217,11 @@ void *leat_port_admission(void *port)
     struct leat_error error, unsent;
     pthread_mutex_lock(&p->lock);
     while (!p->closing) {
+        if (leat_line_close_idle(p)) /* first: the next consumer may want its place, or the same seed */
+            continue;
         struct leat_port_consumer *c = next_one(p);
         if (!c) {
-            if (!leat_line_close_idle(p))
-                pthread_cond_wait(&p->admit, &p->lock);
+            pthread_cond_wait(&p->admit, &p->lock);
             continue;
         }
         struct leat_wish wish = c->wish;

@@ -245,10 +245,14 @@ static int load(struct leat_attached *a, const json_t *o, struct leat_error *err
     uint64_t version, epoch, row, step, rows = 0;
     const char *print = json_string_value(json_object_get(o, "fingerprint")),
                *order = json_string_value(json_object_get(o, "order"));
+    if (json_object_get(o, "plan"))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "this is the state of a leat.Loader, not of a reader of a port: load it into the loader that "
+                         "the port is opened over, and readers begin there");
     if (!print || !order || !number(o, "attached", &version) || !number(o, "epoch", &epoch) ||
         !number(o, "row", &row) || !number(o, "step", &step))
         return leat_fail(error, LEAT_E_INVALID,
-                         "not a state of a reader of a port: give the text that its state_dict() gave, unchanged");
+                         "not a state of a reader of a port: give what its state_dict() gave, unchanged");
     if (version != STATE_VERSION)
         return leat_fail(error, LEAT_E_STATE, "the state is of a later version, %" PRIu64, version);
     if (strcmp(print, a->fingerprint) != 0 || strcmp(order, a->order) != 0)

@@ -178,6 +178,14 @@ static int ended(const struct leat_attached *a, struct leat_error *error)
     return leat_fail(error, LEAT_E_CLOSED, "port \"%s\" has ended", a->name);
 }
 
+static int silent(const struct leat_attached *a, struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_TIMEOUT,
+                     "port \"%s\" has not answered for %d s: its process may be stopped, or very busy (leat port ls "
+                     "shows its number)",
+                     a->name, ANSWER_MS / 1000);
+}
+
 int leat_session_check(struct leat_attached *a, struct leat_error *error)
 {
     struct leat_error why;
@@ -245,6 +253,8 @@ int leat_session_ask(struct leat_attached *a, enum leat_message_type type, const
                                : type == LEAT_MESSAGE_END                              ? END_MS
                                                                                        : ANSWER_MS;
     rc = await_answer(a, number, leat_loader_deadline(timeout_ms), error);
+    if (rc == LEAT_E_TIMEOUT)
+        return silent(a, error);
     if (rc)
         return rc == LEAT_E_END ? ended(a, error) : rc;
     return a->message->head.type == LEAT_MESSAGE_FAILED ? leat_message_error(a->message, error) : LEAT_OK;
@@ -376,6 +386,8 @@ static int expect(struct leat_attached *a, struct leat_session *s, enum leat_mes
                   struct leat_error *error)
 {
     int rc = leat_message_wait(s->socket, ANSWER_MS, a->message, error);
+    if (rc == LEAT_E_TIMEOUT)
+        return silent(a, error);
     if (rc)
         return rc;
     if (a->message->head.type == type)

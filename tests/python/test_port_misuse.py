@@ -69,7 +69,7 @@ def test_states_of_other_data_and_orders_are_refused(good: None, folder: Path, t
                 next(iter(other))
                 with pytest.raises(leat.StateError, match=f"another {what}"):
                     reader.load_state_dict(other.state_dict())
-            with pytest.raises(leat.InvalidError, match="not a state of a reader of a port"):
+            with pytest.raises(leat.InvalidError, match="not of a reader of a port"):
                 reader.load_state_dict(loader.state_dict())
             loader.close()
         reader.set_epoch(0)

@@ -104,6 +104,8 @@ def attach(
         )
     if ids is not None and not ids.size:
         raise ValueError("samples has no sample")
+    if ids is None and check.seed(seed):
+        raise ValueError("seed is of the order of samples=: without them a reader has the port's order")
     options: dict[str, Any] = {
         "name": name,
         "folder": path_of(folder),
