@@ -322,7 +322,8 @@ int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *d, stru
     plan->n_log++;
     if (plan->mixed && d->shares)
         leat_timeline_cut(plan, at);
-    give_up_old_lists(plan, d->done);
+    if (entry.list || entry.unlisted) /* no other decision adds a list, and the walk is as long as the log */
+        give_up_old_lists(plan, d->done);
     fold_old_entries(plan, d->done);
     return LEAT_OK;
 out:
