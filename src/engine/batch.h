@@ -9,6 +9,8 @@
  *      |                                                        FAILED               |
  *      +---- a batch that was cancelled goes back to FREE when its last task lets go of it ----+
  *
+ *     KEPT: its rows, the first `taken`, are copied into other batches (kept.c); then it is FREE
+ *
  *     * only where an output is ragged: its buffers cannot be allocated before the lengths of the values are known
  *
  * States change under the engine's lock. The arrays of a FILLING batch are written by its tasks without it, each task
@@ -56,6 +58,7 @@ enum leat_batch_state {
     LEAT_BATCH_FILLING,
     LEAT_BATCH_READY,
     LEAT_BATCH_FAILED,
+    LEAT_BATCH_KEPT,
     LEAT_BATCH_OUT
 };
 

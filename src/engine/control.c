@@ -82,8 +82,13 @@ uint64_t leat_loader_steps(const struct leat_loader *l)
 /* Under the lock: enters a decision into the log. */
 static int change(struct leat_loader *l, struct leat_decision d, struct leat_error *error)
 {
+    if (d.shares || d.positions || d.unlisted)
+        leat_kept_drop_all(l);
+    else
+        leat_kept_add(l, first_beyond(l, d.at));
     leat_window_cancel(l, first_beyond(l, d.at));
     leat_loader_pause(l);
+    leat_kept_settle(l);
     forget_begun(l, d.at);
     d.done = done(l);
     int rc = leat_plan_decide(l->plan, &d, error);
@@ -288,6 +293,7 @@ int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_
     int rc = leat_loader_enter(l, error);
     if (rc)
         return rc;
+    leat_kept_drop_all(l);
     leat_window_cancel(l, 0);
     leat_loader_pause(l);
     forget_begun(l, (struct leat_position){0, 0});

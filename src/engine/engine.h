@@ -43,6 +43,7 @@ struct leat_counters {
     int64_t fetch_ns, native_ns, wait_ns;
     uint64_t waits, helped_tasks, tasks;
     uint64_t gathered, copied; /* batches put together from rows of others; rows copied for that */
+    uint64_t reused;           /* rows copied from batches of before the size changed */
     const char *const *warning_names;
     uint64_t warned[LEAT_MAX_WARNINGS]; /* values that lenient decoding has passed, by warning */
 };
@@ -124,6 +125,7 @@ struct leat_loader {
     /* who is inside */
     unsigned due;                   /* enum leat_due */
     struct leat_batch *side;        /* batches that are made apart from the window: side.c */
+    struct leat_batch *kept;        /* batches of before the size changed, whose rows are copied: kept.c */
     struct leat_position told;      /* consumers were told of broken rows up to here: epoch, number */
     struct leat_position raised_to; /* ... and of errors up to here; out of order: of the one that ends here */
     uint64_t raised_step;           /* of the last one */
@@ -247,6 +249,24 @@ int leat_side_ids(const struct leat_loader *loader, const struct leat_plan_batch
                   int64_t *ids, struct leat_error *error);
 /* Cancels an owner's batches before a position. */
 void leat_side_cancel(struct leat_loader *loader, const void *for_whom, struct leat_position before);
+
+/* ---- kept.c: under the lock ------------------------------------------------------------------ */
+
+/* The batches of the window from index `from` on leave it, and their rows are kept for a plan with other borders; where
+ * rows depend on more than their number in the epoch, nothing happens. */
+void leat_kept_add(struct leat_loader *loader, size_t from);
+/* While the loader is paused: gives up those that have rows under way or broken ones. */
+void leat_kept_settle(struct leat_loader *loader);
+/* Gives up the last one, and all of them: the order of the samples is another, or they take memory that is wanted.
+ * False: there is none. */
+bool leat_kept_evict(struct leat_loader *loader);
+void leat_kept_drop_all(struct leat_loader *loader);
+/* Which batch has the rows of `batch` that are to be taken next, and how many; it stays until leat_kept_let_go. NULL:
+ * none has the first of them; *n is how many are to be made before one has. */
+struct leat_batch *leat_kept_find(struct leat_loader *loader, const struct leat_batch *batch, uint64_t *n);
+/* Copies rows [first, first + n) of `to`. Without the lock. */
+void leat_kept_copy(const struct leat_batch *from, struct leat_batch *to, uint64_t first, uint64_t n);
+void leat_kept_let_go(struct leat_loader *loader, struct leat_batch *kept);
 
 /* ---- task.c, reserve.c ----------------------------------------------------------------------- */
 

@@ -45,8 +45,9 @@ void leat_loader_evict_others(const struct leat_loader *for_whom, uint64_t bytes
 {
     for (struct leat_client *c = leat_scheduler.clients; c && !leat_ledger_fits(bytes); c = c->next) {
         struct leat_loader *l = leat_loader_of(c);
-        if (l == for_whom || l->waiting || !l->window.n)
+        if (l == for_whom || l->waiting || (!l->window.n && !l->kept))
             continue;
+        leat_kept_drop_all(l);
         leat_window_cancel(l, 0);
         l->window.full = true;
         leat_region_trim(&l->pool.region);
@@ -56,7 +57,7 @@ void leat_loader_evict_others(const struct leat_loader *for_whom, uint64_t bytes
 
 bool leat_loader_evict(struct leat_loader *l, const struct leat_batch *keep)
 {
-    if (leat_consumers_evict(l))
+    if (leat_kept_evict(l) || leat_consumers_evict(l))
         return true;
     size_t n = l->window.n;
     if (n < 2 || leat_window_at(&l->window, n - 1) == keep)
@@ -67,8 +68,10 @@ bool leat_loader_evict(struct leat_loader *l, const struct leat_batch *keep)
 
 int leat_loader_ask(struct leat_loader *l, enum leat_account account, uint64_t bytes, struct leat_error *error)
 {
-    bool window = account == LEAT_IN_FLIGHT, in_flight = window && l->budget.used[LEAT_IN_FLIGHT];
     enum leat_answer answer = leat_budget_ask(&l->budget, account, bytes);
+    while (answer == LEAT_WAIT && leat_kept_evict(l))
+        answer = leat_budget_ask(&l->budget, account, bytes);
+    bool window = account == LEAT_IN_FLIGHT, in_flight = window && l->budget.used[LEAT_IN_FLIGHT];
     /* Many reads had waited at once, each in a task of its own. */
     if (answer == LEAT_WAIT && window && leat_budget_has_many_tasks(&l->budget, bytes) && leat_task_drop_resting(l))
         answer = leat_budget_ask(&l->budget, account, bytes);
@@ -90,7 +93,11 @@ int leat_loader_ask(struct leat_loader *l, enum leat_account account, uint64_t b
 int leat_loader_allocate(struct leat_loader *l, struct leat_batch *b, struct leat_error *error)
 {
     int rc = leat_loader_ask(l, b->account, leat_batch_buffer_bytes(b), error);
-    return rc ? rc : leat_batch_allocate(b, error);
+    if (!rc)
+        rc = leat_batch_allocate(b, error);
+    while (rc == LEAT_E_HELD && leat_kept_evict(l))
+        rc = leat_batch_allocate(b, error);
+    return rc;
 }
 
 /* ---- handing out ----------------------------------------------------------------------------- */

@@ -638,6 +638,7 @@ bool leat_loader_halt(struct leat_loader *l)
 {
     l->closed = true;
     leat_client_deactivate(&l->client);
+    leat_kept_drop_all(l);
     leat_window_cancel(l, 0);
     for (const struct leat_consumer *c = &l->consumer; c; c = c->next)
         leat_side_cancel(l, c, (struct leat_position){UINT64_MAX, 0});

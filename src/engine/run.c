@@ -171,10 +171,10 @@ static void trace_task(const struct leat_task *t, int64_t begun, bool calls)
 {
     const struct leat_batch *b = t->batch;
     const struct leat_trace_event event = {.begin_ns = begun,
-                                           .kind = t->sizing    ? LEAT_TRACE_SIZES
-                                                   : calls      ? LEAT_TRACE_CALL
-                                                   : b->placing ? LEAT_TRACE_PLACE
-                                                                : LEAT_TRACE_ROWS,
+                                           .kind = t->sizing               ? LEAT_TRACE_SIZES
+                                                   : calls                 ? LEAT_TRACE_CALL
+                                                   : b->placing || t->kept ? LEAT_TRACE_PLACE
+                                                                           : LEAT_TRACE_ROWS,
                                            .epoch = b->plan.epoch,
                                            .step = b->plan.step,
                                            .first = t->job.first,
@@ -204,6 +204,8 @@ void leat_task_run(struct leat_task *t)
         done = leat_calls_run(t);
     else if (b->placing)
         leat_batch_place_results(b, j->first, j->n);
+    else if (t->kept)
+        leat_kept_copy(t->kept, b, j->first, j->n);
     else if (!b->segment)
         done = leat_task_make_rows(t);
     if (done)

@@ -118,6 +118,7 @@ static void add_running(json_t *root, const struct leat_loader *l)
                                   number(leat_window_room(l))));
     json_object_set_new(root, "consumer_wait_s", seconds(c->wait_ns));
     json_object_set_new(root, "consumer_waits", number(c->waits));
+    json_object_set_new(root, "reused_rows", number(c->reused));
     json_object_set_new(root, "tasks",
                         json_pack("{s:o, s:o, s:i, s:i}", "done", number(c->tasks), "helped", number(c->helped_tasks),
                                   "running", (int)l->tasks.running, "parked", (int)l->tasks.parked));

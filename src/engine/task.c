@@ -113,7 +113,7 @@ static void begin(struct leat_task *t)
     struct leat_loader *l = t->loader;
     t->ns = 0;
     t->state = LEAT_TASK_RUNNING;
-    t->estimate_ns = t->batch->segment || t->batch->placing ? 0 : l->tasks.ns_per_row * (double)t->job.n;
+    t->estimate_ns = t->batch->segment || t->batch->placing || t->kept ? 0 : l->tasks.ns_per_row * (double)t->job.n;
     leat_client_charge(&l->client, t->estimate_ns);
     t->work = l->tasks.free_work;
     if (t->work)
@@ -154,6 +154,7 @@ struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
     t->batch = b;
     t->sizing = b->state == LEAT_BATCH_SIZING;
     uint64_t n = t->sizing ? 1 : leat_batch_run(b, run_length(l, b));
+    t->kept = l->kept && !t->sizing && !b->segment ? leat_kept_find(l, b, &n) : NULL;
     leat_job_begin(&t->job, b->taken, n);
     t->job.flies = l->tasks.pends;
     t->n_booked = 0;
@@ -423,7 +424,7 @@ static void book_times(struct leat_task *t)
     memset(j->warned, 0, sizeof j->warned);
     j->fetch_ns = 0;
     j->fetches = j->fetched_bytes = 0;
-    if (!t->sizing && !t->batch->segment && !t->batch->placing && j->n && !l->tasks.pends)
+    if (!t->sizing && !t->batch->segment && !t->batch->placing && !t->kept && j->n && !l->tasks.pends)
         l->tasks.ns_per_row += 0.125 * (ns / (double)j->n - l->tasks.ns_per_row);
     if (l->tasks.ns_per_row < 1)
         l->tasks.ns_per_row = 1;
@@ -519,7 +520,7 @@ static void park_or_end(struct leat_loader *l, struct leat_task *t)
         return;
     }
     bool last = leat_batch_is_last(b) && !t->sizing;
-    if (!t->sizing && !b->segment)
+    if (!t->sizing && !b->segment && !t->kept)
         learn(l, &t->job);
     if (t->outcome == LEAT_TASK_WAITS) {
         if (b->loose && last && !b->segment)
@@ -534,6 +535,10 @@ static void park_or_end(struct leat_loader *l, struct leat_task *t)
         if (b->loose && last)
             book_rest(t);
         leat_batch_let_go(l, b);
+    }
+    if (t->kept) {
+        leat_kept_let_go(l, t->kept);
+        l->count.reused += t->job.n;
     }
     leat_task_recycle(t);
 }

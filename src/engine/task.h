@@ -42,7 +42,8 @@ enum leat_task_outcome { LEAT_TASK_NEW = 0, LEAT_TASK_DONE, LEAT_TASK_WAITS, LEA
 struct leat_task {
     struct leat_loader *loader;
     struct leat_batch *batch;
-    struct leat_work *work; /* while it runs */
+    struct leat_batch *kept; /* which its rows are copied from, or NULL: they are made */
+    struct leat_work *work;  /* while it runs */
     struct leat_job job;
     enum leat_task_state state;
     enum leat_task_outcome outcome;
