@@ -30,19 +30,18 @@ struct leat_feedback; /* calls from several threads take turns */
 struct leat_feedback_options {
     size_t struct_size;
     uint64_t samples;
-    /* The position of each id from 0 to n_ids - 1, or -1: no sample has it. Copied. NULL: an id is a position. */
-    const int64_t *index;
-    uint64_t n_ids;
+    const int64_t *ids; /* of the samples, by position; not used after opening. NULL: an id is a position */
     const char
         *folder;   /* the table is a file in it without a name, so that its pages can be written out; NULL: memory */
     bool deferred; /* reports are kept until leat_feedback_take, for ranks that exchange them first */
 };
 #define LEAT_FEEDBACK_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(struct leat_feedback_options), 0, NULL, 0, NULL, false                                                  \
+        sizeof(struct leat_feedback_options), 0, NULL, NULL, false                                                  \
     }
 
-/* Errors: INVALID (no sample, an index that leaves the samples or gives one twice), NOMEM, IO. */
+/* Ids that are no positions take 8 bytes more for each up to the largest, or 16 a sample where they lie far apart.
+ * Errors: INVALID (no sample, an id below 0 or of two samples), NOMEM, IO. */
 LEAT_API int leat_feedback_new(const struct leat_feedback_options *options, struct leat_feedback **out,
                                struct leat_error *error);
 /* NULL is allowed. Reports that still wait are dropped. */

@@ -9,22 +9,21 @@ struct table {
 
 PyTypeObject *py_table_type;
 
-/* table(samples, int64 index or None, folder or None, deferred) */
+/* table(samples, int64 ids or None, folder or None, deferred) */
 static PyObject *table_open(PyTypeObject *type, PyObject *args)
 {
     struct leat_feedback_options o = LEAT_FEEDBACK_OPTIONS_INIT;
     struct leat_error error;
     unsigned long long samples;
     PyObject *folder = NULL;
-    Py_buffer index = {0};
+    Py_buffer ids = {0};
     int deferred, rc;
-    if (!PyArg_ParseTuple(args, "Kz*O&p:open", &samples, &index, py_path_or_none, &folder, &deferred))
+    if (!PyArg_ParseTuple(args, "Kz*O&p:open", &samples, &ids, py_path_or_none, &folder, &deferred))
         return NULL;
     struct table *t = py_object_new(type);
     if (t) {
         o.samples = t->samples = samples;
-        o.index = index.buf;
-        o.n_ids = (uint64_t)index.len / sizeof(int64_t);
+        o.ids = ids.buf;
         o.folder = folder ? PyBytes_AsString(folder) : NULL;
         o.deferred = deferred;
         PY_WITHOUT_GIL(rc = leat_feedback_new(&o, &t->handle, &error));
@@ -34,8 +33,8 @@ static PyObject *table_open(PyTypeObject *type, PyObject *args)
             Py_CLEAR(t);
         }
     }
-    if (index.obj)
-        PyBuffer_Release(&index);
+    if (ids.obj)
+        PyBuffer_Release(&ids);
     Py_XDECREF(folder);
     return (PyObject *)t;
 }
@@ -113,7 +112,7 @@ static int table_getbuffer(PyObject *self, Py_buffer *view, int flags)
 
 static PyMethodDef table_methods[] = {
     {"open", (PyCFunction)(void (*)(void))table_open, METH_VARARGS | METH_CLASS,
-     "open(samples, index, folder, deferred)"},
+     "open(samples, ids, folder, deferred)"},
     {"report", table_report, METH_VARARGS, "report(ids, values, epoch, step)"},
     {"wait", table_wait, METH_NOARGS, "wait(): until all reports are entered"},
     {"kept", table_kept, METH_NOARGS, "kept(): how many reports are deferred"},

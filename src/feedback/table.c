@@ -10,10 +10,13 @@
  * Whether a report is entered depends on its step, not on when it comes: ranks that exchange reports arrive at the same
  * table. A deferred table has no thread: its chunks stay until they are taken.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,6 +27,7 @@
 #include "leat/feedback.h"
 
 #define MOST (UINT64_C(4) << 20) /* values that wait: 64 MiB; a report beyond waits until the thread has caught up */
+#define SPARSE 4                 /* times as many ids as samples, from which on they are sorted instead of listed */
 #define AHEAD 24                 /* marks that are prefetched: more than a core has misses in flight */
 
 struct chunk {
@@ -34,9 +38,16 @@ struct chunk {
     uint64_t positions[];
 };
 
+struct named {
+    int64_t id, position;
+};
+
 struct leat_feedback {
-    uint64_t n, n_ids;
-    int64_t *index; /* or NULL */
+    uint64_t n;
+    /* Where the samples of ids are, if not at the position that the id says: by id, -1 being none; or sorted by id. */
+    int64_t *by_id;
+    uint64_t n_ids;
+    struct named *sorted;
     bool deferred;
     struct leat_mark *marks;
     size_t bytes;
@@ -51,18 +62,33 @@ struct leat_feedback {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* A file without a name of so many bytes, or -1 with errno. */
+static int make_file(const char *folder, uint64_t bytes)
+{
+    char path[4096];
+    int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) && /* as on NFS */
+        snprintf(path, sizeof path, "%s/.feedback-XXXXXX", folder) < (int)sizeof path) {
+        fd = mkostemp(path, O_CLOEXEC);
+        if (fd >= 0)
+            unlink(path);
+    }
+    const int failed = fd < 0 ? errno : posix_fallocate(fd, 0, (off_t)bytes);
+    if (failed && fd >= 0)
+        close(fd);
+    errno = failed;
+    return failed ? -1 : fd;
+}
+
 static int map_table(struct leat_feedback *f, const char *folder, struct leat_error *error)
 {
     uint64_t bytes;
     if (!leat_mul_u64(f->n, sizeof *f->marks, &bytes) || bytes > SIZE_MAX / 2)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a table of %" PRIu64 " samples", f->n);
     f->bytes = (size_t)bytes;
-    const int fd = folder ? open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : -1;
-    if (folder && (fd < 0 || posix_fallocate(fd, 0, (off_t)bytes))) {
-        if (fd >= 0)
-            close(fd);
+    const int fd = folder ? make_file(folder, bytes) : -1;
+    if (folder && fd < 0)
         return leat_fail_errno(error, LEAT_E_IO, "%s: a table of %" PRIu64 " bytes cannot be made here", folder, bytes);
-    }
     void *at = mmap(NULL, f->bytes, PROT_READ | PROT_WRITE, folder ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
     if (fd >= 0)
         close(fd);
@@ -74,46 +100,89 @@ static int map_table(struct leat_feedback *f, const char *folder, struct leat_er
     return LEAT_OK;
 }
 
-/* Copies the index, and sees that no sample has two ids. */
-static int copy_index(struct leat_feedback *f, const int64_t *index, struct leat_error *error)
+static int compare_ids(const void *a, const void *b)
 {
-    uint8_t *seen = leat_new_array(f->n / 8 + 1, 1);
-    int rc = LEAT_OK;
-    f->index = leat_new_array(f->n_ids, sizeof *f->index);
-    if (!seen || !f->index)
-        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the index of %" PRIu64 " ids", f->n_ids);
-    for (uint64_t i = 0; !rc && i < f->n_ids; i++) {
-        const int64_t p = f->index[i] = index[i];
-        if (p < -1 || (p >= 0 && ((uint64_t)p >= f->n || seen[p / 8] & 1 << p % 8)))
-            rc = leat_fail(error, LEAT_E_INVALID,
-                           "id %" PRIu64 " has position %" PRId64 " of %" PRIu64
-                           ", or another id has it too: each sample has one id",
-                           i, p, f->n);
-        else if (p >= 0)
-            seen[p / 8] |= (uint8_t)(1 << p % 8);
+    const struct named *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+static int has_two(int64_t id, struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_INVALID, "two samples have the id %" PRId64 ": each sample has one of its own", id);
+}
+
+/* Ids that lie near each other: positions by id. */
+static int list_ids(struct leat_feedback *f, const int64_t *ids, struct leat_error *error)
+{
+    memset(f->by_id, -1, f->n_ids * sizeof *f->by_id);
+    for (uint64_t i = 0; i < f->n; i++) {
+        if (f->by_id[ids[i]] >= 0)
+            return has_two(ids[i], error);
+        f->by_id[ids[i]] = (int64_t)i;
     }
-    leat_free(seen);
-    return rc;
+    return LEAT_OK;
+}
+
+static int sort_ids(struct leat_feedback *f, const int64_t *ids, struct leat_error *error)
+{
+    for (uint64_t i = 0; i < f->n; i++)
+        f->sorted[i] = (struct named){ids[i], (int64_t)i};
+    qsort(f->sorted, f->n, sizeof *f->sorted, compare_ids);
+    for (uint64_t i = 1; i < f->n; i++)
+        if (f->sorted[i].id == f->sorted[i - 1].id)
+            return has_two(f->sorted[i].id, error);
+    return LEAT_OK;
+}
+
+/* Makes what finds the sample of an id. */
+static int learn_ids(struct leat_feedback *f, const int64_t *ids, struct leat_error *error)
+{
+    int64_t most = 0;
+    for (uint64_t i = 0; i < f->n; i++) {
+        if (ids[i] < 0)
+            return leat_fail(error, LEAT_E_INVALID, "sample %" PRIu64 " has the id %" PRId64 ": ids are 0 or more", i,
+                             ids[i]);
+        most = ids[i] > most ? ids[i] : most;
+    }
+    if ((uint64_t)most / SPARSE < f->n) {
+        f->n_ids = (uint64_t)most + 1;
+        f->by_id = leat_alloc(f->n_ids * sizeof *f->by_id);
+    } else {
+        f->sorted = leat_new_array(f->n, sizeof *f->sorted);
+    }
+    if (!f->by_id && !f->sorted)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for the ids of %" PRIu64 " samples", f->n);
+    return f->by_id ? list_ids(f, ids, error) : sort_ids(f, ids, error);
+}
+
+/* -1: there is no such sample. */
+static int64_t position_of(const struct leat_feedback *f, int64_t id)
+{
+    if (f->by_id)
+        return (uint64_t)id < f->n_ids ? f->by_id[id] : -1;
+    if (!f->sorted)
+        return (uint64_t)id < f->n ? id : -1;
+    const struct named wanted = {id, 0}, *found = bsearch(&wanted, f->sorted, f->n, sizeof *f->sorted, compare_ids);
+    return found ? found->position : -1;
 }
 
 int leat_feedback_new(const struct leat_feedback_options *options, struct leat_feedback **out, struct leat_error *error)
 {
     *out = NULL;
-    if (!options->samples || options->samples >> 48 || options->n_ids >> 48)
+    if (!options->samples || options->samples >> 48)
         return leat_fail(error, LEAT_E_INVALID, "a table of feedback is of 1 to 2^48 samples, not %" PRIu64,
                          options->samples);
     struct leat_feedback *f = leat_new(struct leat_feedback);
     if (!f)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a table of feedback");
     f->n = options->samples;
-    f->n_ids = options->index ? options->n_ids : f->n;
     f->deferred = options->deferred;
     f->last = &f->first;
     f->pid = getpid();
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->more, NULL);
     pthread_cond_init(&f->fewer, NULL);
-    int rc = options->index ? copy_index(f, options->index, error) : LEAT_OK;
+    int rc = options->ids ? learn_ids(f, options->ids, error) : LEAT_OK;
     rc = rc ? rc : map_table(f, options->folder, error);
     if (rc)
         leat_feedback_free(f);
@@ -151,7 +220,8 @@ void leat_feedback_free(struct leat_feedback *f)
     }
     if (f->marks)
         munmap(f->marks, f->bytes);
-    leat_free(f->index);
+    leat_free(f->by_id);
+    leat_free(f->sorted);
     leat_free(f);
 }
 
@@ -223,8 +293,7 @@ static int fill_chunk(const struct leat_feedback *f, struct chunk *c, const int6
 {
     bool finite = true, known = true;
     for (uint64_t i = 0; i < c->n; i++) {
-        const bool in = (uint64_t)ids[i] < f->n_ids;
-        const int64_t position = !in ? -1 : f->index ? f->index[ids[i]] : ids[i];
+        const int64_t position = position_of(f, ids[i]);
         known &= position >= 0;
         finite &= isfinite(values[i]) != 0;
         c->positions[i] = (uint64_t)position;

@@ -29,7 +29,7 @@ from ..loading import ranks
 from .blobs import Blobs, Inside
 from .policies import Own, Policy, Rows, Run, policy_of
 from .reports import Place, Reports
-from .table import NOTED, Array, Table, digest, index_of
+from .table import NOTED, Array, Table, digest, ids_of
 
 if TYPE_CHECKING:
     from .deciding import Deciding
@@ -49,7 +49,7 @@ class Feedback:
             bind(loader.dataset)
         if not len(loader.dataset):
             raise ValueError("feedback= selects samples, and the data set is empty")
-        self._index = index_of(loader.dataset)
+        self._ids = ids_of(loader.dataset)
         self._folder = loader._log_dir
         self._blobs = Blobs(self._folder)
         self._tables: dict[str, Table] = {}
@@ -74,7 +74,7 @@ class Feedback:
             folder = self._folder if n * 16 >= LARGE else None
             if folder is not None:
                 os.makedirs(folder, exist_ok=True)
-            core = _leat.Table.open(n, self._index, folder, self._loader._distributed)
+            core = _leat.Table.open(n, self._ids, folder, self._loader._distributed)
             found = self._tables[metric] = Table(metric, core, self._ready)
         return found
 
@@ -294,7 +294,7 @@ class Feedback:
             for one in np.unique(reports[["epoch", "step"]]):
                 at = (reports["epoch"] == one["epoch"]) & (reports["step"] == one["step"])
                 ids = reports["position"][at].astype(np.int64)
-                ids = ids if self._index is None else self._loader.dataset.ids[ids]
+                ids = ids if self._ids is None else self._ids[ids]
                 self.table(name).core.report(
                     np.ascontiguousarray(ids),
                     np.ascontiguousarray(reports["value"][at]),

@@ -22,7 +22,6 @@ from ..errors import StateError
 MARK = np.dtype([("value", "<f4"), ("count", "<u4"), ("epoch", "<u4"), ("step", "<u4")])
 #: a report on its way between ranks
 NOTED = np.dtype([("position", "<u8"), ("value", "<f4"), ("epoch", "<u4"), ("step", "<u4"), ("zero", "<u4")])
-SPARSE = 64  #: ids may lie so far apart, in samples, that a position is found by a table of ids
 
 Array = np.ndarray[Any, Any]
 
@@ -139,28 +138,20 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
 
 
-def index_of(dataset: Dataset) -> Array | None:
-    """The position of each id, -1 where no sample has it: int64. None: ids are positions.
+def ids_of(dataset: Dataset) -> Array | None:
+    """The ids of the samples, by position: int64. None: ids are positions.
 
     Raises:
-        ValueError: a sample stands in the data set twice, or ids lie too far apart.
+        ValueError: a sample stands in the data set twice.
     """
     n, part = len(dataset), 1 << 20
-    identity = True
-    most = -1
     for first in range(0, n, part):
         ids = np.frombuffer(dataset._handle.ids(first, min(part, n - first)), np.int64)
-        identity = identity and bool((ids == np.arange(first, first + len(ids))).all())
-        most = max(most, int(ids.max()))
-    if identity:
+        if (ids != np.arange(first, first + len(ids))).any():
+            break
+    else:
         return None
-    if most >= SPARSE * n + part:
-        raise ValueError(
-            f"feedback= keeps a table by id, and the ids of these {n} samples go up to {most}: open fewer files at once"
-        )
-    index = np.full(most + 1, -1, np.int64)
-    ids = dataset.ids
-    if len(np.unique(ids)) != n:
+    found = np.ascontiguousarray(dataset.ids, np.int64)
+    if len(np.unique(found)) != n:
         raise ValueError("feedback= needs a data set in which each sample stands once: this view has one of them twice")
-    index[ids] = np.arange(n)
-    return index
+    return found

@@ -1,6 +1,9 @@
 /* The table of what was reported: which report stays, ranks that exchange, wrong reports, memory that is out. */
+#include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -140,31 +143,34 @@ static void a_wrong_report_is_refused_whole(void **state)
     leat_feedback_free(f);
 }
 
-static void ids_of_a_view_are_found_by_its_index(void **state)
+static void ids_of_a_view_are_found_wherever_they_lie(void **state)
 {
-    const int64_t index[] = {-1, 2, -1, 0, 1}, twice[] = {0, 1, 1}, outside[] = {3};
-    struct leat_feedback_options o = LEAT_FEEDBACK_OPTIONS_INIT;
-    struct leat_feedback *f;
-    o.samples = 3;
-    o.index = index;
-    o.n_ids = 5;
-    assert_ok(leat_feedback_new(&o, &f, &error));
-    report(f, 3, 7, 0, 0);
-    leat_feedback_wait(f);
-    assert_true(leat_feedback_marks(f)[0].value == 7);
-    const int64_t none[] = {2, 5};
-    const float value = 1;
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(leat_feedback_report(f, &none[i], &value, 1, 0, 0, &error), LEAT_E_RANGE);
-    leat_feedback_free(f);
-    o.index = twice;
-    o.n_ids = 3;
-    assert_int_equal(leat_feedback_new(&o, &f, &error), LEAT_E_INVALID);
-    o.index = outside;
-    o.n_ids = 1;
-    assert_int_equal(leat_feedback_new(&o, &f, &error), LEAT_E_INVALID);
-    o.samples = 0;
-    assert_int_equal(leat_feedback_new(&o, &f, &error), LEAT_E_INVALID);
+    const int64_t near[] = {3, 4, 1}, far[] = {3, INT64_C(1) << 40, 1}, twice[] = {0, 1, 1},
+                  far_twice[] = {INT64_C(1) << 40, 5, INT64_C(1) << 40}, negative[] = {0, 1, -1};
+    for (int i = 0; i < 2; i++) {
+        struct leat_feedback_options o = LEAT_FEEDBACK_OPTIONS_INIT;
+        struct leat_feedback *f;
+        o.samples = 3;
+        o.ids = i ? far : near;
+        assert_ok(leat_feedback_new(&o, &f, &error));
+        for (int k = 0; k < 3; k++)
+            report(f, (i ? far : near)[k], 7 + (float)k, 0, 0);
+        leat_feedback_wait(f);
+        for (int k = 0; k < 3; k++)
+            assert_true(leat_feedback_marks(f)[k].value == 7 + (float)k);
+        const int64_t none[] = {2, 5, 0, -1, INT64_MIN, INT64_MAX};
+        const float value = 1;
+        for (int k = 0; k < 6; k++)
+            assert_int_equal(leat_feedback_report(f, &none[k], &value, 1, 0, 0, &error), LEAT_E_RANGE);
+        leat_feedback_free(f);
+        o.ids = i ? far_twice : twice;
+        assert_int_equal(leat_feedback_new(&o, &f, &error), LEAT_E_INVALID);
+        assert_non_null(strstr(error.message, i ? "id 1099511627776" : "id 1:"));
+        o.ids = negative;
+        assert_int_equal(leat_feedback_new(&o, &f, &error), LEAT_E_INVALID);
+        o.samples = 0;
+        assert_int_equal(leat_feedback_new(&o, &f, &error), LEAT_E_INVALID);
+    }
 }
 
 static void a_table_may_lie_in_a_file_without_a_name(void **state)
@@ -183,6 +189,25 @@ static void a_table_may_lie_in_a_file_without_a_name(void **state)
     assert_int_equal(rmdir(folder), 0); /* nothing was left in it */
     assert_int_equal(leat_feedback_new(&o, &f, &error), LEAT_E_IO);
     assert_non_null(strstr(error.message, folder));
+}
+
+static void a_disk_without_room_is_named_with_its_reason(void **state)
+{
+    struct leat_feedback_options o = LEAT_FEEDBACK_OPTIONS_INIT;
+    struct leat_feedback *f;
+    struct rlimit had, less;
+    o.samples = 1 << 20;
+    o.folder = "/tmp";
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &had), 0);
+    less = (struct rlimit){1 << 20, had.rlim_max};
+    void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &less), 0);
+    const int rc = leat_feedback_new(&o, &f, &error);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &had), 0);
+    signal(SIGXFSZ, before);
+    assert_int_equal(rc, LEAT_E_IO);
+    assert_non_null(strstr(error.message, strerror(EFBIG)));
+    assert_non_null(strstr(error.message, "/tmp"));
 }
 
 static void *reporter(void *argument)
@@ -265,14 +290,14 @@ static void *fail_later(size_t bytes)
 
 static void every_allocation_may_fail_once(void **state)
 {
-    const int64_t index[] = {1, 0}, id = 1;
+    const int64_t ids[] = {1, 0}, far[] = {1, 1000}, id = 1;
     const float value = 4;
     const struct leat_allocator own = leat_allocator;
     for (int n = 0;; n++) {
         struct leat_feedback_options o = LEAT_FEEDBACK_OPTIONS_INIT;
         struct leat_feedback *f;
-        o.samples = o.n_ids = 2;
-        o.index = index;
+        o.samples = 2;
+        o.ids = n % 2 ? far : ids;
         left = n;
         leat_allocator = (struct leat_allocator){fail_later, own.resize, own.release};
         int rc = leat_feedback_new(&o, &f, &error);
@@ -298,8 +323,9 @@ int main(void)
         cmocka_unit_test(a_large_run_of_reports_is_what_a_loop_makes_of_it),
         cmocka_unit_test(ranks_that_exchange_have_the_table_of_one_process_whatever_part_each_reports),
         cmocka_unit_test(a_wrong_report_is_refused_whole),
-        cmocka_unit_test(ids_of_a_view_are_found_by_its_index),
+        cmocka_unit_test(ids_of_a_view_are_found_wherever_they_lie),
         cmocka_unit_test(a_table_may_lie_in_a_file_without_a_name),
+        cmocka_unit_test(a_disk_without_room_is_named_with_its_reason),
         cmocka_unit_test(threads_may_report_at_once),
         cmocka_unit_test(more_than_may_wait_is_entered_all_the_same),
         cmocka_unit_test(a_forked_child_may_free_the_table_and_not_report),
