@@ -62,7 +62,7 @@ def main() -> None:
             rows = []
             for _ in range(given.rounds):
                 usual = statistics.median(intervals(given.pack, second, None, 3, 4, factor * alone, given.cores)[3:])
-                late = intervals(given.pack, first, second, 4, 4, factor * alone, given.cores)[4:]
+                late = intervals(given.pack, first, second, 10, 4, factor * alone, given.cores)[10:]
                 rows.append([t / usual for t in late])
             late = [statistics.median(column) for column in zip(*rows, strict=True)]
             print(

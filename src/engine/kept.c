@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "engine/task.h"
 
+#define LENDERS 4 /* batches that give up their pages for one that would have to wait for new ones */
 #define COPY_BYTES (UINT64_C(4) << 20) /* of a task: several threads copy one batch */
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
@@ -95,16 +96,30 @@ void leat_kept_settle(struct leat_loader *l)
     leat_task_wake_cancelled(l);
 }
 
+void leat_kept_lend_pages(struct leat_loader *l, const struct leat_batch *b)
+{
+    uint64_t most = 0;
+    for (size_t o = 0; l->kept && o < l->pool.n_outputs; o++) {
+        const uint64_t bytes = leat_output_bytes(leat_program_output(b->program, o), b->plan.rows, 0);
+        most = bytes > most ? bytes : most;
+    }
+    for (unsigned n = 0;
+         n < LENDERS && l->kept && most >= LEAT_REGION_LARGE && !leat_region_is_warm(&l->pool.region, most); n++) {
+        const struct leat_batch *last = l->kept;
+        while (last->next)
+            last = last->next;
+        if (last->plan.epoch == b->plan.epoch && last->plan.begin < b->plan.begin + b->plan.rows)
+            return;
+        leat_kept_evict(l);
+    }
+}
+
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-struct leat_batch *leat_kept_find(struct leat_loader *l, const struct leat_batch *b, uint64_t *n)
+/* As leat_kept_find. */
+static struct leat_batch *find(const struct leat_loader *l, const struct leat_batch *b, uint64_t *n)
 {
     const uint64_t at = b->plan.begin + b->taken, most = real_rows(&b->plan, b->plan.rows);
-    if (b->account == LEAT_IN_FLIGHT) /* tasks go through the window in order: what lies before is used up */
-        while (
-            l->kept && !l->kept->tasks &&
-            (l->kept->plan.epoch < b->plan.epoch || (l->kept->plan.epoch == b->plan.epoch && kept_end(l->kept) <= at)))
-            drop(l, &l->kept);
     for (struct leat_batch *k = b->listed ? NULL : l->kept; k && b->taken < most; k = k->next) {
         if (k->plan.epoch != b->plan.epoch || kept_end(k) <= at)
             continue;
@@ -115,10 +130,30 @@ struct leat_batch *leat_kept_find(struct leat_loader *l, const struct leat_batch
         const uint64_t each = b->bytes / b->plan.rows + 1, several = COPY_BYTES / each + 1;
         const uint64_t left = kept_end(k) - at < most - b->taken ? kept_end(k) - at : most - b->taken;
         *n = left < several ? left : several;
-        k->tasks++;
         return k;
     }
     return NULL;
+}
+
+struct leat_batch *leat_kept_find(struct leat_loader *l, const struct leat_batch *b, uint64_t *n)
+{
+    if (b->account == LEAT_IN_FLIGHT) /* tasks go through the window in order: what lies before is used up */
+        while (l->kept && !l->kept->tasks &&
+               !leat_position_precedes((struct leat_position){b->plan.epoch, b->plan.begin + b->taken},
+                                       (struct leat_position){l->kept->plan.epoch, kept_end(l->kept)}))
+            drop(l, &l->kept);
+    struct leat_batch *k = find(l, b, n);
+    if (k)
+        k->tasks++;
+    return k;
+}
+
+bool leat_kept_can_wait(const struct leat_loader *l, const struct leat_batch *b)
+{
+    const struct leat_batch *first = l->window.n ? leat_window_at(&l->window, 0) : b;
+    uint64_t n = 1;
+    return l->waiting && b != first && b->account == LEAT_IN_FLIGHT && b->state == LEAT_BATCH_FILLING &&
+           !leat_batch_is_done(first) && find(l, b, &n);
 }
 
 void leat_kept_copy(const struct leat_batch *from, struct leat_batch *to, uint64_t first, uint64_t n)

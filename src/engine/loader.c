@@ -93,8 +93,10 @@ int leat_loader_ask(struct leat_loader *l, enum leat_account account, uint64_t b
 int leat_loader_allocate(struct leat_loader *l, struct leat_batch *b, struct leat_error *error)
 {
     int rc = leat_loader_ask(l, b->account, leat_batch_buffer_bytes(b), error);
-    if (!rc)
-        rc = leat_batch_allocate(b, error);
+    if (rc)
+        return rc;
+    leat_kept_lend_pages(l, b);
+    rc = leat_batch_allocate(b, error);
     while (rc == LEAT_E_HELD && leat_kept_evict(l))
         rc = leat_batch_allocate(b, error);
     return rc;

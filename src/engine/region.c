@@ -310,6 +310,15 @@ const char *leat_region_obstacle(const struct leat_region *region)
                                   : NULL;
 }
 
+bool leat_region_is_warm(const struct leat_region *region, uint64_t bytes)
+{
+    const struct leat_region_area *area = &region->areas[bytes >= LEAT_REGION_LARGE];
+    size_t i = 0;
+    while (i < area->n_free && area->free[i].bytes < bytes)
+        i++;
+    return i < area->n_free && area->free[i].dirty >= bytes;
+}
+
 uint8_t *leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset)
 {
     struct leat_region_area *area = &region->areas[bytes >= LEAT_REGION_LARGE];

@@ -92,6 +92,8 @@ uint64_t leat_region_round(uint64_t bytes);
 
 /* `bytes` as leat_region_round gives them, above 0. NULL if there is no room (or no memory): nothing happened. */
 uint8_t *leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset);
+/* Whether all pages that the next allocation of `bytes` gets may be resident: none has to be made by the kernel. */
+bool leat_region_is_warm(const struct leat_region *region, uint64_t bytes);
 /* Where another process holds it (base/holders.h), it is free once that has let go, or died: whoever allocates next
  * finds out. */
 void leat_region_free(struct leat_region *region, uint64_t offset, uint64_t bytes);

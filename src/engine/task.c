@@ -148,6 +148,8 @@ struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
         take_share(l);
     l->tasks.short_of = !leat_task_may_grow(l);
     struct leat_batch *b = l->tasks.short_of ? NULL : batch_with_work(l, ahead);
+    if (b && l->kept && leat_kept_can_wait(l, b))
+        b = NULL;
     t = b ? leat_task_new(l) : NULL;
     if (!t)
         return NULL;
@@ -548,6 +550,7 @@ void leat_task_finish(struct leat_task *t)
     struct leat_loader *l = t->loader;
     l->tasks.running--;
     l->due |= l->consumer.next ? LEAT_DUE_WAKE : 0; /* each waits for another batch */
+    l->due |= l->kept ? LEAT_DUE_WORK : 0;          /* what could wait for the first batch, or was evicted */
     book_times(t);
     give_work_back(t);
     park_or_end(l, t);
