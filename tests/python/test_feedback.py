@@ -324,7 +324,10 @@ def test_a_report_that_is_wrong_is_refused_whole(path: str) -> None:
             loader.report(ids)
         with pytest.raises(TypeError, match="and not both"):
             loader.report(ids, {"a": 1.0}, {"a": 1}, loss=[1.0])
-        assert not loader.feedback["loss"].count.any()
+        for metrics in ({"loss": 1.0, "margin": np.nan}, {"margin": np.nan, "loss": 1.0}):
+            with pytest.raises(ValueError, match="sample id 3 is nan"):
+                loader.report([3], **{name: [value] for name, value in metrics.items()})
+        assert not loader.feedback["loss"].count.any() and not loader.feedback["margin"].count.any()
     with opened(path) as loader, pytest.raises(ValueError, match="keeps no reports: open it with feedback="):
         loader.report([1], loss=[1.0])
 
@@ -383,6 +386,67 @@ def test_values_that_are_on_their_way_are_entered_once_they_are_there_and_checke
             iter(loader)
         assert loader.feedback["loss"].value[[0, 50]].tolist() == [1, 3]
         assert next(iter(loader)).epoch == 1
+
+
+def test_an_error_of_values_that_were_on_their_way_leaves_no_other_report_out(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = Event()
+    monkeypatch.setattr("leat.feedback.reports._recorded", lambda *given: event)
+    with reporting(path) as loader:
+        next(iter(loader))
+        loader.report([1], loss=[1.0])
+        event.waited = False
+        loader.report([2], loss=[2.0])
+        loader.report([3, 4], loss=[3.0, 4.0], margin=[0.0, np.nan])
+        event.waited = True
+        with pytest.raises(ValueError, match="sample id 4 is nan") as raised:
+            loader.report([5], loss=[5.0])
+        assert raised.value.__notes__ == ["leat: this is about the report of step 0 of epoch 0"]
+        with reporting(path) as again:
+            again.load_state_dict(loader.state_dict())
+            for one in (loader, again):
+                assert np.flatnonzero(one.feedback["loss"].known).tolist() == [1, 2, 5]
+                assert not one.feedback["margin"].known.any()
+
+
+def test_a_report_of_several_gpus_is_there_when_the_values_of_all_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    from leat.feedback import reports
+
+    made: dict[str, Event] = {}
+    now: list[str] = []
+
+    class Made(Event):
+        def __init__(self) -> None:
+            super().__init__()
+            made[now[-1]] = self
+
+        def record(self, stream: Any = None) -> None:
+            assert made[stream] is self
+
+    @contextlib.contextmanager
+    def current(device: Any) -> Any:
+        now.append(str(device))
+        yield
+        now.pop()
+
+    class Values:
+        detach = is_floating_point = None
+
+        def __init__(self, device: str) -> None:
+            self.device = torch.device(device)
+
+    monkeypatch.setattr(torch.cuda, "Event", Made)
+    monkeypatch.setattr(torch.cuda, "device", current)
+    monkeypatch.setattr(torch.cuda, "current_stream", str)
+    assert reports._recorded(Values("cpu"), [1.0]) is None
+    event = reports._recorded(Values("cuda:0"), Values("cuda:1"), Values("cuda:1"))
+    event.record()
+    made["cuda:0"].waited = True
+    assert set(made) == {"cuda:0", "cuda:1"} and not event.query()
+    event.synchronize()
+    assert made["cuda:1"].waited and event.query()
 
 
 def test_rows_that_only_pad_a_batch_are_left_out_of_a_report(path: str) -> None:

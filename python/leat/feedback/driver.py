@@ -99,10 +99,11 @@ class Feedback:
             valid, ids = ids.valid, ids.ids
             valid = None if bool(valid.all()) else np.asarray(valid)
         place = self._place(at)
-        self._reports.flush(False)
-        for name, given in values.items():
-            self._reports.add(name, ids, given, valid, place)
         self._changes += 1
+        try:
+            self._reports.flush(False)
+        finally:  # an error of an earlier report is raised, and this one is entered all the same
+            self._reports.add(ids, values, valid, place)
 
     def _place(self, at: Any) -> Place:
         if at is None:

@@ -1,13 +1,14 @@
 """Values on their way from the model to tables: tensors of any device, without waiting for the device.
 
 Values of a GPU are copied to pinned memory on the stream that computes them; an event behind says when they are there.
-They are handed to the table by the first report, or decision, that finds the event done.
+They are handed to the table by the first report, or decision, that finds the event done. All metrics of a report are
+entered together, or none of them.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,41 +23,53 @@ class Reports:
 
     def __init__(self, table_of: Callable[[str], Table]) -> None:
         self._table_of = table_of
-        self._coming: deque[tuple[Any, str, Any, Any, Any, Place]] = deque()
+        self._coming: deque[tuple[Any, Any, dict[str, Any], Any, Place]] = deque()
 
-    def add(self, name: str, ids: Any, values: Any, valid: Any, place: Place) -> None:
-        """Takes one metric of a step over. `valid`: which rows count; None: all.
+    def add(self, ids: Any, values: Mapping[str, Any], valid: Any, place: Place) -> None:
+        """Takes the metrics of a step over: all, or after an exception none. `valid`: which rows count; None: all.
 
         Raises:
             TypeError: ids are no integers, or values no numbers.
             ValueError: there is not one value for each id, or one is NaN or infinite.
             IndexError: there is no such id.
         """
-        _check(name, ids, values)
-        event = _recorded(ids, values)
+        for name, given in values.items():
+            _check(name, ids, given)
+        event = _recorded(ids, *values.values())
         if event is None:
-            self._enter(name, _array(ids, np.int64), _array(values, np.float32), valid, place)
+            self._enter(ids, values, valid, place)
             return
         ids = _pinned(ids, np.int64)
-        values = _pinned(values, np.float32)
+        copies = {name: _pinned(given, np.float32) for name, given in values.items()}
         event.record()
-        self._coming.append((event, name, ids, values, valid, place))
+        self._coming.append((event, ids, copies, valid, place))
 
     def flush(self, wait: bool) -> None:
         """Hands over what has arrived; with `wait` all, waiting for the device."""
         while self._coming and (wait or self._coming[0][0].query()):
-            event, name, ids, values, valid, place = self._coming.popleft()
+            event, ids, values, valid, place = self._coming.popleft()
             event.synchronize()
-            self._enter(name, _array(ids, np.int64), _array(values, np.float32), valid, place)
+            try:
+                self._enter(ids, values, valid, place)
+            except Exception as e:
+                e.add_note(f"leat: this is about the report of step {place[1]} of epoch {place[0]}")
+                raise
 
     def clear(self) -> None:
         self._coming.clear()
 
-    def _enter(self, name: str, ids: Array, values: Array, valid: Any, place: Place) -> None:
+    def _enter(self, ids: Any, values: Mapping[str, Any], valid: Any, place: Place) -> None:
+        of = _array(ids, np.int64)
+        arrays = {name: _array(given, np.float32) for name, given in values.items()}
         if valid is not None:
             keep = np.asarray(valid, bool)
-            ids, values = np.ascontiguousarray(ids[keep]), np.ascontiguousarray(values[keep])
-        self._table_of(name).core.report(ids, values, *place)
+            of = np.ascontiguousarray(of[keep])
+            arrays = {name: np.ascontiguousarray(array[keep]) for name, array in arrays.items()}
+        tables = [(self._table_of(name).core, array) for name, array in arrays.items()]
+        if len(tables) > 1:  # one that is refused comes first: then no other is entered. The ids are those of all
+            tables.sort(key=lambda pair: bool(np.isfinite(pair[1]).all()))
+        for core, array in tables:
+            core.report(of, array, *place)
 
 
 def _is_tensor(value: Any) -> bool:
@@ -94,25 +107,32 @@ def _array(value: Any, dtype: Any) -> Array:
 
 
 def _recorded(*given: Any) -> Any:
-    """An event of the GPU that one of these lies on, or None."""
-    for value in given:
-        if _is_tensor(value) and value.device.type == "cuda":
-            import torch
+    """Events of all GPUs that these lie on, as one, or None."""
+    devices = {value.device for value in given if _is_tensor(value) and value.device.type == "cuda"}
+    if not devices:
+        return None
+    import torch
 
-            return _Event(torch, value.device)
-    return None
+    return _Events(torch, devices)
 
 
-class _Event:
-    def __init__(self, torch: Any, device: Any) -> None:
-        self._stream = torch.cuda.current_stream(device)
-        with torch.cuda.device(device):
-            self._event = torch.cuda.Event()
-        self.query = self._event.query
-        self.synchronize = self._event.synchronize
+class _Events:
+    def __init__(self, torch: Any, devices: set[Any]) -> None:
+        self._events: list[tuple[Any, Any]] = []
+        for device in devices:
+            with torch.cuda.device(device):
+                self._events.append((torch.cuda.Event(), torch.cuda.current_stream(device)))
 
     def record(self) -> None:
-        self._event.record(self._stream)
+        for event, stream in self._events:
+            event.record(stream)
+
+    def query(self) -> bool:
+        return all(event.query() for event, _ in self._events)
+
+    def synchronize(self) -> None:
+        for event, _ in self._events:
+            event.synchronize()
 
 
 def _pinned(value: Any, dtype: Any) -> Any:
