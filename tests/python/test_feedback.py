@@ -114,6 +114,37 @@ def test_hard_samples_need_losses_and_batches_of_one_size(path: str) -> None:
             iter(loader)
 
 
+def test_a_resumed_run_keeps_the_batches_of_hard_samples_or_is_refused(path: str) -> None:
+    with opened(path, 10, feedback=leat.TopBatches(0.3)) as loader:
+        got = train(loader, 1)
+        state = json.dumps(loader.state_dict())
+        got += train(loader, 2)
+        loader.set_batch_size(20)
+        resized = json.dumps(loader.state_dict())
+        with pytest.raises(ValueError, match="of 10 rows: their size cannot be changed"):
+            iter(loader)
+    for size, saved in ((20, state), (20, resized), (10, resized)):
+        with opened(path, size, feedback=leat.TopBatches(0.3)) as again:
+            again.load_state_dict(json.loads(saved))
+            with pytest.raises(ValueError, match="of 10 rows: their size cannot be changed"):
+                iter(again)
+    with opened(path, 20, feedback=leat.TopBatches(0.3)) as again:
+        again.load_state_dict(json.loads(state))
+        again.set_batch_size(10)
+        assert train(again, 2) == got[1:]
+
+
+def test_a_loader_says_the_size_that_a_loaded_state_decided(path: str) -> None:
+    with opened(path, 10) as loader:
+        next(iter(loader))
+        loader.set_batch_size(20)
+        state = loader.state_dict()
+    with opened(path, 10) as again:
+        again.load_state_dict(state)
+        assert "global batch 20," in repr(again)
+        assert len(next(iter(again)).ids) == 20
+
+
 def test_a_batch_that_was_never_trained_comes_before_all_others(path: str) -> None:
     with opened(path, 10, shuffle=False, feedback=leat.TopBatches(0.2)) as loader:
         for batch in loader:

@@ -147,12 +147,13 @@ class Feedback:
 
     def _decision(self, epoch: int) -> Rows:
         loader = self._loader
+        opened = loader._decisions.opened["global_batch"]  # by the run, which may have been opened with another size
         run = Run(
             len(loader.dataset),
             loader._options["seed"],
-            loader._opened_global,
+            opened,
             loader._tail == "drop",
-            loader._global != loader._opened_global,
+            loader._global != opened,
             loader._opened_rows,
         )
         rows = self.policy.decide(self._ready(METRIC), epoch, run)

@@ -33,9 +33,9 @@ class Run:
 
     samples: int
     seed: int
-    global_batch: int  #: rows of all ranks
+    global_batch: int  #: rows of all ranks, as the run was opened
     drops: bool  #: the last rows of an epoch are left out
-    resized: bool  #: the batch size has been changed
+    resized: bool  #: the batch size has been changed, by `set_batch_size` or as the run was resumed
     opened: Callable[[], Array]  #: positions of the rows of epoch 0, as the loader was opened
 
 
@@ -62,8 +62,9 @@ class TopBatches:
 
     Epoch 0 has all B mini-batches, and their losses are reported. Each later epoch has the floor(`delta` B) of them, at
     least 1, whose last mean loss is the highest, in the order of epoch 0. Mini-batches keep the rows that they had in
-    epoch 0. Only those that were trained get new losses. (Sahayam, Zakkam and Umarani,
-    "Can we learn better with hard samples?", arXiv 2304.03486.)
+    epoch 0, so the batch size stays, in a resumed run too: another one is a ValueError as the next epoch begins. Only
+    those that were trained get new losses. (Sahayam, Zakkam and Umarani, "Can we learn better with hard samples?", arXiv
+    2304.03486.)
 
     What the others hold is neither read nor decoded. An epoch has fewer steps; the paper trains until there were as
     many steps as B times its number of epochs.
@@ -106,7 +107,10 @@ class TopBatches:
                 "for each batch"
             )
         if run.resized:
-            raise ValueError("TopBatches keeps the mini-batches of epoch 0: their size cannot be changed")
+            raise ValueError(
+                f"TopBatches keeps the mini-batches of epoch 0, of {run.global_batch} rows: their size cannot be "
+                "changed, by a resumed run either"
+            )
         losses = self.losses(table, run)
         chosen = np.sort(np.argsort(-losses, kind="stable")[: part_of(self.delta, len(losses))])
         order, size = run.opened(), run.global_batch

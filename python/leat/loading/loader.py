@@ -608,6 +608,7 @@ class Loader(Deciding, Delivering, Closing):
         else:
             with states.damage_is_said():
                 self._decisions.load(self._folded_log(), beside)
+        self._global = self.global_batch_size  # the run may have decided another one than this loader opened with
         take_deciding()
         take_counters()
         self._resuming = self._sampler is not None and states.is_within(plain)
