@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from feedback_support import N, loss_of, plain_order, trace, write
+
+from leat.feedback.driver import _by_step
+from leat.feedback.table import NOTED
 
 pytest.importorskip("torch")
 
@@ -57,6 +61,33 @@ def test_a_run_that_is_cut_within_an_epoch_selects_on_every_rank_what_the_whole_
 def test_a_state_with_reports_that_wait_fits_the_rank_that_saved_it(ranks: list[dict[str, Any]]) -> None:
     for number, rank in enumerate(ranks):
         assert f"saved by rank {1 - number} of 2 within an epoch" in rank["of_another"]
+
+
+def test_a_state_fits_all_ranks_once_the_loop_over_an_epoch_has_ended(path: str, ranks: list[dict[str, Any]]) -> None:
+    expected = trace(plain_order(path), 8, 0.3, 2)
+    for number, rank in enumerate(ranks):
+        assert rank["waits"] == [True, False]
+        assert rank["after"] == parts(expected[1])[number]
+
+
+def test_reports_that_wait_and_do_not_fit_into_a_state_are_left_out_of_it_with_a_warning(
+    ranks: list[dict[str, Any]],
+) -> None:
+    for rank in ranks:
+        saved, loaded = rank["lost"]
+        assert saved.startswith("what this rank has reported since ranks last exchanged (")
+        assert saved.endswith("open the Loader with log_dir=, or a resumed run goes on without it")
+        assert loaded.startswith("the state has only the hash of the reports of 'loss' that waited")
+        assert rank["known"] == N - 5 * 8
+
+
+def test_reports_are_grouped_by_step_in_their_order() -> None:
+    rng = np.random.default_rng(0)
+    reports = np.zeros(200, NOTED)
+    reports["epoch"], reports["step"] = rng.integers(0, 3, 200), rng.choice([0, 1, 7, 2**32 - 1], 200)
+    places = [(int(r["epoch"]), int(r["step"])) for r in reports]
+    expected = [[i for i in range(200) if places[i] == place] for place in sorted(set(places))]
+    assert [at.tolist() for at in _by_step(reports)] == expected
 
 
 def test_a_policy_that_decides_otherwise_on_another_rank_is_an_error_on_all(ranks: list[dict[str, Any]]) -> None:

@@ -59,7 +59,7 @@ class Feedback:
         self._packed: dict[str, tuple[int, bytes]] = {}  # of each table: as of which change, and what
         self._decided = -1  # the last epoch that has a list of its own, or was given back the order
         self._listed = False  # whether a list is in force
-        self._warned = False
+        self._warned: set[str] = set()
 
     # ---- tables ------------------------------------------------------------------------------------------------------
 
@@ -188,14 +188,13 @@ class Feedback:
         """Enters what all ranks have reported into the tables of each, in the order of steps."""
         if not self._loader._distributed:
             return
-        mine = {name: self._kept(table) for name, table in sorted(self._tables.items())}
-        gathered = [_parse(data) for data in ranks.gather(_encode(mine))]
+        mine = _encode({name: self._kept(table) for name, table in sorted(self._tables.items())})
+        gathered = [_parse(data) for data in ranks.gather(mine)]
         for name in sorted({name for one in gathered for name in one}):
-            parts = [one[name] for one in gathered if name in one]
-            reports = np.concatenate(parts)
-            order = np.lexsort((reports["step"], reports["epoch"]))
+            reports = np.concatenate([one.pop(name) for one in gathered if name in one])
+            reports = reports[np.argsort(_places(reports), kind="stable")]
             table = self.table(name)
-            table.core.enter(np.ascontiguousarray(reports[order]))
+            table.core.enter(reports)
             table.core.take(bytearray(0), True)
         self._changes += 1
 
@@ -210,24 +209,20 @@ class Feedback:
         """What a loader's state has of it, beside the library's."""
         self._reports.flush(True)
         inside = Inside()
-        missing: list[int] = []
+        lost: list[int] = []
         tables: dict[str, str] = {}
-        pending: dict[str, str] = {}
         for name, table in sorted(self._tables.items()):
             table.core.wait()
             if self._packed.get(name, (-1, b""))[0] != self._changes:
                 self._packed[name] = self._changes, table.packed()
-            data = self._packed[name][1]
-            tables[name] = self._stored(data, inside, missing)
-            if self._loader._distributed and len(kept := self._kept(table)):
-                pending[name] = self._stored(zlib.compress(kept.tobytes(), 1), inside, missing)
-        if missing and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"what was reported ({sum(missing):,} bytes) is too large for a state, which has at most 1 MiB of it: "
-                "open the Loader with log_dir=, or a resumed run begins with an empty table",
-                stacklevel=4,
-            )
+            tables[name] = self._stored(self._packed[name][1], inside, lost)
+        self._warn(lost, "what was reported", "begins with an empty table")
+        lost = []
+        pending: dict[str, str] = {}  # behind all tables, which are equal on all ranks, and so are those that fit
+        for name, table in sorted(self._tables.items()) if self._loader._distributed else ():
+            if len(kept := self._kept(table)):
+                pending[name] = self._stored(zlib.compress(kept.tobytes(), 1), inside, lost)
+        self._warn(lost, "what this rank has reported since ranks last exchanged", "goes on without it")
         return {
             "policy": self.name,
             "handed": None if self._handed is None else list(self._handed),
@@ -237,10 +232,19 @@ class Feedback:
             **({"data": inside.texts} if inside.texts else {}),
         }
 
-    def _stored(self, data: bytes, inside: Inside, missing: list[int]) -> str:
+    def _stored(self, data: bytes, inside: Inside, lost: list[int]) -> str:
         if not self._blobs.save(data) and not inside.put(data):
-            missing.append(len(data))
+            lost.append(len(data))
         return digest(data)
+
+    def _warn(self, lost: list[int], what: str, then: str) -> None:
+        if lost and what not in self._warned:
+            self._warned.add(what)
+            warnings.warn(
+                f"{what} ({sum(lost):,} bytes) is too large for a state, which has at most 1 MiB of it: "
+                f"open the Loader with log_dir=, or a resumed run {then}",
+                stacklevel=5,
+            )
 
     def prepare(self, saved: Mapping[str, Any] | None) -> dict[str, Any]:
         """What a state has, read and checked, before anything changes.
@@ -275,9 +279,12 @@ class Feedback:
         for name, of in saved.get("pending", {}).items():
             data = self._blobs.find(of, beside)
             if data is None:
-                raise StateError(
-                    "the reports that waited are not in the state: open the Loader with the log_dir of the run"
+                warnings.warn(
+                    f"the state has only the hash of the reports of {name!r} that waited for an exchange: open the "
+                    "Loader with the log_dir of the run; it goes on without them",
+                    stacklevel=5,
                 )
+                continue
             pending[name] = np.frombuffer(zlib.decompress(data), NOTED)
         handed = saved["handed"]
         place = None if handed is None else (check.integer("epoch", handed[0]), check.integer("step", handed[1]))
@@ -293,15 +300,15 @@ class Feedback:
             none = np.zeros(len(table), bool)
             table.begin(*prepared["tables"].get(name, (none, table.marks[none])))
         for name, reports in prepared["pending"].items():
-            for one in np.unique(reports[["epoch", "step"]]):
-                at = (reports["epoch"] == one["epoch"]) & (reports["step"] == one["step"])
-                ids = reports["position"][at].astype(np.int64)
-                ids = ids if self._ids is None else self._ids[ids]
+            ids = reports["position"].astype(np.int64)
+            ids = ids if self._ids is None else self._ids[ids]
+            for at in _by_step(reports):
+                first = reports[at[0]]
                 self.table(name).core.report(
-                    np.ascontiguousarray(ids),
+                    np.ascontiguousarray(ids[at]),
                     np.ascontiguousarray(reports["value"][at]),
-                    int(one["epoch"]),
-                    int(one["step"]),
+                    int(first["epoch"]),
+                    int(first["step"]),
                 )
         decided = [entry for entry in log if "list" in entry]
         self._decided = max((entry["epoch"] for entry in decided), default=-1)
@@ -315,10 +322,23 @@ def _told(rows: Rows) -> str:
     return f"{rows.selects} {hashlib.sha256(rows.positions.tobytes()).hexdigest()}"
 
 
+def _places(reports: Array) -> Array:
+    """The epoch and step of each report as one number."""
+    found: Array = reports["epoch"].astype(np.uint64) << np.uint64(32) | reports["step"]
+    return found
+
+
+def _by_step(reports: Array) -> list[Array]:
+    """The indices of the reports of each step, in the order of steps. There is at least one report."""
+    places = _places(reports)
+    order = np.argsort(places, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(places[order])) + 1)
+
+
 def _encode(reports: Mapping[str, Array]) -> Array:
     head = json.dumps({name: len(part) for name, part in reports.items()}).encode()
-    parts = [len(head).to_bytes(8, "little"), head, *(part.tobytes() for part in reports.values())]
-    return np.frombuffer(b"".join(parts), np.uint8)
+    size = len(head).to_bytes(8, "little")
+    return np.concatenate([np.frombuffer(size + head, np.uint8), *(part.view(np.uint8) for part in reports.values())])
 
 
 def _parse(data: Array) -> dict[str, Array]:
@@ -326,6 +346,6 @@ def _parse(data: Array) -> dict[str, Array]:
     counts = json.loads(data[8 : 8 + size].tobytes())
     found, at = {}, 8 + size
     for name, n in counts.items():
-        found[name] = np.frombuffer(data[at : at + n * NOTED.itemsize].tobytes(), NOTED)
+        found[name] = data[at : at + n * NOTED.itemsize].view(NOTED)
         at += n * NOTED.itemsize
     return found

@@ -63,8 +63,8 @@ class TopBatches:
     Epoch 0 has all B mini-batches, and their losses are reported. Each later epoch has the floor(`delta` B) of them, at
     least 1, whose last mean loss is the highest, in the order of epoch 0. Mini-batches keep the rows that they had in
     epoch 0, so the batch size stays, in a resumed run too: another one is a ValueError as the next epoch begins. Only
-    those that were trained get new losses. (Sahayam, Zakkam and Umarani, "Can we learn better with hard samples?", arXiv
-    2304.03486.)
+    those that were trained get new losses. (Sahayam, Zakkam and Umarani, "Can we learn better with hard samples?",
+    arXiv 2304.03486.)
 
     What the others hold is neither read nor decoded. An epoch has fewer steps; the paper trains until there were as
     many steps as B times its number of epochs.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from typing import Any
 
 import torch.distributed as dist
@@ -11,6 +12,7 @@ from feedback_support import loss_of, opened, train
 from frameworks_support import leave, tell
 
 import leat
+from leat.feedback import blobs
 
 
 def error_of(loader: leat.Loader) -> str:
@@ -46,6 +48,30 @@ def main(path: str, folder: str) -> None:
             loader.load_state_dict(theirs)
         except leat.StateError as e:
             tell(of_another=str(e))
+
+    with opened(path, 4, **options) as loader:  # a state fits all ranks once the loop over the epoch has ended
+        for batch in loader:
+            loader.report(batch, loss=loss_of(batch.ids, batch.epoch))
+            within = loader.state_dict()
+        ended = loader.state_dict()
+        ended["feedback"]["rank"] = [1 - rank, 2]
+    with opened(path, 4, **options) as loader:
+        loader.load_state_dict(ended)
+        tell(waits=["pending" in state["feedback"] for state in (within, ended)], after=train(loader, 2)[0])
+
+    most, blobs.MOST = blobs.MOST, 64  # reports that wait do not fit into a state
+    with warnings.catch_warnings(record=True) as said, opened(path, 4, **options) as loader:
+        warnings.simplefilter("always")
+        for batch in loader:
+            loader.report(batch, loss=loss_of(batch.ids, batch.epoch))
+            if batch.step == 4:
+                break
+        state = loader.state_dict()
+        with opened(path, 4, **options) as again:
+            again.load_state_dict(state)
+            train(again, 1)
+            tell(lost=[str(one.message) for one in said], known=int(again.feedback["loss"].known.sum()))
+    blobs.MOST = most
 
     with opened(path, 4, feedback=lambda table, epoch: [rank, 5, 6]) as loader:
         tell(differs=error_of(loader))
