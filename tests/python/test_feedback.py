@@ -231,6 +231,41 @@ def test_an_empty_selection_is_an_error_that_names_the_policy_and_the_epoch(path
         iter(loader)
 
 
+def test_a_selection_without_a_batch_is_an_error_as_the_epoch_begins(path: str) -> None:
+    size = {"drop_last": True, "batch_size": 10}
+    with opened(path, **size, feedback=leat.TopFraction(0.05)) as loader:
+        train(loader, 1)
+        with pytest.raises(ValueError, match="TopFraction has selected 5 rows for epoch 1, and a global batch has 10"):
+            iter(loader)
+        assert [entry["kind"] for entry in loader.log] == ["open"]
+        loader.set_batch_size(5, at=(1, 0))
+        assert [len(batch.ids) for batch in loader] == [5]
+        loader.set_batch_size(50)
+        with pytest.raises(ValueError, match="5 rows for epoch 2, and a global batch has 50"):
+            iter(loader)
+    with opened(path, **size) as loader:
+        for decide in (loader.select, loader.set_order):
+            for at in (None, (3, 0)):
+                with pytest.raises(ValueError, match=f"{decide.__name__}: 9 rows for epoch {at[0] if at else 0}, and"):
+                    decide(range(9), at)
+        loader.select(range(10))
+        assert [len(batch.ids) for batch in loader] == [10]
+    for tail in ("uneven", "pad"):
+        with opened(path, 10, tail=tail) as loader:
+            loader.select([1, 2])
+            assert [batch.ids.tolist() for batch in loader] == [[1, 2]] or tail == "pad"
+            assert len(loader) == 1
+
+
+@pytest.mark.parametrize("nothing", [[], (), np.empty(0), np.empty(0, np.float32), np.empty(0, bool)])
+def test_a_function_that_returns_nothing_at_all_has_selected_no_sample(path: str, nothing: Any) -> None:
+    with (
+        opened(path, feedback=lambda table, epoch: nothing) as loader,
+        pytest.raises(ValueError, match="<lambda> has selected no sample for epoch 0"),
+    ):
+        iter(loader)
+
+
 def test_after_a_policy_that_raised_the_loader_goes_on_where_it_was(path: str) -> None:
     fail = [False]
 

@@ -17,7 +17,7 @@ from ..data.dataset import Dataset
 from ..errors import StateError
 from ..loading import ranks, states
 from ..loading.samplers import load_list, save_list
-from .driver import Feedback
+from .driver import Feedback, check_batches
 from .policies import Rows
 from .replay import Replay, folder_of, has_lists
 from .table import Array
@@ -44,6 +44,9 @@ class Deciding:
 
         @property
         def mixture(self) -> Mixture: ...
+
+        @property
+        def global_batch_size(self) -> int: ...
 
     _core: _leat.Loader
     _decisions: Decisions
@@ -190,8 +193,9 @@ class Deciding:
                 the same.
 
         Raises:
-            ValueError: nothing is selected; that epoch has begun; on several ranks `at` is missing; the order is
-                ``leat.Weighted``; a policy decides on this loader.
+            ValueError: nothing is selected, or with ``drop_last`` fewer rows than a global batch has; that epoch has
+                begun; on several ranks `at` is missing; the order is ``leat.Weighted``; a policy decides on this
+                loader.
             IndexError: a position that is none of the data set.
 
         >>> loader = leat.Loader(leat.open(path), batch_size=4, shuffle=True)
@@ -230,6 +234,8 @@ class Deciding:
             positions = self._positions(positions, what)
             if not len(positions):
                 raise ValueError(f"{what}: an epoch has at least one row")
+            begins, within = self._core.next_start()
+            check_batches(self, f"{what}:", len(positions), begins + within if epoch < 0 else epoch)
         self._decide_rows(Rows(positions, how == SELECTED), epoch)
 
     def _decide_rows(self, rows: Rows, epoch: int) -> None:

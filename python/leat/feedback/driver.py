@@ -162,7 +162,9 @@ class Feedback:
         if rows.positions is not None:
             if not len(rows.positions):
                 raise ValueError(f"{self.name} has selected no sample for epoch {epoch}: an epoch has at least one row")
-            rows = rows._replace(positions=loader._positions(rows.positions, self.name))
+            positions = loader._positions(rows.positions, self.name)
+            check_batches(loader, f"{self.name} has selected", len(positions), epoch)
+            rows = rows._replace(positions=positions)
         return rows
 
     # ---- ranks -------------------------------------------------------------------------------------------------------
@@ -314,6 +316,19 @@ class Feedback:
         self._decided = max((entry["epoch"] for entry in decided), default=-1)
         self._listed = bool(decided) and decided[-1]["list"] is not None
         self._changes += 1
+
+
+def check_batches(loader: Deciding, who: str, rows: int, epoch: int) -> None:
+    """Refuses rows of which an epoch has no batch.
+
+    Raises:
+        ValueError: they are fewer than a global batch has, and such are left out.
+    """
+    if loader._tail == "drop" and rows < (size := loader.global_batch_size):
+        raise ValueError(
+            f"{who} {rows} rows for epoch {epoch}, and a global batch has {size}: without the last rows, which "
+            "drop_last leaves out, the epoch has no batch"
+        )
 
 
 def _told(rows: Rows) -> str:

@@ -240,7 +240,7 @@ class Own:
         array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
         if array.dtype.kind == "b" and array.shape == (run.samples,):
             return Rows(np.flatnonzero(array).astype(np.int64), selects=True)
-        if array.dtype.kind != "f":
+        if array.dtype.kind != "f" or not array.size:
             return Rows(positions_array(array, run.samples))
         if array.shape != (run.samples,):
             raise ValueError(f"weights are one for each of {run.samples} samples, not of shape {array.shape}")
