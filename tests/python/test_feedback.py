@@ -733,11 +733,12 @@ def test_a_table_that_no_state_has_room_for_is_said_when_it_is_saved_and_when_it
     monkeypatch.setattr("leat.feedback.blobs.MOST", 64)
     with opened(path, feedback=leat.TopFraction(0.5)) as loader:
         train(loader, 1)
-        with pytest.warns(UserWarning, match="too large for a state.*open the Loader with log_dir="):
+        with pytest.warns(UserWarning, match="too large for a state.*open the Loader with log_dir=") as saved:
             state = loader.state_dict()
     with opened(path, feedback=leat.TopFraction(0.5)) as again:
-        with pytest.warns(UserWarning, match="only the hash of the table of 'loss'"):
+        with pytest.warns(UserWarning, match="only the hash of the table of 'loss'") as loaded:
             again.load_state_dict(state)
+        assert saved[0].filename == loaded[0].filename == __file__
         assert not again.feedback["loss"].count.any()
 
 

@@ -257,7 +257,7 @@ class Feedback:
         if saved is None:
             warnings.warn(
                 f"the state has no reports for {self.name}, which begins with what is reported from here on",
-                stacklevel=5,
+                stacklevel=4,
             )
             return {"handed": None, "tables": {}, "pending": {}}
         beside = saved.get("data", {})
@@ -268,7 +268,7 @@ class Feedback:
                 warnings.warn(
                     f"the state has only the hash of the table of {name!r}: open the Loader with the log_dir of the "
                     "run; it begins empty",
-                    stacklevel=5,
+                    stacklevel=4,
                 )
                 continue
             tables[name] = self.table(name).unpacked(data)
@@ -284,7 +284,7 @@ class Feedback:
                 warnings.warn(
                     f"the state has only the hash of the reports of {name!r} that waited for an exchange: open the "
                     "Loader with the log_dir of the run; it goes on without them",
-                    stacklevel=5,
+                    stacklevel=4,
                 )
                 continue
             pending[name] = np.frombuffer(zlib.decompress(data), NOTED)
