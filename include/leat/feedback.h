@@ -92,6 +92,12 @@ enum leat_rows {
 };
 LEAT_API int leat_loader_decide_rows(struct leat_loader *loader, const uint64_t *epoch, enum leat_rows rows,
                                      const int64_t *positions, uint64_t n, struct leat_error *error);
+/* A list that a state may have by its hash alone, for the next leat_loader_load_state, which forgets it whatever it
+ * returns. Until then it changes nothing. `positions` are copied. Errors: RANGE (a negative position), NOMEM. */
+LEAT_API int leat_loader_know_list(struct leat_loader *loader, const int64_t *positions, uint64_t n,
+                                   struct leat_error *error);
+/* The hash of a list, as states and logs have it. */
+LEAT_API uint64_t leat_positions_hash(const int64_t *positions, uint64_t n);
 /* The position at which leat_loader_start would begin: an epoch, and whether it lies within it. */
 LEAT_API int leat_loader_next_start(const struct leat_loader *loader, uint64_t *epoch, bool *within,
                                     struct leat_error *error);

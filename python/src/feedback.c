@@ -145,6 +145,18 @@ static struct leat_measured values_of(const Py_buffer *view, int marks)
                                   .n = (uint64_t)view->len / stride};
 }
 
+PyObject *py_positions_hash(PyObject *module, PyObject *positions)
+{
+    Py_buffer view;
+    char text[17];
+    if (PyObject_GetBuffer(positions, &view, PyBUF_SIMPLE))
+        return NULL;
+    const uint64_t hash = leat_positions_hash(view.buf, (uint64_t)view.len / sizeof(int64_t));
+    PyBuffer_Release(&view);
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
+    return PyUnicode_FromString(text);
+}
+
 /* select_extreme(values, whether these are marks, whether the least, out: buffer of int64): fills out */
 PyObject *py_select_extreme(PyObject *module, PyObject *args)
 {

@@ -184,6 +184,7 @@ PyObject *py_region_join(PyObject *module, PyObject *memory);
 PyObject *py_region_hold(PyObject *module, PyObject *args);
 PyObject *py_region_drop(PyObject *module, PyObject *args);
 PyObject *py_order_shuffled(PyObject *module, PyObject *args);
+PyObject *py_positions_hash(PyObject *module, PyObject *positions);
 PyObject *py_best_fit(PyObject *module, PyObject *args);
 PyObject *py_row_key(PyObject *module, PyObject *args);
 PyObject *py_select_extreme(PyObject *module, PyObject *args);

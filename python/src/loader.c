@@ -411,6 +411,19 @@ static PyObject *loader_decide_rows(PyObject *self, PyObject *args)
     return ok ? Py_NewRef(Py_None) : NULL;
 }
 
+static PyObject *loader_know_list(PyObject *self, PyObject *positions)
+{
+    struct loader *l = (struct loader *)self;
+    Py_buffer view;
+    bool ok;
+    if (PyObject_GetBuffer(positions, &view, PyBUF_SIMPLE))
+        return NULL;
+    PY_READER_CALL(ok, &l->reader,
+                   leat_loader_know_list(l->handle, view.buf, (uint64_t)view.len / sizeof(int64_t), &error));
+    PyBuffer_Release(&view);
+    return ok ? Py_NewRef(Py_None) : NULL;
+}
+
 static PyObject *loader_next_start(PyObject *self, PyObject *none)
 {
     struct loader *l = (struct loader *)self;
@@ -589,6 +602,7 @@ static PyMethodDef loader_methods[] = {
     {"set_positions", loader_set_positions, METH_O, "set_positions(int64 positions)"},
     {"decide_rows", loader_decide_rows, METH_VARARGS,
      "decide_rows(epoch, rows, positions): -1: from the next epoch; rows: 0 as opened, 1 listed, 2 selected"},
+    {"know_list", loader_know_list, METH_O, "know_list(int64 positions): for the next load_state"},
     {"next_start", loader_next_start, METH_NOARGS, "next_start(): the epoch that begins next, and whether within it"},
     {"set_batch_size", loader_set_batch_size, METH_VARARGS,
      "set_batch_size(rows, epoch, step): -1, -1: from the next batch"},

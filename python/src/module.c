@@ -289,6 +289,7 @@ static PyMethodDef functions[] = {
      "3 integers, 4 permutation"},
     {"order_shuffled", py_order_shuffled, METH_VARARGS,
      "order_shuffled(count, seed, epoch, first, n): Memory of int64 positions"},
+    {"positions_hash", py_positions_hash, METH_O, "positions_hash(int64 positions): as states have it"},
     {"select_extreme", py_select_extreme, METH_VARARGS,
      "select_extreme(values, marks, least, out): fills out with positions"},
     {"select_weighted", py_select_weighted, METH_VARARGS,

@@ -265,6 +265,16 @@ int leat_loader_give_list(struct leat_loader *l, uint64_t epoch, const int64_t *
     return rc;
 }
 
+int leat_loader_know_list(struct leat_loader *l, const int64_t *positions, uint64_t n, struct leat_error *error)
+{
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    rc = leat_plan_know_list(l->plan, positions, n, error);
+    leat_engine_unlock();
+    return rc;
+}
+
 int leat_loader_state(const struct leat_loader *l, char **json, struct leat_error *error)
 {
     *json = NULL;
@@ -298,6 +308,7 @@ int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_
     leat_loader_pause(l);
     forget_begun(l, (struct leat_position){0, 0});
     rc = l->delivery->load(l, json, error);
+    leat_plan_forget_lists(l->plan);
     if (!rc) {
         leat_loader_fit(l, leat_plan_global_batch(l->plan), NULL); /* what does not fit is said by the batch itself */
         c->iteration++;                                            /* ends an iteration that runs */

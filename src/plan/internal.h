@@ -46,6 +46,7 @@ struct leat_list {
     uint64_t n, hash;
     int64_t *positions; /* NULL with n > 0: released, see log.c */
     bool selects;       /* the order is that of the plan, over these samples; else the rows are these, as they are */
+    struct leat_list *next; /* of those that are known; see leat_plan_know_list */
 };
 int leat_list_new(const int64_t *positions, uint64_t n, uint64_t count, struct leat_list **out,
                   struct leat_error *error);
@@ -332,7 +333,8 @@ struct leat_plan {
     char *view;
     struct leat_entry *log;
     uint32_t n_log;
-    size_t room; /* of the log */
+    size_t room;             /* of the log */
+    struct leat_list *known; /* for the next state that is loaded, by leat_plan_know_list */
 };
 
 /* What positions of an epoch count: rows, or groups. */

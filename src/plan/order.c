@@ -15,9 +15,15 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "leat/feedback.h"
 #include "plan/internal.h"
 
 #define WINDOW_BLOCKS 8
+
+uint64_t leat_positions_hash(const int64_t *positions, uint64_t n)
+{
+    return leat_hash64(positions, n * sizeof *positions);
+}
 
 int leat_list_new(const int64_t *positions, uint64_t n, uint64_t count, struct leat_list **out,
                   struct leat_error *error)
@@ -37,7 +43,7 @@ int leat_list_new(const int64_t *positions, uint64_t n, uint64_t count, struct l
     list->n = n;
     if (n)
         memcpy(list->positions, positions, n * sizeof *positions);
-    list->hash = leat_hash64(list->positions, n * sizeof *positions);
+    list->hash = leat_positions_hash(list->positions, n);
     *out = list;
     return LEAT_OK;
 }

@@ -333,6 +333,7 @@ void leat_plan_free(struct leat_plan *plan)
     leat_fair_free(plan->fair);
     leat_free(plan->sources);
     leat_log_free(plan->log, plan->n_log);
+    leat_plan_forget_lists(plan);
     leat_free(plan->opened_facts);
     leat_free(plan->view);
     leat_free(plan);

@@ -240,6 +240,11 @@ int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16],
 int leat_plan_load(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json, struct leat_position *at,
                    struct leat_error *error);
 
+/* A list for the next leat_plan_load, where a state has its hash alone; copied. It is no part of the plan until a state
+ * with it is loaded. Errors: RANGE (a negative position), NOMEM. */
+int leat_plan_know_list(struct leat_plan *plan, const int64_t *positions, uint64_t n, struct leat_error *error);
+void leat_plan_forget_lists(struct leat_plan *plan);
+
 /* A list of numbers from 0 on as text, freed with leat_free, and back: `n` of them. Errors: NOMEM, INVALID. */
 int leat_positions_to_text(const int64_t *positions, uint64_t n, char **out);
 int leat_positions_from_text(const char *text, uint64_t n, int64_t **out, struct leat_error *error);

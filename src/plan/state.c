@@ -360,19 +360,47 @@ static int read_shares(const struct leat_plan *p, const json_t *value, uint64_t 
     return rc;
 }
 
+int leat_plan_know_list(struct leat_plan *plan, const int64_t *positions, uint64_t n, struct leat_error *error)
+{
+    struct leat_list *list;
+    const int rc = leat_list_new(positions, n, INT64_MAX, &list, error); /* read_list looks at the data set's size */
+    if (rc)
+        return rc;
+    list->next = plan->known;
+    plan->known = list;
+    return LEAT_OK;
+}
+
+void leat_plan_forget_lists(struct leat_plan *plan)
+{
+    for (struct leat_list *next; plan->known; plan->known = next) {
+        next = plan->known->next;
+        leat_list_free(plan->known);
+    }
+}
+
+static bool is_list(const struct leat_list *list, uint64_t n, const char *hash)
+{
+    char text[17];
+    if (!list || list->n != n || (n && !list->positions))
+        return false;
+    snprintf(text, sizeof text, "%016" PRIx64, list->hash);
+    return !strcmp(text, hash);
+}
+
 /* A list that is not in the state may be known to this plan. */
 static int known_list(const struct leat_plan *p, uint64_t n, const char *hash, struct leat_list **out,
                       struct leat_error *error)
 {
-    char text[17];
-    for (uint32_t i = 0; i <= p->n_log; i++) {
+    const struct leat_list *found = p->known;
+    while (found && !is_list(found, n, hash))
+        found = found->next;
+    for (uint32_t i = 0; !found && i <= p->n_log; i++) {
         const struct leat_list *l = i ? p->log[i - 1].list : p->sources->list;
-        if (!l || l->n != n || (n && !l->positions))
-            continue;
-        snprintf(text, sizeof text, "%016" PRIx64, l->hash);
-        if (!strcmp(text, hash))
-            return leat_list_new(l->positions, n, p->sources->count, out, error);
+        found = is_list(l, n, hash) ? l : NULL;
     }
+    if (found)
+        return leat_list_new(found->positions, n, p->sources->count, out, error);
     return leat_fail(error, LEAT_E_STATE,
                      "the state names a list of %" PRIu64 " positions (hash %.16s) that is too large to stand in it: "
                      "give this list to the loader before loading the state",
@@ -393,22 +421,14 @@ static int read_list(const struct leat_plan *p, const json_t *list, struct leat_
         e->unlisted = true;
         return LEAT_OK;
     }
-    if (!text) {
-        const int known = known_list(p, n, hash, &e->list, error);
-        if (!known)
-            e->list->selects = selects;
-        return known;
-    }
-    int rc = leat_list_from_text(text, p->sources->count, &e->list, error);
+    int rc =
+        text ? leat_list_from_text(text, p->sources->count, &e->list, error) : known_list(p, n, hash, &e->list, error);
     if (rc == LEAT_E_RANGE)
         return not_a_state(error, "a list of positions in its log leaves the data set");
     if (rc)
         return rc;
     e->list->selects = selects;
-    char own[17];
-    snprintf(own, sizeof own, "%016" PRIx64, e->list->hash);
-    return e->list->n != n || strcmp(own, hash) ? not_a_state(error, "a list of positions in its log has another hash")
-                                                : LEAT_OK;
+    return is_list(e->list, n, hash) ? LEAT_OK : not_a_state(error, "a list of positions in its log has another hash");
 }
 
 static int read_facts(const json_t *facts, struct leat_entry *e, struct leat_error *error)

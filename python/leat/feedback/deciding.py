@@ -326,11 +326,15 @@ class Deciding:
             return lambda: None
         with states.damage_is_said():
             prepared = None if self._feedback is None else self._feedback.prepare(saved)
-            self._give_lists(state, lists)
+            found = self._find_rows(state, lists)
+            for positions in found.values():
+                self._core.know_list(positions)
 
         def take() -> None:
             log = json.loads(self._core.log(0))
             self._note(log)
+            for name, positions in found.items():
+                self._keep(name, positions)
             if self._feedback is not None:
                 self._feedback.load(prepared or {}, log)
             if self._replay is not None:
@@ -338,25 +342,33 @@ class Deciding:
 
         return take
 
-    def _give_lists(self, state: Mapping[str, Any], lists: Mapping[str, Any]) -> None:
-        """Gives the library the lists of which a state has the hash alone.
+    def _find_rows(self, state: Mapping[str, Any], lists: Mapping[str, Any]) -> dict[str, Array]:
+        """The lists of which a state has the hash alone, by it.
 
         Raises:
-            StateError: one is nowhere.
+            StateError: one is nowhere, or is damaged.
         """
+        rows: dict[str, Array] = {}
         for told in states.lists_elsewhere(state):
             name = told["hash"]
             found = None if self._log_dir is None else load_list(self._log_dir, name)
             if found is None and name in lists:
-                try:
-                    found = np.frombuffer(zlib.decompress(base64.b64decode(lists[name])), np.int64)
-                except zlib.error as e:
-                    raise StateError(f"a list of positions in the state is damaged: {e}") from None
+                found = _unpacked(lists[name], name)
             if found is None:
                 raise StateError(
                     f"the state has only the hash of the {told['n']} rows that were decided ({name}): open the Loader "
                     f"with the log_dir of the run, which has them in positions-{name}.npy"
                 )
-            epoch, within = self._core.next_start()
-            self._core.decide_rows(epoch + within, LISTED, np.ascontiguousarray(found, np.int64))
-            self._keep(name, found)
+            rows[name] = found
+        return rows
+
+
+def _unpacked(text: str, name: str) -> Array:
+    """A list that stands compressed in a state."""
+    try:
+        found: Array = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.int64)
+    except (zlib.error, ValueError) as e:
+        raise StateError(f"a list of positions in the state is damaged: {e}") from None
+    if _leat.positions_hash(found) != name:
+        raise StateError(f"a list of positions in the state is damaged: its hash is not {name:.16}")
+    return found

@@ -594,7 +594,6 @@ class Loader(Deciding, Delivering, Closing):
         if self._sampler is not None:
             self._find_lists(plain)
         decided, beside = plain.pop("mixture", None), plain.pop("decisions", None)
-        take_deciding = self._prepare_deciding(plain)
         take_counters = states.prepared_counters(plain, self._counters)
         if self._mixture is not None:
             beside = decided
@@ -602,6 +601,7 @@ class Loader(Deciding, Delivering, Closing):
             beside = {}
         with states.damage_is_said():
             self._decisions.complete(plain, beside)
+        take_deciding = self._prepare_deciding(plain)
         self._core.load_state(json.dumps(plain))
         if self._mixture is not None:
             self._mixture.load_state_dict(decided)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import check
+from .. import _leat, check
+from ..errors import StateError
 
 
 class Blocks:
@@ -109,8 +110,21 @@ def save_list(folder: str, name: str, positions: np.ndarray[Any, Any]) -> None:
 
 
 def load_list(folder: str, name: str) -> np.ndarray[Any, Any] | None:
-    """A list that was saved, or None. Nothing is unpickled."""
-    if not re.fullmatch("[0-9a-f]{16}", name) or not os.path.exists(_list_path(folder, name)):
+    """A list that was saved, or None. Nothing is unpickled.
+
+    Raises:
+        StateError: the file is not what was saved under this hash.
+    """
+    path = _list_path(folder, name)
+    if not re.fullmatch("[0-9a-f]{16}", name) or not os.path.exists(path):
         return None
-    found: np.ndarray[Any, Any] = np.load(_list_path(folder, name), allow_pickle=False)
+    try:
+        found: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
+        whole = found.dtype == np.int64 and found.ndim == 1 and _leat.positions_hash(found) == name
+    except OSError:
+        raise
+    except Exception as e:  # a file that was cut or changed makes NumPy raise almost anything
+        raise StateError(f"{path} is damaged: {e!s:.120}") from None
+    if not whole:
+        raise StateError(f"{path} is damaged: its positions have another hash than the one in its name")
     return found

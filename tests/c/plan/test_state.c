@@ -165,6 +165,18 @@ static void small_lists_stand_in_the_state_and_large_ones_are_named_by_hash(void
     assert_true(strlen(text) < 65536);
     assert_int_equal(leat_plan_load(fresh, print, text, &at, &error), LEAT_E_STATE);
     assert_non_null(strstr(error.message, "list"));
+    /* Until the load a list that is known is no part of the plan. */
+    assert_ok(leat_plan_know_list(fresh, large, LARGE, &error));
+    assert_ok(leat_plan_know_list(fresh, small, 4, &error));
+    assert_int_equal(leat_plan_epoch_rows(fresh, 1), 4);
+    assert_ok(leat_plan_load(fresh, print, text, &at, &error));
+    assert_int_equal(leat_plan_epoch_rows(fresh, 1), LARGE);
+    leat_plan_free(fresh);
+    fresh = make_plan(&source, 1, 0, 1, 2, 0, 1, LEAT_TAIL_PAD);
+    assert_ok(leat_plan_know_list(fresh, large, LARGE, &error));
+    leat_plan_forget_lists(fresh);
+    assert_int_equal(leat_plan_load(fresh, print, text, &at, &error), LEAT_E_STATE);
+    /* A list that the plan itself has is found too. */
     assert_ok(leat_plan_decide(fresh, &two, &error));
     assert_ok(leat_plan_load(fresh, print, text, &at, &error));
     assert_int_equal(leat_plan_epoch_rows(fresh, 1), LARGE);

@@ -1,0 +1,94 @@
+"""Lists of positions that were decided: in states, in the folder of a run, and in a log that is repeated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import leat
+
+N = 200_000
+LARGE = 60_000  # rows whose list, shuffled, is above what the library's part of a state holds
+
+
+def opened(n: int = N, batch_size: int = 1000, **options: Any) -> leat.Loader:
+    ds = leat.from_arrays(x=np.arange(n, dtype=np.float32))
+    return leat.Loader(ds, batch_size, framework="numpy", num_threads=1, **options)
+
+
+def some(seed: int = 0, k: int = LARGE, n: int = N) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).permutation(n)[:k]
+
+
+def read(loader: leat.Loader) -> list[int]:
+    return [int(i) for batch in loader for i in batch.ids]
+
+
+def the_file(folder: Path) -> Path:
+    (found,) = folder.glob("positions-*.npy")
+    return found
+
+
+# ---- loads that fail -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", ["seed", "fingerprint", "row", "log"])
+def test_a_state_that_is_refused_leaves_no_list_in_force(change: str) -> None:
+    with opened(shuffle=True, seed=1) as loader:
+        loader.select(some())
+        next(iter(loader))
+        state = loader.state_dict()
+    if change == "fingerprint":
+        state["fingerprint"] = "0" * 32
+    if change == "row":
+        state["at"]["row"] = 10**9
+    if change == "log":
+        state["log"].append({"kind": "decide"})
+    with opened(shuffle=True, seed=1 + (change == "seed")) as again:
+        before = again.log
+        with pytest.raises(ValueError, match="state"):
+            again.load_state_dict(state)
+        assert again.log == json.loads(again._core.log(0)) == before
+        assert sorted(read(again)) == list(range(N))
+
+
+@pytest.mark.parametrize("how", ["changed", "cut", "empty", "of other numbers"])
+def test_a_list_that_was_damaged_on_disk_is_named_and_leaves_nothing_in_force(tmp_path: Path, how: str) -> None:
+    with opened(log_dir=tmp_path) as loader:
+        loader.select(some())
+        next(iter(loader))
+        state, log = loader.state_dict(), loader.log
+    path = the_file(tmp_path)
+    data = path.read_bytes()
+    if how == "changed":
+        path.write_bytes(data[:-8] + b"\1" + data[-7:])
+    elif how == "of other numbers":
+        np.save(path, np.load(path).astype(np.float64) + 0.5)
+    else:
+        path.write_bytes(data[: 0 if how == "empty" else 1000])
+    with opened(log_dir=tmp_path) as again:
+        with pytest.raises(leat.StateError, match=f"{path} is damaged"):
+            again.load_state_dict(state)
+        assert len(again.log) == len(json.loads(again._core.log(0))) == 1
+        assert len(read(again)) == N
+    with opened(log_dir=tmp_path, log=log) as repeated:
+        with pytest.raises(leat.StateError, match=f"{path} is damaged"):
+            iter(repeated)
+        assert len(repeated.log) == 1
+
+
+def test_a_list_that_was_changed_in_a_state_is_damage() -> None:
+    with opened() as loader:
+        loader.select(some())
+        state = loader.state_dict()
+    ((name, text),) = state["lists"].items()
+    with opened() as other:
+        other.select(some(1))
+        (changed,) = other.state_dict()["lists"].values()
+    for wrong in (changed, text[:100], "!"):
+        with opened() as again, pytest.raises(leat.StateError, match="list of positions in the state is damaged"):
+            again.load_state_dict({**state, "lists": {name: wrong}})
