@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +93,62 @@ def test_a_list_that_was_changed_in_a_state_is_damage() -> None:
     for wrong in (changed, text[:100], "!"):
         with opened() as again, pytest.raises(leat.StateError, match="list of positions in the state is damaged"):
             again.load_state_dict({**state, "lists": {name: wrong}})
+
+
+# ---- without a folder ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [10_000, LARGE])
+def test_every_list_that_was_decided_ahead_is_in_the_state(k: int) -> None:
+    lists = [some(epoch, k) for epoch in range(1, 5)]
+    with opened() as loader:
+        for epoch, rows in enumerate(lists, 1):
+            loader.set_order(rows, at=(epoch, 0))
+        loader.set_order([7], at=(5, 0))
+        state = json.dumps(loader.state_dict())
+    for _ in range(2):  # the second one loads what a resumed run saved
+        with opened() as again:
+            again.load_state_dict(json.loads(state))
+            state = json.dumps(again.state_dict())
+            assert [read(again) for _ in range(6)] == [list(range(N)), *(rows.tolist() for rows in lists), [7]]
+
+
+def test_a_list_behind_more_decisions_than_a_state_has_room_for_is_in_it() -> None:
+    with opened() as loader:
+        for epoch in range(1, 1200):
+            loader.set_order([epoch], at=(epoch, 0))
+        loader.set_order(some(), at=(1200, 0))
+        state = loader.state_dict()
+        assert state["later"]
+    with opened() as again:
+        again.load_state_dict(json.loads(json.dumps(state)))
+        assert again.plan(1199, 0).tolist() == [1199] and again.plan(1200, 0).tolist() == some()[:1000].tolist()
+
+
+def test_lists_that_the_run_has_passed_are_let_go() -> None:
+    with opened() as loader:
+        for epoch in range(6):
+            loader.set_order(some(epoch), at=(epoch, 0))
+            assert read(loader) == some(epoch).tolist()
+            assert len(loader._lists) <= 2
+
+
+def test_a_list_that_no_state_has_room_for_is_said_when_it_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leat.feedback.deciding.INSIDE", 300_000)
+    with opened() as loader:
+        loader.select(some(1, 30_000))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            state = loader.state_dict()
+        loader.select(some(2, 150_000), at=(1, 0))
+        with pytest.warns(UserWarning, match=r"\(150,000 rows\) are too large for a state.*log_dir=") as said:
+            large = loader.state_dict()
+        assert said[0].filename == __file__
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # it is said once
+            assert loader.state_dict() == large
+    with opened() as again:
+        with pytest.raises(leat.StateError, match="only the hash of the 150000 rows"):
+            again.load_state_dict(large)
+        again.load_state_dict(state)
+        assert len(read(again)) == 30_000

@@ -5,7 +5,9 @@ decisions.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,12 +16,12 @@ import numpy as np
 
 from .. import _leat, check
 from ..data.dataset import Dataset
-from ..errors import StateError
+from ..errors import RangeError, StateError
 from ..loading import ranks, states
 from ..loading.samplers import load_list, save_list
 from .driver import Feedback, check_batches
 from .policies import Rows
-from .replay import Replay, folder_of, has_lists
+from .replay import Replay, folder_of, has_lists, positions_of
 from .table import Array
 
 if TYPE_CHECKING:
@@ -28,8 +30,7 @@ if TYPE_CHECKING:
 
 SEQUENTIAL, SHUFFLED, _, _, LIST = range(5)  # numbers of the library's orders
 AS_OPENED, LISTED, SELECTED = range(3)  # ... and of its enum leat_rows
-KEPT = 2  #: lists that are kept for states of a loader without a folder
-INSIDE = 1 << 20  #: bytes of these, compressed, in a state
+INSIDE = 1 << 20  #: bytes of lists, compressed, in a state of a loader without a folder
 TEXTS = 16 << 20  #: characters of lists in `loader.log`
 
 
@@ -60,6 +61,7 @@ class Deciding:
     _sampler: Any
     _tail: str
     _leads: Callable[[], bool]
+    _plain_state: Callable[[], dict[str, Any]]
     _positions: Callable[..., Array]
     _feedback: Feedback | None = None
     _replay: Replay | None = None
@@ -69,7 +71,8 @@ class Deciding:
     ) -> Any:
         """Checks what feedback does not go with. Returns the log that the library is to take over, if any."""
         self._texts: dict[str, str] = {}  # lists by hash, as `loader.log` shows them
-        self._lists: dict[str, Array] = {}  # lists by hash, of which a state has no room
+        self._lists: dict[str, Array] = {}  # without a folder, by hash: what states name and the library cannot show
+        self._lacked = False  # whether a state had no room for them, which is said once
         if log is not None and sampler is None:
             entries = states.log_of(log)
             if has_lists(entries):
@@ -243,17 +246,25 @@ class Deciding:
         how = AS_OPENED if rows.positions is None else SELECTED if rows.selects else LISTED
         self._core.decide_rows(epoch, how, rows.positions)
         entry = self._decided()
-        if rows.positions is not None and "positions" not in entry["list"]:
+        if rows.positions is not None:
             self._keep(entry["list"]["hash"], rows.positions)
 
     def _keep(self, name: str, positions: Array) -> None:
+        """Keeps a list that was decided, in the folder or for the states to come."""
         if self._log_dir is not None:
             if self._leads():
                 save_list(self._log_dir, name, positions)
-            return
-        self._lists[name] = positions
-        while len(self._lists) > KEPT:
-            del self._lists[next(iter(self._lists))]
+        elif name not in self._texts:
+            self._lists[name] = positions
+            with contextlib.suppress(RangeError):  # there is no state before what was folded
+                named = self._named(self._plain_state())
+                self._lists = {n: found for n, found in self._lists.items() if n in named}
+
+    def _named(self, state: Mapping[str, Any]) -> dict[str, int]:
+        """The lists that a state with its decisions names by their hash alone, and how many rows they have."""
+        later = state.get("decisions", {}).get("later", [])
+        log = [*state["log"], *(later if isinstance(later, list) else [])]
+        return {told["hash"]: told["n"] for told in states.lists_elsewhere({"log": log})}
 
     def _decided(self) -> dict[str, Any]:
         """Takes over what is new in the library's log: the last of it."""
@@ -305,13 +316,23 @@ class Deciding:
 
     def _deciding_state(self, state: dict[str, Any]) -> None:
         """Adds to a state of the library's what it has no room for."""
-        left, lists = INSIDE, {}
-        for told in states.lists_elsewhere(state) if self._sampler is None else ():
-            if (found := self._lists.get(told["hash"])) is not None:
-                data = zlib.compress(found.tobytes(), 1)
-                left -= len(data)
-                if left >= 0:
-                    lists[told["hash"]] = base64.b64encode(data).decode()
+        left, lists, lacking = INSIDE, {}, []
+        named = self._named(state) if self._sampler is None and self._log_dir is None else {}
+        for name, n in named.items():
+            found = positions_of(self._texts[name]) if name in self._texts else self._lists.get(name)
+            data = b"" if found is None else zlib.compress(found.tobytes(), 1)
+            if not data or len(data) > left:
+                lacking.append(f"{n:,}")
+                continue
+            left -= len(data)
+            lists[name] = base64.b64encode(data).decode()
+        if lacking and not self._lacked:
+            self._lacked = True
+            warnings.warn(
+                f"lists of rows that were decided ({', '.join(lacking)} rows) are too large for a state, which has at "
+                "most 1 MiB of them: open the Loader with log_dir=, or the state cannot be loaded",
+                stacklevel=3,
+            )
         if lists:
             state["lists"] = lists
         if self._feedback is not None:

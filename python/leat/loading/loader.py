@@ -559,14 +559,19 @@ class Loader(Deciding, Delivering, Closing):
         Without `in_order`, a state that is taken within an epoch on several ranks fits only the rank that took it. Save
         the state of each rank.
         """
+        state = self._plain_state()
+        self._deciding_state(state)
+        if self._counters:
+            state["counters"] = {name: counter.state_dict() for name, counter in self._counters.items()}
+        return state
+
+    def _plain_state(self) -> dict[str, Any]:
+        """The library's, and what was decided."""
         state: dict[str, Any] = json.loads(self._core.state())
         if self._mixture is not None:
             state["mixture"] = self._mixture.state_dict(state)
         elif self._order_of != LIST and (more := self._decisions.state(state)):
             state["decisions"] = more
-        self._deciding_state(state)
-        if self._counters:
-            state["counters"] = {name: counter.state_dict() for name, counter in self._counters.items()}
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
