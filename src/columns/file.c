@@ -158,6 +158,13 @@ int leat_columns_set(word *at, uint64_t value, struct leat_error *error)
     return leat_guarded(touch, &(struct touch){.at = at, .value = value, .store = true}, error);
 }
 
+int leat_columns_look_end(const struct leat_columns *c, uint64_t *n, struct leat_error *error)
+{
+    int rc = leat_columns_look(&c->shared->n_segments, n, error);
+    *n = *n < c->most ? *n : c->most;
+    return rc;
+}
+
 /* ---- growing ---------------------------------------------------------------------------------------------------- */
 
 int leat_columns_grow_begin(struct leat_columns *c, struct leat_error *error)
@@ -199,9 +206,12 @@ static int count_in(void *arg)
 int leat_columns_grow(struct leat_columns *c, uint64_t first_word, uint64_t n, uint64_t *segment,
                       struct leat_error *error)
 {
-    const uint64_t before = leat_columns_segments(c);
-    uint64_t begin = before, first;
+    uint64_t before = 0, begin, first;
     struct stat st;
+    int rc = leat_columns_look_end(c, &before, error);
+    if (rc)
+        return rc;
+    begin = before;
     /* All of it lies in one window. The first segment of a region is its table. */
     bool table = begin % REGION_SEGMENTS == 0;
     if (begin % WINDOW_SEGMENTS + n + table > WINDOW_SEGMENTS) {
@@ -236,16 +246,27 @@ int leat_columns_grow(struct leat_columns *c, uint64_t first_word, uint64_t n, u
     if (!grown.words || !leat_columns_map(c, first << SEGMENT_SHIFT, error))
         return error ? error->code : LEAT_E_IO;
     grown.table = table ? grown.words - 1 : NULL;
-    int rc = leat_guarded(count_in, &grown, error);
+    rc = leat_guarded(count_in, &grown, error);
     if (!rc)
         *segment = first;
     return rc;
 }
 
+int leat_columns_sync(struct leat_columns *c)
+{
+    const int failed = leat_columns_calls.sync(c->fd);
+    if (failed)
+        atomic_store(&c->unsynced, true);
+    return failed;
+}
+
 int leat_columns_keep(struct leat_columns *c, struct leat_error *error)
 {
-    const uint64_t n = leat_columns_segments(c);
-    if (leat_columns_calls.sync(c->fd))
+    uint64_t n = 0;
+    int rc = leat_columns_look_end(c, &n, error);
+    if (rc)
+        return rc;
+    if (leat_columns_sync(c))
         return leat_fail_errno(error, LEAT_E_IO, "%s cannot be synced", c->path);
     return leat_columns_set(&c->shared->kept, n, error);
 }

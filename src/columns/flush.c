@@ -10,6 +10,9 @@
  * Until 4 no slot that a durable word on disk names is written to: slots become free only while FLUSH is held, which
  * this holds from 1 to 5. One that is killed between 3 and 4 leaves `flushing` set, and who holds FLUSH next syncs
  * first.
+ *
+ * A sync that has failed may be the last that says so: the system counts the pages as written. So the next flush
+ * writes all again that the last good one did not know of, and until it is done no slot becomes free.
  */
 #include <inttypes.h>
 
@@ -31,9 +34,9 @@ int leat_columns_flush_begin(struct leat_columns *c, bool unless_here, struct le
         return leat_fail_errno(error, LEAT_E_IO, "%s cannot be locked", c->path);
     }
     rc = leat_columns_look(&c->shared->flushing, &flushing, error);
-    if (!rc && flushing) {
-        rc = leat_columns_calls.sync(c->fd) ? leat_fail_errno(error, LEAT_E_IO, "%s cannot be synced", c->path)
-                                            : leat_columns_set(&c->shared->flushing, 0, error);
+    if (!rc && flushing && !atomic_load(&c->unsynced)) { /* else the next flush does it */
+        rc = leat_columns_sync(c) ? leat_fail_errno(error, LEAT_E_IO, "%s cannot be synced", c->path)
+                                  : leat_columns_set(&c->shared->flushing, 0, error);
     }
     if (rc)
         leat_columns_flush_end(c);
@@ -63,6 +66,27 @@ static int note(void *arg)
     return LEAT_OK;
 }
 
+/* Makes the pages of what was written since the last good flush dirty again. No slot becomes free meanwhile, so nobody
+ * writes to these. */
+static int touch(void *arg)
+{
+    const struct noted *noted = arg;
+    for (size_t i = 0; i < noted->n; i++) {
+        atomic_fetch_or(&noted->entries[i]->live, 0);
+        const uint64_t offset = leat_columns_offset(noted->words[i]);
+        uint8_t *at = leat_columns_at(noted->c, offset);
+        if (!at) /* another file wrote it, and flushes it */
+            continue;
+        const uint64_t room = WINDOW_BYTES - (offset & (WINDOW_BYTES - 1)) - sizeof(struct record),
+                       length = ((const struct record *)(const void *)at)->length,
+                       bytes = sizeof(struct record) + (length < room ? length : 0); /* 0: the record is damaged */
+        for (uint64_t k = 0; k < bytes; k += 4096)
+            *(volatile uint8_t *)(at + k) = at[k];
+        *(volatile uint8_t *)(at + bytes - 1) = at[bytes - 1];
+    }
+    return LEAT_OK;
+}
+
 static int make_durable(void *arg)
 {
     const struct noted *noted = arg;
@@ -76,7 +100,7 @@ static int make_durable(void *arg)
 
 static int sync_now(struct leat_columns *c, struct leat_error *error)
 {
-    if (!leat_columns_calls.sync(c->fd))
+    if (!leat_columns_sync(c))
         return LEAT_OK;
     leat_fail_errno(error, LEAT_E_IO,
                     "%s cannot be synced: what was written since the last flush may be lost if power "
@@ -90,6 +114,8 @@ static int flush(struct noted *noted, struct leat_error *error)
 {
     struct leat_columns *c = noted->c;
     int rc = leat_guarded(note, noted, error);
+    if (!rc && atomic_load(&c->unsynced))
+        rc = leat_guarded(touch, noted, error);
     if (!rc && !(rc = sync_now(c, error)) && !(rc = leat_guarded(make_durable, noted, error)) &&
         !(rc = sync_now(c, error)))
         rc = leat_columns_set(&c->shared->flushing, 0, error);
@@ -119,6 +145,7 @@ int leat_columns_flush(struct leat_columns *c, struct leat_error *error)
     pthread_mutex_lock(&c->slots_mutex);
     c->noting = false;
     if (!rc) {
+        atomic_store(&c->unsynced, false);
         for (size_t i = noted.n; i < c->n_dirty; i++)
             c->dirty[i - noted.n] = c->dirty[i];
         c->n_dirty -= noted.n;

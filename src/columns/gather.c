@@ -178,12 +178,12 @@ static bool read_one(struct reading *r, uint8_t *plain)
 {
     const uint64_t i = r->at - r->first;
     enum read read = READ_BAD;
-    r->broken_at = 0;
+    r->broken_at = r->found[i] == DAMAGED ? UINT64_MAX : 0; /* at its entry */
     if (r->found[i] == FOUND)
         read = read_row(r, r->places[i].entry, plain);
     if (read == READ_NEEDS)
         return false;
-    const bool broken = read == READ_BAD && (r->broken_at || r->found[i] == DAMAGED);
+    const bool broken = read == READ_BAD && r->broken_at;
     r->present[r->at] = read == READ_GOOD ? LEAT_PRESENT : broken ? LEAT_BROKEN : LEAT_MISSING;
     if (!plain)
         hand_out(r, read == READ_GOOD);

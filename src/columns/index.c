@@ -70,6 +70,13 @@ static struct hashes hash_pair(uint64_t id, uint64_t key)
     return h;
 }
 
+bool leat_columns_is_pair(const struct pair_entry *e, uint64_t id, uint64_t key)
+{
+    const struct hashes h = hash_pair(id, key);
+    const uint64_t check = atomic_load(&e->check);
+    return atomic_load(&e->hash) == h.hash && (!check || check == h.check);
+}
+
 /* The chunks of a level follow those of smaller ones. */
 static uint64_t first_chunk(uint64_t level)
 {
@@ -233,9 +240,10 @@ static int supply_chunk(struct leat_columns *c, uint64_t chunk, bool make, bool 
 static int supply_level(struct leat_columns *c, uint64_t levels, struct leat_error *error)
 {
     bool there;
-    int rc = LEAT_OK;
-    if (atomic_load(&c->shared->levels) > levels)
-        return LEAT_OK; /* another was faster */
+    uint64_t there_are = 0;
+    int rc = leat_columns_look(&c->shared->levels, &there_are, error);
+    if (rc || there_are > levels)
+        return rc; /* another was faster */
     if (levels == LEVELS)
         return leat_fail(error, LEAT_E_RANGE, "%s has as many rows as it can hold", c->path);
     for (uint64_t i = 0; !rc && i < UINT64_C(1) << 2 * levels; i++)

@@ -164,8 +164,11 @@ struct leat_columns {
     struct entry **dirty;                   /* entries written since the last flush, some several times */
     size_t n_dirty, dirty_room, dirty_kept; /* of these, so many were there when each was last there once */
     bool noting;                            /* a flush has taken note of the first ones */
-    struct left *left;                      /* places that were left, and not looked at since */
-    size_t n_left, left_room, left_kept;    /* of these, so many were there when it was last looked */
+    /* A sync has failed since the last flush that succeeded: what the system has in memory may count as written and not
+     * be on disk. No slot becomes free until a flush has written it again. */
+    atomic_bool unsynced;
+    struct left *left;                   /* places that were left, and not looked at since */
+    size_t n_left, left_room, left_kept; /* of these, so many were there when it was last looked */
     size_t in_flight;
 
     struct leat_columns *previous, *next; /* open ones, for a fork */
@@ -207,6 +210,7 @@ static inline uint8_t *leat_columns_at(const struct leat_columns *c, uint64_t of
     uint8_t *window = atomic_load_explicit(&c->windows[offset >> WINDOW_SHIFT], memory_order_acquire);
     return window ? window + (offset & (WINDOW_BYTES - 1)) : NULL;
 }
+/* How many segments there are, within a guard; leat_columns_look_end: without one around it. */
 static inline uint64_t leat_columns_segments(const struct leat_columns *c)
 {
     const uint64_t n = atomic_load_explicit(&c->shared->n_segments, memory_order_acquire);
@@ -215,7 +219,9 @@ static inline uint64_t leat_columns_segments(const struct leat_columns *c)
 /* Makes the file longer: the word of the first segment, and n segments of zeroes. GROW is held. */
 int leat_columns_grow(struct leat_columns *c, uint64_t first_word, uint64_t n, uint64_t *segment,
                       struct leat_error *error);
-/* Syncs the file, and says that it is not shorter from now on. GROW is held. */
+/* Syncs the file: 0, or -1 with errno, which is remembered. */
+int leat_columns_sync(struct leat_columns *c);
+/* The same, and says that it is not shorter from now on. GROW is held. */
 int leat_columns_keep(struct leat_columns *c, struct leat_error *error);
 int leat_columns_grow_begin(struct leat_columns *c, struct leat_error *error);
 void leat_columns_grow_end(struct leat_columns *c);
@@ -224,6 +230,7 @@ word *leat_columns_segment(struct leat_columns *c, uint64_t segment, struct leat
 /* Read and set a word of the file, within a guard. */
 int leat_columns_look(word *at, uint64_t *value, struct leat_error *error);
 int leat_columns_set(word *at, uint64_t value, struct leat_error *error);
+int leat_columns_look_end(const struct leat_columns *c, uint64_t *n_segments, struct leat_error *error);
 int leat_columns_may_write(const struct leat_columns *c, struct leat_error *error);
 
 /* ---- index.c --------------------------------------------------------------------------------------------------- */
@@ -243,6 +250,8 @@ int leat_columns_supply(struct leat_columns *c, enum found needs, const struct p
 int leat_columns_look_up(struct leat_columns *c, uint64_t id, uint64_t key, bool take, struct entry **entry,
                          struct leat_error *error);
 uint64_t leat_columns_offset_of(const struct leat_columns *c, const void *mapped);
+/* Whether an entry is that of a pair. Within a guard. */
+bool leat_columns_is_pair(const struct pair_entry *entry, uint64_t id, uint64_t key);
 uint64_t leat_columns_chunks(const struct leat_columns *c, uint64_t *entries_each);
 
 /* ---- slots.c --------------------------------------------------------------------------------------------------- */

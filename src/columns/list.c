@@ -27,7 +27,7 @@ static bool add(struct listing *l, uint64_t id, uint64_t key)
     return l->n < l->ids_room && l->n < l->keys_room;
 }
 
-/* The row that a word points at, if it is one that hashes to here: names are not verified further. */
+/* The row that a word points at: names are not verified further. */
 static bool name_of(struct listing *l, uint64_t w, uint64_t *id, uint64_t *key)
 {
     const uint64_t offset = leat_columns_offset(w);
@@ -61,11 +61,11 @@ static int list_some(void *arg)
         const struct pair_entry *e = (const struct pair_entry *)(const void *)l->chunk + l->at;
         uint64_t id, key;
         l->wanted = 0;
-        const bool good = name_of(l, atomic_load(&e->entry.live), &id, &key) ||
-                          (!l->wanted && name_of(l, atomic_load(&e->entry.durable), &id, &key));
+        const bool named = name_of(l, atomic_load(&e->entry.live), &id, &key) ||
+                           (!l->wanted && name_of(l, atomic_load(&e->entry.durable), &id, &key));
         if (l->wanted)
             return LEAT_OK;
-        if (good && !add(l, id, key))
+        if (named && leat_columns_is_pair(e, id, key) && !add(l, id, key))
             return l->at++, LEAT_OK;
     }
     return LEAT_OK;

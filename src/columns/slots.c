@@ -154,13 +154,15 @@ static uint64_t take(struct group *g)
 static int new_group(struct leat_columns *c, uint32_t units, struct leat_error *error)
 {
     const uint64_t slot = (uint64_t)units * UNIT, least = (slot + SEGMENT_BYTES - 1) >> SEGMENT_SHIFT;
-    uint64_t n = leat_columns_segments(c) / 8, segment = 0;
+    uint64_t n = 0, segment = 0;
+    int rc = leat_columns_look_end(c, &n, error);
+    n /= 8;
     n = n > GROUP_SEGMENTS_MOST ? GROUP_SEGMENTS_MOST : n;
     n = n < least ? least : n;
     n = n ? n : 1;
     while (n < least + 8 && (n << SEGMENT_SHIFT) % slot > (n << SEGMENT_SHIFT) / 8)
         n++; /* less than an eighth is left over */
-    int rc = leat_columns_grow_begin(c, error);
+    rc = rc ? rc : leat_columns_grow_begin(c, error);
     if (rc)
         return rc;
     rc = leat_columns_grow(c, DATA_WORD(units) | DATA_TAKEN, n, &segment, error);
@@ -217,12 +219,7 @@ static bool is_free(struct leat_columns *c, uint64_t offset)
 /* Looks at all slots of a group. */
 static void sweep(struct leat_columns *c, struct group *g)
 {
-    size_t kept = 0;
     const uint64_t begin = g->segment << SEGMENT_SHIFT, bytes = (uint64_t)g->units * UNIT;
-    for (size_t i = 0; i < c->n_left; i++) /* this is settled now */
-        if (c->left[i].place - begin >= g->slots * bytes)
-            c->left[kept++] = c->left[i];
-    c->n_left = kept;
     for (uint32_t i = 0; i < g->slots; i++)
         if (!bit(g->free, i) && !bit(g->busy, i) && is_free(c, begin + i * bytes))
             set_free(c, g, i);
@@ -231,8 +228,9 @@ static void sweep(struct leat_columns *c, struct group *g)
 /* The words of a group of the table: its first one, and how many segments it has. */
 static uint64_t length_of(struct leat_columns *c, uint64_t segment)
 {
-    const uint64_t end = leat_columns_segments(c);
-    uint64_t n = 1, w;
+    uint64_t n = 1, w, end = 0;
+    if (leat_columns_look_end(c, &end, NULL))
+        return 0;
     for (; segment + n < end && n < WINDOW_SEGMENTS; n++) {
         word *at = leat_columns_segment(c, segment + n, NULL);
         if (!at || leat_columns_look(at, &w, NULL) || KIND_OF(w) != SEGMENT_MORE)
@@ -271,18 +269,20 @@ static bool take_over(struct leat_columns *c, uint32_t units, uint64_t segment, 
     return g->n_free;
 }
 
-/* Looks for a group with free slots among those that are there. FLUSH is held. */
+/* Looks for a group with free slots among those that are there, from where the last look ended. FLUSH is held. */
 static void look_around(struct leat_columns *c, struct class *class)
 {
-    const uint64_t end = leat_columns_segments(c), units = class->units;
-    if (class->cursor >= end)
-        class->cursor = 0;
-    for (unsigned n = 0; n < LOOKED_AT_MOST && class->cursor < end; n++) {
+    uint64_t end = 0;
+    if (leat_columns_look_end(c, &end, NULL))
+        return;
+    for (uint64_t n = end < LOOKED_AT_MOST ? end : LOOKED_AT_MOST; n; n--) {
+        if (class->cursor >= end)
+            class->cursor = 0;
         uint64_t w, segment = class->cursor++;
         word *at = leat_columns_segment(c, segment, NULL);
         if (!at || leat_columns_look(at, &w, NULL))
             return;
-        if (KIND_OF(w) == SEGMENT_DATA && DATA_UNITS(w) == units && take_over(c, class->units, segment, at, w))
+        if (KIND_OF(w) == SEGMENT_DATA && DATA_UNITS(w) == class->units && take_over(c, class->units, segment, at, w))
             return;
     }
 }
@@ -309,6 +309,27 @@ static void tell_freed(struct leat_columns *c, uint64_t offset)
     }
 }
 
+/* Whether the row that a slot's record names does not need it: the one that has left it may not be the last that it was
+ * given to. Where that cannot be said, who looks at the whole group finds out. Within a guard. */
+static bool is_left(struct leat_columns *c, uint64_t offset)
+{
+    const struct record *record = (const struct record *)(const void *)leat_columns_at(c, offset);
+    struct place place;
+    if (!record)
+        return false;
+    if (!c->keyed && record->id >= LEAT_COLUMNS_MAX_ID)
+        return true;
+    switch (leat_columns_find(c, record->id, record->key, false, &place)) {
+    case FOUND:
+        return !points_at(atomic_load(&place.entry->live), offset) &&
+               !points_at(atomic_load(&place.entry->durable), offset);
+    case NOT_THERE:
+        return true;
+    default:
+        return false;
+    }
+}
+
 static int reclaim(void *arg)
 {
     struct reclaim *r = arg;
@@ -322,7 +343,7 @@ static int reclaim(void *arg)
             continue;
         }
         struct group *g = group_at(c, left.place, &slot);
-        if (g)
+        if (g && is_left(c, left.place))
             set_free(c, g, slot);
         else
             tell_freed(c, left.place);
@@ -333,6 +354,8 @@ static int reclaim(void *arg)
 void leat_columns_reclaim(struct leat_columns *c)
 {
     struct reclaim r = {.c = c};
+    if (c->unsynced)
+        return;
     leat_guarded(reclaim, &r, NULL);
     memmove(c->left + r.kept, c->left + r.at, (c->n_left - r.at) * sizeof *c->left);
     c->n_left = c->left_kept = r.kept + c->n_left - r.at;
@@ -380,14 +403,20 @@ static int find_slot(struct leat_columns *c, uint32_t units, struct group **grou
     *group = group_with_room(c, class);
     if (*group)
         return LEAT_OK;
-    if (!leat_columns_flush_begin(c, true, NULL)) {
+    struct leat_error unlocked;
+    int rc = leat_columns_flush_begin(c, true, &unlocked);
+    if (!rc) {
         if (c->n_left >= 2 * c->left_kept + LEFT_BEFORE_LOOKING)
             leat_columns_reclaim(c);
-        if (!group_with_room(c, class))
+        if (!group_with_room(c, class) && !c->unsynced)
             look_around(c, class);
         leat_columns_flush_end(c);
+    } else if (rc != LEAT_E_BUSY) {
+        if (error)
+            *error = unlocked;
+        return rc;
     }
-    int rc = group_with_room(c, class) ? LEAT_OK : new_group(c, units, error);
+    rc = group_with_room(c, class) ? LEAT_OK : new_group(c, units, error);
     *group = group_with_room(c, class);
     return rc;
 }

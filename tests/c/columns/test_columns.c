@@ -1,6 +1,9 @@
 /* Columns beside a data set: what is written is read, in this open file and in others, and what is wrong is refused. */
+#include <fcntl.h>
 #include <math.h>
+#include <unistd.h>
 
+#include "base/random.h"
 #include "columns/internal.h"
 #include "rows.h"
 
@@ -94,6 +97,63 @@ static void rows_written_again_and_again_without_a_flush_take_no_more_room(void 
     assert_true(c->n_dirty <= 1 << 16 && c->n_left < 10000); /* nor memory */
     assert_ok(leat_columns_flush(c, &error));
     assert_int_equal(c->n_dirty, 0);
+    leat_columns_close(c);
+}
+
+static void files_of_two_writers_of_the_same_rows_stay_small(void **state)
+{
+    (void)state;
+    enum { ROWS = 6000, ROUNDS = 16 };
+    struct leat_error error;
+    struct leat_columns *c[] = {opened(false), opened(false)};
+    struct stat after[ROUNDS];
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        for (uint64_t i = 0; i < ROWS; i++) { /* who writes a row differs from round to round */
+            const uint64_t id = (i * 7919 + round * 31) % ROWS;
+            assert_ok(rows_write(c[leat_draw_below(round, i, 2)], id, NULL, round * ROWS + id + 1, &error));
+        }
+        for (size_t i = 0; i < 2; i++)
+            assert_ok(leat_columns_flush(c[i], &error));
+        assert_int_equal(stat(path, &after[round]), 0);
+        for (uint64_t id = 0; id < ROWS; id++)
+            assert_int_equal(rows_version(c[round % 2], id, NULL), round * ROWS + id + 1);
+    }
+    assert_true(after[ROUNDS - 1].st_size <= after[4].st_size + (1 << 20));
+    leat_columns_close(c[0]);
+    leat_columns_close(c[1]);
+}
+
+/* A row whose record was lost with power gives its slot to another, and is written again. */
+static void a_slot_is_freed_under_nobody_who_has_it_now(void **state)
+{
+    (void)state;
+    const uint8_t zeroes[sizeof(struct record)] = {0};
+    struct leat_error error;
+    struct leat_columns *c = opened(false);
+    struct entry *entry;
+    enum { LOST = 500, OTHER = 600, MORE = 40 };
+    for (uint64_t i = 0; i < 100; i++)
+        assert_ok(rows_write(c, i, NULL, 1, &error));
+    assert_ok(leat_columns_flush(c, &error));
+    assert_ok(rows_write(c, LOST, NULL, 2, &error));
+    assert_ok(leat_columns_look_up(c, LOST, 0, false, &entry, &error));
+    const uint64_t offset = leat_columns_offset(atomic_load(&entry->live));
+    leat_columns_close(c);
+    const int fd = open(path, O_RDWR);
+    assert_int_equal(pwrite(fd, zeroes, sizeof zeroes, (off_t)offset), sizeof zeroes);
+    close(fd);
+    c = opened(false);
+    for (uint64_t i = 0; i < MORE; i++) /* one of them gets the slot */
+        assert_ok(rows_write(c, OTHER + i, NULL, 3, &error));
+    assert_ok(leat_columns_flush(c, &error));
+    assert_ok(rows_write(c, LOST, NULL, 4, &error));
+    assert_ok(leat_columns_flush(c, &error));
+    for (uint64_t i = 0; i < MORE; i++)
+        assert_ok(rows_write(c, OTHER + MORE + i, NULL, 5, &error));
+    assert_ok(leat_columns_flush(c, &error));
+    for (uint64_t i = 0; i < 2 * MORE; i++)
+        assert_int_equal(rows_version(c, OTHER + i, NULL), i < MORE ? 3 : 5);
+    assert_int_equal(rows_version(c, LOST, NULL), 4);
     leat_columns_close(c);
 }
 
@@ -245,6 +305,8 @@ int main(void)
         TEST(what_is_written_is_read_and_what_is_not_is_missing),
         TEST(rows_are_rewritten_in_place_of_what_a_flush_has_made_free),
         TEST(rows_written_again_and_again_without_a_flush_take_no_more_room),
+        TEST(files_of_two_writers_of_the_same_rows_stay_small),
+        TEST(a_slot_is_freed_under_nobody_who_has_it_now),
         TEST(pairs_are_found_however_many_there_are),
         TEST(fields_of_all_kinds_come_back_as_docs_say),
         TEST(a_store_of_other_fields_or_another_data_set_is_refused),

@@ -363,6 +363,67 @@ static void a_file_that_is_cut_while_it_is_open_is_an_error_and_no_signal(void *
     assert_non_null(strstr(error.message, "was cut"));
 }
 
+static void a_file_that_is_emptied_while_it_is_open_is_an_error_wherever_a_write_looks(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_columns *c;
+    for (uint64_t rows = 0; rows < 8000; rows += 613) { /* a group has some 3000 slots */
+        unlink(path);
+        assert_ok(rows_open(path, false, &c, &error));
+        for (uint64_t i = 0; i <= rows; i++)
+            assert_ok(rows_write(c, i, NULL, 1, &error));
+        assert_int_equal(truncate(path, 0), 0);
+        assert_true(rows_write(c, 1, NULL, 2, &error) != 0);
+        assert_true(rows_write(c, UINT64_C(1) << 40, NULL, 2, &error) != 0);
+        struct class *class = c->classes; /* as for a row of another size */
+        class->with_free = NULL;
+        assert_true(rows_write(c, 1, NULL, 2, &error) != 0);
+        assert_int_equal(leat_columns_flush(c, &error), LEAT_E_IO);
+        leat_columns_close(c);
+    }
+}
+
+static int broken_syncs;
+static int breaking_sync(int fd)
+{
+    (void)fd;
+    errno = EIO;
+    return broken_syncs && !--broken_syncs ? -1 : 0;
+}
+
+/* The system counts what it could not write as written: no slot may become free until all was written once more. */
+static void after_a_sync_that_failed_no_slot_is_free_before_a_good_one(void **state)
+{
+    (void)state;
+    enum { ROWS = 2000 };
+    struct leat_error error;
+    struct leat_columns *c;
+    for (int which = 1; which <= 2; which++) {
+        unlink(path);
+        broken_syncs = 0;
+        leat_columns_calls.sync = breaking_sync;
+        assert_ok(rows_open(path, false, &c, &error));
+        for (uint64_t version = 1; version <= 2; version++) {
+            for (uint64_t i = 0; i < ROWS; i++)
+                assert_ok(rows_write(c, i, NULL, version, &error));
+            broken_syncs = version == 2 ? which : 0;
+            assert_int_equal(leat_columns_flush(c, &error), version == 2 ? LEAT_E_IO : LEAT_OK);
+        }
+        const size_t left = c->n_left;
+        c->left_kept = 0; /* so that it looks at them when it wants a slot */
+        assert_true(left >= ROWS);
+        for (uint64_t i = 0; i < 6 * ROWS; i++) /* looks for slots again and again */
+            assert_ok(rows_write(c, ROWS + i, NULL, 3, &error));
+        assert_true(c->n_left >= left);
+        assert_ok(leat_columns_flush(c, &error));
+        assert_true(c->n_left < left);
+        for (uint64_t i = 0; i < 7 * ROWS; i++)
+            assert_int_equal(rows_version(c, i, NULL), i < ROWS ? 2 : 3);
+        leat_columns_close(c);
+    }
+}
+
 /* ---- many at a time -------------------------------------------------------------------------------------------------
  */
 
@@ -473,6 +534,8 @@ int main(void)
         TEST(a_flipped_byte_anywhere_breaks_what_it_is_in_and_no_other_row_changes),
         TEST(a_broken_row_is_named_with_its_byte_and_is_mended_by_a_write),
         TEST(a_file_that_is_cut_while_it_is_open_is_an_error_and_no_signal),
+        TEST(a_file_that_is_emptied_while_it_is_open_is_an_error_wherever_a_write_looks),
+        TEST(after_a_sync_that_failed_no_slot_is_free_before_a_good_one),
         TEST(threads_that_write_the_same_rows_leave_whole_ones),
         TEST(processes_that_create_a_file_at_once_share_it),
         TEST(a_forked_child_reads_and_may_not_write),
