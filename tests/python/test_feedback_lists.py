@@ -152,3 +152,120 @@ def test_a_list_that_no_state_has_room_for_is_said_when_it_is_saved(monkeypatch:
             again.load_state_dict(large)
         again.load_state_dict(state)
         assert len(read(again)) == 30_000
+
+
+# ---- logs that are repeated ------------------------------------------------------------------------------------------
+
+
+def test_a_folder_has_the_lists_of_all_decisions_so_that_the_log_of_a_resumed_run_is_repeated(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("leat.feedback.deciding.TEXTS", 200)
+    options: dict[str, Any] = {"log_dir": tmp_path, "feedback": lambda table, epoch: some(epoch, 30, 100)}
+    with opened(100, 10, **options) as loader:
+        ids = [read(loader) for _ in range(8)]
+        state, log = loader.state_dict(), loader.log
+    assert sum("positions" in entry["list"] for entry in log[1:]) < 7
+    with opened(100, 10, **options) as resumed:
+        resumed.load_state_dict(state)
+        ids.append(read(resumed))
+        later = resumed.log
+    (tmp_path / "log.json").write_text(json.dumps(later))
+    for source, epochs in ((log, 8), (later, 9), (tmp_path / "log.json", 9)):
+        folder = {} if isinstance(source, Path) else {"log_dir": tmp_path}
+        with opened(100, 10, log=source, **folder) as repeated:
+            assert [read(repeated) for _ in range(epochs)] == ids[:epochs]
+
+
+def test_a_run_that_gets_a_folder_as_it_resumes_saves_the_lists_of_its_state(tmp_path: Path) -> None:
+    with opened() as loader:
+        loader.set_order([3, 1, 2], at=(1, 0))
+        loader.set_order(some(), at=(2, 0))
+        state = loader.state_dict()
+    with opened(log_dir=tmp_path) as again:
+        again.load_state_dict(json.loads(json.dumps(state)))
+        log = again.log
+    assert len(list(tmp_path.glob("positions-*.npy"))) == 2
+    for entry in log[1:]:
+        entry["list"].pop("positions", None)
+    with opened(log_dir=tmp_path, log=log) as repeated:
+        assert [read(repeated)[:3] for _ in range(3)] == [[0, 1, 2], [3, 1, 2], some()[:3].tolist()]
+
+
+def test_a_list_that_was_changed_in_a_log_is_damage() -> None:
+    with opened(100, 10) as loader:
+        loader.set_order([5, 6, 7])
+        log = loader.log
+        loader.set_order([5, 6, 8])
+        log[1]["list"]["positions"] = loader.log[2]["list"]["positions"]
+    with opened(100, 10, log=log) as repeated, pytest.raises(leat.StateError, match="list of epoch 0 in the log"):
+        iter(repeated)
+
+
+Step = tuple[int, int, list[int]]
+
+
+def step(batch: leat.Batch) -> Step:
+    return batch.epoch, batch.step, [int(i) for i in batch.ids]
+
+
+def test_a_repeated_run_goes_on_from_any_state_of_the_run_or_of_its_own() -> None:
+    """Lists at epochs 1, 2 and 4, sizes within epochs 0 and 1 and at the start of epoch 2, all at once at 4."""
+    states: list[str] = []  # behind each step, before and after what is decided there
+    steps: list[Step] = []
+    with opened(100, 10) as loader:
+        for epoch in range(6):
+            batches = iter(loader)
+            for place in range(99):
+                states.append(json.dumps(loader.state_dict()))
+                if (epoch, place) in ((0, 3), (1, 0), (1, 2), (2, 0), (4, 0)):
+                    loader.set_batch_size(7 + epoch + place)
+                    states.append(json.dumps(loader.state_dict()))
+                if (batch := next(batches, None)) is None:
+                    break
+                steps.append(step(batch))
+            if epoch + 1 in (1, 2, 4):
+                loader.set_order(some(epoch, 40, 100), at=(epoch + 1, 0))
+                states.append(json.dumps(loader.state_dict()))
+        log = loader.log
+    with opened(100, 10, log=log) as repeated:
+        own = []
+        got = []
+        for _ in range(6):
+            for batch in repeated:
+                own.append(json.dumps(repeated.state_dict()))
+                got.append(step(batch))
+    assert got == steps
+    for state in [*states, *own]:
+        with opened(100, 10, log=log) as again:
+            again.load_state_dict(json.loads(state))
+            rest = [step(batch) for _ in range(again.epoch, 6) for batch in again]
+            assert rest == steps[len(steps) - len(rest) :] and (rest or again.epoch >= 5), json.loads(state)["at"]
+            at = json.loads(state)["at"]
+            assert not rest or rest[0][0] in (at["epoch"], at["epoch"] + 1)
+
+
+def test_a_repeated_run_goes_on_from_states_whose_decisions_are_folded() -> None:
+    states, steps = {}, []
+    with opened(20, 4) as loader:
+        for epoch in range(150):
+            batches = iter(loader)
+            for place, batch in enumerate(batches):
+                steps.append(step(batch))
+                if place == 0 and epoch in (40, 140):
+                    states[epoch] = loader.state_dict()
+                if place == 1:
+                    loader.set_batch_size(2 + epoch % 3)
+            loader.set_order(some(epoch, 12, 20), at=(epoch + 1, 0))
+        log = loader.log
+    with opened(20, 4, log=log) as repeated:
+        for epoch in range(150):
+            for number, _ in enumerate(repeated):
+                if number == 2 and epoch in (41, 141):
+                    states[epoch] = repeated.state_dict()
+    for epoch, state in states.items():
+        assert state["log"][1]["kind"] == "folded"
+        with opened(20, 4, log=log) as again:
+            again.load_state_dict(json.loads(json.dumps(state)))
+            rest = [step(batch) for _ in range(epoch, 150) for batch in again]
+            assert rest[0][:2] == (epoch, 1 if epoch % 2 == 0 else 3) and rest == steps[len(steps) - len(rest) :]

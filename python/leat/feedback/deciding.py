@@ -188,7 +188,8 @@ class Deciding:
         ``shuffle=True`` shuffled, each epoch anew). What is left out is neither read nor decoded.
 
         The decision enters the log, and with it the state, so that a resumed run keeps it. Batches prefetched beyond it
-        are computed again. A list that is too large for a state (some 40,000 positions) is saved in `log_dir`.
+        are computed again. The list is saved in `log_dir`, if there is one; a state has room for some 40,000 positions,
+        and for 1 MiB of compressed ones without that folder.
 
         Args:
             positions: in the loader's data set; or one bool for each of its samples; None: all samples again.
@@ -298,9 +299,7 @@ class Deciding:
         if self._feedback is not None:
             self._feedback.begin()
         if self._replay is not None:
-            epoch, within = self._core.next_start()
-            if not within:
-                self._replay.begin(self, epoch)
+            self._replay.begin(self, self._core.next_start()[0])
 
     def _opened_rows(self) -> Array:
         """Positions of the rows of epoch 0, as the loader was opened: int64."""
@@ -354,6 +353,8 @@ class Deciding:
         def take() -> None:
             log = json.loads(self._core.log(0))
             self._note(log)
+            if self._log_dir is not None:  # which may be another than that of the run so far
+                found.update(_shown(log))
             for name, positions in found.items():
                 self._keep(name, positions)
             if self._feedback is not None:
@@ -382,6 +383,12 @@ class Deciding:
                 )
             rows[name] = found
         return rows
+
+
+def _shown(log: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
+    """The lists that stand in a log, by their hash."""
+    lists = (entry["list"] for entry in log if entry.get("list"))
+    return {told["hash"]: positions_of(told["positions"]) for told in lists if "positions" in told}
 
 
 def _unpacked(text: str, name: str) -> Array:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import _leat
 from ..errors import StateError
 from ..loading import states
 from ..loading.samplers import load_list
@@ -17,6 +18,9 @@ from .table import Array
 
 if TYPE_CHECKING:
     from .deciding import Deciding
+
+
+Place = tuple[int, int]  #: epoch and row
 
 
 def has_lists(log: Sequence[Mapping[str, Any]]) -> bool:
@@ -28,24 +32,33 @@ class Replay:
 
     def __init__(self, log: Sequence[Mapping[str, Any]], folder: str | None) -> None:
         self._folder = folder
-        self._done = -1  # the last epoch whose decisions were made
-        self._epochs: dict[int, list[tuple[int, Mapping[str, Any]]]] = {}
+        self._done = 0  # how many decisions were made
+        self._decisions: list[tuple[int, Mapping[str, Any]]] = []  # in the order of their places, with their steps
         steps = states.Steps()
         for entry in log:
             step = steps.enter(entry)
-            if entry["kind"] != "open":
-                self._epochs.setdefault(entry["epoch"], []).append((step, entry))
+            if entry["kind"] != "open" and ("list" in entry or "global_batch" in entry):
+                self._decisions.append((step, entry))
 
     def loaded(self, log: Sequence[Mapping[str, Any]]) -> None:
-        """A state was loaded, whose log has the decisions of the epochs before it, and of its own."""
-        self._done = max((entry["epoch"] for entry in log if entry["kind"] != "open"), default=-1)
+        """A state was loaded, whose log has some of the decisions: of the run that is repeated those that were made
+        when it was saved, and of a loader that repeats it those of all epochs that had begun.
+        """
+        made: dict[Place, list[Mapping[str, Any]]] = {}
+        for entry in log[1:]:
+            made.setdefault(_place(entry), []).append(entry)
+        folded = _place(log[1]) if len(log) > 1 and log[1]["kind"] == "folded" else (0, 0)
+        self._done = 0
+        for number, (_, entry) in enumerate(self._decisions, 1):
+            place = _place(entry)
+            if place < folded or any(_is_made(entry, other) for other in made.get(place, ())):
+                self._done = number  # and those before it
 
     def begin(self, loader: Deciding, epoch: int) -> None:
-        """Makes the decisions of an epoch, and of those before it that were left out."""
-        for number in sorted(n for n in self._epochs if self._done < n <= epoch):
-            for step, entry in self._epochs[number]:
-                self._repeat(loader, step, entry)
-            self._done = number
+        """Makes the decisions up to an epoch that were not made yet."""
+        while self._done < len(self._decisions) and self._decisions[self._done][1]["epoch"] <= epoch:
+            self._repeat(loader, *self._decisions[self._done])
+            self._done += 1
 
     def _repeat(self, loader: Deciding, step: int, entry: Mapping[str, Any]) -> None:
         epoch = entry["epoch"]
@@ -65,7 +78,10 @@ class Replay:
 
     def _positions(self, told: Mapping[str, Any], epoch: int) -> Array:
         if "positions" in told:
-            return positions_of(told["positions"])
+            shown = positions_of(told["positions"])
+            if _leat.positions_hash(shown) != told.get("hash"):
+                raise StateError(f"the list of epoch {epoch} in the log is damaged: it has another hash")
+            return shown
         found = None if self._folder is None else load_list(self._folder, str(told["hash"]))
         if found is None:
             raise StateError(
@@ -73,6 +89,21 @@ class Replay:
                 f"with the log_dir of that run, which has them in positions-{told['hash']}.npy"
             )
         return found
+
+
+def _place(entry: Mapping[str, Any]) -> Place:
+    return entry["epoch"], entry["row"]
+
+
+def _is_made(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether an entry of the same place says what this one decides. One that is folded says what holds there."""
+    if "list" in entry and ("list" not in other or _hash(entry) != _hash(other)):
+        return False
+    return entry.get("global_batch") in (None, other.get("global_batch"))
+
+
+def _hash(entry: Mapping[str, Any]) -> Any:
+    return None if entry["list"] is None else entry["list"]["hash"]
 
 
 def positions_of(text: str) -> Array:
