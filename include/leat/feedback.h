@@ -37,7 +37,7 @@ struct leat_feedback_options {
 };
 #define LEAT_FEEDBACK_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(struct leat_feedback_options), 0, NULL, NULL, false                                                  \
+        sizeof(struct leat_feedback_options), 0, NULL, NULL, false                                                     \
     }
 
 /* Ids that are no positions take 8 bytes more for each up to the largest, or 16 a sample where they lie far apart.
