@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -299,6 +300,54 @@ def test_a_batch_has_what_stores_have_for_its_rows(records: Path, tmp_path: Path
         leat.Loader(ds, 16, stores={"x": one})
     with pytest.raises(TypeError, match=r"leat\.Store"):
         leat.Loader(ds, 16, stores={"y": 3})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("peeks", [False, True])
+def test_a_broken_row_of_a_store_loses_no_batch(records: Path, tmp_path: Path, peeks: bool) -> None:
+    ds = leat.open(records)
+    path = tmp_path / "a.store"
+    store = make(path, dataset=ds)
+    store[ds.ids] = rows(ds.ids)
+    store.close()
+    data, at = path.read_bytes(), path.read_bytes().index(rows([20]).tobytes())
+    path.write_bytes(data[:at] + b"\x01" + data[at + 1 :])
+    store = make(path)
+    options: dict[str, Any] = {"framework": "numpy", "stores": {"t": store}, "epochs": 1}
+    loader = leat.Loader(ds, 16, **options)
+    batches, seen = iter(loader), []
+    seen += next(batches).ids.tolist()
+    for _ in range(2):  # as often as it is asked for
+        with pytest.raises(leat.CorruptError, match="id 20 is broken"):
+            loader.peek() if peeks else next(batches)
+        assert loader.state_dict()["at"] == {"epoch": 0, "row": 16}
+    state = loader.state_dict()
+    store[20] = rows([20])[0]
+    store.flush()
+    for batch in batches:
+        assert batch["t.present"].all() and (batch["t"] == rows(batch.ids)).all()
+        seen += batch.ids.tolist()
+    assert seen == ds.ids.tolist()
+    again = leat.Loader(ds, 16, **options)
+    again.load_state_dict(state)
+    assert next(iter(again)).ids.tolist() == ds.ids[16:32].tolist()
+
+
+def test_a_broken_row_of_a_store_is_missing_where_the_loader_goes_on_past_broken_samples(
+    records: Path, tmp_path: Path
+) -> None:
+    ds = leat.open(records)
+    path = tmp_path / "a.store"
+    store = make(path, dataset=ds)
+    store[ds.ids] = rows(ds.ids)
+    store.close()
+    data, at = path.read_bytes(), path.read_bytes().index(rows([20]).tobytes())
+    path.write_bytes(data[:at] + b"\x01" + data[at + 1 :])
+    for in_order in (True, False):
+        loader = leat.Loader(
+            ds, 16, framework="numpy", stores={"t": make(path)}, epochs=1, on_error="skip", in_order=in_order
+        )
+        missing = [id for batch in loader for id in batch.ids[~batch["t.present"]].tolist()]
+        assert missing == [20]
 
 
 def test_batches_of_torch_have_tensors_of_stores(records: Path, tmp_path: Path) -> None:

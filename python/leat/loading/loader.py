@@ -240,6 +240,8 @@ class Loader(Deciding, Delivering, Closing):
             taken = dataset.schema if self._entries is None else [name for e in self._entries for name in e.outputs]
             self._form.beside = Beside(stores, taken, seed, self._form.framework)
             self._form.beside.check(dataset)
+            self._form.beside.marks = on_error != "raise"
+            self._form.beside.looks = in_order and share is None
         self._sampler: Any = None
         self._resuming = False
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
@@ -476,12 +478,16 @@ class Loader(Deciding, Delivering, Closing):
         """
         if self._peers is not None:
             raise UnsupportedError("peek() is of one process: with tp_read='first' several have one batch")
+        batch = self._look()
+        return self._tuple(batch) if batch is not None and self._yields == "tuple" else batch
+
+    def _look(self) -> Batch | None:
         core = self._peek()
         if core is None:
             return None
         batch = self._seen(core) or self._batch(core)
         self._ahead = weakref.ref(batch)
-        return self._tuple(batch) if self._yields == "tuple" else batch
+        return batch
 
     def _seen(self, core: _leat.Batch) -> Batch | None:
         """The batch that was peeked at, if it is this one and is kept."""
@@ -912,6 +918,9 @@ class _Iteration:
         return self._loader._tuple(batch) if self._tuples else batch
 
     def _own(self) -> Batch | None:
+        form = self._form
+        # What stores have is read before the position moves: after an error of theirs the batch comes again.
+        ahead = self._loader._look() if form.beside is not None and form.beside.looks else None
         core = self._next(self._number)
         if core is None:
             if self._loader._feedback is not None:
@@ -919,14 +928,14 @@ class _Iteration:
             return None
         if self._steered is not None:
             self._steered.handed(core)
+        batch = None
         if self._loader._ahead is not None:
             batch, self._loader._ahead = self._loader._seen(core), None
-            if batch is not None:
-                return batch
-        form = self._form
-        if not form.makers:
-            form.learn(core)
-        batch = form.batch(core)
+        del ahead  # kept until here
+        if batch is None:
+            if not form.makers:
+                form.learn(core)
+            batch = form.batch(core)
         if form.beside is not None:
             self._loader._expect(form.beside, batch.epoch, batch.step)
         return batch

@@ -47,6 +47,8 @@ class Beside:
         both = sorted(set(self.names) & set(taken))
         if both:
             raise ValueError(f"{', '.join(both)}: an output and a value of a store have the same name")
+        self.marks = False  # a broken row is one that is missing; else it is an error
+        self.looks = False  # a batch is looked at before it is handed out, so that an error moves no position
         self._reading: Future[None] | None = None
 
     def _values(self, name: str) -> dict[str, str]:
@@ -69,7 +71,7 @@ class Beside:
         ids = np.asarray(core.ids()).astype(np.uint64)
         for name, store in self.stores.items():
             keys = np.asarray(core.row_keys()) if store.keyed else None
-            values, present = store.read(ids, keys, None, False, self._framework)
+            values, present = store.read(ids, keys, None, self.marks, self._framework)
             for value, field in self._values(name).items():
                 batch._values[value] = values[field]
             batch._values[f"{name}.present"] = present
