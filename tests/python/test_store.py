@@ -5,6 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +271,75 @@ def test_a_broken_row_is_named_and_others_are_read(tmp_path: Path) -> None:
     os.truncate(path, len(data) - 100)
     with pytest.raises(leat.CorruptError, match="was cut"):
         make(path)
+
+
+def in_a_process(code: str, path: Path) -> subprocess.CompletedProcess[str]:
+    begin = (
+        "import atexit, resource, signal, sys, numpy as np\n"
+        "def late():\n    ending(store)\n"
+        "atexit.register(late)\n"  # behind what leat registers: it is called after that
+        "import leat\n"
+        "store = leat.Store(sys.argv[1], {'x': leat.field('float32', (3,))}, framework='numpy')\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", begin + code, str(path)], capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_rows_that_are_written_as_the_interpreter_ends_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.store"
+    code = "store[[0]] = np.zeros((1, 3))\ndef ending(s):\n    s[[1, 2]] = np.ones((2, 3))\n    s.flush()\n"
+    done = in_a_process(code, path)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    assert make(path).gather([0, 1, 2, 3])[1].tolist() == [True, True, True, False]
+
+
+def test_rows_that_were_lost_as_a_program_ends_are_not_lost_silently(tmp_path: Path) -> None:
+    path = tmp_path / "a.store"
+    code = (
+        "def ending(s):\n    pass\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, resource.RLIM_INFINITY))\n"
+        "store[np.arange(1 << 17)] = np.ones((1 << 17, 3))\n"
+    )
+    done = in_a_process(code, path)
+    assert str(path) in done.stderr and "lost rows" in done.stderr
+
+
+def test_a_thread_that_cannot_be_started_is_an_error_and_no_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = make(tmp_path / "a.store")
+    with monkeypatch.context() as m:
+        m.setattr(threading.Thread, "start", lambda self: (_ for _ in ()).throw(RuntimeError("can't start")))
+        with pytest.raises(RuntimeError, match="can't start"):
+            store[[1]] = np.ones((1, 3))
+        store.flush()
+    store[[1]] = np.ones((1, 3))
+    store.flush()
+    assert store.gather([1])[1].all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "error"),
+    [
+        ("uint8", [[300, 1]], ValueError),
+        ("uint8", [[1, -1]], ValueError),
+        ("uint8", [[1, 1.9]], TypeError),
+        ("int16", [[1 << 15, 0]], ValueError),
+        ("bool", [[2, 0]], ValueError),
+        ("int64", [[0.0, 1.0]], TypeError),
+    ],
+)
+def test_numbers_that_a_field_cannot_hold_are_refused(
+    tmp_path: Path, dtype: str, given: list[list[float]], error: type[Exception]
+) -> None:
+    store = leat.Store(tmp_path / "a.store", {"v": leat.field(dtype, (2,))}, framework="numpy")
+    with pytest.raises(error, match=r"field 'v' is"):
+        store[[0]] = given
+    store[[0]] = [[1, 0]]
+    store.flush()
+    assert store[[0]].tolist() == [[1, 0]]
 
 
 def test_a_batch_has_what_stores_have_for_its_rows(records: Path, tmp_path: Path) -> None:

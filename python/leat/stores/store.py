@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import logging
 import os
 import threading
 import weakref
@@ -91,7 +92,7 @@ class Store:
             name: Field("array", dtype, tuple(None if n < 0 else n for n in shape)) for name, dtype, shape in found
         }
         self._forms = {name: given_of(f) for name, f in self.fields.items()}
-        self._queue = Queue(core, self.queue_bytes)
+        self._queue = Queue(core, self.queue_bytes, self.path)
         self._pid = os.getpid()
         self._closed = False
         self._finalizer = weakref.finalize(self, self._queue.end, self._pid)
@@ -340,9 +341,10 @@ class Queue:
     It knows nothing of the Store, so that one that nobody refers to ends.
     """
 
-    def __init__(self, core: _leat.Columns, bound: int) -> None:
+    def __init__(self, core: _leat.Columns, bound: int, path: str) -> None:
         self.core = core
         self._bound = bound
+        self._path = path
         self._changed = threading.Condition()
         self._tasks: collections.deque[Task] = collections.deque()
         self._bytes = 0  # of tasks, and of the one that is written
@@ -357,11 +359,15 @@ class Queue:
             while self._bytes and self._bytes + task.nbytes > self._bound and self._error is None:
                 self._changed.wait()
             self._raise()
+            if self._ending:  # the interpreter ends: there is no thread any more
+                task.write(self.core)
+                return
+            if self._thread is None:
+                thread = threading.Thread(target=self._work, name="leat store", daemon=True)
+                thread.start()
+                self._thread = thread
             self._tasks.append(task)
             self._bytes += task.nbytes
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="leat store", daemon=True)
-                self._thread.start()
             self._changed.notify_all()
 
     def wait(self) -> None:
@@ -397,7 +403,8 @@ class Queue:
                 self._changed.notify_all()
 
     def end(self, pid: int) -> None:
-        """Writes what is left and ends the thread. Also as the interpreter ends."""
+        """Writes what is left and ends the thread. Also as the interpreter ends: an error that nobody can be told of then
+        is logged (``leat``)."""
         if pid != os.getpid():
             return
         with self._changed:
@@ -406,3 +413,6 @@ class Queue:
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+        error, self._error = self._error, None
+        if error is not None:
+            logging.getLogger("leat").error("the store %s has lost rows that were written to it: %s", self._path, error)

@@ -128,14 +128,27 @@ def _target(name: str, field: Field, given: str, where: str) -> str:
     raise TypeError(f"field {name!r} is {field.dtype} and takes no {given}{where}: convert it first")
 
 
+def _check_numbers(name: str, made: Array, target: str, where: str) -> None:
+    """Refuses numbers of Python's that a dtype has not."""
+    kind = np.dtype(target).kind
+    if kind not in "iub" or not made.size:
+        return
+    if made.dtype.kind == "f":
+        raise TypeError(f"field {name!r} is {target} and takes whole numbers{where}: convert them first")
+    least, most = (0, 1) if kind == "b" else (np.iinfo(target).min, np.iinfo(target).max)
+    for number in (int(made.min()), int(made.max())):
+        if not least <= number <= most:
+            raise ValueError(f"field {name!r} is {target}, and {number}{where} is none: {least} to {most}")
+
+
 def _array(name: str, field: Field, value: Any, waits: list[Callable[[], None]], where: str = "") -> tuple[Array, str]:
     """A copy as an array, and what its numbers are."""
     if not is_tensor(value):
         made = np.asarray(value)
         given = made.dtype.name
         if not isinstance(value, (np.ndarray, np.generic)) and made.dtype.kind in "if":  # a list of Python's numbers
-            given = field.dtype if field.dtype not in ROUNDED else "float32"
-            target = given
+            target = field.dtype if field.dtype not in ROUNDED else "float32"
+            _check_numbers(name, made, target, where)
         else:
             target = _target(name, field, given, where)
         return np.array(made, target, order="C"), target
