@@ -403,8 +403,8 @@ class Queue:
                 self._changed.notify_all()
 
     def end(self, pid: int) -> None:
-        """Writes what is left and ends the thread. Also as the interpreter ends: an error that nobody can be told of then
-        is logged (``leat``)."""
+        """Writes what is left and ends the thread, as the interpreter ends, too: then an error that nobody was told of is
+        logged (``leat``)."""
         if pid != os.getpid():
             return
         with self._changed:
