@@ -403,8 +403,8 @@ class Queue:
                 self._changed.notify_all()
 
     def end(self, pid: int) -> None:
-        """Writes what is left and ends the thread, as the interpreter ends, too: then an error that nobody was told of is
-        logged (``leat``)."""
+        """Writes what is left and ends the thread, also as the interpreter ends. An error that nobody was told of is
+        logged then (``leat``)."""
         if pid != os.getpid():
             return
         with self._changed:
