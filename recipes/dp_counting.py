@@ -1,14 +1,15 @@
 """Counting in public (Jain, Raskhodnikova, Sivakumar, Smith, arXiv 2112.00828): what a training consumed, published
-after every sample, without giving any sample away.
+after every sample, without giving any of them away.
 
     python recipes/dp_counting.py [--short] [--out DIR]
 
 The stream is 1 where the loader's next sample is a zero (the digit), and else 0. Its sum is published T times, under
-epsilon = 1 for all of them together. Without privacy the sum is exact. Noise of scale 1/epsilon on every value adds
-up to sqrt(2T)/epsilon, noise on every sum has to be T times as large. The tree pays log2(T)^1.5, the factorisation,
-under (epsilon, 1e-5), about log(T); no mechanism with delta = 0 can do better than log(T) at worst. Which of ten
-counts is the largest is harder: T^(1/3), so it is asked a rationed number of times. Digits are MNIST's, of the folder
-LEAT_DATA names, else drawn. Needs matplotlib.
+epsilon = 1 for all of them together: for one event, a sample that is consumed once (one of two epochs has twice
+that). Without privacy the sum is exact. Noise of scale 1/epsilon on every value adds up to sqrt(2T)/epsilon, noise on
+every sum has to be T times as large. The tree pays log2(T)^1.5, the factorisation, under (epsilon, 1e-5), about
+log(T); no mechanism with delta = 0 can do better than log(T) at worst. Which of ten counts is the largest is harder:
+T^(1/3), so it is asked a rationed number of times. Digits are MNIST's, of the folder LEAT_DATA names, else drawn.
+Needs matplotlib.
 """
 
 import argparse

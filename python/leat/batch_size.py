@@ -231,4 +231,4 @@ def _sum_of_squares(a: Any, b: Any) -> float:
         return float(np.vdot(a, b))
     import torch
 
-    return float((a * b).sum(dtype=torch.float64))
+    return float(torch.dot(a.double(), b.double()))

@@ -122,6 +122,20 @@ def test_a_gradient_of_zero_asks_for_the_largest_batch_and_no_noise_for_none(rec
         assert control.step(loader) == 50
 
 
+@pytest.mark.parametrize("scale", [1e25, 1e-30])
+def test_gradients_of_any_size_that_float32_has_are_compared(records: Path, scale: float) -> None:
+    torch = pytest.importorskip("torch")
+    sizes = []
+    for by in (1.0, scale):
+        with opened(records) as loader:
+            control = leat.NormTest(0.5, 64)
+            next(iter(loader))
+            for i in range(4):
+                control.observe(torch.tensor([1.0, 2.0 + 3 * i, -3.0]) * by, 2)
+            sizes.append(control.step(loader))
+    assert sizes[0] == sizes[1] > 8
+
+
 def test_a_controller_of_one_s_own_may_let_batches_shrink_within_its_bounds(records: Path) -> None:
     with opened(records) as loader:
         control = leat.BatchSize(lambda seen: seen.batch_size / 3, 50, min_batch_size=2)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import leat
+import leat.privacy.noise as privacy_noise
 from leat.privacy import Budget, BudgetSpentError, RunningArgmax, TreeCounter
 from leat.privacy.counter import GRID_BITS
 from leat.privacy.noise import discrete_gaussian, discrete_laplace, zcdp_of
@@ -304,3 +305,93 @@ def test_what_cannot_be_added_or_loaded_is_refused_and_changes_nothing(
 def test_arguments_are_checked(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         TreeCounter(**{"T": 2, "epsilon": 1.0, **options})
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_a_run_that_is_resumed_publishes_what_it_has_published(delta: float) -> None:
+    counter = TreeCounter(64, 1.0, delta, shape=2)
+    for i in range(20):
+        counter.add([i % 2, 0])
+    state = json.loads(json.dumps(counter.state_dict()))
+
+    def go_on(other: int) -> list[list[float]]:
+        found, again = [], TreeCounter(64, 1.0, delta, shape=2)
+        again.load_state_dict(state)
+        for i in range(20, 40):
+            again.add([i % 2, 0] if i != other else [1 - i % 2, 0])
+            found.append(again.value.tolist())
+        return found
+
+    once = go_on(-1)
+    assert go_on(-1) == once
+    changed = go_on(25)
+    assert changed[:5] == once[:5]
+    noise = np.array(changed)[5:] - np.array(once)[5:]
+    assert (np.abs(noise - np.round(noise)) > 1e-6).any()  # other values have other noise
+
+
+def test_answers_that_were_given_are_given_again_and_are_not_had_twice() -> None:
+    ranking = RunningArgmax(100, 0.1, 10, queries=30)
+    for i in range(50):
+        ranking.add(np.eye(10)[i % 10])
+    state = json.loads(json.dumps(ranking.state_dict()))
+    answers = [ranking.ask() for _ in range(30)]
+    again = RunningArgmax(100, 0.1, 10, queries=30)
+    again.load_state_dict(state)
+    assert [again.ask() for _ in range(30)] == answers and len(set(answers)) > 1
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_an_add_that_is_interrupted_has_not_happened(delta: float) -> None:
+    counter = TreeCounter(7, 1e6, delta)
+    for _ in range(3):
+        counter.add(1)
+    before, sums, draw = counter.value, counter.state_dict(), privacy_noise.Stream.__call__
+    calls = 0
+
+    def interrupted(self: Any, n: int) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+        return draw(self, n)
+
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(privacy_noise.Stream, "__call__", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            counter.add(1)
+    assert counter.value == before and counter.state_dict() == sums
+    for _ in range(4):
+        counter.add(1)
+    assert counter.value == pytest.approx(7, abs=0.01)
+
+
+def test_what_cannot_be_is_refused_before_anything_changes() -> None:
+    counter = TreeCounter(10, 1.0, 1e-5)
+    counter.add(1)
+    state = counter.state_dict()
+    with pytest.raises(leat.StateError, match="noisy of the state"):
+        counter.load_state_dict({**state, "noisy": [[10**400]]})
+    with pytest.raises(leat.StateError, match="secret of its noise"):
+        counter.load_state_dict({**state, "secret": "00"})
+    assert counter.state_dict() == state
+    assert TreeCounter(10, 1e-6, 1e-15).deviation(1) > 1e6
+    assert TreeCounter(10, 1.0, shape=np.int64(3)).shape == (3,)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="keeps all its values"):
+        TreeCounter(1 << 39, 1.0, 1e-5)
+    ranking = RunningArgmax(10, 1.0, 3)
+    ranking.add([1, 1, 0])  # each sum by 1 at most
+    with pytest.raises(ValueError, match="sensitivity"):
+        ranking.add([0, 1.5, 0])
+
+
+def test_counters_are_those_of_their_rank() -> None:
+    data = leat.from_arrays(x=np.arange(40))
+    loaders = [
+        leat.Loader(data, 10, framework="numpy", rank=r, world_size=2, counters={"n": TreeCounter(100, 1.0)})
+        for r in range(2)
+    ]
+    state = loaders[0].state_dict()
+    loaders[0].load_state_dict(state)
+    with pytest.raises(leat.StateError, match="counters of rank 0 of 2, and this is 1 of 2"):
+        loaders[1].load_state_dict(state)

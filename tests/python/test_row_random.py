@@ -150,3 +150,18 @@ def test_a_gpu_gives_the_same_bits(name: str) -> None:
 def test_what_cannot_be_drawn_is_an_error(call: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+def test_any_part_of_a_generator_and_none_of_it_can_be_drawn_from() -> None:
+    keys = np.arange(7, dtype=np.uint64) * 977
+    whole = leat.rng(keys).normal(3)
+    for part in (slice(None, None, 2), slice(None, None, -1), keys % 2 == 0, []):
+        rows = part if not isinstance(part, list) else np.array(part, np.int64)
+        assert (leat.rng(keys)[rows].normal(3) == whole[rows]).all()
+
+
+def test_no_rows_draw_nothing_in_torch_too() -> None:
+    torch = pytest.importorskip("torch")
+    for device in ("cpu", "meta"):
+        keys = torch.zeros(0, dtype=torch.int64, device=device)
+        assert leat.rng(keys).words(5).shape == (0, 5) and leat.rng(keys).uniform((2, 3)).shape == (0, 2, 3)

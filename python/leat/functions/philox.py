@@ -98,7 +98,7 @@ def words(keys: Tensor, call: int, n: int) -> Tensor:
         (high0, low0), (high1, low1) = _product(c0, M0), _product(c2, M1)
         c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
         k0, k1 = (k0 + W0) & LOW, (k1 + W1) & LOW
-    return torch.stack((c0, c1, c2, c3), 2).reshape(len(keys), -1)[:, :n]
+    return torch.stack((c0, c1, c2, c3), 2).reshape(len(keys), 4 * blocks.shape[1])[:, :n]
 
 
 def _pairs(keys: Tensor, call: int, n: int) -> tuple[Tensor, Tensor]:

@@ -562,13 +562,14 @@ class Loader(Deciding, Delivering, Closing):
         """The position of training: a small dict of plain values, which counts the batches handed out and fits every
         rank.
 
-        Without `in_order`, a state that is taken within an epoch on several ranks fits only the rank that took it. Save
-        the state of each rank.
+        Without `in_order`, a state that is taken within an epoch on several ranks fits only the rank that took it, and
+        so does one with `counters=`, which count what the rank consumed. Save the state of each rank.
         """
         state = self._plain_state()
         self._deciding_state(state)
         if self._counters:
             state["counters"] = {name: counter.state_dict() for name, counter in self._counters.items()}
+            state["counters_of"] = [self.rank, self.world_size]
         return state
 
     def _plain_state(self) -> dict[str, Any]:
@@ -605,7 +606,7 @@ class Loader(Deciding, Delivering, Closing):
         if self._sampler is not None:
             self._find_lists(plain)
         decided, beside = plain.pop("mixture", None), plain.pop("decisions", None)
-        take_counters = states.prepared_counters(plain, self._counters)
+        take_counters = states.prepared_counters(plain, self._counters, (self.rank, self.world_size))
         if self._mixture is not None:
             beside = decided
         if not isinstance(beside, Mapping):

@@ -172,7 +172,7 @@ def pooled(rows: int, parts: int, spread: float, mean: Any) -> tuple[int, int, f
     common = local_mean * rows
     dist.all_reduce(common)
     common /= float(table[:, 0].sum())
-    between = (local_mean - common).square().sum(dtype=torch.float64)[None] * rows
+    between = (local_mean - common).double().square().sum()[None] * rows
     dist.all_reduce(between)
     total = table.sum(0).tolist()
     return int(total[0]), int(total[1]), total[2] + float(between), common

@@ -247,13 +247,20 @@ def _of_lines(text: str) -> Any:
     return json.loads(text)
 
 
-def prepared_counters(state: dict[str, Any], counters: Mapping[str, Any]) -> Callable[[], None]:
-    """Takes the states of counters out of a state and checks them; the call that goes on there.
+def prepared_counters(state: dict[str, Any], counters: Mapping[str, Any], place: tuple[int, int]) -> Callable[[], None]:
+    """Takes the states of counters out of a state and checks them; the call that goes on there. `place`: the rank, and
+    how many there are.
 
     Raises:
-        StateError: a counter has no state there, or one of another counter. Counting anew would spend privacy twice.
+        StateError: a counter has no state there, or one of another counter. Counting anew would spend privacy twice. Or
+            they are those of another rank, which has counted other samples.
     """
-    saved = state.pop("counters", None)
+    saved, of = state.pop("counters", None), state.pop("counters_of", [0, 1])
+    if counters and of != list(place):
+        raise StateError(
+            f"the state has the counters of rank {of[0]} of {of[1]}, and this is {place[0]} of {place[1]}: what a rank "
+            "has consumed is counted by that rank, so each saves and loads a state of its own, of as many ranks"
+        )
     saved = saved if isinstance(saved, Mapping) else {}
     if saved.keys() != counters.keys():
         raise StateError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -13,9 +12,11 @@ import numpy as np
 from .. import check
 from ..errors import StateError
 from .budget import Budget, BudgetSpentError, positive, probability
-from .noise import Source, discrete_gaussian, discrete_laplace, zcdp_of
+from .noise import Source, Stream, behind, discrete_gaussian, discrete_laplace, new_secret, zcdp_of
 
 GRID_BITS = 24  #: a unit of the grid is so many halvings of the sensitivity
+LARGEST = 1 << 1000  #: of a number of units: such are float64, too
+MOST_KEPT = 1 << 30  #: numbers that a counter with delta keeps
 
 
 class TreeCounter:
@@ -31,9 +32,9 @@ class TreeCounter:
     error is of the order log(T) sqrt(log(1 / delta)) / epsilon, with the best constant that is known. It keeps all T
     values, and one `add` takes time in proportion to T (50 us at 100,000).
 
-    Noise comes from the system's cryptographic generator, is drawn exactly, over the integers, and values are cut to a
-    grid of 2^-24 of the sensitivity (`privacy/noise.py`). An epsilon and delta are spent as the counter is made;
-    reading `value` as often as you like costs nothing more.
+    Noise is cryptographic (BLAKE2b, with a secret of the system's generator), is drawn exactly, over the integers, and
+    values are cut to a grid of 2^-24 of the sensitivity (`privacy/noise.py`). An epsilon and delta are spent as the
+    counter is made; reading `value` as often as you like costs nothing more.
 
     Args:
         T: how many values may be added.
@@ -42,7 +43,7 @@ class TreeCounter:
             ``delta`` the largest Euclidean norm).
         shape: of a value: ``()`` is a number, ``(10,)`` a vector, such as a count per class.
         budget: what the epsilon and delta are taken from.
-        source: for tests: what gives an integer from 0 to n - 1. None: ``secrets.randbelow``.
+        source: for tests: what gives an integer from 0 to n - 1.
 
     Raises:
         ValueError: an argument is out of range.
@@ -69,10 +70,16 @@ class TreeCounter:
         self.T = check.integer("T", T, 1, 1 << 40)
         self.epsilon, self.delta = positive("epsilon", epsilon), probability("delta", delta)
         self.sensitivity = positive("sensitivity", sensitivity)
-        sides = (shape,) if isinstance(shape, int) else tuple(shape)
+        sides = tuple(shape) if isinstance(shape, Sequence) else (shape,)
         self.shape = tuple(check.integer("shape", side, 1, 1 << 31) for side in sides)
         self._size = math.prod(self.shape)
-        self._draw: Source = source or secrets.randbelow
+        if delta and self.T * self._size > MOST_KEPT:
+            raise ValueError(
+                f"with delta a counter keeps all its values: T={self.T} of {self._size} numbers are above {MOST_KEPT}"
+            )
+        self._secret, self._place = new_secret(), b""
+        self._keyed = source is None
+        self._draw: Source = source or Stream(self._secret, self._place)
         self._mechanism: _Tree | _Factorised = _Factorised(self) if delta else _Tree(self)
         self.n = 0  #: values that were added
         if budget is not None:
@@ -98,8 +105,12 @@ class TreeCounter:
             )
         if self.n == self.T:
             raise BudgetSpentError(f"this counter was made for T={self.T} values, which were all added")
-        self._mechanism.add(array.reshape(-1) / self.sensitivity)
-        self.n += 1
+        units = array.reshape(-1) / self.sensitivity + 0.0  # no -0.0
+        place = behind(self._secret, self._place, units)
+        if self._keyed:
+            self._draw = Stream(self._secret, place)
+        changed = self._mechanism.add(units, self.n)  # until here nothing has changed, should it be interrupted
+        self._mechanism.now, self._place, self.n = changed, place, self.n + 1
 
     @property
     def value(self) -> Any:
@@ -118,11 +129,13 @@ class TreeCounter:
         return self._mechanism.deviation(n) * self.sensitivity
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain data with which another counter goes on, and gives the same sums.
+        """Plain data with which another counter goes on, and gives the same sums, with the same noise where the same
+        values are added.
 
-        It holds the sums without noise: keep it as secret as the data.
+        It holds the sums without noise, and the secret of the noise: keep it as secret as the data.
         """
-        return {"counter": 1, **self._options(), "n": self.n, **self._mechanism.state()}
+        noise = {"secret": self._secret.hex(), "place": self._place.hex()}
+        return {"counter": 1, **self._options(), "n": self.n, **noise, **self._mechanism.state(self.n)}
 
     def _options(self) -> dict[str, Any]:
         names = ("T", "epsilon", "delta", "sensitivity")
@@ -140,11 +153,11 @@ class TreeCounter:
         """Checks a state, and gives the call that goes on there."""
         same_options(state, {"counter": 1, **self._options()})
         n = count_of(state, "n", self.T)
-        take = self._mechanism.prepared(state, n)
+        secret, place = secrets_of(state)
+        now = self._mechanism.prepared(state, n)
 
         def go_on() -> None:
-            take()
-            self.n = n
+            self._mechanism.now, self._secret, self._place, self.n = now, secret, place, n
 
         return go_on
 
@@ -164,12 +177,27 @@ def count_of(state: Mapping[str, Any], name: str, most: int) -> int:
     return n
 
 
+def is_integer(x: Any) -> bool:
+    return type(x) is int and abs(x) < LARGEST
+
+
+def secrets_of(state: Mapping[str, Any]) -> tuple[bytes, bytes]:
+    """The secret of the noise, and where it stands."""
+    try:
+        secret, place = (bytes.fromhex(state[name]) for name in ("secret", "place"))
+    except (KeyError, TypeError, ValueError):
+        secret = place = b"?"
+    if len(secret) != 32 or len(place) not in (0, 32):
+        raise StateError("the state has no secret of its noise: counting on with another one would spend epsilon again")
+    return secret, place
+
+
 def integers(state: Mapping[str, Any], name: str, rows: int, size: int) -> list[list[int]]:
     found = state.get(name)
     if (
         not isinstance(found, list)
         or len(found) != rows
-        or not all(isinstance(r, list) and len(r) == size and all(type(x) is int for x in r) for r in found)
+        or not all(isinstance(r, list) and len(r) == size and all(is_integer(x) for x in r) for r in found)
     ):
         raise StateError(f"{name} of the state is not {rows} lists of {size} integers")
     return [list(row) for row in found]
@@ -186,40 +214,36 @@ class _Tree:
         self._levels = counter.T.bit_length()
         # Each value is in one node of each level at most, so noise of a node is of a scale of `levels` sensitivities.
         self._scale = self._levels * (1 << GRID_BITS) / Fraction(counter.epsilon)
-        self._sums = [[0] * counter._size for _ in range(self._levels)]
-        self._noisy = [[0] * counter._size for _ in range(self._levels)]
-        self._n = 0
+        none = [[0] * counter._size for _ in range(self._levels)]
+        self.now = none, none  # sums, and with their noise; replaced, never written to
 
-    def add(self, value: np.ndarray[Any, Any]) -> None:
-        self._n += 1
-        level = (self._n & -self._n).bit_length() - 1
+    def add(self, value: np.ndarray[Any, Any], n: int) -> Any:
+        """What holds after the value behind n others."""
+        sums, noisy = (list(rows) for rows in self.now)
+        level = ((n + 1) & -(n + 1)).bit_length() - 1
         units = [int(x) for x in np.trunc(value * (1 << GRID_BITS))]  # towards 0: no norm grows
-        for below in self._sums[:level]:
+        for below in sums[:level]:
             units = [a + b for a, b in zip(units, below, strict=True)]
         for lower in range(level):
-            self._sums[lower], self._noisy[lower] = [0] * len(units), [0] * len(units)
-        self._sums[level], self._noisy[level] = units, [x + self._noise(level) for x in units]
+            sums[lower] = noisy[lower] = [0] * len(units)
+        sums[level], noisy[level] = units, [x + self._noise(level) for x in units]
+        return sums, noisy
 
     def _noise(self, level: int) -> int:
         return discrete_laplace(self._scale.numerator, self._scale.denominator, self._counter._draw)
 
     def value(self) -> np.ndarray[Any, Any]:
-        return np.array([sum(node) / (1 << GRID_BITS) for node in zip(*self._noisy, strict=True)])
+        return np.array([sum(node) / (1 << GRID_BITS) for node in zip(*self.now[1], strict=True)])
 
     def deviation(self, n: int) -> float:
         return math.sqrt(2 * n.bit_count()) * float(self._scale) / (1 << GRID_BITS)
 
-    def state(self) -> dict[str, Any]:
-        return {"sums": [list(r) for r in self._sums], "noisy": [list(r) for r in self._noisy]}
+    def state(self, n: int) -> dict[str, Any]:
+        return {"sums": [list(r) for r in self.now[0]], "noisy": [list(r) for r in self.now[1]]}
 
-    def prepared(self, state: Mapping[str, Any], n: int) -> Callable[[], None]:
-        sums = integers(state, "sums", self._levels, self._counter._size)
-        noisy = integers(state, "noisy", self._levels, self._counter._size)
-
-        def take() -> None:
-            self._sums, self._noisy, self._n = sums, noisy, n
-
-        return take
+    def prepared(self, state: Mapping[str, Any], n: int) -> Any:
+        size = self._counter._size
+        return integers(state, "sums", self._levels, size), integers(state, "noisy", self._levels, size)
 
 
 class _Factorised:
@@ -235,42 +259,38 @@ class _Factorised:
         # does rounding in float64.
         norm = math.sqrt(float((self._f**2).sum())) * (1 << GRID_BITS) + 2 * math.sqrt(counter.T * counter._size)
         self._variance = math.ceil(norm**2 / (2 * zcdp_of(counter.epsilon, counter.delta)))
-        self._values = np.zeros((counter.T, counter._size))
-        self._noisy = np.zeros((counter.T, counter._size))
-        self._kept: list[list[int]] = []
-        self._n = 0
+        # Values, these times F with noise, and the latter in units. Of each the first n rows count.
+        self.now: Any = np.zeros((counter.T, counter._size)), np.zeros((counter.T, counter._size)), []
 
-    def add(self, value: np.ndarray[Any, Any]) -> None:
-        n = self._n
-        self._values[n] = value
-        exact = self._f[n::-1] @ self._values[: n + 1] * (1 << GRID_BITS)
-        noisy = [round(x) + discrete_gaussian(self._variance, self._counter._draw) for x in exact.tolist()]
-        self._kept.append(noisy)
-        self._noisy[n] = np.array(noisy, dtype=np.float64) / (1 << GRID_BITS)
-        self._n = n + 1
+    def add(self, value: np.ndarray[Any, Any], n: int) -> Any:
+        """What holds after the value behind n others."""
+        values, noisy, kept = self.now
+        values[n] = value
+        exact = self._f[n::-1] @ values[: n + 1] * (1 << GRID_BITS)
+        kept[n:] = [[round(x) + discrete_gaussian(self._variance, self._counter._draw) for x in exact.tolist()]]
+        noisy[n] = np.array(kept[n], dtype=np.float64) / (1 << GRID_BITS)
+        return self.now
 
     def value(self) -> np.ndarray[Any, Any]:
-        n = self._n
-        return self._f[n - 1 :: -1] @ self._noisy[:n] if n else np.zeros(self._counter._size)
+        n = self._counter.n
+        return self._f[n - 1 :: -1] @ self.now[1][:n] if n else np.zeros(self._counter._size)
 
     def deviation(self, n: int) -> float:
         return math.sqrt(self._variance * float((self._f[:n] ** 2).sum())) / (1 << GRID_BITS)
 
-    def state(self) -> dict[str, Any]:
-        return {"values": self._values[: self._n].tolist(), "noisy": [list(r) for r in self._kept]}
+    def state(self, n: int) -> dict[str, Any]:
+        return {"values": self.now[0][:n].tolist(), "noisy": [list(r) for r in self.now[2][:n]]}
 
-    def prepared(self, state: Mapping[str, Any], n: int) -> Callable[[], None]:
+    def prepared(self, state: Mapping[str, Any], n: int) -> Any:
         size = self._counter._size
-        noisy = integers(state, "noisy", n, size)
+        kept = integers(state, "noisy", n, size)
         try:
-            values = np.asarray(state.get("values"), dtype=np.float64).reshape(n, size)
+            given = np.asarray(state.get("values"), dtype=np.float64).reshape(n, size)
         except (TypeError, ValueError):
-            values = np.full((1, 1), np.nan)
-        if not np.isfinite(values).all():
+            given = np.full((1, 1), np.nan)
+        if not np.isfinite(given).all():
             raise StateError(f"values of the state are not {n} of shape {self._counter.shape}")
-
-        def take() -> None:
-            self._values[:n], self._kept, self._n = values, noisy, n
-            self._noisy[:n] = np.array(noisy, dtype=np.float64).reshape(n, size) / (1 << GRID_BITS)
-
-        return take
+        values, noisy = np.zeros_like(self.now[0]), np.zeros_like(self.now[1])
+        values[:n] = given
+        noisy[:n] = np.array(kept, dtype=np.float64).reshape(n, size) / (1 << GRID_BITS)
+        return values, noisy, kept

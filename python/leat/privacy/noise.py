@@ -8,12 +8,52 @@ Steinke: "The discrete Gaussian for differential privacy", NeurIPS 2020, algorit
 
 from __future__ import annotations
 
+import hashlib
 import math
+import secrets
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-Source = Callable[[int], int]  #: an integer from 0 to n - 1, uniformly: `secrets.randbelow`
+Source = Callable[[int], int]  #: an integer from 0 to n - 1, uniformly
+
+
+class Stream:
+    """A source: keyed BLAKE2b in counter mode, of a secret of 32 bytes and of what the noise is for.
+
+    Who does the same again with the same secret gets the same noise, and so publishes the same; anything else gets
+    noise that is independent, as far as anybody without the secret can tell.
+    """
+
+    def __init__(self, secret: bytes, place: bytes) -> None:
+        self._secret, self._place = secret, place
+        self._blocks = 0
+        self._bits = self._n_bits = 0  # drawn and not used
+
+    def __call__(self, n: int) -> int:
+        size = (n - 1).bit_length()
+        while True:
+            while self._n_bits < size:
+                counter = self._blocks.to_bytes(8, "little")
+                block = hashlib.blake2b(counter + self._place, key=self._secret).digest()
+                self._blocks += 1
+                self._bits |= int.from_bytes(block, "little") << self._n_bits
+                self._n_bits += 8 * len(block)
+            found = self._bits & ((1 << size) - 1)
+            self._bits >>= size
+            self._n_bits -= size
+            if found < n:
+                return found
+
+
+def new_secret() -> bytes:
+    return secrets.token_bytes(32)
+
+
+def behind(secret: bytes, place: bytes, values: np.ndarray[Any, Any]) -> bytes:
+    """The place that follows one: it depends on all values so far."""
+    return hashlib.blake2b(place + values.tobytes(), key=secret, digest_size=32).digest()
 
 
 def _bernoulli_exp_below_1(above: int, below: int, draw: Source) -> bool:
@@ -60,7 +100,8 @@ def zcdp_of(epsilon: float, delta: float) -> float:
     """The largest rho, nearly, such that rho-concentrated privacy is (epsilon, delta)-privacy: by proposition 12 of
     Canonne, Kamath and Steinke, of which each alpha gives a bound that holds.
     """
-    alpha = 1 + np.logspace(-4, 7, 4000)
+    most = 7 + max(0.0, math.log10(-math.log(delta) / epsilon))
+    alpha = 1 + np.logspace(-4, most, round(4000 * (most + 4) / 11))
 
     def log_delta(rho: float) -> float:
         bound = (alpha - 1) * (alpha * rho - epsilon) - np.log(alpha - 1) + alpha * np.log1p(-1 / alpha)

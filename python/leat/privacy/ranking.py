@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
@@ -12,8 +11,8 @@ import numpy as np
 
 from .. import check
 from .budget import Budget, BudgetSpentError, positive, probability
-from .counter import count_of, integers, same_options
-from .noise import Source, bernoulli_exp, zcdp_of
+from .counter import count_of, integers, same_options, secrets_of
+from .noise import Source, Stream, behind, bernoulli_exp, new_secret, zcdp_of
 
 GRID_BITS = 24
 
@@ -21,9 +20,11 @@ GRID_BITS = 24
 class RunningArgmax:
     """Which of several running sums is the largest, as often as a ration allows.
 
-    The error of a private running argmax cannot be small at every step: over T values it is at least of the order
-    T^(1/3) times that of a single answer (Jain, Raskhodnikova, Sivakumar, Smith: "The price of differential privacy
-    under continual observation", arXiv 2112.00828), whereas sums have log(T) factors alone. So `ask` answers at most
+    Where one value may change each of many sums, the error of a private running argmax cannot be small at every step:
+    over T values it is at least of the order T^(1/3) times that of a single answer (Jain, Raskhodnikova, Sivakumar,
+    Smith: "The price of differential privacy under continual observation", arXiv 2112.00828), whereas a sum has log(T)
+    factors alone. (Where a value changes one sum only, such as a class, the largest of the sums of a
+    :class:`TreeCounter` is as good at every step, and costs nothing more.) So `ask` answers at most
     `queries` times, and between two questions the last answer stays. Each answer is one of the exponential mechanism
     (McSherry, Talwar 2007) over the exact sums, drawn exactly.
 
@@ -37,9 +38,9 @@ class RunningArgmax:
         epsilon, delta: the privacy of all answers together.
         classes: how many sums.
         queries: how many answers. None: as above.
-        sensitivity: the largest sum of absolute values of one value.
+        sensitivity: the largest absolute value that a value has for any class.
         budget: what epsilon and delta are taken from.
-        source: for tests: what gives an integer from 0 to n - 1. None: ``secrets.randbelow``.
+        source: for tests: what gives an integer from 0 to n - 1.
 
     >>> ranking = leat.privacy.RunningArgmax(T=1000, epsilon=1.0, classes=3, queries=2)
     >>> for _ in range(500):
@@ -71,7 +72,7 @@ class RunningArgmax:
         self._rate = each / (2 << GRID_BITS)  # of a unit of the grid: one value moves no sum by more than 2^GRID_BITS
         self.left = self.queries  #: answers that may still be had
         self._sums = [0] * self.classes
-        self._draw: Source = source or secrets.randbelow
+        self._secret, self._place, self._source = new_secret(), b"", source
         self._n = 0
         if budget is not None:
             budget.take(self.epsilon, self.delta)
@@ -88,13 +89,14 @@ class RunningArgmax:
             raise ValueError(f"a value has a number for each of {self.classes} classes, not the shape {array.shape}")
         if not np.isfinite(array).all():
             raise ValueError("a value is not finite")
-        if float(np.abs(array).sum()) > self.sensitivity * (1 + 1e-12):
+        if float(np.abs(array).max()) > self.sensitivity * (1 + 1e-12):
             raise ValueError(f"a value is above the sensitivity, {self.sensitivity}: clip it")
         if self._n == self.T:
             raise BudgetSpentError(f"this ranking was made for T={self.T} values, which were all added")
-        self._n += 1
-        units = np.trunc(array / self.sensitivity * (1 << GRID_BITS)).tolist()
-        self._sums = [a + int(b) for a, b in zip(self._sums, units, strict=True)]
+        scaled = array / self.sensitivity + 0.0  # no -0.0
+        units = np.clip(np.trunc(scaled * (1 << GRID_BITS)), -(1 << GRID_BITS), 1 << GRID_BITS).tolist()
+        sums = [a + int(b) for a, b in zip(self._sums, units, strict=True)]
+        self._sums, self._place, self._n = sums, behind(self._secret, self._place, scaled), self._n + 1
 
     def ask(self) -> int:
         """The class whose sum is the largest now, or is near it.
@@ -106,17 +108,22 @@ class RunningArgmax:
             raise BudgetSpentError(
                 f"all {self.queries} answers were given: keep the last one, or make the ranking for more queries"
             )
+        draw = self._source or Stream(self._secret, self._place + self.left.to_bytes(8, "little"))
         self.left -= 1
         largest = max(self._sums)
         while True:  # a class at random, until one is taken: with exp(-what it is behind)
-            i = self._draw(self.classes)
-            behind = (largest - self._sums[i]) * self._rate
-            if bernoulli_exp(behind.numerator, behind.denominator, self._draw):
+            i = draw(self.classes)
+            lack = (largest - self._sums[i]) * self._rate
+            if bernoulli_exp(lack.numerator, lack.denominator, draw):
                 return i
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain data with which another ranking goes on. It holds the sums: keep it as secret as the data."""
-        return {**self._options(), "n": self._n, "left": self.left, "sums": [list(self._sums)]}
+        """Plain data with which another ranking goes on, and gives the same answers where the same values are added.
+
+        It holds the sums, and the secret of the noise: keep it as secret as the data.
+        """
+        noise = {"secret": self._secret.hex(), "place": self._place.hex()}
+        return {**self._options(), "n": self._n, "left": self.left, **noise, "sums": [list(self._sums)]}
 
     def _options(self) -> dict[str, Any]:
         names = ("T", "epsilon", "delta", "classes", "queries", "sensitivity")
@@ -135,8 +142,9 @@ class RunningArgmax:
         same_options(state, self._options())
         n, left = count_of(state, "n", self.T), count_of(state, "left", self.queries)
         (sums,) = integers(state, "sums", 1, self.classes)
+        secret, place = secrets_of(state)
 
         def go_on() -> None:
-            self._n, self.left, self._sums = n, left, sums
+            self._n, self.left, self._sums, self._secret, self._place = n, left, sums, secret, place
 
         return go_on
