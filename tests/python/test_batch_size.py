@@ -128,7 +128,7 @@ def test_gradients_of_any_size_that_float32_has_are_compared(records: Path, scal
     sizes = []
     for by in (1.0, scale):
         with opened(records) as loader:
-            control = leat.NormTest(0.5, 64)
+            control = leat.NormTest(0.15, 64)
             next(iter(loader))
             for i in range(4):
                 control.observe(torch.tensor([1.0, 2.0 + 3 * i, -3.0]) * by, 2)
