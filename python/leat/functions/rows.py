@@ -48,9 +48,11 @@ class RowGenerator:
         """A generator of some of the rows (a slice, a mask or a list of numbers), which goes on where this one is."""
         part = RowGenerator.__new__(RowGenerator)
         part.calls, part._device = self.calls, self._device
-        part._keys = self._keys[rows] if self._device is not None else np.ascontiguousarray(self._keys[rows])
+        part._keys = self._keys[rows]
         if part._keys.ndim != 1:
             raise TypeError("rows of a generator are a slice, a mask or a list of numbers")
+        if self._device is None:
+            part._keys = np.ascontiguousarray(part._keys)
         return part
 
     def __repr__(self) -> str:
