@@ -1,7 +1,7 @@
 /* Tables of what was reported by sample, and selections from values. */
-#include "leat/feedback.h"
 #include <stdio.h>
 
+#include "leat/feedback.h"
 #include "leat_py.h"
 
 struct table {
