@@ -276,3 +276,18 @@ def test_a_notebook_that_runs_its_cells_again_and_again_leaks_nothing(photos: Pa
     gc.collect()
     assert rss() - before < 12 << 20 and len(os.listdir("/proc/self/task")) <= threads
     assert len(os.listdir("/proc/self/fd")) < 100
+
+
+def test_a_batch_of_tensors_as_arrays_over_the_same_memory() -> None:
+    data = leat.from_arrays(x=np.arange(12, dtype=np.float32).reshape(4, 3))
+    with leat.Loader(data, 4, framework="torch") as loader:
+        batch = next(iter(loader))
+        arrays = batch.numpy()
+        assert list(arrays) == list(batch) and type(arrays["x"]) is np.ndarray
+        assert arrays.ids.tolist() == [0, 1, 2, 3] and arrays.row_keys.dtype == np.uint64 and arrays.step == batch.step
+        batch["x"][1, 1] = 7
+        assert arrays["x"][1, 1] == 7 and torch.is_tensor(batch["x"])
+        assert [part["x"].shape for part in arrays.split(3)] == [(3, 3), (1, 3)]
+    with leat.Loader(data, 4, framework="numpy") as loader:
+        batch = next(iter(loader))
+        assert batch.numpy() is batch

@@ -742,28 +742,6 @@ def test_a_table_that_no_state_has_room_for_is_said_when_it_is_saved_and_when_it
         assert not again.feedback["loss"].count.any()
 
 
-def test_a_state_without_reports_is_loaded_with_a_warning(path: str) -> None:
-    with opened(path) as plain:
-        next(iter(plain))
-        state = plain.state_dict()
-    with opened(path, feedback=leat.TopFraction(0.5)) as loader:
-        with pytest.warns(UserWarning, match="no reports for TopFraction"):
-            loader.load_state_dict(state)
-        assert next(iter(loader)).step == 1
-
-
-def test_a_state_of_feedback_resumes_without_feedback_within_its_epoch(path: str) -> None:
-    with opened(path, feedback=leat.TopFraction(0.5)) as loader:
-        train(loader, 1)
-        batches = iter(loader)
-        next(batches)
-        state = json.loads(json.dumps(loader.state_dict()))
-        rest = [batch.ids.tolist() for batch in batches]
-    with opened(path) as plain:
-        plain.load_state_dict(state)
-        assert [batch.ids.tolist() for batch in plain] == rest
-
-
 def damaged_states(state: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     found = []
     for name, change in {

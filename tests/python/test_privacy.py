@@ -237,14 +237,15 @@ def test_counters_take_what_they_spend_from_a_budget() -> None:
 
 
 def test_the_largest_sum_is_told_as_often_as_was_agreed() -> None:
-    ranking = RunningArgmax(3000, 1.0, 10, queries=3, source=source(0))
+    ranking = RunningArgmax(3001, 1.0, 10, queries=3, source=source(0))
     for i in range(3000):
         ranking.add(np.eye(10)[7 if i % 3 else i % 10])
         if i % 1000 == 999:
             assert ranking.ask() == 7
+    ranking.add(np.eye(10)[0])
     with pytest.raises(BudgetSpentError, match="all 3 answers were given"):
         ranking.ask()
-    with pytest.raises(BudgetSpentError, match="T=3000"):
+    with pytest.raises(BudgetSpentError, match="T=3001"):
         ranking.add(np.eye(10)[0])
     assert RunningArgmax(10000, 1.0, 10).queries == round(math.sqrt(10000 / (2 * math.log(10))))
 
@@ -256,7 +257,10 @@ def test_answers_are_those_of_the_exponential_mechanism_with_their_share_of_epsi
     ranking.add([1, 0, 0])
     ranking.add([0, -1, 0])
     ranking.left = n
-    found = Counter(ranking.ask() for _ in range(n))
+    found: Counter[int] = Counter()
+    for _ in range(n):
+        ranking._asked = -1  # as if there were something new
+        found[ranking.ask()] += 1
     each = math.sqrt(8 * zcdp_of(2.0, delta) / k) if delta else 2.0 / k
     weights = [math.exp(each * x / 2) for x in (1, -1, 0)]
     for i, weight in enumerate(weights):
@@ -335,10 +339,44 @@ def test_answers_that_were_given_are_given_again_and_are_not_had_twice() -> None
     for i in range(50):
         ranking.add(np.eye(10)[i % 10])
     state = json.loads(json.dumps(ranking.state_dict()))
-    answers = [ranking.ask() for _ in range(30)]
+
+    def asked(ranking: RunningArgmax) -> list[int]:
+        found = []
+        for i in range(30):
+            found.append(ranking.ask())
+            ranking.add(np.eye(10)[i % 10])
+        return found
+
+    answers = asked(ranking)
     again = RunningArgmax(100, 0.1, 10, queries=30)
     again.load_state_dict(state)
-    assert [again.ask() for _ in range(30)] == answers and len(set(answers)) > 1
+    assert asked(again) == answers and len(set(answers)) > 1
+
+
+def test_an_answer_costs_nothing_where_nothing_was_added_since_the_last_one() -> None:
+    ranking = RunningArgmax(100, 0.1, 10, queries=3)
+    assert ranking.last is None
+    ranking.add(np.eye(10)[3])
+    answer = ranking.ask()
+    assert [ranking.ask() for _ in range(20)] == [answer] * 20
+    assert (ranking.last, ranking.left) == (answer, 2)
+    again = RunningArgmax(100, 0.1, 10, queries=3)
+    state = json.loads(json.dumps(ranking.state_dict()))
+    again.load_state_dict(state)
+    assert (again.last, again.ask(), again.left) == (answer, answer, 2)
+    again.add(np.eye(10)[3])
+    again.ask()
+    assert again.left == 1
+    for wrong in ({"last": 10}, {"asked": 2}, {"asked": None}, {"last": "3"}):
+        with pytest.raises(leat.StateError):
+            again.load_state_dict({**state, **wrong})
+    assert again.left == 1
+
+
+@pytest.mark.parametrize("wrong", [[3], {"a": 3}, {3: TreeCounter(4, 1.0)}, TreeCounter(4, 1.0), {"a": TreeCounter}])
+def test_counters_are_checked_as_a_loader_opens(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="counters"):
+        leat.Loader(leat.from_arrays(x=np.arange(8)), 4, counters=wrong)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5])

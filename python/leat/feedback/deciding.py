@@ -72,6 +72,7 @@ class Deciding:
         """Checks what feedback does not go with. Returns the log that the library is to take over, if any."""
         self._texts: dict[str, str] = {}  # lists by hash, as `loader.log` shows them
         self._lists: dict[str, Array] = {}  # without a folder, by hash: what states name and the library cannot show
+        self._repeats = log is not None  # another run, with or without decisions on rows
         self._lacked = False  # whether a state had no room for them, which is said once
         if log is not None and sampler is None:
             entries = states.log_of(log)
@@ -342,9 +343,15 @@ class Deciding:
         then.
         """
         saved, lists = state.pop("feedback", None), state.pop("lists", {})
-        if self._sampler is not None:
-            return lambda: None
         with states.damage_is_said():
+            if saved is not None and self._feedback is None and not self._repeats:
+                raise StateError(
+                    f"the state has what was reported to {saved['policy']}, and this loader has no policy: open it "
+                    "with the feedback= of the run. To go on with the rows that were decided last, and without "
+                    "reports, delete state['feedback']; loader.select(None) then gives all samples again"
+                )
+            if self._sampler is not None:
+                return lambda: None
             prepared = None if self._feedback is None else self._feedback.prepare(saved)
             found = self._find_rows(state, lists)
             for positions in found.values():

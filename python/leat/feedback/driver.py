@@ -18,7 +18,7 @@ import json
 import os
 import warnings
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,12 +34,17 @@ from .table import NOTED, Array, Table, digest, ids_of
 if TYPE_CHECKING:
     from .deciding import Deciding
 
-METRIC = "loss"  #: of the table that a policy is given
+METRIC = "loss"  #: of the table that a policy is given; it may be empty
 LARGE = 64 << 20  #: bytes of a table from which on it lies in a file, if the run has a folder
 
 
-class Feedback:
-    """What was reported to a loader, and the policy that selects by it: ``loader.feedback``."""
+class Feedback(Mapping[str, Table]):
+    """What was reported to a loader, and the policy that selects by it: ``loader.feedback``, a mapping from the names
+    under which something was reported to tables.
+    """
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __init__(self, loader: Deciding, policy: Any) -> None:
         self._loader = loader
@@ -53,6 +58,7 @@ class Feedback:
         self._folder = loader._log_dir
         self._blobs = Blobs(self._folder)
         self._tables: dict[str, Table] = {}
+        self._nothing: Table | None = None  # what is seen before anything was reported
         self._reports = Reports(self.table)
         self._handed: Place | None = None
         self._changes = 0
@@ -63,11 +69,8 @@ class Feedback:
 
     # ---- tables ------------------------------------------------------------------------------------------------------
 
-    def table(self, metric: str = METRIC) -> Table:
-        """What is known of each sample, once all reports so far are entered.
-
-        Where ranks exchange their reports, that is what all ranks had reported when the epoch began.
-        """
+    def table(self, metric: str) -> Table:
+        """The table of a metric, which is made where there is none yet."""
         found = self._tables.get(metric)
         if found is None:
             n = len(self._loader.dataset)
@@ -79,14 +82,51 @@ class Feedback:
         return found
 
     def _ready(self, metric: str) -> Table:
-        found = self.table(metric)
-        found.core.wait()
-        return found
+        """The table of a metric, once all reports so far are entered. Before anything was reported, under any name, it
+        is empty. Where ranks exchange their reports, it is what all ranks had reported when the epoch began.
+
+        Raises:
+            KeyError: something was reported, and nothing under this name.
+        """
+        if not isinstance(metric, str):
+            raise TypeError(f"a table has the name that values were reported by, such as 'loss', not {metric!r:.60}")
+        if self._tables and metric not in self._tables:
+            raise KeyError(f"nothing was reported as {metric!r}: there is {', '.join(map(repr, sorted(self._tables)))}")
+        return self._seen(metric)
+
+    def _seen(self, metric: str) -> Table:
+        """The same, empty where nothing was reported under this name."""
+        found = self._tables.get(metric)
+        if found is not None:
+            found.core.wait()
+            return found
+        if self._nothing is None or self._nothing.name != metric:
+            core = _leat.Table.open(len(self._loader.dataset), None, None, False)
+            self._nothing = Table(metric, core, self._ready)
+        return self._nothing
 
     def __getitem__(self, metric: str) -> Table:
-        """The table of a metric, with all reports so far."""
+        """The table of a metric, with all reports so far. Before anything was reported it is empty.
+
+        Raises:
+            KeyError: something was reported, and nothing under this name.
+        """
         self._reports.flush(True)
         return self._ready(metric)
+
+    def __iter__(self) -> Iterator[str]:
+        self._reports.flush(True)
+        return iter(sorted(self._tables))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __contains__(self, metric: object) -> bool:
+        self._reports.flush(True)
+        return metric in self._tables
+
+    def __repr__(self) -> str:
+        return f"<leat.Feedback of {self.policy!r}: {', '.join(sorted(self._tables)) or 'nothing was reported'}>"
 
     def handed(self, batch: _leat.Batch) -> None:
         self._handed = (batch.epoch(), batch.step())
@@ -156,7 +196,7 @@ class Feedback:
             loader._global != opened,
             loader._opened_rows,
         )
-        rows = self.policy.decide(self._ready(METRIC), epoch, run)
+        rows = self.policy.decide(self._seen(METRIC), epoch, run)
         if not isinstance(rows, Rows):
             rows = Rows(None if rows is None else np.asarray(rows))
         if rows.positions is not None:
@@ -254,6 +294,12 @@ class Feedback:
         Raises:
             StateError: it is damaged, or was saved by another rank while reports waited to be exchanged.
         """
+        if saved is not None and (policy := saved["policy"]) != self.name:
+            warnings.warn(
+                f"the state is of a loader with the policy {policy}: {self.name} decides from the next epoch on, and "
+                "until then the rows are those that were decided",
+                stacklevel=4,
+            )
         if saved is None:
             warnings.warn(
                 f"the state has no reports for {self.name}, which begins with what is reported from here on",

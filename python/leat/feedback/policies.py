@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -55,6 +56,19 @@ def _share(name: str, value: float) -> float:
 def part_of(share: float, n: int) -> int:
     """floor(share * n), at least 1."""
     return max(1, min(n, math.floor(share * n + NEARLY)))
+
+
+def _reported(policy: Policy, table: Table, epoch: int) -> bool:
+    """Whether anything was, which is said where it is not after an epoch."""
+    if table.count.any():
+        return True
+    if epoch > 0:
+        warnings.warn(
+            f"{policy!r} has no {table.name} to select by: epochs have all samples until loader.report(batch, "
+            f"{table.name}=values) is called",
+            stacklevel=5,
+        )
+    return False
 
 
 class TopBatches:
@@ -137,7 +151,7 @@ class TopFraction:
 
     def decide(self, table: Table, epoch: int, run: Run) -> Rows:
         table = table[self.metric]
-        if not table.count.any():
+        if not _reported(self, table, epoch):
             return ALL
         return Rows(table.top(part_of(self.fraction, run.samples)), selects=True)
 
@@ -168,7 +182,7 @@ class LossWeighted:
 
     def decide(self, table: Table, epoch: int, run: Run) -> Rows:
         table = table[self.metric]
-        if not table.count.any():
+        if not _reported(self, table, epoch):
             return ALL
         key = _leat.row_key(run.seed, epoch, DRAWS)
         return Rows(table.draw(self.num_samples or run.samples, self.alpha, key))
@@ -181,7 +195,7 @@ class Curriculum:
     Args:
         metric: how difficult each sample is: an array with a number for each sample of the loader's data set, by
             position; the name of a field of one number; or the name of a metric that is reported, of which samples
-            without a value count as the most difficult.
+            without a value count as the most difficult. The epochs before anything was reported have all samples.
         pacing: ``pacing(epoch)`` is the share of samples that the epoch has; floor(share N), at least 1.
 
     >>> loader = leat.Loader(leat.open(path), 10, feedback=leat.Curriculum("label", lambda epoch: 0.2 + 0.4 * epoch))
@@ -190,6 +204,8 @@ class Curriculum:
     """
 
     def __init__(self, metric: Any, pacing: Callable[[int], float]) -> None:
+        if not callable(pacing):
+            raise TypeError(f"pacing is a function of the epoch that gives a share, not {pacing!r:.60}")
         self.metric = metric
         self.pacing = pacing
         self._values: Array | None = None
@@ -218,7 +234,10 @@ class Curriculum:
             return ALL
         k = part_of(share, run.samples)
         if self._values is None:
-            return Rows(table[self.metric].top(k, least=True), selects=True)
+            table = table[self.metric]
+            if not _reported(self, table, epoch):
+                return ALL
+            return Rows(table.top(k, least=True), selects=True)
         found = np.empty(k, np.int64)
         _leat.select_extreme(self._values, False, True, found)
         return Rows(found, selects=True)

@@ -228,7 +228,7 @@ class Loader(Deciding, Delivering, Closing):
             (self.rank, self.world_size), self._distributed = self.mesh.dp, self.mesh.distributed
         self._global = self._opened_global = sizes["global_batch_size"] or sizes["batch_size"] * self.world_size
         self._tail = tail
-        self._counters = dict(counters or {})
+        self._counters = states.checked_counters(counters)
         self._yields = yields
         self._framework = framework  # as it was said
         self._form = Form(framework_of(framework))

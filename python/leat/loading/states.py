@@ -247,6 +247,23 @@ def _of_lines(text: str) -> Any:
     return json.loads(text)
 
 
+def checked_counters(counters: Any) -> dict[str, Any]:
+    """The argument ``counters=``.
+
+    Raises:
+        TypeError: it is no dict of counters by name.
+    """
+    given = {} if counters is None else counters
+    if not isinstance(given, Mapping):
+        raise TypeError(f"counters is {{name: counter}}, not {type(given).__name__}")
+    for name, counter in given.items():
+        if not isinstance(name, str):
+            raise TypeError(f"counters is {{name: counter}}, and a name is a str, not {name!r:.60}")
+        if not (hasattr(counter, "prepared") and hasattr(counter, "state_dict")) or isinstance(counter, type):
+            raise TypeError(f"counters: {name!r} is no counter of leat.privacy, but {counter!r:.60}")
+    return dict(given)
+
+
 def prepared_counters(state: dict[str, Any], counters: Mapping[str, Any], place: tuple[int, int]) -> Callable[[], None]:
     """Takes the states of counters out of a state and checks them; the call that goes on there. `place`: the rank, and
     how many there are.

@@ -24,9 +24,9 @@ class RunningArgmax:
     over T values it is at least of the order T^(1/3) times that of a single answer (Jain, Raskhodnikova, Sivakumar,
     Smith: "The price of differential privacy under continual observation", arXiv 2112.00828), whereas a sum has log(T)
     factors alone. (Where a value changes one sum only, such as a class, the largest of the sums of a
-    :class:`TreeCounter` is as good at every step, and costs nothing more.) So `ask` answers at most
-    `queries` times, and between two questions the last answer stays. Each answer is one of the exponential mechanism
-    (McSherry, Talwar 2007) over the exact sums, drawn exactly.
+    :class:`TreeCounter` is as good at every step, and costs nothing more.) So `ask` answers at most `queries` times,
+    and between two questions the last answer stays: `last`. Each answer is one of the exponential mechanism (McSherry,
+    Talwar 2007) over the exact sums, drawn exactly.
 
     With ``delta=0`` each of k answers has epsilon / k. With ``delta`` above 0 they have more, about epsilon / sqrt(k),
     because the exponential mechanism with epsilon is epsilon^2 / 8 concentrated private (Cesar, Rogers: "Bounding,
@@ -45,8 +45,8 @@ class RunningArgmax:
     >>> ranking = leat.privacy.RunningArgmax(T=1000, epsilon=1.0, classes=3, queries=2)
     >>> for _ in range(500):
     ...     ranking.add([0, 0, 1])
-    >>> ranking.ask(), ranking.left
-    (2, 1)
+    >>> ranking.ask(), ranking.last, ranking.left
+    (2, 2, 1)
     """
 
     def __init__(
@@ -71,6 +71,8 @@ class RunningArgmax:
         each = Fraction(math.sqrt(8 * rho / self.queries)) if delta else Fraction(self.epsilon) / self.queries
         self._rate = each / (2 << GRID_BITS)  # of a unit of the grid: one value moves no sum by more than 2^GRID_BITS
         self.left = self.queries  #: answers that may still be had
+        self.last: int | None = None  #: the last answer
+        self._asked = -1  # how many values there were then
         self._sums = [0] * self.classes
         self._secret, self._place, self._source = new_secret(), b"", source
         self._n = 0
@@ -99,11 +101,14 @@ class RunningArgmax:
         self._sums, self._place, self._n = sums, behind(self._secret, self._place, scaled), self._n + 1
 
     def ask(self) -> int:
-        """The class whose sum is the largest now, or is near it.
+        """The class whose sum is the largest now, or is near it. Where nothing was added since the last answer it is
+        that one, and none is spent.
 
         Raises:
-            leat.privacy.BudgetSpentError: all answers were given: keep the last one.
+            leat.privacy.BudgetSpentError: all answers were given: `last` is the last one.
         """
+        if self.last is not None and self._asked == self._n:
+            return self.last
         if not self.left:
             raise BudgetSpentError(
                 f"all {self.queries} answers were given: keep the last one, or make the ranking for more queries"
@@ -115,6 +120,7 @@ class RunningArgmax:
             i = draw(self.classes)
             lack = (largest - self._sums[i]) * self._rate
             if bernoulli_exp(lack.numerator, lack.denominator, draw):
+                self.last, self._asked = i, self._n
                 return i
 
     def state_dict(self) -> dict[str, Any]:
@@ -123,7 +129,8 @@ class RunningArgmax:
         It holds the sums, and the secret of the noise: keep it as secret as the data.
         """
         noise = {"secret": self._secret.hex(), "place": self._place.hex()}
-        return {**self._options(), "n": self._n, "left": self.left, **noise, "sums": [list(self._sums)]}
+        asked = {"left": self.left, "last": self.last, "asked": self._asked}
+        return {**self._options(), "n": self._n, **asked, **noise, "sums": [list(self._sums)]}
 
     def _options(self) -> dict[str, Any]:
         names = ("T", "epsilon", "delta", "classes", "queries", "sensitivity")
@@ -143,8 +150,12 @@ class RunningArgmax:
         n, left = count_of(state, "n", self.T), count_of(state, "left", self.queries)
         (sums,) = integers(state, "sums", 1, self.classes)
         secret, place = secrets_of(state)
+        answered = state.get("last") is not None
+        last = count_of(state, "last", self.classes - 1) if answered else None
+        asked = count_of(state, "asked", n) if answered else -1
 
         def go_on() -> None:
             self._n, self.left, self._sums, self._secret, self._place = n, left, sums, secret, place
+            self.last, self._asked = last, asked
 
         return go_on
