@@ -79,18 +79,25 @@ LEAT_API int leat_feedback_enter(struct leat_feedback *feedback, const struct le
 
 /* ---- decisions ------------------------------------------------------------------------------------------------- */
 
-/* Decides which rows epochs have from the start of `*epoch` on (NULL, which needs a single rank: of the one that begins
- * next). All ranks of a job must make the same decision. Batches in flight beyond it are computed again. It enters the
- * log, and so the state: lists above 44 KiB as text by their hash alone, as those of leat_loader_set_positions.
- * `positions` are copied. Errors: INVALID (that epoch has begun, or an earlier decision holds from a later place;
- * several ranks and no epoch; a mixture, packed rows, batches by length; SELECT in the order WEIGHTED; an empty list),
- * RANGE (a position leaves the data set). */
+/* Decides which rows epochs have from step `at` on (NULL, which needs a single rank: from the start of the epoch that
+ * begins next). All ranks of a job must make the same decision. Batches in flight beyond it are computed again.
+ *
+ * From a step above 0 the epoch keeps its rows before it. Behind them come the
+ * listed rows; or those of the selected samples (AS_OPENED: of all) that the epoch has not had, in the order that the
+ * loader was opened with. Later epochs have what was decided as if from their start. This takes 8 bytes for each row of
+ * that epoch; a loader with further consumers has it not, nor one without order (in_order), nor one of a list, and an
+ * epoch at most 256 times.
+ *
+ * A decision enters the log, and so the state: lists above 44 KiB as text by their hash alone, as those of
+ * leat_loader_set_positions. `positions` are copied. Errors: INVALID (that step was handed out, or an earlier decision
+ * holds from a later place; several ranks and no step; a mixture, packed rows, batches by length; SELECT in the order
+ * WEIGHTED; an empty list, or nothing is left of the epoch), RANGE (a position leaves the data set; no such step). */
 enum leat_rows {
     LEAT_ROWS_AS_OPENED = 0, /* as the loader was opened; positions NULL */
     LEAT_ROWS_LISTED,        /* these positions, in this order */
     LEAT_ROWS_SELECTED       /* these samples, in the order that the loader was opened with, each epoch anew */
 };
-LEAT_API int leat_loader_decide_rows(struct leat_loader *loader, const uint64_t *epoch, enum leat_rows rows,
+LEAT_API int leat_loader_decide_rows(struct leat_loader *loader, const struct leat_step *at, enum leat_rows rows,
                                      const int64_t *positions, uint64_t n, struct leat_error *error);
 /* A list that a state may have by its hash alone, for the next leat_loader_load_state, which forgets it whatever it
  * returns. Until then it changes nothing. `positions` are copied. Errors: RANGE (a negative position), NOMEM. */

@@ -392,17 +392,17 @@ static PyObject *loader_set_positions(PyObject *self, PyObject *positions)
     return ok ? Py_NewRef(Py_None) : NULL;
 }
 
-/* decide_rows(epoch or -1: the next one, 0 as opened, 1 listed or 2 selected, int64 positions or None) */
+/* decide_rows(epoch or -1: from the next one, step, 0 as opened, 1 listed or 2 selected, int64 positions or None) */
 static PyObject *loader_decide_rows(PyObject *self, PyObject *args)
 {
     struct loader *l = (struct loader *)self;
     Py_buffer view = {0};
-    long long epoch;
+    long long epoch, step;
     int rows;
     bool ok;
-    if (!PyArg_ParseTuple(args, "Liz*:decide_rows", &epoch, &rows, &view))
+    if (!PyArg_ParseTuple(args, "LLiz*:decide_rows", &epoch, &step, &rows, &view))
         return NULL;
-    const uint64_t from = (uint64_t)epoch;
+    const struct leat_step from = {(uint64_t)epoch, (uint64_t)step};
     PY_READER_CALL(ok, &l->reader,
                    leat_loader_decide_rows(l->handle, epoch < 0 ? NULL : &from, (enum leat_rows)rows, view.buf,
                                            (uint64_t)view.len / sizeof(int64_t), &error));
@@ -601,7 +601,7 @@ static PyMethodDef loader_methods[] = {
     {"close", loader_close, METH_NOARGS, "close()"},
     {"set_positions", loader_set_positions, METH_O, "set_positions(int64 positions)"},
     {"decide_rows", loader_decide_rows, METH_VARARGS,
-     "decide_rows(epoch, rows, positions): -1: from the next epoch; rows: 0 as opened, 1 listed, 2 selected"},
+     "decide_rows(epoch, step, rows, positions): -1: from the next epoch; rows: 0 as opened, 1 listed, 2 selected"},
     {"know_list", loader_know_list, METH_O, "know_list(int64 positions): for the next load_state"},
     {"next_start", loader_next_start, METH_NOARGS, "next_start(): the epoch that begins next, and whether within it"},
     {"set_batch_size", loader_set_batch_size, METH_VARARGS,

@@ -207,8 +207,25 @@ int leat_loader_set_positions(struct leat_loader *l, const int64_t *positions, u
     return rc;
 }
 
-int leat_loader_decide_rows(struct leat_loader *l, const uint64_t *epoch, enum leat_rows rows, const int64_t *positions,
-                            uint64_t n, struct leat_error *error)
+/* Where a decision on rows holds that is not from a step of its own: from an epoch's start. */
+static struct leat_position next_epoch(const struct leat_loader *l)
+{
+    const struct leat_position at = leat_consumer_next_start(&l->consumer);
+    return l->consumer.loaded && l->delivery->is_within(l, at) ? (struct leat_position){at.epoch + 1, 0} : at;
+}
+
+/* Whether rows can be decided from within an epoch. */
+static int check_within(const struct leat_loader *l, struct leat_error *error)
+{
+    if (l->consumer.next)
+        return leat_fail(error, LEAT_E_INVALID,
+                         "a loader with further consumers decides rows from an epoch's start: they read at other "
+                         "places");
+    return LEAT_OK;
+}
+
+int leat_loader_decide_rows(struct leat_loader *l, const struct leat_step *at, enum leat_rows rows,
+                            const int64_t *positions, uint64_t n, struct leat_error *error)
 {
     struct leat_decision d = {.positions = rows == LEAT_ROWS_AS_OPENED ? NULL : positions,
                               .n_positions = n,
@@ -220,21 +237,21 @@ int leat_loader_decide_rows(struct leat_loader *l, const uint64_t *epoch, enum l
     if (rows < LEAT_ROWS_AS_OPENED || rows > LEAT_ROWS_SELECTED || (!d.unlisted && (!positions || !n)))
         return leat_fail(error, LEAT_E_INVALID,
                          "an epoch has the rows that it was opened with, or a list of at least one position");
-    if (!epoch && l->world_size > 1)
+    if (!at && l->world_size > 1)
         return leat_fail(error, LEAT_E_INVALID,
-                         "on several ranks say from which epoch the list holds, the same on each: the ranks may have "
+                         "on several ranks say from which step the list holds, the same on each: the ranks may have "
                          "been handed out different numbers of batches");
-    if (epoch && *epoch >> 63)
-        return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " lies too far ahead: no run gets there", *epoch);
+    if (at && at->epoch >> 63)
+        return leat_fail(error, LEAT_E_RANGE, "epoch %" PRIu64 " lies too far ahead: no run gets there", at->epoch);
     rc = leat_loader_enter(l, error);
     if (rc)
         return rc;
-    d.at = leat_consumer_next_start(&l->consumer);
-    if (!epoch && l->consumer.loaded && l->delivery->is_within(l, d.at))
-        d.at = (struct leat_position){d.at.epoch + 1, 0};
-    if (epoch)
-        d.at = (struct leat_position){*epoch, 0};
-    rc = decide(l, d, error);
+    d.at = at ? (struct leat_position){at->epoch, 0} : next_epoch(l);
+    if (at && at->step)
+        rc = find_step(l, at, "the list holds", &d.at, error);
+    if (!rc && d.at.row)
+        rc = check_within(l, error);
+    rc = rc ? rc : decide(l, d, error);
     leat_engine_unlock();
     return rc;
 }

@@ -60,7 +60,7 @@ uint64_t leat_plan_epoch_rows(const struct leat_plan *plan, uint64_t epoch)
     const struct leat_entry *fold = leat_plan_fold(plan);
     if (fold && epoch < fold->at.epoch)
         return plan->sources->order == LEAT_ORDER_LIST ? 0 : plan->sources->rows;
-    const struct leat_list *list = leat_log_entry(plan, (struct leat_position){epoch, 0})->now.list;
+    const struct leat_list *list = leat_plan_list(plan, epoch);
     return list ? list->n : plan->sources->rows;
 }
 
@@ -158,12 +158,21 @@ uint64_t leat_plan_group_weight(const struct leat_plan *plan)
     return !g ? 0 : mean ? g->most_elements / mean + 1 : g->most_rows;
 }
 
+/* Whether the list of an epoch, if it has one, is in memory. */
+static bool is_listed(const struct leat_plan *plan, uint64_t epoch)
+{
+    const struct leat_list *list = plan->mixed ? NULL : leat_plan_list(plan, epoch);
+    return !list || list->positions;
+}
+
 int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struct leat_plan_batch *out)
 {
     *out = (struct leat_plan_batch){0};
     if (at.epoch >> 63)
         return LEAT_E_RANGE;
     if (leat_plan_forgot(plan, at))
+        return LEAT_E_RANGE;
+    if (!is_listed(plan, at.epoch))
         return LEAT_E_RANGE;
     uint64_t rows = leat_plan_epoch_units(plan, at.epoch);
     if (plan->mixed && (!rows || (!plan->varies && (unsigned __int128)at.epoch * rows + rows > plan->most_rows)))
@@ -172,8 +181,6 @@ int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struc
         return LEAT_E_END;
     struct segment s;
     if (!find_segment(plan, at.epoch, rows, at.row, &s))
-        return LEAT_E_RANGE;
-    if (!plan->mixed && s.entry->now.list && !s.entry->now.list->positions)
         return LEAT_E_RANGE;
     uint64_t offset = at.row - s.begin, global = s.entry->now.global_batch;
     if (offset % global)

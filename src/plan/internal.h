@@ -18,6 +18,7 @@
  *     numbers.c   numbers of sources as text, and back
  *     order_json.c  what a state says of the order that a plan was opened with
  *     received.c  what was received out of order as text, and back
+ *     rest.c      decisions on rows that hold from within an epoch
  *     plan.c      a plan from its specification; rows
  */
 #ifndef LEAT_PLAN_INTERNAL_H
@@ -32,6 +33,7 @@
 #define LEAT_PLAN_MAX_LOG (1 << 20)
 #define LEAT_PLAN_MAX_ROWS (UINT64_C(1) << 63)
 #define LEAT_PLAN_MAX_FACTS 8192
+#define LEAT_PLAN_MAX_RESTS 256                  /* decisions on rows within an epoch: a state has all of them */
 #define LEAT_PLAN_MAX_POINTS (UINT32_C(1) << 20) /* of a schedule, */
 #define LEAT_PLAN_MAX_SHARES (UINT32_C(1) << 27) /* ... with so many shares: 1 GiB */
 #define LEAT_SHARE_BITS 32 /* shares are integers that sum to 2^32, so that counting them is exact */
@@ -280,6 +282,8 @@ struct leat_entry {
         uint32_t world_size;
         enum leat_tail tail;
         const struct leat_list *list;
+        uint64_t rests_in;      /* 0, or 1 and the epoch within which the last decision on rows holds */
+        uint32_t rests;         /* of these, how many within that epoch */
         uint32_t phase;         /* the entry whose sums hold */
         uint64_t steps, missed; /* of its epoch, before it; those of them that this rank has no part of */
     } now;
@@ -301,6 +305,7 @@ struct leat_entry {
         uint64_t steps;        /* of its epoch, before it */
         uint64_t hash;         /* of the log up to it */
         uint64_t opened_batch; /* the global batch that the last opening or resume asked for */
+        bool rests;            /* rows of its epoch were decided within it: behind it they are not known */
     } folded;                  /* FOLDED: entry 1, which replaces entries 1 to .entries */
 };
 
@@ -334,14 +339,45 @@ struct leat_plan {
     struct leat_entry *log;
     uint32_t n_log;
     size_t room;             /* of the log */
+    struct leat_rest *rests; /* rows of epochs within which decisions on rows hold, by epoch */
     struct leat_list *known; /* for the next state that is loaded, by leat_plan_know_list */
 };
+
+/* Whether an entry decides rows from within its epoch on. (A folded one is about the epochs behind it.) */
+static inline bool leat_entry_is_rest(const struct leat_entry *e)
+{
+    return e->kind == LEAT_ENTRY_DECIDE && e->at.row && (e->list || e->unlisted);
+}
 
 /* What positions of an epoch count: rows, or groups. */
 static inline uint64_t leat_plan_epoch_units(const struct leat_plan *plan, uint64_t epoch)
 {
     return plan->sources->groups ? plan->sources->groups->n : leat_plan_epoch_rows(plan, epoch);
 }
+
+/* The list of an epoch's rows, or NULL: those that the plan was opened with. Its positions are NULL where they are not
+ * known any more, with `n` 0 where their number is not. Not of a mixture. */
+const struct leat_list *leat_plan_list(const struct leat_plan *plan, uint64_t epoch);
+
+/* All rows of an epoch within which a decision on rows holds: rest.c. */
+struct leat_rest {
+    struct leat_rest *next; /* of a later epoch */
+    uint64_t epoch;
+    struct leat_list *list;
+};
+/* Those of the epoch of `at`, if from there on `decided` holds (NULL: what the plan was opened with). Errors: INVALID
+ * (nothing is left), RANGE (earlier rows are not known), NOMEM. */
+int leat_rest_new(const struct leat_plan *plan, struct leat_position at, const struct leat_list *decided,
+                  struct leat_rest **out, struct leat_error *error);
+/* Takes them over, in the place of those that the epoch had. */
+void leat_rest_set(struct leat_plan *plan, struct leat_rest *rest);
+/* Makes those of `epoch` and later ones from the log. Errors: as above. */
+int leat_rest_load(struct leat_plan *plan, uint64_t epoch, struct leat_error *error);
+/* Frees those of epochs before this one, or NULL. */
+void leat_rest_forget(struct leat_plan *plan, uint64_t epoch);
+void leat_rest_free(struct leat_rest *rest);
+/* The rows of an epoch, or NULL. */
+const struct leat_list *leat_rest_of(const struct leat_plan *plan, uint64_t epoch);
 
 /* A hash over the points of the schedule. */
 uint64_t leat_plan_schedule_hash(const struct leat_plan *plan);
@@ -371,8 +407,8 @@ void leat_log_free(struct leat_entry *log, uint32_t n);
 int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry *out);
 /* The last entry up to `last` up to which the log can be folded. If epochs end by their sources, that is not one that
  * ended its own epoch, or whose row a further decision may be for, which might end it: where an epoch ended follows
- * from the shares before. */
-uint32_t leat_log_foldable(const struct leat_plan *plan, uint32_t last);
+ * from the shares before. Nor is it one of `epoch` or a later one behind a decision on rows within that. */
+uint32_t leat_log_foldable(const struct leat_plan *plan, uint32_t last, uint64_t epoch);
 /* Folds the entries 1 to `last`. If memory runs out, the log stays as it is, which is correct and only longer. */
 void leat_log_fold_up_to(struct leat_plan *plan, uint32_t last);
 /* Computes the steps before an entry from those before the one that precedes it. */

@@ -66,6 +66,30 @@ const struct leat_entry *leat_log_entry(const struct leat_plan *plan, struct lea
     return leat_plan_forgot(plan, at) && at.epoch == plan->log[1].at.epoch ? &plan->log[1] : &plan->log[low];
 }
 
+static void set_list(struct leat_entry *e, const struct leat_list *opened)
+{
+    const uint64_t in = leat_entry_is_rest(e) ? e->at.epoch + 1 : 0;
+    e->now.list = e->list ? e->list : opened;
+    e->now.rests = in && in == e->now.rests_in ? e->now.rests + 1 : 1;
+    e->now.rests_in = in;
+}
+
+/* Whether rows of an entry's epoch were decided within it. */
+static bool has_rest(const struct leat_entry *e)
+{
+    return e->now.rests_in == e->at.epoch + 1;
+}
+
+const struct leat_list *leat_plan_list(const struct leat_plan *plan, uint64_t epoch)
+{
+    static const struct leat_list unknown = {0};
+    const struct leat_entry *last = leat_log_entry(plan, (struct leat_position){epoch, UINT64_MAX});
+    if (last->now.rests_in != epoch + 1)
+        return last->now.list;
+    const struct leat_list *rest = leat_rest_of(plan, epoch);
+    return rest ? rest : &unknown;
+}
+
 int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint32_t first, uint32_t n,
                      struct leat_error *error)
 {
@@ -80,7 +104,9 @@ int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint3
         if (e->tail >= 0)
             e->now.tail = (enum leat_tail)e->tail;
         if (e->list || e->unlisted)
-            e->now.list = e->list ? e->list : log->now.list;
+            set_list(e, log->now.list);
+        if (e->kind == LEAT_ENTRY_FOLDED)
+            e->now.rests_in = e->folded.rests ? e->at.epoch + 1 : 0;
         if (e->now.global_batch < e->now.world_size || e->now.global_batch > LEAT_MAX_GLOBAL_BATCH)
             return leat_fail(
                 error, LEAT_E_INVALID,
@@ -168,9 +194,11 @@ static bool fold_shares(const struct leat_plan *plan, uint32_t last, struct leat
            leat_timeline_begin(plan, e->at, &in->row, in->given, in->carry, in->through);
 }
 
-uint32_t leat_log_foldable(const struct leat_plan *plan, uint32_t last)
+uint32_t leat_log_foldable(const struct leat_plan *plan, uint32_t last, uint64_t epoch)
 {
     const struct leat_position end = plan->log[plan->n_log - 1].at;
+    while (last && plan->log[last].at.epoch >= epoch && has_rest(&plan->log[last]))
+        last--;
     for (; plan->varies && last; last--) {
         const struct leat_position at = plan->log[last].at;
         if (leat_position_precedes(at, end) && (!at.row || at.row < leat_plan_epoch_rows(plan, at.epoch)))
@@ -189,6 +217,7 @@ int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry
                                .world_size = e->now.world_size,
                                .tail = (int)e->now.tail};
     out->folded.steps = e->now.steps;
+    out->folded.rests = has_rest(e);
     out->folded.hash = hash_until(plan, last);
     for (uint32_t i = 0; i <= last; i++) {
         const struct leat_entry *f = &plan->log[i];
@@ -212,7 +241,7 @@ int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry
 void leat_log_fold_up_to(struct leat_plan *plan, uint32_t last)
 {
     struct leat_entry fold;
-    last = leat_log_foldable(plan, last);
+    last = leat_log_foldable(plan, last, plan->rests ? plan->rests->epoch : UINT64_MAX);
     if (last < 2 || leat_log_fold(plan, last, &fold))
         return;
     for (uint32_t i = 1; i <= last; i++) {
@@ -238,6 +267,23 @@ static void fold_old_entries(struct leat_plan *plan, struct leat_position done)
     const uint32_t past = (uint32_t)(leat_log_entry(plan, done) - plan->log) + 1;
     if (past > KEPT_ENTRIES + 1 && past - 1 - KEPT_ENTRIES >= plan->n_log / FOLD_PART)
         leat_log_fold_up_to(plan, past - 1 - KEPT_ENTRIES);
+}
+
+/* Of a decision on rows within an epoch. */
+static int check_rest(const struct leat_plan *plan, const struct leat_decision *d, struct leat_position at,
+                      struct leat_error *error)
+{
+    const struct leat_entry *last = &plan->log[plan->n_log - 1];
+    if (plan->sources->order == LEAT_ORDER_WEIGHTED && !d->positions)
+        return leat_fail(error, LEAT_E_INVALID, "the draws of a weighted order begin with an epoch, and not within it");
+    if (plan->sources->order == LEAT_ORDER_LIST)
+        return leat_fail(error, LEAT_E_INVALID, "a new list holds from an epoch's start: row must be 0, not %llu",
+                         (unsigned long long)at.row);
+    if (last->now.rests_in == at.epoch + 1 && last->now.rests >= LEAT_PLAN_MAX_RESTS)
+        return leat_fail(error, LEAT_E_RANGE,
+                         "the rows of epoch %llu were decided %d times within it, as often as they may be",
+                         (unsigned long long)at.epoch, LEAT_PLAN_MAX_RESTS);
+    return LEAT_OK;
 }
 
 static int check_decision(const struct leat_plan *plan, const struct leat_decision *d, struct leat_position at,
@@ -276,19 +322,17 @@ static int check_decision(const struct leat_plan *plan, const struct leat_decisi
     if (d->positions && d->selects && plan->sources->order == LEAT_ORDER_WEIGHTED)
         return leat_fail(error, LEAT_E_INVALID,
                          "a weighted order draws from all samples: decide rows, or make the weights 0");
-    if ((d->positions || d->unlisted) && at.row)
-        return leat_fail(error, LEAT_E_INVALID, "a new list holds from an epoch's start: row must be 0, not %llu",
-                         (unsigned long long)at.row);
     if (plan->n_log >= LEAT_PLAN_MAX_LOG)
         return leat_fail(error, LEAT_E_RANGE, "the log has %u entries, the most that it may have: decide less often",
                          plan->n_log);
-    return LEAT_OK;
+    return (d->positions || d->unlisted) && at.row ? check_rest(plan, d, at, error) : LEAT_OK;
 }
 
 int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *d, struct leat_error *error)
 {
     struct leat_position at = d->at;
     struct leat_entry entry = {.kind = LEAT_ENTRY_DECIDE, .global_batch = d->global_batch, .tail = -1};
+    struct leat_rest *rest = NULL;
     uint64_t rows = at.epoch >> 63 ? 0 : leat_plan_epoch_units(plan, at.epoch);
     if (rows && at.row == rows) /* after the last row is the next epoch's start */
         at = (struct leat_position){at.epoch + 1, 0};
@@ -301,6 +345,8 @@ int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *d, stru
     if (entry.list)
         entry.list->selects = d->selects;
     entry.unlisted = d->unlisted && !d->positions;
+    if (leat_entry_is_rest(&entry) && (rc = leat_rest_new(plan, at, entry.list, &rest, error)))
+        goto out;
     if (d->shares) {
         entry.sums = leat_new_array(plan->n_sources + 1u, sizeof *entry.sums);
         if (!entry.sums) {
@@ -320,13 +366,17 @@ int leat_plan_decide(struct leat_plan *plan, const struct leat_decision *d, stru
     if (rc)
         goto out;
     plan->n_log++;
+    if (rest)
+        leat_rest_set(plan, rest);
     if (plan->mixed && d->shares)
         leat_timeline_cut(plan, at);
     if (entry.list || entry.unlisted) /* no other decision adds a list, and the walk is as long as the log */
         give_up_old_lists(plan, d->done);
+    leat_rest_forget(plan, d->done.epoch);
     fold_old_entries(plan, d->done);
     return LEAT_OK;
 out:
+    leat_rest_free(rest);
     leat_entry_destroy(&entry);
     return rc;
 }

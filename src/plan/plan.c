@@ -334,6 +334,7 @@ void leat_plan_free(struct leat_plan *plan)
     leat_free(plan->sources);
     leat_log_free(plan->log, plan->n_log);
     leat_plan_forget_lists(plan);
+    leat_rest_free(plan->rests);
     leat_free(plan->opened_facts);
     leat_free(plan->view);
     leat_free(plan);
@@ -414,7 +415,7 @@ static size_t read_run(struct reader *r, uint64_t row, uint64_t n)
     if (plan->mixed)
         return mixed_run(r, row, run);
     memset(r->sources, 0, run * sizeof *r->sources);
-    leat_order_run(plan->sources, e->now.list, r->cursors, r->epoch, row, run, r->positions);
+    leat_order_run(plan->sources, leat_plan_list(plan, r->epoch), r->cursors, r->epoch, row, run, r->positions);
     return run;
 }
 
@@ -447,7 +448,7 @@ static bool is_known(const struct leat_plan *plan, struct leat_position at, uint
 {
     if (leat_plan_forgot(plan, at))
         return false;
-    const struct leat_list *list = plan->mixed ? NULL : leat_log_entry(plan, at)->now.list;
+    const struct leat_list *list = plan->mixed ? NULL : leat_plan_list(plan, at.epoch);
     return !list || (list->positions && end <= list->n);
 }
 
@@ -574,6 +575,8 @@ static struct leat_piece draw_other(const struct leat_plan *plan, uint64_t epoch
     }
     const struct leat_list *list =
         plan->mixed ? o->list : leat_log_entry(plan, (struct leat_position){epoch, planned})->now.list;
+    if (list && !list->positions)
+        return (struct leat_piece){0};
     uint64_t key = leat_key_mix(leat_plan_key(plan->seed, epoch, row), tag);
     piece.position = another(o, list, key, n, piece.position);
     return piece;

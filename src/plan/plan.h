@@ -210,9 +210,10 @@ struct leat_piece leat_plan_companion(const struct leat_plan *plan, uint64_t epo
 /* Decisions. Each holds from `at`, which must not lie before an earlier entry's. */
 struct leat_decision {
     struct leat_position at;
-    uint64_t global_batch;    /* 0: unchanged */
-    const double *shares;     /* one per source, or NULL: unchanged */
-    const int64_t *positions; /* a list (of the epoch of `at` and later ones), or NULL: unchanged, unless */
+    uint64_t global_batch; /* 0: unchanged */
+    const double *shares;  /* one per source, or NULL: unchanged */
+    const int64_t
+        *positions; /* a list (of the rest of the epoch of `at`, and of later ones), or NULL: unchanged, unless */
     uint64_t n_positions;
     bool unlisted; /* ... no list holds any more, and the order is that of the opening */
     bool selects;  /* not the rows as they are, but the samples that the order is one of; not WEIGHTED */

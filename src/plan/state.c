@@ -119,6 +119,8 @@ static int folded_json(const struct leat_plan *p, const struct leat_entry *e, bo
     bad |= json_object_set_new(o, "steps", json_integer((json_int_t)e->folded.steps));
     bad |= json_object_set_new(o, "opened_batch", json_integer((json_int_t)e->folded.opened_batch));
     bad |= json_object_set_new(o, "hash", leat_json_hex64(e->folded.hash));
+    if (e->folded.rests)
+        bad |= json_object_set_new(o, "rests", json_true());
     if (e->inside.row)
         bad |= json_object_set_new(o, "inside", inside_json(p, &e->inside, packed));
     return p->mixed ? bad | given_json(p, e, packed, o) : bad;
@@ -152,6 +154,7 @@ static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e,
 struct part {
     uint32_t kept, later; /* entries before and behind the position; the others before it are folded */
     bool view;            /* which only informs */
+    uint64_t lists;       /* bytes of lists that stand in it; of others there is the hash */
 };
 
 /* The log as a run at `at` needs it: entries long before, and lists that a later one has replaced, are folded into one.
@@ -160,14 +163,14 @@ static json_t *log_json(const struct leat_plan *p, struct leat_position at, cons
 {
     const struct leat_entry *now = leat_log_entry(p, at);
     uint32_t past = (uint32_t)(now - p->log), last = past > part->kept ? past - part->kept : 0, end = p->n_log;
-    uint64_t room = MAX_LISTS;
+    uint64_t room = part->lists;
     struct leat_entry fold;
     for (uint32_t i = last + 1; i <= past; i++)
         if (p->log[i].list || p->log[i].unlisted)
             last = i;
     if (end - past - 1 > part->later)
         end = past + 1 + part->later;
-    last = leat_log_foldable(p, last);
+    last = leat_log_foldable(p, last, at.epoch);
     if (last >= 2 && leat_log_fold(p, last, &fold))
         return NULL;
     json_t *log = json_array();
@@ -256,11 +259,12 @@ int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t finger
                          at.epoch, at.row);
     if (at.row && at.row >= leat_plan_epoch_units(plan, at.epoch)) /* after the last batch: the next epoch's start */
         at = (struct leat_position){at.epoch + 1, 0};
-    static const struct part parts[] = {{KEPT_ENTRIES, UINT32_MAX, true},
-                                        {0, UINT32_MAX, true},
-                                        {0, UINT32_MAX, false},
-                                        {0, KEPT_LATER, false},
-                                        {0, 0, false}};
+    static const struct part parts[] = {{KEPT_ENTRIES, UINT32_MAX, true, MAX_LISTS},
+                                        {0, UINT32_MAX, true, MAX_LISTS},
+                                        {0, UINT32_MAX, false, MAX_LISTS},
+                                        {0, UINT32_MAX, false, 0},
+                                        {0, KEPT_LATER, false, 0},
+                                        {0, 0, false, 0}};
     char *text = NULL;
     for (size_t i = 0; i < sizeof parts / sizeof *parts && (!text || strlen(text) > most_bytes(plan)); i++) {
         if (parts[i].later == UINT32_MAX && surely_too_large(plan, at))
@@ -414,7 +418,8 @@ static int read_list(const struct leat_plan *p, const json_t *list, struct leat_
     uint64_t n = UINT64_MAX;
     const bool selects = json_is_true(json_object_get(list, "selects")), none = json_is_null(list);
     if (p->mixed || ((p->sources->groups || p->packed) && p->sources->order != LEAT_ORDER_LIST) ||
-        (e->at.row && e->kind != LEAT_ENTRY_FOLDED) || (selects && p->sources->order == LEAT_ORDER_WEIGHTED) ||
+        (e->at.row && e->kind != LEAT_ENTRY_FOLDED && p->sources->order == LEAT_ORDER_LIST) ||
+        (selects && p->sources->order == LEAT_ORDER_WEIGHTED) ||
         (!none && (!hash || !get_number(list, "n", INT64_MAX, &n) || n == UINT64_MAX)))
         return not_a_state(error, "an entry of its log has a list that does not fit the order");
     if (none) {
@@ -548,6 +553,7 @@ static int read_folded(const struct leat_plan *p, const json_t *o, struct leat_e
         !get_number(o, "stream", INT64_MAX, &e->stream) || !get_hash(json_object_get(o, "hash"), &e->folded.hash) ||
         !e->folded.entries || !e->folded.opened_batch || !e->global_batch || !e->world_size || e->tail < 0)
         return not_a_state(error, "the folded entry of its log is malformed");
+    e->folded.rests = json_is_true(json_object_get(o, "rests"));
     const json_t *inside = json_object_get(o, "inside");
     const int rc = p->mixed ? read_given(p, o, e, error) : LEAT_OK;
     return !rc && inside ? read_inside(p, inside, e, error) : rc;
@@ -733,6 +739,16 @@ static int read_begin(const struct leat_plan *trial, const json_t *begin, uint64
     return rc;
 }
 
+/* The rows of the position's epoch and of later ones, where they were decided within it. */
+static int load_rests(struct leat_plan *trial, uint64_t epoch, struct leat_rest **rests, struct leat_error *error)
+{
+    trial->rests = NULL;
+    const int rc = leat_rest_load(trial, epoch, error);
+    *rests = trial->rests;
+    return rc && rc != LEAT_E_NOMEM ? not_a_state(error, "what was decided on rows within its epoch does not fit it")
+                                    : rc;
+}
+
 /* Checks the position of a state under the log of `trial`. */
 static int check_position(const struct leat_plan *trial, struct leat_position *at, struct leat_error *error)
 {
@@ -780,6 +796,7 @@ int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[1
 {
     struct leat_entry *log = NULL;
     struct leat_timeline *timeline = NULL;
+    struct leat_rest *rests = NULL;
     struct leat_position where = {UINT64_MAX, UINT64_MAX};
     uint32_t n = 0;
     if (strnlen(json, MAX_READ) == MAX_READ)
@@ -813,6 +830,9 @@ int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[1
     struct leat_plan trial = *plan;
     trial.log = log;
     trial.n_log = n;
+    rc = load_rests(&trial, where.epoch, &rests, error);
+    if (rc)
+        goto out;
     if (plan->mixed) {
         trial.timeline = timeline = leat_timeline_new(plan->n_sources);
         if (!timeline) {
@@ -846,12 +866,16 @@ int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[1
     leat_timeline_free(plan->timeline);
     plan->timeline = timeline;
     timeline = NULL;
+    leat_rest_free(plan->rests);
+    plan->rests = rests;
+    rests = NULL;
     *at = where;
     if (found)
         *found = beyond != NULL;
 out:
     json_decref(o);
     leat_timeline_free(timeline);
+    leat_rest_free(rests);
     if (log)
         leat_log_free(log, n);
     return rc;

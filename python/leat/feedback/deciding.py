@@ -188,31 +188,45 @@ class Deciding:
         """Decides which samples epochs have from the next one on: these, in the loader's own order (with
         ``shuffle=True`` shuffled, each epoch anew). What is left out is neither read nor decoded.
 
+        Within an epoch, ``at=(batch.epoch, batch.step + 1)``: its rest then has those of the samples that it has not
+        had, and the epochs behind it have all of them. It takes 8 bytes for each row of that epoch. A policy
+        (``feedback=``) decides anew as the next epoch begins.
+
         The decision enters the log, and with it the state, so that a resumed run keeps it. Batches prefetched beyond it
         are computed again. The list is saved in `log_dir`, if there is one; a state has room for some 40,000 positions,
         and for 1 MiB of compressed ones without that folder.
 
         Args:
             positions: in the loader's data set; or one bool for each of its samples; None: all samples again.
-            at: (epoch, 0): the first such epoch. None: the one that begins next. On several ranks each of them gives
-                the same.
+            at: (epoch, step) from which it holds, which was not handed out yet. None: the epoch that begins next. On
+                several ranks each of them gives the same.
 
         Raises:
-            ValueError: nothing is selected, or with ``drop_last`` fewer rows than a global batch has; that epoch has
-                begun; on several ranks `at` is missing; the order is ``leat.Weighted``; a policy decides on this
-                loader.
-            IndexError: a position that is none of the data set.
+            ValueError: nothing is selected, or is left of the epoch, or with ``drop_last`` fewer rows than a global
+                batch has; that step was handed out; on several ranks `at` is missing; the order is ``leat.Weighted``; a
+                policy decides as epochs begin; within an epoch also ``in_order=False``, further consumers, or the 257th
+                time.
+            IndexError: a position that is none of the data set. No such step (:class:`leat.RangeError`).
 
         >>> loader = leat.Loader(leat.open(path), batch_size=4, shuffle=True)
         >>> loader.select([1, 2, 3, 5])
         >>> sorted(next(iter(loader)).ids.tolist())
         [1, 2, 3, 5]
+
+        >>> loader, seen = leat.Loader(leat.open(path), batch_size=4), []
+        >>> for batch in loader:
+        ...     seen += batch.ids.tolist()
+        ...     if batch.step == 0:
+        ...         loader.select([1, 2, 50, 60, 70], at=(0, 1))
+        >>> seen
+        [0, 1, 2, 3, 50, 60, 70]
         """
         self._decide_by_hand(positions, at, SELECTED, "select")
 
     def set_order(self, positions: Any, at: tuple[int, int] | None = None) -> None:
         """Decides the rows of epochs from the next one on: these positions, in this order, each epoch the same; a
-        position may come several times. None: as the loader was opened. All else is as with :meth:`select`.
+        position may come several times. None: as the loader was opened. Within an epoch they are its rest. All else is
+        as with :meth:`select`.
 
         >>> loader = leat.Loader(leat.open(path), batch_size=4)
         >>> loader.set_order([9, 7, 7, 1])
@@ -222,16 +236,12 @@ class Deciding:
         self._decide_by_hand(positions, at, LISTED, "set_order")
 
     def _decide_by_hand(self, positions: Any, at: Any, how: int, what: str) -> None:
-        if self._feedback is not None or self._replay is not None or self._sampler is not None:
-            by = "a Sampler" if self._sampler is not None else "log=" if self._feedback is None else self._feedback.name
-            raise ValueError(f"{what}: {by} decides which rows the epochs of this loader have")
-        epoch = -1
+        epoch, step = -1, 0
         if at is not None:
             if not (isinstance(at, (tuple, list)) and len(at) == 2):
                 raise TypeError(f"at is (epoch, step), not {at!r:.60}")
             epoch, step = check.integer("epoch", at[0]), check.integer("step", at[1])
-            if step:
-                raise ValueError(f"{what}: what an epoch has holds from its start: give at=({epoch}, 0)")
+        self._check_by_hand(epoch, step, what)
         if positions is not None:
             array = np.asarray(positions)
             if array.dtype.kind == "b" and array.shape == (len(self.dataset),):
@@ -241,12 +251,25 @@ class Deciding:
                 raise ValueError(f"{what}: an epoch has at least one row")
             begins, within = self._core.next_start()
             check_batches(self, f"{what}:", len(positions), begins + within if epoch < 0 else epoch)
-        self._decide_rows(Rows(positions, how == SELECTED), epoch)
+        self._decide_rows(Rows(positions, how == SELECTED), epoch, step)
+        if self._feedback is not None:
+            self._feedback.overruled()
 
-    def _decide_rows(self, rows: Rows, epoch: int) -> None:
+    def _check_by_hand(self, epoch: int, step: int, what: str) -> None:
+        """Whether somebody else decides from there on."""
+        if self._replay is not None or self._sampler is not None:
+            by = "a Sampler" if self._sampler is not None else "log="
+            raise ValueError(f"{what}: {by} decides which rows the epochs of this loader have")
+        if self._feedback is not None and not (step and epoch == self._core.epoch()):
+            raise ValueError(
+                f"{what}: {self._feedback.name} decides as epochs begin which rows they have: give a step of the one "
+                "that is read, at=(batch.epoch, batch.step + 1)"
+            )
+
+    def _decide_rows(self, rows: Rows, epoch: int, step: int) -> None:
         """Enters rows into the log, and their list where a resumed run finds it."""
         how = AS_OPENED if rows.positions is None else SELECTED if rows.selects else LISTED
-        self._core.decide_rows(epoch, how, rows.positions)
+        self._core.decide_rows(epoch, step, how, rows.positions)
         entry = self._decided()
         if rows.positions is not None:
             self._keep(entry["list"]["hash"], rows.positions)

@@ -182,8 +182,12 @@ class Feedback(Mapping[str, Table]):
             raise failed
         assert rows is not None
         if rows.positions is not None or self._listed:
-            loader._decide_rows(rows, epoch)
+            loader._decide_rows(rows, epoch, 0)
             self._decided, self._listed = epoch, rows.positions is not None
+
+    def overruled(self) -> None:
+        """Rows were decided by hand: they hold until the policy decides again."""
+        self._listed = True
 
     def _decision(self, epoch: int) -> Rows:
         loader = self._loader

@@ -65,7 +65,9 @@ class Replay:
         if "list" in entry:
             told = entry["list"]
             loader._decide_rows(
-                Rows(None) if told is None else Rows(self._positions(told, epoch), bool(told.get("selects"))), epoch
+                Rows(None) if told is None else Rows(self._positions(told, epoch), bool(told.get("selects"))),
+                epoch,
+                step if entry["row"] else 0,
             )
         if rows := entry.get("global_batch"):
             if rows % loader.world_size:

@@ -187,7 +187,7 @@ static void a_list_of_other_samples_uses_nothing_that_was_kept(void **state)
         list[i] = (int64_t)(i * 3);
     assert_ok(leat_loader_set_batch_size(loader, 20, NULL, &error));
     const uint64_t next = 1;
-    assert_ok(leat_loader_decide_rows(loader, &next, LEAT_ROWS_LISTED, list, 64, &error));
+    assert_ok(leat_loader_decide_rows(loader, &(struct leat_step){next, 0}, LEAT_ROWS_LISTED, list, 64, &error));
     bool dropped;
     assert_ok(leat_loader_set_epoch(loader, 1, &dropped, &error));
     uint64_t iteration = test_start(loader), at = 0;

@@ -282,8 +282,7 @@ static void a_decision_that_does_not_fit_is_refused_and_changes_nothing(void **s
         {{.at = {1, 20}, .global_batch = 3}, LEAT_E_INVALID},
         {{.at = {1, 20}, .global_batch = UINT64_MAX}, LEAT_E_INVALID},
         {{.at = {1, 20}, .shares = shares}, LEAT_E_INVALID},
-        {{.at = {2, 10}, .positions = positions, .n_positions = 1}, LEAT_E_INVALID},
-        {{.at = {2, 10}, .unlisted = true}, LEAT_E_INVALID},
+        {{.at = {2, 0}, .positions = positions, .n_positions = 1, .shares = shares}, LEAT_E_INVALID},
     };
     uint64_t hash = leat_plan_hash(plan);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
