@@ -70,6 +70,11 @@ static int read_all(int fd, void *data, uint64_t bytes)
     return 0;
 }
 
+static ssize_t put(int fd, const void *data, uint64_t bytes, uint64_t offset)
+{
+    return pwrite(fd, data, bytes, (off_t)offset);
+}
+
 static int sync_file(int fd)
 {
     int rc;
@@ -108,5 +113,5 @@ static int unlock_byte(int fd, uint64_t number)
     return set_lock(fd, number, F_UNLCK, false);
 }
 
-struct leat_columns_calls leat_columns_calls = {open_file, allocate, cut, write_all, read_all,
+struct leat_columns_calls leat_columns_calls = {open_file, allocate, cut, write_all, read_all,   put,
                                                 sync_file, link,     map, lock_byte, unlock_byte};

@@ -13,12 +13,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -377,6 +379,12 @@ static int check_size(struct leat_columns *c, struct leat_error *error)
     return LEAT_E_CORRUPT;
 }
 
+static bool is_in_memory(int fd)
+{
+    struct statfs fs;
+    return !fstatfs(fd, &fs) && fs.f_type == TMPFS_MAGIC;
+}
+
 static int open_there(struct leat_columns *c, const struct leat_columns_options *o, struct leat_error *error)
 {
     struct stat st;
@@ -409,6 +417,7 @@ static int open_there(struct leat_columns *c, const struct leat_columns_options 
         rc = compare(c, o, error);
     if (rc)
         leat_error_at_file(error, c->path, LEAT_NO_OFFSET);
+    c->in_memory = is_in_memory(c->fd);
     leat_free(header);
     return rc;
 }
@@ -477,6 +486,7 @@ void leat_columns_close(struct leat_columns *c)
     }
     for (size_t i = 0; i < ROOTS; i++)
         leat_free((void *)atomic_load(&c->chunks[i]));
+    leat_free(atomic_load(&c->scratch));
     if (c->lock_fd >= 0)
         close(c->lock_fd);
     if (c->fd >= 0)

@@ -142,6 +142,7 @@ int leat_columns_flush(struct leat_columns *c, struct leat_error *error)
      * been killed in the middle of one. */
     if (!rc)
         rc = flush(&noted, error);
+    atomic_fetch_add_explicit(&c->flushes, 1, memory_order_relaxed);
     pthread_mutex_lock(&c->slots_mutex);
     c->noting = false;
     if (!rc) {

@@ -50,7 +50,16 @@ enum {
     LEVELS = 16,
     HEADER_BYTES = 16384, /* of the part that does not change */
     FINGERPRINT_BYTES = 128,
-    ROWS_TOGETHER = 32 /* that a call works on at a time */
+    ROWS_TOGETHER = 32,     /* that a gather works on at a time */
+    WRITTEN_TOGETHER = 128, /* likewise a write */
+    /* Of rows that are put (write.c). Measured on tmpfs and ext4, Linux 6.18, Zen 3. */
+    PAGE_SHIFT = 12,
+    PUT_LEAST = 4096,        /* bytes of a run: a shorter one is not worth the call */
+    PUT_BYTES = 1 << 18,     /* of rows that are put together: they are in the core's cache still */
+    PUT_MOST = 1 << 22,      /* of a row: a larger one is written through the mapping */
+    PUT_ROW_IN_MEMORY = 512, /* of a row: there a page's fault is shared by enough smaller ones */
+    PUTS_IN_MEMORY = 1,      /* of a page, until it is written through the mapping */
+    PUTS_ON_DISK = 10        /* likewise: there the first touch costs as much as ten puts do more than a copy */
 };
 #define SEGMENT_BYTES (UINT64_C(1) << SEGMENT_SHIFT)
 #define WINDOW_BYTES (UINT64_C(1) << WINDOW_SHIFT)
@@ -103,6 +112,12 @@ struct record {
     uint64_t spare;
 };
 
+/* Where records are made before they are put into the file. */
+struct scratch {
+    uint64_t room;
+    uint64_t bytes[];
+};
+
 /* How a field lies in a record. */
 struct shape {
     enum leat_dtype dtype;
@@ -121,6 +136,9 @@ struct group {
     bool listed;
     struct group *next; /* of its class, with free slots */
     uint64_t *free, *busy;
+    /* Of each page: how often it was put lately, and since which flush of this open file (write.c). A hint, which any
+     * thread sets. */
+    _Atomic uint16_t *puts;
 };
 struct class
 {
@@ -155,6 +173,9 @@ struct leat_columns {
     _Atomic(_Atomic(uint8_t *) *) chunks[ROOTS]; /* those that were looked for, DIRECTORY_CHUNKS of each root */
     pthread_mutex_t map_mutex, grow_mutex, slots_mutex, flush_mutex;
     word stamp;
+    bool in_memory;                    /* the file system is: a flush leaves pages as they are mapped */
+    atomic_uint flushes;               /* of this open file */
+    _Atomic(struct scratch *) scratch; /* of who writes next */
 
     /* of slots_mutex */
     struct group **groups; /* by segment */
@@ -182,6 +203,7 @@ struct leat_columns_calls {
     int (*cut)(int fd, uint64_t bytes);
     int (*write)(int fd, const void *data, uint64_t bytes); /* of the whole, at 0 */
     int (*read)(int fd, void *data, uint64_t bytes);        /* likewise; fewer are an error without errno */
+    ssize_t (*put)(int fd, const void *data, uint64_t bytes, uint64_t offset); /* how many; -1: errno */
     int (*sync)(int fd);
     int (*publish)(const char *from, const char *to); /* link */
     void *(*map)(int fd, uint64_t offset, uint64_t bytes, bool writable);

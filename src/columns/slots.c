@@ -79,8 +79,10 @@ static struct group *group_at(const struct leat_columns *c, uint64_t offset, uin
 
 static void group_free(struct group *g)
 {
-    if (g)
+    if (g) {
         leat_free(g->free);
+        leat_free((void *)g->puts);
+    }
     leat_free(g);
 }
 
@@ -90,6 +92,7 @@ static struct group *group_add(struct leat_columns *c, uint64_t segment, uint64_
     struct group *g = leat_new(struct group);
     const uint64_t slots = (n_segments << SEGMENT_SHIFT) / ((uint64_t)units * UNIT), words = slots / WORD_BITS + 1;
     if (!g || !(g->free = leat_new_array(2 * words, sizeof *g->free)) ||
+        !(g->puts = leat_new_array(n_segments << (SEGMENT_SHIFT - PAGE_SHIFT), sizeof *g->puts)) ||
         !leat_grow(&c->groups, &c->groups_room, c->n_groups + 1, sizeof(struct group *))) {
         group_free(g);
         return NULL;
@@ -437,14 +440,13 @@ int leat_columns_slot(struct leat_columns *c, uint64_t bytes, struct group **gro
 void leat_columns_slot_done(struct leat_columns *c, struct group *g, uint64_t offset, struct entry *entry,
                             uint64_t before)
 {
-    uint32_t slot = 0;
+    const uint64_t slot = (offset - (g->segment << SEGMENT_SHIFT)) / ((uint64_t)g->units * UNIT);
     pthread_mutex_lock(&c->slots_mutex);
-    group_at(c, offset, &slot);
     g->busy[slot / WORD_BITS] &= ~(UINT64_C(1) << slot % WORD_BITS);
     g->n_busy--;
     c->in_flight--;
     if (!entry)
-        set_free(c, g, slot);
+        set_free(c, g, (uint32_t)slot);
     else
         c->dirty[c->n_dirty++] = entry;
     if (entry && before)

@@ -56,6 +56,20 @@ static inline int rows_write(struct leat_columns *c, uint64_t id, const uint64_t
     return leat_columns_write(c, &id, key, 1, &column, error);
 }
 
+enum { ROWS_MANY = 300 };
+
+/* Rows of one call. They are put into the file if their slots are adjacent, and not written through the mapping: where
+ * the file is counted as one in memory, that takes rows larger than these. */
+static inline int rows_write_many(struct leat_columns *c, const uint64_t *ids, const uint64_t *keys,
+                                  const uint64_t *versions, uint64_t n, struct leat_error *error)
+{
+    static _Thread_local uint64_t rows[ROWS_MANY][WIDTH];
+    for (uint64_t i = 0; i < n; i++)
+        rows_fill(ids[i], keys ? keys[i] : 0, versions[i], rows[i]);
+    const struct leat_column column = {.data = rows, .dtype = LEAT_U64};
+    return leat_columns_write(c, ids, keys, n, &column, error);
+}
+
 /* The version of a row; 0: missing, UINT64_MAX: broken, UINT64_MAX - 1: not whole. */
 static inline uint64_t rows_version(struct leat_columns *c, uint64_t id, const uint64_t *key)
 {

@@ -45,18 +45,33 @@ static struct leat_columns *opened(const char *at, bool keyed)
 
 /* ---- every instruction ------------------------------------------------------------------------------------------- */
 
+enum { TOGETHER = 12 }; /* rows of one call that are put: more than a page of them */
+
+/* Writes row 7 and, if they are `many`, those behind row 8. */
+static int write_watched(struct leat_columns *c, bool keyed, unsigned many, uint64_t version, struct leat_error *error)
+{
+    uint64_t ids[TOGETHER + 1] = {7}, keys[TOGETHER + 1], versions[TOGETHER + 1];
+    for (unsigned i = 0; i <= TOGETHER; i++) {
+        ids[i] = i ? 8 + i : 7;
+        keys[i] = 5;
+        versions[i] = version;
+    }
+    return rows_write_many(c, ids, keyed ? keys : NULL, versions, 1 + many, error);
+}
+
 /* In a child: opens the file, makes what a first write makes anew, and stops before the write that is watched. */
-static void be_watched(bool keyed, bool flush)
+static void be_watched(bool keyed, bool flush, unsigned many)
 {
     struct leat_columns *c;
     struct leat_error error;
     const uint64_t key = 5;
     if (rows_open(path, keyed, &c, &error) || rows_write(c, 8, keyed ? &key : NULL, 1, &error))
         _exit(1);
+    c->in_memory = false;
     if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
         _exit(2);
     raise(SIGSTOP);
-    int rc = rows_write(c, 7, keyed ? &key : NULL, 2, &error);
+    int rc = write_watched(c, keyed, many, 2, &error);
     if (!rc && flush)
         rc = leat_columns_flush(c, &error);
     raise(SIGSTOP);
@@ -64,13 +79,13 @@ static void be_watched(bool keyed, bool flush)
 }
 
 /* The child, stopped before its write; 0: processes may not be watched here. */
-static pid_t watched(bool keyed, bool flush)
+static pid_t watched(bool keyed, bool flush, unsigned many)
 {
     int status;
     pid_t child = fork();
     assert_true(child >= 0);
     if (!child)
-        be_watched(keyed, flush);
+        be_watched(keyed, flush, many);
     assert_int_equal(waitpid(child, &status, 0), child);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
         return 0;
@@ -102,42 +117,47 @@ enum { LOOK_EVERY = 1, KILLED_STEPS = 40, ROUNDS = 24 };
 #endif
 
 /* At each instruction a reader looks at the row; at some of them the writer is killed, and another one goes on. */
-static void watch(bool keyed, bool flush, unsigned kills)
+static void watch(bool keyed, bool flush, unsigned many, unsigned kills)
 {
     struct leat_error error;
     const uint64_t key = 5, *k = keyed ? &key : NULL;
     if (TEST_THREAD_SANITIZED)
         return; /* no threads here, and ten times as many instructions */
     struct leat_columns *c = opened(path, keyed);
-    assert_ok(rows_write(c, 7, k, 1, &error));
+    assert_ok(write_watched(c, keyed, many, 1, &error));
     assert_ok(leat_columns_flush(c, &error));
-    uint64_t steps = 0, version = 1;
-    pid_t child = watched(keyed, flush);
+    uint64_t steps = 0, version = 1, last_version = 1;
+    const uint64_t last = many ? 8 + many : 7;
+    pid_t child = watched(keyed, flush, many);
     if (!child) {
         printf("# SKIP processes may not be traced here\n");
         leat_columns_close(c);
         return;
     }
     for (; step(child); steps++) {
-        if (steps % LOOK_EVERY)
+        if (steps % (LOOK_EVERY * (many ? 16U : 1U)))
             continue;
-        const uint64_t now = rows_version(c, 7, k);
+        const uint64_t now = rows_version(c, 7, k), last_now = rows_version(c, last, k);
         assert_true(now == 1 || now == 2);
         assert_true(now >= version);
+        assert_true(last_now >= last_version && last_now <= now); /* in the order of the rows */
         version = now;
+        last_version = last_now;
         assert_int_equal(rows_version(c, 8, k), 1);
     }
     assert_int_equal(rows_version(c, 7, k), 2);
+    assert_int_equal(rows_version(c, last, k), 2);
     stop(child);
     for (unsigned n = 0; n < kills; n++) {
         const uint64_t at = steps * n / kills + n % 7;
-        assert_ok(rows_write(c, 7, k, 1, &error));
-        child = watched(keyed, flush);
+        assert_ok(write_watched(c, keyed, many, 1, &error));
+        child = watched(keyed, flush, many);
         for (uint64_t i = 0; i <= at && i < steps; i++)
             step(child);
         stop(child);
-        const uint64_t now = rows_version(c, 7, k);
+        const uint64_t now = rows_version(c, 7, k), last_now = rows_version(c, last, k);
         assert_true(now == 1 || now == 2);
+        assert_true(last_now == 1 || last_now == 2);
         assert_ok(rows_write(c, 7, k, 3, &error)); /* nobody holds a lock for ever */
         assert_ok(leat_columns_flush(c, &error));
         assert_int_equal(rows_version(c, 7, k), 3);
@@ -149,13 +169,19 @@ static void watch(bool keyed, bool flush, unsigned kills)
 static void a_row_is_whole_at_every_instruction_of_a_write_and_after_a_kill_there(void **state)
 {
     (void)state;
-    watch(false, false, KILLED_STEPS);
+    watch(false, false, 0, KILLED_STEPS);
+}
+
+static void so_are_rows_that_are_put_together(void **state)
+{
+    (void)state;
+    watch(false, false, TOGETHER, KILLED_STEPS / 8);
 }
 
 static void so_it_is_of_a_row_with_a_key_and_of_a_flush(void **state)
 {
     (void)state;
-    watch(true, true, KILLED_STEPS);
+    watch(true, true, 0, KILLED_STEPS);
 }
 
 /* ---- many kills ----------------------------------------------------------------------------------------------------
@@ -163,13 +189,28 @@ static void so_it_is_of_a_row_with_a_key_and_of_a_flush(void **state)
 
 enum { WRITERS = 3, IDS = 40, KILLS = 12 };
 
+/* Of one key, by one call. */
+static int write_all_ids(struct leat_columns *c, uint64_t key, uint64_t version, struct leat_error *error)
+{
+    uint64_t ids[IDS], keys[IDS], versions[IDS];
+    for (unsigned i = 0; i < IDS; i++) {
+        ids[i] = i;
+        keys[i] = key;
+        versions[i] = version;
+    }
+    return rows_write_many(c, ids, keys, versions, IDS, error);
+}
+
 static void write_until_killed(unsigned writer, uint64_t seed)
 {
     struct leat_columns *c;
     struct leat_error error;
     if (rows_open(path, true, &c, &error))
         _exit(1);
+    c->in_memory = false;
     for (uint64_t n = 1;; n++) {
+        if (n % 5 == 0 && write_all_ids(c, writer, seed + n, &error))
+            _exit(3);
         const uint64_t draw = leat_mix64(seed + n), id = draw % IDS, key = draw >> 32 & 1 ? 0 : writer;
         if (rows_write(c, id, &key, seed + n, &error) || (n % 97 == 0 && leat_columns_flush(c, &error)))
             _exit(2);
@@ -312,6 +353,7 @@ static void lose_power_again_and_again(bool keyed)
 {
     struct leat_error error;
     struct leat_columns *c = opened(path, keyed);
+    c->in_memory = false;
     history = (struct history){0};
     history_keyed = keyed;
     remembering_sync(0);
@@ -320,6 +362,15 @@ static void lose_power_again_and_again(bool keyed)
         for (unsigned n = 0; n < 30; n++) {
             const uint64_t id = leat_mix64(round * 100 + n) % (round < 5 ? IDS / 2 : IDS), key = id * 3;
             assert_ok(rows_write(c, id, keyed ? &key : NULL, ++history.written[id], &error));
+        }
+        if (round % 3 == 0) { /* all of them by one call */
+            uint64_t ids[IDS], keys[IDS];
+            for (unsigned i = 0; i < IDS; i++) {
+                ids[i] = i;
+                keys[i] = i * 3;
+                history.written[i]++;
+            }
+            assert_ok(rows_write_many(c, ids, keyed ? keys : NULL, history.written, IDS, &error));
         }
         history_seed = round * UINT64_C(1000000007);
         for (unsigned n = 0; n < 3; n++)
@@ -353,6 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
         TEST(a_row_is_whole_at_every_instruction_of_a_write_and_after_a_kill_there),
+        TEST(so_are_rows_that_are_put_together),
         TEST(so_it_is_of_a_row_with_a_key_and_of_a_flush),
         TEST(many_killed_writers_leave_whole_rows_and_no_lost_room),
         TEST(what_was_flushed_survives_a_loss_of_power_at_any_time),

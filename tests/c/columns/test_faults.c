@@ -69,6 +69,10 @@ static int faulty_read(int fd, void *data, uint64_t bytes)
 {
     return fails() ? -1 : plain_calls.read(fd, data, bytes);
 }
+static ssize_t faulty_put(int fd, const void *data, uint64_t bytes, uint64_t offset)
+{
+    return fails() ? -1 : plain_calls.put(fd, data, bytes, offset);
+}
 static int faulty_sync(int fd)
 {
     return fails() ? -1 : plain_calls.sync(fd);
@@ -85,9 +89,9 @@ static int faulty_lock(int fd, uint64_t number, bool wait)
 {
     return fails() ? -1 : plain_calls.lock(fd, number, wait);
 }
-static const struct leat_columns_calls faulty_calls = {
-    faulty_open, faulty_allocate, faulty_cut, faulty_write, faulty_read,
-    faulty_sync, faulty_publish,  faulty_map, faulty_lock,  NULL};
+static const struct leat_columns_calls faulty_calls = {faulty_open, faulty_allocate, faulty_cut,  faulty_write,
+                                                       faulty_read, faulty_put,      faulty_sync, faulty_publish,
+                                                       faulty_map,  faulty_lock,     NULL};
 
 static void *faulty_malloc(size_t bytes)
 {
