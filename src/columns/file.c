@@ -418,6 +418,7 @@ static int open_there(struct leat_columns *c, const struct leat_columns_options 
     if (rc)
         leat_error_at_file(error, c->path, LEAT_NO_OFFSET);
     c->in_memory = is_in_memory(c->fd);
+    c->put_least = PUT_LEAST_TOGETHER;
     leat_free(header);
     return rc;
 }

@@ -29,7 +29,7 @@ struct job {
     const uint64_t *ids, *keys;
     const struct leat_column *columns;
     struct scratch *scratch;
-    uint64_t size;     /* of the file */
+    uint64_t size;     /* of the file; UINT64_MAX: not asked for yet */
     uint16_t era;      /* that puts are counted in */
     uint64_t first, n; /* rows of the call */
     uint64_t done;     /* of these, visible */
@@ -127,8 +127,17 @@ static uint64_t slot_bytes(const struct job *job, uint64_t r)
     return (uint64_t)job->rows[r].group->units * UNIT;
 }
 
+/* A file that was cut is left to the mapping, where that is found out: it must not become longer. */
+static bool is_in_file(struct job *job, uint64_t end)
+{
+    struct stat st;
+    if (job->size == UINT64_MAX)
+        job->size = fstat(job->c->fd, &st) ? 0 : (uint64_t)st.st_size;
+    return end <= job->size;
+}
+
 /* Where the run ends that begins with row order[k], and how many bytes it has. */
-static uint64_t run_from(const struct job *job, uint64_t k, uint64_t *bytes)
+static uint64_t run_from(struct job *job, uint64_t k, uint64_t *bytes)
 {
     const uint64_t begin = job->rows[job->order[k]].offset;
     uint64_t at = begin, room = job->scratch ? job->scratch->room : 0;
@@ -137,8 +146,7 @@ static uint64_t run_from(const struct job *job, uint64_t k, uint64_t *bytes)
     *bytes = 0;
     for (; k < job->n; k++) {
         const uint64_t r = job->order[k], end = job->rows[r].offset + job->rows[r].bytes;
-        /* A file that was cut is left to the mapping, where that is found out, and does not become longer. */
-        if (job->rows[r].offset != at || end - begin > room || end > job->size || goes_through_mapping(job, r))
+        if (job->rows[r].offset != at || end - begin > room || goes_through_mapping(job, r) || !is_in_file(job, end))
             break;
         *bytes = end - begin;
         at += slot_bytes(job, r);
@@ -223,7 +231,6 @@ static int write_rows(void *arg)
 static int prepare(struct job *job, uint64_t n, struct leat_error *error)
 {
     struct leat_columns *c = job->c;
-    struct stat st;
     job->done = job->n = 0;
     job->put_errno = 0;
     for (uint64_t r = 0; r < n; r++) {
@@ -242,7 +249,7 @@ static int prepare(struct job *job, uint64_t n, struct leat_error *error)
         job->rows[r].written = false;
     }
     job->era = era_now(c);
-    job->size = !job->scratch || fstat(c->fd, &st) ? 0 : (uint64_t)st.st_size;
+    job->size = UINT64_MAX;
     return LEAT_OK;
 }
 
@@ -285,8 +292,10 @@ static void get_scratch(struct job *job, uint64_t n)
         row = sizeof(struct record) + leat_columns_payload(c, job->columns, i);
         row += row / 8 + UNIT; /* as its slot */
         most = row > most && row <= PUT_MOST ? row : most;
-        bytes += bytes < PUT_BYTES ? row : 0;
+        bytes += row;
     }
+    if (bytes < c->put_least)
+        return;
     bytes = bytes > PUT_BYTES ? PUT_BYTES : bytes;
     bytes = bytes > most ? bytes : most;
     struct scratch *s = atomic_exchange(&c->scratch, NULL);
@@ -294,14 +303,15 @@ static void get_scratch(struct job *job, uint64_t n)
         leat_free(s);
         s = NULL;
     }
-    if (!s && bytes >= PUT_LEAST && (s = leat_new_array(1, sizeof *s + bytes)))
+    if (!s && (s = leat_new_array(1, sizeof *s + bytes)))
         s->room = bytes;
     job->scratch = s;
 }
 
 static void give_scratch_back(struct job *job)
 {
-    leat_free(atomic_exchange(&job->c->scratch, job->scratch));
+    if (job->scratch)
+        leat_free(atomic_exchange(&job->c->scratch, job->scratch));
 }
 
 /* ---- what is given ------------------------------------------------------------------------------------------------
@@ -373,12 +383,17 @@ static int check(const struct leat_columns *c, const uint64_t *ids, const uint64
 int leat_columns_write(struct leat_columns *c, const uint64_t *ids, const uint64_t *keys, uint64_t n,
                        const struct leat_column *columns_of, struct leat_error *error)
 {
-    struct job job = {.c = c, .ids = ids, .keys = keys, .columns = columns_of};
+    struct job job; /* of some KB: not set as a whole */
     int rc = leat_columns_may_write(c, error);
     if (!rc && n)
         rc = check(c, ids, keys, n, columns_of, error);
     if (rc)
         return rc;
+    job.c = c;
+    job.ids = ids;
+    job.keys = keys;
+    job.columns = columns_of;
+    job.scratch = NULL;
     get_scratch(&job, n);
     for (uint64_t i = 0; !rc && i < n; i += WRITTEN_TOGETHER) {
         job.first = i;

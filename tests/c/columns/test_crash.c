@@ -68,6 +68,7 @@ static void be_watched(bool keyed, bool flush, unsigned many)
     if (rows_open(path, keyed, &c, &error) || rows_write(c, 8, keyed ? &key : NULL, 1, &error))
         _exit(1);
     c->in_memory = false;
+    c->put_least = 0;
     if (ptrace(PTRACE_TRACEME, 0, NULL, NULL))
         _exit(2);
     raise(SIGSTOP);
@@ -175,7 +176,7 @@ static void a_row_is_whole_at_every_instruction_of_a_write_and_after_a_kill_ther
 static void so_are_rows_that_are_put_together(void **state)
 {
     (void)state;
-    watch(false, false, TOGETHER, KILLED_STEPS / 8);
+    watch(false, false, TOGETHER, KILLED_STEPS / 16);
 }
 
 static void so_it_is_of_a_row_with_a_key_and_of_a_flush(void **state)
@@ -208,6 +209,7 @@ static void write_until_killed(unsigned writer, uint64_t seed)
     if (rows_open(path, true, &c, &error))
         _exit(1);
     c->in_memory = false;
+    c->put_least = 0;
     for (uint64_t n = 1;; n++) {
         if (n % 5 == 0 && write_all_ids(c, writer, seed + n, &error))
             _exit(3);
@@ -354,6 +356,7 @@ static void lose_power_again_and_again(bool keyed)
     struct leat_error error;
     struct leat_columns *c = opened(path, keyed);
     c->in_memory = false;
+    c->put_least = 0;
     history = (struct history){0};
     history_keyed = keyed;
     remembering_sync(0);

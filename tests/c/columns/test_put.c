@@ -70,6 +70,7 @@ static struct leat_columns *opened(bool in_memory)
     struct leat_error error;
     assert_ok(rows_open(path, false, &c, &error));
     c->in_memory = in_memory;
+    c->put_least = 0;
     return c;
 }
 
@@ -104,6 +105,11 @@ static void rows_are_put_together_and_read_whole(void **state)
     assert_ok(rows_write(c, 5, NULL, 4, &error)); /* too few bytes for a call */
     assert_int_equal(puts_made.calls, before);
     assert_int_equal(rows_version(c, 5, NULL), 4);
+    c->put_least = PUT_LEAST_TOGETHER;
+    assert_ok(write_from(c, 0, 50, 5, &error)); /* likewise, though their run is long enough */
+    assert_int_equal(puts_made.calls, before);
+    assert_ok(write_from(c, 0, ROWS_MANY, 6, &error));
+    assert_true(puts_made.calls > before);
     leat_columns_close(c);
 }
 
@@ -204,6 +210,7 @@ static struct leat_columns *opened_mixed(const char *at)
     options.n_fields = 4;
     assert_ok(leat_columns_open(at, &options, &c, &error));
     c->in_memory = false;
+    c->put_least = 0;
     return c;
 }
 
@@ -365,6 +372,7 @@ static struct leat_columns *opened_wide(uint64_t bytes, bool in_memory)
     options.n_fields = 1;
     assert_ok(leat_columns_open(path, &options, &c, &error));
     c->in_memory = in_memory;
+    c->put_least = 0;
     return c;
 }
 
