@@ -77,8 +77,9 @@ struct leat_column {
  * have twice in one call is written twice, in order. Rows are visible to every process when the call returns, and last
  * once leat_columns_flush has. After an error, rows before that of error->sample are written, and no other (INVALID:
  * none).
- * Errors: INVALID (an id or a row that is too large, offsets, dtype, a value of an int8 field that is not finite), IO
- * (the disk is full; nothing that was there is lost), CORRUPT (the index), NOMEM, FORKED, CLOSED (opened for reading).
+ * Errors: INVALID (an id or a row that is too large, offsets, dtype, a value of an int8 field that is not finite, one
+ * that is finite and would be infinite in a float16 or bfloat16 field), IO (the disk is full; nothing that was there is
+ * lost), CORRUPT (the index), NOMEM, FORKED, CLOSED (opened for reading).
  */
 LEAT_API int leat_columns_write(struct leat_columns *columns, const uint64_t *ids, const uint64_t *keys, uint64_t n,
                                 const struct leat_column *columns_of, struct leat_error *error);

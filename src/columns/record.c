@@ -74,10 +74,7 @@ static float store(const struct shape *s, const struct leat_column *column, uint
         quantize(from, n, scale, (int8_t *)to);
         return scale;
     }
-    for (uint64_t i = 0; i < n; i++) {
-        uint16_t x = s->dtype == LEAT_F16 ? leat_float_to_half(from[i]) : leat_float_to_bfloat(from[i]);
-        memcpy(to + 2 * i, &x, 2);
-    }
+    leat_values_convert(LEAT_F32, s->dtype, from, to, n);
     return 1;
 }
 

@@ -12,6 +12,7 @@
  * the system may have written it to disk since, and then it faults.
  */
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -317,21 +318,62 @@ static void give_scratch_back(struct job *job)
 /* ---- what is given ------------------------------------------------------------------------------------------------
  */
 
-static int check_finite(const struct leat_field *field, const struct shape *s, const struct leat_column *column,
-                        uint64_t n, struct leat_error *error)
+/* The row of an element. */
+static uint64_t row_of(const struct shape *s, const struct leat_column *column, uint64_t element)
+{
+    uint64_t row = element / s->n_items;
+    if (!column->offsets)
+        return row;
+    uint64_t i = 0;
+    while ((uint64_t)column->offsets[i + 1] <= row)
+        i++;
+    return i;
+}
+
+/* The first of n numbers from `least` to `most`, whatever their sign, or n. */
+static uint64_t find_between(const float *values, uint64_t n, float least, float most)
+{
+    enum { TOGETHER = 256 };
+    for (uint64_t i = 0; i < n; i += TOGETHER) {
+        const uint64_t end = n - i < TOGETHER ? n : i + TOGETHER;
+        int found = 0;
+        for (uint64_t k = i; k < end; k++)
+            found |= (fabsf(values[k]) >= least) & (fabsf(values[k]) <= most);
+        for (uint64_t k = i; found && k < end; k++)
+            if (fabsf(values[k]) >= least && fabsf(values[k]) <= most)
+                return k;
+    }
+    return n;
+}
+
+/* Refuses float32 that has no word in a smaller format: for int8 all that is not finite, for others what is finite and
+ * would be infinite there. */
+static int check_floats(const struct leat_field *field, const struct shape *s, const struct leat_column *column,
+                        const uint64_t *ids, uint64_t n, struct leat_error *error)
 {
     const uint64_t elements = (column->offsets ? (uint64_t)column->offsets[n] : n) * s->n_items;
     const float *values = column->data;
-    for (uint64_t i = 0; i < elements; i++)
-        if (!isfinite(values[i]))
-            return leat_fail(error, LEAT_E_INVALID,
-                             "a value of field %s is not finite: int8 has no word for that; keep it as float16",
-                             field->name);
-    return LEAT_OK;
+    uint64_t i = 0;
+    if (s->dtype == LEAT_I8)
+        while (i < elements && isfinite(values[i]))
+            i++;
+    else
+        i = find_between(values, elements, s->dtype == LEAT_F16 ? 65520.0F : 0x1.ffp127F, FLT_MAX);
+    if (i == elements)
+        return LEAT_OK;
+    const uint64_t id = ids[row_of(s, column, i)];
+    const int rc = leat_fail(error, LEAT_E_INVALID,
+                             s->dtype == LEAT_I8
+                                 ? "field %s of id %" PRIu64 ": %g is not finite, for which int8 has no word: keep it "
+                                   "as float16"
+                                 : "field %s of id %" PRIu64 ": %g is beyond what its numbers have: keep it as float32",
+                             field->name, id, (double)values[i]);
+    leat_error_at_sample(error, (int64_t)id, NULL);
+    return rc;
 }
 
-static int check_column(const struct leat_columns *c, size_t f, const struct leat_column *column, uint64_t n,
-                        struct leat_error *error)
+static int check_column(const struct leat_columns *c, size_t f, const struct leat_column *column, const uint64_t *ids,
+                        uint64_t n, struct leat_error *error)
 {
     const struct leat_field *field = &c->fields[f];
     const struct shape *s = &c->shapes[f];
@@ -347,8 +389,7 @@ static int check_column(const struct leat_columns *c, size_t f, const struct lea
     for (uint64_t i = 0; s->ragged && i < n; i++)
         if (column->offsets[i + 1] < column->offsets[i] || (uint64_t)column->offsets[i + 1] > INT64_MAX / s->item)
             return leat_fail(error, LEAT_E_INVALID, "field %s: offsets fall, or are too large", field->name);
-    return rounded && s->dtype == LEAT_I8 && column->dtype == LEAT_F32 ? check_finite(field, s, column, n, error)
-                                                                       : LEAT_OK;
+    return rounded && column->dtype == LEAT_F32 ? check_floats(field, s, column, ids, n, error) : LEAT_OK;
 }
 
 static int check(const struct leat_columns *c, const uint64_t *ids, const uint64_t *keys, uint64_t n,
@@ -369,7 +410,7 @@ static int check(const struct leat_columns *c, const uint64_t *ids, const uint64
             return rc;
         }
     for (size_t f = 0; f < c->n_fields; f++)
-        if ((rc = check_column(c, f, &columns[f], n, error)))
+        if ((rc = check_column(c, f, &columns[f], ids, n, error)))
             return rc;
     for (uint64_t i = 0; c->ragged && i < n; i++)
         if (leat_columns_payload(c, columns, i) > LEAT_COLUMNS_MAX_ROW_BYTES) {

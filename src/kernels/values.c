@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/cpu.h"
+
 unsigned leat_dtype_value_bits(enum leat_dtype t)
 {
     switch (t) {
@@ -40,26 +42,27 @@ static float half_to_float(uint16_t half)
     return v;
 }
 
-uint16_t leat_float_to_half(float value)
+/* To float16: a loop over many, compiled for each instruction set. */
+LEAT_INLINE void to_halves(const float *restrict from, uint16_t *restrict to, size_t n)
 {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    uint32_t sign = (bits >> 16) & 0x8000, magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000)
-        return (uint16_t)(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));
-    if (magnitude >= 0x477ff000) /* 65520 and more round to infinity */
-        return (uint16_t)(sign | 0x7c00);
-    if (magnitude < 0x38800000) { /* below 2^-14: the adder rounds to multiples of 2^-24 */
-        float m;
-        memcpy(&m, &magnitude, sizeof m);
-        m += 0.5f;
-        uint32_t sum;
-        memcpy(&sum, &m, sizeof sum);
-        return (uint16_t)(sign | (sum - 0x3f000000));
-    }
-    magnitude += 0xfff + ((magnitude >> 13) & 1);
-    return (uint16_t)(sign | ((magnitude - (112u << 23)) >> 13));
+    for (size_t i = 0; i < n; i++)
+        to[i] = leat_float_to_half(from[i]);
 }
+
+static void to_halves_portable(const float *from, uint16_t *to, size_t n)
+{
+    to_halves(from, to, n);
+}
+#if defined(__x86_64__)
+static LEAT_TARGET_AVX2 void to_halves_avx2(const float *from, uint16_t *to, size_t n)
+{
+    to_halves(from, to, n);
+}
+static LEAT_TARGET_AVX512 void to_halves_avx512(const float *from, uint16_t *to, size_t n)
+{
+    to_halves(from, to, n);
+}
+#endif
 
 static inline int64_t cut(double v)
 {
@@ -128,6 +131,8 @@ void leat_values_convert(enum leat_dtype from, enum leat_dtype to, const void *s
     static void (*const table[])(enum leat_dtype, const uint8_t *, uint8_t *, size_t) = {TYPES(ENTRY)};
     if (from == to)
         memcpy(dst, src, n * leat_dtype_size(from)); /* n may be 0 */
+    else if (from == LEAT_F32 && to == LEAT_F16 && !((uintptr_t)src % 4) && !((uintptr_t)dst % 2))
+        LEAT_OF_ISA(leat_cpu_isa(), to_halves)(src, dst, n);
     else
         table[from](to, src, dst, n);
 }

@@ -27,7 +27,22 @@ unsigned leat_dtype_value_bits(enum leat_dtype t);
 /* The largest value of an integer type, 1 of bool. */
 double leat_dtype_largest(enum leat_dtype t);
 
-uint16_t leat_float_to_half(float value);
+static inline uint16_t leat_float_to_half(float value)
+{
+    union {
+        float f;
+        uint32_t u;
+    } x = {value}, m = {.u = x.u & 0x7fffffff};
+    const uint32_t sign = (x.u >> 16) & 0x8000, magnitude = m.u;
+    /* Without a branch, so that loops of it go into vectors. */
+    const uint32_t nan = 0x7e00 | ((magnitude >> 13) & 0x3ff);
+    const uint32_t normal = (magnitude + 0xfff + ((magnitude >> 13) & 1) - (112u << 23)) >> 13;
+    m.f += 0.5f; /* below 2^-14: the adder rounds to multiples of 2^-24 */
+    const uint32_t small = m.u - 0x3f000000;
+    const uint32_t finite = magnitude < 0x38800000 ? small : normal;
+    const uint32_t large = magnitude > 0x7f800000 ? nan : 0x7c00;
+    return (uint16_t)(sign | (magnitude >= 0x477ff000 ? large : finite)); /* 65520 and more round to infinity */
+}
 static inline float leat_bfloat_to_float(uint16_t b)
 {
     union {

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 
 class RowError(NamedTuple):
-    """A row that the error policy touched."""
+    """A row that the error policy touched, or that lacks what a store had for it."""
 
     row: int  #: in the planned batch
     planned: int  #: sample id
-    delivered: int | None  #: sample id of the substitute, or None: the row was left out
+    delivered: int | None  #: sample id of the substitute (of itself, if it lacks only what a store had), or None: the
+    #: row was left out
     reason: str
 
 
@@ -118,7 +119,7 @@ class Form:
     def batch(self, core: _leat.Batch) -> Batch:
         """A batch of this form."""
         made = Batch(core, self)
-        return made if self.beside is None else self.beside.read(made, core)
+        return made if self.beside is None or self.hidden else self.beside.read(made, core)
 
     def _images(self, i: int, name: str, kind: int, dtype: str, _: bool) -> Callable[[_leat.Batch], Any]:
         """Images of open size: views of the memory that they share."""
@@ -316,7 +317,9 @@ class Batch(Mapping[str, Any]):
 
     @property
     def errors(self) -> list[RowError]:
-        """Rows that ``on_error="skip"`` or ``"substitute"`` touched."""
+        """Rows that ``on_error="skip"`` or ``"substitute"`` touched; and those that come without what a store had for
+        them, because it was broken.
+        """
         made = self._small(
             "errors",
             lambda core: [

@@ -51,11 +51,7 @@ class Consumer(Closing):
         self._finalizer.atexit = False
 
     def __iter__(self) -> Iterator[Any]:
-        return self._batches(self._core.start())
-
-    def _batches(self, number: int) -> Iterator[Any]:
-        while (core := self._next(number)) is not None:
-            yield self.loader._deliver(core)
+        return _Reading(self, self._core.start())
 
     def peek(self) -> Any:
         """The batch that comes next, without handing it out, as :meth:`leat.Loader.peek`; None at an epoch's end."""
@@ -97,3 +93,23 @@ class Consumer(Closing):
 
     def __repr__(self) -> str:
         return f"<leat.Consumer of {self.loader!r}, batches of {self.batch_size}>"
+
+
+class _Reading:
+    """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
+
+    def __init__(self, consumer: Consumer, number: int) -> None:
+        self._consumer, self._number = consumer, number
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        consumer, batch, ahead = self._consumer, None, None
+        if consumer.loader._form.beside is not None:  # what stores have is read before the position moves
+            ahead = consumer._peek()
+            batch = None if ahead is None else consumer.loader._deliver(ahead)
+        core = consumer._next(self._number)
+        if core is None:
+            raise StopIteration
+        return batch if ahead is not None and core.same(ahead) else consumer.loader._deliver(core)

@@ -9,7 +9,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -229,6 +229,7 @@ class Loader(Deciding, Delivering, Closing):
         self._global = self._opened_global = sizes["global_batch_size"] or sizes["batch_size"] * self.world_size
         self._tail = tail
         self._counters = states.checked_counters(counters)
+        self._kept: Kept | None = None
         self._yields = yields
         self._framework = framework  # as it was said
         self._form = Form(framework_of(framework))
@@ -446,6 +447,7 @@ class Loader(Deciding, Delivering, Closing):
             self._read_sampler()
         self._decide_epoch()
         iteration = _Iteration(self, self._core.start())
+        self._kept = None
         if self._calls is not None:
             self._calls.open()
         if self._form.beside is not None:
@@ -574,7 +576,7 @@ class Loader(Deciding, Delivering, Closing):
 
     def _plain_state(self) -> dict[str, Any]:
         """The library's, and what was decided."""
-        state: dict[str, Any] = json.loads(self._core.state())
+        state: dict[str, Any] = json.loads(self._core.state() if self._kept is None else self._kept.before)
         if self._mixture is not None:
             state["mixture"] = self._mixture.state_dict(state)
         elif self._order_of != LIST and (more := self._decisions.state(state)):
@@ -621,6 +623,7 @@ class Loader(Deciding, Delivering, Closing):
             with states.damage_is_said():
                 self._decisions.load(self._folded_log(), beside)
         self._global = self.global_batch_size  # the run may have decided another one than this loader opened with
+        self._kept = None
         take_deciding()
         take_counters()
         self._resuming = self._sampler is not None and states.is_within(plain)
@@ -893,6 +896,13 @@ def _close(core: _leat.Loader, calls: Any) -> None:
         calls.close()
 
 
+class Kept(NamedTuple):
+    """A batch that was taken from the engine, and not handed out: a store could not be read."""
+
+    core: _leat.Batch
+    before: str  #: the library's state before it was taken
+
+
 class _Iteration:
     """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
 
@@ -922,14 +932,17 @@ class _Iteration:
         form = self._form
         # What stores have is read before the position moves: after an error of theirs the batch comes again.
         ahead = self._loader._look() if form.beside is not None and form.beside.looks else None
-        core = self._next(self._number)
+        batch = None
+        if form.beside is not None and not form.beside.looks:
+            core, batch = self._taken(form)
+        else:
+            core = self._next(self._number)
         if core is None:
             if self._loader._feedback is not None:
                 self._loader._feedback.ended()
             return None
         if self._steered is not None:
             self._steered.handed(core)
-        batch = None
         if self._loader._ahead is not None:
             batch, self._loader._ahead = self._loader._seen(core), None
         del ahead  # kept until here
@@ -940,6 +953,21 @@ class _Iteration:
         if form.beside is not None:
             self._loader._expect(form.beside, batch.epoch, batch.step)
         return batch
+
+    def _taken(self, form: Form) -> tuple[_leat.Batch | None, Batch | None]:
+        """The next batch where none can be looked at before it is taken: one of which a store could not be read is kept
+        for the next call.
+        """
+        loader, kept = self._loader, self._loader._kept
+        if kept is None or not loader._finalizer.alive:  # one that is closed says so
+            before = loader._core.state()
+            core = self._next(self._number)
+            if core is None:
+                return None, None
+            kept = loader._kept = Kept(core, before)
+        batch = loader._batch(kept.core)
+        loader._kept = None
+        return kept.core, batch
 
     def _shared(self) -> Batch | None:
         """The batch that one of the tensor-parallel peers makes for all."""

@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -21,6 +21,7 @@ from ..loading.batch import framework_of
 from ..loading.ragged import Ragged
 from .values import Array, Column, checked_ids, checked_keys, column_of, finished, given_of
 
+BROKEN = 2  #: of a row whose bytes are not what was written, as the library says whether rows are there
 Key = Literal["id"] | tuple[Literal["id"], Literal["key"]]
 
 
@@ -38,7 +39,8 @@ class Store:
             file has them.
         key: ``"id"``, or ``("id", "key")``: rows are found by a sample id (below 2^43), or by any pair of 64-bit
             numbers, such as id and ``batch.row_keys``.
-        dataset: the data set that the ids are of (or its fingerprint). A store of another one is refused.
+        dataset: the data set that the ids are of (or its fingerprint). A store of another one is refused, and so is
+            writing ids that it has not.
         read_only: it is only read from, and must be there.
         queue_bytes: bound of what is copied and not yet written: past it, writing waits.
         framework: of what is read: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
@@ -77,6 +79,7 @@ class Store:
             if not isinstance(fields, Mapping) or not fields:
                 raise TypeError(f"fields is {{name: leat.field(...)}}, not {fields!r:.60}")
             raw = to_raw({name: as_field(f) for name, f in fields.items()})
+        self._ids_below = ids_below(dataset) if isinstance(dataset, Dataset) else None
         self._fingerprint = identity(dataset) if isinstance(dataset, Dataset) else dataset
         if self._fingerprint is not None and not isinstance(self._fingerprint, str):
             raise TypeError(f"dataset is a leat.Dataset or its fingerprint, not {type(dataset).__name__}")
@@ -111,6 +114,13 @@ class Store:
             self._open(None, False)
         return self._queue
 
+    def _core(self) -> _leat.Columns:
+        """The file. A call that has it keeps it open, whoever closes the store meanwhile."""
+        core = self._here().core
+        if core is None:
+            raise ClosedError(f"the store {self.path} is closed")
+        return core
+
     def _rows(self, where: Any, keys: Any = None) -> tuple[Array, Array | None]:
         if self.keyed and keys is None:
             if not isinstance(where, tuple) or len(where) != 2:
@@ -134,13 +144,16 @@ class Store:
         list of arrays for a field that varies; with several fields a dict of all of them. A row is written whole.
 
         Raises:
-            IndexError: an id is negative. ValueError, TypeError: shape or dtype are others.
+            IndexError: an id is negative, or none of the data set that the store was opened with.
+            ValueError, TypeError: shape or dtype are others, or a number is beyond what the field has.
             OSError: an earlier write failed (:class:`leat.FileError`: the disk is full).
         """
         queue = self._here()
         if self.read_only:
             raise ClosedError(f"the store {self.path} is opened for reading")
         ids, keys = self._rows(where)
+        if self._ids_below is not None and ids.size and (largest := int(ids.max())) >= self._ids_below:
+            raise IndexError(f"id {largest} is none of this store's data set, whose ids are below {self._ids_below}")
         if not isinstance(values, Mapping):
             if len(self.fields) > 1:
                 raise TypeError(f"rows of this store have the fields {', '.join(self.fields)}: give a dict of all")
@@ -166,7 +179,7 @@ class Store:
         """
         queue = self._here()
         queue.wait()
-        queue.core.flush()
+        self._core().flush()
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 
@@ -201,9 +214,17 @@ class Store:
         return (next(iter(values.values())) if len(values) == 1 else values), present
 
     def read(
-        self, ids: Array, keys: Array | None, field: str | None, mark: bool, framework: str
+        self,
+        ids: Array,
+        keys: Array | None,
+        field: str | None,
+        mark: bool,
+        framework: str,
+        present: Array | None = None,
     ) -> tuple[dict[str, Any], Any]:
-        """:meth:`gather` of uint64 arrays, as a dict."""
+        """:meth:`gather` of uint64 arrays, as a dict. `present`: uint8, is filled with whether there are such rows: 0,
+        1 or BROKEN.
+        """
         n = len(ids)
         buffers: list[Any] = []
         for name, form in self._forms.items():
@@ -213,8 +234,8 @@ class Store:
                 buffers.append(np.empty(n + 1, np.int64))
             else:
                 buffers.append(np.empty((n, *form.shape), form.stored))
-        present = np.empty(n, np.uint8)
-        ragged = self._here().core.gather(ids, keys, buffers, mark, present)
+        present = np.empty(n, np.uint8) if present is None else present
+        ragged = self._core().gather(ids, keys, buffers, mark, present)
         values = {
             name: self._finished(name, buffer, memory, framework)
             for name, buffer, memory in zip(self._forms, buffers, ragged, strict=True)
@@ -250,19 +271,33 @@ class Store:
 
     def ask(self, ids: Array, keys: Array | None) -> None:
         """:meth:`expect` of uint64 arrays."""
-        self._here().core.expect(ids, keys)
+        self._core().expect(ids, keys)
 
     @property
     def ids(self) -> Any:
         """Ids of the rows that there are: int64 (rising), or of a store with two keys (ids, keys) as uint64."""
-        ids, keys = self._here().core.rows()
+        ids, keys = self._core().rows()
         if self.keyed:
             return np.asarray(ids), np.asarray(keys)
         return np.asarray(ids).view(np.int64)
 
+    def __iter__(self) -> Iterator[Any]:
+        """The ids of rows, or pairs of id and key, as they are at this moment."""
+        found = self.ids
+        return zip(*(part.tolist() for part in found), strict=True) if self.keyed else iter(found.tolist())
+
+    def __contains__(self, where: Any) -> bool:
+        """Whether there is a row of an id (``id in store``), or of a pair (``(id, key) in store``)."""
+        ids, keys = self._rows(where)
+        if ids.ndim:
+            raise TypeError("`in` is about one row: gather says of many whether they are there")
+        present = np.empty(1, np.uint8)
+        self.read(ids.reshape(-1), None if keys is None else keys.reshape(-1), None, True, "numpy", present)
+        return bool(present[0] == 1)
+
     def __len__(self) -> int:
         """How many rows there are, by a look through the whole index."""
-        return len(np.asarray(self._here().core.rows()[0]))
+        return len(np.asarray(self._core().rows()[0]))
 
     # ---- end ---------------------------------------------------------------------------------------------------------
 
@@ -276,6 +311,7 @@ class Store:
             self.flush()
         self._closed = True
         self._finalizer()
+        self._queue.core = None
 
     def __enter__(self) -> Self:
         return self
@@ -286,15 +322,20 @@ class Store:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (self.path, self._fingerprint, self.read_only, self.queue_bytes, self._framework)
+        options = (self.path, self._fingerprint, self.read_only, self.queue_bytes, self._framework)
+        return _reopened, (*options, self._ids_below)
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}: {f!r}" for name, f in self.fields.items())
         return f"<leat.Store {self.path!r} by {' and '.join(self.key) if self.keyed else 'id'} ({fields})>"
 
 
-def _reopened(path: str, fingerprint: str | None, read_only: bool, queue_bytes: int, framework: Any) -> Store:
-    return Store(path, dataset=fingerprint, read_only=read_only, queue_bytes=queue_bytes, framework=framework)
+def _reopened(
+    path: str, fingerprint: str | None, read_only: bool, queue_bytes: int, framework: Any, ids_below: int | None
+) -> Store:
+    made = Store(path, dataset=fingerprint, read_only=read_only, queue_bytes=queue_bytes, framework=framework)
+    made._ids_below = ids_below
+    return made
 
 
 def _keyed(key: Any) -> bool | None:
@@ -307,11 +348,24 @@ def _keyed(key: Any) -> bool | None:
     raise ValueError(f"key is 'id' or ('id', 'key'), not {key!r:.60}")
 
 
-def identity(dataset: Dataset) -> str:
-    """The fingerprint of the data set that ids are of: views have those of what they are views of."""
+def _opened(dataset: Dataset) -> Dataset:
+    """The data set that ids are of: views have those of what they are views of."""
     while dataset._recipe is not None and isinstance(dataset._recipe[0], Dataset):
         dataset = dataset._recipe[0]
-    return dataset.fingerprint
+    return dataset
+
+
+def identity(dataset: Dataset) -> str:
+    """The fingerprint of the data set that ids are of."""
+    return _opened(dataset).fingerprint
+
+
+def ids_below(dataset: Dataset) -> int:
+    """The number above all ids of the data set that ids are of."""
+    opened = _opened(dataset)
+    if opened._recipe is None:
+        return len(opened)
+    return int(opened.ids.max(initial=-1)) + 1  # several that were joined: their ids need not follow each other
 
 
 def _tensor(array: Array) -> Any:
@@ -342,7 +396,7 @@ class Queue:
     """
 
     def __init__(self, core: _leat.Columns, bound: int, path: str) -> None:
-        self.core = core
+        self.core: _leat.Columns | None = core  # None: it is closed, all is written, and the thread has ended
         self._bound = bound
         self._path = path
         self._changed = threading.Condition()

@@ -39,11 +39,17 @@ def whole_numbers(what: str, given: Any) -> Array:
     made = np.asarray(given)
     if made.size == 0 and made.dtype == np.float64:  # an empty list
         made = made.astype(np.int64)
+    if made.dtype == np.float64 and not isinstance(given, np.ndarray) and _are_whole(given):
+        made = np.array(given, np.uint64)  # of such numbers, some above 2^63, NumPy makes float64
     if made.dtype.kind not in "iu":
         raise TypeError(f"{what} are whole numbers, not {made.dtype}")
     if made.ndim > 1:
         raise ValueError(f"{what} are a list of numbers, not of shape {made.shape}")
     return made
+
+
+def _are_whole(given: Any) -> bool:
+    return all(isinstance(number, (int, np.integer)) for number in np.array(given, object).flat)
 
 
 def checked_ids(given: Any) -> Array:
@@ -141,17 +147,58 @@ def _check_numbers(name: str, made: Array, target: str, where: str) -> None:
             raise ValueError(f"field {name!r} is {target}, and {number}{where} is none: {least} to {most}")
 
 
+def _of_numbers(value: Any, target: str) -> Array:
+    """Python's numbers as an array. NumPy makes float64 of whole numbers above and below 2^63."""
+    made = np.asarray(value)
+    return (
+        np.array(value, object)
+        if made.dtype.kind == "f" and np.dtype(target).kind in "iu" and _are_whole(value)
+        else made
+    )
+
+
+def _to_odd(made: Array) -> Array:
+    """float64 as float32, in which the last bit is set where it is not exact: so what is then rounded to fewer bits is
+    rounded once. (Boldo, Melquiond: "When double rounding is odd", 2005.)
+    """
+    with np.errstate(over="ignore"):
+        near = made.astype(np.float32)
+    bits = near.view(np.uint32)
+    inexact = (near != made) & ~np.isnan(made)
+    bits -= inexact & (np.abs(near) > np.abs(made))
+    bits |= inexact
+    return near
+
+
+def _converted(name: str, made: Array, field: Field, target: str, where: str) -> Array:
+    """A copy of an array in another dtype.
+
+    Raises:
+        ValueError: a finite number is infinite there.
+    """
+    if made.dtype == np.float64 and target == "float32":
+        if field.dtype in ("float16", "bfloat16"):
+            return _to_odd(np.array(made, order="C"))
+        try:
+            with np.errstate(over="raise"):
+                return np.array(made, target, order="C")
+        except FloatingPointError:
+            most = made[np.isfinite(made)]
+            worst = most[np.abs(most).argmax()]
+            raise ValueError(f"field {name!r} is {field.dtype}, and {worst:g}{where} is beyond what that has") from None
+    return np.array(made, target, order="C")
+
+
 def _array(name: str, field: Field, value: Any, waits: list[Callable[[], None]], where: str = "") -> tuple[Array, str]:
     """A copy as an array, and what its numbers are."""
     if not is_tensor(value):
-        made = np.asarray(value)
-        given = made.dtype.name
-        if not isinstance(value, (np.ndarray, np.generic)) and made.dtype.kind in "if":  # a list of Python's numbers
-            target = field.dtype if field.dtype not in ROUNDED else "float32"
+        target = field.dtype if field.dtype not in ROUNDED else "float32"
+        made = _of_numbers(value, target)
+        if not isinstance(value, (np.ndarray, np.generic)) and made.dtype.kind in "iufO":  # a list of Python's numbers
             _check_numbers(name, made, target, where)
         else:
-            target = _target(name, field, given, where)
-        return np.array(made, target, order="C"), target
+            target = _target(name, field, made.dtype.name, where)
+        return _converted(name, made, field, target, where), target
     import torch
 
     tensor = value.detach()
@@ -159,6 +206,8 @@ def _array(name: str, field: Field, value: Any, waits: list[Callable[[], None]],
     if tensor.is_cuda and field.dtype in ("float16", "bfloat16"):
         target = field.dtype  # rounded there: half as many bytes to move
     wanted = getattr(torch, target)
+    if tensor.dtype == torch.float64 and target == "float32" and not tensor.is_cuda:
+        return _converted(name, tensor.numpy(), field, target, where), target
     if tensor.is_cuda:
         room = torch.empty(tensor.shape, dtype=wanted, pin_memory=True)
         room.copy_(tensor.to(wanted), non_blocking=True)

@@ -204,7 +204,7 @@ static void fields_of_all_kinds_come_back_as_docs_say(void **state)
     struct leat_columns *c;
     struct leat_error error;
     assert_ok(leat_columns_open(path, &options, &c, &error));
-    const float half[] = {1, -2.5f, 65504, 0.1f, 1e9f, 0}, brain[] = {1.00390625f, 3},
+    const float half[] = {1, -2.5f, 65504, 0.1f, INFINITY, 0}, brain[] = {1.00390625f, 3},
                 small[] = {-1, 0.5f, 0, 1, 0, 0, 0, 0};
     const int32_t list[] = {1, 2, 3, 4, 5, 6};
     const int8_t bytes[] = {-128, 127, 5};
@@ -245,6 +245,19 @@ static void fields_of_all_kinds_come_back_as_docs_say(void **state)
     assert_memory_equal(out[4].data, floats, sizeof floats);
     leat_free(out[3].data);
     leat_free(out[4].data);
+    const float most[] = {65519.9f, -65519.9f, INFINITY, 65520, 0, 0}, much[] = {0, 0, 0, -65520, 0, 0},
+                large[] = {3, 0x1.ffp127f}, infinite[] = {1, 1, 1, 1, NAN, 1, 1, 1};
+    const struct leat_column beyond[][5] = {
+        {{most, LEAT_F32, NULL}, columns[1], columns[2], columns[3], columns[4]},
+        {{much, LEAT_F32, NULL}, columns[1], columns[2], columns[3], columns[4]},
+        {columns[0], {large, LEAT_F32, NULL}, columns[2], columns[3], columns[4]},
+        {columns[0], columns[1], {infinite, LEAT_F32, NULL}, columns[3], columns[4]}};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(leat_columns_write(c, ids, NULL, 2, beyond[i], &error), LEAT_E_INVALID);
+        assert_non_null(strstr(error.message, "of id 9"));
+        assert_int_equal(error.sample, 9);
+    }
+    assert_ok(leat_columns_write(c, ids, NULL, 1, beyond[0], &error));
     leat_columns_close(c);
 }
 
