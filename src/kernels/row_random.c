@@ -64,17 +64,19 @@ LEAT_INLINE double normal_of_centre(double q)
     return q * ratio(A, B, 0.180625 - q * q);
 }
 
-/* leat_math_log, without a branch, so that it goes into vectors. */
+/* leat_math_log, without a branch and in numbers of one width, so that it goes into vectors. */
 LEAT_INLINE double log_of(double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
-    const int32_t k = (int32_t)(bits >> 52) - 1023;
-    bits = (bits & UINT64_C(0xfffffffffffff)) | UINT64_C(0x3ff0000000000000);
-    double m;
-    memcpy(&m, &bits, sizeof m);
-    const double scale = m >= 1.4142135623730951 ? 0.5 : 1.0, e = (double)k + (m >= 1.4142135623730951 ? 1.0 : 0.0);
-    m *= scale;
+    const uint64_t fraction = bits & UINT64_C(0xfffffffffffff);
+    const uint64_t above = ((fraction - UINT64_C(0x6a09e667f3bcd)) >> 63) ^ 1; /* 1: m is at least the root of 2 */
+    const uint64_t exponent = ((bits >> 52) + above) | UINT64_C(0x4330000000000000); /* 2^52 and what it is */
+    const uint64_t reduced = fraction | (UINT64_C(1023) - above) << 52;
+    double e, m;
+    memcpy(&e, &exponent, sizeof e);
+    memcpy(&m, &reduced, sizeof m);
+    e -= 0x1p52 + 1023;
     const double s = (m - 1.0) / (m + 1.0), t = s * s;
     const double sum =
         (((((((((1.0 / 21 * t + 1.0 / 19) * t + 1.0 / 17) * t + 1.0 / 15) * t + 1.0 / 13) * t + 1.0 / 11) * t +
@@ -105,50 +107,60 @@ LEAT_INLINE double root_of(double x)
     return 0.5 * (y + x / y);
 }
 
-enum { GROUP = 128, TAILS = 16 };
+enum { GROUP = 256, TAILS = 16 };
 
-/* q from -1/2 to 1/2, both excluded: the probability less 1/2. All have the centre's function first, in vectors. Those
- * that lie in a tail, three of twenty, are put together and have theirs. */
-LEAT_INLINE void normals(const double *restrict q, double *restrict x)
+/* The tails of a group, and behind them any: x of each, without sign. */
+LEAT_INLINE void tails_of(const double *restrict q, double *restrict x, size_t n)
 {
-    double tail[GROUP + TAILS], found[TAILS];
-    uint8_t place[GROUP];
-    size_t n = 0;
-    for (size_t i = 0; i < GROUP; i++)
-        x[i] = normal_of_centre(q[i]);
-    for (size_t i = 0; i < GROUP; i++) {
-        tail[n] = q[i];
-        place[n] = (uint8_t)i;
-        n += fabs(q[i]) > CENTRE;
-    }
-    for (size_t i = 0; i < TAILS; i++)
-        tail[n + i] = 0.45;
     for (size_t at = 0; at < n; at += TAILS) {
         double r[TAILS];
+        int far = 0;
         for (size_t i = 0; i < TAILS; i++)
-            r[i] = root_of(-log_of(0.5 - fabs(tail[at + i])));
+            r[i] = root_of(-log_of(0.5 - fabs(q[at + i])));
         for (size_t i = 0; i < TAILS; i++)
-            found[i] = ratio(C, D, r[i] - 1.6);
-        for (size_t i = 0; i < TAILS && at + i < n; i++) {
-            const double far = r[i] <= 5.0 ? found[i] : ratio(E, F, r[i] - 5.0);
-            x[place[at + i]] = tail[at + i] < 0 ? -far : far;
-        }
+            x[at + i] = ratio(C, D, r[i] - 1.6);
+        for (size_t i = 0; i < TAILS; i++)
+            far |= r[i] > 5.0;
+        for (size_t i = 0; far && i < TAILS; i++)
+            if (r[i] > 5.0)
+                x[at + i] = ratio(E, F, r[i] - 5.0);
     }
 }
 
-/* n words, the rest of a group is not used. */
+/* m of q from -1/2 to 1/2, both excluded: the probability less 1/2. All have the centre's function first, in vectors.
+ * Those that lie in a tail, three of twenty, are put together and have theirs. */
+LEAT_INLINE void normals(const double *restrict q, double *restrict x, size_t m)
+{
+    double tail[GROUP + TAILS], found[GROUP + TAILS];
+    uint16_t place[GROUP];
+    uint64_t is_tail[GROUP];
+    size_t n = 0;
+    for (size_t i = 0; i < m; i++)
+        x[i] = normal_of_centre(q[i]);
+    for (size_t i = 0; i < m; i++)
+        is_tail[i] = fabs(q[i]) > CENTRE;
+    for (size_t i = 0; i < m; i++) {
+        place[n] = (uint16_t)i;
+        n += is_tail[i];
+    }
+    for (size_t i = 0; i < n; i++)
+        tail[i] = q[place[i]];
+    for (size_t i = 0; i < TAILS; i++)
+        tail[n + i] = 0.45;
+    tails_of(tail, found, n);
+    for (size_t i = 0; i < n; i++)
+        x[place[i]] = copysign(found[i], tail[i]);
+}
+
 LEAT_INLINE void normals_f32(const uint32_t *restrict words, void *restrict to, size_t n)
 {
     float *out = to;
     for (size_t at = 0; at < n; at += GROUP) {
         double q[GROUP], x[GROUP];
-        int32_t shifted[GROUP] = {0};
         const size_t m = n - at < GROUP ? n - at : GROUP;
         for (size_t i = 0; i < m; i++)
-            shifted[i] = (int32_t)(words[at + i] ^ UINT32_C(0x80000000));
-        for (size_t i = 0; i < GROUP; i++)
-            q[i] = ((double)shifted[i] + 0.5) * 0x1p-32;
-        normals(q, x);
+            q[i] = ((double)(int32_t)(words[at + i] ^ UINT32_C(0x80000000)) + 0.5) * 0x1p-32;
+        normals(q, x, m);
         for (size_t i = 0; i < m; i++)
             out[at + i] = (float)x[i];
     }
@@ -163,13 +175,13 @@ LEAT_INLINE void normals_f64(const uint32_t *restrict words, void *restrict to, 
 {
     double *out = to;
     for (size_t at = 0; at < n; at += GROUP) {
-        double q[GROUP] = {0}, x[GROUP];
+        double q[GROUP], x[GROUP];
         const size_t m = n - at < GROUP ? n - at : GROUP;
         for (size_t i = 0; i < m; i++) {
             const int64_t shifted = (int64_t)(double_word(words + 2 * (at + i)) >> 12) - (INT64_C(1) << 51);
             q[i] = ((double)shifted + 0.5) * 0x1p-52;
         }
-        normals(q, x);
+        normals(q, x, m);
         memcpy(out + at, x, m * sizeof *x);
     }
 }

@@ -135,11 +135,12 @@ def test_a_gpu_gives_the_same_bits(name: str) -> None:
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        (lambda: leat.rng(np.zeros(3)), TypeError, "keys are uint64, as batch.row_keys has them, not float64"),
-        (lambda: leat.rng([1, 2]), TypeError, "keys are uint64, as batch.row_keys has them, not list"),
+        (lambda: leat.rng(np.zeros(3)), TypeError, "keys are integers of 64 bits, as batch.row_keys are, not float64"),
+        (lambda: leat.rng([1, 2]), TypeError, "keys are integers of 64 bits, as batch.row_keys are, not list"),
         (lambda: leat.rng(np.zeros((2, 2), np.uint64)), ValueError, "keys have one dimension, the row, not 2"),
         (lambda: leat.rng(device="cpu"), TypeError, "device goes with keys"),
         (lambda: leat.rng(KEYS)[0], TypeError, "a slice, a mask or a list"),
+        (lambda: leat.rng(KEYS).uniform(2, 3), TypeError, r"a tuple, such as \(2, 3\), and behind it comes a dtype"),
         (lambda: leat.rng(KEYS).uniform(3, "float16"), ValueError, "float32 or float64, not float16"),
         (lambda: leat.rng(KEYS).integers(3, 3), ValueError, "no integer is at least 3 and below 3"),
         (lambda: leat.rng(KEYS).integers(0, 2**64), ValueError, "high is"),

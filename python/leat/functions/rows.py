@@ -23,6 +23,8 @@ class RowGenerator:
     bits. The generator is Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
     2011); docs/order.md says which words of it each number is made of, and include/leat/random.h has it in C.
 
+    Keys are `batch.row_keys`, or any 64-bit integers: with ``batch.ids`` a sample has the same numbers in each epoch.
+
     Each method gives an array, or a tensor on the generator's device, whose first dimension is the row. Calling one
     again gives other numbers. On the CPU the library fills it, without Python's lock; elsewhere it is made by
     operations of torch. Draw outside of what ``torch.compile`` compiles: joining operations changes last bits.
@@ -92,6 +94,10 @@ class RowGenerator:
         return self._draw(WORDS, _shape_of(shape), "uint32" if self._device is None else "int64")
 
     def _floats(self, kind: int, shape: int | Sequence[int], dtype: Any) -> Any:
+        if isinstance(dtype, (int, np.integer)):
+            raise TypeError(
+                f"a shape is a number or a tuple, such as ({shape}, {dtype}), and behind it comes a dtype: not {dtype}"
+            )
         name = str(dtype).removeprefix("torch.") if not isinstance(dtype, type) else np.dtype(dtype).name
         if name not in FLOATS:
             raise ValueError(f"dtype is float32 or float64, not {name}: convert what is drawn")
@@ -134,10 +140,10 @@ def _shape_of(shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def _keys_of(keys: Any, device: Any) -> tuple[Any, Any]:
-    """Keys as they are used, and the device (None: NumPy). Those of torch are int64, with the bits of uint64."""
+    """Keys as they are used, and the device (None: NumPy). Of int64 the bits; those of torch are kept as int64."""
     dtype = str(getattr(keys, "dtype", type(keys).__name__)).removeprefix("torch.")
     if dtype not in ("uint64", "int64"):
-        raise TypeError(f"keys are uint64, as batch.row_keys has them, not {dtype}")
+        raise TypeError(f"keys are integers of 64 bits, as batch.row_keys are, not {dtype}")
     if keys.ndim != 1:
         raise ValueError(f"keys have one dimension, the row, not {keys.ndim}")
     if isinstance(keys, np.ndarray) and device is None:
