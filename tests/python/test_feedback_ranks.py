@@ -100,6 +100,14 @@ def test_a_policy_that_raises_on_one_rank_ends_the_wait_of_the_others(ranks: lis
     assert ranks[1]["fails"] == "KeyError: 'only here'"
 
 
+def test_the_rest_of_an_epoch_is_decided_alike_on_all_ranks_or_is_an_error(ranks: list[dict[str, Any]]) -> None:
+    assert ranks[0]["same"] == ranks[1]["same"]
+    assert sorted(ranks[0]["rest"] + ranks[1]["rest"]) == list(range(40))
+    for rank in ranks:
+        assert rank["rest_resumed"] == rank["rest"]
+        assert rank["rest_differs"].startswith("StateError: the ranks differ in decisions")
+
+
 def test_rows_may_be_reported_by_any_rank_and_twice(ranks: list[dict[str, Any]]) -> None:
     for rank in ranks:
         assert rank["count"] == [0, 13, 13, 13]

@@ -87,6 +87,22 @@ def main(path: str, folder: str) -> None:
         for _ in loader:
             loader.report([1, 2, 3, 40 + rank], loss=[1.0 + rank, 9.0, 8.0, 7.0 + rank])
         tell(others=sorted(int(i) for b in loader for i in b.ids), count=loader.feedback["loss"].count[:4].tolist())
+
+    with opened(path, 4) as loader:  # the rest of an epoch, decided by hand on each rank
+        for batch in loader:
+            if batch.step == 3:
+                loader.select(range(40), at=(0, 6))
+        within = json.loads(json.dumps(loader.state_dict()))
+        hash_of_both = loader.stats()["plan_hash"]
+        tell(rest=[int(i) for b in loader for i in b.ids[b.valid]], same=hash_of_both)
+    with opened(path, 4) as loader:
+        loader.load_state_dict(within)
+        tell(rest_resumed=[int(i) for b in loader for i in b.ids[b.valid]])
+    with opened(path, 4) as loader:
+        for batch in loader:
+            if batch.step == 3:
+                loader.select(range(40 + rank), at=(0, 6))
+        tell(rest_differs=error_of(loader))
     leave()
 
 
