@@ -82,16 +82,17 @@ LEAT_API int leat_feedback_enter(struct leat_feedback *feedback, const struct le
 /* Decides which rows epochs have from step `at` on (NULL, which needs a single rank: from the start of the epoch that
  * begins next). All ranks of a job must make the same decision. Batches in flight beyond it are computed again.
  *
- * From a step above 0 the epoch keeps its rows before it. Behind them come the
- * listed rows; or those of the selected samples (AS_OPENED: of all) that the epoch has not had, in the order that the
- * loader was opened with. Later epochs have what was decided as if from their start. This takes 8 bytes for each row of
- * that epoch; a loader with further consumers has it not, nor one without order (in_order), nor one of a list, and an
- * epoch at most 256 times.
+ * From a step above 0 the epoch keeps its rows before it. Behind them come the listed rows; or those of the selected
+ * samples (AS_OPENED: of all) that the epoch has not had, in the order that the loader was opened with. Later epochs
+ * have what was decided as if from their start. This takes 8 bytes for each row of that epoch, and for each position
+ * of the lists decided within it until it has ended; a loader with further consumers has it not, nor one without order
+ * (in_order), nor one of a list, and an epoch at most 256 times.
  *
- * A decision enters the log, and so the state: lists above 44 KiB as text by their hash alone, as those of
- * leat_loader_set_positions. `positions` are copied. Errors: INVALID (that step was handed out, or an earlier decision
- * holds from a later place; several ranks and no step; a mixture, packed rows, batches by length; SELECT in the order
- * WEIGHTED; an empty list, or nothing is left of the epoch), RANGE (a position leaves the data set; no such step). */
+ * A decision enters the log, and so the state: lists that do not fit 44 KiB of text together, or for which it has no
+ * room, by their hash alone, as those of leat_loader_set_positions. `positions` are copied. Errors: INVALID (that step
+ * was handed out, or an earlier decision holds from a later place; several ranks and no step; a mixture, packed rows,
+ * batches by length; SELECT in the order WEIGHTED; an empty list, or nothing is left of the epoch), RANGE (a position
+ * leaves the data set; no such step). */
 enum leat_rows {
     LEAT_ROWS_AS_OPENED = 0, /* as the loader was opened; positions NULL */
     LEAT_ROWS_LISTED,        /* these positions, in this order */

@@ -6,7 +6,8 @@
  * had given as its epoch began.
  *
  * Lists of positions may be large and are replaced every epoch. The last KEPT_LISTS stay in memory, and so do those
- * that the run still needs. Of older ones only the hash is known.
+ * that the run still needs: all of the epoch that it is in, from whose first rows padding is made and substitutes of
+ * any row are drawn, and whose rest a state follows from. Of older ones only the hash is known.
  *
  * A run may make a decision every epoch without end. So when there are more than FOLD_ABOVE entries, those before the
  * position that the run has passed are folded into one, except the last KEPT_ENTRIES of them:
@@ -129,6 +130,7 @@ static void give_up_old_lists(struct leat_plan *plan, struct leat_position done)
     unsigned kept = 0;
     if (plan->mixed)
         return;
+    done.row = 0;
     struct leat_position until = {UINT64_MAX, UINT64_MAX}; /* from where the next list holds */
     for (uint32_t i = plan->n_log; i-- > 1;) {
         struct leat_list *list = plan->log[i].list;

@@ -419,7 +419,8 @@ static int read_list(const struct leat_plan *p, const json_t *list, struct leat_
     const bool selects = json_is_true(json_object_get(list, "selects")), none = json_is_null(list);
     if (p->mixed || ((p->sources->groups || p->packed) && p->sources->order != LEAT_ORDER_LIST) ||
         (e->at.row && e->kind != LEAT_ENTRY_FOLDED && p->sources->order == LEAT_ORDER_LIST) ||
-        (selects && p->sources->order == LEAT_ORDER_WEIGHTED) ||
+        ((selects || (none && e->at.row && e->kind != LEAT_ENTRY_FOLDED)) &&
+         p->sources->order == LEAT_ORDER_WEIGHTED) ||
         (!none && (!hash || !get_number(list, "n", INT64_MAX, &n) || n == UINT64_MAX)))
         return not_a_state(error, "an entry of its log has a list that does not fit the order");
     if (none) {

@@ -202,7 +202,53 @@ static void what_cannot_be_decided_within_an_epoch_is_refused(void **state)
     assert_ok(leat_plan_decide(by_weight, &d, &error));
     assert_int_equal(leat_plan_epoch_rows(by_weight, 0), 5);
     leat_plan_free(of_list);
+    char *json, *row;
+    assert_ok(leat_plan_state(by_weight, print, (struct leat_position){0, 2}, &json, &error));
+    struct leat_position at;
+    row = strstr(json, "\"list\":{"); /* what cannot be decided is in no state either */
+    assert_non_null(row);
+    char changed[2048];
+    snprintf(changed, sizeof changed, "%.*s\"list\":null%s", (int)(row - json), json, strchr(row, '}') + 1);
+    assert_int_equal(leat_plan_load(by_weight, print, json, &at, &error), LEAT_OK);
+    assert_int_equal(leat_plan_load(by_weight, print, changed, &at, &error), LEAT_E_INVALID);
+    leat_free(json);
     leat_plan_free(by_weight);
+}
+
+/* However often rows were decided within an epoch: substitutes of its first rows, and of padding, which repeats them,
+ * are drawn as before, and its state has lists that are small. */
+static void lists_of_the_epoch_that_is_read_are_kept(void **state)
+{
+    (void)state;
+    struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, COUNT, 8, 6, 0, 2, LEAT_TAIL_PAD),
+                     *again = simple_plan(LEAT_ORDER_SHUFFLED, COUNT, 8, 6, 0, 2, LEAT_TAIL_PAD);
+    struct leat_error error = {0};
+    struct leat_position at;
+    struct leat_piece before[COUNT];
+    int64_t list[COUNT], rows[MOST];
+    char *json;
+    for (int64_t i = 0; i < 50; i++)
+        list[i] = i;
+    struct leat_decision d = {.at = {3, 0}, .positions = list, .n_positions = 50, .selects = true, .done = {3, 0}};
+    assert_ok(leat_plan_decide(plan, &d, &error));
+    for (uint64_t row = 0; row < 6; row++)
+        before[row] = leat_plan_substitute(plan, 3, row, 0);
+    for (uint64_t i = 1; i < 8; i++) {
+        list[i] += 10;
+        d.at = d.done = (struct leat_position){3, 6 * i};
+        assert_ok(leat_plan_decide(plan, &d, &error));
+    }
+    const uint64_t n = positions_of(plan, 3, rows);
+    for (uint64_t row = 0; row < 6; row++)
+        assert_int_equal(leat_plan_substitute(plan, 3, row, 0).position, before[row].position);
+    for (uint64_t row = 0; row < n + 2; row++)
+        assert_true(leat_plan_substitute(plan, 3, row, 0).count);
+    assert_ok(leat_plan_state(plan, print, d.at, &json, &error));
+    assert_ok(leat_plan_load(again, print, json, &at, &error));
+    assert_epoch(again, 3, rows, n);
+    leat_free(json);
+    leat_plan_free(plan);
+    leat_plan_free(again);
 }
 
 int main(void)
@@ -210,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_rest_of_an_epoch_is_that_of_a_reference_and_a_state_keeps_it),
         cmocka_unit_test(batches_end_with_the_rest_and_other_decisions_follow),
+        cmocka_unit_test(lists_of_the_epoch_that_is_read_are_kept),
         cmocka_unit_test(rows_of_epochs_that_were_passed_are_not_told_wrongly),
         cmocka_unit_test(what_cannot_be_decided_within_an_epoch_is_refused),
     };
