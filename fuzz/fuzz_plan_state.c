@@ -24,17 +24,20 @@ static struct leat_plan *open_plan(int which)
          .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = 8}}};
     static const struct leat_plan_source list = {
         .count = 70, .order = {.order = LEAT_ORDER_LIST, .positions = positions, .n_positions = 3}};
+    static const struct leat_plan_source shuffled = {.count = 70, .order = {.order = LEAT_ORDER_SHUFFLED}};
     static const struct leat_plan_source ending[] = {
         {.count = 70, .exhausted = LEAT_EXHAUSTED_REDISTRIBUTE, .share = 3, .tokens = 7},
         {.count = 50, .exhausted = LEAT_EXHAUSTED_STOP, .share = 1, .tokens = 5},
         {.count = 9, .exhausted = LEAT_EXHAUSTED_REPEAT, .limit = 2, .share = 1, .tokens = 1}};
     static const double shares[2][3] = {{0.6, 0.2, 0.2}, {0.1, 0.5, 0.4}};
     static const struct leat_mix_point schedule[] = {{0, shares[0]}, {100, shares[1]}};
-    struct leat_plan_spec spec = {.sources = which == 2 ? ending
-                                             : which    ? sources
-                                                        : &list,
-                                  .n_sources = 1 + (uint32_t)which,
-                                  .mixed = which > 0,
+    const bool mixed = which == 1 || which == 2;
+    struct leat_plan_spec spec = {.sources = which == 3   ? &shuffled
+                                             : which == 2 ? ending
+                                             : which      ? sources
+                                                          : &list,
+                                  .n_sources = mixed ? 1 + (uint32_t)which : 1,
+                                  .mixed = mixed,
                                   .epoch_rows = which == 1 ? 200 : 0,
                                   .schedule = schedule,
                                   .n_points = which == 2 ? 2 : 0,
@@ -82,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     FUZZ_ASSERT(text);
     memcpy(text, data, length);
     text[length] = '\0';
-    for (int which = 0; which < 3; which++) {
+    for (int which = 0; which < 4; which++) {
         struct leat_plan *plan = open_plan(which);
         struct leat_position at;
         struct leat_plan_received received;
