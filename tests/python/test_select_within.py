@@ -189,6 +189,42 @@ def test_a_policy_decides_again_as_the_next_epoch_begins(path: str) -> None:
             assert sum(batch.size for batch in loader) == then
 
 
+def test_an_epoch_that_a_policy_has_not_decided_yet_is_not_decided_within_it(path: str) -> None:
+    policy = leat.Curriculum("y", lambda epoch: 0.5)
+    with opened(path, feedback=policy) as loader:
+        for epoch in range(2):
+            with pytest.raises(ValueError, match="decides as epochs begin which rows they have"):
+                loader.select(range(60), at=(epoch, 3))
+            assert sum(batch.size for batch in loader) == N // 2
+        for batch in loader:
+            if batch.step == 1:
+                loader.select(None, at=(2, 2))
+                break
+        state = json.loads(json.dumps(loader.state_dict()))
+    with opened(path, feedback=policy) as loader:
+        loader.load_state_dict(state)
+        loader.select(range(60), at=(2, 4))  # the one that goes on
+
+
+def test_a_resumed_policy_decides_as_if_the_run_had_not_stopped(path: str) -> None:
+    hashes = []
+    for cut in (False, True):
+        options: dict[str, Any] = {"feedback": lambda table, epoch: range(50) if epoch == 0 else None}
+        with opened(path, **options) as loader, opened(path, **options) as again:
+            for batch in loader:
+                if batch.step == 1:
+                    loader.select(None, at=(0, 2))
+                    break
+            if cut:
+                again.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+            run = again if cut else loader
+            while run.epoch < 2:
+                for _ in run:
+                    pass
+            hashes.append(run.stats()["plan_hash"])
+    assert hashes[0] == hashes[1]
+
+
 def test_what_cannot_be_decided_within_an_epoch_changes_nothing(path: str) -> None:
     with opened(path, 8) as loader:
         expected = orders(path, None, True)

@@ -260,7 +260,10 @@ class Deciding:
         if self._replay is not None or self._sampler is not None:
             by = "a Sampler" if self._sampler is not None else "log="
             raise ValueError(f"{what}: {by} decides which rows the epochs of this loader have")
-        if self._feedback is not None and not (step and epoch == self._core.epoch()):
+        if self._feedback is None:
+            return
+        begins, within = self._core.next_start()
+        if not step or epoch != begins + within - 1:  # no epoch that has begun, and that the policy has decided
             raise ValueError(
                 f"{what}: {self._feedback.name} decides as epochs begin which rows they have: give a step of the one "
                 "that is read, at=(batch.epoch, batch.step + 1)"

@@ -364,7 +364,7 @@ class Feedback(Mapping[str, Table]):
                 )
         decided = [entry for entry in log if "list" in entry]
         self._decided = max((entry["epoch"] for entry in decided), default=-1)
-        self._listed = bool(decided) and decided[-1]["list"] is not None
+        self._listed = bool(decided) and (decided[-1]["list"] is not None or decided[-1]["row"] > 0)  # see overruled
         self._changes += 1
 
 
