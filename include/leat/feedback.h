@@ -86,7 +86,8 @@ LEAT_API int leat_feedback_enter(struct leat_feedback *feedback, const struct le
  * samples (AS_OPENED: of all) that the epoch has not had, in the order that the loader was opened with. Later epochs
  * have what was decided as if from their start. This takes 8 bytes for each row of that epoch, and for each position
  * of the lists decided within it until it has ended; a loader with further consumers has it not, nor one without order
- * (in_order), nor one of a list, and an epoch at most 256 times.
+ * (in_order), nor one of a list, and an epoch at most 256 times, in
+ * 16 epochs to come.
  *
  * A decision enters the log, and so the state: lists that do not fit 44 KiB of text together, or for which it has no
  * room, by their hash alone, as those of leat_loader_set_positions. `positions` are copied. Errors: INVALID (that step

@@ -33,7 +33,8 @@
 #define LEAT_PLAN_MAX_LOG (1 << 20)
 #define LEAT_PLAN_MAX_ROWS (UINT64_C(1) << 63)
 #define LEAT_PLAN_MAX_FACTS 8192
-#define LEAT_PLAN_MAX_RESTS 256                  /* decisions on rows within an epoch: a state has all of them */
+#define LEAT_PLAN_MAX_RESTS 256      /* decisions on rows within an epoch: a state has all of them */
+#define LEAT_PLAN_MAX_REST_EPOCHS 16 /* epochs to come that have such ones: all rows of each are in memory */
 #define LEAT_PLAN_MAX_POINTS (UINT32_C(1) << 20) /* of a schedule, */
 #define LEAT_PLAN_MAX_SHARES (UINT32_C(1) << 27) /* ... with so many shares: 1 GiB */
 #define LEAT_SHARE_BITS 32 /* shares are integers that sum to 2^32, so that counting them is exact */
@@ -378,6 +379,8 @@ void leat_rest_forget(struct leat_plan *plan, uint64_t epoch);
 void leat_rest_free(struct leat_rest *rest);
 /* The rows of an epoch, or NULL. */
 const struct leat_list *leat_rest_of(const struct leat_plan *plan, uint64_t epoch);
+/* Whether another epoch may have such ones: `from` is the first that the run still needs. */
+bool leat_rest_has_room(const struct leat_plan *plan, uint64_t from, uint64_t epoch);
 
 /* A hash over the points of the schedule. */
 uint64_t leat_plan_schedule_hash(const struct leat_plan *plan);

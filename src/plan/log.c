@@ -285,6 +285,12 @@ static int check_rest(const struct leat_plan *plan, const struct leat_decision *
         return leat_fail(error, LEAT_E_RANGE,
                          "the rows of epoch %llu were decided %d times within it, as often as they may be",
                          (unsigned long long)at.epoch, LEAT_PLAN_MAX_RESTS);
+    if (!leat_rest_has_room(plan, d->done.epoch, at.epoch))
+        return leat_fail(
+            error, LEAT_E_RANGE,
+            "rows are decided within %d epochs that are not over, as many as may be: decide those of epoch "
+            "%llu later",
+            LEAT_PLAN_MAX_REST_EPOCHS, (unsigned long long)at.epoch);
     return LEAT_OK;
 }
 

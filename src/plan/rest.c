@@ -129,7 +129,8 @@ int leat_rest_load(struct leat_plan *plan, uint64_t epoch, struct leat_error *er
         if (!leat_entry_is_rest(e) || e->at.epoch < epoch)
             continue;
         plan->n_log = i; /* as it was when this was decided */
-        rc = e->at.row >= leat_plan_epoch_rows(plan, e->at.epoch) || e->now.rests > LEAT_PLAN_MAX_RESTS
+        rc = e->at.row >= leat_plan_epoch_rows(plan, e->at.epoch) || e->now.rests > LEAT_PLAN_MAX_RESTS ||
+                     !leat_rest_has_room(plan, epoch, e->at.epoch)
                  ? leat_fail(error, LEAT_E_RANGE, "epoch %llu has no row %llu", (unsigned long long)e->at.epoch,
                              (unsigned long long)e->at.row)
                  : leat_rest_new(plan, e->at, e->list, &rest, error);
@@ -181,4 +182,12 @@ const struct leat_list *leat_rest_of(const struct leat_plan *plan, uint64_t epoc
     while (rest && rest->epoch < epoch)
         rest = rest->next;
     return rest && rest->epoch == epoch ? rest->list : NULL;
+}
+
+bool leat_rest_has_room(const struct leat_plan *plan, uint64_t from, uint64_t epoch)
+{
+    unsigned others = 0;
+    for (const struct leat_rest *rest = plan->rests; rest; rest = rest->next)
+        others += rest->epoch >= from && rest->epoch != epoch;
+    return others < LEAT_PLAN_MAX_REST_EPOCHS;
 }

@@ -205,7 +205,7 @@ class Deciding:
             ValueError: nothing is selected, or is left of the epoch, or with ``drop_last`` fewer rows than a global
                 batch has; that step was handed out; on several ranks `at` is missing; the order is ``leat.Weighted``; a
                 policy decides as epochs begin; within an epoch also ``in_order=False``, further consumers, or the 257th
-                time.
+                time, or in a 17th epoch to come.
             IndexError: a position that is none of the data set. No such step (:class:`leat.RangeError`).
 
         >>> loader = leat.Loader(leat.open(path), batch_size=4, shuffle=True)

@@ -66,7 +66,7 @@ def _reported(policy: Policy, table: Table, epoch: int) -> bool:
         warnings.warn(
             f"{policy!r} has no {table.name} to select by: epochs have all samples until loader.report(batch, "
             f"{table.name}=values) is called",
-            stacklevel=5,
+            stacklevel=7,  # of who asked for the epoch
         )
     return False
 

@@ -181,6 +181,28 @@ static void rows_of_epochs_that_were_passed_are_not_told_wrongly(void **state)
     leat_plan_free(plan);
 }
 
+static void so_many_epochs_to_come_have_rows_that_are_decided_within_them(void **state)
+{
+    (void)state;
+    struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, COUNT, 8, 6, 0, 2, LEAT_TAIL_PAD), *again;
+    struct leat_error error = {0};
+    struct leat_decision d = {.unlisted = true};
+    for (uint64_t epoch = 0; epoch < LEAT_PLAN_MAX_REST_EPOCHS; epoch++) {
+        d.at = (struct leat_position){epoch, 6};
+        assert_ok(leat_plan_decide(plan, &d, &error));
+    }
+    d.at.row = 12;
+    assert_ok(leat_plan_decide(plan, &d, &error)); /* one that has some already */
+    again = loaded_from(plan, LEAT_ORDER_SHUFFLED, (struct leat_position){0, 6});
+    leat_plan_free(again);
+    d.at = (struct leat_position){99, 6};
+    assert_int_equal(leat_plan_decide(plan, &d, &error), LEAT_E_RANGE);
+    assert_non_null(strstr(error.message, "16 epochs"));
+    d.done = (struct leat_position){1, 0}; /* epoch 0 is over */
+    assert_ok(leat_plan_decide(plan, &d, &error));
+    leat_plan_free(plan);
+}
+
 static void what_cannot_be_decided_within_an_epoch_is_refused(void **state)
 {
     (void)state;
@@ -258,6 +280,7 @@ int main(void)
         cmocka_unit_test(batches_end_with_the_rest_and_other_decisions_follow),
         cmocka_unit_test(lists_of_the_epoch_that_is_read_are_kept),
         cmocka_unit_test(rows_of_epochs_that_were_passed_are_not_told_wrongly),
+        cmocka_unit_test(so_many_epochs_to_come_have_rows_that_are_decided_within_them),
         cmocka_unit_test(what_cannot_be_decided_within_an_epoch_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
