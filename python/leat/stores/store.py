@@ -407,6 +407,11 @@ class Queue:
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
 
+    def _open_core(self) -> _leat.Columns:
+        if self.core is None:
+            raise ClosedError(f"the store {self._path} is closed")
+        return self.core
+
     def put(self, task: Task) -> None:
         """Waits while the bound is reached."""
         with self._changed:
@@ -414,7 +419,7 @@ class Queue:
                 self._changed.wait()
             self._raise()
             if self._ending:  # the interpreter ends: there is no thread any more
-                task.write(self.core)
+                task.write(self._open_core())
                 return
             if self._thread is None:
                 thread = threading.Thread(target=self._work, name="leat store", daemon=True)
@@ -447,7 +452,7 @@ class Queue:
                 self._busy = True
             error: BaseException | None = None
             try:
-                task.write(self.core)
+                task.write(self._open_core())
             except BaseException as e:  # raised by the next call of the user's
                 error = e
             with self._changed:
