@@ -29,9 +29,34 @@ for _number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)
 
-# Examples are few, because each opens a loader; the deadline is off, because a test machine may be busy.
-settings.register_profile("leat", deadline=None, max_examples=25)
-settings.load_profile("leat")
+# Examples are few, because each opens a loader; the deadline is off, because a test machine may be busy. They are the
+# same in each run, except in the shard that draws: a find prints the line that repeats it.
+settings.register_profile("leat", deadline=None, max_examples=25, derandomize=True, database=None)
+settings.register_profile("draws", deadline=None, max_examples=25, database=None, print_blob=True)
+settings.load_profile("draws" if os.environ.get("LEAT_SEED") else "leat")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--shard",
+        help="only the tests of that shard (marked shard(NAME)); `gate`: those of none, which `make test` runs",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "shard(name): runs in that deep shard of tools/check.py, not in `make test`")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    shard = config.getoption("--shard")
+    if shard is None:
+        return
+    kept, left = list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        mark = item.get_closest_marker("shard")
+        (kept if (mark.args[0] if mark else "gate") == shard else left).append(item)
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
 
 
 def jpeg(width: int, height: int, seed: int = 0, mode: str = "RGB", **options: object) -> bytes:
@@ -144,7 +169,8 @@ def data_dir() -> Path:
     return Path(found)
 
 
-@pytest.fixture(params=["torch", "leat"])
+# PyTorch's own loader takes the tests of ours in a shard: which loader is at fault is asked only when a test is changed.
+@pytest.fixture(params=[pytest.param("torch", marks=pytest.mark.shard("torch")), "leat"])
 def loader_class(request: pytest.FixtureRequest) -> type:
     """PyTorch's DataLoader, which shows that a test is right, and the one that stands in for it."""
     torch_data = pytest.importorskip("torch.utils.data")
@@ -158,7 +184,10 @@ def leat_loader_class() -> type:
     return leat.DataLoader
 
 
-@pytest.fixture(params=["leat"] + (["torchdata"] if importlib.util.find_spec("torchdata") else []))
+TORCHDATA = [pytest.param("torchdata", marks=pytest.mark.shard("torch"))]
+
+
+@pytest.fixture(params=["leat"] + (TORCHDATA if importlib.util.find_spec("torchdata") else []))
 def stateful_class(request: pytest.FixtureRequest) -> type:
     """leat.DataLoader, and where it is installed torchdata's loader with state, which shows that a test is right."""
     pytest.importorskip("torch")
