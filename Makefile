@@ -12,11 +12,12 @@ export DATA
 PHOTO ?=
 export PHOTO
 
-.PHONY: help demo test bench lint docs wheel clean setup setup-test setup-docs setup-wheel
+.PHONY: help demo test test-all bench lint docs wheel clean setup setup-test setup-docs setup-wheel
 
 help:
 	@echo 'make demo [DATA=folder]  pack photos, train on them, compare with torch DataLoader, draw what the model saw'
-	@echo 'make test                the tests: C, Python, C under ASan and UBSan, short fuzzing'
+	@echo 'make test                what every change passes: tests in C under ASan and UBSan, in Python, layers, lint'
+	@echo 'make test-all            that, and every deep shard that has not passed with the files as they are'
 	@echo 'make bench               ratios against numpy and torch on this machine'
 	@echo 'make lint                formatting, types, layers'
 	@echo 'make docs [PHOTO=file]   the documentation site in build/site, with manual pages and shell completion'
@@ -41,12 +42,14 @@ demo: setup
 test: setup-test
 	@$(PY) tools/check.py
 
+test-all: setup-test
+	@$(PY) tools/check.py --all
+
 bench: setup
-	@$(PY) tools/check.py --only package
 	@$(PY) bench/run.py
 
 lint: setup-test
-	@$(PY) tools/check.py --only lint
+	@$(PY) tools/check.py --only layers lint
 
 docs: setup-docs
 	@$(PY) tools/site.py $(if $(PHOTO),--photo "$$PHOTO")

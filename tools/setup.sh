@@ -1,8 +1,9 @@
 #!/bin/sh
 # Sets up what the Makefile's targets need: system packages, .venv with the Python packages, and leat installed into it.
-#     tools/setup.sh wheel|run|docs|test PYTHON TORCH-REQUIREMENT
+#     tools/setup.sh wheel|run|docs|test|shards PYTHON TORCH-REQUIREMENT
 # wheel: what builds a wheel, and no more: neither PyTorch nor leat. run: what leat runs with, and leat. docs: that, and
-# what builds the documentation site. test: all that tests need.
+# what builds the documentation site. test: all that `make test` needs. shards: that, and what only the deep shards of
+# tools/check.py need: other frameworks, clang-tidy.
 # Idempotent: what is there is left alone. Says what it installs. Without root, prints the exact line to run and stops.
 set -eu
 level=$1 python=$2 torch=$3
@@ -16,9 +17,12 @@ need="$need libyaml-dev libcurl4-openssl-dev libsqlite3-dev libzstd-dev"
 # decoders that are looked for at run time: their headers, and the libraries for the tests
 need="$need libtiff-dev libavif-dev libjxl-dev libopenjp2-7-dev liblcms2-dev"
 why="a C compiler and the libraries that leat uses"
-if [ "$level" = test ]; then
-    need="$need libcmocka-dev clang clang-format"
-    why="$why, clang and cmocka for the tests"
+tests=
+[ "$level" != test ] && [ "$level" != shards ] || tests=yes
+if [ "$tests" ]; then
+    need="$need libcmocka-dev clang clang-format ccache elfutils"
+    why="$why, clang and cmocka for the tests, ccache to compile once, elfutils for stacks of what hangs"
+    [ "$level" = test ] || need="$need clang-tidy"
     # clang's sanitizers and fuzzer: a package of their own, that another one with the version in its name may have
     # brought
     ls "$(clang -print-resource-dir 2>/dev/null)"/lib/*/libclang_rt.fuzzer* >/dev/null 2>&1 ||
@@ -92,10 +96,12 @@ pip_install torch "$torch"
 pip_install build numpy cloudpickle meson meson-python ninja
 pip_install demo pillow tqdm
 [ "$level" != docs ] || pip_install docs 'sphinx>=8' 'myst-parser>=4' 'furo>=2025'
-if [ "$level" = test ]; then
+if [ "$tests" ]; then
     pip_install test 'pytest>=9' pytest-xdist hypothesis mypy ruff scipy matplotlib
     pip_install numba numba
     pip_install text 'tokenizers>=0.20' 'tiktoken>=0.8' 'pyarrow>=16' datasets jinja2
+fi
+if [ "$level" = shards ]; then
     # The frameworks whose trainings run in the tests, beside the PyTorch that is there: they may not bring another one.
     .venv/bin/python -c 'import importlib.metadata as m; print("torch==" + m.version("torch"))' >.venv/constraints.txt
     pip_install frameworks --constraint .venv/constraints.txt 'lightning>=2.6' 'accelerate>=1.12' 'transformers>=5' \
@@ -112,7 +118,8 @@ if [ ! -f "$stamp" ] || [ -n "$(find $sources -newer "$stamp" -type f ! -name '*
     log=build/install.log
     mkdir -p build
     touch .venv/.building # its time becomes the stamp's: what is edited during the build is newer
-    PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install --quiet --disable-pip-version-check \
+    # ccache, where it is installed, gives the objects of a clone in another folder too.
+    PATH="$PWD/.venv/bin:$PATH" CCACHE_NOHASHDIR=1 .venv/bin/python -m pip install --quiet --disable-pip-version-check \
         --no-build-isolation --no-deps --force-reinstall --config-settings=build-dir=build/package . >"$log" 2>&1 || {
         tail -n 40 "$log"
         say "the build failed; its output is in $log"

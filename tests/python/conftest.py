@@ -36,6 +36,9 @@ settings.register_profile("draws", deadline=None, max_examples=25, database=None
 settings.load_profile("draws" if os.environ.get("LEAT_SEED") else "leat")
 
 
+CPU_BEFORE = pytest.StashKey[float]()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--shard",
@@ -57,6 +60,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         (kept if (mark.args[0] if mark else "gate") == shard else left).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = kept
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[CPU_BEFORE] = sum(os.times()[:4])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """CPU seconds of each test, with those of the processes that it has waited for, go into the report."""
+    if call.when == "teardown":
+        item.user_properties.append(("cpu_s", round(sum(os.times()[:4]) - item.stash[CPU_BEFORE], 3)))
 
 
 def jpeg(width: int, height: int, seed: int = 0, mode: str = "RGB", **options: object) -> bytes:
@@ -169,7 +184,7 @@ def data_dir() -> Path:
     return Path(found)
 
 
-# PyTorch's own loader takes the tests of ours in a shard: which loader is at fault is asked only when a test is changed.
+# PyTorch's own loader, which shows that a test is right, takes it in a shard: it changes only when the test does.
 @pytest.fixture(params=[pytest.param("torch", marks=pytest.mark.shard("torch")), "leat"])
 def loader_class(request: pytest.FixtureRequest) -> type:
     """PyTorch's DataLoader, which shows that a test is right, and the one that stands in for it."""

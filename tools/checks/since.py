@@ -1,0 +1,162 @@
+"""Which checks a change touches: the inner loop, `tools/check.py --since REF`.
+
+A test in C is touched where one of its sources is changed, or includes a changed header, directly or not; where it
+lies in the folder of a layer with a changed file; and where it includes the header that goes with a changed file
+(`query_like.h` of `query_like.c`). Tests in Python are touched by the folder of the changed file, as PYTHON says: all
+of them use the package, so that imports tell little. This is quick, not complete: `make test` is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+
+from .builds import build
+from .running import ROOT, run
+
+# A changed path (by its beginning): the tests in Python that it touches.
+PYTHON = {
+    "src/base": "row_random golden_draws",
+    "src/kernels": "pixels row_random decode",
+    "src/codec": "photo_formats photo_modes decode jpeg_rare pixels",
+    "src/io": "http http_loader text dataset",
+    "src/columns": "store store_failures writer",
+    "src/format": "index_dir coco sidecars jsonl text",
+    "src/store": "writer pack_whole dataset",
+    "src/data": "dataset query views mix_ids",
+    "src/plan": "order_reference mix select_within mixture_stream batch_size mesh",
+    "src/op": "ops geometry colors pixels golden_draws token_ops",
+    "src/engine": "loader unordered peek left_out consumers ragged",
+    "src/feedback": "feedback feedback_lists policies",
+    "src/fit": "mixture_algorithms",
+    "src/worker": "transport dataloader_workers dataloader_robust",
+    "src/port": "port port_data port_hostile",
+    "include": "loader native",
+    "cli": "cli_*",
+    "python/src": "loader batch writer dataset transport",
+    "python/leat/torch": "dataloader_state dataloader_samplers dataloader_workers dataloader_iterable dataloader_own",
+    "python/leat/workers": "transport feed process dataloader_workers dataloader_robust",
+    "python/leat/loading": "loader batch batch_size ragged thd buckets mesh samplers",
+    "python/leat/feedback": "feedback* policies decisions",
+    "python/leat/functions": "map map_tuples calls native",
+    "python/leat/mixtures": "mixture* mix* adapt simulate cli_mix",
+    "python/leat/ops": "ops policies branches geometry colors presets foreign_names",
+    "python/leat/ports": "port* cli_port",
+    "python/leat/stores": "store*",
+    "python/leat/privacy": "privacy",
+    "python/leat/text": "text chat* tokenize cli_tokens",
+    "python/leat/data": "dataset writer arrow made mix masks html pack_rows",
+    "python/leat": "loader dataset",
+    "examples": "examples",
+    "recipes": "recipe*",
+    "docs": "docs",
+    "README": "docs",
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+
+
+@dataclass
+class Touched:
+    files: list[str]
+    c_tests: list[str] = field(default_factory=list)
+    py_tests: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        c, py = len(self.c_tests), len(self.py_tests)
+        return f"{len(self.files)} files are changed: {c} test programs in C, {py} files of tests in Python"
+
+    def lanes(self) -> list[list[str]]:
+        compiled = any(f.endswith((".c", ".h", ".def", ".map", "meson.build")) for f in self.files)
+        c = ["asan"] if self.c_tests else []
+        others = ["layers", "lint", "package"] + ["exports"] * compiled + ["python"] * bool(self.py_tests)
+        return [c, others]
+
+
+def touched(ref: str) -> Touched:
+    names = run("git", "diff", "--name-only", ref).splitlines()
+    names += run("git", "ls-files", "-o", "--exclude-standard").splitlines()
+    found = Touched(sorted(set(names)))
+    if any(f.endswith((".c", ".h", ".def", "meson.build")) for f in found.files):
+        found.c_tests = c_tests(found.files)
+    found.py_tests = py_tests(found.files)
+    return found
+
+
+def includes(files: list[str]) -> dict[str, set[str]]:
+    """Of each file, those of the tree that it includes itself."""
+    known = set(files)
+    graph = dict[str, set[str]]()
+    for name in files:
+        path = ROOT / name
+        wanted = INCLUDE.findall(path.read_text(errors="replace")) if path.is_file() else []
+        places = [Path(name).parent, Path("include"), Path("src"), Path("cli")]
+        candidates = {str(place / header) for header in wanted for place in places}
+        graph[name] = {str(Path(*_parts(c))) for c in candidates} & known
+    return graph
+
+
+def _parts(path: str) -> list[str]:
+    """Without the `..` in it."""
+    parts = list[str]()
+    for part in Path(path).parts:
+        if part == ".." and parts:
+            parts.pop()
+        else:
+            parts.append(part)
+    return parts
+
+
+def reach(graph: dict[str, set[str]], changed: set[str]) -> set[str]:
+    """What includes one of these, directly or not, and these themselves."""
+    found = set(changed)
+    while more := {name for name, headers in graph.items() if headers & found} - found:
+        found |= more
+    return found
+
+
+def c_tests(files: list[str]) -> list[str]:
+    sources = run("git", "ls-files", "-co", "--exclude-standard", "*.c", "*.h").split()
+    graph = includes(sources)
+    headers = {f for f in files if f.endswith(".h")}
+    widely = {h for h in headers if h.startswith(("src/base/", "include/")) or h == "tests/c/test.h"}
+    affected = set(files) | reach(graph, headers - widely)
+    own = {str(Path(f).with_suffix(".h")) for f in files if f.endswith(".c") and f.startswith("src/")} & set(sources)
+    affected |= {name for name, seen in graph.items() if seen & (own | widely) and name.startswith(("tests/", "fuzz/"))}
+    layers = {f.split("/")[1] for f in files if f.startswith("src/") and f.count("/") > 1}
+    everything = any(f in ("meson.build", "meson.options", "tests/meson.build") for f in files)
+    folder = build("asan", "build.ninja")
+    tests = json.loads(run("meson", "introspect", "--tests", folder))
+    targets = {t["filename"][0]: t for t in json.loads(run("meson", "introspect", "--targets", folder))}
+    chosen = []
+    for test in tests:
+        target = targets.get(test["cmd"][0], {})
+        of = {
+            str(Path(s).relative_to(ROOT))
+            for part in target.get("target_sources", [])
+            for s in part.get("sources", [])
+            if Path(s).is_relative_to(ROOT)
+        }
+        layer = next((Path(s).parts[2] for s in of if s.startswith("tests/c/")), "")
+        if everything or of & affected or layer in layers:
+            chosen.append(str(test["name"]))
+    return sorted(chosen)
+
+
+def py_tests(files: list[str]) -> list[str]:
+    place = ROOT / "tests" / "python"
+    chosen = {f for f in files if fnmatch(f, "tests/python/test_*.py") and (ROOT / f).is_file()}
+    for support in (f for f in files if fnmatch(f, "tests/python/*.py") and f not in chosen):
+        stem = Path(support).stem
+        chosen |= {
+            f"tests/python/{t.name}"
+            for t in place.glob("test_*.py")
+            if re.search(rf"\bfrom {stem} import|\bimport {stem}\b", t.read_text())
+        }
+    for name in files:
+        of = max((key for key in PYTHON if name.startswith(key)), key=len, default=None)
+        for pattern in PYTHON[of].split() if of else []:
+            chosen |= {f"tests/python/{t.name}" for t in place.glob(f"test_{pattern}.py")}
+    return sorted(chosen)
