@@ -31,7 +31,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import mutations
-from checks.builds import COMPILER, OPTIONS, SANITIZERS
+from checks.builds import OPTIONS, SANITIZERS, compiler
 from mutations import Mutation
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -71,7 +71,6 @@ class Copy:
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "CCACHE_NOHASHDIR": "1",
-            "CCACHE_BASEDIR": str(self.root),
         }
         self.root.mkdir(parents=True, exist_ok=True)
         self._fill(ref)
@@ -124,7 +123,7 @@ class Copy:
     def build(self, folder: str, *targets: str) -> None:
         """Configures build/FOLDER as tools/check.py does, and builds the targets."""
         if not (self.root / "build" / folder / "build.ninja").exists():
-            code, text = self.run("meson", "setup", f"build/{folder}", *OPTIONS[folder], CC=COMPILER.get(folder, "gcc"))
+            code, text = self.run("meson", "setup", f"build/{folder}", *OPTIONS[folder], CC=compiler(folder))
             if code:
                 raise Broken(text[-3000:])
         code, text = self.run("ninja", "-C", f"build/{folder}", *targets)

@@ -23,7 +23,7 @@ OPTIONS = {
     # as pip configures it, by pyproject.toml: what becomes the wheel, .venv and the demo
     "package": ["-Dbuildtype=release", "-Dpython=true", "-Dtests=false", "-Dwerror_flags=false"],
 }
-COMPILER = {"asan": "clang", "fuzz": "clang"}  # the others: gcc. Meson puts ccache before it.
+COMPILER = {"asan": "clang", "fuzz": "clang", "package": "cc"}
 SANITIZERS = {
     "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1:abort_on_error=0",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -31,13 +31,19 @@ SANITIZERS = {
 }
 
 
+def compiler(name: str) -> str:
+    """For the variable CC. Meson adds ccache by itself only where none is named."""
+    chosen = COMPILER.get(name, "gcc")
+    return f"ccache {chosen}" if shutil.which("ccache") else chosen
+
+
 def build(name: str, *targets: str) -> Path:
     """Configures build/NAME, anew where its options have changed, and builds it."""
     folder = ROOT / "build" / name
-    stamp, options = folder / "options", " ".join(OPTIONS[name])
+    stamp, options = folder / "options", " ".join([compiler(name), *OPTIONS[name]])
     if not (folder / "build.ninja").exists() or not stamp.exists() or stamp.read_text() != options:
         shutil.rmtree(folder, ignore_errors=True)
-        run("meson", "setup", folder, *OPTIONS[name], env={"CC": COMPILER.get(name, "gcc")})
+        run("meson", "setup", folder, *OPTIONS[name], env={"CC": compiler(name)})
         stamp.write_text(options)
     run("ninja", "-C", folder, *targets)
     return folder

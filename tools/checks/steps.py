@@ -132,7 +132,7 @@ def cpu_of_tests(suite: xml.Element) -> dict[str, float]:
 def tsan() -> Count:
     suites = ["engine", "port", "worker", "io", "store", "columns", "feedback", "threads"]
     chosen = [part for suite in suites for part in ("--suite", suite)]
-    return c_tests(build("tsan"), *chosen, *options.c_tests, limit_s=900)
+    return c_tests(build("tsan"), "--no-suite", "isa", *chosen, *options.c_tests, limit_s=900)
 
 
 @step("isa", "C tests, gcc, on every instruction set and in full")
