@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -98,26 +98,30 @@ class Copy:
         return subprocess.run(["git", *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
 
     def run(self, *command: object, limit_s: float = 1800, **environment: str) -> tuple[int, str]:
-        """The exit code and what was printed. A command that does not end is killed with all that it has started."""
-        with subprocess.Popen(
-            [str(c) for c in command],
-            cwd=self.root,
-            env={**self.env, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        ) as process:
+        """The exit code and what was printed. What the command has started ends with it, or at the limit."""
+        with (
+            tempfile.TemporaryFile() as out,  # not a pipe, which would stay open for as long as what it has left behind
+            subprocess.Popen(
+                [str(c) for c in command],
+                cwd=self.root,
+                env={**self.env, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            ) as process,
+        ):
+            late = ""
             try:
-                text = process.communicate(timeout=limit_s)[0]
+                process.wait(limit_s)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                text = process.communicate()[0] + f"\nnot over after {limit_s:.0f} s"
+                late = f"\nnot over after {limit_s:.0f} s"
             finally:  # also where this process is interrupted
-                if process.poll() is None:
+                with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            out.seek(0)
+            text = out.read().decode(errors="replace") + late
         return process.returncode, text
 
     def build(self, folder: str, *targets: str) -> None:

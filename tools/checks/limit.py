@@ -45,12 +45,11 @@ def main() -> int:
             print(f"--- process {pid}", file=sys.stderr, flush=True)
             if shutil.which("eu-stack"):
                 subprocess.run(["eu-stack", "-p", str(pid)], stdout=sys.stderr, stderr=sys.stderr, timeout=60)
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
         code = 124
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # and what it has left behind
+        process.wait()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"# cpu {used.ru_utime + used.ru_stime:.3f}", flush=True)
     return code if code >= 0 else 128 - code
