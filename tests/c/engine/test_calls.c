@@ -231,7 +231,7 @@ static struct leat_batch *next(struct leat_consumer *consumer, struct executor *
 {
     struct leat_error error;
     struct leat_batch *batch;
-    for (int patience = 3000; patience;) {
+    for (int patience = 100000; patience;) {
         int rc = leat_consumer_next(consumer, iteration, 2, &batch, &error);
         if (rc == LEAT_OK || rc == LEAT_E_END)
             return batch;

@@ -1,70 +1,102 @@
 /* How loaders share the threads. In a program of its own: no other loader has started more threads than one. */
+#include <math.h>
+
 #include "engine/engine.h"
 #include "support.h"
 
-enum { SAMPLES = 500, ROWS = 1000000 };
+enum { SAMPLES = 500, TASKS = 4000 };
 
-/* Work of a loader so far, in the unit in which it is charged. */
-struct work {
-    int64_t ns;
+/* A client that always has work, of which each task took a microsecond. */
+struct busy {
+    struct leat_client client;
     uint64_t tasks;
 };
+static uint64_t all_tasks;
 
-static struct work work_of(const struct leat_loader *l)
+static struct leat_task *take(struct leat_client *client)
 {
-    return (struct work){l->count.native_ns + l->count.fetch_ns, l->count.tasks};
+    return all_tasks < TASKS ? (struct leat_task *)client : NULL;
 }
 
-/* Both have work all the time: their windows are far from full, and nobody takes batches. */
-static void two_loaders_share_one_thread_by_their_weights(void **state)
+static void run(struct leat_task *task)
+{
+    (void)task;
+}
+
+static void finish(struct leat_task *task)
+{
+    struct busy *busy = (struct busy *)task;
+    busy->tasks++;
+    all_tasks++;
+    leat_client_charge(&busy->client, 1000);
+}
+
+static bool rest(struct leat_client *client, int64_t now_ns)
+{
+    (void)client;
+    (void)now_ns;
+    return false;
+}
+
+static void stop(struct leat_client *client)
+{
+    (void)client;
+}
+
+static bool all_done(void)
+{
+    leat_engine_lock();
+    const bool done = all_tasks >= TASKS;
+    leat_engine_unlock();
+    return done;
+}
+
+static void clients_share_one_thread_by_their_weights(void **state)
 {
     (void)state;
-    struct leat_dataset *dataset = test_dataset("weights", SAMPLES, true);
-    double weights[SAMPLES];
-    for (int i = 0; i < SAMPLES; i++)
-        weights[i] = 1;
-    struct leat_loader *loaders[2];
+    static const struct leat_client_functions functions = {take, run, finish, rest, stop};
+    struct busy busy[2] = {{{.functions = &functions, .weight = 3, .max_threads = 1}, 0},
+                           {{.functions = &functions, .weight = 1, .max_threads = 1}, 0}};
+    struct leat_error error;
+    leat_engine_lock();
     for (int i = 0; i < 2; i++) {
-        struct leat_loader_options options = test_options(500);
-        options.order = LEAT_ORDER_WEIGHTED;
-        options.weights = weights;
-        options.n_weights = SAMPLES;
-        options.num_samples = ROWS;
-        options.replacement = true;
-        options.num_threads = 1;
-        options.budget_bytes = 64 << 20;
-        options.weight = i ? 1 : 3;
-        loaders[i] = test_loader(dataset, &options);
+        assert_ok(leat_client_join(&busy[i].client, &error));
+        leat_client_activate(&busy[i].client);
     }
+    assert_int_equal(leat_scheduler.n_threads, 1);
+    leat_engine_unlock();
+    while (!all_done())
+        usleep(1000);
+    leat_engine_lock();
     for (int i = 0; i < 2; i++)
-        test_start(loaders[i]);
-    struct work first[2] = {0}, now[2];
-    double ratio = 0;
-    bool full = false;
-    /* A task that the system held up counts with the time that it took: then it takes longer until that is evened out.
-     */
-    for (bool fair = false; !fair && !full;) {
+        leat_client_leave(&busy[i].client);
+    leat_engine_unlock();
+    assert_in_range(busy[0].tasks, TASKS * 3 / 4 - 3, TASKS * 3 / 4 + 3);
+    assert_int_equal(busy[0].tasks + busy[1].tasks, TASKS);
+}
+
+/* What is estimated when a task is taken is put right when it is done. */
+static void a_loader_is_charged_the_time_that_its_tasks_took(void **state)
+{
+    (void)state;
+    struct leat_dataset *dataset = test_dataset("charged", SAMPLES, true);
+    struct leat_loader_options options = test_options(50);
+    options.weight = 4;
+    struct leat_loader *l = test_loader(dataset, &options);
+    const double before = l->client.vtime;
+    test_hash_epochs(l, 2);
+    leat_engine_lock();
+    l->client.paused = true; /* rows of the next epoch are under way */
+    while (l->client.working) {
+        leat_engine_unlock();
         usleep(1000);
         leat_engine_lock();
-        assert_int_equal(leat_scheduler.n_threads, 1);
-        for (int i = 0; i < 2; i++)
-            now[i] = work_of(loaders[i]);
-        full = loaders[0]->window.full || loaders[1]->window.full;
-        leat_engine_unlock();
-        bool warm = now[0].tasks >= 20 && now[1].tasks >= 20;
-        if (warm && !first[0].tasks)
-            memcpy(first, now, sizeof first);
-        if (!first[0].tasks || now[1].ns == first[1].ns)
-            continue;
-        ratio = (double)(now[0].ns - first[0].ns) / (double)(now[1].ns - first[1].ns);
-        fair = ratio > 2 && ratio < 4.5 && now[1].tasks - first[1].tasks >= 200;
     }
-    if (full)
-        fail_msg("%.2f to 1 of the time, %llu and %llu tasks", ratio,
-                 (unsigned long long)(now[0].tasks - first[0].tasks),
-                 (unsigned long long)(now[1].tasks - first[1].tasks));
-    for (int i = 0; i < 2; i++)
-        leat_loader_close(loaders[i]);
+    const double charged = (l->client.vtime - before) * options.weight;
+    const double took = (double)(l->count.native_ns + l->count.fetch_ns);
+    leat_engine_unlock();
+    assert_true(took > 0 && fabs(charged - took) <= 1e-6 * took);
+    leat_loader_close(l);
     leat_dataset_release(dataset);
 }
 
@@ -100,7 +132,8 @@ static void a_loader_of_little_weight_is_not_starved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_loaders_share_one_thread_by_their_weights),
+        cmocka_unit_test(clients_share_one_thread_by_their_weights),
+        cmocka_unit_test(a_loader_is_charged_the_time_that_its_tasks_took),
         cmocka_unit_test(a_loader_of_little_weight_is_not_starved),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);

@@ -127,7 +127,7 @@ static void idle_loaders_give_their_free_pages_back(void **state)
     struct leat_loader *loader = test_loader(dataset, &options);
     uint64_t dirty = 1;
     test_hash_epochs(loader, 2);
-    for (int tries = 0; tries < 600 && dirty; tries++) {
+    for (int tries = 0; tries < 6000 && dirty; tries++) {
         usleep(50000);
         leat_engine_lock();
         dirty = loader->pool.region.dirty;

@@ -41,7 +41,7 @@ static struct leat_loader *later_loader(struct leat_dataset **dataset, const str
 static uint64_t wait_for_held(uint64_t least, uint64_t *bytes)
 {
     uint64_t n = 0, before = 1;
-    for (int patience = 400; patience && (n < least || n != before); patience--) {
+    for (int patience = 20000; patience && (n < least || n != before); patience--) {
         before = n;
         usleep(20000);
         n = leat_faulty_held(bytes);
@@ -221,12 +221,12 @@ static void reads_of_batches_that_nobody_wants_are_cancelled(void **state)
             assert_ok(leat_loader_state(loader, &json, &error));
             assert_ok(leat_loader_load_state(loader, json, &error));
             leat_free(json);
-            for (int patience = 500; patience && leat_faulty_held(&bytes); patience--)
+            for (int patience = 30000; patience && leat_faulty_held(&bytes); patience--)
                 usleep(10000);
             assert_int_equal(leat_faulty_held(&bytes), 0);
         }
         leat_loader_close(loader);
-        for (int patience = 500; patience && leat_faulty_held(&bytes); patience--)
+        for (int patience = 30000; patience && leat_faulty_held(&bytes); patience--)
             usleep(10000);
         assert_int_equal(leat_faulty_held(&bytes), 0);
         leat_dataset_release(dataset);
@@ -283,7 +283,7 @@ static void what_rows_are_located_by_is_asked_for_by_many_tasks_at_once(void **s
         uint64_t iteration = test_start(loader), n = wait_for_held(5, &bytes), rows = 0;
         assert_true(n >= 5); /* two threads and the consumer would wait for three */
         bool rests = false;  /* no thread waits for a read; some may be looking whether there is room for more */
-        for (int patience = 5000; patience && !rests; patience--) {
+        for (int patience = 300000; patience && !rests; patience--) {
             usleep(1000);
             leat_engine_lock();
             rests = !loader->tasks.running;

@@ -35,7 +35,7 @@ static struct leat_batch *next_slow(struct leat_loader *loader, uint64_t iterati
 {
     struct leat_error error;
     struct leat_batch *batch;
-    for (int patience = 1000; patience;) {
+    for (int patience = 100000; patience;) {
         int rc = leat_loader_next(loader, iteration, 2, &batch, &error);
         if (rc == LEAT_OK || rc == LEAT_E_END)
             return batch;
