@@ -16,6 +16,7 @@ import json
 import os
 import pkgutil
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -41,8 +42,8 @@ CHILD = """
 import sys
 from property_cases import draw
 from property_play import fault
-area, end = sys.argv[1], int(sys.argv[2])
-for number in range(end):
+area, first, end = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+for number in range(first, end):
     why = fault(draw(number, area))
     if why is not None:
         print(f"example {number}: {why}")
@@ -74,6 +75,7 @@ class Copy:
         }
         self.root.mkdir(parents=True, exist_ok=True)
         self._fill(ref)
+
     def _fill(self, ref: str | None) -> None:
         """The files of the working tree, or of a commit. What is as it was keeps its time, so that nothing is compiled
         again for it."""
@@ -97,13 +99,13 @@ class Copy:
     def _git(*arguments: str) -> bytes:
         return subprocess.run(["git", *arguments], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
 
-    def run(self, *command: object, limit_s: float = 1800, **environment: str) -> tuple[int, str]:
+    def run(self, *command: object, limit_s: float = 1800, at: str = ".", **environment: str) -> tuple[int, str]:
         """The exit code and what was printed. What the command has started ends with it, or at the limit."""
         with (
             tempfile.TemporaryFile() as out,  # not a pipe, which would stay open for as long as what it has left behind
             subprocess.Popen(
                 [str(c) for c in command],
-                cwd=self.root,
+                cwd=self.root / at,
                 env={**self.env, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -174,7 +176,9 @@ class Copy:
                 raise Broken(f"there is no test {name} in C")
             return self._c_test(self.c_tests[name], tier)
         if kind == "property":
-            return self._python("-c", CHILD, name, 2000 if tier == "draws" else GATE_EXAMPLES)
+            area, _, number = name.partition("#")  # that example alone, or the first ones
+            first, n = (int(number), 1) if number else (0, 2000 if tier == "draws" else GATE_EXAMPLES)
+            return self._python("-c", CHILD, area, first, first + n)
         path, _, function = name.partition("::")
         where = f"{self.root / 'tests' / 'python' / path}{'::' if function else ''}{function}"
         options = ["-q", "-x", "-n", "0", "--tb=line", "-p", "no:cacheprovider", "--shard", tier]
@@ -184,7 +188,9 @@ class Copy:
         command = test["cmd"]
         assert isinstance(command, list)
         self.build("asan", str(Path(command[0]).relative_to(self.root / "build" / "asan")), *self._others(test))
-        code, text = self.run(*command, limit_s=HANG_S, **SANITIZERS, CMOCKA_MESSAGE_OUTPUT="tap")
+        own = test["env"]
+        assert isinstance(own, dict)
+        code, text = self.run(*command, limit_s=HANG_S, at="build/asan", **SANITIZERS, **own)  # as Meson does
         bad = [line for line in text.splitlines() if line.startswith("not ok") or "ERROR: " in line]
         return None if code == 0 and not bad else (bad + text.splitlines()[-1:] + ["it failed"])[0]
 
@@ -216,7 +222,10 @@ def copy_if_new(source: str | Path, target: str | Path) -> None:
 def find(copy: Copy, mutation: Mutation, sound: dict[tuple[str, str], str | None]) -> str | None:
     """The test that finds the fault, and what it says; None: none does. `sound`: what tests say without any fault."""
     python = any(not test.startswith("c:") for test in mutation.tests)
+    found = None
     for test in mutation.tests:
+        if test.startswith("property:"):
+            continue  # of many examples, the one that finds it has to pass without it: see below
         if (test, mutation.tier) not in sound:
             if not test.startswith("c:"):
                 copy.install()
@@ -229,11 +238,16 @@ def find(copy: Copy, mutation: Mutation, sound: dict[tuple[str, str], str | None
                 copy.install()
             for test in mutation.tests:
                 if (why := copy.finds(test, mutation.tier)) is not None:
-                    return f"{test}: {why}"
+                    found = test, why
+                    break
     finally:
         if python and mutation.file.endswith(".py"):
             copy.install()
-    return None
+    if found and (number := re.match(r"example (\d+):", found[1])):
+        without = copy.finds(f"{found[0]}#{number[1]}", mutation.tier)
+        if without is not None:
+            raise Broken(f"{found[0]} fails without the fault, too: {without}")
+    return f"{found[0]}: {found[1]}" if found else None
 
 
 def sample(faults: list[Mutation], n: int, seed: str) -> list[Mutation]:
@@ -268,6 +282,7 @@ def main() -> int:
         for m in sorted(chosen, key=lambda m: (m.layer, m.file)):
             print(f"{m.layer:16} {m.file:40} {' '.join(m.tests):60} {m.tier:6} {m.name}")
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the fault is taken back, and what runs is ended
     o.folder.mkdir(parents=True, exist_ok=True)
     record = o.folder / "found.json"
     found: dict[str, str] = json.loads(record.read_text()) if o.resume and record.exists() else {}

@@ -14,8 +14,7 @@ SANITIZED = ["-Dlibrary=false", "-Db_lundef=false", "-Dbuildtype=custom", "-Dopt
 SANITIZED += ["-Dc_args=-gline-tables-only", "-Db_sanitize=address,undefined"]
 OPTIONS = {
     "asan": SANITIZED,
-    "tsan": ["-Dlibrary=false", "-Dbuildtype=custom", "-Doptimization=1", "-Ddebug=false", "-Dc_args=-g1"]
-    + ["-Db_sanitize=thread"],
+    "tsan": ["-Dlibrary=false", "-Dbuildtype=debugoptimized", "-Db_sanitize=thread"],
     # optimised, compilers see more of what deserves a warning
     "isa": ["-Dbuildtype=debugoptimized"],
     # with the fuzzer's instrumentation the tests in C would take twice as long
