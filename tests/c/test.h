@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -33,6 +34,35 @@
         if (rc_)                                                                                                       \
             fail_msg("%s: %s: %s", #call, leat_status_name(rc_), error.message);                                       \
     } while (0)
+
+/* LEAT_TEST_FULL=1: all cases of a row of which tests otherwise take a fixed part that reaches the same borders. */
+static inline bool test_full(void)
+{
+    const char *full = getenv("LEAT_TEST_FULL");
+    return full && strcmp(full, "1") == 0;
+}
+
+/* The step of a loop over such cases. */
+static inline unsigned test_every(unsigned n)
+{
+    return test_full() ? 1 : n;
+}
+
+/* Tells a file by its name, wherever it lies and in whatever order a folder lists it. */
+static inline uint32_t test_name_key(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    uint32_t key = 2166136261u;
+    for (const char *p = slash ? slash + 1 : path; *p; p++)
+        key = (key ^ (uint8_t)*p) * 16777619u;
+    return key ^ key >> 15;
+}
+
+/* Whether a file is of the part that is taken: one of n. */
+static inline bool test_takes(const char *path, unsigned n)
+{
+    return test_name_key(path) % test_every(n) == 0;
+}
 
 /* The folder of real data, in a test (a function that returns nothing): where LEAT_DATA names none, the test says so
  * and returns. Not by cmocka's skip(), which prints "not ok": Meson and the verdict count that as a failure. */

@@ -1,17 +1,22 @@
 """What the tests of the command line share: the command, and folders of photos made on the spot.
 
-The executable is the one that LEAT_CLI names, else `leat` on the PATH. Nothing here imports the package.
+The executable is the one that LEAT_CLI names, else `leat` on the PATH.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import random
 import shutil
+import signal
 import struct
 import subprocess
+import sys
+import warnings
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +74,47 @@ def leat_bytes(*arguments: object) -> bytes:
     done = subprocess.run([command(), *map(str, arguments)], capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+#: For commands that go on in Python: the one that runs the tests.
+PYTHON = {**os.environ, "LEAT_PYTHON": sys.executable}
+WORDS = GOLDEN.parent / "words.sh"
+
+
+def leat_here(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """As leat(), of a command that goes on in Python: that part runs in this process, which has imported it already."""
+    done = leat(*arguments, code=None, env={**os.environ, "LEAT_PYTHON": str(WORDS)})
+    if done.returncode == 0:
+        from leat.text.command import main
+
+        _, _, name, _, *pairs = done.stdout.split("\0")[:-1]
+        out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True), io.StringIO()
+        with _unchanged_process(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            done.returncode = main(name, dict(zip(pairs[::2], pairs[1::2], strict=True)))
+        done.stdout, done.stderr = out.buffer.getvalue().decode(), err.getvalue()
+    if done.returncode != code:
+        words = " ".join(map(str, arguments))
+        pytest.fail(f"leat {words}\nended with {done.returncode}, not {code}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+@contextlib.contextmanager
+def _unchanged_process() -> Iterator[None]:
+    """Undoes what a command sets for the process that it has for itself."""
+    path, modules = list(sys.path), set(sys.modules)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        sys.path[:] = path
+        for name in set(sys.modules) - modules:  # scripts that it was given
+            if not (getattr(sys.modules[name], "__file__", None) or sys.prefix).startswith(
+                (sys.prefix, sys.base_prefix)
+            ):
+                del sys.modules[name]
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def golden(name: str, text: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import io
 import os
 import pickle
@@ -87,24 +89,38 @@ def folder_and_pack(data: bytes, extension: str, about: list[int], folder: Path)
 PROGRAM = """
 import pickle, sys
 from photo_support import decode_all
-photos, options = pickle.load(sys.stdin.buffer)
-pickle.dump(decode_all(photos, **options), sys.stdout.buffer)
+while True:
+    try:
+        photos, options = pickle.load(sys.stdin.buffer)
+    except EOFError:
+        break
+    pickle.dump(decode_all(photos, **options), sys.stdout.buffer)
+    sys.stdout.flush()
 """
 
 
-def decode_by_3(photos: Sequence[bytes], folder: Path, **options: Any) -> list[Any]:
-    """What leat decodes in a process that finds libjpeg-turbo 3."""
+@functools.cache
+def _process_with_3() -> Any:
+    """A process that finds libjpeg-turbo 3, and answers as long as this one goes on."""
     pillow = Path(pytest.importorskip("PIL.Image").__file__).parent.parent
     libraries = sorted((pillow / "pillow.libs").glob("libjpeg-*.so.62*"))
     if not libraries or b"jpeg12_read_scanlines" not in libraries[0].read_bytes():
-        pytest.skip("this Pillow has no libjpeg-turbo 3 of its own")
-    link = folder / "libjpeg.so.62"
-    if not link.exists():
-        link.symlink_to(libraries[0])
+        return None
+    folder = tempfile.TemporaryDirectory()
+    (Path(folder.name) / "libjpeg.so.62").symlink_to(libraries[0])
     paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
-    env = {**os.environ, "LD_LIBRARY_PATH": str(folder), "PYTHONPATH": paths}
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], input=pickle.dumps((photos, options)), stdout=subprocess.PIPE, env=env,
-        check=True, timeout=300,
-    )  # fmt: skip
-    return list(pickle.loads(done.stdout))
+    env = {**os.environ, "LD_LIBRARY_PATH": folder.name, "PYTHONPATH": paths}
+    started = subprocess.Popen([sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+    atexit.register(folder.cleanup)
+    atexit.register(started.communicate)
+    return started
+
+
+def decode_by_3(photos: Sequence[bytes], **options: Any) -> list[Any]:
+    """What leat decodes with libjpeg-turbo 3."""
+    process = _process_with_3()
+    if not process:
+        pytest.skip("this Pillow has no libjpeg-turbo 3 of its own")
+    process.stdin.write(pickle.dumps((list(photos), options)))
+    process.stdin.flush()
+    return list(pickle.load(process.stdout))

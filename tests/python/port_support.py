@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import multiprocessing
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from elsewhere_support import Process, eventually
 
 import leat
-
-PATIENCE = 120.0  #: seconds, for what comes at once on a machine that has time
 
 
 def digest(batch: Any) -> str:
@@ -101,38 +99,6 @@ def _consume(folder: str, options: dict[str, Any], pipe: Any) -> None:
     reader.close()
 
 
-class Process:
-    """A process with a pipe."""
-
-    def __init__(self, target: Any, *args: Any) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pipe, other = context.Pipe()
-        self.process = context.Process(target=target, args=(*args, other), daemon=True)
-        self.process.start()
-        other.close()
-
-    def answer(self) -> Any:
-        if not self.pipe.poll(PATIENCE):
-            raise TimeoutError("the process does not answer")
-        got = self.pipe.recv()
-        if isinstance(got, Exception):
-            raise got
-        return got
-
-    def kill(self) -> None:
-        os.kill(self.process.pid or 0, signal.SIGKILL)
-        eventually(lambda: self.process.exitcode is not None)  # join would wait for what it has forked, too
-
-    def signal(self, number: int) -> None:
-        os.kill(self.process.pid or 0, number)
-
-    def end(self) -> None:
-        if self.process.is_alive():
-            self.pipe.send(None)
-        self.process.join(PATIENCE)
-        assert not self.process.is_alive()
-
-
 class Consumer(Process):
     def __init__(self, folder: Path, **options: Any) -> None:
         super().__init__(_consume, str(folder), options)
@@ -156,18 +122,16 @@ class Server(Process):
         self.child = self.answer()  #: forked while the port is open
 
 
-def eventually(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def numbers(rows: int, batch_size: int, **options: Any) -> leat.Loader:
     """A loader of rows of eight numbers and a list of some."""
     x = np.arange(rows * 8, dtype=np.int64).reshape(rows, 8)
     ds = leat.from_arrays(x=x, y=x[:, 0].astype(np.float32))
     return leat.Loader(ds, batch_size, shuffle=True, seed=7, framework="numpy", **options)
+
+
+@cache
+def wanted(rows: int, batch_size: int, epochs: int) -> list[tuple[int, int, str]]:
+    return expected(numbers(rows, batch_size), epochs)
 
 
 def expected(loader: leat.Loader, epochs: int = 1) -> list[tuple[int, int, str]]:
@@ -180,7 +144,7 @@ def open_files(pid: int) -> int:
 
 
 @contextlib.contextmanager
-def undisturbed(server: Server, folder: Path, rows: int, batch_size: int, epochs: int = 24) -> Iterator[None]:
+def undisturbed(server: Server, folder: Path, rows: int, batch_size: int, epochs: int = 12) -> Iterator[None]:
     """Two readers read while something else happens, and after it: they have the batches of loaders of their own, and
     the port has nothing left of whoever came.
     """
@@ -188,7 +152,7 @@ def undisturbed(server: Server, folder: Path, rows: int, batch_size: int, epochs
     with leat.attach("p", folder=folder, framework="numpy") as first:  # what it opens once is open
         next(iter(first))
     files, shared = open_files(pid), set(os.listdir("/dev/shm"))
-    want = [expected(numbers(rows, size), epochs) for size in (batch_size, 20)]
+    want = [wanted(rows, size, epochs) for size in (batch_size, 20)]
     readers = [Consumer(folder, batch_size=size, start="beginning") for size in (batch_size, 20)]
     for reader, batches in zip(readers, want, strict=True):
         reader.pipe.send(("read", len(batches) - 100, False))

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from forked_support import python
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 REAL = Path(os.environ.get("LEAT_DATA", "/nowhere"))
 
 
 def recipe(name: str) -> ModuleType:
-    """The functions of a recipe, without running it."""
-    for package in ("torch", "scipy", "matplotlib"):
+    """The functions of a recipe, without running it. They compute on one core: other tests run on the others."""
+    for package in ("scipy", "matplotlib"):
         pytest.importorskip(package)
+    pytest.importorskip("torch").set_num_threads(1)
     spec = importlib.util.spec_from_file_location(f"recipe_{name}", RECIPES / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -32,8 +33,7 @@ def table(name: str, out: Path, data: Path | None = REAL) -> list[str]:
     environment = {k: v for k, v in os.environ.items() if k != "LEAT_DATA"}
     if data is not None and data.is_dir():
         environment["LEAT_DATA"] = str(data)
-    command = [sys.executable, str(RECIPES / f"{name}.py"), "--short", "--out", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500, env=environment)
+    done = python(RECIPES / f"{name}.py", "--short", "--out", out, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     return done.stdout.splitlines()

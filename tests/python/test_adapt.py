@@ -13,7 +13,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from drawn_support import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from leat.workers import cores
@@ -87,7 +88,7 @@ def test_the_right_size_is_reached_and_kept(trace: Trace) -> None:
 
 
 def test_a_trace_played_over_and_over_does_not_make_it_oscillate(trace: Trace) -> None:
-    sizes = [1, *trace.play(trace.controller(), times=50)]
+    sizes = [1, *trace.play(trace.controller(), times=20)]
     assert taken_back(sizes) <= allowed(len(sizes))
 
 
@@ -191,7 +192,7 @@ intervals = st.builds(
 )
 
 
-@settings(max_examples=40)
+@examples(25)
 @given(st.lists(intervals, min_size=1, max_size=40), st.integers(1, 40), st.integers(1, 64), st.floats(0.1, 64))
 def test_whatever_is_observed_growths_that_are_taken_back_are_few(
     shown: list[Interval], each: int, most: int, budget: float

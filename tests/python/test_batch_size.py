@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from elsewhere_support import Process
 
 import leat
 
@@ -191,40 +192,30 @@ def test_arguments_that_make_no_sense_are_refused(arguments: Any, error: type[Ex
         leat.NormTest(0.5, 9).load_state_dict({"steps": -1})
 
 
-RANK = """
-import json, sys
-import numpy as np, torch
-import torch.distributed as dist
-import leat
-rank, store, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
-dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=2)
-loader = leat.Loader(leat.open(path), 4, shuffle=True, seed=2)
-control = leat.NormTest(0.5, 40, every=2)
-draws, got, seen = np.random.default_rng(rank), [], []
-for epoch in range(2):
-    for batch in loader:
-        got.append(batch.ids[batch.valid].tolist())
-        for part in batch.split(2):
-            if control.due:
-                control.observe(torch.from_numpy(1 + (1 + len(got)) * draws.normal(size=6)), part.size)
-        size = control.step(loader)
-        seen.append((size, control.seen and [control.seen.variance, control.seen.squared_norm, control.seen.parts]))
-print(json.dumps([got, seen, [e["global_batch"] for e in loader.log]]))
-dist.destroy_process_group()
-"""
+def observes(rank: int, store: str, path: str, pipe: Any) -> None:
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=2)
+    loader = leat.Loader(leat.open(path), 4, shuffle=True, seed=2)
+    control = leat.NormTest(0.5, 40, every=2)
+    draws, got, seen = np.random.default_rng(rank), [], []
+    for _ in range(2):
+        for batch in loader:
+            got.append(batch.ids[batch.valid].tolist())
+            for part in batch.split(2):
+                if control.due:
+                    control.observe(torch.from_numpy(1 + (1 + len(got)) * draws.normal(size=6)), part.size)
+            size = control.step(loader)
+            seen.append((size, control.seen and [control.seen.variance, control.seen.squared_norm, control.seen.parts]))
+    pipe.send([got, seen, [e["global_batch"] for e in loader.log]])
+    dist.destroy_process_group()
 
 
 def test_ranks_pool_what_they_observe_and_decide_the_same(records: Path, tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK, str(rank), str(tmp_path / "store"), str(records)], stdout=subprocess.PIPE
-        )
-        for rank in range(2)
-    ]
-    (first, said, log), (other, said_too, log_too) = [json.loads(p.communicate(timeout=120)[0]) for p in processes]
+    processes = [Process(observes, rank, str(tmp_path / "store"), str(records)) for rank in range(2)]
+    (first, said, log), (other, said_too, log_too) = [process.answer() for process in processes]
+    for process in processes:
+        assert process.code() == 0
     assert said == said_too and log == log_too and len(log) > 1
     assert all(b >= a and b % 2 == 0 and b <= 40 for a, b in zip(log, log[1:], strict=False))
     assert [s[1][2] for s in said if s[1]][0] == 4  # two parts of each rank

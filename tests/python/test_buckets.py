@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn_support import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import leat
@@ -24,7 +25,7 @@ def told(batch: Any) -> tuple[Any, ...]:
     return batch.ids.tolist(), np.asarray(batch["tokens"].values).tolist(), batch.row_keys.tolist()
 
 
-@settings(max_examples=40, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_each_epoch_has_each_row_once_within_the_budget_and_as_many_batches_on_each_rank(
     tmp_path_factory: Any, data: Any
@@ -57,7 +58,7 @@ def test_each_epoch_has_each_row_once_within_the_budget_and_as_many_batches_on_e
         assert step + 1 == len(loaders[0]) and sorted(found) == list(range(len(lengths)))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_a_run_goes_on_anywhere_on_any_number_of_ranks(tmp_path_factory: Any, data: Any) -> None:
     lengths = data.draw(st.lists(st.integers(0, 40), min_size=8, max_size=90))

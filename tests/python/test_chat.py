@@ -217,6 +217,7 @@ def test_a_pack_has_tokens_and_which_of_them_are_learned(tmp_path: Path) -> None
     assert made.metadata["chat"]["learn"] == ["assistant"] and made.metadata["chat"]["file"] == "template"
 
 
+@pytest.mark.shard("torch")  # which has transformers
 def test_tokens_and_mask_are_those_of_transformers(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(bpe_file(tmp_path)), chat_template=MARKED)

@@ -19,7 +19,7 @@ def completed(script: Path, *words: str) -> list[str]:
     """What bash offers for the last word."""
     line = " ".join(f"'{w}'" for w in words)
     code = f'source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _leat; echo "${{COMPREPLY[@]}}"'
-    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=120, check=True)
     return done.stdout.split()
 
 
@@ -50,7 +50,7 @@ def test_each_shell_finds_its_script_right(shell: str, tmp_path: Path) -> None:
     if not program:
         pytest.skip(f"no {shell}")
     (tmp_path / "script").write_text(leat("completion", shell).stdout)
-    done = subprocess.run([program, "-n", tmp_path / "script"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program, "-n", tmp_path / "script"], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -82,6 +82,6 @@ def test_roff_is_formatted_without_a_complaint(command: str) -> None:
         pytest.skip("no groff")
     page = leat("--man", command).stdout
     done = subprocess.run(
-        [groff, "-man", "-Tascii", "-P-cbou", "-ww"], input=page, capture_output=True, text=True, timeout=60
+        [groff, "-man", "-Tascii", "-P-cbou", "-ww"], input=page, capture_output=True, text=True, timeout=120
     )
     assert done.stderr == "" and "OPTIONS" in done.stdout

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_support import leat
+from cli_support import PYTHON, leat, leat_here
 
 import leat as package
 
-PYTHON = {**os.environ, "LEAT_PYTHON": sys.executable}
 SCRIPT = """
 import leat, numpy as np
 ds = leat.from_arrays(x=np.arange(1000))
@@ -44,18 +42,19 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def shown(*words: object, **more: object) -> dict[str, object]:
-    return json.loads(leat("mix", "show", *words, "--json", env=PYTHON, **more).stdout)  # type: ignore[no-any-return]
+def shown(*words: object) -> dict[str, object]:
+    return json.loads(leat_here("mix", "show", *words, "--json").stdout)  # type: ignore[no-any-return]
 
 
 def test_a_mix_of_a_file_of_python_is_shown(script: Path) -> None:
-    out = leat("mix", "show", f"{script}:mix", "--batch-size", 10, env=PYTHON).stdout
+    out = leat_here("mix", "show", f"{script}:mix", "--batch-size", 10).stdout
     assert "2 sources, shares of rows: 1,500 rows, 150 steps, 1 epoch" in out
     assert "again from step 49" in out
 
 
 def test_a_module_is_found_in_the_current_folder(script: Path) -> None:
-    assert shown("train:mix", "--rows", 100, cwd=script.parent)["rows"] == 100
+    out = leat("mix", "show", "train:mix", "--rows", 100, env=PYTHON, cwd=script.parent).stdout
+    assert "2 sources, shares of rows: 100 rows" in out
 
 
 def test_a_schedule_and_what_a_function_gives_are_shown(script: Path) -> None:
@@ -143,24 +142,24 @@ def test_a_file_has_a_schedule(folder: Path) -> None:
 )
 def test_what_is_wrong_in_a_file_is_named(folder: Path, text: str, says: str) -> None:
     (folder / "mix.toml").write_text(text)
-    error = leat("mix", "show", folder / "mix.toml", env=PYTHON, code=2).stderr
+    error = leat_here("mix", "show", folder / "mix.toml", code=2).stderr
     assert says in error and ("mix.toml" in error or "none" in says) and "Traceback" not in error
 
 
 def test_what_is_no_mixture_is_said(script: Path, tmp_path: Path) -> None:
-    assert "is a int, not a leat.Mix" in leat("mix", "show", f"{script}:number", env=PYTHON, code=2).stderr
-    assert "did you mean 'mix'?" in leat("mix", "show", f"{script}:mxi", env=PYTHON, code=2).stderr
-    assert "module:attribute" in leat("mix", "show", "whatever", env=PYTHON, code=2).stderr
-    assert "did you mean leat mix show" in leat("mix", "plot", "x", env=PYTHON, code=2).stderr
+    assert "is a int, not a leat.Mix" in leat_here("mix", "show", f"{script}:number", code=2).stderr
+    assert "did you mean 'mix'?" in leat_here("mix", "show", f"{script}:mxi", code=2).stderr
+    assert "module:attribute" in leat_here("mix", "show", "whatever", code=2).stderr
+    assert "did you mean leat mix show" in leat_here("mix", "plot", "x", code=2).stderr
     (tmp_path / "state.json").write_text(json.dumps({"plan": 1, "log": [{}], "order": {"sources": [{"count": 3}]}}))
-    assert "without a mixture" in leat("mix", "show", tmp_path / "state.json", env=PYTHON, code=2).stderr
+    assert "without a mixture" in leat_here("mix", "show", tmp_path / "state.json", code=2).stderr
 
 
 def test_a_picture_is_drawn(script: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    out = leat("mix", "show", f"{script}:mix", "--out", tmp_path / "m.png", env=PYTHON).stdout
+    out = leat_here("mix", "show", f"{script}:mix", "--out", tmp_path / "m.png").stdout
     assert "Drawn into" in out and (tmp_path / "m.png").stat().st_size > 10_000
-    assert ".png, .pdf or .svg" in leat("mix", "show", "x:y", "--out", "a.gif", env=PYTHON, code=2).stderr
+    assert ".png, .pdf or .svg" in leat_here("mix", "show", "x:y", "--out", "a.gif", code=2).stderr
 
 
 def test_a_state_of_many_sources_is_shown_and_repeated(tmp_path: Path) -> None:
@@ -186,6 +185,6 @@ mix = leat.Mix({f"s{k}": (leat.from_arrays(x=np.arange(50 + k)), 1 / 40) for k i
     ).tolist()
     for what in (by_state, shown(f"{tmp_path / 'many.py'}:mix", "--log", tmp_path / "state.json", "--steps", 20)):
         assert what["title"] == "40 sources, 1 decision of a log"
-    told = leat("replay", "--log", tmp_path / "state.json", "--steps", 2, f"{tmp_path / 'many.py'}:mix", env=PYTHON)
+    told = leat_here("replay", "--log", tmp_path / "state.json", "--steps", 2, f"{tmp_path / 'many.py'}:mix")
     digest = hashlib.sha256(loader.plan(0, 1).tobytes()).hexdigest()[:16]
     assert told.stdout.splitlines()[1] == f"epoch 0 step 1: 16 rows {digest}"

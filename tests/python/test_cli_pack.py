@@ -262,13 +262,16 @@ def test_a_name_that_would_steer_the_terminal_is_printed_harmless(tmp_path: Path
 # ---- stopped, resumed, refused ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def large_folder(tmp_path: Path) -> Path:
-    """About 60 MB: packing takes long enough to be stopped in the middle."""
-    folder = make_folder(tmp_path / "large", {"a": 4}, size=(280, 240))
+LARGE = 240  # photos of about 200 KB: a pack of them takes long enough to be stopped in the middle
+
+
+@pytest.fixture(scope="module")
+def large_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """About 48 MB of four different photos. It stays as it is."""
+    folder = make_folder(tmp_path_factory.mktemp("large") / "large", {"a": 4}, size=(280, 240))
     originals = sorted((folder / "a").iterdir())
-    for i in range(300):
-        shutil.copyfile(originals[i % 4], folder / "a" / f"copy{i:04d}.png")
+    for i in range(LARGE - 4):
+        os.link(originals[i % 4], folder / "a" / f"copy{i:04d}.png")
     return folder
 
 
@@ -276,23 +279,29 @@ def pack_until_it_has_written(
     source: Path, target: Path, how: signal.Signals, least: int, options: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Starts a pack, waits until `least` bytes are in the partial files, sends the signal and gives what the command
-    said.
+    said. The pack steps back behind who waits for it, and begins again if it was through all the same.
     """
     line = [command(), "pack", source, target, "--num-threads", "1", *options]
-    with Started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        end = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < end:
-            if sum(p.stat().st_size for p in target.parent.glob(f"{target.stem}.*partial")) >= least:
-                break
-            time.sleep(0.001)
-        process.send_signal(how)
-        out, err = process.communicate(timeout=60)
-    return subprocess.CompletedProcess([], process.returncode, out, err)
+    for _ in range(20):
+        with Started(
+            line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=lambda: os.nice(5)
+        ) as process:
+            end = time.monotonic() + 300
+            while process.poll() is None and time.monotonic() < end:
+                if sum(p.stat().st_size for p in target.parent.glob(f"{target.stem}.*partial")) >= least:
+                    break
+            process.send_signal(how)
+            out, err = process.communicate(timeout=300)
+        if process.returncode != 0:
+            return subprocess.CompletedProcess([], process.returncode, out, err)
+        for made in target.parent.glob(f"{target.stem}*"):
+            made.unlink()
+    pytest.fail("the pack was over each time before it could be stopped")
 
 
 def test_kill_in_the_middle_then_resume_gives_the_same_file(large_folder: Path, tmp_path: Path) -> None:
     done = pack_until_it_has_written(large_folder, tmp_path / "p.leat", signal.SIGKILL, 8 << 20)
-    assert done.returncode == -signal.SIGKILL, "the pack was over before it could be killed"
+    assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "p.leat").exists()
     leat("info", tmp_path / "p.leat", code=2)
     resumed = leat("pack", large_folder, tmp_path / "p.leat", "--resume")
@@ -324,9 +333,9 @@ def test_what_an_interrupted_run_has_left_is_not_begun_anew_unless_asked_for(
         assert "p.leat.partial: " in refused.stderr and "--resume continues, --overwrite starts again" in refused.stderr
     assert {path.name: path.read_bytes() for path in tmp_path.glob("p.*partial")} == before
     said = int(refused.stderr.split(".partial: ")[1].split(" sample")[0])
-    shutil.copytree(tmp_path, tmp_path / "copy", ignore=shutil.ignore_patterns("large", "copy"))
+    shutil.copytree(tmp_path, tmp_path / "copy", ignore=shutil.ignore_patterns("copy"))
     resumed = leat("pack", large_folder, tmp_path / "copy" / "p.leat", *options, "--resume")
-    assert 0 < said == int(resumed.stderr.split("leat pack: ")[1].split(" of 304")[0])
+    assert 0 < said == int(resumed.stderr.split("leat pack: ")[1].split(f" of {LARGE}")[0])
     anew = leat("pack", large_folder, tmp_path / "p.leat", *options, "--overwrite")
     assert "resumed" not in anew.stdout
     leat("verify", tmp_path / "p.leat")
@@ -345,10 +354,14 @@ def test_an_unfinished_file_that_holds_nothing_whole_is_begun_anew(
 
 
 def test_resume_refuses_a_source_that_has_changed(large_folder: Path, tmp_path: Path) -> None:
-    done = pack_until_it_has_written(large_folder, tmp_path / "p.leat", signal.SIGKILL, 4 << 20)
+    folder = shutil.copytree(large_folder, tmp_path / "photos", copy_function=os.link)
+    done = pack_until_it_has_written(folder, tmp_path / "p.leat", signal.SIGKILL, 4 << 20)
     assert done.returncode == -signal.SIGKILL
-    os.utime(large_folder / "a" / "0001.png", (1, 1))
-    refused = leat("pack", large_folder, tmp_path / "p.leat", "--resume", code=2)
+    changed = folder / "a" / "0001.png"
+    shutil.copyfile(changed, tmp_path / "copy")
+    os.replace(tmp_path / "copy", changed)
+    os.utime(changed, (1, 1))
+    refused = leat("pack", folder, tmp_path / "p.leat", "--resume", code=2)
     assert "the source changed" in refused.stderr and "without resume" in refused.stderr
 
 
@@ -356,12 +369,12 @@ def test_progress_on_a_terminal_is_one_line_that_is_cleared(large_folder: Path, 
     """The pack is stopped until its drawing thread is due, so that it draws however fast the machine is."""
     master, slave = pty.openpty()
     line = [command(), "pack", large_folder, tmp_path / "p.leat", "--num-threads", "1"]
-    with Started(line, stdout=subprocess.PIPE, stderr=slave) as process:
+    with Started(line, stdout=subprocess.PIPE, stderr=slave, preexec_fn=lambda: os.nice(5)) as process:
         os.close(slave)
         drawn = b""
         partial = tmp_path / "p.leat.partial"
-        while process.poll() is None and not (partial.exists() and partial.stat().st_size > 1 << 20):
-            time.sleep(0.001)
+        while process.poll() is None and not partial.exists():
+            pass
         process.send_signal(signal.SIGSTOP)
         time.sleep(0.5)
         process.send_signal(signal.SIGCONT)
@@ -369,7 +382,7 @@ def test_progress_on_a_terminal_is_one_line_that_is_cleared(large_folder: Path, 
             while part := os.read(master, 4096):
                 drawn += part
         os.close(master)
-        assert process.wait(60) == 0
+        assert process.wait(300) == 0
     text = drawn.decode()
     assert "samples" in text and "/s" in text and text.count("\n") == 0
     assert text.endswith("\r\x1b[K")
@@ -379,7 +392,7 @@ def test_two_packers_of_one_target_exclude_each_other(large_folder: Path, tmp_pa
     target = tmp_path / "p.leat"
     line = [command(), "pack", large_folder, target, "--num-threads", "1"]
     with Started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as first:
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         partial = Path(f"{target}.partial")  # it is locked before anything is written to it
         while not (partial.exists() and partial.stat().st_size) and time.monotonic() < end:
             time.sleep(0.001)
@@ -387,7 +400,7 @@ def test_two_packers_of_one_target_exclude_each_other(large_folder: Path, tmp_pa
         second = leat("pack", large_folder, target, code=2)
         assert "p.leat" in second.stderr
         first.send_signal(signal.SIGCONT)
-        out, err = first.communicate(timeout=60)
+        out, err = first.communicate(timeout=300)
     assert first.returncode == 0, err
     leat("verify", target)
 
@@ -551,11 +564,11 @@ def test_shards_open_as_one(large_folder: Path, tmp_path: Path) -> None:
     """A shard ends with a group of samples, so it takes tens of MB to have several."""
     leat("pack", large_folder, tmp_path / "p.leat", "--shard-bytes", "16M")
     about = info(tmp_path / "p.leat")
-    assert about["count"] == 304 and len(about["shards"]) > 1
-    assert sum(s["count"] for s in about["shards"]) == 304
+    assert about["count"] == LARGE and len(about["shards"]) > 1
+    assert sum(s["count"] for s in about["shards"]) == LARGE
     assert about["fingerprint"] == info(large_folder)["fingerprint"]
     assert (
-        leat_bytes("cat", tmp_path / "p.leat", "--id", 303, "--field", "image")
+        leat_bytes("cat", tmp_path / "p.leat", "--id", LARGE - 1, "--field", "image")
         == max(large_folder.rglob("*.png")).read_bytes()
     )
     leat("verify", tmp_path / "p.leat")

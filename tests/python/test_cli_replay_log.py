@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_support import leat
+from cli_support import PYTHON, leat, leat_here
 
 import leat as package
 
-PYTHON = {**os.environ, "LEAT_PYTHON": sys.executable}
 SCRIPT = """
 import leat, numpy as np
 ds = leat.from_arrays(x=np.arange(1000))
@@ -39,7 +36,9 @@ def run(tmp_path: Path) -> package.Loader:
 @pytest.mark.parametrize("log", ["state.json", "log.json", "decisions.jsonl"])
 def test_a_run_is_repeated_from_its_log(run: package.Loader, tmp_path: Path, log: str) -> None:
     seed = () if log == "state.json" else ("--seed", "7")
-    lines = leat("replay", "--log", tmp_path / log, f"{tmp_path}/train.py:mix", *seed, env=PYTHON).stdout.splitlines()
+    words = ("replay", "--log", tmp_path / log, f"{tmp_path}/train.py:mix", *seed)
+    done = leat(*words, env=PYTHON) if log == "log.json" else leat_here(*words)
+    lines = done.stdout.splitlines()
     for epoch, step in ((0, 0), (0, 19), (0, 20), (1, 0), (1, 5)):
         digest = hashlib.sha256(run.plan(epoch, step).tobytes()).hexdigest()[:16]
         assert f"epoch {epoch} step {step}: 10 rows {digest}" in lines
@@ -48,18 +47,18 @@ def test_a_run_is_repeated_from_its_log(run: package.Loader, tmp_path: Path, log
 
 def test_a_step_that_differs_is_named(run: package.Loader, tmp_path: Path) -> None:
     words = ("replay", "--log", tmp_path / "log.json", f"{tmp_path}/train.py:mix", "--steps", "30")
-    (tmp_path / "steps.txt").write_text(leat(*words, "--seed", "7", env=PYTHON).stdout)
-    again = leat(*words, "--seed", "7", "--against", tmp_path / "steps.txt", "--quiet", env=PYTHON)
+    (tmp_path / "steps.txt").write_text(leat_here(*words, "--seed", "7").stdout)
+    again = leat_here(*words, "--seed", "7", "--against", tmp_path / "steps.txt", "--quiet")
     assert again.stdout.startswith("30 steps: ") and again.stdout.count("\n") == 1
-    other = leat(*words, "--seed", "8", "--against", tmp_path / "steps.txt", env=PYTHON, code=1)
+    other = leat_here(*words, "--seed", "8", "--against", tmp_path / "steps.txt", code=1)
     assert other.stdout.startswith("differs: epoch 0 step 0: ")
 
 
 def test_what_is_no_mixture_or_no_log_is_an_error(run: package.Loader, tmp_path: Path) -> None:
     spec = f"{tmp_path}/train.py"
     (tmp_path / "none.json").write_text('{"a": 3}')
-    assert "number" in leat("replay", "--log", tmp_path / "log.json", f"{spec}:number", env=PYTHON, code=2).stderr
-    assert "none.json" in leat("replay", "--log", tmp_path / "none.json", f"{spec}:mix", env=PYTHON, code=2).stderr
+    assert "number" in leat_here("replay", "--log", tmp_path / "log.json", f"{spec}:number", code=2).stderr
+    assert "none.json" in leat_here("replay", "--log", tmp_path / "none.json", f"{spec}:mix", code=2).stderr
     assert "SPEC is missing" in leat("replay", "--log", "log.json", code=2).stderr
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from cli_support import Started, command, leat
+from cli_support import PYTHON, command, leat, leat_here
 from text_support import bpe_file, pack_text, texts
 
 pytest.importorskip("tokenizers")
-PYTHON = {**os.environ, "LEAT_PYTHON": sys.executable}
 
 
 @pytest.fixture
@@ -36,7 +34,7 @@ def test_pack_makes_tokens_and_says_how_many(records: Path, tmp_path: Path) -> N
 
 def test_pack_says_which_field_there_is(records: Path, tmp_path: Path) -> None:
     words = ("pack", records, tmp_path / "o.leat", "--tokenizer", bpe_file(tmp_path), "--text", "body")
-    assert "no field 'body': this data set has text, number" in leat(*words, env=PYTHON, code=2).stderr
+    assert "no field 'body': this data set has text, number" in leat_here(*words, code=2).stderr
 
 
 def test_pack_makes_tokens_of_chats(tmp_path: Path) -> None:
@@ -49,7 +47,7 @@ def test_pack_makes_tokens_of_chats(tmp_path: Path) -> None:
     (tmp_path / "t.jinja").write_text("{% for m in messages %}{{ m.content + '\n' }}{% endfor %}")
     words = ["pack", tmp_path / "c.leat", tmp_path / "o.leat", "--tokenizer", bpe_file(tmp_path), "--chat", "talk"]
     words += ["--template", tmp_path / "t.jinja", "--learn", "user,tool", "--turns", "last"]
-    assert "2 of them learned" in leat(*words, env=PYTHON).stdout
+    assert "2 of them learned" in leat_here(*words).stdout
     one = package.open(tmp_path / "o.leat")[0]
     assert one["number"] == 7 and one["loss_mask"].sum() == 2 and one["loss_mask"][-2:].all()
 
@@ -74,19 +72,19 @@ def test_pack_gives_a_template_what_its_errors_ask_for(tmp_path: Path) -> None:
 
     asks = "{% if messages[-1].role == 'user' and add_generation_prompt %}{{ '<a>\n' }}{% endif %}"
     words = chats(tmp_path, "{% for m in messages %}{{ '<a>\n' + m.content }}{% endfor %}" + asks)
-    assert "message 0: with what the chat template asks for" in (said := leat(*words, env=PYTHON, code=2).stderr)
+    assert "message 0: with what the chat template asks for" in (said := leat_here(*words, code=2).stderr)
     assert "--prompt says it" in said
-    leat(*words, "--prompt", "<a>\n", env=PYTHON)
+    leat_here(*words, "--prompt", "<a>\n")
     one = package.open(tmp_path / "o.leat")[0]
-    assert leat("cat", tmp_path / "o.leat", "--id", 0, "--decode", env=PYTHON).stdout == "<a>\nto be"
+    assert leat_here("cat", tmp_path / "o.leat", "--id", 0, "--decode").stdout == "<a>\nto be"
     assert 0 < one["loss_mask"].sum() < len(one["tokens"])
     words = chats(tmp_path, "{{ strftime_now('%Y-%m-%d') }} {{ x }} {{ tools[0].name }}", name="d.leat")
-    assert "asks for the day: give --date" in leat(*words, "--prompt", "", env=PYTHON, code=2).stderr
+    assert "asks for the day: give --date" in leat_here(*words, "--prompt", "", code=2).stderr
     more = ["--date", "2026-01-31", "--variables", '{"x": "or"}', "--tools", "called", "--learn", "user"]
-    leat(*words, *more, env=PYTHON)
-    assert leat("cat", tmp_path / "o.leat", "--id", 0, "--decode", env=PYTHON).stdout == "2026-01-31 or or"
+    leat_here(*words, *more)
+    assert leat_here("cat", tmp_path / "o.leat", "--id", 0, "--decode").stdout == "2026-01-31 or or"
     words = chats(tmp_path, "{{ bos_token }}", name="e.leat")
-    assert """--variables '{"bos_token": ...}'""" in leat(*words, env=PYTHON, code=2).stderr
+    assert """--variables '{"bos_token": ...}'""" in leat_here(*words, code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -100,13 +98,13 @@ def test_pack_gives_a_template_what_its_errors_ask_for(tmp_path: Path) -> None:
 )
 def test_pack_names_an_option_of_chats_that_is_wrong(tmp_path: Path, option: str, value: str, message: str) -> None:
     words = chats(tmp_path, "{% for m in messages %}{{ m.content }}{% endfor %}")
-    assert message in leat(*words, option, value, env=PYTHON, code=2).stderr
+    assert message in leat_here(*words, option, value, code=2).stderr
 
 
 def test_roles_may_stand_behind_blanks_and_one_that_is_never_met_is_named(tmp_path: Path) -> None:
     words = chats(tmp_path, "{% for m in messages %}{{ m.content }}{% endfor %}")
-    assert "warning" not in leat(*words, "--learn", " assistant ", env=PYTHON).stderr
-    said = leat(*words, "--learn", "assistant, tol", env=PYTHON).stderr
+    assert "warning" not in leat_here(*words, "--learn", " assistant ").stderr
+    said = leat_here(*words, "--learn", "assistant, tol").stderr
     assert "warning: " in said and "no message has the role 'tol', of those that are to be learned from" in said
 
 
@@ -123,7 +121,7 @@ def test_cat_decodes_by_the_tokenizer_beside_the_pack(packed: Path, records: Pat
 
     text = package.open(records)[96]["text"]
     assert leat("cat", packed, "--id", 96, "--decode", env=PYTHON).stdout == text
-    found = leat("cat", packed, "--where", "id IN (1, 96)", "--decode", env=PYTHON).stdout
+    found = leat_here("cat", packed, "--where", "id IN (1, 96)", "--decode").stdout
     assert found == package.open(records)[1]["text"] + "\n" + text + "\n"
 
 
@@ -131,33 +129,29 @@ def test_cat_decodes_rows_and_files_of_megatron(packed: Path, records: Path, tmp
     import leat as package
 
     whole = "".join(one["text"] for one in package.open(records))
-    row = leat("cat", packed, "--id", 1, "--decode", "--length", 50, env=PYTHON).stdout
+    row = leat_here("cat", packed, "--id", 1, "--decode", "--length", 50).stdout
     assert len(row) > 50 and row in whole
     package.write_megatron(package.open(packed), tmp_path / "m")
     words = ("cat", tmp_path / "m.idx", "--id", 96, "--decode")
-    assert (
-        "does not say which tokenizer its tokens are of: name it with --tok" in leat(*words, code=2, env=PYTHON).stderr
-    )
+    assert "does not say which tokenizer its tokens are of: name it with --tok" in leat_here(*words, code=2).stderr
     words = (*words, "--tokenizer", tmp_path, "--out", tmp_path / "text")
-    assert (
-        leat(*words, env=PYTHON).stdout == "" and (tmp_path / "text").read_text() == package.open(records)[96]["text"]
-    )
+    assert leat_here(*words).stdout == "" and (tmp_path / "text").read_text() == package.open(records)[96]["text"]
 
 
 def test_cat_refuses_a_tokenizer_that_is_lost_or_another_one(packed: Path, tmp_path: Path) -> None:
     bpe_file(tmp_path, vocab_size=300)
     words = ("cat", packed, "--id", 1, "--decode")
-    assert "o.leat: its tokens were made by tokenizer.json (" in leat(*words, code=2, env=PYTHON).stderr
+    assert "o.leat: its tokens were made by tokenizer.json (" in leat_here(*words, code=2).stderr
     (tmp_path / "tokenizer.json").unlink()
-    assert "lies neither beside it nor in the present folder" in leat(*words, code=2, env=PYTHON).stderr
+    assert "lies neither beside it nor in the present folder" in leat_here(*words, code=2).stderr
 
 
 def test_cat_leaves_a_file_alone_where_there_is_nothing_to_write(packed: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.write_text("there")
-    leat("cat", packed, "--where", "id < 0", "--decode", "--out", out, env=PYTHON)
+    leat_here("cat", packed, "--where", "id < 0", "--decode", "--out", out)
     bpe_file(tmp_path, vocab_size=300)
-    leat("cat", packed, "--id", 1, "--decode", "--out", out, code=2, env=PYTHON)
+    leat_here("cat", packed, "--id", 1, "--decode", "--out", out, code=2)
     assert out.read_text() == "there"
 
 
@@ -186,8 +180,8 @@ def test_broken_records_of_jsonl_are_an_error_or_left_out_and_counted(tmp_path: 
 
     (tmp_path / "t.jsonl").write_bytes(b'{"text": "to be"}\n{"text": 3\n{"text": "or not"}\n')
     words = ("pack", tmp_path / "t.jsonl", tmp_path / "o.leat", "--tokenizer", bpe_file(tmp_path))
-    assert "t.jsonl, line 2, byte " in leat(*words, env=PYTHON, code=1).stderr
-    done = leat(*words, "--on-bad", "skip", env=PYTHON)
+    assert "t.jsonl, line 2, byte " in leat_here(*words, code=1).stderr
+    done = leat_here(*words, "--on-bad", "skip")
     assert f"1 broken records of {tmp_path}/t.jsonl were left out when it was opened" in done.stdout
     assert len(package.open(tmp_path / "o.leat")) == 2
     plain = ("pack", tmp_path / "t.jsonl", tmp_path / "p.leat")
@@ -201,10 +195,10 @@ def test_tokens_of_megatron_are_compared_with_the_vocabulary(packed: Path, tmp_p
 
     package.write_megatron(package.open(packed), tmp_path / "m")
     words = ("pack", tmp_path / "m.idx", tmp_path / "q.leat", "--tokens", "tokens", "--tokenizer")
-    leat(*words, bpe_file(tmp_path), env=PYTHON)
+    leat_here(*words, bpe_file(tmp_path))
     assert package.open(tmp_path / "q.leat").metadata["tokenizer"] == package.open(packed).metadata["tokenizer"]
     assert package.open(tmp_path / "q.leat")[5]["tokens"].tolist() == package.open(packed)[5]["tokens"].tolist()
-    said = leat(*words, bpe_file(tmp_path, "small.json", vocab_size=260), "--overwrite", env=PYTHON, code=2).stderr
+    said = leat_here(*words, bpe_file(tmp_path, "small.json", vocab_size=260), "--overwrite", code=2).stderr
     assert "record 1: token 0 is " in said and ", beyond the vocabulary of small.json, which ends at" in said
 
 
@@ -229,9 +223,9 @@ def test_without_python_the_error_says_what_is_missing(records: Path, tmp_path: 
     shutil.copy(Path(command()).resolve(), tmp_path / "bin" / "leat")
     words = [tmp_path / "bin" / "leat", "pack", records, tmp_path / "o", "--tokenizer", "t.json"]
     bare = {k: v for k, v in os.environ.items() if k != "LEAT_PYTHON"} | {"PATH": str(tmp_path / "bin")}
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=bare)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=bare)
     assert done.returncode == 2 and "there is no python3 beside leat or in PATH. LEAT_PYTHON=PATH" in done.stderr
-    named = subprocess.run(words, capture_output=True, text=True, timeout=60, env=bare | {"LEAT_PYTHON": "/none"})
+    named = subprocess.run(words, capture_output=True, text=True, timeout=120, env=bare | {"LEAT_PYTHON": "/none"})
     assert named.returncode == 2 and "/none could not be started" in named.stderr
 
 
@@ -244,21 +238,36 @@ def test_a_python_without_the_package_is_named(records: Path, tmp_path: Path) ->
     assert "lacks the package leat" in done.stderr and "LEAT_PYTHON=PATH" in done.stderr
 
 
+#: Runs the code that the command hands to Python, and sends a signal while it tokenises.
+INTERRUPTED = """
+import os, signal, sys
+import leat.text.tokenize as module
+module.BATCH_RECORDS = 50
+put, batches = module._Run._put, []
+def interrupted(*arguments):
+    put(*arguments)
+    batches.append(1)
+    if len(batches) == 2:
+        os.kill(os.getpid(), signal.SIGINT)
+module._Run._put = interrupted
+code = sys.argv.pop(1)
+exec(code)
+"""
+
+
 def test_ctrl_c_leaves_a_run_that_resumes_to_the_same_bytes(tmp_path: Path) -> None:
-    pack_text(tmp_path / "t.leat", texts(97) * 400)
+    """The process interrupts itself, where two batches of documents are written and more are being made."""
+    pack_text(tmp_path / "t.leat", texts(300))
+    script = tmp_path / "python"
+    script.write_text(f"#!/bin/sh\nshift\nexec '{sys.executable}' '{tmp_path}/start.py' \"$@\"\n")
+    script.chmod(0o755)
+    (tmp_path / "start.py").write_text(INTERRUPTED)
     words = ["pack", tmp_path / "t.leat", tmp_path / "o.leat", "--tokenizer", bpe_file(tmp_path), "--quiet"]
-    with Started([command(), *map(str, words)], env=PYTHON, stderr=subprocess.PIPE, text=True) as run:
-        for _ in range(6000):
-            if (tmp_path / "o.leat.tokens").exists() or run.poll() is not None:
-                break
-            signal.sigtimedwait([], 0.01)
-        run.send_signal(signal.SIGINT)
-        said = run.communicate(timeout=120)[1]
-    assert "Traceback" not in said
-    if run.returncode == 130:  # else it was through before
-        assert "To resume: leat pack " in said and "--resume" in said
-        leat(*words, "--resume", env=PYTHON)
-    leat("pack", tmp_path / "t.leat", tmp_path / "p.leat", *words[3:], env=PYTHON)
+    said = leat(*words, env={**os.environ, "LEAT_PYTHON": str(script)}, code=130).stderr
+    assert "Traceback" not in said and "To resume: leat pack " in said and "--resume" in said
+    assert (tmp_path / "o.leat.tokens").exists() and not (tmp_path / "o.leat").exists()
+    leat_here(*words, "--resume")
+    leat_here("pack", tmp_path / "t.leat", tmp_path / "p.leat", *words[3:])
     assert (tmp_path / "o.leat").read_bytes() == (tmp_path / "p.leat").read_bytes()
 
 
@@ -266,7 +275,7 @@ def test_what_was_left_out_is_said_by_pack_info_and_stats(tmp_path: Path) -> Non
     source = tmp_path / "t.jsonl"
     source.write_bytes(b'{"text": "to"}\n{"text": or}\n\n{"text": "be"}\n')
     tokens = tmp_path / "o.leat"
-    done = leat("pack", source, tokens, "--tokenizer", bpe_file(tmp_path), "--on-bad", "skip", env=PYTHON)
+    done = leat_here("pack", source, tokens, "--tokenizer", bpe_file(tmp_path), "--on-bad", "skip")
     assert "1 broken records of" in done.stdout and "t.jsonl, line 2, byte 24: a character" in done.stdout
     leat("pack", source, tmp_path / "p.leat", "--on-bad", "skip")
     leat("pack", tmp_path / "p.leat", tmp_path / "q.leat")

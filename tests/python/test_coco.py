@@ -473,8 +473,8 @@ def test_masks_of_many_pngs_are_in_the_order_of_the_file(photos: Path) -> None:
 
 
 def test_ctrl_c_ends_the_reading_of_pngs(photos: Path) -> None:
-    """100,000 PNGs of 4 million pixels would take an hour, so this ends; it is pressed once a PNG was opened."""
-    path = many_pngs(photos, 100_000, 2000, files=1)
+    """20,000 PNGs of 4 million pixels would take many minutes, so this ends; it is pressed once a PNG was opened."""
+    path = many_pngs(photos, 20_000, 2000, files=1)
     libc = ctypes.CDLL(None, use_errno=True)
     watching = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     assert libc.inotify_add_watch(watching, os.fsencode(photos.parent / "instances/0.png"), IN_OPEN) > 0
@@ -497,7 +497,7 @@ def test_ctrl_c_ends_the_reading_of_pngs(photos: Path) -> None:
 
 
 def test_the_reading_of_pngs_shows_progress_on_a_terminal(photos: Path) -> None:
-    path = many_pngs(photos, 100_000, 2000, files=1)
+    path = many_pngs(photos, 20_000, 2000, files=1)
     terminal, other = pty.openpty()
     with Started([command(), "info", "--coco", path, photos], stderr=other):
         os.close(other)

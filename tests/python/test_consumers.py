@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn_support import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import leat
@@ -51,7 +52,7 @@ def ids(batch: leat.Batch) -> list[int]:
     return [int(i) for i in batch.ids]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(
     sizes=st.lists(st.integers(1, 60), min_size=1, max_size=3),
     turns=st.lists(st.integers(0, 3), max_size=120),
@@ -147,7 +148,7 @@ def test_the_loader_itself_may_lag(path: str) -> None:
         assert [i for b in loader for i in ids(b)] == order(path, 1)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(taken=st.integers(0, 40), before=st.integers(1, 20), after=st.integers(1, 20))
 def test_promise_3_a_consumer_resumes_with_any_batch_size(path: str, taken: int, before: int, after: int) -> None:
     with opened(path, outputs=DENSE) as loader:

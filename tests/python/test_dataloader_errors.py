@@ -12,6 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from dataloader_support import (  # noqa: E402
+    HUNG_S,
     Count,
     Failing,
     Waits,
@@ -163,7 +164,7 @@ def test_a_batch_that_takes_longer_than_the_timeout_is_an_error(loader_class: An
 
 
 def test_batches_in_time_are_not_touched_by_a_timeout(loader_class: Any) -> None:
-    assert rows(loader_class(Count(20), 3, num_workers=2, timeout=60)) == list(range(20))
+    assert rows(loader_class(Count(20), 3, num_workers=2, timeout=HUNG_S)) == list(range(20))
 
 
 def test_a_timeout_without_workers_is_refused(loader_class: Any) -> None:

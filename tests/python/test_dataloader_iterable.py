@@ -282,20 +282,20 @@ def test_out_of_order_a_worker_that_hangs_does_not_stop_the_others(loader_class:
 
 @pytest.mark.parametrize("stateful", [False, True])
 @pytest.mark.parametrize("in_order", [False, True])
-@pytest.mark.parametrize("num_workers", [0, 3])
+@pytest.mark.parametrize("num_workers", [0, 2])
 def test_out_of_order_streams_resume_with_what_was_not_delivered(
     num_workers: int, stateful: bool, in_order: bool
 ) -> None:
     def loader(in_order: bool = False) -> Any:
-        data, size = Uneven(40 if num_workers else 120, stateful=stateful), 2
-        return leat.DataLoader(data, size, num_workers=num_workers, in_order=in_order, seed=6)
+        data = Uneven(60 if num_workers else 120, stateful=stateful)
+        return leat.DataLoader(data, 2, num_workers=num_workers, in_order=in_order, seed=6)
 
     def batches_of(it: Any) -> list[tuple[list[int], list[float]]]:
         return [(x.tolist(), draws.tolist()) for x, draws in it]
 
     whole = batches_of(loader())
     assert sorted(whole) == sorted(batches_of(loader(True))) and len(whole) == 60
-    for n in (1, 7, 31, 59):
+    for n in (1, 31, 59):
         first = loader()
         it = iter(first)
         found = [next(it) for _ in range(n)]
@@ -355,7 +355,8 @@ def test_the_shuffle_of_a_data_pipe_follows_the_global_seed(
     assert found[0] == found[1] != found[2] and all(sorted(f) == list(range(40)) for f in found)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+# Pipes run in PyTorch's own iterators: how those spawn workers is theirs.
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.shard("torch"))])
 def test_a_data_pipe_of_functions_runs_in_workers(loader_class: Any, method: str) -> None:
     from torch.utils.data.datapipes.iter import IterableWrapper
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 torch = pytest.importorskip("torch")
-from dataloader_support import Count, Stream, batches  # noqa: E402
+from dataloader_support import HUNG_S, Count, Stream, batches  # noqa: E402
 
 import leat  # noqa: E402
 
@@ -90,7 +90,7 @@ def test_the_processes_of_an_epoch_have_ended_with_it(loader_class: Any) -> None
     assert len(list(it)) == 20 and it._shutdown
     assert [worker.pid for worker in it._workers] == [worker.pid for worker in workers]
     for worker in workers:
-        worker.join(10)
+        worker.join(HUNG_S)
         assert worker.exitcode == 0
 
 

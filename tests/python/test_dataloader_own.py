@@ -15,8 +15,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from dataloader_support import LONG_S, Deadly, Hanging  # noqa: E402
 from dataloader_support import Count as Range  # noqa: E402
-from dataloader_support import Deadly, Hanging  # noqa: E402
 
 import leat  # noqa: E402
 import leat.torch.iteration  # noqa: E402
@@ -188,8 +188,8 @@ def test_a_row_that_ended_three_workers_is_a_broken_sample() -> None:
 
 def test_a_sample_that_takes_too_long_is_broken_and_its_worker_replaced() -> None:
     with pytest.raises(TimeoutError, match="index 5, took longer than sample_timeout_s = 0.3"):
-        list(leat.DataLoader(Hanging(16), 4, num_workers=2, sample_timeout_s=0.3))
-    skipping = leat.DataLoader(Hanging(16), 4, num_workers=2, sample_timeout_s=0.3, on_error="skip")
+        list(leat.DataLoader(Hanging(16), 4, sampler=[5], num_workers=2, sample_timeout_s=0.3))
+    skipping = leat.DataLoader(Hanging(16), 4, num_workers=2, sample_timeout_s=LONG_S, on_error="skip")
     assert rows(skipping) == [[0, 1, 2, 3], [4, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
 
 
@@ -209,7 +209,7 @@ class Stream(torch.utils.data.IterableDataset):
 
 @pytest.mark.parametrize("dies", [True, False])
 def test_a_stream_that_ends_workers_or_hangs_is_over_and_the_others_go_on(dies: bool) -> None:
-    iterator = iter(leat.DataLoader(Stream(dies), 4, num_workers=2, sample_timeout_s=None if dies else 0.3))
+    iterator = iter(leat.DataLoader(Stream(dies), 4, num_workers=2, sample_timeout_s=None if dies else LONG_S))
     made = [next(iterator).tolist() for _ in range(2)]
     with pytest.raises(leat.BrokenSampleError if dies else TimeoutError):
         next(iterator)

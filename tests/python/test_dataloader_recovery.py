@@ -16,7 +16,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from dataloader_support import Deadly, Hanging  # noqa: E402
+from dataloader_support import LONG_S, Deadly, Hanging  # noqa: E402
 
 import leat  # noqa: E402
 from leat.torch import dataloader, iteration, pinning  # noqa: E402
@@ -249,7 +249,7 @@ def test_workers_that_are_killed_while_they_are_idle_are_replaced_each_time() ->
 @pytest.mark.parametrize("dataset", [Deadly, Hanging])
 def test_skip_leaves_out_what_ends_or_holds_workers_with_a_collate_function_of_the_users(dataset: Any) -> None:
     loader = leat.DataLoader(
-        dataset(12), 4, num_workers=2, on_error="skip", sample_timeout_s=0.5, collate_fn=torch.tensor
+        dataset(12), 4, num_workers=2, on_error="skip", sample_timeout_s=LONG_S, collate_fn=torch.tensor
     )
     assert rows(loader) == [[0, 1, 2, 3], [4, 6, 7], [8, 9, 10, 11]]
 
@@ -381,8 +381,8 @@ def test_a_wait_that_was_interrupted_goes_on() -> None:
     before = signal.signal(signal.SIGALRM, ring)
     try:
         iterator = iter(leat.DataLoader(Slow(4), 2, num_workers=1))
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
         with pytest.raises(Interrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
             next(iterator)
         assert rows(iterator) == [[0, 1], [2, 3]]
     finally:

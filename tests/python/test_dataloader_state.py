@@ -11,7 +11,7 @@ import json
 import multiprocessing
 import pickle
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
@@ -78,26 +78,38 @@ def same(found: list[Any], expected: list[Any]) -> bool:
     return repr(found) == repr(expected)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 4, 6])
-@pytest.mark.parametrize("way", WAYS)
+def in_ways(names: Iterable[str], anew: Iterable[str]) -> pytest.MarkDecorator:
+    """Each name here and with workers that persist; and with workers that each epoch starts anew: those."""
+    pairs = [(name, way) for name in names for way in WAYS if way != "3 workers" or name in anew]
+    return pytest.mark.parametrize("name, way", pairs)
+
+
+def run(loader: Any, cuts: Collection[int]) -> tuple[list[Any], dict[int, Any]]:
+    """The batches of an epoch, and the states that were taken after so many of them."""
+    it, found, states = iter(loader), list[Any](), dict[int, Any]()
+    for cut in range(max(cuts) + 1):
+        found += itertools.islice(it, min(cut, 1))
+        if cut in cuts:
+            states[cut] = pickle.dumps(loader.state_dict())
+    return found + list(it), {cut: pickle.loads(state) for cut, state in states.items()}
+
+
+@pytest.mark.parametrize("way, cuts", [("here", {0, 1, 4, 6}), ("3 workers", {1, 6}), ("3 persistent workers", {0, 4})])
 @pytest.mark.parametrize("name", MAKERS)
-def test_another_loader_goes_on_where_the_state_was_taken(stateful_class: Any, name: str, way: str, cut: int) -> None:
-    if stateful_class is not leat.DataLoader and (name, cut) == ("stream with state", 6) and way != "here":
-        pytest.skip("torchdata gives a worker's stream once more if its last batch, a short one, has been delivered")
-    loader = stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
-    it = iter(loader)
-    assert len([next(it) for _ in range(cut)]) == cut
-    state = loader.state_dict()
-    expected = list(it)
-    assert expected
-    again = stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
-    again.load_state_dict(pickle.loads(pickle.dumps(state)))
-    assert same(list(again), expected)
+def test_another_loader_goes_on_where_the_state_was_taken(
+    stateful_class: Any, name: str, way: str, cuts: set[int]
+) -> None:
+    if stateful_class is not leat.DataLoader and name == "stream with state" and way != "here":
+        cuts = cuts - {6}  # torchdata gives a worker's stream once more if its last batch, a short one, was delivered
+    whole, states = run(stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is), cuts)
+    for cut, state in states.items():
+        again = stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
+        again.load_state_dict(state)
+        assert whole[cut:] and same(list(again), whole[cut:]), cut
 
 
-@pytest.mark.parametrize("way", WAYS)
-# whose generator is not the loader's
-@pytest.mark.parametrize("name", [name for name in MAKERS if name != "sampler with a seed"])
+# not "sampler with a seed", whose generator is not the loader's
+@in_ways([name for name in MAKERS if name != "sampler with a seed"], ("in order", "stream with state", "no batches"))
 def test_the_same_loader_goes_back_to_a_state(stateful_class: Any, name: str, way: str) -> None:
     loader = stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
     it = iter(loader)
@@ -111,8 +123,7 @@ def test_the_same_loader_goes_back_to_a_state(stateful_class: Any, name: str, wa
     assert same(list(loader), before + rest)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", MAKERS)
+@in_ways(MAKERS, ("in order", "stream with state"))
 def test_after_a_resumed_epoch_the_next_is_whole(stateful_class: Any, name: str, way: str) -> None:
     def run(resume: bool) -> list[Any]:
         torch.manual_seed(1)
@@ -131,10 +142,9 @@ def test_after_a_resumed_epoch_the_next_is_whole(stateful_class: Any, name: str,
     assert same(resumed[0], whole[0]) and len(resumed[1]) == len(whole[1])
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    "name",
+@in_ways(
     ["in order", "sampler with state", "stream with state", "stream without state", "stream of iterators with state"],
+    ("in order", "stream with state"),
 )
 def test_a_state_after_an_epoch_is_the_start_of_the_next(stateful_class: Any, name: str, way: str) -> None:
     loader = stateful_class(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
@@ -149,10 +159,7 @@ def test_a_state_after_an_epoch_is_the_start_of_the_next(stateful_class: Any, na
     assert same(list(again), expected)
 
 
-@pytest.mark.parametrize("way", ["here", "3 workers"])
-def test_the_epochs_of_a_stream_that_counts_them_go_on(stateful_class: Any, way: str) -> None:
-    if way != "here":
-        return  # workers that are started anew for each epoch know no earlier one
+def test_the_epochs_of_a_stream_that_counts_them_go_on(stateful_class: Any) -> None:
     loader = stateful_class(**MAKERS["stream with state"](), collate_fn=as_is)
     first = list(loader)
     state = loader.state_dict()
@@ -186,9 +193,8 @@ def test_a_loaded_state_is_what_is_saved_until_something_runs(stateful_class: An
     assert rows(again) == list(range(3, 20))
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    "name", ["in order", "sampler with state", "stream with state", "stream without state", "shuffled with a generator"]
+@in_ways(
+    ["in order", "sampler with state", "stream with state", "stream without state", "shuffled with a generator"], ()
 )
 def test_a_state_of_plain_values_survives_json(name: str, way: str) -> None:
     loader = leat.DataLoader(**MAKERS[name](), **WAYS[way], collate_fn=as_is)
@@ -280,19 +286,14 @@ def test_out_of_order_a_state_leaves_out_what_was_delivered() -> None:
     assert sorted(found + rows(again)) == list(range(10))
 
 
-@pytest.mark.parametrize("cut", [5, 6, 7, 8, 9])
 @pytest.mark.parametrize("name", [name for name in MAKERS if name.startswith("stream") and "no batches" not in name])
-def test_streams_that_have_met_their_ends_stay_at_them(name: str, cut: int) -> None:
-    loader = leat.DataLoader(**MAKERS[name](), num_workers=3, collate_fn=as_is)
-    it = iter(loader)
-    for _ in itertools.islice(it, cut):
-        pass
-    state = loader.state_dict()
-    expected = list(it)
-    again = leat.DataLoader(**MAKERS[name](), num_workers=3, collate_fn=as_is)
-    again.load_state_dict(state)
-    found = list(again)
-    assert same(found, expected) or not expected  # then it was the start of the next epoch
+def test_streams_that_have_met_their_ends_stay_at_them(name: str) -> None:
+    whole, states = run(leat.DataLoader(**MAKERS[name](), num_workers=3, collate_fn=as_is), range(5, 10))
+    for cut, state in states.items():
+        again = leat.DataLoader(**MAKERS[name](), num_workers=3, collate_fn=as_is)
+        again.load_state_dict(state)
+        # after the last batch it is the start of the next epoch
+        assert same(list(again), whole[cut:]) or not whole[cut:], cut
 
 
 # --- what leat promises beyond
@@ -594,8 +595,7 @@ def test_a_state_beyond_the_end_of_a_sampler_of_unknown_length_is_refused_when_i
         next(iter(again))
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", [name for name in MAKERS if name.startswith("stream")])
+@in_ways([name for name in MAKERS if name.startswith("stream")], ("stream with state",))
 def test_a_state_taken_in_the_loop_after_the_last_batch_of_a_stream_goes_on_with_the_next_epoch(
     name: str, way: str
 ) -> None:

@@ -320,13 +320,23 @@ def test_a_new_iterator_over_persistent_workers_begins_anew(loader_class: Any) -
 # --- start methods ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method, as_object", [("fork", False), ("fork", True), ("forkserver", False), ("spawn", True)])
+# Above 2 s where workers are not forked: each imports torch.
+@pytest.mark.parametrize(
+    "method, as_object",
+    [
+        ("fork", False),
+        ("fork", True),
+        ("forkserver", False),
+        pytest.param("spawn", True, marks=pytest.mark.shard("torch")),  # the next test spawns, too
+    ],
+)
 def test_every_start_method_gives_the_same_batches(loader_class: Any, method: str, as_object: bool) -> None:
     context = multiprocessing.get_context(method) if as_object else method
-    loader = loader_class(Count(11), 3, num_workers=2, multiprocessing_context=context)
+    loader = loader_class(Count(11), 3, num_workers=1 + (method == "fork"), multiprocessing_context=context)
     assert batches(loader) == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10]]
 
 
+# Above 2 s: the worker imports torch.
 def test_spawned_workers_have_seeds_and_numbers_too(loader_class: Any) -> None:
     generator = torch.Generator().manual_seed(3)
     expected = int(torch.empty((), dtype=torch.int64).random_(generator=torch.Generator().manual_seed(3)))

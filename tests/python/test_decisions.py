@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn_support import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import leat
@@ -57,7 +58,7 @@ def run(loader: leat.Loader, sizes: dict[Step, int], until: Step = (2, 0)) -> li
     return got
 
 
-@settings(max_examples=40, deadline=None)
+@examples(25)
 @given(sizes=st.dictionaries(st.tuples(st.integers(0, 1), st.integers(0, 12)), st.integers(1, 40), max_size=4))
 def test_promise_2_each_row_comes_once_whatever_sizes_are_decided(path: str, sizes: dict[Step, int]) -> None:
     with opened(path) as loader:
@@ -67,7 +68,7 @@ def test_promise_2_each_row_comes_once_whatever_sizes_are_decided(path: str, siz
         assert [step for e, step, _ in got if e == epoch] == list(range(len([1 for e, _, _ in got if e == epoch])))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     first=st.integers(1, 30),
     second=st.integers(1, 30),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from elsewhere_support import PATIENCE
 from text_support import bpe_file, pack_text, ranks_file, real_texts, texts, words_file
 
 import leat
@@ -104,8 +105,8 @@ def test_a_forked_process_encodes_by_a_tokenizer_that_has_worked_before(tmp_path
         target=lambda: theirs.send(core.encode(["to be"])[0].tolist()), daemon=True
     )
     child.start()
-    assert ours.poll(60) and ours.recv() == want
-    child.join(60)
+    assert ours.poll(PATIENCE) and ours.recv() == want
+    child.join(PATIENCE)
 
 
 def test_a_data_set_without_tokens_is_refused() -> None:

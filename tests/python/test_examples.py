@@ -11,45 +11,43 @@ import sys
 from pathlib import Path
 
 import pytest
+from forked_support import python
 from PIL import Image
 
 import leat
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+whole = pytest.mark.shard("whole")
 
 
+@whole
 def test_the_quickstart_learns_fashion_mnist() -> None:
     pytest.importorskip("torch")
     folder = Path(os.environ.get("LEAT_DATA", "/nowhere")) / "fashion-mnist"
     if not folder.is_dir():
         pytest.skip("LEAT_DATA names no folder with fashion-mnist")
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "fashion_mnist.py", folder], capture_output=True, text=True, timeout=300
-    )
+    done = python(EXAMPLES / "fashion_mnist.py", folder)
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]
     assert last.startswith("epoch 2: ")
     assert float(last.split()[2].rstrip("%")) > 70
 
 
+@whole
 def test_the_detector_learns_from_boxes_that_move_with_their_photos(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     folder = Path(os.environ.get("LEAT_DATA", "/nowhere")) / "coco128"
     if not folder.is_dir():
         pytest.skip("LEAT_DATA names no folder with coco128")
     data = [folder / "images" / "train2017", folder / "instances_train2017_present.json"]
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "detection.py", *data, "--short", "--out", tmp_path],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    done = python(EXAMPLES / "detection.py", *data, "--short", "--out", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr  # 1: the loss did not fall
     assert {p.name for p in tmp_path.iterdir()} == {"given.png", "found.png", "boxes.png"}
     found = re.search(r"(\d+) of (\d+) objects are found", done.stdout)
     assert found and int(found[1]) > int(found[2]) / 10
 
 
+@whole
 @pytest.mark.parametrize("form", ["yolo", "voc", "packed", "no annotations"])
 def test_the_detector_takes_what_the_package_opens(form: str, tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -75,8 +73,7 @@ def test_the_detector_takes_what_the_package_opens(form: str, tmp_path: Path) ->
                 w.add(image=(photos / f"{i}.jpg").read_bytes(), boxes=[[8 + i, 12, 40 + i, 44]], label=[2])
     elif form == "yolo":
         (notes / "classes.txt").write_text("circle\nsquare\n")
-    command = [sys.executable, EXAMPLES / "detection.py", *data, "--epochs", "4", "--out", tmp_path / "out"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = python(EXAMPLES / "detection.py", *data, "--epochs", "4", "--out", tmp_path / "out")
     if form == "no annotations":
         assert done.returncode == 1
         assert "give its annotations" in done.stderr
@@ -86,6 +83,7 @@ def test_the_detector_takes_what_the_package_opens(form: str, tmp_path: Path) ->
         assert {p.name for p in (tmp_path / "out").iterdir()} == {"given.png", "found.png", "boxes.png"}
 
 
+@whole
 def test_the_detector_says_what_it_cannot_learn_from(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     photos, masks = tmp_path / "photos", tmp_path / "masks"
@@ -106,11 +104,11 @@ def test_the_detector_says_what_it_cannot_learn_from(tmp_path: Path) -> None:
         ([tmp_path / "none.leat", "--epochs", "0"], 2, "--epochs is at least 3, not 0"),
         ([tmp_path / "none.leat", "--epochs", "1"], 2, "--epochs is at least 3, not 1"),
     ):
-        command = [sys.executable, EXAMPLES / "detection.py", *arguments, "--out", tmp_path / "out"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        done = python(EXAMPLES / "detection.py", *arguments, "--out", tmp_path / "out")
         assert done.returncode == code and words in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
+@whole
 @pytest.mark.parametrize("data", ["made", "fashion-mnist"])
 def test_trainings_learn_from_batches_that_another_script_makes(
     data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -127,9 +125,9 @@ def test_trainings_learn_from_batches_that_another_script_makes(
     try:
         assert running[0].stdout and running[0].stdout.readline().startswith("serving fashion: ")
         running += [subprocess.Popen([*train, size], stdout=subprocess.PIPE, text=True) for size in ("64", "100")]
-        said = [process.communicate(timeout=300)[0] for process in running[1:]]
+        said = [process.communicate(timeout=500)[0] for process in running[1:]]
         leat.ports.stop("fashion")
-        assert running[0].wait(60) == 0
+        assert running[0].wait(120) == 0
     finally:
         for process in running:
             process.kill()
@@ -143,9 +141,9 @@ def test_trainings_learn_from_batches_that_another_script_makes(
 def test_every_example_says_how_it_is_called() -> None:
     pytest.importorskip("torch")
     pytest.importorskip("tqdm")
-    for example in sorted(EXAMPLES.glob("*.py")):
+    for example in sorted(EXAMPLES.glob("*.py")):  # seconds: each imports all that it needs, in a process of its own
         if example.stem != "progress":
-            done = subprocess.run([sys.executable, example, "--help"], capture_output=True, text=True, timeout=120)
+            done = python(example, "--help")
             assert done.returncode == 0, done.stderr
             assert done.stdout.startswith(f"usage: {example.name}")
 
@@ -177,11 +175,12 @@ def test_the_progress_of_an_example_is_lines_in_a_log() -> None:
     shown = f"from progress import *\nfor _ in tqdm(range(3), desc='a', **({soon})): pass"
     short = "from progress import *\nfor _ in progress(range(3)): pass"
     for code, lines in ((shown, 3), (short, 0)):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=EXAMPLES, timeout=60, check=True)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=EXAMPLES, timeout=120, check=True)
         assert b"\r" not in done.stderr
         assert len(done.stderr.splitlines()) >= lines if lines else not done.stderr
 
 
+@whole
 def test_a_cyclegan_that_was_interrupted_trains_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     folder = Path(os.environ.get("LEAT_DATA", "/nowhere")) / "ants2bees"
@@ -189,8 +188,7 @@ def test_a_cyclegan_that_was_interrupted_trains_on_as_if_it_had_not_been(tmp_pat
         pytest.skip("LEAT_DATA names no folder with ants2bees")
 
     def train(out: str, *options: str) -> str:
-        command = [sys.executable, EXAMPLES / "cyclegan.py", folder, "--side", "32", "--out", tmp_path / out, *options]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        done = python(EXAMPLES / "cyclegan.py", folder, "--side", "16", "--out", tmp_path / out, *options)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -239,6 +237,7 @@ def test_the_language_model_reads_the_same_tokens_wherever_it_stops_on_any_ranks
     assert train_lm(capsys, tmp_path / "cut", *kind, "--resume", "--ranks", "4").splitlines()[-1] == expected
 
 
+@whole
 def test_the_language_model_learns_and_tells_shares_and_losses(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from torch.utils.data import default_collate, get_worker_info  # noqa: E402
 
 import leat  # noqa: E402
 from leat import _leat  # noqa: E402
-from leat.workers.feed import Feed, NotYet, Planned  # noqa: E402
-from leat.workers.loop import ROWS, WHOLE, Job  # noqa: E402
+from leat.workers.feed import Feed, Planned  # noqa: E402
+from leat.workers.loop import ROWS, WHOLE, Job, Unit, Worker  # noqa: E402
 from leat.workers.pool import Pool  # noqa: E402
 
 
@@ -125,28 +126,53 @@ def nothing_is_left(no_workers_of_before: None) -> Iterator[None]:
 # ---- several consumers -----------------------------------------------------------------------------------------------
 
 
-def delivered_by_turns(feeds: list[Feed], total: int) -> list[int]:
-    """How many batches each gave when each was always asked."""
-    counts = [0] * len(feeds)
-    while sum(counts) < total:
-        for i, one in enumerate(feeds):
-            try:
-                one.next(0)
-                counts[i] += 1
-            except NotYet:
-                time.sleep(0.0005)
-    return counts
+class Turns(Worker):
+    """A worker whose units take as long as their board says; it ends after so many."""
+
+    def __init__(self, boards: dict[str, Any], units: int) -> None:
+        self.clients: Any = {name: SimpleNamespace(board=board) for name, board in boards.items()}
+        self.pool: Any = SimpleNamespace(seen=lambda: 0)
+        self.units, self.stopping, self.served = units, False, list[str]()
+
+    def listen(self, block: bool = False) -> None:
+        """Nobody says anything."""
+
+    def say_left(self) -> None:
+        """No board has ended."""
+
+    def work(self, client: Any, unit: Any) -> None:
+        self.served.append(client.board.name)
+        client.board.time += client.board.cost
+        self.stopping = len(self.served) == self.units
 
 
-@pytest.mark.parametrize("weights, low, high", [((1.0, 1.0), 0.7, 1.4), ((3.0, 1.0), 2.0, 4.5)])
-def test_loaders_that_share_workers_get_time_by_their_weights(
-    pool_of: Any, weights: tuple[float, ...], low: float, high: float
-) -> None:
-    data = Rows(4000, 1, 0.5)
+class Timed:
+    """A board on which work always is, each unit of which counts for `cost`."""
+
+    def __init__(self, name: str, cost: int) -> None:
+        self.name, self.cost, self.time = name, cost, 0
+
+    def served_ns(self) -> int:
+        return self.time
+
+    def take(self) -> tuple[Any, ...]:
+        return (0,) * len(Unit._fields)
+
+
+def test_a_worker_serves_the_loader_that_has_had_the_least_time() -> None:
+    worker = Turns({name: Timed(name, cost) for name, cost in {"a": 1000, "b": 3000, "c": 1500}.items()}, 60)
+    worker.run()
+    assert worker.served == [*"abcaca" * 10]
+
+
+def test_the_time_of_a_loader_counts_by_its_weight(pool_of: Any) -> None:
+    data = Rows(40, 1, 4)
     pool = pool_of(data, 1)
-    feeds = [feed_of(pool, data, 4000, weight=weight) for weight in weights]
-    first, second = delivered_by_turns(feeds, 160)
-    assert low < first / second < high
+    feeds = [feed_of(pool, data, 40, weight=weight) for weight in (8.0, 1.0)]
+    for _ in range(10):
+        assert all(one.next() is not None for one in feeds)
+    heavy, light = (one.board.served_ns() for one in feeds)
+    assert 0 < 2 * heavy < light
     for one in feeds:
         one.close()
 
@@ -294,12 +320,12 @@ def test_the_memory_of_a_loader_comes_back(how: str) -> None:
     assert _leat.share_used() == before
 
 
-def test_fifty_iterators_leave_no_descriptor_and_no_process_behind() -> None:
+def test_many_iterators_leave_no_descriptor_and_no_process_behind() -> None:
     data = Rows(16)
     list(leat.DataLoader(data, 4, num_workers=2))  # what is opened once
     before, running = descriptors(), children()
     loader = leat.DataLoader(data, 4, num_workers=2)
-    for i in range(50):
+    for i in range(15):
         iterator = iter(loader)
         for _ in range(i % 5):
             next(iterator, None)

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn_support import examples
 from feedback_support import N, loss_of, opened, plain_order, trace, train, write
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import leat
@@ -25,7 +26,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 # ---- hard samples ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@examples(25)
 @given(
     delta=st.floats(0.01, 1.0),
     size=st.integers(1, 40),
@@ -770,7 +771,7 @@ def test_a_damaged_state_is_refused_and_changes_nothing(path: str) -> None:
         assert len(list(loader)) == 7
 
 
-@settings(max_examples=30)
+@examples(25)
 @given(data=st.binary(max_size=200), flip=st.integers(0, 10**6))
 def test_bytes_that_are_no_table_are_refused(path: str, data: bytes, flip: int) -> None:
     with opened(path, feedback=leat.TopFraction(0.5)) as loader:
@@ -785,3 +786,27 @@ def test_bytes_that_are_no_table_are_refused(path: str, data: bytes, flip: int) 
         with contextlib.suppress(leat.StateError):
             known, marks = table.unpacked(bytes(good))
             assert len(known) == len(table) and known.sum() == len(marks) and np.isfinite(marks["value"]).all()
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_a_table_with_values_that_nobody_can_report_is_refused(path: str, value: float) -> None:
+    with opened(path, feedback=leat.TopFraction(0.5)) as loader:
+        train(loader, 1)
+        table = loader.feedback["loss"]
+        table.marks["value"][3] = value
+        with pytest.raises(leat.StateError, match="nobody can report"):
+            table.unpacked(table.packed())
+
+
+def test_a_state_forgets_what_was_reported_after_it(path: str) -> None:
+    with opened(path, feedback=leat.TopFraction(0.5)) as loader:
+        iteration = iter(loader)
+        batch = next(iteration)
+        loader.report(batch.ids, loss=loss_of(batch.ids, 0))
+        state = json.loads(json.dumps(loader.state_dict()))
+        known = loader.feedback["loss"].known.copy()
+        for batch in iteration:
+            loader.report(batch.ids, loss=loss_of(batch.ids, 0))
+        assert 0 < known.sum() < loader.feedback["loss"].known.sum()
+        loader.load_state_dict(state)
+        assert (loader.feedback["loss"].known == known).all()

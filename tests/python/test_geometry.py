@@ -38,9 +38,9 @@ def affine_matrix(
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
-def test_a_random_affine_is_pillows_transform(tmp_path: Path, mode: str) -> None:
+def test_a_random_affine_is_pillows_transform(mode: str) -> None:
     rng = np.random.default_rng(5)
-    for i, image in enumerate(images(100)):
+    for i, image in enumerate(images(48)):
         h, w = image.shape[:2]
         angle, scale = float(rng.uniform(-200, 200)), float(rng.uniform(0.4, 2.5))
         shear = (0.0, 0.0) if i % 4 == 0 else tuple(map(float, rng.uniform(-50, 50, 2)))
@@ -58,7 +58,7 @@ def test_a_random_affine_is_pillows_transform(tmp_path: Path, mode: str) -> None
         op = ops.RandomAffine(
             (angle, angle), None, (scale, scale), (shear[0], shear[0], shear[1], shear[1]), mode, fill, center
         )
-        got = applied(tmp_path, image, [op], layout="CHW" if i % 3 == 0 else "HWC")
+        got = applied(image, [op], layout="CHW" if i % 3 == 0 else "HWC")
         different = np.abs(got.astype(int) - from_pillow(want)).max(-1)
         if mode == "nearest":  # the last bits of the matrix may choose a neighbour
             assert (different > 0).mean() < 0.004
@@ -66,11 +66,11 @@ def test_a_random_affine_is_pillows_transform(tmp_path: Path, mode: str) -> None
             assert (different > 1).mean() < 0.004
 
 
-def test_a_shift_is_by_whole_pixels_of_at_most_a_part_of_the_sides(tmp_path: Path) -> None:
+def test_a_shift_is_by_whole_pixels_of_at_most_a_part_of_the_sides() -> None:
     image = np.arange(40 * 30, dtype=np.uint16).reshape(30, 40, 1).view(np.uint8)  # each pixel is told from all others
     seen = set()
     for seed in range(200):
-        got = applied(tmp_path, image, [ops.RandomAffine(0, (0.1, 0.3), fill=255)], seed=seed).view(np.uint16)[..., 0]
+        got = applied(image, [ops.RandomAffine(0, (0.1, 0.3), fill=255)], seed=seed).view(np.uint16)[..., 0]
         plain = image.view(np.uint16)[..., 0]
         y, x = np.argwhere(got == plain[15, 20])[0] - (15, 20)
         moved = np.full_like(plain, 0xFFFF)
@@ -103,7 +103,7 @@ FIELDS = ("image", "mask", "boxes", "points", "corners")
 @pytest.fixture(scope="module")
 def samples() -> list[Sample]:
     rng = np.random.default_rng(11)
-    return [Sample(i, rng) for i in range(40)]
+    return [Sample(i, rng) for i in range(24)]
 
 
 @pytest.fixture(scope="module")
@@ -265,12 +265,12 @@ def padded(image: Array, sides: tuple[int, ...], fill: Any) -> Array:
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic", "lanczos", "hamming", "box"])
-def test_resizing_is_that_of_pillow_across_then_down(tmp_path: Path, mode: str) -> None:
+def test_resizing_is_that_of_pillow_across_then_down(mode: str) -> None:
     """Pillow 13 goes down first where that is less work, so that one axis is resized at a time here."""
     rng, filter = np.random.default_rng(6), Image.Resampling[mode.upper()]
-    for i, image in enumerate(images(60, 120, (3, 1, 4))):
+    for i, image in enumerate(images(36, 120, (3, 1, 4))):
         h, w = (int(v) for v in rng.integers(1, 160, 2))
-        got = applied(tmp_path, image, [ops.Resize((h, w), mode)], layout="CHW" if i % 3 == 0 else "HWC")
+        got = applied(image, [ops.Resize((h, w), mode)], layout="CHW" if i % 3 == 0 else "HWC")
         for c in range(image.shape[2]):
             plane = Image.fromarray(np.ascontiguousarray(image[..., c]))
             across = plane.resize((w, plane.height), filter)
@@ -279,7 +279,7 @@ def test_resizing_is_that_of_pillow_across_then_down(tmp_path: Path, mode: str) 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", "lanczos"])
 @pytest.mark.parametrize("factor", [2, 3, 5])
-def test_a_crop_of_what_was_mirrored_and_enlarged_begins_at_any_row(tmp_path: Path, mode: str, factor: int) -> None:
+def test_a_crop_of_what_was_mirrored_and_enlarged_begins_at_any_row(mode: str, factor: int) -> None:
     """Where pixels of the result lie on those of the source, most weights are 0, and rows need fewer than their
     neighbours."""
     image = np.random.default_rng(2).integers(0, 256, (24, 24, 3), np.uint8)
@@ -290,16 +290,16 @@ def test_a_crop_of_what_was_mirrored_and_enlarged_begins_at_any_row(tmp_path: Pa
             (ops.RandomVerticalFlip(1.0), image[::-1]),
             (ops.RandomHorizontalFlip(1.0), image[:, ::-1]),
         ):
-            got = applied(tmp_path, image, [flip, *behind])
-            assert worst(got, applied(tmp_path, np.ascontiguousarray(mirrored), behind)) == 0, crop
+            got = applied(image, [flip, *behind])
+            assert worst(got, applied(np.ascontiguousarray(mirrored), behind)) == 0, crop
 
 
-def test_bicubic_without_antialias_is_that_of_torch(tmp_path: Path) -> None:
+def test_bicubic_without_antialias_is_that_of_torch() -> None:
     torch = pytest.importorskip("torch")
     y, x = np.mgrid[:50, :70]
     image = (128 + 60 * np.sin(x / 5) + 50 * np.cos(y / 4))[..., None].astype(np.uint8)
     for h, w in ((20, 31), (80, 90), (50, 33), (7, 70)):
-        got = applied(tmp_path, image, [ops.Resize((h, w), "bicubic", antialias=False)])
+        got = applied(image, [ops.Resize((h, w), "bicubic", antialias=False)])
         planes = torch.from_numpy(image.transpose(2, 0, 1)[None].astype(np.float32))
         want = torch.nn.functional.interpolate(planes, (h, w), mode="bicubic").clamp(0, 255).round()
         assert worst(got, want[0].numpy().transpose(1, 2, 0)) <= 1
@@ -339,13 +339,13 @@ def test_rows_that_are_resized_alike_or_not_do_not_disturb_each_other(mode: str)
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
-def test_padding_is_that_of_pillow_and_numpy(tmp_path: Path, mode: str) -> None:
+def test_padding_is_that_of_pillow_and_numpy(mode: str) -> None:
     rng = np.random.default_rng(9)
     for i, image in enumerate(images(60)):
         left, top, right, bottom = (int(v) for v in rng.integers(0, 40, 4))
         fill = tuple(map(int, rng.integers(0, 256, image.shape[2])))
         got = applied(
-            tmp_path, image, [ops.Pad((left, top, right, bottom), fill, mode)], layout="CHW" if i % 3 == 0 else "HWC"
+            image, [ops.Pad((left, top, right, bottom), fill, mode)], layout="CHW" if i % 3 == 0 else "HWC"
         )
         if mode == "constant":
             want = from_pillow(
@@ -357,7 +357,7 @@ def test_padding_is_that_of_pillow_and_numpy(tmp_path: Path, mode: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "int16"])
-def test_flips_pads_and_crops_are_one_pass_in_any_order(tmp_path: Path, dtype: str) -> None:
+def test_flips_pads_and_crops_are_one_pass_in_any_order(dtype: str) -> None:
     rng = np.random.default_rng(4)
     flips = {"h": ops.RandomHorizontalFlip(1), "v": ops.RandomVerticalFlip(1)}
     for i in range(60):
@@ -380,13 +380,7 @@ def test_flips_pads_and_crops_are_one_pass_in_any_order(tmp_path: Path, dtype: s
                 chain.append(ops.CenterCrop(size))
                 top, left = (round((a - b) / 2) for a, b in zip(want.shape, size, strict=False))
                 want = want[top : top + size[0], left : left + size[1]]
-        path = tmp_path / f"{i}.leat"
-        with leat.Writer(path, {"x": leat.field(dtype, image.shape, layout="HWC")}) as writer:
-            writer.add(x=image)
-        loader = leat.Loader(
-            leat.open(path), 1, outputs={"x": [*chain, ops.ToLayout("NHWC")]}, framework="numpy", seed=i
-        )
-        np.testing.assert_array_equal(loader.batch_at(0, 0)["x"][0], want)
+        np.testing.assert_array_equal(applied(image, chain, seed=i), want)
 
 
 def test_a_photo_is_mirrored_after_its_crop_is_resized(tmp_path: Path) -> None:
@@ -427,7 +421,7 @@ def test_a_crop_behind_a_vertical_flip_is_counted_from_below(tmp_path: Path) -> 
 # ---- arguments -------------------------------------------------------------------------------------------------------
 
 
-def test_arguments_are_those_of_torchvision(tmp_path: Path) -> None:
+def test_arguments_are_those_of_torchvision() -> None:
     affine = ops.RandomAffine(10, (0.1, 0.2), (0.5, 2), 15, fill={"image": [1, 2, 3], "mask": 4})
     assert (affine.degrees, affine.shear) == ((-10.0, 10.0), (-15.0, 15.0))
     assert affine.fill == {"image": (1.0, 2.0, 3.0), "mask": 4.0}
@@ -454,13 +448,13 @@ def test_arguments_are_those_of_torchvision(tmp_path: Path) -> None:
             make(**arguments)  # type: ignore[operator]
     (image,) = images(1, channels=(3,))
     with pytest.raises(leat.InvalidError, match="RandomAffine: shear must be"):
-        leat.Loader(dataset_of(tmp_path, image), 1, outputs={"x": [ops.RandomAffine(3, shear=(10, 90))]})
+        leat.Loader(dataset_of(image), 1, outputs={"x": [ops.RandomAffine(3, shear=(10, 90))]})
     for op, words in (
         (ops.RandomAffine(3, fill=(1, 2)), "one fill, or one per channel"),
         (ops.Pad(-40), "sides stay between 1 and 65535"),
     ):
         with pytest.raises(leat.ProgramError, match=words):
-            leat.Loader(dataset_of(tmp_path, image[:40, :40]), 1, outputs={"x": [op]})
+            leat.Loader(dataset_of(image[:40, :40]), 1, outputs={"x": [op]})
 
 
 SIGNATURES = {
@@ -489,5 +483,5 @@ def test_what_geometry_makes_of_a_photo_is_the_same_in_a_file_and_in_memory(tmp_
     chain = [ops.RandomAffine(30, (0.1, 0.1), (0.8, 1.2), 5, "bilinear"), ops.RandomPerspective(p=1), ops.Pad(3)]
     outputs = {"x": leat.Out("image", [ops.Decode(), *chain, ops.CenterCrop(56), ops.ToLayout("NHWC")])}
     got = leat.Loader(leat.open(tmp_path / "a.leat"), 1, outputs=outputs, framework="numpy").batch_at(0, 0)["x"][0]
-    want = applied(tmp_path, np.asarray(Image.open(io.BytesIO(png(pixels)))), [*chain, ops.CenterCrop(56)])
+    want = applied(np.asarray(Image.open(io.BytesIO(png(pixels)))), [*chain, ops.CenterCrop(56)])
     assert worst(got, want) == 0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import signal
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from elsewhere_support import Process, eventually
 from http_support import Answer, Server, passing
-from test_made import run_script
 
 import leat
 
@@ -113,9 +112,10 @@ def test_an_idx_file_is_read_ahead_from_a_server(packed: bool) -> None:
 
 
 def test_a_manifest_and_its_shards_are_read_from_a_server(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0)
     with leat.Writer(tmp_path / "all.leat", {"x": "int64", "raw": "bytes"}, shard_bytes=1 << 20) as w:
         for i in range(300):
-            w.add(x=i, raw=os.urandom(100_000))
+            w.add(x=i, raw=noise.bytes(100_000))
     files = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     assert len(files) > 2
     with Server(files) as s:
@@ -170,23 +170,41 @@ def test_a_password_in_an_address_is_in_no_error(server: Server) -> None:
     assert len(leat.open(url.replace("csv", "leat"))) == N
 
 
-@pytest.mark.parametrize(
-    "what",
-    ["leat.open({url!r})", "leat.Loader(ds, batch_size=1)", "ds[0]", "next(iter(leat.Loader(ds, batch_size=1)))"],
-)
-def test_ctrl_c_ends_waiting_for_a_server(server: Server, what: str) -> None:
-    script = f"import leat, sys; ds = leat.open({server.url('long.leat')!r}); print(flush=True); sys.stdin.readline()\n"
-    with run_script(script + what.format(url=server.url("data.leat")), stdin=subprocess.PIPE) as p:
-        assert p.stdin and p.stdout
-        p.stdout.readline()
-        server.behave = lambda number, path, asked, answer: replace(answer, cut=0, hang=True)
-        p.stdin.write("\n")
-        p.stdin.flush()
-        while not server.hangs and p.poll() is None:
-            time.sleep(0.01)
-        p.send_signal(signal.SIGINT)
-        out = p.stdout.read()
-        assert "KeyboardInterrupt" in out and "SystemError" not in out
+WAITS: dict[str, Callable[[leat.Dataset, str], object]] = {
+    "open": lambda ds, url: leat.open(url),
+    "Loader": lambda ds, url: leat.Loader(ds, batch_size=1),
+    "a sample": lambda ds, url: ds[0],
+    "a batch": lambda ds, url: next(iter(leat.Loader(ds, batch_size=1))),
+}
+
+
+def waits(what: str, data: str, other: str, pipe: Any) -> None:
+    ds = leat.open(data)
+    pipe.send("open")
+    pipe.recv()
+    try:
+        WAITS[what](ds, other)
+        pipe.send("nothing was waited for")
+    except BaseException as error:
+        pipe.send(type(error).__name__)
+
+
+def test_ctrl_c_ends_waiting_for_a_server(packed: bytes, packed_long: bytes) -> None:
+    with contextlib.ExitStack() as stack:
+        waiting = []
+        for what in WAITS:  # all at once: some end with the next look at the clock
+            server = stack.enter_context(Server({"data.leat": packed, "long.leat": packed_long}))
+            process = Process(waits, what, server.url("long.leat"), server.url("data.leat"))
+            assert process.answer() == "open"
+            server.behave = lambda number, path, asked, answer: replace(answer, cut=0, hang=True)
+            process.pipe.send("go on")
+            waiting.append((server, process))
+        for server, process in waiting:
+            eventually(lambda server=server: bool(server.hangs))  # type: ignore[misc]
+            process.signal(signal.SIGINT)
+        assert [process.answer() for _, process in waiting] == ["KeyboardInterrupt"] * len(WAITS)
+        for _, process in waiting:
+            process.kill()
 
 
 def test_a_server_that_is_not_there_is_an_error() -> None:

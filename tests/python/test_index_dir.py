@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 import pickle
 import subprocess
@@ -13,9 +12,11 @@ import textwrap
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from elsewhere_support import Process
 from PIL import Image
 
 import leat
@@ -44,8 +45,9 @@ def crops(ds: leat.Dataset) -> str:
     return found.hexdigest()
 
 
-def crops_elsewhere(photos: str, indexes: str, recheck: str) -> str:
-    return crops(leat.open(photos, index_dir=indexes, recheck=recheck))
+def crops_elsewhere(photos: str, indexes: str, pipe: Any) -> None:
+    pipe.send([crops(leat.open(photos, index_dir=indexes, recheck=how)) for how in ("first", "always", "never")])
+    pipe.recv()
 
 
 def test_an_index_is_kept_and_found_by_other_processes(photos: Path, tmp_path: Path) -> None:
@@ -59,9 +61,9 @@ def test_an_index_is_kept_and_found_by_other_processes(photos: Path, tmp_path: P
     size = kept.stat().st_size
     photo_bytes = sum(p.stat().st_size for p in photos.iterdir())
     assert PHOTOS * 100 < size < photo_bytes * 0.01 + 500
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        for recheck in ("first", "always", "never"):
-            assert pool.apply(crops_elsewhere, (str(photos), str(indexes), recheck)) == expected
+    other = Process(crops_elsewhere, str(photos), str(indexes))
+    assert other.answer() == [expected] * 3
+    other.end()
     assert kept.stat().st_size == size  # all was known
 
 

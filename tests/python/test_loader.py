@@ -207,8 +207,10 @@ def test_set_epoch_of_the_loaded_epoch_keeps_the_position_and_another_one_warns(
     assert (batch.epoch, batch.step) == (3, 0)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 9, 10, 11, 25, 29, 30])
-@pytest.mark.parametrize("function", [False, True], ids=["native", "with a function"])
+@pytest.mark.parametrize(
+    ("function", "cut"),
+    [*((False, cut) for cut in (0, 1, 9, 10, 11, 25, 29, 30)), (True, 9), (True, 25)],  # a function has workers
+)
 def test_the_loop_of_saving_and_resuming_as_people_write_it(records: Path, function: bool, cut: int) -> None:
     """Three epochs of ten batches; the run ends after `cut` batches and is started again by the same lines."""
     outputs = {"x": [leat.ops.Map(lambda x: x + 1)], "label": []} if function else None
@@ -585,6 +587,18 @@ def test_weights_of_zero_are_never_drawn(records: Path) -> None:
     weights = [1.0 if i % 10 == 4 else 0.0 for i in range(100)]
     got = flat(loader(records, 25, sampler=leat.Weighted(weights, 200)))
     assert len(got) == 200 and {i % 10 for i in got} == {4}
+
+
+@pytest.mark.parametrize("weights", [[1.0, -1.0], [0.0, 0.0], [1.0, float("nan")], [1.0, float("inf")], [[1.0]], []])
+def test_weights_that_no_draw_can_follow_are_refused(weights: list[Any]) -> None:
+    with pytest.raises(ValueError, match="none below 0 and one above it"):
+        leat.Weighted(weights, 3)
+
+
+@pytest.mark.parametrize(("rank", "world_size"), [(2, 2), (-1, 2), (0, 0)])
+def test_a_rank_that_is_none_of_the_world_is_refused(records: Path, rank: int, world_size: int) -> None:
+    with pytest.raises(ValueError, match="rank|world_size"):
+        loader(records, 4, rank=rank, world_size=world_size)
 
 
 def test_without_replacement_nothing_is_drawn_twice(records: Path) -> None:

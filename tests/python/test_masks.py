@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from drawn_support import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from photo_support import png
 
@@ -69,14 +70,14 @@ coordinate = st.one_of(
 polygon = st.lists(coordinate, min_size=6, max_size=16).map(lambda p: p[: len(p) // 2 * 2])
 
 
-@settings(deadline=None, max_examples=300)
+@examples(100)
 @given(st.lists(polygon, min_size=1, max_size=3), st.integers(1, 40), st.integers(1, 40))
 def test_polygons_become_the_pixels_that_the_published_algorithm_makes(polygons: Any, h: int, w: int) -> None:
     got = leat.draw_masks(leat.encode_masks([polygons]), h, w)
     assert np.array_equal(got[0], reference(polygons, h, w))
 
 
-@settings(deadline=None, max_examples=100)
+@examples(40)
 @given(st.integers(1, 30), st.integers(1, 30), st.randoms(use_true_random=False))
 def test_runs_and_arrays_come_back_as_they_were(h: int, w: int, random: Any) -> None:
     pixels = np.array([[random.random() < 0.4 for _ in range(w)] for _ in range(h)], np.uint8)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn_support import examples
+from hypothesis import given
 from mixture_oracle import Mixture, Source, asked, stream
 from test_mixture_oracle import as_leat, expected, mixtures
 
@@ -25,7 +26,7 @@ def given_by(m: Mixture, epochs: list[list[tuple[int, int]]]) -> np.ndarray[Any,
     return table
 
 
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(m=mixtures())
 def test_the_counts_are_those_of_the_rows_of_the_page(m: Mixture) -> None:
     try:
@@ -51,7 +52,7 @@ def test_the_counts_are_those_of_the_rows_of_the_page(m: Mixture) -> None:
         assert source.passes == counts[-1, k] / m.sources[k].count
 
 
-@settings(max_examples=30, deadline=None)
+@examples(25)
 @given(m=mixtures())
 def test_the_shares_asked_for_are_those_of_the_schedule(m: Mixture) -> None:
     try:

@@ -45,18 +45,16 @@ def slow_fit(n: np.ndarray, loss: np.ndarray) -> tuple[float, float, float]:
         return 1e3 * float(np.sum(psi * (r - psi / 2))), 1e3 * gradient
 
     best: Any = None
-    for alpha in (0.2, 0.45, 0.7):
-        for a in (1.0, 4.0):
-            for e in (0.0,):
-                found = optimize.minimize(
-                    objective,
-                    [alpha, a, e],
-                    jac=True,
-                    method="L-BFGS-B",
-                    bounds=[(0, 0.8), (-30, 6.5), (-30, 30)],
-                    options={"maxiter": 200, "ftol": 1e-11, "gtol": 1e-8},
-                )
-                best = found if best is None or found.fun < best.fun else best
+    for alpha, a in ((0.2, 1.0), (0.45, 4.0), (0.7, 4.0)):
+        found = optimize.minimize(
+            objective,
+            [alpha, a, 0.0],
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0, 0.8), (-30, 6.5), (-30, 30)],
+            options={"maxiter": 200, "ftol": 1e-11, "gtol": 1e-8},
+        )
+        best = found if best is None or found.fun < best.fun else best
     alpha, a, e = best.x
     return float(alpha), float(a), float(e)
 

@@ -43,8 +43,9 @@ def weights(number: int) -> dict[str, float]:
 def long_run(decisions: int, **more: Any) -> leat.Loader:
     loader = opened(**more)
     for i in range(1, decisions + 1):
-        jump(loader, 1000 * i)
-        loader.set_mixture(weights(i))
+        if i % 5 == 1 or i == decisions:  # the others are decided ahead
+            jump(loader, 1000 * i)
+        loader.set_mixture(weights(i), at=(0, 1000 * i))
     return loader
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn_support import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from mixture_oracle import Mixture, Source, stream
 
@@ -130,7 +131,7 @@ def planned(loaders: list[leat.Loader], m: Mixture, epoch: int) -> list[tuple[in
     return rows
 
 
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(m=mixtures(), batch=st.integers(4, 11), world=st.sampled_from([1, 1, 2, 4]))
 def test_the_plan_of_all_ranks_is_the_order_of_the_page(m: Mixture, batch: int, world: int) -> None:
     try:
@@ -144,7 +145,7 @@ def test_the_plan_of_all_ranks_is_the_order_of_the_page(m: Mixture, batch: int, 
         loader.close()
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(m=mixtures(), batch=st.integers(4, 11), world=st.sampled_from([1, 2, 4]), steps=st.integers(1, 30))
 def test_runs_that_resume_go_on_with_the_order_of_the_page(m: Mixture, batch: int, world: int, steps: int) -> None:
     try:
@@ -211,16 +212,15 @@ def test_shares_of_tokens_of_any_rows_hold_at_every_prefix(k: int, longest: int)
     weights /= weights.sum()
     lengths = [rng.integers(0, longest, 50).tolist() + [longest] for _ in range(k)]
     sources = [Source(51, "repeat", 0, tokens) for tokens in lengths]
-    m = Mixture(sources, [(0, weights.tolist())], in_tokens=True, epoch_rows=900)
+    m = Mixture(sources, [(0, weights.tolist())], in_tokens=True, epoch_rows=450)
     given = np.zeros(k)
     with open_(m, 9) as loader:
-        for i, (_, source, position) in enumerate(stream(m)):
-            if i == 1800:
-                break
+        rows = list(islice(stream(m), 900))
+        for _, source, position in rows:
             given[source] += lengths[source][position]
             off = np.abs(given - weights * given.sum())
             assert (off <= longest / 2 + weights * longest * k / 2 + 1 + given.sum() * 2**-32).all()
-        assert planned([loader], m, 1) == [(s, p) for epoch, s, p in islice(stream(m), 1800) if epoch == 1]
+        assert planned([loader], m, 1) == [(s, p) for epoch, s, p in rows if epoch == 1]
 
 
 @pytest.mark.parametrize("k", [2, 5, 16, 100])

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn_support import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from test_order_reference import pass_key, permute
 
@@ -64,7 +65,7 @@ counts_and_weights = st.integers(1, 12).flatmap(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(25)
 @given(drawn=counts_and_weights, epochs=st.integers(1, 3))
 def test_every_prefix_has_the_shares_to_within_the_bound(drawn: Any, epochs: int) -> None:
     counts, weights = drawn
@@ -78,7 +79,7 @@ def test_every_prefix_has_the_shares_to_within_the_bound(drawn: Any, epochs: int
         assert np.abs(given - shares * i).max() <= bound(len(counts)) + SLACK
 
 
-@settings(max_examples=40, deadline=None)
+@examples(25)
 @given(drawn=counts_and_weights, epochs=st.integers(1, 3))
 def test_each_pass_of_a_source_that_repeats_is_its_own_permutation(drawn: Any, epochs: int) -> None:
     counts, weights = drawn
@@ -101,7 +102,7 @@ def test_where_all_repeat_an_epoch_reads_the_relatively_largest_source_once() ->
         assert abs(given[1] - 810) <= 1 and abs(given[0] - 810) <= 1
 
 
-@settings(max_examples=40, deadline=None)
+@examples(25)
 @given(drawn=counts_and_weights, epochs=st.integers(1, 3))
 def test_with_redistribute_each_epoch_has_every_sample_once(drawn: Any, epochs: int) -> None:
     counts, weights = drawn
@@ -112,7 +113,7 @@ def test_with_redistribute_each_epoch_has_every_sample_once(drawn: Any, epochs: 
         assert seen == [(k, i) for k, n in enumerate(counts) for i in range(n)]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(25)
 @given(drawn=counts_and_weights, epochs=st.integers(1, 3))
 def test_with_stop_an_epoch_ends_when_a_source_has_nothing_left_and_repeats_nothing(drawn: Any, epochs: int) -> None:
     counts, weights = drawn
@@ -126,7 +127,7 @@ def test_with_stop_an_epoch_ends_when_a_source_has_nothing_left_and_repeats_noth
         assert (given == counts).any() or len(counts) == 1
 
 
-@settings(max_examples=30, deadline=None)
+@examples(25)
 @given(drawn=counts_and_weights, limit=st.integers(1, 3))
 def test_a_source_with_a_limit_of_passes_comes_so_often_and_no_more(drawn: Any, limit: int) -> None:
     counts, weights = drawn
@@ -146,7 +147,7 @@ def test_len_is_the_number_of_rows_of_the_first_epoch() -> None:
     assert len(mix_of([10, 30], [0.5, 0.5], epoch_rows=17, exhausted="repeat")) == 17
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     drawn=counts_and_weights,
     word=st.sampled_from(["stop", "redistribute", "repeat"]),
@@ -164,7 +165,7 @@ def test_ranks_share_the_rows_of_one_stream(drawn: Any, word: Any, batch: int, w
         assert [i for part in parts for i in part] == ids
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     drawn=counts_and_weights,
     word=st.sampled_from(["stop", "redistribute", "repeat"]),

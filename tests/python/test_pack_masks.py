@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn_support import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 import leat
@@ -21,7 +22,7 @@ def write(path: Path, documents: list[Any], masks: list[Any], dtype: str = "bool
     return leat.open(path)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_each_token_keeps_its_mask(tmp_path_factory: Any, data: Any) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))

@@ -13,8 +13,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+from drawn_support import examples
+from elsewhere_support import PATIENCE
 from http_support import Answer, Server
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_order_reference import mix, permute
 
@@ -79,7 +81,7 @@ def as_rows(batch: Any) -> list[dict[str, Any]]:
     return [{name: v[i] for name, v in values.items()} for i in range(batch.size) if batch.valid[i]]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(data=st.data())
 def test_batches_are_the_cut_of_the_joined_documents_for_any_ranks_sizes_and_cut_points(
     tmp_path_factory: Any, data: Any
@@ -321,7 +323,7 @@ def test_closing_does_not_wait_for_a_server_that_hangs(tmp_path: Path) -> None:
         while not server.hangs and reader.is_alive():
             time.sleep(0.01)
         loader.close()
-        reader.join(30)
+        reader.join(PATIENCE)
     assert ended
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn_support import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from test_order_reference import mix, permute
 from test_pack_rows import SEED, as_rows, make, write
@@ -79,7 +80,7 @@ def tokens(
     return made
 
 
-@settings(max_examples=60, deadline=None)
+@examples(30)
 @given(data=st.data())
 def test_rows_are_those_of_packing_in_plain_python(tmp_path_factory: Any, data: Any) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
@@ -103,7 +104,7 @@ def test_rows_are_those_of_packing_in_plain_python(tmp_path_factory: Any, data: 
     assert found == [expected[i] for i in order]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100)
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=80), st.integers(10, 100), st.integers(0, 2**64 - 1))
 def test_best_fit_cuts_no_document_that_fits_and_needs_no_more_rows_than_first_fit(
     lengths: list[int], length: int, seed: int

@@ -9,18 +9,19 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from attached_support import opened, seen
-from cli_support import Started, png
+from cli_support import png
+from elsewhere_support import PATIENCE, Process
 
 import leat
 
 N = 203
-PATIENCE = 30  # seconds, of waits that end sooner
 
 
 @pytest.fixture(scope="module")
@@ -33,39 +34,18 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(target)
 
 
-ATTACHED = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
-import leat
-from attached_support import seen
-name, epochs, options = sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
-with leat.attach(name, framework="numpy", **options) as loader:
-    loader.set_epoch(0)
-    print(json.dumps([[seen(batch) for batch in loader] for _ in range(epochs)]))
-"""
-
-
-def attached_elsewhere(name: str, epochs: int = 2, **options: Any) -> Any:
-    """What a reader in another process gets in its first epochs; the process, whose output it is."""
-    words = [str(Path(__file__).parent), name, str(epochs), json.dumps(options)]
-    return Started([sys.executable, "-c", ATTACHED, *words], stdout=subprocess.PIPE, text=True)
-
-
-def result(process: Any) -> Any:
-    out, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
-    return json.loads(out)
-
-
-def as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value))
+def reads(name: str, epochs: int, options: dict[str, Any], pipe: Any) -> None:
+    """A reader in another process: what it gets in its first epochs."""
+    with leat.attach(name, framework="numpy", **options) as loader:
+        loader.set_epoch(0)
+        pipe.send([[seen(batch) for batch in loader] for _ in range(epochs)])
+    pipe.recv()
 
 
 # ---- the same as a loader of its own ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shuffle", [True, False])
-def test_processes_get_the_batches_of_loaders_of_their_own(path: str, ports: Path, shuffle: bool) -> None:
+def test_processes_get_the_batches_of_loaders_of_their_own(path: str, ports: Path) -> None:
     jobs: list[dict[str, Any]] = [
         {},
         {"batch_size": 64},
@@ -73,26 +53,24 @@ def test_processes_get_the_batches_of_loaders_of_their_own(path: str, ports: Pat
         {"batch_size": 10, "rank": 1, "world_size": 3},
         {"batch_size": 10, "rank": 2, "world_size": 3, "tail": "uneven"},
     ]
-    with opened(path, shuffle=shuffle) as loader, leat.Port(loader, "a"):
-        running = [attached_elsewhere("a", **{"start": "beginning", "rank": 0, "world_size": 1, **job}) for job in jobs]
-        try:
-            for job, process in zip(jobs, running, strict=True):
-                with opened(path, shuffle=shuffle, **job) as own:
-                    assert result(process) == as_json([[seen(b) for b in own] for _ in range(2)]), job
-        finally:
-            for process in running:
-                process.__exit__(None, None, None)
+    with opened(path) as loader, leat.Port(loader, "a"):
+        running = [Process(reads, "a", 2, {"start": "beginning", "rank": 0, "world_size": 1, **job}) for job in jobs]
+        for job, process in zip(jobs, running, strict=True):
+            with opened(path, **job) as own:
+                assert process.answer() == [[seen(b) for b in own] for _ in range(2)], job
+            process.end()
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"shuffle": leat.Blocks(10)},
+        {"shuffle": False},
         {"shuffle": False, "sampler": leat.Weighted(np.arange(1, N + 1, dtype=np.float64), 150)},
         {"shuffle": False, "sampler": list(range(100, 0, -3))},
         {"outputs": {"y": leat.Out("y", [leat.ops.ToDtype("float32")]), "t": [leat.ops.PadTo(6)]}},
     ],
-    ids=["blocks", "weighted", "list", "program"],
+    ids=["blocks", "as stored", "weighted", "list", "program"],
 )
 def test_every_order_and_program_is_served(path: str, ports: Path, options: dict[str, Any]) -> None:
     with (
@@ -254,53 +232,53 @@ def test_set_epoch_says_which_epoch_comes_next(path: str, ports: Path) -> None:
         assert reader.epoch == 4
 
 
-SERVER = """
-import sys
-import leat
-loader = leat.Loader(leat.open(sys.argv[1]), batch_size=16, shuffle=True, seed=int(sys.argv[2]), framework="numpy")
-with leat.Port(loader, "a") as port:
-    print("open", flush=True)
-    port.wait()
-"""
+def serves(path: str, seed: int, pipe: Any) -> None:
+    with opened(path, seed=seed) as loader, leat.Port(loader, "a") as port:
+        pipe.send("open")
+        port.wait()
 
 
-def server(path: str, seed: int = 5) -> Any:
-    process = Started([sys.executable, "-c", SERVER, path, str(seed)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "open\n"
+def server(path: str, seed: int = 5) -> Process:
+    process = Process(serves, path, seed)
+    process.answer()
     return process
+
+
+def stop(process: Process) -> None:
+    leat.ports.stop("a")
+    process.process.join(PATIENCE)
+    assert process.process.exitcode == 0
 
 
 def test_a_reader_goes_on_exactly_after_its_port_was_killed_and_started_again(path: str, ports: Path) -> None:
     epochs = 4  # more than the port lends ahead
     with opened(path) as own:
         wanted = [seen(b) for _ in range(epochs) for b in own]
-    with server(path) as first, leat.attach("a", start="beginning", framework="numpy", patience=PATIENCE) as reader:
+    first = server(path)
+    with leat.attach("a", start="beginning", framework="numpy", patience=PATIENCE) as reader:
         running = iter(reader)
         got = [seen(next(running)) for _ in range(4)]
         first.kill()
-        first.wait(PATIENCE)
-        with server(path) as second:
-            got += [seen(b) for b in running]
-            got += [seen(b) for _ in range(epochs - 1) for b in reader]
-            assert got == wanted and reader.stats()["reconnects"] == 1
-            leat.ports.stop("a")
-            assert second.wait(PATIENCE) == 0
+        second = server(path)
+        got += [seen(b) for b in running]
+        got += [seen(b) for _ in range(epochs - 1) for b in reader]
+        assert got == wanted and reader.stats()["reconnects"] == 1
+        stop(second)
 
 
 def test_a_reader_does_not_go_on_with_another_order(path: str, ports: Path) -> None:
-    with server(path) as first, leat.attach("a", framework="numpy", patience=PATIENCE) as reader:
+    first = server(path)
+    with leat.attach("a", framework="numpy", patience=PATIENCE) as reader:
         running = iter(reader)
         next(running)
         first.kill()
-        first.wait(PATIENCE)
-        with server(path, seed=6) as second:
-            with pytest.raises(leat.ChangedError):
-                while True:  # what the first one had lent already is given still
-                    for _ in running:
-                        pass
-                    running = iter(reader)
-            leat.ports.stop("a")
-            assert second.wait(PATIENCE) == 0
+        second = server(path, seed=6)
+        with pytest.raises(leat.ChangedError):
+            while True:  # what the first one had lent already is given still
+                for _ in running:
+                    pass
+                running = iter(reader)
+        stop(second)
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------
@@ -379,8 +357,8 @@ def test_stop_ends_the_wait_of_a_port(path: str, ports: Path) -> None:
 
 
 def test_a_process_that_ends_leaves_no_socket(path: str, ports: Path) -> None:
-    code = SERVER[: SERVER.index("with ")] + 'port = leat.Port(loader, "a")\n'
-    subprocess.run([sys.executable, "-c", code, path, "5"], check=True, timeout=60)
+    code = "import sys, leat\nloader = leat.Loader(leat.open(sys.argv[1]), 16)\nport = leat.Port(loader, 'a')\n"
+    subprocess.run([sys.executable, "-c", code, path], check=True, timeout=PATIENCE)
     assert list(ports.iterdir()) == []
 
 
@@ -403,69 +381,78 @@ def test_nothing_works_in_a_forked_child(path: str, ports: Path) -> None:
         assert sum(b.size for b in running) > 0
 
 
+def interrupted(begins: Callable[[], Any], pipe: Any) -> None:
+    """Says whether SIGINT ended it, whatever it was at."""
+    try:
+        begins()
+    except KeyboardInterrupt:
+        pipe.send("interrupted")
+
+
+def waits_for_a_port(pipe: Any) -> None:
+    def begins() -> None:
+        pipe.send("waits")
+        leat.attach("none", patience=None)
+
+    interrupted(begins, pipe)
+
+
+def waits_for_batches(pipe: Any) -> None:
+    def begins() -> None:
+        loader = leat.attach("a", framework="numpy")
+        pipe.send("reads")
+        while True:
+            for _ in loader:
+                pass
+
+    interrupted(begins, pipe)
+
+
 def test_ctrl_c_ends_waiting_for_a_port(ports: Path) -> None:
-    code = "import leat\nprint('waits', flush=True)\nleat.attach('none', patience=None)\n"
-    with Started([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout and process.stdout.readline() == "waits\n"
-        while process.poll() is None:  # the first may come before it waits
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(0.5)
-            except subprocess.TimeoutExpired:
-                continue
-        assert "KeyboardInterrupt" in process.communicate()[1]
-
-
-ITERATES = """
-import leat
-loader = leat.attach("a", framework="numpy")
-print("reads", flush=True)
-while True:
-    for batch in loader:
-        pass
-"""
+    process = Process(waits_for_a_port)
+    assert process.answer() == "waits"
+    process.process.join(0.3)  # whether it waits by now or not, it ends
+    process.signal(signal.SIGINT)
+    assert process.answer() == "interrupted"
+    process.process.join(PATIENCE)
 
 
 def test_ctrl_c_ends_waiting_for_a_batch_of_a_port_that_is_stopped(path: str, ports: Path) -> None:
-    with server(path) as process:
-        words = [sys.executable, "-c", ITERATES]
-        with Started(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as reading:
-            assert reading.stdout.readline() == "reads\n"
-            process.send_signal(signal.SIGSTOP)
-            with pytest.raises(subprocess.TimeoutExpired):
-                reading.wait(0.3)  # whether it waits by now or not, it ends
-            reading.send_signal(signal.SIGINT)
-            assert "KeyboardInterrupt" in reading.communicate(timeout=PATIENCE)[1]
-        process.send_signal(signal.SIGCONT)
-        leat.ports.stop("a")
-        assert process.wait(PATIENCE) == 0
+    process, reading = server(path), Process(waits_for_batches)
+    assert reading.answer() == "reads"
+    process.signal(signal.SIGSTOP)
+    reading.process.join(0.3)  # whether it waits by now or not, it ends
+    reading.signal(signal.SIGINT)
+    assert reading.answer() == "interrupted"
+    reading.process.join(PATIENCE)
+    process.signal(signal.SIGCONT)
+    stop(process)
 
 
 def test_closing_ends_a_thread_that_waits_for_a_batch(path: str, ports: Path) -> None:
-    with server(path) as process:
-        reader = leat.attach("a", framework="numpy")
-        ended: list[BaseException] = []
+    process = server(path)
+    reader = leat.attach("a", framework="numpy")
+    ended: list[BaseException] = []
 
-        def read() -> None:
-            try:
-                while True:
-                    for _ in reader:
-                        pass
-            except BaseException as e:
-                ended.append(e)
+    def read() -> None:
+        try:
+            while True:
+                for _ in reader:
+                    pass
+        except BaseException as e:
+            ended.append(e)
 
-        thread = threading.Thread(target=read)
-        thread.start()
-        process.send_signal(signal.SIGSTOP)
-        thread.join(0.3)  # whether it waits by now or not, it ends
-        closing = threading.Thread(target=reader.close)
-        closing.start()
-        thread.join(PATIENCE)
-        process.send_signal(signal.SIGCONT)
-        closing.join(PATIENCE)
-        assert [type(e) for e in ended] == [leat.ClosedError] and not closing.is_alive()
-        leat.ports.stop("a")
-        assert process.wait(PATIENCE) == 0
+    thread = threading.Thread(target=read)
+    thread.start()
+    process.signal(signal.SIGSTOP)
+    thread.join(0.3)  # whether it waits by now or not, it ends
+    closing = threading.Thread(target=reader.close)
+    closing.start()
+    thread.join(PATIENCE)
+    process.signal(signal.SIGCONT)
+    closing.join(PATIENCE)
+    assert [type(e) for e in ended] == [leat.ClosedError] and not closing.is_alive()
+    stop(process)
 
 
 def test_who_attaches_waits_for_the_port(path: str, ports: Path) -> None:

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from port_support import PATIENCE, Server, eventually, numbers, undisturbed
+from drawn_support import SEEDS
+from elsewhere_support import PATIENCE, eventually
+from port_support import Server, numbers, undisturbed
 
 import leat
 
@@ -159,9 +161,10 @@ def nonsense(draw: random.Random) -> bytes:
     return message(draw.choice([WELCOME, REPLY, FAILED, END]), draw.randbytes(draw.randrange(2000)))
 
 
-def test_random_messages_end_the_connection_that_sent_them_and_no_other(good: None, folder: Path) -> None:
-    draw = random.Random(1)
-    for turn in range(1500):
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_messages_end_the_connection_that_sent_them_and_no_other(seed: int, good: None, folder: Path) -> None:
+    draw = random.Random(seed)
+    for turn in range(600):
         bad = Raw(folder)
         if turn % 3 == 0:
             bad.attach()
@@ -173,8 +176,8 @@ def test_random_messages_end_the_connection_that_sent_them_and_no_other(good: No
         bad.close()
 
 
-def test_ten_thousand_connections_come_and_go(good: None, folder: Path) -> None:
-    for turn in range(10000):
+def test_thousands_of_connections_come_and_go(good: None, folder: Path) -> None:
+    for turn in range(2000):
         bad = Raw(folder)
         if turn % 4 == 1:
             bad.send(message(HELLO, json.dumps(ATTACH).encode()))
@@ -212,9 +215,10 @@ def test_all_readers_are_told_of_however_many_there_are(server: Server, folder: 
         reader.close()
 
 
-def test_what_was_not_lent_is_not_taken_back(good: None, folder: Path) -> None:
-    draw = random.Random(2)
-    for turn in range(300):
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_was_not_lent_is_not_taken_back(seed: int, good: None, folder: Path) -> None:
+    draw = random.Random(seed)
+    for turn in range(100):
         bad = Raw(folder)
         bad.attach()
         assert HEAD.unpack_from(bad.seek(turn % 3, draw.randrange(ROWS)))[2] == REPLY
@@ -236,9 +240,10 @@ def test_what_was_not_lent_is_not_taken_back(good: None, folder: Path) -> None:
         bad.close()
 
 
-def test_a_channel_full_of_noise_harms_nobody(good: None, folder: Path) -> None:
-    draw = random.Random(3)
-    for _ in range(100):
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_channel_full_of_noise_harms_nobody(seed: int, good: None, folder: Path) -> None:
+    draw = random.Random(seed)
+    for _ in range(40):
         bad = Raw(folder)
         bad.attach()
         bad.seek(0, draw.randrange(ROWS))
@@ -254,7 +259,7 @@ def test_a_reader_that_makes_its_descriptors_block_holds_up_nobody(good: None, f
     bad.attach()
     wake = bad.fds[2]
     fcntl.fcntl(wake, fcntl.F_SETFL, fcntl.fcntl(wake, fcntl.F_GETFL) & ~os.O_NONBLOCK)
-    for _ in range(20000):  # a port that read from it would wait at some time, because it is empty again
+    for _ in range(3000):  # a port that read from it would wait at some time, because it is empty again
         os.write(wake, struct.pack("Q", 1))
         with contextlib.suppress(BlockingIOError):
             os.read(wake, 8)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from elsewhere_support import PATIENCE
 
 import leat
 
@@ -54,10 +55,10 @@ def test_a_batch_that_was_given_up_is_not_taken_for_the_next_one(tmp_path: Path,
             busy = threading.Thread(target=lambda: other.batch_at(0, HELD))
             if not begun:
                 busy.start()
-                assert source.reads.wait(60)
+                assert source.reads.wait(PATIENCE)
             for step in (HELD, HELD, HELD):
-                signal.setitimer(signal.ITIMER_REAL, 0.3)
                 with pytest.raises(Interrupted):
+                    signal.setitimer(signal.ITIMER_REAL, 0.3)
                     reader.batch_at(0, step)
             opening = threading.Timer(0.5, source.gate.set)
             opening.start()

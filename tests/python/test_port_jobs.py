@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from port_support import Process, eventually, expected, numbers, seen
+from elsewhere_support import Process, eventually
+from port_support import expected, numbers, seen
 
 import leat
 from leat import _leat

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from port_support import Consumer, Server, eventually, expected, numbers, seen
+from elsewhere_support import PATIENCE, eventually
+from port_support import Consumer, Server, expected, numbers, seen
 
 import leat
 from leat.ports.attached import Attached
@@ -106,7 +107,7 @@ def test_a_state_goes_on_in_another_consumer_of_any_batch_size(port: leat.Port, 
 def test_consumers_go_on_exactly_with_the_port_that_comes_in_place_of_a_dead_one(folder: Path) -> None:
     want = expected(numbers(ROWS, 24), 2)
     server = Server(folder, numbers, ROWS, BATCH)
-    reader = Consumer(folder, batch_size=24, patience=60)
+    reader = Consumer(folder, batch_size=24, patience=PATIENCE)
     first = reader.read(10, hold=True)
     server.kill()
     again = Server(folder, numbers, ROWS, BATCH)
@@ -120,7 +121,7 @@ def test_consumers_go_on_exactly_with_the_port_that_comes_in_place_of_a_dead_one
 def test_an_epoch_that_is_longer_than_what_was_lent_goes_on_where_the_port_comes_back(folder: Path) -> None:
     want = expected(numbers(8 * ROWS, 24))
     server = Server(folder, numbers, 8 * ROWS, BATCH)
-    reader = Consumer(folder, batch_size=24, patience=60)
+    reader = Consumer(folder, batch_size=24, patience=PATIENCE)
     first = reader.read(10)
     server.kill()
     again = Server(folder, numbers, 8 * ROWS, BATCH)
@@ -132,7 +133,7 @@ def test_an_epoch_that_is_longer_than_what_was_lent_goes_on_where_the_port_comes
 def test_a_child_that_outlives_the_port_does_not_keep_its_name_or_its_readers(folder: Path) -> None:
     want = expected(numbers(ROWS, BATCH))
     server = Server(folder, numbers, ROWS, BATCH, forks=True)
-    reader = Consumer(folder, patience=60)
+    reader = Consumer(folder, patience=PATIENCE)
     try:
         first = reader.read(3)
         server.kill()
@@ -146,7 +147,7 @@ def test_a_child_that_outlives_the_port_does_not_keep_its_name_or_its_readers(fo
 
 def test_a_port_that_comes_back_over_other_data_is_refused(folder: Path) -> None:
     server = Server(folder, numbers, ROWS, BATCH)
-    reader = Consumer(folder, patience=60)
+    reader = Consumer(folder, patience=PATIENCE)
     reader.read(3)
     server.kill()
     other = Server(folder, numbers, ROWS + 1, BATCH)

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from port_support import Process, Server, eventually, expected, numbers, open_files, seen, undisturbed
+from elsewhere_support import Process, eventually
+from port_support import Server, expected, numbers, open_files, seen, undisturbed
 
 import leat
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_support import jpeg
+from elsewhere_support import eventually
 from port_support import seen
 
 import leat
@@ -51,9 +51,8 @@ def attach(folder: Path, *args: Any, **options: Any) -> Any:
 
 def lines(port: leat.Port, n: int) -> list[dict[str, Any]]:
     """The lines of a port, once they are so many."""
-    end = time.monotonic() + 60
-    while len(found := port.stat()["lines"]) != n and time.monotonic() < end:
-        time.sleep(0.01)
+    eventually(lambda: len(port.stat()["lines"]) == n)
+    found: list[dict[str, Any]] = port.stat()["lines"]
     return found
 
 

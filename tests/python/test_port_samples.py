@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from port_support import eventually
+from elsewhere_support import PATIENCE, eventually
 
 import leat
 
@@ -139,7 +139,7 @@ def test_a_state_goes_on_in_a_reader_that_has_read_on(port: leat.Port, folder: P
 
 def test_an_order_holds_where_another_port_comes_in_the_place_of_the_first(folder: Path) -> None:
     first = leat.Port(numbers(), "p", folder=folder)
-    with attach(folder, patience=30) as reader:
+    with attach(folder, patience=PATIENCE) as reader:
         iteration = iter(reader)
         head = take(iteration, 7)
         first.close()

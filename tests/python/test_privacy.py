@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import random
@@ -20,6 +21,19 @@ from leat.privacy.noise import discrete_gaussian, discrete_laplace, zcdp_of
 
 UNIT = 1 << GRID_BITS
 STEPS = 8  # of the streams that are compared
+
+
+@pytest.fixture(autouse=True)
+def secrets_of_a_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(0)
+    for module in ("counter", "ranking"):
+        monkeypatch.setattr(f"leat.privacy.{module}.new_secret", lambda: draw.randbytes(32))
+
+
+@pytest.fixture
+def noise_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How much noise an epsilon and a delta need is computed once for all counters of a test."""
+    monkeypatch.setattr("leat.privacy.counter.zcdp_of", functools.cache(zcdp_of))
 
 
 def source(seed: int) -> Callable[[int], int]:
@@ -69,6 +83,7 @@ def test_the_noise_is_enough_by_the_exact_formula_for_one_gaussian(epsilon: floa
 # ---- sums ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("noise_once")
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 @pytest.mark.parametrize("shape", [(), (3,)])
 def test_sums_are_right_up_to_noise_of_the_stated_deviation(delta: float, shape: tuple[int, ...]) -> None:
@@ -182,6 +197,7 @@ def epsilon_shown(make: Callable[[int], TreeCounter], delta: float, n: int = 160
     return math.log(max(least(hits[1], n, -1) - delta, 1e-9) / least(hits[0], n, 1))
 
 
+@pytest.mark.usefixtures("noise_once")
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 def test_neighbouring_streams_cannot_be_told_apart_by_more_than_epsilon(delta: float) -> None:
     assert 0 < epsilon_shown(lambda seed: TreeCounter(STEPS, 1.0, delta, source=source(seed)), delta) < 1.0
@@ -209,6 +225,7 @@ def quieter_gaussian(seed: int) -> TreeCounter:
     return counter
 
 
+@pytest.mark.usefixtures("noise_once")
 @pytest.mark.parametrize(("broken", "delta"), [(quieter, 0.0), (bare, 0.0), (quieter_gaussian, 1e-3)])
 def test_a_broken_mechanism_is_found_out(broken: Callable[[int], TreeCounter], delta: float) -> None:
     assert epsilon_shown(broken, delta) > 1.0

@@ -15,7 +15,8 @@ from typing import Any
 import cli_support
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawn_support import examples
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import leat
@@ -281,7 +282,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(clause=TREES, which=st.booleans())
 def test_any_clause_selects_what_sqlite_selects(
     clause: str, which: bool, small: tuple[leat.Dataset, Oracle], coded: tuple[leat.Dataset, Oracle]
@@ -318,7 +319,7 @@ COMPARED = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(clause=COMPARED, negated=st.booleans(), which=st.booleans())
 def test_sums_are_what_sqlite_makes_of_them(
     clause: str, negated: bool, which: bool, small: tuple[leat.Dataset, Oracle], coded: tuple[leat.Dataset, Oracle]
@@ -406,7 +407,7 @@ class Clauses:
         return f"{a} {self.pick('=', '==', '<', '<=', '>', '>=', '<>', '!=', 'IS', 'IS NOT')} {b}"
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), depth=st.integers(1, 6), which=st.booleans())
 def test_cases_and_functions_are_what_sqlite_makes_of_them(
     seed: int, depth: int, which: bool, small: tuple[leat.Dataset, Oracle], coded: tuple[leat.Dataset, Oracle]

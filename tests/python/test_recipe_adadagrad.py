@@ -10,6 +10,7 @@ from recipes_support import REAL, recipe, table
 import leat
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.shard("whole")
 
 
 def test_batches_grow_and_reach_the_accuracy_of_small_ones_with_fewer_updates(tmp_path: Path) -> None:

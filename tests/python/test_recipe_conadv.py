@@ -13,6 +13,7 @@ from recipes_support import recipe, table
 import leat
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.shard("whole")
 
 
 def test_training_on_stale_copies_withstands_more_than_plain_training(tmp_path: Path) -> None:

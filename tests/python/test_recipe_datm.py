@@ -10,6 +10,7 @@ from recipes_support import recipe, table
 import leat
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.shard("whole")
 
 
 def test_distilled_images_teach_more_than_as_many_random_ones_for_each_seed(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from recipes_support import REAL, recipe, table
 
+pytestmark = pytest.mark.shard("whole")
+
 
 @pytest.mark.parametrize("real", [True, False])
 def test_the_errors_of_the_mechanisms_are_in_the_order_and_size_that_their_analysis_says(

@@ -10,6 +10,7 @@ from recipes_support import REAL, recipe, table
 import leat
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.shard("whole")
 
 
 def test_arithmetic_time_and_energy_of_both_are_shown_with_their_unit(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from recipes_support import recipe, table
 import leat
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.shard("whole")
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from recipes_support import REAL, recipe, table
 import leat
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.shard("whole")
 
 
 def test_part_of_the_gap_between_large_and_small_batches_is_closed(tmp_path: Path) -> None:

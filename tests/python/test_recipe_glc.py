@@ -12,6 +12,7 @@ import pytest
 from recipes_support import recipe, table
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.shard("whole")
 
 
 @pytest.fixture

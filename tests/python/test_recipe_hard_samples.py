@@ -10,6 +10,7 @@ import pytest
 from recipes_support import REAL, recipe, table
 
 pytest.importorskip("torch")
+pytestmark = pytest.mark.shard("whole")
 
 
 @pytest.mark.parametrize("delta", [0.1, 0.3, 1.0])

@@ -10,6 +10,7 @@ from recipes_support import REAL, recipe, table
 
 optimize = pytest.importorskip("scipy.optimize")
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.shard("whole")
 
 
 @pytest.mark.parametrize("real", [True, False])

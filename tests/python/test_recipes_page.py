@@ -6,6 +6,7 @@ import ast
 import re
 
 import pytest
+from forked_support import python
 from recipes_support import RECIPES
 
 PAGE = (RECIPES.parent / "docs" / "recipes.md").read_text()
@@ -27,3 +28,12 @@ def test_a_recipe_is_short_and_its_row_cites_the_paper_that_it_cites(name: str) 
 
 def test_each_row_of_the_page_is_of_a_recipe_that_exists() -> None:
     assert sorted(re.findall(r"^\| \[`(\w+\.py)`\]", PAGE, re.M)) == FILES
+
+
+def test_what_each_recipe_imports_and_defines_is_there() -> None:
+    """The trainings themselves run in the shard `whole`."""
+    for package in ("torch", "scipy", "matplotlib"):
+        pytest.importorskip(package)
+    each = "import runpy, sys\nfor path in sys.argv[1:]:\n    runpy.run_path(path, run_name='recipe')"
+    done = python("-c", each, *(RECIPES / name for name in FILES))
+    assert done.returncode == 0, done.stderr

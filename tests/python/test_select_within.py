@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn_support import examples
 from feedback_support import N, opened, write
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -89,7 +90,7 @@ decided = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@examples(40)
 @given(
     decisions=st.dictionaries(st.tuples(st.integers(0, 2), st.integers(1, 8)), decided, max_size=6),
     shuffle=st.booleans(),
@@ -254,15 +255,15 @@ def test_what_cannot_be_decided_within_an_epoch_changes_nothing(path: str) -> No
 
 def test_rows_are_decided_so_often_within_an_epoch_and_the_state_has_all_of_it(path: str) -> None:
     options: dict[str, Any] = {"shuffle": True, "framework": "numpy"}
-    data = leat.from_arrays(x=np.arange(2000))
+    data = leat.from_arrays(x=np.arange(1500))
     rng = np.random.default_rng(3)
     with leat.Loader(data, 4, **options) as loader, leat.Loader(data, 4, **options) as again:
         batches = iter(loader)
         for step in range(256):
             next(batches)
-            loader.select(np.sort(rng.permutation(2000)[:1900]), at=(0, step + 1))
+            loader.select(np.sort(rng.permutation(1500)[:1450]), at=(0, step + 1))
         with pytest.raises(leat.RangeError, match="256 times"):
-            loader.select(range(2000), at=(0, 300))
+            loader.select(range(1500), at=(0, 300))
         state = json.loads(json.dumps(loader.state_dict()))
         again.load_state_dict(state)
         rest = [batch.ids.tolist() for batch in batches]

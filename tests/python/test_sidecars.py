@@ -398,7 +398,7 @@ def test_real_polygons_are_masks_in_their_boxes() -> None:
 
 def many(photos: Path, kind: str) -> list[str | Path]:
     """Annotations that take some seconds to read: files are links to one; the option and what it names."""
-    n, name = {"yolo": (3000, "a.txt"), "voc": (3000, "a.xml"), "masks": (20_000, "a.png")}[kind]
+    n, name = {"yolo": (3000, "a.txt"), "voc": (3000, "a.xml"), "masks": (8000, "a.png")}[kind]
     folder = photos.parent / kind
     folder.mkdir()
     if kind == "masks":
@@ -417,9 +417,9 @@ def many(photos: Path, kind: str) -> list[str | Path]:
 def test_ctrl_c_ends_the_reading_of_files(photos: Path, kind: str) -> None:
     _, folder = many(photos, kind)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
     try:
         with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
             leat.open(photos, **{"masks" if kind == "masks" else "annotations": folder})  # type: ignore[arg-type]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)

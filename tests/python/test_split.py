@@ -117,10 +117,13 @@ def test_padding_is_in_the_part_that_it_pads(varied: Path) -> None:
 def test_an_error_is_told_by_the_part_that_has_its_row(broken: Path, how: Any) -> None:
     outputs = {"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))], "label": []}
     batch = next(iter(leat.Loader(leat.open(broken), 20, outputs=outputs, on_error=how)))
-    parts = batch.split(5)  # of skipped rows: 11 would be the eleventh that is left
-    assert [[e.row for e in p.errors] for p in parts] == [[3], [], [11], []]
-    assert sum(p.size for p in parts) == batch.size == (18 if how == "skip" else 20)
-    assert [label for p in parts for label in p["label"].tolist()] == batch["label"].tolist()
+    places = {3: 3, 11: 10 if how == "skip" else 11}  # of skipped rows: 11 would be the eleventh that is left
+    for n in (1, 2, 3, 5, 11):
+        parts = batch.split(n)
+        assert {e.row: i for i, p in enumerate(parts) for e in p.errors} == {r: at // n for r, at in places.items()}
+        assert sum(len(p.errors) for p in parts) == 2
+        assert sum(p.size for p in parts) == batch.size == (18 if how == "skip" else 20)
+        assert [label for p in parts for label in p["label"].tolist()] == batch["label"].tolist()
 
 
 @pytest.mark.parametrize(("n", "error"), [(0, ValueError), (-4, ValueError), (2.0, TypeError), (True, TypeError)])

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from drawn_support import examples
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from photo_support import png
 from PIL import Image
@@ -149,7 +150,7 @@ def digest(batches: Sequence[Any]) -> list[str]:
     return found
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(1, 4),
     st.integers(1, 3),
@@ -586,13 +587,13 @@ def test_loaders_end_while_rows_with_filtered_boxes_are_made(tmp_path: Path) -> 
     rng = np.random.default_rng(0)
     schema = {"image": leat.field("uint8", (64, 64, 3), layout="HWC"), "boxes": leat.boxes("xyxy")}
     with leat.Writer(tmp_path / "many.leat", schema) as w:
-        for _ in range(200):
+        for _ in range(80):
             corner = rng.random((int(rng.integers(1, 200)), 2)) * 30
             image = rng.integers(0, 255, (64, 64, 3)).astype(np.uint8)
             w.add(image=image, boxes=np.concatenate([corner, corner + 20], 1).astype(np.float32))
     ds = leat.open(tmp_path / "many.leat")
     crop = [ops.RandomResizedCrop(32), ops.GaussianBlur(5), ops.SanitizeBoundingBoxes(min_size=8)]
-    for seed in range(150):
+    for seed in range(60):
         with leat.Loader(ds, 8, True, seed=seed, num_threads=4, outputs={("image", "boxes"): crop}) as running:
             assert len(next(iter(running))["image"]) == 8
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn_support import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from test_pack_rows import make, write
 
@@ -27,7 +28,7 @@ def sequences(batch: Any) -> list[tuple[int, list[int]]]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_each_epoch_has_each_document_once_in_batches_within_the_budget_on_any_ranks(
     tmp_path_factory: Any, data: Any
@@ -86,7 +87,7 @@ def test_ranks_of_context_parallelism_share_each_padded_sequence(tmp_path: Path,
         assert loader.batch_at(0, 0)["tokens"].tolist() == [expected]
 
 
-@settings(max_examples=40, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_sequences_are_padded_to_a_multiple_and_both_borders_are_given(tmp_path_factory: Any, data: Any) -> None:
     documents = make(np.random.default_rng(data.draw(st.integers(0, 2**32))), data.draw(st.integers(1, 60)), 60)

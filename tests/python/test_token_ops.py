@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from drawn_support import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from test_order_reference import draw, mix
 from test_order_reference import draw_below as below
@@ -59,7 +60,7 @@ def masked(tokens: list[int], key: int, mask: int, vocabulary: int, special: set
     return inputs, labels
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_masks_are_those_of_plain_python_with_the_same_draws(tmp_path_factory: Any, data: Any) -> None:
     n, dtype = data.draw(st.integers(1, 700)), data.draw(st.sampled_from(["uint8", "uint16", "int32", "int64"]))
@@ -73,6 +74,27 @@ def test_masks_are_those_of_plain_python_with_the_same_draws(tmp_path_factory: A
         inputs, labels = masked(rows[i].tolist(), key, 103, 120, {0, 5, 7}, p, replace)
         assert batch["tokens"][i].tolist() == inputs
         assert batch["tokens.labels"][i].tolist() == labels
+
+
+def test_a_token_is_decided_by_all_bits_of_its_number_where_the_upper_ones_are_those_of_one_bound(
+    tmp_path: Path,
+) -> None:
+    n, bounds = 256, [58982.95, 29490.95, 47185.95]  # of 2^16: with these upper bits most numbers are below
+    p, replace = bounds[0] / 2**16, (bounds[1] / bounds[0], (bounds[2] - bounds[1]) / bounds[0])
+    rows = np.zeros((800, n), np.uint16)
+    batch = load(rows, [leat.ops.MaskTokens(103, 50000, (), p, replace, name="m")], tmp_path / "t.leat", seed=1)
+    uppers = [int(bound) for bound in bounds]
+    seen = [0, 0, 0]
+    for i, key in enumerate(keys(batch, "m")):
+        draws = [draw32(key, k) for k in range(n // 2)]
+        found = {u for d in draws for u in (d & 0xFFFF, d >> 16)} & set(uppers)
+        if len(found) != 1:  # of such a row each bound is looked at alone
+            continue
+        seen[uppers.index(found.pop())] += 1
+        inputs, labels = masked(rows[i].tolist(), key, 103, 50000, set(), p, replace)
+        assert batch["tokens"][i].tolist() == inputs
+        assert batch["tokens.labels"][i].tolist() == labels
+    assert min(seen) > 0
 
 
 def test_a_token_beyond_the_vocabulary_is_an_error_that_names_it_and_its_sample(tmp_path: Path) -> None:
@@ -183,7 +205,7 @@ def corrupted(tokens: list[int], key: int, sentinel: int, density: float, mean: 
     return inputs, labels
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(data=st.data())
 def test_spans_are_those_of_plain_python_with_the_same_draws(tmp_path_factory: Any, data: Any) -> None:
     n = data.draw(st.integers(2, 700))

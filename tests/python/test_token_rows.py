@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cli_support import leat as command
+from cli_support import leat_here as command
 
 import leat
 from leat.text.rows import as_ansi, as_html, caption, page, runs, visible
 
-PYTHON = {**os.environ, "LEAT_PYTHON": sys.executable}
 ROW: dict[str, Any] = {
     "tokens": np.array([5, 6, 7, 8, 9, 1, 2, 0, 0]),
     "doc_ids": np.array([4, 4, 4, 9, 9, 9, 9, -1, -1]),
@@ -87,7 +84,7 @@ def test_a_very_long_row_is_cut() -> None:
 
 
 def test_view_prints_packed_rows_as_ids_where_no_tokenizer_is_known(documents: Path) -> None:
-    done = command("view", documents, "--length", 8, "--samples", 2, env=PYTHON)
+    done = command("view", documents, "--length", 8, "--samples", 2)
     assert "ids are shown" in done.stderr and "\x1b" not in done.stdout
     rows = leat.pack_rows(leat.open(documents), length=8)
     assert done.stdout.splitlines()[0] == f"row 0: {caption(rows[0], 'tokens')}"
@@ -98,15 +95,15 @@ def test_view_prints_packed_rows_as_ids_where_no_tokenizer_is_known(documents: P
 def test_view_writes_a_page(documents: Path, tmp_path: Path) -> None:
     out = tmp_path / "rows.html"
     words = ("view", documents, "--length", 8, "--how", "best_fit", "--ids", "1,0", "--out", out)
-    assert "2 rows in" in command(*words, env=PYTHON).stdout
+    assert "2 rows in" in command(*words).stdout
     text = out.read_text()
     assert text.index("row 1") < text.index("row 0") and "border-left" in text
-    assert "rows.html" in command("view", documents, "--tokens", "--out", tmp_path / "a.png", env=PYTHON, code=2).stderr
-    assert "no row 99" in command("view", documents, "--tokens", "--ids", 99, env=PYTHON, code=2).stderr
+    assert "rows.html" in command("view", documents, "--tokens", "--out", tmp_path / "a.png", code=2).stderr
+    assert "no row 99" in command("view", documents, "--tokens", "--ids", 99, code=2).stderr
 
 
 def test_view_takes_a_part_and_documents_as_they_are(documents: Path) -> None:
-    out = command("view", documents, "--tokens", "--where", "domain = 'b'", "--from", 1, "--samples", 1, env=PYTHON)
+    out = command("view", documents, "--tokens", "--where", "domain = 'b'", "--from", 1, "--samples", 1)
     assert out.stdout.startswith("row 1: 3 tokens\n103 103 103")
 
 
@@ -116,7 +113,7 @@ def test_view_decodes_by_the_tokenizer_that_made_the_tokens(tmp_path: Path) -> N
 
     pack_text(tmp_path / "t.leat", ["to be", "or not\nto be"])
     leat.tokenize(leat.open(tmp_path / "t.leat"), tmp_path / "o.leat", tokenizer=bpe_file(tmp_path))
-    out = command("view", tmp_path / "o.leat", "--tokens", env=PYTHON).stdout
+    out = command("view", tmp_path / "o.leat", "--tokens").stdout
     assert "to be" in out and "or not\u21b5to be" in out
 
 

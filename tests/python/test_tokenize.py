@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
+import os
+import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from elsewhere_support import Process, eventually
 from text_support import (
     bpe_file,
     bpe_text,
@@ -24,6 +26,7 @@ from text_support import (
 
 import leat
 from leat.text import records
+from leat.text import tokenize as inside
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -155,32 +158,26 @@ def test_a_tokenizer_that_changed_does_not_continue_a_pack(tmp_path: Path) -> No
         leat.tokenize(broken(50, set()), tmp_path / "o", tokenizer=other, resume=True)
 
 
-KILLED = """
-import os, sys, time
-import leat
-from leat.text import tokenize as inside
-inside.BATCH_RECORDS = 4
-source, target, tokenizer, after, there, skip = sys.argv[1:]
-put, puts = inside._Run._put, 0
-def counted(self, *rest):
-    global puts
-    put(self, *rest)
-    puts += 1
-    if puts == int(after):
-        for _ in range(2000):  # the writer's threads write
-            if os.path.getsize(target + ".partial") >= int(there) << 20:
-                break
-            time.sleep(0.01)
-        os.kill(os.getpid(), 9)
-inside._Run._put = counted
-start = inside._Notes.start
-def noted(self, written):
-    with open(os.path.dirname(target) + "/said", "a") as f:
-        f.write(f"{written}\\n")
-    return start(self, written)
-inside._Notes.start = noted
-leat.tokenize(leat.open(source), target, tokenizer=tokenizer, on_bad=skip, resume=True)
-"""
+def killed_run(source: str, target: str, tokenizer: str, after: int, there: int, on_bad: Any, pipe: Any) -> None:
+    """A run that goes on with earlier ones, and is killed after so many batches, when so many MiB are on the disk."""
+    inside.BATCH_RECORDS = 4
+    put, start, puts = inside._Run._put, inside._Notes.start, 0
+
+    def counted(self: Any, *rest: Any) -> None:
+        nonlocal puts
+        put(self, *rest)
+        puts += 1
+        if puts == after:
+            eventually(lambda: os.path.getsize(target + ".partial") >= there << 20)  # the writer's threads write
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def noted(self: Any, written: int) -> Any:
+        with open(os.path.dirname(target) + "/said", "a") as f:
+            f.write(f"{written}\n")
+        return start(self, written)
+
+    inside._Run._put, inside._Notes.start = counted, noted  # type: ignore[method-assign]
+    leat.tokenize(leat.open(source), target, tokenizer=tokenizer, on_bad=on_bad, resume=True)
 
 
 @pytest.mark.parametrize("on_bad", ["raise", "skip"])
@@ -192,9 +189,8 @@ def test_a_run_that_is_killed_again_and_again_gives_the_same_bytes(tmp_path: Pat
 
     def killed_after(batches: int, there: int = 0) -> list[int]:
         """With how many records each run so far has begun. It is killed when so many MiB are on the disk."""
-        words = [tmp_path / "t.leat", target, path, batches, there, on_bad]
-        done = subprocess.run([sys.executable, "-c", KILLED, *map(str, words)], timeout=120)
-        assert done.returncode == (0 if batches == 1000 else -9)
+        names = [str(p) for p in (tmp_path / "t.leat", target, path)]
+        assert Process(killed_run, *names, batches, there, on_bad).code() == (0 if batches == 1000 else -9)
         return [int(line) for line in (tmp_path / "said").read_text().split()]
 
     said = killed_after(6, 7)
@@ -210,24 +206,18 @@ def test_a_run_that_is_killed_again_and_again_gives_the_same_bytes(tmp_path: Pat
     assert not list(tmp_path.glob("killed.*tokens*")) and not list(tmp_path.glob("*.partial"))
 
 
-KILLED_AT = """
-import os, sys
-import leat
-from leat.text import tokenize as inside
-source, target, tokenizer, where, overwrite = sys.argv[1:]
-setattr(inside._Notes, where, lambda *rest: os.kill(os.getpid(), 9))
-leat.tokenize(leat.open(source), target, tokenizer=tokenizer, on_bad="skip", overwrite=bool(overwrite))
-"""
+def run_killed_at(where: str, source: str, target: str, tokenizer: str, overwrite: bool, pipe: Any) -> None:
+    setattr(inside._Notes, where, lambda *rest: os.kill(os.getpid(), signal.SIGKILL))
+    leat.tokenize(leat.open(source), target, tokenizer=tokenizer, on_bad="skip", overwrite=overwrite)
 
 
-def killed_at(where: str, tmp_path: Path, overwrite: str = "") -> leat.Dataset:
+def killed_at(where: str, tmp_path: Path, overwrite: bool = False) -> leat.Dataset:
     """A data set with a broken record, and a run that was killed at the beginning of a function of its notes."""
     with leat.Writer(tmp_path / "t.leat", {"text": "bytes", "number": "int64"}, overwrite=True) as w:
         for i, text in enumerate(texts(60)):
             w.add(text=b"\xff" if i == 7 else text.encode(), number=i)
-    words = [tmp_path / "t.leat", tmp_path / "o", bpe_file(tmp_path), where, overwrite]
-    done = subprocess.run([sys.executable, "-c", KILLED_AT, *map(str, words)], timeout=120)
-    assert done.returncode == -9
+    names = [str(p) for p in (tmp_path / "t.leat", tmp_path / "o", bpe_file(tmp_path))]
+    assert Process(run_killed_at, where, *names, overwrite).code() == -9
     return leat.open(tmp_path / "t.leat")
 
 
@@ -248,7 +238,7 @@ def test_a_run_killed_before_its_notes_begin_is_resumed(tmp_path: Path) -> None:
 def test_notes_of_an_earlier_run_do_not_hold_for_one_killed_before_its_own(tmp_path: Path) -> None:
     with pytest.raises(leat.BrokenSampleError):
         leat.tokenize(broken(50, {40}), tmp_path / "o", tokenizer=bpe_file(tmp_path, "other.json", vocab_size=300))
-    ds = killed_at("start", tmp_path, overwrite="yes")
+    ds = killed_at("start", tmp_path, overwrite=True)
     leat.tokenize(ds, tmp_path / "o", tokenizer=tmp_path / "tokenizer.json", on_bad="skip", resume=True)
     assert whole_and_alone(tmp_path, ds)
 
@@ -329,6 +319,7 @@ def test_a_folder_stands_for_the_tokenizer_in_it(tmp_path: Path) -> None:
         leat.tokenize(ds, tmp_path / "p", tokenizer=tmp_path / "none")
 
 
+@pytest.mark.shard("torch")  # which has transformers
 def test_a_fast_tokenizer_of_transformers_is_taken_as_it_is(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     theirs = transformers.PreTrainedTokenizerFast(tokenizer_file=str(bpe_file(tmp_path)))
@@ -464,25 +455,28 @@ def test_counts_of_what_was_left_out_add_up_over_two_packs(tmp_path: Path) -> No
     assert (first.skipped, first.skipped_on_open) == (1, 1)
 
 
+def run_killed_after_two_batches(source: str, target: str, tokenizer: str, shard_bytes: Any, pipe: Any) -> None:
+    inside.BATCH_RECORDS = 16
+    put, puts = inside._Run._put, 0
+
+    def stop(self: Any, *rest: Any) -> None:
+        nonlocal puts
+        put(self, *rest)
+        puts += 1
+        if puts == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    inside._Run._put = stop  # type: ignore[method-assign]
+    leat.tokenize(leat.open(source), target, tokenizer=tokenizer, on_bad="skip", shard_bytes=shard_bytes)
+
+
 @pytest.mark.parametrize("shard_bytes", [None, 1 << 22])
 def test_a_resumed_run_counts_what_earlier_runs_left_out(tmp_path: Path, shard_bytes: int | None) -> None:
     tokenizer = bpe_file(tmp_path)
     ds = heavy(tmp_path, 60, {3, 40, 55})
     whole = leat.tokenize(ds, tmp_path / "w", tokenizer=tokenizer, on_bad="skip", shard_bytes=shard_bytes)
-    code = (
-        "import os, sys, leat, leat.text.tokenize as t; n = 0\n"
-        "def stop(self, *args, put=t._Run._put):\n"
-        "    global n; n += 1\n"
-        "    put(self, *args)\n"
-        "    if n == 2: os.kill(os.getpid(), 9)\n"
-        "t._Run._put = stop; t.BATCH_RECORDS = 16\n"
-        "_, source, to, tokenizer, shard_bytes = sys.argv\n"
-        "more = {'on_bad': 'skip', 'shard_bytes': eval(shard_bytes)}\n"
-        "leat.tokenize(leat.open(source), to, tokenizer=tokenizer, **more)\n"
-    )
-    names = [str(tmp_path / "t.leat"), str(tmp_path / "r"), str(tokenizer), repr(shard_bytes)]
-    killed = subprocess.run([sys.executable, "-c", code, *names], check=False, timeout=120)
-    assert killed.returncode == -9
+    names = [str(tmp_path / "t.leat"), str(tmp_path / "r"), str(tokenizer)]
+    assert Process(run_killed_after_two_batches, *names, shard_bytes).code() == -9
     made = leat.tokenize(ds, tmp_path / "r", tokenizer=tokenizer, on_bad="skip", shard_bytes=shard_bytes, resume=True)
     assert made.skipped == 3 and made.open().metadata == whole.open().metadata
     assert made.open().metadata["skipped"]["tokenising"] == 3

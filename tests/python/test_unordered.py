@@ -32,7 +32,7 @@ int sleepy(struct leat_native_call *call)
     return 0;
 }
 
-/* The samples of the arguments wait until the gate is open; after half a minute, in vain. */
+/* The samples of the arguments wait until the gate is open; after some minutes, in vain. */
 int gated(struct leat_native_call *call)
 {
     volatile int *open = &gate;
@@ -40,7 +40,7 @@ int gated(struct leat_native_call *call)
     usleep(500); /* so that a thread takes few rows at a time */
     for (uint32_t i = 0; i < call->n_numbers; i++)
         if (call->sample == (int64_t)call->numbers[i])
-            for (int left = 30000; !*open; left--) {
+            for (int left = 200000; !*open; left--) {
                 if (!left) {
                     in_vain++;
                     break;

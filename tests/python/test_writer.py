@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from drawn_support import examples
 from dtypes import DTYPES
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -30,7 +31,7 @@ def test_add_returns_running_ids(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@settings(max_examples=4)
+@examples(4)
 @given(data=st.data())
 def test_arrays_of_every_dtype_come_back_bit_for_bit(
     tmp_path_factory: pytest.TempPathFactory, dtype: str, data: st.DataObject
@@ -45,7 +46,7 @@ def test_arrays_of_every_dtype_come_back_bit_for_bit(
     )
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(),

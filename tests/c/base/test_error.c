@@ -46,7 +46,7 @@ static void names_and_passwords_in_addresses_are_left_out(void **state)
     leat_fail(&error, LEAT_E_IO,
               "cannot read http://ann:p@ss@host:80/a@b, nor https://key@host?x, nor http://host/a@b");
     assert_string_equal(error.message, "cannot read http://host:80/a@b, nor https://host?x, nor http://host/a@b");
-    leat_error_at_file(&error, "http://ann:secret@host/file", LEAT_NO_OFFSET);
+    leat_error_at_file(&error, "http://ann:sec@ret@host/file", LEAT_NO_OFFSET);
     assert_string_equal(error.file, "http://host/file");
     memset(path, 'a', sizeof path);
     memcpy(path, "http://ann:", 11);

@@ -123,29 +123,58 @@ static void files_of_two_writers_of_the_same_rows_stay_small(void **state)
     leat_columns_close(c[1]);
 }
 
-/* A row whose record was lost with power gives its slot to another, and is written again. */
-static void a_slot_is_freed_under_nobody_who_has_it_now(void **state)
+enum { LOST = 500, OTHER = 600, MORE = 40 }; /* ids */
+
+static struct entry *entry_of(struct leat_columns *c, uint64_t id)
 {
-    (void)state;
+    struct entry *entry;
+    struct leat_error error;
+    assert_ok(leat_columns_look_up(c, id, 0, false, &entry, &error));
+    return entry;
+}
+
+static uint64_t offset_of(struct leat_columns *c, uint64_t id)
+{
+    return leat_columns_offset(atomic_load(&entry_of(c, id)->live));
+}
+
+/* As if power had been lost before it was on disk. */
+static void lose_record(uint64_t offset)
+{
     const uint8_t zeroes[sizeof(struct record)] = {0};
+    const int fd = open(path, O_RDWR);
+    assert_int_equal(pwrite(fd, zeroes, sizeof zeroes, (off_t)offset), sizeof zeroes);
+    close(fd);
+}
+
+/* A row whose record was lost with power gives its slot to another, which is flushed. That one's id. */
+static uint64_t lose_slot_to_another(struct leat_columns **out)
+{
     struct leat_error error;
     struct leat_columns *c = opened(false);
-    struct entry *entry;
-    enum { LOST = 500, OTHER = 600, MORE = 40 };
     for (uint64_t i = 0; i < 100; i++)
         assert_ok(rows_write(c, i, NULL, 1, &error));
     assert_ok(leat_columns_flush(c, &error));
     assert_ok(rows_write(c, LOST, NULL, 2, &error));
-    assert_ok(leat_columns_look_up(c, LOST, 0, false, &entry, &error));
-    const uint64_t offset = leat_columns_offset(atomic_load(&entry->live));
+    const uint64_t offset = offset_of(c, LOST);
     leat_columns_close(c);
-    const int fd = open(path, O_RDWR);
-    assert_int_equal(pwrite(fd, zeroes, sizeof zeroes, (off_t)offset), sizeof zeroes);
-    close(fd);
-    c = opened(false);
-    for (uint64_t i = 0; i < MORE; i++) /* one of them gets the slot */
+    lose_record(offset);
+    *out = c = opened(false);
+    for (uint64_t i = 0; i < MORE; i++)
         assert_ok(rows_write(c, OTHER + i, NULL, 3, &error));
     assert_ok(leat_columns_flush(c, &error));
+    uint64_t id = OTHER;
+    while (offset_of(c, id) != offset)
+        assert_true(++id < OTHER + MORE);
+    return id;
+}
+
+static void a_slot_is_freed_under_nobody_who_has_it_now(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_columns *c;
+    lose_slot_to_another(&c);
     assert_ok(rows_write(c, LOST, NULL, 4, &error));
     assert_ok(leat_columns_flush(c, &error));
     for (uint64_t i = 0; i < MORE; i++)
@@ -154,6 +183,26 @@ static void a_slot_is_freed_under_nobody_who_has_it_now(void **state)
     for (uint64_t i = 0; i < 2 * MORE; i++)
         assert_int_equal(rows_version(c, OTHER + i, NULL), i < MORE ? 3 : 5);
     assert_int_equal(rows_version(c, LOST, NULL), 4);
+    leat_columns_close(c);
+}
+
+/* Its live record is elsewhere by now, and may be lost with power. */
+static void nor_under_one_who_had_it_at_the_last_flush(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    struct leat_columns *c;
+    const uint64_t owner = lose_slot_to_another(&c);
+    assert_ok(rows_write(c, LOST, NULL, 4, &error));
+    assert_ok(rows_write(c, owner, NULL, 4, &error));
+    assert_ok(leat_columns_flush_begin(c, false, &error)); /* as a write that wants a slot does */
+    leat_columns_reclaim(c);
+    leat_columns_flush_end(c);
+    for (uint64_t i = 0; i < MORE; i++)
+        assert_ok(rows_write(c, OTHER + MORE + i, NULL, 5, &error));
+    assert_int_equal(rows_version(c, owner, NULL), 4);
+    lose_record(offset_of(c, owner));
+    assert_int_equal(rows_version(c, owner, NULL), 3);
     leat_columns_close(c);
 }
 
@@ -320,6 +369,7 @@ int main(void)
         TEST(rows_written_again_and_again_without_a_flush_take_no_more_room),
         TEST(files_of_two_writers_of_the_same_rows_stay_small),
         TEST(a_slot_is_freed_under_nobody_who_has_it_now),
+        TEST(nor_under_one_who_had_it_at_the_last_flush),
         TEST(pairs_are_found_however_many_there_are),
         TEST(fields_of_all_kinds_come_back_as_docs_say),
         TEST(a_store_of_other_fields_or_another_data_set_is_refused),

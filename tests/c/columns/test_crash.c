@@ -311,6 +311,24 @@ struct history {
     uint64_t flushed[IDS], written[IDS];
 };
 
+/* Rows that were flushed are listed, once each, and none that was not written. */
+static void check_list(struct leat_columns *c, const struct history *h, bool keyed)
+{
+    struct leat_error error;
+    uint64_t *ids, *keys, n;
+    unsigned listed[IDS] = {0};
+    assert_ok(leat_columns_list(c, &ids, &keys, &n, &error));
+    for (uint64_t i = 0; i < n; i++) {
+        assert_true(ids[i] < IDS && h->written[ids[i]]);
+        assert_int_equal(keys[i], keyed ? ids[i] * 3 : 0);
+        listed[ids[i]]++;
+    }
+    for (uint64_t id = 0; id < IDS; id++)
+        assert_true(listed[id] <= 1 && (listed[id] || !h->flushed[id]));
+    leat_free(ids);
+    leat_free(keys);
+}
+
 static void check_after_loss(const struct history *h, uint64_t seed, bool keyed)
 {
     struct leat_error error;
@@ -327,6 +345,7 @@ static void check_after_loss(const struct history *h, uint64_t seed, bool keyed)
         assert_true(version <= h->written[id]); /* not broken, not torn */
         assert_true(version >= h->flushed[id]);
     }
+    check_list(c, h, keyed);
     /* and it can be written to, which tears nothing that was flushed */
     for (uint64_t id = 0; id < IDS; id += 2) {
         const uint64_t key = id * 3;
@@ -402,6 +421,68 @@ static void so_do_rows_with_keys(void **state)
     lose_power_again_and_again(true);
 }
 
+/* A part of the index that is new begins with nothing in it. */
+static void bytes_left_behind_the_end_are_no_part_of_what_is_added(void **state)
+{
+    (void)state;
+    enum { NEAR = 5, FAR = 70000 }; /* in the first chunk of the index, and in the second */
+    static uint8_t ones[SEGMENT_BYTES];
+    struct leat_error error;
+    struct leat_columns *c = opened(path, false);
+    struct stat st;
+    uint64_t *ids, *keys, n;
+    assert_ok(rows_write(c, NEAR, NULL, 1, &error));
+    assert_ok(leat_columns_flush(c, &error));
+    leat_columns_close(c);
+    const int fd = open(path, O_RDWR);
+    assert_int_equal(fstat(fd, &st), 0);
+    memset(ones, 0xff, sizeof ones);
+    assert_int_equal(pwrite(fd, ones, sizeof ones, st.st_size), sizeof ones);
+    close(fd);
+    c = opened(path, false);
+    assert_ok(rows_write(c, FAR, NULL, 2, &error));
+    assert_ok(leat_columns_list(c, &ids, &keys, &n, &error));
+    assert_int_equal(n, 2);
+    assert_int_equal(ids[0], NEAR);
+    assert_int_equal(ids[1], FAR);
+    leat_free(ids);
+    leat_free(keys);
+    assert_int_equal(rows_version(c, NEAR, NULL), 1);
+    assert_int_equal(rows_version(c, FAR, NULL), 2);
+    assert_int_equal(rows_version(c, FAR + 1, NULL), 0);
+    leat_columns_close(c);
+}
+
+/* Calls that a file's creation is made of, in their order. */
+static char creation[16];
+
+static int noting_write(int fd, const void *data, uint64_t bytes)
+{
+    strcat(creation, "w");
+    return plain_calls.write(fd, data, bytes);
+}
+static int noting_sync(int fd)
+{
+    strcat(creation, "s");
+    return fd < 0;
+}
+static int noting_publish(const char *from, const char *to)
+{
+    strcat(creation, "p");
+    return plain_calls.publish(from, to);
+}
+
+static void a_file_is_on_disk_before_it_has_its_name_and_its_name_before_it_is_used(void **state)
+{
+    (void)state;
+    creation[0] = 0;
+    leat_columns_calls.write = noting_write;
+    leat_columns_calls.sync = noting_sync;
+    leat_columns_calls.publish = noting_publish;
+    leat_columns_close(opened(path, false));
+    assert_string_equal(creation, "wsps"); /* the last one is the folder's */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -412,6 +493,8 @@ int main(void)
         TEST(many_killed_writers_leave_whole_rows_and_no_lost_room),
         TEST(what_was_flushed_survives_a_loss_of_power_at_any_time),
         TEST(so_do_rows_with_keys),
+        TEST(bytes_left_behind_the_end_are_no_part_of_what_is_added),
+        TEST(a_file_is_on_disk_before_it_has_its_name_and_its_name_before_it_is_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -320,6 +320,30 @@ static void a_flipped_byte_anywhere_breaks_what_it_is_in_and_no_other_row_change
     }
 }
 
+static void a_header_of_which_any_byte_is_another_is_refused(void **state)
+{
+    (void)state;
+    enum { FIRST = 24, END = 304 }; /* of what the checksum is of: flags, fingerprint, the one field (header.c) */
+    const struct leat_columns_options options = LEAT_COLUMNS_OPTIONS_INIT;
+    struct leat_error error;
+    struct leat_columns *c;
+    uint8_t bytes[END];
+    assert_ok(rows_open(path, false, &c, &error));
+    leat_columns_close(c);
+    const int fd = open(path, O_RDWR);
+    assert_int_equal(pread(fd, bytes, END, 0), END);
+    for (unsigned at = FIRST; at < END; at++) {
+        const uint8_t bad = (uint8_t)(bytes[at] ^ 1u << at % 8);
+        assert_int_equal(pwrite(fd, &bad, 1, at), 1);
+        assert_int_equal(leat_columns_open(path, &options, &c, &error), LEAT_E_CORRUPT);
+        assert_string_equal(error.file, path);
+        assert_int_equal(pwrite(fd, &bytes[at], 1, at), 1);
+    }
+    close(fd);
+    assert_ok(leat_columns_open(path, &options, &c, &error));
+    leat_columns_close(c);
+}
+
 static void a_broken_row_is_named_with_its_byte_and_is_mended_by_a_write(void **state)
 {
     (void)state;
@@ -536,6 +560,7 @@ int main(void)
         TEST(every_allocation_may_fail_once),
         TEST(a_full_disk_is_an_error_that_says_so_and_goes_away_with_it),
         TEST(a_flipped_byte_anywhere_breaks_what_it_is_in_and_no_other_row_changes),
+        TEST(a_header_of_which_any_byte_is_another_is_refused),
         TEST(a_broken_row_is_named_with_its_byte_and_is_mended_by_a_write),
         TEST(a_file_that_is_cut_while_it_is_open_is_an_error_and_no_signal),
         TEST(a_file_that_is_emptied_while_it_is_open_is_an_error_wherever_a_write_looks),

@@ -85,6 +85,21 @@ static void a_warm_start_finds_what_the_grid_finds(void **state)
     near(warm.objective, again.objective, 1e-3);
 }
 
+static void a_start_at_upper_bounds_leaves_them(void **state)
+{
+    static const struct leat_power_fit_options o = LEAT_POWER_FIT_OPTIONS_INIT;
+    struct curve c;
+    draw(&c, 1.5, 30, 0.45, 0.01, 3);
+    const struct leat_power_law cold = fit(&c, NULL);
+    const struct leat_power_law at_bounds[] = {{.alpha = o.alpha_max, .log_beta = log(30), .log_eps = log(1.5)},
+                                               {.alpha = 0.45, .log_beta = o.log_beta_max, .log_eps = log(1.5)}};
+    for (int i = 0; i < 2; i++) {
+        const struct leat_power_law warm = fit(&c, &at_bounds[i]);
+        near(warm.objective, cold.objective, 1e-3);
+        near(leat_power_law_slope(&warm, 16000), leat_power_law_slope(&cold, 16000), 0.02);
+    }
+}
+
 static void bounds_hold(void **state)
 {
     struct curve c;
@@ -216,6 +231,7 @@ int main(void)
         cmocka_unit_test(the_slope_of_a_noisy_curve_is_found),
         cmocka_unit_test(outliers_hardly_move_the_fit),
         cmocka_unit_test(a_warm_start_finds_what_the_grid_finds),
+        cmocka_unit_test(a_start_at_upper_bounds_leaves_them),
         cmocka_unit_test(bounds_hold),
         cmocka_unit_test(every_instruction_set_gives_the_same_bits),
         cmocka_unit_test(the_derivatives_are_those_of_the_sum),

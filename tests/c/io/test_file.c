@@ -63,6 +63,17 @@ static void a_read_that_fails_on_the_disk_is_over_at_once_and_says_when_to_try_a
     leat_faulty_stop();
 }
 
+static void pauses_double_up_to_half_a_minute(void **state)
+{
+    (void)state;
+    static const unsigned pauses[] = {20, 40, 80, 160, 0};
+    for (unsigned tries = 1; tries <= 5; tries++)
+        assert_int_equal(leat_io_pause_ms(LEAT_E_IO, 20, tries), pauses[tries - 1]);
+    assert_int_equal(leat_io_pause_ms(LEAT_E_IO, 7500, 2), 15000);
+    assert_int_equal(leat_io_pause_ms(LEAT_E_IO, 7501, 3), 30000);
+    assert_int_equal(leat_io_pause_ms(LEAT_E_IO, UINT_MAX, 4), 30000);
+}
+
 static void lasting_read_errors_are_reported_with_their_place(void **state)
 {
     (void)state;
@@ -264,6 +275,7 @@ int main(void)
         cmocka_unit_test(a_file_is_read_where_asked),
         cmocka_unit_test(short_interrupted_and_briefly_failing_reads_go_on),
         cmocka_unit_test(a_read_that_fails_on_the_disk_is_over_at_once_and_says_when_to_try_again),
+        cmocka_unit_test(pauses_double_up_to_half_a_minute),
         cmocka_unit_test(lasting_read_errors_are_reported_with_their_place),
         cmocka_unit_test(a_file_that_was_cut_is_corrupt_at_its_end),
         cmocka_unit_test(an_empty_file_opens_reads_and_maps),

@@ -84,6 +84,8 @@ static void an_image_says_how_large_it_is_and_what_its_targets_drew(void **state
         }
         assert_int_equal(leat_chain_apply_image(a, pixels, sizeof pixels, 20, 31, NULL, 0, 1, 1, &value, &error),
                          LEAT_E_INVALID);
+        assert_int_equal(leat_chain_apply_image(a, pixels, 19 * 30 * 3 + 1, 19, 30, NULL, 0, 1, 1, &value, &error),
+                         LEAT_E_INVALID);
         assert_int_equal(leat_chain_apply_image(a, pixels, sizeof pixels, 0, 0, NULL, 0, 1, 1, &value, &error),
                          LEAT_E_INVALID);
         assert_int_equal(leat_chain_apply_image(a, pixels, sizeof pixels, 20, 30, "m", 1, 1, 1, &value, &error),

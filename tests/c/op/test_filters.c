@@ -214,6 +214,57 @@ static void the_padding_of_a_crop_is_changed_by_what_follows_it(void **state)
     free(out);
 }
 
+static void a_box_as_large_as_the_image_is_not_erased(void **state)
+{
+    (void)state;
+    enum { SIDE = 12 };
+    struct leat_field field =
+        field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){SIDE, SIDE, 1});
+    struct leat_program *program = must_compile(&field, "{\"type\": \"RandomErasing\", \"p\": 1, \"scale\": [1, 1], "
+                                                        "\"ratio\": [1, 1]}");
+    uint8_t pixels[SIDE * SIDE], out[SIDE * SIDE];
+    memset(pixels, 9, sizeof pixels);
+    must_apply(program, pixels, sizeof pixels, 1, out);
+    assert_memory_equal(out, pixels, sizeof pixels);
+    leat_program_free(program);
+}
+
+/* Crops of one name, of an image and of its mask, with the paddings that are given. */
+static int compile_two_crops(const int padding[2][4], struct leat_error *error)
+{
+    const struct leat_field fields[] = {
+        field_of("image", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){9, 9, 3}),
+        field_of("mask", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){9, 9, 1})};
+    struct leat_program *program;
+    char text[1024] = "{\"operators\": {";
+    for (int i = 0; i < 2; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 "%s\"%d\": {\"type\": \"RandomCrop\", \"name\": \"crop\", \"size\": [8, 8], \"fill\": %d, "
+                 "\"padding\": [%d, %d, %d, %d]}",
+                 i ? ", " : "", i, i, padding[i][0], padding[i][1], padding[i][2], padding[i][3]);
+    snprintf(text + strlen(text), sizeof text - strlen(text),
+             "}, \"outputs\": {\"image\": {\"field\": \"image\", \"chain\": [\"0\"]}, \"mask\": {\"field\": "
+             "\"mask\", \"chain\": [\"1\"]}}}");
+    const int rc = leat_program_compile(fields, 2, text, NULL, 0, false, &program, error);
+    if (!rc)
+        leat_program_free(program);
+    return rc;
+}
+
+static void crops_of_one_name_have_the_same_padding_on_each_side(void **state)
+{
+    (void)state;
+    struct leat_error error;
+    int padding[2][4] = {{1, 2, 3, 4}, {1, 2, 3, 4}};
+    assert_ok(compile_two_crops(padding, &error)); /* the value of the padding is no part of the draw */
+    for (int side = 0; side < 4; side++) {
+        padding[1][side]++;
+        assert_int_equal(compile_two_crops(padding, &error), LEAT_E_INVALID);
+        assert_non_null(strstr(error.message, "both named \"crop\""));
+        padding[1][side]--;
+    }
+}
+
 static void bad_arguments_are_named(void **state)
 {
     (void)state;
@@ -259,6 +310,8 @@ int main(void)
         cmocka_unit_test(draws_of_filters_never_change),
         cmocka_unit_test(filters_give_the_same_bytes_on_all_instruction_sets),
         cmocka_unit_test(the_padding_of_a_crop_is_changed_by_what_follows_it),
+        cmocka_unit_test(a_box_as_large_as_the_image_is_not_erased),
+        cmocka_unit_test(crops_of_one_name_have_the_same_padding_on_each_side),
         cmocka_unit_test(bad_arguments_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -200,6 +200,20 @@ static void converting_is_equal_on_all_instruction_sets(void **state)
     assert_true(!n_others || pairs);
 }
 
+static void floats_of_2_63_and_above_become_integers_without_a_sign(void **state)
+{
+    (void)state;
+    static const double numbers[] = {0, 0x1.fffffffffffffp62, 0x1p63, 0x1.8p63, 0x1.fffffffffffffp63};
+    static const uint64_t want[] = {0, UINT64_C(0x7ffffffffffffc00), UINT64_C(1) << 63, UINT64_C(3) << 62,
+                                    UINT64_C(0xfffffffffffff800)};
+    static const float halves[] = {0x1p63f, 0x1.8p63f};
+    uint64_t got[5];
+    leat_values_convert(LEAT_F64, LEAT_U64, numbers, got, 5);
+    assert_memory_equal(got, want, sizeof want);
+    leat_values_convert(LEAT_F32, LEAT_U64, halves, got, 2);
+    assert_memory_equal(got, want + 2, 2 * sizeof *want);
+}
+
 static void gathering_copies_rows_of_every_length(void **state)
 {
     (void)state;
@@ -255,6 +269,7 @@ int main(void)
         cmocka_unit_test(spreading_pixels_is_equal_on_all_instruction_sets),
         cmocka_unit_test(storing_is_equal_on_all_instruction_sets),
         cmocka_unit_test(converting_is_equal_on_all_instruction_sets),
+        cmocka_unit_test(floats_of_2_63_and_above_become_integers_without_a_sign),
         cmocka_unit_test(gathering_copies_rows_of_every_length),
         cmocka_unit_test(a_resize_equals_pillows_arithmetic),
     };

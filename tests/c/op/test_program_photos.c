@@ -347,10 +347,12 @@ static void a_fast_photo_that_is_not_what_its_index_says_is_not_delivered(void *
     assert_ok(leat_program_apply_ragged(program, 0, scratch, &row, out, &error));
     assert_memory_equal(out, jpeg.data, jpeg.length);
     uint8_t *small = calloc(1, jpeg.length), *zeros = calloc(1, jpeg.length);
-    row.info.original = (uint32_t)jpeg.length - 1;
-    assert_int_equal(leat_program_apply_ragged(program, 0, scratch, &row, small, &error), LEAT_E_DECODE);
-    assert_non_null(strstr(error.message, "that its index says"));
-    assert_memory_equal(small, zeros, jpeg.length);
+    for (int more = -1; more <= 1; more += 2) {
+        row.info.original = (uint32_t)((int64_t)jpeg.length + more);
+        assert_int_equal(leat_program_apply_ragged(program, 0, scratch, &row, small, &error), LEAT_E_DECODE);
+        assert_non_null(strstr(error.message, "that its index says"));
+        assert_memory_equal(small, zeros, jpeg.length);
+    }
     row.info.original = (uint32_t)jpeg.length;
     row.length--; /* its parts no longer add up: the fault of the sample, so that on_error applies */
     assert_int_equal(leat_program_apply_ragged(program, 0, scratch, &row, small, &error), LEAT_E_DECODE);
@@ -391,22 +393,24 @@ static void *change(void *old, size_t bytes)
 
 static void whole_images_between_operators_are_in_what_is_said_of_decoding(void **state)
 {
-    enum { W = 1700, H = 1100, IMAGE = W * H * 3, ABOUT = 1 << 18 };
+    /* an image is above LEAT_KEEP_BYTES, which a thread keeps */
+    enum { W = 1400, H = 1030, IMAGE = W * H * 3, ABOUT = 1 << 18 };
     static const struct {
         const char *chain;
         uint64_t least; /* of what is said */
     } cases[] = {
         {"{\"type\": \"GaussianBlur\", \"kernel_size\": 5}", 2 * IMAGE},
-        {"{\"type\": \"GaussianBlur\", \"kernel_size\": [1, 301], \"sigma\": 60}", 2 * IMAGE + W * 3 * 100},
+        {"{\"type\": \"GaussianBlur\", \"kernel_size\": [1, 101], \"sigma\": 20}", 2 * IMAGE + W * 3 * 100},
         {"{\"type\": \"ColorJitter\", \"contrast\": 0.5}", IMAGE},
         {"{\"type\": \"RandomRotation\", \"degrees\": [45, 45], \"expand\": true}", 2 * IMAGE + IMAGE / 2},
-        {"{\"type\": \"Resize\", \"size\": [2000, 2000]}, {\"type\": \"GaussianBlur\", \"kernel_size\": 3}", 24000000},
+        {"{\"type\": \"Resize\", \"size\": [1400, 1400]}, {\"type\": \"GaussianBlur\", \"kernel_size\": 3}",
+         2 * 1400 * 1400 * 3},
         {"{\"type\": \"CenterCrop\", \"size\": 400}, {\"type\": \"GaussianBlur\", \"kernel_size\": 3}", 0},
         /* colors stay in the buffer that they are in */
-        {"{\"type\": \"Resize\", \"size\": [2000, 2000]}, {\"type\": \"Resize\", \"size\": [16, 16]}, {\"type\": "
+        {"{\"type\": \"Resize\", \"size\": [1400, 1400]}, {\"type\": \"Resize\", \"size\": [16, 16]}, {\"type\": "
          "\"ColorJitter\", \"contrast\": 0.5}, {\"type\": \"Resize\", \"size\": [20, 20]}, {\"type\": \"Resize\", "
-         "\"size\": [2000, 2000]}",
-         24000000},
+         "\"size\": [1400, 1400]}",
+         2 * 1400 * 1400 * 3},
         {"{\"type\": \"RandomZoomOut\", \"side_range\": [2, 2], \"p\": 1}, {\"type\": \"GaussianBlur\", "
          "\"kernel_size\": 3}, {\"type\": \"CenterCrop\", \"size\": 8}",
          4 * IMAGE},
@@ -431,7 +435,7 @@ static void whole_images_between_operators_are_in_what_is_said_of_decoding(void 
         leat_allocator = (struct leat_allocator){take, change, give};
         taken = most_taken = 0;
         struct leat_scratch *scratch = leat_scratch_new(program);
-        for (int turn = 0; turn < 2; turn++) {
+        for (int turn = 0; turn < (test_full() ? 2 : 1); turn++) {
             assert_int_equal(leat_program_apply(program, 0, scratch, &row, 1, out, &error), 1);
             if (taken > leat_program_scratch_bytes(program) + ABOUT)
                 fail_msg("%s: a thread keeps %llu bytes, of %llu", cases[i].chain, (unsigned long long)taken,

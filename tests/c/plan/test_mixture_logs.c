@@ -55,7 +55,7 @@ static void decisions_within_one_epoch_are_folded_and_its_rows_stay(void **state
 {
     (void)state;
     const uint8_t print[16] = {7};
-    for (uint64_t t = 0; t < 24; t++) {
+    for (uint64_t t = 0; t < 24; t += test_every(5)) {
         struct made m;
         struct leat_mix_point points[4];
         double shares[4][MOST];
@@ -145,7 +145,7 @@ static void draw_some_shares(uint64_t key, uint32_t n, double *shares)
 static void a_log_may_be_folded_at_any_decision_and_decided_on_further(void **state)
 {
     (void)state;
-    for (uint64_t t = 0; t < 60; t++) {
+    for (uint64_t t = 0; t < 60; t += test_every(7)) {
         struct made m;
         struct leat_decision decided[8];
         static double shares[8][MOST], more[MOST];

@@ -8,7 +8,7 @@
 static void the_counts_before_a_row_are_those_of_the_rows_before_it(void **state)
 {
     (void)state;
-    for (uint64_t t = 0; t < 40; t++) {
+    for (uint64_t t = 0; t < 40; t += test_every(7)) {
         struct made m;
         const uint32_t n = (uint32_t)draw(t, 0, 2, MOST);
         draw_mixture(t, n, &m);
@@ -43,7 +43,7 @@ static double bound_of(uint32_t n)
 static void counts_stay_within_the_bound_at_every_prefix_however_often_shares_change(void **state)
 {
     (void)state;
-    for (uint64_t t = 0; t < 40; t++) {
+    for (uint64_t t = 0; t < 40; t += test_every(7)) {
         struct made m;
         const uint32_t n = (uint32_t)draw(t, 0, 2, MOST);
         double shares[MOST], ideal[MOST] = {0}, worst = 0;
@@ -87,7 +87,7 @@ static void sources_that_leave_and_come_back_stay_near_their_shares(void **state
 {
     (void)state;
     double worst = 0;
-    for (uint64_t t = 0; t < 60; t++) {
+    for (uint64_t t = 0; t < 60; t += test_every(7)) {
         struct made m;
         const uint32_t n = (uint32_t)draw(t, 0, 3, MOST);
         double shares[MOST], ideal[MOST] = {0};
@@ -193,7 +193,7 @@ static void the_row_of_a_source_is_found_from_its_number_and_back(void **state)
 static void sources_that_redistribute_give_each_sample_once_in_every_epoch(void **state)
 {
     (void)state;
-    for (uint64_t t = 0; t < 40; t++) {
+    for (uint64_t t = 0; t < 40; t += test_every(7)) {
         struct made m;
         const uint32_t n = (uint32_t)draw(t, 0, 1, MOST);
         uint64_t total = 0;
@@ -216,7 +216,7 @@ static void sources_that_redistribute_give_each_sample_once_in_every_epoch(void 
 static void an_epoch_ends_before_the_first_row_that_a_source_cannot_give(void **state)
 {
     (void)state;
-    for (uint64_t t = 0; t < 40; t++) {
+    for (uint64_t t = 0; t < 40; t += test_every(7)) {
         struct made m;
         const uint32_t n = (uint32_t)draw(t, 0, 2, MOST);
         uint64_t all[MOST] = {0}, total = 0;
@@ -304,7 +304,7 @@ static void decide_something(struct leat_plan *plan, const struct made *m, uint6
 static void any_row_is_found_without_those_before_it(void **state)
 {
     (void)state;
-    for (uint64_t t = 0; t < 60; t++) {
+    for (uint64_t t = 0; t < 60; t += test_every(7)) {
         struct made m;
         struct leat_mix_point points[4];
         double shares[4][MOST];
@@ -337,7 +337,7 @@ static void a_state_continues_any_mixture_on_any_number_of_ranks(void **state)
 {
     (void)state;
     const uint8_t print[16] = {7};
-    for (uint64_t t = 0; t < 40; t++) {
+    for (uint64_t t = 0; t < 40; t += test_every(7)) {
         struct made m;
         struct leat_mix_point points[4];
         double shares[4][MOST];
@@ -574,7 +574,7 @@ static void a_decision_in_the_epoch_of_a_state_does_not_go_back_to_those_before(
 static void shares_of_tokens_hold_at_every_prefix_where_rows_vary_in_length(void **state)
 {
     (void)state;
-    for (uint64_t t = 0; t < 60; t++) {
+    for (uint64_t t = 0; t < 60; t += test_every(7)) {
         struct made m;
         const uint32_t n = (uint32_t)draw(t, 0, 2, MOST);
         double tokens[MOST] = {0}, total = 0, longest[MOST] = {0}, all = 0;

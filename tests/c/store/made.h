@@ -140,6 +140,8 @@ static inline int writer_open_with(const char *path, const struct leat_field *fi
 }
 
 enum { MADE_FIELDS = 22, MADE_ROOM = 4096 };
+/* Bytes more in each value of `raw`, so that few samples fill a group. */
+static uint64_t made_extra;
 
 /* Two of each thing that could be told apart wrongly. */
 static const struct leat_field made_fields[MADE_FIELDS] = {
@@ -194,7 +196,10 @@ static inline uint64_t made_value(size_t f, uint64_t i, uint8_t *out)
                                   "{\"i\": %" PRIu64 ", \"list\": [1.5e3, true, null, \"\\u00e4\"]}", i);
     case LEAT_KIND_BYTES:
         length = i % 5 == 0 ? 0 : leat_draw_below(key, 0, 200);
-        break;
+        memset(out + length, (uint8_t)i, made_extra);
+        for (uint64_t b = 0; b < length; b++)
+            out[b] = (uint8_t)leat_draw_u64(key, b);
+        return length + made_extra;
     default:
         length = leat_dtype_size(field->dtype);
         for (unsigned d = 0; d < field->ndim; d++)

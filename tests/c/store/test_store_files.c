@@ -4,9 +4,13 @@
 
 static char folder[PATH_MAX];
 
+/* Samples of three groups, with so many bytes more. */
+enum { MANY = 4500, EXTRA = 3800 };
+
 static int make_folder(void **state)
 {
     (void)state;
+    made_extra = 0;
     files_folder(folder);
     return 0;
 }
@@ -106,20 +110,20 @@ static void the_bytes_are_the_same_for_any_number_of_threads(void **state)
     (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
-    enum { N = 26000 }; /* three groups */
+    made_extra = EXTRA;
     o.num_threads = 1;
-    assert_ok(made_file(in("1.leat"), N, &o, &error));
+    assert_ok(made_file(in("1.leat"), MANY, &o, &error));
     for (unsigned n = 2; n <= 5; n++) {
         o.num_threads = n;
-        assert_ok(made_file(in("n.leat"), N, &o, &error));
+        assert_ok(made_file(in("n.leat"), MANY, &o, &error));
         assert_same_files(in("1.leat"), in("n.leat"));
         unlink(in("n.leat"));
     }
     struct leat_source *s;
     assert_ok(leat_source_open(in("1.leat"), NULL, &s, &error));
-    for (uint64_t i = 0; i < N; i += 61)
+    for (uint64_t i = 0; i < MANY; i += 61)
         assert_made(s, i, i);
-    assert_made(s, N - 1, N - 1);
+    assert_made(s, MANY - 1, MANY - 1);
     leat_source_close(s);
 }
 
@@ -295,18 +299,18 @@ static void skipping_leaves_broken_photos_out_and_a_resume_knows_where_to_go_on(
     struct leat_writer *w;
     struct leat_writer_progress p;
     struct leat_bad_sample bad;
-    enum { N = 26000 };
+    made_extra = EXTRA;
     o.on_bad = LEAT_BAD_SKIP;
-    assert_ok(made_file(in("a.leat"), N, &o, &error));
+    assert_ok(made_file(in("a.leat"), MANY, &o, &error));
     o.resume = true;
     assert_ok(made_open(in("b.leat"), &o, &w, &error));
-    for (uint64_t i = 0; i < N; i++)
+    for (uint64_t i = 0; i < MANY; i++)
         assert_ok(made_add(w, i, &error));
     leat_writer_free(w, true);
     assert_ok(made_open(in("b.leat"), &o, &w, &error));
     uint64_t whole = leat_writer_count(w);
     leat_writer_progress(w, &p);
-    assert_true(whole > 0 && whole < N);
+    assert_true(whole > 0 && whole < MANY);
     assert_int_equal(p.samples + p.skipped, whole);
     assert_int_equal(p.skipped, (whole + 5) / 11);
     for (size_t i = 0; i < p.skipped; i++) { /* the report is whole, too */
@@ -314,15 +318,15 @@ static void skipping_leaves_broken_photos_out_and_a_resume_knows_where_to_go_on(
         assert_int_equal(bad.index, 5 + 11 * i);
         assert_true(bad.skipped);
     }
-    for (uint64_t i = whole; i < N; i++)
+    for (uint64_t i = whole; i < MANY; i++)
         assert_ok(made_add(w, i, &error));
     assert_ok(leat_writer_finish(w, &error));
     leat_writer_free(w, false);
     assert_same_files(in("a.leat"), in("b.leat"));
     struct leat_source *s;
     assert_ok(leat_source_open(in("a.leat"), NULL, &s, &error));
-    assert_int_equal(s->count, N - (N + 5) / 11);
-    for (uint64_t i = 0, row = 0; i < N; i++) {
+    assert_int_equal(s->count, MANY - (MANY + 5) / 11);
+    for (uint64_t i = 0, row = 0; i < MANY; i++) {
         if (i % 11 == 5)
             continue;
         if (i % 37 == 0)
@@ -590,14 +594,14 @@ static void shards_hold_what_one_file_holds(void **state)
     struct leat_writer_options o = made_options();
     struct leat_manifest m;
     struct leat_source *s, *one;
-    enum { N = 26000 };
-    assert_ok(made_file(in("one.leat"), N, &o, &error));
+    made_extra = EXTRA;
+    assert_ok(made_file(in("one.leat"), MANY, &o, &error));
     o.shard_bytes = 1 << 20;
-    assert_ok(made_file(in("many.leat"), N, &o, &error));
+    assert_ok(made_file(in("many.leat"), MANY, &o, &error));
     assert_ok(leat_source_open(in("one.leat"), NULL, &one, &error));
     assert_ok(leat_manifest_read(in("many.leat"), &m, &error));
     assert_true(m.n_shards >= 3);
-    assert_int_equal(m.count, N);
+    assert_int_equal(m.count, MANY);
     assert_int_equal(m.sums[0], one->fingerprint[0]);
     assert_int_equal(m.sums[1], one->fingerprint[1]);
     uint64_t first = 0;
@@ -642,7 +646,8 @@ static void a_missing_exchanged_or_damaged_shard_is_found(void **state)
     int faults = 0;
     struct leat_verify_options v = {.struct_size = sizeof v, .report = count_faults, .user = &faults};
     o.shard_bytes = 1;
-    assert_ok(made_file(in("many.leat"), 26000, &o, &error));
+    made_extra = EXTRA;
+    assert_ok(made_file(in("many.leat"), MANY, &o, &error));
     assert_ok(leat_manifest_read(in("many.leat"), &m, &error));
     assert_true(m.n_shards >= 3);
     assert_int_equal(rename(in("many.00001.leat"), in("kept")), 0);

@@ -98,8 +98,9 @@ static inline bool photo_coefficients(struct jpeg_decompress_struct *d, const st
     return errors->base.num_warnings == 0;
 }
 
-/* Calls `visit` with every file under a folder that begins as a JPEG does. Returns their number. */
-static inline unsigned photo_each(const char *folder,
+/* Calls `visit` with the files under a folder that begin as a JPEG does, or with one of so many (test_takes). Returns
+ * their number. */
+static inline unsigned photo_each(const char *folder, unsigned one_of,
                                   void (*visit)(const char *name, const uint8_t *data, size_t length))
 {
     unsigned n = 0;
@@ -111,8 +112,8 @@ static inline unsigned photo_each(const char *folder,
             continue;
         assert_true(snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) < (int)sizeof path);
         if (entry->d_type == DT_DIR) {
-            n += photo_each(path, visit);
-        } else {
+            n += photo_each(path, one_of, visit);
+        } else if (test_takes(path, one_of)) {
             size_t length;
             uint8_t *data = photo_file(folder, entry->d_name, &length);
             if (length > 2 && data[0] == 0xff && data[1] == 0xd8) {

@@ -292,7 +292,7 @@ static void a_hostile_skeleton_makes_no_harm(void **state)
         size_t n, length;
         uint8_t *out;
         assert_ok(leat_jpeg_take_apart(apart, p.data, p.length, &coefficients, &skeleton, &n, &error));
-        for (size_t bit = 0; bit < 8 * n; bit++) {
+        for (size_t bit = 0; bit < 8 * n; bit += test_every(7)) { /* at least one of each byte */
             uint8_t *other = malloc(n);
             memcpy(other, skeleton, n);
             other[bit / 8] ^= (uint8_t)(1u << (bit & 7));
@@ -304,7 +304,7 @@ static void a_hostile_skeleton_makes_no_harm(void **state)
             }
             free(other);
         }
-        for (size_t cut = 0; cut < n; cut++) {
+        for (size_t cut = way % test_every(4); cut < n; cut += test_every(4)) {
             uint8_t *other = malloc(cut + 1);
             memcpy(other, skeleton, cut);
             assert_int_equal(leat_jpeg_together(other, cut, coefficients, p.length, &out, &length, &error),
@@ -466,12 +466,14 @@ static void a_second_photo_of_a_size_needs_no_memory(void **state)
 
 static unsigned photos_seen, photos_back, photos_broken;
 
+static unsigned one_of; /* so many files is taken */
+
 static int visit(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
     (void)st;
     (void)ftw;
     size_t length;
-    if (type != FTW_F)
+    if (type != FTW_F || !test_takes(path, one_of))
         return 0;
     uint8_t *p = photo_file("", path, &length);
     if (length >= 2 && p[0] == 0xff && p[1] == 0xd8) {
@@ -490,27 +492,28 @@ static int visit(const char *path, const struct stat *st, int type, struct FTW *
     return 0;
 }
 
-static void walk_photos(const char *data, const char *folder)
+static void walk_photos(const char *data, const char *folder, unsigned n)
 {
     char path[4096];
+    one_of = n;
     photos_seen = photos_back = photos_broken = 0;
     snprintf(path, sizeof path, "%s/%s", data, folder);
     assert_int_equal(nftw(path, visit, 16, FTW_PHYS), 0);
     printf("# %s: %u JPEGs, %u come back, %u are broken\n", folder, photos_seen, photos_back, photos_broken);
 }
 
-static void all_photos_of_imagenet_come_back(void **state)
+static void photos_of_imagenet_come_back(void **state)
 {
     (void)state;
-    walk_photos(test_data(), "imagenet");
-    assert_true(photos_seen > 0);
+    walk_photos(test_data(), "imagenet", 10);
+    assert_true(photos_seen > 30);
     assert_int_equal(photos_back, photos_seen);
 }
 
 static void odd_photos_come_back_or_say_why_not(void **state)
 {
     (void)state;
-    walk_photos(test_data(), "odd-images");
+    walk_photos(test_data(), "odd-images", 1);
     assert_true(photos_back >= 90);
 }
 
@@ -535,7 +538,7 @@ int main(void)
         cmocka_unit_test(twelve_bits_and_lossless_are_unsupported),
         cmocka_unit_test(every_allocation_that_fails_is_reported),
         cmocka_unit_test(a_second_photo_of_a_size_needs_no_memory),
-        cmocka_unit_test(all_photos_of_imagenet_come_back),
+        cmocka_unit_test(photos_of_imagenet_come_back),
         cmocka_unit_test(odd_photos_come_back_or_say_why_not),
     };
     return cmocka_run_group_tests(tests, make_apart, free_apart);

@@ -234,11 +234,11 @@ static void coefficients_of_real_photos_are_those_of_libjpeg(void **state)
     char folder[4096];
     snprintf(folder, sizeof folder, "%s/imagenet", test_data());
     real_read = 0;
-    const unsigned n = photo_each(folder, check_real);
-    assert_true(n > 100);
+    const unsigned n = photo_each(folder, 10, check_real);
+    assert_true(n > 30);
     assert_int_equal(real_read, n);
     snprintf(folder, sizeof folder, "%s/odd-images", test_data());
-    photo_each(folder, check_real);
+    photo_each(folder, 1, check_real);
 }
 
 /* The photo has no byte behind it that may be read: see the sanitizer. */
@@ -283,7 +283,7 @@ static void a_photo_with_a_byte_changed_is_refused_or_read_as_libjpeg_reads_it(v
             uint8_t *data = made(&style, 40, 33, 80, 3, &length);
             for (size_t at = 0; at < length; at++) {
                 const uint8_t was = data[at], values[] = {0, 0xff, (uint8_t)(was ^ 1), (uint8_t)(was ^ 0x80)};
-                for (unsigned i = 0; i < 4; i++) {
+                for (size_t i = at % test_every(4); i < 4; i += test_every(4)) {
                     struct photo p;
                     data[at] = values[i];
                     if (photo_open(&p, data, length, true)) {
@@ -296,7 +296,7 @@ static void a_photo_with_a_byte_changed_is_refused_or_read_as_libjpeg_reads_it(v
                 }
                 data[at] = was;
             }
-            assert_true(read > length); /* most changes make another photo */
+            assert_true(read > length / test_every(4)); /* most changes make another photo */
             free(data);
         }
 }

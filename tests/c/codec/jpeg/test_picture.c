@@ -181,7 +181,7 @@ static void photos_of_odd_sizes_equal_the_full_decode(void **state)
     const unsigned n = sizeof sides / sizeof *sides;
     for (unsigned s = 0; s < N_STYLES; s++)
         for (unsigned i = 0; i < n; i++)
-            for (unsigned j = 0; j < n; j++)
+            for (unsigned j = (s + i) % test_every(4); j < n; j += test_every(4))
                 check_made(&styles[s], sides[i], sides[j], 85, false, (s * n + i) * n + j);
 }
 
@@ -198,7 +198,7 @@ static void every_sampling_equals_the_full_decode(void **state)
         memcpy(triples[n++], f, sizeof f);
     }
     assert_int_equal(n, 34);
-    for (unsigned i = 0; i < n * n; i++) {
+    for (unsigned i = 0; i < n * n; i += test_every(3)) {
         char name[64];
         const int *h = triples[i % n], *v = triples[i / n];
         snprintf(name, sizeof name, "%dx%d, %dx%d, %dx%d", h[0], v[0], h[1], v[1], h[2], v[2]);
@@ -244,22 +244,24 @@ static void real_photos_equal_the_full_decode(void **state)
     unsigned photos = 0;
     for (struct dirent *f; (f = readdir(files));) {
         const char *dot = strrchr(f->d_name, '.');
-        if (!dot || strcmp(dot, ".JPEG"))
+        if (!dot || strcmp(dot, ".JPEG") || !test_takes(f->d_name, 10))
             continue;
         size_t length;
+        const uint32_t key = test_name_key(f->d_name) / 10;
         uint8_t *data = photo_file(folder, f->d_name, &length);
         struct held held;
         assert_true(held_load(&held, data, length));
-        const unsigned denominator = photos % 5 == 4 ? 2u << photos / 5 % 3 : 1;
-        const bool gray = held.frame.n_components == 1 && (photos & 1);
+        const unsigned denominator = key % 5 == 4 ? 2u << key / 5 % 3 : 1;
+        const bool gray = held.frame.n_components == 1 && (key & 1);
         struct photo_full full = reference(&held, data, length, gray, denominator);
-        check_some(f->d_name, &held, &full, denominator, 3, photos++);
+        check_some(f->d_name, &held, &full, denominator, 3, key);
+        photos++;
         free(full.pixels);
         held_free(&held);
         free(data);
     }
     closedir(files);
-    assert_true(photos > 100);
+    assert_true(photos > 30);
 }
 
 /* ---- what is asked of the source, and what fails ---- */

@@ -1,0 +1,117 @@
+"""Functions and scripts of tests in processes of their own.
+
+These are forked from one that has imported what most of them need and has opened and computed nothing: to leat, each is
+like a process that was just started, and it costs no imports. It sees the environment of who starts it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import multiprocessing
+import os
+import runpy
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 120.0  #: seconds, for what comes at once on a machine that has time
+HERE = Path(__file__).resolve().parent
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["numpy", "torch", "leat", "pytest"])
+
+
+def _begin(environment: dict[str, str], target: Any, *args: Any) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    faulthandler.enable()
+    target(*args)
+
+
+class Process:
+    """A function of a module with a pipe, which is its last argument."""
+
+    def __init__(self, target: Any, *args: Any, env: dict[str, str] | None = None) -> None:
+        self.pipe, other = FORKED.Pipe()
+        environment = dict(os.environ if env is None else env)
+        self.process = FORKED.Process(target=_begin, args=(environment, target, *args, other), daemon=True)
+        self.process.start()
+        other.close()
+
+    def answer(self) -> Any:
+        if not self.pipe.poll(PATIENCE):
+            raise TimeoutError("the process does not answer")
+        got = self.pipe.recv()
+        if isinstance(got, Exception):
+            raise got
+        return got
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process.pid or 0, signal.SIGKILL)
+        eventually(lambda: self.process.exitcode is not None)  # join would wait for what it has forked, too
+
+    def signal(self, number: int) -> None:
+        os.kill(self.process.pid or 0, number)
+
+    def end(self) -> None:
+        if self.process.is_alive():
+            self.pipe.send(None)
+        self.process.join(PATIENCE)
+        assert not self.process.is_alive()
+
+    def code(self) -> int | None:
+        """How it has ended, once it has; below 0: by that signal."""
+        self.process.join(PATIENCE)
+        return self.process.exitcode
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def _script(path: str, words: list[str], output: str, pipe: Any) -> None:
+    file = os.open(output, os.O_WRONLY | os.O_APPEND)
+    for fd in (1, 2):
+        os.dup2(file, fd)
+    sys.argv = [path, *words]
+    sys.path.insert(0, str(HERE))
+    runpy.run_path(path, run_name="__main__")
+
+
+def run_ranks(script: str, *words: object, world: int = 2) -> list[dict[str, Any]]:
+    """What frameworks_support.run_ranks gives, of ranks that are forked."""
+    import torch
+    from frameworks_support import environment, results
+
+    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    common = environment(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(store.port), WORLD_SIZE=str(world),
+                         LOCAL_WORLD_SIZE=str(world), TORCHELASTIC_USE_AGENT_STORE="True", GROUP_RANK="0",
+                         TORCHELASTIC_RESTART_COUNT="0", TORCHELASTIC_MAX_RESTARTS="0",
+                         TORCHELASTIC_RUN_ID="test")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = [Path(folder) / str(rank) for rank in range(world)]
+        processes = []
+        for rank, output in enumerate(outputs):
+            output.touch()
+            env = {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+            path = str(HERE / "frameworks" / script)
+            processes.append(Process(_script, path, [str(w) for w in words], str(output), env=env))
+        try:
+            eventually(lambda: None not in (codes := [p.process.exitcode for p in processes]) or any(codes))
+        finally:
+            codes = [p.process.exitcode for p in processes]
+            for p in processes:
+                if p.process.exitcode is None:
+                    p.signal(signal.SIGABRT)  # one that hangs says where
+                    p.process.join(PATIENCE)
+            said = [output.read_text(errors="replace") for output in outputs]
+            assert codes == [0] * world, f"the ranks ended with {codes}\n" + "\n---\n".join(t[-8000:] for t in said)
+    return [{k: v for one in results(text) for k, v in one.items()} for text in said]

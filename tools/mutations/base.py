@@ -1,0 +1,41 @@
+"""Faults of src/base: permutations, numbers in text, references of processes, errors."""
+
+from mutations import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "of four numbers at once, one that is the size itself stays",
+        "src/base/permute.c",
+        "if (values[j] >= p.n)",
+        "if (values[j] > p.n)",
+        ("c:base/permute",),
+    ),
+    Mutation(
+        "a decimal number of 17 to 19 digits is rounded twice",
+        "src/base/number.c",
+        "significant <= EXACT_DIGITS && mantissa <= UINT64_C(1) << 53 && power",
+        "significant <= EXACT_DIGITS && power",
+        ("c:format/json_text", "c:format/text_scan", "c:format/values"),
+    ),
+    Mutation(
+        "a process that leaves keeps the rows that its first one went on in",
+        "src/base/holders.c",
+        "        return;\n    leat_holder_leave(further(row));\n    clear(row);",
+        "        return;\n    clear(row);",
+        ("c:base/holders",),
+    ),
+    Mutation(
+        "halves are rounded up and not to even",
+        "src/base/elementary.c",
+        "if (rest > 0.5 || (rest == 0.5 && (down & 1)))",
+        "if (rest >= 0.5)",
+        ("c:op/draws",),
+    ),
+    Mutation(
+        "boxes that reach out of their image are not counted where counts are joined",
+        "src/base/boxes.c",
+        "    to->cut += from->cut;\n",
+        "",
+        ("py:test_box_formats.py",),
+    ),
+]

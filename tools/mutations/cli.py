@@ -1,0 +1,41 @@
+"""Faults of cli: the command."""
+
+from mutations import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "a size that does not fit into 64 bits is another one",
+        "cli/args.c",
+        "if (!*end && number <= (UINT64_MAX >> 1) >> shift) {",
+        "if (!*end) {",
+        ("py:test_cli_help.py::test_a_wrong_size_is_answered_with_what_would_be_right",),
+    ),
+    Mutation(
+        "an output that cannot be written is no failure",
+        "cli/cat.c",
+        "if (good && !rest)",
+        "if (good || !rest)",
+        ("py:test_cli_read.py::test_output_that_cannot_be_written_is_a_failure_that_is_told_once",),
+    ),
+    Mutation(
+        "the first token beyond the vocabulary passes",
+        "cli/verify.c",
+        "if (token < vocabulary)",
+        "if (token <= vocabulary)",
+        ("py:test_cli_tokens.py::test_verify_finds_tokens_beyond_the_vocabulary",),
+    ),
+    Mutation(
+        "arrays with gaps between their rows are written with these",
+        "cli/array_file.c",
+        "        index -= at[d] * array->strides[d];\n",
+        "        index -= array->shape[d];\n",
+        ("c:cli/replay",),
+    ),
+    Mutation(
+        "quantiles are those of the number before",
+        "cli/stats/numbers.c",
+        "(size_t)(part * (double)(numbers->n - 1) + 0.5)",
+        "(size_t)(part * (double)(numbers->n - 1))",
+        ("py:test_cli_stats.py::test_each_distribution_has_the_quantiles_of_its_numbers",),
+    ),
+]

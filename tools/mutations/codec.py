@@ -1,0 +1,111 @@
+"""Faults of src/codec: JPEG and its decode-fast form, other photos, masks."""
+
+from mutations import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "brightness goes on over a restart marker",
+        "src/codec/jpeg/huffman.c",
+        "    lane->left = h->interval;\n    memset(lane->stream.dc, 0, sizeof lane->stream.dc);\n    return true;",
+        "    lane->left = h->interval;\n    return true;",
+        ("c:jpeg/huffman",),
+    ),
+    Mutation(
+        "a row that goes by the index keeps the brightness of the row before",
+        "src/codec/jpeg/huffman.c",
+        "        lane->stream.dc[c] = row->dc[c];\n",
+        "        lane->stream.dc[c] = h->rows.row[i ? i - 1 : 0].dc[c];\n",
+        ("c:jpeg/huffman",),
+    ),
+    Mutation(
+        "a Huffman code of all ones is taken",
+        "src/codec/jpeg/huffman_tables.c",
+        "if (n + count > 256 || code + count >= 1u << length)",
+        "if (n + count > 256 || code + count > 1u << length)",
+        ("c:jpeg/huffman",),
+    ),
+    Mutation(
+        "a scan may end some bytes before its marker",
+        "src/codec/jpeg/huffman_stream.c",
+        "if (!s->last || left < 0 || left > 7 || s->in_end",
+        "if (!s->last || left < 0 || s->in_end",
+        ("c:jpeg/huffman", "c:photo/decode_damage"),
+    ),
+    Mutation(
+        "a component of the fast form may name the table behind the last",
+        "src/codec/jpeg/fast_open.c",
+        "if (from[2] >= tables)",
+        "if (from[2] > tables)",
+        ("c:jpeg/fast_pack",),
+    ),
+    Mutation(
+        "the end of a row of the fast form may lie before its begin",
+        "src/codec/jpeg/fast_open.c",
+        "return begin <= end && end <= parts->rows_bytes &&",
+        "return end <= parts->rows_bytes &&",
+        ("c:jpeg/fast_pack",),
+    ),
+    Mutation(
+        "a photo that is put together again is not compared with the checksum of the original",
+        "src/codec/jpeg/fast_pack.c",
+        "(made_length != parts.original.length || leat_hash64(made, made_length) != parts.original.checksum)",
+        "(made_length != parts.original.length)",
+        ("c:jpeg/fast_pack",),
+    ),
+    Mutation(
+        "blocks whose last row is not empty are transformed as flat ones",
+        "src/codec/jpeg/idct_plain.c",
+        "if (flat(k, rows > 4 ? 0xfe : 0x0e)) {",
+        "if (flat(k, rows > 4 ? 0x7e : 0x0e)) {",
+        ("c:jpeg/idct",),
+    ),
+    Mutation(
+        "values that 16 bits do not hold between the passes wrap",
+        "src/codec/jpeg/idct_internal.h",
+        "enum { MOST1 = 1024, MOST2 = 16384 };",
+        "enum { MOST1 = 2048, MOST2 = 16384 };",
+        ("c:jpeg/idct",),
+    ),
+    Mutation(
+        "the places of an index may lie behind the scan",
+        "src/codec/jpeg/rows.c",
+        "if (!get(&p, end, &step) || !step || step >= scan_bytes * 8 - at.bit)",
+        "if (!get(&p, end, &step) || !step)",
+        ("c:jpeg/rows",),
+    ),
+    Mutation(
+        "libjpeg goes on at the first row where the own decoder stopped",
+        "src/codec/photo/decode_jpeg.c",
+        "j->x, j->y + j->given, j->w, j->h - j->given, error);",
+        "j->x, j->y, j->w, j->h, error);",
+        ("c:photo/decode_damage",),
+    ),
+    Mutation(
+        "the box of a WebP begins at odd places, between those of its chroma",
+        "src/codec/photo/decode_webp.c",
+        "uint32_t first = *at > MARGIN ? (*at - MARGIN) & ~1u : 0;",
+        "uint32_t first = *at > MARGIN ? *at - MARGIN : 0;",
+        ("c:photo/decode",),
+    ),
+    Mutation(
+        "what a frame of a GIF covered comes back although the frame was to stay",
+        "src/codec/photo/decode_gif.c",
+        "        if (f.disposal == RESTORE && !i) /* to nothing: it stays */\n            f.disposal = LEAVE;\n",
+        "",
+        ("py:test_photo_formats.py::test_frames_of_a_gif_are_as_they_are_seen", "c:fuzz/decode_gif"),
+    ),
+    Mutation(
+        "the third run of a mask is a difference to the first",
+        "src/codec/shapes.c",
+        "if (n > 2)\n            value += runs[n - 2];",
+        "if (n > 1)\n            value += runs[n - 2];",
+        ("py:test_masks.py::test_runs_and_arrays_come_back_as_they_were", "py:test_coco.py"),
+    ),
+    Mutation(
+        "an orientation is read behind the end of its directory",
+        "src/codec/photo/tiff.c",
+        "    d->n = n < room ? n : room;\n",
+        "    d->n = n;\n",
+        ("c:photo/decode",),
+    ),
+]

@@ -1,0 +1,41 @@
+"""Faults of src/data: views, joined and zipped data sets, clauses."""
+
+from mutations import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "borders of a split are rounded down",
+        "src/data/selection.c",
+        "double border = floor(sum * (double)count + 0.5);",
+        "double border = floor(sum * (double)count);",
+        ("c:data/views",),
+    ),
+    Mutation(
+        "any list of the right length is taken for that of a run",
+        "src/data/view.c",
+        "if (n != length || strcmp(hash, wanted) != 0)",
+        "if (n != length)",
+        ("py:test_cli_replay.py::test_a_long_selection_is_given_beside_the_state",),
+    ),
+    Mutation(
+        "the last character of a range is not in it",
+        "src/data/query_like.c",
+        "seen |= c >= before && c <= c2;",
+        "seen |= c >= before && c < c2;",
+        ("c:data/query_like",),
+    ),
+    Mutation(
+        "views that are joined get ids of each other",
+        "src/data/join.c",
+        "i * base->count);",
+        "i * datasets[i]->count);",
+        ("c:data/views",),
+    ),
+    Mutation(
+        "a shorter data set is zipped with a longer one",
+        "src/data/zip.c",
+        "if (part->count == first->count)",
+        "if (part->count <= first->count)",
+        ("py:test_made.py::test_what_cannot_be_zipped_says_why",),
+    ),
+]

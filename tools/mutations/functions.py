@@ -1,0 +1,72 @@
+"""Faults of python/leat/functions: Python functions in the chains of a loader, and random numbers of rows."""
+
+from mutations import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "products of 64 bits lose the carry of their middle words",
+        "python/leat/functions/philox.py",
+        "    middle = carry + below\n",
+        "    middle = below + 0 * carry\n",
+        ("py:test_row_random.py::test_numpy_torch_and_operations_of_torch_give_the_same_bits",),
+    ),
+    Mutation(
+        "a part of a generator begins anew",
+        "python/leat/functions/rows.py",
+        "part.calls, part._device = self.calls, self._device",
+        "part.calls, part._device = 0, self._device",
+        ("py:test_row_random.py::test_a_part_of_the_rows_goes_on_with_their_numbers",),
+    ),
+    Mutation(
+        "all functions of a chain draw the same numbers",
+        "python/leat/functions/keyed.py",
+        "key = _leat.row_key(name[0], name[1], 0) if _local.key is not None",
+        "key = _leat.row_key(name[0], 0, 0) if _local.key is not None",
+        ("py:test_map.py::test_the_same_object_in_two_chains_draws_once_and_two_objects_twice",),
+    ),
+    Mutation(
+        "a row that is made again goes on with its generator where it was",
+        "python/leat/functions/keyed.py",
+        "name = (*row, _leat.current_turn())",
+        "name = (*row, 0)",
+        (
+            "py:test_transport.py::test_each_row_is_announced_and_known_while_it_is_made",
+            "py:test_dataloader_own.py",
+        ),
+    ),
+    Mutation(
+        "an operator for some epochs is in the first one behind them, too",
+        "python/leat/functions/tuples.py",
+        "if span is None or span[0] <= begin and (span[1] is None or begin < span[1])",
+        "if span is None or span[0] <= begin and (span[1] is None or begin <= span[1])",
+        ("py:test_map_tuples.py::test_a_geometry_and_operators_for_some_epochs_go_with_functions",),
+    ),
+    Mutation(
+        "a result with more dimensions than were declared is taken",
+        "python/leat/functions/steps.py",
+        "    same = len(found.shape) == len(wanted.shape) and all(",
+        "    same = all(",
+        ("py:test_map.py::test_a_result_that_differs_names_what_came_and_what_was_wanted",),
+    ),
+    Mutation(
+        "a function writes into the memory that other outputs read",
+        "python/leat/functions/steps.py",
+        "    array = np.array(value)\n",
+        "    array = np.asarray(value)\n",
+        ("py:test_map.py::test_what_a_function_gets_is_its_own_to_write_into",),
+    ),
+    Mutation(
+        "of a row that failed the results of its other outputs are still sent",
+        "python/leat/functions/running.py",
+        "                kept = [found for found in kept if found[0] != i]\n",
+        "",
+        ("py:test_calls.py", "py:test_map.py::test_skip_leaves_the_row_out_of_every_output"),
+    ),
+    Mutation(
+        "a Python function behind a ctypes pointer is called without the interpreter",
+        "python/leat/functions/native.py",
+        'if any(type(kept).__name__ == "CThunkObject" for kept in (pointer._objects or {}).values()):',
+        'if any(type(kept).__name__ == "Thunk" for kept in (pointer._objects or {}).values()):',
+        ("py:test_native.py::test_what_is_no_compiled_function_is_refused",),
+    ),
+]

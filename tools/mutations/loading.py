@@ -1,0 +1,76 @@
+"""Faults of python/leat/loading: states, meshes, batches and what a loader tells."""
+
+from mutations import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "a counter of energy that wraps counts nothing of the round before",
+        "python/leat/loading/energy.py",
+        "(most if now < before else 0)",
+        "(before if now < before else 0)",
+        ("py:test_energy.py::test_a_counter_that_wraps_goes_on",),
+    ),
+    Mutation(
+        "energy of the memory of a package is not counted",
+        "python/leat/loading/energy.py",
+        "            for one in [zone, *memory]:\n",
+        "            for one in [zone, *memory[1:]]:\n",
+        ("py:test_energy.py::test_packages_and_their_memory_are_counted_in_joules_and_nothing_twice",),
+    ),
+    Mutation(
+        "a bucket is given twice",
+        "python/leat/loading/buckets.py",
+        "if widths != sorted(set(widths)) or",
+        "if widths != sorted(widths) or",
+        ("py:test_buckets.py::test_what_does_not_go_together_is_refused",),
+    ),
+    Mutation(
+        "of hybrid sharding two ranks have the same rows",
+        "python/leat/loading/mesh.py",
+        "Place(before.rank * size + rank, before.size * size)",
+        "Place(before.rank + rank, before.size * size)",
+        ("py:test_mesh.py::test_dimensions_of_hybrid_sharding_count_as_one",),
+    ),
+    Mutation(
+        "the last stage of a pipeline gets no data",
+        "python/leat/loading/mesh.py",
+        "return self.pp.rank in (0, self.pp.size - 1)",
+        "return self.pp.rank in (0, self.pp.size)",
+        ("py:test_mesh.py::test_tensor_and_pipeline_parallel_peers_see_identical_batches",),
+    ),
+    Mutation(
+        "the step of a state does not count the short batch at the end of a size",
+        "python/leat/loading/states.py",
+        "            return -(-row // self.size)\n",
+        "            return row // self.size\n",
+        (
+            "py:test_loader.py::test_a_state_names_the_batch_that_comes_next",
+            "py:test_decisions.py",
+            "py:test_mixture_logs.py",
+        ),
+    ),
+    Mutation(
+        "a state of a run that decided otherwise names a batch of this one",
+        "python/leat/loading/states.py",
+        "    return mine[0] == other[0] and left[: len(right)] == right\n",
+        "    return mine[0] == other[0] and len(left) >= len(right)\n",
+        (
+            "py:test_mixture_logs.py::test_a_state_of_a_run_with_other_decisions_is_refused",
+            "py:test_loader.py::test_batch_at_refuses_a_state_of_another_run",
+        ),
+    ),
+    Mutation(
+        "the padding of an image is marked by its width and height exchanged",
+        "python/leat/loading/batch.py",
+        "        made[i, :height, :width] = False\n",
+        "        made[i, :width, :height] = False\n",
+        ("py:test_stack.py",),
+    ),
+    Mutation(
+        "a row that was left out has the substitute -1",
+        "python/leat/loading/batch.py",
+        "RowError(row, planned, None if delivered < 0 else delivered, reason)",
+        "RowError(row, planned, delivered, reason)",
+        ("py:test_loader.py::test_skip_leaves_the_row_out_and_moves_nothing_else",),
+    ),
+]

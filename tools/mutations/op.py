@@ -1,0 +1,128 @@
+"""Faults of src/op: operators, their draws, programs."""
+
+from mutations import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "what becomes of a random token is drawn by the number that chose it",
+        "src/op/op_mask_tokens.c",
+        "const uint64_t random_key = leat_key_mix(t->key, 1);",
+        "const uint64_t random_key = t->key;",
+        ("py:test_token_ops.py::test_masks_are_those_of_plain_python_with_the_same_draws",),
+    ),
+    Mutation(
+        "spans and what is between them are divided by the same draws",
+        "src/op/op_span_corruption.c",
+        "of_rest = begin_division(leat_key_mix(t->key, 2),",
+        "of_rest = begin_division(leat_key_mix(t->key, 1),",
+        ("py:test_token_ops.py::test_spans_are_those_of_plain_python_with_the_same_draws",),
+    ),
+    Mutation(
+        "a document is never cut at its end",
+        "src/op/op_fill_in_the_middle.c",
+        "y = leat_draw_below(key, 3, m + 1);",
+        "y = leat_draw_below(key, 3, m);",
+        ("py:test_token_ops.py::test_middles_are_moved_as_in_plain_python_with_the_same_draws",),
+    ),
+    Mutation(
+        "two operators that mix a batch draw the same",
+        "src/op/mix.c",
+        "op->class->batch(op->args, leat_key_mix(key, op->instance), &part, rows);",
+        "op->class->batch(op->args, key, &part, rows);",
+        ("py:test_mixup.py",),
+    ),
+    Mutation(
+        "labels go with the box of CutMix as it would be without the borders of the image",
+        "src/op/op_cut_mix.c",
+        "1 - (double)((x1 - x0) * (y1 - y0)) / ((double)part->w * part->h));",
+        "1 - (double)(4 * half_w * half_h) / ((double)part->w * part->h));",
+        ("py:test_mixup.py::test_cutmix_puts_a_box_of_the_row_before_it_into_each_row",),
+    ),
+    Mutation(
+        "a mirrored point lies one pixel to the right",
+        "src/op/joint.c",
+        "v[0] = (float)m->out_w - 1 - v[0];",
+        "v[0] = (float)m->out_w - v[0];",
+        ("py:test_targets.py::test_every_target_goes_where_its_image_goes",),
+    ),
+    Mutation(
+        "an operator comes one epoch late",
+        "src/op/variants.c",
+        "while (phase < v->n_bounds && v->bounds[phase] <= epoch)",
+        "while (phase < v->n_bounds && v->bounds[phase] < epoch)",
+        ("c:op/variants",),
+    ),
+    Mutation(
+        "the size of a batch is drawn by the batch alone, alike for all operators",
+        "src/op/variants.c",
+        "double at = leat_draw_unit(leat_key_mix(key, draw->instance), 0) * draw->weights[draw->n - 1];",
+        "double at = leat_draw_unit(key, 0) * draw->weights[draw->n - 1];",
+        ("c:op/variants",),
+    ),
+    Mutation(
+        "other samples of a row draw as its own sample does",
+        "src/op/gather.c",
+        "return piece ? leat_key_mix(row_key, PIECE_TAG + piece) : row_key;",
+        "return piece > 1 ? leat_key_mix(row_key, PIECE_TAG + piece) : row_key;",
+        ("c:op/pieces",),
+    ),
+    Mutation(
+        "an instance that is covered in part keeps its whole box",
+        "src/op/gather.c",
+        "    if (rc || !covered)\n        return rc;\n",
+        "    if (rc || !covered || area)\n        return rc;\n",
+        ("py:test_copy_paste.py",),
+    ),
+    Mutation(
+        "places of turned pixels are cut to 1/65536 and not rounded",
+        "src/op/affine.c",
+        "(uint32_t)(int64_t)floor((inverse[i] + middle) * 65536.0 + 0.5);",
+        "(uint32_t)(int64_t)floor((inverse[i] + middle) * 65536.0);",
+        ("c:op/affine", "py:test_filters.py::test_rotation_is_that_of_pillow"),
+    ),
+    Mutation(
+        "a crop never reaches the last column and row",
+        "src/op/op_random_crop.c",
+        "leat_draw_below(key, counter, (uint64_t)(padded - crop) + 1) - before;",
+        "leat_draw_below(key, counter, (uint64_t)(padded - crop)) - before;",
+        ("c:op/draws",),
+    ),
+    Mutation(
+        "area and shape of a try are drawn by one number",
+        "src/op/op_random_resized_crop.c",
+        "leat_draw_unit(key, 2 * i + 1) * (args->log_ratio[1]",
+        "leat_draw_unit(key, 2 * i) * (args->log_ratio[1]",
+        ("c:op/draws",),
+    ),
+    Mutation(
+        "the second round of an IoU crop begins with a draw of the first",
+        "src/op/op_random_iou_crop.c",
+        "uint64_t each = 1 + 4 * (uint64_t)args->trials;",
+        "uint64_t each = 4 * (uint64_t)args->trials;",
+        ("py:test_golden_draws.py::test_a_tuple_draws_what_it_always_drew",),
+    ),
+    Mutation(
+        "all channels of an image get the same noise",
+        "src/op/op_gaussian_noise.c",
+        "leat_normals(key, ((uint64_t)c * in->h + y) * draws, in->w, normal);",
+        "leat_normals(key, (uint64_t)y * draws, in->w, normal);",
+        ("c:op/filters", "py:test_golden_draws.py::test_an_operator_draws_what_it_always_drew"),
+    ),
+    Mutation(
+        "rows beyond those that a padded list has are dropped without a word",
+        "src/op/program.c",
+        "    if (n > c->pad_steps && !c->pad_cuts)\n",
+        "    if (n > c->pad_steps && c->pad_cuts)\n",
+        (
+            "c:op/tuple",
+            "py:test_targets.py::test_more_rows_than_padding_has_are_a_broken_sample_unless_they_are_to_be_cut",
+        ),
+    ),
+    Mutation(
+        "all chains of AugMix draw the same",
+        "src/op/op_aug_mix.c",
+        "uint64_t own = leat_key_mix(key, 1 + i);",
+        "uint64_t own = leat_key_mix(key, 1 + i / 2);",
+        ("py:test_golden_draws.py::test_an_operator_draws_what_it_always_drew",),
+    ),
+]

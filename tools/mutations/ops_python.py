@@ -1,0 +1,66 @@
+"""Faults of python/leat/ops: what operators take, and what transforms of torchvision become."""
+
+from mutations import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "a magnitude beyond the last bin is taken",
+        "python/leat/ops/policies.py",
+        'magnitude=_whole("magnitude", magnitude, 0, bins - 1),',
+        'magnitude=_whole("magnitude", magnitude, 0, bins),',
+        ("py:test_policies.py::test_forms_and_arguments_of_policies",),
+    ),
+    Mutation(
+        "a function in Python stands in a branch",
+        "python/leat/ops/branches.py",
+        "    if isinstance(op, (Map, Native)):\n",
+        "    if isinstance(op, Native):\n",
+        ("py:test_branches.py::test_wrong_branches_are_refused_with_the_place",),
+    ),
+    Mutation(
+        "operators of different names are equal",
+        "python/leat/ops/base.py",
+        "return type(self) is type(other) and self._values == other._values and self.name == other.name",
+        "return type(self) is type(other) and self._values == other._values",
+        ("py:test_ops.py::test_operators_are_equal_by_value_and_told_apart_by_name",),
+    ),
+    Mutation(
+        "masks are filled with the gray of images",
+        "python/leat/ops/base.py",
+        '{"image": image, "mask": 0}',
+        '{"image": image, "mask": image}',
+        (
+            "py:test_ops.py::test_a_fill_of_masks_alone_keeps_the_gray_of_images",
+            "py:test_from_torchvision.py::test_a_fill_by_kind_keeps_that_of_masks",
+            "py:test_mosaic.py",
+        ),
+    ),
+    Mutation(
+        "the padding of a crop of torchvision's v2 is turned",
+        "python/leat/ops/convert.py",
+        "left, right, top, bottom = value  # as v2 keeps it",
+        "left, top, right, bottom = value",
+        ("py:test_from_torchvision.py::test_padding_of_random_crop_is_in_the_order_of_its_version",),
+    ),
+    Mutation(
+        "an operator that fills with gray is moved before what makes floats",
+        "python/leat/ops/convert.py",
+        "    return black and needs is not None",
+        "    return (black or True) and needs is not None",
+        ("py:test_from_torchvision.py::test_what_counts_in_floats_keeps_to_tensor_before_it",),
+    ),
+    Mutation(
+        "a shift of more than the whole image is taken",
+        "python/leat/ops/geometry.py",
+        "(len(shift) != 2 or min(shift) < 0 or max(shift) > 1)",
+        "(len(shift) != 2 or min(shift) < 0)",
+        ("py:test_geometry.py::test_arguments_are_those_of_torchvision",),
+    ),
+    Mutation(
+        "labels stay with the boxes that labels_getter=None leaves them out of",
+        "python/leat/ops/targets.py",
+        'if labels != "default":\n',
+        'if labels not in ("default", None):\n',
+        ("py:test_targets.py", "py:test_ops.py", "py:test_from_torchvision.py"),
+    ),
+]

@@ -1,0 +1,34 @@
+"""Faults of src/worker: the board, from which processes take rows, and the memory that they share."""
+
+from mutations import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "a unit of a worker that has died is queued, but lies before the hint",
+        "src/worker/board.c",
+        "                atomic_store(&e->hint, (atomic_load(&e->hint) | COUNT_MASK) + 1);\n",
+        "",
+        ("c:worker/board",),
+    ),
+    Mutation(
+        "a row that ends workers is tried for ever",
+        "src/worker/board.c",
+        "    return !f->kills[row];",
+        "    return false;",
+        ("c:worker/board",),
+    ),
+    Mutation(
+        "rows of a batch that got its place late go where nothing is",
+        "src/worker/take.c",
+        "memcpy(out->batch.buffers, e->placed, sizeof e->placed);",
+        "memcpy(out->batch.buffers, batch->buffers, sizeof e->placed);",
+        ("c:worker/board",),
+    ),
+    Mutation(
+        "messages of the last worker are not counted",
+        "src/worker/pool.c",
+        "for (unsigned i = 0; i < p->n; i++)",
+        "for (unsigned i = 0; i + 1 < p->n; i++)",
+        ("c:worker/board",),
+    ),
+]

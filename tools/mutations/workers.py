@@ -1,0 +1,75 @@
+"""Faults of python/leat/workers: the pool of worker processes, their loop, and how many there are."""
+
+from mutations import Mutation
+
+MUTATIONS = [
+    Mutation(
+        "intervals in which workers were still missing are judged as if all had worked",
+        "python/leat/workers/adapt.py",
+        "if x.elapsed_s < SHORT or nobody_asked or x.workers != self.workers:",
+        "if x.elapsed_s < SHORT or nobody_asked:",
+        ("py:test_adapt.py::test_intervals_of_workers_that_are_not_all_there_are_not_judged",),
+    ),
+    Mutation(
+        "the pause after growths that were taken back does not become longer",
+        "python/leat/workers/adapt.py",
+        "            self._taken_back += self._grown\n",
+        "            self._taken_back = int(self._grown)\n",
+        ("py:test_adapt.py::test_whatever_is_observed_growths_that_are_taken_back_are_few",),
+    ),
+    Mutation(
+        "workers take the core of the training",
+        "python/leat/workers/cores.py",
+        "return max(2.0, cores - 1) if cores > 2 else cores",
+        "return cores",
+        ("py:test_adapt.py::test_the_training_keeps_a_core_where_there_are_more_than_two",),
+    ),
+    Mutation(
+        "a worker serves loaders in the order in which they came",
+        "python/leat/workers/loop.py",
+        "sorted(self.clients.values(), key=lambda c: c.board.served_ns())",
+        "sorted(self.clients.values(), key=lambda c: c.board.offset)",
+        (
+            "py:test_feed.py::test_a_worker_serves_the_loader_that_has_had_the_least_time",
+            "py:test_feed.py::test_the_time_of_a_loader_counts_by_its_weight",
+        ),
+    ),
+    Mutation(
+        "each broken row of a batch has the same substitute",
+        "python/leat/workers/loop.py",
+        "        key = _leat.row_key(unit.seed, unit.epoch, unit.first_row + row)\n",
+        "        key = _leat.row_key(unit.seed, unit.epoch, unit.first_row)\n",
+        ("py:test_dataloader_own.py::test_substitute_puts_the_same_samples_in_for_any_number_of_workers",),
+    ),
+    Mutation(
+        "a message that a dead worker had announced is waited for",
+        "python/leat/workers/pool.py",
+        "self._count(i, announced - self.received[i])",
+        "self._count(i, 0 * announced)",
+        ("py:test_feed.py::test_after_workers_were_killed_every_message_is_accounted_for",),
+    ),
+    Mutation(
+        "memory of a loader is let go while a worker may still write to it",
+        "python/leat/workers/pool.py",
+        "            self.leaving[board] = (running, memory)\n",
+        "            self.leaving[board] = (running, None)\n",
+        ("py:test_feed.py::test_what_a_worker_may_still_write_to_is_kept_until_it_finishes_or_is_dead",),
+    ),
+    Mutation(
+        "a worker that had worked is given up when it was killed three times",
+        "python/leat/workers/pool.py",
+        "self.idle_deaths[i] = 0 if asked or units != self.units_before[i] else self.idle_deaths[i] + 1",
+        "self.idle_deaths[i] = 0 if asked else self.idle_deaths[i] + 1",
+        (
+            "py:test_feed.py::"
+            "test_workers_that_are_killed_while_they_have_nothing_to_do_are_replaced_if_they_had_worked",
+        ),
+    ),
+    Mutation(
+        "a loader that asked for nothing for an hour is served before all others",
+        "python/leat/workers/feed.py",
+        "if others and min(others) > self.board.served_ns():",
+        "if others and min(others) < self.board.served_ns():",
+        ("py:test_feed.py::test_a_loader_that_asked_for_nothing_has_no_claim_on_the_time_of_those_that_did",),
+    ),
+]
