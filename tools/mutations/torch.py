@@ -151,7 +151,8 @@ MUTATIONS = [
         "    _save_for_each_rank()\n",
         "",
         (
-            "py:test_frameworks_accelerate.py::test_a_saved_state_of_any_sampler_that_draws_goes_on_as_if_nothing_had_happened",
+            "py:test_frameworks_accelerate.py"
+            "::test_a_saved_state_of_any_sampler_that_draws_goes_on_as_if_nothing_had_happened",
         ),
         "torch",
     ),
@@ -161,7 +162,8 @@ MUTATIONS = [
         "        loader._leave_epoch()\n",
         "        pass\n",
         (
-            "py:test_frameworks_lightning.py::test_two_ranks_resumed_from_the_end_of_a_limited_epoch_go_on_with_the_next_one",
+            "py:test_frameworks_lightning.py"
+            "::test_two_ranks_resumed_from_the_end_of_a_limited_epoch_go_on_with_the_next_one",
         ),
         "torch",
     ),
