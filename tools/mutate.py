@@ -181,7 +181,7 @@ class Copy:
             return self._python("-c", CHILD, area, first, first + n)
         path, _, function = name.partition("::")
         where = f"{self.root / 'tests' / 'python' / path}{'::' if function else ''}{function}"
-        options = ["-q", "-x", "-n", "0", "--tb=line", "-p", "no:cacheprovider", "--shard", tier]
+        options = ["-q", "-x", "-n", "0", "--tb=line", "-p", "no:cacheprovider", f"--shard={tier}"]
         return self._python("-m", "pytest", *options, where)
 
     def _c_test(self, test: dict[str, object], tier: str) -> str | None:

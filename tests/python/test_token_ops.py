@@ -76,15 +76,12 @@ def test_masks_are_those_of_plain_python_with_the_same_draws(tmp_path_factory: A
         assert batch["tokens.labels"][i].tolist() == labels
 
 
-def test_a_token_is_decided_by_all_bits_of_its_number_where_the_upper_ones_are_those_of_one_bound(
-    tmp_path: Path,
-) -> None:
+def test_all_bits_of_a_number_decide_where_the_upper_ones_are_those_of_a_bound(tmp_path: Path) -> None:
     n, bounds = 256, [58982.95, 29490.95, 47185.95]  # of 2^16: with these upper bits most numbers are below
     p, replace = bounds[0] / 2**16, (bounds[1] / bounds[0], (bounds[2] - bounds[1]) / bounds[0])
     rows = np.zeros((800, n), np.uint16)
     batch = load(rows, [leat.ops.MaskTokens(103, 50000, (), p, replace, name="m")], tmp_path / "t.leat", seed=1)
-    uppers = [int(bound) for bound in bounds]
-    seen = [0, 0, 0]
+    uppers, seen = [int(bound) for bound in bounds], [0, 0, 0]
     for i, key in enumerate(keys(batch, "m")):
         draws = [draw32(key, k) for k in range(n // 2)]
         found = {u for d in draws for u in (d & 0xFFFF, d >> 16)} & set(uppers)

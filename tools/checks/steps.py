@@ -101,7 +101,7 @@ def pytest(shard: str, *arguments: object, **environment: str) -> Count:
     try:
         run(
             *(sys.executable, "-m", "pytest", "-q", "--tb=short", "-n", min(CORES, 8), "--dist", "worksteal"),
-            *("--shard", shard, f"--junitxml={report}", *arguments),
+            *(f"--shard={shard}", f"--junitxml={report}", *(arguments or [PYTHON_TESTS])),
             env={"LEAT_CLI": str(BIN / "leat"), "LEAT_REQUIRE_TORCH": "1", **environment},
         )
     except Failed as e:
@@ -202,7 +202,7 @@ def drawn() -> Count:
     """Hypothesis' tests again, and the property tests' later examples."""
     files = [f for f in sorted(PYTHON_TESTS.glob("test_*.py")) if "from hypothesis" in f.read_text()]
     seed = str(options.seed)
-    count = pytest("draws", LEAT_SEED=seed)
+    count = pytest("draws", PYTHON_TESTS, LEAT_SEED=seed)
     count.add(pytest("gate", f"--hypothesis-seed={seed}", "-m", "hypothesis", *files, LEAT_SEED=seed))
     if count.failed:
         again = f"LEAT_SEED={seed} .venv/bin/python -m pytest --hypothesis-seed={seed} tests/python/FILE::TEST"

@@ -38,4 +38,11 @@ MUTATIONS = [
         "",
         ("py:test_box_formats.py",),
     ),
+    Mutation(
+        "the rest of a password with an @ in it is shown",
+        "src/base/error.c",
+        "const char *at = memrchr(p, '@', host);",
+        "const char *at = memchr(p, '@', host);",
+        ("c:base/error",),
+    ),
 ]

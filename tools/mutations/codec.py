@@ -108,4 +108,11 @@ MUTATIONS = [
         "    d->n = n;\n",
         ("c:photo/decode",),
     ),
+    Mutation(
+        "bytes of coefficients are counted beyond the end of their row",
+        "src/codec/jpeg/fast_row.h",
+        "    if ((size_t)(end - s->byte) < f)\n        return false;\n",
+        "",
+        ("c:jpeg/fast_pack",),
+    ),
 ]

@@ -47,4 +47,40 @@ MUTATIONS = [
         "float x = truncf(by <= 3e38f ? from[i] * by : 0);",
         ("py:test_store.py::test_formats_round_as_pytorch_does",),
     ),
+    Mutation(
+        "a slot is free although a durable word on disk names it",
+        "src/columns/slots.c",
+        "        return !points_at(atomic_load(&place.entry->live), offset) &&\n"
+        "               !points_at(atomic_load(&place.entry->durable), offset);",
+        "        return !points_at(atomic_load(&place.entry->live), offset);",
+        ("c:columns/columns",),
+    ),
+    Mutation(
+        "a header with a wrong checksum is believed",
+        "src/columns/header.c",
+        "if (leat_get_u64(bytes + 16) != leat_hash64(bytes + CHECKED, HEADER_BYTES - CHECKED))",
+        "if (!leat_get_u64(bytes + 16))",
+        ("c:columns/faults",),
+    ),
+    Mutation(
+        "a store is published before its header is on disk",
+        "src/columns/file.c",
+        "HEADER_BYTES + sizeof(struct shared)) || leat_columns_calls.sync(fd) ||",
+        "HEADER_BYTES + sizeof(struct shared)) ||",
+        ("c:columns/crash",),
+    ),
+    Mutation(
+        "bytes that a loss of power left behind the end become a part of new segments",
+        "src/columns/file.c",
+        "if ((uint64_t)st.st_size > before << SEGMENT_SHIFT && leat_columns_calls.cut(c->fd, before << SEGMENT_SHIFT))",
+        "if ((uint64_t)st.st_size > before << WINDOW_SHIFT && leat_columns_calls.cut(c->fd, before << SEGMENT_SHIFT))",
+        ("c:columns/crash",),
+    ),
+    Mutation(
+        "a row whose live record is not its own is listed by what stands there",
+        "src/columns/list.c",
+        "return header.stamp << PLACE_BITS == (w & ~PLACE_MASK);",
+        "return header.stamp != 0;",
+        ("c:columns/crash",),
+    ),
 ]

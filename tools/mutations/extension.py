@@ -95,10 +95,10 @@ MUTATIONS = [
         ("py:test_made.py::test_a_source_that_hangs_ends_with_its_time_limit_and_goes_on_later",),
     ),
     Mutation(
-        "an error is raised with the oldest exception that had its text",
+        "the newest exception makes room for another one",
         "python/src/made.c",
-        "(!newest || k->number > newest->number))",
-        "(!newest || k->number < newest->number))",
+        "        if (k->number < place->number)\n",
+        "        if (k->number > place->number)\n",
         ("py:test_made.py::test_an_error_keeps_its_cause_though_others_have_come_before_it_is_raised",),
     ),
     Mutation(
@@ -120,7 +120,10 @@ MUTATIONS = [
         "python/src/writer.c",
         "    f->normalized = normalized != 0;\n",
         "    f->normalized = false;\n",
-        ("py:test_detection.py::test_boxes_are_delivered_as_shares_of_the_image_or_in_pixels",),
+        (
+            "py:test_targets.py::test_the_roles_of_fields_are_in_the_file",
+            "py:test_box_formats.py::test_a_writer_and_stats_count_boxes_that_do_not_fit_and_name_the_format",
+        ),
     ),
     Mutation(
         "the line of a record is said to be its byte",
@@ -151,14 +154,10 @@ MUTATIONS = [
         ("py:test_row_random.py",),
     ),
     Mutation(
-        "a batch that comes with the exception of a signal handler is handed out",
-        "python/src/consumer.c",
-        "    if (PyErr_Occurred()) { /* a signal handler's, with which no batch comes: py_waiting */\n"
-        "        leat_batch_free(batch);\n        return NULL;\n    }\n",
-        "",
-        (
-            "py:test_process.py::test_ctrl_c_stops_a_loop_over_a_loader",
-            "py:test_made.py::test_ctrl_c_ends_a_source_that_hangs",
-        ),
+        "a list of values of 8 bits is read as if its values had one byte",
+        "python/src/columns.c",
+        "&ragged);\n        py_list_add(",
+        "&ragged) / (fields[i].dtype == LEAT_I8 ? 4 : 1);\n        py_list_add(",
+        ("py:test_store.py",),
     ),
 ]

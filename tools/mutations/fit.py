@@ -17,4 +17,11 @@ MUTATIONS = [
         "weigh(&w, (int64_t)middle - (int64_t)at, edge);",
         ("c:fit/smooth",),
     ),
+    Mutation(
+        "a parameter at its upper bound never leaves it",
+        "src/fit/power_law.c",
+        "!(x[i] >= p->high[i] && g[i] <= 0);",
+        "!(x[i] >= p->high[i]);",
+        ("c:fit/power_law",),
+    ),
 ]

@@ -35,11 +35,11 @@ MUTATIONS = [
         ),
     ),
     Mutation(
-        "an operator for some epochs is in the first one behind them, too",
+        "what targets draw before a function is counted as drawn behind it",
         "python/leat/functions/tuples.py",
-        "if span is None or span[0] <= begin and (span[1] is None or begin < span[1])",
-        "if span is None or span[0] <= begin and (span[1] is None or begin <= span[1])",
-        ("py:test_map_tuples.py::test_a_geometry_and_operators_for_some_epochs_go_with_functions",),
+        "return Cut(entry, images[0], n, n_draws(operators[n:]), chain)",
+        "return Cut(entry, images[0], n, n_draws(operators), chain)",
+        ("py:test_map_tuples.py",),
     ),
     Mutation(
         "a result with more dimensions than were declared is taken",
@@ -56,11 +56,14 @@ MUTATIONS = [
         ("py:test_map.py::test_what_a_function_gets_is_its_own_to_write_into",),
     ),
     Mutation(
-        "of a row that failed the results of its other outputs are still sent",
+        "pixels that a function gave behind channels first are delivered as they lie",
         "python/leat/functions/running.py",
-        "                kept = [found for found in kept if found[0] != i]\n",
-        "",
-        ("py:test_calls.py", "py:test_map.py::test_skip_leaves_the_row_out_of_every_output"),
+        "kept.append((i, number, _flat(value.transpose(1, 2, 0) if output.turned else value)))",
+        "kept.append((i, number, _flat(value)))",
+        (
+            "py:test_map.py::test_a_function_may_give_photos_of_any_size",
+            "py:test_map_tuples.py::test_images_of_open_size_go_through_functions",
+        ),
     ),
     Mutation(
         "a Python function behind a ctypes pointer is called without the interpreter",

@@ -66,4 +66,11 @@ MUTATIONS = [
         "(off_t)r->offset);\n        if (n > 0) {",
         ("c:io/file",),
     ),
+    Mutation(
+        "a read that fails on a disk is tried again without a pause that grows",
+        "src/io/file.c",
+        "const uint64_t ms = (uint64_t)retry_after_ms << (tries - 1);",
+        "const uint64_t ms = (uint64_t)retry_after_ms >> (tries - 1);",
+        ("c:io/file",),
+    ),
 ]

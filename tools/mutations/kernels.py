@@ -63,4 +63,11 @@ MUTATIONS = [
         "        mask += w[k] / 2;\n",
         ("py:test_golden_draws.py::test_an_operator_draws_what_it_always_drew", "c:op/warps"),
     ),
+    Mutation(
+        "numbers of 2^63 and above become the least integer",
+        "src/kernels/values.c",
+        "return v >= 0x1p63 && v < 0x1p64 ? (uint64_t)v : (uint64_t)cut(v);",
+        "return (uint64_t)cut(v);",
+        ("c:op/kernels",),
+    ),
 ]
