@@ -50,14 +50,26 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "shard(name): runs in that deep shard of tools/check.py, not in `make test`")
 
 
+def shard_of(item: pytest.Item) -> str:
+    """`gate`: of none. Tests of other frameworks need packages that only the shard torch installs."""
+    mark = item.get_closest_marker("shard")
+    if mark is None and item.path.name.startswith("test_frameworks_"):
+        return "torch"
+    return str(mark.args[0]) if mark else "gate"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    others = config.getoption("--shard") not in (None, "torch")
+    return True if others and collection_path.name.startswith("test_frameworks_") else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     shard = config.getoption("--shard")
     if shard is None:
         return
     kept, left = list[pytest.Item](), list[pytest.Item]()
     for item in items:
-        mark = item.get_closest_marker("shard")
-        (kept if (mark.args[0] if mark else "gate") == shard else left).append(item)
+        (kept if shard_of(item) == shard else left).append(item)
     config.hook.pytest_deselected(items=left)
     items[:] = kept
 

@@ -88,7 +88,7 @@ def needs(*packages: str) -> None:
     for name in packages:
         if importlib.util.find_spec(name) is None:
             if os.environ.get("LEAT_REQUIRE_TORCH"):
-                raise ModuleNotFoundError(f"no module named {name}: tools/setup.sh test installs it")
+                raise ModuleNotFoundError(f"no module named {name}: tools/setup.sh shards installs it")
             pytest.skip(f"{name} is not installed", allow_module_level=True)
 
 
