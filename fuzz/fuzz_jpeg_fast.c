@@ -121,7 +121,8 @@ static uint8_t *make_payload(const uint8_t *data, size_t length, size_t *payload
         n_rows += frame.component[c].blocks_h;
         widest = frame.component[c].blocks_w > widest ? frame.component[c].blocks_w : widest;
     }
-    const size_t rows = LEAT_FAST_HEADER + LEAT_FAST_COMPONENT * frame.n_components + LEAT_FAST_TABLE + 4 * n_rows;
+    const size_t rows =
+        LEAT_FAST_HEADER + LEAT_FAST_COMPONENT * (size_t)frame.n_components + LEAT_FAST_TABLE + 4 * n_rows;
     const size_t room = rows + LEAT_FAST_ROW_ROOM(blocks + n_rows + length);
     uint8_t *p = calloc(1, room), *at = p + rows;
     int16_t *unpacked = malloc(128 * (size_t)widest);
