@@ -35,6 +35,9 @@
             fail_msg("%s: %s: %s", #call, leat_status_name(rc_), error.message);                                       \
     } while (0)
 
+/* The limit of a wait for what comes unless something hangs. */
+enum { TEST_HANG_MS = 200000 };
+
 /* LEAT_TEST_FULL=1: all cases of a row of which tests otherwise take a fixed part that reaches the same borders. */
 static inline bool test_full(void)
 {

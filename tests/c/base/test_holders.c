@@ -71,7 +71,7 @@ static void what_killed_processes_held_is_taken_back_and_what_others_hold_is_not
     pid_t pids[N];
     for (unsigned i = 0; i < N; i++)
         pids[i] = start_holder(s, i);
-    for (unsigned turn = 0; turn < KILLS; turn++) {
+    for (unsigned turn = 0; turn < KILLS / test_every(3); turn++) {
         const unsigned victim = turn % N;
         usleep((useconds_t)leat_draw_below(9, turn, 400)); /* anywhere in what it does */
         assert_int_equal(kill(pids[victim], SIGSTOP), 0);

@@ -195,7 +195,8 @@ static int first_batch_in_little_memory(uint64_t rows)
     options.batch_size = rows;
     long before = peak_kb();
     if (leat_dataset_open(large, NULL, &dataset, &error) || leat_loader_open(dataset, &options, &loader, &error) ||
-        leat_loader_start(loader, &iteration, &error) || leat_loader_next(loader, iteration, 60000, &batch, &error))
+        leat_loader_start(loader, &iteration, &error) ||
+        leat_loader_next(loader, iteration, TEST_HANG_MS, &batch, &error))
         return 1;
     long grown = peak_kb() - before;
     if (leat_batch_tensor(batch, 0, &labels) || before <= 0)

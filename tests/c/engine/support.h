@@ -184,7 +184,7 @@ static inline struct leat_batch *test_next(struct leat_loader *loader, uint64_t 
 {
     struct leat_error error;
     struct leat_batch *batch;
-    int rc = leat_loader_next(loader, iteration, 60000, &batch, &error);
+    int rc = leat_loader_next(loader, iteration, TEST_HANG_MS, &batch, &error);
     if (rc == LEAT_E_END)
         return NULL;
     if (rc)

@@ -31,7 +31,7 @@ static void *read_epochs(void *user)
         struct leat_batch *b;
         if ((r->rc = leat_consumer_start(r->consumer, &iteration, &error)))
             return NULL;
-        while (!(r->rc = leat_consumer_next(r->consumer, iteration, 60000, &b, &error))) {
+        while (!(r->rc = leat_consumer_next(r->consumer, iteration, TEST_HANG_MS, &b, &error))) {
             test_check_batch(b);
             r->hash = add_rows(r->hash, b);
             r->rows += leat_batch_rows(b);
@@ -109,7 +109,7 @@ static void a_consumer_that_closes_in_the_middle_leaves_others_as_they_were(void
         assert_ok(leat_consumer_open(loader, 1 + i, i % 2, &some, &error));
         assert_ok(leat_consumer_start(some, &iteration, &error));
         for (unsigned k = 0; k < i % 5; k++)
-            if (!leat_consumer_next(some, iteration, 60000, &b, &error))
+            if (!leat_consumer_next(some, iteration, TEST_HANG_MS, &b, &error))
                 leat_batch_free(b);
         leat_consumer_close(some);
     }
@@ -148,7 +148,7 @@ static uint64_t read_rows(struct leat_consumer *c, uint64_t iteration, uint64_t 
     uint64_t n = 0;
     struct leat_error error;
     for (struct leat_batch *b; n < rows; leat_batch_free(b)) {
-        int rc = leat_consumer_next(c, iteration, 60000, &b, &error);
+        int rc = leat_consumer_next(c, iteration, TEST_HANG_MS, &b, &error);
         if (rc == LEAT_E_END)
             break;
         if (rc)
@@ -173,7 +173,7 @@ static void a_batch_size_changes_while_another_consumer_is_ahead(void **state)
     leat_loader_close(loader);
     const uint64_t sizes[] = {16, 3, 7, 64};
     for (uint64_t lag = 0; lag < 6; lag += 2)
-        for (uint64_t ahead = 4; ahead < SAMPLES; ahead += 36)
+        for (uint64_t ahead = 4; ahead < SAMPLES; ahead += 36 * test_every(2))
             for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
                 struct leat_consumer *own, *other;
                 uint64_t hashes[2] = {0}, rows[2];
@@ -205,7 +205,7 @@ static uint64_t first_of_next(struct leat_consumer *c)
     struct leat_batch *b;
     uint64_t iteration;
     assert_ok(leat_consumer_start(c, &iteration, &error));
-    int rc = leat_consumer_next(c, iteration, 60000, &b, &error);
+    int rc = leat_consumer_next(c, iteration, TEST_HANG_MS, &b, &error);
     if (rc == LEAT_E_END)
         return SAMPLES;
     assert_int_equal(rc, LEAT_OK);
@@ -222,7 +222,7 @@ static void a_consumer_opens_where_the_one_ahead_is_also_after_a_decision(void *
     struct leat_loader_options options = test_options(2);
     options.order = LEAT_ORDER_SEQUENTIAL;
     for (uint64_t size = 1; size < 70; size += 11)
-        for (uint64_t ahead = 6; ahead < 480; ahead += 54)
+        for (uint64_t ahead = 6; ahead < 480; ahead += 54 * test_every(2))
             for (int loads = 0; loads < 2; loads++) {
                 struct leat_consumer *own, *other, *third, *late;
                 struct leat_loader *loader = test_loader(dataset, &options);

@@ -35,7 +35,7 @@ static int one_epoch(struct leat_dataset *dataset, int64_t n, uint64_t *hash, st
     *hash = 0;
     rc = leat_loader_start(loader, &iteration, error);
     while (!rc || rc == LEAT_E_NOMEM) { /* the position has not moved: asking again goes on */
-        rc = leat_loader_next(loader, iteration, 60000, &b, error);
+        rc = leat_loader_next(loader, iteration, TEST_HANG_MS, &b, error);
         if (!rc) {
             *hash = leat_key_mix(*hash, test_hash_batch(b));
             leat_batch_free(b);
@@ -103,7 +103,7 @@ static void a_batch_whose_values_fit_no_budget_is_an_error_that_names_both(void 
     for (int i = 0; i < 50; i++)
         leat_batch_free(test_next(loader, iteration));
     for (int again = 0; again < 2; again++) {
-        assert_int_equal(leat_loader_next(loader, iteration, 60000, &b, &error), LEAT_E_BUDGET);
+        assert_int_equal(leat_loader_next(loader, iteration, TEST_HANG_MS, &b, &error), LEAT_E_BUDGET);
         assert_non_null(strstr(error.message, "budget_bytes = 4194304"));
     }
     leat_loader_close(loader);

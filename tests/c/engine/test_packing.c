@@ -164,7 +164,7 @@ static void a_damaged_page_breaks_the_rows_that_lie_in_it(void **state)
         struct leat_loader *loader = open_rows(path, LEAT_RECHECK_ALWAYS, LEAT_ON_ERROR_RAISE);
         uint64_t iteration = test_start(loader);
         int rc;
-        while (!(rc = leat_loader_next(loader, iteration, 60000, &batch, &error)))
+        while (!(rc = leat_loader_next(loader, iteration, TEST_HANG_MS, &batch, &error)))
             leat_batch_free(batch);
         assert_int_equal(rc, LEAT_E_CORRUPT);
         assert_string_equal(error.file, path);

@@ -8,7 +8,7 @@ static struct leat_batch *peek(struct leat_loader *loader)
 {
     struct leat_error error;
     struct leat_batch *b;
-    assert_ok(leat_loader_peek(loader, 60000, &b, &error));
+    assert_ok(leat_loader_peek(loader, TEST_HANG_MS, &b, &error));
     return b;
 }
 
@@ -53,7 +53,7 @@ static void peeking_at_every_batch_changes_no_byte_of_an_epoch_and_no_state(void
         }
         struct leat_error error;
         struct leat_batch *none;
-        assert_int_equal(leat_loader_peek(loader, 60000, &none, &error), LEAT_E_END);
+        assert_int_equal(leat_loader_peek(loader, TEST_HANG_MS, &none, &error), LEAT_E_END);
         assert_int_equal(leat_loader_epoch(loader), e);
         assert_null(test_next(loader, iteration));
     }
@@ -109,12 +109,12 @@ static void there_is_nothing_to_look_at_before_an_epoch_or_out_of_order(void **s
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = test_options(BATCH);
     struct leat_loader *loader = test_loader(dataset, &options);
-    assert_int_equal(leat_loader_peek(loader, 60000, &b, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_loader_peek(loader, TEST_HANG_MS, &b, &error), LEAT_E_INVALID);
     leat_loader_close(loader);
     options.in_order = false;
     loader = test_loader(dataset, &options);
     test_start(loader);
-    assert_int_equal(leat_loader_peek(loader, 60000, &b, &error), LEAT_E_UNSUPPORTED);
+    assert_int_equal(leat_loader_peek(loader, TEST_HANG_MS, &b, &error), LEAT_E_UNSUPPORTED);
     assert_null(b);
     leat_loader_close(loader);
     leat_dataset_release(dataset);
@@ -140,7 +140,7 @@ static void every_row_comes_once_whatever_is_decided_and_looked_at(void **state)
             struct leat_batch *b, *ahead = NULL;
             if (!action)
                 assert_ok(leat_loader_set_batch_size(loader, 1 + leat_draw_below(seed, 10000 + n, 40), NULL, &error));
-            int rc = action > 3 ? leat_consumer_peek(who[k], 60000, &ahead, &error) : LEAT_OK;
+            int rc = action > 3 ? leat_consumer_peek(who[k], TEST_HANG_MS, &ahead, &error) : LEAT_OK;
             assert_int_equal(rc, rc == LEAT_E_END ? LEAT_E_END : LEAT_OK);
             if (action == 7)
                 leat_batch_free(ahead);
@@ -149,7 +149,7 @@ static void every_row_comes_once_whatever_is_decided_and_looked_at(void **state)
                     leat_batch_free(ahead);
                 continue;
             }
-            assert_ok(leat_consumer_next(who[k], k ? its : mine, 60000, &b, &error));
+            assert_ok(leat_consumer_next(who[k], k ? its : mine, TEST_HANG_MS, &b, &error));
             assert_true(!ahead || ahead == b);
             test_check_batch(b);
             for (uint64_t i = 0; i < leat_batch_rows(b); i++)

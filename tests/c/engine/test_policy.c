@@ -401,7 +401,7 @@ static void a_photo_replaced_under_a_loader_is_raised_by_its_name(void **state)
     snprintf(path, sizeof path, "%s/05.jpg", folder);
     unlink(path);
     write_photo(path, 99, SIDE + 9);
-    assert_int_equal(leat_loader_next(loader, test_start(loader), 60000, &b, &error), LEAT_E_CHANGED);
+    assert_int_equal(leat_loader_next(loader, test_start(loader), TEST_HANG_MS, &b, &error), LEAT_E_CHANGED);
     assert_int_equal(error.sample, 5);
     assert_non_null(strstr(error.file, "05.jpg"));
     leat_loader_close(loader);

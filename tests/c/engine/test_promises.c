@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 #include "../allocations.h"
@@ -375,10 +376,15 @@ static void promise_5_every_byte_of_an_output_is_written(void **state)
     leat_dataset_release(dataset);
 }
 
-static void *interrupt_later(void *loader)
+static atomic_bool interrupted;
+
+/* Again and again, as one that comes before the wait ends nothing. */
+static void *interrupt_a_wait(void *loader)
 {
-    usleep(20000);
-    leat_loader_interrupt(loader);
+    while (!atomic_load(&interrupted)) {
+        usleep(1000);
+        leat_loader_interrupt(loader);
+    }
     return NULL;
 }
 
@@ -400,8 +406,10 @@ static void promise_6_a_wait_ends_by_time_by_interrupt_and_by_close(void **state
     assert_int_equal(rc, LEAT_E_TIMEOUT);
     assert_int_equal(leat_loader_next(loader, iteration, 20, &b, &error), LEAT_E_TIMEOUT);
     pthread_t thread;
-    pthread_create(&thread, NULL, interrupt_later, loader);
+    atomic_store(&interrupted, false);
+    assert_int_equal(pthread_create(&thread, NULL, interrupt_a_wait, loader), 0);
     assert_int_equal(leat_loader_next(loader, iteration, -1, &b, &error), LEAT_E_CANCELLED);
+    atomic_store(&interrupted, true);
     pthread_join(thread, NULL);
     leat_engine_lock();
     loader->client.paused = false;
@@ -517,7 +525,7 @@ static int in_child(struct leat_loader *parents, struct leat_batch *held, uint64
     leat_loader_close(parents);
     struct leat_loader_options options = test_options(10);
     if (leat_loader_open(dataset, &options, &own, &error) || leat_loader_start(own, &n, &error) ||
-        leat_loader_next(own, n, 60000, &b, &error))
+        leat_loader_next(own, n, TEST_HANG_MS, &b, &error))
         return 2;
     leat_batch_free(b);
     leat_loader_close(own);
@@ -556,7 +564,7 @@ static void promise_9_exit_with_a_live_loader_is_clean(void **state)
     assert_true(child >= 0);
     if (!child) {
         static struct leat_loader *volatile living; /* where a leak checker sees it */
-        alarm(30);
+        alarm(TEST_HANG_MS / 1000);
         struct leat_loader_options options = test_options(10);
         living = test_loader(dataset, &options);
         leat_batch_free(test_next(living, test_start(living)));

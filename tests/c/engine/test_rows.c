@@ -343,7 +343,7 @@ static void a_photo_for_which_memory_was_out_is_neither_good_nor_broken(void **s
     uint64_t iteration;
     without_memory = true;
     assert_ok(leat_loader_start(loader, &iteration, &error));
-    assert_int_equal(leat_loader_next(loader, iteration, 60000, &batch, &error), LEAT_E_NOMEM);
+    assert_int_equal(leat_loader_next(loader, iteration, TEST_HANG_MS, &batch, &error), LEAT_E_NOMEM);
     leat_loader_close(loader);
     without_memory = false;
     for (uint64_t i = 0; i < PHOTOS; i++) {

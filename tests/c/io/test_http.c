@@ -131,8 +131,9 @@ static void a_server_that_answers_nothing_or_a_drop_at_a_time_is_an_error_that_t
     struct leat_error error;
     struct leat_io_file *file;
     uint8_t buffer[1500];
-    leat_http_stall_s = 1;
     assert_ok(leat_io_open(url, &file, &error));
+    const long usual = leat_http_stall_s;
+    leat_http_stall_s = 1;
     for (int dripping = 0; dripping < 2; dripping++) {
         struct leat_io_request r = {.file = file,
                                     .offset = dripping ? DRIPS : 0,
@@ -147,6 +148,7 @@ static void a_server_that_answers_nothing_or_a_drop_at_a_time_is_an_error_that_t
         assert_non_null(strstr(r.error.message, "does not answer"));
         assert_string_equal(r.error.file, url);
     }
+    leat_http_stall_s = usual;
     leat_io_release(file);
 }
 

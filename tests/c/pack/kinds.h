@@ -35,6 +35,7 @@ struct file {
     size_t length;
 };
 static struct file files[KINDS];
+static unsigned files_part = 1; /* of the sides of JPEGs */
 static char folder[PATH_MAX], path[PATH_MAX + 32], other[PATH_MAX + 32];
 
 static inline bool is_jpeg(unsigned kind)
@@ -51,6 +52,8 @@ static inline struct file jpeg(const struct photo_style *style, uint32_t w, uint
 {
     const unsigned channels = style->in == JCS_GRAYSCALE ? 1 : style->in == JCS_CMYK ? 4 : 3;
     struct file file;
+    w /= files_part;
+    h /= files_part;
     uint8_t *pixels = photo_pixels(w, h, channels, w);
     file.bytes = photo_encode(style, pixels, w, h, 88, &file.length);
     free(pixels);

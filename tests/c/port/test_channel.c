@@ -13,7 +13,7 @@
 
 #define ROUNDS 1000000u
 #define SLOTS 24u
-#define LONG_MS 60000 /* longer than anything here takes, so that a lost wake-up is a failure and no delay */
+#define LONG_MS TEST_HANG_MS
 
 struct pair {
     struct leat_channel *channel;

@@ -202,7 +202,10 @@ static void any_flipped_bit_is_found_and_never_gives_a_wrong_piece(void **state)
     size_t n, failed;
     write_it();
     free(made_bytes(path, &n));
-    for (size_t at = 0; at < n; at++) {
+    struct leat_store_source *whole = open_it(LEAT_RECHECK_NEVER);
+    const size_t large = extent_of(whole, 1).offset, end = extent_of(whole, 3).offset + lengths[3];
+    leat_source_close(&whole->base);
+    for (size_t at = 0; at < n; at += at >= large && at < end ? test_every(9) : 1) { /* values are alike in all bytes */
         flip(at);
         assert_int_not_equal(leat_verify(path, NULL, &error), LEAT_OK);
         o.format = "leat";
