@@ -12,11 +12,9 @@ import dataclasses
 import gc
 import json
 import multiprocessing
-import os
 import pickle
 import random
 import signal
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -31,15 +29,14 @@ import torch.utils.data
 from dataloader_support import as_text
 from property_cases import Case, draw, hidden, lasting, may_refuse, mixed, own_order, simpler, text_of, told
 from property_datasets import held, rows_of, shown
+from property_draws import again
 
 import leat
 
 _MOST = 100  # batches of one operation that are looked at
 _TELLING = 8  # batches after which a sampler that is read again, and draws others, has shown it
-_HUNG_S = 120  # no case takes so long unless something hangs
-
-SECONDS = float(os.environ.get("LEAT_PROPERTY_SECONDS", "30"))  # in all
-FIRST = int(os.environ.get("LEAT_PROPERTY_SEED", "0"))  # the number of the first example
+_HUNG_S = 300  # no case takes so long unless something hangs
+_SMALLER = 200  # cases that are tried to make a failing one smaller
 
 
 # ---- playing ---------------------------------------------------------------------------------------------------------
@@ -460,14 +457,14 @@ def fault(case: Case) -> str | None:
         return "".join(traceback.format_exception(e))
 
 
-def smaller(case: Case, why: str, patience_s: float) -> tuple[Case, str]:
+def smaller(case: Case, why: str) -> tuple[Case, str]:
     """A case that still fails, and why; it is one of which nothing more can be left out."""
-    end = time.monotonic() + patience_s
-    found = True
+    found, left = True, _SMALLER
     while found:
         found = False
         for less in simpler(case):
-            if time.monotonic() > end:
+            left -= 1
+            if left < 0:
                 break
             try:
                 wrong = fault(less)
@@ -479,24 +476,11 @@ def smaller(case: Case, why: str, patience_s: float) -> tuple[Case, str]:
     return case, why
 
 
-def look(area: str, seconds: float, most: int) -> None:
-    """Fails with the first example of an area that does, made smaller. It looks at `most` examples, in the time given:
-    the same ones on every machine, fewer on a slow one.
-    """
-    end = time.monotonic() + seconds
-    for number in range(FIRST, FIRST + most):
+def look(area: str, numbers: range) -> None:
+    """Fails with the first of these examples of an area that does, made smaller."""
+    for number in numbers:
         case = draw(number, area)
         if (why := fault(case)) is not None:
-            break
-        if time.monotonic() > end:
-            print(f"examples {FIRST} to {number}")
-            return
-    else:
-        return
-    less, why = smaller(case, why, patience_s=60)
-    test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
-    pytest.fail(
-        f"{why}\n\nThe example is\n    {text_of(case)}\nIt fails as well as\n    {text_of(less)}\n"
-        f"To run it again: LEAT_PROPERTY_SEED={number} .venv/bin/python -m pytest '{test}'",
-        pytrace=False,
-    )
+            less, why = smaller(case, why)
+            cases = f"The example is\n    {text_of(case)}\nIt fails as well as\n    {text_of(less)}"
+            pytest.fail(f"{why}\n\n{cases}\n{again(number)}", pytrace=False)

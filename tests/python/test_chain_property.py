@@ -1,7 +1,6 @@
 """Chains of operators drawn at random: fused, they make what each operator alone makes of what the one before made.
 
-`make test` looks at the first examples. LEAT_PROPERTY_SECONDS goes on for as long as it says, and LEAT_PROPERTY_SEED
-says which example comes first (property_chains.py draws them).
+property_chains.py draws the examples, property_draws.py says which are looked at.
 """
 
 from __future__ import annotations
@@ -9,29 +8,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from photo_support import png
 from property_chains import IMPOSSIBLE, Case, Drawing, image_case, one_by_one, run_image, run_tuple, tuple_case
+from property_draws import EXAMPLES, Numbers, again, each
 
 import leat
 from leat.functions.steps import NativeStep
 
 ops = leat.ops
-SECONDS = float(os.environ.get("LEAT_PROPERTY_SECONDS", "0")) / 8  # of each test here
-FIRST = int(os.environ.get("LEAT_PROPERTY_SEED", "0"))
-
-
-def numbers(least: int) -> Iterator[int]:
-    """Of the examples: so many, and on while there is time."""
-    begun, number = time.monotonic(), FIRST
-    while number < FIRST + least or time.monotonic() < begun + SECONDS:
-        yield number
-        number += 1
 
 
 def same(made: Any, want: Any, case: Any) -> None:
@@ -73,9 +61,9 @@ def check_tuple(case: Case, folder: Path) -> None:
             same(made[name], value, f"{name}, {case}")
 
 
-def test_a_chain_makes_of_an_image_what_its_operators_make_one_by_one() -> None:
-    for number in numbers(800):
-        check_image(image_case(number))
+@EXAMPLES
+def test_a_chain_makes_of_an_image_what_its_operators_make_one_by_one(numbers: Numbers) -> None:
+    each(numbers(400), lambda number: check_image(image_case(number)))
 
 
 def check_rows(number: int, path: Path) -> None:
@@ -115,19 +103,23 @@ def check_rows(number: int, path: Path) -> None:
         pass  # a photo that is too small
 
 
-def test_rows_of_a_batch_are_what_each_value_becomes_alone(tmp_path: Path) -> None:
-    for number in numbers(60):
-        check_rows(number, tmp_path / f"{number}.leat")
+@EXAMPLES
+def test_rows_of_a_batch_are_what_each_value_becomes_alone(numbers: Numbers, tmp_path: Path) -> None:
+    each(numbers(60), lambda number: check_rows(number, tmp_path / f"{number}.leat"))
 
 
-def test_a_chain_makes_of_an_image_and_its_targets_what_its_operators_make_one_by_one(tmp_path: Path) -> None:
-    for number in numbers(80):
-        check_tuple(tuple_case(number), tmp_path)
+@EXAMPLES
+def test_a_chain_makes_of_an_image_and_its_targets_what_its_operators_make_one_by_one(
+    numbers: Numbers, tmp_path: Path
+) -> None:
+    each(numbers(80), lambda number: check_tuple(tuple_case(number), tmp_path))
 
 
-def test_masks_of_instances_go_where_a_mask_of_class_ids_goes(tmp_path: Path) -> None:
+@EXAMPLES
+def test_masks_of_instances_go_where_a_mask_of_class_ids_goes(numbers: Numbers, tmp_path: Path) -> None:
     end = ops.CenterCrop((24, 30), name="last")
-    for number in numbers(60):
+
+    def check(number: int) -> None:
         case = tuple_case(number)
         n, (h, w) = len(case.sample["label"]), case.sample["mask"].shape
         drawn = np.random.default_rng(number).integers(0, 2, (n, h, w)).astype(np.uint8)
@@ -137,14 +129,17 @@ def test_masks_of_instances_go_where_a_mask_of_class_ids_goes(tmp_path: Path) ->
             one = case.sample | {"mask": drawn[label]}
             same(mask, run_tuple(tmp_path, one, [*case.chain, end], case.seed, None)["mask"], case)
 
+    each(numbers(60), check)
 
-def test_every_instruction_set_makes_the_same_bytes() -> None:
+
+@EXAMPLES
+def test_every_instruction_set_makes_the_same_bytes(numbers: Numbers) -> None:
     """A set that the processor lacks changes nothing, so this holds everywhere."""
     script = Path(__file__).with_name("property_chains.py")
-    count = 300 + int(150 * SECONDS)
+    chosen = numbers(300)
     made = [
         subprocess.Popen(
-            [sys.executable, script, str(FIRST), str(count)],
+            [sys.executable, script, str(chosen.start), str(len(chosen))],
             env={**os.environ, "LEAT_ISA": isa},
             stdout=subprocess.PIPE,
             text=True,
@@ -153,6 +148,6 @@ def test_every_instruction_set_makes_the_same_bytes() -> None:
     ]
     lines = [process.communicate()[0].splitlines() for process in made]
     assert all(process.returncode == 0 for process in made)
-    assert len(lines[0]) == count
-    for each in zip(*lines, strict=True):
-        assert len(set(each)) == 1, each
+    assert len(lines[0]) == len(chosen)
+    for number, of_each in zip(chosen, zip(*lines, strict=True), strict=True):
+        assert len(set(of_each)) == 1, f"{of_each}\n{again(number)}"

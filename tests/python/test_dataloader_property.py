@@ -4,7 +4,7 @@ Each example is a `Case` (property_cases.py): a data set, a sampler, a loader's 
 PyTorch's loader and leat's run it from the same seeds, and batches, errors and generators have to be the same all the
 way; in the areas that resume, a loader continues from a state in a world with other seeds, and has to give the rest.
 
-LEAT_PROPERTY_SECONDS says how long this takes in all, LEAT_PROPERTY_SEED which example comes first.
+property_draws.py says which examples are looked at.
 """
 
 from __future__ import annotations
@@ -13,23 +13,25 @@ import pytest
 
 pytest.importorskip("torch")
 from property_cases import Case, Resume  # noqa: E402
-from property_play import SECONDS, fault, look  # noqa: E402
+from property_draws import EXAMPLES, Numbers  # noqa: E402
+from property_play import fault, look  # noqa: E402
 
-#: area -> its part of the time, and the most examples: those with workers take a hundred times as long as others
+#: area -> how many examples are looked at first: those with workers take a hundred times as long as others
 AREAS = {
-    "in process": (1, 1500),
-    "workers": (3, 165),
-    "streams": (2, 60),
-    "resume in process": (1, 1200),
-    "resume workers": (2, 160),
-    "resume streams": (1, 230),
+    "in process": 300,
+    "workers": 25,
+    "streams": 25,
+    "resume in process": 200,
+    "resume workers": 25,
+    "resume streams": 40,
 }
 
 
+# Above 2 s where there are workers: each example starts a dozen, for PyTorch's loader and for leat's.
+@EXAMPLES
 @pytest.mark.parametrize("area", AREAS)
-def test_a_program_runs_as_with_pytorchs_loader_and_as_without_an_interruption(area: str) -> None:
-    part, most = AREAS[area]
-    look(area, SECONDS * part / sum(part for part, _ in AREAS.values()), most)
+def test_a_program_runs_as_with_pytorchs_loader_and_as_without_an_interruption(area: str, numbers: Numbers) -> None:
+    look(area, numbers(AREAS[area]))
 
 
 TWICE = (("epoch",), ("epoch",))

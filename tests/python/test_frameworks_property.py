@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 pytest.importorskip("torch")
 from frameworks_support import needs  # noqa: E402
 
 needs("accelerate")
-from property_play import SECONDS, look  # noqa: E402
+from property_draws import drawn, first  # noqa: E402
+from property_play import look  # noqa: E402
 
 
 def test_a_program_runs_as_with_pytorchs_loader_in_accelerate() -> None:
-    look("accelerate", SECONDS / 5, 200)
+    look("accelerate", drawn(200) if os.environ.get("LEAT_SEED") else first(200))
