@@ -8,6 +8,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "python"))
+from gif_made import gif  # noqa: E402
+from jpeg_made import with_dct  # noqa: E402
+from jxl_made import encode  # noqa: E402
+
 root = Path(sys.argv[1])
 pixels = np.random.default_rng(0).integers(0, 256, (17, 19, 4), np.uint8)
 colour, opaque = Image.fromarray(pixels), Image.fromarray(pixels[..., :3])
@@ -32,6 +37,9 @@ for name in ("gray", "palette", "bits"):
 for disposal in (1, 2, 3):
     options = {"save_all": True, "append_images": more, "disposal": disposal, "transparency": disposal}
     write("fuzz_decode_gif", f"frames{disposal}.gif", palette, "GIF", **options)
+outside = [(x, 2, pixels[:4, :8, x % 4] // 2) for x in (5, 6, 7)]
+for folder in ("fuzz_decode_gif", "fuzz_photo_probe"):
+    (root / folder / "outside.gif").write_bytes(gif(10, 6, (0, 0, pixels[:6, :10, 0] // 2), *outside))
 for name, mode in {**MODES, "cmyk": opaque.convert("CMYK")}.items():
     for compression in ("raw", "tiff_lzw", "tiff_adobe_deflate", "packbits"):
         write("fuzz_decode_tiff", f"{name}.{compression}.tif", mode, "TIFF", compression=compression)
@@ -51,10 +59,6 @@ write("fuzz_decode_jp2", "tiles.j2k", opaque, "JPEG2000", no_jp2=True, tile_size
 write("fuzz_decode_jp2", "deep.jp2", deep, "JPEG2000")
 
 # Pillow writes neither JPEG XL nor JPEGs of any sampling: the tests do
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "python"))
-from jpeg_made import with_dct  # noqa: E402
-from jxl_made import encode  # noqa: E402
-
 SEEDS = {"gray": [pixels[..., :1]], "rgba": [pixels], "frames": [pixels[..., :3], pixels[..., 1:]]}
 for name, frames in SEEDS.items():
     for folder in ("fuzz_decode_jxl", "fuzz_photo_probe"):

@@ -59,6 +59,10 @@ CHAINS: dict[str, list[ops.Operator]] = {
     "resize": [ops.Resize((96, 180))],
     "short side": [ops.Resize(64), ops.CenterCrop((64, 90))],
     "crop": [ops.RandomCrop(128, pad_if_needed=True), ops.RandomHorizontalFlip(), ops.RandomVerticalFlip()],
+    "crop in a mirror": [
+        *(ops.RandomHorizontalFlip(1.0), ops.RandomVerticalFlip(1.0)),
+        ops.RandomCrop(128, pad_if_needed=True),
+    ],
     "zoom": [ops.RandomZoomOut(), ops.RandomHorizontalFlip(), ops.Resize((256, 200))],
     "resized crop": [ops.RandomResizedCrop(96), ops.RandomVerticalFlip(1.0)],
     "size per batch": [ops.Letterbox(leat.PerBatch([(96, 96), (160, 160)]))],

@@ -252,10 +252,15 @@ def test_wrong_bytes_are_found_by_their_checksum(server: Server) -> None:
 
 def test_another_range_than_was_asked_for_is_refused(server: Server) -> None:
     ds = leat.open(server.url("long.leat"))
-    for bad in ("bytes 0-79/{n}", "bytes 7-20/{n}", "nonsense"):
-        header = bad.format(n=len(server.files["long.leat"]))
+    of = len(server.files["long.leat"])
+
+    def further_on(first: int, last: int) -> str:
+        return f"bytes {first + 100}-{last + 100}/{of}"
+
+    bad: list[Callable[[int, int], str]] = [further_on, lambda *_: f"bytes 7-20/{of}", lambda *_: "nonsense"]
+    for header in bad:
         server.behave = lambda n, path, asked, right, header=header: Answer(
-            206, right.body, right.headers | {"Content-Range": header}
+            206, right.body, right.headers | {"Content-Range": header(*asked)}
         )
         with pytest.raises(leat.FileError, match="another range"):
             _ = ds[30]["raw"]

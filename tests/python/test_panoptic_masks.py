@@ -80,6 +80,14 @@ def test_masks_of_any_size(photos: Path, size: tuple[int, int]) -> None:
     assert np.array_equal(pixels(ds[0]["mask"]), np.vectorize(labels.get)(ids))
 
 
+def test_runs_of_any_length_come_back(photos: Path) -> None:
+    ids = (
+        np.tril(np.ones((600, 600), int)) + 1
+    )  # a row differs from the one above it behind a run as long as its number
+    mask = pixels(leat.open(photos, masks=wide(photos, ids, {1: 1, 2: 2}))[0]["mask"])
+    assert np.array_equal(mask, ids - 1)
+
+
 @pytest.mark.parametrize("fault", [no_png, small_png, no_segment])
 def test_an_image_without_its_png_is_of_no_class(photos: Path, fault: Any) -> None:
     path = fault(photos, np.full((30, 40), 3))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gif_made import gif
 from photo_support import decode, decode_all, noise, save
 
 import leat
@@ -103,6 +104,15 @@ def test_bmp_with_rle(bits: int) -> None:
     assert np.array_equal(decode(data), pillow(data))
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_run_of_a_bmp_follows_an_odd_number_of_literal_bytes(bits: int) -> None:
+    literal, six = ([0x12, 0x34, 0x50], 0x66) if bits == 4 else ([1, 2, 3, 4, 5], 6)
+    data = bmp(7, 1, bits, bytes([0, 5, *literal, 0, 2, six, 0, 1]), 2 if bits == 4 else 1)
+    index = np.array([[1, 2, 3, 4, 5, 6, 6]])
+    assert np.array_equal(decode(data), np.stack([255 - index, 2 * index, index], 2))
+    assert np.array_equal(decode(data), pillow(data))
+
+
 def test_bmp_with_rle_may_leave_pixels_out() -> None:
     data = bmp(300, 200, 8, bytes([0, 2, 7, 9, 1, 5, 0, 1]), 1)
     want = np.zeros((200, 300), int)
@@ -138,6 +148,15 @@ def test_frames_of_a_gif_are_as_they_are_seen(disposal: int) -> None:
         shown = want[..., 3] > 0
         assert np.array_equal(ours[..., 3], want[..., 3]) and np.array_equal(ours[shown], want[shown]), i
     assert "there is no frame 4" in decode(data, frame=4)
+
+
+@pytest.mark.parametrize("place", [(5, 2), (5, 4), (0, 4), (9, 5), (10, 6)])
+def test_a_frame_of_a_gif_that_sticks_out_is_cut(place: tuple[int, int]) -> None:
+    data = gif(10, 6, (0, 0, noise(6, 10) % 128), (*place, noise(4, 8) % 128))
+    theirs = Image.open(io.BytesIO(data))
+    theirs.seek(1)
+    want = np.asarray(theirs.convert("RGB"))[:6, :10]  # Pillow's canvas grows with the frame
+    assert np.array_equal(decode(data, frame=1), want)
 
 
 def test_an_interlaced_and_a_transparent_gif() -> None:

@@ -19,14 +19,27 @@ DATA = os.environ.get("LEAT_DATA")
 real = pytest.mark.skipif(not DATA, reason="LEAT_DATA names no folder")
 
 
-def zstd(data: bytes, level: int = 3) -> bytes:
+LEVEL, CHECKSUM = 100, 201  # ZSTD_c_compressionLevel, ZSTD_c_checksumFlag
+
+
+def zstd(data: bytes, level: int = 3, checksum: bool = False) -> bytes:
     """One frame of zstd, by the library that leat uses."""
     lib = ctypes.CDLL(ctypes.util.find_library("zstd") or "libzstd.so.1")
-    lib.ZSTD_compressBound.restype = lib.ZSTD_compress.restype = ctypes.c_size_t
+    lib.ZSTD_createCCtx.restype = ctypes.c_void_p
+    lib.ZSTD_compressBound.restype = lib.ZSTD_compress2.restype = lib.ZSTD_CCtx_setParameter.restype = ctypes.c_size_t
     lib.ZSTD_compressBound.argtypes = [ctypes.c_size_t]
-    lib.ZSTD_compress.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int]
+    lib.ZSTD_freeCCtx.argtypes = [ctypes.c_void_p]
+    lib.ZSTD_CCtx_setParameter.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
+    lib.ZSTD_compress2.argtypes = [
+        *(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t),
+        *(ctypes.c_char_p, ctypes.c_size_t),
+    ]
     room = ctypes.create_string_buffer(lib.ZSTD_compressBound(len(data)))
-    size = lib.ZSTD_compress(room, len(room), data, len(data), level)
+    z = lib.ZSTD_createCCtx()
+    lib.ZSTD_CCtx_setParameter(z, LEVEL, level)
+    lib.ZSTD_CCtx_setParameter(z, CHECKSUM, checksum)
+    size = lib.ZSTD_compress2(z, room, len(room), data, len(data))
+    lib.ZSTD_freeCCtx(z)
     return room.raw[:size]
 
 
@@ -49,7 +62,7 @@ def check(path: Path, rows: list[dict[str, object]], **options: object) -> leat.
 
 
 def test_a_zst_of_many_frames_is_read_in_place(tmp_path: Path) -> None:
-    rows = records(3000)
+    rows = records(300, 4000)  # too long for the index: they are read from the frames
     data = as_jsonl(rows)
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(b"".join(zstd(data[i : i + 40_000]) for i in range(0, len(data), 40_000)))
@@ -59,6 +72,23 @@ def test_a_zst_of_many_frames_is_read_in_place(tmp_path: Path) -> None:
     plain = tmp_path / "a.jsonl"
     plain.write_bytes(data)
     assert leat.open(str(plain)).fingerprint == first.fingerprint
+
+
+def test_frames_with_checksums_as_the_zstd_command_writes_them_are_read(tmp_path: Path) -> None:
+    rows = records(60, 4000)
+    path = tmp_path / "a.jsonl.zst"
+    frames = [zstd(as_jsonl(part), checksum=True) for part in (rows[:30], rows[30:])]
+    assert all(frame[4] & 4 for frame in frames)
+    path.write_bytes(b"".join(frames))
+    check(path, rows)
+
+
+def test_blocks_of_zstd_that_repeat_one_byte_are_read(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"n": i, "t": "abc"[i] * 400_000} for i in range(3)]
+    path = tmp_path / "a.jsonl.zst"
+    path.write_bytes(b"".join(zstd(as_jsonl([row])) for row in rows))
+    assert path.stat().st_size < 1000
+    check(path, rows)
 
 
 def test_a_frame_that_ends_where_a_buffer_of_zstd_does_is_whole(tmp_path: Path) -> None:

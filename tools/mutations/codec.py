@@ -115,4 +115,25 @@ MUTATIONS = [
         "",
         ("c:jpeg/fast_pack",),
     ),
+    Mutation(
+        "a frame of a GIF that sticks out of its canvas goes on in the next row",
+        "src/codec/photo/decode_gif.c",
+        "    uint32_t w = seen(f->x, f->w, h->width);\n",
+        "    uint32_t w = f->w;\n",
+        ("py:test_photo_formats.py::test_a_frame_of_a_gif_that_sticks_out_is_cut",),
+    ),
+    Mutation(
+        "literal indices in a BMP with RLE are not filled up to two bytes",
+        "src/codec/photo/decode_bmp.c",
+        "at += bytes + (bytes & 1);",
+        "at += bytes;",
+        ("py:test_photo_formats.py::test_a_run_of_a_bmp_follows_an_odd_number_of_literal_bytes",),
+    ),
+    Mutation(
+        "a copy of eleven bytes in a PNG of ids has the symbol of ten",
+        "src/codec/ids_png.c",
+        "} else if (n > 10) {",
+        "} else if (n > 11) {",
+        ("py:test_panoptic_masks.py::test_runs_of_any_length_come_back",),
+    ),
 ]

@@ -73,4 +73,32 @@ MUTATIONS = [
         "const uint64_t ms = (uint64_t)retry_after_ms >> (tries - 1);",
         ("c:io/file",),
     ),
+    Mutation(
+        "a block of one repeated byte is passed as if it were as long as what it gives",
+        "src/io/zstd.c",
+        "*at += 3 + ((block >> 1 & 3) == 1 ? 1 : (uint64_t)(block >> 3));",
+        "*at += 3 + (uint64_t)(block >> 3);",
+        ("py:test_text.py::test_blocks_of_zstd_that_repeat_one_byte_are_read",),
+    ),
+    Mutation(
+        "the checksum behind a frame of zstd is taken for the next frame",
+        "src/io/zstd.c",
+        "    *at += d & 4 ? 4 : 0;\n",
+        "",
+        ("py:test_text.py::test_frames_with_checksums_as_the_zstd_command_writes_them_are_read",),
+    ),
+    Mutation(
+        "frames of zstd are listed where the next ones begin among the decoded bytes",
+        "src/io/zstd.c",
+        "        frames[i].out = s.total;\n        rc = scan_part(&s, file, frames[i].in, frames[i + 1].in, error);\n",
+        "        rc = scan_part(&s, file, frames[i].in, frames[i + 1].in, error);\n        frames[i].out = s.total;\n",
+        ("py:test_text.py::test_a_zst_of_many_frames_is_read_in_place",),
+    ),
+    Mutation(
+        "a range from another place of the file is taken for the one that was asked for",
+        "src/io/http.c",
+        "(!a->ranged || a->first != r->offset || a->last - a->first != r->length - 1)",
+        "(!a->ranged || a->last - a->first != r->length - 1)",
+        ("py:test_http.py::test_another_range_than_was_asked_for_is_refused",),
+    ),
 ]

@@ -160,4 +160,11 @@ MUTATIONS = [
         "    if (!rc && length > said)\n",
         ("c:op/program_photos",),
     ),
+    Mutation(
+        "the place of a crop of a mirrored image is told as in the image that is not",
+        "src/op/tuple.c",
+        "g->x += (double)(g->flip ? w - m->x - m->w : m->x) * across;",
+        "g->x += (double)m->x * across;",
+        ("py:test_back_to_the_photo.py::test_boxes_come_back_to_where_they_were",),
+    ),
 ]
