@@ -36,6 +36,12 @@ settings.register_profile("draws", deadline=None, max_examples=25, database=None
 settings.load_profile("draws" if os.environ.get("LEAT_SEED") else "leat")
 
 
+def pytest_collection_finish() -> None:
+    """What is imported by now is there to the end: no collection looks through it, in forked children neither."""
+    gc.collect()
+    gc.freeze()
+
+
 CPU_BEFORE = pytest.StashKey[float]()
 
 

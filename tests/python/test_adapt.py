@@ -88,7 +88,7 @@ def test_the_right_size_is_reached_and_kept(trace: Trace) -> None:
 
 
 def test_a_trace_played_over_and_over_does_not_make_it_oscillate(trace: Trace) -> None:
-    sizes = [1, *trace.play(trace.controller(), times=20)]
+    sizes = [1, *trace.play(trace.controller(), times=10)]
     assert taken_back(sizes) <= allowed(len(sizes))
 
 
@@ -150,6 +150,7 @@ def machines(draw: st.DrawFn, limited: bool = False) -> Machine:
     )
 
 
+@examples(15)
 @given(machines())
 def test_the_size_that_serves_the_consumer_is_found_and_not_passed_by_much(m: Machine) -> None:
     budget, most = m.cores - 1, 64
@@ -161,6 +162,7 @@ def test_the_size_that_serves_the_consumer_is_found_and_not_passed_by_much(m: Ma
     assert n <= min(math.ceil(max(1.0, m.demand / m.per_worker) * 1.12) + 1, affordable)
 
 
+@examples(15)
 @given(machines(limited=True))
 def test_workers_beyond_a_limit_that_they_cannot_move_are_taken_back(m: Machine) -> None:
     m.cores, m.demand = 200, 1e6
@@ -171,6 +173,7 @@ def test_workers_beyond_a_limit_that_they_cannot_move_are_taken_back(m: Machine)
     assert useful * 0.6 - 1 <= usual <= useful * 1.7 + 1
 
 
+@examples(15)
 @given(machines(limited=True), st.integers(1, 64))
 def test_on_a_machine_that_stays_as_it_is_changes_become_rare(m: Machine, workers: int) -> None:
     controller = Controller(m.cores - 1, 64, workers)
@@ -192,14 +195,14 @@ intervals = st.builds(
 )
 
 
-@examples(25)
+@examples(15)
 @given(st.lists(intervals, min_size=1, max_size=40), st.integers(1, 40), st.integers(1, 64), st.floats(0.1, 64))
 def test_whatever_is_observed_growths_that_are_taken_back_are_few(
     shown: list[Interval], each: int, most: int, budget: float
 ) -> None:
     controller = Controller(budget, most)
     sizes = [1]
-    for i in range(2000):
+    for i in range(1000):
         x = shown[i // each % len(shown)]
         sizes.append(
             controller.observe(

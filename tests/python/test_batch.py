@@ -112,7 +112,6 @@ def test_tensors_are_yours_to_write_into(records: Path) -> None:
 
 
 def held_bytes(loader: leat.Loader) -> int:
-    gc.collect()
     found: int = loader.stats()["memory"]["held_bytes"]
     return found
 

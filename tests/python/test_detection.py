@@ -82,9 +82,15 @@ def resized(pixels: Array, g: Array, fill: Any, size: tuple[int, int], how: Imag
 # ---- pixels ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [(72, 50), (300, 280)])
-@pytest.mark.parametrize("fill", [0, (124, 116, 104)])
-@pytest.mark.parametrize("flips", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    ("size", "fill", "flips"),
+    [
+        ((72, 50), 0, 0.0),
+        ((300, 280), (124, 116, 104), 0.5),
+        ((72, 50), (124, 116, 104), 1.0),
+        ((300, 280), 0, 1.0),
+    ],
+)
 def test_a_resized_canvas_is_what_padding_cropping_mirroring_and_resizing_give(
     samples: list[Sample], stored: leat.Dataset, size: tuple[int, int], fill: Any, flips: float
 ) -> None:

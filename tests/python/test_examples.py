@@ -119,6 +119,7 @@ def test_trainings_learn_from_batches_that_another_script_makes(
         pytest.skip("LEAT_DATA names no folder with fashion-mnist")
     ports = tmp_path / "p"
     monkeypatch.setenv("LEAT_RUNTIME_DIR", str(ports))
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")  # three processes share the cores
     serve = [sys.executable, EXAMPLES / "share_producer.py", *([folder] if data != "made" else [])]
     train = [sys.executable, EXAMPLES / "share_consumer.py", "--epochs", "2", "--batch-size"]
     running = [subprocess.Popen(serve, stdout=subprocess.PIPE, text=True)]

@@ -22,7 +22,7 @@ def pillow(data: bytes, mode: str) -> Any:
     return np.asarray(Image.open(io.BytesIO(data)).convert(mode)).astype(int)
 
 
-@pytest.mark.parametrize("size", [(1, 1), (37, 50), (130, 70)])
+@pytest.mark.parametrize("size", [(1, 1), (37, 50), (70, 40)])
 @pytest.mark.parametrize("stored", ["L", "LA", "RGB", "RGBA"])
 def test_pixels_are_those_of_pillow(stored: str, size: tuple[int, int]) -> None:
     image = Image.fromarray(noise(*size, 4), "RGBA").convert(stored)

@@ -961,8 +961,11 @@ PROGRAM = """
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-@pytest.mark.parametrize("live", [False, True], ids=["used up", "live"])
+@pytest.mark.parametrize(
+    "method, live",
+    [("fork", False), ("fork", True), ("forkserver", True), ("spawn", True)],
+    ids=["fork, used up", "fork, live", "forkserver, live", "spawn, live"],
+)
 def test_functions_of_main_travel_by_value_and_interpreters_end(
     numbers: leat.Dataset, folder: Path, tmp_path: Path, method: str, live: bool
 ) -> None:
@@ -970,7 +973,7 @@ def test_functions_of_main_travel_by_value_and_interpreters_end(
     script.write_text(textwrap.dedent(PROGRAM))
     path = folder / "numbers.leat"
     done = subprocess.run(
-        [sys.executable, script, path, method, *(["live"] if live else [])], capture_output=True, text=True, timeout=120
+        [sys.executable, script, path, method, *(["live"] if live else [])], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("rows 50 ") and not done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import random
 from collections.abc import Iterator
@@ -177,7 +176,6 @@ def test_a_batch_that_was_peeked_at_is_given_back_with_the_last_who_holds_it(rec
     loader = loader_of(records)
 
     def held() -> int:
-        gc.collect()
         return int(loader.stats()["memory"]["held_bytes"])
 
     batches = iter(loader)

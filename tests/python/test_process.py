@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pickle
 import signal
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from cli_support import Started
+from forked_support import python
 
 import leat
 
@@ -32,7 +32,7 @@ def open_loader(path=records, size=7, **options):
 def run(records: Path, photos: Path, code: str, *, expect: int = 0, environment: dict[str, str] | None = None) -> str:
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "error", "-c", SETUP + textwrap.dedent(code), str(records), str(photos)],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False, env={**os.environ,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False, env={**os.environ,
         **(environment or {})},
     )  # fmt: skip
     assert done.returncode == expect, f"exit code {done.returncode}\n{done.stdout}"
@@ -84,6 +84,7 @@ def test_exit_with_a_live_loader_is_clean(records: Path, photos: Path, where: st
     assert run(records, photos, code) == ""
 
 
+# Above 2 s: it imports torch under -X dev.
 def test_exit_with_live_tensors_is_clean(records: Path, photos: Path) -> None:
     pytest.importorskip("torch")
     assert (
@@ -130,7 +131,7 @@ def test_ctrl_c_stops_a_loop_over_a_loader(records: Path, photos: Path) -> None:
         assert child.stdout.readline() == "ready\n"
         time.sleep(0.3)
         child.send_signal(signal.SIGINT)
-        out, _ = child.communicate(timeout=30)
+        out, _ = child.communicate(timeout=300)
     assert out == "interrupted\nTrue\n" and child.returncode == 0
 
 
@@ -142,8 +143,8 @@ def test_a_signal_handler_runs_while_next_waits(records: Path, photos: Path) -> 
     chain = [leat.ops.Decode(), leat.ops.Resize((6000, 6000))]
     loader = open_loader(photos, 24, outputs={"image": chain}, num_threads=1)
     it = iter(loader)
-    signal.setitimer(signal.ITIMER_REAL, 0.05)
     try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
         next(it)
     except Stop:
         print("stopped")
@@ -265,10 +266,15 @@ def test_a_loader_that_is_dropped_gives_its_memory_back_at_once(records: Path) -
     assert gone() is None
 
 
-# Two ranks of torch.distributed; each prints a line per scenario.
-RANK = """
-import sys, leat, torch, torch.distributed as dist
-rank, store, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+# Two ranks of torch.distributed, rank 1 a child of rank 0; each prints a line per scenario, to a file of its own.
+RANKS = """
+import ctypes, os, sys, leat, torch, torch.distributed as dist
+store, path, *outputs = sys.argv[1:]
+child = os.fork()
+rank = int(not child)
+if rank:
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG: ends with rank 0
+sys.stdout = open(outputs[rank], "w")
 dist.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=2)
 ds = leat.open(path)
 RandomSampler = torch.utils.data.RandomSampler
@@ -302,6 +308,10 @@ for scenario in (
     except Exception as e:
         print(type(e).__name__, e)
 dist.destroy_process_group()
+sys.stdout.close()
+if rank:
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 SHARED, DIFFERENT_SEEDS, SAMPLER, BROKEN_SAMPLER, GIVEN, DECIDED, DECIDED_LATER = range(7)
 
@@ -310,23 +320,11 @@ SHARED, DIFFERENT_SEEDS, SAMPLER, BROKEN_SAMPLER, GIVEN, DECIDED, DECIDED_LATER 
 def two_ranks(tmp_path_factory: pytest.TempPathFactory, records: Path) -> list[tuple[str, str]]:
     """For each scenario what rank 0 and rank 1 printed."""
     pytest.importorskip("torch")
-    store = tmp_path_factory.mktemp("ranks") / "store"
-    command = [sys.executable, "-c", RANK]
-    with contextlib.ExitStack() as stack:
-        children = [
-            stack.enter_context(
-                Started(
-                    [*command, str(r), str(store), str(records)],
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            for r in range(2)
-        ]
-        found = [c.communicate(timeout=120) for c in children]
-    assert [c.returncode for c in children] == [0, 0], found
-    return list(zip(*(out.splitlines() for out, _ in found), strict=True))
+    place = tmp_path_factory.mktemp("ranks")
+    outputs = [place / "0", place / "1"]
+    done = python("-c", RANKS, place / "store", records, *outputs)
+    assert done.returncode == 0, done.stderr
+    return list(zip(*(out.read_text().splitlines() for out in outputs), strict=True))
 
 
 def test_ranks_of_torch_distributed_share_each_epoch(two_ranks: list[tuple[str, str]]) -> None:

@@ -150,7 +150,7 @@ def digest(batches: Sequence[Any]) -> list[str]:
     return found
 
 
-@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(1, 4),
     st.integers(1, 3),

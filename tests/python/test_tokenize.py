@@ -57,7 +57,7 @@ def heavy(folder: Path, n: int, bad: set[int]) -> leat.Dataset:
 
 def test_tokens_are_those_of_the_library(tmp_path: Path) -> None:
     path = bpe_file(tmp_path)
-    found = texts(300) + real_texts(300)
+    found = texts(100) + real_texts(150)
     made = leat.tokenize(pack_text(tmp_path / "t.leat", found), tmp_path / "o.leat", tokenizer=path)
     want = [e.ids for e in tokenizers.Tokenizer.from_file(str(path)).encode_batch(found, add_special_tokens=False)]
     assert [r["tokens"].tolist() for r in made.open()] == want
