@@ -37,7 +37,8 @@ from mutations import Mutation
 
 ROOT = Path(__file__).resolve().parent.parent
 HANG_S = 240  # a fault may be one that never ends
-GATE_EXAMPLES = 40  # of the property test, in each area (tests/python/property_play.py)
+# of the property test in an area, at least: what its tests look at (tests/python/test_dataloader_property.py)
+EXAMPLES = {"gate": 25, "torch": 200, "draws": 2000}
 CHILD = """
 import sys
 from property_cases import draw
@@ -177,7 +178,7 @@ class Copy:
             return self._c_test(self.c_tests[name], tier)
         if kind == "property":
             area, _, number = name.partition("#")  # that example alone, or the first ones
-            first, n = (int(number), 1) if number else (0, 2000 if tier == "draws" else GATE_EXAMPLES)
+            first, n = (int(number), 1) if number else (0, EXAMPLES[tier])
             return self._python("-c", CHILD, area, first, first + n)
         path, _, function = name.partition("::")
         where = f"{self.root / 'tests' / 'python' / path}{'::' if function else ''}{function}"

@@ -74,25 +74,11 @@ MUTATIONS = [
         ("py:test_arrow.py",),
     ),
     Mutation(
-        "a sample of another shape with as many elements is written",
-        "python/src/layout.c",
-        "        fits = view.shape[i] == (Py_ssize_t)leaf->shape[i + 1];\n",
-        "        fits = view.shape[i] <= view.len;\n",
-        ("py:test_transport.py::test_a_sample_that_looks_different_is_not_written",),
-    ),
-    Mutation(
         "a text is written beyond the room of its slot",
         "python/src/layout.c",
         "if (at > texts->room || size > texts->room - at) {",
         "if (at > texts->room) {",
         ("py:test_transport.py::test_texts_come_back_as_they_are_whatever_the_room",),
-    ),
-    Mutation(
-        "what is queued behind the last job, which was given up, is queued where nobody looks",
-        "python/src/made.c",
-        "            if (!(*p = job->next))\n                s->queue_end = p;\n            job_free(job);",
-        "            *p = job->next;\n            job_free(job);",
-        ("py:test_made.py::test_a_source_that_hangs_ends_with_its_time_limit_and_goes_on_later",),
     ),
     Mutation(
         "the newest exception makes room for another one",
@@ -107,13 +93,6 @@ MUTATIONS = [
         "(unsigned long long)e.row, (long long)e.planned, (long long)e.delivered, e.reason);",
         "(unsigned long long)e.row, (long long)e.delivered, (long long)e.planned, e.reason);",
         ("py:test_loader.py::test_skip_leaves_the_row_out_and_moves_nothing_else",),
-    ),
-    Mutation(
-        "a writer that a forked child drops ends the file of its parent",
-        "python/src/writer.c",
-        "    if (w->handle && py_guard_here(&w->guard)) {\n",
-        "    if (w->handle) {\n",
-        ("py:test_process.py::test_a_writer_left_in_a_child_does_no_harm",),
     ),
     Mutation(
         "boxes that are shares of the image are written as pixels",
@@ -152,12 +131,5 @@ MUTATIONS = [
         "return leat_random_permutation(keys->buf, rows, call, n, out, error);",
         "return leat_random_permutation(keys->buf, rows, call & 0, n, out, error);",
         ("py:test_row_random.py",),
-    ),
-    Mutation(
-        "a list of values of 8 bits is read as if its values had one byte",
-        "python/src/columns.c",
-        "&ragged);\n        py_list_add(",
-        "&ragged) / (fields[i].dtype == LEAT_I8 ? 4 : 1);\n        py_list_add(",
-        ("py:test_store.py",),
     ),
 ]

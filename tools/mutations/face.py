@@ -11,13 +11,6 @@ MUTATIONS = [
         ("py:test_loader.py::test_an_argument_of_another_type_is_a_type_error_that_names_it", "py:test_ops.py"),
     ),
     Mutation(
-        "names may be given as a set, whose order is another each time",
-        "python/leat/check.py",
-        "isinstance(value, (str, bytes, Mapping, AbstractSet))",
-        "isinstance(value, (str, bytes, Mapping))",
-        ("py:test_writer.py::test_options_of_another_type_are_a_type_error_that_names_them", "py:test_writer.py"),
-    ),
-    Mutation(
         "photos to evaluate are resized to the size of the crop",
         "python/leat/presets.py",
         "ops.Resize(resize or round(size * 256 / 224), interpolation),",

@@ -18,13 +18,6 @@ MUTATIONS = [
         ("py:test_energy.py::test_packages_and_their_memory_are_counted_in_joules_and_nothing_twice",),
     ),
     Mutation(
-        "of several fields that vary in length the first counts",
-        "python/leat/loading/buckets.py",
-        "    if len(arrays) != 1:\n",
-        "    if not arrays:\n",
-        ("py:test_buckets.py",),
-    ),
-    Mutation(
         "of hybrid sharding two ranks have the same rows",
         "python/leat/loading/mesh.py",
         "Place(before.rank * size + rank, before.size * size)",
@@ -37,23 +30,6 @@ MUTATIONS = [
         "return self.pp.rank in (0, self.pp.size - 1)",
         "return self.pp.rank in (0, self.pp.size)",
         ("py:test_mesh.py::test_tensor_and_pipeline_parallel_peers_see_identical_batches",),
-    ),
-    Mutation(
-        "steps are counted behind folded decisions as if sizes had never changed",
-        "python/leat/loading/states.py",
-        'self.step = entry["steps"] if entry["kind"] == "folded" else self.at(entry["epoch"], entry["row"])',
-        'self.step = self.at(entry["epoch"], entry["row"])',
-        ("py:test_mixture_logs.py::test_steps_of_a_state_are_right_behind_folded_decisions",),
-    ),
-    Mutation(
-        "a state of a run that decided otherwise names a batch of this one",
-        "python/leat/loading/states.py",
-        "    return mine[0] == other[0] and left[: len(right)] == right\n",
-        "    return mine[0] == other[0] and len(left) >= len(right)\n",
-        (
-            "py:test_mixture_logs.py::test_a_state_of_a_run_with_other_decisions_is_refused",
-            "py:test_loader.py::test_batch_at_refuses_a_state_of_another_run",
-        ),
     ),
     Mutation(
         "the padding of an image is marked by its width and height exchanged",

@@ -4,15 +4,6 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
-        "a domain that was not measured loses its excess",
-        "python/leat/mixtures/doremi.py",
-        "            if name in losses:\n"
-        "                self.excess[k] = max(losses[name] - (self.reference[name] if self.reference else 0.0), 0.0)\n",
-        "            of = self.reference[name] if self.reference else 0.0\n"
-        "            self.excess[k] = max(losses.get(name, of) - of, 0.0)\n",
-        ("py:test_mixture_algorithms.py",),
-    ),
-    Mutation(
         "smoothing gives a domain without a weight one",
         "python/leat/mixtures/doremi.py",
         "new + share * (w > 0) for w, new",

@@ -56,11 +56,4 @@ MUTATIONS = [
         "(len(shift) != 2 or min(shift) < 0)",
         ("py:test_geometry.py::test_arguments_are_those_of_torchvision",),
     ),
-    Mutation(
-        "labels stay with the boxes that labels_getter=None leaves them out of",
-        "python/leat/ops/targets.py",
-        'if labels != "default":\n',
-        'if labels not in ("default", None):\n',
-        ("py:test_targets.py", "py:test_ops.py", "py:test_from_torchvision.py"),
-    ),
 ]

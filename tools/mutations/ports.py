@@ -28,24 +28,10 @@ MUTATIONS = [
         ("py:test_peek.py::test_what_is_attached_looks_ahead_like_a_loader",),
     ),
     Mutation(
-        "a batch that was peeked at comes after a state was loaded",
-        "python/leat/ports/attached.py",
-        "        self._ahead = self._number = None\n",
-        "        self._number = None\n",
-        ("py:test_peek.py::test_what_is_attached_looks_ahead_like_a_loader", "py:test_port.py"),
-    ),
-    Mutation(
         "a loader that gives rows in any order is served",
         "python/leat/ports/port.py",
         'if not loader._options["in_order"]',
         'if loader._options["in_order"] is None',
         ("py:test_port.py::test_loaders_that_cannot_be_shared_are_refused_with_the_reason",),
-    ),
-    Mutation(
-        "a port over a loader within an epoch begins at the beginning of the epoch",
-        "python/leat/ports/port.py",
-        'if loader._share is None and (state["at"]["epoch"] or state["at"]["row"]):',
-        'if loader._share is None and state["at"]["epoch"]:',
-        ("py:test_port.py",),
     ),
 ]

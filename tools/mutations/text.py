@@ -39,13 +39,6 @@ MUTATIONS = [
         ("py:test_chat.py::test_a_template_reaches_nothing_outside",),
     ),
     Mutation(
-        "a message that is written twice is the last of its places",
-        "python/leat/text/template.py",
-        "                    several.add(number)\n",
-        "                    several.discard(number)\n",
-        ("py:test_chat_parts.py", "py:test_chat.py"),
-    ),
-    Mutation(
         "bytes of a text that are not UTF-8 become question marks",
         "python/leat/text/records.py",
         "return bytes(raw).decode(), (), len(raw), values",

@@ -73,7 +73,6 @@ MUTATIONS = [
         "        return int((self.loader.prefetch_factor or 2) * self.loader.num_workers)\n",
         "        return window\n",
         ("property:workers",),
-        "draws",
     ),
     Mutation(
         "tensors of types that NumPy lacks cannot be sent",
@@ -89,7 +88,6 @@ MUTATIONS = [
         "rows = run = max(1, planned.rows)",
         "rows = run = planned.rows",
         ("property:workers",),
-        "draws",
     ),
     Mutation(
         "without workers a sampler is read one batch ahead",
@@ -108,7 +106,6 @@ MUTATIONS = [
         "            return False\n"
         "        head =",
         ("property:streams",),
-        "draws",
     ),
     Mutation(
         "persistent workers of a data pipe end with the first epoch",
@@ -124,7 +121,6 @@ MUTATIONS = [
         'self.drew = loaded.get("drew", True) if midway else first\n',
         'self.drew = loaded.get("drew", True) if midway else first or not loader._chained\n',
         ("property:streams",),
-        "draws",
     ),
     Mutation(
         "the state of a stream is lost at the end of its epoch",
