@@ -297,6 +297,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if self._piped and (loaded["step"] or loaded.keys() > {"version", "epoch", "step"}):
             raise StateError("data pipes run in PyTorch's own iterators, which continue from no position in an epoch")
         self._epoch, self._loaded = loaded["epoch"], None if self._piped else loaded
+        if self._adaptive and "workers" in loaded:
+            self.num_workers = _Auto(loaded["workers"])
         if "yielded" not in loaded:
             set_attributes(self, loaded.get("reading", {}).get("attributes", {}), True)
 
@@ -351,6 +353,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if own is not kind:
             held = {name: held[name] for name in self._names if name in held}
         found.__dict__.update(held, _iterator=None, _position=None, _gathering=None)
+        found.__dict__.pop("_begins", None)
         if kind._index_sampler is not own._index_sampler:
             found.__dict__["_batches"] = self._index_sampler
         return found
@@ -360,4 +363,5 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return self.__dict__["_batches"] if "_batches" in self.__dict__ else super()._index_sampler
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_iterator": None, "_position": None, "_gathering": None}
+        held = {name: value for name, value in self.__dict__.items() if name != "_begins"}
+        return {**held, "_iterator": None, "_position": None, "_gathering": None}

@@ -186,10 +186,12 @@ class InProcess:
         if job.iterable:
             outer = _row()
             try:
-                self.stream = loop.stream(job, None if resume is None else (resume[0], -resume[1]), *key, 1)
+                known = loader.__dict__.setdefault("_begins", loop.Begins())
+                self.stream = loop.stream(job, None if resume is None else (resume[0], -resume[1]), *key, 1, known)
             finally:
                 _leat.set_current_row(*outer)
-            self.begun = copy.deepcopy(loop.stream_state(job, self.stream)) if resume is None else None
+            state = loop.stream_state(job, self.stream) if resume is None else None
+            self.begun = None if state is None else copy.deepcopy(state | {"begin": True})
 
     def next(self, timeout_s: float | None = None) -> Delivered | None:
         """The next batch: its positions are read from the sampler now, and no later ones; None at the end."""

@@ -68,6 +68,7 @@ class Iteration:
         ends = {} if self.feed is None else self.feed.end_states  # of the streams of the epoch before
         self.position = position = Position(loader, self.order, self.epoch, loaded if midway else {}, ends)
         skip = frozenset(position.beyond).__contains__
+        self.loaded = loaded or {}
         self.resumed = midway and "skipped" not in loaded
         self.before = position.yielded  # batches that were delivered before the state was taken
         self.order.begin(self.epoch, loaded, first, skip)
@@ -157,7 +158,7 @@ class Iteration:
             self.pool.hold()
             feed = Feed(self.pool, job, plan, **options)
         if loader._iterable:
-            feed.states = self._resumes()
+            feed.states, feed.starts = self._resumes(), self.position.begun
         self.feed = self.source = feed
         if self._device is not None:
             device = self._device
@@ -182,9 +183,10 @@ class Iteration:
     def _restart(self, plan: Iterator[Planned]) -> None:
         self.source.restart(plan)
         if self.loader._iterable and self.pool is not None and self.feed is not None:
-            self.feed.states = self._resumes()
+            # a worker is where its stream has ended; one that takes its place begins there
+            self.feed.states, self.feed.starts = self._resumes(), self.position.begun
             for i in range(self.pool.n):
-                self.pool.tell(i, "rewind", self.feed.board.offset, self.feed.resume_of(i))
+                self.pool.tell(i, "rewind", self.feed.board.offset, self.feed.states.get(i))
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
         self._begin(loader, first=False)
@@ -211,9 +213,10 @@ class Iteration:
 
     def _deliver(self, loader: Any) -> Any:
         with _span():
-            made = None if self.position.over else self._next()
-            if made is None and self.resumed and self.position.yielded == self.before > 0:
-                made = self._next_epoch()
+            over = self.position.over
+            made = None if over else self._next()
+            if made is None and not over and self.loaded and self.position.yielded == self.before:
+                made = self._nothing_left()
         if made is None:
             self._finish_epoch()
             raise StopIteration
@@ -234,6 +237,22 @@ class Iteration:
                 )
             warnings.warn(text, stacklevel=3)
         return (value, self._ids(made)) if loader.return_ids else value
+
+    def _nothing_left(self) -> Delivered | None:
+        """The first batch of the epoch after that of a state which turns out to have been taken after the last one. An
+        epoch of a stream that has none follows from the state, and is nobody's wish.
+        """
+        original, iterable = self.original(), self.loader._iterable
+        if original is not None and original._loaded is not None:  # meanwhile: it is for the next iterator
+            return None
+        made = self._next_epoch(self.loader if original is None else original) if self.resumed and self.before else None
+        if made is None and iterable and "skipped" not in self.loaded:
+            warnings.warn(
+                f"epoch {self.epoch} has no batch: a state was loaded, and {type(self.loader.dataset).__name__} gives "
+                "no samples after it, nor when it is iterated over again",
+                stacklevel=4,
+            )
+        return made
 
     def _next(self) -> Delivered | None:
         if self.loader._chained and self.order.own and self.loader.num_workers > 0:
@@ -263,12 +282,8 @@ class Iteration:
                     self.adapting.delivered(made.planned.rows)
         return made
 
-    def _next_epoch(self) -> Delivered | None:
-        """The first batch of the next epoch: the state was taken after what turns out to have been the last one."""
-        original = self.original()
-        original = self.loader if original is None else original
-        if original._loaded is not None:  # meanwhile: it is for the next iterator
-            return None
+    def _next_epoch(self, original: Any) -> Delivered | None:
+        """The first batch of the next epoch."""
         self.position.unspent = None
         self.order.tell_next()
         if self.pool is not None and self.loader.persistent_workers:

@@ -51,7 +51,7 @@ def checked(loader: Any, state: Any) -> dict[str, Any]:
         _facts(found["of"], loader._facts())
     if streams:
         _whole(found, _STREAMS)
-        _streams(found, loader.num_workers)
+        _streams(found, loader)
     elif midway:
         _steps(found, loader)
     _seeds(found, loader, midway)
@@ -118,11 +118,12 @@ def exact_length(loader: Any) -> int | None:
     return len(loader._index_sampler) if exact and isinstance(loader._index_sampler, Sized) else None
 
 
-def _streams(found: dict[str, Any], n_workers: int) -> None:
+def _streams(found: dict[str, Any], loader: Any) -> None:
     """Of an iterable data set: for each worker its last state, and the number of batches delivered since."""
-    if number(found, "workers", 1 << 31) != n_workers:
-        raise StateError(f"the state of an iterable data set is one of {found['workers']} workers, not {n_workers}")
-    workers = max(1, n_workers)
+    n = number(found, "workers", 1 << 31)
+    if n != loader.num_workers and not (loader._adaptive and n):  # which takes as many
+        raise StateError(f"the state of an iterable data set is one of {n} workers, not {loader.num_workers}")
+    workers = max(1, n)
     if not isinstance(found["streams"], list | tuple) or not all(
         isinstance(s, list | tuple) and len(s) == 3 for s in found["streams"]
     ):
@@ -133,7 +134,7 @@ def _streams(found: dict[str, Any], n_workers: int) -> None:
     ]
     for _, state, _ in streams:
         if state is not None and not (
-            isinstance(state, dict) and state.keys() <= {"dataset", "iterator", "kept", "over"}
+            isinstance(state, dict) and state.keys() <= {"dataset", "iterator", "kept", "over", "begin"}
         ):
             _damaged("streams", state)
     found["streams"], known, passed = streams, {each[0] for each in streams}, sum(each[2] for each in streams)

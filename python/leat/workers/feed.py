@@ -148,6 +148,7 @@ class Feed(Client):
         self.hung: set[int] = set()  # workers that are being killed for that
         self.produced: dict[int, int] = {}
         self.states: dict[int, Any] = {}
+        self.starts: dict[int, Any] = {}  # states that the streams of this epoch begin with
         self.ended: set[int] = set() if ended is None else ended
         self.busy: Counter[int] = Counter() if busy is None else busy  # batches read and not delivered, of each worker
         self.delivered_ends: set[int] = set()
@@ -485,7 +486,7 @@ class Feed(Client):
         """Where a new worker continues with an iterable data set: (state, batches to skip)."""
         if not self.job.iterable:
             return None
-        state, at = self.states.get(worker, (None, 0))
+        state, at = self.states.get(worker, (self.starts.get(worker), 0))
         return state, self.produced.get(worker, 0) - at
 
     # ---- delivering ----------------------------------------------------------------------------------------------

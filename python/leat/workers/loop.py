@@ -8,6 +8,7 @@ layout to their place; others go back over the worker's own socket (``transport.
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import os
 import pickle
@@ -121,6 +122,7 @@ class _Client:
     stream: Iterator[Any] | None = None
     ended: bool = False
     resume: Any = None
+    begins: Begins = field(default_factory=lambda: Begins())  #: of its iterable data set
     region: Any = None  #: memory of the engine's, for phases of programs
     state: Any = None  #: of those, between units
 
@@ -423,7 +425,7 @@ class Worker:
         try:
             if client.stream is None:
                 key = (unit.seed, unit.epoch, unit.first_row)
-                client.stream = stream(client.job, client.resume, *key, self.start.n_workers)
+                client.stream = stream(client.job, client.resume, *key, self.start.n_workers, client.begins)
                 client.resume = None
             return BATCH, (next(client.stream), [], stream_state(client.job, client.stream))
         except StopIteration:
@@ -495,22 +497,81 @@ def receive(sock: socket.socket, size: int) -> bytes:
     return bytes(out)
 
 
-def stream(job: Job, resume: Any, seed: int, epoch: int, first_row: int, workers: int) -> Iterator[Any]:
+class Begins:
+    """How an iterable data set begins its epochs, as far as this process has seen it.
+
+    Some begin each epoch at its start. Some keep a state that was loaded, as those of Hugging Face do until
+    ``set_epoch``, and begin all later epochs there. A state of an epoch's end leads some to the next epoch, and some to
+    an empty rest of that one.
+    """
+
+    def __init__(self) -> None:
+        self.fresh: Any = None  # [the state before one was loaded]
+        self.loaded: Any = None  # [the state that was loaded last]
+        self.after: Any = None  # [the one after the first batch behind it]
+
+    def load(self, dataset: Any, state: Any) -> None:
+        """Loads a state into the data set."""
+        if self.fresh is None:
+            with contextlib.suppress(Exception):  # before it is iterated over, a data set may have none
+                self.fresh = [copy.deepcopy(dataset.state_dict())]
+        self.loaded, self.after = [copy.deepcopy(state)], None
+        dataset.load_state_dict(state)
+
+    def went_on(self, dataset: Any) -> None:
+        """The first batch behind the loaded state is made."""
+        if self.loaded is not None:
+            self.after = [copy.deepcopy(dataset.state_dict())]
+
+    def kept(self, dataset: Any) -> bool:
+        """Whether the first batch of a later epoch has led where the first one behind the loaded state did."""
+        if self.after is None or same(self.after, self.loaded):
+            return False  # none was loaded, or states say nothing of the position
+        return same(self.after, [dataset.state_dict()])
+
+    def take_back(self, dataset: Any) -> bool:
+        """Makes the data set what it was before a state was loaded. False: nothing was, or that is not known."""
+        if self.loaded is None or self.fresh is None:
+            return False
+        dataset.load_state_dict(copy.deepcopy(self.fresh[0]))
+        self.loaded = self.after = None
+        return True
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two states are equal; arrays and tensors may be in them."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    try:
+        equal = a == b
+        return bool(equal.all()) if hasattr(equal, "all") else bool(equal)
+    except Exception:
+        return False
+
+
+def stream(
+    job: Job, resume: Any, seed: int, epoch: int, first_row: int, workers: int, begins: Begins
+) -> Iterator[Any]:
     """Batches of an iterable data set in this worker. What is skipped draws under its own keys, as it did before.
 
     Args:
         resume: None, or (state or None, batches to skip).
         seed, epoch, first_row: of the keys of the batch that comes next; `workers`: as many streams take turns.
+        begins: what is known of the data set; it goes from stream to stream.
     """
     state, passed = resume if resume is not None else (None, 0)
     dataset = job.dataset
     if state is not None and "dataset" in state and hasattr(dataset, "load_state_dict"):
-        dataset.load_state_dict(state["dataset"])
+        begins.load(dataset, state["dataset"])
     source = iter(dataset)
     if state is not None and "kept" in state:
         source.load_state_dict(state["kept"])  # it is at the end of an epoch: the next one begins
         source = iter(dataset)
-    made = _Stream(job, source)
+    made = _Stream(job, source, begins, epoch, at_start=state is None or "begin" in state)
     if state is not None and "iterator" in state and hasattr(made.source, "load_state_dict"):
         made.source.load_state_dict(state["iterator"])
     made.over = state is not None and "over" in state
@@ -522,12 +583,20 @@ def stream(job: Job, resume: Any, seed: int, epoch: int, first_row: int, workers
 
 
 class _Stream(Iterator[Any]):
-    """PyTorch's fetcher of an iterable data set, batch by batch."""
+    """PyTorch's fetcher of an iterable data set, batch by batch.
 
-    def __init__(self, job: Job, source: Iterator[Any]) -> None:
+    Args:
+        at_start: it begins an epoch, which is not empty because a state was loaded.
+    """
+
+    def __init__(self, job: Job, source: Iterator[Any], begins: Begins, epoch: int, at_start: bool) -> None:
         self.job, self.source, self.over = job, source, False
+        self.begins, self.epoch, self.at_start, self.first = begins, epoch, at_start, True
 
-    def _samples(self) -> list[Any]:
+    def _read(self) -> Any:
+        """The samples of the next batch."""
+        if not self.job.auto_collation:
+            return next(self.source)
         assert self.job.batch_size is not None
         found = []
         if not self.over:
@@ -541,14 +610,48 @@ class _Stream(Iterator[Any]):
             raise StopIteration
         return found
 
+    def _again(self) -> Any:
+        self.source, self.over = iter(self.job.dataset), False
+        return self._read()
+
+    def _samples(self) -> Any:
+        if not self.first:
+            return self._read()
+        self.first = False
+        if self.begins.loaded is None or not hasattr(self.job.dataset, "load_state_dict"):
+            return self._read()
+        return self._first_at_start() if self.at_start else self._first_within()
+
+    def _first_within(self) -> Any:
+        found = self._read()
+        self.begins.went_on(self.job.dataset)
+        return found
+
+    def _first_at_start(self) -> Any:
+        """The first batch of a whole epoch, whatever a state that was loaded before has led to."""
+        dataset, begins = self.job.dataset, self.begins
+        for read in (self._read, self._again):  # a state of the end may be that of an epoch without further samples
+            with contextlib.suppress(StopIteration):
+                found = read()
+                if not begins.kept(dataset):
+                    return found
+                break
+        if begins.take_back(dataset):
+            with contextlib.suppress(StopIteration):
+                return self._again()
+        if hasattr(dataset, "set_epoch"):
+            dataset.set_epoch(self.epoch)
+        return self._again()
+
     def __next__(self) -> Any:
         assert self.job.collate is not None
-        return self.job.collate(self._samples() if self.job.auto_collation else next(self.source))
+        found = self._samples()
+        return self.job.collate(found)
 
     def skip(self) -> None:
         """Skips a batch that was delivered before."""
         try:
-            self._samples() if self.job.auto_collation else next(self.source)
+            self._samples()
         except StopIteration:
             raise StateError("the state counts more batches than the iterable data set gives now") from None
         except Exception:
@@ -577,7 +680,7 @@ def end_state(job: Job, made: Any) -> dict[str, Any] | None:
     kept = any(value is made.source for value in getattr(job.dataset, "__dict__", {}).values())
     if kept and hasattr(made.source, "state_dict"):
         found["kept"] = made.source.state_dict()
-    return found or None
+    return found | {"begin": True} if found else None
 
 
 # ---- starting --------------------------------------------------------------------------------------------------------
