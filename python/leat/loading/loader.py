@@ -38,6 +38,7 @@ from ..program import (
 from ..stores.beside import Beside
 from ..stores.store import Store
 from . import html, mixtures, ranks, states, thd
+from .agreement import Agreement
 from .batch import Batch, Form, framework_of
 from .buckets import buckets_of
 from .consumer import Closing, Consumer
@@ -46,7 +47,6 @@ from .delivery import Delivering, checked_step
 from .energy import Spent
 from .mesh import Mesh, mesh_of
 from .peers import PeerError, Peers
-from .ranks import short_hash
 from .samplers import Blocks, Weighted, digest, load_list, save_list
 
 # Numbers of the library's enumerations.
@@ -226,6 +226,7 @@ class Loader(Deciding, Delivering, Closing):
             self.rank, self.world_size, self._distributed = ranks.find(rank, world_size)
         else:
             (self.rank, self.world_size), self._distributed = self.mesh.dp, self.mesh.distributed
+        self._agreement = Agreement(self._distributed)
         self._global = self._opened_global = sizes["global_batch_size"] or sizes["batch_size"] * self.world_size
         self._tail = tail
         self._counters = states.checked_counters(counters)
@@ -441,8 +442,7 @@ class Loader(Deciding, Delivering, Closing):
     # ---- iterating ---------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
-        if self._distributed:
-            ranks.agree(self._common())
+        self._agreement.begin(self._common)
         if self._sampler is not None:
             self._read_sampler()
         self._decide_epoch()
@@ -834,7 +834,7 @@ class Loader(Deciding, Delivering, Closing):
         if self._calls is not None:
             found["python"] = self._calls.about(found)
         found["energy"] = self._energy.told(found["samples"])
-        found["agreement"] = f"{short_hash(repr(self._common())):016x}"
+        found["agreement"] = f"{ranks.short_hash(repr(self._common())):016x}"
         return found
 
     @contextlib.contextmanager
@@ -906,7 +906,9 @@ class Kept(NamedTuple):
 class _Iteration:
     """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
 
-    __slots__ = ("__weakref__", "_done", "_form", "_loader", "_next", "_number", "_peers", "_steered", "_tuples")
+    __slots__ = (
+        *("__weakref__", "_checks", "_done", "_form", "_loader", "_next", "_number", "_peers", "_steered", "_tuples"),
+    )
 
     def __init__(self, loader: Loader, number: int) -> None:
         self._loader = loader  # keeps it open
@@ -917,6 +919,7 @@ class _Iteration:
         self._tuples = loader._yields == "tuple"
         self._steered = loader._mixture or loader._feedback
         self._peers = loader._peers
+        self._checks = loader._distributed and (self._peers is None or self._peers.reads)
 
     def __iter__(self) -> _Iteration:
         return self
@@ -930,6 +933,8 @@ class _Iteration:
 
     def _own(self) -> Batch | None:
         form = self._form
+        if self._checks:
+            self._loader._agreement.check()
         # What stores have is read before the position moves: after an error of theirs the batch comes again.
         ahead = self._loader._look() if form.beside is not None and form.beside.looks else None
         batch = None
@@ -938,6 +943,8 @@ class _Iteration:
         else:
             core = self._next(self._number)
         if core is None:
+            if self._checks:
+                self._loader._agreement.check(at_once=True)
             if self._loader._feedback is not None:
                 self._loader._feedback.ended()
             return None

@@ -13,6 +13,7 @@ import numpy as np
 from .. import _leat, check
 from ..errors import InvalidError, StateError, UnsupportedError
 from ..loading import ranks
+from ..loading.agreement import Agreement
 from ..loading.batch import Batch
 from ..loading.consumer import Closing
 from ..loading.delivery import Delivering, checked_step
@@ -166,7 +167,8 @@ class Attached(Delivering, Closing):
         self.about: dict[str, Any] = json.loads(core.about())  #: what the port said of itself
         told = self.about.get("about", {})
         self.batch_size: int = batch_size or self.about["batch_size"]
-        self.rank, self.world_size, self._distributed = place
+        self.rank, self.world_size, distributed = place
+        self._agreement = Agreement(distributed)
         self._tail = tail
         self._form = form_of(self.about, framework)
         self._yields = yields or told.get("yields", "dict")
@@ -179,8 +181,7 @@ class Attached(Delivering, Closing):
         self._finalizer.atexit = False
 
     def __iter__(self) -> Iterator[Any]:
-        if self._distributed:
-            ranks.agree(self._common())
+        self._agreement.begin(self._common)
         self._loaded, self._ahead = False, None
         self._number = self._core.start()
         return _Iteration(self, self._number)
@@ -302,11 +303,13 @@ class _Iteration:
 
     def __next__(self) -> Any:
         loader, batch = self._loader, None
+        loader._agreement.check()
         if loader._ahead is not None and self._number == loader._number:
             batch, loader._ahead = loader._ahead.batch, None
         elif not self._done and (core := self._next(self._number)) is not None:
             batch = loader._deliver(core)
         if batch is None:
+            loader._agreement.check(at_once=True)
             self._done = True
             raise StopIteration
         return batch

@@ -1,0 +1,36 @@
+"""Real ranks of torch.distributed (gloo) in a pipeline: none waits for another, and differences are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from elsewhere_support import run_ranks  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    store: Path = tmp_path_factory.mktemp("ranks") / "store"
+    return run_ranks("pipeline_ranks.py", store, world=3)
+
+
+def test_a_stage_that_waits_for_the_first_and_one_that_never_reads_hold_up_nobody(told: list[dict[str, Any]]) -> None:
+    for rank in told:
+        assert rank["ids"] == told[0]["ids"] and rank["after"] == rank["again"] == told[0]["ids"][:3]
+    first, second = told[0]["ids"][:3], told[0]["ids"][3:]
+    assert sorted(sum(first, [])) == sorted(sum(second, [])) == list(range(24)) and first != second
+
+
+def test_ranks_that_differ_are_all_told_so(told: list[dict[str, Any]]) -> None:
+    for rank in told:
+        assert "the ranks differ in seed" in rank["error"] and "number 3" in rank["error"]
+
+
+def test_ranks_that_agree_again_go_on(told: list[dict[str, Any]]) -> None:
+    for rank in told:
+        assert "the ranks differ in decisions" in rank["apart"]
+        assert rank["together"] == told[0]["ids"][:3]
