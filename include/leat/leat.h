@@ -803,6 +803,9 @@ struct leat_step {
 };
 LEAT_API int leat_loader_set_batch_size(struct leat_loader *loader, uint64_t rows, const struct leat_step *at,
                                         struct leat_error *error);
+/* The same with `rows` rows of all ranks together, of which rank r of w has those of [r rows / w, (r + 1) rows / w). */
+LEAT_API int leat_loader_set_global_batch_size(struct leat_loader *loader, uint64_t rows, const struct leat_step *at,
+                                               struct leat_error *error);
 
 /* The state as JSON text, and loading it. It is small and counts the batches handed out. A state of any rank fits all
  * ranks; one taken within an epoch without in_order fits only the rank that took it. Errors of load: STATE (says what

@@ -125,7 +125,7 @@ class BatchSize:
                     size = ranks.largest(size)
                 if size != now:
                     now = size
-                    loader.set_batch_size(size // world, at=_next_step(loader) if world > 1 else None)
+                    loader.set_batch_size(global_batch_size=size, at=_next_step(loader) if world > 1 else None)
             self.steps += 1
         finally:
             self._forget()

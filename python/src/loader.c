@@ -433,17 +433,17 @@ static PyObject *loader_next_start(PyObject *self, PyObject *none)
     return ok ? Py_BuildValue("KO", (unsigned long long)epoch, within ? Py_True : Py_False) : NULL;
 }
 
-/* set_batch_size(rows, epoch and step, or -1 and -1: from the first batch not handed out) */
-static PyObject *loader_set_batch_size(PyObject *self, PyObject *args)
+/* set_global_batch_size(rows of all ranks, epoch and step, or -1 and -1: from the first batch not handed out) */
+static PyObject *loader_set_global_batch_size(PyObject *self, PyObject *args)
 {
     struct loader *l = (struct loader *)self;
     unsigned long long rows;
     long long epoch, step;
     bool ok;
-    if (!PyArg_ParseTuple(args, "KLL:set_batch_size", &rows, &epoch, &step))
+    if (!PyArg_ParseTuple(args, "KLL:set_global_batch_size", &rows, &epoch, &step))
         return NULL;
     const struct leat_step at = {(uint64_t)epoch, (uint64_t)step};
-    PY_READER_CALL(ok, &l->reader, leat_loader_set_batch_size(l->handle, rows, epoch < 0 ? NULL : &at, &error));
+    PY_READER_CALL(ok, &l->reader, leat_loader_set_global_batch_size(l->handle, rows, epoch < 0 ? NULL : &at, &error));
     return ok ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -604,8 +604,8 @@ static PyMethodDef loader_methods[] = {
      "decide_rows(epoch, step, rows, positions): -1: from the next epoch; rows: 0 as opened, 1 listed, 2 selected"},
     {"know_list", loader_know_list, METH_O, "know_list(int64 positions): for the next load_state"},
     {"next_start", loader_next_start, METH_NOARGS, "next_start(): the epoch that begins next, and whether within it"},
-    {"set_batch_size", loader_set_batch_size, METH_VARARGS,
-     "set_batch_size(rows, epoch, step): -1, -1: from the next batch"},
+    {"set_global_batch_size", loader_set_global_batch_size, METH_VARARGS,
+     "set_global_batch_size(rows, epoch, step): -1, -1: from the next batch"},
     {"mix_counts", loader_mix_counts, METH_VARARGS, "mix_counts(epoch, rows, out): rows of each source among them"},
     {"set_shares", loader_set_shares, METH_VARARGS, "set_shares(epoch, step, shares): -1, -1: from the next batch"},
     {"plan", loader_plan, METH_VARARGS, "plan(epoch, step): Memory of int64 ids"},

@@ -63,10 +63,14 @@ static void forget_begun(struct leat_loader *l, struct leat_position from)
     leat_peek_change(l, from);
 }
 
-/* After a change that holds from `from`: where planning stood behind that may be within a batch now. */
+/* After a change that holds from `from`: where planning stood behind that may be within a batch now, or beyond the end
+ * of an epoch whose last batch had no rows for this rank, and has some now. */
 static void plan_again_from(struct leat_loader *l, struct leat_position from)
 {
-    if (!l->consumer.next || !leat_position_precedes(from, l->window.plan_at))
+    const struct leat_consumer *c = &l->consumer;
+    if (!c->next && leat_position_precedes(from, c->at))
+        from = c->at;
+    if (!l->delivery->decides_anywhere || !leat_position_precedes(from, l->window.plan_at))
         return;
     l->window.plan_at = from;
     l->window.full = false;
@@ -140,15 +144,24 @@ static int find_step(const struct leat_loader *l, const struct leat_step *at, co
 int leat_loader_set_batch_size(struct leat_loader *l, uint64_t rows, const struct leat_step *at,
                                struct leat_error *error)
 {
-    struct leat_decision d = {.at = {0}};
+    uint64_t global_rows = 0;
+    if (!leat_mul_u64(rows, l->world_size, &global_rows))
+        return leat_fail(error, LEAT_E_INVALID, "the batches of all ranks have 2^40 rows at most");
+    return leat_loader_set_global_batch_size(l, global_rows, at, error);
+}
+
+int leat_loader_set_global_batch_size(struct leat_loader *l, uint64_t rows, const struct leat_step *at,
+                                      struct leat_error *error)
+{
+    struct leat_decision d = {.at = {0}, .global_batch = rows};
     int rc = leat_loader_check_process(l, error);
     if (rc)
         return rc;
-    if (!rows || !leat_mul_u64(rows, l->world_size, &d.global_batch) || d.global_batch > LEAT_MAX_GLOBAL_BATCH)
+    if (!rows || rows > LEAT_MAX_GLOBAL_BATCH)
         return leat_fail(error, LEAT_E_INVALID,
                          "a batch has at least 1 row and those of all ranks 2^40 at most, not %" PRIu64, rows);
     rc = find_step(l, at, "the batch size holds", &d.at, error);
-    rc = rc ? rc : leat_loader_check_rows(l, rows, error);
+    rc = rc ? rc : leat_loader_check_rows(l, (rows - 1) / l->world_size + 1, error);
     rc = rc ? rc : leat_loader_enter(l, error);
     if (rc)
         return rc;

@@ -228,3 +228,31 @@ def test_ranks_pool_what_they_observe_and_decide_the_same(records: Path, tmp_pat
     mean = np.mean(parts, axis=0)
     variance = sum(2 * ((p - mean) ** 2).sum() for p in parts) / 3
     assert said[1][1][:2] == pytest.approx([variance, mean @ mean])
+
+
+@pytest.mark.parametrize("world", [1, 3, 4])
+@pytest.mark.parametrize("rows", [1, 7, 12])
+def test_a_size_is_said_for_a_rank_or_for_all_as_in_the_constructor(world: int, rows: int) -> None:
+    def batches(size: dict[str, int], **changed: int) -> list[list[list[int]]]:
+        found = []
+        for rank in range(world):
+            loader = leat.Loader(
+                leat.from_arrays(x=np.arange(60)), shuffle=True, rank=rank, world_size=world, framework="numpy", **size
+            )
+            if changed:
+                loader.set_batch_size(at=(0, 0), **changed)
+            found.append([batch.ids[batch.valid].tolist() for batch in loader])
+            assert loader.global_batch_size == (changed or size).get("global_batch_size", rows * world)
+        return found
+
+    for size in ({"batch_size": rows}, {"global_batch_size": rows}):
+        assert batches({"batch_size": 5}, **size) == batches(size)
+    assert batches({"batch_size": 5}, n=rows) == batches({"batch_size": rows})
+
+
+@pytest.mark.parametrize("size", [{}, {"n": 4, "batch_size": 4}, {"batch_size": 4, "global_batch_size": 4}])
+def test_a_size_that_is_not_said_once_is_an_error(size: dict[str, int]) -> None:
+    loader = leat.Loader(leat.from_arrays(x=np.arange(60)), 5, framework="numpy")
+    with pytest.raises(TypeError, match=r"batch_size \(rows per rank\) or global_batch_size \(rows of all ranks\)"):
+        loader.set_batch_size(**size)
+    assert [batch.size for batch in loader] == [5] * 12

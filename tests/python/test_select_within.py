@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
+import itertools
 import json
 import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from drawn_support import examples
 from feedback_support import N, opened, write
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 import leat
 
@@ -66,19 +64,23 @@ def reference(path: str, shuffle: bool, decisions: dict[tuple[int, int], Decisio
     return got
 
 
-def decide(loader: leat.Loader, what: Decision, at: tuple[int, int]) -> None:
+def decide(loader: leat.Loader, what: Decision, at: tuple[int, int], least: int = 1) -> str:
+    """What it says where that batch was the last one, or would be."""
     how, value = what
     try:
         if how == "size":
-            loader.set_batch_size(value, at=at)
+            loader.set_batch_size(global_batch_size=max(value, least), at=at)
         elif how == "select":
             loader.select(value, at=at)
         else:
             loader.set_order(value, at=at)
     except leat.RangeError as e:
-        assert "has no step" in str(e)  # that batch was the last one
-    except leat.InvalidError as e:
-        assert "nothing is left" in str(e)
+        assert "has no step" in str(e)
+        return str(e)
+    except ValueError as e:
+        assert "nothing is left" in str(e) or "the epoch has no batch" in str(e)
+        return str(e)
+    return ""
 
 
 some = st.lists(st.integers(0, N - 1), min_size=12, max_size=N, unique=True)
@@ -151,21 +153,6 @@ def test_what_is_in_flight_beyond_is_planned_again_and_what_was_handed_out_stays
         loader.select(range(N - 1), at=(2, 1))
         with pytest.raises(leat.RangeError):  # its rows were decided within it, and the run has passed it
             loader.plan(0, 4)
-
-
-def test_rows_of_epochs_to_come_can_be_decided_within_them(path: str) -> None:
-    plain = orders(path, None, True)
-    with opened(path, SIZE) as loader:
-        next(iter(loader))
-        loader.select(plain[1][:30] + plain[1][-1:], at=(1, 4))
-        loader.select(plain[2][5:40], at=(2, 2))
-        state = json.loads(json.dumps(loader.state_dict()))
-        assert [int(i) for batch in loader for i in batch.ids] == [*plain[1][:30], plain[1][-1]]
-    first = orders(path, plain[1][:30] + plain[1][-1:], True)[2][:12]
-    third = first + [i for i in plain[2] if i in plain[2][5:40] and i not in first]
-    with opened(path, SIZE) as again:
-        again.load_state_dict(state)
-        assert [sum(batch.size for batch in again) for _ in range(4)] == [N - SIZE, 31, len(third), 35]
 
 
 def test_a_policy_decides_again_as_the_next_epoch_begins(path: str) -> None:
@@ -273,43 +260,56 @@ def test_rows_are_decided_so_often_within_an_epoch_and_the_state_has_all_of_it(p
         assert len(json.dumps(loader.state_dict())) < 70_000
 
 
-def test_substitutes_of_broken_rows_stay_what_they_were(tmp_path: Path) -> None:
-    """They are drawn from what an epoch has at that row, which a later decision does not change."""
-    file = io.BytesIO()
-    Image.fromarray(np.full((8, 8, 3), 7, np.uint8)).save(file, "png")
-    with leat.Writer(tmp_path / "photos.leat", {"image": "image", "y": "int64"}) as writer:
-        for i in range(40):
-            writer.add(image=file.getvalue()[: None if i % 5 else 45], y=i)
-    chain = {"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))], "y": []}
-    options: dict[str, Any] = {"shuffle": True, "on_error": "substitute", "framework": "numpy", "outputs": chain}
-    with leat.Loader(leat.open(tmp_path / "photos.leat"), 4, **options) as loader:
-        batches = iter(loader)
-        first = [next(batches) for _ in range(4)]
-        kept = [batch["y"].tolist() for batch in first]
-        assert sum(len(batch.errors) for batch in first)
-        loader.select(range(20, 40), at=(0, 4))
-        rest = [batch["y"].tolist() for batch in batches]
-        assert all(y >= 20 for ys in rest for y in ys)
-        assert [loader.batch_at(0, step)["y"].tolist() for step in range(4)] == kept
-        assert [loader.batch_at(0, 4 + i)["y"].tolist() for i in range(len(rest))] == rest
+def test_several_ranks_say_the_step(path: str) -> None:
+    with opened(path, 4, rank=0, world_size=2) as loader, pytest.raises(ValueError, match="several ranks"):
+        loader.select(range(50))
 
 
-def test_ranks_that_decide_the_same_share_the_rest(path: str) -> None:
-    """Rows of two ranks, joined, are those of one."""
+@examples(60)
+@given(
+    decisions=st.dictionaries(st.tuples(st.integers(0, 2), st.integers(1, 8)), decided, max_size=6),
+    world=st.integers(2, 6),
+    tail=st.sampled_from(["uneven", "pad", "drop"]),
+    shuffle=st.booleans(),
+    ahead=st.booleans(),
+    cut=st.integers(0, 40),
+)
+def test_ranks_that_decide_the_same_have_the_rows_of_one(
+    path: str,
+    decisions: dict[tuple[int, int], Decision],
+    world: int,
+    tail: str,
+    shuffle: bool,
+    ahead: bool,
+    cut: int,
+) -> None:
+    """Each decides after its batch of the step before; in the last one of an epoch some may have had none."""
+    size = 3 * world
 
-    def rows(rank: int, world: int) -> list[list[int]]:
-        with opened(path, 8 // world, rank=rank, world_size=world) as loader:
-            if world > 1:
-                with pytest.raises(ValueError, match="several ranks"):
-                    loader.select(range(50))
-            got = []
-            for batch in loader:
-                got.append(batch.ids[batch.valid].tolist())
-                if batch.step == 2:
-                    loader.select(range(10, 90), at=(0, 5))
-                if batch.step == 6:
-                    loader.set_order([5, 5, 5, 7], at=(0, 7))
-            return got
+    def opened_by(ranks: int) -> list[leat.Loader]:
+        options: dict[str, Any] = {"shuffle": shuffle, "tail": tail, "global_batch_size": size, "framework": "numpy"}
+        return [leat.Loader(leat.open(path), rank=r, world_size=ranks, **options) for r in range(ranks)]
 
-    whole, halves = rows(0, 1), [rows(rank, 2) for rank in range(2)]
-    assert [a + b for a, b in zip(*halves, strict=True)] == whole and whole[-1] == [5, 5, 5, 7]
+    def rows(ranks: int) -> list[list[int]]:
+        got: list[list[int]] = []
+        readers = opened_by(ranks)
+        for epoch in range(EPOCHS):
+            its = [iter(loader) for loader in readers]
+            for step in itertools.count():
+                batches = [next(it, None) for it in its]
+                if all(batch is None for batch in batches):
+                    break
+                got.append([int(i) for batch in batches if batch is not None for i in batch.ids[batch.valid]])
+                state = json.loads(json.dumps(readers[cut % ranks].state_dict()))
+                if ranks > 1 and len(got) == cut and state["at"]["epoch"] == epoch:  # all go on from the state of one
+                    readers = opened_by(ranks)
+                    for reader in readers:
+                        reader.load_state_dict(state)
+                    its = [iter(reader) for reader in readers]
+                if (what := decisions.get((epoch, step + 1))) is not None:
+                    for reader in readers if ahead else ():
+                        reader.peek()
+                    assert len({decide(reader, what, (epoch, step + 1), world) for reader in readers}) == 1
+        return got
+
+    assert rows(world) == rows(1)

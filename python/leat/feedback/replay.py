@@ -70,11 +70,7 @@ class Replay:
                 step if entry["row"] else 0,
             )
         if rows := entry.get("global_batch"):
-            if rows % loader.world_size:
-                raise StateError(
-                    f"the log has batches of {rows} rows, which {loader.world_size} ranks cannot share equally"
-                )
-            loader._core.set_batch_size(rows // loader.world_size, epoch, step)
+            loader._core.set_global_batch_size(rows, epoch, step)
             loader._global = rows
             loader._decided()
 

@@ -66,7 +66,10 @@ class Agreement:
     """
 
     def __init__(self, distributed: bool) -> None:
-        self._store, self._number = _Group.join() if distributed else (None, 0)
+        self._store: Any = None
+        self._number = 0
+        if distributed:
+            self._store, self._number = _Group.join()
         self._round = 0  # which a difference ends
         self._begun = 0  # epochs in it
         self._looked = 0.0

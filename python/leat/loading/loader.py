@@ -9,7 +9,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
@@ -45,8 +45,9 @@ from .consumer import Closing, Consumer
 from .context import HOW, Slices
 from .delivery import Delivering, checked_step
 from .energy import Spent
+from .iteration import Iteration, Kept
 from .mesh import Mesh, mesh_of
-from .peers import PeerError, Peers
+from .peers import Peers
 from .samplers import Blocks, Weighted, digest, load_list, save_list
 
 # Numbers of the library's enumerations.
@@ -446,7 +447,7 @@ class Loader(Deciding, Delivering, Closing):
         if self._sampler is not None:
             self._read_sampler()
         self._decide_epoch()
-        iteration = _Iteration(self, self._core.start())
+        iteration = Iteration(self, self._core.start())
         self._kept = None
         if self._calls is not None:
             self._calls.open()
@@ -650,37 +651,49 @@ class Loader(Deciding, Delivering, Closing):
         size: int = next(e["global_batch"] for e in reversed(self._folded_log()) if "global_batch" in e)
         return size
 
-    def set_batch_size(self, n: int, at: tuple[int, int] | None = None) -> None:
-        """Decides that batches have `n` rows per rank from here on, in later epochs too.
+    def set_batch_size(
+        self,
+        n: int | None = None,
+        at: tuple[int, int] | None = None,
+        *,
+        batch_size: int | None = None,
+        global_batch_size: int | None = None,
+    ) -> None:
+        """Decides the size of batches from here on, in later epochs too: rows per rank, or rows of all ranks together.
 
         The decision enters the log, and with it the state, so that a resumed run keeps it, as long as it opens with
         the same global batch size (``batch_size`` times the number of ranks); another one is a new decision.
         Prefetched batches are computed again.
 
         Args:
-            n: rows per batch and rank.
+            n, batch_size: rows per batch and rank; `n` is the same without its name.
+            global_batch_size: rows per batch of all ranks, in the place of `batch_size`.
             at: (epoch, step) of the first such batch. None: the first one not yet handed out. On several ranks every
                 rank gives the same.
 
         Raises:
-            ValueError: that batch was handed out; on several ranks `at` is missing; `n` rows need more than
+            ValueError: that batch was handed out; on several ranks `at` is missing; so many rows need more than
                 `budget_bytes` (:class:`leat.BudgetError`); without `in_order`, within an epoch.
+            TypeError: no size, or more than one.
             IndexError: the epoch has no such step.
 
         >>> loader = leat.Loader(leat.open(path), batch_size=32)
         >>> batches = iter(loader)
         >>> next(batches)["x"].shape[0]
         32
-        >>> loader.set_batch_size(8)
+        >>> loader.set_batch_size(batch_size=8)
         >>> next(batches)["x"].shape[0]
         8
         """
-        n = check.integer("n", n, 1)
+        given = {"n": n, "batch_size": batch_size, "global_batch_size": global_batch_size}
+        sizes = [(name, check.integer(name, value, 1)) for name, value in given.items() if value is not None]
+        if len(sizes) != 1:
+            raise TypeError("set_batch_size takes batch_size (rows per rank) or global_batch_size (rows of all ranks)")
+        rows = sizes[0][1] * (1 if sizes[0][0] == "global_batch_size" else self.world_size)
         if at is not None and not (isinstance(at, (tuple, list)) and len(at) == 2):
             raise TypeError(f"at is (epoch, step), not {at!r:.60}")
-        arguments = (n, -1, -1) if at is None else (n, *checked_step(*at))
-        self._core.set_batch_size(*arguments)
-        self._global = n * self.world_size
+        self._core.set_global_batch_size(rows, *((-1, -1) if at is None else checked_step(*at)))
+        self._global = rows
         self._decided()
 
     # ---- mixtures ----------------------------------------------------------------------------------------------------
@@ -894,108 +907,3 @@ def _close(core: _leat.Loader, calls: Any) -> None:
     core.close()
     if calls is not None:
         calls.close()
-
-
-class Kept(NamedTuple):
-    """A batch that was taken from the engine, and not handed out: a store could not be read."""
-
-    core: _leat.Batch
-    before: str  #: the library's state before it was taken
-
-
-class _Iteration:
-    """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
-
-    __slots__ = (
-        *("__weakref__", "_checks", "_done", "_form", "_loader", "_next", "_number", "_peers", "_steered", "_tuples"),
-    )
-
-    def __init__(self, loader: Loader, number: int) -> None:
-        self._loader = loader  # keeps it open
-        self._next = loader._asked(loader._core.next, loader._core.epoch)
-        self._form = loader._form
-        self._number = number
-        self._done = False
-        self._tuples = loader._yields == "tuple"
-        self._steered = loader._mixture or loader._feedback
-        self._peers = loader._peers
-        self._checks = loader._distributed and (self._peers is None or self._peers.reads)
-
-    def __iter__(self) -> _Iteration:
-        return self
-
-    def __next__(self) -> Any:
-        batch = None if self._done else self._shared() if self._peers is not None else self._own()
-        if batch is None:
-            self._done = True
-            raise StopIteration
-        return self._loader._tuple(batch) if self._tuples else batch
-
-    def _own(self) -> Batch | None:
-        form = self._form
-        if self._checks:
-            self._loader._agreement.check()
-        # What stores have is read before the position moves: after an error of theirs the batch comes again.
-        ahead = self._loader._look() if form.beside is not None and form.beside.looks else None
-        batch = None
-        if form.beside is not None and not form.beside.looks:
-            core, batch = self._taken(form)
-        else:
-            core = self._next(self._number)
-        if core is None:
-            if self._checks:
-                self._loader._agreement.check(at_once=True)
-            if self._loader._feedback is not None:
-                self._loader._feedback.ended()
-            return None
-        if self._steered is not None:
-            self._steered.handed(core)
-        if self._loader._ahead is not None:
-            batch, self._loader._ahead = self._loader._seen(core), None
-        del ahead  # kept until here
-        if batch is None:
-            if not form.makers:
-                form.learn(core)
-            batch = form.batch(core)
-        if form.beside is not None:
-            self._loader._expect(form.beside, batch.epoch, batch.step)
-        return batch
-
-    def _taken(self, form: Form) -> tuple[_leat.Batch | None, Batch | None]:
-        """The next batch where none can be looked at before it is taken: one of which a store could not be read is kept
-        for the next call.
-        """
-        loader, kept = self._loader, self._loader._kept
-        if kept is None or not loader._finalizer.alive:  # one that is closed says so
-            before = loader._core.state()
-            core = self._next(self._number)
-            if core is None:
-                return None, None
-            kept = loader._kept = Kept(core, before)
-        batch = loader._batch(kept.core)
-        loader._kept = None
-        return kept.core, batch
-
-    def _shared(self) -> Batch | None:
-        """The batch that one of the tensor-parallel peers makes for all."""
-        peers = self._peers
-        assert peers is not None
-        if not peers.reads:
-            try:
-                batch = peers.receive()
-            except PeerError as e:
-                if e.moved:
-                    self._own()
-                raise
-            mine = self._own()
-            return None if mine is None else batch
-        batch = None
-        try:
-            batch = self._own()
-            for name in batch or ():
-                batch[name]  # type: ignore[index]
-        except BaseException as e:
-            peers.fail(e, batch is not None)
-            raise
-        peers.send(batch)
-        return batch

@@ -314,7 +314,7 @@ class JobCore:
 
     # ---- what one of several cannot do -------------------------------------------------------------------------------
 
-    def set_batch_size(self, rows: int, epoch: int, step: int) -> NoReturn:
+    def set_global_batch_size(self, rows: int, epoch: int, step: int) -> NoReturn:
         _refuse("set_batch_size")
 
     def peek(self) -> NoReturn:
