@@ -191,7 +191,6 @@ unsigned leat_faulty_release(unsigned n)
 
 static void *help(void *arg)
 {
-    (void)arg;
     pthread_mutex_lock(&lock);
     for (;;) {
         while (!queue && !stopping)

@@ -24,7 +24,7 @@ def digest(batch: Any) -> str:
         h.update(np.ascontiguousarray(array).tobytes())
     for name in batch:
         value = batch[name]
-        if isinstance(value, list):  # of texts
+        if isinstance(value, list | int):  # texts, or the longest sequence
             h.update(repr((name, value)).encode())
             continue
         for array in (value.values, value.offsets) if isinstance(value, leat.Ragged) else (value,):

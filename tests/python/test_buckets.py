@@ -116,6 +116,18 @@ def test_fields_of_several_dimensions_and_text_are_counted_as_they_are_long(tmp_
     assert ids(batch_tokens=9, tokens_field="text") == [[1, 3], [0], [2]]
 
 
+def test_of_several_fields_that_vary_in_length_one_has_to_be_named(tmp_path: Path) -> None:
+    fields = {name: leat.field("int32", (None,)) for name in ("a", "b")}
+    with leat.Writer(tmp_path / "d.leat", fields) as w:
+        for n in (3, 9, 3, 9):
+            w.add(a=np.zeros(n, np.int32), b=np.zeros(12 - n, np.int32))
+    ds = leat.open(tmp_path / "d.leat")
+    with pytest.raises(ValueError, match="tokens_field= says whose lengths count: one of a, b"):
+        leat.Loader(ds, batch_tokens=9)
+    loader = leat.Loader(ds, batch_tokens=9, tokens_field="b", framework="numpy")
+    assert [b.ids.tolist() for b in loader] == [[1, 3], [0], [2]]
+
+
 def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     ds = write(tmp_path / "d.leat", [3, 90, 4])
     with pytest.raises(

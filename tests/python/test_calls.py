@@ -120,19 +120,6 @@ def test_the_policy_is_the_same_in_any_order(data: leat.Dataset, in_order: bool,
     assert rows()[1] == len([n for n in range(N) if n % 7 == 3])
 
 
-def test_workers_that_are_killed_are_replaced_out_of_order_too(data: leat.Dataset, tmp_path: Path) -> None:
-    def dies_once(n: Any) -> Any:
-        mark = tmp_path / f"died-{int(n)}"
-        if int(n) in (5, 30) and not mark.exists():
-            mark.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return n * 10
-
-    with opened(data, dies_once, in_order=False) as loader:
-        assert sorted(i for batch in loader for i in check(batch)) == list(range(N))
-        assert len(loader.stats()["python"]["replaced"]) == 2
-
-
 @pytest.mark.parametrize("in_order", [True, False])
 def test_a_function_that_ends_every_worker_ends_few(data: leat.Dataset, in_order: bool) -> None:
     with opened(data, lambda n: os.kill(os.getpid(), signal.SIGKILL), in_order=in_order, num_threads=2) as loader:
@@ -215,18 +202,6 @@ def test_an_error_of_a_function_reaches_each_consumer(data: leat.Dataset) -> Non
                 check(next(batches))
             with pytest.raises(ZeroDivisionError, match=f"sample {wrong}"):
                 next(batches)
-
-
-def test_batches_that_a_decision_changes_are_made_again(data: leat.Dataset) -> None:
-    with opened(data) as loader:
-        seen: list[list[int]] = []
-        for batch in loader:
-            seen.append(check(batch))
-            if len(seen) in (2, 4):
-                loader.set_batch_size({2: 20, 4: 3}[len(seen)])
-        assert [len(ids) for ids in seen[:6]] == [8, 8, 20, 20, 3, 1] and [i for ids in seen for i in ids] == order(
-            data, 0
-        )
 
 
 # ---- results of varying length, and whole batches ------------------------------------------------------------------
@@ -340,23 +315,6 @@ def test_an_epoch_that_is_left_while_functions_run_is_over(data: leat.Dataset, t
         batches = iter(loader)
         (tmp_path / "go").touch()
         assert [i for batch in batches for i in check(batch)] == order(data, 1)
-
-
-def test_batch_at_runs_functions_of_its_own(data: leat.Dataset) -> None:
-    with opened(data) as loader:
-        batches = iter(loader)
-        first = check(next(batches))
-        assert check(loader.batch_at(0, 0)) == first and check(loader.batch_at(2, 1)) == order(data, 2)[8:16]
-        assert first + [i for batch in batches for i in check(batch)] == order(data, 0)
-
-
-def test_what_functions_take_counts_in_the_one_budget(data: leat.Dataset) -> None:
-    chain = [ops.Map(lambda x: x + 1, returns=leat.field("float32", (5,)))]
-    with leat.Loader(data, 4, outputs={"x": chain}, framework="numpy", budget_bytes=1 << 20) as loader:
-        for _ in range(2):
-            for batch in loader:
-                memory = loader.stats()["memory"]
-                assert memory["in_use_bytes"] <= memory["budget_bytes"] and (batch["x"][:, 0] == batch.ids + 1).all()
 
 
 def test_a_call_may_have_any_number_of_outputs(data: leat.Dataset) -> None:

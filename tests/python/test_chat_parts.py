@@ -93,6 +93,12 @@ def test_a_message_that_is_written_among_others_is_an_error() -> None:
     assert learned(drops, [system(""), *talk[1:]], learn=["system"]) == [""]
 
 
+def test_a_message_that_is_written_twice_is_an_error() -> None:
+    twice = "{% for m in messages %}{{ m.content + ',' }}{% endfor %}" + PLAIN
+    with pytest.raises(leat.InvalidError, match="message 1: which part of the text it is cannot be told"):
+        learned(twice, said("q1", "a1"))
+
+
 @pytest.mark.parametrize(
     "template, options, message",
     [

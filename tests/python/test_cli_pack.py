@@ -44,23 +44,6 @@ def test_a_folder_with_classes_is_packed_and_counted(tmp_path: Path) -> None:
     assert not (tmp_path / "photos.leat.partial").exists() and not (tmp_path / "photos.leat.bad.jsonl").exists()
 
 
-def test_photos_and_names_are_stored_as_they_came(tmp_path: Path) -> None:
-    folder = make_folder(tmp_path / "photos", {"ant": 3, "bee": 2})
-    leat("pack", folder, tmp_path / "p.leat")
-    for i, path in enumerate(sorted(folder.rglob("*.png"))):
-        assert leat_bytes("cat", tmp_path / "p.leat", "--id", i, "--field", "image") == path.read_bytes()
-        assert leat_bytes("cat", tmp_path / "p.leat", "--id", i, "--field", "name").decode() == str(
-            path.relative_to(folder)
-        )
-
-
-def test_a_flat_folder_has_no_labels(tmp_path: Path) -> None:
-    make_folder(tmp_path / "photos", {"": 4})
-    leat("pack", tmp_path / "photos", tmp_path / "p.leat")
-    about = info(tmp_path / "p.leat")
-    assert about["count"] == 4 and about["classes"] == [] and "label" not in [f["name"] for f in about["fields"]]
-
-
 def test_labels_none_leaves_the_folders_out(tmp_path: Path) -> None:
     make_folder(tmp_path / "photos", {"a": 2, "b": 2})
     leat("pack", tmp_path / "photos", tmp_path / "p.leat", "--labels", "none")
@@ -79,21 +62,6 @@ def test_train_and_val_are_pointed_out(tmp_path: Path) -> None:
     make_folder(tmp_path / "photos" / "val", {"a": 1, "b": 1})
     done = leat("pack", tmp_path / "photos", tmp_path / "p.leat")
     assert "note: " in done.stderr and "train" in done.stderr and "val" in done.stderr
-
-
-def test_the_fingerprint_of_a_pack_is_that_of_its_folder(tmp_path: Path) -> None:
-    make_folder(tmp_path / "photos", {"a": 2, "b": 2})
-    leat("pack", tmp_path / "photos", tmp_path / "p.leat", "--quiet")
-    assert info(tmp_path / "p.leat")["fingerprint"] == info(tmp_path / "photos")["fingerprint"]
-
-
-def test_the_same_bytes_come_of_any_number_of_threads(tmp_path: Path) -> None:
-    make_folder(tmp_path / "photos", {"a": 40, "b": 30})
-    for n in (1, 2, 5):
-        leat("pack", tmp_path / "photos", tmp_path / f"{n}.leat", "--num-threads", n, "--quiet")
-    assert (
-        (tmp_path / "1.leat").read_bytes() == (tmp_path / "2.leat").read_bytes() == (tmp_path / "5.leat").read_bytes()
-    )
 
 
 def test_quiet_prints_nothing(tmp_path: Path) -> None:
@@ -240,16 +208,6 @@ def test_no_check_finds_only_what_the_headers_show(bad_folder: Path, tmp_path: P
     assert "cut.png" not in names and info(tmp_path / "p.leat")["count"] == 13
 
 
-def test_a_damaged_jpeg_is_found(tmp_path: Path) -> None:
-    folder = tmp_path / "photos"
-    folder.mkdir()
-    good = jpeg(320, 240, 5)
-    (folder / "0.jpg").write_bytes(good)
-    (folder / "1.jpg").write_bytes(good[: len(good) // 2])
-    leat("pack", "photos", "p.leat", cwd=tmp_path)
-    assert [b["index"] for b in bad_list(tmp_path / "p.leat.bad.jsonl")] == [1]
-
-
 def test_a_name_that_would_steer_the_terminal_is_printed_harmless(tmp_path: Path) -> None:
     folder = tmp_path / "photos"
     folder.mkdir()
@@ -353,18 +311,6 @@ def test_an_unfinished_file_that_holds_nothing_whole_is_begun_anew(
     leat("verify", tmp_path / "p.leat")
 
 
-def test_resume_refuses_a_source_that_has_changed(large_folder: Path, tmp_path: Path) -> None:
-    folder = shutil.copytree(large_folder, tmp_path / "photos", copy_function=os.link)
-    done = pack_until_it_has_written(folder, tmp_path / "p.leat", signal.SIGKILL, 4 << 20)
-    assert done.returncode == -signal.SIGKILL
-    changed = folder / "a" / "0001.png"
-    shutil.copyfile(changed, tmp_path / "copy")
-    os.replace(tmp_path / "copy", changed)
-    os.utime(changed, (1, 1))
-    refused = leat("pack", folder, tmp_path / "p.leat", "--resume", code=2)
-    assert "the source changed" in refused.stderr and "without resume" in refused.stderr
-
-
 def test_progress_on_a_terminal_is_one_line_that_is_cleared(large_folder: Path, tmp_path: Path) -> None:
     """The pack is stopped until its drawing thread is due, so that it draws however fast the machine is."""
     master, slave = pty.openpty()
@@ -386,23 +332,6 @@ def test_progress_on_a_terminal_is_one_line_that_is_cleared(large_folder: Path, 
     text = drawn.decode()
     assert "samples" in text and "/s" in text and text.count("\n") == 0
     assert text.endswith("\r\x1b[K")
-
-
-def test_two_packers_of_one_target_exclude_each_other(large_folder: Path, tmp_path: Path) -> None:
-    target = tmp_path / "p.leat"
-    line = [command(), "pack", large_folder, target, "--num-threads", "1"]
-    with Started(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as first:
-        end = time.monotonic() + 120
-        partial = Path(f"{target}.partial")  # it is locked before anything is written to it
-        while not (partial.exists() and partial.stat().st_size) and time.monotonic() < end:
-            time.sleep(0.001)
-        first.send_signal(signal.SIGSTOP)
-        second = leat("pack", large_folder, target, code=2)
-        assert "p.leat" in second.stderr
-        first.send_signal(signal.SIGCONT)
-        out, err = first.communicate(timeout=300)
-    assert first.returncode == 0, err
-    leat("verify", target)
 
 
 def test_a_full_disk_is_said_and_packing_can_go_on_afterwards(large_folder: Path, tmp_path: Path) -> None:
@@ -461,18 +390,6 @@ def test_cat_gives_back_every_file_as_it_came(mixed_folder: Path, tmp_path: Path
     leat("verify", tmp_path / "p.leat")
 
 
-def test_each_form_keeps_the_fingerprint_and_finds_the_same_broken(mixed_folder: Path, tmp_path: Path) -> None:
-    abouts = []
-    for form in ("original", "fast", "raw"):
-        leat("pack", mixed_folder, tmp_path / f"{form}.leat", "--photos", form)
-        assert [
-            json.loads(line)["path"] for line in (tmp_path / f"{form}.leat.bad.jsonl").read_text().splitlines()
-        ] == ["cut.jpg"]
-        abouts.append(info(tmp_path / f"{form}.leat"))
-    assert {about["fingerprint"] for about in abouts} == {info(mixed_folder)["fingerprint"]}
-    assert {about["broken"] for about in abouts} == {1}
-
-
 def test_photos_that_stay_as_they_came_are_counted_with_reasons(mixed_folder: Path, tmp_path: Path) -> None:
     done = leat("pack", mixed_folder, tmp_path / "p.leat", "--photos", "fast")
     assert "3 photos are stored unchanged, not in the fast form:\n             3  it is a PNG" in done.stdout
@@ -483,13 +400,6 @@ def test_photos_that_stay_as_they_came_are_counted_with_reasons(mixed_folder: Pa
     assert "photos         5 fast, " in text and "times the " in text.partition("5 fast, ")[2].splitlines()[0]
     assert "4 original, " in text and "times" not in text.partition("4 original, ")[2].splitlines()[0]
     assert "stored as" not in leat("pack", mixed_folder, tmp_path / "q.leat").stdout
-
-
-def test_a_row_index_costs_at_most_a_hundredth(mixed_folder: Path, tmp_path: Path) -> None:
-    leat("pack", mixed_folder, tmp_path / "with.leat")
-    leat("pack", mixed_folder, tmp_path / "without.leat", "--no-check")
-    sizes = [(tmp_path / name).stat().st_size for name in ("with.leat", "without.leat")]
-    assert sizes[1] < sizes[0] < 1.01 * sizes[1] + 64
 
 
 def test_a_photo_of_pixels_is_given_as_a_picture_file(mixed_folder: Path, tmp_path: Path) -> None:
@@ -523,36 +433,6 @@ def test_pixels_are_not_packed_again_but_the_fast_form_is(mixed_folder: Path, tm
     ] * 2
     for i, path in enumerate(sorted(mixed_folder.iterdir())):
         assert leat_bytes("cat", tmp_path / "back.leat", "--id", i, "--field", "image") == path.read_bytes()
-
-
-@pytest.mark.parametrize("form", ["fast", "raw"])
-def test_each_form_comes_out_the_same_for_any_number_of_threads_and_in_shards(
-    mixed_folder: Path, tmp_path: Path, form: str
-) -> None:
-    for name, options in {
-        "one": ("--num-threads", 1),
-        "four": ("--num-threads", 4),
-        "parts": ("--shard-bytes", "1K"),
-    }.items():
-        leat("pack", mixed_folder, tmp_path / f"{name}.leat", "--photos", form, *options)
-        leat("verify", tmp_path / f"{name}.leat")
-    assert (tmp_path / "one.leat").read_bytes() == (tmp_path / "four.leat").read_bytes()
-    whole, parts = info(tmp_path / "one.leat"), info(tmp_path / "parts.leat")
-    assert whole["fingerprint"] == parts["fingerprint"] and whole["photos"] == parts["photos"]
-
-
-def test_without_a_check_the_fast_form_finds_broken_photos_all_the_same(mixed_folder: Path, tmp_path: Path) -> None:
-    leat("pack", mixed_folder, tmp_path / "p.leat", "--photos", "fast", "--no-check")
-    assert info(tmp_path / "p.leat")["broken"] == 1
-
-
-def test_photos_are_made_smaller_before_they_get_their_form(mixed_folder: Path, tmp_path: Path) -> None:
-    for form in ("original", "fast"):
-        leat("pack", mixed_folder, tmp_path / f"{form}.leat", "--photos", form, "--max-side", 100)
-    small = [
-        leat_bytes("cat", tmp_path / f"{form}.leat", "--id", 0, "--field", "image") for form in ("original", "fast")
-    ]
-    assert small[0] == small[1] != (mixed_folder / "0000.jpg").read_bytes()
 
 
 def test_a_form_that_there_is_not_is_refused(mixed_folder: Path, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -124,17 +123,6 @@ def test_a_consumer_that_comes_late_makes_again_what_it_missed(path: str) -> Non
         assert [i for b in late for i in ids(b)] == order(path, 1)
 
 
-def test_a_consumer_that_stops_reading_holds_up_nobody(path: str) -> None:
-    with opened(path, outputs=DENSE, budget_bytes=1 << 19) as loader:
-        lazy = loader.consumer(batch_size=8)
-        some = iter(lazy)
-        kept = [ids(next(some))]
-        for epoch in range(3):
-            assert [i for b in loader for i in ids(b)] == order(path, epoch)
-        kept += [ids(b) for b in some]  # it goes on where it was
-        assert [i for b in kept for i in b] == order(path, 0)
-
-
 def test_the_loader_itself_may_lag(path: str) -> None:
     with opened(path, outputs=DENSE, budget_bytes=1 << 19) as loader:
         fast = loader.consumer(batch_size=32)
@@ -173,18 +161,6 @@ def test_ranks_share_rows_as_the_loader_does(path: str) -> None:
                     mine += ids(batch)
                 assert [i for b in consumer for i in ids(b)] == mine
                 assert len(consumer) == -(-len(mine) // 5)
-
-
-def test_a_new_batch_size_of_the_loader_changes_nothing_for_others(path: str) -> None:
-    with opened(path, outputs=DENSE) as loader:
-        consumer = loader.consumer(10)
-        others, got = iter(consumer), []
-        for i, batch in enumerate(loader):
-            assert len(batch.ids) in (8, 20, 11)
-            got += ids(next(others))
-            if i == 3:
-                loader.set_batch_size(20)
-        assert got + [i for b in others for i in ids(b)] == order(path, 0)
 
 
 def photos(folder: Path) -> leat.Dataset:
@@ -244,26 +220,6 @@ def test_an_error_that_is_raised_is_reported_once_in_an_epoch(tmp_path: Path, in
         if in_order:
             assert [(e["epoch"], e["step"], e["planned"]) for e in lines] == [(0, 1, 3), (1, 1, 3)]
         assert len(lines) == loader.stats()["broken"]["raised"]
-
-
-def test_consumers_in_threads_of_their_own(path: str) -> None:
-    with opened(path, outputs=DENSE, num_threads=2) as loader:
-        consumers = [loader.consumer(n, start="beginning") for n in (3, 8, 50)]
-        got: list[list[int]] = [[] for _ in consumers]
-
-        def read(k: int) -> None:
-            for _ in range(3):
-                for batch in consumers[k]:
-                    got[k] += ids(batch)
-
-        threads = [threading.Thread(target=read, args=(k,)) for k in range(3)]
-        for thread in threads:
-            thread.start()
-        for _ in range(2):
-            assert len([i for b in loader for i in ids(b)]) == N
-        for thread in threads:
-            thread.join()
-        assert got == [order(path, 0) + order(path, 1) + order(path, 2)] * 3
 
 
 def test_the_end_is_clear_whatever_closes_first(path: str) -> None:

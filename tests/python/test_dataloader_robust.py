@@ -433,16 +433,6 @@ def test_a_sample_that_ended_three_workers_is_broken_and_named(collate: Any) -> 
     assert [int(i) for i in next(it)] == [12, 13, 14, 15]
 
 
-def test_a_sample_that_ended_three_workers_can_be_skipped() -> None:
-    def make(i: int) -> int:
-        if i == 9:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return i
-
-    loader = leat.DataLoader(From(16, make), 4, num_workers=2, on_error="skip")
-    assert rows(loader) == [i for i in range(16) if i != 9]
-
-
 def test_workers_that_cannot_begin_are_an_error_not_a_loop() -> None:
     with nothing_left():
         loader = leat.DataLoader(Count(8), 2, num_workers=2, worker_init_fn=lambda w: os._exit(7))
@@ -483,16 +473,6 @@ def test_an_error_whose_class_wants_more_than_a_text_arrives_with_its_text() -> 
 
     text = error_of((TwoArguments, RuntimeError), lambda: list(leat.DataLoader(From(2, make), num_workers=1)))
     assert "3 and 4" in text and "TwoArguments" in text
-
-
-def test_an_error_of_a_local_class_arrives_as_that_class() -> None:
-    class Local(ValueError):
-        pass
-
-    def make(i: int) -> int:
-        raise Local("of a function")
-
-    assert "of a function" in error_of(Local, lambda: list(leat.DataLoader(From(2, make), num_workers=1)))
 
 
 def test_an_error_names_worker_index_and_line() -> None:

@@ -435,15 +435,6 @@ def test_reseeding_samples_leaves_the_generators_here_alone(num_workers: int) ->
     assert (random.random(), np.random.random(), float(torch.rand(()))) == expected
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_seed_gives_the_order_of_leats_own_loader(records: Any, num_workers: int) -> None:
-    data = leat.open(records)
-    own = leat.Loader(data, 7, shuffle=True, seed=11, framework="numpy")
-    expected = [[int(i) for batch in own for i in batch.ids] for _ in range(2)]
-    loader = leat.DataLoader(Count(100), 7, shuffle=True, seed=11, num_workers=num_workers)
-    assert [rows(loader) for _ in range(2)] == expected
-
-
 def test_the_epoch_can_be_said() -> None:
     loader = leat.DataLoader(Count(50), 7, shuffle=True, seed=11)
     epochs = [rows(loader) for _ in range(3)]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
-import multiprocessing
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -123,27 +121,8 @@ def test_parts_of_a_split_are_disjoint_ascending_and_of_the_size_asked(
         assert abs(len(part) - 100 * fraction / total) <= 1
 
 
-def test_a_split_depends_on_its_seed_only(records: Path) -> None:
-    ds = leat.open(records)
-    a, b, c = ds.split([0.5, 0.5], seed=1), ds.split([0.5, 0.5], seed=1), ds.split([0.5, 0.5], seed=2)
-    assert a[0].ids.tolist() == b[0].ids.tolist() != c[0].ids.tolist()
-
-
-def test_concat_adds_offsets_to_ids(records: Path) -> None:
-    ds = leat.open(records)
-    both = leat.concat(ds[90:], ds)
-    assert len(both) == 110 and both[10]["x"][0] == 0
-    assert both.ids[:10].tolist() == list(range(90, 100))
-    assert len(set(both.ids.tolist())) == 110
-
-
 def test_a_list_of_paths_opens_as_one(records: Path) -> None:
     assert len(leat.open([records, records])) == 200
-
-
-def test_concat_of_different_schemas_is_an_error(records: Path, photos: Path) -> None:
-    with pytest.raises(ValueError):
-        leat.concat(leat.open(records), leat.open(photos))
 
 
 def test_a_column_is_read_only_and_a_copy_is_not(records: Path) -> None:
@@ -215,19 +194,6 @@ def test_unpickling_notices_that_the_file_was_replaced(tmp_path: Path) -> None:
         pickle.loads(data)
 
 
-def test_a_data_set_survives_fork(records: Path) -> None:
-    ds = leat.open(records)
-    assert ds[0]["label"] == 0
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        found = pool.map(lambda_free, [(ds, i) for i in range(10)])
-    assert found == [float(i) for i in range(10)]
-
-
-def lambda_free(arguments: tuple[leat.Dataset, int]) -> float:
-    ds, i = arguments
-    return float(ds[i]["x"][0])
-
-
 def test_a_file_that_is_not_there_is_file_not_found(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nothing.leat") as caught:
         leat.open(tmp_path / "nothing.leat")
@@ -241,49 +207,10 @@ def test_a_file_of_something_else_is_a_format_error(tmp_path: Path) -> None:
         leat.open(path)
 
 
-def test_a_cut_file_is_an_error_that_names_it(records: Path, tmp_path: Path) -> None:
-    path = tmp_path / "cut.leat"
-    path.write_bytes(records.read_bytes()[:-100])
-    with pytest.raises(leat.Error, match="cut.leat"):
-        leat.open(path)
-
-
-def test_a_flipped_byte_is_found_when_it_is_read(mixed: Path, tmp_path: Path) -> None:
-    data = bytearray(mixed.read_bytes())
-    at = data.index("äääääääää".encode())
-    data[at] ^= 1
-    path = tmp_path / "flipped.leat"
-    path.write_bytes(data)
-    ds = leat.open(path)
-    assert ds[0]["text"] == ""
-    with pytest.raises(leat.CorruptError, match="flipped.leat") as caught:
-        ds[9]
-    assert caught.value.sample == 9 and caught.value.file is not None
-
-
 @pytest.mark.parametrize("arguments", [{"labels": "perhaps"}, {"recheck": "sometimes"}, {"format": "elf"}])
 def test_an_unknown_option_is_a_value_error(records: Path, arguments: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         leat.open(records, **arguments)
-
-
-def test_a_folder_opens_in_place_with_classes_and_names(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
-    for k, name in enumerate(["bees", "ants"]):
-        (tmp_path / name).mkdir()
-        for i in range(3):
-            (tmp_path / name / f"{i}.jpg").write_bytes(jpeg(20, 20, 10 * k + i))
-    ds = leat.open(tmp_path)
-    assert ds.classes == ["ants", "bees"] and len(ds) == 6
-    assert ds[0]["label"] == 0 and ds[0]["name"] == "ants/0.jpg"
-    assert ds[3]["image"] == (tmp_path / "bees" / "0.jpg").read_bytes()
-
-
-def test_a_folder_of_splits_is_pointed_out(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
-    for part in ("train", "val"):
-        (tmp_path / part / "a").mkdir(parents=True)
-        (tmp_path / part / "a" / "0.jpg").write_bytes(jpeg(20, 20))
-    with pytest.warns(UserWarning, match="train"):
-        leat.open(tmp_path)
 
 
 # ---- bytes that change under an open data set ------------------------------------------------------------------------
@@ -341,20 +268,6 @@ def test_a_file_that_was_only_touched_stays_good(changing: Path) -> None:
     first = epoch(loader)
     changing.touch()
     assert epoch(loader) == first
-
-
-def test_a_mapped_idx_file_that_changed_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "x-idx1-ubyte"
-    path.write_bytes(b"\0\0\x08\x01\0\0\x03\xe8" + bytes(i % 256 for i in range(1000)))
-    loader = leat.Loader(leat.open(path), batch_size=50, epochs=1, framework="numpy")
-    assert sum(int(b["data"].sum()) for b in loader) == sum(i % 256 for i in range(1000))
-    path.touch()
-    assert sum(1 for _ in loader) == 20
-    with path.open("r+b") as f:
-        f.seek(500)
-        f.write(b"xyz")
-    with pytest.raises(leat.ChangedError, match="open it again"):
-        list(loader)
 
 
 # ---- forged files ----------------------------------------------------------------------------------------------------

@@ -367,11 +367,12 @@ def test_what_a_worker_may_still_write_to_is_kept_until_it_finishes_or_is_dead(
     used = _leat.share_used()
     one.close()
     del one
+    assert _leat.share_used() == used
     other = feed_of(pool, Rows(64), 32)  # the other worker goes on
     assert [m.value[0, 0] for m in iter(other.next, None)] == list(range(0, 32, 4))
     until(lambda: pool.look() or len([*pool.leaving.values()][0][0]) == 1)
     ((busy,),) = [waited_for for waited_for, *_ in pool.leaving.values()]
-    assert _leat.share_used() >= used // 2
+    assert _leat.share_used() >= used
     if end == "finishes":
         (tmp_path / "open").touch()
     else:
@@ -425,6 +426,20 @@ def test_after_workers_were_killed_every_message_is_accounted_for(pool_of: Any) 
             os.kill(pool.handles[i].process.pid, signal.SIGKILL)
     assert one.next() is None
     until(lambda: pool.look() or len(pool.events) >= 10)
+    assert not pool.expects()
+    one.close()
+
+
+def test_a_message_that_a_worker_announced_and_could_not_send_is_not_waited_for(pool_of: Any) -> None:
+    data = Texts()
+    pool = pool_of(data, 1)
+    one = feed_of(pool, data, 800, 400, kind=WHOLE)
+    one.publish()
+    until(pool.expects)  # and it is not through before this process reads
+    os.kill(pool.handles[0].process.pid, signal.SIGKILL)
+    until(lambda: pool.look() or pool.events)
+    made = [one.next(), one.next(), one.next()]
+    assert [len(batch.value) for batch in made[:2]] == [400, 400] and made[2] is None
     assert not pool.expects()
     one.close()
 

@@ -84,23 +84,6 @@ def test_what_is_not_selected_is_neither_read_nor_decoded() -> None:
     assert len(ids) in (3 * 8, 2 * 8 + 7)
 
 
-def test_the_bytes_that_are_read_fall_to_the_share_that_is_trained(tmp_path: Path) -> None:
-    with leat.Writer(tmp_path / "large.leat", {"data": "bytes"}) as writer:
-        for i in range(N):
-            writer.add(data=bytes([i]) * 4096)
-    with leat.Loader(
-        leat.open(tmp_path / "large.leat"), 10, shuffle=True, drop_last=True, feedback=leat.TopBatches(0.3)
-    ) as loader:
-        seen, before = [], 0
-        for _ in range(3):
-            for batch in loader:
-                loader.report(batch.ids, loss=loss_of(batch.ids, batch.epoch))
-            now = loader.stats()["fetch"]["bytes"]
-            seen.append(now - before)
-            before = now
-    assert seen[1] == seen[2] == 0.3 * seen[0] > 0
-
-
 def test_hard_samples_need_losses_and_batches_of_one_size(path: str) -> None:
     with opened(path, feedback=leat.TopBatches(0.5)) as loader:
         assert len(list(loader)) == 13
@@ -625,20 +608,6 @@ def test_the_log_shows_each_decision_and_repeats_the_run_without_losses(path: st
             assert first + [[int(i) for batch in resumed for i in batch.ids] for _ in range(2)] == got
     with pytest.raises(ValueError, match="leave feedback out"):
         opened(path, log=log, feedback=leat.TopBatches(0.4))
-
-
-def test_a_log_with_sizes_and_rows_is_repeated(path: str) -> None:
-    with opened(path, feedback=leat.TopFraction(0.5)) as loader:
-        got = []
-        for epoch in range(3):
-            for batch in loader:
-                loader.report(batch, loss=loss_of(batch.ids, epoch))
-                got.append(batch.ids.tolist())
-                if (epoch, batch.step) == (1, 2):
-                    loader.set_batch_size(3)
-        log = loader.log
-    with opened(path, log=log) as again:
-        assert [batch.ids.tolist() for _ in range(3) for batch in again] == got
 
 
 def test_hundreds_of_decisions_are_folded_and_a_resumed_or_repeated_run_is_the_same(path: str) -> None:

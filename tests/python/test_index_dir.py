@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 from elsewhere_support import Process
-from PIL import Image
 
 import leat
 
@@ -100,21 +99,6 @@ def test_a_photo_that_broke_behind_the_crop_without_other_size_or_time_is_found_
         assert broken(photos, indexes, recheck) == []
 
 
-def test_photos_without_an_index_are_remembered_too(tmp_path: Path, jpeg: Callable[..., bytes]) -> None:
-    photos, indexes = tmp_path / "photos", tmp_path / "indexes"
-    photos.mkdir()
-    for i in range(PHOTOS):
-        (photos / f"{i}.jpg").write_bytes(jpeg(200, 150, seed=i, progressive=True))
-        Image.fromarray(np.full((40, 50, 3), i, np.uint8)).save(photos / f"{i}.png")
-    expected = crops(leat.open(photos, index_dir=indexes))
-    (kept,) = indexes.iterdir()
-    size = kept.stat().st_size
-    assert 2 * PHOTOS * 48 < size < 2 * PHOTOS * 48 + 500
-    for recheck in ("first", "always"):
-        assert crops(leat.open(photos, index_dir=indexes, recheck=recheck)) == expected
-    assert kept.stat().st_size == size  # all was known
-
-
 def test_a_dataset_with_indexes_is_pickled_as_it_was_opened(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,17 +112,6 @@ def test_a_dataset_with_indexes_is_pickled_as_it_was_opened(
     assert len(there) == PHOTOS - 1 and there[0]["name"] == "1.jpg"
     assert crops(leat.open(photos, index_dir=tmp_path / "indexes", recheck="never")) == expected
     assert [p.name for p in tmp_path.iterdir() if p.is_dir() and p.name != "photos"] == ["indexes"]
-
-
-@pytest.mark.parametrize("content", [b"", b"something else", b"leatrows" * 100])
-def test_what_is_no_index_is_made_anew(photos: Path, tmp_path: Path, content: bytes) -> None:
-    indexes = tmp_path / "indexes"
-    expected = crops(leat.open(photos, index_dir=indexes))
-    (kept,) = indexes.iterdir()
-    whole = kept.stat().st_size
-    kept.write_bytes(content)
-    assert crops(leat.open(photos, index_dir=indexes)) == expected
-    assert kept.stat().st_size == whole
 
 
 def test_a_place_that_cannot_be_written_is_no_error(photos: Path, tmp_path: Path) -> None:

@@ -88,12 +88,6 @@ def test_cmyk_and_ycck_are_those_of_pillow() -> None:
     assert np.array_equal(decode(ycck), np.asarray(Image.open(io.BytesIO(ycck)).convert("RGB")))
 
 
-def test_of_two_components_the_first_is_the_brightness() -> None:
-    first, second = planes(2, (20, 30), 255)
-    ours = decode(with_dct([first, second], [(1, 1), (1, 1)], (20, 30)))
-    assert np.abs(ours - first[..., None].astype(int)).max() <= 1
-
-
 # ---- what libjpeg-turbo 3 reads --------------------------------------------------------------
 
 
@@ -107,9 +101,7 @@ def test_twelve_bits() -> None:
     gray, *colours = planes(4, size, 4095)
     photos = [with_dct([gray], [(1, 1)], size, 12), with_dct(colours, [(1, 1)] * 3, size, 12)]
     wants = [np.repeat(gray[..., None], 3, 2), np.stack(colours, 2)]
-    for narrow, wide, want in zip(
-        decode_by_3(photos), decode_by_3(photos, dtype="uint16"), wants, strict=True
-    ):
+    for narrow, wide, want in zip(decode_by_3(photos), decode_by_3(photos, dtype="uint16"), wants, strict=True):
         assert narrow.dtype == np.uint8 and np.abs(narrow - scaled(want, 12)).max() <= 1
         assert wide.dtype == np.uint16 and np.abs(wide - scaled(want, 12, 65535)).max() <= 33  # two of 4095
         assert np.array_equal(narrow, scaled(np.rint(wide * (4095 / 65535)), 12))

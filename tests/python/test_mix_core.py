@@ -10,7 +10,7 @@ import pytest
 import leat
 from leat import _leat
 
-STOP, REDISTRIBUTE, REPEAT = range(3)
+REDISTRIBUTE, REPEAT = 1, 2
 SEQUENTIAL, SHUFFLED = 0, 1
 
 
@@ -91,14 +91,6 @@ def test_rows_come_from_the_sources_in_their_shares() -> None:
     core.close()
 
 
-def test_an_epoch_of_repeating_sources_reads_the_largest_for_its_share_once() -> None:
-    core = opened(a_mix(arrays(100, 50), [0.5, 0.5]))
-    ids, domains = rows_of(core)
-    assert len(ids) == 200
-    assert sorted(i for i, k in zip(ids, domains, strict=True) if k == 0) == list(range(100))
-    assert sorted(i for i, k in zip(ids, domains, strict=True) if k == 1) == sorted([*range(100, 150)] * 2)
-
-
 def documents(tmp_path: Any, name: str, lengths: list[int], first: int) -> Any:
     with leat.Writer(tmp_path / name, {"tokens": leat.field("uint16", (None,))}) as w:
         for n in lengths:
@@ -152,24 +144,6 @@ def test_shares_set_at_a_step_hold_from_there_on() -> None:
     assert set(rows_of(core)[1]) == {0}
 
 
-def test_a_source_that_stops_ends_the_epoch_and_the_next_begins_a_new_pass() -> None:
-    core = opened(a_mix(arrays(30, 1000), [0.5, 0.5], exhausted=STOP))
-    seen = []
-    for _ in range(3):
-        ids, domains = rows_of(core)
-        assert len(ids) in (60, 61)
-        assert sorted(i for i, k in zip(ids, domains, strict=True) if k == 0) == list(range(30))
-        seen.append(ids)
-    assert seen[0] != seen[1] != seen[2]
-
-
-def test_sources_that_redistribute_are_read_to_their_ends() -> None:
-    core = opened(a_mix(arrays(30, 100, 7), [0.5, 0.1, 0.4], exhausted=REDISTRIBUTE))
-    for _ in range(3):
-        ids, _ = rows_of(core)
-        assert sorted(ids) == list(range(137))
-
-
 def test_a_schedule_changes_shares_at_its_rows() -> None:
     schedule = [[0, [1.0, 0.0]], [80, [0.0, 1.0]], [120, [0.5, 0.5]]]
     core = opened(a_mix(arrays(500, 500), [1.0, 0.0], schedule=schedule, epoch_rows=200))
@@ -182,48 +156,6 @@ def test_a_schedule_changes_shares_at_its_rows() -> None:
     first = np.cumsum([k == 0 for k in domains])
     line = np.cumsum([1 - (i + 0.5) / 80 if i < 80 else 0 for i in range(200)])
     assert np.abs(first - line).max() < 0.6
-
-
-def test_shares_of_tokens_are_kept_with_rows_of_different_lengths(tmp_path: Any) -> None:
-    sets = [documents(tmp_path, "short.leat", [10] * 40, 0), documents(tmp_path, "long.leat", [50] * 40, 100)]
-    core = opened(a_mix(sets, [0.5, 0.5], unit="tokens", epoch_rows=600))
-    _, domains = rows_of(core)
-    tokens = np.cumsum(np.where(np.array(domains)[:, None] == [0, 1], [10, 50], 0), axis=0)
-    assert np.abs(tokens[:, 0] - tokens[:, 1]).max() <= 2 * 50
-    varied = documents(tmp_path, "varied.leat", [10, 30, 0, 60] * 10, 100)
-    _, domains = rows_of(opened(a_mix([sets[0], varied], [0.5, 0.5], unit="tokens", epoch_rows=100)))
-    assert domains.count(0) > 2 * domains.count(1)
-    with pytest.raises(KeyError, match='no field "words"'):
-        opened(a_mix(sets, [0.5, 0.5], unit="tokens", tokens_field="words"))
-
-
-@pytest.mark.parametrize("kind", [STOP, REDISTRIBUTE, REPEAT])
-def test_a_mixture_resumes_on_other_ranks_with_the_decisions_of_the_run(kind: int) -> None:
-    def made(**ranks: int) -> Any:
-        mix = a_mix(arrays(90, 40, 25), [0.5, 0.25, 0.25], exhausted=kind, limit=0)
-        return opened(mix, batch_size=0, global_batch_size=12, **ranks)
-
-    core = made()
-    core.set_shares(0, 4, [0.25, 0.25, 0.5])
-    rows_of(core)
-    iteration = core.start()
-    for _ in range(3):
-        core.next(iteration)
-    state = core.state()
-    rest = []
-    while (batch := core.next(iteration)) is not None:
-        rest.append((np.asarray(batch.ids()), np.asarray(batch.domains()), np.asarray(batch.valid())))
-    ranks = [made(rank=r, world_size=3) for r in range(3)]
-    iterations = []
-    for other in ranks:
-        other.load_state(state)
-        iterations.append(other.start())
-    for ids, domains, valid in rest:
-        parts = [other.next(i) for other, i in zip(ranks, iterations, strict=True)]
-        marks = np.concatenate([np.asarray(p.valid()) for p in parts])
-        assert np.concatenate([np.asarray(p.ids()) for p in parts])[marks].tolist() == ids[valid].tolist()
-        assert np.concatenate([np.asarray(p.domains()) for p in parts])[marks].tolist() == domains[valid].tolist()
-    assert all(other.next(i) is None for other, i in zip(ranks, iterations, strict=True))
 
 
 def test_batches_computed_again_and_a_second_consumer_have_the_same_domains() -> None:

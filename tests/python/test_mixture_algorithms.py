@@ -325,6 +325,15 @@ def test_doremi_leaves_a_domain_without_a_weight_without_one() -> None:
     assert decided["a"] == pytest.approx(0.5 / (1 + math.exp(-1)) + 0.25)
 
 
+def test_a_domain_that_is_not_measured_keeps_its_last_excess_in_doremi() -> None:
+    doremi = leat.DoReMi({"a": 1.0, "b": 1.0}, every=1, smoothing=0)
+    doremi.start({"a": 0.5, "b": 0.5})
+    doremi.report(0, {"a": 2.0, "b": 1.0}, {}, {})
+    decided = doremi.report(1, {"b": 1.0}, {}, {})
+    assert doremi.state()["excess"] == {"a": 1.0, "b": 0.0}
+    assert decided is not None and decided["a"] == pytest.approx(1 / (1 + math.exp(-2)))
+
+
 def test_a_doremi_that_goes_on_from_its_state_decides_the_same() -> None:
     whole, first, second = (leat.DoReMi(None, every=3) for _ in range(3))
     for doremi in (whole, first, second):

@@ -137,6 +137,19 @@ def test_a_state_that_has_its_decisions_beside_is_a_log(tmp_path: Path) -> None:
     assert again.plan(0, 60).tolist() == loader.plan(0, 60).tolist()
 
 
+def test_steps_of_a_state_are_right_where_the_size_of_batches_was_folded() -> None:
+    ds = leat.from_arrays(x=np.arange(50))
+    mix = leat.Mix({"a": (ds, 0.5), "b": (ds, 0.5)}, exhausted="repeat", epoch_rows=100_000)
+    loader = leat.Loader(mix, batch_size=BATCH, framework="numpy")
+    loader.set_batch_size(BATCH // 2, at=(0, 1))
+    for i in range(2, 62):
+        jump(loader, i)
+        loader.set_mixture({"a": i / 100, "b": 1 - i / 100})
+    state = loader.state_dict()
+    assert state["log"][1]["kind"] == "folded" and state["log"][1]["row"] > BATCH
+    assert loader.batch_at(state).step == 1 + 2 * (61 - 1)
+
+
 def test_a_file_of_another_run_is_put_aside(tmp_path: Path) -> None:
     first, second = opened(log_dir=tmp_path), opened(log_dir=tmp_path)
     first.set_mixture(weights(1), at=(0, 5))

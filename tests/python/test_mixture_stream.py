@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from drawn_support import examples
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,15 +90,6 @@ def test_each_pass_of_a_source_that_repeats_is_its_own_permutation(drawn: Any, e
             image = permute(n, pass_key(SEED, k, number))
             part = found[number * n : (number + 1) * n]
             assert part == [image(i) for i in range(len(part))]
-
-
-def test_where_all_repeat_an_epoch_reads_the_relatively_largest_source_once() -> None:
-    counts, weights = [90, 810], [0.5, 0.5]
-    with open_(mix_of(counts, weights, exhausted="repeat")) as loader:
-        rows = stream(loader, counts, 2)
-    for epoch in range(2):
-        given = np.bincount([k for e, k, _ in rows if e == epoch], minlength=2)
-        assert abs(given[1] - 810) <= 1 and abs(given[0] - 810) <= 1
 
 
 @examples(25)
@@ -218,19 +208,6 @@ def test_a_loader_of_one_data_set_says_that_all_rows_are_of_source_zero() -> Non
 
 
 # ---- tokens ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shares", [(0.3, 0.7), (0.05, 0.15, 0.8)])
-def test_rows_of_one_length_have_the_shares_of_tokens_at_every_prefix(shares: tuple[float, ...]) -> None:
-    lengths = [8, 3, 5][: len(shares)]
-    parts = [leat.from_arrays(tokens=np.zeros((50, n), np.uint16)) for n in lengths[:1]] * len(shares)
-    mix = leat.Mix({str(k): (ds, w) for k, (ds, w) in enumerate(zip(parts, shares, strict=True))}, "tokens", "repeat",
-                   epoch_rows=400)  # fmt: skip
-    with open_(mix, 20) as loader:
-        domains = [int(k) for batch in loader for k in batch.domains]
-    for i in range(len(domains)):
-        found = np.bincount(domains[:i], minlength=len(shares)) if i else np.zeros(len(shares))
-        assert np.abs(found - np.array(shares) * i).max() <= bound(len(shares)) + SLACK
 
 
 def test_documents_of_any_length_are_mixed_by_their_tokens(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ import pytest
 import leat
 from leat import ops, program
 
-ROOT = Path(__file__).resolve().parents[2]
 FLAT = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint64
 )
@@ -163,20 +162,6 @@ def test_the_error_of_a_function_names_operator_sample_and_its_own_words(records
     assert (e.value.sample, e.value.code) == (3, "LEAT_E_OPERATOR")
 
 
-def test_a_sample_on_which_a_function_fails_is_left_out_under_skip(records: Path, library: str) -> None:
-    batch = first(records, {"x": [ops.Native(f"{library}:refuse_threes")], "label": []}, on_error="skip")
-    assert batch["label"].tolist() == [0, 1, 2, 4]
-    assert batch["x"][:, 0].tolist() == [0, 1, 2, 4]
-    assert [(e.planned, e.delivered) for e in batch.errors] == [(3, None)]
-
-
-def test_a_sample_on_which_a_function_fails_is_replaced_under_substitute(records: Path, library: str) -> None:
-    batch = first(records, {"x": [ops.Native(f"{library}:refuse_threes")], "label": []}, on_error="substitute")
-    delivered = batch.errors[0].delivered
-    assert delivered % 10 != 3
-    assert batch["x"][3, 0] == delivered == batch.ids[3]
-
-
 def test_a_row_of_packed_documents_that_a_function_refuses_is_not_called_by_a_name(
     tmp_path: Path, library: str
 ) -> None:
@@ -200,35 +185,6 @@ def test_a_photo_that_a_function_refuses_is_not_called_broken_elsewhere(photos: 
         assert loader.batch_at(0, 0).ids.tolist() == [i for i in range(len(data)) if i % 10 != 3]
     with leat.Loader(data, len(data), outputs={"image": chain}, framework="numpy") as loader:
         assert len(loader.batch_at(0, 0)["image"]) == len(data)
-
-
-def test_the_example_is_compiled_by_its_own_line_and_runs(photos: Path, folder: Path) -> None:
-    library = compile_library(ROOT / "examples" / "native_op.c", folder / "libnative_op.so")
-    chain = [ops.Decode(), ops.Resize((16, 24)), ops.Native(f"{library}:cutout", args=[6, 200])]
-    plain, painted = (first(photos, {"image": c})["image"] for c in (chain[:2], chain))
-    assert painted.shape == plain.shape == (5, 3, 16, 24)
-    for before, after in zip(plain, painted, strict=True):
-        where = (after == 200).all(0) & (before != after).any(0)
-        top, left = (int(w.min()) for w in np.nonzero(where))
-        expected = before.copy()
-        expected[:, top : top + 6, left : left + 6] = 200
-        np.testing.assert_array_equal(after, expected)
-
-
-def test_another_function_or_argument_is_another_program(records: Path, library: str) -> None:
-    def program(op: ops.Native) -> str:
-        """As the state of a loader notes it."""
-        state = leat.Loader(leat.open(records), 5, outputs={"x": [op]}).state_dict()
-        return str([entry["facts"]["program"] for entry in state["log"] if "facts" in entry][-1])
-
-    twice = program(ops.Native(f"{library}:scale", args=2))
-    assert twice == program(ops.Native(f"{library}:scale", args=2))
-    others = [
-        ops.Native(f"{library}:scale", args=3),
-        ops.Native(f"{library}:negate", call="flat"),
-        ops.Native(f"{library}:scale", args=2, name="b"),
-    ]
-    assert len({twice, *map(program, others)}) == 4
 
 
 def test_a_state_goes_on_with_the_same_library_elsewhere_and_notes_another_function(
@@ -286,41 +242,6 @@ def test_a_saved_program_is_read_only_where_native_code_is_allowed(
     assert not marker.exists(), "the library was loaded before a Loader was opened"
     assert first(records, again)["x"][4].tolist() == [8, 8, 8]
     assert marker.exists()
-
-
-def test_the_library_itself_never_takes_a_name_for_a_function(records: Path, library: str) -> None:
-    text = leat.program_to_json({"x": [ops.Native(f"{library}:scale", args=2)]})
-    options: dict[str, Any] = {
-        "seed": 0,
-        "epochs": -1,
-        "tail": 0,
-        "rank": 0,
-        "world_size": 1,
-        "local_ranks": 1,
-        "on_error": 0,
-    }
-    options |= {
-        "error_report": None,
-        "num_threads": 0,
-        "budget_bytes": 0,
-        "max_held_bytes": 0,
-        "weight": 1.0,
-        "region": 0,
-        "log_dir": None,
-    }
-    options |= {
-        "batch_size": 4,
-        "global_batch_size": 0,
-        "order": 0,
-        "block_rows": 0,
-        "weights": None,
-        "num_samples": 0,
-        "replacement": True,
-    }
-    with pytest.raises(leat.InvalidError, match="text alone may not load"):
-        leat._leat.Loader.open(
-            dataset=leat.open(records)._handle, positions=None, program=text, functions=[], **options
-        )
 
 
 def test_the_text_of_a_program_holds_no_address(records: Path, library: str) -> None:

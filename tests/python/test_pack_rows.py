@@ -352,17 +352,6 @@ def long_documents() -> list[np.ndarray[Any, Any]]:
     return [rng.integers(1, 60000, n).astype(np.uint16) for n in (135_000, 30, 0, 200_001)]
 
 
-def test_long_documents_give_the_same_rows_by_their_pages(tmp_path: Path) -> None:
-    documents = long_documents()
-    ds = write(tmp_path / "d.leat", documents)
-    expected = reference(documents, LONG, 0, False, 1, 2, 9, True)
-    with Server({"d.leat": (tmp_path / "d.leat").read_bytes()}) as server:
-        for where in (ds, leat.open(server.url("d.leat"))):
-            rows = leat.pack_rows(where, length=LONG, bos=1, eos=2, fill=9)
-            got = [row for batch in leat.Loader(rows, batch_size=7, framework="numpy") for row in as_rows(batch)]
-            assert got == expected
-
-
 APART = """
 import sys
 import leat
@@ -389,26 +378,3 @@ def test_a_piece_of_a_document_on_a_server_is_read_without_the_rest(tmp_path: Pa
         sizes = [b + 1 - a for a, b in server.ranges]
         assert sum(size > 3 * 65536 for size in sizes) <= 8  # of opening
         assert sum(sizes) < len(expected) * 3 * 65536
-
-
-def test_a_damaged_page_of_a_document_breaks_the_rows_that_touch_it(tmp_path: Path) -> None:
-    documents = long_documents()
-    write(tmp_path / "d.leat", documents)
-    raw = bytearray((tmp_path / "d.leat").read_bytes())
-    at = raw.index(documents[3].tobytes()) + 2 * 150_000
-    raw[at] ^= 1
-    (tmp_path / "d.leat").write_bytes(raw)
-    expected = reference(documents, LONG, 0, False, None, None, 0, True)
-    with Server({"d.leat": bytes(raw)}) as server:
-        for where in (str(tmp_path / "d.leat"), server.url("d.leat")):
-            rows = leat.pack_rows(leat.open(where), length=LONG)
-            with pytest.raises(leat.CorruptError, match="sample 3") as raised:
-                list(leat.Loader(rows, batch_size=8, framework="numpy"))
-            assert raised.value.file == where
-            assert raised.value.offset is not None and 0 <= at - raised.value.offset < 65536
-            skipped = leat.Loader(rows, batch_size=len(rows), framework="numpy", on_error="skip")
-            got = [row for batch in skipped for row in as_rows(batch)]
-            lost = [row for row in expected if row not in got]
-            assert len(got) + len(lost) == len(expected)
-            assert 65536 // (2 * LONG) <= len(lost) <= 65536 // (2 * LONG) + 2
-            assert all(3 in row["doc_ids"] for row in lost)

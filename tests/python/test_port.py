@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 from attached_support import opened, seen
-from cli_support import png
 from elsewhere_support import PATIENCE, Process
 
 import leat
@@ -83,24 +82,6 @@ def test_every_order_and_program_is_served(path: str, ports: Path, options: dict
             assert [seen(b) for b in reader] == [seen(b) for b in own]
 
 
-def test_mixtures_and_packed_rows_are_served(path: str, ports: Path) -> None:
-    data = leat.open(path)
-    plain: Any = {"framework": "numpy", "shuffle": True, "rank": 0, "world_size": 1}
-    sources: list[tuple[Any, dict[str, Any]]] = [
-        (leat.Mix({"a": (data[:100], 0.25), "b": (data[100:], 0.75)}, exhausted="repeat"), {"batch_size": 12}),
-        (leat.pack_rows(data, field="t", length=16), {"batch_size": 3}),
-        (leat.pack_rows(data, field="t", length=16, how="ragged"), {"batch_tokens": 32}),
-    ]
-    for i, (source, options) in enumerate(sources):
-        with (
-            leat.Loader(source, **options, **plain) as loader,
-            leat.Port(loader, f"p{i}"),
-            leat.attach(f"p{i}", start="beginning") as reader,
-            leat.Loader(source, **options, **plain) as own,
-        ):
-            assert [seen(b) for b in reader] == [seen(b) for b in own]
-
-
 class Doubles:
     """A source in Python, whose reads need the GIL."""
 
@@ -134,19 +115,6 @@ def test_an_error_of_the_data_is_raised_by_each_reader(ports: Path) -> None:
                     next(running)
 
 
-def test_plan_and_batch_at_are_those_of_a_loader(path: str, ports: Path) -> None:
-    with opened(path) as loader, leat.Port(loader, "a"), leat.attach("a", 9) as reader, opened(path, 9) as own:
-        assert len(reader) == len(own)
-        for epoch, step in [(0, 0), (0, 22), (1, 5)]:
-            assert reader.plan(epoch, step).tolist() == own.plan(epoch, step).tolist()
-            assert seen(reader.batch_at(epoch, step)) == seen(own.batch_at(epoch, step))
-        with pytest.raises(IndexError):
-            reader.batch_at(0, len(own))
-        with pytest.raises(IndexError):
-            reader.plan(-1, 0)
-        assert [seen(b) for b in reader] == [seen(b) for b in own]  # and the position has not moved
-
-
 def test_ranks_are_taken_from_the_environment(path: str, ports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(path) as loader, leat.Port(loader, "a"):
         monkeypatch.setenv("RANK", "1")
@@ -167,39 +135,16 @@ def test_the_form_of_batches_is_that_of_the_loader(path: str, ports: Path) -> No
             assert isinstance(next(iter(reader))["x"], np.ndarray)
 
 
-@pytest.mark.parametrize("stack", ["list", "pad"])
-def test_images_of_open_size_are_stacked_as_the_loader_says(stack: Any, ports: Path, tmp_path: Path) -> None:
-    with leat.Writer(tmp_path / "i.leat", {"i": "image"}) as w:
-        for n in range(1, 9):
-            w.add(i=png(8 + n, 5 + n * n % 7, n))
-    outputs: Any = {"i": leat.Out("i", [leat.ops.Decode(), leat.ops.RandomHorizontalFlip()], stack=stack)}
-    images = str(tmp_path / "i.leat")
-    with (
-        opened(images, 4, outputs=outputs) as loader,
-        leat.Port(loader, "a"),
-        leat.attach("a", 2, start="beginning") as reader,
-        opened(images, 2, outputs=outputs) as own,
-    ):
-        for mine, theirs in zip(reader, own, strict=True):
-            assert list(mine) == list(theirs)
-            for name in mine:
-                assert all(np.array_equal(a, b) for a, b in zip(mine[name], theirs[name], strict=True))
-
-
 # ---- coming late, and coming back ------------------------------------------------------------------------------------
 
 
-def test_who_comes_late_joins_where_the_first_one_is_or_at_the_beginning(path: str, ports: Path) -> None:
-    with opened(path) as loader, leat.Port(loader, "a"), leat.attach("a", 16) as first:
-        order = [i for b in opened(path) for i in b.ids.tolist()]
-        running = iter(first)
-        for _ in range(4):
-            next(running)
-        with leat.attach("a", 8, start="beginning") as late:
-            assert [i for b in late for i in b.ids.tolist()] == order
-        with leat.attach("a", 8, start="here") as here:
-            got = [i for b in here for i in b.ids.tolist()]
-            assert got and got == order[-len(got) :] and len(got) <= len(order) - 3 * 16
+def test_a_port_begins_where_its_loader_stands(path: str, ports: Path) -> None:
+    with opened(path) as loader, opened(path) as own:
+        read, rest = iter(loader), iter(own)
+        for _ in range(2):
+            assert seen(next(read)) == seen(next(rest))
+        with leat.Port(loader, "a"), leat.attach("a") as reader:
+            assert [seen(b) for b in reader] == [seen(b) for b in rest]
 
 
 def test_a_state_goes_on_in_a_reader_of_another_size(path: str, ports: Path) -> None:
@@ -250,22 +195,6 @@ def stop(process: Process) -> None:
     assert process.process.exitcode == 0
 
 
-def test_a_reader_goes_on_exactly_after_its_port_was_killed_and_started_again(path: str, ports: Path) -> None:
-    epochs = 4  # more than the port lends ahead
-    with opened(path) as own:
-        wanted = [seen(b) for _ in range(epochs) for b in own]
-    first = server(path)
-    with leat.attach("a", start="beginning", framework="numpy", patience=PATIENCE) as reader:
-        running = iter(reader)
-        got = [seen(next(running)) for _ in range(4)]
-        first.kill()
-        second = server(path)
-        got += [seen(b) for b in running]
-        got += [seen(b) for _ in range(epochs - 1) for b in reader]
-        assert got == wanted and reader.stats()["reconnects"] == 1
-        stop(second)
-
-
 def test_a_reader_does_not_go_on_with_another_order(path: str, ports: Path) -> None:
     first = server(path)
     with leat.attach("a", framework="numpy", patience=PATIENCE) as reader:
@@ -305,15 +234,6 @@ def test_what_one_writes_no_other_sees(path: str, ports: Path) -> None:
         assert (mine["x"] == -1).all()
         assert np.array_equal(theirs["x"], own["x"])
         assert np.array_equal(other.batch_at(0, 0)["x"], own["x"])
-
-
-def test_what_is_held_stays_valid_after_the_port_and_the_reader(path: str, ports: Path) -> None:
-    with opened(path) as loader:
-        with leat.Port(loader, "a"), leat.attach("a", start="beginning") as reader:
-            held = next(iter(reader))
-            x = held["x"]
-        own = next(iter(loader))
-        assert np.array_equal(x, own["x"]) and np.array_equal(held["t"].values, own["t"].values)
 
 
 # ---- ends ------------------------------------------------------------------------------------------------------------
@@ -514,14 +434,6 @@ def test_loaders_that_cannot_be_shared_are_refused_with_the_reason(path: str, po
         loader.set_batch_size(4)
         with pytest.raises(leat.UnsupportedError, match="decisions"):
             leat.Port(loader, "a")
-
-
-def test_a_name_that_is_taken_is_refused(path: str, ports: Path) -> None:
-    with opened(path) as loader, leat.Port(loader, "a"):
-        with pytest.raises(leat.ExistsError, match="a"):
-            leat.Port(loader, "a")
-        with leat.attach("a") as reader:
-            assert next(iter(reader)).size == 16
 
 
 @pytest.mark.parametrize("name", ["", ".a", "a/b", "a b", "x" * 65, "ä", "a\0b"])

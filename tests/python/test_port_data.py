@@ -105,22 +105,6 @@ def test_operators_that_see_batches_as_a_whole_see_those_of_the_reader(tmp_path:
     compare(ds, tmp_path / "ports", [(8, 0, 1), (4, 0, 1), (16, 1, 2)], outputs=outputs)
 
 
-@pytest.mark.parametrize("tail", ["pad", "drop", "uneven"])
-def test_the_tail_is_the_readers_own(tmp_path: Path, tail: Any) -> None:
-    ds = leat.from_arrays(x=np.arange(50))
-    folder = tmp_path / "ports"
-    with (
-        leat.Loader(ds, 8, framework="numpy", tail=tail) as served,
-        leat.Port(served, "p", folder=folder),
-    ):
-        for size, rank, world in SIZES:
-            with (
-                leat.attach("p", size, rank=rank, world_size=world, tail=tail, folder=folder, start="beginning") as r,
-                leat.Loader(ds, size, rank=rank, world_size=world, tail=tail, framework="numpy") as own,
-            ):
-                assert len(r) == len(own) and what_comes(r) == what_comes(own)
-
-
 def test_a_mixture_and_packed_rows_are_served(tmp_path: Path) -> None:
     words = [np.arange(n, dtype=np.int32) for n in (5, 9, 3, 12, 7, 8) * 5]
     with leat.Writer(tmp_path / "t.leat", {"tokens": leat.field("int32", (None,))}) as writer:
@@ -130,6 +114,14 @@ def test_a_mixture_and_packed_rows_are_served(tmp_path: Path) -> None:
     compare(leat.pack_rows(ds, length=16), tmp_path / "ports", [(8, 0, 1), (3, 1, 2)])
     mix: Any = leat.Mix({"a": (ds[:10], 0.25), "b": (ds[10:], 0.75)}, exhausted="repeat")
     compare(mix, tmp_path / "ports", [(8, 0, 1), (3, 1, 2)])
+    ragged, options = leat.pack_rows(ds, length=16, how="ragged"), {"batch_tokens": 32, "framework": "numpy"}
+    with (
+        leat.Loader(ragged, **options) as served,
+        leat.Port(served, "p", folder=tmp_path / "ports"),
+        leat.attach("p", folder=tmp_path / "ports", start="beginning") as reader,
+        leat.Loader(ragged, **options) as own,
+    ):
+        assert what_comes(reader) == what_comes(own)
 
 
 def test_large_copies_that_are_held_stay_as_they_are_while_memory_of_others_is_used_again(tmp_path: Path) -> None:

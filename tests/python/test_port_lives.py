@@ -14,7 +14,6 @@ from elsewhere_support import PATIENCE, eventually
 from port_support import Consumer, Server, expected, numbers, seen
 
 import leat
-from leat.ports.attached import Attached
 
 ROWS, BATCH = 1000, 32
 
@@ -94,16 +93,6 @@ def test_a_late_joiner_starts_where_the_others_are_or_at_the_beginning(port: lea
         consumer.end()
 
 
-def test_a_state_goes_on_in_another_consumer_of_any_batch_size(port: leat.Port, folder: Path) -> None:
-    want = expected(numbers(ROWS, 16), 2)
-    one, other = Consumer(folder, batch_size=BATCH, start="beginning"), Consumer(folder, batch_size=16)
-    one.read(10)
-    other.ask("load", one.call(Attached.state_dict))
-    assert other.read(len(want) - 20) == want[20:]
-    one.end()
-    other.end()
-
-
 def test_consumers_go_on_exactly_with_the_port_that_comes_in_place_of_a_dead_one(folder: Path) -> None:
     want = expected(numbers(ROWS, 24), 2)
     server = Server(folder, numbers, ROWS, BATCH)
@@ -180,29 +169,6 @@ def test_one_that_others_wait_for_is_never_computed_anew(port: leat.Port, folder
     assert [c["recomputed"] for c in consumers_of(port) if c["label"] == "slow"] == [0]
     slow.end()
     fast.end()
-
-
-def test_ranks_get_disjoint_rows_of_the_same_global_batches(port: leat.Port, folder: Path) -> None:
-    ranks = [Consumer(folder, batch_size=10, rank=r, world_size=3, start="beginning") for r in range(3)]
-    for r, consumer in enumerate(ranks):
-        assert consumer.read(None) == expected(numbers(ROWS, 10, rank=r, world_size=3))
-    for consumer in ranks:
-        consumer.end()
-
-
-def test_a_forked_child_cannot_read_and_harms_nobody(port: leat.Port, folder: Path) -> None:
-    with leat.attach("p", folder=folder, framework="numpy") as reader:
-        batches = iter(reader)
-        first = next(batches)["x"].copy()
-        pid = os.fork()
-        if not pid:
-            try:
-                next(batches)
-            except leat.ForkedError:
-                os._exit(7)
-            os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
-        assert [first.shape] == [next(batches)["x"].shape]
 
 
 @pytest.mark.parametrize("taken", [5, 32, 40])

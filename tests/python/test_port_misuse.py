@@ -77,17 +77,6 @@ def test_states_of_other_data_and_orders_are_refused(good: None, folder: Path, t
         assert seen(next(iter(reader))) == expected(numbers(ROWS, BATCH))[0]
 
 
-def test_programs_that_do_not_fit_or_are_too_large_are_refused(good: None, folder: Path) -> None:
-    wrong: dict[str, tuple[dict[str, Any], type[Exception]]] = {
-        "no_field": ({"no_field": []}, leat.MissingNameError),
-        "Decode": ({"x": [leat.ops.Decode()]}, leat.ProgramError),
-        "more than a port is told": ({f"x {i:5}": leat.Out("x", []) for i in range(3000)}, leat.InvalidError),
-    }
-    for why, (outputs, error) in wrong.items():
-        with pytest.raises(error, match=why):
-            attach(folder, outputs=outputs)
-
-
 def test_the_name_of_a_port_that_is_open_is_refused_to_another_one(good: None, server: Server, folder: Path) -> None:
     for _ in range(3):
         with numbers(64, 8) as loader, pytest.raises(leat.ExistsError, match='port "p" is open already.*stop p'):

@@ -13,8 +13,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cli_support import Started
+from elsewhere_support import PATIENCE, eventually
 from forked_support import python
 
 import leat
@@ -241,6 +243,21 @@ def test_a_writer_left_in_a_child_does_no_harm(tmp_path: Path) -> None:
         assert in_child(w.abort) == "None"
         w.add(n=3)
     assert [s["n"] for s in leat.open(tmp_path / "a.leat")] == [1, 3]
+
+
+def test_a_writer_dropped_in_a_child_waits_for_no_thread_of_its_parent(tmp_path: Path) -> None:
+    writers, n = [leat.Writer(tmp_path / "a.leat", {"n": "int64"}, num_threads=1)], 70_000
+
+    def work() -> None:
+        signal.alarm(int(PATIENCE))
+        writers.clear()
+
+    writers[0].write_batch({"n": np.arange(n)})  # more than a group has, so that a thread writes one
+    eventually(lambda: (tmp_path / "a.leat.partial").stat().st_size > n)
+    assert in_child(work) == "None"
+    writers[0].add(n=n)
+    writers[0].close()
+    assert leat.open(tmp_path / "a.leat").column("n").tolist() == list(range(n + 1))
 
 
 def test_pickling_a_loader_is_a_type_error_that_says_what_to_do(records: Path) -> None:

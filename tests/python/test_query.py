@@ -566,20 +566,6 @@ def test_equal_selections_have_equal_fingerprints(coded: tuple[leat.Dataset, Ora
     assert ds.where("1").fingerprint == ds.fingerprint
 
 
-def test_selections_combine_as_sets(coded: tuple[leat.Dataset, Oracle]) -> None:
-    ds, _ = coded
-    rng = np.random.default_rng(5)
-    views = [ds, ds[:0], ds[100:4000], ds.where("flag"), ds.where("small % 7 < 3"), ds.select(rng.permutation(999))]
-    views.append(ds.select(rng.integers(0, len(ds), 3000)))
-    for a in views:
-        for b in views:
-            x, y = set(a.ids.tolist()), set(b.ids.tolist())
-            assert (a & b).ids.tolist() == sorted(x & y)
-            assert (a | b).ids.tolist() == sorted(x | y)
-            assert (a - b).ids.tolist() == sorted(x - y)
-            assert (a & b).fingerprint == (b & a).fingerprint
-
-
 def test_views_of_many_runs_in_any_order_combine() -> None:
     """So many runs are kept as a compressed bitmap while they are sorted."""
     ds = leat.from_arrays(x=np.arange(200_000))

@@ -104,6 +104,14 @@ def test_yolo_names_come_from_yaml_above(photos: Path, text: str) -> None:
     assert opened(photos, labels).classes == ["cat", "big dog"]
 
 
+def test_a_class_beyond_the_names_is_no_object(photos: Path) -> None:
+    labels = write(photos, "labels", a="1 .5 .5 .25 .5\n", b="0 .5 .5 .25 .5\n2 .5 .5 .25 .5\n")
+    (labels / "classes.txt").write_text("cat\ndog\n")
+    assert [s["label"].tolist() for s in opened(photos, labels)] == [[1], [0], []]
+    with pytest.raises(leat.CorruptError, match=r"b\.txt line 2 has a class that has no name"):
+        leat.open(photos, annotations=labels, on_bad="raise")
+
+
 STRANGERS = {
     "names:\n  0: cat\n  2: dog\n": "data.yaml has no names of classes",
     "names: {a: b}": "data.yaml has no names of classes",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pickle
 import subprocess
@@ -115,20 +114,6 @@ def test_formats_round_as_pytorch_does(tmp_path: Path) -> None:
     assert store.gather([7], "b")[0].equal(values[7:8].bfloat16())
 
 
-@pytest.mark.parametrize("given", [np.asarray, "torch"])
-def test_float64_is_rounded_once(tmp_path: Path, given: Any) -> None:
-    """Just above and below what lies between two numbers of float16: float32 between them would round to even."""
-    made = np.array([1 + 2**-11 + 2**-40, 1 + 2**-11 - 2**-40, -(1 + 2**-11 + 2**-40), 1 + 3 * 2**-11 - 2**-40])
-    expected = made.astype(np.float16)
-    assert expected.tolist() != made.astype(np.float32).astype(np.float16).tolist()
-    if given == "torch":
-        given = pytest.importorskip("torch").from_numpy
-    store = leat.Store(tmp_path / "a.store", {"h": leat.field("float16", (4,))}, framework="numpy")
-    store[[0]] = given(made[None])
-    store.flush()
-    assert store.gather([0])[0][0].tolist() == expected.tolist()
-
-
 def test_a_part_of_a_ragged_batch_is_written_as_its_own_rows(tmp_path: Path) -> None:
     whole = leat.Ragged(np.arange(10, dtype=np.int32), np.array([0, 3, 4, 10]))
     store = leat.Store(tmp_path / "a.store", {"t": leat.field("int32", (None,))}, framework="numpy")
@@ -149,6 +134,17 @@ def test_lists_of_any_length_come_back(tmp_path: Path) -> None:
     assert present.tolist() == [True, False, True, True, True]
     assert values["t"].lengths.tolist() == [50_000, 0, 3, 0, 2] and values["n"].tolist() == [50_000, 0, 3, 0, 2]
     assert (values["t"][0] == given[2]).all() and (values["t"][2] == given[0]).all()
+
+
+def test_lists_of_int8_come_back_within_half_a_scale(tmp_path: Path) -> None:
+    store = leat.Store(tmp_path / "a.store", {"q": leat.field("int8", (None, 2))}, framework="numpy")
+    given = [np.random.default_rng(n).normal(size=(n, 2)).astype(np.float32) for n in (3, 0, 50)]
+    store[[0, 1, 2]] = given
+    store.flush()
+    values, present = store.gather([2, 0, 1])
+    assert present.all() and values.values.dtype == np.float32 and values.lengths.tolist() == [50, 3, 0]
+    for found, wanted in zip(values, (given[2], given[0]), strict=False):
+        assert (abs(found - wanted) <= abs(wanted).max() / 127 * 0.50001).all()
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_written(tmp_path: Path) -> None:
@@ -231,33 +227,6 @@ def test_a_store_is_a_dict_of_rows(steps: list[tuple[str, list[int], int]], keye
         assert present.tolist() == [i in model for i in range(13)]
         assert (values == [rows([i], model[i])[0] if i in model else [0] * 3 for i in range(13)]).all()
         store.close()
-
-
-def write_forever(path: Path, worker: int) -> None:
-    store = make(path)
-    for version in range(10**9):
-        store[[worker, 100]] = rows([worker, 100], version % 1000)
-        if version % 16 == 0:
-            store.flush()
-
-
-def test_readers_see_whole_rows_while_writers_are_killed(tmp_path: Path) -> None:
-    path = tmp_path / "a.store"
-    store = make(path)
-    context = multiprocessing.get_context("fork")
-    for _ in range(5):
-        writers = [context.Process(target=write_forever, args=(path, w)) for w in range(2)]
-        for w in writers:
-            w.start()
-        for _ in range(200):
-            values, _ = store.gather([0, 1, 100])
-            assert (values[:, 0] + values[:, 1] == values[:, 2]).all()
-        for w in writers:
-            w.kill()
-            w.join()
-    store[[0, 1, 100]] = rows([0, 1, 100], 5)
-    store.flush()
-    assert store.gather([0, 1, 100])[0].tolist() == rows([0, 1, 100], 5).tolist()
 
 
 def test_a_forked_child_and_a_pickle_open_the_file_themselves(tmp_path: Path) -> None:
@@ -429,24 +398,6 @@ def test_a_broken_row_of_a_store_loses_no_batch(records: Path, tmp_path: Path, p
     again = leat.Loader(ds, 16, **options)
     again.load_state_dict(state)
     assert next(iter(again)).ids.tolist() == ds.ids[16:32].tolist()
-
-
-def test_a_broken_row_of_a_store_is_missing_where_the_loader_goes_on_past_broken_samples(
-    records: Path, tmp_path: Path
-) -> None:
-    ds = leat.open(records)
-    path = tmp_path / "a.store"
-    store = make(path, dataset=ds)
-    store[ds.ids] = rows(ds.ids)
-    store.close()
-    data, at = path.read_bytes(), path.read_bytes().index(rows([20]).tobytes())
-    path.write_bytes(data[:at] + b"\x01" + data[at + 1 :])
-    for in_order in (True, False):
-        loader = leat.Loader(
-            ds, 16, framework="numpy", stores={"t": make(path)}, epochs=1, on_error="skip", in_order=in_order
-        )
-        missing = [id for batch in loader for id in batch.ids[~batch["t.present"]].tolist()]
-        assert missing == [20]
 
 
 def test_batches_of_torch_have_tensors_of_stores(records: Path, tmp_path: Path) -> None:

@@ -120,6 +120,7 @@ def test_a_broken_row_that_is_missing_stands_among_the_errors_of_its_batch(
     store = broken_at(tmp_path / "a.store", ds, 20)
     loader = leat.Loader(ds, 16, framework="numpy", stores={"t": store}, epochs=1, on_error="skip", in_order=in_order)
     batches = {batch.step: batch for batch in loader}
+    assert [i for b in batches.values() for i in b.ids[~b["t.present"]].tolist()] == [20]
     (batch,) = [b for b in batches.values() if b.errors]
     (error,) = batch.errors
     assert (error.row, error.planned, error.delivered) == (batch.ids.tolist().index(20), 20, 20)

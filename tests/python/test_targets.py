@@ -217,6 +217,18 @@ def test_a_crop_that_pads_a_clamp_and_a_conversion_are_followed(
             assert (batch["mask"][i][:20] == 0).all() and (batch["mask"][i][60:] == 0).all()
 
 
+def test_without_a_getter_of_labels_only_what_has_a_role_goes_with_the_boxes(
+    samples: list[Sample], stored: dict[tuple[str, bool], leat.Dataset]
+) -> None:
+    moves, ds = chain()[:-1], stored["xyxy", False]
+    every = loader(ds, [*moves, ops.SanitizeBoundingBoxes()], 61).batch_at(0, 0)
+    none = loader(ds, [*moves, ops.SanitizeBoundingBoxes(labels_getter=None)], 61).batch_at(0, 0)
+    left = [len(boxes) for boxes in every["boxes"]]
+    assert [len(rows) for rows in none["boxes"]] == [len(rows) for rows in none["points"]] == left
+    assert [len(rows) for rows in every["label"]] == left != [len(s.label) for s in samples]
+    assert [rows.tolist() for rows in none["label"]] == [s.label.tolist() for s in samples]
+
+
 def test_a_random_crop_is_followed(samples: list[Sample], stored: dict[tuple[str, bool], leat.Dataset]) -> None:
     for batch in loader(stored["xyxy", False], [ops.Decode(), ops.RandomCrop(20, padding=6)]):
         for i, sample in enumerate(batch.ids):

@@ -38,4 +38,11 @@ MUTATIONS = [
         "(size_t)(part * (double)(numbers->n - 1))",
         ("py:test_cli_stats.py::test_each_distribution_has_the_quantiles_of_its_numbers",),
     ),
+    Mutation(
+        "an output named batch is overwritten by what is said of the batch",
+        "cli/replay.c",
+        'strcpy(out, "batch_");',
+        'strcpy(out, "batch");',
+        ("c:cli/replay",),
+    ),
 ]

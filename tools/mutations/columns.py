@@ -83,4 +83,11 @@ MUTATIONS = [
         "return header.stamp != 0;",
         ("c:columns/crash",),
     ),
+    Mutation(
+        "a flush after one that failed does not write again what that one lost",
+        "src/columns/flush.c",
+        "if (!rc && atomic_load(&c->unsynced))",
+        "if (!rc && atomic_load(&c->unsynced) && !noted->n)",
+        ("c:columns/faults",),
+    ),
 ]

@@ -38,4 +38,25 @@ MUTATIONS = [
         "if (part->count <= first->count)",
         ("py:test_made.py::test_what_cannot_be_zipped_says_why",),
     ),
+    Mutation(
+        "runs that overlap are taken for ascending ones",
+        "src/data/selection.c",
+        "s->runs[i - 1].begin + (s->runs[i].at - s->runs[i - 1].at);",
+        "s->runs[i - 1].begin;",
+        ("c:data/views",),
+    ),
+    Mutation(
+        "ranges that have one value in common have none",
+        "src/data/query_ranges.c",
+        "            if (low <= high)\n",
+        "            if (low < high)\n",
+        ("c:data/query_ranges",),
+    ),
+    Mutation(
+        "a zipped sample gets the id of the one behind it",
+        "src/data/zip.c",
+        "        ref->id = id;\n",
+        "        ref->id = ref->id < 0 ? id : ref->id;\n",
+        ("c:data/views",),
+    ),
 ]

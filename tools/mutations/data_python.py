@@ -97,4 +97,18 @@ MUTATIONS = [
         '            f"{path} is not the data set that was pickled',
         ("py:test_dataset.py::test_unpickling_notices_that_the_file_was_replaced",),
     ),
+    Mutation(
+        "an array of 16-bit numbers is written byte by byte into a field of bytes",
+        "python/leat/data/writer.py",
+        "    if not view.c_contiguous or view.itemsize != 1:\n",
+        "    if not view.c_contiguous:\n",
+        ("py:test_writer.py::test_a_value_that_does_not_fit_is_an_error_that_names_its_field",),
+    ),
+    Mutation(
+        "numbers are rounded to bfloat16 away from zero where they lie in the middle",
+        "python/leat/data/writer.py",
+        "rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) >> 16",
+        "rounded = (bits + 0x8000) >> 16",
+        ("py:test_writer.py::test_a_number_in_the_middle_of_two_of_bfloat16_becomes_the_even_one",),
+    ),
 ]

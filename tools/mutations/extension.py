@@ -36,7 +36,7 @@ MUTATIONS = [
         "python/src/memory.c",
         '[LEAT_BF16] = {DL_BFLOAT, 16, "H"}',
         '[LEAT_BF16] = {DL_FLOAT, 16, "H"}',
-        ("py:test_store.py", "py:test_ops.py", "py:test_loader.py"),
+        ("py:test_batch.py", "py:test_made.py"),
     ),
     Mutation(
         "a curve of another length than its numbers is fitted",
@@ -116,7 +116,7 @@ MUTATIONS = [
         "python/src/loader.c",
         "                                       .limit = limit};\n",
         "                                       .limit = 0 * limit};\n",
-        ("py:test_mix_core.py", "py:test_mix_show.py"),
+        ("py:test_mix_show.py",),
     ),
     Mutation(
         "sequences are not padded to the multiple that was asked for",
@@ -131,5 +131,33 @@ MUTATIONS = [
         "return leat_random_permutation(keys->buf, rows, call, n, out, error);",
         "return leat_random_permutation(keys->buf, rows, call & 0, n, out, error);",
         ("py:test_row_random.py",),
+    ),
+    Mutation(
+        "a sample of another shape with as many elements is written",
+        "python/src/layout.c",
+        "        fits = view.shape[i] == (Py_ssize_t)leaf->shape[i + 1];\n",
+        "        fits = view.shape[i] <= view.len;\n",
+        ("py:test_transport.py::test_a_sample_that_looks_different_is_not_written",),
+    ),
+    Mutation(
+        "what is queued behind the last job, which was given up, is queued where nobody looks",
+        "python/src/made.c",
+        "            if (!(*p = job->next))\n                s->queue_end = p;\n            job_free(job);",
+        "            *p = job->next;\n            job_free(job);",
+        ("py:test_made.py::test_a_source_that_hangs_ends_with_its_time_limit_and_goes_on_later",),
+    ),
+    Mutation(
+        "a writer that a forked child drops waits there for threads of its parent",
+        "python/src/writer.c",
+        "    if (w->handle && py_guard_here(&w->guard)) {\n",
+        "    if (w->handle) {\n",
+        ("py:test_process.py::test_a_writer_dropped_in_a_child_waits_for_no_thread_of_its_parent",),
+    ),
+    Mutation(
+        "a list of values of 8 bits is read as if its values had one byte",
+        "python/src/columns.c",
+        "&ragged);\n        py_list_add(",
+        "&ragged) / (fields[i].dtype == LEAT_I8 ? 4 : 1);\n        py_list_add(",
+        ("py:test_store.py::test_lists_of_int8_come_back_within_half_a_scale",),
     ),
 ]

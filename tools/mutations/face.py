@@ -41,4 +41,11 @@ MUTATIONS = [
             "py:test_privacy.py::test_what_cannot_be_is_refused_before_anything_changes",
         ),
     ),
+    Mutation(
+        "names may be given as a set, whose order is another each time",
+        "python/leat/check.py",
+        "isinstance(value, (str, bytes, Mapping, AbstractSet))",
+        "isinstance(value, (str, bytes, Mapping))",
+        ("py:test_writer.py::test_options_of_another_type_are_a_type_error_that_names_them",),
+    ),
 ]

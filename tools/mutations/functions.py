@@ -55,4 +55,18 @@ MUTATIONS = [
         'if any(type(kept).__name__ == "Thunk" for kept in (pointer._objects or {}).values()):',
         ("py:test_native.py::test_what_is_no_compiled_function_is_refused",),
     ),
+    Mutation(
+        "a row that is made again goes on with its generator where it was",
+        "python/leat/functions/keyed.py",
+        "name = (*row, _leat.current_turn())",
+        "name = (*row, 0)",
+        ("py:test_map.py::test_leat_rng_begins_anew_where_a_row_is_made_again",),
+    ),
+    Mutation(
+        "a result with more dimensions than were declared is taken",
+        "python/leat/functions/steps.py",
+        "    same = len(found.shape) == len(wanted.shape) and all(",
+        "    same = all(",
+        ("py:test_map.py::test_a_result_that_differs_names_what_came_and_what_was_wanted",),
+    ),
 ]

@@ -45,4 +45,25 @@ MUTATIONS = [
         "RowError(row, planned, delivered, reason)",
         ("py:test_loader.py::test_skip_leaves_the_row_out_and_moves_nothing_else",),
     ),
+    Mutation(
+        "a state of a run that decided otherwise names a batch of this one",
+        "python/leat/loading/states.py",
+        "    return mine[0] == other[0] and left[: len(right)] == right\n",
+        "    return mine[0] == other[0] and len(left) >= len(right)\n",
+        ("py:test_loader.py::test_batch_at_refuses_a_state_of_a_run_that_decided_otherwise",),
+    ),
+    Mutation(
+        "of several fields that vary in length the first counts",
+        "python/leat/loading/buckets.py",
+        "    if len(arrays) != 1:\n",
+        "    if not arrays:\n",
+        ("py:test_buckets.py::test_of_several_fields_that_vary_in_length_one_has_to_be_named",),
+    ),
+    Mutation(
+        "steps are counted behind folded decisions as if sizes had never changed",
+        "python/leat/loading/states.py",
+        'self.step = entry["steps"] if entry["kind"] == "folded" else self.at(entry["epoch"], entry["row"])',
+        'self.step = self.at(entry["epoch"], entry["row"])',
+        ("py:test_mixture_logs.py::test_steps_of_a_state_are_right_where_the_size_of_batches_was_folded",),
+    ),
 ]

@@ -52,4 +52,13 @@ MUTATIONS = [
         "                os.unlink(self.path)\n",
         ("py:test_mixture_logs.py::test_a_file_of_another_run_is_put_aside",),
     ),
+    Mutation(
+        "a domain that was not measured loses its excess",
+        "python/leat/mixtures/doremi.py",
+        "            if name in losses:\n"
+        "                self.excess[k] = max(losses[name] - (self.reference[name] if self.reference else 0.0), 0.0)\n",
+        "            of = self.reference[name] if self.reference else 0.0\n"
+        "            self.excess[k] = max(losses.get(name, of) - of, 0.0)\n",
+        ("py:test_mixture_algorithms.py::test_a_domain_that_is_not_measured_keeps_its_last_excess_in_doremi",),
+    ),
 ]

@@ -56,4 +56,11 @@ MUTATIONS = [
         "(len(shift) != 2 or min(shift) < 0)",
         ("py:test_geometry.py::test_arguments_are_those_of_torchvision",),
     ),
+    Mutation(
+        "labels_getter=None is taken for no word that there is",
+        "python/leat/ops/targets.py",
+        'if labels != "default":\n',
+        'if labels not in ("default", None):\n',
+        ("py:test_targets.py::test_without_a_getter_of_labels_only_what_has_a_role_goes_with_the_boxes",),
+    ),
 ]

@@ -45,4 +45,18 @@ MUTATIONS = [
         "return carry[low] - mean;",
         ("c:plan/mixtures",),
     ),
+    Mutation(
+        "rows of one order are those of the order before it",
+        "src/plan/order.c",
+        "    if (!c->pass_set || c->pass != pass || c->order != o || c->list)\n",
+        "    if (!c->pass_set || c->pass != pass || c->list)\n",
+        ("c:plan/orders",),
+    ),
+    Mutation(
+        "selected rows of one order are those of the order before it",
+        "src/plan/order.c",
+        "c->order != o || c->list != list) {",
+        "c->list != list) {",
+        ("c:plan/orders",),
+    ),
 ]

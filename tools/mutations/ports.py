@@ -34,4 +34,18 @@ MUTATIONS = [
         'if loader._options["in_order"] is None',
         ("py:test_port.py::test_loaders_that_cannot_be_shared_are_refused_with_the_reason",),
     ),
+    Mutation(
+        "after a state was loaded a reader says that it stands where it peeked",
+        "python/leat/ports/attached.py",
+        "        self._ahead = self._number = None\n",
+        "        self._number = None\n",
+        ("py:test_peek.py::test_what_a_reader_peeked_at_is_given_up_where_it_loads_a_state",),
+    ),
+    Mutation(
+        "a port over a loader within an epoch begins at the beginning of the epoch",
+        "python/leat/ports/port.py",
+        'if loader._share is None and (state["at"]["epoch"] or state["at"]["row"]):',
+        'if loader._share is None and state["at"]["epoch"]:',
+        ("py:test_port.py::test_a_port_begins_where_its_loader_stands",),
+    ),
 ]

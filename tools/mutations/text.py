@@ -59,4 +59,11 @@ MUTATIONS = [
         "if limit is not None and values.size and int(values.max()) > 2 * limit + 1:",
         ("py:test_text.py::test_write_megatron_refuses_types_that_it_cannot_say",),
     ),
+    Mutation(
+        "a message that is written twice is the last of its places",
+        "python/leat/text/template.py",
+        "                    several.add(number)\n",
+        "                    several.discard(number)\n",
+        ("py:test_chat_parts.py::test_a_message_that_is_written_twice_is_an_error",),
+    ),
 ]

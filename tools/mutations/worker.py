@@ -31,4 +31,11 @@ MUTATIONS = [
         "for (unsigned i = 0; i + 1 < p->n; i++)",
         ("c:worker/board",),
     ),
+    Mutation(
+        "a slot of the parent is given back to the memory of its child",
+        "src/worker/share.c",
+        "if (own.open && slot->generation == own.generation)",
+        "if (own.open)",
+        ("c:worker/share",),
+    ),
 ]

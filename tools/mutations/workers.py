@@ -44,4 +44,25 @@ MUTATIONS = [
         "if others and min(others) < self.board.served_ns():",
         ("py:test_feed.py::test_a_loader_that_asked_for_nothing_has_no_claim_on_the_time_of_those_that_did",),
     ),
+    Mutation(
+        "each broken row of a batch has the same substitute",
+        "python/leat/workers/loop.py",
+        "        key = _leat.row_key(unit.seed, unit.epoch, unit.first_row + row)\n",
+        "        key = _leat.row_key(unit.seed, unit.epoch, unit.first_row)\n",
+        ("py:test_dataloader_own.py::test_each_broken_row_of_a_batch_has_a_substitute_of_its_own",),
+    ),
+    Mutation(
+        "a message that a dead worker had announced is waited for",
+        "python/leat/workers/pool.py",
+        "self._count(i, announced - self.received[i])",
+        "self._count(i, 0 * announced)",
+        ("py:test_feed.py::test_a_message_that_a_worker_announced_and_could_not_send_is_not_waited_for",),
+    ),
+    Mutation(
+        "memory of a loader is let go while a worker may still write to it",
+        "python/leat/workers/pool.py",
+        "            self.leaving[board] = (running, memory)\n",
+        "            self.leaving[board] = (running, None)\n",
+        ("py:test_feed.py::test_what_a_worker_may_still_write_to_is_kept_until_it_finishes_or_is_dead",),
+    ),
 ]

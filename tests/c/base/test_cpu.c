@@ -30,7 +30,6 @@ static enum leat_isa wish_for(const char *wish, enum leat_isa best)
 
 static void a_set_that_the_processor_has_is_taken_without_a_word(void **state)
 {
-    (void)state;
     const struct {
         const char *wish;
         enum leat_isa best, taken;
@@ -45,7 +44,6 @@ static void a_set_that_the_processor_has_is_taken_without_a_word(void **state)
 
 static void a_set_that_the_processor_lacks_is_said_in_the_log(void **state)
 {
-    (void)state;
     assert_int_equal(wish_for("avx512", LEAT_ISA_AVX2), LEAT_ISA_AVX2);
     assert_non_null(strstr(lines, "warning: LEAT_ISA=avx512: this processor has no such instructions; avx2 is used\n"));
     assert_int_equal(wish_for("avx2", LEAT_ISA_PORTABLE), LEAT_ISA_PORTABLE);
@@ -55,7 +53,6 @@ static void a_set_that_the_processor_lacks_is_said_in_the_log(void **state)
 
 static void an_unknown_set_is_said_in_the_log_with_those_that_are_known(void **state)
 {
-    (void)state;
     assert_int_equal(wish_for("AVX2", LEAT_ISA_AVX512), LEAT_ISA_AVX512);
     assert_non_null(
         strstr(lines, "warning: LEAT_ISA=AVX2 is not known: it is portable, avx2 or avx512; avx512 is used\n"));
@@ -63,7 +60,6 @@ static void an_unknown_set_is_said_in_the_log_with_those_that_are_known(void **s
 
 static void the_set_of_the_environment_is_looked_at_once(void **state)
 {
-    (void)state;
     empty_log();
     setenv("LEAT_ISA", "sse9", 1);
     const enum leat_isa isa = leat_cpu_isa();

@@ -3,7 +3,6 @@
 
 static void every_code_has_its_own_name_and_text(void **state)
 {
-    (void)state;
     for (int code = LEAT_OK; code >= LEAT_E_OPERATOR; code--) {
         assert_string_not_equal(leat_status_name(code), "LEAT_E_UNKNOWN");
         for (int other = LEAT_OK; other > code; other--) {
@@ -16,7 +15,6 @@ static void every_code_has_its_own_name_and_text(void **state)
 
 static void a_message_may_wrap_the_message_that_it_replaces(void **state)
 {
-    (void)state;
     struct leat_error error;
     assert_int_equal(leat_fail(&error, LEAT_E_IO, "inner %d", 7), LEAT_E_IO);
     leat_fail(&error, LEAT_E_CORRUPT, "outer: %s", error.message);
@@ -26,7 +24,6 @@ static void a_message_may_wrap_the_message_that_it_replaces(void **state)
 
 static void a_long_path_is_cut_at_the_front(void **state)
 {
-    (void)state;
     struct leat_error error;
     char path[2000];
     memset(path, 'a', sizeof path);
@@ -40,7 +37,6 @@ static void a_long_path_is_cut_at_the_front(void **state)
 
 static void names_and_passwords_in_addresses_are_left_out(void **state)
 {
-    (void)state;
     struct leat_error error;
     char path[2000];
     leat_fail(&error, LEAT_E_IO,
@@ -61,7 +57,6 @@ static void names_and_passwords_in_addresses_are_left_out(void **state)
 
 static void a_null_error_is_allowed(void **state)
 {
-    (void)state;
     assert_int_equal(leat_fail(NULL, LEAT_E_RANGE, "x"), LEAT_E_RANGE);
     leat_error_at_file(NULL, "x", 0);
     leat_error_at_sample(NULL, 0, "x");

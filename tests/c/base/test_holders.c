@@ -65,7 +65,6 @@ static void bury(pid_t pid)
 
 static void what_killed_processes_held_is_taken_back_and_what_others_hold_is_not(void **state)
 {
-    (void)state;
     enum { KILLS = 300, N = 3 };
     struct shared *s = map();
     pid_t pids[N];
@@ -104,7 +103,6 @@ static void what_killed_processes_held_is_taken_back_and_what_others_hold_is_not
 
 static void a_number_that_another_process_has_by_now_holds_nothing(void **state)
 {
-    (void)state;
     struct shared *s = map();
     struct leat_holder *row = leat_holders_join(&s->table);
     assert_true(leat_holder_hold(row, 5 * STEP));
@@ -119,7 +117,6 @@ static void a_number_that_another_process_has_by_now_holds_nothing(void **state)
 
 static void references_are_counted_and_only_a_full_table_has_no_room(void **state)
 {
-    (void)state;
     struct shared *s = map();
     struct leat_holder *row = leat_holders_join(&s->table);
     assert_true(leat_holder_hold(row, 0) && leat_holder_hold(row, 0));

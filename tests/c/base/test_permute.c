@@ -19,14 +19,12 @@ static void assert_bijective(uint64_t n, uint64_t key)
 
 static void every_small_range_is_permuted(void **state)
 {
-    (void)state;
     for (uint64_t n = 1; n <= 2000; n++)
         assert_bijective(n, n * 977);
 }
 
 static void ranges_around_powers_and_squares_are_permuted(void **state)
 {
-    (void)state;
     const uint64_t sizes[] = {65535, 65536, 65537, 998001, 999999, 1000000, 1000001, 1281167};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         assert_bijective(sizes[i], i);
@@ -34,7 +32,6 @@ static void ranges_around_powers_and_squares_are_permuted(void **state)
 
 static void huge_ranges_stay_inside_and_do_not_collide(void **state)
 {
-    (void)state;
     const uint64_t sizes[] = {UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, (UINT64_C(1) << 63) - 1, UINT64_C(1) << 63};
     for (size_t s = 0; s < 4; s++) {
         struct leat_permutation p = leat_permutation_init(sizes[s], 5);
@@ -49,7 +46,6 @@ static void huge_ranges_stay_inside_and_do_not_collide(void **state)
 
 static void position_and_value_are_not_correlated(void **state)
 {
-    (void)state;
     const uint64_t n = 100000;
     for (uint64_t key = 0; key < 10; key++) {
         struct leat_permutation p = leat_permutation_init(n, key);
@@ -78,7 +74,6 @@ static double deviation(const uint32_t *count, size_t cells, uint64_t draws)
 
 static void where_a_pair_lands_is_uniform_over_keys(void **state)
 {
-    (void)state;
     const uint64_t sizes[] = {2, 3, 4, 5, 7, 10, 12, 16, 25, 31, 255, 256, 400};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         uint64_t n = sizes[s], draws = n * (n - 1) * (n < 100 ? 200 : 20) / test_every(4);
@@ -98,7 +93,6 @@ static void where_a_pair_lands_is_uniform_over_keys(void **state)
 
 static void gaps_between_neighbours_are_spread_evenly(void **state)
 {
-    (void)state;
     enum { CELLS = 256 };
     const uint64_t n = 1000003;
     for (uint64_t step = 1; step <= 1024; step *= 4) {
@@ -114,7 +108,6 @@ static void gaps_between_neighbours_are_spread_evenly(void **state)
 
 static void a_bit_of_the_key_changes_the_whole_order(void **state)
 {
-    (void)state;
     const uint64_t n = 1 << 16;
     struct leat_permutation base = leat_permutation_init(n, 12345);
     for (unsigned bit = 0; bit < 64; bit++) {
@@ -132,7 +125,6 @@ static void a_bit_of_the_key_changes_the_whole_order(void **state)
 
 static void the_order_never_changes_between_versions(void **state)
 {
-    (void)state;
     struct golden_line golden;
     int n = 0;
     for (FILE *file = golden_open(); golden_next(file, "permutation", &golden); n++) {
@@ -148,7 +140,6 @@ static void the_order_never_changes_between_versions(void **state)
 
 static void many_at_once_are_the_same_as_one_by_one(void **state)
 {
-    (void)state;
     const uint64_t sizes[] = {1, 2, 5, 100, 300, 4095, 5000, 65537, (UINT64_C(1) << 50) + 9};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (size_t n = 0; n < 40; n++) {

@@ -3,7 +3,6 @@
 
 static void draws_below_n_are_uniform_within_five_sigma(void **state)
 {
-    (void)state;
     enum { N = 10, DRAWS = 100000 };
     unsigned count[N] = {0};
     for (unsigned i = 0; i < DRAWS; i++)
@@ -14,7 +13,6 @@ static void draws_below_n_are_uniform_within_five_sigma(void **state)
 
 static void related_keys_give_unrelated_draws(void **state)
 {
-    (void)state;
     unsigned bits = 0;
     for (uint64_t row = 0; row < 1000; row++)
         bits += (unsigned)__builtin_popcountll(leat_draw_u64(leat_key_mix(1, row), 0) ^
@@ -24,7 +22,6 @@ static void related_keys_give_unrelated_draws(void **state)
 
 static void draws_never_change_between_versions(void **state)
 {
-    (void)state;
     uint64_t sum = 0;
     for (uint64_t i = 0; i < 1000; i++)
         sum = sum * 31 + leat_draw_u64(leat_key_mix(i, 7), i);

@@ -224,6 +224,23 @@ static void a_rank_that_is_not_there_is_refused(void **state)
     assert_int_equal(replay("--rank 1"), 2);
 }
 
+static void an_output_named_batch_does_not_stand_in_the_place_of_what_is_said_of_the_batch(void **state)
+{
+    struct leat_dataset *dataset;
+    struct leat_loader *loader = open_loader(0, 1, &dataset);
+    struct leat_batch *batch = save_after(loader, 1);
+    size_t length;
+    write_text("program.json", "{\"operators\": {}, \"outputs\": {\"batch\": {\"field\": \"name\", \"chain\": []}}}");
+    const int code = replay("");
+    write_text("program.json", program);
+    assert_int_equal(code, 0);
+    assert_non_null(strstr(read_all("out/batch.json", &length), "\"step\": 1"));
+    assert_non_null(strstr(read_all("out/batch_.json", &length), ".jpg"));
+    leat_batch_free(batch);
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +250,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_step_names_any_other_batch),
         cmocka_unit_test(a_state_of_other_data_is_refused),
         cmocka_unit_test(a_rank_that_is_not_there_is_refused),
+        cmocka_unit_test(an_output_named_batch_does_not_stand_in_the_place_of_what_is_said_of_the_batch),
     };
     if (argc < 2)
         return 2;

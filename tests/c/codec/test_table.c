@@ -6,7 +6,6 @@ enum { TOY = LEAT_KIND_IMAGE + 1 };
 
 static void a_kind_has_the_name_that_its_codec_gives_it(void **state)
 {
-    (void)state;
     struct leat_codec toy = leat_codec_photo;
     toy.kind = (enum leat_kind)TOY;
     toy.kind_name = "toy";
@@ -24,7 +23,6 @@ static void a_kind_has_the_name_that_its_codec_gives_it(void **state)
 
 static void a_schema_takes_each_kind_that_has_a_codec(void **state)
 {
-    (void)state;
     struct leat_codec toy = leat_codec_photo;
     const struct leat_field field = {.name = "x", .kind = (enum leat_kind)TOY, .dtype = LEAT_U8};
     const struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;

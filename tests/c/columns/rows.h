@@ -2,7 +2,8 @@
 #ifndef LEAT_TESTS_COLUMNS_ROWS_H
 #define LEAT_TESTS_COLUMNS_ROWS_H
 
-#include "../files.h"
+#include "../folder.h"
+#include "columns/internal.h"
 #include "leat/columns.h"
 
 enum { WIDTH = 30 }; /* numbers of a row: the version, and what follows from it */
@@ -11,6 +12,24 @@ enum { WIDTH = 30 }; /* numbers of a row: the version, and what follows from it 
 static inline int rows_no_sync(int fd)
 {
     return fd < 0 ? -1 : 0;
+}
+
+static char path[PATH_MAX + 16]; /* the file of a test */
+static struct leat_columns_calls plain_calls;
+
+static inline int rows_make_folder(void **state)
+{
+    make_folder(state);
+    leat_columns_calls.sync = rows_no_sync;
+    plain_calls = leat_columns_calls;
+    snprintf(path, sizeof path, "%s/a.store", folder);
+    return 0;
+}
+
+static inline int rows_remove_folder(void **state)
+{
+    leat_columns_calls = plain_calls;
+    return remove_folder(state);
 }
 
 static const struct leat_field rows_field = {
@@ -38,13 +57,13 @@ static inline bool rows_are_whole(uint64_t id, uint64_t key, const uint64_t *row
     return true;
 }
 
-static inline int rows_open(const char *path, bool keyed, struct leat_columns **out, struct leat_error *error)
+static inline int rows_open(const char *at, bool keyed, struct leat_columns **out, struct leat_error *error)
 {
     struct leat_columns_options options = LEAT_COLUMNS_OPTIONS_INIT;
     options.fields = &rows_field;
     options.n_fields = 1;
     options.keyed = keyed;
-    return leat_columns_open(path, &options, out, error);
+    return leat_columns_open(at, &options, out, error);
 }
 
 static inline int rows_write(struct leat_columns *c, uint64_t id, const uint64_t *key, uint64_t version,

@@ -7,24 +7,6 @@
 #include "columns/internal.h"
 #include "rows.h"
 
-static char folder[PATH_MAX], path[PATH_MAX + 16];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    leat_columns_calls.sync = rows_no_sync;
-    files_folder(folder);
-    snprintf(path, sizeof path, "%s/a.store", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    files_remove(folder);
-    return 0;
-}
-
 static struct leat_columns *opened(bool keyed)
 {
     struct leat_columns *c;
@@ -35,7 +17,6 @@ static struct leat_columns *opened(bool keyed)
 
 static void what_is_written_is_read_and_what_is_not_is_missing(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c = opened(false), *other;
     const uint64_t ids[] = {0, 7, 70000, 300000000, LEAT_COLUMNS_MAX_ID - 1};
@@ -59,7 +40,6 @@ static void what_is_written_is_read_and_what_is_not_is_missing(void **state)
 
 static void rows_are_rewritten_in_place_of_what_a_flush_has_made_free(void **state)
 {
-    (void)state;
     enum { ROWS = 3000, ROUNDS = 12 };
     struct leat_error error;
     struct leat_columns *c = opened(false);
@@ -86,7 +66,6 @@ static void rows_are_rewritten_in_place_of_what_a_flush_has_made_free(void **sta
 
 static void rows_written_again_and_again_without_a_flush_take_no_more_room(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c = opened(false);
     struct stat st;
@@ -102,7 +81,6 @@ static void rows_written_again_and_again_without_a_flush_take_no_more_room(void 
 
 static void files_of_two_writers_of_the_same_rows_stay_small(void **state)
 {
-    (void)state;
     enum { ROWS = 6000, ROUNDS = 16 };
     struct leat_error error;
     struct leat_columns *c[] = {opened(false), opened(false)};
@@ -171,7 +149,6 @@ static uint64_t lose_slot_to_another(struct leat_columns **out)
 
 static void a_slot_is_freed_under_nobody_who_has_it_now(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c;
     lose_slot_to_another(&c);
@@ -189,7 +166,6 @@ static void a_slot_is_freed_under_nobody_who_has_it_now(void **state)
 /* Its live record is elsewhere by now, and may be lost with power. */
 static void nor_under_one_who_had_it_at_the_last_flush(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c;
     const uint64_t owner = lose_slot_to_another(&c);
@@ -208,7 +184,6 @@ static void nor_under_one_who_had_it_at_the_last_flush(void **state)
 
 static void pairs_are_found_however_many_there_are(void **state)
 {
-    (void)state;
     enum { PAIRS = 150000 }; /* three levels */
     struct leat_error error;
     struct leat_columns *c = opened(true);
@@ -239,7 +214,6 @@ static void pairs_are_found_however_many_there_are(void **state)
 
 static void fields_of_all_kinds_come_back_as_docs_say(void **state)
 {
-    (void)state;
     const struct leat_field fields[] = {
         {.name = "half", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F16, .ndim = 1, .shape = {3}},
         {.name = "brain", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_BF16},
@@ -312,7 +286,6 @@ static void fields_of_all_kinds_come_back_as_docs_say(void **state)
 
 static void a_store_of_other_fields_or_another_data_set_is_refused(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c;
     struct leat_columns_options options = LEAT_COLUMNS_OPTIONS_INIT;
@@ -345,7 +318,6 @@ static void a_store_of_other_fields_or_another_data_set_is_refused(void **state)
 
 static void what_no_row_can_be_is_refused_and_nothing_is_written(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c = opened(false);
     uint64_t row[2 * WIDTH] = {0}, ids[2] = {3, LEAT_COLUMNS_MAX_ID};
@@ -363,7 +335,7 @@ static void what_no_row_can_be_is_refused_and_nothing_is_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rows_make_folder, rows_remove_folder)
         TEST(what_is_written_is_read_and_what_is_not_is_missing),
         TEST(rows_are_rewritten_in_place_of_what_a_flush_has_made_free),
         TEST(rows_written_again_and_again_without_a_flush_take_no_more_room),

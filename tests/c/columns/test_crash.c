@@ -13,25 +13,12 @@
 #include "columns/internal.h"
 #include "rows.h"
 
-static char folder[PATH_MAX], path[PATH_MAX + 16], other[PATH_MAX + 16];
-static struct leat_columns_calls plain_calls;
+static char other[PATH_MAX + 16];
 
-static int make_folder(void **state)
+static int make_both(void **state)
 {
-    (void)state;
-    leat_columns_calls.sync = rows_no_sync;
-    plain_calls = leat_columns_calls;
-    files_folder(folder);
-    snprintf(path, sizeof path, "%s/a.store", folder);
+    rows_make_folder(state);
     snprintf(other, sizeof other, "%s/b.store", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    leat_columns_calls = plain_calls;
-    files_remove(folder);
     return 0;
 }
 
@@ -169,19 +156,16 @@ static void watch(bool keyed, bool flush, unsigned many, unsigned kills)
 
 static void a_row_is_whole_at_every_instruction_of_a_write_and_after_a_kill_there(void **state)
 {
-    (void)state;
     watch(false, false, 0, KILLED_STEPS);
 }
 
 static void so_are_rows_that_are_put_together(void **state)
 {
-    (void)state;
     watch(false, false, TOGETHER, KILLED_STEPS / 16); /* none where code is instrumented */
 }
 
 static void so_it_is_of_a_row_with_a_key_and_of_a_flush(void **state)
 {
-    (void)state;
     watch(true, true, 0, KILLED_STEPS);
 }
 
@@ -221,7 +205,6 @@ static void write_until_killed(unsigned writer, uint64_t seed)
 
 static void many_killed_writers_leave_whole_rows_and_no_lost_room(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c = opened(path, true);
     struct stat st;
@@ -411,20 +394,17 @@ static void lose_power_again_and_again(bool keyed)
 
 static void what_was_flushed_survives_a_loss_of_power_at_any_time(void **state)
 {
-    (void)state;
     lose_power_again_and_again(false);
 }
 
 static void so_do_rows_with_keys(void **state)
 {
-    (void)state;
     lose_power_again_and_again(true);
 }
 
 /* A part of the index that is new begins with nothing in it. */
 static void bytes_left_behind_the_end_are_no_part_of_what_is_added(void **state)
 {
-    (void)state;
     enum { NEAR = 5, FAR = 70000 }; /* in the first chunk of the index, and in the second */
     static uint8_t ones[SEGMENT_BYTES];
     struct leat_error error;
@@ -474,7 +454,6 @@ static int noting_publish(const char *from, const char *to)
 
 static void a_file_is_on_disk_before_it_has_its_name_and_its_name_before_it_is_used(void **state)
 {
-    (void)state;
     creation[0] = 0;
     leat_columns_calls.write = noting_write;
     leat_columns_calls.sync = noting_sync;
@@ -486,7 +465,7 @@ static void a_file_is_on_disk_before_it_has_its_name_and_its_name_before_it_is_u
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_both, rows_remove_folder)
         TEST(a_row_is_whole_at_every_instruction_of_a_write_and_after_a_kill_there),
         TEST(so_are_rows_that_are_put_together),
         TEST(so_it_is_of_a_row_with_a_key_and_of_a_flush),

@@ -4,42 +4,20 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "base/alloc.h"
+#include "../allocations.h"
 #include "base/random.h"
 #include "columns/internal.h"
 #include "rows.h"
 
-static char folder[PATH_MAX], path[PATH_MAX + 16];
-static struct leat_columns_calls plain_calls;
-static struct leat_allocator plain_allocator;
-
-static int make_folder(void **state)
-{
-    (void)state;
-    leat_columns_calls.sync = rows_no_sync;
-    plain_calls = leat_columns_calls;
-    plain_allocator = leat_allocator;
-    files_folder(folder);
-    snprintf(path, sizeof path, "%s/a.store", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    leat_columns_calls = plain_calls;
-    leat_allocator = plain_allocator;
-    files_remove(folder);
-    return 0;
-}
-
 /* ---- the n-th call fails ------------------------------------------------------------------------------------------
  */
 
-static uint64_t calls_made, failing_call, allocations_made, failing_allocation;
+static uint64_t calls_made, failing_call;
 
 static bool fails(void)
 {
@@ -93,29 +71,20 @@ static const struct leat_columns_calls faulty_calls = {faulty_open, faulty_alloc
                                                        faulty_read, faulty_put,      faulty_sync, faulty_publish,
                                                        faulty_map,  faulty_lock,     NULL};
 
-static void *faulty_malloc(size_t bytes)
+/* The n-th call, from 1. */
+static void fail_call(uint64_t n)
 {
-    return ++allocations_made == failing_allocation ? NULL : malloc(bytes);
-}
-static void *faulty_realloc(void *p, size_t bytes)
-{
-    return ++allocations_made == failing_allocation ? NULL : realloc(p, bytes);
-}
-
-static void fail_at(uint64_t call, uint64_t allocation)
-{
-    failing_call = call;
-    failing_allocation = allocation;
-    calls_made = allocations_made = 0;
+    failing_call = n;
+    calls_made = 0;
     leat_columns_calls = faulty_calls;
     leat_columns_calls.unlock = plain_calls.unlock;
-    leat_allocator = (struct leat_allocator){faulty_malloc, faulty_realloc, free};
 }
 
-static void fail_no_more(void)
+/* Returns whether it came to that. */
+static bool call_failed(void)
 {
     leat_columns_calls = plain_calls;
-    leat_allocator = plain_allocator;
+    return calls_made >= failing_call;
 }
 
 static const struct leat_field mixed[] = {
@@ -194,10 +163,9 @@ static void every_failure_is_an_error_after_which_all_that_was_written_is_there(
         uint64_t written[20] = {0}, tried[20] = {0}, version;
         struct leat_columns *c;
         unlink(path);
-        fail_at(allocations ? 0 : n, allocations ? n : 0);
+        allocations ? fail_allocation((int64_t)n - 1) : fail_call(n);
         const int rc = live_through(keyed, written, tried, &error);
-        const bool failed = allocations ? allocations_made >= n : calls_made >= n;
-        fail_no_more();
+        const bool failed = allocations ? allocation_failed() : call_failed();
         if (!failed) {
             assert_ok(rc);
             assert_true(n > 15);
@@ -219,30 +187,24 @@ static void every_failure_is_an_error_after_which_all_that_was_written_is_there(
 
 static void every_call_may_fail_once(void **state)
 {
-    (void)state;
     every_failure_is_an_error_after_which_all_that_was_written_is_there(false, false);
     every_failure_is_an_error_after_which_all_that_was_written_is_there(true, false);
 }
 
 static void every_allocation_may_fail_once(void **state)
 {
-    (void)state;
     every_failure_is_an_error_after_which_all_that_was_written_is_there(false, true);
     every_failure_is_an_error_after_which_all_that_was_written_is_there(true, true);
 }
 
 static int full(int fd, uint64_t offset, uint64_t bytes)
 {
-    (void)fd;
-    (void)offset;
-    (void)bytes;
     errno = ENOSPC;
     return -1;
 }
 
 static void a_full_disk_is_an_error_that_says_so_and_goes_away_with_it(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c;
     uint64_t version = 0;
@@ -271,7 +233,6 @@ static void a_full_disk_is_an_error_that_says_so_and_goes_away_with_it(void **st
 
 static void a_flipped_byte_anywhere_breaks_what_it_is_in_and_no_other_row_changes(void **state)
 {
-    (void)state;
     enum { ROWS = 40 };
     struct leat_error error;
     for (int keyed = 0; keyed < 2; keyed++) {
@@ -322,7 +283,6 @@ static void a_flipped_byte_anywhere_breaks_what_it_is_in_and_no_other_row_change
 
 static void a_header_of_which_any_byte_is_another_is_refused(void **state)
 {
-    (void)state;
     enum { FIRST = 24, END = 304 }; /* of what the checksum is of: flags, fingerprint, the one field (header.c) */
     const struct leat_columns_options options = LEAT_COLUMNS_OPTIONS_INIT;
     struct leat_error error;
@@ -346,7 +306,6 @@ static void a_header_of_which_any_byte_is_another_is_refused(void **state)
 
 static void a_broken_row_is_named_with_its_byte_and_is_mended_by_a_write(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c;
     uint64_t row[2 * WIDTH];
@@ -373,7 +332,6 @@ static void a_broken_row_is_named_with_its_byte_and_is_mended_by_a_write(void **
 
 static void a_file_that_is_cut_while_it_is_open_is_an_error_and_no_signal(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c;
     uint64_t row[WIDTH], id = 3;
@@ -393,7 +351,6 @@ static void a_file_that_is_cut_while_it_is_open_is_an_error_and_no_signal(void *
 
 static void a_file_that_is_emptied_while_it_is_open_is_an_error_wherever_a_write_looks(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c;
     for (uint64_t rows = 0; rows < 8000; rows += 613) { /* a group has some 3000 slots */
@@ -415,7 +372,6 @@ static void a_file_that_is_emptied_while_it_is_open_is_an_error_wherever_a_write
 static int broken_syncs;
 static int breaking_sync(int fd)
 {
-    (void)fd;
     errno = EIO;
     return broken_syncs && !--broken_syncs ? -1 : 0;
 }
@@ -423,7 +379,6 @@ static int breaking_sync(int fd)
 /* The system counts what it could not write as written: no slot may become free until all was written once more. */
 static void after_a_sync_that_failed_no_slot_is_free_before_a_good_one(void **state)
 {
-    (void)state;
     enum { ROWS = 2000 };
     struct leat_error error;
     struct leat_columns *c;
@@ -479,7 +434,6 @@ static void *write_and_read(void *number)
 
 static void threads_that_write_the_same_rows_leave_whole_ones(void **state)
 {
-    (void)state;
     struct leat_error error;
     pthread_t threads[THREADS];
     void *failed;
@@ -503,7 +457,6 @@ static void threads_that_write_the_same_rows_leave_whole_ones(void **state)
 
 static void processes_that_create_a_file_at_once_share_it(void **state)
 {
-    (void)state;
     enum { PROCESSES = 6, ROUNDS = 8 };
     struct leat_error error;
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -533,7 +486,6 @@ static void processes_that_create_a_file_at_once_share_it(void **state)
 
 static void a_forked_child_reads_and_may_not_write(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c;
     int status;
@@ -552,10 +504,71 @@ static void a_forked_child_reads_and_may_not_write(void **state)
     leat_columns_close(c);
 }
 
+/* ---- a disk that did not take it ---------------------------------------------------------------------------------
+ */
+
+static struct {
+    uint8_t *page;
+    size_t bytes;
+    volatile sig_atomic_t written;
+} watched;
+
+/* The page that is watched is written to, and may be. */
+static void on_write(int number, siginfo_t *info, void *context)
+{
+    const uint8_t *at = info->si_addr;
+    if (at >= watched.page && at < watched.page + watched.bytes && !watched.written) {
+        watched.written = 1;
+        mprotect(watched.page, watched.bytes, PROT_READ | PROT_WRITE);
+    } else {
+        signal(number, SIG_DFL);
+    }
+}
+
+static int failing_sync(int fd)
+{
+    errno = EIO;
+    return -1;
+}
+
+/* The system has counted its page as written when it said that it could not: only who writes it again has it written.
+ */
+static void a_flush_after_one_that_failed_writes_its_rows_again(void **state)
+{
+    const struct sigaction action = {.sa_sigaction = on_write, .sa_flags = SA_SIGINFO};
+    struct sigaction before;
+    struct leat_columns *c;
+    struct leat_error error;
+    assert_ok(rows_open(path, false, &c, &error));
+    assert_ok(rows_write(c, 7, NULL, 1, &error));
+    assert_int_equal(rows_version(c, 7, NULL), 1);
+    assert_int_equal(c->n_dirty, 1);
+    uint8_t *record = leat_columns_at(c, leat_columns_offset(atomic_load(&c->dirty[0]->live)));
+    assert_non_null(record);
+    watched.bytes = (size_t)sysconf(_SC_PAGESIZE);
+    watched.page = record - (uintptr_t)record % watched.bytes;
+    watched.written = 0;
+    assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
+    assert_int_equal(mprotect(watched.page, watched.bytes, PROT_READ), 0);
+    leat_columns_calls.sync = failing_sync;
+    const int failed = leat_columns_flush(c, &error);
+    const bool too_early = watched.written;
+    leat_columns_calls = plain_calls;
+    const int rc = leat_columns_flush(c, &error);
+    mprotect(watched.page, watched.bytes, PROT_READ | PROT_WRITE);
+    assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+    assert_int_equal(failed, LEAT_E_IO);
+    assert_false(too_early);
+    assert_ok(rc);
+    assert_true(watched.written);
+    assert_int_equal(rows_version(c, 7, NULL), 1);
+    leat_columns_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rows_make_folder, rows_remove_folder)
         TEST(every_call_may_fail_once),
         TEST(every_allocation_may_fail_once),
         TEST(a_full_disk_is_an_error_that_says_so_and_goes_away_with_it),
@@ -568,6 +581,7 @@ int main(void)
         TEST(threads_that_write_the_same_rows_leave_whole_ones),
         TEST(processes_that_create_a_file_at_once_share_it),
         TEST(a_forked_child_reads_and_may_not_write),
+        TEST(a_flush_after_one_that_failed_writes_its_rows_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,10 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "base/alloc.h"
+#include "../allocations.h"
 #include "base/random.h"
 #include "columns/internal.h"
 #include "rows.h"
-
-static char folder[PATH_MAX], path[PATH_MAX + 16];
-static struct leat_columns_calls plain_calls;
-static struct leat_allocator plain_allocator;
 
 /* What the calls have done. */
 static struct {
@@ -41,25 +37,11 @@ static ssize_t watched_put(int fd, const void *data, uint64_t bytes, uint64_t of
     return plain_calls.put(fd, data, bytes, offset);
 }
 
-static int make_folder(void **state)
+static int watch_puts(void **state)
 {
-    (void)state;
-    leat_columns_calls.sync = rows_no_sync;
-    plain_calls = leat_columns_calls;
-    plain_allocator = leat_allocator;
+    rows_make_folder(state);
     leat_columns_calls.put = watched_put;
     memset(&puts_made, 0, sizeof puts_made);
-    files_folder(folder);
-    snprintf(path, sizeof path, "%s/a.store", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    leat_columns_calls = plain_calls;
-    leat_allocator = plain_allocator;
-    files_remove(folder);
     return 0;
 }
 
@@ -93,7 +75,6 @@ static uint64_t size_of_file(void)
 
 static void rows_are_put_together_and_read_whole(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c = opened(false);
     assert_ok(write_from(c, 0, ROWS_MANY, 3, &error));
@@ -115,7 +96,6 @@ static void rows_are_put_together_and_read_whole(void **state)
 
 static void a_call_that_writes_a_part_or_is_interrupted_goes_on(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c = opened(false);
     puts_made.in_bits = true;
@@ -130,7 +110,6 @@ static void a_call_that_writes_a_part_or_is_interrupted_goes_on(void **state)
 
 static void the_last_of_rows_with_one_id_stays(void **state)
 {
-    (void)state;
     enum { IDS = 7 };
     struct leat_error error;
     struct leat_columns *c = opened(false);
@@ -158,7 +137,6 @@ static void the_last_of_rows_with_one_id_stays(void **state)
 
 static void rows_before_one_that_cannot_be_put_are_visible_and_the_others_as_they_were(void **state)
 {
-    (void)state;
     const int with[] = {ENOSPC, EIO, 0};
     struct leat_error error;
     for (unsigned n = 1; n <= 3; n++) {
@@ -277,7 +255,6 @@ static void gather_mixed(struct leat_columns *c, const uint64_t *ids, struct mix
 
 static void values_that_are_rounded_and_rows_of_all_sizes_are_the_same_both_ways(void **state)
 {
-    (void)state;
     static struct mixed_rows m;
     static struct mixed_out put, mapped;
     char other[PATH_MAX + 32];
@@ -323,7 +300,6 @@ static void values_that_are_rounded_and_rows_of_all_sizes_are_the_same_both_ways
 /* Rows of several sizes are put in another order than theirs. */
 static void so_the_rows_before_are_where_rows_of_several_sizes_lie_apart(void **state)
 {
-    (void)state;
     static struct mixed_rows m;
     static struct mixed_out got;
     struct leat_error error;
@@ -414,7 +390,6 @@ static int sparse(int fd, uint64_t offset, uint64_t bytes)
 
 static void a_run_goes_on_from_one_group_and_window_to_the_next(void **state)
 {
-    (void)state;
     const uint64_t before = 64 * (SEGMENT_BYTES / 4096), around = 300; /* rows of a group */
     struct leat_error error;
     struct leat_columns *c = opened_wide(PAGE_ROW * 8, false);
@@ -449,7 +424,6 @@ static void a_run_goes_on_from_one_group_and_window_to_the_next(void **state)
 
 static void large_rows_are_put_one_at_a_time_and_larger_ones_not_at_all(void **state)
 {
-    (void)state;
     const uint64_t large = PUT_BYTES / 8 + 100, larger = PUT_MOST / 8 + 100;
     struct leat_error error;
     struct leat_columns *c = opened_wide(large * 8, false);
@@ -469,7 +443,6 @@ static void large_rows_are_put_one_at_a_time_and_larger_ones_not_at_all(void **s
 
 static void pages_that_are_mapped_and_dirty_are_written_through_the_mapping(void **state)
 {
-    (void)state;
     enum { ROWS = 100 };
     struct leat_error error;
     for (int in_memory = 0; in_memory < 2; in_memory++) {
@@ -492,7 +465,6 @@ static void pages_that_are_mapped_and_dirty_are_written_through_the_mapping(void
 
 static void a_file_that_was_cut_is_an_error_and_does_not_become_longer(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_columns *c = opened_wide(PAGE_ROW * 8, false);
     assert_ok(write_wide(c, PAGE_ROW, 0, 10, 1, &error));
@@ -506,35 +478,22 @@ static void a_file_that_was_cut_is_an_error_and_does_not_become_longer(void **st
     leat_columns_close(c);
 }
 
-static uint64_t allocations_made, failing_allocation;
-static void *faulty_malloc(size_t bytes)
-{
-    return ++allocations_made == failing_allocation ? NULL : malloc(bytes);
-}
-static void *faulty_realloc(void *p, size_t bytes)
-{
-    return ++allocations_made == failing_allocation ? NULL : realloc(p, bytes);
-}
-
 static void without_memory_for_a_buffer_rows_are_written_all_the_same(void **state)
 {
-    (void)state;
     struct leat_error error;
-    bool without = false;
-    for (failing_allocation = 1;; failing_allocation++) {
+    bool without = false, failed = true;
+    for (int64_t n = 0; failed; n++) {
         unlink(path);
         struct leat_columns *c = opened_wide(PAGE_ROW * 8, false);
-        puts_made.calls = allocations_made = 0;
-        leat_allocator = (struct leat_allocator){faulty_malloc, faulty_realloc, free};
+        puts_made.calls = 0;
+        fail_allocation(n);
         const int rc = write_wide(c, PAGE_ROW, 0, 50, 1, &error);
-        leat_allocator = plain_allocator;
+        failed = allocation_failed();
         assert_true(!rc || rc == LEAT_E_NOMEM);
         without |= !rc && !puts_made.calls;
         for (uint64_t id = 0; id < 50; id++)
             assert_int_equal(wide_version(c, PAGE_ROW, id), !rc || id < (uint64_t)error.sample);
         leat_columns_close(c);
-        if (allocations_made < failing_allocation)
-            break;
     }
     assert_true(without);
 }
@@ -571,7 +530,6 @@ static void *write_together(void *number)
 
 static void threads_that_put_the_same_rows_leave_whole_ones(void **state)
 {
-    (void)state;
     pthread_t threads[THREADS];
     void *failed;
     leat_columns_calls.put = plain_calls.put;
@@ -588,7 +546,7 @@ static void threads_that_put_the_same_rows_leave_whole_ones(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, watch_puts, rows_remove_folder)
         TEST(rows_are_put_together_and_read_whole),
         TEST(a_call_that_writes_a_part_or_is_interrupted_goes_on),
         TEST(the_last_of_rows_with_one_id_stays),

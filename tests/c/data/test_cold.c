@@ -25,7 +25,6 @@ static char path[64];
 
 static int set_up(void **state)
 {
-    (void)state;
     if (!mkdtemp(folder))
         return -1;
     snprintf(path, sizeof path, "%s/small.leat", folder);
@@ -35,7 +34,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     char command[96];
     snprintf(command, sizeof command, "rm -rf '%s'", folder);
     return system(command);
@@ -81,7 +79,6 @@ static void check_all(struct leat_store_source *s)
 
 static void values_of_a_cold_file_are_those_of_the_file(void **state)
 {
-    (void)state;
     static const enum leat_recheck policies[] = {LEAT_RECHECK_FIRST, LEAT_RECHECK_ALWAYS, LEAT_RECHECK_NEVER};
     for (int i = 0; i < 3; i++) {
         struct leat_store_source *s = open_cold(path, policies[i]);
@@ -93,7 +90,6 @@ static void values_of_a_cold_file_are_those_of_the_file(void **state)
 
 static void a_file_that_was_read_for_a_while_is_mapped(void **state)
 {
-    (void)state;
     struct leat_store_source *s = open_cold(path, LEAT_RECHECK_FIRST);
     struct leat_error error;
     const uint64_t samples[2] = {5, 6};
@@ -113,7 +109,6 @@ static void a_file_that_was_read_for_a_while_is_mapped(void **state)
 
 static void a_damaged_page_of_a_cold_file_is_an_error_with_its_place(void **state)
 {
-    (void)state;
     struct leat_store_source *s = open_cold(path, LEAT_RECHECK_FIRST);
     struct leat_error error;
     uint64_t samples[2] = {0, SAMPLES - 1}, group = s->n_groups - 1;
@@ -212,7 +207,6 @@ static int first_batch_in_little_memory(uint64_t rows)
 
 static void the_first_shuffled_batch_of_ten_million_takes_under_50_mb(void **state)
 {
-    (void)state;
     snprintf(large, sizeof large, "%s/large.leat", folder);
     write_ten_million();
     static const uint64_t sizes[] = {256, 4096};

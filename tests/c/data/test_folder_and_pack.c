@@ -1,13 +1,12 @@
-#include "../files.h"
+#include "../folder.h"
 #include "base/error.h"
 
-static char folder[PATH_MAX], photos[PATH_MAX + 16], packed[PATH_MAX + 16];
+static char photos[PATH_MAX + 16], packed[PATH_MAX + 16];
 enum { N = 20 };
 
 /* The bytes are no photos: that is the decoder's matter, and a pack keeps them, marked. */
 static int set_up(void **state)
 {
-    (void)state;
     files_folder(folder);
     for (int i = 0; i < N; i++) {
         char name[32], content[32];
@@ -17,13 +16,6 @@ static int set_up(void **state)
     }
     snprintf(photos, sizeof photos, "%s/photos", folder);
     snprintf(packed, sizeof packed, "%s/packed.leat", folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    files_remove(folder);
     return 0;
 }
 
@@ -60,7 +52,6 @@ static void pack(struct leat_dataset *d)
 
 static void a_folder_and_its_pack_have_one_fingerprint_and_join(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *d, *p, *joined;
     uint8_t a[16], b[16];
@@ -97,5 +88,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_folder_and_its_pack_have_one_fingerprint_and_join),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -1,13 +1,13 @@
-#include "base/alloc.h"
+#include "../allocations.h"
+#include "../folder.h"
 #include "data/dataset.h"
 #include "native.h"
 
-static char folder[PATH_MAX], path[PATH_MAX + 16], photos[PATH_MAX + 16];
+static char path[PATH_MAX + 16], photos[PATH_MAX + 16];
 enum { N = 300 };
 
 static int set_up(void **state)
 {
-    (void)state;
     files_folder(folder);
     snprintf(path, sizeof path, "%s/data.leat", folder);
     native_write(path, 0, N, 0);
@@ -19,24 +19,6 @@ static int set_up(void **state)
     files_write_text(folder, "photos/readme", "makes a notice");
     snprintf(photos, sizeof photos, "%s/photos", folder);
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    files_remove(folder);
-    return 0;
-}
-
-static uint64_t calls, failing;
-
-static void *allocate(size_t bytes)
-{
-    return ++calls == failing ? NULL : malloc(bytes);
-}
-static void *resize(void *p, size_t bytes)
-{
-    return ++calls == failing ? NULL : realloc(p, bytes);
 }
 
 /* Everything that a data set is asked for. Outputs of what failed must be NULL or empty. */
@@ -84,15 +66,13 @@ static int use(const char *which, size_t varying, size_t fixed, struct leat_erro
 
 static void each_fails_once(const char *which, size_t varying, size_t fixed)
 {
-    leat_allocator = (struct leat_allocator){allocate, resize, free};
-    for (uint64_t n = 1;; n++) {
+    for (int64_t n = 0;; n++) {
         struct leat_error error = {.code = 0};
-        calls = 0;
-        failing = n;
+        fail_allocation(n);
         int rc = use(which, varying, fixed, &error);
-        if (calls < n) {
+        if (!allocation_failed()) {
             assert_ok(rc);
-            assert_true(n > 10);
+            assert_true(n > 9);
             break;
         }
         /* Without memory for an index or a notice one goes on without. */
@@ -102,18 +82,15 @@ static void each_fails_once(const char *which, size_t varying, size_t fixed)
             assert_true(strlen(error.message) > 0);
         }
     }
-    leat_allocator = (struct leat_allocator){malloc, realloc, free};
 }
 
 static void any_allocation_for_a_folder_may_fail(void **state)
 {
-    (void)state;
     each_fails_once(photos, 0, 1);
 }
 
 static void any_allocation_for_a_file_may_fail(void **state)
 {
-    (void)state;
     each_fails_once(path, TEXT, X);
 }
 
@@ -123,5 +100,5 @@ int main(void)
         cmocka_unit_test(any_allocation_for_a_folder_may_fail),
         cmocka_unit_test(any_allocation_for_a_file_may_fail),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -1,8 +1,8 @@
 /* A packed set has the ids that went into it, whatever form its chunks take. */
 #include "data/packed.h"
 
+#include "../allocations.h"
 #include "../test.h"
-#include "base/alloc.h"
 #include "base/random.h"
 
 enum { CHUNKS = 9, IDS = CHUNKS * LEAT_CHUNK_IDS };
@@ -71,7 +71,6 @@ static void assert_has_bits(const struct leat_packed *p)
 
 static void a_set_has_the_ids_of_its_bits(void **state)
 {
-    (void)state;
     struct leat_packed p = {0};
     make_bits();
     assert_int_equal(pack(&p), LEAT_OK);
@@ -82,7 +81,6 @@ static void a_set_has_the_ids_of_its_bits(void **state)
 
 static void a_set_made_of_runs_is_the_same(void **state)
 {
-    (void)state;
     static struct leat_set_making making;
     struct leat_packed p = {0};
     make_bits();
@@ -100,7 +98,6 @@ static void a_set_made_of_runs_is_the_same(void **state)
 
 static void a_set_of_nothing_is_empty(void **state)
 {
-    (void)state;
     struct leat_packed p = {0};
     struct leat_packed_cursor cursor = {0};
     uint64_t begin, count;
@@ -111,32 +108,16 @@ static void a_set_of_nothing_is_empty(void **state)
     leat_packed_destroy(&p);
 }
 
-static long allocations_left;
-
-static void *failing_alloc(size_t bytes)
-{
-    return allocations_left-- == 0 ? NULL : malloc(bytes);
-}
-
-static void *failing_resize(void *p, size_t bytes)
-{
-    return allocations_left-- == 0 ? NULL : realloc(p, bytes);
-}
-
 static void without_memory_packing_fails_cleanly(void **state)
 {
-    (void)state;
-    const struct leat_allocator usual = leat_allocator;
     make_bits();
     bool reached = true;
-    for (long n = 0; reached; n++) {
+    for (int64_t n = 0; reached; n++) {
         struct leat_packed p = {0};
-        allocations_left = n;
-        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+        fail_allocation(n);
         const int rc = pack(&p);
-        reached = allocations_left < 0;
+        reached = allocation_failed();
         leat_packed_destroy(&p);
-        leat_allocator = usual;
         assert_int_equal(rc, reached ? LEAT_E_NOMEM : LEAT_OK);
     }
 }

@@ -1,10 +1,8 @@
 /* Queries and sets of views in C: what they select, and that they fail cleanly without memory. */
+#include "../allocations.h"
 #include "../files.h"
 #include "../test.h"
-#include "base/alloc.h"
 #include "base/random.h"
-#include <limits.h>
-#include <stdatomic.h>
 
 #include "data/internal.h"
 #include "native.h"
@@ -38,7 +36,6 @@ static void write_repeated(void)
 
 static int set_up(void **state)
 {
-    (void)state;
     struct leat_error error;
     files_folder(folder);
     snprintf(path, sizeof path, "%s/data.leat", folder);
@@ -51,7 +48,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     leat_dataset_release(whole);
     files_remove(folder);
     return 0;
@@ -87,7 +83,6 @@ static void assert_ids(struct leat_dataset *d, int clause)
 
 static void a_clause_selects_the_samples_for_which_it_holds(void **state)
 {
-    (void)state;
     struct leat_error error;
     for (int c = 0; c < CLAUSES; c++) {
         struct leat_dataset *d;
@@ -99,7 +94,6 @@ static void a_clause_selects_the_samples_for_which_it_holds(void **state)
 
 static void views_combine_as_sets(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *a, *b, *parts[4], *d;
     assert_ok(leat_dataset_where(whole, clauses[0], &a, &error));
@@ -137,7 +131,6 @@ static void views_combine_as_sets(void **state)
 /* The texts of joined data sets, of which one has codes of its own. */
 static void codes_of_several_files_are_one_list(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *a, *b, *joined, *d;
     const struct leat_store_coding usual = leat_store_coding;
@@ -159,33 +152,18 @@ static void codes_of_several_files_are_one_list(void **state)
     leat_dataset_release(b);
 }
 
-static atomic_long allocations_left;
-
-static void *failing_alloc(size_t bytes)
-{
-    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : malloc(bytes);
-}
-
-static void *failing_resize(void *p, size_t bytes)
-{
-    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : realloc(p, bytes);
-}
-
 /* The n-th allocation fails, for the first n and some of the later ones: an error, or, where memory only makes it
  * faster, the same result. */
 static void fail_each_allocation(const char *file, const char *clause)
 {
-    const struct leat_allocator usual = leat_allocator;
     struct leat_error error;
     uint64_t want = UINT64_MAX;
     for (long n = -1, reached = 1; reached; n += 1 + (n > 40 ? n / 8 : 0)) { /* at first none */
         struct leat_dataset *base, *d = NULL;
         assert_ok(leat_dataset_open(file, NULL, &base, &error)); /* without codes */
-        atomic_store(&allocations_left, n < 0 ? LONG_MAX : n);
-        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+        fail_allocation(n < 0 ? INT64_MAX : n);
         const int rc = leat_dataset_where(base, clause, &d, &error);
-        reached = n < 0 || atomic_load(&allocations_left) < 0;
-        leat_allocator = usual;
+        reached = allocation_failed() || n < 0;
         assert_true(rc == LEAT_OK || rc == LEAT_E_NOMEM);
         assert_true(rc ? !d : d != NULL);
         if (!rc) {
@@ -199,15 +177,12 @@ static void fail_each_allocation(const char *file, const char *clause)
 
 static void without_memory_queries_fail_cleanly(void **state)
 {
-    (void)state;
     fail_each_allocation(path, clauses[1]);
     fail_each_allocation(repeated, "kind IN ('kind 1', 'kind 2') AND x * 2 > 7000");
 }
 
 static void without_memory_sets_fail_cleanly(void **state)
 {
-    (void)state;
-    const struct leat_allocator usual = leat_allocator;
     struct leat_error error;
     struct leat_dataset *a, *b;
     int64_t shuffled[500];
@@ -217,11 +192,9 @@ static void without_memory_sets_fail_cleanly(void **state)
     assert_ok(leat_dataset_select(whole, shuffled, 500, &b, &error));
     for (long n = 0, reached = 1; reached; n++) {
         struct leat_dataset *d = NULL;
-        atomic_store(&allocations_left, n);
-        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+        fail_allocation(n);
         const int rc = leat_dataset_combine(a, b, LEAT_COMBINE_OR, &d, &error);
-        reached = atomic_load(&allocations_left) < 0;
-        leat_allocator = usual;
+        reached = allocation_failed();
         assert_true(rc == LEAT_OK || rc == LEAT_E_NOMEM);
         assert_true(rc || reached || d);
         leat_dataset_release(d);

@@ -14,7 +14,6 @@ static int set_up(void **state)
                                                {.name = "length", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64}};
     const struct leat_array arrays[] = {{.data = small, .stride_bytes = 2}, {.data = length, .stride_bytes = 8}};
     struct leat_error error;
-    (void)state;
     for (int64_t i = 0; i < N; i++) {
         small[i] = (uint16_t)i;
         length[i] = i - 100;
@@ -25,7 +24,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     leat_dataset_release(whole);
     return 0;
 }
@@ -74,7 +72,6 @@ static const char *of_tables(int n)
 static void the_tables_of_a_clause_have_room_for_a_million_places_together(void **state)
 {
     uint64_t room = LEAT_TREE_PLACES;
-    (void)state;
     assert_way(of_tables(16), &room, LEAT_LEAF_TREE);
     assert_int_equal(room, 0);
     assert_way(of_tables(1), &room, LEAT_LEAF_ROWS); /* of another leaf */
@@ -87,7 +84,6 @@ static void a_leaf_of_too_many_tables_selects_what_it_says(void **state)
 {
     struct leat_dataset *d;
     struct leat_error error;
-    (void)state;
     assert_ok(leat_dataset_where(whole, of_tables(20), &d, &error));
     assert_int_equal(leat_dataset_count(d), 65536); /* of which length is small - 100 */
     leat_dataset_release(d);
@@ -103,7 +99,6 @@ static void expressions_that_may_fail_come_with_those_that_sqlite_is_asked_for(v
                  {"abs(small) + length > 5", LEAT_LEAF_TREE},
                  {"coalesce(abs(length + 1), 3) > 5", LEAT_LEAF_ROWS},
                  {"length + abs(likely(small)) > 5", LEAT_LEAF_TREE}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         enum leat_leaf_way way, cost;
         uint64_t room = LEAT_TREE_PLACES;
@@ -121,7 +116,6 @@ static void a_query_that_succeeds_leaves_the_error_as_it_was(void **state)
         "length + abs(CASE WHEN likely(small) = 65535 THEN 1 << 63 ELSE small END) > 0 OR small = 65535",
         "length \357\273\277BETWEEN 1 AND 3", /* a space to SQLite; first taken apart at AND */
         "length = 7 AND likely(CAST(small AS BLOB)) <> length"};
-    (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct leat_error error = {.code = 12345, .message = "mine"};
         struct leat_dataset *d;

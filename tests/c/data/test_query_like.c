@@ -6,13 +6,11 @@
 
 static int never(void *user)
 {
-    (void)user;
     return 0;
 }
 
 static int at_once(void *user)
 {
-    (void)user;
     return 1;
 }
 
@@ -70,28 +68,24 @@ static const char *const letters[] = {"a", "b", "B", "ä", "Ä", "%", "_", "x", 
 
 static void like_gives_what_sqlites_gives(void **state)
 {
-    (void)state;
     static const char *const pattern[] = {"a", "b", "%", "_", "ä", "A", "%", "x", "*"};
     compare("SELECT ?1 LIKE ?2", letters, 10, pattern, 9);
 }
 
 static void like_with_an_escape_gives_what_sqlites_gives(void **state)
 {
-    (void)state;
     static const char *const pattern[] = {"a", "b", "%", "_", "x", "x%", "x_", "xx"};
     compare("SELECT ?1 LIKE ?2 ESCAPE 'x'", letters, 10, pattern, 8);
 }
 
 static void glob_gives_what_sqlites_gives(void **state)
 {
-    (void)state;
     static const char *const globs[] = {"a", "*", "?", "[a-x]", "[^a]", "[]a]", "b", "ä", "[", "[ä-ü]", "]", "[^]]"};
     compare("SELECT ?1 GLOB ?2", letters, 10, globs, 12);
 }
 
 static void a_long_match_is_stopped(void **state)
 {
-    (void)state;
     enum { LONG = 1 << 16 };
     static char text[LONG + 1], pattern[LONG / 2 + 4];
     struct leat_query_look look = {at_once, NULL};

@@ -81,7 +81,6 @@ static bool bit(const uint64_t *bits, size_t i)
 
 static void a_comparison_holds_for_the_values_in_its_ranges_and_no_others(void **state)
 {
-    (void)state;
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
         make_values(dtypes[d]);
         const void *column = column_of(dtypes[d]);
@@ -107,7 +106,6 @@ static void a_comparison_holds_for_the_values_in_its_ranges_and_no_others(void *
 
 static void ranges_are_united_and_intersected(void **state)
 {
-    (void)state;
     const struct leat_query_value low = {.type = LEAT_QUERY_INT, .number = -20},
                                   high = {.type = LEAT_QUERY_INT, .number = 30},
                                   one = {.type = LEAT_QUERY_INT, .number = 100};
@@ -129,7 +127,6 @@ static void ranges_are_united_and_intersected(void **state)
 
 static void only_nan_is_null(void **state)
 {
-    (void)state;
     struct leat_query_ranges r = {.dtype = LEAT_F64};
     uint64_t bits[N / 64];
     make_values(LEAT_F64);
@@ -145,7 +142,6 @@ static void only_nan_is_null(void **state)
 
 static void any_number_of_values_is_tested(void **state)
 {
-    (void)state;
     const struct leat_query_value zero = {.type = LEAT_QUERY_INT, .number = 0};
     struct leat_query_ranges r = {.dtype = LEAT_I32};
     make_values(LEAT_I32);
@@ -160,6 +156,24 @@ static void any_number_of_values_is_tested(void **state)
     leat_query_ranges_destroy(&r);
 }
 
+static void ranges_that_touch_have_one_value_in_common_and_others_none(void **state)
+{
+    for (int64_t gap = 0; gap < 2; gap++) {
+        const struct leat_query_value low = {.type = LEAT_QUERY_INT, .number = 7 + gap},
+                                      high = {.type = LEAT_QUERY_INT, .number = 7};
+        struct leat_query_ranges r = {.dtype = LEAT_I16}, other = {.dtype = LEAT_I16};
+        const int16_t column[4] = {6, 7, 8, 9};
+        uint64_t bits = 0;
+        assert_int_equal(leat_query_ranges_add(&r, LEAT_QUERY_GE, &low), LEAT_OK);
+        assert_int_equal(leat_query_ranges_add(&other, LEAT_QUERY_LE, &high), LEAT_OK);
+        assert_int_equal(leat_query_ranges_and(&r, &other), LEAT_OK);
+        leat_query_ranges_test(&r, column, 4, &bits);
+        assert_int_equal(bits, gap ? 0 : 2);
+        leat_query_ranges_destroy(&r);
+        leat_query_ranges_destroy(&other);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +181,7 @@ int main(void)
         cmocka_unit_test(ranges_are_united_and_intersected),
         cmocka_unit_test(only_nan_is_null),
         cmocka_unit_test(any_number_of_values_is_tested),
+        cmocka_unit_test(ranges_that_touch_have_one_value_in_common_and_others_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

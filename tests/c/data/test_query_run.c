@@ -19,7 +19,6 @@ struct work {
 static int start(void *user, bool asks, void **state, struct leat_error *error)
 {
     struct work *w = user;
-    (void)asks;
     atomic_fetch_add(&w->started, 1);
     *state = w;
     return w->start_fails ? leat_fail(error, LEAT_E_NOMEM, "no start") : LEAT_OK;
@@ -38,7 +37,6 @@ static int run(void *user, void *state, uint64_t block, struct leat_error *error
 static void end(void *user, void *state)
 {
     struct work *w = user;
-    (void)state;
     atomic_fetch_add(&w->ended, 1);
 }
 
@@ -52,7 +50,6 @@ static int go(struct work *w, uint64_t n, struct leat_error *error)
 
 static void each_block_runs_once(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct work w = {.fails_from = UINT64_MAX, .stops_at = UINT64_MAX};
     assert_ok(go(&w, BLOCKS, &error));
@@ -62,7 +59,6 @@ static void each_block_runs_once(void **state)
 
 static void no_blocks_are_fine(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct work w = {.fails_from = UINT64_MAX, .stops_at = UINT64_MAX};
     assert_ok(go(&w, 0, &error));
@@ -71,7 +67,6 @@ static void no_blocks_are_fine(void **state)
 
 static void the_error_is_that_of_the_lowest_block_that_failed(void **state)
 {
-    (void)state;
     for (int i = 0; i < 50; i++) {
         struct leat_error error;
         struct work w = {.fails_from = 40, .stops_at = UINT64_MAX};
@@ -83,7 +78,6 @@ static void the_error_is_that_of_the_lowest_block_that_failed(void **state)
 
 static void a_query_that_is_stopped_is_no_success(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct work w = {.fails_from = UINT64_MAX, .stops_at = 20};
     assert_int_equal(go(&w, BLOCKS, &error), LEAT_E_CANCELLED);
@@ -92,7 +86,6 @@ static void a_query_that_is_stopped_is_no_success(void **state)
 
 static void a_thread_that_cannot_start_ends_the_query(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct work w = {.fails_from = UINT64_MAX, .stops_at = UINT64_MAX, .start_fails = true};
     assert_int_equal(go(&w, BLOCKS, &error), LEAT_E_NOMEM);

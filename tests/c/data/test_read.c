@@ -2,15 +2,15 @@
 #include <sys/wait.h>
 
 #include "../faulty.h"
+#include "../folder.h"
 #include "data/dataset.h"
 #include "native.h"
 
-static char folder[PATH_MAX], path[PATH_MAX + 16], photos[PATH_MAX + 16];
+static char path[PATH_MAX + 16], photos[PATH_MAX + 16];
 enum { N = 300 };
 
 static int set_up(void **state)
 {
-    (void)state;
     files_folder(folder);
     snprintf(path, sizeof path, "%s/data.leat", folder);
     native_write(path, 0, N, 0);
@@ -21,13 +21,6 @@ static int set_up(void **state)
         files_write_text(folder, name, content);
     }
     snprintf(photos, sizeof photos, "%s/photos", folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    files_remove(folder);
     return 0;
 }
 
@@ -43,7 +36,6 @@ static struct leat_dataset *open_with(const char *which, enum leat_recheck reche
 
 static void every_kind_of_value_is_read(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *d = open_with(path, LEAT_RECHECK_FIRST);
     struct leat_value value;
@@ -79,7 +71,6 @@ static void every_kind_of_value_is_read(void **state)
 
 static void columns_come_in_place_or_as_a_copy(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *d = open_with(path, LEAT_RECHECK_FIRST), *view;
     struct leat_value in_place, copy;
@@ -111,7 +102,6 @@ static void columns_come_in_place_or_as_a_copy(void **state)
 
 static void a_folder_gives_what_packing_it_needs(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *d = open_with(photos, LEAT_RECHECK_FIRST);
     struct leat_value name, lengths, labels, image;
@@ -159,7 +149,6 @@ static uint64_t flip(const char *needle)
 
 static void a_flipped_bit_names_file_sample_field_and_byte(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_value value;
     uint64_t offset = flip("text 77");
@@ -178,7 +167,6 @@ static void a_flipped_bit_names_file_sample_field_and_byte(void **state)
 
 static void recheck_says_how_often_checksums_are_compared(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_value value;
     struct leat_dataset *first = open_with(path, LEAT_RECHECK_FIRST), *always = open_with(path, LEAT_RECHECK_ALWAYS),
@@ -200,7 +188,6 @@ static void recheck_says_how_often_checksums_are_compared(void **state)
 
 static void a_file_cut_under_a_data_set_is_an_error(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_value value;
     struct leat_dataset *d = open_with(path, LEAT_RECHECK_NEVER);
@@ -223,7 +210,6 @@ static void a_file_cut_under_a_data_set_is_an_error(void **state)
 
 static void a_gathered_column_blames_the_first_row_that_is_gone(void **state)
 {
-    (void)state;
     enum { MANY = 20000 };
     struct leat_error error;
     struct leat_value value;
@@ -260,7 +246,6 @@ static void a_gathered_column_blames_the_first_row_that_is_gone(void **state)
 
 static void a_photo_replaced_or_cut_is_an_error_with_its_sample(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_value value;
     struct leat_dataset *d = open_with(photos, LEAT_RECHECK_FIRST);
@@ -288,7 +273,6 @@ struct arrivals {
 static void arrived(struct leat_io_request *request, void *user)
 {
     struct arrivals *a = user;
-    (void)request;
     pthread_mutex_lock(&a->lock);
     a->n++;
     pthread_cond_signal(&a->changed);
@@ -297,7 +281,6 @@ static void arrived(struct leat_io_request *request, void *user)
 
 static void fetches_complete_now_or_later_and_are_checked_then(void **state)
 {
-    (void)state;
     enum { MANY = 40 };
     struct leat_error error;
     struct arrivals a = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
@@ -365,7 +348,6 @@ static int open_and_read(const char *which, struct leat_error *error)
 
 static void whichever_open_or_read_fails_the_error_comes_back(void **state)
 {
-    (void)state;
     const char *both[] = {path, photos};
     for (int w = 0; w < 2; w++)
         for (int kind = 0; kind < 3; kind++)
@@ -388,7 +370,6 @@ static void whichever_open_or_read_fails_the_error_comes_back(void **state)
 
 static void reading_through_a_disturbed_system_gives_the_same_values(void **state)
 {
-    (void)state;
     struct leat_error error;
     const char *both[] = {path, photos};
     for (int w = 0; w < 2; w++) {
@@ -419,7 +400,6 @@ static void *read_in_a_thread(void *arg)
 
 static void several_threads_read_at_once(void **state)
 {
-    (void)state;
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
     struct leat_dataset *d = open_with(path, LEAT_RECHECK_FIRST);
@@ -435,7 +415,6 @@ static void several_threads_read_at_once(void **state)
 
 static void a_data_set_survives_fork(void **state)
 {
-    (void)state;
     struct leat_dataset *d = open_with(path, LEAT_RECHECK_FIRST), *folder_of = open_with(photos, LEAT_RECHECK_FIRST);
     pid_t child = fork();
     if (child == 0) {
@@ -458,7 +437,6 @@ static void a_data_set_survives_fork(void **state)
 
 static void what_cannot_be_opened_says_why(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *d;
     char other[PATH_MAX + 32];
@@ -478,7 +456,6 @@ static void what_cannot_be_opened_says_why(void **state)
 
 static void options_of_an_older_program_are_completed(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *d;
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
@@ -490,7 +467,7 @@ static void options_of_an_older_program_are_completed(void **state)
 
 int main(void)
 {
-#define EACH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define EACH(test) cmocka_unit_test_setup_teardown(test, set_up, remove_folder)
     const struct CMUnitTest tests[] = {
         EACH(every_kind_of_value_is_read),
         EACH(columns_come_in_place_or_as_a_copy),

@@ -11,7 +11,6 @@ enum { N = 1000 };
 
 static int set_up(void **state)
 {
-    (void)state;
     struct leat_error error;
     files_folder(folder);
     snprintf(path, sizeof path, "%s/data.leat", folder);
@@ -22,7 +21,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     leat_dataset_release(whole);
     files_remove(folder);
     return 0;
@@ -73,7 +71,6 @@ static void assert_ids(const struct leat_dataset *d, const int64_t *want, uint64
 
 static void slices_keep_base_ids(void **state)
 {
-    (void)state;
     struct leat_dataset *a = slice(whole, 10, 15, 1), *b = slice(a, 1, 5, 3), *none = slice(whole, 7, 7, 1);
     assert_ids(a, (int64_t[]){10, 11, 12, 13, 14}, 5);
     assert_ids(b, (int64_t[]){11, 14}, 2);
@@ -86,7 +83,6 @@ static void slices_keep_base_ids(void **state)
 
 static void selections_take_any_order_and_duplicates(void **state)
 {
-    (void)state;
     const int64_t positions[] = {5, 5, 3, 999, 0, 1, 2, 3, 3, 4};
     struct leat_dataset *a = select_of(whole, positions, 10);
     assert_ids(a, positions, 10);
@@ -98,7 +94,6 @@ static void selections_take_any_order_and_duplicates(void **state)
 
 static void runs_of_neighbours_collapse(void **state)
 {
-    (void)state;
     struct leat_dataset *half = slice(whole, 100, 900, 1);
     assert_int_equal(half->selection.n_runs, 1);
     int64_t positions[600];
@@ -115,7 +110,6 @@ static void runs_of_neighbours_collapse(void **state)
 
 static void any_selection_is_found_again(void **state)
 {
-    (void)state;
     /* Runs of very different length, so that buckets of the index hold none, one and many. */
     for (uint64_t key = 0; key < 20; key++) {
         enum { LONGEST = 4000 };
@@ -140,7 +134,6 @@ static void any_selection_is_found_again(void **state)
 
 static void positions_out_of_range_are_named(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *out;
     assert_int_equal(leat_dataset_select(whole, (int64_t[]){0, N}, 2, &out, &error), LEAT_E_RANGE);
@@ -157,7 +150,6 @@ static void positions_out_of_range_are_named(void **state)
 
 static void a_split_is_disjoint_ascending_and_complete(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *parts[3];
     uint8_t seen[N] = {0};
@@ -178,7 +170,6 @@ static void a_split_is_disjoint_ascending_and_complete(void **state)
 
 static void splits_depend_on_the_seed_only(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *a, *b, *c;
     uint8_t fa[16], fb[16], fc[16];
@@ -197,7 +188,6 @@ static void splits_depend_on_the_seed_only(void **state)
 
 static void a_split_never_changes_between_versions(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *part;
     uint64_t sum = 0;
@@ -213,7 +203,6 @@ static void a_split_never_changes_between_versions(void **state)
 
 static void fractions_that_are_none_are_refused(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *parts[2];
     assert_int_equal(leat_dataset_split(whole, (double[]){0.7, 0.4}, 2, 0, parts, &error), LEAT_E_RANGE);
@@ -230,7 +219,6 @@ static void fractions_that_are_none_are_refused(void **state)
 
 static void the_fingerprint_of_a_view_tells_base_and_selection(void **state)
 {
-    (void)state;
     struct leat_dataset *views[] = {leat_dataset_retain(whole), slice(whole, 0, 10, 1), slice(whole, 1, 11, 1),
                                     slice(whole, 0, 20, 2), slice(whole, 0, 0, 1)};
     uint8_t prints[5][16], again[16];
@@ -253,7 +241,6 @@ static void the_fingerprint_of_a_view_tells_base_and_selection(void **state)
 
 static void joining_adds_offsets_to_ids(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *other, *joined, *views;
     char second[PATH_MAX + 16];
@@ -284,7 +271,6 @@ static void joining_adds_offsets_to_ids(void **state)
 
 static void a_data_set_may_be_joined_to_itself_and_to_nothing(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *empty, *joined, *twice;
     struct leat_value value;
@@ -307,7 +293,6 @@ static void a_data_set_may_be_joined_to_itself_and_to_nothing(void **state)
 
 static void views_that_a_loader_joins_keep_the_ids_of_their_data_set(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *parts[3], *again, *joined;
     enum { HALF = N / 2 };
@@ -344,7 +329,6 @@ static void views_that_a_loader_joins_keep_the_ids_of_their_data_set(void **stat
 
 static void what_differs_cannot_be_joined(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *photos, *joined, *others;
     char second[PATH_MAX + 16];
@@ -366,7 +350,6 @@ static void what_differs_cannot_be_joined(void **state)
 
 static void shards_are_one_data_set_with_the_fingerprint_of_one_file(void **state)
 {
-    (void)state;
     enum { MANY = 140000 }; /* shards are whole groups of rows, of 65536 here */
     struct leat_error error;
     struct leat_dataset *sharded, *single;
@@ -404,6 +387,41 @@ static void shards_are_one_data_set_with_the_fingerprint_of_one_file(void **stat
     free(second);
 }
 
+static void runs_that_overlap_are_not_ascending(void **state)
+{
+    enum { RUNS = 5000 }; /* so many would be packed if they ascended */
+    struct leat_selection s = {0};
+    for (uint64_t i = 0; i < RUNS; i++)
+        assert_int_equal(leat_selection_push(&s, i, 2), LEAT_OK);
+    assert_int_equal(leat_selection_seal(&s), LEAT_OK);
+    assert_false(s.ascending);
+    assert_int_equal(s.count, 2 * RUNS);
+    for (uint64_t i = 0; i < 2 * RUNS; i++)
+        assert_int_equal(leat_selection_at(&s, i, NULL), i / 2 + i % 2);
+    leat_selection_destroy(&s);
+}
+
+static void a_zipped_sample_is_resolved_to_the_one_behind_it_and_keeps_its_id(void **state)
+{
+    struct leat_error error;
+    struct leat_dataset *parts[] = {slice(whole, 10, 20, 1), slice(whole, 40, 50, 1)}, *zipped;
+    struct leat_sample_ref ref;
+    assert_ok(leat_dataset_zip(parts, (const char *const[]){"a", "b"}, 2, false, &zipped, &error));
+    size_t n, field = 0;
+    const struct leat_field *fields = leat_dataset_fields(zipped, &n);
+    while (field < n && strcmp(fields[field].name, "b.x") != 0)
+        field++;
+    assert_true(field < n);
+    leat_dataset_locate(zipped, &(uint64_t){3}, 1, &ref);
+    leat_ref_resolve(&ref, &field);
+    assert_int_equal(field, X);
+    assert_int_equal(ref.sample, 43);
+    assert_int_equal(ref.id, 3);
+    leat_dataset_release(zipped);
+    leat_dataset_release(parts[0]);
+    leat_dataset_release(parts[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +440,8 @@ int main(void)
         cmocka_unit_test(views_that_a_loader_joins_keep_the_ids_of_their_data_set),
         cmocka_unit_test(what_differs_cannot_be_joined),
         cmocka_unit_test(shards_are_one_data_set_with_the_fingerprint_of_one_file),
+        cmocka_unit_test(runs_that_overlap_are_not_ascending),
+        cmocka_unit_test(a_zipped_sample_is_resolved_to_the_one_behind_it_and_keeps_its_id),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

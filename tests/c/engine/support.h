@@ -45,7 +45,6 @@ static inline const char *test_path(const char *name)
 }
 static inline int test_clean(void **state)
 {
-    (void)state;
     char command[128];
     snprintf(command, sizeof command, "rm -rf '%s'", test_folder);
     return *test_folder && system(command) ? -1 : 0;

@@ -36,7 +36,6 @@ static void check_batch(const struct leat_batch *b, const struct leat_bucket_opt
 
 static void batches_are_within_the_budget_and_the_same_for_any_number_of_threads(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("texts.leat", SAMPLES, true);
     for (int own = 0; own < 2; own++) {
         const struct leat_bucket_options buckets = {.field = "t",
@@ -66,7 +65,6 @@ static void batches_are_within_the_budget_and_the_same_for_any_number_of_threads
 
 static void a_run_goes_on_on_other_ranks(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("texts.leat", SAMPLES, true);
     const struct leat_bucket_options buckets = {.field = "t", .elements = ELEMENTS};
     unsigned seen[SAMPLES] = {0};
@@ -108,7 +106,6 @@ static void refuse(struct leat_dataset *dataset, struct leat_bucket_options buck
 
 static void what_cannot_be_is_refused(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("texts.leat", 20, true);
     refuse(dataset, (struct leat_bucket_options){.field = "u", .elements = 100}, 1, LEAT_E_NOT_FOUND);
     refuse(dataset, (struct leat_bucket_options){.field = "x", .elements = 100}, 1, LEAT_E_TYPE);

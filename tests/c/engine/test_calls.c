@@ -154,7 +154,6 @@ static void cancel(struct leat_executor *face, struct leat_call *call)
 
 static uint64_t run(struct leat_executor *face)
 {
-    (void)face;
     return 4;
 }
 
@@ -294,7 +293,6 @@ static void assert_each_once(const uint32_t counts[SAMPLES])
 
 static void rows_are_the_same_whenever_calls_are_done(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     uint64_t expected = 0;
     for (unsigned kind = 0; kind < 4; kind++) { /* at once; on other threads; some of them kept, in either case */
@@ -332,7 +330,6 @@ static void rows_are_the_same_whenever_calls_are_done(void **state)
 
 static void rows_that_fail_are_raised_skipped_or_substituted(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     for (int on_error = LEAT_ON_ERROR_SKIP; on_error <= LEAT_ON_ERROR_SUBSTITUTE; on_error++) {
         bool skips = on_error == LEAT_ON_ERROR_SKIP;
@@ -372,7 +369,6 @@ static void rows_that_fail_are_raised_skipped_or_substituted(void **state)
 
 static void raise_names_the_sample_and_calls_again_when_asked_again(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     for (unsigned segment = 1; segment <= 3; segment++) {
         struct executor e;
@@ -397,7 +393,6 @@ static void raise_names_the_sample_and_calls_again_when_asked_again(void **state
 
 static void calls_in_flight_are_cancelled_by_a_state_and_by_closing(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     for (unsigned kind = 0; kind < 8; kind++) {
         struct executor e;
@@ -445,7 +440,6 @@ static void calls_in_flight_are_cancelled_by_a_state_and_by_closing(void **state
 
 static void without_an_order_each_row_comes_once_whatever_is_kept(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     for (unsigned kind = 0; kind < 3; kind++) {
         struct executor e;
@@ -491,7 +485,6 @@ static void *read_epoch(void *user)
 
 static void two_consumers_get_every_row_of_the_same_calls(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     for (unsigned keep = 0; keep < 6; keep += 5) {
         struct executor e;

@@ -51,7 +51,6 @@ static void *read_epochs(void *user)
 
 static void every_consumer_gets_all_rows_in_order_whatever_the_others_do(void **state)
 {
-    (void)state;
     for (int ragged = 0; ragged < 2; ragged++) {
         struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, ragged);
         struct leat_loader_options options = test_options(16);
@@ -93,7 +92,6 @@ static void every_consumer_gets_all_rows_in_order_whatever_the_others_do(void **
 
 static void a_consumer_that_closes_in_the_middle_leaves_others_as_they_were(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, true);
     struct leat_loader_options options = test_options(10);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -123,7 +121,6 @@ static void a_consumer_that_closes_in_the_middle_leaves_others_as_they_were(void
 
 static void a_loader_that_closes_ends_its_consumers(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = test_options(10);
     for (unsigned i = 0; i < 10; i++) {
@@ -162,7 +159,6 @@ static uint64_t read_rows(struct leat_consumer *c, uint64_t iteration, uint64_t 
 
 static void a_batch_size_changes_while_another_consumer_is_ahead(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = test_options(2);
@@ -216,7 +212,6 @@ static uint64_t first_of_next(struct leat_consumer *c)
 
 static void a_consumer_opens_where_the_one_ahead_is_also_after_a_decision(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = test_options(2);
@@ -258,7 +253,6 @@ static void a_consumer_opens_where_the_one_ahead_is_also_after_a_decision(void *
 /* Lists of positions are given for the next epoch, and states loaded, while another consumer is anywhere. */
 static void lists_and_states_change_what_comes_and_nothing_that_others_still_read(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, true);
     struct leat_loader_options options = test_options(7);
@@ -301,7 +295,6 @@ static void lists_and_states_change_what_comes_and_nothing_that_others_still_rea
 
 static void the_loader_goes_back_while_others_copy_rows(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, true);
     struct leat_loader_options options = test_options(16);
@@ -336,6 +329,39 @@ static void the_loader_goes_back_while_others_copy_rows(void **state)
     leat_dataset_release(dataset);
 }
 
+static void a_state_within_an_epoch_is_that_of_its_rank(void **state)
+{
+    struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
+    struct leat_loader_options options = test_options(16);
+    struct leat_loader *loaders[2];
+    struct leat_consumer *consumers[2];
+    struct leat_error error;
+    struct leat_batch *b;
+    char *begin, *within;
+    uint64_t iteration;
+    options.world_size = 2;
+    for (options.rank = 0; options.rank < 2; options.rank++) {
+        loaders[options.rank] = test_loader(dataset, &options);
+        assert_ok(leat_consumer_open(loaders[options.rank], 5, true, &consumers[options.rank], &error));
+    }
+    assert_ok(leat_consumer_state(consumers[0], &begin, &error));
+    assert_ok(leat_consumer_start(consumers[0], &iteration, &error));
+    assert_ok(leat_consumer_next(consumers[0], iteration, TEST_HANG_MS, &b, &error));
+    leat_batch_free(b);
+    assert_ok(leat_consumer_state(consumers[0], &within, &error));
+    assert_int_equal(leat_consumer_load_state(consumers[1], within, &error), LEAT_E_STATE);
+    assert_non_null(strstr(error.message, "rank 0 of 2, and this is rank 1 of 2"));
+    assert_ok(leat_consumer_load_state(consumers[1], begin, &error)); /* an epoch begins for all at once */
+    assert_ok(leat_consumer_load_state(consumers[0], within, &error));
+    leat_free(begin);
+    leat_free(within);
+    for (int rank = 0; rank < 2; rank++) {
+        leat_consumer_close(consumers[rank]);
+        leat_loader_close(loaders[rank]);
+    }
+    leat_dataset_release(dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,6 +372,7 @@ int main(void)
         cmocka_unit_test(a_consumer_opens_where_the_one_ahead_is_also_after_a_decision),
         cmocka_unit_test(lists_and_states_change_what_comes_and_nothing_that_others_still_read),
         cmocka_unit_test(the_loader_goes_back_while_others_copy_rows),
+        cmocka_unit_test(a_state_within_an_epoch_is_that_of_its_rank),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);
 }

@@ -18,10 +18,7 @@ static struct leat_task *take(struct leat_client *client)
     return all_tasks < TASKS ? (struct leat_task *)client : NULL;
 }
 
-static void run(struct leat_task *task)
-{
-    (void)task;
-}
+static void run(struct leat_task *task) {}
 
 static void finish(struct leat_task *task)
 {
@@ -33,15 +30,10 @@ static void finish(struct leat_task *task)
 
 static bool rest(struct leat_client *client, int64_t now_ns)
 {
-    (void)client;
-    (void)now_ns;
     return false;
 }
 
-static void stop(struct leat_client *client)
-{
-    (void)client;
-}
+static void stop(struct leat_client *client) {}
 
 static bool all_done(void)
 {
@@ -53,7 +45,6 @@ static bool all_done(void)
 
 static void clients_share_one_thread_by_their_weights(void **state)
 {
-    (void)state;
     static const struct leat_client_functions functions = {take, run, finish, rest, stop};
     struct busy busy[2] = {{{.functions = &functions, .weight = 3, .max_threads = 1}, 0},
                            {{.functions = &functions, .weight = 1, .max_threads = 1}, 0}};
@@ -78,7 +69,6 @@ static void clients_share_one_thread_by_their_weights(void **state)
 /* What is estimated when a task is taken is put right when it is done. */
 static void a_loader_is_charged_the_time_that_its_tasks_took(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("charged", SAMPLES, true);
     struct leat_loader_options options = test_options(50);
     options.weight = 4;
@@ -103,7 +93,6 @@ static void a_loader_is_charged_the_time_that_its_tasks_took(void **state)
 /* A loader whose share is a millionth is served nevertheless, beside one that always has work. */
 static void a_loader_of_little_weight_is_not_starved(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("little", SAMPLES, true);
     struct leat_loader *loaders[2];
     uint64_t iterations[2];

@@ -1,24 +1,9 @@
 /* Memory that runs out at any point, values that fit no budget, positions at the edges of epochs. */
-#include "base/alloc.h"
+#include "../allocations.h"
 #include "engine/engine.h"
 #include "support.h"
 
 /* ---- the n-th allocation fails --------------------------------------------------------------- */
-
-static _Atomic int64_t until_failure;
-
-static bool fails(void)
-{
-    return atomic_fetch_sub(&until_failure, 1) == 1;
-}
-static void *failing_allocate(size_t bytes)
-{
-    return fails() ? NULL : malloc(bytes);
-}
-static void *failing_resize(void *p, size_t bytes)
-{
-    return fails() ? NULL : realloc(p, bytes);
-}
 
 static int one_epoch(struct leat_dataset *dataset, int64_t n, uint64_t *hash, struct leat_error *error)
 {
@@ -26,7 +11,7 @@ static int one_epoch(struct leat_dataset *dataset, int64_t n, uint64_t *hash, st
     struct leat_loader *loader;
     struct leat_batch *b;
     uint64_t iteration, failures = 0;
-    atomic_store(&until_failure, n);
+    atomic_store(&allocations_left, n);
     int rc = leat_loader_open(dataset, &options, &loader, error);
     if (rc) {
         assert_null(loader);
@@ -49,15 +34,13 @@ static int one_epoch(struct leat_dataset *dataset, int64_t n, uint64_t *hash, st
 
 static void when_any_one_allocation_fails_an_error_says_so_and_nothing_is_lost(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("memory", 300, true);
     struct leat_error error;
     uint64_t expected, hash = 0;
-    struct leat_allocator usual = leat_allocator;
-    leat_allocator = (struct leat_allocator){failing_allocate, failing_resize, free};
-    assert_int_equal(one_epoch(dataset, 0, &expected, &error), LEAT_OK);
+    fail_allocation(INT64_MAX); /* once for all: threads of the engine use it */
+    assert_int_equal(one_epoch(dataset, INT64_MAX, &expected, &error), LEAT_OK);
     int failed = 0;
-    for (int64_t n = 1; n < 400; n++) {
+    for (int64_t n = 0; n < 400; n++) {
         int rc = one_epoch(dataset, n, &hash, &error);
         if (rc && rc != LEAT_E_NOMEM)
             fail_msg("allocation %d: %s: %s", (int)n, leat_status_name(rc), error.message);
@@ -67,8 +50,8 @@ static void when_any_one_allocation_fails_an_error_says_so_and_nothing_is_lost(v
         hash = 0;
     }
     assert_true(failed > 20);
-    atomic_store(&until_failure, 0);
-    leat_allocator = usual;
+    atomic_store(&allocations_left, INT64_MAX);
+    allocation_failed();
     leat_dataset_release(dataset);
 }
 
@@ -76,7 +59,6 @@ static void when_any_one_allocation_fails_an_error_says_so_and_nothing_is_lost(v
 
 static void a_batch_whose_values_fit_no_budget_is_an_error_that_names_both(void **state)
 {
-    (void)state;
     const struct leat_field fields[] = {{.name = "t", .kind = LEAT_KIND_BYTES, .dtype = LEAT_U8},
                                         {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64}};
     struct leat_writer_options writing = LEAT_WRITER_OPTIONS_INIT;
@@ -121,7 +103,6 @@ static void a_batch_whose_values_fit_no_budget_is_an_error_that_names_both(void 
 
 static void idle_loaders_give_their_free_pages_back(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("idle", 1000, false);
     struct leat_loader_options options = test_options(100);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -160,7 +141,6 @@ static void expect_next(struct leat_loader *loader, uint64_t epoch, uint64_t ste
 
 static void a_state_after_the_last_batch_means_the_next_epoch(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("last", 100, false);
     struct leat_loader_options options = test_options(10);
     struct leat_loader *a = test_loader(dataset, &options), *b = test_loader(dataset, &options);
@@ -181,7 +161,6 @@ static void a_state_after_the_last_batch_means_the_next_epoch(void **state)
 
 static void set_epoch_keeps_a_loaded_position_of_that_epoch_and_drops_another(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("loaded", 100, false);
     struct leat_loader_options options = test_options(10);
     struct leat_loader *a = test_loader(dataset, &options), *b = test_loader(dataset, &options);
@@ -205,7 +184,6 @@ static void set_epoch_keeps_a_loaded_position_of_that_epoch_and_drops_another(vo
 
 static void loading_a_state_ends_the_iteration_that_runs(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("ends", 100, false), *other = test_dataset("other", 101, false);
     struct leat_loader_options options = test_options(10);
     struct leat_loader *a = test_loader(dataset, &options), *stranger = test_loader(other, &options);

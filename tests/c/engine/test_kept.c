@@ -69,7 +69,6 @@ static uint64_t wait_for_window(struct leat_loader *loader)
 
 static void no_row_is_made_again_because_the_size_changed(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("again", N, false);
     read_plan(dataset);
     const uint64_t sizes[] = {64, 7, 16, 32, 100, 1};
@@ -97,7 +96,6 @@ static void no_row_is_made_again_because_the_size_changed(void **state)
 
 static void a_second_change_keeps_what_the_first_one_kept(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("twice", N, false);
     read_plan(dataset);
     struct leat_loader_options options = test_options(32);
@@ -121,7 +119,6 @@ static void a_second_change_keeps_what_the_first_one_kept(void **state)
 
 static void any_changes_states_and_budgets_leave_the_rows_as_they_are(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("any", N, false);
     read_plan(dataset);
     uint64_t copied = 0;
@@ -173,7 +170,6 @@ static void any_changes_states_and_budgets_leave_the_rows_as_they_are(void **sta
 
 static void a_list_of_other_samples_uses_nothing_that_was_kept(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("list", N, false);
     struct leat_loader_options options = test_options(32);
     struct leat_error error;
@@ -205,7 +201,6 @@ static void a_list_of_other_samples_uses_nothing_that_was_kept(void **state)
 /* Of two ranks, each keeps the rows that are its own under both sizes. */
 static void ranks_keep_what_stays_theirs(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("ranks", N, false);
     read_plan(dataset);
     static uint8_t seen[N];

@@ -9,7 +9,6 @@
 
 static void an_epoch_delivers_each_sample_once_with_its_own_bytes(void **state)
 {
-    (void)state;
     for (int text = 0; text < 2; text++) {
         struct leat_dataset *dataset = test_dataset("once", 1000, text);
         struct leat_loader_options options = test_options(64);
@@ -71,19 +70,16 @@ static void without_outputs(int region)
 
 static void a_program_without_outputs_delivers_the_ids_that_others_have_and_reads_nothing(void **state)
 {
-    (void)state;
     without_outputs(0);
 }
 
 static void a_program_without_outputs_may_have_memory_that_others_map(void **state)
 {
-    (void)state;
     without_outputs(1);
 }
 
 static void the_end_of_an_epoch_is_said_again_and_again(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("end", 10, false);
     struct leat_loader_options options = test_options(4);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -98,7 +94,6 @@ static void the_end_of_an_epoch_is_said_again_and_again(void **state)
 
 static void a_newer_iteration_ends_the_older_one(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("newer", 100, false);
     struct leat_loader_options options = test_options(4);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -117,7 +112,6 @@ static void a_newer_iteration_ends_the_older_one(void **state)
 
 static void leaving_an_epoch_early_changes_nothing_of_the_next(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("early", 300, true);
     struct leat_loader_options options = test_options(16);
     struct leat_loader *loader = test_loader(dataset, &options), *other = test_loader(dataset, &options);
@@ -131,7 +125,6 @@ static void leaving_an_epoch_early_changes_nothing_of_the_next(void **state)
 
 static void set_epoch_says_which_epoch_comes_next(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("set", 100, false);
     struct leat_loader_options options = test_options(16);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -153,7 +146,6 @@ static void set_epoch_says_which_epoch_comes_next(void **state)
 
 static void batch_at_computes_any_batch_again(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("at", 500, true);
     struct leat_loader_options options = test_options(32);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -188,7 +180,6 @@ static void batch_at_computes_any_batch_again(void **state)
 
 static void statistics_count_what_was_delivered(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("stats", 100, true);
     struct leat_loader_options options = test_options(10);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -225,7 +216,6 @@ static void *ask_on_and_on(void *loader)
 
 static void statistics_may_be_asked_for_while_batches_are_made(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("asking", 2000, true);
     struct leat_loader_options options = test_options(50);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -246,7 +236,6 @@ static void statistics_may_be_asked_for_while_batches_are_made(void **state)
 
 static void a_loader_that_was_idle_begins_at_the_present(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("fair", 2000, true);
     struct leat_loader_options options = test_options(50);
     struct leat_loader *idle = test_loader(dataset, &options), *busy = test_loader(dataset, &options);
@@ -267,7 +256,6 @@ static void a_loader_that_was_idle_begins_at_the_present(void **state)
 
 static void options_that_cannot_be_are_refused(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("options", 10, false);
     struct leat_error error;
     struct leat_loader *loader;
@@ -295,7 +283,6 @@ static void options_that_cannot_be_are_refused(void **state)
 
 static void another_process_can_read_batches_where_they_lie(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("shared", 40, true);
     struct leat_error error;
     int fd;
@@ -329,6 +316,48 @@ static void another_process_can_read_batches_where_they_lie(void **state)
     leat_dataset_release(dataset);
 }
 
+static void planning_goes_into_the_next_epoch_but_not_beyond_the_last_one(void **state)
+{
+    struct leat_dataset *dataset = test_dataset("last", 100, false);
+    struct leat_loader_options options = test_options(10);
+    for (options.epochs = -1; options.epochs < 4; options.epochs++) {
+        struct leat_loader *loader = test_loader(dataset, &options);
+        for (uint64_t epoch = 0; epoch < 3; epoch++) {
+            uint64_t iteration = test_start(loader);
+            const bool next = options.epochs < 0 || epoch + 1 < (uint64_t)options.epochs;
+            assert_int_equal(leat_window_last_epoch(loader), epoch + next);
+            for (struct leat_batch *b; (b = test_next(loader, iteration)); leat_batch_free(b))
+                ;
+        }
+        leat_loader_close(loader);
+    }
+    leat_dataset_release(dataset);
+}
+
+static void planning_goes_as_far_as_there_are_lists(void **state)
+{
+    struct leat_dataset *dataset = test_dataset("lists", 100, false);
+    struct leat_loader_options options = test_options(2);
+    struct leat_error error;
+    const int64_t positions[4] = {1, 2, 3, 4};
+    options.order = LEAT_ORDER_LIST;
+    struct leat_loader *loader = test_loader(dataset, &options);
+    for (uint64_t epoch = 0; epoch < 3; epoch++) {
+        if (epoch < 2)
+            assert_ok(leat_loader_set_positions(loader, positions, 4, &error));
+        uint64_t iteration = test_start(loader);
+        assert_int_equal(leat_window_last_epoch(loader), epoch);
+        if (epoch == 1) {
+            assert_ok(leat_loader_set_positions(loader, positions, 4, &error)); /* of the next one */
+            assert_int_equal(leat_window_last_epoch(loader), 2);
+        }
+        for (struct leat_batch *b; (b = test_next(loader, iteration)); leat_batch_free(b))
+            ;
+    }
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +374,8 @@ int main(void)
         cmocka_unit_test(a_loader_that_was_idle_begins_at_the_present),
         cmocka_unit_test(options_that_cannot_be_are_refused),
         cmocka_unit_test(another_process_can_read_batches_where_they_lie),
+        cmocka_unit_test(planning_goes_into_the_next_epoch_but_not_beyond_the_last_one),
+        cmocka_unit_test(planning_goes_as_far_as_there_are_lists),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);
 }

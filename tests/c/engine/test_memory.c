@@ -111,7 +111,6 @@ static struct leat_loader_options options_of(int region, uint64_t budget)
 /* The bytes are those of a loader with room for all, whoever had to wait, on any number of threads. */
 static void large_values_wait_for_memory_and_come_as_planned(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = photos(SCANS);
     uint64_t expected = 0;
     for (unsigned threads = 1; threads <= 3; threads += 2)
@@ -155,7 +154,6 @@ static void *watch(void *arg)
 
 static void promise_4_large_photos_stay_within_budget_and_held(void **state)
 {
-    (void)state;
     for (int kind = 0; kind < 2 * SETS; kind++) {
         static const uint64_t budgets[SETS] = {9 << 20, 16 << 20, 30 << 20};
         int region = kind % 2;
@@ -239,7 +237,6 @@ static uint64_t read_to_a_photo_beyond_the_budget(struct leat_loader *loader)
 
 static void a_photo_that_no_budget_of_this_size_can_decode_is_an_error_that_says_so(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = photos(SCANS);
     struct leat_loader_options options = options_of(0, 8 << 20);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -255,7 +252,6 @@ static void a_photo_that_no_budget_of_this_size_can_decode_is_an_error_that_says
 /* What putting a large photo of the fast form together takes is booked where nothing is decoded, too. */
 static void a_photo_that_no_budget_of_this_size_can_give_back_is_an_error_that_says_so(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = photos(FAST);
     struct leat_loader_options options = options_of(0, 11 << 20);
     options.program = NULL;
@@ -268,7 +264,6 @@ static void a_photo_that_no_budget_of_this_size_can_give_back_is_an_error_that_s
 
 static void closing_while_values_wait_for_memory_is_clean(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = photos(SCANS);
     for (int i = 0; i < 10; i++) {
         struct leat_loader_options options = options_of(0, 16 << 20);
@@ -284,6 +279,40 @@ static void closing_while_values_wait_for_memory_is_clean(void **state)
     leat_dataset_release(dataset);
 }
 
+static void what_a_loader_has_set_aside_goes_back_to_the_process(void **state)
+{
+    struct leat_budget b = {.limit = 1000, .max_held = 100, .fixed = 50};
+    const struct leat_ledger before = leat_ledger;
+    leat_budget_open(&b);
+    assert_int_equal(leat_ledger.used, before.used + 50);
+    assert_int_equal(leat_budget_reserve(&b, 300), 300);
+    assert_int_equal(leat_budget_reserve(&b, 5000), 650); /* what is left */
+    assert_int_equal(leat_ledger.used, before.used + 1000);
+    leat_budget_unreserve(&b, 650);
+    assert_int_equal(b.reserved, 300);
+    assert_int_equal(leat_ledger.used, before.used + 350);
+    leat_budget_close(&b);
+    assert_int_equal(leat_ledger.used, before.used);
+    leat_ledger = before;
+}
+
+static void a_batch_waits_for_what_is_held_unless_it_alone_passes_it(void **state)
+{
+    struct leat_budget b = {.limit = 1000, .max_held = 100};
+    const struct leat_ledger before = leat_ledger;
+    leat_budget_open(&b);
+    leat_budget_take(&b, LEAT_HELD, 60);
+    assert_int_equal(leat_budget_ask(&b, LEAT_HELD, 40), LEAT_YES);
+    assert_int_equal(leat_budget_ask(&b, LEAT_HELD, 41), LEAT_WAIT);
+    assert_int_equal(leat_budget_ask(&b, LEAT_HELD, 100), LEAT_WAIT);
+    assert_int_equal(leat_budget_ask(&b, LEAT_HELD, 101), LEAT_NEVER);
+    leat_budget_give(&b, LEAT_HELD, 60);
+    assert_int_equal(leat_budget_ask(&b, LEAT_HELD, 100), LEAT_YES);
+    assert_int_equal(leat_ledger.used, before.used);
+    leat_budget_close(&b);
+    leat_ledger = before;
+}
+
 int main(void)
 {
     /* What is freed goes back to the system: how much of it glibc keeps, and in how many arenas, is chance. */
@@ -296,6 +325,8 @@ int main(void)
         cmocka_unit_test(a_photo_that_no_budget_of_this_size_can_decode_is_an_error_that_says_so),
         cmocka_unit_test(a_photo_that_no_budget_of_this_size_can_give_back_is_an_error_that_says_so),
         cmocka_unit_test(closing_while_values_wait_for_memory_is_clean),
+        cmocka_unit_test(what_a_loader_has_set_aside_goes_back_to_the_process),
+        cmocka_unit_test(a_batch_waits_for_what_is_held_unless_it_alone_passes_it),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);
 }

@@ -99,14 +99,12 @@ static void use_backend(unsigned which)
 
 static int remember_backend(void **state)
 {
-    (void)state;
     as_shipped = leat_io_backend;
     return 0;
 }
 
 static int restore_backend(void **state)
 {
-    (void)state;
     use_backend(0);
     return 0;
 }
@@ -115,7 +113,6 @@ static uint16_t want[ROWS][LENGTH], got[ROWS][LENGTH];
 
 static void rows_are_the_same_however_their_pages_are_reached(void **state)
 {
-    (void)state;
     const char *path = write_documents();
     const uint64_t n = expected_rows(want);
     for (unsigned which = 0; which < 3; which++)
@@ -129,7 +126,6 @@ static void rows_are_the_same_however_their_pages_are_reached(void **state)
 /* Each read fails in turn, and is tried again. */
 static void rows_are_the_same_where_reads_come_later_and_fail(void **state)
 {
-    (void)state;
     const char *path = write_documents();
     const uint64_t n = expected_rows(want);
     for (uint64_t nth = 1, reads = 1; nth <= reads; nth += 5) {
@@ -146,7 +142,6 @@ static void rows_are_the_same_where_reads_come_later_and_fail(void **state)
 
 static void a_damaged_page_breaks_the_rows_that_lie_in_it(void **state)
 {
-    (void)state;
     const char *path = write_documents();
     const uint64_t n = expected_rows(want), bad = 10 * LENGTH + 50; /* of the documents' 2 * bad bytes */
     uint8_t byte;

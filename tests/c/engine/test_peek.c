@@ -22,7 +22,6 @@ static char *state_of(struct leat_loader *loader)
 
 static void peeking_at_every_batch_changes_no_byte_of_an_epoch_and_no_state(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("text", SAMPLES, true);
     struct leat_loader_options options = test_options(BATCH);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -65,7 +64,6 @@ static void peeking_at_every_batch_changes_no_byte_of_an_epoch_and_no_state(void
 /* Whatever gives up a batch that was looked at: it is its holder's, and the loader goes on where it stood. */
 static void what_was_looked_at_outlives_decisions_states_epochs_and_the_loader(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *dataset = test_dataset("text", SAMPLES, true);
     struct leat_loader_options options = test_options(BATCH);
@@ -103,7 +101,6 @@ static void what_was_looked_at_outlives_decisions_states_epochs_and_the_loader(v
 
 static void there_is_nothing_to_look_at_before_an_epoch_or_out_of_order(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_batch *b;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
@@ -123,7 +120,6 @@ static void there_is_nothing_to_look_at_before_an_epoch_or_out_of_order(void **s
 /* Each change of size at a random place, looked over or not, with a further consumer beside. */
 static void every_row_comes_once_whatever_is_decided_and_looked_at(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = test_options(BATCH);

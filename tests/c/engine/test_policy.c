@@ -4,6 +4,7 @@
 
 #include "../codec/photo/photos.h"
 #include "../faulty.h"
+#include "base/error.h"
 #include "engine/engine.h"
 #include "support.h"
 
@@ -59,7 +60,6 @@ static struct leat_loader_options photo_options(uint64_t batch, enum leat_on_err
 
 static void raise_names_the_sample_and_does_not_move(void **state)
 {
-    (void)state;
     for (int check = 0; check < 2; check++) {
         struct leat_dataset *dataset = photo_dataset("raise", check, false);
         struct leat_loader_options options = photo_options(10, LEAT_ON_ERROR_RAISE);
@@ -81,7 +81,6 @@ static void raise_names_the_sample_and_does_not_move(void **state)
 
 static void skip_leaves_the_row_out_and_moves_nothing_else(void **state)
 {
-    (void)state;
     for (int check = 0; check < 2; check++) {
         struct leat_dataset *dataset = photo_dataset("skip", check, false);
         const char *report = test_path("report.jsonl");
@@ -132,7 +131,6 @@ static void skip_leaves_the_row_out_and_moves_nothing_else(void **state)
 
 static void a_batch_with_no_row_left_raises_its_first_error(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = photo_dataset("none", true, true);
     struct leat_loader_options options = photo_options(8, LEAT_ON_ERROR_SKIP);
     options.order = LEAT_ORDER_SEQUENTIAL;
@@ -155,7 +153,6 @@ static void a_batch_with_no_row_left_raises_its_first_error(void **state)
 
 static void substitutes_are_the_same_for_any_threads_and_are_marked(void **state)
 {
-    (void)state;
     uint64_t expected = 0;
     for (unsigned run = 0; run < 6; run++) {
         struct leat_dataset *dataset = photo_dataset("substitute", run % 2, false);
@@ -225,7 +222,6 @@ static uint64_t hash_of_ranks(struct leat_dataset *dataset, enum leat_on_error o
 
 static void what_is_left_out_or_replaced_depends_on_no_threads_and_no_ranks(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = photo_dataset("ranks", false, false);
     for (int policy = LEAT_ON_ERROR_SKIP; policy <= LEAT_ON_ERROR_SUBSTITUTE; policy++) {
         uint64_t expected = hash_of_ranks(dataset, (enum leat_on_error)policy, 1, 1);
@@ -238,7 +234,6 @@ static void what_is_left_out_or_replaced_depends_on_no_threads_and_no_ranks(void
 
 static void substitute_refuses_outputs_that_vary(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("vary", 10, true);
     struct leat_loader_options options = test_options(4);
     struct leat_error error;
@@ -267,7 +262,6 @@ static void damage_text(const char *path, uint64_t i)
 
 static void a_flipped_bit_of_a_payload_is_a_broken_sample(void **state)
 {
-    (void)state;
     struct leat_dataset *made = test_dataset("flip", 200, true);
     leat_dataset_release(made);
     uint64_t i = 0;
@@ -298,7 +292,6 @@ static void a_flipped_bit_of_a_payload_is_a_broken_sample(void **state)
 
 static void reads_that_complete_later_change_nothing(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("later", 300, true);
     struct leat_loader_options options = test_options(20);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -319,7 +312,6 @@ static void reads_that_complete_later_change_nothing(void **state)
 
 static void closing_while_reads_are_pending_is_clean(void **state)
 {
-    (void)state;
     leat_dataset_release(test_dataset("pending", 300, true));
     for (int i = 0; i < 10; i++) {
         leat_faulty_start(&(struct leat_faulty){.later = true, .delay_us = 300});
@@ -341,7 +333,6 @@ static void closing_while_reads_are_pending_is_clean(void **state)
 
 static void a_read_that_fails_is_raised_never_skipped_and_can_be_tried_again(void **state)
 {
-    (void)state;
     leat_dataset_release(test_dataset("io", 100, true));
     leat_faulty_start(&(struct leat_faulty){.errors = 1000000, .error_number = EIO, .only = "io"});
     struct leat_error error;
@@ -381,7 +372,6 @@ static void write_photo(const char *path, uint64_t key, uint32_t side)
 
 static void a_photo_replaced_under_a_loader_is_raised_by_its_name(void **state)
 {
-    (void)state;
     const char *folder = test_path("folder");
     char path[256];
     assert_int_equal(mkdir(folder, 0777), 0);
@@ -456,7 +446,6 @@ static uint64_t run_deciding(struct leat_dataset *const *sets, struct deciding h
 
 static void decisions_hold_from_the_next_batch_whatever_is_in_flight(void **state)
 {
-    (void)state;
     struct leat_dataset *sets[2] = {test_dataset("one", 500, true), test_dataset("two", 300, true)};
     uint64_t expected = run_deciding(sets, (struct deciding){1, 2 << 20}, true);
     for (unsigned threads = 1; threads <= 3; threads++)
@@ -468,7 +457,6 @@ static void decisions_hold_from_the_next_batch_whatever_is_in_flight(void **stat
 
 static void lists_of_positions_are_given_before_each_epoch(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("lists", 100, true);
     struct leat_loader_options options = test_options(8);
     options.order = LEAT_ORDER_LIST;
@@ -500,6 +488,23 @@ static void lists_of_positions_are_given_before_each_epoch(void **state)
     leat_dataset_release(dataset);
 }
 
+/* Rows are made in any order, and the error is that of the first in the plan. */
+static void of_rows_that_fail_the_first_one_is_the_error_whichever_failed_first(void **state)
+{
+    static const uint64_t rows[] = {5, 9, 5, 2, 3};
+    static const char *const said[] = {"fault 0", "fault 0", "fault 0", "fault 3", "fault 3"};
+    struct leat_job *j = calloc(1, sizeof *j);
+    assert_non_null(j);
+    j->failed_row = UINT64_MAX;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        leat_fail(&j->error, LEAT_E_DECODE, "fault %zu", i);
+        leat_job_raise(j, rows[i]);
+        assert_string_equal(j->failure.message, said[i]);
+    }
+    assert_int_equal(j->failed_row, 2);
+    free(j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -516,6 +521,7 @@ int main(void)
         cmocka_unit_test(a_photo_replaced_under_a_loader_is_raised_by_its_name),
         cmocka_unit_test(decisions_hold_from_the_next_batch_whatever_is_in_flight),
         cmocka_unit_test(lists_of_positions_are_given_before_each_epoch),
+        cmocka_unit_test(of_rows_that_fail_the_first_one_is_the_error_whichever_failed_first),
     };
     return cmocka_run_group_tests(tests, NULL, test_clean);
 }

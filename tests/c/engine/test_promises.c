@@ -34,7 +34,6 @@ uint8_t *__wrap_leat_region_alloc(struct leat_region *region, uint64_t bytes, ui
 
 static void promise_1_same_order_for_any_threads_window_and_region(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("order", 3000, true);
     uint64_t expected = 0;
     for (unsigned threads = 1; threads <= 4; threads++)
@@ -56,7 +55,6 @@ static void promise_1_same_order_for_any_threads_window_and_region(void **state)
 /* Rows of all ranks, one step after the other, are the rows of one rank: ids, keys and bytes. */
 static void promise_1_same_order_for_any_number_of_ranks(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("ranks", 1200, true);
     uint64_t expected = 0;
     for (uint32_t world = 1; world <= 4; world++) {
@@ -96,7 +94,6 @@ static void promise_1_same_order_for_any_number_of_ranks(void **state)
 
 static void promise_2_each_row_exactly_once_with_padding_marked(void **state)
 {
-    (void)state;
     enum { N = 1003 };
     struct leat_dataset *dataset = test_dataset("once", N, false);
     for (int tail = LEAT_TAIL_PAD; tail <= LEAT_TAIL_UNEVEN; tail++)
@@ -131,7 +128,6 @@ static void promise_2_each_row_exactly_once_with_padding_marked(void **state)
 
 static void promise_3_exact_resume_at_every_cut(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("resume", 403, true);
     struct leat_loader_options options = test_options(20);
     struct leat_loader *whole = test_loader(dataset, &options);
@@ -194,7 +190,6 @@ static struct leat_dataset *wide_dataset(const char *name)
 #if !TEST_SANITIZED /* whose own memory would be counted */
 static void promise_4_resident_memory_stays_within_budget_and_held(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = wide_dataset("wide");
     for (int region = 0; region < 2; region++) {
         struct leat_loader_options options = test_options(256); /* 1 MiB a batch */
@@ -249,7 +244,6 @@ static void wait_until_full(struct leat_loader *loader)
 
 static void promise_4_no_allocation_per_sample_in_steady_state(void **state)
 {
-    (void)state;
     library_allocations();
     for (int text = 0; text < 2; text++) {
         struct leat_dataset *dataset = test_dataset("steady", 5000, text);
@@ -278,7 +272,6 @@ static void promise_4_no_allocation_per_sample_in_steady_state(void **state)
 
 static void promise_4_a_budget_too_small_for_three_batches_says_what_is_needed(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("small", 100000, false);
     struct leat_loader_options options = test_options(100000);
     struct leat_loader *loader;
@@ -298,7 +291,6 @@ static void promise_4_a_budget_too_small_for_three_batches_says_what_is_needed(v
 
 static void promise_4_holding_too_much_is_an_error_that_ends_when_batches_are_let_go(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("held", 1000, true);
     struct leat_loader_options options = test_options(10);
     options.max_held_bytes = (256 << 10) * test_pages();
@@ -331,7 +323,6 @@ static void promise_4_holding_too_much_is_an_error_that_ends_when_batches_are_le
 
 static void promise_4_all_loaders_together_stay_under_the_limit_of_the_process(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = wide_dataset("together");
     memory_limit = 12 << 20;
     struct leat_loader *loaders[3];
@@ -361,7 +352,6 @@ static void promise_4_all_loaders_together_stay_under_the_limit_of_the_process(v
 
 static void promise_5_every_byte_of_an_output_is_written(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("written", 997, true);
     uint64_t hashes[2];
     for (int k = 0; k < 2; k++) {
@@ -390,7 +380,6 @@ static void *interrupt_a_wait(void *loader)
 
 static void promise_6_a_wait_ends_by_time_by_interrupt_and_by_close(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("wait", 100, false);
     struct leat_loader_options options = test_options(10);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -423,7 +412,6 @@ static void promise_6_a_wait_ends_by_time_by_interrupt_and_by_close(void **state
 
 static void promise_7_a_batch_is_yours_while_you_hold_it_even_after_close(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("yours", 1000, true);
     for (int region = 0; region < 2; region++) {
         struct leat_loader_options options = test_options(20);
@@ -459,7 +447,6 @@ static void promise_7_a_batch_is_yours_while_you_hold_it_even_after_close(void *
 
 static void promise_7_a_kept_label_keeps_no_images(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("label", 1000, true);
     struct leat_loader_options options = test_options(500);
     options.max_held_bytes = 64 * leat_region_round(1);
@@ -489,7 +476,6 @@ static void count_release(void *user)
 
 static void promise_7_a_buffer_waits_for_its_release_hook(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("hook", 100, false);
     struct leat_loader_options options = test_options(10);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -534,7 +520,6 @@ static int in_child(struct leat_loader *parents, struct leat_batch *held, uint64
 
 static void promise_9_fork_is_safe_while_everything_works(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("fork", 2000, true);
     struct leat_loader_options options = test_options(10);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -558,7 +543,6 @@ static void promise_9_fork_is_safe_while_everything_works(void **state)
 
 static void promise_9_exit_with_a_live_loader_is_clean(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("exit", 2000, true);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -581,7 +565,6 @@ static void promise_9_exit_with_a_live_loader_is_clean(void **state)
 
 static void promise_9_a_thousand_open_loaders_share_the_threads(void **state)
 {
-    (void)state;
     enum { N = 1000 };
     struct leat_dataset *dataset = test_dataset("many", 100, false);
     static struct leat_loader *loaders[N];

@@ -51,7 +51,6 @@ static uint64_t wait_for_held(uint64_t least, uint64_t *bytes)
 
 static void a_thousand_reads_are_in_flight_with_the_default_budget(void **state)
 {
-    (void)state;
     struct leat_loader_options options = reading(0);
     struct leat_dataset *dataset;
     uint64_t bytes;
@@ -74,7 +73,6 @@ static void a_thousand_reads_are_in_flight_with_the_default_budget(void **state)
 
 static void reads_in_flight_stay_within_a_share_of_the_budget(void **state)
 {
-    (void)state;
     uint64_t budget = 4 << 20, bytes, held = 0;
     struct leat_loader_options options = reading(budget);
     struct leat_dataset *dataset;
@@ -101,7 +99,6 @@ static void reads_in_flight_stay_within_a_share_of_the_budget(void **state)
 
 static void a_read_that_fails_is_tried_again_and_nobody_notices(void **state)
 {
-    (void)state;
     struct leat_loader_options options = reading(0);
     options.batch_size = 50;
     leat_dataset_release(test_dataset("few", 200, true));
@@ -126,7 +123,6 @@ static void a_read_that_fails_is_tried_again_and_nobody_notices(void **state)
 
 static void a_read_that_always_fails_is_raised_after_some_tries(void **state)
 {
-    (void)state;
     struct leat_loader_options options = reading(0);
     options.batch_size = 50;
     leat_dataset_release(test_dataset("few", 200, true));
@@ -179,7 +175,6 @@ static ssize_t pread_failing_first(int fd, void *buffer, size_t bytes, off_t off
 
 static void a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried_again(void **state)
 {
-    (void)state;
     struct leat_loader_options options = reading(0);
     options.num_threads = 1;
     options.order = LEAT_ORDER_SEQUENTIAL;
@@ -206,7 +201,6 @@ static void a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried
 
 static void reads_of_batches_that_nobody_wants_are_cancelled(void **state)
 {
-    (void)state;
     for (int close = 0; close < 2; close++) {
         struct leat_loader_options options = reading(0);
         struct leat_dataset *dataset;
@@ -236,7 +230,6 @@ static void reads_of_batches_that_nobody_wants_are_cancelled(void **state)
 
 static void whether_reads_complete_at_once_is_learned_and_forgotten(void **state)
 {
-    (void)state;
     struct leat_loader_options options = reading(8 << 20);
     struct leat_dataset *dataset;
     struct leat_loader *loader = later_loader(&dataset, &options, &(struct leat_faulty){0});
@@ -267,7 +260,6 @@ static void forget_index(const struct leat_dataset *dataset)
 
 static void what_rows_are_located_by_is_asked_for_by_many_tasks_at_once(void **state)
 {
-    (void)state;
     enum { ROWS = 200000 };
     struct leat_loader_options options = reading(0);
     uint64_t bytes;
@@ -309,7 +301,6 @@ static void what_rows_are_located_by_is_asked_for_by_many_tasks_at_once(void **s
 /* What a batch is sized by cannot be read: that is said once, not after some tries for each of its rows. */
 static void an_index_that_cannot_be_read_fails_a_batch_at_once(void **state)
 {
-    (void)state;
     enum { ROWS = 200000 };
     struct leat_loader_options options = reading(0);
     struct leat_error error;
@@ -392,7 +383,6 @@ static bool reads_are_slow(const struct leat_loader *loader)
 
 static void photos_in_place_are_opened_side_by_side_while_opening_is_slow(void **state)
 {
-    (void)state;
     char name[32];
     struct leat_loader_options options = reading(0);
     int (*usual)(const char *path, int flags) = leat_io_open_path;

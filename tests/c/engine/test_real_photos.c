@@ -58,7 +58,6 @@ static struct leat_dataset *packed_photos(void)
 
 static void promise_1_real_photos_are_the_same_for_any_threads_and_region(void **state)
 {
-    (void)state;
     test_data();
     uint64_t expected = 0;
     for (unsigned threads = 1; threads <= 3; threads++) {
@@ -79,7 +78,6 @@ static void promise_1_real_photos_are_the_same_for_any_threads_and_region(void *
 
 static void promise_4_no_allocation_per_photo_in_steady_state(void **state)
 {
-    (void)state;
     test_data();
     library_allocations();
     struct leat_dataset *dataset = packed_photos();
@@ -130,7 +128,6 @@ static uint64_t indexes(struct leat_dataset *dataset, bool apart)
 
 static void rows_of_a_folder_do_not_depend_on_what_it_remembers(void **state)
 {
-    (void)state;
     test_data();
     char folder[128];
     snprintf(folder, sizeof folder, "%s", test_path("indexes"));

@@ -31,7 +31,6 @@ static int open_way(struct leat_region *region, int way, uint64_t limit, struct 
 
 static void extents_never_overlap_and_come_back_whole(void **state)
 {
-    (void)state;
     for (int way = 0; way < WAYS; way++) {
         struct leat_region region;
         struct leat_error error;
@@ -77,7 +76,6 @@ static void extents_never_overlap_and_come_back_whole(void **state)
 
 static void the_lowest_free_address_is_used_first(void **state)
 {
-    (void)state;
     struct leat_region region;
     struct leat_error error;
     assert_ok(leat_region_open(&region, 0, MIB, &error));
@@ -93,7 +91,6 @@ static void the_lowest_free_address_is_used_first(void **state)
 
 static void giving_back_free_pages_leaves_the_extents_beside_them(void **state)
 {
-    (void)state;
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes = leat_region_round(1);
     assert_int_equal(bytes % page, 0);
     for (int way = 0; way < WAYS; way++) {
@@ -119,7 +116,6 @@ static void giving_back_free_pages_leaves_the_extents_beside_them(void **state)
 
 static void small_extents_lie_apart_from_large_ones(void **state)
 {
-    (void)state;
     struct leat_region region;
     struct leat_error error;
     assert_ok(leat_region_open(&region, 0, 64 * MIB, &error));
@@ -133,7 +129,6 @@ static void small_extents_lie_apart_from_large_ones(void **state)
 
 static void resident_memory_stays_below_the_limit_however_holes_lie(void **state)
 {
-    (void)state;
     for (int way = 0; way < WAYS; way++) {
         struct leat_region region;
         struct leat_error error;
@@ -162,7 +157,6 @@ static void resident_memory_stays_below_the_limit_however_holes_lie(void **state
 
 static void where_addresses_are_scarce_no_more_is_mapped_than_was_used(void **state)
 {
-    (void)state;
     struct leat_region regions[8];
     struct leat_error error;
     uint64_t small, large;
@@ -202,7 +196,6 @@ static void limits_the_size_of_files(void)
 
 static void shared_memory_keeps_within_the_size_that_files_may_have(void **state)
 {
-    (void)state;
     fflush(NULL);
     pid_t pid = fork();
     if (!pid) {
@@ -217,7 +210,6 @@ static void shared_memory_keeps_within_the_size_that_files_may_have(void **state
 /* As a window does it: extents of one size, freed in the order in which they were allocated. */
 static void what_was_never_written_does_not_count_as_resident(void **state)
 {
-    (void)state;
     enum { WINDOW = 8, BYTES = 600 << 10 };
     for (int way = 0; way < WAYS; way++) {
         struct leat_region region;
@@ -243,7 +235,6 @@ static void what_was_never_written_does_not_count_as_resident(void **state)
 /* Another process has mapped the beginning of the region, and holds a buffer until it is killed. */
 static void what_another_process_holds_is_free_once_it_is_dead(void **state)
 {
-    (void)state;
     for (int way = 2; way < WAYS; way++) {
         struct leat_region region;
         struct leat_error error;
@@ -286,7 +277,6 @@ static void what_another_process_holds_is_free_once_it_is_dead(void **state)
 
 static void an_unknown_kind_is_an_error(void **state)
 {
-    (void)state;
     struct leat_region region;
     struct leat_error error;
     assert_int_equal(leat_region_open(&region, 2, MIB, &error), LEAT_E_INVALID);

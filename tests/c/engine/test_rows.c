@@ -72,7 +72,6 @@ static int spying_open(struct leat_decoder *decoder, const struct leat_decode_re
 static const uint8_t *made_rows_of(const struct leat_decoder *decoder, size_t *length)
 {
     static _Thread_local uint8_t rows[64];
-    (void)decoder;
     *length = 0;
     if (!last_scanned)
         return NULL;
@@ -233,7 +232,6 @@ static uint64_t hash_of(struct leat_dataset *dataset, const char *json, int epoc
 
 static void an_index_behind_a_photo_reaches_the_decoder_and_nobody_else(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = packed();
     pretend_rows(dataset, 0);
     uint64_t expected = hash_of(dataset, program, 1);
@@ -254,7 +252,6 @@ static void an_index_behind_a_photo_reaches_the_decoder_and_nobody_else(void **s
 
 static void an_index_is_read_only_for_outputs_that_decode(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = packed();
     pretend_rows(dataset, 0);
     forget();
@@ -269,7 +266,6 @@ static void an_index_is_read_only_for_outputs_that_decode(void **state)
 
 static void a_photo_whose_index_was_cut_off_still_comes(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = packed();
     pretend_rows(dataset, 0);
     uint64_t expected = hash_of(dataset, program, 1);
@@ -291,7 +287,6 @@ static void a_photo_whose_index_was_cut_off_still_comes(void **state)
 
 static void the_first_use_of_a_photo_leaves_its_index_to_the_folder(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = folder(NULL);
     forget();
     uint64_t expected = hash_of(dataset, program, 1);
@@ -307,7 +302,6 @@ static void the_first_use_of_a_photo_leaves_its_index_to_the_folder(void **state
 
 static void another_opening_finds_the_index_and_scans_nothing(void **state)
 {
-    (void)state;
     char indexes[128];
     snprintf(indexes, sizeof indexes, "%s", test_path("indexes"));
     struct leat_dataset *dataset = folder(indexes);
@@ -332,7 +326,6 @@ static void another_opening_finds_the_index_and_scans_nothing(void **state)
 
 static void a_photo_for_which_memory_was_out_is_neither_good_nor_broken(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = folder(NULL);
     struct leat_loader_options options = test_options(8);
     options.program = program;
@@ -359,7 +352,6 @@ static void a_photo_for_which_memory_was_out_is_neither_good_nor_broken(void **s
 
 static void a_photo_that_is_always_checked_is_scanned_once(void **state)
 {
-    (void)state;
     char indexes[128];
     snprintf(indexes, sizeof indexes, "%s", test_path("indexes of always"));
     for (int filed = 0; filed < 2; filed++) {
@@ -383,7 +375,6 @@ static void a_photo_that_is_always_checked_is_scanned_once(void **state)
 
 static void a_photo_whose_bytes_alone_have_changed_is_scanned_and_remembered_anew(void **state)
 {
-    (void)state;
     char indexes[128];
     size_t length, n;
     snprintf(indexes, sizeof indexes, "%s", test_path("indexes of before"));

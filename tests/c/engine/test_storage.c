@@ -68,9 +68,6 @@ static int spread_extents(struct leat_source *source, size_t field, const uint64
                           struct leat_extent *extents, size_t *failed, struct leat_error *error)
 {
     static const uint64_t at[] = {0, 24, 32};
-    (void)source;
-    (void)failed;
-    (void)error;
     for (size_t i = 0; i < n; i++)
         extents[i] = (struct leat_extent){.offset = samples[i] * STRIDE + at[field],
                                           .length = field == 0   ? 24
@@ -81,8 +78,6 @@ static int spread_extents(struct leat_source *source, size_t field, const uint64
 
 static int spread_file(struct leat_source *source, uint64_t number, struct leat_io_file **out, struct leat_error *error)
 {
-    (void)number;
-    (void)error;
     *out = leat_io_retain(((struct spread *)source)->file);
     return LEAT_OK;
 }
@@ -146,7 +141,6 @@ static uint64_t check_all(struct leat_dataset *d, bool in_order)
 
 static void computed_values_make_the_batches_that_stored_ones_make(void **state)
 {
-    (void)state;
     for (size_t n_fields = 2; n_fields <= 3; n_fields++)
         for (int in_order = 0; in_order < 2; in_order++) {
             struct computer c = {.bad = UINT64_MAX};
@@ -160,7 +154,6 @@ static void computed_values_make_the_batches_that_stored_ones_make(void **state)
 
 static void values_of_fixed_size_are_read_from_extents(void **state)
 {
-    (void)state;
     for (int later = 0; later < 2; later++)
         for (int in_order = 0; in_order < 2; in_order++) {
             leat_faulty_start(&(struct leat_faulty){.later = later, .only = "spread"});
@@ -173,7 +166,6 @@ static void values_of_fixed_size_are_read_from_extents(void **state)
 
 static void parts_of_one_data_set_may_be_reached_in_different_ways(void **state)
 {
-    (void)state;
     struct computer c = {.first = 2 * N, .bad = UINT64_MAX};
     struct leat_dataset *parts[] = {test_dataset("mapped", N, true), spread(), computed(&c, 3, N)}, *d;
     struct leat_error error;
@@ -209,7 +201,6 @@ static void parts_of_one_data_set_may_be_reached_in_different_ways(void **state)
 
 static void fields_side_by_side_may_be_reached_in_different_ways(void **state)
 {
-    (void)state;
     struct computer c = {.bad = UINT64_MAX};
     struct leat_dataset *parts[] = {test_dataset("mapped", N, true), spread(), computed(&c, 3, N)}, *d;
     struct leat_error error;
@@ -238,7 +229,6 @@ static void fields_side_by_side_may_be_reached_in_different_ways(void **state)
 
 static void a_sample_that_cannot_be_computed_is_a_broken_one(void **state)
 {
-    (void)state;
     for (int blames = 0; blames < 2; blames++)
         for (size_t n_fields = 2; n_fields <= 3; n_fields++) {
             struct computer c = {.bad = 77, .blames = blames};
@@ -279,7 +269,6 @@ static void a_sample_that_cannot_be_computed_is_a_broken_one(void **state)
 
 static void neighbours_in_a_file_are_read_as_one(void **state)
 {
-    (void)state;
     leat_faulty_start(&(struct leat_faulty){.only = "spread"});
     struct leat_dataset *d = spread();
     struct leat_loader_options options = test_options(100);

@@ -25,7 +25,6 @@ static void sum_of(unsigned begin, unsigned end, uint64_t sums[2])
 
 static void joined_parts_have_the_sums_of_the_whole(void **state)
 {
-    (void)state;
     uint64_t whole[2];
     sum_of(0, SAMPLES, whole);
     for (unsigned cut = 0; cut <= SAMPLES; cut += 25) {
@@ -39,7 +38,6 @@ static void joined_parts_have_the_sums_of_the_whole(void **state)
 
 static void order_name_length_and_label_all_count(void **state)
 {
-    (void)state;
     uint64_t forth[2] = {0, 0}, back[2] = {0, 0};
     uint64_t a[2] = {0, 0}, b[2] = {0, 0};
     leat_fingerprint_file(a, "a.jpg", 5);
@@ -61,7 +59,6 @@ static void order_name_length_and_label_all_count(void **state)
 
 static void derived_fields_do_not_count_and_all_else_does(void **state)
 {
-    (void)state;
     uint64_t sums[2];
     uint8_t want[16], got[16];
     sum_of(0, 10, sums);
@@ -82,7 +79,6 @@ static void derived_fields_do_not_count_and_all_else_does(void **state)
 
 static void what_numbers_mean_counts(void **state)
 {
-    (void)state;
     static const uint16_t pairs[] = {1, 2, 3, 4}, others[] = {1, 3, 2, 4};
     const uint64_t sums[2] = {1, 2};
     struct leat_field f = {.name = "of", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F32, .ndim = 2, .shape = {-1, 4}};
@@ -107,7 +103,6 @@ static void what_numbers_mean_counts(void **state)
 
 static void fingerprints_never_change_between_versions(void **state)
 {
-    (void)state;
     static const uint8_t golden[16] = {0xf6, 0xb0, 0xdd, 0x38, 0x51, 0xd6, 0xbd, 0x2b,
                                        0x14, 0x11, 0xc8, 0x88, 0x60, 0xc3, 0x61, 0x58};
     uint64_t sums[2];

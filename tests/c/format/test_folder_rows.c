@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "../files.h"
-#include "base/alloc.h"
+#include "../allocations.h"
+#include "../folder.h"
 #include "base/bytes.h"
 #include "base/hash.h"
 #include "base/random.h"
@@ -18,7 +18,7 @@
 
 enum { PHOTOS = 40, MOST = 4 << 20 };
 
-static char folder[PATH_MAX], photos[PATH_MAX + 16], indexes[PATH_MAX + 16];
+static char photos[PATH_MAX + 16], indexes[PATH_MAX + 16];
 
 static void write_photo(int i, const char *content)
 {
@@ -29,19 +29,11 @@ static void write_photo(int i, const char *content)
 
 static int set_up(void **state)
 {
-    (void)state;
     files_folder(folder);
     snprintf(photos, sizeof photos, "%s/photos", folder);
     snprintf(indexes, sizeof indexes, "%s/some/where", folder);
     for (int i = 0; i < PHOTOS; i++)
         write_photo(i, "photo");
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    files_remove(folder);
     return 0;
 }
 
@@ -204,7 +196,6 @@ static uint64_t index_size(void)
 
 static void an_index_that_was_kept_comes_with_the_extent(void **state)
 {
-    (void)state;
     struct leat_source *source = open_source(NULL);
     assert_int_equal(count(source), 0);
     keep(source, 3);
@@ -222,7 +213,6 @@ static void an_index_that_was_kept_comes_with_the_extent(void **state)
 
 static void what_is_kept_in_memory_is_bounded(void **state)
 {
-    (void)state;
     enum { EACH = LEAT_ROWS_LONGEST };
     uint8_t *large = malloc(EACH + 1);
     assert_non_null(large);
@@ -245,7 +235,6 @@ static void what_is_kept_in_memory_is_bounded(void **state)
 
 static void what_memory_has_no_room_for_is_read_from_the_file(void **state)
 {
-    (void)state;
     enum { MANY = 19 };
     uint8_t *large = malloc(LEAT_ROWS_LONGEST);
     assert_non_null(large);
@@ -296,7 +285,6 @@ static void *keep_and_look(void *arg)
 
 static void threads_find_and_read_at_once(void **state)
 {
-    (void)state;
     for (int filed = 0; filed < 2; filed++) {
         struct leat_source *source = open_source(filed ? indexes : NULL);
         pthread_t threads[4];
@@ -313,7 +301,6 @@ static void threads_find_and_read_at_once(void **state)
 
 static void a_folder_opened_again_finds_its_indexes(void **state)
 {
-    (void)state;
     struct stat st;
     struct leat_source *source = open_source(indexes);
     assert_int_equal(stat(indexes, &st), -1); /* made when there is something to write */
@@ -335,7 +322,6 @@ static void a_folder_opened_again_finds_its_indexes(void **state)
 
 static void each_folder_has_a_file_of_its_own(void **state)
 {
-    (void)state;
     fill();
     char whole[sizeof photos];
     strcpy(whole, photos);
@@ -347,7 +333,6 @@ static void each_folder_has_a_file_of_its_own(void **state)
 
 static void the_index_of_a_photo_that_changed_is_dropped(void **state)
 {
-    (void)state;
     fill();
     write_photo(3, "longer than before");
     char path[PATH_MAX + 64];
@@ -367,7 +352,6 @@ static void the_index_of_a_photo_that_changed_is_dropped(void **state)
 
 static void photos_are_found_by_name_where_others_came_and_went(void **state)
 {
-    (void)state;
     char path[PATH_MAX + 64];
     fill();
     files_write_text(folder, "photos/a/000-new.jpg", "photo");
@@ -399,7 +383,6 @@ static void check_damaged(const uint8_t *bytes, size_t n)
 
 static void a_damaged_file_is_ignored_and_mended(void **state)
 {
-    (void)state;
     size_t n;
     fill();
     uint8_t *bytes = read_index(&n);
@@ -413,7 +396,6 @@ static void a_damaged_file_is_ignored_and_mended(void **state)
 
 static void a_file_cut_anywhere_is_continued(void **state)
 {
-    (void)state;
     size_t n;
     for (int half = 0; half < 2; half++) { /* two blocks */
         struct leat_source *source = open_source(indexes);
@@ -432,7 +414,6 @@ static void a_file_cut_anywhere_is_continued(void **state)
 
 static void a_file_of_something_else_is_begun_anew(void **state)
 {
-    (void)state;
     fill();
     char path[PATH_MAX + 512];
     strcpy(path, index_file());
@@ -446,7 +427,6 @@ static void a_file_of_something_else_is_begun_anew(void **state)
 
 static void a_file_that_is_mostly_of_no_use_is_begun_anew(void **state)
 {
-    (void)state;
     enum { EACH = 131400, SOME = 8 };
     uint8_t *rows = malloc(EACH);
     assert_non_null(rows);
@@ -467,7 +447,6 @@ static void a_file_that_is_mostly_of_no_use_is_begun_anew(void **state)
 
 static void a_place_that_cannot_be_written_is_no_error(void **state)
 {
-    (void)state;
     files_write_text(folder, "some", "a file where the folder would be");
     struct leat_source *source = open_source(indexes);
     keep_all(source);
@@ -478,7 +457,6 @@ static void a_place_that_cannot_be_written_is_no_error(void **state)
 
 static void a_full_disk_loses_what_was_not_written_and_no_more(void **state)
 {
-    (void)state;
     struct leat_source *source = open_source(indexes);
     for (uint64_t i = 0; i < 5; i++)
         keep(source, i);
@@ -515,7 +493,6 @@ static bool is_good(struct leat_source *source, uint64_t sample, const char *pho
 
 static void the_bytes_with_which_a_photo_was_good_are_remembered(void **state)
 {
-    (void)state;
     fill();
     struct leat_source *source = open_source(indexes);
     for (uint64_t i = 0; i < source->count; i++)
@@ -526,7 +503,6 @@ static void the_bytes_with_which_a_photo_was_good_are_remembered(void **state)
 
 static void of_other_bytes_nothing_is_known_until_they_are_kept(void **state)
 {
-    (void)state;
     uint8_t rows[512];
     fill();
     struct leat_source *source = open_source(indexes);
@@ -545,7 +521,6 @@ static void of_other_bytes_nothing_is_known_until_they_are_kept(void **state)
 
 static void a_photo_without_an_index_is_remembered_by_its_checksum(void **state)
 {
-    (void)state;
     struct leat_source *source = open_source(indexes);
     for (uint64_t i = 0; i < source->count; i++)
         source->v->keep(source, 0, i, "photo", 5, NULL, 0);
@@ -563,7 +538,6 @@ static void a_photo_without_an_index_is_remembered_by_its_checksum(void **state)
 
 static void in_memory_checksums_are_kept_for_photos_that_are_checked_again(void **state)
 {
-    (void)state;
     for (int again = 0; again < 2; again++) {
         struct leat_source *source = open_with(NULL, again ? LEAT_RECHECK_ALWAYS : LEAT_RECHECK_FIRST);
         keep(source, 1);
@@ -580,7 +554,6 @@ static void in_memory_checksums_are_kept_for_photos_that_are_checked_again(void 
 
 static void a_file_of_another_version_is_begun_anew(void **state)
 {
-    (void)state;
     size_t n;
     fill();
     uint8_t *bytes = read_index(&n);
@@ -606,7 +579,6 @@ static void wait_for(pid_t child)
 
 static void processes_write_at_once(void **state)
 {
-    (void)state;
     enum { RANKS = 4, ROUNDS = 5 };
     fill();
     uint64_t size = index_size();
@@ -640,7 +612,6 @@ static void processes_write_at_once(void **state)
 
 static void a_child_and_its_parent_both_write(void **state)
 {
-    (void)state;
     struct leat_source *source = open_source(indexes);
     for (uint64_t i = 0; i < 10; i++)
         keep(source, i);
@@ -663,7 +634,6 @@ static void a_child_and_its_parent_both_write(void **state)
 
 static void a_file_that_others_began_anew_is_read_as_it_is_now(void **state)
 {
-    (void)state;
     fill();
     struct leat_source *source = open_source(indexes);
     write_index(index_file(), (const uint8_t *)"", 0);
@@ -680,40 +650,24 @@ static void a_file_that_others_began_anew_is_read_as_it_is_now(void **state)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static uint64_t calls, failing;
-
-static void *allocate(size_t bytes)
-{
-    return ++calls == failing ? NULL : malloc(bytes);
-}
-
-static void *resize(void *p, size_t bytes)
-{
-    return ++calls == failing ? NULL : realloc(p, bytes);
-}
-
 static void any_allocation_may_fail(void **state)
 {
-    (void)state;
-    struct leat_allocator usual = leat_allocator;
     struct leat_listing listing;
     struct leat_error error;
     assert_ok(leat_listing_scan(photos, &listing, &error));
     bool done = false;
-    for (failing = 1; !done; failing++) {
+    for (int64_t n = 0; !done; n++) {
         struct leat_folder_rows *rows;
-        if (failing % 2) /* found at opening, or written */
+        if (n % 2) /* found at opening, or written */
             fill();
         else
             files_remove(indexes);
-        leat_allocator = (struct leat_allocator){allocate, resize, free};
-        calls = 0;
+        fail_allocation(n);
         int rc = leat_folder_rows_open(photos, indexes, false, &listing, &rows);
         for (uint64_t i = 0; !rc && i < 3; i++)
             leat_folder_rows_keep(rows, i, "photo", 5, (const uint8_t *)"index", 5);
         leat_folder_rows_close(rows);
-        done = calls < failing;
-        leat_allocator = usual;
+        done = !allocation_failed();
         assert_true(rc == LEAT_OK || rc == LEAT_E_NOMEM);
     }
     leat_listing_destroy(&listing);
@@ -721,7 +675,7 @@ static void any_allocation_may_fail(void **state)
 
 int main(void)
 {
-#define EACH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define EACH(test) cmocka_unit_test_setup_teardown(test, set_up, remove_folder)
     const struct CMUnitTest tests[] = {
         EACH(an_index_that_was_kept_comes_with_the_extent),
         EACH(what_is_kept_in_memory_is_bounded),

@@ -1,26 +1,10 @@
 #include <zlib.h>
 
-#include "../files.h"
+#include "../folder.h"
 #include "base/alloc.h"
 #include "format/idx.h"
 #include "format/source.h"
 #include "io/blocks.h"
-
-static char folder[PATH_MAX];
-
-static int set_up(void **state)
-{
-    (void)state;
-    files_folder(folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    files_remove(folder);
-    return 0;
-}
 
 /* A file of this type and these dimensions, with these elements as they stand in it. */
 static size_t make(uint8_t *out, uint8_t type, const uint32_t *dims, unsigned ndim, const uint8_t *elements, size_t n)
@@ -77,7 +61,6 @@ static void read_value(struct leat_source *s, uint64_t sample, void *to, size_t 
 /* Every dtype, plain and compressed, in memory, mapped or in blocks, gives the same values and fingerprint. */
 static void numbers_are_those_that_were_stored_however_they_are_reached(void **state)
 {
-    (void)state;
     static const struct {
         uint8_t type;
         enum leat_dtype dtype;
@@ -140,7 +123,6 @@ static int read_again(struct leat_source *s, uint64_t sample, struct leat_error 
 /* Numbers of more than one byte, bytes that cannot be mapped, and these where the cache has no room, too. */
 static void values_that_change_behind_an_open_file_are_told(void **state)
 {
-    (void)state;
     enum { N = 3000 };
     const struct leat_io_backend *usual = leat_io_backend;
     struct leat_io_backend without_map = *usual;
@@ -172,7 +154,6 @@ static void values_that_change_behind_an_open_file_are_told(void **state)
 
 static void bytes_of_two_or_three_axes_are_images(void **state)
 {
-    (void)state;
     static const struct {
         uint32_t dims[4];
         unsigned ndim;
@@ -213,7 +194,6 @@ static void assert_refused(const uint8_t *bytes, size_t n, bool gz, const char *
 
 static void a_file_that_lies_about_its_length_is_refused(void **state)
 {
-    (void)state;
     static const uint8_t elements[100];
     uint8_t bytes[200];
     size_t n = make(bytes, 8, (uint32_t[]){100}, 1, elements, 100);
@@ -240,7 +220,6 @@ static void a_file_that_lies_about_its_length_is_refused(void **state)
 
 static void an_empty_array_is_a_data_set_without_samples(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_source *s;
     uint8_t bytes[64];
@@ -260,7 +239,6 @@ static void *scarce(size_t bytes)
 
 static void running_out_of_memory_is_an_error_and_leaks_nothing(void **state)
 {
-    (void)state;
     const struct leat_allocator usual = leat_allocator;
     struct leat_error error;
     struct leat_source *s;
@@ -292,5 +270,5 @@ int main(void)
         cmocka_unit_test(an_empty_array_is_a_data_set_without_samples),
         cmocka_unit_test(running_out_of_memory_is_an_error_and_leaks_nothing),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -8,7 +8,6 @@
 
 static void every_number_is_that_of_the_c_library(void **state)
 {
-    (void)state;
     static const char *const texts[] = {"0",
                                         "-0",
                                         "1.1",
@@ -42,7 +41,6 @@ static void every_number_is_that_of_the_c_library(void **state)
 
 static void whole_numbers_are_told_from_others(void **state)
 {
-    (void)state;
     struct leat_number n;
     leat_number_read("-900000000000000001", 19, LEAT_NUMBER_JSON, &n);
     assert_true(n.is_whole && n.whole == -INT64_C(900000000000000001));
@@ -63,7 +61,6 @@ static void whole_numbers_are_told_from_others(void **state)
 /* Texts and numbers lie across the borders of what is read at a time, and a text is longer than that. */
 static void a_long_file_is_read_piece_by_piece(void **state)
 {
-    (void)state;
     enum { ITEMS = 150000, LONG = 3 << 20 };
     struct leat_io_file *file;
     struct leat_json j;
@@ -106,7 +103,6 @@ static void a_long_file_is_read_piece_by_piece(void **state)
 
 static void a_fault_names_file_line_and_byte(void **state)
 {
-    (void)state;
     struct leat_io_file *file;
     struct leat_json j;
     struct leat_error error;
@@ -120,6 +116,69 @@ static void a_fault_names_file_line_and_byte(void **state)
     leat_io_release(file);
 }
 
+/* Values that begin in what is read first, and end in what is read next, wherever the border is. */
+static void a_value_that_the_end_of_a_read_cuts_is_whole(void **state)
+{
+    static const char values[] = "[null, -1234.5, -Infinity, 98765]";
+    enum { READ = 1 << 20 };
+    struct leat_error error;
+    char *text = leat_alloc(READ + sizeof values);
+    assert_non_null(text);
+    for (size_t before = 2; before < sizeof values - 1; before += 3) {
+        struct leat_io_file *file;
+        struct leat_json j;
+        double number[3] = {0};
+        int64_t whole = 0;
+        bool is_whole = false;
+        const size_t n = READ - before + sizeof values - 1;
+        memset(text, ' ', READ);
+        memcpy(text + READ - before, values, sizeof values - 1);
+        assert_int_equal(leat_io_from_memory("cut.json", text, n, &file, &error), LEAT_OK);
+        leat_json_begin(&j, file, &error);
+        assert_true(leat_json_enter(&j, '[') && leat_json_item(&j) && leat_json_skip(&j));
+        for (int i = 0; i < 3; i++)
+            assert_true(leat_json_item(&j) && leat_json_number(&j, &number[i], &is_whole, &whole));
+        assert_true(number[0] == -1234.5);
+        assert_true(isinf(number[1]) && number[1] < 0);
+        assert_true(number[2] == 98765 && is_whole && whole == 98765);
+        assert_false(leat_json_item(&j));
+        assert_int_equal(leat_json_end(&j), LEAT_OK);
+        leat_io_release(file);
+    }
+    leat_free(text);
+}
+
+/* What a text is; NULL: it is none. */
+static const char *text_of(const char *json)
+{
+    static char text[64];
+    struct leat_io_file *file;
+    struct leat_json j;
+    struct leat_error error;
+    assert_int_equal(leat_io_from_memory("text.json", json, strlen(json), &file, &error), LEAT_OK);
+    leat_json_begin(&j, file, &error);
+    const char *found = leat_json_string(&j, NULL);
+    snprintf(text, sizeof text, "%s", found ? found : "");
+    const int rc = leat_json_end(&j);
+    leat_io_release(file);
+    assert_int_equal(rc, found ? LEAT_OK : LEAT_E_CORRUPT);
+    return found ? text : NULL;
+}
+
+static void a_character_beyond_16_bits_is_two_escapes_and_half_of_one_is_none(void **state)
+{
+    static const char *const halves[] = {"\"\\ud83d\"",        "\"\\ude00\"",        "\"\\ud83dx\\ude00\"",
+                                         "\"\\ud83d\\ud83d\"", "\"\\ud83d\\ue000\"", "\"\\ud83d\\ude0\"",
+                                         "\"\\ude00\\ud83d\""};
+    assert_string_equal(text_of("\"a\\ud83d\\ude00b\""), "a\xf0\x9f\x98\x80"
+                                                         "b");
+    assert_string_equal(text_of("\"\\uD800\\uDC00\""), "\xf0\x90\x80\x80");
+    assert_string_equal(text_of("\"\\udbff\\udfff\""), "\xf4\x8f\xbf\xbf");
+    assert_string_equal(text_of("\"\\ud7ff\\ue000\""), "\xed\x9f\xbf\xee\x80\x80");
+    for (size_t i = 0; i < sizeof halves / sizeof *halves; i++)
+        assert_null(text_of(halves[i]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +186,8 @@ int main(void)
         cmocka_unit_test(whole_numbers_are_told_from_others),
         cmocka_unit_test(a_long_file_is_read_piece_by_piece),
         cmocka_unit_test(a_fault_names_file_line_and_byte),
+        cmocka_unit_test(a_value_that_the_end_of_a_read_cuts_is_whole),
+        cmocka_unit_test(a_character_beyond_16_bits_is_two_escapes_and_half_of_one_is_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

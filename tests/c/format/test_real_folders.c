@@ -5,7 +5,6 @@
 
 static void real_folders_of_photos_open(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_source *source;
     char path[PATH_MAX];

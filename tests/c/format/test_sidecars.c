@@ -56,7 +56,6 @@ static void make_labels(char folder[PATH_MAX])
 
 static void files_are_not_asked_what_they_are(void **state)
 {
-    (void)state;
     char folder[PATH_MAX];
     make_labels(folder);
     untyped = false;
@@ -69,7 +68,6 @@ static void files_are_not_asked_what_they_are(void **state)
 
 static void folders_and_links_to_them_are_looked_into_on_any_file_system(void **state)
 {
-    (void)state;
     for (int round = 0; round < 4; round++) {
         char folder[PATH_MAX], link[PATH_MAX + 8], other[PATH_MAX];
         make_labels(folder);

@@ -9,7 +9,6 @@ static int rows_of_none(struct leat_source *source, size_t field, const uint64_t
 
 static void what_a_format_leaves_out_is_said_when_it_is_opened(void **state)
 {
-    (void)state;
     const struct leat_source_vtable v = {.name = "toy", .rows = rows_of_none};
     static const struct {
         struct leat_field field;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,7 +18,6 @@ static uint64_t usual;
 
 static int make_file(void **state)
 {
-    (void)state;
     files_folder(folder);
     snprintf(path, sizeof path, "%s/a.jsonl", folder);
     snprintf(index_path, sizeof index_path, "%s.leat-index", path);
@@ -35,7 +35,6 @@ static int make_file(void **state)
 
 static int remove_file(void **state)
 {
-    (void)state;
     leat_text_index_small = usual;
     files_remove(folder);
     return 0;
@@ -63,7 +62,6 @@ static size_t field_of(const struct leat_dataset *d, const char *name)
 
 static void a_mapped_index_gives_what_one_in_memory_does(void **state)
 {
-    (void)state;
     struct leat_error error;
     leat_dataset_release(open_it()); /* makes the index */
     leat_text_index_small = usual;
@@ -88,7 +86,6 @@ static void a_mapped_index_gives_what_one_in_memory_does(void **state)
 
 static void a_mapped_index_that_is_cut_is_an_error(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_value value;
     leat_dataset_release(open_it());
@@ -108,7 +105,6 @@ static void a_mapped_index_that_is_cut_is_an_error(void **state)
 
 static void the_place_of_a_record_has_its_line_in_any_order(void **state)
 {
-    (void)state;
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     fputs("{\"n\": 0}\n\n{\"n\": 1}\r\n \r\n{\"n\": 2}\n{\"n\": 3}", f);
@@ -130,12 +126,65 @@ static void the_place_of_a_record_has_its_line_in_any_order(void **state)
     leat_dataset_release(d);
 }
 
+static uint8_t *bytes_of_index(size_t *n)
+{
+    struct stat st;
+    const int fd = open(index_path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && !fstat(fd, &st));
+    *n = (size_t)st.st_size;
+    uint8_t *bytes = malloc(*n);
+    assert_non_null(bytes);
+    assert_int_equal(read(fd, bytes, *n), *n);
+    close(fd);
+    return bytes;
+}
+
+static void flip_index(size_t at)
+{
+    uint8_t byte;
+    const int fd = open(index_path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+    close(fd);
+}
+
+/* Header and catalogue have checksums, whatever their bytes say. */
+static void an_index_with_a_damaged_catalogue_is_made_anew(void **state)
+{
+    enum { FROM = 8, TO = 440 }; /* into the nodes, which four lines of one number have two of */
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("{\"n\": 0}\n{\"n\": 1}\n{\"n\": 2}\n{\"n\": 3}\n", f);
+    assert_int_equal(fclose(f), 0);
+    for (int mapped = 0; mapped < 2; mapped++) {
+        leat_text_index_small = mapped ? 0 : usual;
+        leat_dataset_release(open_it());
+        size_t n;
+        uint8_t *good = bytes_of_index(&n);
+        assert_true(n > TO);
+        for (size_t at = FROM; at < TO; at += 4) {
+            size_t n_anew;
+            flip_index(at);
+            leat_dataset_release(open_it());
+            uint8_t *anew = bytes_of_index(&n_anew);
+            assert_int_equal(n_anew, n);
+            if (memcmp(anew, good, n) != 0)
+                fail_msg("byte %zu", at);
+            free(anew);
+        }
+        free(good);
+        unlink(index_path);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_mapped_index_gives_what_one_in_memory_does, make_file, remove_file),
         cmocka_unit_test_setup_teardown(a_mapped_index_that_is_cut_is_an_error, make_file, remove_file),
         cmocka_unit_test_setup_teardown(the_place_of_a_record_has_its_line_in_any_order, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(an_index_with_a_damaged_catalogue_is_made_anew, make_file, remove_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

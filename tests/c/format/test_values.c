@@ -3,7 +3,6 @@
 
 static void values_of_any_size_stay_as_they_were_put(void **state)
 {
-    (void)state;
     enum { FIELDS = 2, SAMPLES = 40 };
     static uint8_t big[200000];
     struct leat_values v;
@@ -32,7 +31,6 @@ static void values_of_any_size_stay_as_they_were_put(void **state)
 
 static void a_value_that_is_missing_is_missing_in_a_copy_too(void **state)
 {
-    (void)state;
     struct leat_values from, to;
     assert_int_equal(leat_values_init(&from, 1, 2), LEAT_OK);
     assert_int_equal(leat_values_init(&to, 2, 5), LEAT_OK);
@@ -46,7 +44,6 @@ static void a_value_that_is_missing_is_missing_in_a_copy_too(void **state)
 
 static void sizes_that_cannot_be_are_out_of_memory(void **state)
 {
-    (void)state;
     struct leat_values v;
     assert_int_equal(leat_values_init(&v, SIZE_MAX, 2), LEAT_E_NOMEM);
     leat_values_destroy(&v);

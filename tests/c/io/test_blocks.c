@@ -20,8 +20,6 @@ static struct {
 
 static void on_done(struct leat_io_request *r, void *user)
 {
-    (void)r;
-    (void)user;
     pthread_mutex_lock(&waiting.lock);
     waiting.done++;
     pthread_cond_signal(&waiting.came);
@@ -64,7 +62,6 @@ static struct leat_io_file *open_blocks(void)
 
 static void reads_of_any_blocks_have_the_bytes_of_the_file_whatever_the_cache_holds(void **state)
 {
-    (void)state;
     const uint64_t budgets[] = {1, 3 * BLOCK, 2 * BYTES};
     for (int b = 0; b < 3; b++) {
         uint64_t before, after, bytes;
@@ -90,7 +87,6 @@ static void reads_of_any_blocks_have_the_bytes_of_the_file_whatever_the_cache_ho
 
 static void a_block_that_cannot_be_read_is_an_error_of_all_who_wait_for_it_and_read_again_later(void **state)
 {
-    (void)state;
     leat_faulty_start(&(struct leat_faulty){.later = true});
     struct leat_io_file *file = open_blocks();
     /* Reads within one block: of two, the failed one may be read again before it is asked for. */
@@ -116,7 +112,6 @@ static void a_block_that_cannot_be_read_is_an_error_of_all_who_wait_for_it_and_r
 
 static void a_read_that_is_cancelled_ends_and_others_go_on(void **state)
 {
-    (void)state;
     uint64_t bytes;
     leat_faulty_start(&(struct leat_faulty){.later = true});
     struct leat_io_file *file = open_blocks();
@@ -149,7 +144,6 @@ static ssize_t pread_while_cancelled(int fd, void *buffer, size_t bytes, off_t o
 /* Its second block was dropped before the first came, and whoever brings that reads the second at once. */
 static void a_read_may_be_cancelled_while_a_thread_fills_its_block(void **state)
 {
-    (void)state;
     uint64_t bytes;
     leat_blocks_budget = 1;
     leat_faulty_start(&(struct leat_faulty){.later = true});
@@ -175,7 +169,6 @@ static void a_read_may_be_cancelled_while_a_thread_fills_its_block(void **state)
 
 static void blocks_that_are_there_do_not_keep_later_ones_from_being_asked_for(void **state)
 {
-    (void)state;
     uint64_t bytes;
     leat_blocks_budget = 12 * BLOCK; /* half of which one read may ask for ahead */
     leat_faulty_start(&(struct leat_faulty){.later = true});
@@ -217,7 +210,6 @@ static void forget_and_count(struct leat_io_request *r, void *user)
 
 static void what_is_forgotten_is_read_again_also_when_it_is_in_use(void **state)
 {
-    (void)state;
     for (int later = 0; later < 2; later++) {
         leat_faulty_start(&(struct leat_faulty){.later = later});
         struct leat_io_file *file = forgetful = open_blocks();
@@ -245,7 +237,6 @@ static void what_is_forgotten_is_read_again_also_when_it_is_in_use(void **state)
 
 static void a_constant_block_with_other_bytes_than_it_had_first_is_told(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file, *blocks;
     uint8_t byte = (uint8_t)~content[5 * BLOCK + 1];
@@ -284,7 +275,6 @@ static void a_constant_block_with_other_bytes_than_it_had_first_is_told(void **s
 
 static void a_file_that_is_closed_while_a_block_is_read_stays_until_it_came(void **state)
 {
-    (void)state;
     uint64_t bytes;
     leat_faulty_start(&(struct leat_faulty){.later = true});
     struct leat_io_file *file = open_blocks();
@@ -302,7 +292,6 @@ static void a_file_that_is_closed_while_a_block_is_read_stays_until_it_came(void
 
 static void the_cache_promises_room_for_as_many_files_as_it_has(void **state)
 {
-    (void)state;
     leat_blocks_budget = 3 * BYTES; /* of which a quarter is left for others */
     leat_faulty_start(&(struct leat_faulty){0});
     struct leat_io_file *files[3] = {open_blocks(), open_blocks(), open_blocks()};
@@ -324,7 +313,6 @@ struct slow {
 
 static int decode_slowly(void *user, size_t block, uint8_t *to, struct leat_error *error)
 {
-    (void)error;
     struct slow *slow = user;
     sem_post(&slow->begun);
     sem_wait(&slow->go_on);
@@ -346,7 +334,6 @@ static bool yes(void)
 
 static void waiting_for_a_block_that_another_thread_decodes_can_be_interrupted(void **state)
 {
-    (void)state;
     const uint64_t starts[] = {0, BLOCK};
     struct slow slow;
     struct leat_io_file *file;
@@ -385,5 +372,5 @@ int main(void)
         cmocka_unit_test(the_cache_promises_room_for_as_many_files_as_it_has),
         cmocka_unit_test(waiting_for_a_block_that_another_thread_decodes_can_be_interrupted),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

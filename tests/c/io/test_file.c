@@ -16,7 +16,6 @@ static void assert_reads_whole(struct leat_io_file *file)
 
 static void a_file_is_read_where_asked(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     assert_ok(leat_io_open(path, &file, &error));
@@ -31,7 +30,6 @@ static void a_file_is_read_where_asked(void **state)
 
 static void short_interrupted_and_briefly_failing_reads_go_on(void **state)
 {
-    (void)state;
     const int numbers[] = {EINTR, EIO, EAGAIN};
     for (int i = 0; i < 3; i++) {
         struct leat_error error;
@@ -46,7 +44,6 @@ static void short_interrupted_and_briefly_failing_reads_go_on(void **state)
 
 static void a_read_that_fails_on_the_disk_is_over_at_once_and_says_when_to_try_again(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     uint8_t byte;
@@ -65,7 +62,6 @@ static void a_read_that_fails_on_the_disk_is_over_at_once_and_says_when_to_try_a
 
 static void pauses_double_up_to_half_a_minute(void **state)
 {
-    (void)state;
     static const unsigned pauses[] = {20, 40, 80, 160, 0};
     for (unsigned tries = 1; tries <= 5; tries++)
         assert_int_equal(leat_io_pause_ms(LEAT_E_IO, 20, tries), pauses[tries - 1]);
@@ -76,7 +72,6 @@ static void pauses_double_up_to_half_a_minute(void **state)
 
 static void lasting_read_errors_are_reported_with_their_place(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     uint8_t byte;
@@ -92,7 +87,6 @@ static void lasting_read_errors_are_reported_with_their_place(void **state)
 
 static void a_file_that_was_cut_is_corrupt_at_its_end(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     char buffer[10];
@@ -110,7 +104,6 @@ static void a_file_that_was_cut_is_corrupt_at_its_end(void **state)
 
 static void an_empty_file_opens_reads_and_maps(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     char empty[PATH_MAX + 16];
@@ -127,7 +120,6 @@ static void an_empty_file_opens_reads_and_maps(void **state)
 
 static void what_is_no_file_is_refused_without_blocking(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file = (void *)folder;
     char pipe_path[PATH_MAX + 16];
@@ -144,7 +136,6 @@ static void what_is_no_file_is_refused_without_blocking(void **state)
 
 static void a_read_beyond_what_offsets_can_say_is_refused(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     uint8_t byte;
@@ -157,7 +148,6 @@ static void a_read_beyond_what_offsets_can_say_is_refused(void **state)
 
 static void a_read_may_complete_on_another_thread(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     leat_faulty_start(&(struct leat_faulty){.later = true, .delay_us = 100});
@@ -170,7 +160,6 @@ static void a_read_may_complete_on_another_thread(void **state)
 
 static void the_nth_open_read_and_map_can_fail(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     uint8_t byte;
@@ -193,7 +182,6 @@ static void the_nth_open_read_and_map_can_fail(void **state)
 
 static void memory_is_read_as_a_file(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     char got[3];
@@ -219,7 +207,6 @@ static void *map_it(void *arg)
 
 static void threads_that_map_at_once_get_one_mapping(void **state)
 {
-    (void)state;
     enum { THREADS = 8 };
     for (int round = 0; round < 20; round++) {
         struct leat_error error;
@@ -248,7 +235,6 @@ static bool stop(void)
 
 static void whoever_waits_for_a_read_or_for_trying_again_is_interrupted(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     uint8_t byte;
@@ -287,5 +273,5 @@ int main(void)
         cmocka_unit_test(whoever_waits_for_a_read_or_for_trying_again_is_interrupted),
         cmocka_unit_test(threads_that_map_at_once_get_one_mapping),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -4,26 +4,18 @@
 #include <sys/wait.h>
 
 #include "../faulty.h"
-#include "../files.h"
+#include "../folder.h"
 #include "io/file.h"
 #include "io/guard.h"
 
 enum { PAGE = 65536, PAGES = 8 }; /* whole pages on every machine */
 
-static char folder[PATH_MAX], path[PATH_MAX + 16];
+static char path[PATH_MAX + 16];
 
 static int set_up(void **state)
 {
-    (void)state;
     files_folder(folder);
     snprintf(path, sizeof path, "%s/pages", folder);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    files_remove(folder);
     return 0;
 }
 
@@ -60,7 +52,6 @@ static int touch_nested(void *arg)
 
 static void a_cut_mapping_is_an_error_with_its_byte(void **state)
 {
-    (void)state;
     struct leat_error error;
     const uint8_t *map;
     struct leat_io_file *file = cut_file(&map);
@@ -75,7 +66,6 @@ static void a_cut_mapping_is_an_error_with_its_byte(void **state)
 
 static void only_the_innermost_guard_is_abandoned(void **state)
 {
-    (void)state;
     const uint8_t *map;
     struct leat_io_file *file = cut_file(&map);
     struct nested n = {map + PAGE * 6, map, 0};
@@ -97,7 +87,6 @@ static void *guard_in_a_thread(void *arg)
 
 static void threads_are_guarded_while_others_map_and_unmap(void **state)
 {
-    (void)state;
     enum { THREADS = 4 };
     const uint8_t *map;
     struct leat_io_file *file = cut_file(&map);
@@ -119,7 +108,6 @@ static void threads_are_guarded_while_others_map_and_unmap(void **state)
 
 static void more_ranges_than_a_block_holds_are_found(void **state)
 {
-    (void)state;
     static const uint8_t many[1000][8];
     const uint8_t *map;
     for (int i = 0; i < 1000; i++)
@@ -133,7 +121,6 @@ static void more_ranges_than_a_block_holds_are_found(void **state)
 
 static void a_forked_child_is_guarded_too(void **state)
 {
-    (void)state;
     const uint8_t *map;
     struct leat_io_file *file = cut_file(&map);
     pid_t child = fork();
@@ -150,13 +137,11 @@ static void a_forked_child_is_guarded_too(void **state)
 static sigjmp_buf foreign;
 static void on_foreign_fault(int number)
 {
-    (void)number;
     siglongjmp(foreign, 1);
 }
 
 static void a_fault_of_somebody_else_reaches_the_handler_before_ours(void **state)
 {
-    (void)state;
     int fd = memfd_create("foreign", MFD_CLOEXEC);
     assert_int_equal(ftruncate(fd, PAGE), 0);
     uint8_t *other = mmap(NULL, PAGE * 2, PROT_READ, MAP_SHARED, fd, 0);
@@ -176,7 +161,6 @@ static void a_fault_of_somebody_else_reaches_the_handler_before_ours(void **stat
 
 static void the_faulty_backend_cuts_mappings_for_real(void **state)
 {
-    (void)state;
     struct leat_error error;
     const uint8_t *map;
     leat_io_release(cut_file(&map)); /* a file of four pages */
@@ -206,5 +190,5 @@ int main(void)
         cmocka_unit_test(a_fault_of_somebody_else_reaches_the_handler_before_ours),
         cmocka_unit_test(the_faulty_backend_cuts_mappings_for_real),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

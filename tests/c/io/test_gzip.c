@@ -1,13 +1,13 @@
 #include <sys/wait.h>
 #include <zlib.h>
 
-#include "../files.h"
+#include "../folder.h"
 #include "io/blocks.h"
 #include "io/gzip.h"
 
 enum { BYTES = 700000, BLOCK = 20000 };
 
-static char folder[PATH_MAX], path[PATH_MAX + 16];
+static char path[PATH_MAX + 16];
 static uint8_t plain[BYTES], packed[BYTES + 4096], got[BYTES];
 
 /* Text that compresses, with changes of character, so that deflate has many blocks. */
@@ -31,17 +31,9 @@ static size_t pack(const uint8_t *from, size_t n, uint8_t *to, size_t room)
 
 static int set_up(void **state)
 {
-    (void)state;
     files_folder(folder);
     snprintf(path, sizeof path, "%s/data.gz", folder);
     fill();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    files_remove(folder);
     return 0;
 }
 
@@ -92,7 +84,6 @@ static void assert_reads_everywhere(struct leat_io_file *file)
 
 static void any_range_of_a_gzip_file_can_be_read(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
@@ -105,7 +96,6 @@ static void any_range_of_a_gzip_file_can_be_read(void **state)
 
 static void members_and_zeroes_behind_them_are_one_file(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     size_t n = 0;
@@ -125,7 +115,6 @@ static void members_and_zeroes_behind_them_are_one_file(void **state)
 
 static void a_block_is_decoded_once_while_the_budget_holds_it(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     uint64_t bytes, before, after;
@@ -149,7 +138,6 @@ static void a_block_is_decoded_once_while_the_budget_holds_it(void **state)
 /* Bytes that are all the same: one block of deflate, without an end that one could begin at. */
 static void a_block_of_deflate_as_long_as_the_file_is_read_in_parts(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     uint64_t bytes, decoded;
@@ -166,7 +154,6 @@ static void a_block_of_deflate_as_long_as_the_file_is_read_in_parts(void **state
 
 static void a_forked_child_reads_on(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
@@ -183,7 +170,6 @@ static void a_forked_child_reads_on(void **state)
 
 static void what_is_cut_or_damaged_is_an_error_that_says_where(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     size_t n = pack(plain, BYTES, packed, sizeof packed);
@@ -204,7 +190,6 @@ static void what_is_cut_or_damaged_is_an_error_that_says_where(void **state)
 
 static void a_bomb_is_stopped_by_who_takes_its_bytes(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file, *inner;
     files_write(folder, "data.gz", packed, pack(plain, BYTES, packed, sizeof packed));
@@ -219,7 +204,6 @@ static void a_bomb_is_stopped_by_who_takes_its_bytes(void **state)
 
 static void other_bytes_under_an_open_file_are_told(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     size_t n = pack(plain, BYTES, packed, sizeof packed);
@@ -248,5 +232,5 @@ int main(void)
         cmocka_unit_test(a_bomb_is_stopped_by_who_takes_its_bytes),
         cmocka_unit_test(other_bytes_under_an_open_file_are_told),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

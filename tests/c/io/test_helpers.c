@@ -62,8 +62,6 @@ static void wait_for(const unsigned *number, unsigned least)
 
 static void on_done(struct leat_io_request *request, void *user)
 {
-    (void)request;
-    (void)user;
     pthread_mutex_lock(&lock);
     done++;
     pthread_cond_broadcast(&changed);
@@ -121,7 +119,6 @@ static void assert_good(size_t i)
 
 static void slow_reads_are_done_side_by_side_and_quick_ones_in_place(void **state)
 {
-    (void)state;
     struct leat_io_file *file = open_slow();
     assert_int_equal(most_inside, 1);
     set(5000, true);
@@ -139,7 +136,6 @@ static void slow_reads_are_done_side_by_side_and_quick_ones_in_place(void **stat
 
 static void a_read_that_no_thread_has_begun_with_can_be_cancelled(void **state)
 {
-    (void)state;
     struct leat_io_file *file = open_slow();
     set(5000, true);
     for (size_t i = 0; i < N; i++)
@@ -161,7 +157,6 @@ static void a_read_that_no_thread_has_begun_with_can_be_cancelled(void **state)
 
 static void whoever_waits_does_not_queue_behind_others(void **state)
 {
-    (void)state;
     struct leat_io_file *file = open_slow();
     struct leat_error error;
     uint8_t byte;
@@ -181,7 +176,6 @@ static void whoever_waits_does_not_queue_behind_others(void **state)
 #if !TEST_THREAD_SANITIZED /* which cannot start threads in the child of a process that has some */
 static void a_forked_child_reads_with_threads_of_its_own(void **state)
 {
-    (void)state;
     struct leat_io_file *file = open_slow();
     set(5000, true);
     assert_int_equal(submit(file, 1), LEAT_IO_PENDING);
@@ -212,7 +206,6 @@ static void a_forked_child_reads_with_threads_of_its_own(void **state)
 static int prepare(void **state)
 {
     uint8_t content[BYTES];
-    (void)state;
     for (size_t i = 0; i < BYTES; i++)
         content[i] = (uint8_t)i;
     strcpy(folder, "/tmp/leat-helpers-XXXXXX");
@@ -225,7 +218,6 @@ static int prepare(void **state)
 
 static int clean(void **state)
 {
-    (void)state;
     return remove(path) || rmdir(folder);
 }
 

@@ -30,7 +30,6 @@ static void *drip(void *socket)
 
 static void *hang(void *unused)
 {
-    (void)unused;
     for (int first = 1;; first = 0) {
         char request[4096];
         int s = accept(listener, NULL, NULL);
@@ -56,7 +55,6 @@ static void *hang(void *unused)
 
 static int set_up(void **state)
 {
-    (void)state;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
     pthread_t thread;
@@ -79,7 +77,6 @@ struct waiting {
 static void on_done(struct leat_io_request *r, void *user)
 {
     struct waiting *w = user;
-    (void)r;
     pthread_mutex_lock(&w->lock);
     w->done++;
     pthread_cond_signal(&w->came);
@@ -96,7 +93,6 @@ static void wait_for(struct waiting *w, int n)
 
 static void requests_that_hang_are_cancelled(void **state)
 {
-    (void)state;
     enum { N = 2000 }; /* more than there are connections: some wait in the queue */
     static struct leat_io_request requests[N];
     static struct leat_io_request *list[N];
@@ -126,7 +122,6 @@ static void requests_that_hang_are_cancelled(void **state)
 
 static void a_server_that_answers_nothing_or_a_drop_at_a_time_is_an_error_that_trying_again_may_help(void **state)
 {
-    (void)state;
     struct waiting w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
     struct leat_error error;
     struct leat_io_file *file;
@@ -154,7 +149,6 @@ static void a_server_that_answers_nothing_or_a_drop_at_a_time_is_an_error_that_t
 
 static void a_range_outside_the_file_is_never_asked_for(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_io_file *file;
     uint8_t buffer[8];

@@ -49,7 +49,6 @@ static void turn(const uint8_t in[3], uint8_t shift, uint8_t out[3])
 
 static void the_hue_of_every_color_is_turned_as_pillow_does(void **state)
 {
-    (void)state;
     enum { N = 256 * 256 };
     static uint8_t pixels[N * 3], made[N * 3], wanted[N * 3];
     struct leat_image in = image_of(pixels, 256, 256, 3, false), out = image_of(made, 256, 256, 3, false);
@@ -93,7 +92,6 @@ static struct leat_adjust draw_step(uint64_t key, unsigned i, unsigned channels)
 
 static void a_list_gives_what_its_steps_give_one_by_one(void **state)
 {
-    (void)state;
     for (uint64_t key = 0; key < 400; key++) {
         uint32_t w = 1 + (uint32_t)leat_draw_below(key, 0, 150), h = 1 + (uint32_t)leat_draw_below(key, 1, 40),
                  channels = 1 + (uint32_t)leat_draw_below(key, 2, 4);
@@ -133,7 +131,6 @@ static void a_list_gives_what_its_steps_give_one_by_one(void **state)
 
 static void a_step_that_changes_nothing_changes_nothing(void **state)
 {
-    (void)state;
     static const struct leat_adjust steps[] = {
         {.kind = LEAT_ADJUST_BRIGHTNESS, .amount = 1},    {.kind = LEAT_ADJUST_CONTRAST, .amount = 1},
         {.kind = LEAT_ADJUST_SATURATION, .amount = 1},    {.kind = LEAT_ADJUST_SHARPNESS, .amount = 1},

@@ -58,7 +58,6 @@ static double reference(const struct leat_image *in, double x, double y, unsigne
 
 static void a_warped_image_is_that_of_doubles_on_all_instruction_sets(void **state)
 {
-    (void)state;
     static const enum leat_filter filters[] = {LEAT_FILTER_NEAREST, LEAT_FILTER_BILINEAR, LEAT_FILTER_BICUBIC};
     const uint8_t fill[4] = {7, 99, 200, 3};
     for (uint64_t key = 0; key < 400; key++) {
@@ -115,7 +114,6 @@ static void a_warped_image_is_that_of_doubles_on_all_instruction_sets(void **sta
 
 static void places_far_outside_and_none_at_all_are_filled(void **state)
 {
-    (void)state;
     const uint8_t fill[4] = {9, 8, 7, 6};
     struct made in = new_image(20, 20, 3, false), out = new_image(70, 3, 3, false);
     paint(in.pixels, 20, 20, 3, 1);

@@ -3,6 +3,7 @@
  * allocations, bad text, and that all instruction sets make the same bytes. Pixels and distributions are compared with
  * Pillow's in tests/python/test_branches.py and test_policies.py.
  */
+#include "../allocations.h"
 #include "program_helpers.h"
 
 #include "base/alloc.h"
@@ -40,7 +41,6 @@ static int note(void *context, const struct leat_op *op, uint64_t key)
 
 static void a_walk_gives_the_operators_that_the_pixels_go_through(void **state)
 {
-    (void)state;
     struct leat_field field = image_field();
     struct leat_program *program =
         must_compile(&field, APPLY(CHOICE(FLIP ", [" BLUR ", " FLIP "]") ", " ORDER(BLUR ", " FLIP)));
@@ -69,19 +69,6 @@ static void a_walk_gives_the_operators_that_the_pixels_go_through(void **state)
     leat_program_free(program);
 }
 
-static const struct leat_allocator plain = {malloc, realloc, free};
-static uint64_t fail_at, allocations;
-
-static void *failing_allocate(size_t bytes)
-{
-    return ++allocations == fail_at ? NULL : malloc(bytes);
-}
-
-static void *failing_resize(void *p, size_t bytes)
-{
-    return ++allocations == fail_at ? NULL : realloc(p, bytes);
-}
-
 static const char every[] = APPLY(CHOICE(RESIZE("[20, 24]") ", [" BLUR ", " CROP("[20, 24]") "]") ", " ORDER(
     "{\"type\": \"RandAugment\"}, {\"type\": \"AugMix\"}")) ", " CENTER("[20, 24]");
 
@@ -93,13 +80,13 @@ static int life(const char *chain, uint64_t *while_rows, struct leat_error *erro
     int rc = compile_chain(&field, chain, &program, error);
     struct leat_scratch *scratch = rc ? NULL : leat_scratch_new(program);
     rc = rc || scratch ? rc : leat_fail(error, LEAT_E_NOMEM, "no memory");
-    uint64_t before = allocations;
+    const int64_t before = allocations_left;
     for (uint64_t key = 0; key < 20 && !rc; key++) {
         struct leat_row row = {.data = pixels, .length = sizeof pixels, .key = key};
         if (leat_program_apply(program, 0, scratch, &row, 1, out, error) != 1)
             rc = error->code;
     }
-    *while_rows = allocations - before;
+    *while_rows = (uint64_t)(before - allocations_left);
     leat_scratch_free(scratch);
     leat_program_free(program);
     return rc;
@@ -107,35 +94,29 @@ static int life(const char *chain, uint64_t *while_rows, struct leat_error *erro
 
 static void every_failing_allocation_is_an_error_and_leaks_nothing(void **state)
 {
-    (void)state;
     struct leat_error error = {0};
     unsigned failures = 0;
     uint64_t rows;
-    leat_allocator = (struct leat_allocator){failing_allocate, failing_resize, free};
-    fail_at = allocations = 0;
-    while (allocations >= fail_at) { /* until there are fewer than the one that would have failed */
-        allocations = 0;
-        fail_at++;
-        int rc = life(every, &rows, &error);
+    bool reached = true;
+    for (int64_t n = 0; reached; n++) {
+        fail_allocation(n);
+        const int rc = life(every, &rows, &error);
+        reached = allocation_failed();
         if (rc && rc != LEAT_E_NOMEM)
-            fail_msg("allocation %llu: %s: %s", (unsigned long long)fail_at, leat_status_name(rc), error.message);
+            fail_msg("allocation %lld: %s: %s", (long long)n, leat_status_name(rc), error.message);
         failures += rc == LEAT_E_NOMEM;
     }
-    leat_allocator = plain;
     assert_true(failures > 20);
     assert_ok(life(every, &rows, &error));
 }
 
 static void rows_of_known_size_allocate_nothing_and_odd_ones_know_their_bytes(void **state)
 {
-    (void)state;
     struct leat_error error = {0};
     uint64_t rows;
-    leat_allocator = (struct leat_allocator){failing_allocate, failing_resize, free};
-    fail_at = 0;
-    allocations = 1;
+    fail_allocation(INT64_MAX); /* they are only counted */
     int rc = life(APPLY(BLUR ", " FLIP) ", " CHOICE("{\"type\": \"AugMix\"}, " RESIZE("[32, 40]")), &rows, &error);
-    leat_allocator = plain;
+    allocation_failed();
     assert_ok(rc);
     assert_int_equal(rows, 0);
 
@@ -162,7 +143,6 @@ static void rows_of_known_size_allocate_nothing_and_odd_ones_know_their_bytes(vo
 
 static void text_that_makes_no_sense_is_refused(void **state)
 {
-    (void)state;
     char deep[2000] = FLIP;
     for (int i = 0; i < 17; i++) {
         char inner[2000];
@@ -202,7 +182,6 @@ static void text_that_makes_no_sense_is_refused(void **state)
 
 static void instruction_sets_make_the_same_bytes(void **state)
 {
-    (void)state;
     static const struct leat_op_class *const classes[] = {&leat_op_rand_augment, &leat_op_trivial_augment_wide,
                                                           &leat_op_auto_augment, &leat_op_aug_mix};
     for (uint64_t key = 0; key < 600; key++) {

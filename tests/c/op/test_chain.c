@@ -1,4 +1,5 @@
 /* Chains outside of a loader: that they give what a program gives, and images of open size. */
+#include "../allocations.h"
 #include "program_helpers.h"
 
 #include "base/alloc.h"
@@ -21,7 +22,6 @@ static struct leat_field image_field(void)
 
 static void a_chain_gives_what_a_program_gives(void **state)
 {
-    (void)state;
     struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){20, 30, 3});
     struct leat_program *program = must_compile(&field, "{\"type\": \"RandomResizedCrop\", \"size\": [8, 9]}, "
                                                         "{\"type\": \"Normalize\", \"mean\": [0.5], \"std\": [0.2]}");
@@ -56,7 +56,6 @@ static void a_chain_gives_what_a_program_gives(void **state)
 
 static void an_image_says_how_large_it_is_and_what_its_targets_drew(void **state)
 {
-    (void)state;
     const int64_t open[] = {-1, -1, 3}, known[] = {20, 30, 3};
     struct leat_field any = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, open),
                       one = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, known);
@@ -105,7 +104,6 @@ static void an_image_says_how_large_it_is_and_what_its_targets_drew(void **state
 
 static void several_images_of_one_are_those_of_a_program(void **state)
 {
-    (void)state;
     const int64_t shape[] = {20, 30, 3};
     struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, shape);
     struct leat_chain *five = open_chain(&field, ONE("\"a\": {\"type\": \"FiveCrop\", \"size\": [8, 9]}", "\"a\"")),
@@ -126,7 +124,6 @@ static void several_images_of_one_are_those_of_a_program(void **state)
 
 static void a_chain_may_end_in_images_of_open_size(void **state)
 {
-    (void)state;
     struct leat_field field = image_field();
     struct leat_chain *rows = open_chain(
                           &field,
@@ -182,7 +179,6 @@ static void a_chain_may_end_in_images_of_open_size(void **state)
 
 static void a_loader_s_program_still_refuses_images_of_open_size(void **state)
 {
-    (void)state;
     struct leat_field field = image_field();
     struct leat_program *program;
     struct leat_error error;
@@ -192,7 +188,6 @@ static void a_loader_s_program_still_refuses_images_of_open_size(void **state)
 
 static void values_of_any_length_and_of_a_wrong_one(void **state)
 {
-    (void)state;
     struct leat_field open = field_of("x", LEAT_KIND_ARRAY, LEAT_I32, LEAT_LAYOUT_NONE, 2, (const int64_t[]){-1, 2});
     struct leat_field fixed = field_of("x", LEAT_KIND_ARRAY, LEAT_I32, LEAT_LAYOUT_NONE, 1, (const int64_t[]){4});
     const char *text = ONE("\"a\": {\"type\": \"ToDtype\", \"dtype\": \"float64\"}", "\"a\"");
@@ -219,7 +214,6 @@ static void values_of_any_length_and_of_a_wrong_one(void **state)
 
 static void what_cannot_be_a_chain_says_why(void **state)
 {
-    (void)state;
     struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_I32, LEAT_LAYOUT_NONE, 0, NULL);
     struct leat_chain *chain;
     struct leat_error error;
@@ -233,22 +227,9 @@ static void what_cannot_be_a_chain_says_why(void **state)
     leat_chain_free(NULL);
 }
 
-static int64_t until_failure;
-
-static void *failing_allocate(size_t bytes)
-{
-    return until_failure-- == 1 ? NULL : malloc(bytes);
-}
-static void *failing_resize(void *p, size_t bytes)
-{
-    return until_failure-- == 1 ? NULL : realloc(p, bytes);
-}
-
 static void when_any_one_allocation_fails_an_error_says_so(void **state)
 {
-    (void)state;
     struct leat_field field = image_field();
-    struct leat_allocator usual = leat_allocator;
     struct leat_error error;
     static uint8_t pixels[40 * 30 * 3];
     unsigned char *jpeg;
@@ -256,24 +237,23 @@ static void when_any_one_allocation_fails_an_error_says_so(void **state)
     int failed = 0, rc = LEAT_E_NOMEM;
     paint(pixels, 40, 30, 3, 1);
     encode_jpeg(pixels, 40, 30, 3, &jpeg, &length);
-    leat_allocator = (struct leat_allocator){failing_allocate, failing_resize, free};
-    for (int64_t n = 1; rc; n++, failed += rc != 0) {
+    for (int64_t n = 0; rc; n++, failed += rc != 0) {
         struct leat_chain *chain;
         struct leat_value value = {0};
-        until_failure = n;
+        fail_allocation(n);
         rc = leat_chain_open(
             &field, ONE("\"a\": {\"type\": \"Decode\"}, \"b\": {\"type\": \"Resize\", \"size\": 20}", "\"a\", \"b\""),
             NULL, 0, &chain, &error);
         assert_true(!rc == !!chain);
         if (!rc)
             rc = leat_chain_apply(chain, jpeg, length, 0, LEAT_NO_SAMPLE, &value, &error);
+        allocation_failed();
         assert_true(rc == LEAT_OK || rc == LEAT_E_NOMEM);
         assert_true(!rc == !!value.owned);
         leat_value_clear(&value);
         leat_chain_free(chain);
         assert_true(n < 1000);
     }
-    leat_allocator = usual;
     assert_true(failed > 5);
     free(jpeg);
 }

@@ -1,5 +1,6 @@
 /* Photos that are decoded once for several users: the same pixels and errors as without, how often they are decoded,
  * and what memory that takes. */
+#include "../allocations.h"
 #include "program_helpers.h"
 
 #include <pthread.h>
@@ -484,30 +485,21 @@ static void a_photo_in_use_is_kept_and_the_oldest_goes_first(void **state)
     leat_decoded_release(store);
 }
 
-static const struct leat_allocator plain_allocator = {malloc, realloc, free};
-static uint64_t fail_at, allocations;
-
-static void *failing_allocate(size_t bytes)
-{
-    return ++allocations == fail_at ? NULL : malloc(bytes);
-}
-
 static void without_memory_for_the_store_photos_are_decoded_as_without_one(void **state)
 {
     struct bytes photo = png_of(100, 80, 3, 8, 53);
     struct user plain = user_of(whole, NULL);
-    for (fail_at = 1; fail_at < 4; fail_at++) {
+    for (int64_t n = 0; n < 3; n++) {
         struct leat_decoded *store = leat_decoded_new(ROOMY);
         struct user user = user_of(whole, store);
         struct leat_row row = row_of(photo, 9, 0);
         must_make(&plain, &row);
         must_make(&user, &row); /* decoders have what they need */
         row.value.sample = 10;
-        allocations = 0;
-        leat_allocator.allocate = failing_allocate;
         struct leat_error error;
+        fail_allocation(n);
         const int rc = make(&user, &row, &error);
-        leat_allocator = plain_allocator;
+        allocation_failed();
         if (!rc)
             assert_memory_equal(user.out, plain.out, plain.bytes);
         else

@@ -5,7 +5,6 @@
 
 static void elementary_functions_are_accurate(void **state)
 {
-    (void)state;
     for (int i = -2000; i <= 2000; i++) {
         double x = i / 100.0, e = leat_math_exp(x);
         assert_true(fabs(e - exp(x)) <= 4e-16 * exp(x) * 2);
@@ -28,7 +27,6 @@ static void elementary_functions_are_accurate(void **state)
 /* Of crops whose first try fits, area and log of the shape are uniform; position is, too. */
 static void a_random_resized_crop_has_torchvisions_distribution(void **state)
 {
-    (void)state;
     enum { N = 40000, W = 1000, H = 1000, BINS = 20 };
     unsigned area[BINS] = {0}, shape[BINS] = {0}, place[BINS] = {0}, placed = 0;
     double mean = 0;
@@ -62,7 +60,6 @@ static void a_random_resized_crop_has_torchvisions_distribution(void **state)
 
 static void a_shape_that_never_fits_gives_the_central_box(void **state)
 {
-    (void)state;
     struct leat_move m;
     draw_of(&leat_op_random_resized_crop, "{\"size\": 8, \"scale\": [1, 1]}", "x", 5, 1000, 10, &m);
     assert_true(m.h == 10 && m.w == 13 && m.y == 0 && m.x == (1000 - 13) / 2);
@@ -74,7 +71,6 @@ static void a_shape_that_never_fits_gives_the_central_box(void **state)
 
 static void crops_and_flips_are_uniform_and_in_bounds(void **state)
 {
-    (void)state;
     enum { N = 20000 };
     unsigned flips = 0, columns[9] = {0};
     for (uint64_t key = 0; key < N; key++) {
@@ -92,7 +88,6 @@ static void crops_and_flips_are_uniform_and_in_bounds(void **state)
 
 static void sizes_are_torchvisions(void **state)
 {
-    (void)state;
     struct leat_move m;
     draw_of(&leat_op_resize, "{\"size\": 256}", "x", 0, 500, 375, &m);
     assert_true(m.out_w == 341 && m.out_h == 256);
@@ -113,7 +108,6 @@ static void sizes_are_torchvisions(void **state)
 
 static void draws_never_change(void **state)
 {
-    (void)state;
     static const struct {
         const struct leat_op_class *class;
         const char *json;

@@ -80,13 +80,11 @@ static void assert_round_trip(const char *json, size_t n)
 
 static void fields_as_stored_look_the_same(void **state)
 {
-    (void)state;
     assert_round_trip(NULL, sizeof fields / sizeof *fields);
 }
 
 static void chains_look_the_same(void **state)
 {
-    (void)state;
     assert_round_trip("{\"operators\": {\"d\": {\"type\": \"Decode\", \"mode\": \"RGB\"}, \"c\": {\"type\": "
                       "\"RandomResizedCrop\", \"size\": [24, 32]}, \"l\": {\"type\": \"ToLayout\", \"layout\": "
                       "\"channels_last\"}}, \"outputs\": {\"a\": {\"field\": \"image\", \"chain\": [\"d\", \"c\"]}, "
@@ -97,7 +95,6 @@ static void chains_look_the_same(void **state)
 
 static void tuples_with_targets_and_a_geometry_look_the_same(void **state)
 {
-    (void)state;
     assert_round_trip("{\"operators\": {\"d\": {\"type\": \"Decode\", \"mode\": \"RGB\"}, \"c\": {\"type\": "
                       "\"RandomResizedCrop\", \"size\": [24, 32]}}, \"outputs\": {\"image\": {\"fields\": [\"image\", "
                       "\"mask\", \"boxes\", \"label\"], \"chain\": [\"d\", \"c\"], \"geometry\": true}}}",
@@ -106,7 +103,6 @@ static void tuples_with_targets_and_a_geometry_look_the_same(void **state)
 
 static void images_of_open_size_look_the_same(void **state)
 {
-    (void)state;
     assert_round_trip("{\"operators\": {\"d\": {\"type\": \"Decode\", \"mode\": \"RGB\"}}, \"outputs\": {\"label\": "
                       "{\"field\": \"label\", \"chain\": []}, \"image\": {\"field\": \"image\", \"chain\": [\"d\"], "
                       "\"stack\": \"list\"}}}",
@@ -118,7 +114,6 @@ static void images_of_open_size_look_the_same(void **state)
 
 static void results_of_functions_look_the_same_and_hidden_outputs_stay_hidden(void **state)
 {
-    (void)state;
     assert_round_trip("{\"operators\": {}, \"outputs\": {\"row\": {\"field\": \"row\", \"chain\": [], \"calls\": "
                       "[{\"segment\": 1, \"kind\": 1, \"dtype\": \"float32\", \"shape\": [3, 8]}]}}}",
                       2);
@@ -126,7 +121,6 @@ static void results_of_functions_look_the_same_and_hidden_outputs_stay_hidden(vo
 
 static void a_program_without_outputs_looks_so(void **state)
 {
-    (void)state;
     struct leat_program *seen;
     struct leat_error error;
     assert_ok(leat_program_of_faces("[]", &seen, &error));
@@ -139,7 +133,6 @@ static void a_program_without_outputs_looks_so(void **state)
 
 static void what_describes_no_output_is_refused(void **state)
 {
-    (void)state;
     static const char good[] =
         "[{\"name\": \"x\", \"kind\": 1, \"dtype\": 11, \"shape\": [2], \"strides\": [1], \"row_bytes\": 8, " REST "}]";
     static const char *const bad[] = {

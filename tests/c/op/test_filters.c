@@ -19,7 +19,6 @@
 
 static void the_factors_of_a_jitter_are_uniform_and_independent(void **state)
 {
-    (void)state;
     static const double low[] = {0.6, 0, 0.5, -0.1}, high[] = {1.4, 2.5, 0.75, 0.3};
     struct jitter_args args;
     parse_args(&copy_of_color_jitter,
@@ -45,7 +44,6 @@ static void the_factors_of_a_jitter_are_uniform_and_independent(void **state)
 
 static void the_order_of_a_jitter_is_any_of_24_alike(void **state)
 {
-    (void)state;
     struct jitter_args args = {0};
     unsigned right[256] = {0}, wrong[256] = {0}, packed[2][24] = {{0}}, n = 0;
     for (uint64_t key = 0; key < DRAWS; key++) {
@@ -73,7 +71,6 @@ static void the_order_of_a_jitter_is_any_of_24_alike(void **state)
 
 static void sigma_of_a_blur_and_the_angle_of_a_rotation_are_uniform(void **state)
 {
-    (void)state;
     uint64_t args[512];
     double *values = malloc(DRAWS * sizeof *values);
     parse_args(&copy_of_gaussian_blur, "{\"kernel_size\": 5}", args);
@@ -94,7 +91,6 @@ static void sigma_of_a_blur_and_the_angle_of_a_rotation_are_uniform(void **state
 /* What filters draw is part of the plan version. */
 static void draws_of_filters_never_change(void **state)
 {
-    (void)state;
     uint64_t blur[512], turn[512], hash = 0;
     struct jitter_args jitter;
     parse_args(&copy_of_color_jitter, "{\"brightness\": 0.4, \"contrast\": 0.4, \"saturation\": 0.4, \"hue\": 0.1}",
@@ -119,7 +115,6 @@ static void draws_of_filters_never_change(void **state)
 /* A filter over images of many sizes, HWC and CHW, on every instruction set. */
 static void filters_give_the_same_bytes_on_all_instruction_sets(void **state)
 {
-    (void)state;
     static const struct {
         const struct leat_op_class *class;
         const char *json;
@@ -177,7 +172,6 @@ static void filters_give_the_same_bytes_on_all_instruction_sets(void **state)
 /* Colors behind a padded crop change its padding, too. Where the crop comes behind them, the fill is not changed. */
 static void the_padding_of_a_crop_is_changed_by_what_follows_it(void **state)
 {
-    (void)state;
     enum { W = 21, H = 13, C = 3 };
     static const char *const jitter = "{\"type\": \"ColorJitter\", \"brightness\": [0.5, 2]}",
                              *const crop =
@@ -216,7 +210,6 @@ static void the_padding_of_a_crop_is_changed_by_what_follows_it(void **state)
 
 static void a_box_as_large_as_the_image_is_not_erased(void **state)
 {
-    (void)state;
     enum { SIDE = 12 };
     struct leat_field field =
         field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){SIDE, SIDE, 1});
@@ -253,7 +246,6 @@ static int compile_two_crops(const int padding[2][4], struct leat_error *error)
 
 static void crops_of_one_name_have_the_same_padding_on_each_side(void **state)
 {
-    (void)state;
     struct leat_error error;
     int padding[2][4] = {{1, 2, 3, 4}, {1, 2, 3, 4}};
     assert_ok(compile_two_crops(padding, &error)); /* the value of the padding is no part of the draw */
@@ -267,7 +259,6 @@ static void crops_of_one_name_have_the_same_padding_on_each_side(void **state)
 
 static void bad_arguments_are_named(void **state)
 {
-    (void)state;
     struct leat_field rgb = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){8, 8, 3});
     struct leat_field two = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){8, 8, 2});
     struct leat_field real = field_of("x", LEAT_KIND_ARRAY, LEAT_F32, LEAT_LAYOUT_HWC, 3, (const int64_t[]){8, 8, 3});

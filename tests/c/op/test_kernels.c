@@ -10,7 +10,6 @@ static size_t n_others;
 
 static int find_others(void **state)
 {
-    (void)state;
     for (int isa = LEAT_ISA_AVX2; isa <= (int)leat_cpu_isa(); isa++)
         others[n_others++] = leat_kernels((enum leat_isa)isa);
     return 0;
@@ -49,7 +48,6 @@ static void across(uint32_t in, uint32_t out, enum leat_filter filter, uint32_t 
 
 static void resizing_across_is_equal_on_all_instruction_sets(void **state)
 {
-    (void)state;
     for (uint64_t i = 0; i < 1500; i++) {
         uint32_t in = 1 + (uint32_t)leat_draw_below(1, i, i % 5 ? 700 : 40),
                  out = 1 + (uint32_t)leat_draw_below(2, i, i % 3 ? 300 : 30);
@@ -67,7 +65,6 @@ static void resizing_across_is_equal_on_all_instruction_sets(void **state)
 
 static void resizing_down_is_equal_on_all_instruction_sets(void **state)
 {
-    (void)state;
     for (uint64_t i = 0; i < 300; i++) {
         unsigned taps = 4 * (1 + (unsigned)leat_draw_below(1, i, i % 9 ? 4 : 80));
         size_t n = 1 + leat_draw_below(2, i, 900);
@@ -97,7 +94,6 @@ static void resizing_down_is_equal_on_all_instruction_sets(void **state)
 
 static void spreading_pixels_is_equal_on_all_instruction_sets(void **state)
 {
-    (void)state;
     for (unsigned pixel = 2; pixel <= 3; pixel++)
         for (size_t n = 1; n < 150; n++) {
             uint8_t *src = malloc(n * pixel), *want = malloc(n * 4), *got = malloc(n * 4);
@@ -118,7 +114,6 @@ static void spreading_pixels_is_equal_on_all_instruction_sets(void **state)
 /* Every kind of store: sizes, layouts, mirrored or not, all lengths around a block. */
 static void storing_is_equal_on_all_instruction_sets(void **state)
 {
-    (void)state;
     static const double mean[4] = {0.485, 0.456, 0.406, 0.5}, std[4] = {0.229, 0.224, 0.225, 0.1};
     static const enum leat_dtype types[] = {LEAT_U8, LEAT_F32, LEAT_F16, LEAT_BF16, LEAT_I64};
     for (unsigned type = 0; type < 6; type++)
@@ -177,7 +172,6 @@ static void storing_is_equal_on_all_instruction_sets(void **state)
 
 static void converting_is_equal_on_all_instruction_sets(void **state)
 {
-    (void)state;
     size_t pairs = 0;
     for (size_t k = 0; k < n_others; k++)
         for (int from = LEAT_U8; from <= LEAT_BOOL; from++)
@@ -202,7 +196,6 @@ static void converting_is_equal_on_all_instruction_sets(void **state)
 
 static void floats_of_2_63_and_above_become_integers_without_a_sign(void **state)
 {
-    (void)state;
     static const double numbers[] = {0, 0x1.fffffffffffffp62, 0x1p63, 0x1.8p63, 0x1.fffffffffffffp63};
     static const uint64_t want[] = {0, UINT64_C(0x7ffffffffffffc00), UINT64_C(1) << 63, UINT64_C(3) << 62,
                                     UINT64_C(0xfffffffffffff800)};
@@ -216,7 +209,6 @@ static void floats_of_2_63_and_above_become_integers_without_a_sign(void **state
 
 static void gathering_copies_rows_of_every_length(void **state)
 {
-    (void)state;
     struct leat_row rows[100];
     for (size_t bytes = 1; bytes < 300; bytes++) {
         uint8_t *all = noise(bytes * 100, bytes), *got = malloc(bytes * 100);
@@ -235,7 +227,6 @@ static void gathering_copies_rows_of_every_length(void **state)
 
 static void a_resize_equals_pillows_arithmetic(void **state)
 {
-    (void)state;
     for (uint64_t i = 0; i < 60; i++) {
         uint32_t w = 1 + (uint32_t)leat_draw_below(1, i, 150), h = 1 + (uint32_t)leat_draw_below(2, i, 150);
         uint32_t out_w = 1 + (uint32_t)leat_draw_below(3, i, 120), out_h = 1 + (uint32_t)leat_draw_below(4, i, 120);

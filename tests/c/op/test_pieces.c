@@ -1,5 +1,6 @@
 /* Rows of several samples, of several images and of open size, below any loader: what is where, whose fault it is, and
  * memory that runs out. */
+#include "../allocations.h"
 #include "program_helpers.h"
 
 #include "base/alloc.h"
@@ -204,19 +205,6 @@ static void a_mask_is_reckoned_as_large_as_its_image(void **state)
 
 /* ---- memory ---- */
 
-static const struct leat_allocator plain = {malloc, realloc, free};
-static uint64_t fail_at, allocations;
-
-static void *failing_allocate(size_t bytes)
-{
-    return ++allocations == fail_at ? NULL : malloc(bytes);
-}
-
-static void *failing_resize(void *p, size_t bytes)
-{
-    return ++allocations == fail_at ? NULL : realloc(p, bytes);
-}
-
 struct room {
     struct leat_room room;
     uint8_t *memory;
@@ -269,17 +257,15 @@ static void every_failing_allocation_is_an_error_and_leaks_nothing(void **state)
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         struct leat_error error = {0};
         unsigned failures = 0;
-        leat_allocator = (struct leat_allocator){failing_allocate, failing_resize, free};
-        fail_at = allocations = 0;
-        while (allocations >= fail_at) {
-            allocations = 0;
-            fail_at++;
-            int rc = life_of(programs[i], &error);
+        bool reached = true;
+        for (int64_t n = 0; reached; n++) {
+            fail_allocation(n);
+            const int rc = life_of(programs[i], &error);
+            reached = allocation_failed();
             if (rc && rc != LEAT_E_NOMEM)
-                fail_msg("allocation %llu: %s: %s", (unsigned long long)fail_at, leat_status_name(rc), error.message);
+                fail_msg("allocation %lld: %s: %s", (long long)n, leat_status_name(rc), error.message);
             failures += rc == LEAT_E_NOMEM;
         }
-        leat_allocator = plain;
         assert_true(failures > 10);
         assert_ok(life_of(programs[i], &error));
     }

@@ -22,7 +22,6 @@ static const double MEAN[3] = {0.485, 0.456, 0.406}, STD[3] = {0.229, 0.224, 0.2
 
 static void the_training_chain_equals_simple_code(void **state)
 {
-    (void)state;
     enum { W = 233, H = 171, OUT = 96 };
     uint8_t *pixels = malloc(W * H * 3), *crop = malloc(W * H * 3), *small = malloc(OUT * OUT * 3);
     float *got = malloc(3 * OUT * OUT * sizeof(float));
@@ -64,7 +63,6 @@ static void the_training_chain_equals_simple_code(void **state)
 /* Crop after resize reads only what it needs of the photo; padding before a resize takes two passes. */
 static void other_orders_of_operators_equal_simple_code(void **state)
 {
-    (void)state;
     enum { W = 203, H = 155, PAD = 4 };
     static const char *const chains[] = {
         "{\"type\": \"Decode\"}, {\"type\": \"Resize\", \"size\": 64}, {\"type\": \"CenterCrop\", \"size\": 48}, "
@@ -112,7 +110,6 @@ static void other_orders_of_operators_equal_simple_code(void **state)
 /* At 1/2 and smaller a photo is another one, but nearly the same where it is smooth. */
 static void dct_scaling_gives_nearly_the_same_photo(void **state)
 {
-    (void)state;
     enum { W = 800, H = 640, OUT = 96 };
     uint8_t *pixels = malloc(W * H * 3), a[3 * OUT * OUT], b[3 * OUT * OUT];
     for (int i = 0; i < W * H; i++) {
@@ -147,7 +144,6 @@ static void dct_scaling_gives_nearly_the_same_photo(void **state)
 
 static void values_as_stored_keep_their_layout(void **state)
 {
-    (void)state;
     struct leat_field fields[] = {raw_field(4, 5, 3), field_of("text", LEAT_KIND_STR, LEAT_U8, 0, 0, NULL),
                                   field_of("boxes", LEAT_KIND_ARRAY, LEAT_F32, 0, 2, (const int64_t[]){-1, 4}),
                                   field_of("name", LEAT_KIND_STR, LEAT_U8, 0, 0, NULL)};
@@ -179,7 +175,6 @@ static void values_as_stored_keep_their_layout(void **state)
 
 static void an_image_ends_in_nchw_unless_asked(void **state)
 {
-    (void)state;
     struct leat_field field = raw_field(6, 5, 3);
     uint8_t pixels[90], out[90];
     paint(pixels, 5, 6, 3, 7);
@@ -207,7 +202,6 @@ static void an_image_ends_in_nchw_unless_asked(void **state)
 /* Crops with padding, centre crops and flips in any order, against code that moves one pixel at a time. */
 static void crops_pads_and_flips_equal_simple_code(void **state)
 {
-    (void)state;
     enum { H = 13, W = 9 };
     static const struct {
         enum leat_dtype dtype;
@@ -279,7 +273,6 @@ static void crops_pads_and_flips_equal_simple_code(void **state)
 
 static void errors_name_output_operator_and_what_fits(void **state)
 {
-    (void)state;
     struct leat_field photo = photo_field(), bytes = field_of("x", LEAT_KIND_BYTES, LEAT_U8, 0, 0, NULL),
                       text = field_of("x", LEAT_KIND_STR, LEAT_U8, 0, 0, NULL), raw = raw_field(32, 32, 3),
                       ints = field_of("x", LEAT_KIND_ARRAY, LEAT_I32, 0, 1, (const int64_t[]){13});
@@ -333,7 +326,6 @@ static void errors_name_output_operator_and_what_fits(void **state)
 
 static void json_that_is_no_program_is_an_error(void **state)
 {
-    (void)state;
     struct leat_field field = raw_field(8, 8, 3);
     static const struct {
         const char *json;
@@ -362,7 +354,6 @@ static void json_that_is_no_program_is_an_error(void **state)
 
 static void inserting_a_normalize_changes_no_crop_and_a_shared_operator_draws_once(void **state)
 {
-    (void)state;
     struct leat_field field = raw_field(40, 40, 3);
     static const char *const texts[] = {
         "{\"operators\": {\"c\": {\"type\": \"RandomCrop\", \"size\": 8}}, \"outputs\": {\"b\": {\"field\": \"x\", "
@@ -402,7 +393,6 @@ static void inserting_a_normalize_changes_no_crop_and_a_shared_operator_draws_on
 /* States carry the hash of their plan: those of programs that people have must stay. */
 static void what_decode_is_told_hashes_as_it_always_did(void **state)
 {
-    (void)state;
     static const struct {
         const char *arguments;
         uint64_t hash;
@@ -435,7 +425,6 @@ static void what_decode_is_told_hashes_as_it_always_did(void **state)
 
 static void steady_state_allocates_nothing(void **state)
 {
-    (void)state;
     enum { W = 300, H = 200 };
     uint8_t *pixels = malloc(W * H * 3);
     float *out = malloc(3 * 96 * 96 * sizeof(float));
@@ -470,7 +459,6 @@ static void steady_state_allocates_nothing(void **state)
 /* Outputs made in place run under leat_guarded: from the first row on, nothing may be allocated. */
 static void rows_made_in_place_never_allocate(void **state)
 {
-    (void)state;
     struct leat_field field = raw_field(64, 48, 3);
     static const char *const chains[] = {"{\"type\": \"RandomCrop\", \"size\": 40}, {\"type\": "
                                          "\"RandomHorizontalFlip\"}, {\"type\": \"ToLayout\", \"layout\": \"NHWC\"}",
@@ -505,7 +493,6 @@ static void rows_made_in_place_never_allocate(void **state)
  * rows that do not. */
 static void bytes_that_keep_their_order_equal_simple_code(void **state)
 {
-    (void)state;
     enum { N = 5, H = 6, W = 7 };
     static const struct {
         const char *chain;

@@ -82,7 +82,6 @@ static struct leat_field photo_field(void)
 /* Scales up to 300, one pixel, one row, one column; grey and colour; mirrored; bytes and floats. */
 static void photos_of_every_format_and_size_equal_simple_code(void **state)
 {
-    (void)state;
     static const struct {
         uint32_t w, h, out_w, out_h;
     } sizes[] = {{1, 1, 1, 1},       {1, 1, 5, 7},         {3000, 2, 10, 10},  {2, 3000, 10, 10},
@@ -144,7 +143,6 @@ static int64_t simple_index(int mode, int64_t at, int64_t n)
 
 static void padding_by_the_images_own_pixels_equals_simple_code(void **state)
 {
-    (void)state;
     static const char *const modes[] = {"edge", "reflect", "symmetric"};
     static const struct {
         enum leat_dtype dtype;
@@ -229,7 +227,6 @@ static struct photo with_orientation_6(struct photo photo)
 
 static void a_turned_photo_is_resized_as_it_is_seen(void **state)
 {
-    (void)state;
     enum { W = 150, H = 90, OUT_W = 40, OUT_H = 70 };
     uint8_t *pixels = malloc(W * H * 3), *turned = malloc(W * H * 3), *want = malloc(OUT_W * OUT_H * 3);
     struct photo plain = make_photo(JPEG, W, H, 3, pixels), photo = with_orientation_6(plain);
@@ -258,7 +255,6 @@ static void a_turned_photo_is_resized_as_it_is_seen(void **state)
 /* The crop needs the upper half; the lower one is cut off. */
 static void damage_below_a_crop_is_found_only_when_scanning_to_the_end(void **state)
 {
-    (void)state;
     uint8_t *pixels = malloc(200 * 400 * 3), out[32 * 32 * 3];
     struct photo photo = make_photo(JPEG, 200, 400, 3, pixels);
     struct leat_field field = photo_field();
@@ -283,7 +279,6 @@ static void damage_below_a_crop_is_found_only_when_scanning_to_the_end(void **st
 /* A side of 70000 would ask a resize for weights without bound, were it longer still. */
 static void a_photo_with_a_side_beyond_65535_is_refused(void **state)
 {
-    (void)state;
     uint8_t *pixels = malloc(70000), out[3 * 4];
     struct leat_field field = photo_field();
     struct leat_program *program =
@@ -308,7 +303,6 @@ static void a_photo_with_a_side_beyond_65535_is_refused(void **state)
 /* Its last axis is no axis of channels, whatever its length. */
 static void arrays_of_three_axes_and_no_layout_are_converted_as_arrays(void **state)
 {
-    (void)state;
     enum { N = 2 * 3 * 500 };
     static float values[N];
     static double want[N];
@@ -330,7 +324,6 @@ static void arrays_of_three_axes_and_no_layout_are_converted_as_arrays(void **st
 /* The index says how much room there is; the payload, which another hand may have written, how much it takes. */
 static void a_fast_photo_that_is_not_what_its_index_says_is_not_delivered(void **state)
 {
-    (void)state;
     uint8_t pixels[40 * 30 * 3], *fast;
     struct photo jpeg = make_photo(JPEG, 40, 30, 3, pixels);
     struct leat_decoder *checker = leat_decoder_new(&leat_codec_photo);

@@ -1,5 +1,6 @@
 /* Chains over tuples, below any loader: the distribution of shares, what a row says of itself, and memory that runs
  * out. */
+#include "../allocations.h"
 #include "program_helpers.h"
 
 #include "base/alloc.h"
@@ -183,19 +184,6 @@ static void a_row_says_how_many_steps_are_left_and_whose_fault_it_is(void **stat
     leat_program_free(p);
 }
 
-static const struct leat_allocator plain = {malloc, realloc, free};
-static uint64_t fail_at, allocations;
-
-static void *failing_allocate(size_t bytes)
-{
-    return ++allocations == fail_at ? NULL : malloc(bytes);
-}
-
-static void *failing_resize(void *p, size_t bytes)
-{
-    return ++allocations == fail_at ? NULL : realloc(p, bytes);
-}
-
 /* Compiles the tuple's program and makes three rows of it. */
 static int life_of_a_tuple(const char *program, struct leat_error *error)
 {
@@ -235,17 +223,15 @@ static void every_failing_allocation_of_a_tuple_is_an_error_and_leaks_nothing(vo
     for (size_t i = 0; i < 2; i++) {
         struct leat_error error = {0};
         unsigned failures = 0;
-        leat_allocator = (struct leat_allocator){failing_allocate, failing_resize, free};
-        fail_at = allocations = 0;
-        while (allocations >= fail_at) { /* until there are fewer than the one that would have failed */
-            allocations = 0;
-            fail_at++;
-            int rc = life_of_a_tuple(programs[i], &error);
+        bool reached = true;
+        for (int64_t n = 0; reached; n++) {
+            fail_allocation(n);
+            const int rc = life_of_a_tuple(programs[i], &error);
+            reached = allocation_failed();
             if (rc && rc != LEAT_E_NOMEM)
-                fail_msg("allocation %llu: %s: %s", (unsigned long long)fail_at, leat_status_name(rc), error.message);
+                fail_msg("allocation %lld: %s: %s", (long long)n, leat_status_name(rc), error.message);
             failures += rc == LEAT_E_NOMEM;
         }
-        leat_allocator = plain;
         assert_true(failures > 10);
         assert_ok(life_of_a_tuple(programs[i], &error));
     }

@@ -10,7 +10,6 @@ static struct leat_field image_field(void)
 
 static void a_key_has_the_variant_of_its_draw(void **state)
 {
-    (void)state;
     struct leat_field field = image_field();
     struct leat_program *program =
         must_compile(&field, CROP("{\"per_batch\": 0, \"sizes\": [8, [16, 20], 12], \"weights\": "
@@ -48,7 +47,6 @@ static void a_key_has_the_variant_of_its_draw(void **state)
 
 static void the_hash_is_over_sizes_weights_and_names(void **state)
 {
-    (void)state;
     static const char *const sizes[] = {"{\"per_batch\": 0, \"sizes\": [8, 9]}",
                                         "{\"per_batch\": 0, \"sizes\": [9, 8]}",
                                         "{\"per_batch\": 0, \"sizes\": [8, 10]}",
@@ -73,7 +71,6 @@ static void the_hash_is_over_sizes_weights_and_names(void **state)
 
 static void bad_sizes_are_refused(void **state)
 {
-    (void)state;
     static const struct {
         const char *chain, *message;
     } cases[] = {
@@ -105,7 +102,6 @@ static void bad_sizes_are_refused(void **state)
 
 static void operators_come_and_go_with_the_epoch_and_others_draw_as_they_would(void **state)
 {
-    (void)state;
     struct leat_field field = image_field();
     struct leat_program *program = must_compile(
         &field, FLIP("1", ", \"epochs\": [0, 3]") ", " FLIP("0.5", "") ", " FLIP("1", ", \"epochs\": [5, null]"));

@@ -42,7 +42,6 @@ static void assert_independent(const double *a, const double *b, size_t n)
 
 static void angle_scale_and_shear_of_an_affine_are_uniform_and_independent(void **state)
 {
-    (void)state;
     static const double low[] = {-30, 0.5, 4}, high[] = {30, 1.75, 12};
     struct affine_args args;
     parse_args(&copy_of_random_affine, "{\"degrees\": 30, \"scale\": [0.5, 1.75], \"shear\": [4, 12]}", &args);
@@ -68,7 +67,6 @@ static void angle_scale_and_shear_of_an_affine_are_uniform_and_independent(void 
 /* Whole pixels, of a uniform number that is rounded: the two ends have half the weight of the others. */
 static void the_shift_of_an_affine_is_a_rounded_uniform_number(void **state)
 {
-    (void)state;
     unsigned counts[2][25] = {{0}};
     for (uint64_t key = 0; key < DRAWS; key++) {
         counts[0][12 + (int)draw_shift(key, 1, 0.12, 100)]++;
@@ -86,7 +84,6 @@ static void the_shift_of_an_affine_is_a_rounded_uniform_number(void **state)
 
 static void the_corners_of_a_perspective_are_any_pixel_of_their_part(void **state)
 {
-    (void)state;
     struct perspective_args args;
     parse_args(&copy_of_random_perspective, "{\"distortion_scale\": 0.4}", &args);
     enum { W = 100, H = 61, N_X = 21, N_Y = 13 }; /* int(0.4 * 50) + 1, int(0.4 * 30) + 1 */
@@ -116,7 +113,6 @@ static void the_corners_of_a_perspective_are_any_pixel_of_their_part(void **stat
 
 static void a_perspective_is_drawn_as_often_as_p_says(void **state)
 {
-    (void)state;
     struct perspective_args args;
     parse_args(&copy_of_random_perspective, "{\"p\": 0.3}", &args);
     unsigned skipped = 0;
@@ -127,7 +123,6 @@ static void a_perspective_is_drawn_as_often_as_p_says(void **state)
 
 static void corners_that_meet_leave_the_image_as_it_is(void **state)
 {
-    (void)state;
     struct perspective_args args;
     parse_args(&copy_of_random_perspective, "{\"distortion_scale\": 1}", &args);
     double m[8];
@@ -138,7 +133,6 @@ static void corners_that_meet_leave_the_image_as_it_is(void **state)
 
 static void the_noise_of_an_elastic_transform_is_uniform_and_independent(void **state)
 {
-    (void)state;
     static double noise[2][DRAWS], below[DRAWS];
     for (int64_t i = 0; i < DRAWS; i++) {
         for (unsigned axis = 0; axis < 2; axis++)
@@ -184,7 +178,6 @@ static double slow_pixel(const struct leat_image *in, double x, double y, unsign
 
 static void an_elastic_transform_is_that_of_its_definition(void **state)
 {
-    (void)state;
     static const char *const cases[] = {"{\"alpha\": 60, \"sigma\": 3, \"fill\": 200}",
                                         "{\"alpha\": [9, -300], \"sigma\": [1.3, 4.2]}",
                                         "{\"alpha\": [5, 20], \"sigma\": [2.5, 0.4], \"fill\": [1, 99, 7]}"};
@@ -243,7 +236,6 @@ static void an_elastic_transform_is_that_of_its_definition(void **state)
 /* What is drawn is part of the plan version. */
 static void draws_of_warps_never_change(void **state)
 {
-    (void)state;
     uint64_t hash = 0;
     struct affine_args affine;
     struct perspective_args perspective;

@@ -1,4 +1,4 @@
-/* A photo of every kind, a writer of them, and an allocator that fails, for tests of packing. */
+/* A photo of every kind and a writer of them, for tests of packing. */
 #ifndef LEAT_TESTS_PACK_KINDS_H
 #define LEAT_TESTS_PACK_KINDS_H
 
@@ -6,7 +6,6 @@
 #include "../files.h"
 
 #include <spng.h>
-#include <stdatomic.h>
 #include <webp/encode.h>
 
 #include "format/source.h"
@@ -91,7 +90,6 @@ static inline struct file png(bool gray)
 
 static inline int make_files(void **state)
 {
-    (void)state;
     static const uint8_t exif[] = {0xff, 0xe1, 0,    34, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', '*', 0, 8, 0, 0, 0,
                                    1,    0,    0x12, 1,  3,   0,   1,   0,   0, 0, 6,   0,   0,   0, 0, 0, 0, 0};
     static const uint8_t zeros[64];
@@ -130,7 +128,6 @@ static inline int make_files(void **state)
 
 static inline int free_files(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < KINDS; i++)
         free(files[i].bytes);
     return 0;
@@ -138,7 +135,6 @@ static inline int free_files(void **state)
 
 static inline int make_folder(void **state)
 {
-    (void)state;
     files_folder(folder);
     snprintf(path, sizeof path, "%.4000s/a.leat", folder);
     snprintf(other, sizeof other, "%.4000s/b.leat", folder);
@@ -147,7 +143,6 @@ static inline int make_folder(void **state)
 
 static inline int remove_folder(void **state)
 {
-    (void)state;
     files_remove(folder);
     return 0;
 }
@@ -200,19 +195,6 @@ static inline struct leat_extent extent_of(struct leat_source *s, uint64_t i)
     size_t failed;
     assert_ok(s->v->extents(s, 0, &i, 1, &e, &failed, &error));
     return e;
-}
-
-/* The allocation that fails is as many further on. */
-static atomic_int allocations_left;
-
-static inline void *failing_alloc(size_t bytes)
-{
-    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : malloc(bytes);
-}
-
-static inline void *failing_resize(void *p, size_t bytes)
-{
-    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : realloc(p, bytes);
 }
 
 #endif

@@ -2,9 +2,9 @@
  * Photos of every kind, packed in each form: the same verdicts, values and batches; memory and calls that fail; golden
  * files, which `test_forms write FOLDER` writes.
  */
+#include "../allocations.h"
 #include "kinds.h"
 
-#include "base/alloc.h"
 #include "base/hash.h"
 #include "codec/jpeg/rows.h"
 #include "codec/photo/photo.h"
@@ -25,7 +25,6 @@ static void assert_same_bytes(const char *a, const char *b)
 
 static void each_form_has_the_same_verdicts_facts_and_fingerprint(void **state)
 {
-    (void)state;
     struct leat_extent first[KINDS];
     uint64_t fingerprint[2] = {0, 0};
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
@@ -58,7 +57,6 @@ static void each_form_has_the_same_verdicts_facts_and_fingerprint(void **state)
 
 static void a_photo_of_the_common_kind_gets_a_row_index_of_at_most_a_hundredth(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_source *s;
     struct leat_writer_options o = wish(LEAT_PHOTOS_ORIGINAL);
@@ -89,7 +87,6 @@ static void a_photo_of_the_common_kind_gets_a_row_index_of_at_most_a_hundredth(v
 
 static void what_came_is_read_from_the_first_two_forms_and_pixels_from_the_third(void **state)
 {
-    (void)state;
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;
         struct leat_dataset *d;
@@ -136,7 +133,6 @@ static void what_came_is_read_from_the_first_two_forms_and_pixels_from_the_third
 
 static void photos_without_the_form_are_counted_and_their_reasons_named(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     struct leat_writer_progress progress;
@@ -158,7 +154,6 @@ static void photos_without_the_form_are_counted_and_their_reasons_named(void **s
 
 static void without_a_check_what_is_packed_into_a_form_is_found_broken_too(void **state)
 {
-    (void)state;
     for (enum leat_photos photos = LEAT_PHOTOS_FAST; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;
         struct leat_source *s;
@@ -179,7 +174,6 @@ static void without_a_check_what_is_packed_into_a_form_is_found_broken_too(void 
 
 static void broken_photos_can_be_left_out_or_end_the_packing_in_each_form(void **state)
 {
-    (void)state;
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;
         struct leat_writer *w;
@@ -201,7 +195,6 @@ static void broken_photos_can_be_left_out_or_end_the_packing_in_each_form(void *
 
 static void a_photo_is_made_smaller_before_it_gets_its_form(void **state)
 {
-    (void)state;
     struct leat_value smaller[KINDS];
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;
@@ -238,7 +231,6 @@ static void a_photo_is_made_smaller_before_it_gets_its_form(void **state)
 
 static void the_bytes_are_the_same_for_any_number_of_threads_and_after_a_stop(void **state)
 {
-    (void)state;
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;
         struct leat_writer *w;
@@ -266,7 +258,6 @@ static void the_bytes_are_the_same_for_any_number_of_threads_and_after_a_stop(vo
 
 static void shards_hold_each_form(void **state)
 {
-    (void)state;
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;
         struct leat_writer *w;
@@ -296,7 +287,6 @@ static void shards_hold_each_form(void **state)
 
 static void bytes_are_told_only_where_each_file_has_counted_them(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *sets[2], *both;
     char *about;
@@ -367,7 +357,6 @@ static uint64_t epoch_of(const char *file, const char *program)
 
 static void batches_are_the_same_from_each_form(void **state)
 {
-    (void)state;
     static const char *const programs[] = {
         "{\"operators\": {\"a\": {\"type\": \"Decode\", \"exif\": true}, \"b\": {\"type\": \"RandomResizedCrop\", "
         "\"size\": [64, 64]}},"
@@ -393,7 +382,6 @@ static void batches_are_the_same_from_each_form(void **state)
 
 static void not_decoded_pixels_come_with_their_header(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *d;
     struct leat_loader *loader;
@@ -441,24 +429,20 @@ static int end_small(void **state)
 
 static void without_memory_packing_fails_and_a_resume_finishes(void **state)
 {
-    (void)state;
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;
         struct leat_writer *w;
         struct leat_writer_options o = wish(photos);
-        const struct leat_allocator plain = leat_allocator;
         unsigned failed = 0;
         bool reached = true;
         o.num_threads = 1;
         assert_ok(pack_rounds(other, &o, 1, 0, &w, &error));
         leat_writer_free(w, false);
         for (int n = 0; reached; n++) {
-            atomic_store(&allocations_left, n);
-            leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+            fail_allocation(n);
             int rc = pack_rounds(path, &o, 1, 0, &w, &error);
             leat_writer_free(w, true);
-            reached = atomic_load(&allocations_left) < 0;
-            leat_allocator = plain;
+            reached = allocation_failed();
             if (rc) {
                 assert_int_equal(rc, LEAT_E_NOMEM);
                 failed++;
@@ -487,7 +471,6 @@ static ssize_t failing_write(int fd, const void *data, size_t bytes, off_t offse
 
 static void when_a_write_fails_a_resume_finishes(void **state)
 {
-    (void)state;
     plain_calls = leat_store_calls;
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;
@@ -517,21 +500,17 @@ static void when_a_write_fails_a_resume_finishes(void **state)
 
 static void without_memory_reading_what_came_fails_cleanly(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *d;
     struct leat_value value;
-    const struct leat_allocator plain = leat_allocator;
     struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
     pack(path, &o);
     assert_ok(leat_dataset_open(path, NULL, &d, &error));
     bool reached = true;
     for (int n = 0; reached; n++) {
-        atomic_store(&allocations_left, n);
-        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+        fail_allocation(n);
         int rc = leat_dataset_read(d, PROGRESSIVE, 0, &value, &error);
-        reached = atomic_load(&allocations_left) < 0;
-        leat_allocator = plain;
+        reached = allocation_failed();
         assert_true(!rc || rc == LEAT_E_NOMEM);
         if (!rc)
             assert_memory_equal(value.data, files[PROGRESSIVE].bytes, value.length);
@@ -563,7 +542,6 @@ static int write_golden(const char *to, enum leat_photos photos, const struct le
 /* The photos of v1-photos.leat were made by this program; those of v1-fast.leat are the same. */
 static void golden_photos_come_back_and_are_written_as_they_were(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_value came[GOLDEN], restored;
     struct leat_value_ref values[GOLDEN];
@@ -613,7 +591,6 @@ static int write_all_golden(const char *to)
 
 static void odd_photos_are_found_as_good_or_broken_in_each_form_and_come_back(void **state)
 {
-    (void)state;
     static const char *const folders[] = {"libjpeg-turbo",    "pillow-jpeg",     "zune-jpeg",
                                           "exif-orientation", "dali-fuzz",       "missnamed",
                                           "pngsuite",         "jpeg-rs-reftest", "jpeg-rs-crashtest"};

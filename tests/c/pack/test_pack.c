@@ -23,7 +23,6 @@ static int make_folder(void **state)
     static const struct photo_style progressive = {
         .in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .progressive = true};
     static const struct photo_style gray = {.in = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE, .h = {1}, .v = {1}};
-    (void)state;
     char root[PATH_MAX];
     files_folder(root);
     snprintf(folder, sizeof folder, "%.4000s/photos", root);
@@ -47,7 +46,6 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-    (void)state;
     *strrchr(folder, '/') = 0;
     files_remove(folder);
     return 0;
@@ -73,7 +71,6 @@ static int pack(struct leat_writer_options *o, struct leat_writer **w, struct le
 
 static void broken_photos_are_marked_and_named_and_the_rest_is_good(void **state)
 {
-    (void)state;
     static const char *const bad_names[] = {"cat/cut.jpg", "cat/empty.jpg", "cat/text.jpg"};
     struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
     struct leat_error error;
@@ -109,7 +106,6 @@ static void broken_photos_are_marked_and_named_and_the_rest_is_good(void **state
 
 static void a_folder_and_its_pack_have_one_fingerprint(void **state)
 {
-    (void)state;
     struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
     struct leat_error error;
     struct leat_writer *w;
@@ -138,7 +134,6 @@ static void a_folder_and_its_pack_have_one_fingerprint(void **state)
 
 static void a_photo_above_max_side_is_stored_as_a_smaller_jpeg(void **state)
 {
-    (void)state;
     struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
     struct leat_error error;
     struct leat_writer *w;
@@ -231,7 +226,6 @@ static void pack_samples(const char *to, bool from_files)
 
 static void samples_of_several_files_are_packed_as_the_same_bytes_from_memory_are(void **state)
 {
-    (void)state;
     char other[PATH_MAX + 48];
     size_t n[2];
     snprintf(other, sizeof other, "%s.memory", target);

@@ -1,7 +1,7 @@
 /* Photos in the fast form that are verified: each is put together again, whatever checksums say. */
+#include "../allocations.h"
 #include "kinds.h"
 
-#include "base/alloc.h"
 #include "codec/photo/photo.h"
 
 enum { UNREAD = 64 }; /* bytes that a fast photo ends with */
@@ -20,14 +20,12 @@ static int pack_and_spoil(struct leat_decoder *decoder, enum leat_photos form, b
 /* Where the file that comes back is made from: rows and skeleton. */
 static size_t place_of_tenth(const uint8_t *fast, size_t length, unsigned which)
 {
-    (void)fast;
     return (length - UNREAD) * (5 + which) / 10;
 }
 
 /* In a table of quantisation, which only decoding takes from there: docs/format.md. */
 static size_t place_in_table(const uint8_t *fast, size_t length, unsigned which)
 {
-    (void)length;
     return 44 + 4 * (size_t)fast[37] + 126 / 4 * which;
 }
 
@@ -84,20 +82,16 @@ static void assert_found_wherever_spoiled(size_t (*place)(const uint8_t *fast, s
 
 static void verify_finds_a_fast_photo_that_does_not_give_back_what_came(void **state)
 {
-    (void)state;
     assert_found_wherever_spoiled(place_of_tenth);
 }
 
 static void verify_finds_a_fast_photo_that_is_decoded_to_other_pixels_than_what_came(void **state)
 {
-    (void)state;
     assert_found_wherever_spoiled(place_in_table);
 }
 
 static void a_fault_that_was_found_is_reported_where_memory_is_out_behind_it(void **state)
 {
-    (void)state;
-    const struct leat_allocator plain = leat_allocator;
     struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
     struct leat_error error;
     struct leat_source *s;
@@ -116,11 +110,9 @@ static void a_fault_that_was_found_is_reported_where_memory_is_out_behind_it(voi
         struct verdict verdict = {0};
         struct leat_verify_options v = {
             .struct_size = sizeof v, .num_threads = 1, .report = note_fault, .user = &verdict};
-        atomic_store(&allocations_left, n);
-        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+        fail_allocation(n);
         const int rc = leat_verify(path, &v, &error);
-        reached = atomic_load(&allocations_left) < 0;
-        leat_allocator = plain;
+        reached = allocation_failed();
         assert_int_equal(rc, reached ? LEAT_E_NOMEM : LEAT_E_CORRUPT);
         both |= reached && verdict.faults == 1;
         assert_true(verdict.faults == 1 ||
@@ -131,8 +123,6 @@ static void a_fault_that_was_found_is_reported_where_memory_is_out_behind_it(voi
 
 static void without_memory_verifying_fails_and_reports_no_fault(void **state)
 {
-    (void)state;
-    const struct leat_allocator plain = leat_allocator;
     struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
     struct leat_error error;
     pack(path, &o);
@@ -141,11 +131,9 @@ static void without_memory_verifying_fails_and_reports_no_fault(void **state)
         struct verdict verdict = {0};
         struct leat_verify_options v = {
             .struct_size = sizeof v, .num_threads = 1, .report = note_fault, .user = &verdict};
-        atomic_store(&allocations_left, n);
-        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+        fail_allocation(n);
         int rc = leat_verify(path, &v, &error);
-        reached = atomic_load(&allocations_left) < 0;
-        leat_allocator = plain;
+        reached = allocation_failed();
         assert_int_equal(verdict.faults, 0);
         assert_int_equal(rc, reached ? LEAT_E_NOMEM : LEAT_OK);
     }

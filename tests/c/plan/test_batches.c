@@ -5,7 +5,6 @@ enum { MAX_ROWS = 600, MAX_RANKS = 9 };
 
 static void every_rank_together_gets_the_global_order_exactly_once(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 400; t++) {
         uint64_t n = draw(t, 0, 0, 300);
         uint32_t world = (uint32_t)draw(t, 1, 1, MAX_RANKS);
@@ -31,7 +30,6 @@ static void every_rank_together_gets_the_global_order_exactly_once(void **state)
 
 static void the_order_depends_neither_on_ranks_nor_on_batch_size_nor_on_where_it_resumes(void **state)
 {
-    (void)state;
     const enum leat_order orders[] = {LEAT_ORDER_SEQUENTIAL, LEAT_ORDER_SHUFFLED, LEAT_ORDER_BLOCKS};
     for (uint64_t t = 0; t < 150; t++) {
         enum leat_order order = orders[t % 3];
@@ -61,7 +59,6 @@ static void the_order_depends_neither_on_ranks_nor_on_batch_size_nor_on_where_it
 
 static void padding_makes_the_last_parts_equal_and_repeats_the_first_rows_under_keys_of_their_own(void **state)
 {
-    (void)state;
     for (uint64_t n = 1; n <= 40; n++)
         for (uint32_t world = 1; world <= 6; world++) {
             uint64_t global = world * 2u, padded = 0, part = UINT64_MAX;
@@ -100,7 +97,6 @@ static void padding_makes_the_last_parts_equal_and_repeats_the_first_rows_under_
 
 static void steps_count_through_the_log_and_seek_inverts_them(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 200; t++) {
         uint64_t n = draw(t, 0, 1, 200), at = 0;
         struct leat_plan *plan =
@@ -133,7 +129,6 @@ static void steps_count_through_the_log_and_seek_inverts_them(void **state)
 
 static void a_batch_never_spans_a_decision_and_the_next_one_begins_at_it(void **state)
 {
-    (void)state;
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SEQUENTIAL, 19, 0, 4, 0, 1, LEAT_TAIL_DROP);
     struct leat_decision decision = {.at = {0, 10}, .global_batch = 6};
     struct leat_error error = {0};
@@ -155,7 +150,6 @@ static void a_batch_never_spans_a_decision_and_the_next_one_begins_at_it(void **
 
 static void an_uneven_tail_leaves_ranks_without_a_row_without_a_batch(void **state)
 {
-    (void)state;
     uint64_t total = 0;
     for (uint32_t r = 0; r < 4; r++) {
         struct leat_plan *plan = simple_plan(LEAT_ORDER_SEQUENTIAL, 10, 0, 8, r, 4, LEAT_TAIL_UNEVEN);
@@ -171,7 +165,6 @@ static void an_uneven_tail_leaves_ranks_without_a_row_without_a_batch(void **sta
 
 static void an_uneven_batch_cut_by_a_decision_is_parted_without_padding(void **state)
 {
-    (void)state;
     static struct leat_plan_row rows[40];
     for (uint64_t cut = 1; cut < 16; cut++) {
         struct leat_plan *plans[4];
@@ -201,7 +194,6 @@ static void an_uneven_batch_cut_by_a_decision_is_parted_without_padding(void **s
 
 static void a_rank_that_did_not_exist_yet_has_no_rows(void **state)
 {
-    (void)state;
     const uint8_t print[16] = {1};
     struct leat_plan *two = simple_plan(LEAT_ORDER_SHUFFLED, 40, 2, 8, 0, 2, LEAT_TAIL_PAD),
                      *four = simple_plan(LEAT_ORDER_SHUFFLED, 40, 2, 8, 3, 4, LEAT_TAIL_PAD);
@@ -222,7 +214,6 @@ static void a_rank_that_did_not_exist_yet_has_no_rows(void **state)
 
 static void what_cannot_be_planned_is_refused(void **state)
 {
-    (void)state;
     const double weights[] = {1, 0, 2}, negative[] = {1, -1, 2}, zero[] = {0, 0, 0};
     const int64_t outside[] = {0, 3};
     struct leat_plan_source good = {.count = 3}, s = good;
@@ -264,7 +255,6 @@ static void what_cannot_be_planned_is_refused(void **state)
 
 static void a_decision_that_does_not_fit_is_refused_and_changes_nothing(void **state)
 {
-    (void)state;
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SEQUENTIAL, 100, 0, 10, 0, 4, LEAT_TAIL_PAD);
     struct leat_error error = {0};
     const double shares[] = {1};
@@ -373,7 +363,6 @@ static void steps_are_those_of_a_walk(const struct leat_plan *plan, uint64_t epo
 
 static void steps_are_found_through_any_decisions(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 300; t++) {
         const uint64_t n = draw(t, 0, 1, 400);
         const uint32_t world = (uint32_t)draw(t, 1, 1, 4);
@@ -396,7 +385,6 @@ static void steps_are_found_through_any_decisions(void **state)
 
 static void an_epoch_may_have_a_hundred_thousand_decisions(void **state)
 {
-    (void)state;
     enum { N = 100000, EACH = 64 };
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, (N + 1) * EACH, 1, EACH, 0, 1, LEAT_TAIL_PAD);
     struct leat_error error = {0};

@@ -37,7 +37,6 @@ static struct leat_cut cut_of(const struct sizes *s)
 
 static void a_cut_has_the_batches_of_a_plan_of_its_sizes(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 3000; t++) {
         const struct sizes s = sizes_of(t);
         const uint64_t epoch = t % 4;
@@ -60,7 +59,6 @@ static void a_cut_has_the_batches_of_a_plan_of_its_sizes(void **state)
 
 static void a_cut_that_begins_within_an_epoch_has_the_batches_behind_a_decision(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 1500; t++) {
         const struct sizes s = sizes_of(t);
         struct leat_cut cut = cut_of(&s);
@@ -85,7 +83,6 @@ static void a_cut_that_begins_within_an_epoch_has_the_batches_behind_a_decision(
 
 static void ranks_of_a_cut_together_have_each_row_once(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 500; t++) {
         struct sizes s = sizes_of(t);
         uint8_t seen[200] = {0};
@@ -104,7 +101,6 @@ static void ranks_of_a_cut_together_have_each_row_once(void **state)
 
 static void steps_and_origins_beyond_all_rows_have_no_batch(void **state)
 {
-    (void)state;
     struct leat_cut cut = {.global_batch = UINT64_C(1) << 40, .world_size = 1};
     struct leat_plan_batch b;
     assert_int_equal(leat_cut_batch(&cut, 0, 100, 0, &b), LEAT_OK);
@@ -122,7 +118,6 @@ static void steps_and_origins_beyond_all_rows_have_no_batch(void **state)
 
 static void each_row_is_found_in_the_batch_that_has_it(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 300; t++) {
         const struct sizes s = sizes_of(t);
         struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, s.rows, 1, s.global, 0, 1, s.tail);

@@ -4,8 +4,8 @@
  */
 #include <math.h>
 
+#include "../allocations.h"
 #include "../test.h"
-#include "base/alloc.h"
 #include "base/random.h"
 
 enum { MOST = 5, CODES = 3125, MOST_RUNS = 3 };
@@ -446,26 +446,17 @@ static void what_cannot_be_is_refused(void **state)
     assert_ok(leat_dependent_order(good, 0, &run, 1, 1, out, NULL, &error));
 }
 
-static int countdown;
-static void *failing_malloc(size_t bytes)
-{
-    return countdown-- == 0 ? NULL : malloc(bytes);
-}
-
 static void every_allocation_may_fail_once(void **state)
 {
-    const struct leat_allocator whole = leat_allocator;
     int64_t orders[MOST_RUNS][MOST], out[MOST];
     struct leat_dependent_run runs[MOST_RUNS];
     struct leat_error error = {0};
     const size_t n_runs = draw_runs(&situations[12], 1, orders, runs);
     int n = 0;
     for (bool done = false; !done; n++) {
-        countdown = n;
-        leat_allocator.allocate = failing_malloc;
+        fail_allocation(n);
         int rc = leat_dependent_order(situations[12].own.ids, 4, runs, n_runs, 1, out, NULL, &error);
-        leat_allocator = whole;
-        done = countdown >= 0;
+        done = !allocation_failed();
         assert_int_equal(rc, done ? LEAT_OK : LEAT_E_NOMEM);
     }
     assert_true(n > 5);

@@ -10,7 +10,6 @@ static void sums_are_those_of_the_rows_whatever_is_asked_for_first(void **state)
 {
     static const uint64_t sizes[] = {1, 15, 16, 17, 255, 256, 257, 600, 1024, MOST_ROWS};
     static uint64_t tokens[MOST_ROWS], sums[PASSES][MOST_ROWS + 1];
-    (void)state;
     for (enum leat_order order = LEAT_ORDER_SEQUENTIAL; order <= LEAT_ORDER_BLOCKS; order++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             const uint64_t n = sizes[s], key = 100 * order + s;

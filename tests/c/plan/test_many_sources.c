@@ -88,7 +88,6 @@ static void a_state_of_many_sources_is_small_and_resumes_the_run(void **state)
 {
     static const uint32_t sizes[] = {32, 33, MANY};
     bool large = false;
-    (void)state;
     for (enum kind kind = 0; kind < KINDS; kind++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
             const uint32_t n = sizes[s];
@@ -117,7 +116,6 @@ static void a_state_of_many_sources_is_small_and_resumes_the_run(void **state)
 
 static void a_log_lists_shares_however_many_there_are(void **state)
 {
-    (void)state;
     struct leat_plan *plan = open_many(100, REDISTRIBUTE);
     struct leat_error error = {0};
     char *json;
@@ -161,7 +159,6 @@ static void numbers_of_sources_that_were_cut_or_changed_are_refused(void **state
 {
     static const char *const keys[] = {"\"carry\":\"", "\"given\":\"", "\"shares\":\"", "\"through\":\"",
                                        "\"count\":\""};
-    (void)state;
     struct leat_plan *plan = open_many(100, REDISTRIBUTE);
     const struct leat_position at = decide_many(plan, 100, REDISTRIBUTE);
     struct leat_error error = {0};

@@ -4,7 +4,6 @@
 
 static void a_log_that_was_folded_goes_on_as_the_whole_one(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 8; t++) {
         struct made m;
         struct leat_mix_point points[4];
@@ -53,7 +52,6 @@ static struct leat_position decide_within(uint64_t t, uint32_t n, uint64_t epoch
 
 static void decisions_within_one_epoch_are_folded_and_its_rows_stay(void **state)
 {
-    (void)state;
     const uint8_t print[16] = {7};
     for (uint64_t t = 0; t < 24; t += test_every(5)) {
         struct made m;
@@ -144,7 +142,6 @@ static void draw_some_shares(uint64_t key, uint32_t n, double *shares)
 /* Small sources run out at, before and behind decisions, of which some end their epoch. */
 static void a_log_may_be_folded_at_any_decision_and_decided_on_further(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 60; t += test_every(7)) {
         struct made m;
         struct leat_decision decided[8];
@@ -198,7 +195,6 @@ static void a_log_may_be_folded_at_any_decision_and_decided_on_further(void **st
 
 static void decisions_that_find_no_room_in_a_state_are_counted_and_asked_for(void **state)
 {
-    (void)state;
     const uint8_t print[16] = {7};
     struct made m;
     struct leat_error error;

@@ -2,12 +2,11 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "base/alloc.h"
+#include "../allocations.h"
 #include "mixtures.h"
 
 static void the_counts_before_a_row_are_those_of_the_rows_before_it(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 40; t += test_every(7)) {
         struct made m;
         const uint32_t n = (uint32_t)draw(t, 0, 2, MOST);
@@ -42,7 +41,6 @@ static double bound_of(uint32_t n)
 
 static void counts_stay_within_the_bound_at_every_prefix_however_often_shares_change(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 40; t += test_every(7)) {
         struct made m;
         const uint32_t n = (uint32_t)draw(t, 0, 2, MOST);
@@ -85,7 +83,6 @@ static void counts_stay_within_the_bound_at_every_prefix_however_often_shares_ch
 /* E of docs/order.md waits, and is then made good. */
 static void sources_that_leave_and_come_back_stay_near_their_shares(void **state)
 {
-    (void)state;
     double worst = 0;
     for (uint64_t t = 0; t < 60; t += test_every(7)) {
         struct made m;
@@ -126,7 +123,6 @@ static void sources_that_leave_and_come_back_stay_near_their_shares(void **state
  * sibling in the tree alone. */
 static void sources_that_take_turns_row_by_row_stay_near_their_shares(void **state)
 {
-    (void)state;
     for (uint32_t n = 3; n <= 5; n++) {
         enum { LENGTH = 3000 };
         struct made m;
@@ -160,7 +156,6 @@ static void sources_that_take_turns_row_by_row_stay_near_their_shares(void **sta
 
 static void the_row_of_a_source_is_found_from_its_number_and_back(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 200; t++) {
         uint64_t sums[MOST + 1], counts[MOST], ordinals[700];
         int64_t offsets[MOST], carry[MOST], sum = 0;
@@ -192,7 +187,6 @@ static void the_row_of_a_source_is_found_from_its_number_and_back(void **state)
 
 static void sources_that_redistribute_give_each_sample_once_in_every_epoch(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 40; t += test_every(7)) {
         struct made m;
         const uint32_t n = (uint32_t)draw(t, 0, 1, MOST);
@@ -215,7 +209,6 @@ static void sources_that_redistribute_give_each_sample_once_in_every_epoch(void 
 
 static void an_epoch_ends_before_the_first_row_that_a_source_cannot_give(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 40; t += test_every(7)) {
         struct made m;
         const uint32_t n = (uint32_t)draw(t, 0, 2, MOST);
@@ -252,7 +245,6 @@ static void an_epoch_ends_before_the_first_row_that_a_source_cannot_give(void **
 
 static void an_epoch_of_equal_shares_is_as_long_as_its_sources_together(void **state)
 {
-    (void)state;
     for (uint32_t n = 1; n <= MOST; n++) {
         struct made m;
         draw_mixture(n, n, &m);
@@ -275,7 +267,6 @@ static void an_epoch_of_equal_shares_is_as_long_as_its_sources_together(void **s
 
 static void a_limit_ends_the_passes_of_a_source_in_an_epoch(void **state)
 {
-    (void)state;
     struct made m;
     draw_mixture(5, 2, &m);
     m.sources[0] = (struct leat_plan_source){.count = 10, .share = 0.5, .exhausted = LEAT_EXHAUSTED_REPEAT, .limit = 3};
@@ -303,7 +294,6 @@ static void decide_something(struct leat_plan *plan, const struct made *m, uint6
 
 static void any_row_is_found_without_those_before_it(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 60; t += test_every(7)) {
         struct made m;
         struct leat_mix_point points[4];
@@ -335,7 +325,6 @@ static void any_row_is_found_without_those_before_it(void **state)
 
 static void a_state_continues_any_mixture_on_any_number_of_ranks(void **state)
 {
-    (void)state;
     const uint8_t print[16] = {7};
     for (uint64_t t = 0; t < 40; t += test_every(7)) {
         struct made m;
@@ -373,7 +362,6 @@ static void a_state_continues_any_mixture_on_any_number_of_ranks(void **state)
 /* Also where a source has just given its last row, so that the phase that was made ends there by itself. */
 static void a_decision_within_rows_that_were_planned_gives_the_rows_that_its_log_gives(void **state)
 {
-    (void)state;
     const uint8_t print[16] = {7};
     for (uint64_t t = 0; t < 12; t++) {
         struct made m;
@@ -413,7 +401,6 @@ static void a_decision_within_rows_that_were_planned_gives_the_rows_that_its_log
 
 static void shares_follow_a_schedule_within_the_bound(void **state)
 {
-    (void)state;
     for (int linear = 0; linear < 2; linear++) {
         struct made m;
         const double shares[3][2] = {{0.9, 0.1}, {0.2, 0.8}, {0.5, 0.5}};
@@ -443,7 +430,6 @@ static void shares_follow_a_schedule_within_the_bound(void **state)
 
 static void shares_of_tokens_hold_where_rows_differ_in_length(void **state)
 {
-    (void)state;
     struct made m;
     const uint64_t lengths[] = {512, 2048, 100};
     const double shares[] = {0.25, 0.25, 0.5};
@@ -469,7 +455,6 @@ static void shares_of_tokens_hold_where_rows_differ_in_length(void **state)
 /* Row by row, as a run reads it, and then from anywhere: of a fresh plan, so that phases are made from few others. */
 static void any_row_of_a_schedule_of_100000_points_is_found(void **state)
 {
-    (void)state;
     enum { POINTS = 100000, SOURCES = 3, LENGTH = 300000 };
     struct made m;
     struct leat_mix_point *points = calloc(POINTS, sizeof *points);
@@ -522,7 +507,6 @@ static void any_row_of_a_schedule_of_100000_points_is_found(void **state)
 
 static void an_epoch_behind_100000_phases_is_found(void **state)
 {
-    (void)state;
     enum { FAR = 25000 };
     struct made m;
     draw_mixture(4, 4, &m);
@@ -546,7 +530,6 @@ static void an_epoch_behind_100000_phases_is_found(void **state)
 /* What a state says of its epoch's begin stays in use. Here it is something that no run would have come to. */
 static void a_decision_in_the_epoch_of_a_state_does_not_go_back_to_those_before(void **state)
 {
-    (void)state;
     struct made m;
     uint64_t base[] = {0, 17};
     int64_t carry[] = {-(INT64_C(1) << 31), INT64_C(1) << 31};
@@ -573,7 +556,6 @@ static void a_decision_in_the_epoch_of_a_state_does_not_go_back_to_those_before(
 /* The bound of docs/order.md: half of the longest row of a source, and its share of half of those of all. */
 static void shares_of_tokens_hold_at_every_prefix_where_rows_vary_in_length(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 60; t += test_every(7)) {
         struct made m;
         const uint32_t n = (uint32_t)draw(t, 0, 2, MOST);
@@ -606,7 +588,6 @@ static void shares_of_tokens_hold_at_every_prefix_where_rows_vary_in_length(void
 
 static void what_cannot_be_planned_is_refused(void **state)
 {
-    (void)state;
     struct made m;
     struct leat_plan *plan;
     struct leat_error error;
@@ -680,33 +661,22 @@ static void read_by_threads(bool vary)
 
 static void threads_that_ask_for_different_epochs_get_the_same_rows(void **state)
 {
-    (void)state;
     read_by_threads(false);
     read_by_threads(true); /* by tokens, of rows that vary in length */
 }
 
-static int countdown;
-static void *failing_malloc(size_t bytes)
-{
-    return countdown-- == 0 ? NULL : malloc(bytes);
-}
-
 static void every_allocation_of_a_mixture_may_fail_once(void **state)
 {
-    (void)state;
     struct made m;
     struct leat_mix_point points[4];
     double shares[4][MOST];
-    const struct leat_allocator whole = leat_allocator;
     draw_anything(3, &m, points, shares);
     int n = 0;
     for (bool done = false; !done; n++) {
         struct leat_plan *plan = NULL;
-        countdown = n;
-        leat_allocator.allocate = failing_malloc;
+        fail_allocation(n);
         int rc = leat_plan_new(&m.spec, &plan, NULL);
-        leat_allocator = whole;
-        done = countdown >= 0;
+        done = !allocation_failed();
         assert_int_equal(rc, done ? LEAT_OK : LEAT_E_NOMEM);
         leat_plan_free(plan);
     }

@@ -3,6 +3,7 @@
 
 #include "../golden.h"
 #include "common.h"
+#include "plan/internal.h"
 
 enum { MAX_ROWS = 4000 };
 
@@ -19,7 +20,6 @@ static void assert_permutation(const struct leat_plan_row *rows, uint64_t n)
 
 static void blocks_of_any_size_give_every_row_exactly_once(void **state)
 {
-    (void)state;
     static struct leat_plan_row rows[MAX_ROWS];
     for (uint64_t t = 0; t < 300; t++) {
         uint64_t n = draw(t, 0, 1, 400);
@@ -34,7 +34,6 @@ static void blocks_of_any_size_give_every_row_exactly_once(void **state)
 
 static void rows_of_a_block_stay_within_eight_blocks_of_the_order(void **state)
 {
-    (void)state;
     static struct leat_plan_row rows[MAX_ROWS];
     const uint64_t block = 10, n = 3007;
     struct leat_plan_source source = {.count = n, .order = {.order = LEAT_ORDER_BLOCKS, .block_rows = block}};
@@ -58,7 +57,6 @@ static void rows_of_a_block_stay_within_eight_blocks_of_the_order(void **state)
 
 static void epochs_and_seeds_give_unrelated_orders(void **state)
 {
-    (void)state;
     static struct leat_plan_row a[MAX_ROWS], b[MAX_ROWS];
     for (int which = 0; which < 2; which++) {
         struct leat_plan *p = simple_plan(LEAT_ORDER_SHUFFLED, 1000, 1, 10, 0, 1, LEAT_TAIL_PAD);
@@ -76,7 +74,6 @@ static void epochs_and_seeds_give_unrelated_orders(void **state)
 
 static void a_million_million_samples_are_shuffled_in_constant_memory(void **state)
 {
-    (void)state;
     const uint64_t n = UINT64_C(1000000000000);
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, n, 1, 4096, 0, 1, LEAT_TAIL_PAD);
     struct leat_position at;
@@ -97,7 +94,6 @@ static void a_million_million_samples_are_shuffled_in_constant_memory(void **sta
 
 static void weighted_draws_follow_the_weights_and_never_give_a_weight_of_zero(void **state)
 {
-    (void)state;
     const double weights[] = {0, 1, 0, 3, 4, 0};
     struct leat_plan_source source = {
         .count = 6,
@@ -118,7 +114,6 @@ static void weighted_draws_follow_the_weights_and_never_give_a_weight_of_zero(vo
 
 static void draws_without_replacement_are_distinct_and_the_first_follows_the_weights(void **state)
 {
-    (void)state;
     const double weights[] = {1, 0, 2, 5, 0, 2};
     struct leat_plan_source source = {.count = 6,
                                       .order = {.order = LEAT_ORDER_WEIGHTED, .weights = weights, .num_samples = 4}};
@@ -147,7 +142,6 @@ static void draws_without_replacement_are_distinct_and_the_first_follows_the_wei
 
 static void a_list_is_delivered_as_given_and_replaced_from_an_epoch_on(void **state)
 {
-    (void)state;
     const int64_t one[] = {5, 5, 0, 9}, two[] = {1, 2};
     struct leat_plan_source source = {.count = 10,
                                       .order = {.order = LEAT_ORDER_LIST, .positions = one, .n_positions = 4}};
@@ -168,7 +162,6 @@ static void a_list_is_delivered_as_given_and_replaced_from_an_epoch_on(void **st
 
 static void a_substitute_is_pure_never_the_broken_sample_and_evenly_spread(void **state)
 {
-    (void)state;
     enum { N = 10, ROWS = 400 };
     struct leat_plan_source source = {.count = N, .order = {.order = LEAT_ORDER_SEQUENTIAL}};
     struct leat_plan *plan = make_plan(&source, 1, ROWS, 1, ROWS, 0, 1, LEAT_TAIL_PAD);
@@ -196,7 +189,6 @@ static void a_substitute_is_pure_never_the_broken_sample_and_evenly_spread(void 
 
 static void a_substitute_of_a_weighted_order_follows_the_weights_of_the_others(void **state)
 {
-    (void)state;
     enum { ROWS = 4000 };
     const double weights[] = {0, 1, 2, 0, 5};
     for (int replacement = 0; replacement < 2; replacement++) {
@@ -229,7 +221,6 @@ static void a_substitute_of_a_weighted_order_follows_the_weights_of_the_others(v
 
 static void every_prefix_of_a_mixture_keeps_each_share_within_the_bound(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 60; t++) {
         enum { K = 16 };
         uint32_t k = (uint32_t)draw(t, 0, 2, K);
@@ -264,7 +255,6 @@ static void every_prefix_of_a_mixture_keeps_each_share_within_the_bound(void **s
 
 static void a_change_of_shares_and_batch_size_in_mid_epoch_loses_and_repeats_nothing(void **state)
 {
-    (void)state;
     struct leat_plan_source sources[2] = {
         {.count = 70, .exhausted = LEAT_EXHAUSTED_REPEAT, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
         {.count = 50,
@@ -304,7 +294,6 @@ static void a_change_of_shares_and_batch_size_in_mid_epoch_loses_and_repeats_not
 
 static void rows_are_the_same_in_any_order_of_calls(void **state)
 {
-    (void)state;
     const double weights[] = {1, 2, 3, 4, 5};
     struct leat_plan_source sources[3] = {
         {.count = 90, .exhausted = LEAT_EXHAUSTED_REPEAT, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
@@ -357,7 +346,6 @@ static void *read_all(void *arg)
 
 static void threads_that_read_one_plan_at_once_get_the_same_rows(void **state)
 {
-    (void)state;
     const double weights[] = {1, 2, 3, 4, 5, 6, 7, 8};
     struct leat_plan_source sources[3] = {
         {.count = 900, .exhausted = LEAT_EXHAUSTED_REPEAT, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
@@ -421,7 +409,6 @@ static uint64_t order_hash(int which, uint64_t n, uint64_t seed)
 
 static void the_orders_of_this_plan_version_never_change(void **state)
 {
-    (void)state;
     static const char *const names[] = {"sequential",       "shuffled", "blocks", "weighted",
                                         "weighted_without", "list",     "mixture"};
     struct golden_line golden;
@@ -437,6 +424,29 @@ static void the_orders_of_this_plan_version_never_change(void **state)
         seen |= 1u << (2 * which + (golden.n > 10));
     }
     assert_int_equal(seen, (1u << 14) - 1);
+}
+
+/* What is shared by the rows of one pass is not taken for what another order needs. */
+static void a_cursor_may_go_from_one_order_to_another_in_the_same_pass(void **state)
+{
+    const int64_t positions[] = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 19, 18};
+    struct leat_list chosen = {.positions = (int64_t *)(uintptr_t)positions, .n = 12, .selects = true};
+    for (int selects = 0; selects < 2; selects++) {
+        const struct leat_list *list = selects ? &chosen : NULL;
+        const struct leat_source_order orders[] = {
+            {.order = LEAT_ORDER_SHUFFLED, .count = 50, .rows = 50, .key = 1},
+            {.order = LEAT_ORDER_SHUFFLED, .count = 70, .rows = 70, .key = 2},
+            {.order = LEAT_ORDER_BLOCKS, .count = 60, .rows = 60, .block_rows = 7, .key = 3},
+        };
+        struct leat_order_cursor shared = {0};
+        for (int turn = 0; turn < 6; turn++) {
+            struct leat_order_cursor own = {0};
+            uint64_t got[12], expected[12];
+            leat_order_run(&orders[turn % 3], list, &shared, 4, 0, 12, got);
+            leat_order_run(&orders[turn % 3], list, &own, 4, 0, 12, expected);
+            assert_memory_equal(got, expected, sizeof got);
+        }
+    }
 }
 
 int main(void)
@@ -456,6 +466,7 @@ int main(void)
         cmocka_unit_test(rows_are_the_same_in_any_order_of_calls),
         cmocka_unit_test(threads_that_read_one_plan_at_once_get_the_same_rows),
         cmocka_unit_test(the_orders_of_this_plan_version_never_change),
+        cmocka_unit_test(a_cursor_may_go_from_one_order_to_another_in_the_same_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

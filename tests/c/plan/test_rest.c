@@ -81,7 +81,6 @@ static struct leat_decision drawn(uint64_t key, struct leat_position at, int64_t
 
 static void the_rest_of_an_epoch_is_that_of_a_reference_and_a_state_keeps_it(void **state)
 {
-    (void)state;
     static const enum leat_order orders[] = {LEAT_ORDER_SEQUENTIAL, LEAT_ORDER_SHUFFLED, LEAT_ORDER_BLOCKS};
     struct leat_error error = {0};
     for (uint64_t trial = 0; trial < 300; trial++) {
@@ -125,7 +124,6 @@ static void the_rest_of_an_epoch_is_that_of_a_reference_and_a_state_keeps_it(voi
 
 static void batches_end_with_the_rest_and_other_decisions_follow(void **state)
 {
-    (void)state;
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SEQUENTIAL, COUNT, 8, 6, 0, 1, LEAT_TAIL_DROP);
     struct leat_error error = {0};
     struct leat_plan_row rows[COUNT];
@@ -147,7 +145,6 @@ static void batches_end_with_the_rest_and_other_decisions_follow(void **state)
 
 static void rows_of_epochs_that_were_passed_are_not_told_wrongly(void **state)
 {
-    (void)state;
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, COUNT, 8, 6, 0, 1, LEAT_TAIL_PAD);
     struct leat_error error = {0};
     int64_t list[COUNT], rows[MOST];
@@ -183,7 +180,6 @@ static void rows_of_epochs_that_were_passed_are_not_told_wrongly(void **state)
 
 static void so_many_epochs_to_come_have_rows_that_are_decided_within_them(void **state)
 {
-    (void)state;
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, COUNT, 8, 6, 0, 2, LEAT_TAIL_PAD), *again;
     struct leat_error error = {0};
     struct leat_decision d = {.unlisted = true};
@@ -205,7 +201,6 @@ static void so_many_epochs_to_come_have_rows_that_are_decided_within_them(void *
 
 static void what_cannot_be_decided_within_an_epoch_is_refused(void **state)
 {
-    (void)state;
     static const int64_t list[] = {1, 2, 3};
     const double weights[] = {1, 1, 1, 1, 1, 1, 1, 1};
     struct leat_error error = {0};
@@ -241,7 +236,6 @@ static void what_cannot_be_decided_within_an_epoch_is_refused(void **state)
  * are drawn as before, and its state has lists that are small. */
 static void lists_of_the_epoch_that_is_read_are_kept(void **state)
 {
-    (void)state;
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, COUNT, 8, 6, 0, 2, LEAT_TAIL_PAD),
                      *again = simple_plan(LEAT_ORDER_SHUFFLED, COUNT, 8, 6, 0, 2, LEAT_TAIL_PAD);
     struct leat_error error = {0};

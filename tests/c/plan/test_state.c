@@ -1,4 +1,4 @@
-#include "base/alloc.h"
+#include "../allocations.h"
 #include "common.h"
 
 static const uint8_t print[16] = {1, 2, 3, 250};
@@ -55,7 +55,6 @@ __attribute__((noinline)) static char *state_of(const struct leat_plan *plan, st
 
 static void a_state_comes_back_as_it_was_and_is_the_same_text_on_every_rank(void **state)
 {
-    (void)state;
     struct leat_plan *plan = mixture(UINT64_MAX, 16, 0, 2), *other = mixture(UINT64_MAX, 16, 1, 2),
                      *fresh = mixture(UINT64_MAX, 16, 1, 2);
     struct leat_error error = {0};
@@ -80,7 +79,6 @@ static void a_state_comes_back_as_it_was_and_is_the_same_text_on_every_rank(void
 
 static void a_run_goes_on_exactly_with_other_sizes_and_ranks(void **state)
 {
-    (void)state;
     static struct leat_plan_row all[400], rest[400];
     struct leat_plan *plan = mixture(3, 16, 0, 1), *ranks[3];
     struct leat_error error = {0};
@@ -108,7 +106,6 @@ static void a_run_goes_on_exactly_with_other_sizes_and_ranks(void **state)
 
 static void the_same_options_keep_what_a_decision_made_of_them(void **state)
 {
-    (void)state;
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, 100, 1, 4, 0, 1, LEAT_TAIL_PAD);
     struct leat_decision d = {.at = {0, 8}, .global_batch = 10};
     struct leat_error error = {0};
@@ -126,7 +123,6 @@ static void the_same_options_keep_what_a_decision_made_of_them(void **state)
 
 static void a_state_after_the_last_batch_is_the_next_epochs_start(void **state)
 {
-    (void)state;
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, 10, 1, 4, 0, 1, LEAT_TAIL_DROP);
     struct leat_error error = {0};
     struct leat_position at;
@@ -139,7 +135,6 @@ static void a_state_after_the_last_batch_is_the_next_epochs_start(void **state)
 
 static void small_lists_stand_in_the_state_and_large_ones_are_named_by_hash(void **state)
 {
-    (void)state;
     enum { LARGE = 100000 };
     static int64_t large[LARGE];
     const int64_t small[] = {7, 0, 99999, 3};
@@ -186,7 +181,6 @@ static void small_lists_stand_in_the_state_and_large_ones_are_named_by_hash(void
 
 static void a_new_list_every_epoch_keeps_log_memory_and_state_small(void **state)
 {
-    (void)state;
     enum { EPOCHS = 100000 };
     struct leat_plan_source source = {.count = 9, .order = {.order = LEAT_ORDER_LIST}};
     struct leat_plan *plan = make_plan(&source, 1, 0, 1, 2, 0, 1, LEAT_TAIL_PAD),
@@ -233,7 +227,6 @@ static void decide_often(struct leat_plan *plan, uint64_t n, bool tell)
 
 static void a_folded_log_gives_the_same_rows_steps_hash_and_state(void **state)
 {
-    (void)state;
     static struct leat_plan_row rows[3][400];
     for (uint64_t n = 255; n < 1255; n += 250) {
         struct leat_plan *all = mixture(5, 16, 1, 3), *folded = mixture(5, 16, 1, 3), *loaded = mixture(5, 16, 1, 3);
@@ -270,7 +263,6 @@ static void a_folded_log_gives_the_same_rows_steps_hash_and_state(void **state)
 
 static void steps_and_padding_of_an_epoch_whose_sizes_were_folded_stay(void **state)
 {
-    (void)state;
     enum { N = 5000 };
     struct leat_plan *all = simple_plan(LEAT_ORDER_SHUFFLED, N, 1, 8, 3, 4, LEAT_TAIL_PAD),
                      *folded = simple_plan(LEAT_ORDER_SHUFFLED, N, 1, 8, 3, 4, LEAT_TAIL_PAD),
@@ -315,7 +307,6 @@ static void steps_and_padding_of_an_epoch_whose_sizes_were_folded_stay(void **st
 
 static void a_batch_whose_list_was_given_up_is_an_error(void **state)
 {
-    (void)state;
     const int64_t list[] = {1, 2, 3};
     struct leat_plan_source source = {.count = 9, .order = {.order = LEAT_ORDER_LIST}};
     struct leat_plan *plan = make_plan(&source, 1, 0, 1, 2, 0, 1, LEAT_TAIL_PAD);
@@ -347,7 +338,6 @@ static void a_batch_whose_list_was_given_up_is_an_error(void **state)
 
 static void a_state_of_something_else_says_what_differs(void **state)
 {
-    (void)state;
     struct leat_plan *plan = mixture(5, 16, 0, 2);
     char *text = state_of(plan, (struct leat_position){0, 16});
     struct leat_error error;
@@ -376,7 +366,6 @@ static void a_state_of_something_else_says_what_differs(void **state)
 
 static void a_damaged_state_is_refused_and_the_plan_stays_as_it_is(void **state)
 {
-    (void)state;
     const char *const swaps[][2] = {{"\"row\":116", "\"row\":117"},
                                     {"\"row\":116", "\"row\":-16"},
                                     {"\"row\":116", "\"row\":999"},
@@ -419,7 +408,6 @@ static void a_damaged_state_is_refused_and_the_plan_stays_as_it_is(void **state)
 
 static void a_damaged_folded_entry_is_refused(void **state)
 {
-    (void)state;
     const char *const swaps[][2] = {
         {"\"given\":[", "\"given\":[9,"},        {"\"given\":[", "\"given\":[-"},
         {"\"given\":[", "\"given\":[1"},         {"\"stream\":", "\"stream\":9"},
@@ -450,7 +438,6 @@ static void a_damaged_folded_entry_is_refused(void **state)
 
 static void other_facts_load_and_are_logged_as_what_the_run_was_resumed_with(void **state)
 {
-    (void)state;
     struct leat_plan_source source = {.count = 20};
     struct leat_plan_spec spec = {
         .sources = &source, .n_sources = 1, .global_batch = 4, .world_size = 1, .facts = "{\"on_error\":\"raise\"}"};
@@ -478,7 +465,6 @@ static void other_facts_load_and_are_logged_as_what_the_run_was_resumed_with(voi
 
 static void a_view_is_left_out_of_a_state_that_it_would_make_too_large(void **state)
 {
-    (void)state;
     enum { COUNT = 100000, MANY = 30000 };
     static int64_t list[MANY];
     static char facts[2][8100], view[8100];
@@ -517,21 +503,13 @@ static void a_view_is_left_out_of_a_state_that_it_would_make_too_large(void **st
 
 /* ---- memory that runs out -------------------------------------------------------------------- */
 
-static int countdown;
-static void *failing_malloc(size_t bytes)
-{
-    return countdown-- == 0 ? NULL : malloc(bytes);
-}
-
 static void every_allocation_may_fail_once(void **state)
 {
-    (void)state;
     struct leat_plan *reference = mixture(5, 16, 0, 2);
     decide_often(reference, 250, false);
     char *text = state_of(reference, (struct leat_position){125, 0});
     const double shares[] = {2, 1}, weights[] = {1, 2, 3};
     struct leat_error error = {0};
-    struct leat_allocator whole = leat_allocator;
     int n = 0;
     for (bool done = false; !done; n++) {
         struct leat_plan_source sources[2] = {
@@ -546,8 +524,7 @@ static void every_allocation_may_fail_once(void **state)
         struct leat_plan *plan = NULL, *loaded = mixture(5, 12, 0, 3);
         struct leat_position at;
         char *out = NULL;
-        leat_allocator.allocate = failing_malloc;
-        countdown = n;
+        fail_allocation(n);
         int rc = leat_plan_new(&spec, &plan, &error);
         if (!rc)
             rc = leat_plan_decide(plan, &d, &error);
@@ -559,8 +536,7 @@ static void every_allocation_may_fail_once(void **state)
             leat_free(out);
             rc = leat_plan_state(reference, print, (struct leat_position){125, 0}, &out, &error);
         }
-        leat_allocator = whole;
-        done = countdown >= 0;
+        done = !allocation_failed();
         assert_int_equal(rc, done ? LEAT_OK : LEAT_E_NOMEM);
         leat_plan_free(loaded);
         free_plan_and(plan, out);

@@ -139,7 +139,6 @@ static void starve(struct pair *p, uint32_t *seen, bool *out, uint32_t *n_out)
 
 static void a_million_batches_are_given_and_returned_with_pauses_on_both_sides(void **state)
 {
-    (void)state;
     struct pair p = pair_new();
     bool out[SLOTS] = {false};
     uint32_t n_out = 0, seen = 0, slot = 0;
@@ -176,7 +175,6 @@ static void wait_until_it_sleeps(struct leat_channel *c)
 
 static void a_consumer_that_sleeps_is_woken_when_something_is_given(void **state)
 {
-    (void)state;
     struct pair p = pair_new();
     const pid_t consumer = start(sleep_until_given, &p);
     wait_until_it_sleeps(p.channel);
@@ -188,7 +186,6 @@ static void a_consumer_that_sleeps_is_woken_when_something_is_given(void **state
 /* Each time at another moment of its falling asleep. */
 static void a_consumer_that_falls_asleep_while_the_port_ends_is_woken(void **state)
 {
-    (void)state;
     for (uint64_t t = 0; t < 300; t++) {
         struct pair p = pair_new();
         const pid_t consumer = start(sleep_until_given, &p);
@@ -211,7 +208,6 @@ static int sleep_for_ever(struct pair *p)
 
 static void a_consumer_that_died_sleeping_does_not_hold_the_port_up(void **state)
 {
-    (void)state;
     struct pair p = pair_new();
     const pid_t consumer = start(sleep_for_ever, &p);
     wait_until_it_sleeps(p.channel);
@@ -227,7 +223,6 @@ static void a_consumer_that_died_sleeping_does_not_hold_the_port_up(void **state
 
 static void waiting_ends_after_its_time(void **state)
 {
-    (void)state;
     struct pair p = pair_new();
     leat_channel_wait(p.channel, 0, 1000000);
     leat_channel_wait(p.channel, 0, 0);
@@ -237,7 +232,6 @@ static void waiting_ends_after_its_time(void **state)
 
 static void the_port_is_woken_when_half_has_come_back_or_when_the_consumer_says_so(void **state)
 {
-    (void)state;
     struct pair p = pair_new();
     struct leat_channel *c = p.channel;
     assert_false(leat_channel_should_wake(c, 0, true)); /* it does not wait */
@@ -253,7 +247,6 @@ static void the_port_is_woken_when_half_has_come_back_or_when_the_consumer_says_
 
 static void a_channel_cannot_be_resized_and_others_are_refused(void **state)
 {
-    (void)state;
     struct pair p = pair_new();
     struct leat_channel *mapped;
     struct leat_error error;

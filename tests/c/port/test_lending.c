@@ -16,7 +16,6 @@ static uint32_t publish_all(struct leat_lending *l)
 
 static void each_slot_is_published_once_until_it_is_dropped(void **state)
 {
-    (void)state;
     struct leat_lending l;
     assert_int_equal(publish_all(&l), LEAT_LENDING_SLOTS);
     assert_true(leat_lending_drop(&l, 77));
@@ -26,7 +25,6 @@ static void each_slot_is_published_once_until_it_is_dropped(void **state)
 
 static void a_slot_is_free_only_when_it_is_neither_kept_nor_held(void **state)
 {
-    (void)state;
     struct leat_lending l;
     struct leat_loan a = {0}, b = {0};
     bool freed;
@@ -42,7 +40,6 @@ static void a_slot_is_free_only_when_it_is_neither_kept_nor_held(void **state)
 
 static void what_a_consumer_does_not_have_is_not_taken_back_from_it(void **state)
 {
-    (void)state;
     struct leat_lending l;
     struct leat_loan a = {0}, b = {0};
     bool freed;
@@ -62,7 +59,6 @@ static void what_a_consumer_does_not_have_is_not_taken_back_from_it(void **state
 
 static void a_slot_that_is_not_kept_cannot_be_dropped_again(void **state)
 {
-    (void)state;
     struct leat_lending l;
     leat_lending_open(&l);
     const uint32_t slot = leat_lending_publish(&l);
@@ -75,7 +71,6 @@ static void a_slot_that_is_not_kept_cannot_be_dropped_again(void **state)
 /* Any operations, beside what they ought to do. */
 static void drawn_operations_leave_every_slot_free_or_in_use_and_never_both(void **state)
 {
-    (void)state;
     enum { CONSUMERS = 5, OPERATIONS = 400000 };
     static struct leat_lending l;
     static struct leat_loan loans[CONSUMERS];

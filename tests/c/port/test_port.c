@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../engine/support.h"
+#include "port/published.h"
 
 enum { SAMPLES = 203, BATCH = 16, EPOCHS = 2 };
 
@@ -132,7 +133,6 @@ out:
 
 static void every_reader_gets_what_a_loader_of_its_own_gives(void **state)
 {
-    (void)state;
     for (int text = 0; text < 2; text++) {
         struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, text);
         struct leat_loader_options options = served();
@@ -196,7 +196,6 @@ static void *come_and_go(void *user)
 
 static void lines_that_come_and_go_disturb_nobody(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = served();
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -228,7 +227,6 @@ static void lines_that_come_and_go_disturb_nobody(void **state)
 
 static void batches_stay_valid_when_reader_and_port_are_closed(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, true);
     struct leat_loader_options options = served();
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -266,7 +264,6 @@ static void batches_stay_valid_when_reader_and_port_are_closed(void **state)
 
 static void a_plan_a_batch_and_a_state_are_those_of_a_loader(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = served();
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -319,7 +316,6 @@ static void a_plan_a_batch_and_a_state_are_those_of_a_loader(void **state)
 
 static void a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = served();
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -361,7 +357,6 @@ static void a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned(void **st
 
 static void a_reader_that_keeps_all_that_it_asks_for_leaves_memory_to_others(void **state)
 {
-    (void)state;
     enum { MOST = 200 };
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = served();
@@ -406,7 +401,6 @@ static void a_reader_that_keeps_all_that_it_asks_for_leaves_memory_to_others(voi
 
 static void names_and_loaders_that_do_not_fit_are_refused(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = served();
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -443,6 +437,76 @@ static void names_and_loaders_that_do_not_fit_are_refused(void **state)
     leat_dataset_release(dataset);
 }
 
+/* What a port says of a batch of four rows, the second of which was left out and the third replaced. */
+struct said {
+    struct leat_published_head head;
+    uint64_t outputs[1];
+    int64_t ids[3];
+    uint64_t keys[3];
+    struct leat_published_error errors[2];
+    int32_t domains[3];
+    uint8_t valid[3];
+    char texts[4];
+};
+
+enum { SAID_AT = 64, SAID_BYTES = offsetof(struct said, texts) + 4 };
+
+static int read_said(const struct said *said, uint64_t memory_bytes, uint64_t offset, uint64_t bytes)
+{
+    static _Alignas(64) uint8_t memory[1024];
+    struct leat_published got;
+    struct leat_error error;
+    memset(memory, 0xff, sizeof memory);
+    memcpy(memory + SAID_AT, said, sizeof *said);
+    const int rc = leat_published_read(memory, memory_bytes, offset, bytes, 1, &got, &error);
+    if (rc)
+        return rc;
+    assert_int_equal(got.ids[2], 44);
+    assert_int_equal(got.keys[2], 7);
+    assert_int_equal(got.valid[2], 1);
+    assert_string_equal(got.texts + got.errors[1].text, "bad");
+    assert_int_equal(leat_published_row(&got, 1), 1);
+    assert_int_equal(leat_published_row(&got, 3), 2);
+    return LEAT_OK;
+}
+
+static void what_a_port_says_of_a_batch_is_trusted_in_no_number(void **state)
+{
+    const struct said good = {{"LEATPUB1", SAID_BYTES, 0, 0, 4, 3, 1, 2, 4, 0},
+                              {4096},
+                              {11, 33, 44},
+                              {5, 6, 7},
+                              {{1, 22, -1, LEAT_E_DECODE, 0}, {2, 32, 33, LEAT_E_DECODE, 0}},
+                              {0},
+                              {1, 1, 1},
+                              "bad"};
+    enum { MEMORY = SAID_AT + SAID_BYTES };
+    assert_int_equal(read_said(&good, MEMORY, SAID_AT, SAID_BYTES), LEAT_OK);
+    assert_int_equal(read_said(&good, MEMORY - 1, SAID_AT, SAID_BYTES), LEAT_E_FORMAT);
+    assert_int_equal(read_said(&good, MEMORY, SAID_AT, UINT64_MAX), LEAT_E_FORMAT);
+    assert_int_equal(read_said(&good, MEMORY, SAID_AT, SAID_BYTES - 1), LEAT_E_FORMAT);
+    assert_int_equal(read_said(&good, MEMORY, SAID_AT, sizeof good.head - 1), LEAT_E_FORMAT);
+    assert_int_equal(read_said(&good, MEMORY, UINT64_C(1) << 40, SAID_BYTES), LEAT_E_FORMAT);
+    assert_int_equal(read_said(&good, MEMORY, SAID_AT - 8, SAID_BYTES), LEAT_E_FORMAT);
+    enum { FAULTS = 14 };
+    for (int fault = 0; fault < FAULTS; fault++) {
+        struct said s = good;
+        struct leat_published_head *h = &s.head;
+        h->magic[0] = (char)(fault == 0 ? 'X' : h->magic[0]);
+        h->bytes -= fault == 1;
+        h->rows = fault == 2 ? UINT64_MAX : fault == 3 ? 5 : fault == 4 ? 3 : h->rows;
+        h->delivered = fault == 5 ? UINT64_MAX : h->delivered;
+        h->n_outputs += fault == 6;
+        h->failed = fault == 7;
+        s.errors[1].row = fault == 8 ? 4 : fault == 9 ? 1 : fault == 10 ? 0 : s.errors[1].row;
+        s.errors[1].text = fault == 11 ? 4 : s.errors[1].text;
+        s.errors[1].delivered = fault == 12 ? -1 : s.errors[1].delivered;
+        s.texts[3] = fault == 13 ? '!' : 0;
+        if (read_said(&s, MEMORY, SAID_AT, SAID_BYTES) != LEAT_E_FORMAT)
+            fail_msg("number %d is believed", fault);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -453,6 +517,7 @@ int main(void)
         cmocka_unit_test(a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned),
         cmocka_unit_test(a_reader_that_keeps_all_that_it_asks_for_leaves_memory_to_others),
         cmocka_unit_test(names_and_loaders_that_do_not_fit_are_refused),
+        cmocka_unit_test(what_a_port_says_of_a_batch_is_trusted_in_no_number),
     };
     snprintf(sockets, sizeof sockets, "%s", test_path("ports"));
     return cmocka_run_group_tests(tests, NULL, test_clean);

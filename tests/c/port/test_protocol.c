@@ -39,33 +39,28 @@ static void holds(const struct setting *setting)
 
 static void no_schedule_of_two_consumers_that_may_die_at_any_step_breaks_it(void **state)
 {
-    (void)state;
     holds(&both);
 }
 
 static void no_schedule_breaks_it_beside_a_consumer_that_writes_anything(void **state)
 {
-    (void)state;
     holds(&beside_rogue);
 }
 
 static void no_schedule_breaks_it_when_the_port_ends(void **state)
 {
-    (void)state;
     if (!TEST_THREAD_SANITIZED) /* it is one thread, and takes long there */
         holds(&beside_rogue_to_the_end);
 }
 
 static void nobody_sleeps_for_ever_while_two_consumers_read_batch_after_batch(void **state)
 {
-    (void)state;
     if (!TEST_THREAD_SANITIZED)
         holds(&good);
 }
 
 static void each_mistake_in_it_is_found(void **state)
 {
-    (void)state;
     static const struct setting *const settings[] = {&beside_rogue, &both, &roomy};
     static struct exploration e;
     for (int m = CORRECT + 1; m < N_MUTATIONS; m++) {

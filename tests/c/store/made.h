@@ -63,8 +63,6 @@ static int toy_open(struct leat_decoder *decoder, const struct leat_decode_reque
 }
 static int toy_end(struct leat_decoder *decoder, struct leat_error *error)
 {
-    (void)decoder;
-    (void)error;
     return LEAT_OK;
 }
 static const uint8_t *toy_rows(const struct leat_decoder *decoder, size_t *length)
@@ -76,7 +74,6 @@ static const uint8_t *toy_rows(const struct leat_decoder *decoder, size_t *lengt
 static int toy_shrink(const void *data, size_t length, unsigned max_side, unsigned quality, bool lenient, uint8_t **out,
                       size_t *out_length, struct leat_error *error)
 {
-    (void)length;
     uint8_t *p = leat_alloc(8);
     *out = p;
     if (!p)

@@ -1,4 +1,5 @@
 /* Fields of few texts have codes beside the texts, which say the same. */
+#include "../allocations.h"
 #include "made.h"
 #include "store/codes.h"
 #include "store/part.h"
@@ -9,7 +10,6 @@ static struct leat_store_coding as_shipped;
 
 static int make_folder(void **state)
 {
-    (void)state;
     files_folder(folder);
     snprintf(path, sizeof path, "%s/a.leat", folder);
     snprintf(other, sizeof other, "%s/b.leat", folder);
@@ -20,7 +20,6 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-    (void)state;
     leat_store_coding = as_shipped;
     files_remove(folder);
     return 0;
@@ -115,7 +114,6 @@ static bool has_codes(struct leat_source *s, size_t field, unsigned *width)
 
 static void texts_that_repeat_have_codes_and_others_none(void **state)
 {
-    (void)state;
     unsigned width = 0;
     struct leat_error error;
     assert_ok(write_to(path, 100, &error));
@@ -131,7 +129,6 @@ static void texts_that_repeat_have_codes_and_others_none(void **state)
 
 static void more_than_256_texts_have_codes_of_two_bytes(void **state)
 {
-    (void)state;
     unsigned width = 0;
     struct leat_error error;
     languages = 700;
@@ -146,7 +143,6 @@ static void more_than_256_texts_have_codes_of_two_bytes(void **state)
 
 static void few_samples_have_no_codes(void **state)
 {
-    (void)state;
     unsigned width;
     struct leat_error error;
     assert_ok(write_to(path, 19, &error));
@@ -157,7 +153,6 @@ static void few_samples_have_no_codes(void **state)
 
 static void more_codes_than_a_writer_may_keep_are_left_out(void **state)
 {
-    (void)state;
     unsigned width;
     struct leat_error error;
     leat_store_coding.bytes = 60;
@@ -171,7 +166,6 @@ static void more_codes_than_a_writer_may_keep_are_left_out(void **state)
 
 static void a_resumed_file_has_the_same_codes(void **state)
 {
-    (void)state;
     struct leat_writer_options o = made_options();
     struct leat_error error;
     struct leat_writer *w;
@@ -216,7 +210,6 @@ static void flip(uint64_t offset, uint8_t bit)
 
 static void damaged_codes_are_reported_and_not_used(void **state)
 {
-    (void)state;
     unsigned width;
     struct leat_error error;
     assert_ok(write_to(path, 100, &error));
@@ -256,7 +249,6 @@ static int note_text(void *user, const struct leat_error *fault)
 
 static void codes_of_other_texts_are_reported(void **state)
 {
-    (void)state;
     struct leat_error error;
     char said[sizeof error.message] = "";
     struct leat_verify_options o = {.struct_size = sizeof o, .report = note_text, .user = said};
@@ -271,7 +263,6 @@ static void codes_of_other_texts_are_reported(void **state)
 
 static void impossible_codes_are_reported_and_not_used(void **state)
 {
-    (void)state;
     static const uint64_t numbers[] = {0, 4, 8, 16, 20, 24, LEAT_CODES_HEAD};
     unsigned width;
     struct leat_error error;
@@ -291,41 +282,23 @@ static void impossible_codes_are_reported_and_not_used(void **state)
     }
 }
 
-static atomic_int allocations_left;
-
-static void *failing_alloc(size_t bytes)
-{
-    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : malloc(bytes);
-}
-
-static void *failing_resize(void *p, size_t bytes)
-{
-    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : realloc(p, bytes);
-}
-
 static void without_memory_writing_and_reading_codes_fail_cleanly(void **state)
 {
-    (void)state;
-    const struct leat_allocator usual = leat_allocator;
     struct leat_source_codes codes = {0};
     struct leat_error error;
     bool reached = true;
     for (int n = 0; reached; n++) {
-        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
-        atomic_store(&allocations_left, n);
+        fail_allocation(n);
         const int rc = write_to(path, 100, &error);
-        reached = atomic_load(&allocations_left) < 0;
-        leat_allocator = usual;
+        reached = allocation_failed();
         assert_true(rc == LEAT_OK || (rc == LEAT_E_NOMEM && reached));
     }
     struct leat_source *s = open_it();
     reached = true;
     for (int n = 0; reached; n++) {
-        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
-        atomic_store(&allocations_left, n);
+        fail_allocation(n);
         const int rc = s->v->codes(s, 1, &codes, &error);
-        reached = atomic_load(&allocations_left) < 0;
-        leat_allocator = usual;
+        reached = allocation_failed();
         assert_int_equal(rc, reached ? LEAT_E_NOMEM : LEAT_OK);
     }
     leat_free(codes.memory);

@@ -1,5 +1,6 @@
 /* Writers that are killed, that run out of disk or memory, and that go on from what is whole: the finished file has the
  * bytes of an uninterrupted one. */
+#include "../allocations.h"
 #include "made.h"
 
 #include <signal.h>
@@ -14,7 +15,6 @@ static char folder[PATH_MAX], whole[PATH_MAX + 16], path[PATH_MAX + 16], partial
 
 static int make_folder(void **state)
 {
-    (void)state;
     files_folder(folder);
     snprintf(whole, sizeof whole, "%s/whole.leat", folder);
     snprintf(path, sizeof path, "%s/a.leat", folder);
@@ -26,7 +26,6 @@ static struct leat_store_calls plain_calls;
 
 static int remove_folder(void **state)
 {
-    (void)state;
     leat_store_calls = plain_calls;
     files_remove(folder);
     return 0;
@@ -139,10 +138,10 @@ static void fail_each_call(write_fn *write_it, struct leat_writer_options o, int
         int rc = write_it(path, &o, &error);
         bool reached = atomic_load(&calls_left) < 0;
         leat_store_calls = plain_calls;
-        if (!rc && !reached)
+        assert_int_equal(rc, reached ? LEAT_E_IO : LEAT_OK);
+        if (!reached)
             break;
         if (rc) {
-            assert_int_equal(rc, LEAT_E_IO);
             assert_int_equal(error.sys_errno, number);
             assert_true(error.file[0] != 0);
             if (access(path, F_OK) == 0) /* only the last sync of the folder comes after the rename */
@@ -165,13 +164,11 @@ static void fail_each_call(write_fn *write_it, struct leat_writer_options o, int
 
 static void after_any_failing_call_a_resume_gives_the_same_bytes(void **state)
 {
-    (void)state;
     fail_each_call(write_rows, options(), EIO);
 }
 
 static void after_any_failing_call_photos_resume_too(void **state)
 {
-    (void)state;
     fail_each_call(write_photos, options(), EIO);
 }
 
@@ -195,19 +192,16 @@ static int write_with_rows(const char *to, const struct leat_writer_options *o, 
 
 static void after_any_failing_call_photos_in_another_form_resume_too(void **state)
 {
-    (void)state;
     fail_each_call(write_pixels, options(), EIO);
 }
 
 static void after_any_failing_call_photos_with_a_row_index_resume_too(void **state)
 {
-    (void)state;
     fail_each_call(write_with_rows, options(), EIO);
 }
 
 static void after_any_failing_call_shards_resume_too(void **state)
 {
-    (void)state;
     struct leat_writer_options o = options();
     o.shard_bytes = 200000;
     fail_each_call(write_rows, o, EIO);
@@ -215,7 +209,6 @@ static void after_any_failing_call_shards_resume_too(void **state)
 
 static void a_full_disk_is_an_error_that_names_the_byte_and_says_what_to_do(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = options();
     assert_ok(write_rows(whole, &o, &error));
@@ -243,6 +236,56 @@ static void a_full_disk_is_an_error_that_names_the_byte_and_says_what_to_do(void
     leat_store_calls = plain_calls;
     assert_ok(write_rows(path, &o, &error));
     assert_same_files(whole, path);
+}
+
+/* ---- the order of calls ---------------------------------------------------------------------- */
+
+static char calls_noted[64]; /* writes in a row are one */
+
+static void note_call(char c)
+{
+    const size_t n = strlen(calls_noted);
+    if (n && c == 'w' && calls_noted[n - 1] == 'w')
+        return;
+    assert_true(n + 1 < sizeof calls_noted);
+    calls_noted[n] = c;
+}
+static ssize_t noting_write(int fd, const void *data, size_t bytes, off_t offset)
+{
+    note_call('w');
+    return plain_calls.write(fd, data, bytes, offset);
+}
+static int noting_truncate(int fd, off_t bytes)
+{
+    note_call('t');
+    return plain_calls.truncate(fd, bytes);
+}
+static int noting_sync(int fd)
+{
+    note_call('s');
+    return fd < 0;
+}
+static int noting_rename(const char *from, const char *to, bool replace)
+{
+    note_call('r');
+    return plain_calls.rename(from, to, replace);
+}
+
+static void what_is_written_is_on_disk_before_it_has_its_name_and_shards_before_their_manifest(void **state)
+{
+    struct leat_error error;
+    for (int sharded = 0; sharded < 2; sharded++) {
+        struct leat_writer_options o = made_options();
+        o.shard_bytes = sharded ? 200000 : 0;
+        o.overwrite = true;
+        memset(calls_noted, 0, sizeof calls_noted);
+        leat_store_calls = (struct leat_store_calls){noting_write, noting_truncate, noting_sync, noting_rename};
+        const int rc = write_rows(path, &o, &error);
+        leat_store_calls = plain_calls;
+        assert_ok(rc);
+        /* two shards, their manifest, the names of the shards, their folder, and the name of the manifest */
+        assert_string_equal(calls_noted, sharded ? "ttwtstwtstwsrrsrs" : "twtsrs");
+    }
 }
 
 /* ---- kill -9 --------------------------------------------------------------------------------- */
@@ -286,19 +329,16 @@ static void kill_at_each_call(write_fn *write_it, struct leat_writer_options o)
 
 static void killed_at_any_call_and_resumed_the_file_has_the_same_bytes(void **state)
 {
-    (void)state;
     kill_at_each_call(write_rows, options());
 }
 
 static void killed_while_packing_photos_and_resumed_the_file_has_the_same_bytes(void **state)
 {
-    (void)state;
     kill_at_each_call(write_photos, options());
 }
 
 static void killed_between_any_calls_and_resumed_the_file_has_the_same_bytes(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = options();
     assert_ok(write_photos(whole, &o, &error));
@@ -338,7 +378,6 @@ static void leave_unfinished(uint64_t n)
 
 static void a_resume_of_another_source_schema_or_options_is_refused(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     leave_unfinished(PHOTO_SAMPLES);
@@ -390,7 +429,6 @@ static void assert_options_told(const struct leat_writer_options *then, const st
 
 static void a_refused_resume_says_which_options_changed_and_what_they_were(void **state)
 {
-    (void)state;
     const struct leat_writer_options plain = options();
     struct leat_writer_options o = plain, other = plain;
     made_codec = &toy_form_codec;
@@ -436,7 +474,6 @@ static void a_refused_resume_says_which_options_changed_and_what_they_were(void 
 
 static void shards_are_not_resumed_as_one_file_nor_one_file_as_shards(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     struct leat_writer_options one = options(), shards = options();
@@ -457,7 +494,6 @@ static void shards_are_not_resumed_as_one_file_nor_one_file_as_shards(void **sta
 
 static void shards_that_were_begun_over_an_unfinished_file_are_resumed(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     struct leat_writer_options shards = options();
@@ -485,7 +521,6 @@ static int few_renames(const char *from, const char *to, bool replace)
  * already, and reads nothing again. */
 static void a_stop_between_the_names_of_shards_loses_nothing_when_overwriting(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     struct leat_writer_options o = options();
@@ -512,7 +547,6 @@ static void a_stop_between_the_names_of_shards_loses_nothing_when_overwriting(vo
 
 static void an_unfinished_target_that_is_to_be_kept_is_begun_anew_only_where_asked(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     struct leat_writer_options o = options();
@@ -542,7 +576,6 @@ static void an_unfinished_target_that_is_to_be_kept_is_begun_anew_only_where_ask
 
 static void shards_that_have_their_names_already_are_kept_too(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     struct leat_writer_options o = options();
@@ -570,7 +603,6 @@ static void shards_that_have_their_names_already_are_kept_too(void **state)
 /* A finished file that only has the name of a shard is not taken for one that was left behind. */
 static void a_resume_leaves_files_of_others_alone(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     struct leat_writer_options one = options(), shards = options();
@@ -583,9 +615,43 @@ static void a_resume_leaves_files_of_others_alone(void **state)
     assert_int_equal(access(other, F_OK), 0);
 }
 
+/* The manifest says how long a shard is and how it ends. What has its name, but is not that, is somebody else's. */
+static void a_file_that_has_taken_the_name_of_a_shard_is_left_alone(void **state)
+{
+    static const struct leat_field fields[2] = {{.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8},
+                                                {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16}};
+    for (int longer = 0; longer < 2; longer++) {
+        struct leat_error error;
+        struct leat_writer *w;
+        struct leat_writer_options o = options();
+        char target[PATH_MAX + 64], shard[PATH_MAX + 64];
+        size_t n, now;
+        snprintf(target, sizeof target, "%s/%d.leat", folder, longer);
+        snprintf(shard, sizeof shard, "%s/%d.00000.leat", folder, longer);
+        o.shard_bytes = 200000;
+        renames_left = 1;
+        leat_store_calls.rename = few_renames;
+        assert_int_equal(write_rows(target, &o, &error), LEAT_E_IO);
+        leat_store_calls = plain_calls;
+        uint8_t *bytes = made_bytes(shard, &n), *theirs = calloc(1, n + 8);
+        assert_non_null(theirs);
+        memcpy(theirs, bytes, n);
+        memcpy(theirs + n, bytes + n - 8, 8);
+        theirs[n - 1] ^= 1;
+        made_write(shard, theirs, longer ? n + 8 : n);
+        assert_int_equal(writer_open_with(target, fields, 2, &o, NULL, &w, &error), LEAT_E_EXISTS);
+        assert_string_equal(error.file, shard);
+        uint8_t *left = made_bytes(shard, &now);
+        assert_int_equal(now, longer ? n + 8 : n);
+        assert_memory_equal(left, theirs, now);
+        free(bytes);
+        free(theirs);
+        free(left);
+    }
+}
+
 static void targets_that_share_shard_names_exclude_each_other(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w, *second;
     struct leat_writer_options o = options();
@@ -599,7 +665,6 @@ static void targets_that_share_shard_names_exclude_each_other(void **state)
 
 static void a_folder_that_cannot_be_synced_is_an_error(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     struct leat_writer_options o = options();
@@ -622,7 +687,6 @@ static void a_folder_that_cannot_be_synced_is_an_error(void **state)
 
 static void a_damaged_group_is_written_again(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = options();
     assert_ok(made_file(whole, PHOTO_SAMPLES, &o, &error));
@@ -647,7 +711,6 @@ static void a_damaged_group_is_written_again(void **state)
 
 static void an_unfinished_file_never_opens_as_finished(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_source *s;
     leave_unfinished(PHOTO_SAMPLES);
@@ -660,7 +723,6 @@ static void an_unfinished_file_never_opens_as_finished(void **state)
 
 static void two_writers_of_one_target_exclude_each_other(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w, *other;
     struct leat_writer_options o = options();
@@ -682,7 +744,6 @@ static void two_writers_of_one_target_exclude_each_other(void **state)
 
 static void an_existing_target_is_kept_until_the_new_one_is_whole(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     struct leat_writer_options o = made_options();
@@ -707,7 +768,6 @@ static void an_existing_target_is_kept_until_the_new_one_is_whole(void **state)
 
 static void a_target_that_appears_meanwhile_is_not_overwritten(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     struct leat_writer_options o = made_options();
@@ -724,23 +784,11 @@ static void a_target_that_appears_meanwhile_is_not_overwritten(void **state)
 
 /* ---- memory and reading ---------------------------------------------------------------------- */
 
-static atomic_int allocations_left;
-static void *failing_alloc(size_t bytes)
-{
-    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : malloc(bytes);
-}
-static void *failing_resize(void *p, size_t bytes)
-{
-    return atomic_fetch_sub(&allocations_left, 1) == 0 ? NULL : realloc(p, bytes);
-}
-
 static void without_memory_writing_fails_cleanly_and_resumes(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = options();
     o.num_threads = 1;
-    const struct leat_allocator plain = leat_allocator;
     for (int kind = 0; kind < 4; kind++) {
         const bool sharded = kind == 1;
         o.shard_bytes = sharded ? 1000 : 0;
@@ -749,11 +797,9 @@ static void without_memory_writing_fails_cleanly_and_resumes(void **state)
         snprintf(whole, sizeof whole, "%s/whole%d.leat", folder, kind);
         assert_ok(made_file(whole, 30, &o, &error));
         for (int n = 0;; n++) {
-            atomic_store(&allocations_left, n);
-            leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+            fail_allocation(n);
             int rc = made_file(path, 30, &o, &error);
-            bool reached = atomic_load(&allocations_left) < 0;
-            leat_allocator = plain;
+            bool reached = allocation_failed();
             if (rc) {
                 assert_int_equal(rc, LEAT_E_NOMEM);
                 assert_ok(made_file(path, 30, &o, &error));
@@ -773,19 +819,15 @@ static void without_memory_writing_fails_cleanly_and_resumes(void **state)
 
 static void without_memory_opening_and_verifying_fail_cleanly(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = options();
     struct leat_verify_options v = {.struct_size = sizeof v, .num_threads = 1};
     struct leat_source *s;
-    const struct leat_allocator plain = leat_allocator;
     assert_ok(made_file(path, 30, &o, &error));
     for (int n = 0;; n++) {
-        atomic_store(&allocations_left, n);
-        leat_allocator = (struct leat_allocator){failing_alloc, failing_resize, free};
+        fail_allocation(n);
         int rc = leat_source_open(path, NULL, &s, &error), rc2 = leat_verify(path, &v, NULL);
-        bool reached = atomic_load(&allocations_left) < 0;
-        leat_allocator = plain;
+        bool reached = allocation_failed();
         if (!rc) { /* marks are only forgotten when there is no memory for them */
             assert_made(s, 7, 7);
             leat_source_close(s);
@@ -800,7 +842,6 @@ static void without_memory_opening_and_verifying_fail_cleanly(void **state)
 
 static void any_failing_read_while_opening_is_an_error(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = options();
     struct leat_source *s;
@@ -854,6 +895,8 @@ int main(void)
         TEST(without_memory_writing_fails_cleanly_and_resumes),
         TEST(without_memory_opening_and_verifying_fail_cleanly),
         TEST(any_failing_read_while_opening_is_an_error),
+        TEST(what_is_written_is_on_disk_before_it_has_its_name_and_shards_before_their_manifest),
+        TEST(a_file_that_has_taken_the_name_of_a_shard_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,26 +2,19 @@
 #include <errno.h>
 #include <sys/types.h>
 
+#include "../folder.h"
 #include "base/role.h"
 #include "data/dataset.h"
 #include "io/local.h"
 #include "made.h"
 #include "store/reader.h"
 
-static char folder[PATH_MAX], path[PATH_MAX + 16];
+static char path[PATH_MAX + 16];
 
-static int make_folder(void **state)
+static int set_up(void **state)
 {
-    (void)state;
     files_folder(folder);
     snprintf(path, sizeof path, "%s/a.leat", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    files_remove(folder);
     return 0;
 }
 
@@ -137,7 +130,6 @@ static int verify(const char *file, struct seen *seen)
 
 static void a_whole_file_verifies(void **state)
 {
-    (void)state;
     struct seen seen;
     write_few();
     assert_int_equal(verify(path, &seen), LEAT_OK);
@@ -147,7 +139,6 @@ static void a_whole_file_verifies(void **state)
 
 static void any_flipped_bit_is_found_and_never_gives_wrong_data(void **state)
 {
-    (void)state;
     struct seen seen;
     size_t n;
     write_few();
@@ -171,7 +162,6 @@ static void any_flipped_bit_is_found_and_never_gives_wrong_data(void **state)
 
 static void verify_names_sample_field_and_byte_of_a_damaged_value(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_source *s;
     struct leat_extent e;
@@ -200,7 +190,6 @@ static void verify_names_sample_field_and_byte_of_a_damaged_value(void **state)
 
 static void a_file_cut_at_any_byte_is_an_error(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_open_options o = LEAT_OPEN_OPTIONS_INIT;
     struct leat_source *s;
@@ -228,7 +217,6 @@ static void a_file_cut_at_any_byte_is_an_error(void **state)
 
 static void a_file_cut_while_it_is_open_is_an_error_and_no_signal(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_source *s;
     struct leat_extent e;
@@ -281,7 +269,6 @@ static void add_section(uint32_t type, uint16_t flags, uint8_t codec)
 
 static void an_unknown_optional_section_is_skipped_but_verified(void **state)
 {
-    (void)state;
     struct seen seen;
     size_t n;
     write_few();
@@ -321,7 +308,6 @@ static bool takes_pairs(const uint32_t *words, size_t n)
 
 static void pairs_that_cannot_be_are_refused(void **state)
 {
-    (void)state;
     enum { ONE_TWO = 1 | 2 << 16, TWO_TWO = 2 | 2 << 16, TWO_THREE = 2 | 3 << 16, ZERO_ONE = 1 << 16 };
     assert_true(takes_pairs((const uint32_t[]){0, 1, ONE_TWO}, 3));
     assert_true(takes_pairs((const uint32_t[]){0}, 0));
@@ -339,7 +325,6 @@ static void pairs_that_cannot_be_are_refused(void **state)
 
 static void an_unknown_required_section_or_codec_is_refused(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_source *s;
     write_few();
@@ -354,7 +339,6 @@ static void an_unknown_required_section_or_codec_is_refused(void **state)
 
 static void a_damaged_beginning_is_no_other_format_where_name_or_end_is_ours(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_source *s;
     char other[PATH_MAX + 32];
@@ -380,7 +364,6 @@ static void a_damaged_beginning_is_no_other_format_where_name_or_end_is_ours(voi
 
 static void a_file_of_a_newer_version_asks_for_a_newer_leat(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_source *s;
     size_t n;
@@ -416,7 +399,6 @@ static void *measured_alloc(size_t bytes)
  * opens: numbers must be refused by themselves, and no allocation be larger than the file allows. */
 static void hostile_numbers_with_right_checksums_are_refused(void **state)
 {
-    (void)state;
     static const uint64_t values[] = {
         0, 1, 7, 64, UINT64_C(1) << 31, UINT64_C(1) << 32, UINT64_C(1) << 62, INT64_MAX, UINT64_MAX};
     struct leat_open_options o = LEAT_OPEN_OPTIONS_INIT;
@@ -474,7 +456,6 @@ static void hostile_numbers_with_right_checksums_are_refused(void **state)
 /* Index records are under checksums, but whoever makes a file can make those. */
 static void an_index_record_that_points_outside_its_group_is_refused(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_source *s;
     struct leat_extent e;
@@ -529,7 +510,6 @@ static void an_index_record_that_points_outside_its_group_is_refused(void **stat
 /* Three groups of 2^31 rows of one byte, in a sparse file. */
 static void rows_beyond_two_to_the_32_are_reached(void **state)
 {
-    (void)state;
     static const struct leat_field field = {.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8};
     enum { GROUPS = 3, PAGE = 65536 };
     const uint64_t rows = UINT64_C(1) << 31, pages = rows / PAGE, directory_bytes = 32 + 8 * pages;
@@ -630,7 +610,6 @@ static ssize_t spoiling_pread(int fd, void *buffer, size_t bytes, off_t offset)
  * and one comes with wrong bytes: what was found wrong is read again, and what led to it. */
 static void bytes_that_were_wrong_once_are_read_again(void **state)
 {
-    (void)state;
     enum { N = 40, LONG = 300000 };
     static uint8_t value[LONG];
     const struct leat_field fields[] = {
@@ -694,7 +673,7 @@ static void bytes_that_were_wrong_once_are_read_again(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_folder)
     const struct CMUnitTest tests[] = {
         TEST(a_whole_file_verifies),
         TEST(any_flipped_bit_is_found_and_never_gives_wrong_data),

@@ -1,24 +1,15 @@
 /* A file holds what was put into it: every kind of field, classes, metadata, marks; one file or shards. */
+#include "../folder.h"
 #include "made.h"
 #include "store/manifest.h"
-
-static char folder[PATH_MAX];
 
 /* Samples of three groups, with so many bytes more. */
 enum { MANY = 4500, EXTRA = 3800 };
 
-static int make_folder(void **state)
+static int set_up(void **state)
 {
-    (void)state;
     made_extra = 0;
     files_folder(folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    files_remove(folder);
     return 0;
 }
 
@@ -33,7 +24,6 @@ static const char *in(const char *name)
 
 static void every_field_type_comes_back_as_it_was(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     struct leat_source *s;
@@ -60,7 +50,6 @@ static void every_field_type_comes_back_as_it_was(void **state)
 
 static void what_is_known_of_a_photo_stands_beside_it(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     struct leat_source *s;
@@ -91,7 +80,6 @@ static void what_is_known_of_a_photo_stands_beside_it(void **state)
 
 static void an_empty_data_set_is_a_file_too(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     struct leat_source *s;
@@ -107,7 +95,6 @@ static void an_empty_data_set_is_a_file_too(void **state)
 
 static void the_bytes_are_the_same_for_any_number_of_threads(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     made_extra = EXTRA;
@@ -130,7 +117,6 @@ static void the_bytes_are_the_same_for_any_number_of_threads(void **state)
 /* Columns of fixed size: enough rows for several groups, read in an order that jumps between them. */
 static void columns_given_at_once_equal_samples_given_one_by_one(void **state)
 {
-    (void)state;
     enum { N = 70000 * 3 };
     static const struct leat_field fields[3] = {
         {.name = "a", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16},
@@ -217,7 +203,6 @@ static void columns_given_at_once_equal_samples_given_one_by_one(void **state)
 
 static void a_sample_larger_than_a_group_is_a_group_of_its_own(void **state)
 {
-    (void)state;
     static const struct leat_field field = {.name = "x", .kind = LEAT_KIND_BYTES};
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -255,7 +240,6 @@ static void a_sample_larger_than_a_group_is_a_group_of_its_own(void **state)
 
 static void a_broken_photo_is_marked_and_keeps_its_id(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     struct leat_writer *w;
@@ -293,7 +277,6 @@ static void a_broken_photo_is_marked_and_keeps_its_id(void **state)
 
 static void skipping_leaves_broken_photos_out_and_a_resume_knows_where_to_go_on(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     struct leat_writer *w;
@@ -339,7 +322,6 @@ static void skipping_leaves_broken_photos_out_and_a_resume_knows_where_to_go_on(
 
 static void raising_names_the_first_broken_photo(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     o.on_bad = LEAT_BAD_RAISE;
@@ -350,7 +332,6 @@ static void raising_names_the_first_broken_photo(void **state)
 
 static void unchecked_photos_say_so(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     struct leat_source *s;
@@ -381,7 +362,6 @@ static void unchecked_photos_say_so(void **state)
 
 static void large_photos_are_made_smaller_and_are_no_longer_files(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     struct leat_source *s;
@@ -428,7 +408,6 @@ static int add_filed(struct leat_writer *w, const char *name, uint64_t length, i
 
 static void values_by_path_are_the_bytes_of_the_files(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     struct leat_writer *w;
@@ -458,7 +437,6 @@ static void values_by_path_are_the_bytes_of_the_files(void **state)
 
 static void a_file_that_changed_or_went_away_stops_the_writer(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     struct leat_writer *w;
@@ -483,7 +461,6 @@ static void a_file_that_changed_or_went_away_stops_the_writer(void **state)
 
 static void schemas_that_make_no_sense_are_refused(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     char longest[65];
@@ -526,7 +503,6 @@ static void schemas_that_make_no_sense_are_refused(void **state)
 
 static void values_that_do_not_fit_their_field_are_refused_and_leave_no_trace(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     struct leat_writer *w;
@@ -566,7 +542,6 @@ static void values_that_do_not_fit_their_field_are_refused_and_leave_no_trace(vo
 
 static void options_that_make_no_sense_are_refused(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     struct leat_writer_options o = made_options();
@@ -589,7 +564,6 @@ static void options_that_make_no_sense_are_refused(void **state)
 
 static void shards_hold_what_one_file_holds(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     struct leat_manifest m;
@@ -638,7 +612,6 @@ static int count_faults(void *user, const struct leat_error *fault)
 
 static void a_missing_exchanged_or_damaged_shard_is_found(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     struct leat_manifest m;
@@ -666,7 +639,6 @@ static void a_missing_exchanged_or_damaged_shard_is_found(void **state)
 
 static void a_manifest_with_any_flipped_bit_or_cut_is_refused(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_manifest m;
     struct leat_writer_options o = made_options();
@@ -689,7 +661,6 @@ static void a_manifest_with_any_flipped_bit_or_cut_is_refused(void **state)
 
 static void a_manifest_names_nothing_outside_its_folder(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_manifest m, back;
     static const char *const bad[] = {"../a.leat", "/etc/passwd", "..", ".", "a/b.leat", ""};
@@ -714,7 +685,6 @@ static void a_manifest_names_nothing_outside_its_folder(void **state)
 
 static void the_fingerprint_does_not_depend_on_what_is_derived(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer_options o = made_options();
     struct leat_source *a, *b;
@@ -736,7 +706,7 @@ static void the_fingerprint_does_not_depend_on_what_is_derived(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_folder)
     const struct CMUnitTest tests[] = {
         TEST(every_field_type_comes_back_as_it_was),
         TEST(what_is_known_of_a_photo_stands_beside_it),

@@ -1,23 +1,16 @@
 /* Photos in the file: the index behind one that stays as it came, and other forms. */
+#include "../folder.h"
 #include "made.h"
 #include "store/layout.h"
 
-static char folder[PATH_MAX], path[PATH_MAX + 16], other[PATH_MAX + 16];
+static char path[PATH_MAX + 16], other[PATH_MAX + 16];
 
-static int make_folder(void **state)
+static int set_up(void **state)
 {
-    (void)state;
     files_folder(folder);
     snprintf(path, sizeof path, "%s/a.leat", folder);
     snprintf(other, sizeof other, "%s/b.leat", folder);
     made_codec = &toy_form_codec;
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    files_remove(folder);
     return 0;
 }
 
@@ -62,7 +55,6 @@ static int verify(const char *file, struct leat_error *first)
 
 static void a_row_index_lies_behind_its_photo_which_is_as_it_came(void **state)
 {
-    (void)state;
     static uint8_t toy[MADE_ROOM];
     struct leat_error error;
     struct leat_source *s = written(path, LEAT_PHOTOS_ORIGINAL, SAMPLES);
@@ -91,7 +83,6 @@ static void a_row_index_lies_behind_its_photo_which_is_as_it_came(void **state)
 
 static void a_damaged_row_index_is_found_and_harms_no_value(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_source *s = written(path, LEAT_PHOTOS_ORIGINAL, SAMPLES);
     size_t n;
@@ -117,7 +108,6 @@ static void a_damaged_row_index_is_found_and_harms_no_value(void **state)
 
 static void a_photo_in_another_form_keeps_what_is_known_of_the_one_that_came(void **state)
 {
-    (void)state;
     static uint8_t toy[MADE_ROOM];
     struct leat_error error;
     struct leat_source *came = written(other, LEAT_PHOTOS_ORIGINAL, SAMPLES),
@@ -149,7 +139,6 @@ static void a_photo_in_another_form_keeps_what_is_known_of_the_one_that_came(voi
 
 static void the_fingerprint_of_values_that_are_no_files_is_that_of_what_came_too(void **state)
 {
-    (void)state;
     static const struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE};
     uint8_t toy[MADE_ROOM], prints[2][16];
     for (int raw = 0; raw < 2; raw++) {
@@ -199,7 +188,6 @@ static void assert_reasons(const struct leat_writer *w, uint64_t n)
 
 static void photos_that_stay_as_they_came_are_counted_by_reason_and_after_a_resume_too(void **state)
 {
-    (void)state;
     enum { MANY = 4000 };
     struct leat_error error;
     struct leat_writer *w;
@@ -231,17 +219,11 @@ static void photos_that_stay_as_they_came_are_counted_by_reason_and_after_a_resu
 static int refuse_each(struct leat_decoder *decoder, enum leat_photos form, bool lenient, const void *data,
                        size_t length, uint8_t **out, size_t *out_length, struct leat_error *error)
 {
-    (void)decoder;
-    (void)form;
-    (void)length;
-    (void)out;
-    (void)out_length;
     return leat_fail(error, LEAT_E_UNSUPPORTED, "its width is %u", leat_get_u16((const uint8_t *)data + 2));
 }
 
 static void the_number_of_reasons_is_bounded(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     struct leat_as_came why;
@@ -285,7 +267,6 @@ static int write_pairs(const struct leat_writer_options *o, struct leat_writer *
 
 static void of_a_sample_that_is_left_out_nothing_else_is_said(void **state)
 {
-    (void)state;
     for (int skip = 0; skip < 2; skip++) {
         struct leat_error error;
         struct leat_writer *w;
@@ -312,7 +293,6 @@ static void of_a_sample_that_is_left_out_nothing_else_is_said(void **state)
 
 static void a_sample_of_two_broken_photos_is_one_broken_sample(void **state)
 {
-    (void)state;
     static const struct leat_field pair[2] = {{.name = "left", .kind = LEAT_KIND_IMAGE},
                                               {.name = "right", .kind = LEAT_KIND_IMAGE}};
     uint8_t toy[MADE_ROOM];
@@ -333,7 +313,6 @@ static void a_sample_of_two_broken_photos_is_one_broken_sample(void **state)
 
 static void other_forms_are_refused_where_there_are_none(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_writer *w;
     struct leat_writer_options o = made_options();
@@ -426,7 +405,6 @@ static int read_changed(uint8_t *bytes, size_t n, uint64_t sample, struct leat_e
 
 static void a_record_with_an_impossible_form_is_refused(void **state)
 {
-    (void)state;
     struct leat_error error;
     size_t n;
     leat_source_close(written(path, LEAT_PHOTOS_RAW, SAMPLES));
@@ -466,7 +444,6 @@ static void a_record_with_an_impossible_form_is_refused(void **state)
 
 static void another_form_in_a_file_that_does_not_announce_it_is_refused(void **state)
 {
-    (void)state;
     struct leat_error error;
     size_t n;
     leat_source_close(written(path, LEAT_PHOTOS_RAW, SAMPLES));
@@ -479,7 +456,6 @@ static void another_form_in_a_file_that_does_not_announce_it_is_refused(void **s
 
 static void what_claims_to_be_the_fast_form_and_is_not_is_an_error(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_dataset *d;
     struct leat_value value;
@@ -495,7 +471,6 @@ static void what_claims_to_be_the_fast_form_and_is_not_is_an_error(void **state)
 
 static void a_flipped_bit_in_any_byte_is_found(void **state)
 {
-    (void)state;
     static const struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE};
     uint8_t toy[MADE_ROOM];
     for (int raw = 0; raw < 2; raw++) {
@@ -527,7 +502,6 @@ static void a_flipped_bit_in_any_byte_is_found(void **state)
 
 static void a_file_says_how_many_photos_it_has_in_each_form(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_source_about about = {0};
     struct leat_source *s = written(path, LEAT_PHOTOS_RAW, SAMPLES);
@@ -552,7 +526,6 @@ static void a_file_says_how_many_photos_it_has_in_each_form(void **state)
 
 static void photos_of_each_field_are_counted(void **state)
 {
-    (void)state;
     static const struct leat_field fields[] = {{.name = "left", .kind = LEAT_KIND_IMAGE},
                                                {.name = "right", .kind = LEAT_KIND_IMAGE}};
     uint8_t toy[MADE_ROOM];
@@ -582,7 +555,7 @@ static void photos_of_each_field_are_counted(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_folder)
     const struct CMUnitTest tests[] = {
         TEST(a_row_index_lies_behind_its_photo_which_is_as_it_came),
         TEST(a_damaged_row_index_is_found_and_harms_no_value),

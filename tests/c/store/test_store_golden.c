@@ -30,7 +30,6 @@ static int write_golden(const char *folder, enum golden which, struct leat_error
 
 static void version_1_opens_and_holds_what_was_written(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_source *s;
     assert_ok(leat_source_open(LEAT_GOLDEN "/v1.leat", NULL, &s, &error));
@@ -60,7 +59,6 @@ static struct leat_extent image_of(struct leat_source *s, uint64_t i)
 
 static void photos_of_version_1_may_have_a_row_index(void **state)
 {
-    (void)state;
     struct leat_error error;
     struct leat_source *s;
     unsigned indexed = 0;
@@ -77,7 +75,6 @@ static void photos_of_version_1_may_have_a_row_index(void **state)
 
 static void photos_of_version_1_may_be_pixels(void **state)
 {
-    (void)state;
     static uint8_t toy[MADE_ROOM];
     struct leat_error error;
     struct leat_dataset *d;
@@ -105,7 +102,6 @@ static void photos_of_version_1_may_be_pixels(void **state)
 
 static void values_of_version_1_may_have_pages(void **state)
 {
-    (void)state;
     enum { RAW_FIELD = 18 };
     static uint8_t want[MADE_ROOM], got[MADE_ROOM];
     struct leat_error error;
@@ -132,7 +128,6 @@ static void values_of_version_1_may_have_pages(void **state)
 
 static void the_writer_still_writes_the_bytes_of_version_1(void **state)
 {
-    (void)state;
     struct leat_error error;
     char folder[PATH_MAX], path[PATH_MAX + 16], golden[PATH_MAX];
     files_folder(folder);

@@ -8,7 +8,6 @@ static struct leat_store_paging as_shipped;
 
 static int make_folder(void **state)
 {
-    (void)state;
     files_folder(folder);
     snprintf(path, sizeof path, "%s/a.leat", folder);
     snprintf(other, sizeof other, "%s/b.leat", folder);
@@ -19,7 +18,6 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-    (void)state;
     leat_store_paging = as_shipped;
     files_remove(folder);
     return 0;
@@ -100,7 +98,6 @@ static void flip(uint64_t offset)
 
 static void any_piece_is_read_by_its_pages(void **state)
 {
-    (void)state;
     static uint8_t got[3000];
     struct leat_error error;
     write_it();
@@ -116,7 +113,6 @@ static void any_piece_is_read_by_its_pages(void **state)
 
 static void a_damaged_page_breaks_the_pieces_that_touch_it_and_no_other(void **state)
 {
-    (void)state;
     uint8_t got[600];
     struct leat_error error;
     write_it();
@@ -143,7 +139,6 @@ static int note_offset(void *user, const struct leat_error *fault)
 
 static void values_are_verified_as_wholes_where_the_list_of_page_checksums_is_damaged(void **state)
 {
-    (void)state;
     uint8_t got[100];
     int64_t at[2] = {0};
     struct leat_verify_options o = {.struct_size = sizeof o, .report = note_offset, .user = at};
@@ -172,7 +167,6 @@ static void values_are_verified_as_wholes_where_the_list_of_page_checksums_is_da
 
 static void what_is_verified_again_follows_recheck(void **state)
 {
-    (void)state;
     uint8_t got[100];
     struct leat_error error;
     for (enum leat_recheck recheck = LEAT_RECHECK_FIRST; recheck <= LEAT_RECHECK_NEVER; recheck++) {
@@ -194,7 +188,6 @@ static void what_is_verified_again_follows_recheck(void **state)
 
 static void any_flipped_bit_is_found_and_never_gives_a_wrong_piece(void **state)
 {
-    (void)state;
     static uint8_t got[3000];
     struct leat_open_options o = LEAT_OPEN_OPTIONS_INIT;
     struct leat_error error;
@@ -227,7 +220,6 @@ static void any_flipped_bit_is_found_and_never_gives_a_wrong_piece(void **state)
 
 static void a_flipped_bit_is_found_by_its_value_and_its_page(void **state)
 {
-    (void)state;
     int64_t at[2] = {0};
     struct leat_verify_options o = {.struct_size = sizeof o, .report = note_offset, .user = at};
     struct leat_error error;
@@ -235,9 +227,15 @@ static void a_flipped_bit_is_found_by_its_value_and_its_page(void **state)
     struct leat_value value;
     write_it();
     struct leat_store_source *s = open_it(LEAT_RECHECK_ALWAYS);
-    const int64_t value_at = (int64_t)extent_of(s, 1).offset;
-    flip((uint64_t)value_at + 1500);
+    const int64_t last_at = (int64_t)extent_of(s, SAMPLES - 1).offset, value_at = (int64_t)extent_of(s, 1).offset;
     leat_source_close(&s->base);
+    flip((uint64_t)last_at + 5); /* in the last page */
+    assert_int_equal(leat_verify(path, &o, &error), LEAT_E_CORRUPT);
+    assert_int_equal(at[0], last_at);
+    assert_true(at[1] <= last_at + 5 && last_at + 5 < at[1] + 256 && at[1]);
+    flip((uint64_t)last_at + 5);
+    memset(at, 0, sizeof at);
+    flip((uint64_t)value_at + 1500);
     assert_int_equal(leat_verify(path, &o, &error), LEAT_E_CORRUPT);
     assert_int_equal(at[0], value_at);
     assert_true(at[1] <= value_at + 1500 && value_at + 1500 < at[1] + 256);
@@ -251,7 +249,6 @@ static void a_flipped_bit_is_found_by_its_value_and_its_page(void **state)
 
 static void only_files_with_a_large_value_that_is_not_encoded_have_them(void **state)
 {
-    (void)state;
     for (int large = 0; large < 2; large++) {
         leat_store_paging.large = large ? 3000 : 3001;
         write_it();
@@ -298,7 +295,6 @@ static void write_long(const char *to, bool resume, uint64_t shard_bytes, uint64
 
 static void a_resumed_file_has_the_same_bytes_and_so_have_shards(void **state)
 {
-    (void)state;
     struct leat_error error;
     leat_store_paging = as_shipped;
     for (uint64_t shard_bytes = 0; shard_bytes < 2; shard_bytes++) {

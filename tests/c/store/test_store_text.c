@@ -3,7 +3,6 @@
 
 static void utf8_is_told_from_what_is_not(void **state)
 {
-    (void)state;
     static const char *const good[] = {"",
                                        "a",
                                        "\xc2\x80",
@@ -35,7 +34,6 @@ static void utf8_is_told_from_what_is_not(void **state)
 
 static void json_is_told_from_what_is_not(void **state)
 {
-    (void)state;
     static const char *const good[] = {"0",
                                        "-0.5e+10",
                                        " [ ] ",
@@ -59,7 +57,6 @@ static void json_is_told_from_what_is_not(void **state)
 
 static void deep_nesting_is_refused_and_never_overflows(void **state)
 {
-    (void)state;
     enum { DEEP = 100000 };
     char *text = malloc(2 * DEEP);
     for (size_t depth = 510; depth < 515; depth++) {

@@ -27,7 +27,6 @@ static void finish_all(struct leat_board *seen)
 
 static void units_are_runs_of_rows_the_last_one_shorter(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 4, 8);
     publish(b.board, 1, 10, 4);
     publish(b.board, 2, 2, 0);
@@ -44,7 +43,6 @@ static void units_are_runs_of_rows_the_last_one_shorter(void **state)
 
 static void a_batch_of_too_many_units_has_longer_ones_that_cover_each_row_once(void **state)
 {
-    (void)state;
     const uint32_t cases[][2] = {
         {9, 1}, {4, 1}, {5, 1}, {17, 4}, {UINT32_MAX, 1}, {UINT32_MAX, 1u << 31}, {UINT32_MAX, UINT32_MAX}};
     struct bench b = bench_new(1, 4, 4);
@@ -67,7 +65,6 @@ static void a_batch_of_too_many_units_has_longer_ones_that_cover_each_row_once(v
 
 static void a_worker_gets_all_that_the_batch_was_published_with(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 2, 4);
     struct leat_board_batch batch = {.serial = 1,
                                      .rows = 6,
@@ -94,7 +91,6 @@ static void a_worker_gets_all_that_the_batch_was_published_with(void **state)
 
 static void a_batch_whose_turn_it_is_not_is_refused(void **state)
 {
-    (void)state;
     struct bench b = bench_new(2, 2, 4);
     struct leat_error error;
     struct leat_board_batch wrong[] = {batch_of(0, 1, 1), batch_of(2, 1, 1), batch_of(1, 0, 1), batch_of(1, 1, 1),
@@ -117,7 +113,6 @@ static void a_batch_whose_turn_it_is_not_is_refused(void **state)
 
 static void a_batch_that_takes_long_is_overtaken_by_any_number(void **state)
 {
-    (void)state;
     struct bench b = bench_new(2, 3, 4);
     struct leat_pool *others_pool;
     struct leat_board *other;
@@ -169,7 +164,6 @@ static uint32_t compute_paced(struct bench *b, uint32_t rows, int64_t ns_per_row
 
 static void units_are_cut_by_the_time_that_rows_took(void **state)
 {
-    (void)state;
     struct bench b = bench_new(2, 4, 1 << 12); /* its units are to take 1 ms */
     assert_true(leat_board_ns_per_row(b.board) == 0);
     assert_int_equal(compute_paced(&b, 100, 100000, true), 1);
@@ -192,7 +186,6 @@ static void units_are_cut_by_the_time_that_rows_took(void **state)
 
 static void a_batch_with_an_owner_is_taken_by_nobody_else(void **state)
 {
-    (void)state;
     struct bench b = bench_new(2, 4, 4);
     struct leat_pool *pool;
     struct leat_board *other;
@@ -214,7 +207,6 @@ static void a_batch_with_an_owner_is_taken_by_nobody_else(void **state)
 
 static void a_closed_board_gives_nothing_more(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 2, 4);
     publish(b.board, 1, 3, 1);
     assert_unit(b.seen, 1, 0, 0, 1);
@@ -228,7 +220,6 @@ static void a_closed_board_gives_nothing_more(void **state)
 
 static void sizes_that_no_board_or_pool_has_are_refused(void **state)
 {
-    (void)state;
     struct leat_pool *pool;
     struct leat_board *board;
     struct leat_error error;
@@ -251,7 +242,6 @@ static void sizes_that_no_board_or_pool_has_are_refused(void **state)
 
 static void a_batch_is_complete_when_each_unit_is_finished_or_its_message_is_here(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 2, 4);
     struct leat_board_unit first, second;
     publish(b.board, 1, 2, 1);
@@ -268,7 +258,6 @@ static void a_batch_is_complete_when_each_unit_is_finished_or_its_message_is_her
 
 static void a_message_that_is_received_twice_counts_once(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 2, 4);
     publish(b.board, 1, 2, 1);
     assert_unit(b.seen, 1, 0, 0, 1);
@@ -282,7 +271,6 @@ static void a_message_that_is_received_twice_counts_once(void **state)
 
 static void what_is_said_of_a_batch_that_is_not_in_flight_has_no_effect(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 2, 4);
     struct leat_error error;
     uint64_t buffer = 4096;
@@ -312,7 +300,6 @@ static void what_is_said_of_a_batch_that_is_not_in_flight_has_no_effect(void **s
 
 static void a_finish_that_comes_after_the_entry_was_given_on_does_not_count_for_the_next_batch(void **state)
 {
-    (void)state;
     struct bench b = bench_new(2, 1, 4);
     struct leat_board_unit late;
     publish(b.board, 1, 1, 1);
@@ -331,7 +318,6 @@ static void a_finish_that_comes_after_the_entry_was_given_on_does_not_count_for_
 
 static void a_place_given_later_is_for_the_units_taken_from_then_on(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 2, 4);
     struct leat_error error;
     struct leat_board_unit before, after;
@@ -352,7 +338,6 @@ static void a_place_given_later_is_for_the_units_taken_from_then_on(void **state
 
 static void the_next_batch_of_an_entry_knows_nothing_of_a_place_given_before(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 1, 4);
     struct leat_error error;
     struct leat_board_unit u;
@@ -372,7 +357,6 @@ static void the_next_batch_of_an_entry_knows_nothing_of_a_place_given_before(voi
 
 static void cancelling_takes_queued_units_away_and_says_whether_any_runs(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 2, 4);
     struct leat_board_unit running;
     publish(b.board, 1, 3, 1);
@@ -391,7 +375,6 @@ static void cancelling_takes_queued_units_away_and_says_whether_any_runs(void **
 
 static void what_a_worker_had_taken_is_queued_again_and_only_that(void **state)
 {
-    (void)state;
     struct bench b = bench_new(2, 4, 8);
     struct leat_pool *pool;
     struct leat_board *other;
@@ -421,7 +404,6 @@ static void what_a_worker_had_taken_is_queued_again_and_only_that(void **state)
 
 static void a_dead_workers_units_of_a_cancelled_batch_are_done(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 2, 4);
     publish(b.board, 1, 3, 1);
     publish(b.board, 2, 1, 1);
@@ -462,7 +444,6 @@ static void die_at(struct bench *b, uint32_t row, struct told *t)
 
 static void the_caller_is_told_of_a_row_each_time_it_has_ended_three_workers(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 2, 4);
     struct told t = {0};
     publish(b.board, 1, 4, 4);
@@ -478,7 +459,6 @@ static void the_caller_is_told_of_a_row_each_time_it_has_ended_three_workers(voi
 
 static void a_batch_cancelled_for_a_row_that_ended_workers_is_complete(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 1, 4);
     struct told t = {.board = b.board};
     publish(b.board, 1, 2, 1);
@@ -496,7 +476,6 @@ static void a_batch_cancelled_for_a_row_that_ended_workers_is_complete(void **st
 
 static void a_requeued_unit_is_found_again_whatever_was_taken_since(void **state)
 {
-    (void)state;
     enum { UNITS = 6 };
     struct bench b = bench_new(2, 1, UNITS);
     struct leat_pool *pool;
@@ -533,7 +512,6 @@ static void a_requeued_unit_is_found_again_whatever_was_taken_since(void **state
 
 static void the_pool_knows_what_a_worker_works_on(void **state)
 {
-    (void)state;
     struct bench b = bench_new(2, 2, 4);
     struct leat_board_unit u;
     struct leat_pool_worker w;
@@ -564,7 +542,6 @@ static void the_pool_knows_what_a_worker_works_on(void **state)
 
 static void messages_are_counted_by_worker_and_in_all(void **state)
 {
-    (void)state;
     struct bench b = bench_new(2, 2, 4);
     struct leat_pool *pool;
     struct leat_board *other;
@@ -587,7 +564,6 @@ static void messages_are_counted_by_worker_and_in_all(void **state)
 
 static void time_is_counted_for_the_batch_and_by_weight_for_the_board(void **state)
 {
-    (void)state;
     const uint64_t second = 1000000000;
     struct bench b = bench_new(1, 2, 4);
     struct leat_board *heavy, *theirs;

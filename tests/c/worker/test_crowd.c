@@ -106,7 +106,6 @@ static void check_and_retire(struct crowd *c, int board, uint64_t serial, struct
 
 static void every_row_is_computed_once_by_threads_that_race_for_it(void **state)
 {
-    (void)state;
     enum { BATCHES = 4000 };
     struct crowd c = {0};
     struct leat_error error;

@@ -5,7 +5,6 @@
 
 static void an_order_is_that_of_a_loader_with_the_same_seed(void **state)
 {
-    (void)state;
     enum { N = 301, BATCH = 16 };
     struct leat_dataset *dataset = test_dataset("order", N, false);
     struct leat_loader_options options = test_options(BATCH);
@@ -29,7 +28,6 @@ static void an_order_is_that_of_a_loader_with_the_same_seed(void **state)
 
 static void a_row_has_the_key_that_a_loader_gives_it(void **state)
 {
-    (void)state;
     struct leat_dataset *dataset = test_dataset("keys", 40, false);
     struct leat_loader_options options = test_options(8);
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -46,7 +44,6 @@ static void a_row_has_the_key_that_a_loader_gives_it(void **state)
 
 static void a_part_of_an_order_is_that_part_of_the_whole(void **state)
 {
-    (void)state;
     enum { N = 5000 };
     static int64_t whole[N], part[N];
     struct leat_error error;
@@ -60,7 +57,6 @@ static void a_part_of_an_order_is_that_part_of_the_whole(void **state)
 
 static void rows_that_an_order_does_not_have_are_an_error(void **state)
 {
-    (void)state;
     int64_t position;
     struct leat_error error;
     const uint64_t wrong[][3] = {{10, 10, 1},         {10, 11, 0}, {10, 9, 2},        {10, UINT64_MAX, 1},
@@ -76,7 +72,6 @@ static void rows_that_an_order_does_not_have_are_an_error(void **state)
 /* What order_hash() of tests/c/plan/test_orders.c hashes. */
 static void the_shuffled_orders_of_the_golden_file_are_these(void **state)
 {
-    (void)state;
     static int64_t positions[4000];
     struct golden_line golden;
     struct leat_error error;

@@ -139,7 +139,6 @@ static struct leat_slot *publish_rows(struct office *o, uint64_t serial)
 
 static void processes_compute_each_row_once(void **state)
 {
-    (void)state;
     enum { BATCHES = 3000 };
     struct office o;
     struct leat_slot *slots[ENTRIES];
@@ -179,7 +178,6 @@ static void bury(struct office *o, unsigned i)
 
 static void killing_workers_at_any_time_loses_no_row_and_no_message(void **state)
 {
-    (void)state;
     enum { BATCHES = 600 };
     struct office o;
     struct leat_slot *slots[ENTRIES];
@@ -223,7 +221,6 @@ static void takes_and_stays(void *argument)
 
 static void memory_that_a_worker_works_on_is_used_again_once_it_is_dead(void **state)
 {
-    (void)state;
     enum { BYTES = 1 << 20 };
     struct leat_pool *pool;
     struct leat_board *board;
@@ -271,7 +268,6 @@ static void memory_that_a_worker_works_on_is_used_again_once_it_is_dead(void **s
 
 static void a_killed_worker_leaves_its_unit_its_row_and_its_batch_behind(void **state)
 {
-    (void)state;
     struct bench b = bench_new(3, 2, 8);
     struct leat_pool_worker w;
     struct leat_board_unit u;
@@ -308,7 +304,6 @@ static void a_killed_worker_leaves_its_unit_its_row_and_its_batch_behind(void **
 
 static void parent_and_workers_that_sleep_are_woken_by_each_other(void **state)
 {
-    (void)state;
     struct office o;
     open_office(&o);
     for (uint64_t serial = 1; serial <= 2000;
@@ -323,7 +318,6 @@ static void parent_and_workers_that_sleep_are_woken_by_each_other(void **state)
 
 static void a_sleep_ends_when_its_time_is_over_or_something_was_published_before_it(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 2, 4);
     uint32_t before = leat_pool_seen(b.theirs), done = leat_board_seen(b.board);
     leat_pool_sleep(b.theirs, before, 1);
@@ -339,7 +333,6 @@ static void a_sleep_ends_when_its_time_is_over_or_something_was_published_before
 
 static void waits_for_a_signal(void *argument)
 {
-    (void)argument;
     for (;;)
         pause();
 }
@@ -354,7 +347,6 @@ static void watches(void *argument)
 
 static void a_worker_ends_when_the_process_that_it_watches_is_killed(void **state)
 {
-    (void)state;
     pid_t watched = start_child(waits_for_a_signal, NULL), worker = start_child(watches, &watched);
     assert_int_equal(kill(watched, SIGKILL), 0);
     assert_int_equal(end_of(worker),

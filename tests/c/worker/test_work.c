@@ -11,7 +11,6 @@ static struct leat_board_work work_of(const struct leat_board *board, uint64_t s
 
 static void a_unit_tells_who_had_it_from_when_to_when(void **state)
 {
-    (void)state;
     struct bench b = bench_new(2, 2, 4);
     struct leat_board_unit u;
     const int64_t before = leat_clock_ns();
@@ -35,7 +34,6 @@ static void a_unit_tells_who_had_it_from_when_to_when(void **state)
 
 static void units_that_nobody_has_taken_tell_nothing(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 1, 4);
     struct leat_board_unit u;
     struct leat_board_work w;
@@ -57,7 +55,6 @@ static void units_that_nobody_has_taken_tell_nothing(void **state)
 
 static void work_ends_with_its_message_and_nothing_is_written_after(void **state)
 {
-    (void)state;
     struct bench b = bench_new(2, 1, 4);
     struct leat_pool *theirs;
     struct leat_board *seen;
@@ -83,7 +80,6 @@ static void work_ends_with_its_message_and_nothing_is_written_after(void **state
 
 static void a_worker_that_slept_says_since_when(void **state)
 {
-    (void)state;
     struct bench b = bench_new(1, 2, 4);
     struct leat_board_unit u;
     const int64_t before = leat_clock_ns();
@@ -113,7 +109,6 @@ static void take_and_die(void *argument)
 
 static void what_a_worker_died_at_is_known_until_another_takes_it(void **state)
 {
-    (void)state;
     struct bench b = bench_new(2, 2, 4);
     struct leat_board_unit u;
     struct leat_board_work w;

@@ -13,14 +13,12 @@ static struct leat_jpeg_apart *apart;
 
 static int make_apart(void **state)
 {
-    (void)state;
     apart = leat_jpeg_apart_new();
     return apart ? 0 : -1;
 }
 
 static int free_apart(void **state)
 {
-    (void)state;
     leat_jpeg_apart_free(apart);
     return 0;
 }

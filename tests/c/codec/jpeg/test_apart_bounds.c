@@ -46,7 +46,6 @@ static size_t put_skeleton(uint8_t *p, const struct leat_jpeg_frame *f, const ui
 
 static void skeletons_that_no_file_has_are_refused(void **state)
 {
-    (void)state;
     static uint8_t skeleton[8192];
     static const uint8_t frame_again[] = {0xff, 0xc0, 0, 11, 8, 0, 8, 0, 8, 1, 0, 0x11, 0};
     static const uint8_t good[] = {0xff, 0xcc, 0, 4, 0, 0x11},
@@ -85,7 +84,6 @@ static void skeletons_that_no_file_has_are_refused(void **state)
 /* Where libjpeg smooths what was not sent yet, pixels do not follow from the coefficients. */
 static void a_progressive_photo_without_its_last_scans_is_unsupported(void **state)
 {
-    (void)state;
     struct photo p = make_photo(&kinds[2], APPROXIMATED, 40, 30, 80, 0);
     size_t last = p.length - 2;
     assert_ok(take_apart(p.data, p.length));
@@ -126,7 +124,6 @@ static struct photo progressive_of(JDIMENSION across, JDIMENSION down, const uin
 
 static void a_photo_of_nothing_but_runs_of_ended_blocks_comes_back(void **state)
 {
-    (void)state;
     struct photo p = progressive_of(256, 130, NULL, 0); /* 33280 blocks: a run is of 32767 at most */
     assert_ok(take_apart(p.data, p.length));
     free(p.data);
@@ -136,7 +133,6 @@ static void a_photo_of_nothing_but_runs_of_ended_blocks_comes_back(void **state)
  * when there are more than 937. */
 static void runs_end_when_as_many_corrections_wait_as_libjpeg_lets_wait(void **state)
 {
-    (void)state;
     uint8_t eights[16];
     memset(eights, 63, sizeof eights);
     for (uint8_t last = 54; last <= 56; last++) { /* 936 to 938 corrections in 15 blocks */
@@ -150,7 +146,6 @@ static void runs_end_when_as_many_corrections_wait_as_libjpeg_lets_wait(void **s
 /* Conditioning other than the standard's, which the file then defines. */
 static void arithmetic_conditioning_is_kept(void **state)
 {
-    (void)state;
     for (int progressive = 0; progressive < 2; progressive++) {
         struct jpeg_compress_struct c;
         struct jpeg_error_mgr errors;
@@ -186,7 +181,6 @@ static void arithmetic_conditioning_is_kept(void **state)
 
 static void a_size_that_the_file_cannot_hold_costs_no_memory(void **state)
 {
-    (void)state;
     struct photo p = make_photo(&kinds[0], BASELINE, 24, 20, 60, 0);
     size_t at = 0;
     while (p.data[at] != 0xff || p.data[at + 1] != 0xc0)
@@ -200,7 +194,6 @@ static void a_size_that_the_file_cannot_hold_costs_no_memory(void **state)
 
 static void scans_beyond_what_encoders_write_are_damage(void **state)
 {
-    (void)state;
     struct photo p = make_photo(&kinds[2], SEPARATE, 16, 16, 60, 0);
     size_t last = p.length - 2;
     while (p.data[last] != 0xff || p.data[last + 1] != 0xda)

@@ -35,7 +35,6 @@ static uint64_t draw(uint64_t below)
 /* Each test draws the same on every machine. */
 static int begin(void **state)
 {
-    (void)state;
     seed = hint_seed = expected = 0;
     return 0;
 }
@@ -59,7 +58,6 @@ static void *guarded(size_t bytes)
 
 static int prepare(void **state)
 {
-    (void)state;
     coefficients = guarded((size_t)BLOCKS * 64 * sizeof *coefficients);
     lasts = guarded(BLOCKS);
     return 0;
@@ -273,7 +271,6 @@ static int16_t extreme(void)
 
 static void one_coefficient_at_each_place_and_of_each_magnitude_is_transformed_as_by_libjpeg(void **state)
 {
-    (void)state;
     static uint16_t (*const quants[])(void) = {one, usual, any_byte, any};
     for (size_t q = 0; q < 4; q++) {
         quantise_by(quants[q]);
@@ -290,7 +287,6 @@ static void one_coefficient_at_each_place_and_of_each_magnitude_is_transformed_a
 
 static void every_dc_is_transformed_as_by_libjpeg(void **state)
 {
-    (void)state;
     for (int32_t begin = -32768; begin < 32768; begin += 31 * BLOCKS) {
         clear();
         quantise_by(one);
@@ -309,7 +305,6 @@ static void every_dc_is_transformed_as_by_libjpeg(void **state)
 
 static void usual_blocks_are_transformed_as_by_libjpeg(void **state)
 {
-    (void)state;
     for (unsigned round = 0; round < 4; round++) {
         quantise_by(round % 2 ? usual : one);
         clear();
@@ -326,7 +321,6 @@ static void usual_blocks_are_transformed_as_by_libjpeg(void **state)
 
 static void blocks_of_few_low_frequencies_are_transformed_as_by_libjpeg(void **state)
 {
-    (void)state;
     for (unsigned round = 0; round < 4; round++) {
         quantise_by(round % 2 ? any : usual);
         clear();
@@ -340,7 +334,6 @@ static void blocks_of_few_low_frequencies_are_transformed_as_by_libjpeg(void **s
 
 static void hostile_blocks_are_transformed_as_by_libjpeg(void **state)
 {
-    (void)state;
     static uint16_t (*const quants[])(void) = {one, any, any_byte};
     for (unsigned round = 0; round < 9; round++) {
         quantise_by(quants[round % 3]);
@@ -362,7 +355,6 @@ static int sign_of(unsigned x, unsigned u)
  * be lost. */
 static void blocks_whose_sums_are_as_large_as_can_be_are_transformed_as_by_libjpeg(void **state)
 {
-    (void)state;
     static const int magnitudes[] = {100, 250, 500, 600, 1000, 1023, 1024, 1025, 1500, 2047, 2048, 4095};
     static const unsigned most[] = {64, 10, 3, 36}; /* in zigzag order */
     quantise_by(one);
@@ -382,7 +374,6 @@ static void blocks_whose_sums_are_as_large_as_can_be_are_transformed_as_by_libjp
 /* libjpeg-turbo's vector code takes a short way where rows 1 to 7 hold nothing, and there values wrap. */
 static void large_values_in_the_first_row_or_in_one_more_place_are_transformed_as_by_libjpeg(void **state)
 {
-    (void)state;
     for (unsigned round = 0; round < 4; round++) {
         quantise_by(round % 2 ? any : one);
         clear();

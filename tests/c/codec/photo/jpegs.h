@@ -36,7 +36,6 @@ static struct leat_error error;
 
 static inline int make_decoders(void **state)
 {
-    (void)state;
     decoder = leat_decoder_new(&leat_codec_photo);
     checker = leat_decoder_new(&leat_codec_photo);
     return decoder && checker ? 0 : -1;
@@ -44,7 +43,6 @@ static inline int make_decoders(void **state)
 
 static inline int free_decoders(void **state)
 {
-    (void)state;
     leat_decoder_free(decoder);
     leat_decoder_free(checker);
     return 0;

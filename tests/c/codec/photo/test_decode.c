@@ -1,5 +1,6 @@
 /* The decoder as operators see it: formats by content, orientation, PNG, WebP, misuse. JPEG's boxes:
  * test_decode_jpeg.c. */
+#include "../../allocations.h"
 #include "photos.h"
 
 #include <dirent.h>
@@ -20,7 +21,6 @@ static struct leat_error error;
 
 static int make(void **state)
 {
-    (void)state;
     decoder = leat_decoder_new(&leat_codec_photo);
     checker = leat_decoder_new(&leat_codec_photo);
     return decoder && checker ? 0 : -1;
@@ -28,7 +28,6 @@ static int make(void **state)
 
 static int unmake(void **state)
 {
-    (void)state;
     leat_decoder_free(decoder);
     leat_decoder_free(checker);
     return 0;
@@ -123,7 +122,6 @@ static const struct photo_style color = {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1},
 
 static void every_exif_orientation_delivers_boxes_the_right_way_up(void **state)
 {
-    (void)state;
     size_t length;
     uint32_t w, h;
     uint8_t *pixels = photo_pixels(53, 38, 3, 9), *plain = photo_encode(&color, pixels, 53, 38, 90, &length);
@@ -150,7 +148,6 @@ static void every_exif_orientation_delivers_boxes_the_right_way_up(void **state)
 
 static void malformed_exif_is_no_orientation(void **state)
 {
-    (void)state;
     size_t length, n;
     uint8_t *pixels = photo_pixels(8, 4, 3, 9), *plain = photo_encode(&color, pixels, 8, 4, 90, &length);
     uint8_t *data = with_orientation(plain, length, 6, false, &n);
@@ -195,7 +192,6 @@ static uint8_t *png_encode(const struct spng_ihdr *header, const struct spng_plt
 
 static void every_kind_of_png_becomes_rgbx(void **state)
 {
-    (void)state;
     static const uint8_t kinds[][3] = {{0, 1, 1}, {0, 2, 1},  {0, 4, 1},  {0, 8, 1}, {0, 16, 1},
                                        {2, 8, 3}, {2, 16, 3}, {3, 1, 1},  {3, 2, 1}, {3, 4, 1},
                                        {3, 8, 1}, {4, 8, 2},  {4, 16, 2}, {6, 8, 4}, {6, 16, 4}};
@@ -253,7 +249,6 @@ static void every_kind_of_png_becomes_rgbx(void **state)
 
 static void every_changed_or_missing_byte_of_a_png_is_found(void **state)
 {
-    (void)state;
     struct spng_ihdr header = {.width = 19, .height = 17, .bit_depth = 8, .color_type = 2};
     uint8_t *pixels = photo_pixels(19, 17, 3, 3);
     size_t length;
@@ -277,7 +272,6 @@ static void every_changed_or_missing_byte_of_a_png_is_found(void **state)
 
 static void interlaced_pngs_equal_their_plain_twins(void **state)
 {
-    (void)state;
     char folder[4096], twin[300];
     snprintf(folder, sizeof folder, "%s/odd-images/pngsuite/pngsuite", test_data());
     DIR *dir = opendir(folder);
@@ -311,7 +305,6 @@ static void interlaced_pngs_equal_their_plain_twins(void **state)
 
 static void a_png_that_promises_too_much_is_refused_before_memory_is_spent(void **state)
 {
-    (void)state;
     /* a header chunk with its checksum: 16000 x 16000, grey, 8 bits; then nothing */
     static const uint8_t head[] = {0x89, 'P', 'N', 'G',  13,   10, 26, 10,   0,    0, 0, 13, 'I', 'H', 'D',
                                    'R',  0,   0,   0x3e, 0x80, 0,  0,  0x3e, 0x80, 8, 0, 0,  0,   0};
@@ -334,7 +327,6 @@ static void a_png_that_promises_too_much_is_refused_before_memory_is_spent(void 
 
 static void boxes_of_webp_equal_a_full_decode_cropped(void **state)
 {
-    (void)state;
     static const uint32_t sizes[][2] = {{1, 1}, {7, 5}, {16, 17}, {67, 53}, {130, 91}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (int kind = 0; kind < 4; kind++) {
@@ -374,7 +366,6 @@ static void boxes_of_webp_equal_a_full_decode_cropped(void **state)
 
 static void an_animation_without_frames_is_broken(void **state)
 {
-    (void)state;
     static const uint8_t head[] = {'R', 'I', 'F', 'F', 22, 0, 0, 0, 'W', 'E', 'B', 'P', 'V', 'P', '8',
                                    'X', 10,  0,   0,   0,  2, 0, 0, 0,   9,   0,   0,   9,   0,   0};
     assert_int_equal(leat_decoder_check(checker, head, sizeof head, false, &error), LEAT_E_DECODE);
@@ -385,7 +376,6 @@ static void an_animation_without_frames_is_broken(void **state)
 
 static void what_leat_does_not_read_is_named(void **state)
 {
-    (void)state;
     static const struct {
         const char *bytes, *named;
         size_t n;
@@ -417,7 +407,6 @@ static void what_leat_does_not_read_is_named(void **state)
 
 static void a_probe_tells_size_and_kind_of_a_jpeg_from_its_header(void **state)
 {
-    (void)state;
     static const struct photo_style kinds[] = {
         {"baseline", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false, false},
         {"progressive", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, true, false, false, false},
@@ -450,7 +439,6 @@ static void a_probe_tells_size_and_kind_of_a_jpeg_from_its_header(void **state)
 
 static void a_decoder_survives_misuse(void **state)
 {
-    (void)state;
     static const uint32_t boxes[][4] = {{0, 0, 0, 1},  {0, 0, 1, 0},  {20, 0, 1, 1},         {0, 20, 1, 1},
                                         {19, 0, 2, 1}, {0, 1, 1, 20}, {UINT32_MAX, 0, 1, 1}, {1, 1, UINT32_MAX, 1}};
     size_t length;
@@ -509,7 +497,6 @@ static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
 
 static void odd_photos_are_refused_in_words_or_decode_in_every_box(void **state)
 {
-    (void)state;
     char folder[4096];
     snprintf(folder, sizeof folder, "%s/odd-images", test_data());
     if (access(folder, R_OK)) {
@@ -520,19 +507,6 @@ static void odd_photos_are_refused_in_words_or_decode_in_every_box(void **state)
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
-
-static struct leat_allocator plain;
-static uint64_t fail_at, allocations;
-
-static void *failing_allocate(size_t bytes)
-{
-    return ++allocations == fail_at ? NULL : plain.allocate(bytes);
-}
-
-static void *failing_resize(void *p, size_t bytes)
-{
-    return ++allocations == fail_at ? NULL : plain.resize(p, bytes);
-}
 
 /* 0, or the code of the first failure. */
 static int life_of_a_decoder(const uint8_t *data, size_t length, bool exif)
@@ -559,7 +533,6 @@ static int life_of_a_decoder(const uint8_t *data, size_t length, bool exif)
 /* A row index that memory cannot hold is done without. */
 static void every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothing(void **state)
 {
-    (void)state;
     size_t lengths[3];
     uint8_t *files[3], *pixels = photo_pixels(40, 30, 3, 1), *webp = NULL,
                        *jpeg = photo_encode(&color, pixels, 40, 30, 80, &lengths[0]);
@@ -568,26 +541,19 @@ static void every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothi
     files[1] = png_encode(&header, NULL, pixels, 40 * 30 * 3, &lengths[1]);
     lengths[2] = WebPEncodeRGB(pixels, 40, 30, 120, 70, &webp);
     files[2] = webp;
-    plain = leat_allocator;
-    leat_allocator.allocate = failing_allocate;
-    leat_allocator.resize = failing_resize;
     for (int f = 0; f < 3; f++) {
-        fail_at = 0;
-        allocations = 0;
-        assert_int_equal(life_of_a_decoder(files[f], lengths[f], true), LEAT_OK);
-        uint64_t n = allocations;
-        assert_true(n > 3);
         unsigned harmless = 0;
-        for (fail_at = 1; fail_at <= n; fail_at++) {
-            allocations = 0;
-            int rc = life_of_a_decoder(files[f], lengths[f], true);
-            harmless += rc == LEAT_OK;
-            if (rc != LEAT_E_NOMEM && harmless > (f ? 0 : 3))
-                fail_msg("file %d, allocation %d of %d fails: %s %s", f, (int)fail_at, (int)n, leat_status_name(rc),
-                         error.message);
+        int64_t n = 0;
+        for (bool failed = true; failed; n++) {
+            fail_allocation(n);
+            const int rc = life_of_a_decoder(files[f], lengths[f], true);
+            failed = allocation_failed();
+            harmless += failed && rc == LEAT_OK;
+            if (failed ? rc != LEAT_E_NOMEM && harmless > (f ? 0 : 3) : rc != LEAT_OK)
+                fail_msg("file %d, allocation %d fails: %s %s", f, (int)n, leat_status_name(rc), error.message);
         }
+        assert_true(n > 4);
     }
-    leat_allocator = plain;
     WebPFree(webp);
     free(files[1]);
     free(files[0]);

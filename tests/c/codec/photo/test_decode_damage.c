@@ -11,7 +11,6 @@ static jmp_buf reference_jump;
 
 static void reference_error(j_common_ptr cinfo)
 {
-    (void)cinfo;
     longjmp(reference_jump, 1);
 }
 
@@ -58,7 +57,6 @@ static bool reference_is_whole(const uint8_t *data, size_t length)
 
 static void a_photo_cut_anywhere_is_broken(void **state)
 {
-    (void)state;
     for (size_t s = 0; s < STYLES; s++) {
         unsigned channels = styles[s].in == JCS_GRAYSCALE ? 1 : 3;
         size_t length;
@@ -121,7 +119,6 @@ static int by_libjpeg(const uint8_t *data, size_t length, bool gray, bool scan, 
  * anything. */
 static void the_rows_of_a_photo_without_its_end_are_given_where_libjpeg_gives_them(void **state)
 {
-    (void)state;
     unsigned refused = 0;
     for (size_t s = 0; s < STYLES; s++) {
         const bool gray = styles[s].in == JCS_GRAYSCALE;
@@ -190,7 +187,6 @@ static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
 
 static void odd_photos_have_the_verdict_and_the_pixels_of_libjpeg_in_every_form(void **state)
 {
-    (void)state;
     char folder[4096];
     snprintf(folder, sizeof folder, "%s/odd-images", test_data());
     const unsigned whole = for_each_file(folder, visit_odd);
@@ -200,7 +196,6 @@ static void odd_photos_have_the_verdict_and_the_pixels_of_libjpeg_in_every_form(
 
 static void checking_finds_what_a_full_decode_finds(void **state)
 {
-    (void)state;
     unsigned broken = 0;
     for (size_t s = 0; s < STYLES; s++) {
         unsigned channels = styles[s].in == JCS_GRAYSCALE ? 1 : 3;
@@ -233,7 +228,6 @@ static void checking_finds_what_a_full_decode_finds(void **state)
  * second of them is all ones, which no decoder accepts. */
 static void a_huffman_code_of_all_ones_is_broken_for_check_and_decoder(void **state)
 {
-    (void)state;
     size_t length, at = 0;
     uint8_t *pixels = photo_pixels(19, 17, 1, 5), *data = photo_encode(&styles[0], pixels, 19, 17, 80, &length);
     assert_ok(leat_decoder_check(checker, data, length, false, &error));
@@ -270,7 +264,6 @@ static uint8_t *with_a_fill_byte(const uint8_t *data, size_t *length)
 
 static void where_our_decoder_stops_libjpeg_goes_on_at_the_row_that_is_due(void **state)
 {
-    (void)state;
     static const struct photo_style restarting[] = {
         {.name = "gray", .in = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE, .h = {1}, .v = {1}, .restart = 20},
         {.name = "4:4:4", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .restart = 17},
@@ -303,7 +296,6 @@ static void where_our_decoder_stops_libjpeg_goes_on_at_the_row_that_is_due(void 
 
 static void markers_without_a_body_before_the_frame_are_read_over_as_libjpeg_does(void **state)
 {
-    (void)state;
     size_t length;
     uint32_t w, h;
     struct leat_value_info info;
@@ -329,7 +321,6 @@ static void markers_without_a_body_before_the_frame_are_read_over_as_libjpeg_doe
 
 static void bytes_after_the_end_are_no_damage(void **state)
 {
-    (void)state;
     size_t length;
     uint8_t *pixels = photo_pixels(20, 20, 3, 1), *data = photo_encode(&color, pixels, 20, 20, 80, &length);
     uint8_t *more = calloc(1, length + 1000);
@@ -343,7 +334,6 @@ static void bytes_after_the_end_are_no_damage(void **state)
 
 static void a_photo_without_tables_does_not_borrow_those_of_the_photo_before(void **state)
 {
-    (void)state;
     /* a progressive photo has tables of its own; without any, libjpeg takes the standard's */
     static const struct photo_style progressive = {"p", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1},
                                                    0,   true,    false,     false,     false};
@@ -373,7 +363,6 @@ static void a_photo_without_tables_does_not_borrow_those_of_the_photo_before(voi
 /* Bytes above the crop are damaged, of which the index says where to begin. */
 static void a_crop_is_read_by_the_row_index_it_is_given(void **state)
 {
-    (void)state;
     size_t length;
     uint8_t *pixels = photo_pixels(64, 640, 3, 4), *data = photo_encode(&styles[2], pixels, 64, 640, 90, &length);
     struct forms forms = forms_of("a high photo", data, length);

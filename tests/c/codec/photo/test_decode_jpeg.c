@@ -39,7 +39,6 @@ static void check_all_offsets(const struct photo_style *style, uint32_t w, uint3
 
 static void every_box_of_every_kind_equals_a_full_decode_cropped(void **state)
 {
-    (void)state;
     static const uint32_t sizes[][2] = {{1, 1},   {2, 3},   {7, 5},   {8, 8},   {9, 17},  {16, 16},
                                         {17, 33}, {31, 49}, {32, 64}, {67, 53}, {98, 131}};
     for (size_t s = 0; s < STYLES; s++)
@@ -49,7 +48,6 @@ static void every_box_of_every_kind_equals_a_full_decode_cropped(void **state)
 
 static void every_box_of_a_scaled_photo_equals_a_scaled_full_decode_cropped(void **state)
 {
-    (void)state;
     static const uint32_t sizes[][2] = {{1, 1}, {9, 17}, {67, 53}, {98, 131}, {160, 128}};
     for (size_t s = 0; s < STYLES; s++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -59,7 +57,6 @@ static void every_box_of_a_scaled_photo_equals_a_scaled_full_decode_cropped(void
 
 static void boxes_of_real_photos_equal_a_full_decode_cropped(void **state)
 {
-    (void)state;
     char folder[4096];
     snprintf(folder, sizeof folder, "%s/imagenet", test_data());
     DIR *dir = opendir(folder);
@@ -98,7 +95,6 @@ static void boxes_of_real_photos_equal_a_full_decode_cropped(void **state)
 /* Progressive photos that end after some of their scans are whole for libjpeg, which smooths what is not there yet. */
 static void boxes_of_unfinished_progressive_photos_equal_a_full_decode_cropped(void **state)
 {
-    (void)state;
     for (size_t s = 0; s < STYLES; s++) {
         if (!styles[s].progressive)
             continue;
@@ -138,7 +134,6 @@ static void boxes_of_unfinished_progressive_photos_equal_a_full_decode_cropped(v
 
 static void grey_of_a_colour_photo_is_the_luma_of_its_rgb(void **state)
 {
-    (void)state;
     uint32_t w = 61, h = 43;
     size_t length;
     uint8_t *pixels = photo_pixels(w, h, 3, 5), *data = photo_encode(&color, pixels, w, h, 90, &length);
@@ -156,7 +151,6 @@ static void grey_of_a_colour_photo_is_the_luma_of_its_rgb(void **state)
 
 static void cmyk_is_read_as_adobe_writes_it(void **state)
 {
-    (void)state;
     static const struct photo_style inks[] = {
         {"CMYK", JCS_CMYK, JCS_CMYK, {1, 1, 1, 1}, {1, 1, 1, 1}, 0, false, false, false, false},
         {"YCCK", JCS_CMYK, JCS_YCCK, {2, 1, 1, 2}, {2, 1, 1, 2}, 0, false, false, false, false},
@@ -184,7 +178,6 @@ static void cmyk_is_read_as_adobe_writes_it(void **state)
 }
 static void the_fast_form_is_turned_as_the_photo_it_was_made_of(void **state)
 {
-    (void)state;
     for (unsigned orientation = 1; orientation <= 8; orientation++)
         for (unsigned kind = 0; kind < 2; kind++) {
             const struct photo_style *style = &styles[kind ? 4 : 0];
@@ -215,7 +208,6 @@ static void the_fast_form_is_turned_as_the_photo_it_was_made_of(void **state)
 
 static void a_row_index_is_of_the_photo_that_was_ended_last(void **state)
 {
-    (void)state;
     size_t length, n;
     uint32_t w, h;
     uint8_t *pixels = photo_pixels(150, 130, 3, 1), *data = photo_encode(&color, pixels, 150, 130, 90, &length);
@@ -236,7 +228,6 @@ static void a_row_index_is_of_the_photo_that_was_ended_last(void **state)
 
 static void steady_state_allocates_nothing_of_ours(void **state)
 {
-    (void)state;
     size_t length;
     uint32_t w = 300, h = 200;
     uint8_t *pixels = photo_pixels(w, h, 3, 1), *data = photo_encode(&color, pixels, w, h, 80, &length);

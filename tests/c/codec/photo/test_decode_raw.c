@@ -75,7 +75,6 @@ static uint8_t *rows_of(const struct leat_decode_request *request, const uint32_
 
 static void rows_are_those_of_the_photo_in_every_orientation_and_mode(void **state)
 {
-    (void)state;
     static const uint32_t box[4] = {7, 5, 20, 31};
     for (unsigned orientation = 1; orientation <= 8; orientation++)
         for (unsigned kind = 0; kind < 16; kind++) {
@@ -100,7 +99,6 @@ static void rows_are_those_of_the_photo_in_every_orientation_and_mode(void **sta
 
 static void the_header_says_what_the_photo_was(void **state)
 {
-    (void)state;
     for (unsigned is_gray = 0; is_gray < 2; is_gray++) {
         struct pair pair = make_pair(is_gray, 3);
         struct leat_raw_photo raw;
@@ -116,7 +114,6 @@ static void the_header_says_what_the_photo_was(void **state)
 
 static void bytes_that_are_no_such_photo_are_an_error(void **state)
 {
-    (void)state;
     struct pair pair = make_pair(false, 1);
     struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);
     uint32_t w, h;
@@ -153,7 +150,6 @@ static void bytes_that_are_no_such_photo_are_an_error(void **state)
 /* A product that does not fit 64 bits, and more pixels than any photo may have. */
 static void sizes_beyond_all_bounds_are_refused(void **state)
 {
-    (void)state;
     uint8_t header[LEAT_RAW_HEADER];
     struct leat_raw_photo raw;
     leat_raw_photo_put(header, &(struct leat_raw_photo){UINT32_MAX, UINT32_MAX, 3, 1, NULL, 0});
@@ -173,7 +169,6 @@ static void sizes_beyond_all_bounds_are_refused(void **state)
 
 static void a_photo_that_breaks_off_has_no_pixels(void **state)
 {
-    (void)state;
     struct pair pair = make_pair(false, 1);
     struct leat_decoder *checker = leat_decoder_new(&leat_codec_photo);
     uint8_t *out;

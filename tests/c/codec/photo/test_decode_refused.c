@@ -7,7 +7,6 @@
 
 static void a_header_that_promises_too_much_is_refused_before_memory_is_spent(void **state)
 {
-    (void)state;
     static const uint8_t sizes[][4] = {
         {0xff, 0x00, 0xff, 0x00}, {0x3f, 0x00, 0x3f, 0x00}, {0, 0, 0, 16}, {0, 16, 0, 0}};
     size_t length;
@@ -28,7 +27,6 @@ static void a_header_that_promises_too_much_is_refused_before_memory_is_spent(vo
 
 static void thousands_of_scans_are_refused(void **state)
 {
-    (void)state;
     static const struct photo_style apart = {"apart", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1},
                                              0,       false,   false,     true,      false};
     size_t length;
@@ -68,7 +66,6 @@ static bool stops_at_scan(int scan, JDIMENSION width, JDIMENSION height)
 
 static void large_photos_have_fewer_scans_than_small_ones(void **state)
 {
-    (void)state;
     assert_false(stops_at_scan(500, 4096, 4096));
     assert_true(stops_at_scan(501, 8, 8));
     assert_false(stops_at_scan(32, 16384, 16384)); /* of the most pixels that are decoded */
@@ -77,7 +74,6 @@ static void large_photos_have_fewer_scans_than_small_ones(void **state)
 
 static void a_kind_without_a_decoder_is_not_called_damaged(void **state)
 {
-    (void)state;
     static const struct photo_style plain = {"plain", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1},
                                              0,       false,   false,     false,     false};
     static const struct {
@@ -132,7 +128,6 @@ static uint8_t *encode_unknown(const uint8_t *pixels, int components, unsigned l
 
 static void photos_of_five_components_are_refused(void **state)
 {
-    (void)state;
     unsigned long length;
     uint8_t *pixels = photo_pixels(16, 16, 5, 1), *data = encode_unknown(pixels, 5, &length);
     assert_int_equal(leat_decoder_check(checker, data, length, false, &error), LEAT_E_DECODE);
@@ -159,7 +154,6 @@ static void read_rows(const void *data, size_t length, bool gray, uint8_t *out)
 
 static void of_two_components_the_first_is_taken_for_gray(void **state)
 {
-    (void)state;
     uint8_t *pixels = photo_pixels(16, 16, 2, 1), first[256];
     for (size_t i = 0; i < sizeof first; i++)
         first[i] = pixels[2 * i];
@@ -181,7 +175,6 @@ static void of_two_components_the_first_is_taken_for_gray(void **state)
  * any factors. */
 static void factors_that_do_not_divide_the_largest_are_taken(void **state)
 {
-    (void)state;
     static const struct photo_style apart = {"apart", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1},
                                              0,       false,   false,     true,      false};
     static const uint8_t factors[][3] = {{0x31, 0x21, 0x11}, {0x13, 0x12, 0x11}};
@@ -201,7 +194,6 @@ static void factors_that_do_not_divide_the_largest_are_taken(void **state)
 /* A gray photo of nothing but zeros; a block takes a byte. */
 static void a_fast_form_of_more_pixels_than_are_decoded_is_refused(void **state)
 {
-    (void)state;
     enum { ACROSS = 8190, HEADER = 44 + 4 + 128 };
     for (uint32_t down = 512; down <= 513; down++) { /* 2^28 pixels, less 65536; and more */
         const size_t rows = HEADER + 4 * down, length = rows + (size_t)ACROSS * down + 64;

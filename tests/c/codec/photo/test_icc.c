@@ -48,7 +48,6 @@ static bool is_missing(void)
 
 static void photos_of_one_profile_share_a_transform_and_the_process_keeps_a_few(void **state)
 {
-    (void)state;
     if (is_missing())
         return;
     struct leat_icc *first = open_profile(0), *again = open_profile(0);
@@ -89,7 +88,6 @@ static void *run(void *number)
 
 static void threads_convert_at_once(void **state)
 {
-    (void)state;
     pthread_t threads[THREADS];
     if (is_missing())
         return;

@@ -11,13 +11,9 @@
 static jmp_buf jump;
 static void leave(j_common_ptr cinfo)
 {
-    (void)cinfo;
     longjmp(jump, 1);
 }
-static void say_nothing(j_common_ptr cinfo)
-{
-    (void)cinfo;
-}
+static void say_nothing(j_common_ptr cinfo) {}
 
 /* False: it fails. Else the pixels, and how many warnings there were. */
 static bool by_libjpeg(const uint8_t *data, size_t length, unsigned denominator, struct photo_full *full,
@@ -146,7 +142,6 @@ static uint8_t *damaged(const uint8_t *data, size_t *length, enum damage damage,
 
 static void damaged_photos_have_the_pixels_of_libjpeg_in_any_box(void **state)
 {
-    (void)state;
     unsigned warned[DAMAGES] = {0}, tried = 0;
     for (size_t s = 0; s < STYLES; s++) {
         size_t length;
@@ -172,7 +167,6 @@ static void damaged_photos_have_the_pixels_of_libjpeg_in_any_box(void **state)
 
 static void whole_photos_have_no_warnings(void **state)
 {
-    (void)state;
     for (size_t s = 0; s < STYLES; s++) {
         size_t length;
         uint8_t *pixels = photo_pixels(40, 33, styles[s].in == JCS_GRAYSCALE ? 1 : 3, s),
@@ -186,7 +180,6 @@ static void whole_photos_have_no_warnings(void **state)
 
 static void damage_is_told_by_kind(void **state)
 {
-    (void)state;
     size_t length;
     uint8_t *pixels = photo_pixels(64, 64, 3, 1), *data = photo_encode(&styles[4], pixels, 64, 64, 80, &length);
     size_t n = length;
@@ -209,7 +202,6 @@ static void damage_is_told_by_kind(void **state)
 /* What cannot be decoded at all is broken for both. */
 static void a_photo_without_a_header_is_broken_for_a_lenient_decoder_too(void **state)
 {
-    (void)state;
     size_t length;
     uint8_t *pixels = photo_pixels(64, 64, 3, 1), *data = photo_encode(&styles[4], pixels, 64, 64, 80, &length);
     size_t scan = segment(data, length, 0xda);
@@ -221,7 +213,6 @@ static void a_photo_without_a_header_is_broken_for_a_lenient_decoder_too(void **
 
 static void a_damaged_photo_can_be_stored_as_pixels_and_made_smaller(void **state)
 {
-    (void)state;
     size_t length, n;
     uint8_t *pixels = photo_pixels(64, 64, 3, 1), *data = photo_encode(&styles[4], pixels, 64, 64, 80, &length), *out;
     struct photo_full full;
@@ -258,7 +249,6 @@ static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
 
 static void odd_photos_have_the_pixels_of_libjpeg_warnings_or_not(void **state)
 {
-    (void)state;
     char folder[4096];
     snprintf(folder, sizeof folder, "%s/odd-images", test_data());
     const unsigned warned = for_each_file(folder, visit_odd);

@@ -20,7 +20,6 @@ static struct leat_library zlib = {
 
 static void *load(void *unused)
 {
-    (void)unused;
     struct leat_error error = {0};
     for (int i = 0; i < 100; i++)
         if (leat_library_load(&zlib, &error) ||
@@ -31,7 +30,6 @@ static void *load(void *unused)
 
 static void the_first_file_that_is_there_serves_all_threads(void **state)
 {
-    (void)state;
     pthread_t threads[4];
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, load, NULL), 0);
@@ -45,7 +43,6 @@ static void the_first_file_that_is_there_serves_all_threads(void **state)
 
 static void of_one_that_is_not_there_the_error_says_what_to_install(void **state)
 {
-    (void)state;
     static const char *const none[] = {"libleat-nothing.so.7", NULL};
     static struct functions nothing;
     struct leat_library library = zlib;
@@ -62,7 +59,6 @@ static void of_one_that_is_not_there_the_error_says_what_to_install(void **state
 
 static void a_library_that_lacks_a_function_is_none(void **state)
 {
-    (void)state;
     static const struct leat_library_symbol more[] = {FUNCTIONS(LEAT_LIBRARY_SYMBOL){"leat_no_such_function", 0},
                                                       {NULL, 0}};
     static struct functions nothing;
@@ -80,7 +76,6 @@ static void a_library_that_lacks_a_function_is_none(void **state)
 /* The last test: from then on the process has no libtiff. */
 static void a_photo_without_its_library_is_broken_and_has_a_size(void **state)
 {
-    (void)state;
     static const uint8_t tiff[] = {'I', 'I', '*', 0, 8,  0, 0, 0, 4, 0, 0, 1, 4, 0,  1, 0, 0, 0, 1, 0, 0,
                                    0,   1,   1,   4, 0,  1, 0, 0, 0, 1, 0, 0, 0, 17, 1, 4, 0, 1, 0, 0, 0,
                                    8,   0,   0,   0, 23, 1, 4, 0, 1, 0, 0, 0, 1, 0,  0, 0, 0, 0, 0, 0};

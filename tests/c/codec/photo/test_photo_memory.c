@@ -120,7 +120,6 @@ static void check(const struct photo_style *style, const struct stored *photo)
 
 static void decoding_takes_no_more_than_is_said_before(void **state)
 {
-    (void)state;
     struct leat_allocator usual = leat_allocator;
     leat_allocator = (struct leat_allocator){allocate, resize, release};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -158,7 +157,6 @@ static void decoding_takes_no_more_than_is_said_before(void **state)
 
 static void bytes_that_are_no_photo_need_nothing(void **state)
 {
-    (void)state;
     static const uint8_t bytes[200] = {0xff, 0xd8, 0xff, 0xc0};
     for (uint8_t form = LEAT_FORM_ORIGINAL; form <= LEAT_FORM_FAST; form++)
         for (size_t n = 0; n < sizeof bytes; n++) {
@@ -171,7 +169,6 @@ static void bytes_that_are_no_photo_need_nothing(void **state)
 /* libjpeg then keeps all coefficients until it has read the last scan. */
 static void photos_whose_scans_are_apart_are_booked_as_progressive_ones_are(void **state)
 {
-    (void)state;
     struct photo_style style = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {2, 1, 1}};
     uint8_t *pixels = photo_pixels(640, 480, 3, 1);
     uint64_t booked[3];
@@ -191,7 +188,6 @@ static void photos_whose_scans_are_apart_are_booked_as_progressive_ones_are(void
 
 static void a_profile_of_many_parts_does_not_stay_with_the_decoder(void **state)
 {
-    (void)state;
     enum { PARTS = 80, PART = 65000, HEAD_BYTES = 18 };
     size_t length;
     uint8_t *pixels = photo_pixels(40, 40, 3, 1), *jpeg = photo_encode(&styles[1], pixels, 40, 40, 75, &length);

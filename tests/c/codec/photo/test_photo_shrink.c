@@ -1,4 +1,5 @@
 /* Photos made smaller: the size, the pixels, the orientation, and what cannot be made smaller. */
+#include "../../allocations.h"
 #include "photos.h"
 
 #include <math.h>
@@ -47,7 +48,6 @@ static double expected(const struct photo_full *full, unsigned c, uint32_t x, ui
 
 static void a_large_photo_becomes_the_antialiased_resize_of_itself(void **state)
 {
-    (void)state;
     for (int kind = 0; kind < 2; kind++) {
         size_t length, out_length;
         uint8_t *out, *pixels = smooth(200, 150, kind ? 1 : 3);
@@ -79,7 +79,6 @@ static void a_large_photo_becomes_the_antialiased_resize_of_itself(void **state)
 
 static void a_small_photo_stays_as_it_is(void **state)
 {
-    (void)state;
     size_t length, out_length;
     uint8_t *out, *pixels = smooth(64, 30, 3), *data = photo_encode(&color, pixels, 64, 30, 90, &length);
     assert_ok(leat_codec_photo.shrink(data, length, 64, 90, false, &out, &out_length, &error));
@@ -95,7 +94,6 @@ static void a_small_photo_stays_as_it_is(void **state)
 
 static void the_thinnest_photo_keeps_a_pixel_of_width(void **state)
 {
-    (void)state;
     size_t length, out_length;
     uint8_t *out, *pixels = smooth(1, 3000, 3), *data = photo_encode(&color, pixels, 1, 3000, 90, &length);
     struct leat_value_info info;
@@ -110,7 +108,6 @@ static void the_thinnest_photo_keeps_a_pixel_of_width(void **state)
 
 static void the_orientation_is_carried_over(void **state)
 {
-    (void)state;
     static const uint8_t exif[] = {0xff, 0xe1, 0, 34,   'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, '*', 0, 0, 0, 8,
                                    0,    1,    1, 0x12, 0,   3,   0,   0,   0, 1, 0,   8,   0, 0,   0, 0, 0, 0};
     size_t length, out_length;
@@ -138,7 +135,6 @@ static void the_orientation_is_carried_over(void **state)
 
 static void a_broken_photo_is_not_made_smaller(void **state)
 {
-    (void)state;
     size_t length, out_length;
     uint8_t *out, *pixels = smooth(100, 100, 3), *data = photo_encode(&color, pixels, 100, 100, 90, &length);
     for (size_t cut = 0; cut < length; cut += 1 + length / 97) {
@@ -149,39 +145,21 @@ static void a_broken_photo_is_not_made_smaller(void **state)
     free(pixels);
 }
 
-static struct leat_allocator plain;
-static uint64_t fail_at, allocations;
-
-static void *failing_allocate(size_t bytes)
-{
-    return ++allocations == fail_at ? NULL : plain.allocate(bytes);
-}
-
-static void *failing_resize(void *p, size_t bytes)
-{
-    return ++allocations == fail_at ? NULL : plain.resize(p, bytes);
-}
-
 /* A row index that memory cannot hold is done without. */
 static void every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothing(void **state)
 {
-    (void)state;
     size_t length, out_length;
     uint8_t *out, *pixels = photo_pixels(900, 700, 3, 1), *data = photo_encode(&color, pixels, 900, 700, 95, &length);
-    plain = leat_allocator;
-    leat_allocator.allocate = failing_allocate;
-    leat_allocator.resize = failing_resize;
-    fail_at = allocations = 0;
     uint8_t *right;
     size_t right_length;
     unsigned harmless = 0;
     assert_ok(leat_codec_photo.shrink(data, length, 600, 100, false, &right, &right_length, &error));
-    uint64_t n = allocations;
-    assert_true(n > 8);
-    for (fail_at = 1; fail_at <= n; fail_at++) {
-        allocations = 0;
+    int64_t n = 0;
+    for (bool failed = true; failed; n++) {
+        fail_allocation(n);
         const int rc = leat_codec_photo.shrink(data, length, 600, 100, false, &out, &out_length, &error);
-        if (rc == LEAT_OK && ++harmless <= 3) {
+        failed = allocation_failed();
+        if (rc == LEAT_OK && (!failed || ++harmless <= 3)) {
             assert_int_equal(out_length, right_length);
             assert_memory_equal(out, right, right_length);
             leat_free(out);
@@ -190,7 +168,7 @@ static void every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothi
         assert_int_equal(rc, LEAT_E_NOMEM);
         assert_null(out);
     }
-    leat_allocator = plain;
+    assert_true(n > 9);
     leat_free(right);
     free(data);
     free(pixels);
