@@ -444,6 +444,7 @@ OBJECTS: dict[str, Any] = {
     ],
     "not contiguous": [
         torch.arange(20000).reshape(100, 200).t(),
+        torch.arange(6000).reshape(10, 20, 30).permute(2, 0, 1),
         torch.arange(20000)[::3],
         big[::2],
         big.reshape(50, 100).T,
