@@ -4,6 +4,8 @@
  *
  *     byte 0        1: rows have keys; 2: the rest is a header; 4: with a checksum that is right
  *     else          patches: where (4 bytes, modulo the file's size), and 8 bytes that stand there then
+ *
+ * Replayed it takes 15 s: each input makes a file, opens it, reads it and writes to it.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import threading
 import time
 
 from checks import shards, since
-from checks.running import LOGS, Count, Failed, here, running, say, stopped
+from checks.running import LOGS, Count, Failed, end, here, running, say, stopped
 from checks.steps import STEPS, options
 from checks.times import Times, calibrate
 
@@ -83,16 +84,18 @@ def where(name: str) -> str:
 def run_shard(name: str, times: Times) -> Count:
     shard = shards.SHARDS[name]
     say(f"shard {name} (tools/check.py --shard {name} --seed {options.seed}): {shard.title}")
+    began_with = shards.fingerprint(shard.paths)
     total = run_lanes(shard.lanes, times)
     if not total.failed:
-        shards.keep_passed(name, shard.paths)
+        shards.keep_passed(name, shard.paths, began_with)
     return total
 
 
 def run_gate(times: Times) -> Count:
+    began_with = shards.fingerprint("")
     total = run_lanes(shards.GATE, times)
     if not total.failed:
-        shards.keep_passed("gate", "")
+        shards.keep_passed("gate", "", began_with)
     return total
 
 
@@ -100,7 +103,7 @@ def chosen(o: argparse.Namespace, times: Times) -> Count:
     """Runs what the command line asks for."""
     total = Count()
     if o.only:
-        return run_lanes([[name] for name in o.only] if len(o.only) == 1 else [list(o.only)], times)
+        return run_lanes([list(o.only)], times)
     if o.since:
         touched = since.touched(o.since)
         options.c_tests, options.py_tests = touched.c_tests, touched.py_tests
@@ -132,29 +135,34 @@ def main() -> int:
     a.add_argument("--seed", type=int, help="of what a shard draws; without it, it is HEAD's")
     a.add_argument("--store-times", action="store_true", help="later runs are compared with the times of this one")
     o = a.parse_args()
-    shutil.rmtree(LOGS, ignore_errors=True)
     here.name = "check"
-    options.seed = shards.seed_of(shards.head()) if o.seed is None else o.seed
-    times = Times(calibrate())
+    if o.only:  # small, and beside a longer run, whose logs stay
+        times = Times(1.0)
+    else:
+        shutil.rmtree(LOGS, ignore_errors=True)
+        options.seed = shards.seed_of(shards.head()) if o.seed is None else o.seed
+        times = Times(calibrate())
     total = chosen(o, times)
-    times.keep()
+    if not o.only:
+        times.keep()
     if o.store_times:
         times.store()
     print(times.table(TITLES))
     print(
         f"{'everything passed' if not total.failed else 'something failed: see above'}"
-        + (f"; {total.skipped} skipped (LEAT_DATA names the folder of real data)" if total.skipped else "")
+        + (f"; {total.skipped} skipped, for want of what their machine or LEAT_DATA lacks" if total.skipped else "")
     )
     print(f"{total.passed} passed, {total.failed} failed")
     return 1 if total.failed else 0
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         sys.exit(main())
     except KeyboardInterrupt:
         stopped.set()
         for process in list(running):
-            process.terminate()
+            end(process)
         print("\ninterrupted; what was built is kept")
         sys.exit(130)

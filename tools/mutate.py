@@ -244,7 +244,10 @@ def find(copy: Copy, mutation: Mutation, sound: dict[tuple[str, str], str | None
     finally:
         if python and mutation.file.endswith(".py"):
             copy.install()
-    if found and (number := re.match(r"example (\d+):", found[1])):
+    if found and found[0].startswith("property:"):
+        number = re.match(r"example (\d+):", found[1])
+        if number is None:
+            raise Broken(f"{found[0]} came to no verdict: {found[1]}")
         without = copy.finds(f"{found[0]}#{number[1]}", mutation.tier)
         if without is not None:
             raise Broken(f"{found[0]} fails without the fault, too: {without}")

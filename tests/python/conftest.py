@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import forked_support
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -43,6 +44,7 @@ def pytest_collection_finish() -> None:
 
 
 CPU_BEFORE = pytest.StashKey[float]()
+SHARDS = ("draws", "torch", "whole")  # those of tools/checks/shards.py that run tests of Python
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,6 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def shard_of(item: pytest.Item) -> str:
     """`gate`: of none. Tests of other frameworks need packages that only the shard torch installs."""
     mark = item.get_closest_marker("shard")
+    if mark is not None and mark.args[0] not in SHARDS:
+        raise pytest.UsageError(f"{item.nodeid} is of the shard {mark.args[0]!r}, which runs no tests of Python")
     if mark is None and item.path.name.startswith("test_frameworks_"):
         return "torch"
     return str(mark.args[0]) if mark else "gate"
@@ -80,16 +84,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = kept
 
 
+def cpu_s() -> float:
+    return sum(os.times()[:4]) + sum(forked_support.used)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    item.stash[CPU_BEFORE] = sum(os.times()[:4])
+    item.stash[CPU_BEFORE] = cpu_s()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """CPU seconds of each test, with those of the processes that it has waited for, go into the report."""
     if call.when == "teardown":
-        item.user_properties.append(("cpu_s", round(sum(os.times()[:4]) - item.stash[CPU_BEFORE], 3)))
+        item.user_properties.append(("cpu_s", round(cpu_s() - item.stash[CPU_BEFORE], 3)))
 
 
 def jpeg(width: int, height: int, seed: int = 0, mode: str = "RGB", **options: object) -> bytes:

@@ -22,6 +22,7 @@ from functools import cache
 from typing import Any
 
 IMPORTED = ("numpy", "torch", "PIL.Image")
+used: list[float] = []  #: CPU seconds of each child, which this process has not waited for itself
 
 
 def python(
@@ -50,7 +51,9 @@ def python(
         said = parent.stdout.readline()
         if not said:
             raise RuntimeError(f"the parent of forked processes ended with {parent.wait()}")
-        return subprocess.CompletedProcess([sys.executable, *line], int(said), out.read(), err.read())
+        code, cpu_s = said.split()
+        used.append(float(cpu_s))
+        return subprocess.CompletedProcess([sys.executable, *line], int(code), out.read(), err.read())
 
 
 @cache
@@ -94,19 +97,20 @@ def _serve() -> dict[str, Any]:
             requests.close()
             os.close(replies)
             return job  # type: ignore[no-any-return]
-        os.write(replies, b"%d\n" % _ended(pid, job["timeout"]))
+        os.write(replies, b"%d %f\n" % _ended(pid, job["timeout"]))
     os._exit(0)
 
 
-def _ended(pid: int, timeout: float) -> int:
-    """The exit code of a child, as subprocess has it."""
+def _ended(pid: int, timeout: float) -> tuple[int, float]:
+    """The exit code of a child, as subprocess has it, and the CPU seconds that it and its own have used."""
     handle = os.pidfd_open(pid)
     if not select.select([handle], [], [], timeout)[0]:
         os.kill(pid, signal.SIGABRT)
         if not select.select([handle], [], [], 60)[0]:
             os.kill(pid, signal.SIGKILL)
     os.close(handle)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    _, status, used = os.wait4(pid, 0)
+    return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
 
 
 def _run(job: dict[str, Any]) -> None:

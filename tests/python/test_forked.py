@@ -90,5 +90,5 @@ def test_what_one_child_does_is_unknown_to_the_next() -> None:
 
 
 def test_a_child_that_hangs_ends_with_the_stacks_of_its_threads() -> None:
-    done = python("-c", "import time\ndef hangs():\n    time.sleep(3600)\nhangs()", timeout=1)
+    done = python("-c", "import time\ndef hangs():\n    time.sleep(3600)\nhangs()", timeout=5)
     assert done.returncode == -6 and "in hangs" in done.stderr

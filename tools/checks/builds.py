@@ -53,7 +53,7 @@ def c_tests(folder: Path, *options: str, limit_s: int = 300, **environment: str)
     report = folder / "meson-logs" / "testlog-python.json"  # Meson names it after the wrapper
     report.unlink(missing_ok=True)
     wrapper = f"python {ROOT / 'tools' / 'checks' / 'limit.py'}"
-    run(
+    out = run(
         *("meson", "test", "-C", folder, "--no-rebuild", "--num-processes", CORES),
         *("--timeout-multiplier", 0, "--wrapper", wrapper, *options),
         check=False,
@@ -62,8 +62,8 @@ def c_tests(folder: Path, *options: str, limit_s: int = 300, **environment: str)
     count = Count()
     for line in report.read_text().splitlines() if report.exists() else []:
         count.add(counted(json.loads(line), folder.name))
-    if not count.passed:
-        raise Failed(f"no test ran in {folder}")
+    if not count.passed or not re.search(r"^Ok: +\d+", out, re.M):
+        raise Failed(f"the tests in {folder} did not run to their end\n{out[-8000:]}")
     return count
 
 

@@ -44,7 +44,8 @@ def main() -> int:
         for pid in family(process.pid):
             print(f"--- process {pid}", file=sys.stderr, flush=True)
             if shutil.which("eu-stack"):
-                subprocess.run(["eu-stack", "-p", str(pid)], stdout=sys.stderr, stderr=sys.stderr, timeout=60)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    subprocess.run(["eu-stack", "-p", str(pid)], stdout=sys.stderr, stderr=sys.stderr, timeout=60)
         code = 124
     finally:
         with contextlib.suppress(ProcessLookupError):

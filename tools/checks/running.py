@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -68,7 +70,13 @@ def run(*command: object, check: bool = True, env: Mapping[str, str] | None = No
         if stopped.is_set():
             raise Failed("interrupted")
         process = subprocess.Popen(
-            [str(c) for c in command], cwd=ROOT, env={**ENV, **(env or {})}, stdout=log, stderr=log
+            [str(c) for c in command],
+            cwd=ROOT,
+            env={**ENV, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
         running.add(process)
         code = _wait(process)
@@ -82,6 +90,12 @@ def run(*command: object, check: bool = True, env: Mapping[str, str] | None = No
     return text
 
 
+def end(process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> None:
+    """Ends the process, and those that it has started in its session."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
 def _wait(process: subprocess.Popen[bytes]) -> int | None:
     """The exit code; None: it was killed at the limit. Its CPU time, with what it has waited for, is the step's."""
     end = time.monotonic() + LIMIT_S
@@ -92,7 +106,7 @@ def _wait(process: subprocess.Popen[bytes]) -> int | None:
             break
         if time.monotonic() > end and not killed:
             killed = True
-            process.kill()
+            end(process, signal.SIGKILL)
         time.sleep(0.02)
     here.cpu_s += used.ru_utime + used.ru_stime
     process.returncode = os.waitstatus_to_exitcode(status)

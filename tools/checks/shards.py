@@ -27,28 +27,30 @@ class Shard:
     paths: str
 
 
+CHECKS = r"^tools/(checks?[./]|setup\.sh)"  # what runs the shards themselves
+
 SHARDS = {
-    "tsan": Shard("races, by ThreadSanitizer", [["tsan"]], r"^(src|include|tests/c)/|meson"),
+    "tsan": Shard("races, by ThreadSanitizer", [["tsan"]], rf"^(src|include|tests/c)/|meson|{CHECKS}"),
     "draws": Shard(
         "new finds: the fuzzers and drawn tests, with seeds of their own",
         [["fuzz"], ["package", "drawn"]],
-        r"^(src|include|fuzz|python)/|meson|tests/python/property_",
+        rf"^(src|include|fuzz|python|tests)/|meson|{CHECKS}",
     ),
     "torch": Shard(
         "PyTorch's side of every comparison, and the frameworks",
         [["extras", "torch"]],
-        r"^python/leat/(torch|workers|loading|functions|accelerate|lightning)|^python/src/"
-        r"|^tests/python/(test_dataloader|test_frameworks|frameworks|property_|dataloader_support)",
+        r"^src/(engine|plan|worker)/|^python/leat/(torch|workers|loading|functions|accelerate|lightning)|^python/src/"
+        rf"|^tests/(python|golden)/|{CHECKS}",
     ),
     "whole": Shard(
         "whole uses: a dozen mutations, recipes, examples, the demo, the wheel in a fresh environment",
         [["mutations"], ["package", "whole", "demo", "wheel"]],
-        r"^(src|include|cli|python|examples|recipes|docs|tools)/|^(README|pyproject|Makefile)",
+        r"^(src|include|cli|python|examples|recipes|docs|tools|tests)/|^(README|pyproject|Makefile)|meson",
     ),
     "isa": Shard(
         "C tests with gcc, optimised, on every instruction set and in full; clang-tidy",
         [["isa"], ["extras", "tidy"]],
-        r"^(src|include|cli|tests/c|examples)/|meson",
+        rf"^(src|include|cli|python/src|tests/c|tests/golden|examples)/|meson|clang-tidy|{CHECKS}",
     ),
 }
 STATE = ROOT / "build" / "passed.json"  # of --all: what has passed, and the files that it has seen
@@ -84,7 +86,10 @@ def passed(name: str, paths: str) -> bool:
     return bool(STATE.exists() and json.loads(STATE.read_text()).get(name) == fingerprint(paths))
 
 
-def keep_passed(name: str, paths: str) -> None:
+def keep_passed(name: str, paths: str, began_with: str) -> None:
+    """That shard has passed, if the files are still those that it began with (their `fingerprint`)."""
+    if fingerprint(paths) != began_with:
+        return
     known = json.loads(STATE.read_text()) if STATE.exists() else {}
     STATE.parent.mkdir(exist_ok=True)
-    STATE.write_text(json.dumps(known | {name: fingerprint(paths)}, indent=1) + "\n")
+    STATE.write_text(json.dumps(known | {name: began_with}, indent=1) + "\n")

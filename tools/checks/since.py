@@ -16,6 +16,7 @@ from pathlib import Path
 
 from .builds import build
 from .running import ROOT, run
+from .shards import SHARDS
 
 # A changed path (by its beginning): the tests in Python that it touches.
 PYTHON = {
@@ -49,12 +50,33 @@ PYTHON = {
     "python/leat/privacy": "privacy",
     "python/leat/text": "text chat* tokenize cli_tokens",
     "python/leat/data": "dataset writer arrow made mix masks html pack_rows",
+    "python/leat/torch/collate.py": "dataloader_collate",
+    "python/src/feedback.c": "feedback feedback_lists",
     "python/leat": "loader dataset",
+    "tests/python/conftest.py": "loader checks",
+    "tests/python/README.md": "theirs",
+    "tests/golden": "order_reference golden_draws",
+    "tools": "checks",
     "examples": "examples",
     "recipes": "recipe*",
     "docs": "docs",
     "README": "docs",
 }
+#: folders of C tests that a change touches by its path, whatever they include
+C_TESTS = {
+    "cli/": ("cli",),
+    "examples/": ("examples",),
+    "include/leat/columns": ("columns",),
+    "include/leat/curves": ("fit",),
+    "include/leat/feedback": ("feedback",),
+    "include/leat/mixtures": ("plan", "engine"),
+    "include/leat/port": ("port",),
+    "src/kernels/": ("op", "codec"),
+    "tests/golden/": ("plan", "op"),
+}
+C_DATA = ("tests/golden/", "fuzz/corpus/")
+OTHER_SHARDS = ("test_frameworks_", "test_recipe", "test_examples")  # files with no test that the gate runs
+IMPORT = re.compile(r"^(?:from|import) (\w+)", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 
@@ -66,7 +88,11 @@ class Touched:
 
     def text(self) -> str:
         c, py = len(self.c_tests), len(self.py_tests)
-        return f"{len(self.files)} files are changed: {c} test programs in C, {py} files of tests in Python"
+        of = [name for name, shard in SHARDS.items() if any(re.search(shard.paths, f) for f in self.files)]
+        return (
+            f"{len(self.files)} files are changed: {c} test programs in C, {py} files of tests in Python\n"
+            f"before it is done, these shards have to pass as well: {', '.join(of) or 'none'}"
+        )
 
     def lanes(self) -> list[list[str]]:
         compiled = any(f.endswith((".c", ".h", ".def", ".map", "meson.build")) for f in self.files)
@@ -76,10 +102,10 @@ class Touched:
 
 
 def touched(ref: str) -> Touched:
-    names = run("git", "diff", "--name-only", ref).splitlines()
+    names = run("git", "diff", "--name-only", run("git", "merge-base", ref, "HEAD").strip()).splitlines()
     names += run("git", "ls-files", "-o", "--exclude-standard").splitlines()
     found = Touched(sorted(set(names)))
-    if any(f.endswith((".c", ".h", ".def", "meson.build")) for f in found.files):
+    if any(f.endswith((".c", ".h", ".def", "meson.build")) or f.startswith(C_DATA) for f in found.files):
         found.c_tests = c_tests(found.files)
     found.py_tests = py_tests(found.files)
     return found
@@ -124,9 +150,13 @@ def c_tests(files: list[str]) -> list[str]:
     widely = {h for h in headers if h.startswith(("src/base/", "include/")) or h == "tests/c/test.h"}
     affected = set(files) | reach(graph, headers - widely)
     own = {str(Path(f).with_suffix(".h")) for f in files if f.endswith(".c") and f.startswith("src/")} & set(sources)
-    affected |= {name for name, seen in graph.items() if seen & (own | widely) and name.startswith(("tests/", "fuzz/"))}
+    of_tests = {name: seen for name, seen in graph.items() if name.startswith(("tests/", "fuzz/"))}
+    affected |= reach(of_tests, {name for name, seen in of_tests.items() if seen & (own | widely)})
     layers = {f.split("/")[1] for f in files if f.startswith("src/") and f.count("/") > 1}
-    everything = any(f in ("meson.build", "meson.options", "tests/meson.build") for f in files)
+    layers |= {layer for path, of in C_TESTS.items() if any(f.startswith(path) for f in files) for layer in of}
+    layers |= {f.split("/")[2] for f in files if f.startswith("tests/c/") and f.endswith("meson.build")}
+    affected |= {f"fuzz/{f.split('/')[2]}.c" for f in files if f.startswith("fuzz/corpus/")}
+    everything = bool({"meson.build", "meson.options", "tests/meson.build", "tests/c/faulty.c"} & set(files))
     folder = build("asan", "build.ninja")
     tests = json.loads(run("meson", "introspect", "--tests", folder))
     targets = {t["filename"][0]: t for t in json.loads(run("meson", "introspect", "--targets", folder))}
@@ -148,15 +178,14 @@ def c_tests(files: list[str]) -> list[str]:
 def py_tests(files: list[str]) -> list[str]:
     place = ROOT / "tests" / "python"
     chosen = {f for f in files if fnmatch(f, "tests/python/test_*.py") and (ROOT / f).is_file()}
-    for support in (f for f in files if fnmatch(f, "tests/python/*.py") and f not in chosen):
-        stem = Path(support).stem
-        chosen |= {
-            f"tests/python/{t.name}"
-            for t in place.glob("test_*.py")
-            if re.search(rf"\bfrom {stem} import|\bimport {stem}\b", t.read_text())
-        }
+    imports = {t.name: set(IMPORT.findall(t.read_text())) for t in place.glob("*.py")}
+    supports = {f"{Path(f).stem}.py" for f in files if fnmatch(f, "tests/python/*.py") and f not in chosen}
+    by_import = {name: {f"{stem}.py" for stem in seen} & imports.keys() for name, seen in imports.items()}
+    chosen |= {f"tests/python/{name}" for name in reach(by_import, supports) if name.startswith("test_")}
     for name in files:
+        if (place / f"test_{Path(name).stem}.py").is_file() and not name.startswith("tests/c/"):
+            chosen.add(f"tests/python/test_{Path(name).stem}.py")
         of = max((key for key in PYTHON if name.startswith(key)), key=len, default=None)
         for pattern in PYTHON[of].split() if of else []:
             chosen |= {f"tests/python/{t.name}" for t in place.glob(f"test_{pattern}.py")}
-    return sorted(chosen)
+    return sorted(f for f in chosen if not Path(f).name.startswith(OTHER_SHARDS))

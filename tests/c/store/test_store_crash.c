@@ -1,5 +1,5 @@
 /* Writers that are killed, that run out of disk or memory, and that go on from what is whole: the finished file has the
- * bytes of an uninterrupted one. */
+ * bytes of an uninterrupted one. 10 s under sanitizers: a file is written anew for each call that fails. */
 #include "../allocations.h"
 #include "made.h"
 
