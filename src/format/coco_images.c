@@ -218,9 +218,12 @@ int leat_coco_check_sizes(struct leat_coco *c)
         return leat_coco_no_memory(c);
     for (size_t i = 0; i < c->n_images; i++) {
         const struct leat_coco_image *image = &c->images[i];
-        if (image->sample != SIZE_MAX && isfinite(image->w) && isfinite(image->h))
-            said[image->sample] = (struct leat_said_size){(uint32_t)image->w, (uint32_t)image->h, image->place.number,
-                                                          image->place.line, image->place.byte};
+        if (image->sample != SIZE_MAX)
+            said[image->sample] = (struct leat_said_size){.width = isfinite(image->w) ? (uint32_t)image->w : 0,
+                                                          .height = isfinite(image->h) ? (uint32_t)image->h : 0,
+                                                          .number = image->place.number,
+                                                          .line = image->place.line,
+                                                          .byte = image->place.byte};
     }
     const int rc = leat_photo_sizes_check(c->a, said, where_is, c->error);
     leat_free(said);

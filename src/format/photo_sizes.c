@@ -7,6 +7,7 @@
 #include "format/photo_sizes.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@
 #include "base/error.h"
 #include "codec/codec.h"
 
-enum { HEAD = 1 << 16, LOOKED_AT = 64, EXAMPLES = 3 };
+enum { HEAD = 1 << 16, LONGEST = 64 << 20, LOOKED_AT = 64, EXAMPLES = 3 };
 
 struct check {
     uint64_t looked_at, other, turned, shown;
@@ -25,6 +26,80 @@ static void add_example(struct check *c, const char *text)
 {
     if (c->other <= EXAMPLES)
         c->shown += leat_add_example(c->examples, sizeof c->examples, text);
+}
+
+/* What the first `room` bytes of a photo's file say of its size. False: nothing. */
+static bool look(struct leat_annotated *a, uint64_t sample, uint8_t *head, size_t room, struct leat_photo_size *out)
+{
+    struct leat_value_info info = {0};
+    const size_t n = leat_photo_files_head(&a->photos, sample, head, room);
+    if (!n || leat_codec_of(LEAT_KIND_IMAGE)->probe(head, n, &info, NULL) || !info.width)
+        return false;
+    out->width = info.width;
+    out->height = info.height;
+    out->turned = leat_photo_orientation(head, n) > 4;
+    return true;
+}
+
+static int ask(struct leat_annotated *a, uint64_t sample, size_t room, struct leat_photo_size *out,
+               struct leat_error *error)
+{
+    uint8_t *head = leat_alloc(room);
+    if (!head)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to look at photos");
+    if (look(a, sample, head, room, out) && head[0] == 0xff) /* JPEG, whose EXIF stands before its size */
+        out->asked = LEAT_PHOTO_ASKED_WHOLE;
+    leat_free(head);
+    return LEAT_OK;
+}
+
+static bool lies_in(const float box[4], uint32_t w, uint32_t h)
+{
+    return box[0] >= 0 && box[1] >= 0 && (double)box[2] <= w && (double)box[3] <= h;
+}
+
+int leat_photo_sizes_find(struct leat_annotated *a, uint64_t sample, const float box[4], struct leat_photo_size *photo,
+                          double *w, double *h, struct leat_error *error)
+{
+    const struct leat_listing_file *file = &a->photos.listing.files[sample];
+    int rc = LEAT_OK;
+    if ((isfinite(*w) && isfinite(*h)) || file->mtime_ns == LEAT_LISTING_ABSENT)
+        return rc;
+    if (photo->asked == LEAT_PHOTO_NOT_ASKED) {
+        photo->asked = file->size <= HEAD ? LEAT_PHOTO_ASKED_WHOLE : LEAT_PHOTO_ASKED_HEAD;
+        rc = ask(a, sample, HEAD, photo, error);
+    }
+    /* The header of TIFF, and the EXIF of PNG and WebP, may stand at the end of the file. */
+    if (!rc && photo->asked == LEAT_PHOTO_ASKED_HEAD && !lies_in(box, photo->width, photo->height)) {
+        photo->asked = LEAT_PHOTO_ASKED_WHOLE;
+        if (file->size <= LONGEST)
+            rc = ask(a, sample, (size_t)file->size, photo, error);
+    }
+    if (rc || !photo->width)
+        return rc;
+    uint32_t width = photo->width, height = photo->height;
+    if (photo->turned) { /* the annotations may mean either; in the square that both have the box lies in any case */
+        width = height = width < height ? width : height;
+        if (!lies_in(box, width, height) && photo->width != photo->height)
+            return LEAT_OK;
+    }
+    *w = isfinite(*w) ? *w : width;
+    *h = isfinite(*h) ? *h : height;
+    return LEAT_OK;
+}
+
+/* Whether a photo of this size is as large as the annotations say, who may have said one side alone. */
+static bool agree(const struct leat_said_size *said, uint32_t w, uint32_t h)
+{
+    return (!said->width || said->width == w) && (!said->height || said->height == h);
+}
+
+static void say_size(uint32_t w, uint32_t h, char *out, size_t room)
+{
+    if (w && h)
+        snprintf(out, room, "%" PRIu32 " x %" PRIu32, w, h);
+    else
+        snprintf(out, room, "a %s of %" PRIu32, w ? "width" : "height", w ? w : h);
 }
 
 int leat_photo_sizes_check(struct leat_annotated *a, const struct leat_said_size *said,
@@ -42,24 +117,23 @@ int leat_photo_sizes_check(struct leat_annotated *a, const struct leat_said_size
     for (uint64_t i = 0; i < n && !rc; i++) {
         const uint64_t sample = n == count ? i : i * (count / n) + i * (count % n) / n;
         const struct leat_said_size *one = &said[sample];
-        struct leat_value_info info = {0};
-        char place[256], text[512];
-        if ((rc = leat_annotated_ask(a, i, n, error)) || !one->width)
-            continue;
-        const size_t length = leat_photo_files_head(&a->photos, sample, head, HEAD);
-        if (!length || leat_codec_of(LEAT_KIND_IMAGE)->probe(head, length, &info, NULL) || !info.width)
+        struct leat_photo_size photo;
+        char place[256], text[512], said_size[48];
+        if ((rc = leat_annotated_ask(a, i, n, error)) || (!one->width && !one->height) ||
+            !look(a, sample, head, HEAD, &photo))
             continue;
         c.looked_at++;
-        if (info.width == one->width && info.height == one->height)
+        if (agree(one, photo.width, photo.height))
             continue;
-        if (info.width == one->height && info.height == one->width && leat_photo_orientation(head, length) > 4) {
+        if (photo.turned && agree(one, photo.height, photo.width)) {
             c.turned++;
             continue;
         }
         c.other++;
         where(a, sample, one, place, sizeof place);
-        snprintf(text, sizeof text, "%s is %" PRIu32 " x %" PRIu32 ", and %s says %" PRIu32 " x %" PRIu32,
-                 l->names + l->files[sample].name, info.width, info.height, place, one->width, one->height);
+        say_size(one->width, one->height, said_size, sizeof said_size);
+        snprintf(text, sizeof text, "%s is %" PRIu32 " x %" PRIu32 ", and %s says %s", l->names + l->files[sample].name,
+                 photo.width, photo.height, place, said_size);
         add_example(&c, text);
         if (a->on_bad == LEAT_BAD_RAISE) {
             rc = leat_fail(error, LEAT_E_CORRUPT, "%s (with \"skip\", that is a warning)", text);
