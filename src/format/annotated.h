@@ -77,6 +77,9 @@ int leat_fault(struct leat_annotated *annotated, struct leat_error *error, int c
                const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* Kinds of what is told. */
+#define LEAT_TOLD_UNSIZED                                                                                              \
+    "boxes may reach out of their photo and are not cut off: the annotations do not say its size, and its header "     \
+    "cannot be read, or EXIF turns it (give its width and height)"
 #define LEAT_TOLD_MASKLESS "instances have no mask, beside others that have one, and get an empty one"
 /* Something is no fault, but a person should know how often there is such a thing, and where first. `what` is a
  * literal that goes on behind the number: "boxes are ...". */

@@ -344,14 +344,16 @@ static int settle_box(struct leat_coco *c, struct leat_coco_instance *one, struc
     if (rc)
         return rc;
     const char *why = leat_box_fault(one->box, w, h);
-    if (!leat_annotated_box(c->a, given, w, h) && !why)
+    const bool inside = leat_annotated_box(c->a, given, w, h);
+    image->exceeded |= !inside;
+    if (!inside && !why)
         leat_annotated_stray(c->a, "annotations[%u] (%s) has the bbox [%g, %g, %g, %g], of %s", number,
                              leat_coco_where(c, one->place), x, y, side_x, side_y, c->names + image->name);
     if (why)
         snprintf(wrong, room, "has the bbox [%g, %g, %g, %g], which %s", x, y, side_x, side_y, why);
     else if (!(isfinite(w) && isfinite(h)))
-        leat_photo_sizes_lack(c->a, "annotations[%u] (%s), of %s", number, leat_coco_where(c, one->place),
-                              c->names + image->name);
+        leat_annotated_tell(c->a, LEAT_TOLD_UNSIZED, "annotations[%u] (%s), of %s", number,
+                            leat_coco_where(c, one->place), c->names + image->name);
     return LEAT_OK;
 }
 

@@ -23,6 +23,7 @@ struct leat_coco_image {
     size_t sample;           /* SIZE_MAX: its photo is missing */
     size_t mask, mask_bytes; /* of class ids: its PNG in `masks`; 0 bytes: none */
     struct leat_photo_size photo;
+    bool exceeded; /* a box reaches out of its size */
     struct leat_coco_place place;
 };
 

@@ -226,7 +226,8 @@ int leat_coco_check_sizes(struct leat_coco *c)
                                                           .height = isfinite(image->h) ? (uint32_t)image->h : 0,
                                                           .number = image->place.number,
                                                           .line = image->place.line,
-                                                          .byte = image->place.byte};
+                                                          .byte = image->place.byte,
+                                                          .exceeded = image->exceeded};
     }
     const int rc = leat_photo_sizes_check(c->a, said, where_is, c->error);
     leat_free(said);

@@ -15,7 +15,8 @@
 #include "base/error.h"
 #include "codec/codec.h"
 
-enum { HEAD = 1 << 16, LONGEST = 64 << 20, LOOKED_AT = 64, EXAMPLES = 3 };
+/* Photos with boxes that reach out of them are looked at up to a bound: of more, the boxes are of another format. */
+enum { HEAD = 1 << 16, LONGEST = 64 << 20, LOOKED_AT = 64, MOST_EXCEEDED = 1024, EXAMPLES = 3 };
 
 struct check {
     uint64_t looked_at, other, turned, shown;
@@ -78,7 +79,10 @@ int leat_photo_sizes_find(struct leat_annotated *a, uint64_t sample, const float
     if (rc || !photo->width)
         return rc;
     uint32_t width = photo->width, height = photo->height;
-    if (photo->turned) { /* the annotations may mean either; in the square that both have the box lies in any case */
+    if (photo->turned && (*w == height || *h == width)) { /* the side that they say is that of the turned photo */
+        width = photo->height;
+        height = photo->width;
+    } else if (photo->turned && *w != width && *h != height) { /* they may mean either: in both lies this square */
         width = height = width < height ? width : height;
         if (!lies_in(box, width, height) && photo->width != photo->height)
             return LEAT_OK;
@@ -102,43 +106,54 @@ static void say_size(uint32_t w, uint32_t h, char *out, size_t room)
         snprintf(out, room, "a %s of %" PRIu32, w ? "width" : "height", w ? w : h);
 }
 
-int leat_photo_sizes_check(struct leat_annotated *a, const struct leat_said_size *said,
-                           void (*where)(const struct leat_annotated *, uint64_t, const struct leat_said_size *, char *,
-                                         size_t),
-                           struct leat_error *error)
+typedef void where_function(const struct leat_annotated *, uint64_t, const struct leat_said_size *, char *, size_t);
+
+static int compare(struct check *c, struct leat_annotated *a, uint64_t sample, const struct leat_said_size *said,
+                   where_function *where, uint8_t *head, struct leat_error *error)
 {
     const struct leat_listing *l = &a->photos.listing;
-    const uint64_t count = l->n_files, n = a->options->check_sizes || count < LOOKED_AT ? count : LOOKED_AT;
+    struct leat_photo_size photo;
+    char place[256], text[512], size[48];
+    if ((!said->width && !said->height) || !look(a, sample, head, HEAD, &photo))
+        return LEAT_OK;
+    c->looked_at++;
+    if (agree(said, photo.width, photo.height))
+        return LEAT_OK;
+    if (photo.turned && agree(said, photo.height, photo.width)) {
+        c->turned++;
+        return LEAT_OK;
+    }
+    c->other++;
+    where(a, sample, said, place, sizeof place);
+    say_size(said->width, said->height, size, sizeof size);
+    snprintf(text, sizeof text, "%s is %" PRIu32 " x %" PRIu32 ", and %s says %s", l->names + l->files[sample].name,
+             photo.width, photo.height, place, size);
+    add_example(c, text);
+    if (a->on_bad != LEAT_BAD_RAISE)
+        return LEAT_OK;
+    leat_fail(error, LEAT_E_CORRUPT, "%s (with \"skip\", that is a warning)", text);
+    leat_error_at_file(error, a->path, LEAT_NO_OFFSET);
+    return LEAT_E_CORRUPT;
+}
+
+int leat_photo_sizes_check(struct leat_annotated *a, const struct leat_said_size *said, where_function *where,
+                           struct leat_error *error)
+{
+    const uint64_t count = a->photos.listing.n_files,
+                   n = a->options->check_sizes || count < LOOKED_AT ? count : LOOKED_AT;
     struct check c = {.examples = ""};
+    uint64_t i = 0, exceeded = 0; /* photos that were looked at because of their turn, and because of their boxes */
     int rc = LEAT_OK;
     uint8_t *head = n ? leat_alloc(HEAD) : NULL;
     if (n && !head)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to look at photos");
-    for (uint64_t i = 0; i < n && !rc; i++) {
-        const uint64_t sample = n == count ? i : i * (count / n) + i * (count % n) / n;
-        const struct leat_said_size *one = &said[sample];
-        struct leat_photo_size photo;
-        char place[256], text[512], said_size[48];
-        if ((rc = leat_annotated_ask(a, i, n, error)) || (!one->width && !one->height) ||
-            !look(a, sample, head, HEAD, &photo))
+    for (uint64_t sample = 0; sample < count && !rc; sample++) {
+        const bool turn = i < n && sample == (n == count ? i : i * (count / n) + i * (count % n) / n);
+        if (!turn && !(said[sample].exceeded && exceeded < MOST_EXCEEDED))
             continue;
-        c.looked_at++;
-        if (agree(one, photo.width, photo.height))
-            continue;
-        if (photo.turned && agree(one, photo.height, photo.width)) {
-            c.turned++;
-            continue;
-        }
-        c.other++;
-        where(a, sample, one, place, sizeof place);
-        say_size(one->width, one->height, said_size, sizeof said_size);
-        snprintf(text, sizeof text, "%s is %" PRIu32 " x %" PRIu32 ", and %s says %s", l->names + l->files[sample].name,
-                 photo.width, photo.height, place, said_size);
-        add_example(&c, text);
-        if (a->on_bad == LEAT_BAD_RAISE) {
-            rc = leat_fail(error, LEAT_E_CORRUPT, "%s (with \"skip\", that is a warning)", text);
-            leat_error_at_file(error, a->path, LEAT_NO_OFFSET);
-        }
+        *(turn ? &i : &exceeded) += 1;
+        rc = leat_annotated_ask(a, sample, count, error);
+        rc = rc ? rc : compare(&c, a, sample, &said[sample], where, head, error);
     }
     leat_free(head);
     if (c.other)

@@ -310,11 +310,13 @@ static int settle_box(struct voc *v, uint64_t photo, struct object *o, const cha
     if (rc)
         return rc;
     *wrong = leat_box_fault(o->box, w, h);
-    if (!leat_annotated_box(a, given, w, h) && !*wrong)
+    const bool inside = leat_annotated_box(a, given, w, h);
+    v->said[photo].exceeded |= !inside;
+    if (!inside && !*wrong)
         leat_annotated_stray(a, "%s line %" PRIu64 " has the box %g, %g, %g, %g", v->files.path, o->line,
                              (double)given[0], (double)given[1], (double)given[2], (double)given[3]);
     if (!*wrong && !(isfinite(w) && isfinite(h)))
-        leat_photo_sizes_lack(a, "%s line %" PRIu64, v->files.path, o->line);
+        leat_annotated_tell(a, LEAT_TOLD_UNSIZED, "%s line %" PRIu64, v->files.path, o->line);
     return LEAT_OK;
 }
 
