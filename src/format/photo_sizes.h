@@ -1,7 +1,8 @@
 /*
  * Annotations say how large their photos are, and boxes are cut off there. Whether the photos are, their headers say:
- * those of some, spread over all, and of photos with boxes that reach out of what is said, are read when the annotations
- * are opened, and of all if that is asked for. Where annotations say no size, boxes are cut off at that of the header.
+ * those of some, spread over all, and of photos with boxes that reach out of what is said, are read when the
+ * annotations are opened, and of all if that is asked for. Where annotations say no size, boxes are cut off at that of
+ * the header.
  */
 #ifndef LEAT_FORMAT_PHOTO_SIZES_H
 #define LEAT_FORMAT_PHOTO_SIZES_H
