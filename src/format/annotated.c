@@ -25,6 +25,21 @@ static struct leat_annotated *of(struct leat_source *source)
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
+/* The kind of this name, or the first that is free; of too many the last. */
+static struct leat_fault_kind *kind_of(struct leat_fault_kind *kinds, size_t n, const char *what)
+{
+    struct leat_fault_kind *kind = kinds;
+    while (kind->what && strcmp(kind->what, what) != 0 && kind < kinds + n - 1)
+        kind++;
+    kind->what = what;
+    return kind;
+}
+
+static void show(struct leat_fault_kind *kind, const char *text)
+{
+    kind->shown += leat_add_example(kind->examples, sizeof kind->examples, text);
+}
+
 int leat_fault(struct leat_annotated *a, struct leat_error *error, int code, const char *what, const char *format, ...)
 {
     char text[512];
@@ -37,14 +52,29 @@ int leat_fault(struct leat_annotated *a, struct leat_error *error, int code, con
         leat_error_at_file(error, a->path, LEAT_NO_OFFSET);
         return code;
     }
-    struct leat_fault_kind *kind = a->faults;
-    while (kind->what && strcmp(kind->what, what) != 0 && kind < a->faults + LEAT_FAULT_KINDS - 1)
-        kind++;
-    kind->what = what;
-    a->skipped++;
+    struct leat_fault_kind *kind = kind_of(a->faults, LEAT_FAULT_KINDS, what);
     if (kind->n++ < EXAMPLES)
-        kind->shown += leat_add_example(kind->examples, sizeof kind->examples, text);
+        show(kind, text);
+    a->skipped++;
     return LEAT_OK;
+}
+
+void leat_annotated_tell(struct leat_annotated *a, const char *what, const char *format, ...)
+{
+    struct leat_fault_kind *kind = kind_of(a->told, LEAT_TOLD_KINDS, what);
+    char text[512];
+    va_list args;
+    if (kind->n++ >= EXAMPLES) /* there may be millions */
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    show(kind, text);
+}
+
+void leat_annotated_untell(struct leat_annotated *a, const char *what)
+{
+    *kind_of(a->told, LEAT_TOLD_KINDS, what) = (struct leat_fault_kind){.what = what};
 }
 
 int leat_annotated_mark(struct leat_annotated *a, uint64_t sample, struct leat_error *error)
@@ -62,6 +92,9 @@ static void note_faults(struct leat_annotated *a)
     for (struct leat_fault_kind *k = a->faults; k < a->faults + LEAT_FAULT_KINDS && k->what; k++)
         leat_note(&a->notes, "%s: %" PRIu64 " %s: %s%s", a->on_bad == LEAT_BAD_MARK ? "marked" : "left out", k->n,
                   k->what, k->examples, k->n > k->shown ? "; ..." : "");
+    for (struct leat_fault_kind *k = a->told; k < a->told + LEAT_TOLD_KINDS && k->what; k++)
+        if (k->n)
+            leat_note(&a->notes, "%" PRIu64 " %s: %s%s", k->n, k->what, k->examples, k->n > k->shown ? "; ..." : "");
 }
 
 int leat_annotated_ask(struct leat_annotated *a, uint64_t done, uint64_t total, struct leat_error *error)

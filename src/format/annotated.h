@@ -16,7 +16,8 @@
 #include "format/photo_files.h"
 
 #define LEAT_ANNOTATED_COLUMNS 12
-#define LEAT_FAULT_KINDS 16
+#define LEAT_FAULT_KINDS 32
+#define LEAT_TOLD_KINDS 4
 
 struct leat_column {
     const char *name;
@@ -54,7 +55,7 @@ struct leat_annotated {
         uint64_t n;
         unsigned shown;
         char examples[512];
-    } faults[LEAT_FAULT_KINDS];
+    } faults[LEAT_FAULT_KINDS], told[LEAT_TOLD_KINDS];
     uint64_t tried;   /* instances that the annotations have of the photos, with those that were left out */
     uint64_t skipped; /* entries that were left out */
     uint64_t *marked; /* samples */
@@ -74,6 +75,19 @@ void leat_annotated_close(struct leat_source *source);
  * out, or marks its sample. */
 int leat_fault(struct leat_annotated *annotated, struct leat_error *error, int code, const char *what,
                const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* Kinds of what is told. */
+#define LEAT_TOLD_UNSIZED                                                                                              \
+    "boxes may reach out of their photo and are not cut off: the annotations do not say its size, and its header "     \
+    "cannot be read, or EXIF turns it (give its width and height)"
+#define LEAT_TOLD_MASKLESS "instances have no mask, beside others that have one, and get an empty one"
+/* Something is no fault, but a person should know how often there is such a thing, and where first. `what` is a
+ * literal that goes on behind the number: "boxes are ...". */
+void leat_annotated_tell(struct leat_annotated *annotated, const char *what, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* What was told of this kind is nothing to tell, as it turned out. */
+void leat_annotated_untell(struct leat_annotated *annotated, const char *what);
 
 /* Of what leat_fault said something: where LEAT_BAD_MARK is asked for, the sample will be marked as broken. NOMEM. */
 int leat_annotated_mark(struct leat_annotated *annotated, uint64_t sample, struct leat_error *error);

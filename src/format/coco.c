@@ -76,7 +76,7 @@ static int add_image(struct leat_coco *c, size_t number)
     if (!has_id || image.name == SIZE_MAX)
         return leat_fault(c->a, c->error, LEAT_E_CORRUPT, NAMELESS_IMAGES, "images[%zu] (%s) has no %s", number,
                           leat_coco_where(c, image.place),
-                          has_id ? "file_name" : "id that is a whole number of 64 bits");
+                          has_id ? "file_name that is a text" : "id that is a whole number of 64 bits");
     if (!good_size)
         return leat_fault(c->a, c->error, LEAT_E_CORRUPT, WRONG_SIZES,
                           "images[%zu] (%s), %s, has a width or a height that is no number", number,
@@ -108,7 +108,7 @@ static int add_category(struct leat_coco *c, size_t number)
             const char *text = leat_json_string(j, NULL);
             if (text && !(category.name = leat_strdup(text)))
                 rc = leat_coco_no_memory(c);
-        } else if (!strcmp(key, "keypoints") && leat_json_peek(j) == '[') {
+        } else if (!strcmp(key, "keypoints")) {
             rc = leat_coco_skeleton(c, number, category.place);
         } else {
             leat_json_skip(j);
@@ -119,7 +119,7 @@ static int add_category(struct leat_coco *c, size_t number)
     if (!rc && !j->fault && (!has_id || !category.name))
         rc = leat_fault(c->a, c->error, LEAT_E_CORRUPT, "categories without an id or a name",
                         "categories[%zu] (%s) has no %s", number, leat_coco_where(c, category.place),
-                        has_id ? "name" : "id that is a whole number of 64 bits");
+                        has_id ? "name that is a text" : "id that is a whole number of 64 bits");
     else if (!rc && !j->fault && !leat_grow(&c->categories, &c->categories_room, c->n_categories + 1, sizeof category))
         rc = leat_coco_no_memory(c);
     else if (!rc && !j->fault) {
@@ -133,8 +133,8 @@ static int add_category(struct leat_coco *c, size_t number)
 static int add_instance(struct leat_coco *c, size_t number)
 {
     struct leat_json *j = &c->json;
-    struct leat_coco_instance one = {.area = NAN, .place = leat_coco_place(j, number)};
-    bool has_image = false, has_segments = false;
+    struct leat_coco_instance one = leat_coco_instance(leat_coco_place(j, number));
+    bool has_image = false, has_segments = false, no_list = false, has_name = false;
     const size_t begin = c->n_instances;
     size_t name = SIZE_MAX;
     char key[32];
@@ -150,12 +150,16 @@ static int add_instance(struct leat_coco *c, size_t number)
             rc = leat_coco_segmentation(c, &one);
         else if (!strcmp(key, "keypoints"))
             rc = leat_coco_keypoints(c, &one);
-        else if (!strcmp(key, "segments_info") && leat_json_peek(j) == '[') {
-            has_segments = true;
-            rc = leat_coco_segments(c, &one);
-        } else if (!strcmp(key, "file_name") && leat_json_peek(j) == '"')
-            rc = keep_name(c, &name) ? leat_coco_no_memory(c) : LEAT_OK;
-        else
+        else if (!strcmp(key, "segments_info")) {
+            has_segments = leat_json_peek(j) == '[';
+            no_list = !has_segments;
+            rc = has_segments ? leat_coco_segments(c, &one) : (leat_json_skip(j), LEAT_OK);
+        } else if (!strcmp(key, "file_name")) {
+            has_name = true;
+            rc = leat_json_peek(j) != '"' ? (leat_json_skip(j), LEAT_OK)
+                 : keep_name(c, &name)    ? leat_coco_no_memory(c)
+                                          : LEAT_OK;
+        } else
             leat_json_skip(j);
         if (rc)
             return rc;
@@ -165,7 +169,7 @@ static int add_instance(struct leat_coco *c, size_t number)
     if (has_segments && has_image) {
         for (size_t i = begin; i < c->n_instances; i++)
             c->instances[i].image = one.image;
-        if (name == SIZE_MAX)
+        if (!has_name)
             return LEAT_OK;
         if (!leat_grow(&c->pngs, &c->pngs_room, c->n_pngs + 1, sizeof *c->pngs))
             return leat_coco_no_memory(c);
@@ -174,6 +178,10 @@ static int add_instance(struct leat_coco *c, size_t number)
     }
     c->n_instances = begin;
     c->a->tried += !has_image || !one.has_category;
+    if (no_list && !one.has_category)
+        return leat_fault(c->a, c->error, LEAT_E_CORRUPT, "annotations whose segments_info is no list",
+                          "annotations[%zu] (%s) has a segments_info that is no list", number,
+                          leat_coco_where(c, one.place));
     if (!has_image || !one.has_category)
         return leat_fault(c->a, c->error, LEAT_E_CORRUPT,
                           "annotations without an image_id or a category_id that is a number",
@@ -305,7 +313,7 @@ static size_t find_class(const struct leat_coco *c, int64_t id)
     return leat_coco_find_id(c->categories, c->a->n_classes, sizeof *c->categories, id);
 }
 
-/* A mask, or keypoints, that cannot be: the instance stays without it. */
+/* A value that cannot be, other than the box: the instance stays without it. */
 static int check_part(struct leat_coco *c, const struct leat_coco_instance *one, const struct leat_coco_image *image,
                       const char *wrong, const char *what)
 {
@@ -316,67 +324,120 @@ static int check_part(struct leat_coco *c, const struct leat_coco_instance *one,
     return rc ? rc : leat_annotated_mark(c->a, image->sample, c->error);
 }
 
+/* Makes corners of the box and cuts them off at the photo. What is wrong with the box is `wrong`; "": nothing. */
+static int settle_box(struct leat_coco *c, struct leat_coco_instance *one, struct leat_coco_image *image, char *wrong,
+                      size_t room)
+{
+    const unsigned number = one->place.number;
+    const char *none = leat_coco_box_fault(one);
+    const float *b = one->box, given[4] = {b[0], b[1], b[2], b[3]};
+    const double x = (double)given[0], y = (double)given[1], side_x = (double)given[2], side_y = (double)given[3];
+    double w = image->w, h = image->h;
+    *wrong = 0;
+    if (none) {
+        snprintf(wrong, room, "%s", none);
+        return LEAT_OK;
+    }
+    one->box[2] += b[0];
+    one->box[3] += b[1];
+    int rc = leat_photo_sizes_find(c->a, image->sample, b, &image->photo, &w, &h, c->error);
+    if (rc)
+        return rc;
+    const char *why = leat_box_fault(one->box, w, h);
+    const bool inside = leat_annotated_box(c->a, given, w, h);
+    image->exceeded |= !inside;
+    if (!inside && !why)
+        leat_annotated_stray(c->a, "annotations[%u] (%s) has the bbox [%g, %g, %g, %g], of %s", number,
+                             leat_coco_where(c, one->place), x, y, side_x, side_y, c->names + image->name);
+    if (why)
+        snprintf(wrong, room, "has the bbox [%g, %g, %g, %g], which %s", x, y, side_x, side_y, why);
+    else if (!(isfinite(w) && isfinite(h)))
+        leat_annotated_tell(c->a, LEAT_TOLD_UNSIZED, "annotations[%u] (%s), of %s", number,
+                            leat_coco_where(c, one->place), c->names + image->name);
+    return LEAT_OK;
+}
+
+/* What is wrong with the mask of an instance; NULL: nothing. */
+static const char *mask_fault(const struct leat_coco_instance *one, const struct leat_coco_image *image, char *text,
+                              size_t room)
+{
+    if (one->wrong || !one->shape_bytes || !one->runs_h ||
+        ((!isfinite(image->h) || image->h == one->runs_h) && (!isfinite(image->w) || image->w == one->runs_w)))
+        return one->wrong;
+    snprintf(text, room, "has a mask of another size than its image: %" PRIu32 " x %" PRIu32 ", not %g x %g",
+             one->runs_w, one->runs_h, image->w, image->h);
+    return text;
+}
+
+/* The values of an instance beside its box: those that cannot be are left out. */
+static int settle_parts(struct leat_coco *c, struct leat_coco_instance *one, const struct leat_coco_image *image)
+{
+    char text[128];
+    const char *mask = mask_fault(one, image, text, sizeof text);
+    int rc = check_part(c, one, image, mask, "masks that cannot be");
+    rc = rc ? rc : check_part(c, one, image, one->wrong_points, "keypoints that cannot be");
+    rc = rc ? rc : check_part(c, one, image, leat_coco_area_fault(one), "areas that cannot be");
+    rc = rc ? rc : check_part(c, one, image, leat_coco_crowd_fault(one), "values of iscrowd that cannot be");
+    if (rc)
+        return rc;
+    one->maskless = mask;
+    c->n_wrong += one->maskless;
+    if (one->maskless)
+        one->shape_bytes = 0;
+    if (one->wrong_points)
+        one->n_points = 0;
+    c->has_shapes |= one->shape_bytes > 0;
+    if (one->wrong_area || isnan(one->area))
+        one->area = (one->box[2] - one->box[0]) * (one->box[3] - one->box[1]);
+    return LEAT_OK;
+}
+
 /* Finds the sample and the class of an instance, and makes corners of its box. What is wrong with it makes it bad; an
  * instance of an image without a photo goes with that. */
 static int settle(struct leat_coco *c, struct leat_coco_instance *one)
 {
-    const struct leat_coco_image *image = NULL;
     const size_t at = leat_coco_find_image(c, one->image), class = find_class(c, one->category);
     const unsigned number = one->place.number;
-    char sizes[128] = "";
-    int rc = LEAT_OK;
+    char wrong[192];
     one->bad = true;
     c->a->tried += !c->semantic && (at == SIZE_MAX || c->images[at].sample != SIZE_MAX);
     if (at == SIZE_MAX)
         return leat_fault(c->a, c->error, LEAT_E_CORRUPT, "annotations whose image_id no image has",
                           "annotations[%u] (%s) has the image_id %" PRId64, number, leat_coco_where(c, one->place),
                           one->image);
-    image = &c->images[at];
+    struct leat_coco_image *image = &c->images[at];
     if (image->sample == SIZE_MAX)
         return LEAT_OK;
-    const float *b = one->box, given[4] = {b[0], b[1], b[2], b[3]};
-    one->box[2] += b[0];
-    one->box[3] += b[1];
-    const char *wrong = leat_box_fault(one->box, image->w, image->h);
-    if (!leat_annotated_box(c->a, given, image->w, image->h) && !wrong)
-        leat_annotated_stray(c->a, "annotations[%u] (%s) has the bbox [%g, %g, %g, %g], of %s", number,
-                             leat_coco_where(c, one->place), (double)given[0], (double)given[1], (double)given[2],
-                             (double)given[3], c->names + image->name);
-    if (class == SIZE_MAX)
+    int rc = settle_box(c, one, image, wrong, sizeof wrong);
+    if (!rc && class == SIZE_MAX)
         rc = leat_fault(c->a, c->error, LEAT_E_CORRUPT, "annotations whose category_id no category has",
                         "annotations[%u] (%s) has the category_id %" PRId64, number, leat_coco_where(c, one->place),
                         one->category);
-    else if (wrong)
+    else if (!rc && *wrong)
         rc = leat_fault(c->a, c->error, LEAT_E_CORRUPT, "annotations with a box that cannot be",
-                        "annotations[%u] (%s) has the bbox [%g, %g, %g, %g], which %s (%s)", number,
-                        leat_coco_where(c, one->place), (double)given[0], (double)given[1], (double)given[2],
-                        (double)given[3], wrong, c->names + image->name);
-    else if (!one->wrong && one->shape_bytes && one->runs_h &&
-             ((isfinite(image->h) && image->h != one->runs_h) || (isfinite(image->w) && image->w != one->runs_w)))
-        snprintf(sizes, sizeof sizes,
-                 "has a mask of another size than its image: %" PRIu32 " x %" PRIu32 ", not %g x %g", one->runs_w,
-                 one->runs_h, image->w, image->h);
+                        "annotations[%u] (%s) %s (%s)", number, leat_coco_where(c, one->place), wrong,
+                        c->names + image->name);
+    if (rc)
+        return rc;
     one->classed = class != SIZE_MAX;
     one->image = (int64_t)image->sample;
     one->category = (int64_t) class;
     if (!one->wrong_points && one->n_points && one->n_points != 3 * c->skeleton)
         one->wrong_points = "has another number of keypoints than its category";
-    if (class == SIZE_MAX || wrong)
-        return rc ? rc : leat_annotated_mark(c->a, image->sample, c->error);
-    rc = check_part(c, one, image, *sizes ? sizes : one->wrong, "masks that cannot be");
-    rc = rc ? rc : check_part(c, one, image, one->wrong_points, "keypoints that cannot be");
-    if (rc)
-        return rc;
-    c->n_wrong += *sizes || one->wrong;
-    if (*sizes || one->wrong)
-        one->shape_bytes = 0;
-    if (one->wrong_points)
-        one->n_points = 0;
-    c->has_shapes |= one->shape_bytes > 0;
-    if (!(isfinite(one->area) && one->area >= 0))
-        one->area = (one->box[2] - one->box[0]) * (one->box[3] - one->box[1]);
-    one->bad = false;
-    return LEAT_OK;
+    if (class == SIZE_MAX || *wrong)
+        return leat_annotated_mark(c->a, image->sample, c->error);
+    rc = settle_parts(c, one, image);
+    one->bad = rc != LEAT_OK;
+    return rc;
+}
+
+/* Says which instances have an empty mask because they have none, beside others with one. */
+static void tell_maskless(struct leat_coco *c, const struct leat_coco_instance *one, uint64_t sample)
+{
+    const struct leat_listing *l = &c->a->photos.listing;
+    if (!one->shape_bytes && !one->maskless)
+        leat_annotated_tell(c->a, LEAT_TOLD_MASKLESS, "annotations[%u] (%s), of %s", one->place.number,
+                            leat_coco_where(c, one->place), l->names + l->files[sample].name);
 }
 
 /* The records of each sample one after the other; `order`: the instances as the columns have them. */
@@ -393,6 +454,7 @@ static bool add_masks(struct leat_coco *c, const uint32_t *order)
         good = leat_shapes_put_head(&bytes, a->first[s + 1] - a->first[s]);
         for (uint64_t i = a->first[s]; i < a->first[s + 1] && good; i++) {
             const struct leat_coco_instance *one = &c->instances[order[i]];
+            tell_maskless(c, one, s);
             if (!one->shape_bytes) {
                 good = leat_shapes_put_none(&bytes);
             } else if ((good = leat_grow(&bytes.data, &bytes.room, bytes.n + one->shape_bytes, 1))) {

@@ -8,6 +8,7 @@
 #include "codec/shapes.h"
 #include "format/annotated.h"
 #include "format/json_text.h"
+#include "format/photo_sizes.h"
 
 /* Where an entry stands, for messages. */
 struct leat_coco_place {
@@ -21,6 +22,8 @@ struct leat_coco_image {
     size_t name;             /* in `names`, SIZE_MAX: none */
     size_t sample;           /* SIZE_MAX: its photo is missing */
     size_t mask, mask_bytes; /* of class ids: its PNG in `masks`; 0 bytes: none */
+    struct leat_photo_size photo;
+    bool exceeded; /* a box reaches out of its size */
     struct leat_coco_place place;
 };
 
@@ -37,10 +40,11 @@ struct leat_coco_instance {
     float box[4];            /* x, y, w, h; then two corners */
     float area;
     uint8_t crowd;
-    bool bad, has_category, has_box;
-    bool classed;                     /* it has its sample and class, though it may be bad */
-    const char *wrong, *wrong_points; /* with its mask, its keypoints; NULL: nothing */
-    size_t shape;                     /* where its record begins in `shapes` */
+    bool bad, has_category, maskless;           /* maskless: its mask cannot be, which was said */
+    bool classed;                               /* it has its sample and class, though it may be bad */
+    uint8_t wrong_box, wrong_area, wrong_crowd; /* which text says what is wrong with it; 0: nothing */
+    const char *wrong, *wrong_points;           /* with its mask, its keypoints; NULL: nothing */
+    size_t shape;                               /* where its record begins in `shapes` */
     uint32_t shape_bytes;
     uint32_t runs_h, runs_w; /* of runs */
     size_t points;           /* where its keypoints begin in `points`, */
@@ -51,7 +55,7 @@ struct leat_coco_instance {
 
 /* Of a panoptic file: the PNG of an image, whose segments are the instances [begin, end). */
 struct leat_coco_png {
-    size_t name;   /* in `names` */
+    size_t name;   /* in `names`, SIZE_MAX: it is no text */
     int64_t image; /* its id */
     size_t begin, end;
     struct leat_coco_place place;
@@ -99,8 +103,14 @@ bool leat_coco_number(struct leat_json *json, double *out);
 bool leat_coco_id(struct leat_json *json, int64_t *out);
 /* Takes the value of a key that instances and segments have in common. False: it is none, and nothing is taken. */
 bool leat_coco_member(struct leat_json *json, const char *key, struct leat_coco_instance *instance);
-/* An instance that is read: NOMEM. Without a box it has one that is not finite. */
-int leat_coco_add(struct leat_coco *coco, struct leat_coco_instance *instance);
+/* An instance of which nothing is read yet, and so one without a box. */
+struct leat_coco_instance leat_coco_instance(struct leat_coco_place place);
+/* What is wrong with the values of the instance themselves ("has no bbox"); NULL: nothing. */
+const char *leat_coco_box_fault(const struct leat_coco_instance *instance);
+const char *leat_coco_area_fault(const struct leat_coco_instance *instance);
+const char *leat_coco_crowd_fault(const struct leat_coco_instance *instance);
+/* An instance that is read: NOMEM. */
+int leat_coco_add(struct leat_coco *coco, const struct leat_coco_instance *instance);
 /* "line 1, byte 261", until the next call. */
 const char *leat_coco_where(struct leat_coco *coco, struct leat_coco_place place);
 struct leat_coco_place leat_coco_place(struct leat_json *json, size_t number);

@@ -109,10 +109,9 @@ static int add_sample(struct leat_coco *c, struct leat_coco_image *image, enum l
         return LEAT_OK;
     }
     const char *where = leat_coco_where(c, image->place), *root = c->a->photos.root;
-    int rc = leat_listing_has_other(root, name)
-                 ? leat_fault(c->a, c->error, LEAT_E_NOT_FOUND, "images in files that are no photos by their names",
-                              "%s of images[%u] (%s) is in %s, but leat takes only names with %s: convert it", name,
-                              image->place.number, where, root, LEAT_LISTING_EXTENSIONS)
+    const char *why = leat_listing_why_not(root, name);
+    int rc = why ? leat_fault(c->a, c->error, LEAT_E_NOT_FOUND, "images in files that are no photos by their names",
+                              "%s of images[%u] (%s) is in %s, but %s", name, image->place.number, where, root, why)
                  : leat_fault(c->a, c->error, LEAT_E_NOT_FOUND, "images whose photo is not in the folder",
                               "%s of images[%u] (%s) is not in %s", name, image->place.number, where, root);
     if (rc || c->a->on_bad != LEAT_BAD_MARK)
@@ -145,12 +144,16 @@ static const char *find_stem(const struct leat_listing *l, const char *name)
 static int say_none(struct leat_coco *c, size_t n)
 {
     const struct leat_photo_files *photos = &c->a->photos;
-    const char *first = c->names + c->images[0].name;
+    const char *first = c->names + c->images[0].name, *why = leat_listing_why_not(photos->root, first);
     char other[1024];
-    const bool found = leat_nearby_listed(&photos->listing, photos->root, first, other, sizeof other) ||
-                       leat_nearby_folder(photos->root, first, other, sizeof other);
-    const char *stem = found ? NULL : find_stem(&photos->listing, first);
-    if (stem)
+    const bool found = !why && (leat_nearby_listed(&photos->listing, photos->root, first, other, sizeof other) ||
+                                leat_nearby_folder(photos->root, first, other, sizeof other));
+    const char *stem = found || why ? NULL : find_stem(&photos->listing, first);
+    if (why)
+        leat_fail(c->error, LEAT_E_NOT_FOUND,
+                  "none of the %zu photos that %s names is listed in %s: the first, %s, is there, but %s", n,
+                  c->a->path, photos->root, first, why);
+    else if (stem)
         leat_fail(c->error, LEAT_E_NOT_FOUND,
                   "none of the %zu photos that %s names is in %s: the first is %s, and there is %s, with another "
                   "extension: correct the file_name of the images",
@@ -218,9 +221,13 @@ int leat_coco_check_sizes(struct leat_coco *c)
         return leat_coco_no_memory(c);
     for (size_t i = 0; i < c->n_images; i++) {
         const struct leat_coco_image *image = &c->images[i];
-        if (image->sample != SIZE_MAX && isfinite(image->w) && isfinite(image->h))
-            said[image->sample] = (struct leat_said_size){(uint32_t)image->w, (uint32_t)image->h, image->place.number,
-                                                          image->place.line, image->place.byte};
+        if (image->sample != SIZE_MAX)
+            said[image->sample] = (struct leat_said_size){.width = isfinite(image->w) ? (uint32_t)image->w : 0,
+                                                          .height = isfinite(image->h) ? (uint32_t)image->h : 0,
+                                                          .number = image->place.number,
+                                                          .line = image->place.line,
+                                                          .byte = image->place.byte,
+                                                          .exceeded = image->exceeded};
     }
     const int rc = leat_photo_sizes_check(c->a, said, where_is, c->error);
     leat_free(said);

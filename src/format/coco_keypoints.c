@@ -41,22 +41,37 @@ static void find_pairs(char (*names)[NAME_ROOM], size_t k, uint16_t *pairs, size
             }
 }
 
+/* The category stays; what has no name is in no pair. */
+static int no_names(struct leat_coco *c, size_t category, struct leat_coco_place place, const char *wrong)
+{
+    return leat_fault(c->a, c->error, LEAT_E_CORRUPT, "categories with keypoints that have no names",
+                      "categories[%zu] (%s) has %s", category, leat_coco_where(c, place), wrong);
+}
+
 int leat_coco_skeleton(struct leat_coco *c, size_t category, struct leat_coco_place place)
 {
     struct leat_json *j = &c->json;
     char(*names)[NAME_ROOM] = leat_new_array(LEAT_COCO_KEYPOINTS, sizeof *names);
-    size_t k = 0, n_pairs;
+    size_t k = 0, nameless = 0, n_pairs;
     uint16_t *pairs = leat_new_array(LEAT_COCO_KEYPOINTS, sizeof *pairs);
     int rc = names && pairs ? LEAT_OK : leat_coco_no_memory(c);
     if (rc)
         goto out;
+    if (leat_json_peek(j) != '[') {
+        leat_json_skip(j);
+        rc = no_names(c, category, place, "keypoints that are no list of names");
+        goto out;
+    }
     for (leat_json_enter(j, '['); leat_json_item(j); k++) {
         size_t length = NAME_ROOM;
         const char *name = leat_json_peek(j) == '"' ? leat_json_string(j, &length) : (leat_json_skip(j), NULL);
+        nameless += !name;
         if (name && length < NAME_ROOM && k < LEAT_COCO_KEYPOINTS)
             memcpy(names[k], name, length + 1);
     }
     if (j->fault || !k)
+        goto out;
+    if (nameless && (rc = no_names(c, category, place, "a keypoint whose name is no text")))
         goto out;
     if (k > LEAT_COCO_KEYPOINTS) {
         rc = leat_fault(c->a, c->error, LEAT_E_CORRUPT, "categories with more than 1024 keypoints",
@@ -85,6 +100,7 @@ int leat_coco_keypoints(struct leat_coco *c, struct leat_coco_instance *one)
 {
     struct leat_json *j = &c->json;
     if (leat_json_peek(j) != '[') {
+        one->wrong_points = "has keypoints that are no list";
         leat_json_skip(j);
         return LEAT_OK;
     }
@@ -92,8 +108,9 @@ int leat_coco_keypoints(struct leat_coco *c, struct leat_coco_instance *one)
     leat_json_enter(j, '[');
     while (leat_json_item(j)) {
         double v = NAN;
-        leat_coco_number(j, &v);
-        if (!isfinite(v))
+        if (!leat_coco_number(j, &v))
+            one->wrong_points = "has a keypoint with something else than numbers";
+        else if (!isfinite((float)v) && !one->wrong_points)
             one->wrong_points = "has a keypoint that is not finite";
         if (c->n_points - one->points == 3 * LEAT_COCO_KEYPOINTS) {
             one->wrong_points = "has more than 1024 keypoints";
@@ -104,7 +121,7 @@ int leat_coco_keypoints(struct leat_coco *c, struct leat_coco_instance *one)
         c->points[c->n_points++] = (float)v;
     }
     one->n_points = (uint32_t)(c->n_points - one->points);
-    if (one->n_points % 3)
+    if (one->n_points % 3 && !one->wrong_points)
         one->wrong_points = "has keypoints that are not three numbers each";
     return LEAT_OK;
 }

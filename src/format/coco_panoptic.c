@@ -71,6 +71,11 @@ struct reading {
     size_t path_room, bytes_room, ids_room, classes_room;
 };
 
+static const char *name_of(const struct leat_coco *c, const struct leat_coco_png *png)
+{
+    return png->name == SIZE_MAX ? "the file_name" : c->names + png->name;
+}
+
 static bool is_below(const char *name)
 {
     return name[0] != '/' && strcmp(name, "..") != 0 && strncmp(name, "../", 3) != 0 && !strstr(name, "/../");
@@ -217,6 +222,10 @@ static int trace_png(struct reading *r, const struct leat_coco_png *png)
     }
     if (!image || !(t->n || c->semantic))
         return LEAT_OK;
+    if (png->name == SIZE_MAX) {
+        t->wrong = "is no text";
+        return LEAT_OK;
+    }
     int rc = decode(r, c->names + png->name, image);
     if (!rc && !t->wrong && !trace(t, r->ids, c->semantic ? r->classes : NULL))
         rc = LEAT_E_NOMEM;
@@ -269,8 +278,10 @@ static int add_records(struct folder *f, const struct traced *t, const struct le
     int rc = t->rc;
     if (!rc && t->wrong) {
         rc = leat_fault(c->a, c->error, LEAT_E_CORRUPT, "PNGs of segments that cannot be",
-                        "%s of annotations[%u] (%s), looked for in %.*s, %s", c->names + png->name, png->place.number,
+                        "%s of annotations[%u] (%s), looked for in %.*s, %s", name_of(c, png), png->place.number,
                         leat_coco_where(c, png->place), (int)strlen(f->path) - 1, f->path, t->wrong);
+        for (size_t i = png->begin; i < png->end; i++)
+            c->instances[i].maskless = true;
         return rc ? rc : leat_annotated_mark(c->a, image->sample, c->error);
     }
     if (!rc && t->mask.n)
@@ -286,6 +297,7 @@ static int add_records(struct folder *f, const struct traced *t, const struct le
                 snprintf(number, sizeof number, "without an id of 1 to 2^24 - 1");
             else
                 snprintf(number, sizeof number, "%u", s->id);
+            one->maskless = true;
             rc = leat_fault(c->a, c->error, LEAT_E_CORRUPT, "segments that their PNG does not have",
                             "the segment %s of annotations[%u] (%s) has no pixel in %s%s", number, one->place.number,
                             leat_coco_where(c, one->place), f->path, c->names + png->name);

@@ -40,20 +40,74 @@ bool leat_coco_id(struct leat_json *j, int64_t *out)
     return whole;
 }
 
-static bool take_box(struct leat_json *j, float box[4])
+enum { GOOD, NO_BOX, NULL_BOX, NO_LIST, NO_NUMBERS, NOT_FOUR };
+static const char *const box_faults[] = {[NO_BOX] = "has no bbox",
+                                         [NULL_BOX] = "has a bbox that is null",
+                                         [NO_LIST] = "has a bbox that is no list of four numbers",
+                                         [NO_NUMBERS] = "has a bbox with something else than numbers",
+                                         [NOT_FOUR] = "has a bbox of another number of values than four"};
+
+static uint8_t take_box(struct leat_json *j, float box[4])
 {
+    const char kind = leat_json_peek(j);
     size_t n = 0;
     bool good = true;
-    if (leat_json_peek(j) != '[')
-        return leat_json_skip(j), false;
+    if (kind != '[')
+        return leat_json_skip(j), kind == 'n' ? NULL_BOX : NO_LIST;
     leat_json_enter(j, '[');
     for (; leat_json_item(j); n++) {
-        double v = NAN;
-        good &= leat_coco_number(j, &v) && n < 4;
+        double v = 0;
+        good &= leat_coco_number(j, &v);
         if (n < 4)
             box[n] = (float)v;
     }
-    return good && n == 4;
+    return !good ? NO_NUMBERS : n == 4 ? GOOD : NOT_FOUR;
+}
+
+enum { NO_AREA = 1, NOT_FINITE, NEGATIVE };
+static const char *const area_faults[] = {[NO_AREA] = "has an area that is no number",
+                                          [NOT_FINITE] = "has an area that is not finite",
+                                          [NEGATIVE] = "has an area below 0"};
+
+static uint8_t take_area(struct leat_json *j, float *out)
+{
+    double area;
+    if (!leat_coco_number(j, &area))
+        return NO_AREA;
+    *out = (float)area;
+    return !isfinite(*out) ? NOT_FINITE : *out < 0 ? NEGATIVE : GOOD;
+}
+
+static uint8_t take_crowd(struct leat_json *j, uint8_t *out)
+{
+    const char kind = leat_json_peek(j);
+    double number = -1;
+    if (kind == '0')
+        leat_json_number(j, &number, NULL, NULL);
+    else if (leat_json_skip(j) && (kind == 't' || kind == 'f'))
+        number = kind == 't';
+    *out = number == 1;
+    return number != 0 && number != 1;
+}
+
+const char *leat_coco_box_fault(const struct leat_coco_instance *one)
+{
+    return box_faults[one->wrong_box];
+}
+
+const char *leat_coco_area_fault(const struct leat_coco_instance *one)
+{
+    return area_faults[one->wrong_area];
+}
+
+const char *leat_coco_crowd_fault(const struct leat_coco_instance *one)
+{
+    return one->wrong_crowd ? "has an iscrowd that is neither 0 nor 1" : NULL;
+}
+
+struct leat_coco_instance leat_coco_instance(struct leat_coco_place place)
+{
+    return (struct leat_coco_instance){.area = NAN, .wrong_box = NO_BOX, .place = place};
 }
 
 /* Of the record that was put last: its bytes, below 2^32. */
@@ -185,41 +239,29 @@ int leat_coco_segmentation(struct leat_coco *c, struct leat_coco_instance *one)
     case '{':
         return take_runs(c, one);
     default:
+        one->wrong = "has a segmentation that is neither a list of polygons nor runs (RLE)";
         leat_json_skip(&c->json);
         return LEAT_OK;
     }
 }
 
-static bool take_flag(struct leat_json *j)
-{
-    double number = 0;
-    char c = leat_json_peek(j);
-    if (c == '0')
-        return leat_json_number(j, &number, NULL, NULL) && number != 0;
-    leat_json_skip(j);
-    return c == 't';
-}
-
 bool leat_coco_member(struct leat_json *j, const char *key, struct leat_coco_instance *one)
 {
-    double area;
     if (!strcmp(key, "category_id"))
         one->has_category = leat_coco_id(j, &one->category);
     else if (!strcmp(key, "bbox"))
-        one->has_box = take_box(j, one->box);
+        one->wrong_box = take_box(j, one->box);
     else if (!strcmp(key, "area"))
-        one->area = leat_coco_number(j, &area) ? (float)area : NAN;
+        one->wrong_area = take_area(j, &one->area);
     else if (!strcmp(key, "iscrowd"))
-        one->crowd = take_flag(j);
+        one->wrong_crowd = take_crowd(j, &one->crowd);
     else
         return false;
     return true;
 }
 
-int leat_coco_add(struct leat_coco *c, struct leat_coco_instance *one)
+int leat_coco_add(struct leat_coco *c, const struct leat_coco_instance *one)
 {
-    if (!one->has_box)
-        one->box[0] = NAN;
     if (!leat_grow(&c->instances, &c->instances_room, c->n_instances + 1, sizeof *one))
         return leat_coco_no_memory(c);
     c->instances[c->n_instances++] = *one;
@@ -229,8 +271,9 @@ int leat_coco_add(struct leat_coco *c, struct leat_coco_instance *one)
 static int add_segment(struct leat_coco *c, const struct leat_coco_instance *of)
 {
     struct leat_json *j = &c->json;
-    struct leat_coco_instance one = {.area = NAN, .place = of->place, .segment = LEAT_COCO_NO_SEGMENT};
+    struct leat_coco_instance one = leat_coco_instance(of->place);
     char key[32];
+    one.segment = LEAT_COCO_NO_SEGMENT;
     if (!leat_json_enter(j, '{'))
         return LEAT_OK;
     while (leat_json_key(j, key, sizeof key)) {

@@ -349,11 +349,27 @@ size_t leat_listing_find(const struct leat_listing *l, const char *name)
     return SIZE_MAX;
 }
 
-bool leat_listing_has_other(const char *root, const char *name)
+/* Whether a part of the path begins with a dot, and is not the dot alone. */
+static bool is_hidden(const char *name)
+{
+    bool begins = true, hidden = false;
+    for (const char *p = name; *p; p++) {
+        hidden |= begins && *p == '.' && p[1] && p[1] != '/';
+        begins = *p == '/';
+    }
+    return hidden;
+}
+
+const char *leat_listing_why_not(const char *root, const char *name)
 {
     char path[PATH_MAX];
     struct stat st;
     const int n = snprintf(path, sizeof path, "%s/%s", root, name);
-    return *name != '/' && !strstr(name, "..") && !leat_listing_is_photo(name) && n > 0 && (size_t)n < sizeof path &&
-           !stat(path, &st) && S_ISREG(st.st_mode);
+    if (*name == '/' || strstr(name, "..") || n <= 0 || (size_t)n >= sizeof path || stat(path, &st) ||
+        !S_ISREG(st.st_mode))
+        return NULL;
+    if (!leat_listing_is_photo(name))
+        return "leat takes only names with " LEAT_LISTING_EXTENSIONS ": convert it";
+    return is_hidden(name) ? "leat passes over names that begin with a dot: rename it, here and there"
+                           : "leat lists it under another name, or passes over a link in its path: correct the name";
 }

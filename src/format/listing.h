@@ -64,8 +64,8 @@ void leat_listing_keep(struct leat_listing *listing, int in_root);
 
 /* Whether a file of this name would be listed. */
 bool leat_listing_is_photo(const char *name);
-/* Of a name that is not listed: whether there is such a file below the root, whose name is not that of a photo. Names
+/* Of a name that is not listed: if there is such a file below the root, why, and what to do about it; else NULL. Names
  * that lead out of it are not looked up. */
-bool leat_listing_has_other(const char *root, const char *name);
+const char *leat_listing_why_not(const char *root, const char *name);
 
 #endif

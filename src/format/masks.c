@@ -135,12 +135,24 @@ static const char *find_longer(const struct leat_listing *masks, const char *pho
     return NULL;
 }
 
+/* The mask that has the name of a photo, and another extension than a PNG. Or NULL. */
+static const char *find_other(const struct leat_listing *masks, const char *photo)
+{
+    const size_t stem = (size_t)(strrchr(photo, '.') + 1 - photo);
+    for (size_t i = 0; i < masks->n_files; i++) {
+        const char *name = masks->names + masks->files[i].name;
+        if (!strncmp(name, photo, stem) && strrchr(name, '.') + 1 == name + stem)
+            return name;
+    }
+    return NULL;
+}
+
 /* Photos and masks go by the same names below their folders: one of these may be named a level too high. */
 static int say_none(struct masks *m)
 {
     const struct leat_annotated *a = m->a;
     const struct leat_listing *photos = &a->photos.listing, *masks = &a->beside->listing;
-    const char *photo = photos->names + photos->files[0].name, *mask = masks->n_files ? masks->names : "", *longer;
+    const char *photo = photos->names + photos->files[0].name, *mask = masks->n_files ? masks->names : "", *found;
     char name[1024], other[1024], hint[2400] = "name another folder";
     if (*mask)
         mask += masks->files[0].name;
@@ -150,10 +162,12 @@ static int say_none(struct masks *m)
     else if (*mask && snprintf(name, sizeof name, "%.*s.", (int)(strrchr(mask, '.') - mask), mask) < (int)sizeof name &&
              leat_nearby_listed(photos, a->photos.root, name, other, sizeof other))
         snprintf(hint, sizeof hint, "did you mean the photos in %s?", other);
-    else if ((longer = find_longer(masks, photo)))
-        snprintf(hint, sizeof hint,
-                 "%s has a name that is longer than that of %s; rename the masks to those of the photos", longer,
+    else if ((found = find_other(masks, photo)))
+        snprintf(hint, sizeof hint, "%s has the name of %s, but masks of class ids are PNGs: convert them", found,
                  photo);
+    else if ((found = find_longer(masks, photo)))
+        snprintf(hint, sizeof hint,
+                 "%s has a name that is longer than that of %s; rename the masks to those of the photos", found, photo);
     else if (leat_nearby_json(a->path, a->photos.root, other, sizeof other))
         snprintf(hint, sizeof hint, "did you mean %s?", other);
     leat_fail(m->error, LEAT_E_NOT_FOUND, "no photo of %s has a PNG of its name in %s: %s", a->photos.root, a->path,

@@ -15,6 +15,7 @@ enum { MOST_FOLDERS = 200, MOST_ENTRIES = 20000 }; /* that are looked at */
 struct search {
     const char *name;
     bool photos;
+    const char *given; /* NULL, or a folder that was looked into, and is not what is meant */
     unsigned folders, entries;
     char *out;
     size_t room;
@@ -51,10 +52,9 @@ bool leat_nearby_listed(const struct leat_listing *l, const char *root, const ch
     for (size_t i = 0; n && i < l->n_files; i++) {
         const char *listed = l->names + l->files[i].name, *dot = strrchr(listed, '.');
         const size_t length = stem ? (size_t)(dot ? dot + 1 - listed : 0) : l->files[i].name_length;
-        if (length < n || memcmp(listed + length - n, name, n) != 0 || (length > n && listed[length - n - 1] != '/'))
+        if (length <= n || memcmp(listed + length - n, name, n) != 0 || listed[length - n - 1] != '/')
             continue;
-        const int taken = snprintf(out, room, "%s%s%.*s", root, length > n ? "/" : "",
-                                   length > n ? (int)(length - n - 1) : 0, listed);
+        const int taken = snprintf(out, room, "%s/%.*s", root, (int)(length - n - 1), listed);
         return taken > 0 && (size_t)taken < room;
     }
     return false;
@@ -78,8 +78,17 @@ static bool is_other(const char *folder, const char *name)
     return n && !fits;
 }
 
+/* Whether both paths lead to one folder. */
+static bool is_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
 static bool holds(const struct search *s, const char *folder)
 {
+    if (s->given && is_same(folder, s->given))
+        return false;
     return exists(folder, s->name) && !(s->photos && is_other(folder, s->name)) && put(s->out, s->room, folder);
 }
 
@@ -114,7 +123,7 @@ static bool around(struct search *s, const char *folder)
 
 bool leat_nearby_folder(const char *folder, const char *name, char *out, size_t room)
 {
-    struct search s = {.name = name, .out = out, .room = room};
+    struct search s = {.name = name, .given = folder, .out = out, .room = room};
     return around(&s, folder);
 }
 

@@ -7,10 +7,10 @@
 
 #include "format/listing.h"
 
-/* The folder, `root` or below it, in which a listed file has this name, which may have folders in it; without its
+/* The folder below `root` in which a listed file has this name, which may have folders in it; without its
  * extension, if that ends in a dot. */
 bool leat_nearby_listed(const struct leat_listing *listing, const char *root, const char *name, char *out, size_t room);
-/* The folder that holds `name`: that above `folder`, those in it, those beside it, and those in these. */
+/* Another folder that holds `name`: that above `folder`, those in it, those beside it, and those in these. */
 bool leat_nearby_folder(const char *folder, const char *name, char *out, size_t room);
 /* What may be meant by a path that is not there: of the same name, nearby, there or around the folder `other`, which
  * may be NULL; else of nearly the same name in its folder, or the only one there with its extension. With `photos` it

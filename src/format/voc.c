@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <expat.h>
 
@@ -23,7 +24,7 @@
 #include "format/photo_sizes.h"
 #include "format/sidecars.h"
 
-enum { TEXT = 256, MOST_CLASSES = 1 << 16, MOST_OBJECTS = 1 << 16, UNKNOWN = -1 };
+enum { TEXT = 256, WRONG = 64, MOST_CLASSES = 1 << 16, MOST_OBJECTS = 1 << 16, UNKNOWN = -1 };
 
 struct class
 {
@@ -37,6 +38,7 @@ struct object {
     float box[4];
     unsigned has; /* bits of box */
     uint8_t difficult, truncated;
+    char wrong_box[WRONG], wrong_flag[2][WRONG]; /* the text that is no value of it, and where; "": none */
     uint64_t line;
 };
 
@@ -57,8 +59,10 @@ struct voc {
     size_t text_bytes;
     bool given; /* the classes: their names are those, and no others */
     bool long_text, no_memory;
-    const char *wrong; /* with the document; NULL: nothing */
-    double w, h;
+    bool odd_size;                /* with something else than numbers */
+    const char *wrong;            /* with the document; NULL: nothing */
+    double w, h;                  /* infinite where it does not say them; */
+    struct leat_photo_size photo; /* then those of the photo */
     uint64_t size_line;
     struct leat_said_size *said; /* of each photo */
 };
@@ -140,11 +144,59 @@ static const char *trimmed(struct voc *v)
     return v->text + strspn(v->text, white);
 }
 
-static double number_of(const char *text)
+/* False: the text is no number. One that is not finite is NaN. */
+static bool read_number(const char *text, double *out)
 {
     struct leat_number number;
+    const char *word = text + (*text == '-' || *text == '+');
     const size_t n = strlen(text);
-    return n && leat_number_read(text, n, LEAT_NUMBER_TEXT, &number) == n ? number.value : (double)NAN;
+    *out = (double)NAN;
+    if (!strcasecmp(word, "nan") || !strcasecmp(word, "inf") || !strcasecmp(word, "infinity"))
+        return true;
+    if (!n || leat_number_read(text, n, LEAT_NUMBER_TEXT, &number) != n)
+        return false;
+    if (isfinite(number.value))
+        *out = number.value;
+    return true;
+}
+
+/* Says that an element has another text than it can have. */
+static void say_wrong(const struct voc *v, char to[WRONG], const char *element, const char *text)
+{
+    enum { SHOWN = 32 };
+    size_t n = strlen(text);
+    const bool cut = n > SHOWN;
+    for (n = cut ? SHOWN : n; cut && (text[n] & 0xc0) == 0x80; n--) /* no part of a character */
+        ;
+    if (v->long_text)
+        snprintf(to, WRONG, "%s has %d bytes or more", element, TEXT);
+    else if (n)
+        snprintf(to, WRONG, "%s is \"%.*s%s\"", element, (int)n, text, cut ? "..." : "");
+    else
+        snprintf(to, WRONG, "%s is empty", element);
+}
+
+static void take_side(struct voc *v, struct object *o, unsigned side, const char *name, const char *text)
+{
+    double number;
+    if (read_number(text, &number))
+        o->box[side] = (float)number;
+    else
+        say_wrong(v, o->wrong_box, name, text);
+    o->has |= 1u << side;
+}
+
+/* 0 or 1, also as Python and XML write them. */
+static uint8_t take_flag(const struct voc *v, char wrong[WRONG], const char *name, const char *text)
+{
+    double number = 2;
+    if (!strcasecmp(text, "true") || !strcasecmp(text, "false"))
+        number = !strcasecmp(text, "true");
+    else if (!read_number(text, &number))
+        number = 2;
+    if (number != 0 && number != 1)
+        say_wrong(v, wrong, name, text);
+    return number == 1;
 }
 
 static void XMLCALL on_end(void *user, const XML_Char *name)
@@ -154,24 +206,22 @@ static void XMLCALL on_end(void *user, const XML_Char *name)
     const char *text = trimmed(v);
     struct object *o = v->n_objects ? &v->objects[v->n_objects - 1] : NULL;
     if (v->depth == 3 && at(v, 1, "size") && at(v, 2, "width")) {
-        v->w = number_of(text);
+        v->odd_size |= !read_number(text, &v->w);
         v->size_line = XML_GetCurrentLineNumber(v->parser);
     }
     if (v->depth == 3 && at(v, 1, "size") && at(v, 2, "height"))
-        v->h = number_of(text);
+        v->odd_size |= !read_number(text, &v->h);
     if (v->depth == 3 && at(v, 1, "object") && at(v, 2, "name")) {
         o->long_name = v->long_text;
         strcpy(o->name, text);
     }
     if (v->depth == 3 && at(v, 1, "object") && at(v, 2, "difficult"))
-        o->difficult = number_of(text) == 1;
+        o->difficult = take_flag(v, o->wrong_flag[0], "difficult", text);
     if (v->depth == 3 && at(v, 1, "object") && at(v, 2, "truncated"))
-        o->truncated = number_of(text) == 1;
+        o->truncated = take_flag(v, o->wrong_flag[1], "truncated", text);
     for (unsigned i = 0; v->depth == 4 && at(v, 1, "object") && at(v, 2, "bndbox") && i < 4; i++)
-        if (at(v, 3, sides[i])) {
-            o->box[i] = (float)number_of(text);
-            o->has |= 1u << i;
-        }
+        if (at(v, 3, sides[i]))
+            take_side(v, o, i, sides[i], text);
     v->depth--;
     v->text_bytes = 0;
     v->long_text = false;
@@ -195,7 +245,9 @@ static int read_document(struct voc *v, size_t n, const char **wrong, uint64_t *
 {
     v->n_objects = v->depth = 0;
     v->text_bytes = 0;
-    v->no_memory = v->long_text = false;
+    v->no_memory = v->long_text = v->odd_size = false;
+    v->photo = (struct leat_photo_size){0};
+    v->size_line = 0;
     v->wrong = NULL;
     v->w = v->h = (double)INFINITY;
     *wrong = NULL;
@@ -248,24 +300,64 @@ static int class_of(struct voc *v, const char *name, int64_t *label)
     return LEAT_OK;
 }
 
+/* Cuts the box off at the photo, and counts it. *wrong: what is wrong with it; NULL: nothing. */
+static int settle_box(struct voc *v, uint64_t photo, struct object *o, const char **wrong)
+{
+    struct leat_annotated *a = v->files.a;
+    const float given[4] = {o->box[0], o->box[1], o->box[2], o->box[3]};
+    double w = v->w, h = v->h;
+    const int rc = leat_photo_sizes_find(a, photo, o->box, &v->photo, &w, &h, v->error);
+    if (rc)
+        return rc;
+    *wrong = leat_box_fault(o->box, w, h);
+    const bool inside = leat_annotated_box(a, given, w, h);
+    v->said[photo].exceeded |= !inside;
+    if (!inside && !*wrong)
+        leat_annotated_stray(a, "%s line %" PRIu64 " has the box %g, %g, %g, %g", v->files.path, o->line,
+                             (double)given[0], (double)given[1], (double)given[2], (double)given[3]);
+    if (!*wrong && !(isfinite(w) && isfinite(h)))
+        leat_annotated_tell(a, LEAT_TOLD_UNSIZED, "%s line %" PRIu64, v->files.path, o->line);
+    return LEAT_OK;
+}
+
+/* Says of values that are there and are none that the object has 0 in their place. */
+static int check_flags(struct voc *v, uint64_t photo, const struct object *o)
+{
+    int rc = LEAT_OK;
+    for (int i = 0; i < 2 && !rc; i++)
+        if (*o->wrong_flag[i]) {
+            rc = leat_fault(v->files.a, v->error, LEAT_E_CORRUPT, "values of objects that are neither 0 nor 1",
+                            "%s line %" PRIu64 ": of the object, %s", v->files.path, o->line, o->wrong_flag[i]);
+            rc = rc ? rc : leat_annotated_mark(v->files.a, photo, v->error);
+        }
+    return rc;
+}
+
+/* What is wrong with the texts of an object; NULL: nothing. */
+static const char *object_fault(const struct object *o, char *text, size_t room)
+{
+    if (o->long_name)
+        return "has a name of 256 bytes or more";
+    if (!*o->name)
+        return "has no name";
+    if (o->has != 15)
+        return "has no box of four numbers";
+    if (!*o->wrong_box)
+        return NULL;
+    snprintf(text, room, "has a box with something else than numbers: %s", o->wrong_box);
+    return text;
+}
+
 static int add_object(struct voc *v, uint64_t photo, struct object *o)
 {
     struct leat_annotated *a = v->files.a;
-    const char *wrong = o->long_name   ? "has a name of 256 bytes or more"
-                        : !*o->name    ? "has no name"
-                        : o->has != 15 ? "has no box of four numbers"
-                                       : NULL,
-               *box = NULL;
+    char text[128];
+    const char *wrong = object_fault(o, text, sizeof text), *box = NULL;
     int64_t label = 0;
     a->tried++;
-    if (!wrong) {
-        const float given[4] = {o->box[0], o->box[1], o->box[2], o->box[3]};
-        box = leat_box_fault(o->box, v->w, v->h);
-        if (!leat_annotated_box(a, given, v->w, v->h) && !box)
-            leat_annotated_stray(a, "%s line %" PRIu64 " has the box %g, %g, %g, %g", v->files.path, o->line,
-                                 (double)given[0], (double)given[1], (double)given[2], (double)given[3]);
-    }
-    int rc = wrong || box ? LEAT_OK : class_of(v, o->name, &label);
+    int rc = wrong ? LEAT_OK : settle_box(v, photo, o, &box);
+    if (!rc && !wrong && !box)
+        rc = class_of(v, o->name, &label);
     if (rc)
         return rc;
     if (label == UNKNOWN)
@@ -276,6 +368,8 @@ static int add_object(struct voc *v, uint64_t photo, struct object *o)
                         v->files.path, o->line, box ? "has a box that " : "", box ? box : wrong);
     if (wrong || box || label == UNKNOWN)
         return rc ? rc : leat_annotated_mark(a, photo, v->error);
+    if ((rc = check_flags(v, photo, o)))
+        return rc;
     if (!leat_column_push(v->boxes, o->box) || !leat_column_push(v->labels, &label) ||
         !leat_column_push(v->difficult, &o->difficult) || !leat_column_push(v->truncated, &o->truncated))
         return no_memory(v);
@@ -297,8 +391,10 @@ static int read_photo(struct voc *v, uint64_t photo)
     }
     rc = read_document(v, n, &wrong, &line);
     if (!rc && !wrong && !(isinf(v->w) && isinf(v->h)) && !(v->w >= 1 && v->h >= 1 && v->w * v->h < 0x1p31)) {
-        wrong = "has a size that cannot be: width and height are at least 1, and their product is below 2^31";
-        line = 1;
+        wrong = v->odd_size ? "has a size with something else than numbers"
+                            : "has a size that cannot be: width and height are at least 1, and their product is below "
+                              "2^31";
+        line = v->size_line ? v->size_line : 1;
     }
     if (!rc && wrong) {
         rc = leat_fault(a, v->error, LEAT_E_CORRUPT, "files that are no annotation", "%s line %" PRIu64 ": it %s%s",

@@ -154,6 +154,8 @@ static int read_line(struct yolo *y, uint64_t photo, const char *p, size_t n, ui
             leat_annotated_stray(a, "%s line %" PRIu64 " has the box %g %g %g %g", y->files.path, line, v[1], v[2],
                                  v[3], v[4]);
     }
+    if (!wrong && count == 5)
+        leat_annotated_tell(a, LEAT_TOLD_MASKLESS, "%s line %" PRIu64, y->files.path, line);
     if (!wrong)
         return add_object(y, v + 1, count - 1, (int64_t)v[0], box);
     rc = leat_fault(a, y->error, LEAT_E_CORRUPT, "lines that are no object", "%s line %" PRIu64 " %s", y->files.path,
@@ -224,6 +226,8 @@ static int yolo_open(const char *path, const struct leat_open_options *options, 
         rc = read_photo(&y, i);
     rc = rc ? rc : leat_sidecars_check(&y.files, y.error);
     rc = rc || !y.has_shapes ? rc : add_masks(&y);
+    if (a && !y.has_shapes)
+        leat_annotated_untell(a, LEAT_TOLD_MASKLESS);
     leat_sidecars_end(&y.files);
     leat_free(y.shapes.data);
     leat_free(y.shape_ends);

@@ -221,3 +221,49 @@ def test_nothing_is_suggested_where_nothing_is_like_it(tmp_path: Path, coco: Pat
         with pytest.raises(FileNotFoundError) as raised:
             leat.open(tmp_path / path, **options)  # type: ignore[arg-type]
         assert "did you mean" not in str(raised.value)
+
+
+def images_named(folder: Path, *names: str) -> Path:
+    images = [{"id": i, "file_name": name, "width": 40, "height": 30} for i, name in enumerate(names)]
+    (folder / "named.json").write_text(json.dumps({"images": images, "annotations": [], "categories": []}))
+    return folder / "named.json"
+
+
+UNLISTED = {
+    ".a.png": "leat passes over names that begin with a dot: rename it",
+    ".hidden/a.png": "leat passes over names that begin with a dot: rename it",
+    "a/.b/c.png": "leat passes over names that begin with a dot: rename it",
+    "a.heic": r"leat takes only names with \.jpg.*: convert it",
+    "a/linked/c.png": "leat lists it under another name, or passes over a link in its path",
+}
+
+
+@pytest.mark.parametrize("name", UNLISTED)
+@pytest.mark.parametrize("given", ["images", "./images/", "link"])
+def test_a_photo_that_is_there_and_not_listed_leads_to_no_folder_but_says_why(
+    tmp_path: Path, name: str, given: str
+) -> None:
+    images = tmp_path / "images"
+    (images / "real").mkdir(parents=True)
+    (images / "a").mkdir()
+    (images / "a/linked").symlink_to(images / "real")
+    (tmp_path / "link").symlink_to(images)
+    (images / name).parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (40, 30)).save(images / name, "PNG")
+    with pytest.raises(FileNotFoundError, match=f"is there, but {UNLISTED[name]}") as raised:
+        leat.open(tmp_path / given, annotations=images_named(tmp_path, name))
+    assert "did you mean" not in str(raised.value)
+    Image.new("RGB", (40, 30)).save(images / "listed.png")
+    with pytest.warns(UserWarning, match=rf"{re.escape(name)} of images\[0\] .* is in .*, but {UNLISTED[name]}"):
+        assert len(leat.open(tmp_path / given, annotations=images_named(tmp_path, name, "listed.png"))) == 1
+
+
+def test_the_folder_that_is_given_is_never_what_was_meant(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    Image.new("RGB", (40, 30)).save(tmp_path / "images/a.png")
+    (tmp_path / "masks").mkdir()
+    Image.new("L", (40, 30)).save(tmp_path / "masks/a.jpg")
+    said = "a.jpg has the name of a.png, but masks of class ids are PNGs: convert them"
+    with pytest.raises(FileNotFoundError, match=said) as raised:
+        leat.open(tmp_path / "images", masks=tmp_path / "masks")
+    assert "did you mean" not in str(raised.value)

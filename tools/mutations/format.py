@@ -115,4 +115,32 @@ MUTATIONS = [
         "(size_t)(r->parts.lines - sizeof r->h)) != 0;",
         ("c:format/text_index",),
     ),
+    Mutation(
+        "an area that is no number is one that is missing",
+        "src/format/coco_values.c",
+        "        return NO_AREA;\n",
+        "        return GOOD;\n",
+        ("py:test_annotation_values.py::test_drawn_values_are_those_of_the_file_or_are_counted",),
+    ),
+    Mutation(
+        "a flag of VOC that is neither 0 nor 1 is 0 without a word",
+        "src/format/voc.c",
+        "    if (number != 0 && number != 1)\n",
+        "    if (0)\n",
+        ("py:test_annotation_values.py::test_drawn_flags_of_voc_are_those_of_the_file_or_are_counted",),
+    ),
+    Mutation(
+        "the EXIF at the end of a long file is not looked for",
+        "src/format/photo_sizes.c",
+        "        if (file->size <= LONGEST)\n",
+        "        if (0)\n",
+        ("py:test_photo_sizes.py::test_a_header_at_the_end_of_a_long_file_is_found",),
+    ),
+    Mutation(
+        "instances whose mask is a fault are counted as those without one, too",
+        "src/format/coco.c",
+        "    if (!one->shape_bytes && !one->maskless)\n",
+        "    if (!one->shape_bytes)\n",
+        ("py:test_annotation_values.py::test_drawn_values_are_those_of_the_file_or_are_counted",),
+    ),
 ]
