@@ -313,13 +313,48 @@ static int64_t inside(double at, uint32_t n)
     return at < 0 ? 0 : at < n ? (int64_t)at : (int64_t)n - 1;
 }
 
-/* As torchvision: by what the pixel at the point is displaced, the other way. */
+static double displaced(const struct leat_turn *turn, unsigned axis, int64_t column, int64_t row)
+{
+    return (double)displacement_at(turn->args, turn->key, axis, column, row, turn->w, turn->h);
+}
+
+/* As torchvision: by what the pixel at the corner is displaced, the other way. */
+static void bend_corner(const struct leat_turn *turn, float x, float y, float to[2])
+{
+    const int64_t column = inside(ceil((double)x), turn->w), row = inside(ceil((double)y), turn->h);
+    to[0] = (float)((double)column - displaced(turn, 0, column, row));
+    to[1] = (float)((double)row - displaced(turn, 1, column, row));
+}
+
+#define MOST_STEPS 8
+
+/* The place whose pixel comes from the point: one that is as far from it as it is displaced itself. Each step takes
+ * the displacement of the pixel at the place before. Where the image is folded, steps lead nowhere, and the place that
+ * was nearest to such a one is taken. */
 static void bend_point(const struct leat_turn *turn, bool corner, float x, float y, float to[2])
 {
-    int64_t column = inside(corner ? ceil((double)x) : (double)x, turn->w),
-            row = inside(corner ? ceil((double)y) : (double)y, turn->h);
-    to[0] = (float)column - displacement_at(turn->args, turn->key, 0, column, row, turn->w, turn->h);
-    to[1] = (float)row - displacement_at(turn->args, turn->key, 1, column, row, turn->w, turn->h);
+    if (corner) {
+        bend_corner(turn, x, y, to);
+        return;
+    }
+    double at[2] = {(double)x, (double)y}, best = HUGE_VAL;
+    int64_t pixel[2] = {-1, -1};
+    for (unsigned step = 0; step < MOST_STEPS; step++) {
+        const int64_t column = inside(floor(at[0] + 0.5), turn->w), row = inside(floor(at[1] + 0.5), turn->h);
+        if (column == pixel[0] && row == pixel[1])
+            break;
+        pixel[0] = column;
+        pixel[1] = row;
+        const double next[2] = {(double)x - displaced(turn, 0, column, row),
+                                (double)y - displaced(turn, 1, column, row)},
+                     off = fmax(fabs(next[0] - at[0]), fabs(next[1] - at[1]));
+        if (off < best) {
+            best = off;
+            to[0] = (float)next[0];
+            to[1] = (float)next[1];
+        }
+        memcpy(at, next, sizeof at);
+    }
 }
 
 static void turn_elastic(const void *args, uint64_t key, struct leat_turn *turn)
