@@ -254,7 +254,7 @@ def to_raw(fields: Mapping[str, Field]) -> list[tuple[str, int, str, int, tuple[
     """As the extension module takes them."""
     return [
         (
-            name,
+            check.text("the name of a field", name),
             KINDS.get(f.kind, ARRAY),
             f.dtype,
             LAYOUTS[f.layout],
