@@ -1,8 +1,8 @@
 """A full disk: every error names the file that could not be written and says what to do, and nothing of it stays open.
 
 All writers run in one process, which has a small file system of its own: `full_disk_support.py`. The C tests make each
-write fail; here it is the system that refuses, wherever that happens. It takes some seconds: some 90 runs, of which 21 are
-processes.
+write fail; here it is the system that refuses, wherever that happens. It takes some seconds: some 85 runs, of which 18
+are processes.
 """
 
 from __future__ import annotations

@@ -35,6 +35,8 @@ class Slices:
         self.zigzag = not check.choice("cp", how, HOW)
         self.how, self.place = how, place
         self.outputs = None if outputs is None else check.names("cp_outputs", outputs)
+        if self.outputs == []:
+            raise ValueError(f"cp_outputs is empty: name the outputs that are sequences; {_DP}")
 
     def wrap(self, makers: dict[str, Maker]) -> dict[str, Maker]:
         """The makers of all outputs, with slices of those that have a sequence."""
