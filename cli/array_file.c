@@ -27,7 +27,7 @@ struct cli_array cli_array_dense(enum leat_dtype dtype, unsigned ndim, const int
 
 static bool cannot_write(const struct cli_command *command, const char *path)
 {
-    cli_say(command, "%s could not be written: %s.", path, strerror(errno));
+    cli_say_unwritten(command, path, errno);
     return false;
 }
 

@@ -348,8 +348,8 @@ static bool plot_has_a_place(const struct cli_forms *forms)
 {
     const int why = forms->plot_path ? cli_new_file_probe(forms->plot_path) : 0;
     if (why)
-        cli_say(forms->command, "%s: the plot could not be written there: %s. Nothing was measured.", forms->plot_path,
-                strerror(why));
+        cli_say(forms->command, "%s: the plot could not be written there: %s%s. Nothing was measured.",
+                forms->plot_path, strerror(why), cli_if_full(why));
     return !why;
 }
 

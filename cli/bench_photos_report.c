@@ -220,7 +220,8 @@ static int plot(const struct cli_forms *forms)
     const int why = cli_new_file_write(forms->plot_path, draw_svg, &drawing);
     if (!why)
         return CLI_EXIT_OK;
-    cli_say(forms->command, "%s: the plot could not be written: %s.", forms->plot_path, strerror(why));
+    cli_say(forms->command, "%s: the plot could not be written: %s%s.", forms->plot_path, strerror(why),
+            cli_if_full(why));
     return CLI_EXIT_FAILED;
 }
 

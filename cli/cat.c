@@ -135,7 +135,7 @@ static bool open_target(const struct cli_command *command, const struct cat *wis
     target->terminal = !wish->out && isatty(STDOUT_FILENO);
     target->out = wish->out ? fopen(wish->out, "wb") : stdout;
     if (!target->out)
-        cli_say(command, "%s: %s.", wish->out, strerror(errno));
+        cli_say_unwritten(command, wish->out, errno);
     return target->out != NULL;
 }
 
@@ -151,7 +151,10 @@ static int close_target(const struct cli_command *command, struct target *target
         __fpurge(stdout);
         clearerr(stdout);
     }
-    cli_say(command, "%s could not be written: %s.", target->path ? target->path : "standard output", strerror(why));
+    if (target->path)
+        cli_say_unwritten(command, target->path, why);
+    else
+        cli_say(command, "standard output could not be written: %s.", strerror(why));
     return CLI_EXIT_FAILED;
 }
 

@@ -57,8 +57,8 @@ static bool write_bad_list(const struct cli_pack *pack, const char *path, size_t
     }
     if (file && !(fflush(file) | ferror(file)) && !fclose(file))
         return true;
-    cli_say(pack->command, "%s is packed, but the list of broken photos could not be written to %s: %s.", pack->dst,
-            path, strerror(errno));
+    cli_say(pack->command, "%s is packed, but the list of broken photos could not be written to %s: %s%s.", pack->dst,
+            path, strerror(errno), cli_if_full(errno));
     return false;
 }
 

@@ -36,6 +36,18 @@ void cli_say(const struct cli_command *command, const char *format, ...)
     free(text);
 }
 
+const char *cli_if_full(int sys_errno)
+{
+    return sys_errno == ENOSPC || sys_errno == EDQUOT ? "; make room on the disk"
+           : sys_errno == EFBIG                       ? "; raise the limit of the size of files (ulimit -f)"
+                                                      : "";
+}
+
+void cli_say_unwritten(const struct cli_command *command, const char *path, int sys_errno)
+{
+    cli_say(command, "%s could not be written: %s%s.", path, strerror(sys_errno), cli_if_full(sys_errno));
+}
+
 void cli_redraw(void)
 {
     const char *terminal = getenv("TERM");

@@ -14,6 +14,11 @@
 /* One line on standard error, "leat COMMAND: ...". */
 void cli_say(const struct cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Says that a file could not be written, and what to do where the disk is full. */
+void cli_say_unwritten(const struct cli_command *command, const char *path, int sys_errno);
+/* "; make room on the disk" where that is what such an error asks for, else "". */
+const char *cli_if_full(int sys_errno);
+
 /* Prints an error of the library with its place. `hint` (may be NULL) is a second line. Returns the exit code that
  * fits: CLI_EXIT_FAULTS if data at rest are at fault, CLI_EXIT_INTERRUPTED, else CLI_EXIT_FAILED. */
 int cli_fail(const struct cli_command *command, const struct leat_error *error, const char *hint);

@@ -118,7 +118,8 @@ static bool make_folder(const struct replay *replay, const char *path)
     struct stat st;
     if (!mkdir(path, 0777) || (errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)))
         return true;
-    cli_say(replay->command, "the folder %s cannot be made: %s.", path, strerror(errno == EEXIST ? ENOTDIR : errno));
+    cli_say(replay->command, "the folder %s cannot be made: %s%s.", path, strerror(errno == EEXIST ? ENOTDIR : errno),
+            cli_if_full(errno));
     return false;
 }
 
@@ -129,7 +130,7 @@ static bool write_file(const struct replay *replay, const char *path, const void
     if (file)
         good = !fclose(file) && good;
     if (!good)
-        cli_say(replay->command, "%s could not be written: %s.", path, strerror(errno));
+        cli_say_unwritten(replay->command, path, errno);
     return good;
 }
 

@@ -98,7 +98,7 @@ static int record(const struct trace *trace, struct leat_loader *loader)
     const int why = cli_new_file_write(trace->out, write_text, text);
     leat_free(text);
     if (why) {
-        cli_say(trace->command, "%s could not be written: %s.", trace->out, strerror(why));
+        cli_say_unwritten(trace->command, trace->out, why);
         return CLI_EXIT_FAILED;
     }
     printf("%s batch%s in %s: open it in https://ui.perfetto.dev\n", cli_count(taken, count), taken == 1 ? "" : "es",
@@ -149,7 +149,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
         return cli_usage_error(command, "--out is missing: the JSON to write.");
     const int why = cli_new_file_probe(trace.out);
     if (why) {
-        cli_say(command, "%s could not be written: %s.", trace.out, strerror(why));
+        cli_say_unwritten(command, trace.out, why);
         return CLI_EXIT_FAILED;
     }
     cli_catch_interrupts();

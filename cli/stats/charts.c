@@ -296,6 +296,6 @@ bool cli_stats_plot(const struct cli_command *command, const json_t *stats, cons
     const int why = cli_canvas_save(&canvas, path);
     cli_canvas_clear(&canvas);
     if (why)
-        cli_say(command, "%s could not be written: %s.", path, strerror(why));
+        cli_say_unwritten(command, path, why);
     return !why;
 }

@@ -41,7 +41,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
         return exit_code;
     const int why = wish.plot ? cli_new_file_probe(wish.plot) : 0;
     if (why) {
-        cli_say(command, "%s could not be written: %s.", wish.plot, strerror(why));
+        cli_say_unwritten(command, wish.plot, why);
         return CLI_EXIT_FAILED;
     }
     struct leat_dataset *dataset = cli_open_as(command, wish.path, &wish.opening, &exit_code);

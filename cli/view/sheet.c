@@ -75,7 +75,7 @@ bool cli_sheet_write(const struct cli_command *command, const struct cli_sheet *
     const int why = cli_canvas_save(&canvas, path);
     cli_canvas_clear(&canvas);
     if (why)
-        cli_say(command, "%s could not be written: %s.", path, strerror(why));
+        cli_say_unwritten(command, path, why);
     *width = (int)wide;
     *height = (int)high;
     return !why;

@@ -19,6 +19,8 @@ import contextlib
 import functools
 import importlib
 import inspect
+import io
+import os
 import sys
 import warnings
 import weakref
@@ -30,6 +32,7 @@ import torch.utils.data
 from torch.utils.data import BatchSampler
 
 from .errors import StateError
+from .files import whole
 from .torch.dataloader import DataLoader
 from .torch.state import VERSION
 
@@ -158,7 +161,10 @@ def _save_for_each_rank() -> None:
             _forget(given["output_dir"], given["process_index"], loaders)
             if loaders:
                 states = {i: loader.state_dict() for i, loader in loaders.items()}
-                torch.save({"world": _world(), "states": states}, _file(given["output_dir"], given["process_index"]))
+                made = io.BytesIO()
+                torch.save({"world": _world(), "states": states}, made)
+                with whole(os.fspath(_file(given["output_dir"], given["process_index"])), folder=True) as file:
+                    file.write(made.getbuffer())
             return save(*args, **kwargs)
 
     @functools.wraps(load)

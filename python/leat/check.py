@@ -73,6 +73,30 @@ def choice(name: str, value: Any, choices: dict[str, int]) -> int:
     return choices[value]
 
 
+def half_pair(e: UnicodeEncodeError) -> str:
+    """What is wrong with a text that UTF-8 cannot say, and what to do."""
+    near = e.object[max(e.start - 20, 0) : e.start + 20]
+    return (
+        f"{near!a} has half of a surrogate pair at character {e.start}: leave it out, or replace it by "
+        'text.encode("utf-8", "replace").decode()'
+    )
+
+
+def text(name: str, value: str) -> str:
+    """A name that the library is told.
+
+    Raises:
+        ValueError: UTF-8 cannot say it, or it has a NUL.
+    """
+    try:
+        value.encode()
+    except UnicodeEncodeError as e:
+        raise ValueError(f"{name}: {half_pair(e)}") from None
+    if "\0" in value:
+        raise ValueError(f"{name} has a NUL in it: {value!a:.60}")
+    return value
+
+
 def names(name: str, value: Iterable[Any]) -> list[str]:
     """Names by their numbers: a list, or what has an order as one; no set or dict, whose order says nothing of them."""
     if isinstance(value, (str, bytes, Mapping, AbstractSet)) or not isinstance(value, Iterable):
@@ -83,6 +107,7 @@ def names(name: str, value: Iterable[Any]) -> list[str]:
             raise TypeError(f"{name} is a list of names, and {one!r:.60} is none")
         if "\0" in one:
             raise ValueError(f"{name} has a name with a NUL in it: {one!r:.60}")
+        text(f"a name of {name}", one)
     return listed
 
 

@@ -147,6 +147,13 @@ int leat_fail(struct leat_error *error, int code, const char *format, ...)
     return code;
 }
 
+const char *leat_if_full(int sys_errno)
+{
+    return sys_errno == ENOSPC || sys_errno == EDQUOT ? "; make room on the disk"
+           : sys_errno == EFBIG                       ? "; raise the limit of the size of files (ulimit -f)"
+                                                      : "";
+}
+
 int leat_fail_errno(struct leat_error *error, int code, const char *format, ...)
 {
     int saved = errno;
@@ -156,7 +163,8 @@ int leat_fail_errno(struct leat_error *error, int code, const char *format, ...)
         fill(error, code, format, args);
         va_end(args);
         size_t used = strlen(error->message);
-        snprintf(error->message + used, sizeof error->message - used, ": %s", strerrordesc_np(saved));
+        snprintf(error->message + used, sizeof error->message - used, ": %s%s", strerrordesc_np(saved),
+                 code == LEAT_E_IO && !strstr(error->message, "make room") ? leat_if_full(saved) : "");
         error->sys_errno = saved;
     }
     return code;

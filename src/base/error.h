@@ -11,8 +11,12 @@
  * are left out, here and of files. Returns `code`. */
 int leat_fail(struct leat_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* As leat_fail, with the current errno and its text appended to the message. */
+/* As leat_fail, with the current errno and its text appended to the message; of LEAT_E_IO where a file cannot get
+ * longer, also with what to do, unless the message says to make room. */
 int leat_fail_errno(struct leat_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* "; make room on the disk" where that is what an errno asks for, else "". */
+const char *leat_if_full(int sys_errno);
 
 /* Add the place to an error that is already filled. `file` is cut at the front if too long; NULL keeps what is there;
  * so do LEAT_NO_SAMPLE and LEAT_NO_OFFSET. */

@@ -348,8 +348,8 @@ void leat_record_append(struct leat_record *r, const struct leat_batch *b)
     if (!r->warned)
         leat_log(LEAT_LOG_WARNING,
                  "step %" PRIu64 " of epoch %" PRIu64
-                 " could not be added to the record in %.300s (%s): it cannot be given again",
-                 b->plan.step, b->plan.epoch, r->folder, strerror(errno));
+                 " could not be added to the record in %.300s (%s): it cannot be given again%s",
+                 b->plan.step, b->plan.epoch, r->folder, strerror(errno), leat_if_full(errno));
     r->warned = true;
 }
 

@@ -211,8 +211,8 @@ static void write_line(int fd, json_t *object)
         size_t n = strlen(text);
         text[n] = '\n';                                 /* in the place of the terminator: one write, one line */
         if (write(fd, text, n + 1) != (ssize_t)(n + 1)) /* the report is a by-product: the batch itself says the same */
-            leat_log(LEAT_LOG_WARNING, "a line of the error report could not be written (%s): %.*s", strerror(errno),
-                     (int)n, text);
+            leat_log(LEAT_LOG_WARNING, "a line of the error report could not be written (%s%s): %.*s", strerror(errno),
+                     leat_if_full(errno), (int)n, text);
     }
     free(text);
     json_decref(object);

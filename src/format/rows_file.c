@@ -35,6 +35,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -234,8 +235,8 @@ bool leat_rows_file_read(struct leat_rows_file *file, const struct leat_rows_key
 
 static bool refused(const struct leat_rows_file *file, const char *what)
 {
-    leat_log(LEAT_LOG_WARNING, "%s: %s (%s); what was found out about photos is not kept for other processes",
-             file->path, what, errno ? strerror(errno) : "it is as large as it may be");
+    leat_log(LEAT_LOG_WARNING, "%s: %s (%s%s); what was found out about photos is not kept for other processes",
+             file->path, what, errno ? strerror(errno) : "it is as large as it may be", leat_if_full(errno));
     return false;
 }
 

@@ -235,12 +235,29 @@ static bool add_line(struct leat_text_chunk *k, uint64_t offset, size_t length, 
     return true;
 }
 
-static bool add_bad(struct leat_text_chunk *k, uint64_t at, enum leat_record_fault fault)
+static bool add_bad(struct leat_text_chunk *k, uint64_t line, uint64_t at, enum leat_record_fault fault)
 {
     if (!leat_grow(&k->bad, &k->bad_room, k->n_bad + 1, sizeof *k->bad))
         return false;
-    k->bad[k->n_bad++] = (struct leat_text_bad){k->n - 1, k->n_lines, at, fault};
+    k->bad[k->n_bad++] = (struct leat_text_bad){k->n - 1, line, at, fault};
     return true;
+}
+
+static uint64_t newlines(const uint8_t *p, const uint8_t *end)
+{
+    uint64_t n = 0;
+    while ((p = memchr(p, '\n', (size_t)(end - p)))) {
+        p++;
+        n++;
+    }
+    return n;
+}
+
+/* In which line byte `at` of a record is: of a whole file the first one has been counted, of others the last. */
+static uint64_t line_of(const struct leat_text_chunk *k, const uint8_t *text, size_t length, size_t at)
+{
+    return k->mode == LEAT_TEXT_FILE ? k->n_lines + newlines(text, text + at)
+                                     : k->n_lines - newlines(text + at, text + length);
 }
 
 static bool add_good(struct leat_text_chunk *k, uint64_t hash)
@@ -262,22 +279,25 @@ static bool add_good(struct leat_text_chunk *k, uint64_t hash)
 
 static bool take_record(struct leat_text_chunk *k, const uint8_t *text, size_t length, uint64_t offset)
 {
-    if (length > leat_text_longest || length > UINT32_MAX)
-        return leat_text_chunk_take_long(k, offset);
+    if (length > leat_text_longest || length > UINT32_MAX) {
+        const size_t most = length < leat_text_longest ? length : (size_t)leat_text_longest;
+        return add_line(k, offset, 0, 0) && add_bad(k, line_of(k, text, length, most), offset + most, LEAT_FAULT_LONG);
+    }
     const uint64_t hash = leat_hash64(text, length);
     if (!add_line(k, offset, length, hash))
         return false;
     const bool is_utf8 = leat_utf8_is_valid(text, length);
     if (k->mode != LEAT_TEXT_JSONL) {
         const size_t bad = is_utf8 ? length : leat_record_utf8(text, length);
-        return bad == length ? add_good(k, hash) : add_bad(k, offset + bad, LEAT_FAULT_UTF8);
+        return bad == length ? add_good(k, hash)
+                             : add_bad(k, line_of(k, text, length, bad), offset + bad, LEAT_FAULT_UTF8);
     }
     k->n_leaves = 0;
     k->walk.number++;
     k->walk.is_utf8 = is_utf8; /* else the walk says where it is not */
     if (leat_record_run(&k->walk, text, length))
         return add_good(k, hash);
-    return !k->walk.no_memory && !k->no_memory && add_bad(k, offset + k->walk.at, k->walk.fault);
+    return !k->walk.no_memory && !k->no_memory && add_bad(k, k->n_lines, offset + k->walk.at, k->walk.fault);
 }
 
 static bool is_space(uint8_t c)
@@ -287,7 +307,7 @@ static bool is_space(uint8_t c)
 
 bool leat_text_chunk_take_long(struct leat_text_chunk *k, uint64_t offset)
 {
-    return add_line(k, offset, 0, 0) && add_bad(k, offset + leat_text_longest, LEAT_FAULT_LONG);
+    return add_line(k, offset, 0, 0) && add_bad(k, k->n_lines, offset + leat_text_longest, LEAT_FAULT_LONG);
 }
 
 bool leat_text_chunk_take(struct leat_text_chunk *k, const uint8_t *bytes, size_t n, uint64_t offset)
@@ -318,7 +338,7 @@ bool leat_text_chunk_take(struct leat_text_chunk *k, const uint8_t *bytes, size_
         }
         if (k->mode == LEAT_TEXT_BLANK) {
             if (blank && open) {
-                k->n_lines--; /* the record is told of with the number of its last line */
+                k->n_lines--; /* to the record's last line */
                 good = take_record(k, open, (size_t)(last - open), offset + (uint64_t)(open - bytes));
                 k->n_lines++;
                 open = NULL;

@@ -65,11 +65,16 @@ static int read_plain(struct making *m, struct leat_error *error)
     return rc;
 }
 
+static const char *temporary_folder(void)
+{
+    const char *folder = getenv("TMPDIR");
+    return folder && *folder ? folder : "/tmp";
+}
+
 /* Where a copy is written, open for reading and writing: beside the index, or a file without a name. -1: nowhere. */
 static int open_copy(const char *place, char temporary[PATH])
 {
     struct stat st;
-    const char *folder = getenv("TMPDIR");
     int fd = -1;
     char dir[PATH];
     const char *slash = strrchr(place, '/');
@@ -81,8 +86,7 @@ static int open_copy(const char *place, char temporary[PATH])
     if (fd >= 0)
         return fd;
     temporary[0] = 0;
-    folder = folder && *folder ? folder : "/tmp";
-    return open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return open(temporary_folder(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 }
 
 /* The frames become the index's. */
@@ -135,7 +139,7 @@ static int make_streamed(struct making *m, enum leat_text_mode mode, bool gzip, 
     size_t n = 0, n_copied = 0;
     uint64_t copy_bytes = 0;
     bool is_long = gzip;
-    char temporary[PATH] = "";
+    char temporary[PATH] = "", name[2 * PATH + 32];
     int fd = -1, rc = LEAT_OK;
     const struct leat_text_scan scan = {.mode = mode};
     if (zstd)
@@ -145,7 +149,8 @@ static int make_streamed(struct making *m, enum leat_text_mode mode, bool gzip, 
                              "%s cannot be read from its middle, and there is no place for a copy that can: give an "
                              "index_dir that may be written",
                              t->path);
-    rc = rc || fd < 0 ? rc : leat_zstd_copy_begin(fd, *temporary ? temporary : "a temporary file", &m->copy, error);
+    snprintf(name, sizeof name, "a copy of %s in %s", t->path, temporary_folder());
+    rc = rc || fd < 0 ? rc : leat_zstd_copy_begin(fd, *temporary ? temporary : name, &m->copy, error);
     rc = rc ? rc : leat_text_stream_begin(t->path, &scan, &m->stream, error);
     if (!rc && gzip)
         rc = leat_gzip_open(t->file, &(struct leat_gzip_options){.sink = take, .user = m}, NULL, error);

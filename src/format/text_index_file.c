@@ -505,8 +505,8 @@ bool leat_text_index_save(const struct leat_text_index *x, const char *path, str
             unlink(temporary);
     }
     if (!good)
-        leat_log(LEAT_LOG_INFO, "the index %s cannot be written (%s): it is made again the next time", path,
-                 strerror(errno));
+        leat_log(LEAT_LOG_INFO, "the index %s cannot be written (%s%s): it is made again the next time", path,
+                 strerror(errno), leat_if_full(errno));
     leat_free(nodes);
     return good;
 }

@@ -186,24 +186,36 @@ static void move_boxes(const struct leat_targets *t, struct leat_target_part *pa
         mirror_boxes(part, 1, (float)m->out_h);
 }
 
-/* One that a crop leaves behind becomes one without a label, (0, 0, 0) as COCO has it; those stay as they are. Whole
- * numbers are the middles of pixels where an image is mirrored, so that a point of the last column may then lie a part
- * of a pixel to the left of the first: what does not crop leaves nothing behind. */
+/* Whether a point is in an image of w x h, as the pixel is that it is nearest to. Not one that is no number. */
+static bool is_inside(const float *point, uint32_t w, uint32_t h)
+{
+    return point[0] >= -0.5f && point[1] >= -0.5f && point[0] < (float)w - 0.5f && point[1] < (float)h - 0.5f;
+}
+
+static void leave_behind(float *point)
+{
+    point[0] = point[1] = point[2] = 0;
+}
+
+/* A point goes where its pixel goes. It is at whole numbers in the middle of a pixel, so that the left edge of the
+ * image is at -1/2: that is what a resize leaves in place, and a mirror brings to the right one. One that a crop
+ * leaves behind becomes one without a label, (0, 0, 0) as COCO has it; those stay as they are. What does not crop
+ * leaves nothing behind. */
 static void move_points(struct leat_target_part *part, const struct leat_move *m)
 {
     float *v = (float *)(void *)part->data;
-    float across = (float)((double)m->out_w / (double)m->w), down = (float)((double)m->out_h / (double)m->h);
+    const double across = (double)m->out_w / (double)m->w, down = (double)m->out_h / (double)m->h;
     for (float *end = v + part->n * part->step / sizeof *v; v < end; v += 3) {
         if (v[2] == 0)
             continue;
         v[0] -= (float)m->x;
         v[1] -= (float)m->y;
-        if (m->crops && (v[0] < 0 || v[1] < 0 || v[0] >= (float)m->w || v[1] >= (float)m->h)) {
-            v[0] = v[1] = v[2] = 0;
+        if (m->crops && !is_inside(v, (uint32_t)m->w, (uint32_t)m->h)) {
+            leave_behind(v);
             continue;
         }
-        v[0] *= across;
-        v[1] *= down;
+        v[0] = (float)((double)v[0] * across + (across - 1) / 2);
+        v[1] = (float)((double)v[1] * down + (down - 1) / 2);
         if (m->flip)
             v[0] = (float)m->out_w - 1 - v[0];
         if (m->flip_y)
@@ -228,15 +240,17 @@ static void exchange_points(struct leat_target_part *part)
         }
 }
 
+/* The numbers of `m` count from the edge of the first pixel, as those of boxes do; points count from its middle. */
 static void turn_point(const struct leat_turn *t, bool corner, float x, float y, float to[2])
 {
-    const double *m = t->m, xx = (double)x, yy = (double)y, by = m[6] * xx + m[7] * yy + m[8];
+    const double *m = t->m, off = corner ? 0 : 0.5, xx = (double)x + off, yy = (double)y + off,
+                 by = m[6] * xx + m[7] * yy + m[8];
     if (t->point) {
         t->point(t, corner, x, y, to);
         return;
     }
-    to[0] = (float)((m[0] * xx + m[1] * yy + m[2]) / by);
-    to[1] = (float)((m[3] * xx + m[4] * yy + m[5]) / by);
+    to[0] = (float)((m[0] * xx + m[1] * yy + m[2]) / by - off);
+    to[1] = (float)((m[3] * xx + m[4] * yy + m[5]) / by - off);
 }
 
 static void turn_boxes(const struct leat_targets *targets, struct leat_target_part *part, const struct leat_turn *t)
@@ -264,8 +278,8 @@ static void turn_keypoints(struct leat_target_part *part, const struct leat_turn
         if (v[2] == 0)
             continue;
         turn_point(t, false, v[0], v[1], v);
-        if (!t->whole && (v[0] < 0 || v[1] < 0 || v[0] >= (float)t->out_w || v[1] >= (float)t->out_h))
-            v[0] = v[1] = v[2] = 0;
+        if (!t->whole && !is_inside(v, t->out_w, t->out_h))
+            leave_behind(v);
     }
 }
 

@@ -3,7 +3,8 @@
  *
  * Pixels go through stages (stage.h), which compose the moves of a chain. Targets need no composing: the same moves are
  * drawn again, for the same key and size, and applied one after the other. Coordinates are float32, and each step is
- * the arithmetic of torchvision.transforms.v2 on its tv_tensors; so a slow reference gives the same bits.
+ * the arithmetic of torchvision.transforms.v2 on its boxes; so a slow reference gives the same bits. Keypoints are at
+ * their pixels, of which whole numbers are the middles; torchvision's are not, where an image is resized or turned.
  */
 #ifndef LEAT_OP_JOINT_H
 #define LEAT_OP_JOINT_H

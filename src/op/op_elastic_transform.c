@@ -313,13 +313,53 @@ static int64_t inside(double at, uint32_t n)
     return at < 0 ? 0 : at < n ? (int64_t)at : (int64_t)n - 1;
 }
 
-/* As torchvision: by what the pixel at the point is displaced, the other way. */
+static double displaced(const struct leat_turn *turn, unsigned axis, int64_t column, int64_t row)
+{
+    return (double)displacement_at(turn->args, turn->key, axis, column, row, turn->w, turn->h);
+}
+
+/* As torchvision: by what the pixel at the corner is displaced, the other way. */
+static void bend_corner(const struct leat_turn *turn, float x, float y, float to[2])
+{
+    const int64_t column = inside(ceil((double)x), turn->w), row = inside(ceil((double)y), turn->h);
+    to[0] = (float)((double)column - displaced(turn, 0, column, row));
+    to[1] = (float)((double)row - displaced(turn, 1, column, row));
+}
+
+#define MOST_STEPS 8
+
+/* The place whose pixel comes from the point: one that is as far from it as it is displaced itself. Each step goes to
+ * where the displacement of the pixel at the best place so far says; half as far where that was no better one, as where
+ * the image is squeezed to less than half. Where it is folded, there may be several such places, or none. */
 static void bend_point(const struct leat_turn *turn, bool corner, float x, float y, float to[2])
 {
-    int64_t column = inside(corner ? ceil((double)x) : (double)x, turn->w),
-            row = inside(corner ? ceil((double)y) : (double)y, turn->h);
-    to[0] = (float)column - displacement_at(turn->args, turn->key, 0, column, row, turn->w, turn->h);
-    to[1] = (float)row - displacement_at(turn->args, turn->key, 1, column, row, turn->w, turn->h);
+    if (corner) {
+        bend_corner(turn, x, y, to);
+        return;
+    }
+    const double from[2] = {(double)x, (double)y};
+    double at[2] = {from[0], from[1]}, place[2] = {from[0], from[1]}, by[2] = {0, 0}, best = HUGE_VAL, part = 1;
+    int64_t pixel[2] = {-1, -1};
+    for (unsigned step = 0; step < MOST_STEPS; step++) {
+        const int64_t column = inside(floor(at[0] + 0.5), turn->w), row = inside(floor(at[1] + 0.5), turn->h);
+        if (column == pixel[0] && row == pixel[1])
+            break;
+        const double off[2] = {from[0] - displaced(turn, 0, column, row) - at[0],
+                               from[1] - displaced(turn, 1, column, row) - at[1]},
+                     far = fmax(fabs(off[0]), fabs(off[1]));
+        part = far < best ? 1 : part / 2;
+        if (far < best) {
+            best = far;
+            memcpy(place, at, sizeof place);
+            memcpy(by, off, sizeof by);
+            pixel[0] = column;
+            pixel[1] = row;
+        }
+        at[0] = place[0] + part * by[0];
+        at[1] = place[1] + part * by[1];
+    }
+    to[0] = (float)at[0];
+    to[1] = (float)at[1];
 }
 
 static void turn_elastic(const void *args, uint64_t key, struct leat_turn *turn)

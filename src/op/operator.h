@@ -147,8 +147,9 @@ struct leat_filter_plan {
 };
 
 /* Where a filter moves the points of an image of w x h: (x, y) to (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]),
- * both divided by m[6] x + m[7] y + m[8]; or where its own function says. `corner`: the point is that of a box. Before
- * `turn`, m leaves everything where it is, and the size stays. */
+ * both divided by m[6] x + m[7] y + m[8], counted from the edge of the first pixel; or where its own function says.
+ * `corner`: the point is that of a box, and whole numbers are edges of pixels, for others their middles. Before `turn`,
+ * m leaves everything where it is, and the size stays. */
 struct leat_turn {
     uint32_t w, h, out_w, out_h;
     double m[9];

@@ -173,7 +173,9 @@ static int admit(struct leat_port *p, struct leat_port_consumer *c, const struct
         return leat_port_full(error, LEAT_PORT_NO_FILES);
     if (!leat_port_watch(p, c->wake, LEAT_PORT_RETURNED, c->id) ||
         (c->process >= 0 && !leat_port_watch(p, c->process, LEAT_PORT_PROCESS, c->id)))
-        return leat_fail_errno(error, LEAT_E_IO, "the port cannot watch one more consumer");
+        return errno == ENOSPC ? leat_fail(error, LEAT_E_IO,
+                                           "the port cannot watch one more consumer: raise fs.epoll.max_user_watches")
+                               : leat_fail_errno(error, LEAT_E_IO, "the port cannot watch one more consumer");
     json_t *o = welcome(p, c);
     char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);

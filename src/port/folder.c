@@ -156,6 +156,37 @@ static int make_folder(const char *folder, gid_t group, struct leat_error *error
     return rc ? unusable(error, folder) : LEAT_OK;
 }
 
+/* `pid`: whose it is, or was; 0: not known. */
+static bool is_locked(const char *path, json_int_t *pid)
+{
+    char text[32] = "";
+    *pid = 0;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return errno == EACCES; /* another user's: it cannot be asked */
+    const bool locked = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+    if (read(fd, text, sizeof text - 1) > 0)
+        *pid = strtol(text, NULL, 10);
+    close(fd);
+    return locked;
+}
+
+/* A process has the name of a port, and there is no socket. Such a port can neither be reached nor stopped. */
+static int say_no_socket(int code, const char *name, const char *lock_path, struct leat_error *error)
+{
+    char who[48] = "a process";
+    json_int_t pid;
+    is_locked(lock_path, &pid);
+    if (pid > 0)
+        snprintf(who, sizeof who, "process %" JSON_INTEGER_FORMAT, pid);
+    leat_fail(error, code,
+              "%s has the name \"%s\", and its port has no socket: it is just starting, or the socket was removed "
+              "from outside; end that process, or choose another name",
+              who, name);
+    leat_error_at_file(error, lock_path, LEAT_NO_OFFSET);
+    return code;
+}
+
 static int take_lock(struct leat_place *p, const char *name, struct leat_error *error)
 {
     for (int tries = 0; tries < 100; tries++) {
@@ -176,6 +207,8 @@ static int take_lock(struct leat_place *p, const char *name, struct leat_error *
                 nanosleep(&(struct timespec){0, 5000000}, NULL);
                 continue;
             }
+            if (access(p->address.sun_path, F_OK))
+                return say_no_socket(LEAT_E_EXISTS, name, p->lock_path, error);
             return leat_fail(error, rc,
                              "a port \"%s\" is open already: choose another name, or end it with leat port stop %s",
                              name, name);
@@ -277,6 +310,18 @@ int leat_place_connect(const char *folder, const char *name, int *fd, struct lea
         }
         return rc;
     }
+    const int why = errno;
+    char lock[LEAT_FOLDER_PATH];
+    json_int_t pid;
+    const size_t n = strlen(address.sun_path) - strlen(".port");
+    snprintf(lock, sizeof lock, "%.*s.lock", (int)n, address.sun_path);
+    if (why == ENOENT && is_locked(lock, &pid)) {
+        rc = say_no_socket(LEAT_E_NOT_FOUND, name, lock, error);
+        close(*fd);
+        *fd = -1;
+        return rc;
+    }
+    errno = why;
     const bool missing = errno == ENOENT || errno == ECONNREFUSED;
     rc = missing ? leat_fail(error, LEAT_E_NOT_FOUND,
                              errno == ENOENT ? "there is no port \"%s\": start it with leat serve ... --name %s, or "
@@ -292,21 +337,6 @@ int leat_place_connect(const char *folder, const char *name, int *fd, struct lea
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
-
-/* `pid`: whose it is, or was; 0: not known. */
-static bool is_locked(const char *path, json_int_t *pid)
-{
-    char text[32] = "";
-    *pid = 0;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return errno == EACCES; /* another user's: it cannot be asked */
-    const bool locked = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
-    if (read(fd, text, sizeof text - 1) > 0)
-        *pid = strtol(text, NULL, 10);
-    close(fd);
-    return locked;
-}
 
 /* Removes the socket of a process that is dead: its lock can be had, and is still the one that has that name. */
 static bool clear_away(const char *socket, const char *lock)

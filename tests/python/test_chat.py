@@ -292,3 +292,21 @@ def test_chats_in_columns_of_text_and_arrow_are_read(tmp_path: Path) -> None:
         ds = leat.from_arrow(pa.table({"messages": column}))
         made = leat.tokenize(ds, tmp_path / str(i), tokenizer=file, chat=leat.chat(PLAIN)).open()
         assert made[1]["tokens"].tolist() == want[0].tolist() and made[1]["loss_mask"].tolist() == want[1].tolist()
+
+
+@pytest.mark.parametrize("nothing", ["", " \n ", "{# none #}", "{% set x = 1 %}", "{% if true %} {% endif %}"])
+def test_marks_around_nothing_are_an_error_that_names_their_line(nothing: str) -> None:
+    empty = f"{{# a line #}}\n{{% generation %}}{nothing}{{% endgeneration %}}" + PLAIN
+    with pytest.raises(leat.FormatError, match=r"template: .*generation %} in line 2 .* stands around nothing.*put it"):
+        learned(empty, said("a", "b"))
+    assert "b" in leat.chat(empty, learn=["user"]).text(said("a", "b"))
+
+
+@pytest.mark.parametrize(
+    "something", ["x", "{{ messages[1].content }}", "{% for m in messages %}{{ m.role }}{% endfor %}"]
+)
+def test_marks_around_something_are_none(something: str) -> None:
+    made = f"{{% generation %}}{something}{{% endgeneration %}}"
+    assert learned(made, said("a", "b")) == [
+        {"x": "x"}.get(something, "b" if "content" in something else "userassistant")
+    ]

@@ -113,7 +113,7 @@ def stored(samples: list[Sample], tmp_path_factory: pytest.TempPathFactory) -> l
     kinds = {"image": "image", "mask": leat.mask(), "boxes": leat.boxes("cxcywh"), "points": leat.keypoints(3)}
     with leat.Writer(path, {**kinds, "corners": leat.keypoints(4)}) as w:
         for s in samples:
-            corners = [[[x * s.w / 4, y * s.h / 4, 2] for x, y in QUARTERS]]
+            corners = [[[x * s.w / 4 - 0.5, y * s.h / 4 - 0.5, 2] for x, y in QUARTERS]]
             boxes = from_xyxy(s.xyxy, "cxcywh")
             w.add(image=png(s.pixels), mask=png(s.ids), boxes=boxes, points=s.points, corners=np.array(corners, F))
     return leat.open(path)
@@ -134,10 +134,10 @@ def check_targets(s: Sample, got: dict[str, Any], forward: Any, size: tuple[int,
     corners = move(s.xyxy[:, [[0, 1], [2, 1], [2, 3], [0, 3]]], forward)
     boxes = np.concatenate([corners.min(1), corners.max(1)], 1).clip(0, [*size, *size])
     np.testing.assert_allclose(got["boxes"], from_xyxy(boxes, "cxcywh"), atol=2e-3)
-    points = move(s.points[..., :2], forward)
+    points = move(s.points[..., :2] + 0.5, forward)  # from the middle of a pixel
     at_edge = (np.minimum(abs(points), abs(points - size)) < 2e-3).any(-1)
     gone = ((points < 0) | (points >= size)).any(-1) | (s.points[..., 2] == 0)
-    made = np.concatenate([points, s.points[..., 2:]], -1) * ~gone[..., None]
+    made = np.concatenate([points - 0.5, s.points[..., 2:]], -1) * ~gone[..., None]
     np.testing.assert_allclose(got["points"][~at_edge], made[~at_edge], atol=2e-3)
 
 
@@ -163,7 +163,7 @@ def test_a_random_perspective_is_pillows_transform_and_targets_follow_it(
             got = applied_to(s, stored, op, s.number, (s.w, s.h))
             corners = [(0, 0), (s.w - 1, 0), (s.w - 1, s.h - 1), (0, s.h - 1)]
             inside = [(x * s.w / 4, y * s.h / 4) for x, y in QUARTERS]
-            to = move(corners, perspective(inside, got["corners"][0, :, :2]))
+            to = move(corners, perspective(inside, got["corners"][0, :, :2] + 0.5))
             np.testing.assert_allclose(to, np.rint(to), atol=2e-2)  # corners go to pixels
             inverse = perspective(np.rint(to), corners)
             check_targets(s, got, np.linalg.inv(inverse), (s.w, s.h))
@@ -213,6 +213,17 @@ def test_targets_follow_a_padding(samples: list[Sample], stored: leat.Dataset, s
         check_targets(s, got, np.array([[1, 0, left], [0, 1, top], [0, 0, 1]]), size)
 
 
+def off_by(moved: Any, at: Any, points: Any) -> Any:
+    """How far what is seen at each place lies from its point: `moved` says by how much each pixel is displaced."""
+    left = np.floor(at).astype(int).clip(0, np.array(moved.shape[1::-1]) - 2)
+    part = at - left
+    rows = [
+        moved[left[:, 1] + k, left[:, 0]] * (1 - part[:, :1]) + moved[left[:, 1] + k, left[:, 0] + 1] * part[:, :1]
+        for k in (0, 1)
+    ]
+    return abs(at + rows[0] * (1 - part[:, 1:]) + rows[1] * part[:, 1:] - points).max(-1)
+
+
 def test_targets_follow_an_elastic_transform(tmp_path: Path) -> None:
     """What a ramp becomes says where each pixel comes from; points go the other way, and so do the corners of boxes."""
     y, x = np.mgrid[:80, :90].astype(F)
@@ -235,8 +246,8 @@ def test_targets_follow_an_elastic_transform(tmp_path: Path) -> None:
         )
         batch = loader.batch_at(0, 0)
         moved = batch["image"][0, ..., :2] / 2 - np.stack([x, y], -1)  # by how much, to a quarter of a pixel
-        at = points[0, :, :2].astype(int)
-        np.testing.assert_allclose(batch["points"][0][0, :, :2], at - moved[at[:, 1], at[:, 0]], atol=0.26)
+        off = off_by(moved, batch["points"][0][0, :, :2], points[0, :, :2])
+        assert off.mean() < 0.3 and (off > 0.5).mean() < 0.06  # this one folds the image in places
         inside = np.ceil(boxes[:, [[0, 1], [2, 1], [2, 3], [0, 3]]]).astype(int)
         corners = inside - moved[inside[..., 1], inside[..., 0]]
         np.testing.assert_allclose(batch["boxes"][0], np.concatenate([corners.min(1), corners.max(1)], 1), atol=0.26)

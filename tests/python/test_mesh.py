@@ -224,3 +224,14 @@ def test_a_dimension_of_an_unknown_name_is_an_error() -> None:
     )
     with pytest.raises(ValueError, match="2 ranks is called 'ep'"):
         mesh_of(given)
+
+
+def test_a_mesh_that_has_nothing_to_slice_says_what_to_do() -> None:
+    said = r"2 ranks of context parallelism.*cp_outputs=\[\.\.\.\].*dp of the mesh"
+    photos = leat.from_arrays(image=np.zeros((16, 3, 8, 8), np.uint8), label=np.zeros(16, np.int64))
+    with pytest.raises(ValueError, match=said + "|among image, label"):
+        next(iter(leat.Loader(photos, 4, mesh={"cp": (0, 2)}, framework="numpy")))
+    with pytest.raises(TypeError, match=r"output 'doc' is \(8,\) and has no sequence.*" + said):
+        _ = next(iter(opened({"cp": (0, 2)}, cp_outputs=["doc"])))["doc"]
+    with pytest.raises(ValueError, match="cp_outputs is empty: .*dp of the mesh"):
+        opened({"cp": (0, 2)}, cp_outputs=[])

@@ -202,3 +202,27 @@ def test_a_folder_that_is_read_only_is_named_and_one_of_the_session_is_passed_ov
         f"{place}/tmp/leat-{os.geteuid()}/p.port",
     ], done.stderr
     assert list(folder.iterdir()) == []
+
+
+def test_a_lock_without_a_holder_is_taken_over(place: Path) -> None:
+    for text in ("", "999999\n", "x" * 99):
+        (place / "p.lock").write_text(text)
+        with pytest.raises(FileNotFoundError, match='there is no port "p"'):
+            leat.attach("p", folder=place, patience=0)
+        assert leat.ports.ls(place) == [] and (place / "p.lock").exists()
+        with leat.Port(numbers(64, 8), "p", folder=place):
+            assert [port["name"] for port in leat.ports.ls(place)] == ["p"]
+        assert not list(place.iterdir())
+
+
+def test_a_port_whose_socket_was_removed_names_the_process_that_has_its_name(place: Path) -> None:
+    said = f'process {os.getpid()} has the name "p", and its port has no socket.*end that process.*p\\.lock'
+    with leat.Port(numbers(64, 8), "p", folder=place):
+        (place / "p.port").unlink()
+        with pytest.raises(FileNotFoundError, match=said):
+            leat.attach("p", folder=place, patience=0)
+        with pytest.raises(FileNotFoundError, match=said):
+            leat.ports.stop("p", folder=place)
+        with pytest.raises(FileExistsError, match=said), numbers(64, 8) as loader:
+            leat.Port(loader, "p", folder=place)
+    assert not list(place.iterdir())

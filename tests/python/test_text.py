@@ -289,3 +289,21 @@ def test_write_megatron_refuses_types_that_it_cannot_say(tmp_path: Path) -> None
     with pytest.raises(ValueError, match=r"sample 0 .*2147483648"):
         leat.write_megatron(leat.open(source), tmp_path / "out")
     assert not list(tmp_path.glob("out*"))
+
+
+@pytest.mark.parametrize("documents", ["line", "paragraph", "file"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_line_of_a_byte_that_is_not_utf8_is_its_own(tmp_path: Path, documents: str, packed: bool) -> None:
+    """60 drawn texts with one bad byte each, of which Python says the line."""
+    rnd = np.random.default_rng(5)
+    for number in range(60):
+        parts = rnd.choice([b"\n", b"\n", b"\r\n", b"ab", "é".encode(), b" ", b"x\n\n"], rnd.integers(1, 200)).tolist()
+        at = int(rnd.integers(len(parts) + 1))
+        text, head = b"".join([*parts[:at], b"\xff", *parts[at:]]), b"".join(parts[:at])
+        path = tmp_path / f"{number}.txt"
+        path.write_bytes(zstd(text) if packed else text)
+        where = f"line {head.count(10) + 1}, byte {len(head)}: "
+        with pytest.raises(leat.CorruptError, match=where):
+            leat.open(str(path), format="text", documents=documents)
+        with pytest.warns(UserWarning, match=where):
+            leat.open(str(path), format="text", documents=documents, on_bad="skip")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -373,3 +374,87 @@ def test_pixels_of_a_mask_are_told_to_be_a_png(tmp_path: Path) -> None:
             w.add(mask=np.zeros((4, 4), np.uint8), image=b"")
         with pytest.raises(TypeError, match="encode it, or give it a dtype field"):
             w.add(mask=b"", image=np.zeros((4, 4, 3), np.uint8))
+
+
+def test_half_of_a_surrogate_pair_names_its_field_and_what_to_do(tmp_path: Path) -> None:
+    """200 drawn values, in JSON at any depth, and in texts."""
+    rnd = random.Random(1)
+
+    def nested(depth: int) -> Any:
+        text = "".join(rnd.choices(["a", "é", "\U0001f600"], k=rnd.randrange(30)))
+        half = text[: (at := rnd.randrange(len(text) + 1))] + chr(rnd.randrange(0xD800, 0xE000)) + text[at:]
+        if depth == 0:
+            return half
+        inside = nested(depth - 1)
+        return rnd.choice([[1, inside], {"k": inside, "m": None}, {half: 2}, (inside, text), [{"x": [inside]}]])
+
+    kinds: dict[str, Any] = {"plain": "str", "meta": "json"}
+    with leat.Writer(tmp_path / "a.leat", kinds) as w:
+        for _ in range(100):
+            with pytest.raises(ValueError, match=r"field 'meta': the JSON .* half of a surrogate pair .*leave it out"):
+                w.add(plain="x", meta=nested(rnd.randrange(4)))
+            with pytest.raises(ValueError, match=r"field 'plain': the text .* half of a surrogate pair .*replace"):
+                w.write_batch({"plain": ["ok", nested(0)], "meta": [1, 2]})
+        w.add(plain="x", meta={"\U0001f600": "é"})
+    assert leat.open(tmp_path / "a.leat")[0] == {"plain": "x", "meta": {"\U0001f600": "é"}}
+
+
+def test_names_that_utf8_cannot_say_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"the name of a field: 'a\\ud83d' has half"):
+        leat.Writer(tmp_path / "a.leat", {"a\ud83d": "str"})
+    with pytest.raises(ValueError, match="a name of classes: .* has half"):
+        leat.Writer(tmp_path / "a.leat", {"a": "str"}, classes=["cat", "d\udc00"])
+    with pytest.raises(ValueError, match="the name of a field has a NUL"):
+        leat.Store(tmp_path / "a.store", {"a\0": "float32"}, key="id")
+    assert not list(tmp_path.iterdir())
+
+
+def test_json_that_is_nested_too_deeply_names_its_field(tmp_path: Path) -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with leat.Writer(tmp_path / "a.leat", {"meta": "json"}) as w:
+        with pytest.raises(ValueError, match="field 'meta' .*nested too deeply"):
+            w.add(meta=deep)
+        w.add(meta=1)
+
+
+NOTHING = [[], (), np.array([]), np.array([], np.float32), np.array([], np.int8), np.array([], object)]
+
+
+@pytest.mark.parametrize("nothing", NOTHING, ids=[f"{type(n).__name__}-{getattr(n, 'dtype', '')}" for n in NOTHING])
+def test_no_boxes_are_any_empty_list(nothing: Any, tmp_path: Path) -> None:
+    fields = {"boxes": leat.boxes(), "points": leat.keypoints(3), "label": leat.field("int64", (None,))}
+    fields |= {"half": leat.field("bfloat16", (None, 2)), "flags": leat.field("bool", (None, 5))}
+    with leat.Writer(tmp_path / "a.leat", fields) as w:
+        w.add(**dict.fromkeys(fields, nothing))
+        w.write_batch(dict.fromkeys(fields, [nothing, nothing]))
+    for sample in leat.open(tmp_path / "a.leat"):
+        assert [v.shape for v in sample.values()] == [(0, 4), (0, 3, 3), (0,), (0, 2), (0, 5)]
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (0, 0), (1, 0), (0, 4, 1)])
+def test_no_boxes_of_another_shape_are_an_error(shape: tuple[int, ...], tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "a.leat", {"boxes": leat.boxes()}) as w:
+        with pytest.raises(ValueError, match=r"field 'boxes' has shape \(any, 4\)"):
+            w.add(boxes=np.zeros(shape, np.float32))
+        w.add(boxes=[])
+
+
+def test_no_boxes_of_a_source_and_of_a_store_are_an_empty_list(tmp_path: Path) -> None:
+    class Source:
+        fields: ClassVar[dict[str, Any]] = {"boxes": leat.boxes(), "label": leat.field("int64", (None,))}
+
+        def __len__(self) -> int:
+            return 2
+
+        def read(self, positions: Any) -> dict[str, Any]:
+            boxes = [np.array([], np.float32), np.ones((1, 4), np.float32)]
+            return {"boxes": [boxes[i] for i in positions], "label": [[np.array([]), [7]][i] for i in positions]}
+
+    ds = leat.from_source(Source())
+    assert [ds[i]["boxes"].shape for i in (0, 1)] == [(0, 4), (1, 4)] and ds[1]["label"].tolist() == [7]
+    with leat.Store(tmp_path / "a.store", {"boxes": leat.field("float32", (None, 4))}, key="id") as store:
+        store[[1, 2]] = [np.array([], np.float32), np.ones((2, 4), np.float32)]
+        store.flush()
+        assert np.diff(store.gather([1, 2])[0].offsets).tolist() == [0, 2]

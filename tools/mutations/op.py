@@ -46,6 +46,13 @@ MUTATIONS = [
         ("py:test_targets.py::test_every_target_goes_where_its_image_goes",),
     ),
     Mutation(
+        "a point is turned as if it lay in the corner of its pixel",
+        "src/op/joint.c",
+        "off = corner ? 0 : 0.5,",
+        "off = 0,",
+        ("py:test_points_and_pixels.py::test_a_white_pixel_is_at_its_point",),
+    ),
+    Mutation(
         "an operator comes one epoch late",
         "src/op/variants.c",
         "while (phase < v->n_bounds && v->bounds[phase] <= epoch)",

@@ -304,6 +304,8 @@ class Reader:
             raise self._wrong(name, f"values that are no array of {field}: {e}") from None
         if field.dtype == "bfloat16" and array.dtype == np.int16:
             array = array.view(np.uint16)
+        if array.shape == (0,) and shape[:1] == (None,):  # such as boxes of a photo without any
+            array = np.empty((0, *(d or 0 for d in shape[1:])), dtype)
         want = tuple(array.shape[i] if d is None and i < array.ndim else d for i, d in enumerate(shape))
         if array.shape != want or array.dtype.newbyteorder("=") != dtype:
             raise self._wrong(

@@ -200,6 +200,8 @@ def masks() -> Field:
 def keypoints(k: int, pairs: Iterable[tuple[int, int]] = ()) -> Field:
     """A field of keypoints, float32 (None, k, 3): k times x, y (pixels) and visibility (0: not labelled) per instance.
 
+    Whole numbers are the middles of pixels: (0, 0) is that of the first one. Operators keep a point at its pixel.
+
     Args:
         k: how many an instance has, the same for all.
         pairs: which are left and right of each other, by their numbers from 0, each in one pair at most. Operators that
@@ -252,7 +254,7 @@ def to_raw(fields: Mapping[str, Field]) -> list[tuple[str, int, str, int, tuple[
     """As the extension module takes them."""
     return [
         (
-            name,
+            check.text("the name of a field", name),
             KINDS.get(f.kind, ARRAY),
             f.dtype,
             LAYOUTS[f.layout],

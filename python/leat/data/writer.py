@@ -391,19 +391,26 @@ def _text(name: str, value: Any) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError as e:
-        raise ValueError(f"field {name!r}: the text cannot be written as UTF-8: {e}") from None
+        raise ValueError(f"field {name!r}: the text cannot be written as UTF-8: {_check.half_pair(e)}") from None
 
 
 def _json(name: str, value: Any) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError as e:
+        raise ValueError(f"field {name!r}: the JSON cannot be written as UTF-8: {_check.half_pair(e)}") from None
+    except RecursionError:
+        raise ValueError(f"field {name!r} takes what json.dumps takes: this is nested too deeply") from None
     except (TypeError, ValueError) as e:
-        raise type(e)(f"field {name!r} takes what json.dumps takes: {e}") from None
+        kind = TypeError if isinstance(e, TypeError) else ValueError
+        raise kind(f"field {name!r} takes what json.dumps takes: {e}") from None
 
 
 def _array(name: str, field: Field, value: Any, shape: tuple[int | None, ...]) -> np.ndarray[Any, Any]:
     """The value as a contiguous array of the field's dtype and of `shape`, whose first dimension may be None."""
     array = _convert(name, field, value)
+    if array.shape == (0,) and len(shape) > 1 and not shape[0]:  # such as boxes of a photo without any
+        array = array.reshape(0, *(n or 0 for n in shape[1:]))
     if array.ndim != len(shape) or any(
         want is not None and got != want for got, want in zip(array.shape, shape, strict=True)
     ):
@@ -436,12 +443,16 @@ def _cast(name: str, field: Field, array: np.ndarray[Any, Any]) -> np.ndarray[An
     if field.dtype == "bfloat16":
         if array.dtype.name == "bfloat16":
             return array.view(np.int16)
+        if not array.size:
+            return np.empty(array.shape, np.int16)
         raise TypeError(
             f"field {name!r} takes bfloat16, which numpy lacks: give a torch tensor, not an array of {array.dtype}"
         )
     dtype = np.dtype(field.dtype)
     if array.dtype == dtype:
         return array
+    if not array.size:  # np.array([]) is float64
+        return np.empty(array.shape, dtype)
     if not np.can_cast(array.dtype, dtype, "safe"):
         raise TypeError(
             f"field {name!r} takes {field.dtype}, not {array.dtype}: convert it with .astype({field.dtype!r}) if "

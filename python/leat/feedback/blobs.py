@@ -8,11 +8,11 @@ import base64
 import contextlib
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
 from ..errors import StateError
+from ..files import whole
 from .table import digest
 
 MOST = 1 << 20  #: bytes, compressed, that a state has of all tables and lists
@@ -34,18 +34,8 @@ class Blobs:
             return False
         if os.path.exists(path):
             return True
-        os.makedirs(self.folder, exist_ok=True)
-        handle, partial = tempfile.mkstemp(dir=self.folder, suffix=".partial")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(partial)
-            raise
+        with whole(path, folder=True) as file:
+            file.write(data)
         return True
 
     def find(self, name: Any, beside: Mapping[str, Any]) -> bytes | None:

@@ -23,6 +23,8 @@ NAMES = ("tokens", "input_ids", "tokens.labels", "labels", "positions", "positio
 #: Outputs that say where sequences of one long row begin and end, padding included.
 BORDERS = ("cu_seqlens_padded", "cu_seqlens", "cu_seq_lens")
 
+_DP = "where none is, as of images, let these ranks be data parallel (dp of the mesh)"
+
 Maker = Callable[[_leat.Batch], Any]
 
 
@@ -33,6 +35,8 @@ class Slices:
         self.zigzag = not check.choice("cp", how, HOW)
         self.how, self.place = how, place
         self.outputs = None if outputs is None else check.names("cp_outputs", outputs)
+        if self.outputs == []:
+            raise ValueError(f"cp_outputs is empty: name the outputs that are sequences; {_DP}")
 
     def wrap(self, makers: dict[str, Maker]) -> dict[str, Maker]:
         """The makers of all outputs, with slices of those that have a sequence."""
@@ -44,8 +48,9 @@ class Slices:
                 raise ValueError(f"cp_outputs: no output {missing[0]!r}: there are {', '.join(makers)}")
         if not chosen:
             raise ValueError(
-                f"context parallelism slices sequences, and no output is called {', '.join(NAMES[:-1])} or {NAMES[-1]}:"
-                f" name them, cp_outputs=[...], among {', '.join(makers)}"
+                f"the mesh has {self.place.size} ranks of context parallelism, which share the sequence of each row, "
+                f"and no output is called {', '.join(NAMES[:-1])} or {NAMES[-1]}: name those that are sequences with "
+                f"cp_outputs=[...], among {', '.join(makers)}; {_DP}"
             )
         borders = next((makers[name] for name in BORDERS if name in makers), None)
         return {name: self._sliced(name, make, borders) if name in chosen else make for name, make in makers.items()}
@@ -60,8 +65,10 @@ class Slices:
                 index, _ = self.index(name, np.asarray(borders(core)).reshape(-1))
                 return _taken(value, index, 1)
             if not hasattr(value, "shape") or len(value.shape) < 2:
+                shape = f"{tuple(value.shape)}" if hasattr(value, "shape") else type(value).__name__
                 raise TypeError(
-                    f"output {name!r} has no sequence dimension to slice: name those that have, cp_outputs="
+                    f"output {name!r} is {shape} and has no sequence dimension to slice among {self.place.size} ranks "
+                    f"of context parallelism: name those that have with cp_outputs=[...]; {_DP}"
                 )
             return self.dense(name, value)
 

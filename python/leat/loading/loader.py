@@ -20,6 +20,7 @@ from ..data.packing import PackedRows
 from ..data.schedule import Schedule
 from ..errors import StateError, UnsupportedError
 from ..feedback.deciding import Deciding
+from ..files import writing
 from ..mixtures.decisions import Decisions
 from ..mixtures.steering import Mixture
 from ..ops import Map
@@ -869,7 +870,7 @@ class Loader(Deciding, Delivering, Closing):
             yield
         finally:
             self._core.trace(0)
-            with open(path, "w") as out:
+            with writing(path), open(path, "w") as out:
                 out.write(self._core.trace_json())
 
     # ---- end ---------------------------------------------------------------------------------------------------------

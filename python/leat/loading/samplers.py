@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 
 from .. import _leat, check
 from ..errors import StateError
+from ..files import whole
 
 
 class Blocks:
@@ -95,18 +94,10 @@ def save_list(folder: str, name: str, positions: np.ndarray[Any, Any]) -> None:
     path = _list_path(folder, name)
     if os.path.exists(path):
         return
-    os.makedirs(folder, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=folder, suffix=".partial")
-    try:
-        with os.fdopen(handle, "wb") as f:
-            np.save(f, positions, allow_pickle=False)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(partial, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
-        raise
+    array = np.ascontiguousarray(positions)
+    with whole(path, folder=True) as file:  # np.save would write by itself, and its error has no cause
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+        file.write(array.data)
 
 
 def load_list(folder: str, name: str) -> np.ndarray[Any, Any] | None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from .. import _leat
 from ..errors import RangeError, StateError
+from ..files import whole, writing
 from ..loading import states
 
 Place = tuple[int, int]  #: epoch and step
@@ -226,19 +227,23 @@ class Decisions:
         """Appends the last `new` lines, or, where nothing was written yet, makes the file."""
         if not self.writes or self.path is None:
             return
-        if self._written:
-            with open(self.path, "a", encoding="utf-8") as file:
-                file.write("".join(line + "\n" for line in self._lines.of(len(self._lines) - new)))
-            return
-        os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        lines = [_text(entry) for entry in self.entries()]
-        with open(self.path + ".partial", "w", encoding="utf-8") as file:
-            file.write("".join(line + "\n" for line in lines))
-        if not _continues(read(self.path), lines):
-            with contextlib.suppress(FileNotFoundError):
-                os.replace(self.path, self.path + ".old")  # of another run
-        os.replace(self.path + ".partial", self.path)
+        written, self._written = self._written, False  # behind a line that was cut, all are written
+        with writing(self.path):
+            if written:
+                with open(self.path, "a", encoding="utf-8") as file:
+                    file.write("".join(line + "\n" for line in self._lines.of(len(self._lines) - new)))
+            else:
+                self._write_all(self.path)
         self._written = True
+
+    def _write_all(self, path: str) -> None:
+        lines = [_text(entry) for entry in self.entries()]
+        with whole(path, folder=True) as file:
+            file.write("".join(line + "\n" for line in lines).encode())
+            file.flush()
+            if not _continues(read(path), lines):
+                with contextlib.suppress(FileNotFoundError):
+                    os.replace(path, path + ".old")  # of another run
 
 
 def read(path: str | None) -> list[Entry]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..files import whole
 from .printed import by_share, fitted, head, printable
 
 if TYPE_CHECKING:
@@ -40,17 +42,12 @@ def check(path: Any) -> tuple[str, str]:
 def save(shown: Shown, path: Any) -> None:
     """Draws into a file, which appears when it is complete."""
     name, form = check(path)
-    part = f"{name}.partial"
-    figure = draw(shown)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph")  # a name in a script that the font lacks: boxes stand for it
-            figure.savefig(part, format=form)
-        os.replace(part, name)
-    except BaseException:
-        if os.path.exists(part):
-            os.unlink(part)
-        raise
+    figure, made = draw(shown), io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a name in a script that the font lacks: boxes stand for it
+        figure.savefig(made, format=form)
+    with whole(name) as file:
+        file.write(made.getbuffer())
 
 
 def _curves(shown: Shown) -> list[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any] | None]]:

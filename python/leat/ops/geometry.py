@@ -400,8 +400,9 @@ class ElasticTransform(Operator):
         interpolation: ``"bilinear"`` or ``"nearest"``; torchvision's enum is accepted too.
         fill: value of pixels from outside the image, as of :class:`Pad`.
 
-    Boxes and keypoints move as the pixel at the point, the other way, as torchvision approximates it. Source: Simard,
-    Steinkraus, Platt, "Best Practices for Convolutional Neural Networks", ICDAR 2003.
+    Corners of boxes move as the pixel there, the other way, as torchvision approximates it; keypoints go to the pixel
+    that comes from theirs. Source: Simard, Steinkraus, Platt, "Best Practices for Convolutional Neural Networks",
+    ICDAR 2003.
 
     >>> chain = [leat.ops.Decode(), leat.ops.Resize((32, 32)), leat.ops.ElasticTransform(30.0, 4.0)]
     >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].shape

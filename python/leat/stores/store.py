@@ -302,16 +302,22 @@ class Store:
     # ---- end ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Flushes, and lets go of the file."""
+        """Flushes, and lets go of the file, also where that fails.
+
+        Raises:
+            OSError: a write failed since the last flush (:class:`leat.FileError`); the store is closed then, too.
+        """
         if self._closed:
             return
-        if self._pid != os.getpid():
-            self._finalizer.detach()
-        elif not self.read_only:
-            self.flush()
-        self._closed = True
-        self._finalizer()
-        self._queue.core = None
+        try:
+            if self._pid != os.getpid():
+                self._finalizer.detach()
+            elif not self.read_only:
+                self.flush()
+        finally:
+            self._closed = True
+            self._finalizer()
+            self._queue.core = None
 
     def __enter__(self) -> Self:
         return self
@@ -454,7 +460,7 @@ class Queue:
             try:
                 task.write(self._open_core())
             except BaseException as e:  # raised by the next call of the user's
-                error = e
+                error = e.with_traceback(None)  # whose frames would keep the file open as long as the error
             with self._changed:
                 self._busy = False
                 self._bytes -= task.nbytes

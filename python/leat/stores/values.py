@@ -97,6 +97,7 @@ def _ragged(name: str, field: Field, value: Any, n: int, waits: list[Callable[[]
         for wait in waits:
             wait()
         waits.clear()
+        parts = [(p.reshape(0, *_tail(field)) if p.shape == (0,) else p, dtype) for p, dtype in parts]
         kinds = {dtype for _, dtype in parts}
         if len(kinds) > 1:
             raise TypeError(f"the rows of field {name!r} have several dtypes: {', '.join(sorted(kinds))}")

@@ -146,6 +146,11 @@ class ChatTemplate:
         #: roles of the messages that were seen
         self.met: set[str] = set()
         known = {**self._given, **how.variables}
+        if how.learn == ("assistant",) and (empty := [n for t in self._templates.values() for n in t.empty]):
+            raise FormatError(
+                f"{self.file}: {{% generation %}} in line {empty[0]} of the chat template stands around nothing, so "
+                "that nothing would be learned there: put it around what the assistant says, or take it out"
+            )
         for one in self._templates.values():
             missing = sorted(n for n in one.wanted if n in ("bos_token", "eos_token") and n not in known)
             if missing and not self._given:

@@ -12,10 +12,11 @@ import shlex
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..errors import InvalidError
+from ..files import writing
 
 DONE, FAULTS, FAILED, INTERRUPTED = 0, 1, 2, 130  # exit codes, as of cli/args.h
 
@@ -164,6 +165,12 @@ def _object(options: Mapping[str, str], name: str, example: str) -> dict[str, An
     return found if name in options else None
 
 
+@contextlib.contextmanager
+def _written(path: str) -> Iterator[Any]:
+    with writing(path), open(path, "wb") as out:
+        yield out
+
+
 def _cat(options: Mapping[str, str]) -> int:
     import leat
 
@@ -187,7 +194,7 @@ def _cat(options: Mapping[str, str]) -> int:
             for i in range(len(dataset)) if several else [position]:
                 text = decoder(i).encode()
                 if out is None:  # a file is replaced when there is something to write
-                    out = opened.enter_context(open(options["out"], "wb")) if "out" in options else sys.stdout.buffer
+                    out = opened.enter_context(_written(options["out"])) if "out" in options else sys.stdout.buffer
                 out.write(text + b"\n" * (several or out.isatty()))
         except (InvalidError, FileNotFoundError) as e:
             raise ValueError(str(e)) from e

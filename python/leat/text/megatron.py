@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..files import writing
+
 if TYPE_CHECKING:
     from ..data.dataset import Dataset
 
@@ -64,7 +66,7 @@ def write_megatron(
     limit = int(np.iinfo(dtype).max) if kind.dtype in _SIGNED else None
     at = 0
     try:
-        with open(partial[0], "wb") as out:
+        with writing(places[0]), open(partial[0], "wb") as out:
             if len(dataset):
                 with Loader(
                     dataset, _DOCUMENTS, outputs={field: []}, rank=0, world_size=1, framework="numpy", epochs=1
@@ -88,7 +90,7 @@ def write_megatron(
                         at += len(counts)
         starts = np.zeros(len(lengths), "<i8")
         np.cumsum(lengths[:-1].astype(np.int64) * np.dtype(dtype).itemsize, out=starts[1:])
-        with open(partial[1], "wb") as out:
+        with writing(places[1]), open(partial[1], "wb") as out:
             out.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, _CODES[dtype], len(lengths), len(lengths) + 1))
             for column in (lengths.astype("<i4"), starts, np.arange(len(lengths) + 1, dtype="<i8")):
                 out.write(column.tobytes())

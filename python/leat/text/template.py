@@ -44,7 +44,10 @@ class Template:
         try:
             tree = self._environment.parse(source)
             #: whether it says itself what the assistant generates
-            self.marks = any(map(_is_generation, tree.find_all(jinja2.nodes.CallBlock)))
+            marks = [block for block in tree.find_all(jinja2.nodes.CallBlock) if _is_generation(block)]
+            self.marks = bool(marks)
+            #: lines of marks around nothing
+            self.empty = [block.lineno for block in marks if all(map(_writes_nothing, block.body))]
             #: names that are given, and not set by the template
             self.wanted = frozenset(needed("jinja2.meta", "chat templates").find_undeclared_variables(tree))
             #: whether it may ask for an answer at the end
@@ -276,6 +279,17 @@ def _tojson(
 
 def _is_generation(block: Any) -> bool:
     return getattr(block.call.node, "name", None) == "_leat_generation"
+
+
+def _writes_nothing(node: Any) -> bool:
+    """Whether a statement of a template writes no more than white space, whatever the messages are."""
+    nodes = needed("jinja2", "chat templates").nodes
+    if isinstance(node, nodes.Output):
+        return all(isinstance(one, nodes.TemplateData) and not one.data.strip() for one in node.nodes)
+    if isinstance(node, (nodes.If, nodes.For)):
+        parts = [*node.body, *node.else_, *(node.elif_ if isinstance(node, nodes.If) else [])]
+        return all(map(_writes_nothing, parts))
+    return isinstance(node, (nodes.Assign, nodes.AssignBlock, nodes.ExprStmt, nodes.Macro))
 
 
 @functools.cache

@@ -31,6 +31,7 @@ from ..data.dataset import open as _open
 from ..data.schema import Field, field
 from ..data.writer import Writer
 from ..errors import BrokenSampleError, ChangedError, ExistsError, InvalidError
+from ..files import whole, writing
 from . import progress as _progress
 from . import tokenizer as _tokenizer
 from .chat import Chat
@@ -314,13 +315,9 @@ class _Notes:
         if self.fault is not None and written:
             raise self.fault
         self.skipped = [s for s in self.skipped if s["before"] <= written]
-        new = self._path + ".new"
-        with open(new, "w", encoding="utf-8") as f:
+        with whole(self._path) as f:
             for line in (self._begun, *self.skipped):
-                f.write(json.dumps(line) + "\n")
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(new, self._path)
+                f.write(f"{json.dumps(line)}\n".encode())
         _sync_folder(self._path)
         self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115
         return written + len(self.skipped)
@@ -339,9 +336,10 @@ class _Notes:
         line = {"index": index, "skipped": True, "path": "", **place.about, "reason": str(e), "before": before}
         line["what"] = reason_of(e, place)
         self.skipped.append(line)
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with writing(self._path, ", then go on with resume=True"):
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         if self._file is not None:
@@ -350,11 +348,10 @@ class _Notes:
     def finish(self) -> None:
         """The pack is there: leaves the list of what was left out, and removes that of an earlier pack."""
         if self.skipped:
-            new = self._list + ".new"
-            with open(new, "w", encoding="utf-8") as f:
+            with whole(self._list, ", then go on with resume=True") as f:
                 for s in self.skipped:
-                    f.write(json.dumps({k: v for k, v in s.items() if k not in ("before", "what")}) + "\n")
-            os.replace(new, self._list)
+                    line = {k: v for k, v in s.items() if k not in ("before", "what")}
+                    f.write(f"{json.dumps(line)}\n".encode())
         elif os.path.exists(self._list):
             os.remove(self._list)
         with contextlib.suppress(FileNotFoundError):

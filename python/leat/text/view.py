@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InvalidError
+from ..files import writing
 from .decode import Decoder, _field
 from .rows import Decode, as_ansi, caption, page
 
@@ -37,8 +38,9 @@ def main(options: Mapping[str, str]) -> int:
     decode = _decode(dataset, options, field, path)
     rows = [(f"row {i:,}", dataset[i]) for i in _numbers(options, len(dataset), path)]
     if out is not None:
-        with open(out, "w", encoding="utf-8") as file:
-            file.write(page(path, rows, field, decode))
+        text = page(path, rows, field, decode)
+        with writing(out), open(out, "w", encoding="utf-8") as file:
+            file.write(text)
         print(f"{len(rows)} rows in {out}")
         return 0
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
