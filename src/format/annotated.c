@@ -352,6 +352,7 @@ void leat_annotated_close(struct leat_source *source)
     leat_free(a->metadata);
     leat_free(a->marked);
     leat_free(a->notes.text);
+    leat_names_destroy(&a->sidecars);
     leat_free(a->path);
     leat_free(a);
 }

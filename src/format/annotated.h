@@ -13,6 +13,7 @@
 #ifndef LEAT_FORMAT_ANNOTATED_H
 #define LEAT_FORMAT_ANNOTATED_H
 
+#include "format/names.h"
 #include "format/photo_files.h"
 
 #define LEAT_ANNOTATED_COLUMNS 12
@@ -37,7 +38,8 @@ struct leat_annotated {
     struct leat_photo_files *beside; /* NULL, or a mask for each photo, in their order */
     struct leat_column columns[LEAT_ANNOTATED_COLUMNS];
     size_t n_columns;
-    uint64_t *first; /* [count + 1]: of the instances; columns refer to it */
+    uint64_t *first;            /* [count + 1]: of the instances; columns refer to it */
+    struct leat_names sidecars; /* below `path`, of formats that have a file for each photo */
     char **classes;
     size_t n_classes;
     char *metadata; /* NULL: none */

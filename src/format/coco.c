@@ -515,6 +515,7 @@ static int coco_open(const char *path, const struct leat_open_options *options, 
     leat_free(c.images);
     leat_free(c.instances);
     leat_free(c.names);
+    leat_names_destroy(&c.photos);
     leat_free(c.shapes.data);
     leat_free(c.masks.data);
     leat_free(c.pngs);

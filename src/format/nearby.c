@@ -6,8 +6,10 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
+#include "format/names.h"
 #include "format/yolo.h"
 
 enum { MOST_FOLDERS = 200, MOST_ENTRIES = 20000 }; /* that are looked at */
@@ -198,7 +200,7 @@ bool leat_nearby_path(const char *path, const char *other, bool photos, char *ou
 static unsigned likeness(const char *name, const char *split)
 {
     const size_t n = strlen(name);
-    if (n < 6 || strcmp(name + n - 5, ".json") != 0)
+    if (n < 6 || strcasecmp(name + n - 5, ".json") != 0)
         return 0;
     return 1u + (strncmp(name, "instances", 9) ? 0u : 2u) + (strstr(name, split) ? 4u : 0u);
 }
@@ -238,10 +240,13 @@ static bool is_file(const char *path, bool numbers)
 /* A file of annotations in `folder`, of the name of a photo. */
 static bool has_sidecar(const char *folder, const char *stem, size_t n)
 {
-    char path[PATH_MAX];
-    return (snprintf(path, sizeof path, "%s/%.*s.xml", folder, (int)n, stem) < (int)sizeof path &&
-            is_file(path, false)) ||
-           (snprintf(path, sizeof path, "%s/%.*s.txt", folder, (int)n, stem) < (int)sizeof path && is_file(path, true));
+    char path[PATH_MAX], name[NAME_MAX + 8];
+    for (int text = 0; text < 2 && n < NAME_MAX; text++) {
+        snprintf(name, sizeof name, "%.*s%s", (int)n, stem, text ? ".txt" : ".xml");
+        if (leat_name_in_folder(folder, name, path, sizeof path) && is_file(path, text))
+            return true;
+    }
+    return false;
 }
 
 /* The folder with its last part `from` as `to`: images/train, labels/train. */
