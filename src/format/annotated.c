@@ -82,11 +82,6 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-bool leat_is_blank(const char *text)
-{
-    return !text[strspn(text, " \t\r")];
-}
-
 /* Of the classes that the options name; without the mark of byte order of the text that they are from. */
 static const char *given_name(const struct leat_open_options *options, size_t class)
 {
@@ -114,9 +109,13 @@ int leat_annotated_classes(struct leat_annotated *a, const struct leat_open_opti
                            i, i);
             break;
         }
-        sorted[i] = name;
-        rc = (a->classes[i] = leat_strdup(name)) ? LEAT_OK : LEAT_E_NOMEM;
-        a->n_classes += !rc;
+        sorted[i] = a->classes[i] = leat_strdup(name);
+        if (!sorted[i]) {
+            rc = LEAT_E_NOMEM;
+            break;
+        }
+        leat_trim(a->classes[i]);
+        a->n_classes++;
     }
     if (rc == LEAT_E_NOMEM)
         leat_fail(error, rc, "no memory for %zu classes", n);

@@ -84,10 +84,8 @@ int leat_annotated_mark(struct leat_annotated *annotated, uint64_t sample, struc
  * asks whether to go on. CANCELLED. */
 int leat_annotated_ask(struct leat_annotated *annotated, uint64_t done, uint64_t total, struct leat_error *error);
 
-bool leat_is_blank(const char *text); /* nothing but blanks, or empty */
-
 /* The classes that the options name; none is no error. Blank names at the end are left out, and a mark of byte order
- * before the first one. INVALID: another name is blank, or one stands twice. NOMEM. */
+ * before the first one; so is white space around each. INVALID: another name is blank, or one stands twice. NOMEM. */
 int leat_annotated_classes(struct leat_annotated *annotated, const struct leat_open_options *options,
                            struct leat_error *error);
 

@@ -287,6 +287,7 @@ static int name_classes(struct leat_coco *c)
                             leat_coco_where(c, k->place), k->name, k->id, a->classes[a->n_classes - 1]);
             continue;
         }
+        leat_trim(k->name);
         a->classes[a->n_classes] = k->name;
         k->name = NULL;
         c->categories[a->n_classes++].id = k->id;

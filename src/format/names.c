@@ -227,13 +227,19 @@ const char *leat_names_say_forms(const char *a, const char *b, char *out, size_t
     return out;
 }
 
-char *leat_trim(char *text)
+static const char white[] = " \t\r\n\v\f";
+
+void leat_trim(char *text)
 {
-    static const char white[] = " \t\r\n\v\f";
-    char *begin = text + strspn(text, white);
+    const char *begin = text + strspn(text, white);
     size_t n = strlen(begin);
     while (n && strchr(white, begin[n - 1]))
         n--;
-    begin[n] = 0;
-    return begin;
+    memmove(text, begin, n);
+    text[n] = 0;
+}
+
+bool leat_is_blank(const char *text)
+{
+    return !text[strspn(text, white)];
 }

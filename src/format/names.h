@@ -59,7 +59,8 @@ bool leat_name_in_folder(const char *folder, const char *name, char *path, size_
 /* "; ... are one name in two forms of Unicode: ...", of two names that meet only so. Returns `out`. */
 const char *leat_names_say_forms(const char *a, const char *b, char *out, size_t room);
 
-/* Cuts white space off both ends of a text; returns where it begins. Names of classes have none there. */
-char *leat_trim(char *text);
+/* Cuts white space off both ends of a text, as of names of classes. */
+void leat_trim(char *text);
+bool leat_is_blank(const char *text); /* nothing but white space, or empty */
 
 #endif
