@@ -27,7 +27,7 @@ static struct leat_annotated *of(struct leat_source *source)
 
 int leat_fault(struct leat_annotated *a, struct leat_error *error, int code, const char *what, const char *format, ...)
 {
-    char text[512];
+    char text[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);

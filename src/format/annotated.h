@@ -55,7 +55,7 @@ struct leat_annotated {
         const char *what;
         uint64_t n;
         unsigned shown;
-        char examples[512];
+        char examples[1024];
     } faults[LEAT_FAULT_KINDS];
     uint64_t tried;   /* instances that the annotations have of the photos, with those that were left out */
     uint64_t skipped; /* entries that were left out */
