@@ -85,7 +85,7 @@ def test_a_copy_that_is_damaged_anywhere_is_an_error_once_and_loses_nothing(
         outputs: dict[str, list[Any]] = {"l": [], "n": []}
         loader = leat.Loader(leat.open(path), 10, True, seed=4, outputs=outputs, on_error=on_error, framework="numpy")
         batches = [batch for _, batch in zip(range(20), loader, strict=False)]
-        return [(n, l.tolist()) for b in batches for n, l in zip(b["n"].tolist(), b["l"].unbind(), strict=True)]
+        return [(n, list_.tolist()) for b in batches for n, list_ in zip(b["n"].tolist(), b["l"].unbind(), strict=True)]
 
     good, found = read(), 0
     copy = path.with_name(path.name + ".leat-frames.zst")
