@@ -116,24 +116,28 @@ static const char *nearly(const struct leat_coco *c, const char *name, enum look
 
 static bool is_spelled_so(const char *a, const char *b)
 {
+    if (!strcmp(a, b))
+        return true;
     char one[LEAT_NAME_BYTES], other[LEAT_NAME_BYTES];
     leat_name_clean(a, one); /* what was found is short enough */
     leat_name_clean(b, other);
     return !strcmp(one, other);
 }
 
-/* Of each photo: 1 + the name of the image whose it is. Names that differ in the case of their extensions find one
- * photo: it is that of the image which spells it as it is, else of the first. */
-static size_t *find_owners(const struct leat_coco *c, enum looking way)
+/* Finds the photo of each image, as its `sample` for now. *owners: of each photo, 1 + the name of the image whose it
+ * is. Names that differ in the case of their extensions find one photo: it is that of the image which spells it as it
+ * is, else of the first. */
+static int find_photos(struct leat_coco *c, enum looking way, size_t **owners)
 {
-    size_t *owners = leat_new_array(c->photos.n, sizeof *owners);
-    for (size_t i = 0; i < c->n_images && owners; i++) {
+    if (!(*owners = leat_new_array(c->photos.n, sizeof **owners)))
+        return leat_coco_no_memory(c);
+    for (size_t i = 0; i < c->n_images; i++) {
         const char *name = c->names + c->images[i].name;
-        const size_t photo = find_photo(c, name, way);
-        if (photo != SIZE_MAX && (!owners[photo] || is_spelled_so(name, leat_names_at(&c->photos, photo))))
-            owners[photo] = 1 + c->images[i].name;
+        const size_t photo = c->images[i].sample = find_photo(c, name, way);
+        if (photo != SIZE_MAX && (!(*owners)[photo] || is_spelled_so(name, leat_names_at(&c->photos, photo))))
+            (*owners)[photo] = 1 + c->images[i].name;
     }
-    return owners;
+    return LEAT_OK;
 }
 
 /* A sample for an image: with its photo, or where LEAT_BAD_MARK keeps it without one. */
@@ -142,7 +146,7 @@ static int add_sample(struct leat_coco *c, struct leat_coco_image *image, enum l
 {
     struct leat_listing *l = &c->a->photos.listing;
     const char *name = c->names + image->name;
-    size_t photo = find_photo(c, name, way), length = strlen(name);
+    const size_t photo = image->sample, length = strlen(name);
     char forms[1200];
     image->sample = SIZE_MAX;
     if (photo != SIZE_MAX && is_spelled_so(c->names + owners[photo] - 1, name)) {
@@ -221,9 +225,8 @@ int leat_coco_match_images(struct leat_coco *c)
     size_t unique = 0, n = 0;
     enum looking way = AS_WRITTEN;
     int rc = files && leat_names_add_listing(&c->photos, l) ? choose_way(c, &way) : leat_coco_no_memory(c);
-    size_t *owners = rc ? NULL : find_owners(c, way);
-    if (!rc && !owners)
-        rc = leat_coco_no_memory(c);
+    size_t *owners = NULL;
+    rc = rc ? rc : find_photos(c, way, &owners);
     if (c->n_images)
         qsort(c->images, c->n_images, sizeof *c->images, compare_images);
     for (size_t i = 0; i < c->n_images && !rc; i++) {

@@ -1,7 +1,6 @@
 /* Names that are the same: names.h. They are found by the hash of the name that all of them have in common. */
 #include "format/names.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -54,14 +53,19 @@ bool leat_name_with(const char *name, const char *extension, char *out)
     return n >= 0 && n < LEAT_NAME_BYTES;
 }
 
+static void lower_extension(char *name)
+{
+    for (char *p = name + leat_name_stem(name); *p; p++)
+        *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + ('a' - 'A') : *p);
+}
+
 /* Clean, with its extension in small letters. */
 static bool plain(const char *name, char *out)
 {
     if (strlen(name) >= LEAT_NAME_BYTES)
         return false;
     leat_name_clean(name, out);
-    for (char *p = out + leat_name_stem(out); *p; p++)
-        *p = (char)((unsigned char)*p < 0x80 ? tolower((unsigned char)*p) : *p);
+    lower_extension(out);
     return true;
 }
 
@@ -150,16 +154,22 @@ enum leat_names_found leat_names_find(const struct leat_names *s, const char *na
 {
     char clean[LEAT_NAME_BYTES], wanted[LEAT_NAME_BYTES], there[LEAT_NAME_BYTES], one[COMMON], other[COMMON];
     enum leat_names_found found = LEAT_NAMES_NONE;
-    if (!s->table || !plain(name, wanted))
+    const size_t length = strlen(name);
+    if (!s->table || length >= LEAT_NAME_BYTES)
         return LEAT_NAMES_NONE;
     leat_name_clean(name, clean);
+    memcpy(wanted, clean, strlen(clean) + 1);
+    lower_extension(wanted);
     const uint64_t hash = hash_of(wanted);
     const char *best = NULL;
     for (uint32_t i = s->table[hash & s->mask]; i; i = s->all[i - 1].next) {
         const char *text = leat_names_at(s, i - 1);
-        if (s->all[i - 1].hash != hash || !plain(text, there))
+        if (s->all[i - 1].hash != hash)
             continue;
-        const bool same = !strcmp(there, wanted), exact = same && !strcmp(text, clean);
+        const bool exact = !strcmp(text, clean);
+        if (!exact && !plain(text, there))
+            continue;
+        const bool same = exact || !strcmp(there, wanted);
         if (!same && found == LEAT_NAMES_FOUND)
             continue;
         if (!same) {
