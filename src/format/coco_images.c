@@ -101,16 +101,13 @@ static int choose_way(struct leat_coco *c, enum looking *way)
     return LEAT_OK;
 }
 
-/* Why an image has no photo, if its name is nearly that of one; else "". */
-static const char *nearly(const struct leat_coco *c, const char *name, enum looking way, char *out, size_t room)
+/* As leat_names_say_forms, if a photo has the name in another form of Unicode, else "". */
+static const char *say_forms(const struct leat_coco *c, const char *name, enum looking way, char *out, size_t room)
 {
     size_t photo;
     out[0] = 0;
-    const enum leat_names_found found = look_up(c, name, way, &photo);
-    if (found == LEAT_NAMES_OTHER_FORM)
+    if (look_up(c, name, way, &photo) == LEAT_NAMES_OTHER_FORM)
         leat_names_say_forms(name, leat_names_at(&c->photos, photo), out, room);
-    else if (found == LEAT_NAMES_FOUND)
-        snprintf(out, room, "; %s is, and is another image's", leat_names_at(&c->photos, photo));
     return out;
 }
 
@@ -153,7 +150,10 @@ static int add_sample(struct leat_coco *c, struct leat_coco_image *image, enum l
         files[image->sample = (*n)++] = l->files[photo];
         return LEAT_OK;
     }
-    nearly(c, name, way, forms, sizeof forms);
+    if (photo != SIZE_MAX)
+        snprintf(forms, sizeof forms, "; %s is, and is another image's", leat_names_at(&c->photos, photo));
+    else
+        say_forms(c, name, way, forms, sizeof forms);
     const char *where = leat_coco_where(c, image->place), *root = c->a->photos.root;
     int rc = leat_listing_has_other(root, name)
                  ? leat_fault(c->a, c->error, LEAT_E_NOT_FOUND, "images in files that are no photos by their names",
@@ -193,7 +193,8 @@ static int say_none(struct leat_coco *c, size_t n)
     const struct leat_photo_files *photos = &c->a->photos;
     const char *first = c->names + c->images[0].name;
     char other[1024], forms[1200];
-    if (*nearly(c, first, AS_WRITTEN, forms, sizeof forms) || *nearly(c, first, BY_LAST_PART, forms, sizeof forms)) {
+    if (*say_forms(c, first, AS_WRITTEN, forms, sizeof forms) ||
+        *say_forms(c, first, BY_LAST_PART, forms, sizeof forms)) {
         leat_fail(c->error, LEAT_E_NOT_FOUND, "none of the %zu photos that %s names is in %s: the first is %s%s", n,
                   c->a->path, photos->root, first, forms);
         leat_error_at_file(c->error, photos->root, LEAT_NO_OFFSET);

@@ -1,12 +1,9 @@
 /* Names that are the same: names.h. They are found by the hash of the name that all of them have in common. */
 #include "format/names.h"
 
-#include <dirent.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/hash.h"
@@ -187,25 +184,6 @@ enum leat_names_found leat_names_find(const struct leat_names *s, const char *na
             break;
     }
     return found;
-}
-
-/* ---- files ----------------------------------------------------------------------------------- */
-
-bool leat_name_in_folder(const char *folder, const char *name, char *path, size_t room)
-{
-    char wanted[LEAT_NAME_BYTES], there[LEAT_NAME_BYTES], best[NAME_MAX + 1] = "";
-    struct stat st;
-    if (snprintf(path, room, "%s/%s", folder, name) >= (int)room || !plain(name, wanted))
-        return false;
-    if (!stat(path, &st))
-        return true;
-    DIR *dir = opendir(folder);
-    for (const struct dirent *e; dir && (e = readdir(dir));)
-        if (plain(e->d_name, there) && !strcmp(there, wanted) && (!*best || strcmp(e->d_name, best) < 0))
-            strcpy(best, e->d_name);
-    if (dir)
-        closedir(dir);
-    return *best && snprintf(path, room, "%s/%s", folder, best) < (int)room;
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */

@@ -9,7 +9,6 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "format/names.h"
 #include "format/yolo.h"
 
 enum { MOST_FOLDERS = 200, MOST_ENTRIES = 20000 }; /* that are looked at */
@@ -240,13 +239,13 @@ static bool is_file(const char *path, bool numbers)
 /* A file of annotations in `folder`, of the name of a photo. */
 static bool has_sidecar(const char *folder, const char *stem, size_t n)
 {
-    char path[PATH_MAX], name[NAME_MAX + 8];
-    for (int text = 0; text < 2 && n < NAME_MAX; text++) {
-        snprintf(name, sizeof name, "%.*s%s", (int)n, stem, text ? ".txt" : ".xml");
-        if (leat_name_in_folder(folder, name, path, sizeof path) && is_file(path, text))
-            return true;
-    }
-    return false;
+    static const char *const extensions[] = {".xml", ".XML", ".txt", ".TXT"};
+    char path[PATH_MAX];
+    bool found = false;
+    for (size_t i = 0; i < sizeof extensions / sizeof *extensions && !found; i++)
+        found = snprintf(path, sizeof path, "%s/%.*s%s", folder, (int)n, stem, extensions[i]) < (int)sizeof path &&
+                is_file(path, i > 1);
+    return found;
 }
 
 /* The folder with its last part `from` as `to`: images/train, labels/train. */

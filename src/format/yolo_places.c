@@ -69,8 +69,8 @@ static unsigned judge_real(const struct search *s, const char *path)
     return is_in(s->root, path) || is_in(path, s->root) ? AROUND : NOT;
 }
 
-/* The first of the paths that may be meant by a place that is there, in `out` of PATH_MAX. *sure: it is below "path", or
- * the folder has the name of that. */
+/* The first of the paths that may be meant by a place that is there, in `out` of PATH_MAX. *sure: it is below "path",
+ * or the folder has the name of that. */
 static bool find_place(const struct search *s, const char *folder, const char *place, char *out, bool *sure)
 {
     char path[3 * PATH_MAX];

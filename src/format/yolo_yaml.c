@@ -242,6 +242,14 @@ static void take_document(struct reading *r, const yaml_node_t *root)
             r->out->has_names |= is_key(r, p, "names");
 }
 
+/* Paths of Windows. */
+static void use_slashes(char *path)
+{
+    for (; path && *path; path++)
+        if (*path == '\\')
+            *path = '/';
+}
+
 bool leat_yolo_yaml(const uint8_t *text, size_t length, struct leat_yolo_yaml *out)
 {
     struct reading r = {.out = out, .good = true};
@@ -270,6 +278,9 @@ bool leat_yolo_yaml(const uint8_t *text, size_t length, struct leat_yolo_yaml *o
     out->n = r.names.n;
     out->places = r.places.at;
     out->n_places = r.places.n;
+    use_slashes(out->path);
+    for (size_t i = 0; i < out->n_places; i++)
+        use_slashes(out->places[i]);
     if (r.good && !r.no_memory)
         return true;
     leat_yolo_yaml_clear(out);

@@ -115,7 +115,7 @@ def test_packed_files_of_upper_case_annotations_are_those_in_place(tmp_path: Pat
         photo(tmp_path / "images/a.png")
         beside(tmp_path / "i/labels/x.txt", "yolo")
         photo(tmp_path / "i/images/x.png")
-        (tmp_path / "i/labels/x.txt").rename(tmp_path / "i/labels/x.Txt")
+        (tmp_path / "i/labels/x.txt").rename(tmp_path / "i/labels/x.TXT")
         leat.open(tmp_path / "i/images")
 
 

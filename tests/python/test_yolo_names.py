@@ -183,13 +183,14 @@ def places(name: str, other: str, root: Path) -> list[str]:
         f"path: {other}\nval: images\n",
         f"train: {root / other}/images/train\n",
         f"path: {up or '.'}\ntrain: train.txt\n",
+        f"path: D:\\data\\{other}\ntrain: images\\train\nval: images\\val\n",
     ]
     if name == other:
         lines.append("train: ../images/train\nval: ../images/val\n")  # as Roboflow writes it
     return lines
 
 
-PAIRS = [*itertools.product(range(9), range(8))]
+PAIRS = [*itertools.product(range(10), range(9))]
 
 
 @pytest.mark.parametrize("first", [False, True])
