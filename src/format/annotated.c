@@ -459,6 +459,7 @@ int leat_annotated_finish(struct leat_annotated *a, const struct leat_open_optio
     if (rc)
         return rc;
     a->options = NULL; /* the caller's */
+    leat_names_destroy(&a->sidecars);
     a->source.count = count;
     a->source.fields = a->fields;
     a->source.n_fields = n;

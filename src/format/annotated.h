@@ -38,8 +38,7 @@ struct leat_annotated {
     struct leat_photo_files *beside; /* NULL, or a mask for each photo, in their order */
     struct leat_column columns[LEAT_ANNOTATED_COLUMNS];
     size_t n_columns;
-    uint64_t *first;            /* [count + 1]: of the instances; columns refer to it */
-    struct leat_names sidecars; /* below `path`, of formats that have a file for each photo */
+    uint64_t *first; /* [count + 1]: of the instances; columns refer to it */
     char **classes;
     size_t n_classes;
     char *metadata; /* NULL: none */
@@ -48,8 +47,9 @@ struct leat_annotated {
     uint8_t storage[LEAT_ANNOTATED_COLUMNS + 3];
     /* while the annotations are read */
     const struct leat_open_options *options;
-    int64_t asked_ns; /* when it was last asked whether to go on; 0: not yet */
-    char *path;       /* of the annotations, absolute */
+    int64_t asked_ns;           /* when it was last asked whether to go on; 0: not yet */
+    char *path;                 /* of the annotations, absolute */
+    struct leat_names sidecars; /* below it, of formats that have a file for each photo */
     enum leat_on_bad on_bad;
     struct leat_fault_kind {
         const char *what;

@@ -88,6 +88,15 @@ static uint64_t hash_of(const char *plain_name)
     return leat_hash64(out, common(plain_name, out));
 }
 
+bool leat_name_is_form_of(const char *a, const char *b)
+{
+    char one[COMMON], other[COMMON];
+    if (strlen(a) >= LEAT_NAME_BYTES || strlen(b) >= LEAT_NAME_BYTES)
+        return false;
+    const size_t n = common(a, one);
+    return common(b, other) == n && !memcmp(one, other, n);
+}
+
 /* ---- the set --------------------------------------------------------------------------------- */
 
 static void link_name(struct leat_names *s, size_t i)
@@ -149,7 +158,7 @@ const char *leat_names_at(const struct leat_names *s, size_t number)
 
 enum leat_names_found leat_names_find(const struct leat_names *s, const char *name, size_t *number)
 {
-    char clean[LEAT_NAME_BYTES], wanted[LEAT_NAME_BYTES], there[LEAT_NAME_BYTES], one[COMMON], other[COMMON];
+    char clean[LEAT_NAME_BYTES], wanted[LEAT_NAME_BYTES], there[LEAT_NAME_BYTES];
     enum leat_names_found found = LEAT_NAMES_NONE;
     const size_t length = strlen(name);
     if (!s->table || length >= LEAT_NAME_BYTES)
@@ -169,11 +178,8 @@ enum leat_names_found leat_names_find(const struct leat_names *s, const char *na
         const bool same = exact || !strcmp(there, wanted);
         if (!same && found == LEAT_NAMES_FOUND)
             continue;
-        if (!same) {
-            const size_t n = common(wanted, one);
-            if (common(there, other) != n || memcmp(one, other, n) != 0)
-                continue;
-        }
+        if (!same && !leat_name_is_form_of(wanted, there))
+            continue;
         const bool better = !best || exact || (same && found == LEAT_NAMES_OTHER_FORM) || strcmp(text, best) < 0;
         if (!better)
             continue;

@@ -54,6 +54,8 @@ bool leat_name_ends_in(const char *name, const char *extension);
 size_t leat_name_stem(const char *name);
 /* The photo's or another name with its extension replaced, in `out` of LEAT_NAME_BYTES; false: it is too long. */
 bool leat_name_with(const char *name, const char *extension, char *out);
+/* Whether two names differ at most in their form of Unicode. */
+bool leat_name_is_form_of(const char *a, const char *b);
 /* "; ... are one name in two forms of Unicode: ...", of two names that meet only so. Returns `out`. */
 const char *leat_names_say_forms(const char *a, const char *b, char *out, size_t room);
 

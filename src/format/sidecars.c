@@ -108,6 +108,33 @@ static int list_folder(struct leat_sidecars *s, const char *name, struct leat_er
     return rc;
 }
 
+/* Lists a folder that photos are in. If there is none, one is listed whose name is the same in another form of Unicode,
+ * so that its files are said to be of other names. `name` has room for LEAT_NAME_BYTES. */
+static int list_folder_or_form(struct leat_sidecars *s, char *name, struct leat_error *error)
+{
+    char path[2 * LEAT_NAME_BYTES], there[LEAT_NAME_BYTES] = "";
+    struct stat st;
+    size_t used = 0;
+    snprintf(path, sizeof path, "%s/%s", s->a->path, name);
+    if (!stat(path, &st))
+        return list_folder(s, name, error);
+    for (char *part = name, *end; (end = strchr(part, '/')); part = end + 1) {
+        const size_t before = used;
+        snprintf(path, sizeof path, "%s/%s", s->a->path, there);
+        DIR *dir = opendir(path);
+        *end = 0;
+        for (const struct dirent *e; dir && used == before && (e = readdir(dir));)
+            if (leat_name_is_form_of(e->d_name, part) && used + strlen(e->d_name) + 2 < sizeof there)
+                used += (size_t)sprintf(there + used, "%s/", e->d_name);
+        *end = '/';
+        if (dir)
+            closedir(dir);
+        if (used == before)
+            return LEAT_OK;
+    }
+    return list_folder(s, there, error);
+}
+
 struct folder {
     const char *name; /* of a photo in it */
     size_t n;         /* bytes up to its last slash, and that */
@@ -143,7 +170,7 @@ static int list_folders(struct leat_sidecars *s, struct leat_error *error)
         char name[LEAT_NAME_BYTES];
         if ((!i || compare_folders(&folders[i], &folders[i - 1])) &&
             snprintf(name, sizeof name, "%.*s", (int)folders[i].n, folders[i].name) < (int)sizeof name)
-            rc = list_folder(s, name, error);
+            rc = list_folder_or_form(s, name, error);
     }
     leat_free(folders);
     if (!rc && !(s->uses = leat_new_array(s->a->sidecars.n, sizeof *s->uses)))

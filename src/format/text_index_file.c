@@ -348,12 +348,6 @@ static bool keep_path(struct leat_text_index *x, const char *path, uint64_t inod
     return copy;
 }
 
-bool leat_text_index_forget(const struct leat_text_index *x)
-{
-    struct stat st;
-    return !x->path || stat(x->path, &st) || st.st_ino != x->inode || !unlink(x->path);
-}
-
 bool leat_text_index_load(struct leat_text_index *x, const char *path, struct leat_io_file *source, uint64_t mode,
                           bool careful)
 {
@@ -511,6 +505,12 @@ static bool may_write(const char *path)
         sizeof folder)
         return false;
     return !stat(folder, &st) && st.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH) && !access(folder, W_OK);
+}
+
+bool leat_text_index_forget(const struct leat_text_index *x)
+{
+    struct stat st;
+    return !x->path || stat(x->path, &st) || st.st_ino != x->inode || (may_write(x->path) && !unlink(x->path));
 }
 
 bool leat_text_index_save(struct leat_text_index *x, const char *path, struct leat_io_file *source, uint64_t mode)

@@ -102,6 +102,28 @@ def test_a_copy_that_is_damaged_anywhere_is_an_error_once_and_loses_nothing(
     assert found
 
 
+def test_an_index_that_cannot_be_removed_is_named_and_what_to_do(tmp_path: Path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    path = folder / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(as_jsonl(rows())))
+    good, copy = scan(path, {}), folder / (path.name + ".leat-frames.zst")
+    st, raw = copy.stat(), copy.read_bytes()
+    copy.write_bytes(raw[:100] + bytes(40) + raw[140:])
+    os.utime(copy, ns=(st.st_atime_ns, st.st_mtime_ns))
+    folder.chmod(0o555)
+    try:
+        for _ in range(2):
+            with pytest.raises(leat.ChangedError, match=r"remove the index .*a.jsonl.gz.leat-index, .* index_dir"):
+                scan(path, {})
+        assert scan(path, {"index_dir": tmp_path / "x"}) == good
+    finally:
+        folder.chmod(0o755)
+    with pytest.raises(leat.ChangedError, match="open it again"):
+        scan(path, {})
+    assert scan(path, {}) == good
+
+
 def test_an_index_that_is_of_the_file_no_more_is_made_again(tmp_path: Path) -> None:
     """A file with the same size, time and pieces as before, which no look at it when it is opened can tell."""
     path, text = tmp_path / "a.jsonl", b"".join(b'{"l": [%d]}\n' % i for i in range(100_000, 160_000))

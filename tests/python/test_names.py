@@ -249,6 +249,20 @@ def test_one_name_in_two_forms_is_said_in_escapes(tmp_path: Path, kind: str, on_
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "coco"])
+def test_a_folder_in_another_form_is_said_too(tmp_path: Path, kind: str) -> None:
+    forms = ["e\u0301t\u00e9/\u00e9/a", "\u00e9te\u0301/e\u0301/a"]
+    photo(tmp_path / "i" / f"{forms[0]}.png")
+    photo(tmp_path / "i" / "good.png")
+    if kind == "coco":
+        coco(tmp_path, f"{forms[1]}.png", "good.png")
+    else:
+        beside(tmp_path / "a" / f"{forms[1]}{KINDS[kind]}", kind)
+        beside(tmp_path / "a" / f"good{KINDS[kind]}", kind)
+    said = " ".join(opened(tmp_path, kind, other="a.json" if kind == "coco" else "a")[1])
+    assert all(f'"{name}.' in said for name in spelled(*forms))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "coco"])
 def test_where_all_names_have_another_form_the_error_says_so(tmp_path: Path, kind: str) -> None:
     photo(tmp_path / "i" / "caf\u00e9.png")
     if kind == "coco":
