@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     leat_text_index_trusts = true; /* no fuzzer guesses checksums */
-    if (leat_text_index_load(&x, path, source, 1)) {
+    if (leat_text_index_load(&x, path, source, 1, false)) {
         uint64_t sum = 0;
         for (uint64_t i = 0; i < x.count; i++)
             sum += x.lines[i].offset + x.lines[i].check;

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/unicode.h"
+
 static const struct {
     int code;
     const char *name, *text;
@@ -66,20 +68,6 @@ void leat_error_clear(struct leat_error *error)
     error->file[0] = error->field[0] = error->message[0] = 0;
 }
 
-/* Bytes of the character at `p`, and what it is; 0: this is not UTF-8. */
-static unsigned character(const unsigned char *p, uint32_t *c)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    unsigned n = *p < 0x80 ? 1 : *p < 0xc0 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : *p < 0xf8 ? 4 : 0;
-    *c = n == 1 ? *p : n ? *p & (0x7fu >> n) : 0;
-    for (unsigned i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        *c = *c << 6 | (p[i] & 0x3f);
-    }
-    return n && *c >= least[n] && *c <= 0x10ffff && (*c < 0xd800 || *c > 0xdfff) ? n : 0;
-}
-
 /* Whether a character does something to a terminal, or to the order in which others are shown. */
 static bool is_control(uint32_t c)
 {
@@ -92,7 +80,7 @@ char *leat_escape(const char *text, char *out, size_t room)
     size_t used = 0;
     for (const unsigned char *p = (const unsigned char *)text; *p;) {
         uint32_t c;
-        unsigned n = character(p, &c), bytes = n ? n : 1;
+        unsigned n = leat_unicode_read((const char *)p, 4, &c), bytes = n ? n : 1; /* the NUL ends it, too */
         bool escape = !n || is_control(c);
         if (used + (escape ? 4 * bytes : bytes) >= room)
             break;

@@ -42,7 +42,7 @@ static void show(struct leat_fault_kind *kind, const char *text)
 
 int leat_fault(struct leat_annotated *a, struct leat_error *error, int code, const char *what, const char *format, ...)
 {
-    char text[512];
+    char text[1024];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -115,11 +115,6 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-bool leat_is_blank(const char *text)
-{
-    return !text[strspn(text, " \t\r")];
-}
-
 /* Of the classes that the options name; without the mark of byte order of the text that they are from. */
 static const char *given_name(const struct leat_open_options *options, size_t class)
 {
@@ -147,9 +142,13 @@ int leat_annotated_classes(struct leat_annotated *a, const struct leat_open_opti
                            i, i);
             break;
         }
-        sorted[i] = name;
-        rc = (a->classes[i] = leat_strdup(name)) ? LEAT_OK : LEAT_E_NOMEM;
-        a->n_classes += !rc;
+        sorted[i] = a->classes[i] = leat_strdup(name);
+        if (!sorted[i]) {
+            rc = LEAT_E_NOMEM;
+            break;
+        }
+        leat_trim(a->classes[i]);
+        a->n_classes++;
     }
     if (rc == LEAT_E_NOMEM)
         leat_fail(error, rc, "no memory for %zu classes", n);
@@ -385,6 +384,7 @@ void leat_annotated_close(struct leat_source *source)
     leat_free(a->metadata);
     leat_free(a->marked);
     leat_free(a->notes.text);
+    leat_names_destroy(&a->sidecars);
     leat_free(a->path);
     leat_free(a);
 }
@@ -492,6 +492,7 @@ int leat_annotated_finish(struct leat_annotated *a, const struct leat_open_optio
     if (rc)
         return rc;
     a->options = NULL; /* the caller's */
+    leat_names_destroy(&a->sidecars);
     a->source.count = count;
     a->source.fields = a->fields;
     a->source.n_fields = n;

@@ -13,6 +13,7 @@
 #ifndef LEAT_FORMAT_ANNOTATED_H
 #define LEAT_FORMAT_ANNOTATED_H
 
+#include "format/names.h"
 #include "format/photo_files.h"
 
 #define LEAT_ANNOTATED_COLUMNS 12
@@ -47,14 +48,15 @@ struct leat_annotated {
     uint8_t storage[LEAT_ANNOTATED_COLUMNS + 3];
     /* while the annotations are read */
     const struct leat_open_options *options;
-    int64_t asked_ns; /* when it was last asked whether to go on; 0: not yet */
-    char *path;       /* of the annotations, absolute */
+    int64_t asked_ns;           /* when it was last asked whether to go on; 0: not yet */
+    char *path;                 /* of the annotations, absolute */
+    struct leat_names sidecars; /* below it, of formats that have a file for each photo */
     enum leat_on_bad on_bad;
     struct leat_fault_kind {
         const char *what;
         uint64_t n;
         unsigned shown;
-        char examples[512];
+        char examples[1024];
     } faults[LEAT_FAULT_KINDS], told[LEAT_TOLD_KINDS];
     uint64_t tried;   /* instances that the annotations have of the photos, with those that were left out */
     uint64_t skipped; /* entries that were left out */
@@ -96,10 +98,8 @@ int leat_annotated_mark(struct leat_annotated *annotated, uint64_t sample, struc
  * asks whether to go on. CANCELLED. */
 int leat_annotated_ask(struct leat_annotated *annotated, uint64_t done, uint64_t total, struct leat_error *error);
 
-bool leat_is_blank(const char *text); /* nothing but blanks, or empty */
-
 /* The classes that the options name; none is no error. Blank names at the end are left out, and a mark of byte order
- * before the first one. INVALID: another name is blank, or one stands twice. NOMEM. */
+ * before the first one; so is white space around each. INVALID: another name is blank, or one stands twice. NOMEM. */
 int leat_annotated_classes(struct leat_annotated *annotated, const struct leat_open_options *options,
                            struct leat_error *error);
 

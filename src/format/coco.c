@@ -295,6 +295,7 @@ static int name_classes(struct leat_coco *c)
                             leat_coco_where(c, k->place), k->name, k->id, a->classes[a->n_classes - 1]);
             continue;
         }
+        leat_trim(k->name);
         a->classes[a->n_classes] = k->name;
         k->name = NULL;
         c->categories[a->n_classes++].id = k->id;
@@ -577,6 +578,7 @@ static int coco_open(const char *path, const struct leat_open_options *options, 
     leat_free(c.images);
     leat_free(c.instances);
     leat_free(c.names);
+    leat_names_destroy(&c.photos);
     leat_free(c.shapes.data);
     leat_free(c.masks.data);
     leat_free(c.pngs);

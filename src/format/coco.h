@@ -73,6 +73,7 @@ struct leat_coco {
     size_t n_instances, instances_room;
     char *names;
     size_t names_bytes, names_room;
+    struct leat_names photos; /* those that are there */
     struct leat_shape_bytes shapes;
     float *points;
     size_t n_points, points_room;

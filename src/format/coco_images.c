@@ -44,19 +44,24 @@ static const char *last_part(const char *name)
 
 enum looking { AS_WRITTEN, WITH_SLASHES, BY_LAST_PART, WAYS };
 
-/* The photo of an image, or SIZE_MAX. */
-static size_t find_photo(const struct leat_coco *c, const char *name, enum looking way)
+/* The photo of an image, in *photo. */
+static enum leat_names_found look_up(const struct leat_coco *c, const char *name, enum looking way, size_t *photo)
 {
-    const struct leat_listing *l = &c->a->photos.listing;
-    char with_slashes[1024];
+    char with_slashes[LEAT_NAME_BYTES];
     if (way != WITH_SLASHES)
-        return leat_listing_find(l, way == BY_LAST_PART ? last_part(name) : name);
+        return leat_names_find(&c->photos, way == BY_LAST_PART ? last_part(name) : name, photo);
     if (snprintf(with_slashes, sizeof with_slashes, "%s", name) >= (int)sizeof with_slashes)
-        return SIZE_MAX;
+        return LEAT_NAMES_NONE;
     for (char *p = with_slashes; *p; p++)
         if (*p == '\\')
             *p = '/';
-    return leat_listing_find(l, with_slashes);
+    return leat_names_find(&c->photos, with_slashes, photo);
+}
+
+static size_t find_photo(const struct leat_coco *c, const char *name, enum looking way)
+{
+    size_t photo;
+    return look_up(c, name, way, &photo) == LEAT_NAMES_FOUND ? photo : SIZE_MAX;
 }
 
 /* Whether photos are found in this way. One that is not as written must find nearly all, and none for two names: the
@@ -96,24 +101,65 @@ static int choose_way(struct leat_coco *c, enum looking *way)
     return LEAT_OK;
 }
 
+/* As leat_names_say_forms, if a photo has the name in another form of Unicode, else "". */
+static const char *say_forms(const struct leat_coco *c, const char *name, enum looking way, char *out, size_t room)
+{
+    size_t photo;
+    out[0] = 0;
+    if (look_up(c, name, way, &photo) == LEAT_NAMES_OTHER_FORM)
+        leat_names_say_forms(name, leat_names_at(&c->photos, photo), out, room);
+    return out;
+}
+
+static bool is_spelled_so(const char *a, const char *b)
+{
+    if (!strcmp(a, b))
+        return true;
+    char one[LEAT_NAME_BYTES], other[LEAT_NAME_BYTES];
+    leat_name_clean(a, one); /* what was found is short enough */
+    leat_name_clean(b, other);
+    return !strcmp(one, other);
+}
+
+/* Finds the photo of each image, as its `sample` for now. *owners: of each photo, 1 + the name of the image whose it
+ * is. Names that differ in the case of their extensions find one photo: it is that of the image which spells it as it
+ * is, else of the first. */
+static int find_photos(struct leat_coco *c, enum looking way, size_t **owners)
+{
+    if (!(*owners = leat_new_array(c->photos.n, sizeof **owners)))
+        return leat_coco_no_memory(c);
+    for (size_t i = 0; i < c->n_images; i++) {
+        const char *name = c->names + c->images[i].name;
+        const size_t photo = c->images[i].sample = find_photo(c, name, way);
+        if (photo != SIZE_MAX && (!(*owners)[photo] || is_spelled_so(name, leat_names_at(&c->photos, photo))))
+            (*owners)[photo] = 1 + c->images[i].name;
+    }
+    return LEAT_OK;
+}
+
 /* A sample for an image: with its photo, or where LEAT_BAD_MARK keeps it without one. */
-static int add_sample(struct leat_coco *c, struct leat_coco_image *image, enum looking way,
+static int add_sample(struct leat_coco *c, struct leat_coco_image *image, enum looking way, const size_t *owners,
                       struct leat_listing_file *files, size_t *n)
 {
     struct leat_listing *l = &c->a->photos.listing;
     const char *name = c->names + image->name;
-    size_t photo = find_photo(c, name, way), length = strlen(name);
+    const size_t photo = image->sample, length = strlen(name);
+    char forms[1200];
     image->sample = SIZE_MAX;
-    if (photo != SIZE_MAX) {
+    if (photo != SIZE_MAX && is_spelled_so(c->names + owners[photo] - 1, name)) {
         files[image->sample = (*n)++] = l->files[photo];
         return LEAT_OK;
     }
+    if (photo != SIZE_MAX)
+        snprintf(forms, sizeof forms, "; %s is, and is another image's", leat_names_at(&c->photos, photo));
+    else
+        say_forms(c, name, way, forms, sizeof forms);
     const char *where = leat_coco_where(c, image->place), *root = c->a->photos.root;
     const char *why = leat_listing_why_not(root, name);
     int rc = why ? leat_fault(c->a, c->error, LEAT_E_NOT_FOUND, "images in files that are no photos by their names",
                               "%s of images[%u] (%s) is in %s, but %s", name, image->place.number, where, root, why)
                  : leat_fault(c->a, c->error, LEAT_E_NOT_FOUND, "images whose photo is not in the folder",
-                              "%s of images[%u] (%s) is not in %s", name, image->place.number, where, root);
+                              "%s of images[%u] (%s) is not in %s%s", name, image->place.number, where, root, forms);
     if (rc || c->a->on_bad != LEAT_BAD_MARK)
         return rc;
     if (!leat_grow(&l->names, &l->names_room, l->names_bytes + length + 1, 1))
@@ -145,7 +191,14 @@ static int say_none(struct leat_coco *c, size_t n)
 {
     const struct leat_photo_files *photos = &c->a->photos;
     const char *first = c->names + c->images[0].name, *why = leat_listing_why_not(photos->root, first);
-    char other[1024];
+    char other[1024], forms[1200];
+    if (*say_forms(c, first, AS_WRITTEN, forms, sizeof forms) ||
+        *say_forms(c, first, BY_LAST_PART, forms, sizeof forms)) {
+        leat_fail(c->error, LEAT_E_NOT_FOUND, "none of the %zu photos that %s names is in %s: the first is %s%s", n,
+                  c->a->path, photos->root, first, forms);
+        leat_error_at_file(c->error, photos->root, LEAT_NO_OFFSET);
+        return LEAT_E_NOT_FOUND;
+    }
     const bool found = !why && (leat_nearby_listed(&photos->listing, photos->root, first, other, sizeof other) ||
                                 leat_nearby_folder(photos->root, first, other, sizeof other));
     const char *stem = found || why ? NULL : find_stem(&photos->listing, first);
@@ -175,7 +228,9 @@ int leat_coco_match_images(struct leat_coco *c)
     struct leat_listing_file *files = leat_new_array(c->n_images, sizeof *files);
     size_t unique = 0, n = 0;
     enum looking way = AS_WRITTEN;
-    int rc = files ? choose_way(c, &way) : leat_coco_no_memory(c);
+    int rc = files && leat_names_add_listing(&c->photos, l) ? choose_way(c, &way) : leat_coco_no_memory(c);
+    size_t *owners = NULL;
+    rc = rc ? rc : find_photos(c, way, &owners);
     if (c->n_images)
         qsort(c->images, c->n_images, sizeof *c->images, compare_images);
     for (size_t i = 0; i < c->n_images && !rc; i++) {
@@ -185,10 +240,11 @@ int leat_coco_match_images(struct leat_coco *c)
                             "images[%u] (%s), %s, has the id %" PRId64 " of images[%u]", image->place.number,
                             leat_coco_where(c, image->place), c->names + image->name, image->id,
                             c->images[unique - 1].place.number);
-        } else if (!(rc = add_sample(c, image, way, files, &n))) {
+        } else if (!(rc = add_sample(c, image, way, owners, files, &n))) {
             c->images[unique++] = *image;
         }
     }
+    leat_free(owners);
     if (!rc && unique && n == c->a->n_marked)
         rc = say_none(c, unique);
     if (rc) {

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "base/alloc.h"
@@ -51,7 +52,8 @@ struct traced {
 /* What all threads share. */
 struct folder {
     struct leat_coco *c;
-    char *path; /* with a slash behind it */
+    char *path;              /* with a slash behind it */
+    struct leat_names names; /* of the pictures in it */
     pthread_mutex_t lock;
     pthread_cond_t traced, taken;
     size_t next, n_taken; /* the PNG that a thread traces next; how many were taken */
@@ -86,11 +88,15 @@ static int decode(struct reading *r, const char *name, const struct leat_coco_im
 {
     struct traced *t = r->to;
     struct leat_io_file *file;
-    const size_t begin = strlen(r->folder->path), name_bytes = strlen(name) + 1;
+    const size_t begin = strlen(r->folder->path);
+    size_t there;
     if (!is_below(name)) {
         t->wrong = "is not below that folder";
         return LEAT_OK;
     }
+    if (leat_names_find(&r->folder->names, name, &there) == LEAT_NAMES_FOUND)
+        name = leat_names_at(&r->folder->names, there);
+    const size_t name_bytes = strlen(name) + 1;
     if (!leat_grow(&r->path, &r->path_room, begin + name_bytes, 1))
         return LEAT_E_NOMEM;
     memcpy(r->path, r->folder->path, begin);
@@ -277,9 +283,13 @@ static int add_records(struct folder *f, const struct traced *t, const struct le
     const struct leat_coco_image *image = image_of(c, png);
     int rc = t->rc;
     if (!rc && t->wrong) {
+        size_t other;
+        char forms[1200] = "";
+        if (leat_names_find(&f->names, c->names + png->name, &other) == LEAT_NAMES_OTHER_FORM)
+            leat_names_say_forms(c->names + png->name, leat_names_at(&f->names, other), forms, sizeof forms);
         rc = leat_fault(c->a, c->error, LEAT_E_CORRUPT, "PNGs of segments that cannot be",
-                        "%s of annotations[%u] (%s), looked for in %.*s, %s", name_of(c, png), png->place.number,
-                        leat_coco_where(c, png->place), (int)strlen(f->path) - 1, f->path, t->wrong);
+                        "%s of annotations[%u] (%s), looked for in %.*s, %s%s", c->names + png->name, png->place.number,
+                        leat_coco_where(c, png->place), (int)strlen(f->path) - 1, f->path, t->wrong, forms);
         for (size_t i = png->begin; i < png->end; i++)
             c->instances[i].maskless = true;
         return rc ? rc : leat_annotated_mark(c->a, image->sample, c->error);
@@ -367,7 +377,7 @@ static int read_all(struct folder *f)
 int leat_coco_read_pngs(struct leat_coco *c)
 {
     const size_t length = strlen(c->a->path);
-    const size_t stem = length > 5 && !strcmp(c->a->path + length - 5, ".json") ? length - 5 : length;
+    const size_t stem = length > 5 && !strcasecmp(c->a->path + length - 5, ".json") ? length - 5 : length;
     struct folder *f = leat_new(struct folder);
     struct stat st;
     int rc = f && (f->path = leat_alloc(stem + 2)) ? LEAT_OK : LEAT_E_NOMEM;
@@ -386,15 +396,23 @@ int leat_coco_read_pngs(struct leat_coco *c)
         }
     }
     if (!rc && c->has_shapes) {
+        struct leat_listing listing;
+        if (!leat_listing_scan(f->path, &listing, NULL)) { /* else each PNG says why it cannot be read */
+            rc = leat_names_add_listing(&f->names, &listing) ? LEAT_OK : LEAT_E_NOMEM;
+            leat_listing_destroy(&listing);
+        }
         pthread_mutex_init(&f->lock, NULL);
         pthread_cond_init(&f->traced, NULL);
         pthread_cond_init(&f->taken, NULL);
-        rc = read_all(f);
+        rc = rc ? rc : read_all(f);
         pthread_cond_destroy(&f->taken);
         pthread_cond_destroy(&f->traced);
         pthread_mutex_destroy(&f->lock);
     }
-    leat_free(f ? f->path : NULL);
+    if (f) {
+        leat_names_destroy(&f->names);
+        leat_free(f->path);
+    }
     leat_free(f);
     return rc == LEAT_E_NOMEM ? leat_coco_no_memory(c) : rc;
 }

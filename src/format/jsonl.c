@@ -76,19 +76,23 @@ static void jsonl_close(struct leat_source *source)
     leat_free(j);
 }
 
+/* *damaged: a column of a large index is. Then all are to be opened carefully. */
 static int open_files(struct leat_jsonl *j, const char *const *paths, size_t n, const struct leat_open_options *options,
-                      struct leat_error *error)
+                      bool careful, bool *damaged, struct leat_error *error)
 {
     int rc = LEAT_OK;
     size_t used = 0;
+    *damaged = false;
     enum { NOTE = 2048 };
     if (!(j->notice = leat_new_array(1, NOTE)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", j->path);
     for (size_t i = 0; i < n && !rc; i++)
-        if (!(rc = leat_text_file_open(paths[i], options, LEAT_TEXT_JSONL, &j->files[i].text, error)))
+        if (!(rc = leat_text_file_open(paths[i], options, LEAT_TEXT_JSONL, careful, &j->files[i].text, error)))
             j->n_files++;
-    if (!rc)
+    if (!rc) {
         rc = leat_jsonl_make_fields(j, options, error);
+        *damaged = rc == LEAT_E_CORRUPT;
+    }
     for (size_t i = 0; i < n && !rc; i++)
         rc = leat_jsonl_judge(j, &j->files[i], options, error);
     for (size_t i = 0; i < n && !rc; i++) {
@@ -105,8 +109,8 @@ static int open_files(struct leat_jsonl *j, const char *const *paths, size_t n, 
     return rc;
 }
 
-static int jsonl_open_files(const char *const *paths, size_t n, const struct leat_open_options *options,
-                            struct leat_source **out, struct leat_error *error)
+static int open_with(const char *const *paths, size_t n, const struct leat_open_options *options, bool careful,
+                     bool *damaged, struct leat_source **out, struct leat_error *error)
 {
     struct leat_jsonl *j = leat_new(struct leat_jsonl);
     int rc = LEAT_E_NOMEM;
@@ -114,7 +118,7 @@ static int jsonl_open_files(const char *const *paths, size_t n, const struct lea
     if (!j || !(j->path = leat_strdup(paths[0])) || !(j->files = leat_new_array(n, sizeof *j->files)))
         leat_fail(error, rc, "no memory to open %s", paths[0]);
     else
-        rc = open_files(j, paths, n, options, error);
+        rc = open_files(j, paths, n, options, careful, damaged, error);
     if (rc) {
         if (j)
             jsonl_close(&j->source);
@@ -128,6 +132,14 @@ static int jsonl_open_files(const char *const *paths, size_t n, const struct lea
     j->source.notice = j->notice;
     *out = &j->source;
     return LEAT_OK;
+}
+
+static int jsonl_open_files(const char *const *paths, size_t n, const struct leat_open_options *options,
+                            struct leat_source **out, struct leat_error *error)
+{
+    bool damaged = false;
+    const int rc = open_with(paths, n, options, false, &damaged, out, error);
+    return rc && damaged ? open_with(paths, n, options, true, &damaged, out, error) : rc;
 }
 
 static int jsonl_open(const char *path, const struct leat_open_options *options, struct leat_source **out,

@@ -58,7 +58,7 @@ static int count_lines(struct judge *k, uint64_t offset, struct leat_error *erro
     int rc = LEAT_OK;
     while (k->behind < offset && !rc) {
         const size_t n = offset - k->behind < sizeof bytes ? (size_t)(offset - k->behind) : sizeof bytes;
-        rc = leat_io_read(k->text->decoded, k->behind, n, bytes, error);
+        rc = leat_text_file_bytes(k->text, k->behind, n, bytes, error);
         for (size_t i = 0; i < n && !rc; i++)
             k->line += bytes[i] == '\n';
         k->behind += n;

@@ -331,24 +331,6 @@ void leat_listing_keep(struct leat_listing *listing, int in_root)
     listing->n_files = n;
 }
 
-size_t leat_listing_find(const struct leat_listing *l, const char *name)
-{
-    size_t low = 0, high = l->n_files;
-    while (!strncmp(name, "./", 2))
-        name += 2;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(l->names + l->files[middle].name, name);
-        if (!order)
-            return middle;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return SIZE_MAX;
-}
-
 /* Whether a part of the path begins with a dot, and is not the dot alone. */
 static bool is_hidden(const char *name)
 {

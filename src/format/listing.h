@@ -57,8 +57,6 @@ struct leat_listing {
 /* NOT_FOUND, INVALID (not a folder), IO (a folder that cannot be read), NOMEM. On failure the listing is destroyed. */
 int leat_listing_scan(const char *root, struct leat_listing *listing, struct leat_error *error);
 void leat_listing_destroy(struct leat_listing *listing);
-/* The file of this name: its index, or SIZE_MAX. The listing is still sorted then. */
-size_t leat_listing_find(const struct leat_listing *listing, const char *name);
 /* Leaves out the photos in the root itself, or all but those. */
 void leat_listing_keep(struct leat_listing *listing, int in_root);
 

@@ -48,9 +48,10 @@ const char *leat_mask_fault(const uint8_t *head, size_t n, uint32_t *w, uint32_t
 struct masks {
     struct leat_annotated *a;
     uint8_t *head;
-    char *name; /* of a mask that is looked for */
-    size_t name_room;
-    bool *used; /* of each mask */
+    struct leat_names names;    /* of the masks */
+    char name[LEAT_NAME_BYTES]; /* of a mask that is looked for */
+    bool *used;                 /* of each mask */
+    char forms[1200];           /* the first photo whose mask has its name in another form of Unicode, in words */
     uint64_t found, wrong;
     char sizes[96]; /* of a mask that is not as large as its photo */
     struct leat_error *error;
@@ -79,23 +80,22 @@ static const char *compare(struct masks *m, uint64_t photo, uint64_t mask)
     return m->sizes;
 }
 
-/* The mask of a photo: its index in the listing, or SIZE_MAX; SIZE_MAX - 1: no memory. */
-static size_t find_mask(struct masks *m, uint64_t photo)
+/* The mask of a photo: its index in the listing, or SIZE_MAX. `forms`: as leat_names_say_forms, or "". */
+static size_t find_mask(struct masks *m, uint64_t photo, char *forms, size_t room)
 {
     const struct leat_listing *l = &m->a->photos.listing;
-    const char *name = l->names + l->files[photo].name, *dot = strrchr(name, '.');
-    const size_t stem = (size_t)(dot - name); /* a photo has an extension */
-    if (!leat_grow(&m->name, &m->name_room, stem + 5, 1))
-        return SIZE_MAX - 1;
-    memcpy(m->name, name, stem);
-    memcpy(m->name + stem, ".png", 5);
-    size_t found = leat_listing_find(&m->a->beside->listing, m->name);
-    if (found == SIZE_MAX) {
-        memcpy(m->name + stem, ".PNG", 5);
-        found = leat_listing_find(&m->a->beside->listing, m->name);
-        memcpy(m->name + stem, ".png", 5);
+    const char *name = l->names + l->files[photo].name;
+    size_t mask;
+    forms[0] = 0;
+    if (!leat_name_with(name, ".png", m->name))
+        return SIZE_MAX;
+    const enum leat_names_found found = leat_names_find(&m->names, m->name, &mask);
+    if (found == LEAT_NAMES_OTHER_FORM) {
+        leat_names_say_forms(name, leat_names_at(&m->names, mask), forms, room);
+        if (!*m->forms)
+            strcpy(m->forms, forms);
     }
-    return found;
+    return found == LEAT_NAMES_FOUND ? mask : SIZE_MAX;
 }
 
 /* The mask that was looked for last, and is not there. */
@@ -151,6 +151,12 @@ static const char *find_other(const struct leat_listing *masks, const char *phot
 static int say_none(struct masks *m)
 {
     const struct leat_annotated *a = m->a;
+    if (*m->forms) {
+        leat_fail(m->error, LEAT_E_NOT_FOUND, "no photo of %s has a PNG of its name in %s%s", a->photos.root, a->path,
+                  m->forms);
+        leat_error_at_file(m->error, a->path, LEAT_NO_OFFSET);
+        return LEAT_E_NOT_FOUND;
+    }
     const struct leat_listing *photos = &a->photos.listing, *masks = &a->beside->listing;
     const char *photo = photos->names + photos->files[0].name, *mask = masks->n_files ? masks->names : "", *found;
     char name[1024], other[1024], hint[2400] = "name another folder";
@@ -176,6 +182,22 @@ static int say_none(struct masks *m)
     return LEAT_E_NOT_FOUND;
 }
 
+/* A PNG that is no photo's mask. */
+static int say_unused(struct masks *m, size_t i)
+{
+    const char *name = leat_names_at(&m->names, i);
+    char wanted[LEAT_NAME_BYTES];
+    size_t other = i;
+    if (!leat_name_ends_in(name, ".png") || !leat_name_with(name, ".png", wanted))
+        return LEAT_OK;
+    if (leat_names_find(&m->names, wanted, &other) == LEAT_NAMES_FOUND && other != i && m->used[other])
+        return leat_fault(m->a, m->error, LEAT_E_CORRUPT, "masks of photos that have another one",
+                          "%s is not read: %s, which differs in the case of its extension, is", name,
+                          leat_names_at(&m->names, other));
+    return leat_fault(m->a, m->error, LEAT_E_NOT_FOUND, "masks whose photo is not in the folder",
+                      "%s has no photo in %s", name, m->a->photos.root);
+}
+
 /* Brings the masks into the order of the photos, and leaves out photos without one. */
 static int match(struct masks *m)
 {
@@ -187,11 +209,8 @@ static int match(struct masks *m)
     int rc = files ? LEAT_OK : LEAT_E_NOMEM;
     for (size_t i = 0; i < photos->n_files && !rc; i++) {
         const char *name = photos->names + photos->files[i].name;
-        const size_t mask = find_mask(m, i);
-        if (mask == SIZE_MAX - 1) {
-            rc = LEAT_E_NOMEM;
-            break;
-        }
+        char forms[sizeof m->forms];
+        const size_t mask = find_mask(m, i, forms, sizeof forms);
         if ((rc = leat_annotated_ask(a, i, photos->n_files, m->error)))
             break;
         const char *wrong = mask == SIZE_MAX ? NULL : compare(m, i, mask);
@@ -201,8 +220,8 @@ static int match(struct masks *m)
             files[n] = masks->files[mask];
         }
         if (mask == SIZE_MAX)
-            rc = leat_fault(a, m->error, LEAT_E_NOT_FOUND, "photos without a mask", "%s has no %s in %s", name, m->name,
-                            a->path);
+            rc = leat_fault(a, m->error, LEAT_E_NOT_FOUND, "photos without a mask", "%s has no %s in %s%s", name,
+                            m->name, a->path, forms);
         else if (wrong && !m->wrong++)
             snprintf(first, sizeof first, "%s/%s %s", a->path, masks->names + files[n].name, wrong);
         if (wrong)
@@ -238,12 +257,9 @@ static int match(struct masks *m)
         leat_error_at_file(m->error, a->path, LEAT_NO_OFFSET);
         return LEAT_E_CORRUPT;
     }
-    for (size_t i = 0; i < masks->n_files && !rc; i++) {
-        const char *name = masks->names + masks->files[i].name, *dot = strrchr(name, '.');
-        if (!m->used[i] && !strcasecmp(dot, ".png"))
-            rc = leat_fault(a, m->error, LEAT_E_NOT_FOUND, "masks whose photo is not in the folder",
-                            "%s has no photo in %s", name, a->photos.root);
-    }
+    for (size_t i = 0; i < masks->n_files && !rc; i++)
+        if (!m->used[i])
+            rc = say_unused(m, i);
     photos->n_files = n;
     leat_free(masks->files);
     masks->files = files;
@@ -272,12 +288,13 @@ static int masks_open(const char *path, const struct leat_open_options *options,
     if (!rc)
         m.a->beside->are_masks = true;
     rc = rc ? rc : leat_annotated_classes(m.a, options, m.error);
-    if (!rc && !(m.used = leat_new_array(m.a->beside->listing.n_files, sizeof *m.used)))
+    if (!rc && (!(m.used = leat_new_array(m.a->beside->listing.n_files, sizeof *m.used)) ||
+                !leat_names_add_listing(&m.names, &m.a->beside->listing)))
         rc = leat_fail(m.error, LEAT_E_NOMEM, "no memory to open %s", path);
     rc = rc ? rc : match(&m);
     rc = rc ? rc : leat_photo_files_ready(m.a->beside, &beside, m.error);
     leat_free(m.head);
-    leat_free(m.name);
+    leat_names_destroy(&m.names);
     leat_free(m.used);
     rc = rc ? rc : leat_annotated_finish(m.a, options, m.error);
     if (rc && m.a)

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 
 #include "format/yolo.h"
@@ -207,7 +208,7 @@ bool leat_nearby_path(const char *path, const char *other, bool photos, char *ou
 static unsigned likeness(const char *name, const char *split)
 {
     const size_t n = strlen(name);
-    if (n < 6 || strcmp(name + n - 5, ".json") != 0)
+    if (n < 6 || strcasecmp(name + n - 5, ".json") != 0)
         return 0;
     return 1u + (strncmp(name, "instances", 9) ? 0u : 2u) + (strstr(name, split) ? 4u : 0u);
 }
@@ -247,10 +248,13 @@ static bool is_file(const char *path, bool numbers)
 /* A file of annotations in `folder`, of the name of a photo. */
 static bool has_sidecar(const char *folder, const char *stem, size_t n)
 {
+    static const char *const extensions[] = {".xml", ".XML", ".txt", ".TXT"};
     char path[PATH_MAX];
-    return (snprintf(path, sizeof path, "%s/%.*s.xml", folder, (int)n, stem) < (int)sizeof path &&
-            is_file(path, false)) ||
-           (snprintf(path, sizeof path, "%s/%.*s.txt", folder, (int)n, stem) < (int)sizeof path && is_file(path, true));
+    bool found = false;
+    for (size_t i = 0; i < sizeof extensions / sizeof *extensions && !found; i++)
+        found = snprintf(path, sizeof path, "%s/%.*s%s", folder, (int)n, stem, extensions[i]) < (int)sizeof path &&
+                is_file(path, i > 1);
+    return found;
 }
 
 /* The folder with its last part `from` as `to`: images/train, labels/train. */

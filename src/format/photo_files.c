@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "format/names.h"
 
 enum { LINE_BYTES = 2048 };
 
@@ -48,6 +49,8 @@ char *leat_absolute_path(const char *path)
     if ((result = leat_alloc(bytes)))
         snprintf(result, bytes, "%s%s%s", cwd ? cwd : "", cwd ? "/" : "", path);
     free(cwd);
+    if (result)
+        leat_name_clean(result, result);
     n = result ? strlen(result) : 0;
     while (n > 1 && result[n - 1] == '/')
         result[--n] = 0;

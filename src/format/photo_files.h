@@ -26,7 +26,8 @@ struct leat_photo_files {
     bool are_masks; /* of photos, for what errors say */
 };
 
-/* The absolute path, without slashes at its end; NULL: no memory. The working directory may change later. */
+/* The absolute path, without slashes at its end or double ones; NULL: no memory. The working directory may change
+ * later. */
 char *leat_absolute_path(const char *path);
 
 /* NOT_FOUND, INVALID (no folder; an index_dir that is a file, or would be taken for a class), IO, NOMEM. The caller

@@ -2,9 +2,11 @@
 #include "format/sidecars.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -13,12 +15,6 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "format/nearby.h"
-
-static bool ends_in(const char *name, const char *extension)
-{
-    const size_t n = strlen(name), m = strlen(extension);
-    return n > m && name[0] != '.' && strcasecmp(name + n - m, extension) == 0;
-}
 
 /* Lists and texts that data sets have beside the files of photos. */
 static bool goes_with_labels(const char *name)
@@ -51,7 +47,7 @@ static enum leat_sidecars_found holds(const char *folder, const char *extension,
     unsigned n = 0;
     DIR *dir = opendir(folder);
     for (const struct dirent *e; dir && found < LEAT_SIDECARS_SURE && n < LOOKED_FOR && (e = readdir(dir));) {
-        if (!ends_in(e->d_name, extension))
+        if (!leat_name_ends_in(e->d_name, extension))
             continue;
         found = LEAT_SIDECARS_NAMED;
         if (!begins)
@@ -91,6 +87,97 @@ enum leat_sidecars_found leat_sidecars_in(const char *folder, const char *extens
     return found;
 }
 
+/* Adds the files with the extension in a folder of the annotations, which need not be there. `name`: its path below
+ * them, with a slash behind it, or "". */
+static int list_folder(struct leat_sidecars *s, const char *name, struct leat_error *error)
+{
+    char path[2 * LEAT_NAME_BYTES];
+    int rc = LEAT_OK, used = snprintf(path, sizeof path, "%s/%s", s->a->path, name);
+    DIR *dir = used < (int)sizeof path ? opendir(path) : NULL;
+    if (!dir && used < (int)sizeof path && errno != ENOENT && errno != ENOTDIR) {
+        rc = leat_fail_errno(error, LEAT_E_IO, "cannot list %s", path);
+        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+    }
+    for (const struct dirent *e; dir && !rc && (e = readdir(dir));)
+        if (leat_name_ends_in(e->d_name, s->extension) &&
+            snprintf(path, sizeof path, "%s%s", name, e->d_name) < (int)sizeof path &&
+            !leat_names_add(&s->a->sidecars, path))
+            rc = leat_fail(error, LEAT_E_NOMEM, "no memory to list %s", s->a->path);
+    if (dir)
+        closedir(dir);
+    return rc;
+}
+
+/* Lists a folder that photos are in. If there is none, one is listed whose name is the same in another form of Unicode,
+ * so that its files are said to be of other names. `name` has room for LEAT_NAME_BYTES. */
+static int list_folder_or_form(struct leat_sidecars *s, char *name, struct leat_error *error)
+{
+    char path[2 * LEAT_NAME_BYTES], there[LEAT_NAME_BYTES] = "";
+    struct stat st;
+    size_t used = 0;
+    snprintf(path, sizeof path, "%s/%s", s->a->path, name);
+    if (!stat(path, &st))
+        return list_folder(s, name, error);
+    for (char *part = name, *end; (end = strchr(part, '/')); part = end + 1) {
+        const size_t before = used;
+        snprintf(path, sizeof path, "%s/%s", s->a->path, there);
+        DIR *dir = opendir(path);
+        *end = 0;
+        for (const struct dirent *e; dir && used == before && (e = readdir(dir));)
+            if (leat_name_is_form_of(e->d_name, part) && used + strlen(e->d_name) + 2 < sizeof there)
+                used += (size_t)sprintf(there + used, "%s/", e->d_name);
+        *end = '/';
+        if (dir)
+            closedir(dir);
+        if (used == before)
+            return LEAT_OK;
+    }
+    return list_folder(s, there, error);
+}
+
+struct folder {
+    const char *name; /* of a photo in it */
+    size_t n;         /* bytes up to its last slash, and that */
+};
+
+static int compare_folders(const void *a, const void *b)
+{
+    const struct folder *x = a, *y = b;
+    const int order = memcmp(x->name, y->name, x->n < y->n ? x->n : y->n);
+    return order ? order : x->n < y->n ? -1 : x->n > y->n;
+}
+
+/* Lists the folders that photos may have annotations in. */
+static int list_folders(struct leat_sidecars *s, struct leat_error *error)
+{
+    const struct leat_listing *l = &s->a->photos.listing;
+    struct folder *folders = NULL;
+    size_t n = 0, room = 0;
+    int rc = list_folder(s, "", error);
+    for (size_t i = 0; i < l->n_files && !rc; i++) {
+        const char *name = l->names + l->files[i].name, *slash = strrchr(name, '/');
+        const struct folder one = {name, slash ? (size_t)(slash + 1 - name) : 0};
+        if (!one.n || (n && !compare_folders(&one, &folders[n - 1])))
+            continue;
+        if (leat_grow(&folders, &room, n + 1, sizeof *folders))
+            folders[n++] = one;
+        else
+            rc = leat_fail(error, LEAT_E_NOMEM, "no memory to list %s", s->a->path);
+    }
+    if (n)
+        qsort(folders, n, sizeof *folders, compare_folders);
+    for (size_t i = 0; i < n && !rc; i++) {
+        char name[LEAT_NAME_BYTES];
+        if ((!i || compare_folders(&folders[i], &folders[i - 1])) &&
+            snprintf(name, sizeof name, "%.*s", (int)folders[i].n, folders[i].name) < (int)sizeof name)
+            rc = list_folder_or_form(s, name, error);
+    }
+    leat_free(folders);
+    if (!rc && !(s->uses = leat_new_array(s->a->sidecars.n, sizeof *s->uses)))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory to list %s", s->a->path);
+    return rc;
+}
+
 int leat_sidecars_begin(struct leat_sidecars *s, const struct leat_source_vtable *format, const char *path,
                         const char *extension, const struct leat_open_options *options, struct leat_error *error)
 {
@@ -107,31 +194,60 @@ int leat_sidecars_begin(struct leat_sidecars *s, const struct leat_source_vtable
     closedir(dir);
     if (!(s->a->first = leat_new_array(s->a->photos.listing.n_files + 1, sizeof *s->a->first)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
-    return LEAT_OK;
+    return list_folders(s, error);
 }
 
 void leat_sidecars_end(struct leat_sidecars *s)
 {
     leat_free(s->path);
     leat_free(s->text);
+    leat_free(s->uses);
+}
+
+enum leat_names_found leat_sidecars_find(const struct leat_annotated *a, uint64_t photo, const char *extension,
+                                         size_t *number)
+{
+    char wanted[LEAT_NAME_BYTES];
+    const struct leat_listing *l = &a->photos.listing;
+    if (!leat_name_with(l->names + l->files[photo].name, extension, wanted))
+        return LEAT_NAMES_NONE;
+    return leat_names_find(&a->sidecars, wanted, number);
+}
+
+/* The file of photo i, whose path is then s->path; *there: whether there is one. */
+static int find_file(struct leat_sidecars *s, uint64_t i, bool *there, struct leat_error *error)
+{
+    size_t number = 0;
+    const enum leat_names_found found = leat_sidecars_find(s->a, i, s->extension, &number);
+    *there = found == LEAT_NAMES_FOUND;
+    if (found == LEAT_NAMES_NONE)
+        return LEAT_OK;
+    if (found == LEAT_NAMES_OTHER_FORM) {
+        if (!s->uses[number].photo)
+            s->uses[number] = (struct leat_sidecar_use){.photo = i + 1, .other_form = true};
+        return LEAT_OK;
+    }
+    s->uses[number] = (struct leat_sidecar_use){.photo = i + 1};
+    const char *name = leat_names_at(&s->a->sidecars, number);
+    const size_t room = strlen(s->a->path) + strlen(name) + 2;
+    if (!leat_grow(&s->path, &s->path_room, room, 1))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to read annotations");
+    snprintf(s->path, room, "%s/%s", s->a->path, name);
+    return LEAT_OK;
 }
 
 int leat_sidecars_read(struct leat_sidecars *s, uint64_t i, bool *there, size_t *n, struct leat_error *error)
 {
-    const struct leat_listing *l = &s->a->photos.listing;
-    const char *name = l->names + l->files[i].name, *dot = strrchr(name, '.');
-    const size_t stem = dot ? (size_t)(dot - name) : strlen(name);
-    const size_t room = strlen(s->a->path) + stem + strlen(s->extension) + 2;
     struct leat_io_file *file;
-    *there = false;
     *n = 0;
-    if (leat_annotated_ask(s->a, i, l->n_files, error))
+    *there = false;
+    if (leat_annotated_ask(s->a, i, s->a->photos.listing.n_files, error))
         return LEAT_E_CANCELLED;
-    if (!leat_grow(&s->path, &s->path_room, room, 1))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to read annotations");
-    snprintf(s->path, room, "%s/%.*s%s", s->a->path, (int)stem, name, s->extension);
-    int rc = leat_io_open(s->path, &file, error);
-    if (rc) /* a photo without a file has no objects */
+    int rc = find_file(s, i, there, error);
+    if (rc || !*there) /* a photo without a file has no objects */
+        return rc;
+    *there = false;
+    if ((rc = leat_io_open(s->path, &file, error)))
         return rc == LEAT_E_NOT_FOUND ? LEAT_OK : rc;
     *n = (size_t)file->size;
     if (file->size > LEAT_SIDECAR_BYTES) {
@@ -150,29 +266,6 @@ int leat_sidecars_read(struct leat_sidecars *s, uint64_t i, bool *there, size_t 
     return LEAT_OK;
 }
 
-/* Whether a photo in the folder itself has this name, up to its extension. */
-static bool has_photo(const struct leat_listing *l, const char *stem, size_t n)
-{
-    size_t low = 0, high = l->n_files;
-    while (low < high) { /* the first name that is not below "stem." */
-        const size_t middle = low + (high - low) / 2;
-        const char *name = l->names + l->files[middle].name;
-        const int order = strncmp(name, stem, n);
-        if (order < 0 || (!order && (unsigned char)name[n] < '.'))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < l->n_files; low++) {
-        const char *name = l->names + l->files[low].name;
-        if (strncmp(name, stem, n) != 0 || name[n] != '.')
-            return false;
-        if (!strchr(name + n + 1, '.') && !strchr(name + n, '/'))
-            return true;
-    }
-    return false;
-}
-
 /* The folder of photos in which one goes with a file of annotations. */
 static bool find_photos(const struct leat_sidecars *s, char *out, size_t room)
 {
@@ -182,7 +275,7 @@ static bool find_photos(const struct leat_sidecars *s, char *out, size_t room)
     DIR *dir = opendir(a->path);
     for (const struct dirent *e; dir && !found && n < LOOKED_FOR && (e = readdir(dir));) {
         char name[sizeof e->d_name];
-        if (!ends_in(e->d_name, s->extension) || goes_with_labels(e->d_name))
+        if (!leat_name_ends_in(e->d_name, s->extension) || goes_with_labels(e->d_name))
             continue;
         n++;
         strcpy(name, e->d_name);
@@ -210,37 +303,87 @@ static bool find_annotations(const struct leat_sidecars *s, char *out, size_t ro
     return found;
 }
 
+/* The first file whose name is that of a photo in another form of Unicode: as leat_names_say_forms, or "". */
+static const char *say_forms(const struct leat_sidecars *s, char *out, size_t room)
+{
+    const struct leat_listing *l = &s->a->photos.listing;
+    out[0] = 0;
+    for (size_t i = 0; i < s->a->sidecars.n && !*out; i++)
+        if (s->uses[i].other_form)
+            leat_names_say_forms(leat_names_at(&s->a->sidecars, i), l->names + l->files[s->uses[i].photo - 1].name, out,
+                                 room);
+    return out;
+}
+
 static int say_none(const struct leat_sidecars *s, struct leat_error *error)
 {
     const struct leat_annotated *a = s->a;
     const struct leat_listing *l = &a->photos.listing;
-    char photo[1024], other[1024], annotations[1024], meant[2100] = "";
-    if (find_photos(s, other, sizeof other))
+    char photo[1024], other[1024], annotations[1024], meant[2100] = "", forms[1200];
+    if (!*say_forms(s, forms, sizeof forms) && find_photos(s, other, sizeof other))
         snprintf(meant, sizeof meant, "the photos in %s", other);
-    else if (find_annotations(s, other, sizeof other))
+    else if (!*forms && find_annotations(s, other, sizeof other))
         snprintf(meant, sizeof meant, "the annotations in %s", other);
-    else if (snprintf(photo, sizeof photo, "%s/%s", a->photos.root, l->names + l->files[0].name) < (int)sizeof photo &&
+    else if (!*forms &&
+             snprintf(photo, sizeof photo, "%s/%s", a->photos.root, l->names + l->files[0].name) < (int)sizeof photo &&
              leat_nearby_annotations(photo, other, annotations, sizeof other))
         snprintf(meant, sizeof meant, "leat.open(\"%s\", annotations=\"%s\")", other, annotations);
-    leat_fail(error, LEAT_E_NOT_FOUND, "no photo of %s has a file of its name with %s in %s: %s%s%s", a->photos.root,
-              s->extension, a->path, *meant ? "did you mean " : "name another folder", meant, *meant ? "?" : "");
+    leat_fail(error, LEAT_E_NOT_FOUND, "no photo of %s has a file of its name with %s in %s%s%s%s%s", a->photos.root,
+              s->extension, a->path, *forms ? forms : ": ",
+              *forms   ? ""
+              : *meant ? "did you mean "
+                       : "name another folder",
+              meant, *meant ? "?" : "");
     leat_error_at_file(error, a->path, LEAT_NO_OFFSET);
     return LEAT_E_NOT_FOUND;
 }
 
-int leat_sidecars_check(struct leat_sidecars *s, struct leat_error *error)
+/* A file that goes with no photo, or with one that has another file. */
+static int say_unused(struct leat_sidecars *s, size_t i, struct leat_error *error)
 {
     struct leat_annotated *a = s->a;
+    const struct leat_sidecar_use *use = &s->uses[i];
+    const struct leat_listing *l = &a->photos.listing;
+    const char *name = leat_names_at(&a->sidecars, i),
+               *photo = use->photo ? l->names + l->files[use->photo - 1].name : "";
+    char forms[1200] = "", wanted[LEAT_NAME_BYTES];
+    size_t other = i;
+    if (use->other_form)
+        leat_names_say_forms(name, photo, forms, sizeof forms);
+    else if (leat_name_with(name, s->extension, wanted) &&
+             leat_names_find(&a->sidecars, wanted, &other) == LEAT_NAMES_FOUND && other != i && s->uses[other].photo)
+        return leat_fault(a, error, LEAT_E_CORRUPT, "files of annotations of photos that have another one",
+                          "%s is not read: %s, which differs in the case of its extension, is", name,
+                          leat_names_at(&a->sidecars, other));
+    const int rc = leat_fault(a, error, LEAT_E_NOT_FOUND, "files of annotations whose photo is not in the folder",
+                              "%s has no photo in %s%s", name, a->photos.root, forms);
+    return rc || !use->other_form ? rc : leat_annotated_mark(a, use->photo - 1, error);
+}
+
+static int compare_names(const void *a, const void *b, void *names)
+{
+    return strcmp(leat_names_at(names, *(const size_t *)a), leat_names_at(names, *(const size_t *)b));
+}
+
+int leat_sidecars_check(struct leat_sidecars *s, struct leat_error *error)
+{
+    struct leat_names *names = &s->a->sidecars;
+    size_t n = 0;
     int rc = LEAT_OK;
-    if (a->photos.listing.n_files && !s->found)
+    if (s->a->photos.listing.n_files && !s->found)
         return say_none(s, error);
-    DIR *dir = opendir(a->path);
-    for (const struct dirent *e; dir && !rc && (e = readdir(dir));)
-        if (ends_in(e->d_name, s->extension) && !goes_with_labels(e->d_name) &&
-            !has_photo(&a->photos.listing, e->d_name, strlen(e->d_name) - strlen(s->extension)))
-            rc = leat_fault(a, error, LEAT_E_NOT_FOUND, "files of annotations whose photo is not in the folder",
-                            "%s has no photo in %s", e->d_name, a->photos.root);
-    if (dir)
-        closedir(dir);
+    size_t *unused = leat_new_array(names->n, sizeof *unused);
+    if (!unused)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", s->a->path);
+    for (size_t i = 0; i < names->n; i++) {
+        const char *name = leat_names_at(names, i), *slash = strrchr(name, '/');
+        if ((!s->uses[i].photo || s->uses[i].other_form) && !goes_with_labels(slash ? slash + 1 : name))
+            unused[n++] = i;
+    }
+    if (n)
+        qsort_r(unused, n, sizeof *unused, compare_names, names);
+    for (size_t i = 0; i < n && !rc; i++)
+        rc = say_unused(s, unused[i], error);
+    leat_free(unused);
     return rc;
 }

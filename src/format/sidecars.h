@@ -12,7 +12,11 @@ struct leat_sidecars {
     struct leat_annotated *a;
     const char *extension; /* ".txt" */
     uint64_t found;        /* photos that have one */
-    char *path;            /* of the last one that was read */
+    struct leat_sidecar_use {
+        uint64_t photo;  /* 1 + its number; 0: none */
+        bool other_form; /* their names are one in two forms of Unicode: it is not read */
+    } * uses;            /* of each of a->sidecars */
+    char *path;          /* of the last one that was read */
     size_t path_room;
     uint8_t *text;
     size_t text_room;
@@ -21,10 +25,13 @@ struct leat_sidecars {
 /* Opens what the options name, whose annotations are a folder; `format` as leat_annotated_new. */
 int leat_sidecars_begin(struct leat_sidecars *sidecars, const struct leat_source_vtable *format, const char *path,
                         const char *extension, const struct leat_open_options *options, struct leat_error *error);
+/* Which of a->sidecars goes with a photo. */
+enum leat_names_found leat_sidecars_find(const struct leat_annotated *annotated, uint64_t photo, const char *extension,
+                                         size_t *number);
 /* Reads that of photo i: *n bytes at sidecars->text, and a NUL. *there: whether there is one. IO, NOMEM, CORRUPT,
  * CANCELLED. */
 int leat_sidecars_read(struct leat_sidecars *sidecars, uint64_t i, bool *there, size_t *n, struct leat_error *error);
-/* Faults of files without a photo, in the folder itself. NOT_FOUND: no photo has a file. */
+/* Faults of files without a photo, in the folders that photos are in. NOT_FOUND: no photo has a file. */
 int leat_sidecars_check(struct leat_sidecars *sidecars, struct leat_error *error);
 void leat_sidecars_end(struct leat_sidecars *sidecars); /* of its memory; `a` stays */
 

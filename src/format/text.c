@@ -51,7 +51,7 @@ static int open_files(struct text *t, const char *const *paths, size_t n, const 
     int rc = LEAT_OK;
     for (size_t i = 0; i < n && !rc; i++) {
         struct leat_text_file *f = &t->files[i];
-        if ((rc = leat_text_file_open(paths[i], options, modes[options->documents], f, error)))
+        if ((rc = leat_text_file_open(paths[i], options, modes[options->documents], false, f, error)))
             break;
         t->n_files++;
         t->firsts[i] = t->source.count;

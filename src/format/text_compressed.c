@@ -199,7 +199,7 @@ static bool open_kept(struct leat_text_file *t, const char *place)
 }
 
 int leat_text_file_index(struct leat_text_file *t, const struct leat_open_options *options, enum leat_text_mode mode,
-                         struct leat_error *error)
+                         bool careful, struct leat_error *error)
 {
     char place[4096], copy[PATH] = "";
     uint8_t head[HEAD];
@@ -211,7 +211,7 @@ int leat_text_file_index(struct leat_text_file *t, const struct leat_open_option
     bool kept = mode != LEAT_TEXT_FILE && leat_text_index_path(t->path, options->index_dir, place, sizeof place);
     if (kept)
         snprintf(copy, sizeof copy, "%.*s.leat-frames.zst", (int)(strlen(place) - strlen(END)), place);
-    if (kept && leat_text_index_load(&t->index, place, t->file, mode)) {
+    if (kept && leat_text_index_load(&t->index, place, t->file, mode, careful)) {
         if (!gzip && !zstd)
             t->decoded = leat_io_retain(t->file);
         if (t->decoded || open_kept(t, copy))

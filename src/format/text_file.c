@@ -24,7 +24,7 @@ int leat_text_file_fail(const struct leat_text_file *t, const struct leat_text_b
 }
 
 int leat_text_file_open(const char *path, const struct leat_open_options *options, enum leat_text_mode mode,
-                        struct leat_text_file *t, struct leat_error *error)
+                        bool careful, struct leat_text_file *t, struct leat_error *error)
 {
     *t = (struct leat_text_file){.skips = options->on_bad == LEAT_BAD_SKIP};
     uint64_t size;
@@ -32,7 +32,7 @@ int leat_text_file_open(const char *path, const struct leat_open_options *option
     if (!(t->path = leat_strdup(path)))
         leat_fail(error, rc, "no memory to open %s", path);
     else if (!(rc = leat_io_open(path, &t->file, error)) && !(rc = leat_io_stamp(t->file, &t->stamp, &size, error)))
-        rc = leat_text_file_index(t, options, mode, error);
+        rc = leat_text_file_index(t, options, mode, careful, error);
     if (!rc)
         rc = leat_text_file_refresh(t, error);
     rc = rc ? rc : leat_text_file_judge(t, options, error);
@@ -99,6 +99,31 @@ static int copy_line(void *user)
     return LEAT_OK;
 }
 
+/* What was kept of a file is not of it, or no longer: without the index, the next opening makes it and the copy anew.
+ */
+static int forget(const struct leat_text_file *t, const char *what, uint64_t at, struct leat_error *error)
+{
+    const bool gone = leat_text_index_forget(&t->index);
+    leat_fail(error, LEAT_E_CHANGED, "%s: %s: open it again%s%s%s", t->path, what,
+              gone ? "" : ", and before that remove the index ", gone ? "" : t->index.path,
+              gone ? "" : ", which cannot be removed here, or name an index_dir");
+    leat_error_at_file(error, t->path, (int64_t)at);
+    return LEAT_E_CHANGED;
+}
+
+int leat_text_file_bytes(const struct leat_text_file *t, uint64_t at, size_t n, uint8_t *to, struct leat_error *error)
+{
+    struct leat_error unused;
+    error = error ? error : &unused;
+    const int rc = leat_io_read(t->decoded, at, n, to, error);
+    if (rc != LEAT_E_CORRUPT || !t->index.copy_bytes) /* else the file itself is damaged */
+        return rc;
+    char what[256];
+    snprintf(what, sizeof what,
+             "the copy in short frames that was made of it is damaged (at byte %" PRIu64 " of what it decodes to)", at);
+    return forget(t, what, at, error);
+}
+
 int leat_text_file_read(const struct leat_text_file *t, uint64_t record, uint8_t **buffer, size_t *room, size_t *length,
                         uint64_t *offset, struct leat_error *error)
 {
@@ -107,18 +132,18 @@ int leat_text_file_read(const struct leat_text_file *t, uint64_t record, uint8_t
     int rc = leat_guarded(copy_line, &copy, error);
     if (rc)
         return rc;
-    if (!leat_grow(buffer, room, (size_t)line->length + 1, 1))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a record of %" PRIu32 " bytes", line->length);
-    rc = leat_io_read(t->decoded, line->offset, line->length, *buffer, error);
     *length = line->length;
     *offset = line->offset;
-    if (rc || (uint32_t)leat_hash64(*buffer, line->length) == line->check)
+    const bool lies_within = line->offset <= t->index.bytes && line->length <= t->index.bytes - line->offset;
+    if (lies_within && !leat_grow(buffer, room, (size_t)line->length + 1, 1))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a record of %" PRIu32 " bytes", line->length);
+    rc = lies_within ? leat_text_file_bytes(t, line->offset, line->length, *buffer, error) : LEAT_OK;
+    if (rc || (lies_within && (uint32_t)leat_hash64(*buffer, line->length) == line->check))
         return rc;
-    leat_fail(error, LEAT_E_CHANGED,
-              "%s: the %" PRIu32 " bytes at %" PRIu64 " are not those of which the index was made: open it again",
-              t->path, line->length, line->offset);
-    leat_error_at_file(error, t->path, (int64_t)line->offset);
-    return LEAT_E_CHANGED;
+    char what[128];
+    snprintf(what, sizeof what, "the %" PRIu32 " bytes at %" PRIu64 " are not those of which the index was made",
+             line->length, line->offset);
+    return forget(t, what, lies_within ? line->offset : 0, error);
 }
 
 /* Line ends in bytes [from, to) of the decoded ones. */
@@ -130,7 +155,7 @@ static int count_line_ends(const struct leat_text_file *t, uint64_t from, uint64
     int rc = piece ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory to count the lines of %s", t->path);
     while (from < to && !rc) {
         const size_t some = to - from < PIECE ? (size_t)(to - from) : PIECE;
-        if ((rc = leat_io_read(t->decoded, from, some, piece, error)))
+        if ((rc = leat_text_file_bytes(t, from, some, piece, error)))
             break;
         const uint8_t *p = piece, *const end = piece + some;
         while (p < end && (p = memchr(p, '\n', (size_t)(end - p)))) {

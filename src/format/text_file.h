@@ -23,23 +23,28 @@ struct leat_text_file {
     uint64_t count; /* samples: records, without those that are left out */
 };
 
-/* With LEAT_BAD_RAISE the first broken record is an error that names its line and byte. */
+/* With LEAT_BAD_RAISE the first broken record is an error that names its line and byte. `careful`: a large index is
+ * compared with all of its checksums, too, and made anew if one is wrong. */
 int leat_text_file_open(const char *path, const struct leat_open_options *options, enum leat_text_mode mode,
-                        struct leat_text_file *out, struct leat_error *error);
+                        bool careful, struct leat_text_file *out, struct leat_error *error);
 void leat_text_file_close(struct leat_text_file *file);
 /* Counts the samples, once it is known which records are broken. CORRUPT: with LEAT_BAD_RAISE the first is an error. */
 int leat_text_file_judge(struct leat_text_file *file, const struct leat_open_options *options,
                          struct leat_error *error);
 /* Reads the index where it is kept, or makes it and keeps it; `decoded` is opened. text_compressed.c */
 int leat_text_file_index(struct leat_text_file *file, const struct leat_open_options *options, enum leat_text_mode mode,
-                         struct leat_error *error);
+                         bool careful, struct leat_error *error);
 /* The record of a sample, and in *bad, if it is broken, what is wrong with it. */
 uint64_t leat_text_file_record(const struct leat_text_file *file, uint64_t sample, const struct leat_text_bad **bad);
 /* Fills the error about a broken record, of which the line may not be known (0); returns `code`. */
 int leat_text_file_fail(const struct leat_text_file *file, const struct leat_text_bad *bad, int code,
                         struct leat_error *error);
+/* Reads decoded bytes. CHANGED: the copy that they are read from is damaged, and is made again by the next opening. IO,
+ * CORRUPT, NOMEM. */
+int leat_text_file_bytes(const struct leat_text_file *file, uint64_t at, size_t n, uint8_t *to,
+                         struct leat_error *error);
 /* Reads a record's bytes to *buffer, which grows, and compares them with what was indexed; they begin at *offset of the
- * decoded ones. IO, CHANGED, CORRUPT. */
+ * decoded ones. CHANGED: they differ, and the index is made again by the next opening. IO, CORRUPT, NOMEM. */
 int leat_text_file_read(const struct leat_text_file *file, uint64_t record, uint8_t **buffer, size_t *room,
                         size_t *length, uint64_t *offset, struct leat_error *error);
 /* Fills path, line and offset of a record's place; the line may have to be counted. IO, CHANGED, CORRUPT, NOMEM. */

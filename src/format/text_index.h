@@ -71,6 +71,9 @@ struct leat_text_index {
     void **owned;
     size_t n_owned, owned_room;
     struct leat_io_file *file; /* that is mapped */
+    const char *path;          /* where it is kept; NULL: nowhere */
+    uint64_t inode;            /* of that file */
+    uint64_t lines_hash;       /* of `lines` as they stand there; 0: the file has none, as those of older versions */
 };
 
 /* Compares the checksum of a property's column, of an index that was read from a file. CORRUPT, IO. */
@@ -95,10 +98,14 @@ bool leat_text_index_path(const char *source, const char *dir, char *out, size_t
  * False: it does not fit. */
 bool leat_text_partial_name(char *name, size_t room, const char *path);
 /* Reads the index of a source. False: there is none, or it is of another source, or of other contents, or damaged; then
- * it is made anew. `mode` tells kinds of indexes apart. */
-bool leat_text_index_load(struct leat_text_index *index, const char *path, struct leat_io_file *source, uint64_t mode);
+ * it is made anew. `mode` tells kinds of indexes apart. Of a large one lines and columns are compared with their
+ * checksums only with `careful`. */
+bool leat_text_index_load(struct leat_text_index *index, const char *path, struct leat_io_file *source, uint64_t mode,
+                          bool careful);
 /* Writes it beside its place and renames it. A failure is only logged: then the next one who opens makes it anew. */
-bool leat_text_index_save(const struct leat_text_index *index, const char *path, struct leat_io_file *source,
-                          uint64_t mode);
+bool leat_text_index_save(struct leat_text_index *index, const char *path, struct leat_io_file *source, uint64_t mode);
+/* Removes the file of an index that turned out to be wrong, unless another one is in its place by now. False: it is
+ * still there. */
+bool leat_text_index_forget(const struct leat_text_index *index);
 
 #endif

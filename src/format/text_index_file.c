@@ -3,10 +3,11 @@
  *
  *     header | catalogue: bad records, nodes, keys, properties, frames | lines | columns
  *
- * Header and catalogue have checksums that are verified when the file is read; a record has one of its text, and a
- * column one that is verified at once in a small file, else when it is used. A small file is read, a large one mapped.
- * The source is known again by its size, its time and a hash of pieces of it. Nobody needs the file: whoever finds none
- * that is right makes it anew.
+ * Header and catalogue have checksums that are verified when the file is read; so have lines and columns, in a small
+ * file. In a large one, which is mapped, that of a column is verified when it is used, and a line shows that it is
+ * wrong where the record has another checksum. The source is known again by its size, its time and a hash of pieces of
+ * it. Nobody needs the file: whoever finds none that is right makes it anew, and whoever finds later that it is wrong
+ * removes it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -112,6 +113,7 @@ static bool hash_pieces(struct leat_io_file *file, uint64_t *out)
 /* ---- reading --------------------------------------------------------------------------------- */
 
 struct hashing {
+    const struct leat_text_index *x;
     const struct leat_text_property *p;
     uint64_t count, hash;
 };
@@ -148,7 +150,21 @@ int leat_text_index_check(const struct leat_text_index *x, const struct leat_tex
     if (rc || h.hash == p->hash)
         return rc;
     return leat_fail(error, LEAT_E_CORRUPT, "the index %s is damaged: remove it, and it is made anew",
-                     x->file ? x->file->path : "of the file");
+                     x->path ? x->path : "of the file");
+}
+
+static int hash_lines(void *user)
+{
+    const struct leat_text_index *x = ((struct hashing *)user)->x;
+    const uint64_t hash = leat_hash64(x->lines, (size_t)x->count * sizeof *x->lines);
+    ((struct hashing *)user)->hash = hash + !hash;
+    return LEAT_OK;
+}
+
+static bool check_lines(const struct leat_text_index *x)
+{
+    struct hashing h = {.x = x};
+    return !leat_guarded(hash_lines, &h, NULL) && h.hash == x->lines_hash;
 }
 
 /* Header and catalogue are in memory, lines and columns perhaps in a mapping: these are read inside leat_guarded. */
@@ -229,6 +245,8 @@ static bool take_node(struct reading *r, uint32_t number, const struct node *n, 
         if (n->parent >= number || n->key > r->h.keys_bytes || n->key_length > r->h.keys_bytes - n->key ||
             leat_property_add(&x->tree, n->parent, keys + n->key, n->key_length) != number)
             return false;
+    } else {
+        x->lines_hash = n->words; /* the root is no property */
     }
     x->tree.nodes[number].wide = n->flags & WIDE;
     x->tree.nodes[number].partial = n->flags & PARTIAL;
@@ -308,7 +326,30 @@ static bool is_whole(const struct reading *r)
            leat_hash64(r->catalogue + sizeof r->h, (size_t)(r->parts.lines - sizeof r->h)) == r->h.catalogue_hash;
 }
 
-bool leat_text_index_load(struct leat_text_index *x, const char *path, struct leat_io_file *source, uint64_t mode)
+/* Lines and columns. Lines of files without a checksum of theirs, of older versions, are only known to lie within. */
+static bool is_sound(const struct leat_text_index *x)
+{
+    bool good = !x->lines_hash || check_lines(x);
+    for (size_t i = 0; good && i < x->tree.n; i++)
+        good = !leat_text_index_check(x, &x->properties[i], NULL);
+    for (uint64_t i = 0; good && !x->file && i < x->count; i++)
+        good = x->lines[i].offset <= x->bytes && x->lines[i].length <= x->bytes - x->lines[i].offset;
+    return good;
+}
+
+/* Keeps where the file is, of this inode. */
+static bool keep_path(struct leat_text_index *x, const char *path, uint64_t inode)
+{
+    char *copy = leat_text_index_room(x, strlen(path) + 1, 1);
+    if (copy)
+        strcpy(copy, path);
+    x->path = copy;
+    x->inode = inode;
+    return copy;
+}
+
+bool leat_text_index_load(struct leat_text_index *x, const char *path, struct leat_io_file *source, uint64_t mode,
+                          bool careful)
 {
     struct leat_io_file *file = NULL;
     struct reading r = {.x = x};
@@ -328,10 +369,11 @@ bool leat_text_index_load(struct leat_text_index *x, const char *path, struct le
         r.catalogue = bytes;
     }
     good = good && r.parts.lines <= file->size && is_whole(&r) && take_catalogue(&r);
-    for (size_t i = 0; good && file->size <= leat_text_index_small && i < x->tree.n; i++)
-        good = !leat_text_index_check(x, &x->properties[i], NULL);
-    for (uint64_t i = 0; good && file->size <= leat_text_index_small && i < x->count; i++)
-        good = x->lines[i].offset <= x->bytes && x->lines[i].length <= x->bytes - x->lines[i].offset;
+    good = good && keep_path(x, path, st.st_ino);
+    if (good && careful)
+        good = x->lines_hash && is_sound(x);
+    else if (good && !x->file && !leat_text_index_trusts)
+        good = is_sound(x);
     leat_io_release(file);
     if (!good)
         leat_text_index_destroy(x);
@@ -386,9 +428,11 @@ static uint64_t place_columns(const struct leat_text_index *x, struct node *node
                            .column = p->column,
                            .n_words = p->n_words};
         memcpy(n->lines, p->lines, sizeof n->lines);
-        struct hashing h = {.p = p, .count = x->count};
+        struct hashing h = {.x = x, .p = p, .count = x->count};
         hash_column(&h);
         n->hash = h.hash;
+        if (!i && !hash_lines(&h))
+            n->words = h.hash;
         if (p->column != LEAT_COLUMN_NONE) {
             n->values = at;
             at = leat_align64(at + x->count * column_each(p->column));
@@ -463,8 +507,15 @@ static bool may_write(const char *path)
     return !stat(folder, &st) && st.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH) && !access(folder, W_OK);
 }
 
-bool leat_text_index_save(const struct leat_text_index *x, const char *path, struct leat_io_file *source, uint64_t mode)
+bool leat_text_index_forget(const struct leat_text_index *x)
 {
+    struct stat st;
+    return !x->path || stat(x->path, &st) || st.st_ino != x->inode || (may_write(x->path) && !unlink(x->path));
+}
+
+bool leat_text_index_save(struct leat_text_index *x, const char *path, struct leat_io_file *source, uint64_t mode)
+{
+    struct stat st;
     char temporary[4096 + 64];
     struct header h = {.version = VERSION,
                        .mode = mode,
@@ -500,9 +551,12 @@ bool leat_text_index_save(const struct leat_text_index *x, const char *path, str
         w.failed = fwrite(&h, 1, sizeof h, w.file) != sizeof h;
         put_all(&w, x, &h, &parts, nodes);
         w.failed = fclose(w.file) || w.failed;
+        const bool known = !stat(temporary, &st);
         good = !w.failed && !rename(temporary, path);
         if (!good)
             unlink(temporary);
+        else if (known)
+            keep_path(x, path, st.st_ino);
     }
     if (!good)
         leat_log(LEAT_LOG_INFO, "the index %s cannot be written (%s%s): it is made again the next time", path,

@@ -461,9 +461,9 @@ static int sort_classes(struct voc *v)
 static void where_is(const struct leat_annotated *a, uint64_t photo, const struct leat_said_size *said, char *out,
                      size_t room)
 {
-    const struct leat_listing *l = &a->photos.listing;
-    const char *name = l->names + l->files[photo].name, *dot = strrchr(name, '.');
-    snprintf(out, room, "%.*s.xml line %" PRIu32, (int)(dot ? dot - name : (ptrdiff_t)strlen(name)), name, said->line);
+    size_t number;
+    const bool found = leat_sidecars_find(a, photo, ".xml", &number) == LEAT_NAMES_FOUND;
+    snprintf(out, room, "%s line %" PRIu32, found ? leat_names_at(&a->sidecars, number) : "its file", said->line);
 }
 
 static int voc_open(const char *path, const struct leat_open_options *options, struct leat_source **out,

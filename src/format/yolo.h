@@ -4,22 +4,30 @@
 
 #include "format/annotated.h"
 
+#define LEAT_YOLO_NAMES 65536
+
 /* Whether a text begins as a line of labels does; none is one of a photo without objects. */
 bool leat_yolo_begins(const char *head, size_t n);
 
 /* Sets the classes by the files that stand in the folder of the annotations or above, if there are none yet; none is no
  * error. NOMEM, IO, CORRUPT (a classes.txt that is none), UNSUPPORTED (a data set of poses). */
 int leat_yolo_names(struct leat_annotated *annotated, struct leat_error *error);
-/* What a .yaml says: the list or map "names", whether it has another key of a description of a data set ("nc", "path",
- * "train", "val", "test"), and "kpt_shape", which poses have. */
+/* What a .yaml says, in all of its documents: the list, map or block "names", whether it has another key of a
+ * description of a data set ("nc", "path", "train", "val", "test"), and "kpt_shape", which poses have. */
 struct leat_yolo_yaml {
     char **names;
     size_t n; /* 0: it has none */
     bool is_data_set, is_pose;
+    bool has_names;  /* there is a key "names", at its top or not */
+    char *nc, *path; /* as they stand; NULL: it has none */
+    char **places;   /* of train, val and test */
+    size_t n_places;
 };
-/* False: it is no YAML, or its names are no list of texts, nor a map of the numbers 0, 1, ... to texts; *out is empty.
- */
+/* False: it is no YAML, or its names are no list of texts, no map of the numbers 0, 1, ... to texts and no block of
+ * lines, or differ from one document to another; *out is empty. */
 bool leat_yolo_yaml(const uint8_t *text, size_t length, struct leat_yolo_yaml *out);
 void leat_yolo_yaml_clear(struct leat_yolo_yaml *yaml);
+/* How well what a .yaml in a folder says names the photos below `root`: 0 not at all. yolo_places.c */
+unsigned leat_yolo_places(const struct leat_yolo_yaml *yaml, const char *folder, const char *root);
 
 #endif

@@ -1,11 +1,7 @@
 /*
- * The names of YOLO's classes: "classes.txt", "_darknet.labels" or "obj.names", a name a line, or "names" of a .yaml:
- *
- *     names: [person, bicycle]          names:           names:
- *                                         0: person        - person
- *                                         1: bicycle       - bicycle
- *
- * libyaml says what stands in the text; aliases are not followed, so that nothing grows.
+ * The names of YOLO's classes: "classes.txt", "_darknet.labels" or "obj.names", a name a line, or "names" of a .yaml
+ * (yolo_yaml.c). They are looked for in the folder of the annotations and in the two above. Of several .yaml, that one
+ * counts which names these photos (yolo_places.c), wherever it stands; else the first of the nearest folder.
  */
 #include <dirent.h>
 #include <inttypes.h>
@@ -15,13 +11,13 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include <yaml.h>
-
 #include "base/alloc.h"
 #include "base/error.h"
 #include "format/yolo.h"
 
-enum { LONGEST = 1 << 20, MOST = 1 << 16 };
+enum { LONGEST = 1 << 20, MOST = LEAT_YOLO_NAMES };
+
+static const char *const lists[] = {"classes.txt", "_darknet.labels", "obj.names"}; /* of labelImg; of darknet */
 
 struct names {
     char **at;
@@ -34,16 +30,8 @@ static bool add(struct names *names, const char *text)
         return false;
     if (!(names->at[names->n] = leat_strdup(text)))
         return false;
-    names->n++;
+    leat_trim(names->at[names->n++]);
     return true;
-}
-
-void leat_yolo_yaml_clear(struct leat_yolo_yaml *yaml)
-{
-    for (size_t i = 0; i < yaml->n; i++)
-        leat_free(yaml->names[i]);
-    leat_free(yaml->names);
-    *yaml = (struct leat_yolo_yaml){0};
 }
 
 static void drop(struct names *names)
@@ -52,118 +40,6 @@ static void drop(struct names *names)
         leat_free(names->at[i]);
     leat_free(names->at);
     *names = (struct names){0};
-}
-
-/* The events of a document, as far as they concern "names" at its top: depth 1 is the top's map. */
-struct reading {
-    struct names names;
-    int depth;
-    bool key;    /* the next scalar at depth 1 is a key */
-    bool wanted; /* the last key was "names" */
-    bool is_data_set, is_pose;
-    bool inside, map, number;
-    bool good;
-};
-
-static void scalar(struct reading *r, const char *text)
-{
-    static const char *const keys[] = {"nc", "path", "train", "val", "test", NULL};
-    if (r->depth == 1) {
-        if (r->key) {
-            r->wanted = strcmp(text, "names") == 0;
-            r->is_pose |= strcmp(text, "kpt_shape") == 0;
-            for (const char *const *key = keys; *key; key++)
-                r->is_data_set |= strcmp(text, *key) == 0;
-        }
-        r->key = !r->key;
-        return;
-    }
-    if (!r->inside || r->depth != 2)
-        return;
-    if (r->map && r->number) { /* 0, 1, ... in their order */
-        char *end;
-        const unsigned long long number = strtoull(text, &end, 10);
-        r->good &= *text && !*end && number == r->names.n;
-        r->number = false;
-        return;
-    }
-    r->good &= add(&r->names, text);
-    r->number = true;
-}
-
-static void open_node(struct reading *r, bool map)
-{
-    if (r->depth == 1 && !r->key) {
-        r->inside = r->wanted && !r->names.n;
-        r->map = r->number = map;
-    } else if (r->inside || (r->depth == 1 && r->key)) {
-        r->good = false; /* names of names */
-    }
-    if (!r->depth)
-        r->good &= map;
-    r->depth++;
-    if (r->depth == 1)
-        r->key = true;
-}
-
-static void close_node(struct reading *r)
-{
-    if (--r->depth == 1) {
-        r->inside = false;
-        r->key = true;
-    }
-}
-
-bool leat_yolo_yaml(const uint8_t *text, size_t length, struct leat_yolo_yaml *out)
-{
-    struct reading r = {.good = true};
-    yaml_parser_t parser;
-    yaml_event_t event;
-    bool end = false;
-    *out = (struct leat_yolo_yaml){0};
-    if (!yaml_parser_initialize(&parser))
-        return false;
-    yaml_parser_set_input_string(&parser, text, length);
-    while (!end && r.good && r.depth < 64) {
-        if (!yaml_parser_parse(&parser, &event)) {
-            r.good = false;
-            break;
-        }
-        switch (event.type) {
-        case YAML_SCALAR_EVENT:
-            if (strlen((const char *)event.data.scalar.value) != event.data.scalar.length)
-                r.good = false;
-            else
-                scalar(&r, (const char *)event.data.scalar.value);
-            break;
-        case YAML_ALIAS_EVENT:
-            scalar(&r, "");
-            r.good &= !r.inside;
-            break;
-        case YAML_MAPPING_START_EVENT:
-        case YAML_SEQUENCE_START_EVENT:
-            open_node(&r, event.type == YAML_MAPPING_START_EVENT);
-            break;
-        case YAML_MAPPING_END_EVENT:
-        case YAML_SEQUENCE_END_EVENT:
-            close_node(&r);
-            break;
-        case YAML_DOCUMENT_END_EVENT:
-        case YAML_STREAM_END_EVENT:
-            end = true;
-            break;
-        default:
-            break;
-        }
-        yaml_event_delete(&event);
-    }
-    yaml_parser_delete(&parser);
-    if (!r.good || r.depth >= 64) {
-        drop(&r.names);
-        return false;
-    }
-    *out = (struct leat_yolo_yaml){r.names.at, r.names.n, r.is_data_set, r.is_pose};
-    return true;
 }
 
 /* The file as text with a NUL, freed with leat_free; *text is NULL if there is none. IO, NOMEM, CORRUPT. */
@@ -217,65 +93,118 @@ static int read_lines(struct names *names, const char *path, char *text, struct 
     return LEAT_OK;
 }
 
-/* Takes the names of a .yaml. One that is no data set's, or has names of another kind, is passed over: projects have
- * others; what has such names is said. */
-static int take_names(struct leat_annotated *a, const char *path, const uint8_t *text, size_t length, bool above,
-                      struct leat_error *error)
+/* The .yaml that counts so far. */
+struct choice {
+    char path[4200];
+    struct leat_yolo_yaml yaml;
+    unsigned score;
+    int level;
+    char other[4200]; /* one in the same folder that counts as much, and has other names; "": there is none */
+};
+
+static bool have_same_names(const struct leat_yolo_yaml *a, const struct leat_yolo_yaml *b)
+{
+    bool same = a->n == b->n;
+    for (size_t i = 0; i < a->n && same; i++)
+        same = !strcmp(a->names[i], b->names[i]);
+    return same;
+}
+
+/* Takes what a .yaml says, if that counts for more than what was found. One that is no data set's, or has names of
+ * another kind, is passed over: projects have others; what has such names is said. */
+static void take_yaml(struct leat_annotated *a, const char *folder, const char *path, const uint8_t *text,
+                      size_t length, int level, struct choice *best)
 {
     struct leat_yolo_yaml yaml;
     const bool good = leat_yolo_yaml(text, length, &yaml);
-    if (!good || (above && !yaml.is_data_set && !yaml.is_pose)) {
-        if (!good && memmem(text, length, "names", 5))
-            leat_note(&a->notes,
-                      "%s has no names of classes that can be read (a list, or a map of the numbers 0, 1, "
-                      "2, ...), and is passed over",
-                      path);
-        leat_yolo_yaml_clear(&yaml);
-        return LEAT_OK;
+    const bool counts = good && (!level || yaml.is_data_set || yaml.is_pose);
+    if (good ? counts && !yaml.n && !yaml.is_pose && yaml.has_names : memmem(text, length, "names", 5) != NULL)
+        leat_note(
+            &a->notes,
+            "%s has no names of classes that can be read (a list, a map of the numbers 0, 1, 2, ..., or a block of "
+            "lines), and is passed over",
+            path);
+    if (counts && (yaml.n || yaml.is_pose)) {
+        const unsigned score = leat_yolo_places(&yaml, folder, a->photos.root);
+        if (!*best->path || score > best->score) {
+            leat_yolo_yaml_clear(&best->yaml);
+            *best = (struct choice){.yaml = yaml, .score = score, .level = level};
+            snprintf(best->path, sizeof best->path, "%s", path);
+            return;
+        }
+        if (score == best->score && level == best->level && !*best->other && !have_same_names(&yaml, &best->yaml))
+            snprintf(best->other, sizeof best->other, "%s", path);
     }
-    a->classes = yaml.names;
-    a->n_classes = yaml.n;
-    if (!yaml.is_pose)
-        return LEAT_OK;
-    leat_fail(error, LEAT_E_UNSUPPORTED, "%s says kpt_shape: these are files of poses, which are not read", path);
-    leat_error_at_file(error, path, LEAT_NO_OFFSET);
-    return LEAT_E_UNSUPPORTED;
+    leat_yolo_yaml_clear(&yaml);
 }
 
-/* The first .yaml of a folder, in bytewise order, that has names. A folder above that cannot be read has none. */
-static int take_yaml(struct leat_annotated *a, const char *folder, bool above, struct leat_error *error)
+static bool is_yaml(const char *name)
 {
+    const char *dot = strrchr(name, '.');
+    return dot && name[0] != '.' && (!strcasecmp(dot, ".yaml") || !strcasecmp(dot, ".yml"));
+}
+
+/* For scandir: a folder of labels has many other entries. */
+static int may_name(const struct dirent *e)
+{
+    bool is = is_yaml(e->d_name);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        is |= !strcasecmp(e->d_name, lists[i]);
+    return is;
+}
+
+/* What may have names of classes in a folder, in bytewise order. */
+struct listed {
     struct dirent **entries;
-    int rc = LEAT_OK, n = scandir(folder, &entries, NULL, alphasort);
-    if (n < 0)
-        return above ? LEAT_OK : leat_fail_errno(error, LEAT_E_IO, "%s cannot be read", folder);
-    for (int i = 0; i < n; i++) {
-        const char *name = entries[i]->d_name, *dot = strrchr(name, '.');
-        char path[4096];
+    int n;
+};
+
+static void free_listed(struct listed *l)
+{
+    for (int i = 0; i < l->n; i++)
+        free(l->entries[i]);
+    free(l->entries);
+}
+
+static void take_yamls(struct leat_annotated *a, const char *folder, const struct listed *l, int level,
+                       struct choice *best)
+{
+    for (int i = 0; i < l->n; i++) {
+        char path[4200];
         size_t length;
         uint8_t *text = NULL;
-        if (!rc && !a->n_classes && dot && name[0] != '.' && (!strcasecmp(dot, ".yaml") || !strcasecmp(dot, ".yml")) &&
-            snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path &&
-            read_text(path, &text, &length, NULL))
+        if (!is_yaml(l->entries[i]->d_name) ||
+            snprintf(path, sizeof path, "%s/%s", folder, l->entries[i]->d_name) >= (int)sizeof path)
+            continue;
+        if (read_text(path, &text, &length, NULL))
             leat_note(&a->notes, "%s cannot be read, and is passed over", path);
         if (text)
-            rc = take_names(a, path, text, length, above, error);
+            take_yaml(a, folder, path, text, length, level, best);
         leat_free(text);
-        free(entries[i]);
     }
-    free(entries);
-    return rc;
+}
+
+/* The entry of that name, in any case: as it is spelled first; NULL: there is none. */
+static const char *find_entry(const struct listed *l, const char *name)
+{
+    const char *found = NULL;
+    for (int i = 0; i < l->n; i++)
+        if (!strcmp(l->entries[i]->d_name, name) || (!found && !strcasecmp(l->entries[i]->d_name, name)))
+            found = l->entries[i]->d_name;
+    return found;
 }
 
 /* A file with a name a line, if there is one. One above that cannot be read may be anything's, and is passed over. */
-static int take_list(struct leat_annotated *a, const char *folder, const char *name, bool above,
-                     struct leat_error *error)
+static int take_list(struct leat_annotated *a, const char *folder, const struct listed *l, const char *wanted,
+                     bool above, struct leat_error *error)
 {
     char path[4200];
     size_t length;
     struct names names = {0};
-    uint8_t *text;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    uint8_t *text = NULL;
+    const char *name = find_entry(l, wanted);
+    if (!name || snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
+        return LEAT_OK;
     int rc = read_text(path, &text, &length, error);
     if (rc && rc != LEAT_E_NOMEM && above) {
         leat_note(&a->notes, "%s cannot be read, and is passed over", path);
@@ -293,22 +222,68 @@ static int take_list(struct leat_annotated *a, const char *folder, const char *n
     return LEAT_OK;
 }
 
+/* The names of the .yaml that counts become the classes. */
+static int settle(struct leat_annotated *a, struct choice *best, struct leat_error *error)
+{
+    if (best->yaml.is_pose) {
+        leat_fail(error, LEAT_E_UNSUPPORTED, "%s says kpt_shape: these are files of poses, which are not read",
+                  best->path);
+        leat_error_at_file(error, best->path, LEAT_NO_OFFSET);
+        return LEAT_E_UNSUPPORTED;
+    }
+    if (*best->other)
+        leat_note(&a->notes,
+                  "the names of classes are those of %s, but %s has others, and %s these photos: name the classes, or "
+                  "correct path, train or val",
+                  best->path, best->other, best->score ? "names" : "neither of them names");
+    char *end = NULL;
+    const unsigned long long nc = best->yaml.nc ? strtoull(best->yaml.nc, &end, 10) : best->yaml.n;
+    if (best->yaml.nc && (nc != best->yaml.n || *end || end == best->yaml.nc))
+        leat_note(&a->notes, "%s says nc: %s, and names %zu classes: the names count", best->path, best->yaml.nc,
+                  best->yaml.n);
+    a->classes = best->yaml.names;
+    a->n_classes = best->yaml.n;
+    best->yaml.names = NULL;
+    best->yaml.n = 0;
+    return LEAT_OK;
+}
+
+/* A folder above that cannot be read has none. */
+static int look_into(struct leat_annotated *a, const char *folder, int level, struct choice *best,
+                     struct leat_error *error)
+{
+    struct listed listed = {0};
+    int rc = LEAT_OK;
+    listed.n = scandir(folder, &listed.entries, may_name, alphasort);
+    if (listed.n < 0)
+        return level ? LEAT_OK : leat_fail_errno(error, LEAT_E_IO, "%s cannot be read", folder);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists && !rc && !a->n_classes && !*best->path; i++)
+        rc = take_list(a, folder, &listed, lists[i], level > 0, error);
+    if (!rc && !a->n_classes)
+        take_yamls(a, folder, &listed, level, best);
+    free_listed(&listed);
+    return rc;
+}
+
 int leat_yolo_names(struct leat_annotated *a, struct leat_error *error)
 {
-    static const char *const lists[] = {"classes.txt", "_darknet.labels", "obj.names"}; /* of labelImg; of darknet */
     char folder[4096];
     int rc = LEAT_OK;
-    if (snprintf(folder, sizeof folder, "%s", a->path) >= (int)sizeof folder)
+    if (a->n_classes || snprintf(folder, sizeof folder, "%s", a->path) >= (int)sizeof folder)
         return LEAT_OK;
+    struct choice *best = leat_new(struct choice);
+    if (!best)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", a->path);
     for (int level = 0; level < 3 && !rc && !a->n_classes; level++) {
-        for (size_t i = 0; i < sizeof lists / sizeof *lists && !rc && !a->n_classes; i++)
-            rc = take_list(a, folder, lists[i], level > 0, error);
-        if (!rc && !a->n_classes)
-            rc = take_yaml(a, folder, level > 0, error);
+        rc = look_into(a, folder, level, best, error);
         char *slash = strrchr(folder, '/');
         if (!slash || slash == folder)
             break;
         *slash = 0;
     }
+    if (!rc && !a->n_classes && *best->path)
+        rc = settle(a, best, error);
+    leat_yolo_yaml_clear(&best->yaml);
+    leat_free(best);
     return rc;
 }

@@ -10,8 +10,9 @@
 
 #include "../files.h"
 #include "../test.h"
+#include "base/hash.h"
 
-enum { RECORDS = 20000 };
+enum { RECORDS = 20000, FEW = 60 };
 
 static char folder[PATH_MAX], path[PATH_MAX + 16], index_path[PATH_MAX + 64];
 static uint64_t usual;
@@ -103,6 +104,102 @@ static void a_mapped_index_that_is_cut_is_an_error(void **state)
     leat_dataset_release(d);
 }
 
+/* All values in their order as one hash. `failed`: a value could not be read, with LEAT_E_CHANGED. */
+static uint64_t read_all(bool *failed)
+{
+    struct leat_dataset *d = open_it();
+    struct leat_error error;
+    uint64_t hash = leat_dataset_count(d);
+    size_t n;
+    leat_dataset_fields(d, &n);
+    *failed = false;
+    for (uint64_t i = 0; i < FEW && !*failed; i++)
+        for (size_t f = 0; f < n && !*failed; f++) {
+            struct leat_value value;
+            const int rc = leat_dataset_read(d, i, f, &value, &error);
+            *failed = rc == LEAT_E_CHANGED;
+            if (*failed)
+                continue;
+            assert_ok(rc);
+            hash = leat_hash64((const uint64_t[]){hash, leat_hash64(value.data, (size_t)value.length)}, 16);
+            leat_value_clear(&value);
+        }
+    leat_dataset_release(d);
+    return hash;
+}
+
+/* Changes a bit of the index, whose times stay. */
+static void flip(uint64_t at, unsigned bit)
+{
+    const int fd = open(index_path, O_RDWR | O_CLOEXEC);
+    uint8_t byte;
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, (off_t)at), 1);
+    byte ^= (uint8_t)(1u << bit);
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+    close(fd);
+}
+
+static void write_few(void)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (int i = 0; i < FEW; i++)
+        fprintf(f, "{\"n\": %d, \"w\": \"word %d\", \"l\": [%d], \"b\": %s}\n", i, i % 7, i, i % 3 ? "true" : "null");
+    assert_int_equal(fclose(f), 0);
+}
+
+static void a_mapped_index_that_is_damaged_anywhere_is_made_again(void **state)
+{
+    (void)state;
+    enum { FLIPS = 400 };
+    bool failed, again;
+    write_few();
+    const uint64_t good = read_all(&failed);
+    unsigned errors = 0;
+    for (unsigned i = 0; i < FLIPS; i++) {
+        struct stat st;
+        assert_int_equal(stat(index_path, &st), 0);
+        const uint64_t key = leat_hash64(&i, sizeof i);
+        flip(key % (uint64_t)st.st_size, (unsigned)(key >> 60) & 7);
+        uint64_t got = read_all(&failed);
+        errors += failed;
+        if (failed) /* a line shows that it is wrong where it is read */
+            got = read_all(&again);
+        assert_false(failed && again);
+        assert_int_equal(got, good);
+    }
+    assert_true(errors > 10 && errors < FLIPS / 2);
+}
+
+static void an_index_that_took_the_place_of_a_wrong_one_stays(void **state)
+{
+    (void)state;
+    char other[PATH_MAX + 80];
+    struct leat_error error;
+    struct leat_value value;
+    struct stat before, behind;
+    write_few();
+    leat_dataset_release(open_it());
+    snprintf(other, sizeof other, "%s.kept", index_path);
+    assert_int_equal(link(index_path, other), 0);
+    struct leat_dataset *d = open_it();
+    assert_int_equal(stat(index_path, &before), 0);
+    /* Another process made it again: the file that is open has no name any more. */
+    assert_int_equal(unlink(index_path), 0);
+    leat_dataset_release(open_it());
+    assert_int_equal(stat(index_path, &behind), 0);
+    assert_true(before.st_ino != behind.st_ino);
+    snprintf(index_path, sizeof index_path, "%s.leat-index.kept", path);
+    for (uint64_t at = 0; at < (uint64_t)before.st_size; at += 8)
+        flip(at, 3);
+    snprintf(index_path, sizeof index_path, "%s.leat-index", path);
+    assert_int_equal(leat_dataset_read(d, 5, field_of(d, "l"), &value, &error), LEAT_E_CHANGED);
+    assert_int_equal(stat(index_path, &before), 0);
+    assert_int_equal(before.st_ino, behind.st_ino);
+    leat_dataset_release(d);
+}
+
 static void the_place_of_a_record_has_its_line_in_any_order(void **state)
 {
     FILE *f = fopen(path, "w");
@@ -183,6 +280,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_mapped_index_gives_what_one_in_memory_does, make_file, remove_file),
         cmocka_unit_test_setup_teardown(a_mapped_index_that_is_cut_is_an_error, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(a_mapped_index_that_is_damaged_anywhere_is_made_again, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(an_index_that_took_the_place_of_a_wrong_one_stays, make_file, remove_file),
         cmocka_unit_test_setup_teardown(the_place_of_a_record_has_its_line_in_any_order, make_file, remove_file),
         cmocka_unit_test_setup_teardown(an_index_with_a_damaged_catalogue_is_made_anew, make_file, remove_file),
     };

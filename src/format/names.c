@@ -1,0 +1,239 @@
+/* Names that are the same: names.h. They are found by the hash of the name that all of them have in common. */
+#include "format/names.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/unicode.h"
+
+struct leat_name {
+    uint64_t hash; /* of the common name */
+    size_t at;     /* in the text */
+    uint32_t next; /* 1 + the next one in its place of the table */
+};
+
+enum { COMMON = LEAT_NAME_BYTES * LEAT_UNICODE_GROWTH };
+
+void leat_name_clean(const char *name, char *out)
+{
+    size_t n = 0;
+    for (const char *p = name; *p;) {
+        const size_t part = strcspn(p, "/");
+        const bool counts = part > 1 || (part && *p != '.'), ends = !p[part], root = !part && p == name;
+        memmove(out + n, p, counts ? part : 0);
+        n += counts ? part : 0;
+        p += part + !ends;
+        if (!ends && (counts || root))
+            out[n++] = '/';
+    }
+    out[n] = 0;
+}
+
+bool leat_name_ends_in(const char *name, const char *extension)
+{
+    const size_t n = strlen(name), m = strlen(extension);
+    return n > m && name[0] != '.' && strcasecmp(name + n - m, extension) == 0;
+}
+
+size_t leat_name_stem(const char *name)
+{
+    const char *slash = strrchr(name, '/'), *dot = strrchr(slash ? slash : name, '.');
+    return dot ? (size_t)(dot - name) : strlen(name);
+}
+
+bool leat_name_with(const char *name, const char *extension, char *out)
+{
+    const int n = snprintf(out, LEAT_NAME_BYTES, "%.*s%s", (int)leat_name_stem(name), name, extension);
+    return n >= 0 && n < LEAT_NAME_BYTES;
+}
+
+static void lower_extension(char *name)
+{
+    for (char *p = name + leat_name_stem(name); *p; p++)
+        *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + ('a' - 'A') : *p);
+}
+
+/* Clean, with its extension in small letters. */
+static bool plain(const char *name, char *out)
+{
+    if (strlen(name) >= LEAT_NAME_BYTES)
+        return false;
+    leat_name_clean(name, out);
+    lower_extension(out);
+    return true;
+}
+
+/* What a plain name has in common with those in other forms of Unicode. */
+static size_t common(const char *name, char *out)
+{
+    return leat_unicode_decompose(name, strlen(name), out);
+}
+
+static bool has_others(const char *name)
+{
+    for (; *name; name++)
+        if ((unsigned char)*name >= 0x80)
+            return true;
+    return false;
+}
+
+static uint64_t hash_of(const char *plain_name)
+{
+    char out[COMMON];
+    if (!has_others(plain_name))
+        return leat_hash64(plain_name, strlen(plain_name));
+    return leat_hash64(out, common(plain_name, out));
+}
+
+bool leat_name_is_form_of(const char *a, const char *b)
+{
+    char one[COMMON], other[COMMON];
+    if (strlen(a) >= LEAT_NAME_BYTES || strlen(b) >= LEAT_NAME_BYTES)
+        return false;
+    const size_t n = common(a, one);
+    return common(b, other) == n && !memcmp(one, other, n);
+}
+
+/* ---- the set --------------------------------------------------------------------------------- */
+
+static void link_name(struct leat_names *s, size_t i)
+{
+    uint32_t *head = &s->table[s->all[i].hash & s->mask];
+    s->all[i].next = *head;
+    *head = (uint32_t)i + 1;
+}
+
+static bool make_table(struct leat_names *s)
+{
+    const size_t room = s->table ? (s->mask + 1) * 2 : 64;
+    uint32_t *table = leat_new_array(room, sizeof *table);
+    if (!table)
+        return false;
+    leat_free(s->table);
+    s->table = table;
+    s->mask = room - 1;
+    for (size_t i = 0; i < s->n; i++)
+        link_name(s, i);
+    return true;
+}
+
+bool leat_names_add(struct leat_names *s, const char *name)
+{
+    char out[LEAT_NAME_BYTES];
+    const size_t bytes = strlen(name) + 1;
+    if (s->n >= UINT32_MAX - 1 || ((!s->table || s->n > s->mask / 2) && !make_table(s)) ||
+        !leat_grow(&s->all, &s->room, s->n + 1, sizeof *s->all) ||
+        !leat_grow(&s->text, &s->text_room, s->text_n + bytes, 1))
+        return false;
+    memcpy(s->text + s->text_n, name, bytes);
+    s->all[s->n] = (struct leat_name){.hash = plain(name, out) ? hash_of(out) : 0, .at = s->text_n};
+    s->text_n += bytes;
+    link_name(s, s->n++);
+    return true;
+}
+
+bool leat_names_add_listing(struct leat_names *s, const struct leat_listing *l)
+{
+    for (size_t i = 0; i < l->n_files; i++)
+        if (!leat_names_add(s, l->names + l->files[i].name))
+            return false;
+    return true;
+}
+
+void leat_names_destroy(struct leat_names *s)
+{
+    leat_free(s->text);
+    leat_free(s->all);
+    leat_free(s->table);
+    *s = (struct leat_names){0};
+}
+
+const char *leat_names_at(const struct leat_names *s, size_t number)
+{
+    return s->text + s->all[number].at;
+}
+
+enum leat_names_found leat_names_find(const struct leat_names *s, const char *name, size_t *number)
+{
+    char clean[LEAT_NAME_BYTES], wanted[LEAT_NAME_BYTES], there[LEAT_NAME_BYTES];
+    enum leat_names_found found = LEAT_NAMES_NONE;
+    const size_t length = strlen(name);
+    if (!s->table || length >= LEAT_NAME_BYTES)
+        return LEAT_NAMES_NONE;
+    leat_name_clean(name, clean);
+    memcpy(wanted, clean, strlen(clean) + 1);
+    lower_extension(wanted);
+    const uint64_t hash = hash_of(wanted);
+    const char *best = NULL;
+    for (uint32_t i = s->table[hash & s->mask]; i; i = s->all[i - 1].next) {
+        const char *text = leat_names_at(s, i - 1);
+        if (s->all[i - 1].hash != hash)
+            continue;
+        const bool exact = !strcmp(text, clean);
+        if (!exact && !plain(text, there))
+            continue;
+        const bool same = exact || !strcmp(there, wanted);
+        if (!same && found == LEAT_NAMES_FOUND)
+            continue;
+        if (!same && !leat_name_is_form_of(wanted, there))
+            continue;
+        const bool better = !best || exact || (same && found == LEAT_NAMES_OTHER_FORM) || strcmp(text, best) < 0;
+        if (!better)
+            continue;
+        best = text;
+        *number = i - 1;
+        found = same ? LEAT_NAMES_FOUND : LEAT_NAMES_OTHER_FORM;
+        if (exact)
+            break;
+    }
+    return found;
+}
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static void escape(const char *name, char *out, size_t room)
+{
+    size_t used = 0, left = strlen(name);
+    out[0] = 0;
+    for (const char *p = name; left && used + 11 < room;) {
+        uint32_t c;
+        const unsigned n = leat_unicode_read(p, left, &c), bytes = n ? n : 1;
+        if (n == 1)
+            used += (size_t)snprintf(out + used, room - used, "%c", *p);
+        else
+            used += (size_t)snprintf(out + used, room - used, n ? c > 0xffff ? "\\U%08x" : "\\u%04x" : "\\x%02x",
+                                     n ? c : (unsigned char)*p);
+        p += bytes;
+        left -= bytes;
+    }
+}
+
+const char *leat_names_say_forms(const char *a, const char *b, char *out, size_t room)
+{
+    char first[512], second[512];
+    escape(a, first, sizeof first);
+    escape(b, second, sizeof second);
+    snprintf(out, room, "; \"%s\" and \"%s\" are one name in two forms of Unicode (NFC and NFD): rename one of them",
+             first, second);
+    return out;
+}
+
+static const char white[] = " \t\r\n\v\f";
+
+void leat_trim(char *text)
+{
+    const char *begin = text + strspn(text, white);
+    size_t n = strlen(begin);
+    while (n && strchr(white, begin[n - 1]))
+        n--;
+    memmove(text, begin, n);
+    text[n] = 0;
+}
+
+bool leat_is_blank(const char *text)
+{
+    return !text[strspn(text, white)];
+}
