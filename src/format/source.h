@@ -36,11 +36,13 @@ struct leat_values {
     struct leat_computed {
         const uint8_t *data; /* NULL: not put yet. Aligned to 64 bytes */
         uint64_t bytes;
-    } * at; /* [field_index * n_samples + sample_index] */
+        bool lacking; /* the sample has no value: leat_values_lack. `bytes` is 0 */
+    } * at;           /* [field_index * n_samples + sample_index] */
     struct leat_values_chunk *chunks;
     uint64_t bytes; /* of memory that the chunks take */
     /* NULL, or a flag: a source looks at it now and then, and returns CANCELLED if it is set. */
     const _Atomic bool *cancelled;
+    bool may_lack; /* who asks takes samples without a value */
 };
 int leat_values_init(struct leat_values *values, size_t n_fields, size_t n_samples); /* NOMEM */
 void leat_values_destroy(struct leat_values *values);
@@ -198,6 +200,8 @@ struct leat_source {
     bool looks_up;              /* `extents` reads an index that may not be in memory */
     const char *const *classes; /* of the field "label"; NULL: it has none */
     size_t n_classes;
+    bool classes_apart;       /* they were named later, and are not in the fingerprint */
+    const bool *lacks;        /* of each field: whether samples may have no value; NULL: of none */
     const char *metadata;     /* JSON object, "{}" if there is none */
     const char *notice;       /* "" or a note for a person */
     uint64_t fingerprint[2];  /* joinable sums over the samples: format/fingerprint.h */

@@ -122,7 +122,7 @@ def _pack(options: Mapping[str, str]) -> int:
     src, dst = options["src"], options["dst"]
     quiet = "quiet" in options
     metadata = _object(options, "metadata", '{"licence": "CC0"}')
-    given = {"on_bad": options["on_bad"]} if "on_bad" in options else {}
+    given: dict[str, Any] = {"on_bad": options["on_bad"]} if "on_bad" in options else {}
     dataset = leat.open(src, **given)
     if "where" in options:
         dataset = dataset.where(options["where"])
