@@ -276,8 +276,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     else if (wish.id < count)
         exit_code = deliver(command, dataset, (size_t)index, wish.id, wish.id + 1, &wish);
     else
-        cli_say(command, "%s has no sample %" PRIu64 "; it has %" PRIu64 ", numbered from 0.", path, wish.id,
-                count);
+        cli_say(command, "%s has no sample %" PRIu64 "; it has %" PRIu64 ", numbered from 0.", path, wish.id, count);
 out:
     leat_dataset_release(dataset);
     return exit_code;

@@ -3,8 +3,8 @@
 #define LEAT_CLI_OPENING_H
 
 #include "args.h"
-#include "paths.h"
 #include "leat/leat.h"
+#include "paths.h"
 
 struct cli_opening {
     enum leat_labels labels;

@@ -418,7 +418,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
         cli_say(command, "note: %s", leat_dataset_notice(pack->dataset));
     pack->count = leat_dataset_count(pack->dataset);
     pack->path_field = SIZE_MAX;
-    pack->by_path = pack->sources.n == 1 && !stat(pack->src, &st) && S_ISDIR(st.st_mode) && cli_field(pack->dataset, "name") >= 0;
+    pack->by_path =
+        pack->sources.n == 1 && !stat(pack->src, &st) && S_ISDIR(st.st_mode) && cli_field(pack->dataset, "name") >= 0;
     if (pack->by_path)
         pack->path_field = first_of_files(pack->dataset);
     if (target_lies_in_source(pack) && !pack->quiet)

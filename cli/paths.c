@@ -75,8 +75,8 @@ static bool expand(struct cli_paths *paths, const struct cli_command *command, c
     if (!find_range(text, &r) || !access(text, F_OK))
         return push(paths, command, text);
     if (r.last < r.first || r.last - r.first >= MOST_PATHS) {
-        cli_usage_error(command, "%.*s in %s is no range of numbers that rise.", (int)(r.end - r.begin),
-                        text + r.begin, text);
+        cli_usage_error(command, "%.*s in %s is no range of numbers that rise.", (int)(r.end - r.begin), text + r.begin,
+                        text);
         return false;
     }
     bool good = true;

@@ -94,6 +94,13 @@ static int array_compute(struct leat_source *source, const size_t *fields, size_
     return LEAT_OK;
 }
 
+static uint64_t array_length(struct leat_source *source, size_t field, uint64_t sample)
+{
+    uint64_t bytes;
+    varying_value((const struct made *)source, field, sample, &bytes);
+    return bytes;
+}
+
 static int computed(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples,
                     size_t n, struct leat_values *out, size_t *failed, struct leat_error *error)
 {
@@ -107,6 +114,7 @@ static const struct leat_source_vtable vtable_of_arrays = {.name = "arrays",
                                                            .rows = array_rows,
                                                            .column = array_column,
                                                            .compute = array_compute,
+                                                           .length = array_length,
                                                            .span = array_span};
 static const struct leat_source_vtable vtable_of_computed = {
     .name = "source", .close = made_close, .compute = computed};

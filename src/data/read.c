@@ -624,6 +624,20 @@ static int gather_computed(const struct leat_dataset *d, size_t field, uint64_t 
     return rc;
 }
 
+/* Lengths that are known without the values. False: some are not. */
+static bool take_lengths(const struct leat_sample_ref *refs, size_t n, size_t field, uint64_t *to)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct leat_sample_ref ref = refs[i];
+        size_t of = field;
+        leat_ref_resolve(&ref, &of);
+        if (!ref.source->v->length)
+            return false;
+        to[i] = ref.source->v->length(ref.source, of, ref.sample);
+    }
+    return true;
+}
+
 static int gather_stored_lengths(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *refs,
                                  size_t n, uint64_t *to, struct leat_error *error)
 {
@@ -676,6 +690,8 @@ int leat_dataset_gather(const struct leat_dataset *d, size_t field, uint64_t beg
             bool *there = valid ? valid + (at - begin) + i : NULL;
             if (there)
                 memset(there, true, run * sizeof *there);
+            if (storage == LEAT_STORAGE_COMPUTED && sizes && take_lengths(refs + i, run, field, sizes))
+                continue;
             if (storage == LEAT_STORAGE_COMPUTED)
                 rc = gather_computed(d, field, bytes, refs + i, run, values, sizes, there, error);
             else if (lengths)

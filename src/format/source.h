@@ -142,6 +142,8 @@ struct leat_source_vtable {
      * is the index in `samples` of the one that is to blame, or `n` if that is not known. */
     int (*compute)(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
                    struct leat_values *out, size_t *failed, struct leat_error *error);
+    /* COMPUTED fields: the bytes of a value that varies, without reading it. May be NULL. */
+    uint64_t (*length)(struct leat_source *source, size_t field, uint64_t sample);
     /* EXTENT fields: a file; release it with leat_io_release. It does not wait: what must be opened first is opened by
      * reading it (leat_io_open_listed). A file that differs from what the source was opened with (size, time) is
      * LEAT_E_CHANGED then. */
