@@ -232,21 +232,41 @@ static bool take_option(const struct cli_command *command, int argc, char **argv
     return store(command, option, name[length] ? name + length + 1 : option->value ? argv[++*i] : NULL, into);
 }
 
+/* Stores the n arguments, of which `wanted` are needed. */
+static void store_arguments(const struct cli_command *command, char *const *arguments, size_t n, size_t wanted,
+                            char *into)
+{
+    const size_t more = n - wanted, several = command->several_first ? 0 : wanted - 1;
+    for (size_t i = 0; i < wanted; i++) {
+        void *at = into + command->arguments[i].at;
+        char *const *given = arguments + i + (i > several ? more : 0);
+        if (i == several && (command->several || command->several_first))
+            *(struct cli_several *)at = (struct cli_several){given, more + 1};
+        else
+            *(const char **)at = *given;
+    }
+}
+
 bool cli_parse(const struct cli_command *command, int argc, char **argv, void *into, int *exit_code)
 {
+    static char **arguments; /* of the command, to its end; argv stays what was typed */
+    const bool several = command->several || command->several_first;
     size_t n = 0, wanted = 0;
     bool only_arguments = false;
+    free(arguments);
+    arguments = calloc((size_t)argc + 1, sizeof *arguments);
+    if (!arguments) {
+        cli_say(command, "There is no memory for the arguments.");
+        *exit_code = CLI_EXIT_FAILED;
+        return false;
+    }
     while (wanted < CLI_ARGUMENTS && command->arguments[wanted].name)
         wanted++;
     *exit_code = CLI_EXIT_FAILED;
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
         if (only_arguments || arg[0] != '-' || !arg[1]) {
-            if (n + command->several < wanted)
-                *(const char **)((char *)into + command->arguments[n].at) = arg;
-            n++;
-            if (command->several) /* these are gathered at the front; of others argv stays what was typed */
-                argv[n] = argv[i];
+            arguments[n++] = argv[i];
         } else if (!strcmp(arg, "--")) {
             only_arguments = true;
         } else if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) {
@@ -260,12 +280,11 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, void *i
     if (n < wanted)
         cli_usage_error(command, "%s is missing. Usage: leat %s %s", command->arguments[n].name, command->name,
                         command->usage);
-    else if (command->several)
-        *(struct cli_several *)(void *)((char *)into + command->arguments[wanted - 1].at) =
-            (struct cli_several){argv + wanted, n - wanted + 1};
-    else if (n > wanted)
+    else if (n > wanted && !several)
         cli_usage_error(command, "there is one argument too many. Usage: leat %s %s", command->name, command->usage);
-    return n == wanted || (command->several && n > wanted);
+    else if (wanted)
+        store_arguments(command, arguments, n, wanted, into);
+    return n == wanted || (several && n > wanted);
 }
 
 static void print_option(const char *name, const char *value, const char *help)

@@ -14,7 +14,8 @@
 #include "python.h"
 
 struct cat {
-    const char *path, *field, *out;
+    struct cli_several paths;
+    const char *field, *out;
     uint64_t id;
     bool raw, force;
     struct cli_opening opening;
@@ -239,8 +240,7 @@ static int decode(const struct cli_command *command, const struct cat *wish)
     char id[32], length[32];
     snprintf(id, sizeof id, "%" PRIu64, wish->id);
     snprintf(length, sizeof length, "%u", wish->length);
-    const char *const pairs[][2] = {
-        {"path", wish->path},
+    const char *const options_of_it[][2] = {
         {"id", wish->opening.where ? NULL : id},
         {"field", wish->field},
         {"out", wish->out},
@@ -250,12 +250,14 @@ static int decode(const struct cli_command *command, const struct cat *wish)
         {"how", ways[wish->how]},
         {"where", wish->opening.where},
     };
-    return cli_become_python(command, pairs, sizeof pairs / sizeof *pairs);
+    return cli_become_python_with(command, "path", &wish->paths, options_of_it,
+                                  sizeof options_of_it / sizeof *options_of_it);
 }
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
     struct cat wish = {.id = UINT64_MAX};
+    char room[1200];
     int exit_code;
     if (!cli_parse(command, argc, argv, &wish, &exit_code))
         return exit_code;
@@ -263,12 +265,13 @@ static int run(const struct cli_command *command, int argc, char **argv)
         return CLI_EXIT_FAILED;
     if (wish.decode)
         return decode(command, &wish);
-    struct leat_dataset *dataset = cli_open_as(command, wish.path, &wish.opening, &exit_code);
+    struct leat_dataset *dataset = cli_open_all(command, &wish.paths, &wish.opening, &exit_code);
     if (!dataset)
         return exit_code;
     exit_code = CLI_EXIT_FAILED;
     const uint64_t count = leat_dataset_count(dataset);
-    const int index = choose_field(command, dataset, wish.path, wish.field);
+    const char *path = cli_paths_name(&wish.paths, room, sizeof room);
+    const int index = choose_field(command, dataset, path, wish.field);
     if (index < 0 || (wish.opening.where && !can_follow(command, dataset, index, wish.raw)))
         goto out;
     if (wish.opening.where)
@@ -276,8 +279,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     else if (wish.id < count)
         exit_code = deliver(command, dataset, (size_t)index, wish.id, wish.id + 1, &wish);
     else
-        cli_say(command, "%s has no sample %" PRIu64 "; it has %" PRIu64 ", numbered from 0.", wish.path, wish.id,
-                count);
+        cli_say(command, "%s has no sample %" PRIu64 "; it has %" PRIu64 ", numbered from 0.", path, wish.id, count);
 out:
     leat_dataset_release(dataset);
     return exit_code;
@@ -285,7 +287,7 @@ out:
 
 const struct cli_command cli_cat = {
     .name = "cat",
-    .usage = "FILE --id N|--where CLAUSE [--field F] [options]",
+    .usage = "FILE... --id N|--where CLAUSE [--field F] [options]",
     .summary = "give back the stored bytes of one value",
     .about =
         "Images, bytes, text and JSON are written byte for byte as they were packed; numbers and arrays as text, "
@@ -294,8 +296,10 @@ const struct cli_command cli_cat = {
         "a PPM\n"
         "or PGM file. The checksum is verified. FILE may also be a folder of photos.\n"
         "With --where each text or array is a line; a text that has line breaks itself takes several. If no sample\n"
-        "is asked for, nothing is written. --decode makes text of tokens: the Python package does it.\n",
-    .arguments = {{"FILE", offsetof(struct cat, path)}},
+        "is asked for, nothing is written. --decode makes text of tokens: the Python package does it.\n"
+        "Several files, or a pattern in quotes such as 'part-{000..009}.jsonl', are one data set.\n",
+    .arguments = {{"FILE", offsetof(struct cat, paths)}},
+    .several = true,
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"

@@ -18,7 +18,7 @@
 #define SHOWN_METADATA 100 /* bytes */
 
 struct info {
-    const char *path;
+    struct cli_several paths;
     bool json;
     struct cli_opening opening;
 };
@@ -230,10 +230,10 @@ static int run(const struct cli_command *command, int argc, char **argv)
     int exit_code;
     if (!cli_parse(command, argc, argv, &wish, &exit_code))
         return exit_code;
-    struct leat_dataset *dataset = cli_open_as(command, wish.path, &wish.opening, &exit_code);
+    struct leat_dataset *dataset = cli_open_all(command, &wish.paths, &wish.opening, &exit_code);
     if (!dataset)
         return exit_code;
-    char *text = NULL;
+    char *text = NULL, name[1200];
     struct leat_error error;
     if (leat_dataset_about(dataset, &text, &error)) {
         exit_code = cli_fail(command, &error, NULL);
@@ -241,7 +241,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
         return exit_code;
     }
     json_t *about = json_loads(text, 0, NULL);
-    json_t *info = collect(dataset, wish.path, about);
+    json_t *info = collect(dataset, cli_paths_name(&wish.paths, name, sizeof name), about);
     if (wish.opening.where)
         tell_part(info, wish.opening.where);
     if (wish.json) {
@@ -258,17 +258,20 @@ static int run(const struct cli_command *command, int argc, char **argv)
 
 const struct cli_command cli_info = {
     .name = "info",
-    .usage = "FILE [--json]",
+    .usage = "FILE... [--json]",
     .summary = "what is in a file",
     .about = "FILE is a file of leat, a manifest of shards or a folder of photos. Only headers and directories are "
              "read, so\n"
-             "this is quick however large the data are; leat verify reads every byte.\n",
-    .arguments = {{"FILE", offsetof(struct info, path)}},
+             "this is quick however large the data are; leat verify reads every byte. Several files, or a pattern in\n"
+             "quotes such as 'part-{000..009}.jsonl', are one data set.\n",
+    .arguments = {{"FILE", offsetof(struct info, paths)}},
+    .several = true,
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"
             "  leat info train.leat\n"
             "  leat info train.leat --json | jq .count\n"
+            "  leat info 'shards/part-{000..009}.jsonl.zst'\n"
             "\nExit codes: 0 printed; 1 the file is damaged; 2 could not run.\n",
     .run = run,
 };

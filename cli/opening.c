@@ -3,9 +3,12 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include <jansson.h>
 
 #include "print.h"
 #include "progress.h"
@@ -56,8 +59,9 @@ static bool is_folder(const char *path)
     return !stat(path, &st) && S_ISDIR(st.st_mode);
 }
 
-static bool is_consistent(const struct cli_command *command, const char *path, const struct cli_opening *o)
+static bool is_consistent(const struct cli_command *command, const struct cli_paths *paths, const struct cli_opening *o)
 {
+    const char *path = paths->at[0];
     const bool annotations = o->coco || o->yolo || o->voc || o->masks;
     if (!!o->coco + !!o->yolo + !!o->voc + !!o->masks > 1)
         cli_usage_error(command, "--coco, --yolo, --voc and --masks exclude each other.");
@@ -67,6 +71,9 @@ static bool is_consistent(const struct cli_command *command, const char *path, c
         cli_usage_error(command,
                         "--on-bad is for annotations (--coco, --yolo, --voc, --masks) and records of text, and "
                         "there are none.");
+    else if (annotations && paths->n > 1)
+        cli_usage_error(command, "--coco, --yolo, --voc and --masks are about one folder of photos, and %zu are given.",
+                        paths->n);
     else if (o->classes && (o->coco || !annotations))
         cli_usage_error(command, "--classes is for annotations that do not say them: --yolo, --voc, --masks.");
     else
@@ -129,8 +136,72 @@ static struct leat_dataset *take_part(const struct cli_command *command, struct 
     return NULL;
 }
 
-struct leat_dataset *cli_open_as(const struct cli_command *command, const char *path, const struct cli_opening *o,
-                                 int *exit_code)
+/* The hash of the tokenizer that made the tokens of a file, in `out`; "": it says none. */
+static int tokenizer_of(const char *path, const struct leat_open_options *options, char out[80],
+                        struct leat_error *error)
+{
+    struct leat_dataset *dataset;
+    int rc = leat_dataset_open(path, options, &dataset, error);
+    out[0] = 0;
+    if (rc)
+        return rc;
+    json_t *metadata = json_loads(leat_dataset_metadata(dataset), 0, NULL);
+    const char *hash = json_string_value(json_object_get(json_object_get(metadata, "tokenizer"), "hash"));
+    snprintf(out, 80, "%s", hash ? hash : "");
+    json_decref(metadata);
+    leat_dataset_release(dataset);
+    return LEAT_OK;
+}
+
+/* Tokens of different tokenizers are no one data set. Only packs name theirs; where all name the same, so do they
+ * together. False after a message. */
+static bool have_one_tokenizer(const struct cli_command *command, const struct leat_dataset *joined,
+                               const struct cli_paths *paths, const struct leat_open_options *options, int *exit_code)
+{
+    char first[80] = "", hash[80];
+    size_t from = 0;
+    struct leat_error error;
+    json_t *metadata = json_loads(leat_dataset_metadata(joined), 0, NULL);
+    const bool named = json_object_get(metadata, "tokenizer") != NULL;
+    json_decref(metadata);
+    for (size_t i = 0; i < paths->n && !named && cli_field(joined, "tokens") >= 0; i++) {
+        if (tokenizer_of(paths->at[i], options, hash, &error)) {
+            *exit_code = cli_fail(command, &error, NULL);
+            return false;
+        }
+        if (hash[0] && first[0] && strcmp(hash, first) != 0) {
+            cli_say(command, "%s and %s have tokens of different tokenizers, which are no one data set.",
+                    paths->at[from], paths->at[i]);
+            return false;
+        }
+        if (hash[0] && !first[0]) {
+            memcpy(first, hash, sizeof first);
+            from = i;
+        }
+    }
+    return true;
+}
+
+static struct leat_dataset *open_paths(const struct cli_command *command, const struct cli_paths *paths,
+                                       const struct leat_open_options *options, int *exit_code)
+{
+    struct leat_dataset *dataset = NULL;
+    struct leat_error error;
+    struct work *work = options->user;
+    const int rc = leat_dataset_open_files((const char *const *)paths->at, paths->n, options, &dataset, &error);
+    cli_progress_stop(work->progress);
+    work->progress = NULL;
+    if (rc)
+        *exit_code = cli_fail(command, &error, NULL);
+    else if (paths->n > 1 && !have_one_tokenizer(command, dataset, paths, options, exit_code)) {
+        leat_dataset_release(dataset);
+        dataset = NULL;
+    }
+    return dataset;
+}
+
+static struct leat_dataset *open_with(const struct cli_command *command, const struct cli_paths *paths,
+                                      const struct cli_opening *o, int *exit_code)
 {
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
     struct leat_dataset *dataset = NULL;
@@ -138,8 +209,7 @@ struct leat_dataset *cli_open_as(const struct cli_command *command, const char *
     static const enum leat_on_bad choices[] = {LEAT_BAD_AUTO, LEAT_BAD_SKIP, LEAT_BAD_RAISE};
     const char **names = NULL;
     char *text = NULL;
-    *exit_code = CLI_EXIT_FAILED;
-    if (!is_consistent(command, path, o))
+    if (!is_consistent(command, paths, o))
         return NULL;
     options.labels = o->labels;
     options.annotations = o->coco ? o->coco : o->yolo ? o->yolo : o->voc ? o->voc : o->masks;
@@ -155,15 +225,31 @@ struct leat_dataset *cli_open_as(const struct cli_command *command, const char *
     options.check_sizes = o->check_sizes;
     options.progress = on_progress;
     options.user = &work;
-    struct leat_error error;
-    const int rc = leat_dataset_open(path, &options, &dataset, &error);
-    cli_progress_stop(work.progress);
-    if (rc)
-        *exit_code = cli_fail(command, &error, NULL);
-    else if (o->where)
-        dataset = take_part(command, dataset, path, o->where, exit_code);
+    dataset = open_paths(command, paths, &options, exit_code);
 out:
     free(names);
     free(text);
     return dataset;
+}
+
+struct leat_dataset *cli_open_all(const struct cli_command *command, const struct cli_several *given,
+                                  const struct cli_opening *o, int *exit_code)
+{
+    struct cli_paths paths;
+    char name[256];
+    *exit_code = CLI_EXIT_FAILED;
+    if (!cli_paths_init(&paths, command, given))
+        return NULL;
+    struct leat_dataset *dataset = open_with(command, &paths, o, exit_code);
+    cli_paths_destroy(&paths);
+    return dataset && o->where
+               ? take_part(command, dataset, cli_paths_name(given, name, sizeof name), o->where, exit_code)
+               : dataset;
+}
+
+struct leat_dataset *cli_open_as(const struct cli_command *command, const char *path, const struct cli_opening *o,
+                                 int *exit_code)
+{
+    char *one = (char *)(uintptr_t)path;
+    return cli_open_all(command, &(struct cli_several){&one, 1}, o, exit_code);
 }

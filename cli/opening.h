@@ -4,6 +4,7 @@
 
 #include "args.h"
 #include "leat/leat.h"
+#include "paths.h"
 
 struct cli_opening {
     enum leat_labels labels;
@@ -59,7 +60,10 @@ struct cli_opening {
             CLI_TEXT, .at = offsetof(type, member.where)                                                               \
     }
 
-/* Opens `path` so. After a message it returns NULL. */
+/* Opens files, or what their patterns stand for, as one data set. After a message it returns NULL. */
+struct leat_dataset *cli_open_all(const struct cli_command *command, const struct cli_several *given,
+                                  const struct cli_opening *opening, int *exit_code);
+/* The same of one path or pattern. */
 struct leat_dataset *cli_open_as(const struct cli_command *command, const char *path, const struct cli_opening *opening,
                                  int *exit_code);
 

@@ -107,6 +107,7 @@ static bool parse(struct cli_pack *pack, int argc, char **argv, int *exit_code)
 {
     if (!cli_parse(pack->command, argc, argv, pack, exit_code))
         return false;
+    pack->src = cli_paths_name(&pack->sources, pack->sources_name, sizeof pack->sources_name);
     pack->src_length = (int)strnlen(pack->src, 65536);
     while (pack->src_length > 1 && pack->src[pack->src_length - 1] == '/')
         pack->src_length--;
@@ -409,7 +410,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     }
     pack->opening.quiet = pack->quiet;
     pack->opening.check_sizes = pack->options.check;
-    pack->dataset = cli_open_as(command, pack->src, &pack->opening, &exit_code);
+    pack->dataset = cli_open_all(command, &pack->sources, &pack->opening, &exit_code);
     if (!pack->dataset)
         goto out;
     exit_code = CLI_EXIT_FAILED;
@@ -417,7 +418,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
         cli_say(command, "note: %s", leat_dataset_notice(pack->dataset));
     pack->count = leat_dataset_count(pack->dataset);
     pack->path_field = SIZE_MAX;
-    pack->by_path = !stat(pack->src, &st) && S_ISDIR(st.st_mode) && cli_field(pack->dataset, "name") >= 0;
+    pack->by_path =
+        pack->sources.n == 1 && !stat(pack->src, &st) && S_ISDIR(st.st_mode) && cli_field(pack->dataset, "name") >= 0;
     if (pack->by_path)
         pack->path_field = first_of_files(pack->dataset);
     if (target_lies_in_source(pack) && !pack->quiet)
@@ -459,16 +461,18 @@ out:
 
 const struct cli_command cli_pack = {
     .name = "pack",
-    .usage = "SRC DST [options]",
+    .usage = "SRC... DST [options]",
     .summary = "make one file (or shards) of a folder of photos",
     .about = "SRC is a folder of photos: the sub-folders are the classes, or there are none, or annotations say what\n"
              "is in them (--coco, --yolo, --voc). SRC may also be a file of leat, which is then written again with\n"
-             "other options. DST appears only when it is complete; until then the work is in DST.partial, so that an\n"
+             "other options. Several of them, or a pattern in quotes such as 'part-{000..009}.jsonl', become one\n"
+             "file. DST appears only when it is complete; until then the work is in DST.partial, so that an\n"
              "interrupted run can be resumed and is never mistaken for a finished file. Photos are stored byte for\n"
              "byte, unless --photos says otherwise. Each is decoded to its end to find broken ones; they are listed\n"
              "at the end and, all of them, in DST.bad.jsonl.\n"
              "With --tokenizer SRC is text, and DST gets its tokens: the Python package does it, on all cores.\n",
-    .arguments = {{"SRC", offsetof(struct cli_pack, src)}, {"DST", offsetof(struct cli_pack, dst)}},
+    .arguments = {{"SRC", offsetof(struct cli_pack, sources)}, {"DST", offsetof(struct cli_pack, dst)}},
+    .several_first = true,
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more =

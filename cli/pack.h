@@ -14,7 +14,9 @@ struct cli_pack {
     const struct cli_command *command;
     int argc;
     char **argv;
-    const char *src, *dst;
+    struct cli_several sources;
+    const char *src, *dst; /* src: what stands for the sources in messages, and if there is one its path */
+    char sources_name[1200];
     int src_length; /* without slashes at the end */
     struct leat_writer_options options;
     struct cli_opening opening;

@@ -33,7 +33,6 @@ int cli_pack_tokens(struct cli_pack *pack)
                                other[0] == '-' ? "is" : "are");
     snprintf(shard_bytes, sizeof shard_bytes, "%llu", (unsigned long long)o->shard_bytes);
     const char *const pairs[][2] = {
-        {"src", pack->src},
         {"dst", pack->dst},
         {"tokenizer", pack->tokenizer},
         {"text", pack->text},
@@ -58,5 +57,5 @@ int cli_pack_tokens(struct cli_pack *pack)
         {"quiet", pack->quiet ? "yes" : NULL},
         {"where", pack->opening.where},
     };
-    return cli_become_python(pack->command, pairs, sizeof pairs / sizeof *pairs);
+    return cli_become_python_with(pack->command, "src", &pack->sources, pairs, sizeof pairs / sizeof *pairs);
 }

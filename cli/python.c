@@ -101,3 +101,26 @@ int cli_become_python(const struct cli_command *command, const char *const (*pai
                 strerror(why));
     return CLI_EXIT_FAILED;
 }
+
+int cli_become_python_with(const struct cli_command *command, const char *name, const struct cli_several *values,
+                           const char *const (*pairs)[2], size_t n)
+{
+    enum { NAME = 32 };
+    const char *(*all)[2] = calloc(values->n + n, sizeof *all);
+    char(*names)[NAME] = calloc(values->n, sizeof *names);
+    int exit_code = CLI_EXIT_FAILED;
+    for (size_t i = 0; all && names && i < values->n; i++) {
+        snprintf(names[i], NAME, i ? "%.10s %zu" : "%.10s", name, i);
+        all[i][0] = names[i];
+        all[i][1] = values->at[i];
+    }
+    if (all && names) {
+        memcpy(all + values->n, pairs, n * sizeof *all);
+        exit_code = cli_become_python(command, (const char *const(*)[2])all, values->n + n);
+    } else {
+        cli_say(command, "There is no memory to start Python.");
+    }
+    free(all);
+    free(names);
+    return exit_code;
+}

@@ -10,4 +10,8 @@
  * can be started. That is said, and the exit code returned. A pair whose value is NULL is left out. */
 int cli_become_python(const struct cli_command *command, const char *const (*pairs)[2], size_t n);
 
+/* The same with several values of one pair more, which come as `name`, "name 1", "name 2" and so on. */
+int cli_become_python_with(const struct cli_command *command, const char *name, const struct cli_several *values,
+                           const char *const (*pairs)[2], size_t n);
+
 #endif

@@ -13,7 +13,7 @@ enum { DOCTOR_TRIED = 6 };
 struct cli_remedy {
     const char *name; /* "num_threads" */
     char option[64];  /* "num_threads=4" */
-    char how[400];    /* what to write */
+    char how[2000];   /* what to write */
     double rate;      /* samples per second with it, and */
     double without;   /* without, measured beside it */
 };

@@ -240,6 +240,38 @@ out:
     return dataset;
 }
 
+/* The command that packs the data as they were opened: what says how SRC is read says which fields DST has. */
+static void write_pack(const struct cli_doctor *doctor, char *out, size_t room)
+{
+    static const char *const labels[] = {NULL, "folders", "none"}, *const on_bad[] = {NULL, "skip", "raise"};
+    const struct cli_opening *o = &doctor->opening;
+    const struct option {
+        const char *name, *value, *instead; /* instead: of a value that is too long to be shown */
+    } given[] = {{"coco", o->coco, "FILE"},         {"yolo", o->yolo, "FOLDER"},     {"voc", o->voc, "FOLDER"},
+                 {"masks", o->masks, "FOLDER"},     {"classes", o->classes, "FILE"}, {"labels", labels[o->labels], ""},
+                 {"on-bad", on_bad[o->on_bad], ""}, {"where", o->where, "CLAUSE"}};
+    enum { SHOWN = 150 };
+    FILE *text = fmemopen(out, room, "w");
+    if (!text) {
+        snprintf(out, room, "leat pack SRC DST --photos fast, with the options that were given here");
+        return;
+    }
+    fputs("leat pack SRC DST", text);
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        if (!given[i].value)
+            continue;
+        fprintf(text, " --%s ", given[i].name);
+        json_t *shown = strlen(given[i].value) > SHOWN ? NULL : json_string(given[i].value); /* of UTF-8 alone */
+        if (shown)
+            cli_print_shell(text, given[i].value);
+        else
+            fputs(given[i].instead, text);
+        json_decref(shown);
+    }
+    fputs(" --photos fast", text);
+    fclose(text);
+}
+
 static int try_fast_form(struct cli_doctor *doctor)
 {
     struct leat_dataset *samples[2] = {NULL, NULL};
@@ -255,7 +287,7 @@ static int try_fast_form(struct cli_doctor *doctor)
     if (!exit_code && samples[1]) {
         struct cli_remedy *remedy = begin(doctor, "photos");
         snprintf(remedy->option, sizeof remedy->option, "--photos fast");
-        snprintf(remedy->how, sizeof remedy->how, "leat pack SRC DST --photos fast");
+        write_pack(doctor, remedy->how, sizeof remedy->how);
         doctor->n_tried++;
         exit_code = compare(doctor, (struct way){samples[0], doctor->program, doctor->threads, 0},
                             (struct way){samples[1], doctor->program, doctor->threads, 0}, 0, remedy);

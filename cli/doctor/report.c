@@ -12,7 +12,7 @@ struct finding {
     double bytes_per_sample;
     const struct cli_remedy *remedy; /* NULL: none helps */
     double gain;                     /* of the training with it */
-    char verdict[800], advice[800];
+    char verdict[800], advice[2600];
 };
 
 static double rate_of(const struct cli_result *result)

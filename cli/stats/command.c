@@ -9,7 +9,8 @@
 #include "stats/stats.h"
 
 struct wish {
-    const char *path, *plot;
+    struct cli_several paths;
+    const char *plot;
     struct cli_stats_wish of;
     bool json;
     struct cli_opening opening;
@@ -36,6 +37,7 @@ static const struct cli_option options[] = {
 static int run(const struct cli_command *command, int argc, char **argv)
 {
     struct wish wish = {.of.samples = 1000};
+    char name[1200];
     int exit_code;
     if (!cli_parse(command, argc, argv, &wish, &exit_code))
         return exit_code;
@@ -44,10 +46,11 @@ static int run(const struct cli_command *command, int argc, char **argv)
         cli_say_unwritten(command, wish.plot, why);
         return CLI_EXIT_FAILED;
     }
-    struct leat_dataset *dataset = cli_open_as(command, wish.path, &wish.opening, &exit_code);
+    struct leat_dataset *dataset = cli_open_all(command, &wish.paths, &wish.opening, &exit_code);
     if (!dataset)
         return exit_code;
-    json_t *stats = cli_stats_collect(command, dataset, wish.path, &wish.of, &exit_code);
+    const char *path = cli_paths_name(&wish.paths, name, sizeof name);
+    json_t *stats = cli_stats_collect(command, dataset, path, &wish.of, &exit_code);
     if (stats && wish.opening.where) { /* marks of broken samples are counted in whole files */
         json_object_set_new(stats, "where", json_string(wish.opening.where));
         json_object_set_new(stats, "broken", json_null());
@@ -66,20 +69,23 @@ static int run(const struct cli_command *command, int argc, char **argv)
 
 const struct cli_command cli_stats = {
     .name = "stats",
-    .usage = "FILE [options]",
+    .usage = "FILE... [options]",
     .summary = "what the samples are like: sizes, classes, boxes, broken ones",
     .about =
         "Counts the classes, and says how the sizes of photos, the numbers, sizes and shapes of boxes, the lengths\n"
         "of texts and lists, and the values of numbers are spread. Boxes that a training would stumble over are\n"
         "counted: not finite, without area, outside of their image. Photos themselves are not read, unless their\n"
-        "sizes are not in the file: of a folder, some are decoded, and broken ones among them counted.\n",
-    .arguments = {{"FILE", offsetof(struct wish, path)}},
+        "sizes are not in the file: of a folder, some are decoded, and broken ones among them counted. Several\n"
+        "files, or a pattern in quotes such as 'part-{000..009}.jsonl', are one data set.\n",
+    .arguments = {{"FILE", offsetof(struct wish, paths)}},
+    .several = true,
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"
             "  leat stats train.leat\n"
             "  leat stats train.leat --plot stats.png\n"
             "  leat stats corpus.jsonl --by meta.domain\n"
+            "  leat stats 'shards/part-{000..009}.jsonl.zst'\n"
             "  leat stats train.leat --json | jq '.boxes[0].per_image.median'\n"
             "\nExit codes: 0 printed; 1 the file is damaged; 2 could not run.\n",
     .run = run,

@@ -532,11 +532,22 @@ struct leat_values; /* opaque */
 LEAT_API int leat_values_put(struct leat_values *values, size_t field_index, size_t sample_index, const void *data,
                              uint64_t bytes); /* copies. NOMEM */
 LEAT_API bool leat_values_cancelled(const struct leat_values *values);
+/* Of a sample that has no value of a field (leat_dataset_may_lack), `compute` fails, unless leat_values_may_lack says
+ * that who asks can do without: leat_dataset_where, to which it is NULL. Then leat_values_lack stands for the value. */
+LEAT_API bool leat_values_may_lack(const struct leat_values *values);
+LEAT_API void leat_values_lack(struct leat_values *values, size_t field_index, size_t sample_index);
 typedef int (*leat_compute_fn)(void *user, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
                                struct leat_values *out, size_t *failed, struct leat_error *error);
 LEAT_API int leat_dataset_from_source(const struct leat_field *fields, size_t n_fields, uint64_t count,
                                       const char *version, leat_compute_fn compute, void (*release)(void *user),
                                       void *user, struct leat_dataset **out, struct leat_error *error);
+
+/* More about a data set of leat_dataset_from_arrays or leat_dataset_from_source, to be said once, before it is used:
+ * the names of the classes of `label`, which are copied and are no part of its fingerprint; and, of a source, in which
+ * fields samples may have no value. Errors: INVALID (another data set; a field that it lacks; said already), NOMEM. */
+LEAT_API int leat_dataset_name_classes(struct leat_dataset *made, const char *const *names, size_t n,
+                                       struct leat_error *error);
+LEAT_API int leat_dataset_may_lack(struct leat_dataset *made, const size_t *fields, size_t n, struct leat_error *error);
 
 /* The masks of instances that `value`, of a field with LEAT_ROLE_MASKS, has: *n, and unless `pixels` is NULL each as
  * height * width bytes, row by row, 1 inside and 0 outside. Any thread. Errors: DECODE (the value is damaged; runs are

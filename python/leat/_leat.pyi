@@ -18,6 +18,7 @@ def arrays(
     places: list[tuple[int, int, int, int]],
     version: str | None,
     keep: Any,
+    classes: list[str],
     /,
 ) -> Dataset: ...
 def source(
@@ -27,6 +28,8 @@ def source(
     reader: Any,
     timeout_s: float,
     warn_s: float,
+    classes: list[str],
+    lacking: list[int],
     /,
 ) -> Dataset: ...
 def source_serve(capsule: Any, /) -> None: ...

@@ -26,7 +26,7 @@ struct job {
     uint64_t *samples;
     struct leat_values *out; /* NULL: abandoned */
     size_t failed;
-    bool done;
+    bool done, may_lack;
     struct leat_error error;
 };
 
@@ -174,6 +174,17 @@ static void take_exception(const struct source *s, struct job *job)
     Py_XDECREF(trace);
 }
 
+/* A sample that has no value, which only who may do without is told. */
+static void put_nothing(struct job *job, size_t field, size_t i)
+{
+    Py_BEGIN_ALLOW_THREADS;
+    pthread_mutex_lock(&lock);
+    if (job->out)
+        leat_values_lack(job->out, field, i);
+    pthread_mutex_unlock(&lock);
+    Py_END_ALLOW_THREADS;
+}
+
 /* Copies one buffer per sample (a list), or one of n values of equal size. */
 static int put_buffers(struct job *job, size_t field, PyObject *found)
 {
@@ -182,6 +193,10 @@ static int put_buffers(struct job *job, size_t field, PyObject *found)
         Py_buffer view;
         PyObject *item = list ? PyList_GetItem(found, (Py_ssize_t)i) : found;
         int rc = LEAT_OK;
+        if (item == Py_None && job->may_lack) {
+            put_nothing(job, field, i);
+            continue;
+        }
         if (!item || PyObject_GetBuffer(item, &view, PyBUF_SIMPLE))
             return -1;
         Py_BEGIN_ALLOW_THREADS;
@@ -213,7 +228,7 @@ static void run(struct source *s, struct job *job)
         Py_XDECREF(number);
     }
     if (fields && positions)
-        found = PyObject_CallFunctionObjArgs(s->read, fields, positions, NULL);
+        found = PyObject_CallFunctionObjArgs(s->read, fields, positions, job->may_lack ? Py_True : Py_False, NULL);
     bool good = found != NULL;
     for (size_t f = 0; good && f < job->n_fields; f++) {
         PyObject *one = PyList_GetItem(found, (Py_ssize_t)f);
@@ -408,7 +423,8 @@ static int compute(void *user, const size_t *fields, size_t n_fields, const uint
     bool start;
     error = error ? error : &unused;
     if (job) {
-        *job = (struct job){.n_fields = n_fields, .n = n, .out = out, .failed = n};
+        *job =
+            (struct job){.n_fields = n_fields, .n = n, .out = out, .failed = n, .may_lack = leat_values_may_lack(out)};
         job->fields = malloc((n_fields + 1) * sizeof *fields);
         job->samples = malloc((n + 1) * sizeof *samples);
     }
@@ -482,17 +498,53 @@ void py_source_chain(PyObject *exception, const char *message)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* source(schema, count, version, reader, timeout_s, warn_s) -> Dataset */
+/* Names the classes of a data set that was made. -1: an exception is set, and the data set is released. */
+static int name_classes(struct leat_dataset *handle, PyObject *list)
+{
+    struct leat_error error;
+    size_t n;
+    const char **names = py_strings_of(list, &n);
+    int rc = names ? leat_dataset_name_classes(handle, names, n, &error) : LEAT_OK;
+    if (rc)
+        py_raise(&error);
+    if (rc || !names)
+        leat_dataset_release(handle);
+    free(names);
+    return rc || !names ? -1 : 0;
+}
+
+/* Of which fields, a list of their numbers, samples may have no value. -1 as above. */
+static int may_lack(struct leat_dataset *handle, PyObject *list)
+{
+    struct leat_error error;
+    Py_ssize_t n = PyList_Size(list);
+    size_t *fields = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *fields);
+    int rc = LEAT_OK;
+    for (Py_ssize_t i = 0; fields && i < n; i++)
+        fields[i] = PyLong_AsSize_t(PyList_GetItem(list, i));
+    if (!fields)
+        PyErr_NoMemory();
+    else if (!PyErr_Occurred() && (rc = leat_dataset_may_lack(handle, fields, (size_t)n, &error)))
+        py_raise(&error);
+    free(fields);
+    if (!PyErr_Occurred())
+        return 0;
+    leat_dataset_release(handle);
+    return -1;
+}
+
+/* source(schema, count, version, reader, timeout_s, warn_s, classes, lacking) -> Dataset */
 PyObject *py_source_make(PyObject *module, PyObject *args)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    PyObject *schema, *reader;
+    PyObject *schema, *reader, *classes, *lacking;
     unsigned long long count;
     const char *version;
     double timeout_s, warn_s;
     struct leat_dataset *handle = NULL;
     struct leat_error error;
-    if (!PyArg_ParseTuple(args, "OKsOdd:source", &schema, &count, &version, &reader, &timeout_s, &warn_s))
+    if (!PyArg_ParseTuple(args, "OKsOddO!O!:source", &schema, &count, &version, &reader, &timeout_s, &warn_s,
+                          &PyList_Type, &classes, &PyList_Type, &lacking))
         return NULL;
     struct leat_field *fields;
     Py_ssize_t n = py_schema_fields(schema, &fields);
@@ -519,7 +571,7 @@ PyObject *py_source_make(PyObject *module, PyObject *args)
     s->next = sources;
     sources = s;
     pthread_mutex_unlock(&lock);
-    return py_dataset_new(handle);
+    return name_classes(handle, classes) || may_lack(handle, lacking) ? NULL : py_dataset_new(handle);
 }
 
 /* On any thread. After the interpreter is gone, so are the arrays. */
@@ -532,17 +584,17 @@ static void let_go(void *user)
     PyGILState_Release(state);
 }
 
-/* arrays(schema, count, [(address, stride, address of offsets or 0, bytes of an offset), ...], version or None, keep)
- * -> Dataset; keep holds the arrays */
+/* arrays(schema, count, [(address, stride, address of offsets or 0, bytes of an offset), ...], version or None, keep,
+ * classes) -> Dataset; keep holds the arrays */
 PyObject *py_arrays_make(PyObject *module, PyObject *args)
 {
-    PyObject *schema, *places, *keep;
+    PyObject *schema, *places, *keep, *classes;
     const char *version;
     unsigned long long count;
     struct leat_dataset *handle = NULL;
     struct leat_error error;
     int rc = LEAT_OK;
-    if (!PyArg_ParseTuple(args, "OKOzO:arrays", &schema, &count, &places, &version, &keep))
+    if (!PyArg_ParseTuple(args, "OKOzOO!:arrays", &schema, &count, &places, &version, &keep, &PyList_Type, &classes))
         return NULL;
     struct leat_field *fields;
     Py_ssize_t n = py_schema_fields(schema, &fields);
@@ -575,7 +627,9 @@ PyObject *py_arrays_make(PyObject *module, PyObject *args)
         Py_DECREF(keep);
     free(arrays);
     free(fields);
-    return rc ? py_raise(&error) : py_dataset_new(handle);
+    if (rc)
+        return py_raise(&error);
+    return name_classes(handle, classes) ? NULL : py_dataset_new(handle);
 }
 
 /* zip([Dataset], [name], bare) -> Dataset */

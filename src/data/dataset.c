@@ -100,9 +100,16 @@ static const struct leat_field *find_stored(const struct leat_field *fields, siz
     return n < n_fields ? &fields[n] : NULL;
 }
 
+static void name_classes(struct leat_base *base, const char *const *classes, size_t n_classes, bool apart)
+{
+    base->classes = classes;
+    base->n_classes = n_classes;
+    base->classes_apart = apart;
+}
+
 /* Checks that samples with these fields can follow those of `base`. Drops derived fields that only some have. */
 static int match(struct leat_base *base, const struct leat_field *fields, size_t n_fields, const char *const *classes,
-                 size_t n_classes, size_t number, struct leat_error *error)
+                 size_t n_classes, bool apart, size_t number, struct leat_error *error)
 {
     size_t n = 0;
     while (n < base->n_fields && n < n_fields && !difference(&base->fields[n], &fields[n]))
@@ -120,7 +127,10 @@ static int match(struct leat_base *base, const struct leat_field *fields, size_t
     bool same = n_classes == base->n_classes;
     for (size_t c = 0; c < n_classes && same; c++)
         same = strcmp(classes[c], base->classes[c]) == 0;
-    if (!same)
+    if ((apart || base->classes_apart) && (!n_classes || !base->n_classes)) {
+        if (n_classes) /* those before it do not say what their labels mean */
+            name_classes(base, classes, n_classes, true);
+    } else if (!same)
         return leat_fail(error, LEAT_E_INVALID,
                          "data set %zu cannot be joined to those before it: it has %zu classes, not the same %zu, so "
                          "that equal labels would "
@@ -130,12 +140,11 @@ static int match(struct leat_base *base, const struct leat_field *fields, size_t
 }
 
 static void describe(struct leat_base *base, const struct leat_field *fields, size_t n_fields,
-                     const char *const *classes, size_t n_classes, const char *metadata)
+                     const char *const *classes, size_t n_classes, bool apart, const char *metadata)
 {
     base->fields = fields;
     base->n_fields = n_fields;
-    base->classes = classes;
-    base->n_classes = n_classes;
+    name_classes(base, classes, n_classes, apart);
     base->metadata = metadata;
 }
 
@@ -158,7 +167,8 @@ static int append_notice(struct leat_base *base, const char *text)
 static void fingerprint(const struct leat_dataset *d, uint8_t out[16])
 {
     const struct leat_base *b = d->base;
-    leat_fingerprint_finish(b->fields, b->n_fields, b->classes, b->n_classes, b->count, b->sums, out);
+    leat_fingerprint_finish(b->fields, b->n_fields, b->classes, b->classes_apart ? 0 : b->n_classes, b->count, b->sums,
+                            out);
     if (!d->selected)
         return;
     uint64_t hash[2] = {leat_get_u64(out), leat_get_u64(out + 8)}, n_runs = 0, begin, count;
@@ -277,9 +287,9 @@ static int append_source(struct leat_base *base, const char *path, const struct 
     if (shard && (rc = leat_manifest_check_shard(shard, source, error)))
         return rc;
     if (number == 0) {
-        describe(base, source->fields, source->n_fields, source->classes, source->n_classes, source->metadata);
-    } else if ((rc =
-                    match(base, source->fields, source->n_fields, source->classes, source->n_classes, number, error))) {
+        describe(base, source->fields, source->n_fields, source->classes, source->n_classes, false, source->metadata);
+    } else if ((rc = match(base, source->fields, source->n_fields, source->classes, source->n_classes, false, number,
+                           error))) {
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
         return rc;
     }
@@ -403,7 +413,8 @@ int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");
     }
     base->owned[base->n_owned++] = source;
-    describe(base, source->fields, source->n_fields, source->classes, source->n_classes, source->metadata);
+    describe(base, source->fields, source->n_fields, source->classes, source->n_classes, source->classes_apart,
+             source->metadata);
     base->count = source->count;
     add_part(base, source, 0);
     memcpy(base->sums, source->fingerprint, sizeof base->sums);
@@ -455,11 +466,13 @@ int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct l
     if (!base)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to join %zu data sets", n);
     const struct leat_base *first = datasets[0]->base;
-    describe(base, first->fields, first->n_fields, first->classes, first->n_classes, first->metadata);
+    describe(base, first->fields, first->n_fields, first->classes, first->n_classes, first->classes_apart,
+             first->metadata);
     for (size_t i = 0; i < n && !rc; i++) {
         struct leat_base *from = datasets[i]->base;
         uint64_t offset = base->count;
-        if ((rc = match(base, from->fields, from->n_fields, from->classes, from->n_classes, i, error)))
+        if ((rc = match(base, from->fields, from->n_fields, from->classes, from->n_classes, from->classes_apart, i,
+                        error)))
             break;
         if (!leat_add_u64(offset, from->count, &base->count) || base->count > INT64_MAX)
             rc = leat_fail(error, LEAT_E_RANGE, "the data sets have more than 2^63 samples together");

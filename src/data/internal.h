@@ -32,6 +32,7 @@ struct leat_base {
     size_t n_fields;
     const char *const *classes;
     size_t n_classes;
+    bool classes_apart; /* no part of the fingerprint */
     const char *metadata;
     char *joined_metadata; /* what these are of joined data sets that have different ones, or NULL */
     char *notice;
@@ -82,14 +83,19 @@ int leat_zip_open(struct leat_dataset *const *parts, const char *const *names, s
                   struct leat_source **out, struct leat_error *error);
 /* As leat_dataset_storages, of such a source. */
 unsigned leat_zip_storages(const struct leat_source *source, size_t field);
+/* Whether samples may have no value of a field; of the source of a zipped data set. */
+bool leat_dataset_lacks(const struct leat_dataset *dataset, size_t field);
+bool leat_zip_lacks(const struct leat_source *source, size_t field);
 /* The memory of a whole column if it lies in one piece, else NULL and LEAT_OK. */
 int leat_dataset_in_place(const struct leat_dataset *dataset, size_t field, const void **data,
                           struct leat_error *error);
 /* Bytes of a value of fixed size, or of one step of the first dimension of a varying one. CORRUPT. */
 int leat_field_row_bytes(const struct leat_field *field, uint64_t *bytes, struct leat_error *error);
-/* The values (`to`; each has `bytes`), or else the lengths in bytes, of a field at positions [begin, end). */
+/* The values (`to`; each has `bytes`), or else the lengths in bytes, of a field at positions [begin, end). `valid`:
+ * NULL, or of each position whether it has a value: then one without is no error, and 0 stands for it. With `valid`,
+ * both others may be NULL. */
 int leat_dataset_gather(const struct leat_dataset *dataset, size_t field, uint64_t begin, uint64_t end, uint64_t bytes,
-                        uint8_t *to, uint64_t *lengths, struct leat_error *error);
+                        uint8_t *to, uint64_t *lengths, bool *valid, struct leat_error *error);
 void leat_codes_free(struct leat_codes *codes); /* NULL is allowed */
 /* Whether two bases have the same samples under the same ids: they are one, or were opened from the same files. */
 bool leat_base_is_same(const struct leat_base *a, const struct leat_base *b);

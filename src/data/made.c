@@ -17,6 +17,8 @@ struct made {
     struct leat_store_layout layout; /* the schema, checked and copied */
     uint8_t *storage;
     struct leat_array *arrays; /* NULL: computed */
+    const char **classes;      /* with their texts behind them; NULL: none */
+    bool *lacks;               /* of each field; NULL: none */
     leat_compute_fn compute;
     void (*release)(void *user);
     void *user;
@@ -30,6 +32,8 @@ static void made_close(struct leat_source *source)
     leat_store_layout_destroy(&m->layout);
     leat_free(m->storage);
     leat_free(m->arrays);
+    leat_free(m->classes);
+    leat_free(m->lacks);
     leat_free(m);
 }
 
@@ -90,6 +94,13 @@ static int array_compute(struct leat_source *source, const size_t *fields, size_
     return LEAT_OK;
 }
 
+static uint64_t array_length(struct leat_source *source, size_t field, uint64_t sample)
+{
+    uint64_t bytes;
+    varying_value((const struct made *)source, field, sample, &bytes);
+    return bytes;
+}
+
 static int computed(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples,
                     size_t n, struct leat_values *out, size_t *failed, struct leat_error *error)
 {
@@ -103,6 +114,7 @@ static const struct leat_source_vtable vtable_of_arrays = {.name = "arrays",
                                                            .rows = array_rows,
                                                            .column = array_column,
                                                            .compute = array_compute,
+                                                           .length = array_length,
                                                            .span = array_span};
 static const struct leat_source_vtable vtable_of_computed = {
     .name = "source", .close = made_close, .compute = computed};
@@ -249,4 +261,58 @@ int leat_dataset_from_source(const struct leat_field *fields, size_t n_fields, u
         m->user = user;
     }
     return rc;
+}
+
+/* ---- more about one -------------------------------------------------------------------------- */
+
+static int find_made(const struct leat_dataset *d, struct made **out, struct leat_error *error)
+{
+    const struct leat_base *base = d->base;
+    const struct leat_source_vtable *v = base->n_owned == 1 ? base->owned[0]->v : NULL;
+    *out = v == &vtable_of_arrays || v == &vtable_of_computed ? (struct made *)base->owned[0] : NULL;
+    return *out ? LEAT_OK : leat_fail(error, LEAT_E_INVALID, "this is no data set of arrays or of a source");
+}
+
+int leat_dataset_name_classes(struct leat_dataset *d, const char *const *names, size_t n, struct leat_error *error)
+{
+    struct made *m;
+    size_t bytes = 0;
+    int rc = find_made(d, &m, error);
+    if (rc || !n)
+        return rc;
+    if (m->classes)
+        return leat_fail(error, LEAT_E_INVALID, "the classes of this data set have names");
+    for (size_t i = 0; i < n; i++)
+        bytes += strlen(names[i]) + 1;
+    if (n > SIZE_MAX / 2 / sizeof *names || !(m->classes = leat_alloc(n * sizeof *names + bytes)))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for %zu names of classes", n);
+    char *to = (char *)&m->classes[n];
+    for (size_t i = 0; i < n; i++) {
+        const size_t length = strlen(names[i]) + 1;
+        m->classes[i] = memcpy(to, names[i], length);
+        to += length;
+    }
+    m->source.classes = d->base->classes = m->classes;
+    m->source.n_classes = d->base->n_classes = n;
+    m->source.classes_apart = d->base->classes_apart = true;
+    return LEAT_OK;
+}
+
+int leat_dataset_may_lack(struct leat_dataset *d, const size_t *fields, size_t n, struct leat_error *error)
+{
+    struct made *m;
+    int rc = find_made(d, &m, error);
+    if (rc || !n)
+        return rc;
+    if (m->lacks || !m->compute)
+        return leat_fail(error, LEAT_E_INVALID, "which values may be missing is said once, and of a source");
+    for (size_t i = 0; i < n; i++)
+        if (fields[i] >= m->source.n_fields)
+            return leat_fail(error, LEAT_E_INVALID, "there is no field %zu", fields[i]);
+    if (!(m->lacks = leat_new_array(m->source.n_fields, sizeof *m->lacks)))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");
+    for (size_t i = 0; i < n; i++)
+        m->lacks[fields[i]] = true;
+    m->source.lacks = m->lacks;
+    return LEAT_OK;
 }

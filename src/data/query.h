@@ -37,7 +37,8 @@ enum leat_query_source {
     LEAT_QUERY_TEXT,   /* str; json, whose null is NULL */
     LEAT_QUERY_BYTES,
     LEAT_QUERY_LENGTH, /* elements of a value whose first dimension varies: "tokens.length" */
-    LEAT_QUERY_ID      /* the sample's id */
+    LEAT_QUERY_ID,     /* the sample's id */
+    LEAT_QUERY_VALID   /* whether there is a value of the field: a column without a name */
 };
 
 struct leat_query_column {
@@ -46,13 +47,15 @@ struct leat_query_column {
     size_t field;
     enum leat_dtype dtype; /* U64 of lengths, I64 of ids */
     bool json;
-    size_t valid; /* 1 + the column "NAME.valid" that leat derives, 0 where it has none: rows with 0 there are NULL */
-    bool same;    /* another field's name differs only in case */
+    /* 1 + the column "NAME.valid" that leat derives, or, of a field of which samples may have no value, the column
+     * VALID; 0 where it has none. Rows with 0 there are NULL. */
+    size_t valid;
+    bool same; /* another field's name differs only in case */
 };
 
 struct leat_query_columns {
     struct leat_query_column *at;
-    size_t n;
+    size_t n, n_named; /* those without a name are the last ones */
 };
 
 int leat_query_columns_init(struct leat_query_columns *columns, const struct leat_dataset *dataset,

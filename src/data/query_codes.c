@@ -169,6 +169,7 @@ static int code_some(struct coding *c, struct state *s, uint64_t begin, size_t n
     for (size_t i = 0; i < n; i++)
         positions[i] = begin + i;
     leat_dataset_locate(c->whole, positions, n, refs);
+    s->texts.may_lack = true; /* such a column has no codes */
     atomic_fetch_add(&c->rows, n);
     if (has_checksums(refs, n, c->field)) {
         rc = leat_dataset_extents(c->whole, c->field, refs, n, extents, &failed, error);
@@ -178,6 +179,8 @@ static int code_some(struct coding *c, struct state *s, uint64_t begin, size_t n
     }
     for (size_t at = 0; at < n && !rc; at += s->texts.n) {
         rc = leat_texts_read(c->whole, c->field, positions + at, n - at, &s->texts, error);
+        for (size_t i = 0; !rc && i < s->texts.n; i++)
+            rc = s->texts.lacking[i] ? give_up(c, &c->refused, error) : LEAT_OK;
         for (size_t i = 0; !rc && i < s->texts.n; i++)
             rc = put(c, s, positions[at + i], leat_hash64(s->texts.at[i], s->texts.length[i]), s->texts.length[i],
                      s->texts.at[i], error);

@@ -66,7 +66,7 @@ static void find_valid(struct leat_query_columns *columns, const struct leat_dat
     char name[LEAT_QUERY_NAME];
     for (size_t i = 0; i < columns->n; i++) {
         const struct leat_query_column *c = &columns->at[i];
-        if (c->source == LEAT_QUERY_ID ||
+        if (c->source == LEAT_QUERY_ID || c->source == LEAT_QUERY_VALID ||
             snprintf(name, sizeof name, "%s.valid", d->base->fields[c->field].name) >= (int)sizeof name)
             continue;
         for (size_t k = 0; k < columns->n; k++) {
@@ -78,10 +78,24 @@ static void find_valid(struct leat_query_columns *columns, const struct leat_dat
     }
 }
 
+/* Of fields of which samples may have no value, and that no other field speaks of. */
+static void add_valid(struct leat_query_columns *columns, const struct leat_dataset *d)
+{
+    columns->n_named = columns->n;
+    for (size_t i = 0; i < columns->n_named; i++) {
+        struct leat_query_column *c = &columns->at[i];
+        if (c->source == LEAT_QUERY_ID || c->valid || !leat_dataset_lacks(d, c->field))
+            continue;
+        columns->at[columns->n] =
+            (struct leat_query_column){.source = LEAT_QUERY_VALID, .field = c->field, .dtype = LEAT_BOOL};
+        c->valid = ++columns->n;
+    }
+}
+
 int leat_query_columns_init(struct leat_query_columns *columns, const struct leat_dataset *d, struct leat_error *error)
 {
     const struct leat_base *base = d->base;
-    *columns = (struct leat_query_columns){leat_new_array(base->n_fields + 1, sizeof *columns->at), 0};
+    *columns = (struct leat_query_columns){.at = leat_new_array(2 * base->n_fields + 1, sizeof *columns->at)};
     if (!columns->at)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
     for (size_t i = 0; i < base->n_fields; i++) {
@@ -95,6 +109,7 @@ int leat_query_columns_init(struct leat_query_columns *columns, const struct lea
         columns->at[columns->n++] =
             (struct leat_query_column){.name = "id", .source = LEAT_QUERY_ID, .dtype = LEAT_I64};
     find_valid(columns, d);
+    add_valid(columns, d);
     return LEAT_OK;
 }
 
@@ -134,7 +149,7 @@ static const char *nearest(const struct leat_query_columns *columns, const char 
 {
     unsigned best = (unsigned)strlen(name) / 3 + 1;
     const char *found = NULL;
-    for (size_t i = 0; i < columns->n; i++) {
+    for (size_t i = 0; i < columns->n_named; i++) {
         const unsigned apart = distance(name, columns->at[i].name);
         if (apart <= best && (!found || apart < best)) {
             best = apart;
@@ -148,7 +163,7 @@ static void list_columns(const struct leat_query_columns *columns, char *out, si
 {
     size_t used = 0;
     *out = '\0';
-    for (size_t i = 0; i < columns->n && used + 90 < room; i++)
+    for (size_t i = 0; i < columns->n_named && used + 90 < room; i++)
         used += (size_t)snprintf(out + used, room - used, "%s%s", i ? ", " : "", columns->at[i].name);
     if (used + 90 >= room)
         snprintf(out + used, room - used, ", ...");
@@ -384,10 +399,14 @@ static int copy_spans(struct leat_query_reader *r, const struct leat_query_colum
     return rc;
 }
 
-static int load(struct leat_query_reader *r, const struct leat_query_column *c, void *to, struct leat_error *error)
+/* The values of a block, and which there are, if `valid` is not NULL. */
+static int load(struct leat_query_reader *r, const struct leat_query_column *c, void *to, bool *valid,
+                struct leat_error *error)
 {
     const uint64_t end = r->begin + r->n;
     uint64_t each;
+    if (valid)
+        memset(valid, true, r->n * sizeof *valid);
     if (c->source == LEAT_QUERY_ID)
         return leat_dataset_ids(r->dataset, r->begin, r->n, to, error);
     int rc = leat_field_row_bytes(&r->dataset->base->fields[c->field], &each, error);
@@ -398,23 +417,62 @@ static int load(struct leat_query_reader *r, const struct leat_query_column *c, 
         rc = copy_spans(r, c, (size_t)each, to, &at, error);
     if (rc || at >= r->n)
         return rc;
-    if (c->source == LEAT_QUERY_NUMBER)
-        return leat_dataset_gather(r->dataset, c->field, r->begin, end, each, to, NULL, error);
+    if (c->source != LEAT_QUERY_LENGTH) /* of texts only which there are */
+        return leat_dataset_gather(r->dataset, c->field, r->begin, end, each, to, NULL, valid, error);
     uint64_t *lengths = to;
-    rc = leat_dataset_gather(r->dataset, c->field, r->begin, end, each, NULL, lengths, error);
+    rc = leat_dataset_gather(r->dataset, c->field, r->begin, end, each, NULL, lengths, valid, error);
     for (size_t i = 0; i < r->n && !rc; i++)
         lengths[i] /= each;
     return rc;
 }
 
+static bool is_text(const struct leat_query_column *c)
+{
+    return c->source == LEAT_QUERY_TEXT || c->source == LEAT_QUERY_BYTES;
+}
+
+/* The column VALID of a column, or NULL. */
+static struct column *valid_of(struct leat_query_reader *r, const struct leat_query_column *c)
+{
+    return c->valid && r->columns->at[c->valid - 1].source == LEAT_QUERY_VALID ? &r->at[c->valid - 1] : NULL;
+}
+
+static int make_room(struct column *at, enum leat_dtype dtype, struct leat_error *error)
+{
+    if (!at->numbers && !(at->numbers = leat_alloc(LEAT_QUERY_ROWS * leat_dtype_size(dtype))))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
+    return LEAT_OK;
+}
+
+/* The column whose column VALID this is. */
+static size_t owner_of(const struct leat_query_columns *columns, size_t column)
+{
+    size_t owner = 0;
+    while (columns->at[owner].valid != column + 1)
+        owner++;
+    return owner;
+}
+
+/* What is there, and which values are, is one reading. */
 int leat_query_reader_numbers(struct leat_query_reader *r, size_t column, const void **data, struct leat_error *error)
 {
     struct column *at = &r->at[column];
-    const struct leat_query_column *c = &r->columns->at[column];
-    if (!at->numbers && !(at->numbers = leat_alloc(LEAT_QUERY_ROWS * leat_dtype_size(c->dtype))))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
-    int rc = at->loaded ? LEAT_OK : load(r, c, at->numbers, error);
-    at->loaded = !rc;
+    const bool asks_valid = r->columns->at[column].source == LEAT_QUERY_VALID;
+    const size_t owner = asks_valid ? owner_of(r->columns, column) : column;
+    const struct leat_query_column *c = &r->columns->at[owner];
+    struct column *values = is_text(c) ? NULL : &r->at[owner], *valid = valid_of(r, c);
+    int rc = LEAT_OK;
+    if (!at->loaded) {
+        rc = values ? make_room(values, c->dtype, error) : LEAT_OK;
+        if (!rc && valid)
+            rc = make_room(valid, LEAT_BOOL, error);
+        if (!rc)
+            rc = load(r, c, values ? values->numbers : NULL, valid ? valid->numbers : NULL, error);
+        if (values)
+            values->loaded = !rc;
+        if (valid)
+            valid->loaded = !rc;
+    }
     *data = at->numbers;
     return rc;
 }
@@ -427,6 +485,7 @@ static int read_texts(struct leat_query_reader *r, size_t column, uint32_t row, 
     size_t n = 1, low = 0, high = r->n_expected;
     if (!at->texts && !(at->texts = leat_new(struct leat_texts)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
+    at->texts->may_lack = valid_of(r, &r->columns->at[column]) != NULL;
     while (low < high) {
         const size_t middle = (low + high) / 2;
         if (r->expected[middle] <= row)
@@ -462,7 +521,7 @@ int leat_query_reader_value(struct leat_query_reader *r, size_t column, uint32_t
 {
     const struct leat_query_column *c = &r->columns->at[column];
     struct column *at = &r->at[column];
-    if (c->valid) {
+    if (c->valid && !(is_text(c) && valid_of(r, c))) { /* texts that are not there are seen where they are read */
         const void *valid;
         int rc = leat_query_reader_numbers(r, c->valid - 1, &valid, error);
         if (rc || !((const uint8_t *)valid)[row]) {
@@ -470,7 +529,7 @@ int leat_query_reader_value(struct leat_query_reader *r, size_t column, uint32_t
             return rc;
         }
     }
-    if (c->source != LEAT_QUERY_TEXT && c->source != LEAT_QUERY_BYTES) {
+    if (!is_text(c)) {
         const void *data = at->numbers;
         int rc = at->loaded ? LEAT_OK : leat_query_reader_numbers(r, column, &data, error);
         if (!rc)
@@ -493,6 +552,8 @@ int leat_query_reader_value(struct leat_query_reader *r, size_t column, uint32_t
             return rc;
     }
     *out = leat_query_text(c, at->texts->at[at->at], at->texts->length[at->at]);
+    if (at->texts->lacking[at->at])
+        out->type = LEAT_QUERY_NULL;
     return LEAT_OK;
 }
 

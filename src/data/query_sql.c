@@ -73,7 +73,7 @@ static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *ar
     struct leat_query_sql *s = aux;
     sqlite3_str *text = sqlite3_str_new(db);
     sqlite3_str_appendall(text, "CREATE TABLE samples(");
-    for (size_t i = 0; i < s->columns->n; i++)
+    for (size_t i = 0; i < s->columns->n_named; i++)
         sqlite3_str_appendf(text, "%s\"%w\" %s", i ? ", " : "", s->columns->at[i].name, type_of(&s->columns->at[i]));
     sqlite3_str_appendall(text, ")");
     char *made = sqlite3_str_finish(text);

@@ -41,16 +41,19 @@ bool leat_table_find(struct leat_query_table *t, const struct leat_query_columns
     *t = (struct leat_query_table){.columns = columns};
     for (size_t i = 0; i < columns->n; i++) {
         bool needed = used[i];
-        for (size_t k = 0; k < columns->n && !needed; k++)
-            needed = used[k] && columns->at[k].valid == i + 1;
+        const struct leat_query_column *c = &columns->at[i];
+        for (size_t k = 0; k < columns->n && !needed; k++) /* each text that has a code is there */
+            needed = used[k] && columns->at[k].valid == i + 1 && !(c->source == LEAT_QUERY_VALID && codes && codes[k]);
         if (!needed)
             continue;
-        const struct leat_query_column *c = &columns->at[i];
         const size_t width = leat_dtype_size(c->dtype);
         struct leat_query_part part = {.column = i, .stride = (uint32_t)size};
         if (c->source == LEAT_QUERY_NUMBER && width <= 2) {
             part.width = (unsigned)width;
             part.n = UINT32_C(1) << 8 * width;
+        } else if (c->source == LEAT_QUERY_VALID) {
+            part.width = 1;
+            part.n = 2;
         } else if (c->source == LEAT_QUERY_TEXT && codes && codes[i]) {
             part.width = codes[i]->width;
             part.codes = codes[i];

@@ -58,6 +58,16 @@ unsigned leat_dataset_storages(const struct leat_dataset *d, size_t field)
     return set;
 }
 
+bool leat_dataset_lacks(const struct leat_dataset *d, size_t field)
+{
+    for (size_t i = 0; i < d->base->n_parts; i++) {
+        const struct leat_source *source = d->base->parts[i].source;
+        if (source->storage ? source->lacks && source->lacks[field] : leat_zip_lacks(source, field))
+            return true;
+    }
+    return false;
+}
+
 bool leat_dataset_looks_up(const struct leat_dataset *d)
 {
     for (size_t i = 0; i < d->base->n_parts; i++)
@@ -165,6 +175,8 @@ static int check_computed(const struct leat_dataset *d, const size_t *fields, si
         for (size_t i = 0; i < n && !rc; i++) {
             const struct leat_computed *c = &values->at[f * n + i];
             *failed = i;
+            if (c->lacking && values->may_lack)
+                continue;
             if (!c->data)
                 rc = leat_fail(error, LEAT_E_INVALID, "the source gave no value of field \"%s\"", field->name);
             else if (is_fixed(field) ? c->bytes != each : c->bytes % each != 0)
@@ -212,6 +224,7 @@ int leat_dataset_compute(const struct leat_dataset *d, const size_t *fields, siz
         if (run < n && leat_values_init(to = &part, n_fields, run))
             rc = leat_fail(error, LEAT_E_NOMEM, "no memory to compute %zu samples", n);
         to->cancelled = out->cancelled;
+        to->may_lack = out->may_lack;
         bad = run;
         if (!rc)
             rc = compute_run(fields, n_fields, refs + i, run, to, &bad, error);
@@ -587,20 +600,42 @@ static int gather_extents(const struct leat_dataset *d, size_t field, uint64_t b
 }
 
 static int gather_computed(const struct leat_dataset *d, size_t field, uint64_t bytes,
-                           const struct leat_sample_ref *refs, size_t n, uint8_t *to, uint64_t *lengths,
+                           const struct leat_sample_ref *refs, size_t n, uint8_t *to, uint64_t *lengths, bool *valid,
                            struct leat_error *error)
 {
     struct leat_values values;
     size_t failed = 0;
-    int rc = leat_values_init(&values, 1, n) ? leat_fail(error, LEAT_E_NOMEM, "no memory for %zu values", n)
-                                             : leat_dataset_compute(d, &field, 1, refs, n, &values, &failed, error);
-    for (size_t i = 0; i < n && !rc; i++)
+    int rc = leat_values_init(&values, 1, n) ? leat_fail(error, LEAT_E_NOMEM, "no memory for %zu values", n) : LEAT_OK;
+    values.may_lack = valid != NULL;
+    if (!rc)
+        rc = leat_dataset_compute(d, &field, 1, refs, n, &values, &failed, error);
+    for (size_t i = 0; i < n && !rc; i++) {
+        const bool lacking = values.at[i].lacking;
+        if (valid)
+            valid[i] = !lacking;
         if (lengths)
             lengths[i] = values.at[i].bytes;
-        else
+        else if (to && lacking)
+            memset(to + i * bytes, 0, (size_t)bytes);
+        else if (to)
             memcpy(to + i * bytes, values.at[i].data, (size_t)bytes);
+    }
     leat_values_destroy(&values);
     return rc;
+}
+
+/* Lengths that are known without the values. False: some are not. */
+static bool take_lengths(const struct leat_sample_ref *refs, size_t n, size_t field, uint64_t *to)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct leat_sample_ref ref = refs[i];
+        size_t of = field;
+        leat_ref_resolve(&ref, &of);
+        if (!ref.source->v->length)
+            return false;
+        to[i] = ref.source->v->length(ref.source, of, ref.sample);
+    }
+    return true;
 }
 
 static int gather_stored_lengths(const struct leat_dataset *d, size_t field, const struct leat_sample_ref *refs,
@@ -636,7 +671,7 @@ uint64_t leat_dataset_changes(const struct leat_dataset *d)
 }
 
 int leat_dataset_gather(const struct leat_dataset *d, size_t field, uint64_t begin, uint64_t end, uint64_t bytes,
-                        uint8_t *to, uint64_t *lengths, struct leat_error *error)
+                        uint8_t *to, uint64_t *lengths, bool *valid, struct leat_error *error)
 {
     uint64_t positions[CHUNK];
     struct leat_sample_ref refs[CHUNK];
@@ -652,11 +687,16 @@ int leat_dataset_gather(const struct leat_dataset *d, size_t field, uint64_t beg
                 ;
             uint8_t *values = to ? to + (at - begin + i) * bytes : NULL;
             uint64_t *sizes = lengths ? lengths + (at - begin) + i : NULL;
+            bool *there = valid ? valid + (at - begin) + i : NULL;
+            if (there)
+                memset(there, true, run * sizeof *there);
+            if (storage == LEAT_STORAGE_COMPUTED && sizes && take_lengths(refs + i, run, field, sizes))
+                continue;
             if (storage == LEAT_STORAGE_COMPUTED)
-                rc = gather_computed(d, field, bytes, refs + i, run, values, sizes, error);
+                rc = gather_computed(d, field, bytes, refs + i, run, values, sizes, there, error);
             else if (lengths)
                 rc = gather_stored_lengths(d, field, refs + i, run, sizes, error);
-            else
+            else if (to)
                 rc = (storage == LEAT_STORAGE_MAPPED ? gather_rows : gather_extents)(d, field, bytes, refs + i, run,
                                                                                      values, error);
         }
@@ -716,7 +756,7 @@ int leat_dataset_column(const struct leat_dataset *d, size_t field, bool lengths
         return leat_fail(error, LEAT_E_NOMEM, "no memory for the column \"%s\" of %" PRIu64 " bytes", f->name, bytes);
     out->data = out->owned;
     rc = leat_dataset_gather(d, field, 0, d->count, each, lengths ? NULL : out->owned, lengths ? out->owned : NULL,
-                             error);
+                             NULL, error);
     if (rc)
         leat_value_clear(out);
     return rc;

@@ -93,8 +93,10 @@ static int compute(const struct leat_dataset *d, size_t field, const struct leat
     t->computed = !leat_values_init(&t->values, 1, n);
     if (!t->computed)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for %zu values", n);
+    t->values.may_lack = t->may_lack;
     int rc = leat_dataset_compute(d, &field, 1, refs, n, &t->values, &failed, error);
     for (size_t i = 0; i < n && !rc; i++) {
+        t->lacking[i] = t->values.at[i].lacking;
         t->at[i] = t->values.at[i].data;
         t->length[i] = t->values.at[i].bytes;
     }
@@ -111,6 +113,7 @@ int leat_texts_read(const struct leat_dataset *d, size_t field, const uint64_t *
     while (same < n && leat_ref_storage(&refs[same], field) == storage)
         same++;
     t->n = same;
+    memset(t->lacking, 0, sizeof t->lacking);
     return (storage == LEAT_STORAGE_COMPUTED ? compute : read_extents)(d, field, refs, same, t, error);
 }
 

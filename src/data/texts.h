@@ -14,10 +14,12 @@ struct leat_texts {
     uint64_t room;
     struct leat_values values; /* of those that were computed */
     bool computed;
+    bool may_lack; /* set by the caller: a sample without a value is no error; it reads as empty */
+    bool lacking[LEAT_TEXTS];
 };
 
 /* Reads the stored bytes of a field's values at the first t->n <= n <= LEAT_TEXTS of the positions, at least one. They
- * stay until the next call with `t`, which begins as zeros. */
+ * stay until the next call with `t`, which begins as zeros but for `may_lack`. */
 int leat_texts_read(const struct leat_dataset *dataset, size_t field, const uint64_t *positions, size_t n,
                     struct leat_texts *t, struct leat_error *error);
 void leat_texts_destroy(struct leat_texts *t);

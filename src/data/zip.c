@@ -51,6 +51,12 @@ unsigned leat_zip_storages(const struct leat_source *source, size_t field)
     return leat_dataset_storages(o->part, o->field);
 }
 
+bool leat_zip_lacks(const struct leat_source *source, size_t field)
+{
+    const struct origin *o = origin_of(source, field);
+    return leat_dataset_lacks(o->part, o->field);
+}
+
 static int zip_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
                     const void **rows, size_t *failed, struct leat_error *error)
 {
@@ -92,6 +98,7 @@ static int zip_compute(struct leat_source *source, const size_t *fields, size_t 
         leat_dataset_locate(z->parts[p], samples, n, refs);
         rc = leat_values_init(&values, k, n) ? leat_fail(error, LEAT_E_NOMEM, "no memory to compute values") : LEAT_OK;
         values.cancelled = out->cancelled;
+        values.may_lack = out->may_lack;
         if (!rc)
             rc = leat_dataset_compute(z->parts[p], theirs, k, refs, n, &values, failed, error);
         for (size_t f = 0; f < k && !rc; f++)
@@ -248,6 +255,7 @@ static int fill(struct zip *z, struct leat_dataset *const *parts, const char *co
         if (!z->source.n_classes) {
             z->source.classes = base->classes;
             z->source.n_classes = base->n_classes;
+            z->source.classes_apart = base->classes_apart;
         }
         leat_fingerprint_append(z->source.fingerprint, sample);
         z->parts[z->n_parts++] = leat_dataset_retain(parts[p]);

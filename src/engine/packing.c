@@ -55,10 +55,11 @@ static int compare_lengths(const struct leat_packing_rule *r, const struct leat_
         field->shape[0] < 0 ? leat_dataset_column(documents, r->mask->field, true, false, &column, error) : LEAT_OK;
     for (uint64_t i = 0; !rc && i < n; i++) {
         const uint64_t has = field->shape[0] < 0 ? ((const uint64_t *)column.data)[i] : (uint64_t)field->shape[0];
-        if (has != lengths[i] - around)
+        const uint64_t tokens = lengths[i] ? lengths[i] - around : 0;
+        if (has != tokens)
             rc = leat_fail(error, LEAT_E_INVALID,
                            "document %" PRIu64 " has %" PRIu64 " tokens and a loss_mask of %" PRIu64 ": one for each",
-                           i, lengths[i] - around, has);
+                           i, tokens, has);
     }
     leat_value_clear(&column);
     return rc;
@@ -77,8 +78,10 @@ int leat_packing_lengths(const struct leat_packing_rule *r, const struct leat_da
     *out = leat_new_array(n ? n : 1, sizeof **out);
     if (!*out)
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for the lengths of %" PRIu64 " documents", n);
-    for (uint64_t i = 0; !rc && i < n; i++)
-        (*out)[i] = (fixed < 0 ? ((const uint64_t *)column.data)[i] / r->element : (uint64_t)fixed) + around;
+    for (uint64_t i = 0; !rc && i < n; i++) {
+        const uint64_t tokens = fixed < 0 ? ((const uint64_t *)column.data)[i] / r->element : (uint64_t)fixed;
+        (*out)[i] = tokens ? tokens + around : 0; /* a document without a token is in no row */
+    }
     leat_value_clear(&column);
     return rc || !r->mask ? rc : compare_lengths(r, documents, *out, around, error);
 }

@@ -517,7 +517,6 @@ static enum leat_record_type join_elements(enum leat_record_type list, enum leat
 static const uint8_t *pass_list(struct leat_record_walk *w, const uint8_t *p, bool json, struct leat_record_leaf *leaf)
 {
     const uint8_t *const begin = p++;
-    bool has_negative = false, has_unsigned = false;
     leaf->type = LEAT_RECORD_EMPTY_LIST;
     for (bool first = true;; first = false) {
         p = pass_space(p, w->end);
@@ -544,11 +543,11 @@ static const uint8_t *pass_list(struct leat_record_walk *w, const uint8_t *p, bo
             return NULL;
         if (!leaf->nan && element.type == LEAT_RECORD_FLOAT && !isfinite(element.number.d))
             leaf->nan = at;
-        has_negative = has_negative || (element.type == LEAT_RECORD_INT && element.number.i < 0);
-        has_unsigned = has_unsigned || element.type == LEAT_RECORD_UINT;
+        leaf->below = leaf->below || (element.type == LEAT_RECORD_INT && element.number.i < 0);
+        leaf->beyond = leaf->beyond || element.type == LEAT_RECORD_UINT;
         leaf->type = join_elements(leaf->type, element.type);
     }
-    if (leaf->type == LEAT_RECORD_FLOATS && has_unsigned && !has_negative && !memchr(begin, '.', (size_t)(p - begin)) &&
+    if (leaf->type == LEAT_RECORD_FLOATS && leaf->beyond && !memchr(begin, '.', (size_t)(p - begin)) &&
         !memchr(begin, 'e', (size_t)(p - begin)) && !memchr(begin, 'E', (size_t)(p - begin)) &&
         !memchr(begin, 'N', (size_t)(p - begin)) && !memchr(begin, 'I', (size_t)(p - begin)))
         leaf->type = LEAT_RECORD_UINTS;

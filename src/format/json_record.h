@@ -95,6 +95,7 @@ struct leat_record_leaf {
     const uint8_t *text; /* the value as it stands in the record; of a string, without its quotes */
     size_t length;
     bool escaped;       /* a string with escapes: leat_record_unescape */
+    bool below, beyond; /* of a list: it has integers below 0, or beyond int64_t */
     const uint8_t *nan; /* of a FLOAT or a list: the first NaN or Infinity; NULL: there is none */
     union {
         int64_t i;

@@ -164,6 +164,20 @@ static int two_types(struct make *m, uint32_t node, const char *name, uint64_t a
     return LEAT_E_INVALID;
 }
 
+/* Integers of lists that no type holds. */
+static int two_signs(struct make *m, uint32_t node, const char *name)
+{
+    const struct merged *p = &m->merged[node];
+    const char *path = m->j->files[p->files[LEAT_RECORD_UINTS]].text.path;
+    leat_fail(m->error, LEAT_E_INVALID,
+              "the property \"%s\" has lists with integers below 0 and with integers beyond int64, such as in line "
+              "%" PRIu64 " of %s, which no type of integers holds; fields={\"%s\": \"json\"} reads it as JSON, and "
+              "fields without it leave it out",
+              name, p->lines[LEAT_RECORD_UINTS], path, name);
+    leat_error_at_file(m->error, path, LEAT_NO_OFFSET);
+    return LEAT_E_INVALID;
+}
+
 /* Of an object: what stands below it says that it is one. */
 static void borrow_object(struct make *m, uint32_t node)
 {
@@ -207,11 +221,13 @@ static int type_of(struct make *m, uint32_t node, const char *name, bool below, 
         f->dtype = LEAT_U8;
     } else if (types & LISTS && !(types & BIT(LIST)) && types != BIT(EMPTY_LIST) &&
                !(types & BIT(BOOLS) && types & (BIT(INTS) | BIT(UINTS) | BIT(FLOATS)))) {
+        if (types & BIT(UINTS) && p->negative)
+            return two_signs(m, node, name);
         f->ndim = 1;
         f->shape[0] = -1;
         origin->list = types & BIT(BOOLS)    ? LEAT_RECORD_BOOLS
                        : types & BIT(FLOATS) ? LEAT_RECORD_FLOATS
-                       : types & BIT(UINTS)  ? types & BIT(INTS) ? LEAT_RECORD_FLOATS : LEAT_RECORD_UINTS
+                       : types & BIT(UINTS)  ? LEAT_RECORD_UINTS
                                              : LEAT_RECORD_INTS;
         f->dtype = origin->list == LEAT_RECORD_BOOLS    ? LEAT_BOOL
                    : origin->list == LEAT_RECORD_FLOATS ? LEAT_F64

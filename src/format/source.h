@@ -36,11 +36,13 @@ struct leat_values {
     struct leat_computed {
         const uint8_t *data; /* NULL: not put yet. Aligned to 64 bytes */
         uint64_t bytes;
-    } * at; /* [field_index * n_samples + sample_index] */
+        bool lacking; /* the sample has no value: leat_values_lack. `bytes` is 0 */
+    } * at;           /* [field_index * n_samples + sample_index] */
     struct leat_values_chunk *chunks;
     uint64_t bytes; /* of memory that the chunks take */
     /* NULL, or a flag: a source looks at it now and then, and returns CANCELLED if it is set. */
     const _Atomic bool *cancelled;
+    bool may_lack; /* who asks takes samples without a value */
 };
 int leat_values_init(struct leat_values *values, size_t n_fields, size_t n_samples); /* NOMEM */
 void leat_values_destroy(struct leat_values *values);
@@ -140,6 +142,8 @@ struct leat_source_vtable {
      * is the index in `samples` of the one that is to blame, or `n` if that is not known. */
     int (*compute)(struct leat_source *source, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
                    struct leat_values *out, size_t *failed, struct leat_error *error);
+    /* COMPUTED fields: the bytes of a value that varies, without reading it. May be NULL. */
+    uint64_t (*length)(struct leat_source *source, size_t field, uint64_t sample);
     /* EXTENT fields: a file; release it with leat_io_release. It does not wait: what must be opened first is opened by
      * reading it (leat_io_open_listed). A file that differs from what the source was opened with (size, time) is
      * LEAT_E_CHANGED then. */
@@ -198,6 +202,8 @@ struct leat_source {
     bool looks_up;              /* `extents` reads an index that may not be in memory */
     const char *const *classes; /* of the field "label"; NULL: it has none */
     size_t n_classes;
+    bool classes_apart;       /* they were named later, and are not in the fingerprint */
+    const bool *lacks;        /* of each field: whether samples may have no value; NULL: of none */
     const char *metadata;     /* JSON object, "{}" if there is none */
     const char *notice;       /* "" or a note for a person */
     uint64_t fingerprint[2];  /* joinable sums over the samples: format/fingerprint.h */

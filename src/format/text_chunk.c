@@ -184,7 +184,12 @@ static bool add_leaf(struct leat_text_chunk *k, const struct leat_record_leaf *l
     c->types |= 1u << leaf->type;
     if (!c->lines[leaf->type])
         c->lines[leaf->type] = k->n_lines;
-    c->negative |= leaf->type == LEAT_RECORD_INT && leaf->number.i < 0;
+    c->negative |= leaf->below || (leaf->type == LEAT_RECORD_INT && leaf->number.i < 0);
+    if (leaf->beyond && leaf->type == LEAT_RECORD_FLOATS) { /* it has floats, too */
+        c->types |= 1u << LEAT_RECORD_UINTS;
+        if (!c->lines[LEAT_RECORD_UINTS])
+            c->lines[LEAT_RECORD_UINTS] = k->n_lines;
+    }
     if (leaf->nan && !c->nan)
         c->nan = k->n_lines;
     if (leaf->type == LEAT_RECORD_NULL)

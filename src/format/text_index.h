@@ -42,7 +42,7 @@ struct leat_text_property {
     uint64_t types;                    /* 1 << enum leat_record_type, of good records */
     uint64_t present;                  /* good records in which it has a value that is not null */
     uint64_t lines[LEAT_RECORD_TYPES]; /* from 1: where each type stands first; 0: nowhere */
-    uint64_t negative;                 /* some INT is below 0 */
+    uint64_t negative;                 /* some INT is below 0, alone or in a list */
     uint64_t nan;                      /* from 1: the first line in which it is NaN or Infinity, or has one in a list */
     uint64_t column;                   /* enum leat_text_column */
     const void *values;                /* a value of each record: NUMBERS 8 bytes (int64_t, uint64_t if `types` has

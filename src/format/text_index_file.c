@@ -30,7 +30,7 @@
 bool leat_text_index_trusts;
 uint64_t leat_text_index_small = 64 << 20;
 
-enum { VERSION = 2, PIECES = 16, END = 64 << 10, PIECE = 4 << 10 };
+enum { VERSION = 3, PIECES = 16, END = 64 << 10, PIECE = 4 << 10 };
 static const char magic[8] = {'L', 'E', 'A', 'T', 'L', 'I', 'N', 'E'};
 
 struct header {

@@ -60,7 +60,7 @@ void *leat_values_room(struct leat_values *v, size_t field_index, size_t sample_
 {
     uint8_t *to = take(v, bytes);
     if (to)
-        v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){to, bytes};
+        v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){to, bytes, false};
     return to;
 }
 
@@ -80,10 +80,22 @@ int leat_values_take(struct leat_values *v, size_t field, size_t sample, const s
     int rc = LEAT_OK;
     for (size_t i = 0; i < from->n_samples && !rc; i++) {
         const struct leat_computed *c = &from->at[from_field * from->n_samples + i];
-        if (c->data) /* else there is no value */
+        if (c->lacking)
+            leat_values_lack(v, field, sample + i);
+        else if (c->data) /* else there is no value */
             rc = leat_values_put(v, field, sample + i, c->data, c->bytes);
     }
     return rc;
+}
+
+bool leat_values_may_lack(const struct leat_values *v)
+{
+    return v->may_lack;
+}
+
+void leat_values_lack(struct leat_values *v, size_t field_index, size_t sample_index)
+{
+    v->at[field_index * v->n_samples + sample_index] = (struct leat_computed){(const uint8_t *)"", 0, true};
 }
 
 bool leat_values_cancelled(const struct leat_values *v)

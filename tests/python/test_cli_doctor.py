@@ -122,3 +122,26 @@ def test_a_person_reads_sentences_with_settings_as_they_are_written_and_nothing_
     assert "samples/s with --photos fast\n" in text
     assert "Decoding is the limit: " in text and max(map(len, text.splitlines()[1:])) <= 120
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_the_pack_that_is_advised_keeps_what_options_say_of_the_data(tmp_path: Path) -> None:
+    photos = make_folder(tmp_path / "it's", {"ant": 4}, (2000, 1500), jpeg)
+    names = sorted(p for p in photos.rglob("*.jpg"))
+    (tmp_path / "labels").mkdir()
+    for name in names:
+        (tmp_path / "labels" / f"{name.stem}.txt").write_text("0 0.5 0.5 0.1 0.1\n")
+    (tmp_path / "names.txt").write_text("ant\n")
+    flat = names[0].parent
+    chain = [leat.ops.Decode(), leat.ops.Resize((200, 200), "nearest")]
+    (tmp_path / "p.json").write_text(leat.program_to_json({"image": chain}))
+    words = ("--seconds", 0.05, "--batch-size", 2, "--program", tmp_path / "p.json")
+    more: tuple[object, ...] = ("--yolo", tmp_path / "labels", "--classes", tmp_path / "names.txt", "--on-bad", "skip")
+    clause = '"label.length" > 0'
+    tried = {t["setting"]: t["how"] for t in examined(flat, *words, *more, "--where", clause)["tried"]}
+    given = f"--yolo {tmp_path}/labels --classes {tmp_path}/names.txt --on-bad skip --where '{clause}'"
+    assert tried["photos"] == f"leat pack SRC DST {given} --photos fast"
+    tried = {t["setting"]: t["how"] for t in examined(photos, *words, "--labels", "none")["tried"]}
+    assert tried["photos"] == "leat pack SRC DST --labels none --photos fast"
+    long = " OR ".join(["label = 0"] * 30)
+    tried = {t["setting"]: t["how"] for t in examined(photos, *words, "--where", long)["tried"]}
+    assert tried["photos"] == "leat pack SRC DST --where CLAUSE --photos fast"

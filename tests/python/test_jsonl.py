@@ -402,3 +402,51 @@ def test_nan_in_a_list_of_numbers_breaks_its_record_where_others_make_it_json(tm
     with pytest.warns(UserWarning, match="1 of 3 records"):
         ds = leat.open(path, on_bad="skip")
     assert [ds[i]["l"] for i in range(2)] == [[1, "x"], [2.5]]
+
+
+# ---- integers of lists -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_integers_of_lists_are_what_integers_are(tmp_path: Path, split: bool) -> None:
+    """150 drawn sets of records: the type, or the error, of lists is that of the same integers alone."""
+    rng = np.random.default_rng(4)
+    kinds = {"low": [-1, -(2**63), -7], "mid": [0, 5, 2**63 - 1], "high": [2**63, 2**64 - 1], "real": [1.5, -2.0]}
+    for k in range(150):
+        chosen = [name for name in kinds if rng.random() < 0.5] or ["mid"]
+        numbers = [kinds[name][int(rng.integers(len(kinds[name])))] for name in chosen for _ in range(2)]
+        numbers = [numbers[i] for i in rng.permutation(len(numbers))]
+        cuts = np.sort(rng.integers(0, len(numbers) + 1, 2))
+        lists = [x for x in ([numbers[: cuts[0]], numbers[cuts[0] : cuts[1]], numbers[cuts[1] :]]) if x] or [numbers]
+        alone = [[write(tmp_path / f"alone-{k}.jsonl", *(json.dumps({"x": x}) for x in numbers))]]
+        lines = [json.dumps({"x": x}) for x in lists]
+        together = [write(tmp_path / f"list-{k}.jsonl", *lines)]
+        if split and len(lines) > 1:
+            together = [write(tmp_path / f"list-{k}-{i}.jsonl", line) for i, line in enumerate(lines)]
+        if {"low", "high"} <= set(chosen) and not all(any(type(v) is float for v in x) for x in lists):
+            with pytest.raises(leat.InvalidError, match="two types"):
+                leat.open(alone[0])
+        for _ in range(2):  # the second time by the index
+            if any(n < 0 and type(n) is int for n in numbers) and any(n >= 2**63 for n in numbers):
+                with pytest.raises(
+                    leat.InvalidError, match="lists with integers below 0 and with integers beyond int64"
+                ):
+                    leat.open(together)
+                kept = leat.open(together, fields={"x": "json"})
+                assert [v for s in kept for v in s["x"]] == numbers
+                continue
+            found = leat.open(together)
+            assert found.schema["x"].dtype == leat.open(alone[0]).schema["x"].dtype, (numbers, lists)
+            got = [v for s in found for v in s["x"].tolist()]
+            assert got == ([float(v) for v in numbers] if "real" in chosen else numbers), lists
+
+
+def test_an_index_of_the_version_before_is_made_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", '{"x": [-1]}', '{"x": [2]}')
+    leat.open(path)
+    index = Path(path + ".leat-index")
+    raw = bytearray(index.read_bytes())
+    assert raw[8] == 3
+    raw[8] = 2
+    index.write_bytes(raw)
+    assert [s["x"].tolist() for s in leat.open(path)] == [[-1], [2]] and index.read_bytes()[8] == 3

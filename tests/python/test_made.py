@@ -645,3 +645,53 @@ def test_the_thread_of_a_source_ends_with_its_data_set() -> None:
         assert ds[1]["y"] == 3
         del ds
     eventually(lambda: threading.active_count() <= before)
+
+
+# ---- lengths ---------------------------------------------------------------------------------------------------------
+
+
+class Untouched:
+    """Memory that the system gives when it is read."""
+
+    def __init__(self, n: int) -> None:
+        import mmap
+
+        self.map = mmap.mmap(-1, n)
+        self.values = np.frombuffer(self.map, np.uint8)
+
+
+def touched(made: Untouched) -> int:
+    """Bytes of the mapping that are in memory."""
+    begin = made.values.__array_interface__["data"][0]
+    with open("/proc/self/smaps") as f:
+        here = False
+        for line in f:
+            if "-" in line.split(" ")[0] and ":" not in line.split(" ")[0]:
+                first, last = (int(x, 16) for x in line.split(" ")[0].split("-"))
+                here = first <= begin < last
+            elif here and line.startswith("Rss:"):
+                return int(line.split()[1]) * 1024
+    return -1
+
+
+@pytest.mark.parametrize("form", ["plain", "view", "joined", "zipped"])
+def test_lengths_of_arrays_do_not_read_the_values(form: str) -> None:
+    n = 1 << 26
+    made = Untouched(n)
+    offsets = np.array([0, 20, n // 2, n - 50, n], np.int64)
+    ds = leat.data.made.of_arrays(None, {"tokens": leat.Ragged(made.values, offsets)}, "1")
+    name = "tokens.length"
+    if form == "view":
+        ds = ds[1:]
+    elif form == "joined":
+        ds = leat.concat(ds, ds)
+    elif form == "zipped":
+        ds, name = leat.zip(a=ds), "a.tokens.length"
+    lengths = np.diff(offsets)[1 if form == "view" else 0 :].tolist() * (2 if form == "joined" else 1)
+    assert len(ds.where(f'"{name}" < 100')) == sum(x < 100 for x in lengths)
+    field = name.removesuffix(".length")
+    assert len(leat.pack_rows(ds, field, 1 << 20, eos=0)) == -(-(sum(lengths) + len(lengths)) // (1 << 20))
+    mix = leat.Mix({"a": (ds, 0.5), "b": (ds, 0.5)}, unit="tokens", tokens_field=field)
+    assert len(mix.names) == 2
+    assert touched(made) <= 1 << 16
+    assert int(made.values[: 1 << 22].sum()) == 0 and touched(made) >= 1 << 22

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FormatError, InvalidError
+from ..errors import FileError, FormatError, InvalidError, UnsupportedError
 from ..loading.ragged import Ragged
 from . import arrow_c, arrow_values, made
 from . import schema as _schema
 from .arrow_values import Each
 from .dataset import Dataset, concat
+from .features import Features, of_dataset, of_metadata, refuse_format
 from .schema import Field
 
 #: of row groups that are kept decoded, of one data set
@@ -28,47 +29,67 @@ CACHE_BYTES = 256 << 20
 
 
 class Columns:
-    """Which columns become which fields."""
+    """Which columns become which fields. `features`: what `datasets` says of them."""
 
     def __init__(
         self,
         kind: arrow_c.Type,
         fields: Sequence[str] | Mapping[str, Any] | None = None,
         fill: Mapping[str, Any] | None = None,
+        features: Features | None = None,
     ) -> None:
-        found = list(arrow_values.members(kind))
         self.paths: dict[str, tuple[int, ...]] = {}
-        self.fields: dict[str, Field] = {}
-        for name, path, leaf in found:
+        self.stored: dict[str, Field] = {}
+        self.nullable: dict[str, bool] = {}
+        for name, path, leaf in arrow_values.members(kind):
             if name in self.paths:
                 raise InvalidError(f"two columns would become the field {name!r}: rename one of them")
             self.paths[name] = path
-            self.fields[name] = arrow_values.field_of(leaf)
+            self.nullable[name] = arrow_values.is_nullable(kind, path)
+            self.stored[name] = arrow_values.field_of(leaf)
         self.as_json: set[str] = set()
-        self.fill = dict(fill or {})
-        for name in self.fill:
-            self._known(name)
-        if fields is None:
-            return
+        self.as_files: set[str] = set()
+        images = set() if features is None else features.images
         if isinstance(fields, str):
             raise TypeError(f"fields is a list of names, or a dict of names to kinds, not {fields!r}")
+        wanted = (
+            dict(fields) if isinstance(fields, Mapping) else dict.fromkeys(self.stored if fields is None else fields)
+        )
         self.fields = {
-            name: self._as(name, fields[name] if isinstance(fields, Mapping) else None) for name in map(str, fields)
+            name: self._as(name, "image" if one is None and name in images and self._can_be_files(name) else one)
+            for name, one in ((str(n), k) for n, k in wanted.items())
         }
+        for name in fill or {}:
+            self._known(name)
+        self.fill = {
+            n: arrow_values.checked_fill(n, self.fields.get(n, self.stored[n]), v) for n, v in (fill or {}).items()
+        }
+        self.lacking = [
+            n
+            for n, f in self.fields.items()
+            if self.nullable[n] and n not in self.fill and not arrow_values.has_null(f)
+        ]
+        self.classes = [] if features is None else features.classes(self.fields)
 
     def _known(self, name: str) -> None:
         if name not in self.paths:
             raise KeyError(f"there is no column {name!r}: there are {', '.join(self.paths)}")
 
+    def _can_be_files(self, name: str) -> bool:
+        return name in self.stored and self.stored[name].kind in ("bytes", "str")
+
     def _as(self, name: str, wanted: Any) -> Field:
-        """A field as it is wanted: bytes may be photos, and text JSON."""
+        """A field as it is wanted: bytes may be photos, text JSON, or paths of photos."""
         self._known(name)
-        found = self.fields[name]
+        found = self.stored[name]
         if wanted is None or (field := _schema.as_field(wanted)) == found:
             return found
         if found.kind == "bytes" and field.kind != "array" and field.kind != "json":
             return field
         if (found.kind, field.kind) in (("str", "json"), ("str", "bytes")):
+            return field
+        if found.kind == "str" and field.kind in _schema.ENCODED:
+            self.as_files.add(name)
             return field
         if field.kind == "json":
             self.as_json.add(name)
@@ -77,8 +98,13 @@ class Columns:
             return field
         raise InvalidError(f"column {name!r} is {found}, which cannot be {field}")
 
+    def values(self, batch: arrow_c.Column, name: str) -> tuple[Any, Any]:
+        """The values of a field, and which are missing."""
+        column = arrow_values.at_path(batch, self.paths[name])
+        return arrow_values.values_of(column, name in self.as_json, name in self.as_files)
+
     def of(self, batch: arrow_c.Column, name: str, first: int) -> Any:
-        values, nulls = arrow_values.values_of(arrow_values.at_path(batch, self.paths[name]), name in self.as_json)
+        values, nulls = self.values(batch, name)
         return arrow_values.filled(name, self.fields[name], values, nulls, self.fill, first)
 
 
@@ -115,14 +141,18 @@ def from_arrow(
     >>> leat.from_arrow(table)[0]
     {'text': 'to be', 'tokens': array([1, 2, 3])}
     """
+    if any(c.__module__.partition(".")[0] == "datasets" for c in type(obj).__mro__):
+        return _of_hugging_face(obj, fields, fill, version)
     if hasattr(obj, "get_fragments") and hasattr(obj, "schema"):
         return of_chunks(_fragments(obj), obj.schema, fields, fill, version)
-    if type(obj).__module__.partition(".")[0] == "datasets":
-        return _of_hugging_face(obj, fields, fill, version)
     if not hasattr(obj, "__arrow_c_stream__"):
         raise TypeError(f"from_arrow takes an object with __arrow_c_stream__, and {type(obj).__name__} has none")
+    return _of_table(obj, fields, fill, version, None)
+
+
+def _of_table(obj: Any, fields: Any, fill: Any, version: str | None, features: Features | None) -> Dataset:
     kind, batches = arrow_c.read(obj)
-    columns = Columns(kind, fields, fill)
+    columns = Columns(kind, fields, fill, of_metadata(kind.metadata) if features is None else features)
     if not columns.fields:
         raise InvalidError("the table has no columns")
     parts, first = [], 0
@@ -136,11 +166,11 @@ def from_arrow(
 def _of_batch(columns: Columns, batch: arrow_c.Column, first: int, version: str | None) -> Dataset:
     values = {name: columns.of(batch, name, first) for name in columns.fields}
     if not any(isinstance(v, Each) for v in values.values()):
-        return made.of_arrays(columns.fields, values, version)
+        return made.of_arrays(columns.fields, values, version, columns.classes)
     parts = {
-        name: made.from_source(_One(name, columns.fields[name], v, version))
+        name: made.from_source(_One(name, columns.fields[name], v, version, columns.classes, first))
         if isinstance(v, Each)
-        else made.of_arrays({name: columns.fields[name]}, {name: v}, version)
+        else made.of_arrays({name: columns.fields[name]}, {name: v}, version, columns.classes)
         for name, v in values.items()
     }
     return made.zipped(parts, True) if len(parts) > 1 else next(iter(parts.values()))
@@ -153,15 +183,18 @@ def _empty(columns: Columns) -> Dataset:
         values = np.empty((0, *inner), "uint16" if found.dtype == "bfloat16" else found.dtype)
         varies = found.kind != "array" or found.shape[:1] == (None,)
         arrays[name] = Ragged(values, np.zeros(1, np.int64)) if varies else values
-    return made.of_arrays(columns.fields, arrays, None)
+    return made.of_arrays(columns.fields, arrays, None, columns.classes)
 
 
 class _One:
-    """A column whose values are made one by one."""
+    """A column whose values are made one by one. `first`: the row of the table that its first one is."""
 
-    def __init__(self, name: str, field: Field, values: Each, version: str | None) -> None:
+    def __init__(
+        self, name: str, field: Field, values: Each, version: str | None, classes: Sequence[str], first: int
+    ) -> None:
         self.fields: Mapping[str, Any] = {name: field}
-        self._values = values
+        self.classes_of_label = list(classes)
+        self._values, self._first = values, first
         self.version = version if version is not None else self._hash()
 
     def __len__(self) -> int:
@@ -170,12 +203,22 @@ class _One:
     def _hash(self) -> str:
         whole = hashlib.sha256()
         for i in range(len(self)):
-            whole.update(repr(self._values[i]).encode() + b"\0")
+            whole.update(repr(self._values.identity(i)).encode("utf-8", "surrogateescape") + b"\0")
         return whole.hexdigest()
 
     def read(self, positions: np.ndarray[Any, Any]) -> dict[str, Any]:
         (name,) = self.fields
-        return {name: [self._values[i] for i in positions.tolist()]}
+        return {name: [_one(self._values, i, name, f"row {self._first + i}") for i in positions.tolist()]}
+
+
+def _one(values: Any, i: int, name: str, where: str) -> Any:
+    """A value; if it is a file that cannot be read, the error says whose."""
+    try:
+        return values[i]
+    except OSError as e:
+        raise FileError(f"{where}: column {name!r} names a file that cannot be read: {e}") from e
+    except UnsupportedError as e:
+        raise UnsupportedError(f"{where}: of column {name!r} {e}") from e
 
 
 def _of_hugging_face(obj: Any, fields: Any, fill: Any, version: str | None) -> Dataset:
@@ -184,24 +227,14 @@ def _of_hugging_face(obj: Any, fields: Any, fill: Any, version: str | None) -> D
             f"from_arrow takes a datasets.Dataset, and this is a {type(obj).__name__}: choose a split, or for a stream "
             "save it first"
         )
+    refuse_format(obj, fields)
     table = getattr(obj.data, "table", obj.data)
-    photos = {n for n, f in getattr(obj, "features", {}).items() if type(f).__name__ == "Image"}
-    if photos and not isinstance(fields, Mapping):
-        names = list(fields) if fields is not None else [arrow_values.valid_name(n) for n in table.column_names]
-        if fields is None and any(_is_nested(table.schema.field(n)) for n in table.column_names if n not in photos):
-            names = []
-        if names:
-            fields = {n: "image" if n in photos else None for n in names}
     if version is None and (own := getattr(obj, "_fingerprint", None)):
         version = f"datasets {own}"
-    found = from_arrow(table, fields=fields, fill=fill, version=version)
+    found = _of_table(table, fields, fill, version, of_dataset(obj))
     if obj._indices is None:
         return found
     return found.select(np.asarray(obj._indices.column(0).to_numpy()))
-
-
-def _is_nested(field: Any) -> bool:
-    return str(field.type).startswith("struct")
 
 
 # ---- row groups ------------------------------------------------------------------------------------------------------
@@ -229,6 +262,8 @@ class Chunks:
         self._columns = columns
         self._top = dict(names)  # the column of the file that a field lies in
         self.fields: Mapping[str, Any] = columns.fields
+        self.classes_of_label = columns.classes
+        self.lacking_fields = columns.lacking
         self.version = version or hashlib.sha256("\n".join(c.version for c in self._chunks).encode()).hexdigest()
         self._ends = np.cumsum([c.rows for c in self._chunks], dtype=np.int64)
         self.cache_bytes = CACHE_BYTES
@@ -253,7 +288,10 @@ class Chunks:
     def read(self, positions: np.ndarray[Any, Any]) -> dict[str, Any]:
         return self.read_fields(positions, list(self.fields))
 
-    def read_fields(self, positions: np.ndarray[Any, Any], names: Sequence[str]) -> dict[str, Any]:
+    def read_fields(
+        self, positions: np.ndarray[Any, Any], names: Sequence[str], may_lack: bool = False
+    ) -> dict[str, Any]:
+        """`may_lack`: None stands for a value that is missing, which else is an error."""
         where = np.searchsorted(self._ends, positions, "right")
         out: dict[str, list[Any]] = {name: [None] * len(positions) for name in names}
         for number in np.unique(where).tolist():
@@ -265,11 +303,13 @@ class Chunks:
                 values, nulls = found[name]
                 for k, row in zip(at.tolist(), rows, strict=True):
                     if nulls is not None and nulls[row]:
+                        if may_lack:
+                            continue
                         raise InvalidError(
                             f"{self._chunks[number].where}, row {row}: column {name!r} has no value, and a field has "
                             f"one: fill={{{name!r}: ...}} says what stands for it"
                         )
-                    out[name][k] = self._one(name, values[row])
+                    out[name][k] = self._one(name, _one(values, row, name, f"{self._chunks[number].where}, row {row}"))
         return {name: self._joined(name, values) for name, values in out.items()}
 
     def _one(self, name: str, found: Any) -> Any:
@@ -284,7 +324,8 @@ class Chunks:
 
     def _joined(self, name: str, values: list[Any]) -> Any:
         f = self.fields[name]
-        return np.stack(values) if f.kind == "array" and f.shape[:1] != (None,) else values
+        dense = f.kind == "array" and f.shape[:1] != (None,) and not any(v is None for v in values)
+        return np.stack(values) if dense else values
 
     def _values(self, number: int, names: Sequence[str]) -> dict[str, Any]:
         with self._lock:
@@ -326,11 +367,9 @@ class Chunks:
             self._held += size
 
     def _prepared(self, columns: Columns, part: arrow_c.Column, name: str) -> tuple[Any, Any]:
-        column = arrow_values.at_path(part, columns.paths[name])
-        values, nulls = arrow_values.values_of(column, name in columns.as_json)
+        values, nulls = columns.values(part, name)
         found = columns.fields[name]
-        can = name in columns.fill or (found.dtype in ("float16", "float32", "float64") and not found.shape)
-        if nulls is not None and can:
+        if nulls is not None and (name in columns.fill or arrow_values.has_null(found)):
             return arrow_values.filled(name, found, values, nulls, columns.fill, 0), None
         return values, nulls
 
@@ -345,7 +384,7 @@ def _join(pieces: list[tuple[Any, Any]]) -> tuple[Any, Any]:
 
 def of_chunks(chunks: list[Chunk], schema: Any, fields: Any, fill: Any, version: str | None) -> Dataset:
     kind, _ = arrow_c.read(schema.empty_table())
-    columns = Columns(kind, fields, fill)
+    columns = Columns(kind, fields, fill, of_metadata(kind.metadata))
     if not columns.fields:
         raise InvalidError("there are no columns")
     names = {name: kind.children[columns.paths[name][0]].name for name in columns.fields}
@@ -411,15 +450,39 @@ def open_parquet(paths: Sequence[str], fields: Any = None, fill: Any = None) -> 
             raise
         except Exception as e:
             raise FormatError(f"{path} is no Parquet file that can be read: {e}") from e
-        if schema is not None and not own.equals(schema):
-            raise FormatError(f"{path} has other columns than {paths[0]}: {own} and {schema}")
-        schema = own.remove_metadata() if schema is None else schema
+        schema = joined(paths[0], schema, path, own)
         version = hashlib.sha256(_footer(path)).hexdigest()
         chunks += [
             Chunk(rows, path, f"row group {i}", _GroupRead(path, i, found), f"{version} {i}")
             for i, rows in enumerate(groups)
         ]
-    return of_chunks(chunks, schema, fields, fill, None)
+    return of_chunks(chunks, schema, fields, fill, filled_version(chunks, fill))
+
+
+def joined(first: str, schema: Any, path: str, own: Any) -> Any:
+    """The schema of some files, with that of one more."""
+    if schema is None:
+        return own
+    if not own.equals(schema):
+        raise FormatError(
+            f"{path} has other columns than {first}: {own.remove_metadata()} and {schema.remove_metadata()}"
+        )
+    before, labels = of_metadata(schema.metadata).labels, of_metadata(own.metadata).labels
+    for name in labels.keys() & before.keys():
+        if labels[name] != before[name]:
+            raise FormatError(
+                f"{path} has other names of classes in column {name!r} than {first}, so that equal labels would mean "
+                f"different things: {labels[name][:20]} and {before[name][:20]}"
+            )
+    return own if labels.keys() > before.keys() else schema
+
+
+def filled_version(chunks: Sequence[Chunk], fill: Mapping[str, Any] | None) -> str | None:
+    """Names the content of chunks with what stands for missing values; None: nothing does."""
+    if not fill:
+        return None
+    values = [c.version for c in chunks] + [f"{name} {value!r}" for name, value in sorted(fill.items())]
+    return hashlib.sha256("\n".join(values).encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def _footer(path: str) -> bytes:

@@ -92,6 +92,8 @@ class Type:
     name: str
     children: list[Type] = field(default_factory=list)
     dictionary: Type | None = None
+    metadata: dict[bytes, bytes] = field(default_factory=dict)
+    nullable: bool = True
 
 
 @dataclass
@@ -130,7 +132,26 @@ def _type(schema: Any) -> Type:
     dictionary = _type(schema.dictionary.contents) if schema.dictionary else None
     children = [_type(schema.children[i].contents) for i in range(schema.n_children)]
     name = (schema.name or b"").decode("utf-8", "replace")
-    return Type(schema.format.decode("utf-8", "replace"), name, children, dictionary)
+    kind, metadata = schema.format.decode("utf-8", "replace"), _metadata(schema.metadata)
+    return Type(kind, name, children, dictionary, metadata, bool(schema.flags & 2))
+
+
+def _metadata(address: int | None) -> dict[bytes, bytes]:
+    """Pairs of keys and values: their number, and of each text its length before it, as 32-bit integers."""
+    at = address or 0
+
+    def number() -> int:
+        nonlocal at
+        at += 4
+        return ctypes.c_int32.from_address(at - 4).value
+
+    def text() -> bytes:
+        nonlocal at
+        length = number()
+        at += length
+        return ctypes.string_at(at - length, length)
+
+    return {text(): text() for _ in range(number())} if at else {}
 
 
 def _sizes(kind: str, array: Any, holder: _Holder) -> list[int]:

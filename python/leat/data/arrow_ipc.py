@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import FormatError
-from .arrow import Chunk, check_stamp, needed, of_chunks, stamp
+from .arrow import Chunk, check_stamp, filled_version, joined, needed, of_chunks, stamp
 from .dataset import Dataset
 
 _MAGIC = b"ARROW1"
@@ -32,15 +32,13 @@ def open_ipc(paths: Sequence[str], fields: Any = None, fill: Any = None) -> Data
             raise
         except Exception as e:
             raise FormatError(f"{path} is no file of Arrow that can be read: {e}") from e
-        if schema is not None and not own.equals(schema):
-            raise FormatError(f"{path} has other columns than {paths[0]}: {own} and {schema}")
-        schema = own.remove_metadata() if schema is None else schema
+        schema = joined(paths[0], schema, path, own)
         version = _version(path, rows, own)
         chunks += [
             Chunk(n, path, f"record batch {i}", _BatchRead(path, i, found), f"{version} {i}")
             for i, n in enumerate(rows)
         ]
-    return of_chunks(chunks, schema, fields, fill, None)
+    return of_chunks(chunks, schema, fields, fill, filled_version(chunks, fill))
 
 
 class _BatchRead:

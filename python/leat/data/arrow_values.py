@@ -4,17 +4,19 @@ numbers, dates, times    array, in place           list of numbers      (None,),
 bool                     array, unpacked           fixed_size_list      (n,), in place
 string, binary           str, bytes, in place      struct               a field for each member: `meta.domain`
 dictionary               as its values             all else             json; decimals as text
+bytes and path           bytes, of the file that the path names where there are none
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidError
+from ..errors import InvalidError, UnsupportedError
 from ..loading.ragged import Ragged
 from .arrow_c import BINARY, LISTS, NUMBERS, TEXT, Column, Type, bits
 from .schema import Field, field
@@ -33,6 +35,68 @@ class Each:
 
     def __getitem__(self, i: int) -> Any:
         return value(self.column, int(i))
+
+    def identity(self, i: int) -> Any:
+        """What stands for the value in a fingerprint."""
+        return self[i]
+
+
+class Files(Each):
+    """Values that are files, by their paths, where the bytes are missing. A relative path is one in the folder that
+    was the present one when the table was taken."""
+
+    def __init__(self, paths: Values, content: Values | None, missing: np.ndarray[Any, Any] | None) -> None:
+        self.paths, self.content, self.missing = paths, content, missing
+        self.folder = os.getcwd()
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def path(self, i: int) -> str | None:
+        """None: the bytes are there."""
+        if self.content is not None and not (self.missing is not None and self.missing[i]):
+            return None
+        name = os.fsdecode(bytes(self.paths[i]))
+        if "://" in name:
+            raise UnsupportedError(
+                f"the file is at {name}, which is no file of this machine: store the bytes in the table (of "
+                "`datasets`: dataset.map with datasets.table.embed_table_storage)"
+            )
+        return os.path.join(self.folder, name)
+
+    def __getitem__(self, i: int) -> bytes:
+        path = self.path(i)
+        if path is None:
+            assert self.content is not None
+            return bytes(self.content[i])
+        with open(path, "rb") as f:
+            return f.read()
+
+    def identity(self, i: int) -> Any:
+        try:
+            path = self.path(i)
+            if path is None:
+                return self[i]
+            found = os.stat(path)
+        except (OSError, ValueError, UnsupportedError):
+            return bytes(self.paths[i])
+        return path, found.st_size, found.st_mtime_ns
+
+
+class Filled(Each):
+    """Values of which some are missing, with `one` in their place."""
+
+    def __init__(self, values: Values, missing: np.ndarray[Any, Any], one: Any) -> None:
+        self.values, self.missing, self.one = values, missing, one
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, i: int) -> Any:
+        return self.one if self.missing[i] else self.values[i]
+
+    def identity(self, i: int) -> Any:
+        return self.one if self.missing[i] else self.values.identity(i)
 
 
 def valid_name(name: str) -> str:
@@ -53,11 +117,15 @@ def number(kind: Type) -> str | None:
 
 
 def is_file(kind: Type) -> bool:
-    """A struct of bytes and path: how `datasets` keeps photos and sounds."""
-    return kind.format == "+s" and [(c.name, c.format in (*TEXT, *BINARY)) for c in kind.children] == [
-        ("bytes", True),
-        ("path", True),
-    ]
+    """A struct of bytes and path: how `datasets` keeps photos and sounds. One of them may be of no type."""
+    formats = {c.name: c.format for c in kind.children if c.dictionary is None}
+    return (
+        kind.format == "+s"
+        and len(kind.children) == 2
+        and formats.keys() == {"bytes", "path"}
+        and all(f in (*TEXT, *BINARY, "n") for f in formats.values())
+        and set(formats.values()) != {"n"}
+    )
 
 
 def field_of(kind: Type) -> Field:
@@ -101,6 +169,15 @@ def members(kind: Type, prefix: str = "") -> Iterator[tuple[str, tuple[int, ...]
                 yield inner, (i, *path), leaf
         else:
             yield name, (i,), child
+
+
+def is_nullable(kind: Type, path: Sequence[int]) -> bool:
+    """Whether values of a column may be missing, or those of a struct around it."""
+    for i in path:
+        kind = kind.children[i]
+        if kind.nullable:
+            return True
+    return is_file(kind)
 
 
 def at_path(batch: Column, path: Sequence[int]) -> Column:
@@ -160,19 +237,24 @@ def _views(column: Column) -> Ragged:
     return _gather(np.concatenate([raw.reshape(-1), *column.buffers[1:]]), begins, lengths)
 
 
-def values_of(column: Column, as_json: bool = False) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_]] | None]:
-    """The values of a column as its field has them, and which are missing; what stands there is then any value."""
+def values_of(
+    column: Column, as_json: bool = False, as_files: bool = False
+) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_]] | None]:
+    """The values of a column as its field has them, and which are missing; what stands there is then any value.
+    `as_files`: texts are paths of files, which are the values."""
     kind, nulls = column.type, column.nulls
     if as_json:
-        return Each(column, False), None
+        return Each(column, False), _none_of(column)
+    if as_files:
+        paths, missing = values_of(column)
+        return Files(paths, None, None), _or_empty(paths, missing)
     if column.dictionary is not None:
         return _of_dictionary(column)
     if is_file(kind):
-        inner = at_path(Column(kind, column.length, column.offset, nulls, [], column.children, None), (0,))
-        return values_of(inner)
+        return _of_files(column)
     found = field_of(kind)
     if found.kind == "json" or kind.format.startswith("d:"):
-        return Each(column, found.kind == "str"), nulls if found.kind != "json" else None
+        return Each(column, found.kind == "str"), nulls if found.kind != "json" else _none_of(column)
     if kind.format in ("vu", "vz"):
         return _views(column), nulls
     if found.kind != "array":
@@ -186,18 +268,49 @@ def values_of(column: Column, as_json: bool = False) -> tuple[Values, np.ndarray
     return _of_list(column, found)
 
 
+def _none_of(column: Column) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+    """Which values of a column are null as JSON."""
+    return np.ones(column.length, bool) if column.type.format == "n" and column.length else column.nulls
+
+
+def _or_empty(paths: Ragged, missing: np.ndarray[Any, Any] | None) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+    """Which paths are missing, or empty, which no path is."""
+    none = np.asarray(paths.lengths) == 0 if missing is None else missing | (np.asarray(paths.lengths) == 0)
+    return none if none.any() else None
+
+
+def _of_files(column: Column) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_]] | None]:
+    """Of a column of bytes and paths, the bytes where they are, else the files."""
+    own = Column(column.type, column.length, column.offset, column.nulls, [], column.children, None)
+    member = {t.name: at_path(own, (i,)) for i, t in enumerate(column.type.children)}
+    if member["path"].type.format == "n":
+        return values_of(member["bytes"])
+    content, missing = None, None
+    if member["bytes"].type.format != "n":
+        content, missing = values_of(member["bytes"])
+        if missing is None:
+            return content, None
+    paths, unnamed = values_of(member["path"])
+    none = _or_empty(paths, unnamed)
+    if missing is None or none is None:
+        return Files(paths, content, missing), none
+    none = none & missing
+    return Files(paths, content, missing) if (none != missing).any() else content, none if none.any() else None
+
+
 def _of_list(column: Column, found: Field) -> tuple[Values, Any]:
-    outer, begin, end, nulls = column, 0, column.length, column.nulls
+    outer, first, begin, end, nulls = column, 0, 0, column.length, column.nulls
     offsets = None
     if found.shape[0] is None:
         offsets = _offsets(column, 4 if column.type.format == "+l" else 8)
-        begin, end, column = 0, int(offsets[-1]), column.children[0]
+        first, begin, end, column = int(offsets[0]), 0, int(offsets[-1]), column.children[0]
     while column.type.format.startswith("+w:"):
         width = int(column.type.format[3:])
-        begin, end = (begin + column.offset) * width, (end + column.offset) * width
-        _refuse_inner(outer, column if column is not outer else None)
+        if column is not outer:
+            _refuse_inner(outer, column, first, end, None)
+        first, begin, end = ((n + column.offset) * width for n in (first, begin, end))
         column = column.children[0]
-    _refuse_inner(outer, column)
+    _refuse_inner(outer, column, first, end, nulls if offsets is None else None)
     flat = _numbers(column, begin, end)
     inner = [n or 0 for n in found.shape[1:]]
     if offsets is None:
@@ -205,12 +318,17 @@ def _of_list(column: Column, found: Field) -> tuple[Values, Any]:
     return Ragged(flat.reshape(-1, *inner), offsets), nulls
 
 
-def _refuse_inner(outer: Column, column: Column | None) -> None:
-    if column is not None and column.nulls is not None:
-        raise InvalidError(
-            f"column {outer.type.name!r} has lists with missing numbers in them: take it as JSON, "
-            f"fields={{{outer.type.name!r}: 'json'}}"
-        )
+def _refuse_inner(outer: Column, column: Column, begin: int, end: int, missing: Any) -> None:
+    """Refuses missing numbers in [begin, end) of the column; those of lists that are `missing` themselves stand there
+    for none."""
+    if column.nulls is None or not (nulls := column.nulls[begin:end]).any():
+        return
+    if missing is not None and len(missing) and not nulls.reshape(len(missing), -1)[~missing].any():
+        return
+    raise InvalidError(
+        f"column {outer.type.name!r} has lists with missing numbers in them: take it as JSON, "
+        f"fields={{{outer.type.name!r}: 'json'}}"
+    )
 
 
 def _of_dictionary(column: Column) -> tuple[Values, Any]:
@@ -289,28 +407,68 @@ def _decimal(column: Column, i: int) -> str:
     return format(found, "f")
 
 
+def checked_fill(name: str, found: Field, given: Any) -> Any:
+    """What stands for missing values of a field, as its dtype has it."""
+    wrong = InvalidError(f"fill={{{name!r}: {given!r:.60}}} is no value of {name!r}, which is {found}")
+    if found.kind == "str":
+        if not isinstance(given, (str, bytes)):
+            raise wrong
+        return given.encode() if isinstance(given, str) else given
+    if found.kind == "json":
+        return given
+    if found.kind != "array":
+        if not isinstance(given, (bytes, bytearray, memoryview)):
+            raise InvalidError(f"{wrong}: give bytes")
+        return bytes(given)
+    try:
+        plain = np.asarray(given)
+        with np.errstate(all="ignore"):
+            one = plain.astype(found.dtype) if plain.size else np.empty(plain.shape, found.dtype)
+        same = plain.dtype.kind in "biuf" and bool(np.all((one == plain) | (plain != plain)) or one.dtype.kind == "f")
+    except (TypeError, ValueError, OverflowError):
+        raise wrong from None
+    if plain.dtype.kind == "f" and one.dtype.kind != "f" and not np.isfinite(plain).all():
+        raise wrong
+    inner = tuple(n or 0 for n in found.shape[found.shape[:1] == (None,) :])
+    if found.shape[:1] != (None,):
+        fits = plain.ndim == 0 or plain.shape == inner
+    else:
+        fits = plain.shape == (0,) or (plain.ndim == len(inner) + 1 and plain.shape[1:] == inner)
+        one = one.reshape(-1, *inner) if fits else one
+    if not (fits and (same or not plain.size)):
+        raise wrong
+    return one
+
+
 def filled(name: str, found: Field, values: Values, nulls: Any, fill: Mapping[str, Any], first: int) -> Values:
-    """The values with `fill` in the place of those that are missing; of floats NaN, where nothing is given."""
+    """The values with `fill`, as checked_fill gives it, in the place of those that are missing; of floats NaN, of JSON
+    null, where nothing is given."""
     if nulls is None:
         return values
     at = np.flatnonzero(nulls)
-    if name not in fill and found.dtype in ("float16", "float32", "float64") and not found.shape:
+    if name not in fill and has_null(found):
+        if found.kind == "json":
+            return values
         fill = {name: np.nan}
     if name not in fill:
         raise InvalidError(
             f"column {name!r} has {len(at)} missing values, the first in row {first + int(at[0])}, and a field has "
             f"none: fill={{{name!r}: ...}} says what stands for them"
         )
+    one = fill[name]
+    if isinstance(values, Each):
+        return Filled(values, nulls, one.decode() if found.kind == "str" else one)
     if isinstance(values, Ragged):
-        given = fill[name].encode() if isinstance(fill[name], str) else fill[name]
-        one = np.frombuffer(given, np.uint8) if isinstance(given, bytes) else np.asarray(given, values.values.dtype)
-        one = one.reshape(-1, *values.values.shape[1:])
+        one = np.frombuffer(one, np.uint8) if isinstance(one, bytes) else one
         lengths = np.asarray(values.lengths, np.int64).copy()
         begins = np.asarray(values.offsets[:-1], np.int64).copy()
         begins[at], lengths[at] = len(values.values), len(one)
         return _gather(np.concatenate([values.values, one]), begins, lengths)
-    if isinstance(values, Each):
-        raise InvalidError(f"column {name!r} has missing decimals: cast it to numbers or strings first")
     copy = np.array(values)
-    copy[at] = fill[name]
+    copy[at] = one
     return copy
+
+
+def has_null(found: Field) -> bool:
+    """Whether a missing value of a field is one of its own: NaN of floats, null of JSON."""
+    return found.kind == "json" or (found.dtype in ("float16", "float32", "float64") and not found.shape)

@@ -12,6 +12,7 @@ import numpy as np
 
 from .. import check
 from .dataset import Dataset, no_dataset
+from .keys import Keys
 from .mixing import checked_weights
 from .packing import PackedRows
 
@@ -112,6 +113,7 @@ class _Divider:
         self.columns: dict[str, Column] = {}
         self.parts: dict[str, tuple[Codes, float]] = {}
         self.left_out: Counter[str] = Counter()
+        self.keys = Keys()
 
     def column(self, name: str) -> Column:
         if name not in self.columns:
@@ -150,6 +152,9 @@ class _Divider:
         else:
             for i in rest:
                 self.left_out["/".join((*path, column.shown(i)))] += int(counts[i])
+        for key, name in names.items():
+            values = [] if key is ... else [column.values[i] for i in members[key]]
+            self.keys.take(path, name, values, column.classes)
         for key, w in weights.items():
             if isinstance(w, Mapping):
                 raise TypeError(f"{of}: {names[key]!r} has no weight of its own: write {key!r}: (weight, {{...}})")
@@ -198,8 +203,9 @@ class _Divider:
 
 def parts_of(
     ds: Dataset, column: str | Sequence[str], weights: Mapping[Any, Any], leave_out: bool, normalize: bool
-) -> tuple[dict[str, tuple[Dataset, float]], dict[str, int]]:
-    """``{name: (part, share)}``, and how many samples of which values are in none of them."""
+) -> tuple[dict[str, tuple[Dataset, float]], dict[str, int], Keys]:
+    """``{name: (part, share)}``, how many samples of which values are in none of them, and what else the parts may be
+    called."""
     divider = _Divider(ds, normalize)
     divider.divide(_checked(ds, column), weights, np.arange(len(ds)), (), 1.0)
     left_out = dict(divider.left_out.most_common())
@@ -210,11 +216,12 @@ def parts_of(
             f"{', ...' if len(left_out) > SHOWN else ''}. Name these values, give `...: weight` for all of them, or "
             "say others='leave_out'"
         )
-    return {name: (ds.select(at), share) for name, (at, share) in divider.parts.items()}, left_out
+    return {name: (ds.select(at), share) for name, (at, share) in divider.parts.items()}, left_out, divider.keys
 
 
-def all_parts(ds: Dataset, column: str | Sequence[str]) -> dict[str, Dataset]:
-    """A part per combination of values that samples have, by rising values."""
+def all_parts(ds: Dataset, column: str | Sequence[str]) -> tuple[dict[str, Dataset], Keys]:
+    """A part per combination of values that samples have, by rising values, and what else the parts may be called."""
+    keys = Keys()
     columns = [read_column(ds, name) for name in _checked(ds, column)]
     combined = np.zeros(len(ds), np.int64)
     for c in columns:
@@ -226,8 +233,11 @@ def all_parts(ds: Dataset, column: str | Sequence[str]) -> dict[str, Dataset]:
     cuts = np.flatnonzero(np.diff(combined[order], prepend=-1))
     found: dict[str, Dataset] = {}
     for at in np.split(order, cuts[1:]) if len(ds) else []:
-        name = "/".join(c.shown(int(c.codes[at[0]])) for c in columns)
+        path = tuple(c.shown(int(c.codes[at[0]])) for c in columns)
+        for k, c in enumerate(columns):
+            keys.take(path[:k], path[k], [c.values[int(c.codes[at[0]])]], c.classes)
+        name = "/".join(path)
         if name in found:
             raise ValueError(f"two combinations of values are called {name!r}")
         found[name] = ds.select(at)
-    return found
+    return found, keys

@@ -502,6 +502,7 @@ def open(  # noqa: A001
     masks: str | os.PathLike[str] | None = None,
     fields: Sequence[str] | Mapping[str, str | None] | None = None,
     documents: str = "line",
+    fill: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Opens a data set in place. Only headers and directories are read (of an IDX file and of annotations, all).
 
@@ -544,9 +545,13 @@ def open(  # noqa: A001
             `annotations`; 255 is no class.
         fields: of records of text, the properties that become fields, in this order: ``["text", "meta.domain"]``, or
             ``["meta"]`` for all that is below it. A dict gives kinds, too: ``{"id": "json", "text": None}`` takes the
-            value of ``id`` as it stands in the file, whatever it is.
+            value of ``id`` as it stands in the file, whatever it is. Of the columns of Parquet and Arrow likewise, with
+            the kinds that :func:`leat.from_arrow` takes.
         documents: of plain text, what a sample is: a ``"line"`` that is not empty, a ``"paragraph"`` (lines up to one
             that is empty), or a ``"file"``.
+        fill: of Parquet and Arrow, what stands for the missing values of columns: ``{"year": -1, "title": ""}``. A
+            sample with a missing value is an error else, but for NaN among floats and null in JSON; to ``where`` it is
+            NULL.
 
     Raises:
         FileNotFoundError: there is no such file or folder.
@@ -557,12 +562,14 @@ def open(  # noqa: A001
     >>> leat.open(path)
     <leat.Dataset of 100 samples (x: float32[3], label: int64)>
     """
+    if fill is not None and not isinstance(fill, Mapping):
+        raise TypeError(f"fill is a dict of names of columns to values, not {fill!r:.60}")
     kind, tables = _tables(src, format)
     if tables:
         from .arrow import open_parquet
         from .arrow_ipc import open_ipc
 
-        return open_parquet(tables, fields) if kind == "parquet" else open_ipc(tables, fields)
+        return (open_parquet if kind == "parquet" else open_ipc)(tables, fields, fill)
     if masks is not None:
         if not isinstance(masks, (str, os.PathLike)):
             raise TypeError(f"masks is a folder of PNGs or a panoptic file, by its path, not {masks!r:.60}")
@@ -577,23 +584,28 @@ def open(  # noqa: A001
         "annotations": None if annotations is None else os.path.abspath(os.fspath(annotations)),
         "on_bad": on_bad,
         "classes": _names(classes),
-        "fields": _chosen(fields),
+        "fields": fields,
         "documents": documents,
     }
     if isinstance(src, Mapping):
         from .made import zipped
 
-        return zipped({str(n): open(p, **options) for n, p in src.items()}, True)
+        return zipped({str(n): open(p, **options, fill=fill) for n, p in src.items()}, True)
     if not isinstance(src, (str, os.PathLike)):
         if isinstance(src, bytes) or not isinstance(src, Sequence):
             raise TypeError(f"src is a path or a list of paths, not {builtins.type(src).__name__}")
         if not _is_text(src, format):
-            return concat(*(open(p, **options) for p in src))
+            return concat(*(open(p, **options, fill=fill) for p in src))
         paths = [p for one in src for p in _expanded(os.fspath(one))]
     else:
         paths = _expanded(os.fspath(src))
         if len(paths) > 1 and not _is_text(paths, format):
-            return concat(*(open(p, **options) for p in paths))
+            return concat(*(open(p, **options, fill=fill) for p in paths))
+    if fill is not None:
+        raise ValueError(
+            f"fill is for columns of Parquet and Arrow with missing values, and {paths[0]} is of neither format"
+        )
+    options["fields"] = _chosen(fields)
     paths = [p if _REMOTE.match(p) else os.path.abspath(p) for p in paths]
     dataset = _open_one(paths[0] if len(paths) == 1 else paths, **options)
     if notice := dataset._handle.notice():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -46,8 +46,11 @@ def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> 
     return of_arrays(schema, arrays, None)
 
 
-def of_arrays(schema: Mapping[str, Field] | None, arrays: Mapping[str, Any], version: str | None) -> Dataset:
-    """`version`: None, or a text that names the content, which is then not read for the fingerprint."""
+def of_arrays(
+    schema: Mapping[str, Field] | None, arrays: Mapping[str, Any], version: str | None, classes: Sequence[str] = ()
+) -> Dataset:
+    """`version`: None, or a text that names the content, which is then not read for the fingerprint. `classes`: those
+    of the field ``label``, which are no part of it."""
     wanted = {name: _schema.as_field(field) for name, field in (schema or {}).items()}
     for name in wanted:
         if name not in arrays:
@@ -76,8 +79,8 @@ def of_arrays(schema: Mapping[str, Field] | None, arrays: Mapping[str, Any], ver
         keep.append(array)
         stride = array.strides[0] if len(array) > 1 else array[:1].nbytes
         places.append((array.__array_interface__["data"][0], stride, 0, 0))
-    handle = _leat.arrays(_schema.to_raw(fields), count, places, version, keep)
-    return Dataset(handle, ("arrays", wanted, dict(arrays), version))
+    handle = _leat.arrays(_schema.to_raw(fields), count, places, version, keep, list(classes))
+    return Dataset(handle, ("arrays", wanted, dict(arrays), version, list(classes)))
 
 
 def _as_ragged(name: str, given: Ragged, wanted: Field | None) -> tuple[Any, Any, Field]:
@@ -192,7 +195,10 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
     if timeout_s is not None and not 0 < limit < 1e9:
         raise ValueError(f"timeout_s is a number of seconds above 0, not {timeout_s!r}")
     version = str(getattr(source, "version", "") or "")
-    handle = _leat.source(_schema.to_raw(fields), len(source), version, Reader(source, fields), limit, 30.0)
+    reader = Reader(source, fields)
+    lacking = [i for i, name in enumerate(fields) if name in reader.lacking]
+    classes = list(getattr(source, "classes_of_label", ()))
+    handle = _leat.source(_schema.to_raw(fields), len(source), version, reader, limit, 30.0, classes, lacking)
     return Dataset(handle, ("source", source, timeout_s))
 
 
@@ -211,6 +217,8 @@ class Reader:
         self.source = source
         self.name = type(source).__name__
         self.fields = list(fields.items())
+        #: fields of which samples may have no value: `read_fields(positions, names, True)` gives None there
+        self.lacking = frozenset(getattr(source, "lacking_fields", ()))
 
     def start(self, capsule: Any) -> None:
         threading.Thread(
@@ -224,19 +232,22 @@ class Reader:
             stacklevel=2,
         )
 
-    def __call__(self, numbers: list[int], raw: bytes) -> list[Any]:
+    def __call__(self, numbers: list[int], raw: bytes, may_lack: bool = False) -> list[Any]:
+        """`may_lack`: a value that is missing is None, and no error."""
         positions = np.frombuffer(raw, np.int64)
+        may_lack = may_lack and bool(self.lacking)
         try:
-            found = self._read(positions, numbers)
+            found = self._read(positions, numbers, may_lack)
         except BaseException as e:
             self._blame(positions, e)
-            found = self._one_by_one(numbers, positions)
-        return [self._convert(*self.fields[i], found, len(positions)) for i in numbers]
+            found = self._one_by_one(numbers, positions, may_lack)
+        return [self._convert(*self.fields[i], found, len(positions), may_lack) for i in numbers]
 
-    def _read(self, positions: np.ndarray[Any, Any], numbers: list[int]) -> Any:
+    def _read(self, positions: np.ndarray[Any, Any], numbers: list[int], may_lack: bool) -> Any:
         """`read_fields(positions, names)`, of a source that has it, reads only what is wanted."""
         if (some := getattr(self.source, "read_fields", None)) is not None:
-            return some(positions, [self.fields[i][0] for i in numbers])
+            names = [self.fields[i][0] for i in numbers]
+            return some(positions, names, True) if may_lack else some(positions, names)
         return self.source.read(positions)
 
     def _blame(self, positions: np.ndarray[Any, Any], e: BaseException) -> None:
@@ -247,26 +258,26 @@ class Reader:
     def _told(self, e: BaseException) -> str:
         return f"{self.name}.read raised {type(e).__name__}: {e}"
 
-    def _one_by_one(self, numbers: list[int], positions: np.ndarray[Any, Any]) -> dict[str, Any]:
+    def _one_by_one(self, numbers: list[int], positions: np.ndarray[Any, Any], may_lack: bool) -> dict[str, Any]:
         """After a call that failed: reads one by one to find the sample that fails by itself."""
         rows: dict[str, list[Any]] = {self.fields[i][0]: [] for i in numbers}
         for k in range(len(positions)):
             try:
-                one = self._read(positions[k : k + 1].copy(), numbers)
+                one = self._read(positions[k : k + 1].copy(), numbers, may_lack)
             except BaseException as e:
                 raise Failed(_BROKEN, k, self._told(e), e) from e
             for i in numbers:
                 name, field = self.fields[i]
                 rows[name].append(one[name][0] if isinstance(one, Mapping) and name in one else None)
                 if rows[name][-1] is None:
-                    self._convert(name, field, one, 1)
+                    self._convert(name, field, one, 1, may_lack)
         return rows
 
     def _wrong(self, name: str, text: str, at: int = -1, cause: BaseException | None = None) -> Failed:
         return Failed(_INVALID, at, f"{self.name}.read gave for field {name!r} {text}", cause)
 
-    def _convert(self, name: str, field: Field, found: Any, n: int) -> Any:
-        """The values of a field as one buffer, or as a list of one per sample."""
+    def _convert(self, name: str, field: Field, found: Any, n: int, may_lack: bool) -> Any:
+        """The values of a field as one buffer, or as a list of one per sample, None for those that are missing."""
         if not isinstance(found, Mapping):
             raise Failed(_INVALID, -1, f"{self.name}.read gave {type(found).__name__}, not a dict of fields")
         if name not in found:
@@ -279,6 +290,13 @@ class Reader:
         if not hasattr(values, "__len__") or len(values) != n:
             given = len(values) if hasattr(values, "__len__") else type(values).__name__
             raise self._wrong(name, f"{given} values for {n} positions")
+        if may_lack and name in self.lacking and any(v is None for v in values):
+            there = [at for at, v in enumerate(values) if v is not None]
+            rows: list[Any] = [None] * n
+            inner = self._convert(name, field, {name: [values[at] for at in there]}, len(there), False) if there else ()
+            for k, at in enumerate(there):
+                rows[at] = inner[k : k + 1] if isinstance(inner, np.ndarray) else inner[k]
+            return rows
         if field.kind == "array" and not (field.shape and field.shape[0] is None):
             return self._array(name, field, values, (n, *field.shape))
         return [self._varying(name, field, v, at) for at, v in enumerate(values)]

@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import check
 from .dataset import Dataset
+from .keys import Keys
 from .packing import PackedRows
 from .schema import Field
 from .tokenizers import Tokenizers, compare
@@ -117,6 +118,7 @@ class Mix:
         self.left_out: dict[str, int] = {}
         self._recipe: tuple[Any, ...] | None = None  # how by() or inferred() made it: smaller than lists of positions
         self.tokenizers: Tokenizers = tokenizers
+        self._keys = Keys()  # what the sources may be called beside their names
         self._check_sources()
 
     def _check_sources(self) -> None:
@@ -200,9 +202,12 @@ class Mix:
         from .by_value import parts_of
 
         check.choice("others", others, {"error": 0, "leave_out": 1})
-        parts, left_out = parts_of(ds, column, weights, others == "leave_out", check.flag("normalize", normalize))
-        mix = cls(parts, unit, exhausted, epoch_rows, tokens_field, normalize)
-        mix.left_out = left_out
+        parts, left_out, keys = parts_of(ds, column, weights, others == "leave_out", check.flag("normalize", normalize))
+        ends = exhausted
+        if isinstance(exhausted, Mapping):
+            ends = {keys.branch(key, list(parts)): word for key, word in exhausted.items()}
+        mix = cls(parts, unit, ends, epoch_rows, tokens_field, normalize)
+        mix.left_out, mix._keys = left_out, keys
         mix._recipe = (_unpickle_by, ds, column, weights, others, unit, exhausted, epoch_rows, tokens_field, normalize)
         return mix
 
@@ -225,7 +230,10 @@ class Mix:
         """
         from .by_value import all_parts
 
-        parts = all_parts(ds, column)
+        parts, keys = all_parts(ds, column)
+        ends = exhausted
+        if isinstance(exhausted, Mapping):
+            ends = {keys.branch(key, list(parts)): word for key, word in exhausted.items()}
         if unit == "tokens":
             sizes = {name: int(token_lengths(part, tokens_field).sum()) for name, part in parts.items()}
         else:
@@ -234,7 +242,8 @@ class Mix:
         if not total:
             raise ValueError(f"there are no {unit} to infer shares from")
         shares = {name: (part, sizes[name] / total) for name, part in parts.items()}
-        mix = cls(shares, unit, exhausted, epoch_rows, tokens_field)
+        mix = cls(shares, unit, ends, epoch_rows, tokens_field)
+        mix._keys = keys
         mix._recipe = (_unpickle_inferred, ds, column, unit, exhausted, epoch_rows, tokens_field)
         return mix
 
@@ -249,12 +258,12 @@ class Mix:
         mapped = {name: (function(ds), w) for name, ds, w in self._triples()}
         options = (self.unit, self.exhausted, self.epoch_rows, self.tokens_field)
         made = Mix(mapped, *options, tokenizers=self.tokenizers)
-        made.left_out = dict(self.left_out)
+        made.left_out, made._keys = dict(self.left_out), self._keys
         return made
 
-    def with_weights(self, weights: Mapping[str, float], normalize: bool = False) -> Mix:
+    def with_weights(self, weights: Mapping[Any, Any], normalize: bool = False) -> Mix:
         """The same sources with other weights, as the points of a :class:`leat.Schedule` have them. A source that is
-        not named has weight 0.
+        not named has weight 0. Sources of :meth:`by` may be named as there: by value, and nested.
 
         >>> ds = leat.open(path)
         >>> mix = leat.Mix({"a": (ds[:50], 0.5), "b": (ds[50:], 0.5)})
@@ -263,10 +272,8 @@ class Mix:
         """
         if not isinstance(weights, Mapping):
             raise TypeError(f"weights is a dict of numbers by source, not {weights!r:.60}")
-        for name in weights:
-            if name not in self._names:
-                raise ValueError(unknown_name(name, self._names))
-        full = {name: weights.get(name, 0.0) for name in self._names}
+        given = self._keys.flat(weights, self._names, "with_weights", check.flag("normalize", normalize))
+        full = {name: given.get(name, 0.0) for name in self._names}
         made = Mix(
             {name: (ds, full[name]) for name, ds in zip(self._names, self._datasets, strict=True)},
             self.unit,
@@ -276,7 +283,7 @@ class Mix:
             normalize,
             self.tokenizers,
         )
-        made.left_out = dict(self.left_out)
+        made.left_out, made._keys = dict(self.left_out), self._keys
         return made
 
     # ---- what it is ----------------------------------------------------------------------------------------------
@@ -393,7 +400,7 @@ class Mix:
         if self._recipe is not None:
             return self._recipe[0], self._recipe[1:]
         options = (self.unit, self.exhausted, self.epoch_rows, self.tokens_field, False, self.tokenizers)
-        return (_unpickle, (self._names, self._datasets, self._weights, options, self.left_out))
+        return (_unpickle, (self._names, self._datasets, self._weights, options, self.left_out, self._keys))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}: {weight:.4g}" for name, _, weight in self._triples()[:8])
@@ -537,10 +544,15 @@ def _html(mix: Mix) -> str:
 
 
 def _unpickle(
-    names: list[str], datasets: list[Dataset], weights: list[float], options: tuple[Any, ...], left_out: dict[str, int]
+    names: list[str],
+    datasets: list[Dataset],
+    weights: list[float],
+    options: tuple[Any, ...],
+    left_out: dict[str, int],
+    keys: Keys | None = None,
 ) -> Mix:
     mix = Mix(dict(zip(names, zip(datasets, weights, strict=True), strict=True)), *options)
-    mix.left_out = left_out
+    mix.left_out, mix._keys = left_out, keys or Keys()
     return mix
 
 

@@ -54,14 +54,15 @@ class PackedRows(Dataset):
 
     @cached_property
     def _lengths(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The number of tokens of each document, bos and eos included."""
+        """The number of tokens of each document, bos and eos included; a document without a token has none."""
         tokens = self.documents.schema[self._name]
         around = (self._bos is not None) + (self._eos is not None)
         if tokens.shape[0] is not None:
             return np.full(len(self.documents), tokens.shape[0] + around, np.int64)
         item = np.dtype(tokens.dtype).itemsize
         lengths = np.asarray(self._handle.column(self.documents._find(self._name)[0], False, True))
-        return lengths.astype(np.int64) // item + around
+        tokens_of = lengths.astype(np.int64) // item
+        return np.where(tokens_of > 0, tokens_of + around, 0)
 
     @cached_property
     def _rooms(self) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -710,14 +710,15 @@ class Loader(Deciding, Delivering, Closing):
             raise ValueError("this loader reads a data set, not a leat.Mix: it has no mixture")
         return self._mixture
 
-    def set_mixture(self, weights: Mapping[str, float], at: tuple[int, int] | None = None) -> None:
+    def set_mixture(self, weights: Mapping[Any, Any], at: tuple[int, int] | None = None) -> None:
         """Decides other weights of the mixture's domains from here on, in later epochs too.
 
         The decision enters the log, and with it the state, so that a resumed run keeps it. Prefetched batches are
         computed again.
 
         Args:
-            weights: a number for each domain; they sum to 1.
+            weights: a number for each domain; they sum to 1. Domains of ``leat.Mix.by`` may be named as there: by
+                value, and nested.
             at: (epoch, step) of the first batch under these weights. None: the first one not yet handed out. On several
                 ranks every rank gives the same.
 

@@ -76,4 +76,6 @@ def mixture_of(
     if isinstance(dataset, Schedule) and algorithm is not None:
         raise ValueError("a Schedule says its weights itself: give the leat.Mix that mixture= begins with")
     mix = dataset.first if isinstance(dataset, Schedule) else dataset
-    return Mixture(core, mix.weights, algorithm, folder, writes)
+    made = Mixture(core, mix.weights, algorithm, folder, writes)
+    made.keys = mix._keys
+    return made

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import _leat, check
+from ..data.keys import Keys
 from ..data.mixing import checked_weights, unknown_name
 from ..errors import RangeError, StateError
 from ..loading import states
@@ -28,6 +29,7 @@ class Mixture:
         self.core = core
         self._opened = dict(weights)
         self._names = list(weights)
+        self.keys = Keys()  #: what the domains may be called beside their names (leat.Mix.by)
         self._lead = check.integer("lead", getattr(algorithm, "lead", LEAD), 1)
         self.decisions = Decisions(json.loads(core.log(0)), folder, writes)
         self._handed: Place | None = None  # the last batch that was handed out
@@ -80,9 +82,7 @@ class Mixture:
         """Enters weights into the loader's log."""
         if not isinstance(weights, Mapping):
             raise TypeError(f"{of}: weights are a dict of numbers by domain, not {weights!r:.60}")
-        for name in weights:
-            if name not in self._opened:
-                raise ValueError(f"{of}: {unknown_name(name, self._names)}")
+        weights = self.keys.flat(weights, self._names, of)
         if missing := [name for name in self._names if name not in weights]:
             raise ValueError(f"{of}: no weight is given for {', '.join(missing)}: give each domain one, which may be 0")
         found = checked_weights({name: weights[name] for name in self._names}, of, False)
@@ -131,13 +131,16 @@ class Mixture:
             self.decide(decided, (at[0] + 1, 0), name)
         return True
 
+    def _by_name(self, given: Any) -> Any:
+        return {self.keys.branch(k, self._names): v for k, v in given.items()} if isinstance(given, Mapping) else given
+
     def _measured(
         self, place: Place, losses: Mapping[str, Any], counts: Mapping[str, Any]
     ) -> Mapping[str, float] | None:
         """What the algorithm decides on a report."""
         assert self.algorithm is not None
-        measured = _losses(losses, self._names, place)
-        rows = _counts(counts, self._names, place)
+        measured = _losses(self._by_name(losses), self._names, place)
+        rows = _counts(self._by_name(counts), self._names, place)
         if measured and (silent := [name for name, n in rows.items() if n and name not in measured]):
             raise ValueError(
                 f"step {place[1]} had {rows[silent[0]]} of {silent[0]!r}, whose loss is not given: report all domains "

@@ -120,10 +120,10 @@ def _shown(text: str) -> str:
 def _pack(options: Mapping[str, str]) -> int:
     import leat
 
-    src, dst = options["src"], options["dst"]
+    src, dst = _paths(options, "src"), options["dst"]
     quiet = "quiet" in options
     metadata = _object(options, "metadata", '{"licence": "CC0"}')
-    given = {"on_bad": options["on_bad"]} if "on_bad" in options else {}
+    given: dict[str, Any] = {"on_bad": options["on_bad"]} if "on_bad" in options else {}
     dataset = leat.open(src, **given)
     if "where" in options:
         dataset = dataset.where(options["where"])
@@ -171,13 +171,19 @@ def _written(path: str) -> Iterator[Any]:
         yield out
 
 
+def _paths(options: Mapping[str, str], name: str) -> str | list[str]:
+    """The path, or all of them where there are several."""
+    more = [value for key, value in options.items() if key.startswith(f"{name} ")]
+    return [options[name], *more] if more else options[name]
+
+
 def _cat(options: Mapping[str, str]) -> int:
     import leat
 
     from .decode import Decoder
 
     path, position = options["path"], int(options.get("id", 0))
-    dataset: leat.Dataset = leat.open(path)
+    dataset: leat.Dataset = leat.open(_paths(options, "path"))
     if "length" in options:
         how: Any = options.get("how", "cut")
         dataset = leat.pack_rows(dataset, options.get("field", "tokens"), int(options["length"]), how)
@@ -224,13 +230,14 @@ def _words(options: Mapping[str, str]) -> str:
     """The command line that resumes."""
     names = {"special_tokens": "--add-special-tokens", "skip": "--on-error=skip"}
     flags = {"overwrite", "quiet"}
-    words = ["pack", options["src"], options["dst"]]
+    paths = _paths(options, "src")
+    words = ["pack", *([paths] if isinstance(paths, str) else paths), options["dst"]]
     for name, value in options.items():
         if name in names:
             words.append(names[name])
         elif name in flags:
             words.append(f"--{name}")
-        elif name not in ("src", "dst", "resume"):
+        elif name not in ("src", "dst", "resume") and not name.startswith("src "):
             words += [f"--{name.replace('_', '-')}", value]
     return shlex.join([*words, "--resume"])
 

@@ -553,9 +553,7 @@ def same(a: Any, b: Any) -> bool:
         return False
 
 
-def stream(
-    job: Job, resume: Any, seed: int, epoch: int, first_row: int, workers: int, begins: Begins
-) -> Iterator[Any]:
+def stream(job: Job, resume: Any, seed: int, epoch: int, first_row: int, workers: int, begins: Begins) -> Iterator[Any]:
     """Batches of an iterable data set in this worker. What is skipped draws under its own keys, as it did before.
 
     Args:

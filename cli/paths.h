@@ -1,0 +1,20 @@
+/* The files that a command is about: one or several, each a path or a pattern such as part-{000..009}.jsonl. */
+#ifndef LEAT_CLI_PATHS_H
+#define LEAT_CLI_PATHS_H
+
+#include "args.h"
+
+struct cli_paths {
+    char **at; /* NULL before cli_paths_init, and if there are none */
+    size_t n, room;
+};
+
+/* The paths that are meant, in their order. A pattern stands for all of its numbers, with the zeros that it has; a file
+ * whose name looks like one is itself. False after a message. */
+bool cli_paths_init(struct cli_paths *paths, const struct cli_command *command, const struct cli_several *given);
+void cli_paths_destroy(struct cli_paths *paths);
+
+/* What stands for them in messages: the first one, and how many follow. */
+const char *cli_paths_name(const struct cli_several *given, char *out, size_t room);
+
+#endif

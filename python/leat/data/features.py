@@ -1,0 +1,106 @@
+"""What `datasets` of Hugging Face knows of the columns of a table: which are photos, and the names of classes.
+
+It stands in a data set's `features`, and as JSON in the metadata of the schema of what it writes, under the key
+``huggingface``, as ``{"info": {"features": {"image": {"_type": "Image"}, "label": {"names": [...], "_type":
+"ClassLabel"}}}}``. What is not as it should be there says nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InvalidError, UnsupportedError
+from .arrow_values import valid_name
+
+_LISTS = ("List", "LargeList", "Sequence")
+_DEPTH = 64
+
+
+class Features:
+    """`images`: the names of the fields that are photos; `labels`: the names of the classes of fields."""
+
+    def __init__(self, features: Any = None) -> None:
+        self.images: set[str] = set()
+        self.labels: dict[str, list[str]] = {}
+        if isinstance(features, Mapping) and "_type" not in features:
+            self._members(features, "", False, 0)
+
+    def _members(self, features: Mapping[Any, Any], prefix: str, listed: bool, depth: int) -> None:
+        for name, one in features.items():
+            self._take(one, prefix + valid_name(str(name)), listed, depth + 1)
+
+    def _take(self, feature: Any, name: str, listed: bool, depth: int) -> None:
+        if isinstance(feature, list) and len(feature) == 1:  # an older way to write a list
+            feature = {"_type": "List", "feature": feature[0]}
+        if not isinstance(feature, Mapping) or depth > _DEPTH:
+            return
+        kind = feature.get("_type")
+        if not isinstance(kind, str):
+            self._members(feature, f"{name}.", listed, depth)
+        elif kind == "Image" and not listed:
+            self.images.add(name)
+        elif kind == "ClassLabel" and _are_names(feature.get("names")):
+            self.labels[name] = list(feature["names"])
+        elif kind in _LISTS:
+            self._take(feature.get("feature"), name, True, depth + 1)
+
+    def classes(self, fields: Mapping[str, Any]) -> list[str]:
+        """The names of the classes of the field ``label``; if there is none that has names, of the others that have
+        some, where these agree."""
+        found = [names for name, names in self.labels.items() if name in fields]
+        if "label" in fields and "label" in self.labels:
+            return self.labels["label"]
+        return found[0] if found and all(names == found[0] for names in found) else []
+
+
+def _are_names(names: Any) -> bool:
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) and "\0" not in n for n in names):
+        return False
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def of_metadata(metadata: Mapping[bytes, bytes] | None) -> Features:
+    """Of the metadata of a schema."""
+    try:
+        info = json.loads((metadata or {}).get(b"huggingface", b"{}"))["info"]
+        return Features(info["features"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return Features()
+
+
+def of_dataset(obj: Any) -> Features:
+    """Of a ``datasets.Dataset``."""
+    features: Any = getattr(obj, "features", None)
+    return Features(features.to_dict() if hasattr(features, "to_dict") else None)
+
+
+def refuse_format(obj: Any, fields: Any) -> None:
+    """Refuses a data set whose ``dataset[i]`` is something else than what it stores."""
+    if getattr(obj, "_format_type", None) == "custom":
+        raise UnsupportedError(
+            "this datasets.Dataset has a transform (with_transform, set_transform), which from_arrow would leave out: "
+            "it reads what is stored. Use leat.DataLoader(dataset, ...), which calls dataset[i]; or store what the "
+            "transform gives, dataset.map(...); or take dataset.with_format(None) and give the function to "
+            "leat.ops.Map in the outputs of leat.Loader"
+        )
+    if "dtype" in (getattr(obj, "_format_kwargs", None) or {}):
+        raise UnsupportedError(
+            "this datasets.Dataset has a format with dtype=, which from_arrow would leave out: it reads what is "
+            "stored. Take dataset.with_format(None), and leat.ops.ToDtype in the outputs of leat.Loader"
+        )
+    chosen, there = getattr(obj, "_format_columns", None), list(obj.column_names)
+    if fields is not None or chosen is None or getattr(obj, "_output_all_columns", False):
+        return
+    if left_out := [name for name in there if name not in chosen]:
+        names = [valid_name(name) for name in there if name in chosen]
+        raise InvalidError(
+            f"this datasets.Dataset has with_format(columns=[...]), which leaves out {', '.join(map(repr, left_out))}, "
+            f"and from_arrow takes all columns: say which, from_arrow(dataset, fields={names}), or take "
+            "dataset.with_format(None)"
+        )

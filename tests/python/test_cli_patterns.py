@@ -1,0 +1,133 @@
+"""Commands on several files, and on patterns of their names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_support import leat, leat_here, png
+
+import leat as package
+
+
+def shards(folder: Path, n: int, width: int = 1) -> list[Path]:
+    paths = [folder / f"x-{i:0{width}d}.jsonl" for i in range(n)]
+    for i, path in enumerate(paths):
+        path.write_text("".join(f'{{"text": "hello {i} {k}", "n": {10 * i + k}}}\n' for k in range(i + 1)))
+    return paths
+
+
+def pattern(folder: Path, numbers: str) -> str:
+    return str(folder / f"x-{{{numbers}}}.jsonl")
+
+
+@pytest.mark.parametrize("way", ["pattern", "files", "mixed", "zeros"])
+def test_several_files_are_one_data_set(tmp_path: Path, way: str) -> None:
+    paths = shards(tmp_path, 3, 2 if way == "zeros" else 1)
+    given: list[Any] = {
+        "pattern": [pattern(tmp_path, "0..2")],
+        "zeros": [pattern(tmp_path, "00..02")],
+        "files": paths,
+        "mixed": [pattern(tmp_path, "0..1"), paths[2]],
+    }[way]
+    want = package.open(paths)
+    info = json.loads(leat("info", *given, "--json").stdout)
+    assert info["count"] == 6 and info["fingerprint"] == want.fingerprint
+    assert info["path"] == (str(given[0]) if len(given) == 1 else f"{given[0]} and {len(given) - 1} more")
+    assert json.loads(leat("stats", *given, "--json").stdout)["count"] == 6
+    assert leat("cat", *given, "--id", "4", "--field", "text").stdout == "hello 2 1"
+    assert leat("cat", *given, "--where", "n >= 20", "--field", "n").stdout == "20\n21\n22\n"
+    assert leat("info", *given, "--where", "n < 20").stdout.count("samples        3") == 1
+    leat("pack", *given, tmp_path / "all.leat", "--quiet")
+    assert [s["n"] for s in package.open(tmp_path / "all.leat")] == [0, 10, 11, 20, 21, 22]
+
+
+def test_patterns_are_those_of_leat_open(tmp_path: Path) -> None:
+    """40 drawn patterns, by both."""
+    from leat.data.dataset import _expanded
+
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        first, last = sorted(rng.integers(0, 12, 2).tolist())
+        a = f"{first:0{int(rng.integers(1, 4))}d}"
+        b = f"{last:0{int(rng.integers(1, 4))}d}"
+        more = ["", "{0..1}", "{x}", "{1..", "{a..b}", "{}"][int(rng.integers(6))]
+        text = str(tmp_path / f"p{{{a}..{b}}}{more}.jsonl")
+        said = leat("info", text, code=2).stderr
+        assert said == f"leat info: cannot open {_expanded(text)[0]}: No such file or directory\n", text
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_itself(tmp_path: Path) -> None:
+    path = tmp_path / "x-{0..1}.jsonl"
+    path.write_text('{"n": 1}\n')
+    shards(tmp_path, 2)
+    assert json.loads(leat("info", path, "--json").stdout)["count"] == 1
+
+
+@pytest.mark.parametrize("numbers", ["3..1", "0..1000000"])
+def test_a_range_that_does_not_rise_is_a_wrong_line(tmp_path: Path, numbers: str) -> None:
+    for command in (["info"], ["stats"], ["cat", "--id", "0"], ["view", "--out", "a.png"], ["bench"], ["doctor"]):
+        done = leat(command[0], pattern(tmp_path, numbers), *command[1:], code=2)
+        assert f"{{{numbers}}} in " in done.stderr and "is no range of numbers that rise" in done.stderr
+
+
+def test_a_missing_one_of_several_is_named(tmp_path: Path) -> None:
+    shards(tmp_path, 2)
+    for command in (["info"], ["stats"], ["cat", "--id", "0"]):
+        done = leat(command[0], pattern(tmp_path, "0..2"), *command[1:], code=2)
+        assert "x-2.jsonl" in done.stderr
+    assert "x-2.jsonl" in leat("pack", pattern(tmp_path, "0..2"), tmp_path / "o.leat", code=2).stderr
+
+
+def test_folders_and_packs_are_joined(tmp_path: Path) -> None:
+    for part in ("a", "b"):
+        for label in ("cat", "dog"):
+            (tmp_path / part / label).mkdir(parents=True)
+            (tmp_path / part / label / "1.png").write_bytes(png(8, 8, len(part + label)))
+        leat("pack", tmp_path / part, tmp_path / f"{part}.leat", "--quiet")
+    whole = [tmp_path / "a.leat", tmp_path / "b.leat"]
+    leat("pack", *whole, tmp_path / "packs.leat", "--quiet")
+    leat("pack", tmp_path / "a", tmp_path / "b", tmp_path / "folders.leat", "--quiet")
+    want = package.concat(*(package.open(p) for p in whole))
+    for name in ("packs.leat", "folders.leat"):
+        found = package.open(tmp_path / name)
+        assert found.classes == ["cat", "dog"] and [dict(s) for s in found] == [dict(s) for s in want], name
+    done = leat("info", tmp_path / "a", tmp_path / "b", "--coco", "x.json", code=2)
+    assert "are about one folder of photos, and 2 are given" in done.stderr
+
+
+def test_tokens_of_different_tokenizers_are_not_joined(tmp_path: Path) -> None:
+    for name, by in (("a", "1"), ("b", "2"), ("c", "1")):
+        about = {"tokenizer": {"hash": by, "file": "t.json", "vocab_size": 9}}
+        fields = {"tokens": package.field("uint16", (None,))}
+        with package.Writer(tmp_path / f"{name}.leat", fields, metadata=about) as writer:
+            writer.add(tokens=np.arange(3, dtype=np.uint16))
+    assert leat("info", tmp_path / "a.leat", tmp_path / "c.leat").returncode == 0
+    for command in (["info"], ["stats"], ["cat", "--id", "0"]):
+        done = leat(command[0], tmp_path / "a.leat", tmp_path / "b.leat", *command[1:], code=2)
+        assert "a.leat and " in done.stderr and "have tokens of different tokenizers" in done.stderr
+
+
+def test_several_files_become_tokens_and_text_again(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"hello": 0, **{str(i): i + 1 for i in range(9)}}, "hello"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.save(str(tmp_path / "t.json"))
+    paths = shards(tmp_path, 2)
+    for given in ([pattern(tmp_path, "0..1")], paths):
+        leat_here("pack", *given, tmp_path / "o.leat", "--tokenizer", tmp_path / "t.json", "--quiet", "--overwrite")
+        found = package.open(tmp_path / "o.leat")
+        assert [s["tokens"].tolist() for s in found] == [[0, 1, 1], [0, 2, 1], [0, 2, 2]]
+    both = [tmp_path / "o.leat", tmp_path / "o.leat"]
+    done = leat_here("cat", *both, "--id", "4", "--decode", "--tokenizer", tmp_path / "t.json")
+    assert done.stdout.split() == ["hello", "1", "0"]
+
+
+def test_the_command_that_resumes_names_all_files() -> None:
+    from leat.text.command import _words
+
+    words = _words({"src": "a", "src 1": "b c", "dst": "o", "tokenizer": "t"})
+    assert words == "pack a 'b c' o --tokenizer t --resume"
