@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -71,13 +72,19 @@ class Walked(NamedTuple):
     taken: int
 
 
-def walk(fresh: Callable[[], Any], state: State, look: Callable[[Any], Any], use: Callable[[Any], Any]) -> Walked:
-    """Loads every hostile state of one into what `fresh` gives. It is refused by StateError, and all that `look` sees
-    is as it was; or it is taken, and `use` works.
+def walk(
+    fresh: Callable[[], Any],
+    state: State,
+    look: Callable[[Any], Any],
+    use: Callable[[Any], Any],
+    stride: int = 1,
+) -> Walked:
+    """Loads every hostile state of one (every `stride`-th) into what `fresh` gives. It is refused by StateError, and
+    all that `look` sees is as it was; or it is taken, and `use` works.
     """
     refused: list[tuple[str, Any]] = []
     subject, before, taken = None, None, 0
-    for what, one in hostile(state):
+    for what, one in itertools.islice(hostile(state), 0, None, stride):
         if subject is None:
             subject = fresh()
             before = look(subject)

@@ -109,7 +109,7 @@ def test_a_test_that_hangs_is_ended_with_the_stacks_of_its_processes() -> None:
 
 def test_what_a_test_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     left = f"import os, time; open('{tmp_path / 'pid'}', 'w').write(str(os.getpid())); time.sleep(900)"
-    shell = f"{sys.executable} -c \"{left}\" & while [ ! -s {tmp_path / 'pid'} ]; do sleep 0.05; done; exit 3"
+    shell = f'{sys.executable} -c "{left}" & while [ ! -s {tmp_path / "pid"} ]; do sleep 0.05; done; exit 3'
     done = subprocess.run([sys.executable, ROOT / "tools/checks/limit.py", "sh", "-c", shell], timeout=300)
     assert done.returncode == 3
     stat = Path(f"/proc/{(tmp_path / 'pid').read_text()}/stat")

@@ -107,9 +107,7 @@ def test_twelve_bits() -> None:
     gray, *colours = planes(4, size, 4095)
     photos = [with_dct([gray], [(1, 1)], size, 12), with_dct(colours, [(1, 1)] * 3, size, 12)]
     wants = [np.repeat(gray[..., None], 3, 2), np.stack(colours, 2)]
-    for narrow, wide, want in zip(
-        decode_by_3(photos), decode_by_3(photos, dtype="uint16"), wants, strict=True
-    ):
+    for narrow, wide, want in zip(decode_by_3(photos), decode_by_3(photos, dtype="uint16"), wants, strict=True):
         assert narrow.dtype == np.uint8 and np.abs(narrow - scaled(want, 12)).max() <= 1
         assert wide.dtype == np.uint16 and np.abs(wide - scaled(want, 12, 65535)).max() <= 33  # two of 4095
         assert np.array_equal(narrow, scaled(np.rint(wide * (4095 / 65535)), 12))

@@ -398,13 +398,15 @@ class Deciding:
             state.pop(name, None)
         if saved is not None and self._feedback is None and not self._repeats:
             raise StateError(
-                f"the state has what was reported to {states.part(saved, 'policy', str)}, and this loader has no "
+                f"the state has what was reported to {states.needed(saved, 'policy', str)}, and this loader has no "
                 "policy: open it with the feedback= of the run. To go on with the rows that were decided last, and "
                 "without reports, delete state['feedback']; loader.select(None) then gives all samples again"
             )
         if self._sampler is not None:
             return lambda: None, []
         prepared = None if self._feedback is None else self._feedback.prepare(saved)
+        if self._replay is not None:
+            self._replay.check(state)
         found = self._find_rows(state, lists)
         known = list(found.values())
 

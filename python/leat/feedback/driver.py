@@ -309,7 +309,7 @@ class Feedback(Mapping[str, Table]):
         Raises:
             StateError: it is damaged, or was saved by another rank while reports waited to be exchanged.
         """
-        policy = self.name if saved is None else states.part(saved, "policy", str)
+        policy = self.name if saved is None else states.needed(saved, "policy", str)
         if saved is not None and policy != self.name:
             warnings.warn(
                 f"the state is of a loader with the policy {policy}: {self.name} decides from the next epoch on, and "
@@ -323,7 +323,7 @@ class Feedback(Mapping[str, Table]):
             )
             return Saved(None, {}, {}, {})
         n, beside = len(self._loader.dataset), states.part(saved, "data", dict, {})
-        packed = self._found(states.part(saved, "tables", dict), beside, "table", "it begins empty")
+        packed = self._found(states.needed(saved, "tables"), beside, "table", "it begins empty")
         tables = {name: unpacked(name, n, data) for name, data in packed.items()}
         waiting = states.part(saved, "pending", dict, {})
         place = states.pair(saved, "rank")

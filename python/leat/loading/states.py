@@ -141,13 +141,24 @@ def part(state: Mapping[str, Any], name: str, kind: type[Any] = dict, default: A
     return found
 
 
+def needed(state: Mapping[str, Any], name: str, kind: type[Any] = dict) -> Any:
+    """The same, of a part that every such state has.
+
+    Raises:
+        StateError: it is missing, or has another type.
+    """
+    if name not in state:
+        raise StateError(f"the state is damaged: it lacks {name!r}")
+    return part(state, name, kind)
+
+
 def pair(state: Mapping[str, Any], name: str) -> tuple[int, int]:
     """Two numbers from 0 on.
 
     Raises:
         StateError: they are something else.
     """
-    found = part(state, name, list, [])
+    found = needed(state, name, list)
     if len(found) != 2 or not all(is_number(each) for each in found):
         raise StateError(f"the state is damaged: {name!r} cannot be {found!r:.60}")
     return found[0], found[1]

@@ -245,7 +245,7 @@ class Mixture:
 
     def _checked(self, state: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """A state that is of these domains, if it has what the algorithm knows."""
-        names = states.part(state, "names", list, [])
+        names = states.needed(state, "names", list)
         if names != self._names:
             raise StateError(f"the state is of a mixture of other domains: {', '.join(map(str, names))}")
         name = states.part(state, "algorithm", str)
