@@ -300,6 +300,18 @@ class Deciding:
                 named = self._named(self._plain_state())
                 self._lists = {n: found for n, found in self._lists.items() if n in named}
 
+    def _keep_all(self, lists: Mapping[str, Array]) -> None:
+        """Keeps the lists of a state that was loaded. If the folder takes none, the loader goes on all the same."""
+        for name, positions in lists.items():
+            try:
+                self._keep(name, positions)
+            except OSError as e:
+                warnings.warn(
+                    f"positions-{name}.npy cannot be written to {self._log_dir} ({e}), without which no state of this "
+                    "loader can be loaded",
+                    stacklevel=5,
+                )
+
     def _named(self, state: Mapping[str, Any]) -> dict[str, int]:
         """The lists that a state with its decisions names by their hash alone, and how many rows they have."""
         later = state.get("decisions", {}).get("later", [])
@@ -415,8 +427,7 @@ class Deciding:
             self._note(log)
             if self._log_dir is not None:  # which may be another than that of the run so far
                 found.update(_shown(log))
-            for name, positions in found.items():
-                self._keep(name, positions)
+            self._keep_all(found)
             if self._feedback is not None and prepared is not None:
                 self._feedback.load(prepared, log)
             if self._replay is not None:

@@ -323,7 +323,7 @@ class Feedback(Mapping[str, Table]):
             )
             return Saved(None, {}, {}, {})
         n, beside = len(self._loader.dataset), states.part(saved, "data", dict, {})
-        packed = self._found(states.needed(saved, "tables"), beside, "table", "it begins empty")
+        packed = self._found(states.needed(saved, "tables"), beside, "table of {!r}", "it begins empty")
         tables = {name: unpacked(name, n, data) for name, data in packed.items()}
         waiting = states.part(saved, "pending", dict, {})
         place = states.pair(saved, "rank")
@@ -332,7 +332,7 @@ class Feedback(Mapping[str, Table]):
                 f"the state was saved by rank {place[0]} of {place[1]} within an epoch, and has that rank's reports "
                 "alone: each rank saves its own state, and loads it again"
             )
-        packed = self._found(waiting, beside, "reports that wait for an exchange", "it goes on without them")
+        packed = self._found(waiting, beside, "reports of {!r} that waited for an exchange", "it goes on without them")
         pending = {name: unpacked_reports(name, n, data) for name, data in packed.items()}
         handed = None if saved.get("handed", 0) is None else states.pair(saved, "handed")
         made = {name: self._made(name) for name in (*tables, *pending) if name not in self._tables}
@@ -344,7 +344,7 @@ class Feedback(Mapping[str, Table]):
         for name, data in blobs.items():
             if data is None:
                 warnings.warn(
-                    f"the state has only the hash of the {what} of {name!r}: open the Loader with the log_dir of the "
+                    f"the state has only the hash of the {what.format(name)}: open the Loader with the log_dir of the "
                     f"run; {then}",
                     stacklevel=6,
                 )
