@@ -34,7 +34,7 @@ from torch.utils.data import BatchSampler
 from .errors import StateError
 from .files import whole
 from .torch.dataloader import DataLoader
-from .torch.state import VERSION
+from .torch.state import VERSION, checked
 
 _OWN = ("seed", "reseed", "on_error", "sample_timeout_s", "return_ids")
 
@@ -175,6 +175,8 @@ def _save_for_each_rank() -> None:
                 states = _read(given["input_dir"], given["process_index"], given.get("load_kwargs"))
                 if states and states.keys() != loaders.keys():
                     raise StateError(f"{len(states)} loaders were saved, {len(loaders)} are prepared")
+                for i, state in states.items():  # all, before any of them moves
+                    checked(loaders[i], state)
                 for i, state in states.items():
                     loaders[i].load_state_dict(state)
             return load(*args, **kwargs)

@@ -5,9 +5,9 @@
  *     compute: queue a job, wait in slices  ---------->  object.read(positions), checked in leat/data/made.py
  *              values                       <----------  copied into the values that asked, unless these gave up
  *
- * Who waits holds no GIL and gives up when the loader closes, the time limit is over, or Ctrl-C was pressed: the job
- * is then abandoned, so that a `read` that hangs takes nobody with it. One lock for all sources: it is held for
- * moments.
+ * Who waits holds no GIL and gives up when the loader closes, the call that runs is over its time limit, or Ctrl-C was
+ * pressed: the job is then abandoned, so that a `read` that hangs takes nobody with it. One lock for all sources: it is
+ * held for moments.
  */
 #include "leat_py.h"
 
@@ -37,6 +37,7 @@ struct source {
     int references; /* of the data set, and of the thread */
     bool started, closing;
     struct job *queue, **queue_end, *running;
+    double since; /* when the thread began or ended a job last */
     pthread_cond_t work, done;
 };
 
@@ -286,6 +287,7 @@ PyObject *py_source_serve(PyObject *module, PyObject *capsule)
         if (job && !(s->queue = job->next))
             s->queue_end = &s->queue;
         s->running = job;
+        s->since = now_s();
         pthread_mutex_unlock(&lock);
         Py_END_ALLOW_THREADS;
         if (!job)
@@ -296,6 +298,7 @@ PyObject *py_source_serve(PyObject *module, PyObject *capsule)
         bool abandoned = !job->out;
         job->done = true;
         s->running = NULL;
+        s->since = now_s();
         pthread_cond_broadcast(&s->done);
         pthread_mutex_unlock(&lock);
         if (abandoned)
@@ -343,16 +346,26 @@ static void warn(struct source *s, double seconds)
     PyGILState_Release(state);
 }
 
-static void wait_slice(struct source *s)
+/* Waits for the end of a job, at most so long, and no longer than it takes to see an interrupt soon. */
+static void wait_slice(struct source *s, double seconds)
 {
     struct timespec until;
+    const long ns = seconds * 1e9 >= SLICE_NS ? SLICE_NS : seconds > 0 ? (long)(seconds * 1e9) + 1 : 1;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += SLICE_NS;
+    until.tv_nsec += ns;
     if (until.tv_nsec >= 1000000000) {
         until.tv_nsec -= 1000000000;
         until.tv_sec++;
     }
     pthread_cond_timedwait(&s->done, &lock, &until);
+}
+
+/* How long the call that runs takes already. All that wait behind one that hangs give up when it does: a batch asks for
+ * its values by several calls, and for each sample once more after an error, and none of them gets another time limit.
+ */
+static double hung(const struct source *s, double begin)
+{
+    return now_s() - (s->running || s->since > begin ? s->since : begin);
 }
 
 /* Which samples a call is about: none of them is known to be the one. */
@@ -374,19 +387,21 @@ static void say_hang(const struct job *job, double waited, char *text, size_t ro
 /* Until the job is done, or given up. Under the lock, which it lets go. */
 static int wait_for(struct source *s, struct job *job, const struct leat_values *out, struct leat_error *error)
 {
-    double begin = now_s(), warn_at = s->warn_s;
+    const double begin = now_s();
+    double warn_at = s->warn_s;
     char text[128];
     while (!job->done) {
-        wait_slice(s);
-        if (job->done)
-            break;
-        double waited = now_s() - begin;
-        if (leat_values_cancelled(out))
-            return fail(error, LEAT_E_CANCELLED, "reading from the source was given up: ", "the loader was closed");
+        double waited = hung(s, begin);
         if (s->timeout_s > 0 && waited > s->timeout_s) {
-            say_hang(job, waited, text, sizeof text);
+            say_hang(s->running ? s->running : job, waited, text, sizeof text);
             return fail(error, LEAT_E_IO, "the source hangs: ", text);
         }
+        wait_slice(s, s->timeout_s > 0 ? s->timeout_s - waited : 1);
+        if (job->done)
+            break;
+        if (leat_values_cancelled(out))
+            return fail(error, LEAT_E_CANCELLED, "reading from the source was given up: ", "the loader was closed");
+        waited = hung(s, begin);
         pthread_mutex_unlock(&lock);
         bool stop = py_interrupted();
         if (!stop && waited > warn_at) {

@@ -327,12 +327,26 @@ int leat_loader_log(const struct leat_loader *l, uint64_t first, char **json, st
     return rc;
 }
 
+/* Before anything of the loader changes: one that is refused leaves batches that are made, or were peeked at. */
+static int check_state(const struct leat_loader *l, const char *json, struct leat_error *error)
+{
+    struct leat_plan_received beyond;
+    bool some;
+    return leat_plan_load_unordered(l->plan, l->fingerprint, json, NULL, l->unordered ? &beyond : NULL, &some, error);
+}
+
 int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_error *error)
 {
     struct leat_consumer *c = &l->consumer;
     int rc = leat_loader_enter(l, error);
     if (rc)
         return rc;
+    rc = check_state(l, json, error);
+    if (rc) {
+        leat_plan_forget_lists(l->plan);
+        leat_engine_unlock();
+        return rc;
+    }
     leat_kept_drop_all(l);
     leat_window_cancel(l, 0);
     leat_loader_pause(l);

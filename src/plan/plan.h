@@ -263,7 +263,8 @@ struct leat_plan_received {
 int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at,
                               const struct leat_plan_received *received, char **json, struct leat_error *error);
 /* As leat_plan_load, which refuses a state with rows received out of order. Here *found says whether it has any; then
- * its rank and sizes must be those of this plan (else LEAT_E_STATE). */
+ * its rank and sizes must be those of this plan (else LEAT_E_STATE). `at` NULL: the state is checked alone, and the
+ * plan stays as it is. */
 int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json,
                              struct leat_position *at, struct leat_plan_received *received, bool *found,
                              struct leat_error *error);

@@ -620,9 +620,9 @@ static int read_log(const struct leat_plan *p, const json_t *log, struct leat_en
                                                    : LEAT_OK;
 }
 
-/* Inserts an entry at `at` for what differs from the state's own opening. */
+/* Inserts an entry at `at` for what differs from the state's own opening. `says`: whether other facts are told of. */
 static int add_resume(const struct leat_plan *p, struct leat_entry *log, uint32_t *n, struct leat_position at,
-                      struct leat_error *error)
+                      bool says, struct leat_error *error)
 {
     struct leat_entry opened = {0}, e = {.kind = LEAT_ENTRY_RESUME, .at = at, .tail = -1};
     for (uint32_t i = 0; i < *n; i++) {
@@ -641,8 +641,9 @@ static int add_resume(const struct leat_plan *p, struct leat_entry *log, uint32_
     if ((int)p->opened_tail != opened.tail)
         e.tail = (int)p->opened_tail;
     if (p->opened_facts && (!opened.facts || strcmp(p->opened_facts, opened.facts))) {
-        leat_log(LEAT_LOG_WARNING, "the state's run had other facts: %.200s, now %.200s",
-                 opened.facts ? opened.facts : "{}", p->opened_facts);
+        if (says)
+            leat_log(LEAT_LOG_WARNING, "the state's run had other facts: %.200s, now %.200s",
+                     opened.facts ? opened.facts : "{}", p->opened_facts);
         if (!(e.facts = leat_strdup(p->opened_facts)))
             return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
     }
@@ -852,12 +853,12 @@ int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[1
                                   "the state was taken within an epoch whose rows came out of order: open the loader "
                                   "with in_order=False");
     if (!rc)
-        rc = add_resume(plan, log, &n, where, error);
+        rc = add_resume(plan, log, &n, where, at != NULL, error);
     if (!rc && beyond)
         rc = check_unchanged(plan, log, n, where, error);
     if (!rc && plan->rank >= leat_log_entry(&(struct leat_plan){.log = log, .n_log = n}, where)->now.world_size)
         rc = not_a_state(error, "it has fewer ranks than this loader");
-    if (rc)
+    if (rc || !at)
         goto out;
     leat_log_free(plan->log, plan->n_log);
     plan->log = log;

@@ -129,9 +129,7 @@ def test_gaussian_blur_is_within_1_of_the_arithmetic_of_floats() -> None:
     for i, image in enumerate(images(32, channels=(3, 1, 4, 2))):
         width, height = (int(2 * rng.integers(0, 12) + 1) for _ in range(2))
         sigma = float(rng.choice([0.01, 0.1, 0.3, 0.8, 1.7, 4.0, 50.0]))
-        got = applied(
-            image, [ops.GaussianBlur((width, height), sigma)], layout="CHW" if i % 3 == 0 else "HWC"
-        )
+        got = applied(image, [ops.GaussianBlur((width, height), sigma)], layout="CHW" if i % 3 == 0 else "HWC")
         assert worst(got, blurred(image, width, height, sigma)) <= 1
     (image,) = images(1, channels=(3,))  # far beyond the image, and as wide as can be
     for size, sigma in ((255, 30.0), (2047, 1e6), (1975, 1e5)):

@@ -355,9 +355,7 @@ def test_padding_is_that_of_pillow_and_numpy(mode: str) -> None:
     for i, image in enumerate(images(60)):
         left, top, right, bottom = (int(v) for v in rng.integers(0, 40, 4))
         fill = tuple(map(int, rng.integers(0, 256, image.shape[2])))
-        got = applied(
-            image, [ops.Pad((left, top, right, bottom), fill, mode)], layout="CHW" if i % 3 == 0 else "HWC"
-        )
+        got = applied(image, [ops.Pad((left, top, right, bottom), fill, mode)], layout="CHW" if i % 3 == 0 else "HWC")
         if mode == "constant":
             want = from_pillow(
                 ImageOps.expand(to_pillow(image), (left, top, right, bottom), fill if len(fill) > 1 else fill[0])

@@ -470,6 +470,82 @@ def test_a_source_that_hangs_ends_with_its_time_limit_and_goes_on_later() -> Non
     eventually(goes_on)
 
 
+class HangsOnce(Hangs):
+    """Hangs at a position, with values of any size; `asked` is the call that does."""
+
+    fields = {"y": leat.field("int64"), "t": "str", "z": leat.field("int32", (None,))}
+
+    def __init__(self, at: int) -> None:
+        super().__init__()
+        self.at, self.asked, self.hangs = at, "", threading.Event()
+
+    def read(self, p: np.ndarray[Any, Any]) -> Any:
+        if self.at in p:
+            many = f"{len(p)} samples, {p.min()} to {p.max()},"
+            self.asked = f"read of {many if len(p) > 1 else f'sample {p[0]}'} has not returned"
+            self.hangs.set()
+            self.go_on.wait()
+        return {"y": p, "t": ["a"] * len(p), "z": [np.zeros(3, np.int32)] * len(p)}
+
+
+def test_all_that_wait_behind_a_call_that_hangs_give_up_with_it() -> None:
+    source = HangsOnce(7)
+    ds = leat.from_source(source, timeout_s=0.5)
+    found: list[str] = []
+
+    def ask(position: int) -> None:
+        with pytest.raises(OSError) as e:
+            ds[position]
+        found.append(str(e.value))
+
+    threads = [threading.Thread(target=ask, args=(position,)) for position in (7, 1, 2, 3, 4)]
+    threads[0].start()
+    source.hangs.wait()
+    for thread in threads[1:]:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ask(5)  # nor has one that comes later a time limit of its own
+    assert len(found) == 6 and all("read of sample 7 has not returned" in each for each in found), found
+    source.go_on.set()
+
+
+@pytest.mark.parametrize("how", ["column", "batch", "peek", "epoch", "consumer", "mixture", "zip", "skipped"])
+def test_the_error_of_a_batch_names_the_call_that_hangs(how: str) -> None:
+    source = HangsOnce(12)
+    ds = leat.from_source(source, timeout_s=0.2)
+    options: dict[str, Any] = {"framework": "numpy", "on_error": "skip" if how == "skipped" else "raise"}
+    sources: dict[str, Any] = {"mixture": leat.Mix({"a": (ds, 0.5), "b": (ds, 0.5)}), "zip": leat.zip(a=ds, b=ds)}
+    with pytest.raises(OSError) as e:
+        if how == "column":
+            ds.column("t")
+        loader = leat.Loader(sources.get(how, ds), 16, **options)
+        if how == "batch":
+            loader.batch_at(0, 0)
+        for _ in loader.consumer(4) if how == "consumer" else loader:
+            if how == "peek":
+                loader.peek()
+    assert source.asked in str(e.value)
+    source.go_on.set()
+
+
+def test_a_call_that_waits_for_others_has_not_begun_its_time_limit() -> None:
+    class Slow(Numbers):
+        fields = {"y": leat.field("int64")}
+
+        def read(self, p: np.ndarray[Any, Any]) -> Any:
+            time.sleep(0.25)
+            return {"y": p}
+
+    ds, found = leat.from_source(Slow(), timeout_s=1.0), []  # six of them take longer than one may
+    threads = [threading.Thread(target=lambda i=i: found.append(ds[i]["y"])) for i in range(6)]  # type: ignore[misc]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == list(range(6))
+
+
 class Unwritable:
     def __init__(self, kind: str, value: Any) -> None:
         self.fields, self.kind, self.value = {"x": kind}, kind, value

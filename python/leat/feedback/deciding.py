@@ -10,7 +10,7 @@ import json
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,15 @@ INSIDE = 1 << 20  #: bytes of lists, compressed, in a state of a loader without 
 TEXTS = 16 << 20  #: characters of lists in `loader.log`
 
 
+class Prepared(NamedTuple):
+    """What a state has beside the library's."""
+
+    decided: dict[str, Any] | None  #: of a mixture
+    beside: dict[str, Any]  #: decisions that the library has folded or left out
+    lists: list[Array]  #: that it names by their hash
+    takes: list[Callable[[], None]]  #: to be called once the library has loaded it
+
+
 class Deciding:
     """What a loader does about decisions on rows."""
 
@@ -50,6 +59,7 @@ class Deciding:
         def global_batch_size(self) -> int: ...
 
     _core: _leat.Loader
+    _counters: dict[str, Any]
     _decisions: Decisions
     _distributed: bool
     _global: int
@@ -63,6 +73,8 @@ class Deciding:
     _leads: Callable[[], bool]
     _plain_state: Callable[[], dict[str, Any]]
     _positions: Callable[..., Array]
+    _shared: Callable[[Callable[[], Array]], Array]
+    _unread: Array | None = None  # a sampler's list
     _feedback: Feedback | None = None
     _replay: Replay | None = None
 
@@ -288,6 +300,18 @@ class Deciding:
                 named = self._named(self._plain_state())
                 self._lists = {n: found for n, found in self._lists.items() if n in named}
 
+    def _keep_all(self, lists: Mapping[str, Array]) -> None:
+        """Keeps the lists of a state that was loaded. If the folder takes none, the loader goes on all the same."""
+        for name, positions in lists.items():
+            try:
+                self._keep(name, positions)
+            except OSError as e:
+                warnings.warn(
+                    f"positions-{name}.npy cannot be written to {self._log_dir} ({e}), without which no state of this "
+                    "loader can be loaded",
+                    stacklevel=5,
+                )
+
     def _named(self, state: Mapping[str, Any]) -> dict[str, int]:
         """The lists that a state with its decisions names by their hash alone, and how many rows they have."""
         later = state.get("decisions", {}).get("later", [])
@@ -364,38 +388,77 @@ class Deciding:
         if self._feedback is not None:
             state["feedback"] = self._feedback.state_dict()
 
-    def _prepare_deciding(self, state: dict[str, Any]) -> Callable[[], None]:
-        """Takes its part out of a state, and checks it, before the library loads it. Returns what is to be done
-        then.
+    def _prepare(self, plain: dict[str, Any]) -> Prepared:
+        """Checks all that the library knows nothing of, and takes it out of a state. Nothing changes."""
+        take_counters = states.prepared_counters(plain, self._counters, (self.rank, self.world_size))
+        decided, beside = states.part(plain, "mixture"), states.part(plain, "decisions", dict, {})
+        for name in ("mixture", "decisions"):
+            plain.pop(name, None)
+        if self._mixture is not None:
+            beside = decided or {}
+        self._decisions.check(beside, None if self._mixture is None else len(self._mixture.names))
+        self._decisions.complete(plain, beside)
+        take_deciding, lists = self._prepare_deciding(plain)
+        return Prepared(decided, beside, lists, [take_deciding, take_counters])
+
+    def _prepare_deciding(self, state: dict[str, Any]) -> tuple[Callable[[], None], list[Array]]:
+        """Takes its part out of a state, and checks it, before the library loads it. Returns what is to be done then,
+        and the lists that the library has to know for it.
         """
-        saved, lists = state.pop("feedback", None), state.pop("lists", {})
-        with states.damage_is_said():
-            if saved is not None and self._feedback is None and not self._repeats:
-                raise StateError(
-                    f"the state has what was reported to {saved['policy']}, and this loader has no policy: open it "
-                    "with the feedback= of the run. To go on with the rows that were decided last, and without "
-                    "reports, delete state['feedback']; loader.select(None) then gives all samples again"
-                )
-            if self._sampler is not None:
-                return lambda: None
-            prepared = None if self._feedback is None else self._feedback.prepare(saved)
-            found = self._find_rows(state, lists)
-            for positions in found.values():
-                self._core.know_list(positions)
+        saved, lists = states.part(state, "feedback"), states.part(state, "lists", dict, {})
+        for name in ("feedback", "lists"):
+            state.pop(name, None)
+        if saved is not None and self._feedback is None and not self._repeats:
+            raise StateError(
+                f"the state has what was reported to {states.needed(saved, 'policy', str)}, and this loader has no "
+                "policy: open it with the feedback= of the run. To go on with the rows that were decided last, and "
+                "without reports, delete state['feedback']; loader.select(None) then gives all samples again"
+            )
+        if self._sampler is not None:
+            return lambda: None, []
+        prepared = None if self._feedback is None else self._feedback.prepare(saved)
+        if self._replay is not None:
+            self._replay.check(state)
+        found = self._find_rows(state, lists)
+        known = list(found.values())
 
         def take() -> None:
             log = json.loads(self._core.log(0))
             self._note(log)
             if self._log_dir is not None:  # which may be another than that of the run so far
                 found.update(_shown(log))
-            for name, positions in found.items():
-                self._keep(name, positions)
-            if self._feedback is not None:
-                self._feedback.load(prepared or {}, log)
+            self._keep_all(found)
+            if self._feedback is not None and prepared is not None:
+                self._feedback.load(prepared, log)
             if self._replay is not None:
                 self._replay.loaded(log)
 
-        return take
+        return take, known
+
+    def _find_lists(self, state: dict[str, Any]) -> list[Array]:
+        """A Sampler's list that is too large for a state: in `log_dir`, or by reading the sampler again, which must
+        then give the same list. The library compares hashes.
+        """
+        missing = states.lists_elsewhere(state)
+        if not missing:
+            return []
+        if not states.is_within(state):  # the next epoch reads a list of its own
+            state["log"] = [e for e in state["log"] if not isinstance(e, dict) or e.get("list") not in missing]
+            return []
+        mine, wanted = json.loads(self._core.state()), missing[-1]["hash"]
+        named = [entry["list"]["hash"] for entry in mine["log"] if entry.get("list")]
+        if wanted in named or any(state.get(name) != mine[name] for name in ("fingerprint", "seed", "order")):
+            return []  # the library has it, or refuses the state
+        found = None if self._log_dir is None else load_list(self._log_dir, wanted)
+        return [self._read_list() if found is None else self._shared(lambda: self._positions(found))]
+
+    def _read_list(self) -> Array:
+        """What the sampler gives when it is read once more. A list that was read for a state which was refused then is
+        given again: the sampler may have drawn it.
+        """
+        if self._unread is None:
+            self._unread = self._shared(lambda: self._positions(list(self._sampler)))
+        return self._unread
 
     def _find_rows(self, state: Mapping[str, Any], lists: Mapping[str, Any]) -> dict[str, Array]:
         """The lists of which a state has the hash alone, by it.
@@ -408,12 +471,14 @@ class Deciding:
             name = told["hash"]
             found = None if self._log_dir is None else load_list(self._log_dir, name)
             if found is None and name in lists:
-                found = _unpacked(lists[name], name)
+                found = _unpacked(states.part(lists, name, str), name)
             if found is None:
                 raise StateError(
                     f"the state has only the hash of the {told['n']} rows that were decided ({name}): open the Loader "
                     f"with the log_dir of the run, which has them in positions-{name}.npy"
                 )
+            if len(found) != told["n"] or (len(found) and not 0 <= found.min() <= found.max() < len(self.dataset)):
+                raise StateError(f"the list of positions {name} in the state is of another data set")
             rows[name] = found
         return rows
 
@@ -427,7 +492,7 @@ def _shown(log: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
 def _unpacked(text: str, name: str) -> Array:
     """A list that stands compressed in a state."""
     try:
-        found: Array = np.frombuffer(zlib.decompress(base64.b64decode(text)), np.int64)
+        found: Array = np.frombuffer(zlib.decompress(base64.b64decode(text, validate=True)), np.int64)
     except (zlib.error, ValueError) as e:
         raise StateError(f"a list of positions in the state is damaged: {e}") from None
     if _leat.positions_hash(found) != name:

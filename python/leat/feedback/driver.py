@@ -19,23 +19,32 @@ import os
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .. import _leat, check
 from ..errors import StateError
-from ..loading import ranks
+from ..loading import ranks, states
 from .blobs import Blobs, Inside
 from .policies import Own, Policy, Rows, Run, policy_of
 from .reports import Place, Reports
-from .table import NOTED, Array, Table, digest, ids_of
+from .table import NOTED, Array, Table, digest, ids_of, unpacked, unpacked_reports
 
 if TYPE_CHECKING:
     from .deciding import Deciding
 
 METRIC = "loss"  #: of the table that a policy is given; it may be empty
 LARGE = 64 << 20  #: bytes of a table from which on it lies in a file, if the run has a folder
+
+
+class Saved(NamedTuple):
+    """What a state has of reports, checked."""
+
+    handed: Place | None
+    tables: dict[str, tuple[Array, Array]]  #: which samples are known, and their marks
+    pending: dict[str, Array]  #: reports that wait for an exchange
+    made: dict[str, Table]  #: tables that there were not
 
 
 class Feedback(Mapping[str, Table]):
@@ -73,13 +82,15 @@ class Feedback(Mapping[str, Table]):
         """The table of a metric, which is made where there is none yet."""
         found = self._tables.get(metric)
         if found is None:
-            n = len(self._loader.dataset)
-            folder = self._folder if n * 16 >= LARGE else None
-            if folder is not None:
-                os.makedirs(folder, exist_ok=True)
-            core = _leat.Table.open(n, self._ids, folder, self._loader._distributed)
-            found = self._tables[metric] = Table(metric, core, self._ready)
+            found = self._tables[metric] = self._made(metric)
         return found
+
+    def _made(self, metric: str) -> Table:
+        n = len(self._loader.dataset)
+        folder = self._folder if n * 16 >= LARGE else None
+        if folder is not None:
+            os.makedirs(folder, exist_ok=True)
+        return Table(metric, _leat.Table.open(n, self._ids, folder, self._loader._distributed), self._ready)
 
     def _ready(self, metric: str) -> Table:
         """The table of a metric, once all reports so far are entered. Before anything was reported, under any name, it
@@ -292,71 +303,68 @@ class Feedback(Mapping[str, Table]):
                 stacklevel=5,
             )
 
-    def prepare(self, saved: Mapping[str, Any] | None) -> dict[str, Any]:
+    def prepare(self, saved: Mapping[str, Any] | None) -> Saved:
         """What a state has, read and checked, before anything changes.
 
         Raises:
             StateError: it is damaged, or was saved by another rank while reports waited to be exchanged.
         """
-        if saved is not None and (policy := saved["policy"]) != self.name:
+        policy = self.name if saved is None else states.needed(saved, "policy", str)
+        if saved is not None and policy != self.name:
             warnings.warn(
                 f"the state is of a loader with the policy {policy}: {self.name} decides from the next epoch on, and "
                 "until then the rows are those that were decided",
-                stacklevel=4,
+                stacklevel=5,
             )
         if saved is None:
             warnings.warn(
                 f"the state has no reports for {self.name}, which begins with what is reported from here on",
-                stacklevel=4,
+                stacklevel=5,
             )
-            return {"handed": None, "tables": {}, "pending": {}}
-        beside = saved.get("data", {})
-        tables, pending = {}, {}
-        for name, of in saved["tables"].items():
-            data = self._blobs.find(of, beside)
-            if data is None:
-                warnings.warn(
-                    f"the state has only the hash of the table of {name!r}: open the Loader with the log_dir of the "
-                    "run; it begins empty",
-                    stacklevel=4,
-                )
-                continue
-            tables[name] = self.table(name).unpacked(data)
-        mine = [self._loader.rank, self._loader.world_size]
-        if saved.get("pending") and (saved["rank"] != mine or not self._loader._distributed):
+            return Saved(None, {}, {}, {})
+        n, beside = len(self._loader.dataset), states.part(saved, "data", dict, {})
+        packed = self._found(states.needed(saved, "tables"), beside, "table of {!r}", "it begins empty")
+        tables = {name: unpacked(name, n, data) for name, data in packed.items()}
+        waiting = states.part(saved, "pending", dict, {})
+        place = states.pair(saved, "rank")
+        if waiting and (place != (self._loader.rank, self._loader.world_size) or not self._loader._distributed):
             raise StateError(
-                f"the state was saved by rank {saved['rank'][0]} of {saved['rank'][1]} within an epoch, and has that "
-                "rank's reports alone: each rank saves its own state, and loads it again"
+                f"the state was saved by rank {place[0]} of {place[1]} within an epoch, and has that rank's reports "
+                "alone: each rank saves its own state, and loads it again"
             )
-        for name, of in saved.get("pending", {}).items():
-            data = self._blobs.find(of, beside)
+        packed = self._found(waiting, beside, "reports of {!r} that waited for an exchange", "it goes on without them")
+        pending = {name: unpacked_reports(name, n, data) for name, data in packed.items()}
+        handed = None if saved.get("handed", 0) is None else states.pair(saved, "handed")
+        made = {name: self._made(name) for name in (*tables, *pending) if name not in self._tables}
+        return Saved(handed, tables, pending, made)
+
+    def _found(self, of: Mapping[str, Any], beside: Mapping[str, Any], what: str, then: str) -> dict[str, bytes]:
+        """The blobs of a state by the metric's name, as far as they are at hand."""
+        blobs = {name: self._blobs.find(digest, beside) for name, digest in of.items()}
+        for name, data in blobs.items():
             if data is None:
                 warnings.warn(
-                    f"the state has only the hash of the reports of {name!r} that waited for an exchange: open the "
-                    "Loader with the log_dir of the run; it goes on without them",
-                    stacklevel=4,
+                    f"the state has only the hash of the {what.format(name)}: open the Loader with the log_dir of the "
+                    f"run; {then}",
+                    stacklevel=6,
                 )
-                continue
-            pending[name] = np.frombuffer(zlib.decompress(data), NOTED)
-        handed = saved["handed"]
-        place = None if handed is None else (check.integer("epoch", handed[0]), check.integer("step", handed[1]))
-        return {"handed": place, "tables": tables, "pending": pending}
+        return {name: data for name, data in blobs.items() if data is not None}
 
-    def load(self, prepared: Mapping[str, Any], log: list[dict[str, Any]]) -> None:
+    def load(self, saved: Saved, log: list[dict[str, Any]]) -> None:
         """Goes on from a state that the library has loaded."""
         self._reports.clear()
-        self._handed = prepared["handed"]
-        for name in {*self._tables, *prepared["tables"]}:
-            table = self.table(name)
+        self._handed = saved.handed
+        self._tables.update(saved.made)
+        for name, table in self._tables.items():
             table.core.take(bytearray(0), True)
             none = np.zeros(len(table), bool)
-            table.begin(*prepared["tables"].get(name, (none, table.marks[none])))
-        for name, reports in prepared["pending"].items():
+            table.begin(*saved.tables.get(name, (none, table.marks[none])))
+        for name, reports in saved.pending.items():
             ids = reports["position"].astype(np.int64)
             ids = ids if self._ids is None else self._ids[ids]
             for at in _by_step(reports):
                 first = reports[at[0]]
-                self.table(name).core.report(
+                self._tables[name].core.report(
                     np.ascontiguousarray(ids[at]),
                     np.ascontiguousarray(reports["value"][at]),
                     int(first["epoch"]),

@@ -44,15 +44,34 @@ class Replay:
         """A state was loaded, whose log has some of the decisions: of the run that is repeated those that were made
         when it was saved, and of a loader that repeats it those of all epochs that had begun.
         """
+        self._done = self._made(log)
+
+    def check(self, state: Mapping[str, Any]) -> None:
+        """Whether the run of a state has made the decisions before its position.
+
+        Raises:
+            StateError: it repeats another log.
+        """
+        left = self._decisions[self._made(state["log"]) :]
+        if left and _place(left[0][1]) < _place(state["at"]):
+            epoch, row = _place(left[0][1])
+            raise StateError(
+                f"the state is of a run that repeats another log: it has not decided what this one has for epoch "
+                f"{epoch}, row {row}, which lies before its position"
+            )
+
+    def _made(self, log: Sequence[Mapping[str, Any]]) -> int:
+        """How many of the decisions stand in a log."""
         made: dict[Place, list[Mapping[str, Any]]] = {}
         for entry in log[1:]:
             made.setdefault(_place(entry), []).append(entry)
         folded = _place(log[1]) if len(log) > 1 and log[1]["kind"] == "folded" else (0, 0)
-        self._done = 0
+        done = 0
         for number, (_, entry) in enumerate(self._decisions, 1):
             place = _place(entry)
             if place < folded or any(_is_made(entry, other) for other in made.get(place, ())):
-                self._done = number  # and those before it
+                done = number  # and those before it
+        return done
 
     def begin(self, loader: Deciding, epoch: int) -> None:
         """Makes the decisions up to an epoch that were not made yet."""

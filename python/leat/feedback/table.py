@@ -23,6 +23,8 @@ MARK = np.dtype([("value", "<f4"), ("count", "<u4"), ("epoch", "<u4"), ("step", 
 #: a report on its way between ranks
 NOTED = np.dtype([("position", "<u8"), ("value", "<f4"), ("epoch", "<u4"), ("step", "<u4"), ("zero", "<u4")])
 
+MOST_WAITING = 1 << 30  #: bytes of reports that wait for an exchange, in a state
+
 Array = np.ndarray[Any, Any]
 
 
@@ -107,30 +109,66 @@ class Table:
         Raises:
             StateError: it did not, or not of a table of as many samples.
         """
-        n, bits = len(self), (len(self) + 7) // 8
-        try:
-            reader = zlib.decompressobj()
-            raw = reader.decompress(data, bits + n * MARK.itemsize + 1)
-        except zlib.error as e:
-            raise StateError(f"the table of {self.name!r} in the state is damaged: {e}") from None
-        if len(raw) < bits or not reader.eof:
-            raise StateError(f"the table of {self.name!r} in the state is not one of {n} samples")
-        known = np.unpackbits(np.frombuffer(raw[:bits], np.uint8), count=n).astype(bool)
-        marks = np.zeros(int(known.sum()), MARK)
-        if len(raw) != bits + marks.nbytes:
-            raise StateError(f"the table of {self.name!r} in the state is not one of {n} samples")
-        columns = np.frombuffer(raw[bits:], "<u4").reshape(4, len(marks))
-        for name, column in zip(MARK.names or (), columns, strict=True):
-            marks[name] = column.view(MARK[name])
-        if not np.isfinite(marks["value"]).all() or not marks["count"].all():
-            raise StateError(f"the table of {self.name!r} in the state has values that nobody can report")
-        return known, marks
+        return unpacked(self.name, len(self), data)
 
     def begin(self, known: Array, marks: Array) -> None:
         """Begins with this, and forgets all else."""
         self.core.wait()
         self.marks[:] = np.zeros(1, MARK)
         self.marks[known] = marks
+
+
+def unpacked(metric: str, n: int, data: bytes) -> tuple[Array, Array]:
+    """What `Table.packed()` of a table of `n` samples gave: which of them are known, and their marks.
+
+    Raises:
+        StateError: it did not, or not of a table of as many samples.
+    """
+    bits = (n + 7) // 8
+    raw = inflated(f"the table of {metric!r}", data, bits + n * MARK.itemsize)
+    if len(raw) < bits:
+        raise StateError(f"the table of {metric!r} in the state is not one of {n} samples")
+    known = np.unpackbits(np.frombuffer(raw[:bits], np.uint8), count=n).astype(bool)
+    marks = np.zeros(int(known.sum()), MARK)
+    if len(raw) != bits + marks.nbytes:
+        raise StateError(f"the table of {metric!r} in the state is not one of {n} samples")
+    columns = np.frombuffer(raw[bits:], "<u4").reshape(4, len(marks))
+    for name, column in zip(MARK.names or (), columns, strict=True):
+        marks[name] = column.view(MARK[name])
+    if not np.isfinite(marks["value"]).all() or not marks["count"].all():
+        raise StateError(f"the table of {metric!r} in the state has values that nobody can report")
+    return known, marks
+
+
+def unpacked_reports(metric: str, n: int, data: bytes) -> Array:
+    """Reports on a table of `n` samples that wait for an exchange, compressed.
+
+    Raises:
+        StateError: they are none.
+    """
+    raw = inflated(f"what was reported as {metric!r}", data, MOST_WAITING)
+    if len(raw) % NOTED.itemsize:
+        raise StateError(f"what was reported as {metric!r}, in the state, is damaged: it is cut")
+    found: Array = np.frombuffer(raw, NOTED)
+    if not np.isfinite(found["value"]).all() or (found["position"] >= n).any():
+        raise StateError(f"what was reported as {metric!r}, in the state, has values that nobody can report")
+    return found
+
+
+def inflated(what: str, data: bytes, most: int) -> bytes:
+    """Compressed bytes as they were, `most` of them.
+
+    Raises:
+        StateError: they are damaged, or more.
+    """
+    try:
+        reader = zlib.decompressobj()
+        raw = reader.decompress(data, most + 1)
+    except zlib.error as e:
+        raise StateError(f"{what} in the state is damaged: {e}") from None
+    if not reader.eof or len(raw) > most:
+        raise StateError(f"{what} in the state is damaged: it has more than {most:,} bytes, or is cut")
+    return raw
 
 
 def digest(data: bytes) -> str:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from .. import _leat, check
+from . import states
 
 if TYPE_CHECKING:
     from .loader import Loader
@@ -82,9 +83,9 @@ class Consumer(Closing):
         Raises:
             ValueError: the state is of another data set, order or rank (:class:`leat.StateError`), or is none.
         """
-        if not isinstance(state, Mapping):
-            raise TypeError(f"a state is the dict that state_dict() gave, not {type(state).__name__}")
-        self._core.load_state(json.dumps(dict(state)))
+        text = json.dumps(states.plain(state))
+        with states.damage_is_said():
+            self._core.load_state(text)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(

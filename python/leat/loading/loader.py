@@ -18,7 +18,7 @@ from ..data.dataset import Dataset, positions_array
 from ..data.mixing import Mix
 from ..data.packing import PackedRows
 from ..data.schedule import Schedule
-from ..errors import StateError, UnsupportedError
+from ..errors import UnsupportedError
 from ..feedback.deciding import Deciding
 from ..files import writing
 from ..mixtures.decisions import Decisions
@@ -49,7 +49,7 @@ from .energy import Spent
 from .iteration import Iteration, Kept
 from .mesh import Mesh, mesh_of
 from .peers import Peers
-from .samplers import Blocks, Weighted, digest, load_list, save_list
+from .samplers import Blocks, Weighted, digest, save_list
 
 # Numbers of the library's enumerations.
 SEQUENTIAL, SHUFFLED, BLOCKS, WEIGHTED, LIST = range(5)
@@ -503,7 +503,8 @@ class Loader(Deciding, Delivering, Closing):
         if self._resuming:  # within an epoch, with the positions that it began with
             self._resuming = False
             return
-        positions = self._shared(lambda: self._positions(list(self._sampler)))
+        positions = self._read_list()
+        self._unread = None
         self._core.set_positions(positions)
         self._decisions.take(self._core)
         if self._log_dir is not None and (not self._distributed or ranks.leads()):
@@ -556,6 +557,7 @@ class Loader(Deciding, Delivering, Closing):
         epoch = check.integer("epoch", epoch)
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
+            self._unread = None
         if self._core.set_epoch(epoch):
             self._resuming = False
             warnings.warn(f"set_epoch({epoch}) drops the loaded position, which is in another epoch", stacklevel=2)
@@ -601,48 +603,31 @@ class Loader(Deciding, Delivering, Closing):
         >>> next(iter(again)).ids[0].item()
         32
         """
-        if not isinstance(state, Mapping):
-            raise TypeError(f"a state is the dict that state_dict() gave, not {type(state).__name__}")
-        try:
-            plain = json.loads(json.dumps(dict(state)))
-        except (TypeError, ValueError, RecursionError) as e:
-            raise StateError(f"the state is damaged: it has something that is no JSON ({e!s:.120})") from None
-        if self._sampler is not None:
-            self._find_lists(plain)
-        decided, beside = plain.pop("mixture", None), plain.pop("decisions", None)
-        take_counters = states.prepared_counters(plain, self._counters, (self.rank, self.world_size))
-        if self._mixture is not None:
-            beside = decided
-        if not isinstance(beside, Mapping):
-            beside = {}
+        plain = states.plain(state)
         with states.damage_is_said():
-            self._decisions.complete(plain, beside)
-        take_deciding = self._prepare_deciding(plain)
-        self._core.load_state(json.dumps(plain))
-        if self._mixture is not None:
-            self._mixture.load_state_dict(decided)
+            prepared = self._prepare(plain)
+        lists = self._find_lists(plain) if self._sampler is not None else prepared.lists
+        with states.damage_is_said():
+            mixture = (
+                None if self._mixture is None else self._mixture.prepared(prepared.decided, states.place_of(plain))
+            )
+            try:
+                for positions in lists:
+                    self._core.know_list(positions)
+                self._core.load_state(json.dumps(plain))
+            except BaseException:
+                if mixture is not None:
+                    mixture.put_back()
+                raise
+        if mixture is not None:
+            mixture.take()
         else:
-            with states.damage_is_said():
-                self._decisions.load(self._folded_log(), beside)
+            self._decisions.load(self._folded_log(), prepared.beside)
         self._global = self.global_batch_size  # the run may have decided another one than this loader opened with
-        self._kept = None
-        take_deciding()
-        take_counters()
+        self._kept = self._unread = None
+        for take in prepared.takes:
+            take()
         self._resuming = self._sampler is not None and states.is_within(plain)
-
-    def _find_lists(self, state: dict[str, Any]) -> None:
-        """Finds a Sampler's list that is too large for a state: in `log_dir`, or by reading the sampler again, which
-        must then give the same list. The library compares hashes.
-        """
-        missing = states.lists_elsewhere(state)
-        if not missing:
-            return
-        if not states.is_within(state):  # the next epoch reads a list of its own
-            state["log"] = [e for e in state["log"] if e.get("list") not in missing]
-            return
-        wanted = missing[-1]["hash"]
-        found = None if self._log_dir is None else load_list(self._log_dir, wanted)
-        self._core.set_positions(self._shared(lambda: self._positions(list(self._sampler) if found is None else found)))
 
     # ---- decisions ---------------------------------------------------------------------------------------------------
 
@@ -755,7 +740,8 @@ class Loader(Deciding, Delivering, Closing):
         entries = states.log_of(log)
         state = json.loads(self._core.state())
         state["log"] = entries
-        self._core.load_state(json.dumps(state))
+        with states.damage_is_said():
+            self._core.load_state(json.dumps(state))
         self._decisions.repeat(self._folded_log())
 
     def _folded_log(self) -> list[dict[str, Any]]:

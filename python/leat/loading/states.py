@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..errors import StateError
+from ..errors import InvalidError, RangeError, StateError
 
 #: what numbers of sources stand for, where a state has them in columns
 NAMES = {
@@ -49,6 +49,13 @@ def step_at(log: Sequence[Mapping[str, Any]], at: Mapping[str, Any]) -> int:
     return steps.at(at["epoch"], at["row"])
 
 
+def place_of(state: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The epoch and step of a state's position. None: it is no state, which the library says."""
+    with contextlib.suppress(KeyError, TypeError, AttributeError, ArithmeticError):
+        return state["at"]["epoch"], step_at(state["log"], state["at"])
+    return None
+
+
 def step_of(
     mine: Mapping[str, Any], state: Mapping[str, Any], log: Sequence[Mapping[str, Any]] | None = None
 ) -> tuple[int, int]:
@@ -68,8 +75,11 @@ def step_of(
                 "the state was taken within an epoch without in_order, where a position is no batch: give epoch "
                 "and step"
             )
-        return state["at"]["epoch"], step_at(state["log"], state["at"])
-    except (KeyError, TypeError, AttributeError, ValueError) as e:
+        epoch, step = state["at"]["epoch"], step_at(state["log"], state["at"])
+        if not (is_number(epoch) and is_number(state["at"]["row"]) and is_number(step)):
+            raise ValueError("no position")
+        return epoch, step
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, ArithmeticError) as e:
         if isinstance(e, StateError):
             raise
         raise StateError(f"not a state of a leat.Loader: batch_at takes what state_dict() gave ({e!r})") from None
@@ -88,6 +98,22 @@ def _same_log(mine: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, An
     return mine[0] == other[0] and left[: len(right)] == right
 
 
+def plain(state: Any) -> dict[str, Any]:
+    """A state as values of JSON, in a dict of its own.
+
+    Raises:
+        TypeError: it is no dict.
+        StateError: it has something that is no JSON.
+    """
+    if not isinstance(state, Mapping):
+        raise TypeError(f"a state is the dict that state_dict() gave, not {type(state).__name__}")
+    try:
+        found: dict[str, Any] = json.loads(json.dumps(dict(state)))
+    except (TypeError, ValueError, RecursionError) as e:
+        raise StateError(f"the state is damaged: it has something that is no JSON ({e!s:.120})") from None
+    return found
+
+
 @contextlib.contextmanager
 def damage_is_said() -> Iterator[None]:
     """What reads a state that is not what `state_dict()` gave raises StateError."""
@@ -95,21 +121,98 @@ def damage_is_said() -> Iterator[None]:
         yield
     except StateError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as e:
-        raise StateError(f"the state is damaged: what it has of decisions cannot be read ({e!r:.120})") from None
+    except (InvalidError, RangeError) as e:  # of the library, which names what is wrong
+        raise StateError(str(e)) from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as e:
+        raise StateError(f"the state is damaged: it cannot be read ({e!r:.120})") from None
+
+
+def part(state: Mapping[str, Any], name: str, kind: type[Any] = dict, default: Any = None) -> Any:
+    """A part of a state: what has another type is no missing one.
+
+    Raises:
+        StateError: it has another type.
+    """
+    if name not in state:
+        return default
+    found = state[name]
+    if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
+        raise StateError(f"the state is damaged: {name!r} cannot be {found!r:.60}")
+    return found
+
+
+def needed(state: Mapping[str, Any], name: str, kind: type[Any] = dict) -> Any:
+    """The same, of a part that every such state has.
+
+    Raises:
+        StateError: it is missing, or has another type.
+    """
+    if name not in state:
+        raise StateError(f"the state is damaged: it lacks {name!r}")
+    return part(state, name, kind)
+
+
+def pair(state: Mapping[str, Any], name: str) -> tuple[int, int]:
+    """Two numbers from 0 on.
+
+    Raises:
+        StateError: they are something else.
+    """
+    found = needed(state, name, list)
+    if len(found) != 2 or not all(is_number(each) for each in found):
+        raise StateError(f"the state is damaged: {name!r} cannot be {found!r:.60}")
+    return found[0], found[1]
+
+
+def is_number(value: Any, low: int = 0) -> bool:
+    """Whether it is an integer from `low` on that the library can hold, and no bool."""
+    return type(value) is int and low <= value < 1 << 63
+
+
+def is_entry(entry: Any, sources: int | None = None) -> bool:
+    """Whether something is an entry of a log as `Loader.log` has them. `sources`: of the mixture, if that is known."""
+    if not isinstance(entry, dict) or entry.get("kind") not in ("open", "resume", "decide", "folded"):
+        return False
+    least = {"global_batch": 1, "world_size": 1, "entries": 1, "steps": 0}
+    needed = ("epoch", "row", *(("entries", "steps", "global_batch") if entry["kind"] == "folded" else ()))
+    told, shares = entry.get("list"), entry.get("shares")
+    return (
+        all(is_number(entry.get(name)) for name in needed)
+        and all(is_number(entry[name], low) for name, low in least.items() if name in entry)
+        and ("shares" not in entry or _are_shares(shares, sources))
+        and (told is None or _is_list(told))
+    )
+
+
+def _are_shares(shares: Any, sources: int | None) -> bool:
+    try:
+        found = numbers(shares, sources) if isinstance(shares, (list, str)) else []
+    except ValueError:
+        return False
+    return all(is_number(share) for share in found) and sum(found) > 0
+
+
+def _is_list(told: Any) -> bool:
+    """Whether an entry tells of a list of positions."""
+    return (
+        isinstance(told, dict)
+        and isinstance(told.get("hash"), str)
+        and is_number(told.get("n"))
+        and isinstance(told.get("positions", ""), str)
+    )
 
 
 def is_within(state: Mapping[str, Any]) -> bool:
     """Whether a state was taken within an epoch. Out of order its position may still be the start of the epoch."""
-    return state["at"]["row"] > 0 or "received" in state
+    at = state.get("at")
+    return "received" in state or (isinstance(at, dict) and is_number(at.get("row"), 1))
 
 
 def lists_elsewhere(state: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The lists of positions of which a state has only the hash."""
-    try:
-        return [e["list"] for e in state["log"] if e.get("list") and "positions" not in e["list"] and e["list"]["hash"]]
-    except (KeyError, TypeError, AttributeError):
-        return []  # not a state: the library says why
+    log = state.get("log")
+    told = [entry.get("list") for entry in log if isinstance(entry, dict)] if isinstance(log, list) else []
+    return [each for each in told if each and _is_list(each) and "positions" not in each]  # of others the library tells
 
 
 def log_of(given: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -139,6 +242,8 @@ def log_of(given: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> list[
         raise StateError(f"{name}: a log begins with what the loader was opened with")
     if "folded" in kinds:
         raise StateError(f"{name}: the log of a long run, whose first decisions are folded: it cannot be repeated")
+    if wrong := [entry for entry in entries if not is_entry(entry)]:
+        raise StateError(f"{name}: not a log of decisions: it has {wrong[0]!r:.120}: give what loader.log gave")
     return entries
 
 
@@ -272,13 +377,14 @@ def prepared_counters(state: dict[str, Any], counters: Mapping[str, Any], place:
         StateError: a counter has no state there, or one of another counter. Counting anew would spend privacy twice. Or
             they are those of another rank, which has counted other samples.
     """
-    saved, of = state.pop("counters", None), state.pop("counters_of", [0, 1])
-    if counters and of != list(place):
+    saved, of = part(state, "counters", dict, {}), pair(state, "counters_of") if "counters_of" in state else (0, 1)
+    for name in ("counters", "counters_of"):
+        state.pop(name, None)
+    if counters and of != place:
         raise StateError(
             f"the state has the counters of rank {of[0]} of {of[1]}, and this is {place[0]} of {place[1]}: what a rank "
             "has consumed is counted by that rank, so each saves and loads a state of its own, of as many ranks"
         )
-    saved = saved if isinstance(saved, Mapping) else {}
     if saved.keys() != counters.keys():
         raise StateError(
             f"the state has counters {sorted(saved)}, and the loader {sorted(counters)}: open it with counters= of the "

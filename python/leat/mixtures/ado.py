@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from .. import _leat, check
-from .algorithm import Weights, normalized, total
+from ..errors import StateError
+from .algorithm import Weights, floats, normalized, total
 from .curve import Curve
 
 LEAST_LN = -30.0  #: of eps: as good as no floor
@@ -149,14 +150,24 @@ class ADO:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from a state of the same domains.
+
+        Raises:
+            leat.StateError: it is none; nothing has changed.
+        """
         k = len(self.names)
-        if any(len(state[name]) != k for name in ("n", "credit", "mean", "pi", "laws", "curves")):
-            raise ValueError(f"the state of ADO is not one of {k} domains")
-        self.n = [int(n) for n in state["n"]]
-        self.credit, self.mean, self.pi = ([float(x) for x in state[name]] for name in ("credit", "mean", "pi"))
-        self.laws = [None if law is None else (float(law[0]), float(law[1]), float(law[2])) for law in state["laws"]]
-        for curve, saved in zip(self.curves, state["curves"]):
+        credit, mean, pi = (floats(state, name, k, 0) for name in ("credit", "mean", "pi"))
+        n, laws, curves = (state.get(name, []) for name in ("n", "laws", "curves"))
+        if not isinstance(n, list) or len(n) != k or not all(type(x) is int and 0 <= x < 1 << 63 for x in n):
+            raise StateError(f"the state of ADO is damaged: 'n' is not a count for each of {k} domains, but {n!r:.60}")
+        for name, found in (("laws", laws), ("curves", curves)):
+            if not isinstance(found, list) or len(found) != k:
+                raise StateError(f"the state of ADO is damaged: {name!r} is not one for each of {k} domains")
+        taken = [None if law is None else _law({"law": law}) for law in laws]
+        made = [Curve(*self.smooth, self.keep_every, self.max_points) for _ in self.names]
+        for curve, saved in zip(made, curves):
             curve.load_state_dict(saved)
+        self.n, self.credit, self.mean, self.pi, self.laws, self.curves = n, credit, mean, pi, taken, made
 
     # ---- the method --------------------------------------------------------------------------------------------------
 
@@ -194,6 +205,13 @@ class ADO:
             "eps": dict(zip(self.names, (math.exp(law[2]) for law in laws))),
             "slopes": dict(zip(self.names, self.slopes())),
         }
+
+
+def _law(state: Mapping[str, Any]) -> tuple[float, float, float]:
+    alpha, beta, eps = floats(state, "law", 3)
+    if not 0 <= alpha <= 10 or max(abs(beta), abs(eps)) > 700:
+        raise StateError(f"the state of ADO is damaged: {state['law']!r:.60} is no power law")
+    return alpha, beta, eps
 
 
 def between(name: str, value: float, low: float, high: float) -> float:

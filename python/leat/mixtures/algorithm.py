@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
+
+from ..errors import StateError
 
 Weights = dict[str, float]
 
@@ -104,6 +107,34 @@ def algorithm_of(given: Any) -> Algorithm:
             else f"{type(given).__name__} lacks {', '.join(missing)}"
         )
     )
+
+
+def floats(state: Any, name: str, n: int, low: float = -math.inf) -> list[float]:
+    """A finite number for each of `n` domains, of an algorithm's state.
+
+    Raises:
+        StateError: they are none.
+    """
+    found = state.get(name) if isinstance(state, Mapping) else None
+    if (
+        not isinstance(found, list)
+        or len(found) != n
+        or not all(type(x) in (int, float) and low <= x and math.isfinite(x) for x in found)
+    ):
+        raise StateError(f"the state is damaged: {name!r} is not a number for each of {n} domains, but {found!r:.60}")
+    return [float(x) for x in found]
+
+
+def counted(state: Any, name: str, low: int = 0) -> int:
+    """A whole number of an algorithm's state.
+
+    Raises:
+        StateError: it is none.
+    """
+    found = state.get(name) if isinstance(state, Mapping) else None
+    if type(found) is not int or not low <= found < 1 << 63:
+        raise StateError(f"the state is damaged: {name!r} cannot be {found!r:.60}")
+    return found
 
 
 def total(values: Iterable[float]) -> float:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import _leat
+from ..errors import StateError
+from .algorithm import counted
 
 ALPHA_MAX, LOG_BETA_MAX, HUBER_DELTA = 0.8, 6.5, 1e-3  #: of the published fit
 LEAST_POINTS = 8  #: of a curve that is fitted
@@ -87,8 +89,19 @@ class Curve:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.count, self.fits, self.keep_every = int(state["count"]), int(state["fits"]), int(state["keep_every"])
-        self.recent, self.kept = _points(state["recent"]), _points(state["kept"])
+        """Goes on from a state.
+
+        Raises:
+            leat.StateError: it is none; nothing has changed.
+        """
+        count, fits, keep_every = counted(state, "count"), counted(state, "fits"), counted(state, "keep_every", 1)
+        try:
+            recent, kept = _points(state["recent"]), _points(state["kept"])
+        except (KeyError, TypeError, ValueError) as e:
+            raise StateError(f"the state is damaged: {e!r:.120}") from None
+        if not min(count, self.window) <= len(recent) <= count:
+            raise StateError(f"the state is damaged: a loss curve of {count} losses has {len(recent)} of the last ones")
+        self.count, self.fits, self.keep_every, self.recent, self.kept = count, fits, keep_every, recent, kept
 
 
 def _whole(loss: float) -> int:

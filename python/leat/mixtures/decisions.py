@@ -180,14 +180,26 @@ class Decisions:
         self._sum = hidden, _digest(self._lines.of(count - self.lost, hidden - self.lost), digest)
         return self._sum[1]
 
+    @staticmethod
+    def check(saved: Mapping[str, Any], sources: int | None) -> None:
+        """Checks all that a state has of decisions, so that `load` fails on nothing. `sources`: of the mixture.
+
+        Raises:
+            StateError: it is damaged.
+        """
+        states.part(saved, "folded", str)
+        for entry in states.part(saved, "older", list, []):
+            if not states.is_entry(entry, sources):
+                raise StateError(f"the state is damaged: its decisions have {entry!r:.120}")
+        if not isinstance(saved.get("later", []), (list, str)):
+            raise StateError(f"the state is damaged: 'later' cannot be {saved['later']!r:.60}")
+
     def complete(self, core: dict[str, Any], saved: Mapping[str, Any]) -> None:
         """Gives a state of the library's back the decisions behind its position that it leaves out, if they are known.
 
         Raises:
-            StateError: they are those of another log, or what the state has of decisions is damaged.
+            StateError: they are those of another log.
         """
-        if not isinstance(saved.get("folded", ""), str):
-            raise StateError(f"the state is damaged: the hash of its folded decisions is {saved['folded']!r:.60}")
         later = saved.get("later")
         if isinstance(later, str):
             n = core["later"]
@@ -212,7 +224,8 @@ class Decisions:
         hidden, digest = _hidden(log), saved.get("folded", "")
         for known in (saved.get("older", []), self._whole()[1:], read(self.path)[1:]):
             older = known[:hidden]
-            if len(older) == hidden and _digest(map(_text, older), "") == digest:
+            whole = len(older) == hidden and all(map(states.is_entry, older))
+            if whole and _digest(map(_text, older), "") == digest:
                 break
         else:
             older = []

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from .. import _leat, check
+from ..errors import StateError
 from .ado import between
-from .algorithm import Weights, normalized
+from .algorithm import Weights, counted, floats, normalized, total
 
 
 class DoReMi:
@@ -122,7 +123,13 @@ class DoReMi:
         return {"w": list(self.w), "sums": list(self.sums), "updates": self.updates, "excess": list(self.excess)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if any(len(state[name]) != len(self.names) for name in ("w", "sums", "excess")):
-            raise ValueError(f"the state of DoReMi is not one of {len(self.names)} domains")
-        self.w, self.sums, self.excess = ([float(x) for x in state[name]] for name in ("w", "sums", "excess"))
-        self.updates = int(state["updates"])
+        """Goes on from a state of the same domains.
+
+        Raises:
+            leat.StateError: it is none; nothing has changed.
+        """
+        n, updates = len(self.names), counted(state, "updates")
+        w, sums, excess = (floats(state, name, n, 0) for name in ("w", "sums", "excess"))
+        if not 0 < total(w) < math.inf or (updates and not 0 < total(sums) < math.inf):
+            raise StateError(f"the state of DoReMi is damaged: its weights are {w!r:.60}")
+        self.w, self.sums, self.excess, self.updates = w, sums, excess, updates

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import _leat, check
 from ..data.keys import Keys
 from ..data.mixing import checked_weights, unknown_name
 from ..errors import RangeError, StateError
 from ..loading import states
-from .algorithm import Algorithm, Weights, algorithm_of, total
+from .algorithm import Algorithm, Weights, algorithm_of, counted, total
 from .decisions import Decisions, Place
 
 LEAD = 4  #: steps from a report to what it decides, more than frameworks fetch ahead
+
+
+class Prepared(NamedTuple):
+    """A state that was checked."""
+
+    take: Callable[[], None]  #: goes on there
+    put_back: Callable[[], None]  #: as if it had not been checked
 
 
 class Mixture:
@@ -190,48 +198,89 @@ class Mixture:
         return state
 
     def load_state_dict(self, state: Mapping[str, Any] | None) -> None:
-        """Goes on from the state of a run, which the library has loaded. None: it was made without this."""
-        self._handed, self._reported, self._reports = None, None, 0
-        if self.algorithm is not None:
-            self.algorithm.start(dict(self._opened))
-        try:
+        """Goes on from the state of a run, which the library has loaded. None: it was made without this.
+
+        Raises:
+            StateError: it is of other domains or another algorithm, or is damaged; nothing has changed.
+        """
+        self.prepared(state).take()
+
+    def prepared(self, state: Mapping[str, Any] | None, position: Place | None = None) -> Prepared:
+        """Checks a state, and moves the algorithm there, which has no other way to check its part. Nothing else moves.
+        `position`: of the state, if it is known.
+
+        Raises:
+            StateError: as of `load_state_dict`.
+        """
+        if state is not None and not isinstance(state, Mapping):
+            raise StateError(f"the state is damaged: 'mixture' cannot be {state!r:.60}")
+        if state is None and self.algorithm is not None:
+            self._begins_anew(4)
+        self.decisions.check(state or {}, len(self._names))
+        saved = None if state is None else self._checked(state)
+        places: dict[str, Place | None] = {"handed": None, "reported": None}
+        reports = 0
+        if saved is not None:
+            places = {name: None if saved.get(name, 0) is None else states.pair(saved, name) for name in places}
+            reports = counted(saved, "reports")
+            _check_places(places["reported"], places["handed"], position)
+        algorithm = self.algorithm
+        before = None if algorithm is None else copy.deepcopy(algorithm.state_dict())
+
+        def put_back() -> None:
+            if algorithm is not None:
+                algorithm.start(dict(self._opened))
+                algorithm.load_state_dict(before or {})
+
+        def take() -> None:
             self.decisions.load(json.loads(self.core.log(0)), state or {})
-            if state is not None:
-                self._load(state)
-        except (KeyError, TypeError, ValueError, IndexError) as e:
-            if isinstance(e, StateError):
-                raise
+            self._handed, self._reported, self._reports = places["handed"], places["reported"], reports
+
+        try:
+            if algorithm is not None:
+                algorithm.start(dict(self._opened))
+                if saved is not None:
+                    algorithm.load_state_dict(saved["state"])
+        except Exception as e:
+            put_back()
             raise StateError(f"the state of the mixture is damaged ({e!r:.120})") from None
-        if self.algorithm is not None and (state is None or "algorithm" not in state):
+        return Prepared(take, put_back)
+
+    def _checked(self, state: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """A state that is of these domains, if it has what the algorithm knows."""
+        names = states.needed(state, "names", list)
+        if names != self._names:
+            raise StateError(f"the state is of a mixture of other domains: {', '.join(map(str, names))}")
+        name = states.part(state, "algorithm", str)
+        own = None if self.algorithm is None else type(self.algorithm).__name__
+        if name == own:
+            return None if name is None else state
+        if name is None:
+            self._begins_anew(5)
+        elif own is None:
             warnings.warn(
-                f"the state has no reports for {type(self.algorithm).__name__}, which begins with what is reported "
-                "from here on",
-                stacklevel=4,
+                f"the state is of a run whose mixture {name} decided; this loader has no algorithm, and keeps the "
+                "weights that were decided",
+                stacklevel=5,
             )
-
-    def _load(self, state: Mapping[str, Any]) -> None:
-        if state["names"] != self._names:
-            raise StateError(f"the state is of a mixture of other domains: {', '.join(map(str, state['names']))}")
-        name = state.get("algorithm")
-        if name is None or self.algorithm is None:
-            if name is not None:
-                warnings.warn(
-                    f"the state is of a run whose mixture {name} decided; this loader has no algorithm, and keeps the "
-                    "weights that were decided",
-                    stacklevel=5,
-                )
-        elif name != type(self.algorithm).__name__:
-            own = type(self.algorithm).__name__
-            raise StateError(f"the state is of a run whose mixture {name} decided, and this loader has {own}")
         else:
-            self._handed = _place_of(state["handed"])
-            self._reported = _place_of(state["reported"])
-            self._reports = check.integer("reports", state["reports"])
-            self.algorithm.load_state_dict(state["state"])
+            raise StateError(f"the state is of a run whose mixture {name} decided, and this loader has {own}")
+        return None
+
+    def _begins_anew(self, stacklevel: int) -> None:
+        warnings.warn(
+            f"the state has no reports for {type(self.algorithm).__name__}, which begins with what is reported from "
+            "here on",
+            stacklevel=stacklevel + 1,
+        )
 
 
-def _place_of(pair: Any) -> Place | None:
-    return None if pair is None else (check.integer("epoch", pair[0]), check.integer("step", pair[1]))
+def _check_places(reported: Place | None, handed: Place | None, position: Place | None) -> None:
+    """Batches are handed out before they are reported, and a state is taken behind them."""
+    if reported is not None and (handed is None or reported > handed):
+        raise StateError(f"the state is damaged: {reported} was reported and not handed out")
+    if handed is not None and position is not None and handed >= position:
+        raise StateError(f"the state is damaged: {handed} was handed out, and lies behind its position, {position}")
 
 
 def _named(what: str, given: Any, names: list[str]) -> Mapping[str, Any]:

@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from .. import _leat, check
-from ..errors import InvalidError, StateError, UnsupportedError
-from ..loading import ranks
+from ..errors import InvalidError, UnsupportedError
+from ..loading import ranks, states
 from ..loading.agreement import Agreement
 from ..loading.batch import Batch
 from ..loading.consumer import Closing
@@ -239,13 +239,9 @@ class Attached(Delivering, Closing):
         Raises:
             ValueError: the state is of another data set or order (:class:`leat.StateError`), or is none.
         """
-        if not isinstance(state, Mapping):
-            raise TypeError(f"a state is the dict that state_dict() gave, not {type(state).__name__}")
-        try:
-            text = json.dumps(dict(state))
-        except (TypeError, ValueError, RecursionError) as e:
-            raise StateError(f"the state is damaged: it has something that is no JSON ({e!s:.120})") from None
-        self._core.load_state(text)
+        text = json.dumps(states.plain(state))
+        with states.damage_is_said():
+            self._core.load_state(text)
         self._ahead = self._number = None
         self._loaded = True  # of a position that attaching gave, nobody need be told that it is dropped
 

@@ -196,6 +196,7 @@ def _reading(found: dict[str, Any], loader: Any, midway: bool) -> None:
     for name in ("now", "draws", "attributes", "inner"):
         if not isinstance(reading.get(name, {}), dict) or not all(isinstance(n, str) for n in reading.get(name, {})):
             _damaged(name, reading[name])
+    _attributes(reading.get("attributes", {}), generators.attributes_in(loader))
     for name, state in reading.get("now", {}).items():
         _tried(name, state)
     for name, draw in reading.get("draws", {}).items():
@@ -221,6 +222,17 @@ def _reading(found: dict[str, Any], loader: Any, midway: bool) -> None:
         _damaged("at", reading.get("at"))
     if "pending" in reading:
         _pending(found, reading)
+
+
+def _attributes(saved: dict[str, Any], mine: dict[str, Any]) -> None:
+    """Attributes of samplers have the types that they have. One may be None for a while, or a number with a fraction;
+    an epoch never is.
+    """
+    for name in saved.keys() & mine.keys():
+        kinds = {list if isinstance(each, tuple) else type(each) for each in (saved[name], mine[name])}
+        loose = not name.endswith(".epoch") and (type(None) in kinds or kinds == {int, float})
+        if len(kinds) > 1 and not loose:
+            _damaged(name, saved[name])
 
 
 def _pending(found: dict[str, Any], reading: dict[str, Any]) -> None:
