@@ -814,7 +814,8 @@ struct leat_step {
 };
 LEAT_API int leat_loader_set_batch_size(struct leat_loader *loader, uint64_t rows, const struct leat_step *at,
                                         struct leat_error *error);
-/* The same with `rows` rows of all ranks together, of which rank r of w has those of [r rows / w, (r + 1) rows / w). */
+/* The same, and the same errors, with `rows` rows of all ranks together, of which rank r of w has those of
+ * [r rows / w, (r + 1) rows / w); at least one for each rank. */
 LEAT_API int leat_loader_set_global_batch_size(struct leat_loader *loader, uint64_t rows, const struct leat_step *at,
                                                struct leat_error *error);
 

@@ -82,8 +82,27 @@ class Keeps(IterableDataset):
         self.start = state["at"]
 
 
+class KeepsAndCounts(Keeps):
+    """So do they, and its state has the number of the epoch, which each end raises."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epoch = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from ((self.epoch, n) for n in super().__iter__())
+        self.epoch += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"at": self.at, "epoch": self.epoch}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.epoch = state["epoch"]
+
+
 class KeepsUntilTold(Keeps):
-    """So do they, in the epoch of the loaded state. Before it is iterated over its state leads nowhere."""
+    """So do they, in the epoch of the loaded state. Before it is iterated over it has no state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +121,9 @@ class KeepsUntilTold(Keeps):
             yield own[self.now["at"] - 1]
 
     def state_dict(self) -> dict[str, Any]:
-        return dict(self.now or {"epoch": self.epoch, "at": N})
+        if self.now is None:
+            raise RuntimeError("iterate first")
+        return dict(self.now)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.loaded = dict(state)
@@ -173,7 +194,10 @@ def hugging_face_shuffled() -> Any:
 
 
 KINDS: dict[str, Callable[[], Any]] = {
-    **{kind.__name__: kind for kind in (UsesUp, Keeps, KeepsUntilTold, Shuffles, CountsAtTheStart, CountsAtTheEnd)},
+    **{
+        kind.__name__: kind
+        for kind in (UsesUp, Keeps, KeepsAndCounts, KeepsUntilTold, Shuffles, CountsAtTheStart, CountsAtTheEnd)
+    },
     "StatefulStream": lambda: StatefulStream([5, 0, 6]),
     "Hugging Face": hugging_face,
     "Hugging Face, shuffled": hugging_face_shuffled,
@@ -299,3 +323,73 @@ def test_a_worker_that_takes_anothers_place_begins_where_that_one_did() -> None:
     for pid in again.stats()["pids"]:
         os.kill(pid, signal.SIGKILL)
     assert list(it) == whole[1]
+
+
+@pytest.mark.parametrize("kind", ["UsesUp", "Keeps", "KeepsAndCounts", "Hugging Face"])
+def test_a_state_loaded_into_a_loader_that_has_run_shortens_no_later_epoch(kind: str) -> None:
+    dataset = KINDS[kind]()
+    loader = leat.DataLoader(dataset, 2, collate_fn=as_is)
+    it = iter(loader)
+    next(it), next(it)
+    state = loader.state_dict()
+    rest = list(it)
+    next(iter(loader))
+    loader.load_state_dict(state)
+    assert list(loader) == rest
+    other = leat.DataLoader(dataset, 2, collate_fn=as_is)  # of the same data set
+    assert [len(list(loader)), len(list(other)), len(list(loader))] == [7, 7, 7]
+
+
+@pytest.mark.parametrize("way", ["here", "2 workers that persist"])
+@pytest.mark.parametrize("kind", ["UsesUp", "Shuffles", "CountsAtTheStart"])
+def test_an_epoch_that_follows_on_one_that_was_left_goes_on_from_any_cut(kind: str, way: str) -> None:
+    def begun() -> Any:
+        loader = leat.DataLoader(KINDS[kind](), 2, collate_fn=as_is, **WAYS[way])
+        it = iter(loader)
+        next(it), next(it), next(it)
+        return loader
+
+    loader = begun()
+    whole = [list(loader) for _ in range(2)]
+    for cut in (0, 1, 2):
+        loader = begun()
+        list(itertools.islice(it := iter(loader), cut))
+        again = leat.DataLoader(KINDS[kind](), 2, collate_fn=as_is, **WAYS[way])
+        again.load_state_dict(pickle.loads(pickle.dumps(loader.state_dict())))
+        assert [list(again), list(again)] == [whole[0][cut:], whole[1]], cut
+        del it
+
+
+def test_the_epoch_of_a_state_is_told_to_a_data_set_that_passes_over_states_of_others() -> None:
+    dataset = hugging_face_shuffled()
+    dataset.set_epoch(3)
+    loader = leat.DataLoader(dataset, 2, collate_fn=as_is)
+    it = iter(loader)
+    next(it), next(it)
+    state = loader.state_dict()
+    again = leat.DataLoader(hugging_face_shuffled(), 2, collate_fn=as_is)
+    again.load_state_dict(state)
+    assert list(again) == list(it)
+
+
+def test_a_worker_without_rows_of_its_own_changes_nothing_for_the_others() -> None:
+    def make() -> Any:
+        return hugging_face(), dict(collate_fn=as_is, num_workers=5, persistent_workers=True)
+
+    def run(loader: Any, dataset: Any, epochs: range) -> list[list[Any]]:
+        found = []
+        for epoch in epochs:
+            dataset.set_epoch(epoch)
+            found.append(list(loader))
+        return found
+
+    dataset, options = make()
+    loader = leat.DataLoader(dataset, 2, **options)
+    whole = run(loader, dataset, range(6, 9))
+    dataset, options = make()
+    loader = leat.DataLoader(dataset, 2, **options)
+    run(loader, dataset, range(6, 7))
+    again_of, options = make()
+    again = leat.DataLoader(again_of, 2, **options)
+    again.load_state_dict(loader.state_dict())
+    assert run(again, again_of, range(7, 9)) == whole[1:] and again_of.epoch == 8

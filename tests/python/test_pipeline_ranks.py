@@ -20,7 +20,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 def test_a_stage_that_waits_for_the_first_and_one_that_never_reads_hold_up_nobody(told: list[dict[str, Any]]) -> None:
     for rank in told:
-        assert rank["ids"] == told[0]["ids"] and rank["after"] == rank["again"] == told[0]["ids"][:3]
+        assert rank["ids"] == told[0]["ids"] and rank["after"] == rank["again 1"] == told[0]["ids"][:3]
     first, second = told[0]["ids"][:3], told[0]["ids"][3:]
     assert sorted(sum(first, [])) == sorted(sum(second, [])) == list(range(24)) and first != second
 
@@ -28,6 +28,11 @@ def test_a_stage_that_waits_for_the_first_and_one_that_never_reads_hold_up_nobod
 def test_ranks_that_differ_are_all_told_so(told: list[dict[str, Any]]) -> None:
     for rank in told:
         assert "the ranks differ in seed" in rank["error"] and "number 3" in rank["error"]
+
+
+def test_a_group_after_another_and_a_look_at_a_batch_are_no_difference(told: list[dict[str, Any]]) -> None:
+    for rank in told:
+        assert rank["again 2"] == told[0]["again 2"] != rank["again 1"] and rank["looked"] == told[0]["ids"][:3]
 
 
 def test_ranks_that_agree_again_go_on(told: list[dict[str, Any]]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from drawn_support import examples
 from feedback_support import N, opened, write
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 import leat
 
@@ -258,6 +261,27 @@ def test_rows_are_decided_so_often_within_an_epoch_and_the_state_has_all_of_it(p
         loader.select(range(9))
         assert sum(batch.size for batch in loader) == 9
         assert len(json.dumps(loader.state_dict())) < 70_000
+
+
+def test_substitutes_of_broken_rows_stay_what_they_were(tmp_path: Path) -> None:
+    """They are drawn from what an epoch has at that row, which a later decision does not change."""
+    file = io.BytesIO()
+    Image.fromarray(np.full((8, 8, 3), 7, np.uint8)).save(file, "png")
+    with leat.Writer(tmp_path / "photos.leat", {"image": "image", "y": "int64"}) as writer:
+        for i in range(40):
+            writer.add(image=file.getvalue()[: None if i % 5 else 45], y=i)
+    chain = {"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))], "y": []}
+    options: dict[str, Any] = {"shuffle": True, "on_error": "substitute", "framework": "numpy", "outputs": chain}
+    with leat.Loader(leat.open(tmp_path / "photos.leat"), 4, **options) as loader:
+        batches = iter(loader)
+        first = [next(batches) for _ in range(4)]
+        kept = [batch["y"].tolist() for batch in first]
+        assert sum(len(batch.errors) for batch in first)
+        loader.select(range(20, 40), at=(0, 4))
+        rest = [batch["y"].tolist() for batch in batches]
+        assert all(y >= 20 for ys in rest for y in ys)
+        assert [loader.batch_at(0, step)["y"].tolist() for step in range(4)] == kept
+        assert [loader.batch_at(0, 4 + i)["y"].tolist() for i in range(len(rest))] == rest
 
 
 def test_several_ranks_say_the_step(path: str) -> None:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -31,28 +33,31 @@ class _Group:
 
     of: Any = None  # a weak reference to the group
     store: Any = None
+    groups = 0  # that there have been: a store may outlive its group
     loaders = 0
 
     @classmethod
-    def join(cls) -> tuple[Any, int]:
-        """The store, or None; and which loader this is."""
+    def join(cls) -> tuple[Any, int, int]:
+        """The store, or None; which group this is; and which loader of it."""
         dist = distributed()
         group = None if dist is None else dist.group.WORLD
         if cls.of is None or cls.of() is not group:
             cls.of = None if group is None else weakref.ref(group)
             cls.store, cls.loaders = cls._store(dist, group), 0
+            cls.groups += 1
         cls.loaders += 1
-        return cls.store, cls.loaders
+        return cls.store, cls.groups, cls.loaders
 
     @staticmethod
     def _store(dist: Any, group: Any) -> Any:
         if group is None:
             return None
         try:
-            # a connection of our own: on the group's, a call waits behind another that waits
-            store = dist.PrefixStore("leat", dist.distributed_c10d._get_default_store().clone())
-            store.set_timeout(_PATIENCE)
-            return store
+            store = dist.distributed_c10d._get_default_store()
+            if hasattr(store, "clone"):  # a connection of our own: on the group's, a call waits behind another
+                store = store.clone()
+                store.set_timeout(_PATIENCE)
+            return dist.PrefixStore("leat", store)
         except Exception as e:  # a backend without one (MPI), or a kind that has no such calls
             log.info("the process group has no store in which ranks could compare what they load: %s", e)
             return None
@@ -67,42 +72,48 @@ class Agreement:
 
     def __init__(self, distributed: bool) -> None:
         self._store: Any = None
-        self._number = 0
+        self._group = self._number = 0
         if distributed:
-            self._store, self._number = _Group.join()
+            self._store, self._group, self._number = _Group.join()
+        self._process = os.getpid()
         self._round = 0  # which a difference ends
-        self._begun = 0  # epochs in it
+        self._begun: Counter[int] = Counter()  # times that each epoch has begun in it
         self._looked = 0.0
         self._problem: str | None = None
 
-    def begin(self, facts: Callable[[], dict[str, str]]) -> None:
+    def begin(self, facts: Callable[[], dict[str, str]], epoch: int) -> None:
         """An epoch begins, with these facts. A difference is kept for :meth:`check`."""
-        if self._store is None:
+        if self._store is None or self._process != os.getpid():  # in a forked child the connection is the parent's
             return
         if self._problem is not None:
-            self._problem, self._round, self._begun = None, self._round + 1, 0
-        self._begun += 1
+            self._problem, self._round = None, self._round + 1
+            self._begun.clear()
+        self._begun[epoch] += 1
         mine = {name: f"{short_hash(value):016x}" for name, value in facts().items()}
         with self._asked() as store:
-            there = json.loads(store.compare_set(self._key(self._begun), "", json.dumps(mine)))
+            there = json.loads(store.compare_set(self._key(f"{epoch}/{self._begun[epoch]}"), "", json.dumps(mine)))
             differ = sorted({name for name in mine.keys() | there.keys() if mine.get(name) != there.get(name)})
             if differ:
                 self._problem = " and ".join(differ)
                 store.set(self._key("differ"), self._problem)
 
-    def check(self, at_once: bool = False) -> None:
+    def check(self, at_once: bool = False, raises: bool = True) -> None:
         """Looks now and then whether another rank has found a difference; `at_once`: in any case.
+
+        Args:
+            raises: this rank says so; else one that reads for it does.
 
         Raises:
             StateError: the ranks differ; the text says in what. It is raised until the next :meth:`begin`.
         """
         now = time.monotonic()
-        if self._store is not None and self._problem is None and (at_once or now - self._looked > _LOOK_S):
+        due = self._store is not None and self._problem is None and (at_once or now - self._looked > _LOOK_S)
+        if due and self._process == os.getpid():
             self._looked = now
             with self._asked() as store:
                 if store.check([self._key("differ")]):
                     self._problem = store.get(self._key("differ")).decode()
-        if self._problem is not None:
+        if self._problem is not None and raises:
             raise StateError(
                 f"the ranks differ in {self._problem}: give every rank the same data set, the same arguments of the "
                 f"Loader and the same decisions (of the loaders that take their ranks from torch.distributed this is "
@@ -110,7 +121,7 @@ class Agreement:
             )
 
     def _key(self, what: object) -> str:
-        return f"{self._number}/{self._round}/{what}"
+        return f"{self._group}/{self._number}/{self._round}/{what}"
 
     @contextlib.contextmanager
     def _asked(self) -> Any:

@@ -23,7 +23,7 @@ class Iteration:
     """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
 
     __slots__ = (
-        *("__weakref__", "_checks", "_done", "_form", "_loader", "_next", "_number", "_peers", "_steered", "_tuples"),
+        *("__weakref__", "_done", "_form", "_loader", "_next", "_number", "_peers", "_steered", "_tells", "_tuples"),
     )
 
     def __init__(self, loader: Loader, number: int) -> None:
@@ -35,7 +35,7 @@ class Iteration:
         self._tuples = loader._yields == "tuple"
         self._steered = loader._mixture or loader._feedback
         self._peers = loader._peers
-        self._checks = loader._distributed and (self._peers is None or self._peers.reads)
+        self._tells = self._peers is None or self._peers.reads
 
     def __iter__(self) -> Iteration:
         return self
@@ -49,8 +49,8 @@ class Iteration:
 
     def _own(self) -> Batch | None:
         form = self._form
-        if self._checks:
-            self._loader._agreement.check()
+        if self._loader._distributed:
+            self._loader._agreement.check(raises=self._tells)
         # What stores have is read before the position moves: after an error of theirs the batch comes again.
         ahead = self._loader._look() if form.beside is not None and form.beside.looks else None
         batch = None
@@ -59,8 +59,8 @@ class Iteration:
         else:
             core = self._next(self._number)
         if core is None:
-            if self._checks:
-                self._loader._agreement.check(at_once=True)
+            if self._loader._distributed:
+                self._loader._agreement.check(at_once=True, raises=self._tells)
             if self._loader._feedback is not None:
                 self._loader._feedback.ended()
             return None

@@ -228,7 +228,6 @@ class Loader(Deciding, Delivering, Closing):
             self.rank, self.world_size, self._distributed = ranks.find(rank, world_size)
         else:
             (self.rank, self.world_size), self._distributed = self.mesh.dp, self.mesh.distributed
-        self._agreement = Agreement(self._distributed)
         self._global = self._opened_global = sizes["global_batch_size"] or sizes["batch_size"] * self.world_size
         self._tail = tail
         self._counters = states.checked_counters(counters)
@@ -350,6 +349,7 @@ class Loader(Deciding, Delivering, Closing):
         self._finalizer = weakref.finalize(self, _close, self._core, self._calls)
         self._finalizer.atexit = False
         self._open_feedback(feedback)
+        self._agreement = Agreement(self._distributed)  # which counts loaders that are open
 
     def _join(self, cp: str, cp_outputs: Sequence[str] | None, tp_read: str, in_order: bool) -> Peers | None:
         """What this process makes of batches, by its place in the mesh, and the peers that it shares them with."""
@@ -444,7 +444,7 @@ class Loader(Deciding, Delivering, Closing):
     # ---- iterating ---------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Any]:
-        self._agreement.begin(self._common)
+        self._agreement.begin(self._common, self._core.next_start()[0])
         if self._sampler is not None:
             self._read_sampler()
         self._decide_epoch()

@@ -181,7 +181,7 @@ class Attached(Delivering, Closing):
         self._finalizer.atexit = False
 
     def __iter__(self) -> Iterator[Any]:
-        self._agreement.begin(self._common)
+        self._agreement.begin(self._common, self._core.epoch())
         self._loaded, self._ahead = False, None
         self._number = self._core.start()
         return _Iteration(self, self._number)

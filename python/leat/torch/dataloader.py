@@ -353,7 +353,6 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if own is not kind:
             held = {name: held[name] for name in self._names if name in held}
         found.__dict__.update(held, _iterator=None, _position=None, _gathering=None)
-        found.__dict__.pop("_begins", None)
         if kind._index_sampler is not own._index_sampler:
             found.__dict__["_batches"] = self._index_sampler
         return found
@@ -363,5 +362,4 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return self.__dict__["_batches"] if "_batches" in self.__dict__ else super()._index_sampler
 
     def __getstate__(self) -> dict[str, Any]:
-        held = {name: value for name, value in self.__dict__.items() if name != "_begins"}
-        return {**held, "_iterator": None, "_position": None, "_gathering": None}
+        return {**self.__dict__, "_iterator": None, "_position": None, "_gathering": None}

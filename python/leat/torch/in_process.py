@@ -168,10 +168,17 @@ def _row() -> tuple[int, ...]:
 
 
 class InProcess:
-    """Batches made by the process itself: ``num_workers=0``."""
+    """Batches made by the process itself: ``num_workers=0``. `left`: the epoch before was, within it."""
 
     def __init__(
-        self, loader: Any, job: Job, plan: Iterator[Planned], resume: Any, ended: set[int], key: tuple[int, int, int]
+        self,
+        loader: Any,
+        job: Job,
+        plan: Iterator[Planned],
+        resume: Any,
+        ended: set[int],
+        key: tuple[int, int, int],
+        left: bool,
     ) -> None:
         self.job, self.plan = job, plan
         self.gathering = Gathering.of(loader, job) if collates_plainly(job) else None
@@ -186,12 +193,15 @@ class InProcess:
         if job.iterable:
             outer = _row()
             try:
-                known = loader.__dict__.setdefault("_begins", loop.Begins())
-                self.stream = loop.stream(job, None if resume is None else (resume[0], -resume[1]), *key, 1, known)
+                self.stream = loop.stream(job, None if resume is None else (resume[0], -resume[1]), *key, 1)
             finally:
                 _leat.set_current_row(*outer)
-            state = loop.stream_state(job, self.stream) if resume is None else None
-            self.begun = None if state is None else copy.deepcopy(state | {"begin": True})
+            state = None
+            if resume is None:
+                with contextlib.suppress(Exception):  # it may have none before its first sample
+                    state = loop.stream_state(job, self.stream)
+            marks = {"begin": True, "left": True} if left and "dataset" in (state or {}) else {"begin": True}
+            self.begun = None if state is None else copy.deepcopy(state | marks)
 
     def next(self, timeout_s: float | None = None) -> Delivered | None:
         """The next batch: its positions are read from the sampler now, and no later ones; None at the end."""

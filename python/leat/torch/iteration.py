@@ -66,6 +66,8 @@ class Iteration:
         self.ended.clear()
         midway = loaded is not None and "yielded" in loaded  # of an epoch
         ends = {} if self.feed is None else self.feed.end_states  # of the streams of the epoch before
+        before = original._position
+        self.left = before is not None and not before.over and before.yielded > 0
         self.position = position = Position(loader, self.order, self.epoch, loaded if midway else {}, ends)
         skip = frozenset(position.beyond).__contains__
         self.loaded = loaded or {}
@@ -114,7 +116,7 @@ class Iteration:
         job = self._job(loader.collate_fn)
         if loader.num_workers == 0:
             key = (self.order.key_seed, self.epoch, self.position.turns[0] * (loader.batch_size or 1))
-            self.source = InProcess(self.original(), job, plan, self._resumes().get(0), self.ended, key)
+            self.source = InProcess(self.original(), job, plan, self._resumes().get(0), self.ended, key, self.left)
             return
         threads = threads_wanted(loader.multiprocessing_context)
         context = loader.multiprocessing_context
@@ -181,9 +183,11 @@ class Iteration:
         return int((self.loader.prefetch_factor or 2) * self.loader.num_workers)
 
     def _restart(self, plan: Iterator[Planned]) -> None:
+        before = {} if self.feed is None else self.feed.starts
         self.source.restart(plan)
         if self.loader._iterable and self.pool is not None and self.feed is not None:
-            # a worker is where its stream has ended; one that takes its place begins there
+            # a worker is where its stream has ended, or was left; one that takes its place begins there
+            self.position.begun = {**before, **self.feed.left, **self.position.begun}
             self.feed.states, self.feed.starts = self._resumes(), self.position.begun
             for i in range(self.pool.n):
                 self.pool.tell(i, "rewind", self.feed.board.offset, self.feed.states.get(i))

@@ -39,9 +39,10 @@ class Position:
 
     def set_streams(self, loaded: dict[str, Any]) -> None:
         """Where the streams are, as a state says."""
-        begins = {} if "yielded" in loaded else {"begin": True}  # an epoch; states of old have no such mark
-        self.streams = {int(w): (state and state | begins, count) for w, state, count in loaded["streams"]}
         self.turns = list(loaded["turn"])
+        # of streams that have given nothing of this epoch; states of old have no such mark
+        marks = [{} if "yielded" in loaded and turn else {"begin": True} for turn in self.turns]
+        self.streams = {int(w): (state and state | marks[w], count) for w, state, count in loaded["streams"]}
         # A stream with a state is read once more: only its end says where its next epoch begins.
         self.loaded_ended = {w for w in loaded["ended"] if self.streams.get(w, (None, 0))[0] is None}
 

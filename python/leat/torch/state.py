@@ -134,7 +134,7 @@ def _streams(found: dict[str, Any], loader: Any) -> None:
     ]
     for _, state, _ in streams:
         if state is not None and not (
-            isinstance(state, dict) and state.keys() <= {"dataset", "iterator", "kept", "over", "begin"}
+            isinstance(state, dict) and state.keys() <= {"dataset", "iterator", "kept", "over", "begin", "left"}
         ):
             _damaged("streams", state)
     found["streams"], known, passed = streams, {each[0] for each in streams}, sum(each[2] for each in streams)

@@ -149,6 +149,7 @@ class Feed(Client):
         self.produced: dict[int, int] = {}
         self.states: dict[int, Any] = {}
         self.starts: dict[int, Any] = {}  # states that the streams of this epoch begin with
+        self.left: dict[int, Any] = {}  # states of streams that were left within the epoch before
         self.ended: set[int] = set() if ended is None else ended
         self.busy: Counter[int] = Counter() if busy is None else busy  # batches read and not delivered, of each worker
         self.delivered_ends: set[int] = set()
@@ -668,6 +669,11 @@ class Feed(Client):
         self.busy.clear()
         self.plan, self.plan_error, self.exhausted = plan, None, False
         self.produced.clear()
+        self.left = {
+            worker: {**state, "begin": True, "left": True}
+            for worker, (state, _) in self.states.items()
+            if worker not in self.end_states and state is not None and "dataset" in state
+        }
         self.states.clear()
         self.ended.clear()
         self.delivered_ends.clear()

@@ -19,6 +19,8 @@ import struct
 import sys
 import threading
 import time
+import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -122,7 +124,6 @@ class _Client:
     stream: Iterator[Any] | None = None
     ended: bool = False
     resume: Any = None
-    begins: Begins = field(default_factory=lambda: Begins())  #: of its iterable data set
     region: Any = None  #: memory of the engine's, for phases of programs
     state: Any = None  #: of those, between units
 
@@ -425,7 +426,7 @@ class Worker:
         try:
             if client.stream is None:
                 key = (unit.seed, unit.epoch, unit.first_row)
-                client.stream = stream(client.job, client.resume, *key, self.start.n_workers, client.begins)
+                client.stream = stream(client.job, client.resume, *key, self.start.n_workers)
                 client.resume = None
             return BATCH, (next(client.stream), [], stream_state(client.job, client.stream))
         except StopIteration:
@@ -506,44 +507,98 @@ class Begins:
     """
 
     def __init__(self) -> None:
-        self.fresh: Any = None  # [the state before one was loaded]
+        self.looked = False
+        self.fresh: Any = None  # [the state before it was iterated over, or a state was loaded]
+        self.before: Any = None  # [the state before this epoch]
         self.loaded: Any = None  # [the state that was loaded last]
         self.after: Any = None  # [the one after the first batch behind it]
 
-    def load(self, dataset: Any, state: Any) -> None:
-        """Loads a state into the data set."""
-        if self.fresh is None:
+    @staticmethod
+    def of(dataset: Any) -> Begins:
+        """That of a data set, which loaders share."""
+        try:
+            return _BEGINS.setdefault(dataset, Begins())
+        except TypeError:  # it cannot be the key of a table
+            return Begins()
+
+    def look(self, dataset: Any) -> None:
+        """An epoch is about to begin."""
+        if hasattr(dataset, "load_state_dict") and (not self.looked or self.loaded is not None):
             with contextlib.suppress(Exception):  # before it is iterated over, a data set may have none
-                self.fresh = [copy.deepcopy(dataset.state_dict())]
+                self.before = [copy.deepcopy(dataset.state_dict())]
+                self.fresh = self.fresh if self.looked else self.before
+        self.looked = True
+
+    def load(self, dataset: Any, state: Any, within: bool) -> None:
+        """Loads a state into the data set; `within` an epoch: that of the state, if it says which."""
         self.loaded, self.after = [copy.deepcopy(state)], None
+        self.before = self.before if within else self.loaded
+        epoch = state.get("epoch") if isinstance(state, dict) else None
+        other = type(epoch) is int and getattr(dataset, "epoch", epoch) != epoch
+        if within and other and hasattr(dataset, "set_epoch"):
+            dataset.set_epoch(epoch)  # in another one it would pass over the state
         dataset.load_state_dict(state)
 
     def went_on(self, dataset: Any) -> None:
         """The first batch behind the loaded state is made."""
-        if self.loaded is not None:
-            self.after = [copy.deepcopy(dataset.state_dict())]
+        self.after = [copy.deepcopy(dataset.state_dict())]
+
+    def place(self) -> set[tuple[str, ...]]:
+        """The parts of a state that say where in an epoch it is: those that the first batch has changed."""
+        loaded, after = values_in(self.loaded), values_in(self.after)
+        changed = {path for path in after if path not in loaded or not same(loaded[path], after[path])}
+        return {path for path in changed if path[-1] != "epoch"}
 
     def kept(self, dataset: Any) -> bool:
         """Whether the first batch of a later epoch has led where the first one behind the loaded state did."""
-        if self.after is None or same(self.after, self.loaded):
-            return False  # none was loaded, or states say nothing of the position
-        return same(self.after, [dataset.state_dict()])
+        if self.after is None:
+            return False
+        place, loaded, after, now = self.place(), *map(values_in, (self.loaded, self.after, [dataset.state_dict()]))
+        fresh = values_in(self.fresh or [])
+        if all(path in fresh and path in loaded and same(fresh[path], loaded[path]) for path in place):
+            return False  # states say nothing of the place, or the one that was loaded was that of the start
+        return all(path in now and same(now[path], after[path]) for path in place)
 
     def take_back(self, dataset: Any) -> bool:
-        """Makes the data set what it was before a state was loaded. False: nothing was, or that is not known."""
-        if self.loaded is None or self.fresh is None:
+        """Makes the data set what it was before a state was loaded, but for what does not say where it is, such as
+        the number of the epoch. False: that is not known.
+        """
+        if self.fresh is None:
             return False
-        dataset.load_state_dict(copy.deepcopy(self.fresh[0]))
+        fresh, before = values_in(self.fresh), values_in(self.before)
+        others = {path for path in fresh if path[-1] == "epoch"}
+        if self.after is not None and fresh.keys() == before.keys() == values_in(self.after).keys():
+            others = fresh.keys() - self.place()
+        dataset.load_state_dict(replaced(self.fresh, {path: before.get(path, fresh[path]) for path in others})[0])
         self.loaded = self.after = None
         return True
 
 
+_BEGINS: weakref.WeakKeyDictionary[Any, Begins] = weakref.WeakKeyDictionary()
+
+
+def values_in(state: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """The values of a state by their paths: what is no dict."""
+    if path == ():
+        return values_in(state[0], ("",)) if state else {}
+    if not isinstance(state, dict):
+        return {path: state}
+    return {k: v for name, value in state.items() for k, v in values_in(value, (*path, str(name))).items()}
+
+
+def replaced(state: Any, values: dict[tuple[str, ...], Any], path: tuple[str, ...] = ()) -> Any:
+    """The state, which stands in a list, with other values at these paths."""
+    if path == ():
+        return [replaced(state[0], values, ("",))]
+    if not isinstance(state, dict):
+        return copy.deepcopy(values.get(path, state))
+    return {name: replaced(value, values, (*path, str(name))) for name, value in state.items()}
+
+
 def same(a: Any, b: Any) -> bool:
-    """Whether two states are equal; arrays and tensors may be in them."""
+    """Whether two values of states are equal; arrays and tensors may be in them."""
     if type(a) is not type(b):
         return False
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
     if isinstance(a, list | tuple):
         return len(a) == len(b) and all(map(same, a, b))
     try:
@@ -553,26 +608,34 @@ def same(a: Any, b: Any) -> bool:
         return False
 
 
-def stream(job: Job, resume: Any, seed: int, epoch: int, first_row: int, workers: int, begins: Begins) -> Iterator[Any]:
+def stream(job: Job, resume: Any, seed: int, epoch: int, first_row: int, workers: int) -> Iterator[Any]:
     """Batches of an iterable data set in this worker. What is skipped draws under its own keys, as it did before.
 
     Args:
         resume: None, or (state or None, batches to skip).
         seed, epoch, first_row: of the keys of the batch that comes next; `workers`: as many streams take turns.
-        begins: what is known of the data set; it goes from stream to stream.
     """
     state, passed = resume if resume is not None else (None, 0)
+    state = state or {}
     dataset = job.dataset
-    if state is not None and "dataset" in state and hasattr(dataset, "load_state_dict"):
-        begins.load(dataset, state["dataset"])
+    begins = Begins.of(dataset)
+    begins.look(dataset)
+    at_start = not state or "begin" in state
+    if "dataset" in state and hasattr(dataset, "load_state_dict"):
+        begins.load(dataset, state["dataset"], not at_start)
+    if "left" in state:  # in the middle of the epoch before: it is begun, and begun again
+        next(iter(dataset), None)
     source = iter(dataset)
-    if state is not None and "kept" in state:
+    if "kept" in state:
         source.load_state_dict(state["kept"])  # it is at the end of an epoch: the next one begins
         source = iter(dataset)
-    made = _Stream(job, source, begins, epoch, at_start=state is None or "begin" in state)
-    if state is not None and "iterator" in state and hasattr(made.source, "load_state_dict"):
-        made.source.load_state_dict(state["iterator"])
-    made.over = state is not None and "over" in state
+    made = _Stream(job, source, begins, epoch, at_start)
+    if "iterator" in state and "left" not in state and hasattr(made.source, "load_state_dict"):
+        if made.source is dataset:
+            begins.load(dataset, state["iterator"], not at_start)
+        else:
+            made.source.load_state_dict(state["iterator"])
+    made.over = "over" in state and not at_start
     for left in range(passed, 0, -1):
         _leat.set_current_row(seed, epoch, max(0, first_row - left * workers * (job.batch_size or 1)))
         made.skip()
@@ -590,9 +653,11 @@ class _Stream(Iterator[Any]):
     def __init__(self, job: Job, source: Iterator[Any], begins: Begins, epoch: int, at_start: bool) -> None:
         self.job, self.source, self.over = job, source, False
         self.begins, self.epoch, self.at_start, self.first = begins, epoch, at_start, True
+        self.read = False  # something of the source
 
     def _read(self) -> Any:
         """The samples of the next batch."""
+        self.read = self.read or not self.over
         if not self.job.auto_collation:
             return next(self.source)
         assert self.job.batch_size is not None
@@ -613,12 +678,11 @@ class _Stream(Iterator[Any]):
         return self._read()
 
     def _samples(self) -> Any:
-        if not self.first:
+        if not self.first or self.begins.loaded is None or not hasattr(self.job.dataset, "load_state_dict"):
             return self._read()
+        found = self._first_at_start() if self.at_start else self._first_within()
         self.first = False
-        if self.begins.loaded is None or not hasattr(self.job.dataset, "load_state_dict"):
-            return self._read()
-        return self._first_at_start() if self.at_start else self._first_within()
+        return found
 
     def _first_within(self) -> Any:
         found = self._read()
@@ -635,9 +699,14 @@ class _Stream(Iterator[Any]):
                     return found
                 break
         if begins.take_back(dataset):
-            with contextlib.suppress(StopIteration):
-                return self._again()
-        if hasattr(dataset, "set_epoch"):
+            return self._again()
+        if not hasattr(dataset, "set_epoch"):
+            warnings.warn(
+                f"epoch {self.epoch} of {type(dataset).__name__} begins where a state was that was loaded: it has no "
+                "state before it is iterated over, with which leat could take that back, and no set_epoch",
+                stacklevel=2,
+            )
+        else:
             dataset.set_epoch(self.epoch)
         return self._again()
 
@@ -674,7 +743,9 @@ def end_state(job: Job, made: Any) -> dict[str, Any] | None:
     """
     found: dict[str, Any] = {}
     if hasattr(job.dataset, "state_dict"):
-        found["dataset"] = job.dataset.state_dict()
+        # one that was at its end from the beginning may have no state yet
+        with contextlib.suppress(*([] if made.read else [Exception])):
+            found["dataset"] = job.dataset.state_dict()
     kept = any(value is made.source for value in getattr(job.dataset, "__dict__", {}).values())
     if kept and hasattr(made.source, "state_dict"):
         found["kept"] = made.source.state_dict()

@@ -69,9 +69,19 @@ def main() -> None:
     dist.barrier()
     loader.load_state_dict(state)
     tell(together=[batch.ids.tolist() for batch in loader])
-    dist.destroy_process_group()
-    dist.init_process_group("gloo", store=dist.FileStore(sys.argv[1], 3), rank=rank, world_size=3)
-    tell(again=trained(opened(init_device_mesh("cpu", (3,), mesh_dim_names=("pp",))), 1))
+    loader = opened(mesh)
+    if rank == 0:  # a look at the first batch, which is no epoch
+        next(iter(loader))
+        loader.set_epoch(0)
+    tell(looked=[batch.ids.tolist() for batch in loader])
+    store = dist.FileStore(sys.argv[1], 3)  # which outlives a group
+    for seed in (1, 2):
+        dist.barrier()
+        dist.destroy_process_group()
+        dist.init_process_group("gloo", store=dist.PrefixStore(str(seed), store), rank=rank, world_size=3)
+        loader = opened(init_device_mesh("cpu", (3,), mesh_dim_names=("pp",)), seed)
+        tell(**{f"again {seed}": trained(loader, 1)})
+        del loader
     leave()
 
 
