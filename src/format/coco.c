@@ -61,9 +61,9 @@ static int add_image(struct leat_coco *c, size_t number)
         if (!strcmp(key, "id")) {
             has_id = leat_coco_id(j, &image.id);
         } else if (!strcmp(key, "width")) {
-            good_size &= leat_coco_number(j, &image.w);
+            good_size &= leat_coco_number(j, &image.w) && isfinite(image.w);
         } else if (!strcmp(key, "height")) {
-            good_size &= leat_coco_number(j, &image.h);
+            good_size &= leat_coco_number(j, &image.h) && isfinite(image.h);
         } else if (!strcmp(key, "file_name") && leat_json_peek(j) == '"') {
             if (keep_name(c, &image.name))
                 return leat_coco_no_memory(c);
@@ -81,7 +81,8 @@ static int add_image(struct leat_coco *c, size_t number)
         return leat_fault(c->a, c->error, LEAT_E_CORRUPT, WRONG_SIZES,
                           "images[%zu] (%s), %s, has a width or a height that is no number", number,
                           leat_coco_where(c, image.place), c->names + image.name);
-    if (!(image.w >= 1 && image.h >= 1) || (isfinite(image.w) && isfinite(image.h) && !(image.w * image.h < 0x1p31)))
+    const double w = isfinite(image.w) ? image.w : 1, h = isfinite(image.h) ? image.h : 1;
+    if (!(image.w >= 1 && image.h >= 1 && w * h < 0x1p31))
         return leat_fault(c->a, c->error, LEAT_E_CORRUPT, WRONG_SIZES,
                           "images[%zu] (%s), %s, has width %g and height %g: both are at least 1, and their "
                           "product is below 2^31",

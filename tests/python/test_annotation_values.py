@@ -168,6 +168,11 @@ ENTRIES: dict[Callable[[Json], Any], str] = {
     lambda c: c["categories"].append({"id": 8, "name": 5}): r"categories\[2\].*has no name that is a text",
     lambda c: c["images"].append({"id": 5, "file_name": 5}): r"images\[3\].*has no file_name that is a text",
     lambda c: c["images"].append({"id": 5, "file_name": "a.png", "width": "40"}): r"images\[3\].*that is no number",
+    lambda c: c["images"].append(
+        {"id": 5, "file_name": "a.png", "width": INF, "height": INF}
+    ): r"images\[3\].*no number",
+    lambda c: c["images"].append({"id": 5, "file_name": "a.png", "width": 1e300}): r"images\[3\].*width 1e\+300",
+    lambda c: c["images"].append({"id": 5, "file_name": "a.png", "height": 1 << 31}): r"images\[3\].*below 2\^31",
     lambda c: c["images"].append({"id": 5, "file_name": "a.png", "height": [3]}): r"images\[3\].*that is no number",
     lambda c: c["annotations"].append({"image_id": 9, "segments_info": {}}): r"annotations\[3\].*no list",
     lambda c: c["annotations"].append({"image_id": 9, "segments_info": None}): r"annotations\[3\].*no list",
