@@ -87,13 +87,14 @@ enum leat_sidecars_found leat_sidecars_in(const char *folder, const char *extens
     return found;
 }
 
-/* Adds the files with the extension in a folder of the annotations, which need not be there. `name`: its path below
- * them, with a slash behind it, or "". */
-static int list_folder(struct leat_sidecars *s, const char *name, struct leat_error *error)
+/* Adds the files with the extension in a folder of the annotations; *there: whether there is one. `name`: its path
+ * below them, with a slash behind it, or "". */
+static int list_folder(struct leat_sidecars *s, const char *name, bool *there, struct leat_error *error)
 {
     char path[2 * LEAT_NAME_BYTES];
     int rc = LEAT_OK, used = snprintf(path, sizeof path, "%s/%s", s->a->path, name);
     DIR *dir = used < (int)sizeof path ? opendir(path) : NULL;
+    *there = dir;
     if (!dir && used < (int)sizeof path && errno != ENOENT && errno != ENOTDIR) {
         rc = leat_fail_errno(error, LEAT_E_IO, "cannot list %s", path);
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
@@ -113,11 +114,11 @@ static int list_folder(struct leat_sidecars *s, const char *name, struct leat_er
 static int list_folder_or_form(struct leat_sidecars *s, char *name, struct leat_error *error)
 {
     char path[2 * LEAT_NAME_BYTES], there[LEAT_NAME_BYTES] = "";
-    struct stat st;
     size_t used = 0;
-    snprintf(path, sizeof path, "%s/%s", s->a->path, name);
-    if (!stat(path, &st))
-        return list_folder(s, name, error);
+    bool found;
+    const int rc = list_folder(s, name, &found, error);
+    if (rc || found)
+        return rc;
     for (char *part = name, *end; (end = strchr(part, '/')); part = end + 1) {
         const size_t before = used;
         snprintf(path, sizeof path, "%s/%s", s->a->path, there);
@@ -132,7 +133,7 @@ static int list_folder_or_form(struct leat_sidecars *s, char *name, struct leat_
         if (used == before)
             return LEAT_OK;
     }
-    return list_folder(s, there, error);
+    return list_folder(s, there, &found, error);
 }
 
 struct folder {
@@ -153,7 +154,8 @@ static int list_folders(struct leat_sidecars *s, struct leat_error *error)
     const struct leat_listing *l = &s->a->photos.listing;
     struct folder *folders = NULL;
     size_t n = 0, room = 0;
-    int rc = list_folder(s, "", error);
+    bool there;
+    int rc = list_folder(s, "", &there, error);
     for (size_t i = 0; i < l->n_files && !rc; i++) {
         const char *name = l->names + l->files[i].name, *slash = strrchr(name, '/');
         const struct folder one = {name, slash ? (size_t)(slash + 1 - name) : 0};
