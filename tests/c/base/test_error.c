@@ -1,4 +1,7 @@
 #include "../test.h"
+
+#include <errno.h>
+
 #include "base/error.h"
 
 static void every_code_has_its_own_name_and_text(void **state)
@@ -20,6 +23,29 @@ static void a_message_may_wrap_the_message_that_it_replaces(void **state)
     leat_fail(&error, LEAT_E_CORRUPT, "outer: %s", error.message);
     assert_string_equal(error.message, "outer: inner 7");
     assert_int_equal(error.code, LEAT_E_CORRUPT);
+}
+
+static void a_file_that_cannot_get_longer_says_what_to_do(void **state)
+{
+    (void)state;
+    static const struct {
+        int sys_errno, code;
+        const char *format, *said;
+    } cases[] = {
+        {ENOSPC, LEAT_E_IO, "x cannot be made", "x cannot be made: No space left on device; make room on the disk"},
+        {EDQUOT, LEAT_E_IO, "x cannot be made", "x cannot be made: Disk quota exceeded; make room on the disk"},
+        {EFBIG, LEAT_E_IO, "x", "x: File too large; raise the limit of the size of files (ulimit -f)"},
+        {ENOSPC, LEAT_E_IO, "x: make room", "x: make room: No space left on device"},
+        {ENOSPC, LEAT_E_NOMEM, "x", "x: No space left on device"},
+        {EACCES, LEAT_E_IO, "x", "x: Permission denied"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct leat_error error;
+        errno = cases[i].sys_errno;
+        assert_int_equal(leat_fail_errno(&error, cases[i].code, "%s", cases[i].format), cases[i].code);
+        assert_string_equal(error.message, cases[i].said);
+        assert_int_equal(error.sys_errno, cases[i].sys_errno);
+    }
 }
 
 static void a_long_path_is_cut_at_the_front(void **state)
@@ -67,6 +93,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_code_has_its_own_name_and_text),
         cmocka_unit_test(a_message_may_wrap_the_message_that_it_replaces),
+        cmocka_unit_test(a_file_that_cannot_get_longer_says_what_to_do),
         cmocka_unit_test(a_long_path_is_cut_at_the_front),
         cmocka_unit_test(names_and_passwords_in_addresses_are_left_out),
         cmocka_unit_test(a_null_error_is_allowed),
