@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
 #include "print.h"
 #include "progress.h"
+#include "tables.h"
 
 static bool is_blank(const char *line)
 {
@@ -236,11 +238,13 @@ struct leat_dataset *cli_open_all(const struct cli_command *command, const struc
                                   const struct cli_opening *o, int *exit_code)
 {
     struct cli_paths paths;
-    char name[256];
+    char name[1200];
     *exit_code = CLI_EXIT_FAILED;
     if (!cli_paths_init(&paths, command, given))
         return NULL;
-    struct leat_dataset *dataset = open_with(command, &paths, o, exit_code);
+    struct leat_dataset *dataset = o->tables && cli_are_tables(&paths) && !access(paths.at[0], F_OK)
+                                       ? cli_open_tables(command, &paths, exit_code)
+                                       : open_with(command, &paths, o, exit_code);
     cli_paths_destroy(&paths);
     return dataset && o->where
                ? take_part(command, dataset, cli_paths_name(given, name, sizeof name), o->where, exit_code)

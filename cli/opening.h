@@ -14,6 +14,7 @@ struct cli_opening {
     unsigned on_bad;                       /* of entries and records that are wrong: 0 as it is, 1 skip, 2 raise */
     bool quiet;                            /* no progress */
     bool check_sizes;                      /* those of all photos */
+    bool tables;                           /* the command takes files of Parquet and Arrow: tables.h */
 };
 
 /* Their entries in the table of a command, in whose structure `member` is a struct cli_opening. */

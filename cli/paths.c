@@ -2,7 +2,6 @@
  * Patterns of paths: the same as leat.open takes in Python. The shell expands {0..9} by itself, but not in quotes, and
  * not with the numbers of thousands of files.
  */
-#define _GNU_SOURCE /* asprintf */
 #include "paths.h"
 
 #include <stdio.h>

@@ -36,7 +36,7 @@ static const struct cli_option options[] = {
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-    struct wish wish = {.of.samples = 1000};
+    struct wish wish = {.of.samples = 1000, .opening.tables = true};
     char name[1200];
     int exit_code;
     if (!cli_parse(command, argc, argv, &wish, &exit_code))
@@ -76,7 +76,8 @@ const struct cli_command cli_stats = {
         "of texts and lists, and the values of numbers are spread. Boxes that a training would stumble over are\n"
         "counted: not finite, without area, outside of their image. Photos themselves are not read, unless their\n"
         "sizes are not in the file: of a folder, some are decoded, and broken ones among them counted. Several\n"
-        "files, or a pattern in quotes such as 'part-{000..009}.jsonl', are one data set.\n",
+        "files, or a pattern in quotes such as 'part-{000..009}.jsonl', are one data set. Of Parquet and Arrow the\n"
+        "Python package makes a copy in $TMPDIR first.\n",
     .arguments = {{"FILE", offsetof(struct wish, paths)}},
     .several = true,
     .options = options,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_support import leat, leat_here, png
+from cli_support import PYTHON, leat, leat_here, png
 
 import leat as package
 
@@ -131,3 +131,46 @@ def test_the_command_that_resumes_names_all_files() -> None:
 
     words = _words({"src": "a", "src 1": "b c", "dst": "o", "tokenizer": "t"})
     assert words == "pack a 'b c' o --tokenizer t --resume"
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "several"])
+def test_stats_of_tables_are_those_of_their_samples(tmp_path: Path, form: str) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "temporary").mkdir()
+    env = {**PYTHON, "TMPDIR": str(tmp_path / "temporary")}
+    lists = [[1] * (i % 5) for i in range(40)]
+    table = pa.table({"text": [f"text {i}" for i in range(40)], "n": list(range(40)), "list": lists})
+    with package.Writer(tmp_path / "o.leat", package.from_arrow(table).schema) as writer:
+        for row in table.to_pylist():
+            writer.add(**row)
+    given: list[Any] = [tmp_path / "t.parquet"]
+    pq.write_table(table, given[0], row_group_size=7)
+    if form == "arrow":
+        given = [tmp_path / "t.arrow"]
+        with pa.ipc.new_file(given[0], table.schema) as out:
+            out.write_table(table)
+    elif form == "several":
+        for i in range(2):
+            pq.write_table(table.slice(20 * i, 20), tmp_path / f"p-{i}.parquet")
+        given = [tmp_path / "p-{0..1}.parquet"]
+    found = json.loads(leat("stats", *given, "--json", "--where", "n >= 0", env=env).stdout)
+    want = json.loads(leat("stats", tmp_path / "o.leat", "--json", "--where", "n >= 0").stdout)
+    assert found.pop("path") == str(given[0]) and want.pop("path")
+    assert found == want and list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_samples_of_tables_that_lack_values_are_left_out_and_counted(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"n": [1, None, 3], "t": ["a", "b", None]}), tmp_path / "t.parquet")
+    done = leat("stats", tmp_path / "t.parquet", "--json", env=PYTHON)
+    assert json.loads(done.stdout)["count"] == 1
+    assert "leat stats: 2 of 3 samples are left out: they lack values, such as of 'n'" in done.stderr
+    (tmp_path / "u.parquet").write_bytes(b"no table")
+    done = leat("stats", tmp_path / "u.parquet", code=2, env=PYTHON)
+    assert "u.parquet is no Parquet file that can be read" in done.stderr and done.stdout == ""
+    assert "none.parquet: No such file" in leat("stats", tmp_path / "none.parquet", code=2, env=PYTHON).stderr

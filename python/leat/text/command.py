@@ -35,6 +35,7 @@ def main(name: str, options: Mapping[str, str]) -> int:
         "mix": _mix,
         "replay": _replay,
         "view": _view,
+        "stats": _copy,
     }
     from ..errors import BrokenSampleError, CorruptError, Error
 
@@ -175,6 +176,32 @@ def _paths(options: Mapping[str, str], name: str) -> str | list[str]:
     """The path, or all of them where there are several."""
     more = [value for key, value in options.items() if key.startswith(f"{name} ")]
     return [options[name], *more] if more else options[name]
+
+
+def _copy(options: Mapping[str, str]) -> int:
+    """Writes the samples of tables to a file of leat, but those with missing values."""
+    import numpy as np
+
+    import leat
+
+    dataset = leat.open(_paths(options, "src"))
+    source, lacking = dataset._recipe[1], ""
+    names, left_out = list(source.fields), 0
+    with leat.Writer(options["copy"], source.fields, classes=dataset.classes or None, check=False) as writer:
+        for begin in range(0, len(dataset), 4096):
+            rows = np.arange(begin, min(begin + 4096, len(dataset)))
+            found = source.read_fields(rows, names, True)
+            for values in zip(*(found[name] for name in names), strict=True):
+                none = [n for n, v in zip(names, values, strict=True) if v is None and n in source.lacking_fields]
+                if none:
+                    left_out, lacking = left_out + 1, lacking or none[0]
+                else:
+                    writer.add(**dict(zip(names, values, strict=True)))
+    if left_out:
+        _say(
+            "stats", f"{left_out:,} of {len(dataset):,} samples are left out: they lack values, such as of {lacking!r}"
+        )
+    return DONE
 
 
 def _cat(options: Mapping[str, str]) -> int:

@@ -1,0 +1,14 @@
+/* Tables, which Python reads, for commands that look at all samples. */
+#ifndef LEAT_CLI_TABLES_H
+#define LEAT_CLI_TABLES_H
+
+#include "leat/leat.h"
+#include "paths.h"
+
+/* Whether all of them are files of Parquet or Arrow, by their names. */
+bool cli_are_tables(const struct cli_paths *paths);
+/* Opens a copy of their samples, as a file of leat in $TMPDIR that has no name any more. Samples with missing values
+ * are left out, which is said. NULL after a message. */
+struct leat_dataset *cli_open_tables(const struct cli_command *command, const struct cli_paths *paths, int *exit_code);
+
+#endif
