@@ -302,3 +302,12 @@ def test_a_list_that_cannot_be_written_is_warned_of_and_the_loader_goes_on(tmp_p
     with pytest.warns(UserWarning, match=r"positions-[0-9a-f]{16}\.npy cannot be written"):
         loader.load_state_dict(small.state_dict())
     assert next(iter(loader)).ids.tolist() == [3, 1, 2, 0]
+
+
+@pytest.mark.parametrize("what", [None, 5, "x", [], [1], 0.5])
+def test_what_is_no_dict_is_no_state(what: Any) -> None:
+    for each in (opened(), opened().consumer(6)):
+        with pytest.raises(leat.StateError, match="the dict that state_dict"):
+            each.load_state_dict(what)
+        with pytest.raises(TypeError):  # as it was called before
+            each.load_state_dict(what)
