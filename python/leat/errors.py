@@ -112,6 +112,10 @@ class StateError(Error, ValueError):
     """A saved state does not belong to this data set, order or version."""
 
 
+class NoStateError(StateError, InvalidError, TypeError):
+    """What is no state at all: of another type, or damaged. Versions before had the other two names for it."""
+
+
 class ForkedError(Error, RuntimeError):
     """A loader was used in a process that did not open it."""
 

@@ -309,7 +309,7 @@ class Deciding:
                 warnings.warn(
                     f"positions-{name}.npy cannot be written to {self._log_dir} ({e}), without which no state of this "
                     "loader can be loaded",
-                    stacklevel=5,
+                    stacklevel=4,
                 )
 
     def _named(self, state: Mapping[str, Any]) -> dict[str, int]:

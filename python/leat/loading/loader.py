@@ -594,7 +594,8 @@ class Loader(Deciding, Delivering, Closing):
         `in_order`.
 
         Raises:
-            ValueError: the state is of another data set, order or version (:class:`leat.StateError`), or is none.
+            ValueError: the state is of another data set, order or version, is damaged, or is none
+                (:class:`leat.StateError`); nothing has changed.
 
         >>> loader = leat.Loader(leat.open(path), batch_size=32)
         >>> first = next(iter(loader))

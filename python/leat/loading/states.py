@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..errors import InvalidError, RangeError, StateError
+from ..errors import InvalidError, NoStateError, RangeError, StateError
 
 #: what numbers of sources stand for, where a state has them in columns
 NAMES = {
@@ -102,11 +102,11 @@ def plain(state: Any) -> dict[str, Any]:
     """A state as values of JSON, in a dict of its own.
 
     Raises:
-        TypeError: it is no dict.
+        NoStateError: it is no dict.
         StateError: it has something that is no JSON.
     """
     if not isinstance(state, Mapping):
-        raise TypeError(f"a state is the dict that state_dict() gave, not {type(state).__name__}")
+        raise NoStateError(f"a state is the dict that state_dict() gave, not {type(state).__name__}")
     try:
         found: dict[str, Any] = json.loads(json.dumps(dict(state)))
     except (TypeError, ValueError, RecursionError) as e:
@@ -122,7 +122,7 @@ def damage_is_said() -> Iterator[None]:
     except StateError:
         raise
     except (InvalidError, RangeError) as e:  # of the library, which names what is wrong
-        raise StateError(str(e)) from None
+        raise NoStateError(str(e)) from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as e:
         raise StateError(f"the state is damaged: it cannot be read ({e!r:.120})") from None
 

@@ -215,7 +215,7 @@ class Mixture:
         if state is not None and not isinstance(state, Mapping):
             raise StateError(f"the state is damaged: 'mixture' cannot be {state!r:.60}")
         if state is None and self.algorithm is not None:
-            self._begins_anew(4)
+            self._begins_anew(3)
         self.decisions.check(state or {}, len(self._names))
         saved = None if state is None else self._checked(state)
         places: dict[str, Place | None] = {"handed": None, "reported": None}
@@ -256,12 +256,12 @@ class Mixture:
         if name == own:
             return None if name is None else state
         if name is None:
-            self._begins_anew(5)
+            self._begins_anew(4)
         elif own is None:
             warnings.warn(
                 f"the state is of a run whose mixture {name} decided; this loader has no algorithm, and keeps the "
                 "weights that were decided",
-                stacklevel=5,
+                stacklevel=4,
             )
         else:
             raise StateError(f"the state is of a run whose mixture {name} decided, and this loader has {own}")

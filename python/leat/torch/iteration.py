@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from .. import _leat
+from ..errors import StateError
 from ..workers import cores
 from ..workers.feed import Delivered, Feed, NotYet, Planned
 from ..workers.loop import Job
@@ -73,7 +74,11 @@ class Iteration:
         self.loaded = loaded or {}
         self.resumed = midway and "skipped" not in loaded
         self.before = position.yielded  # batches that were delivered before the state was taken
-        self.order.begin(self.epoch, loaded, first, skip)
+        try:
+            self.order.begin(self.epoch, loaded, first, skip)
+        except StateError:  # of a sampler that gives something else: the next iterator says so, too
+            original._loaded, original._epoch = loaded, self.epoch
+            raise
         if loaded is not None and "workers" in loaded:
             position.set_streams(loaded)
         continues = loaded is None and not first and self._follows()

@@ -77,6 +77,26 @@ static void a_state_comes_back_as_it_was_and_is_the_same_text_on_every_rank(void
     leat_plan_free(fresh);
 }
 
+static void a_state_that_is_checked_alone_changes_nothing(void **state)
+{
+    (void)state;
+    struct leat_plan *plan = mixture(UINT64_MAX, 16, 0, 2), *fresh = mixture(UINT64_MAX, 16, 0, 2);
+    struct leat_error error = {0};
+    decide_two(plan);
+    char *text = state_of(plan, (struct leat_position){1, 116}),
+         *before = state_of(fresh, (struct leat_position){0, 32});
+    const uint64_t hash = leat_plan_hash(fresh);
+    assert_ok(leat_plan_load_unordered(fresh, print, text, NULL, NULL, NULL, &error));
+    text[strlen(text) / 2] = '\x01';
+    assert_int_not_equal(leat_plan_load_unordered(fresh, print, text, NULL, NULL, NULL, &error), LEAT_OK);
+    char *after = state_of(fresh, (struct leat_position){0, 32});
+    assert_string_equal(after, before);
+    assert_int_equal(leat_plan_hash(fresh), hash);
+    leat_free(after);
+    free_plan_and(plan, text);
+    free_plan_and(fresh, before);
+}
+
 static void a_run_goes_on_exactly_with_other_sizes_and_ranks(void **state)
 {
     static struct leat_plan_row all[400], rest[400];
@@ -549,6 +569,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_state_comes_back_as_it_was_and_is_the_same_text_on_every_rank),
+        cmocka_unit_test(a_state_that_is_checked_alone_changes_nothing),
         cmocka_unit_test(a_run_goes_on_exactly_with_other_sizes_and_ranks),
         cmocka_unit_test(the_same_options_keep_what_a_decision_made_of_them),
         cmocka_unit_test(a_state_after_the_last_batch_is_the_next_epochs_start),
