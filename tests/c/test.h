@@ -27,6 +27,41 @@
 #define TEST_THREAD_SANITIZED 0
 #endif
 
+/* TEST(a_sentence) { ... } is a test of its file, which ends with TEST_MAIN() and runs its tests from top to bottom.
+ * Forms with _IN have functions, or NULL, to set up and tear down, for the test or for all. `state` is cmocka's. */
+#define TEST(name) TEST_IN(name, NULL, NULL)
+#define TEST_IN(name, setup, teardown)                                                                                 \
+    static void name(void **state);                                                                                    \
+    __attribute__((constructor(TEST_FIRST + __LINE__))) static void register_##name(void)                              \
+    {                                                                                                                  \
+        test_add((struct CMUnitTest)cmocka_unit_test_setup_teardown(name, setup, teardown));                           \
+    }                                                                                                                  \
+    static void name(void **state)
+#define TEST_MAIN() TEST_MAIN_IN(NULL, NULL)
+#define TEST_MAIN_IN(setup, teardown)                                                                                  \
+    int main(void)                                                                                                     \
+    {                                                                                                                  \
+        return test_run(setup, teardown);                                                                              \
+    }
+
+/* Constructors run in the order of their priorities, of which the first hundred are the system's. */
+enum { TEST_FIRST = 1000, TEST_MAX = 100 };
+static struct CMUnitTest test_table[TEST_MAX];
+static size_t test_count;
+
+static inline void test_add(struct CMUnitTest test)
+{
+    if (test_count == TEST_MAX)
+        abort();
+    test_table[test_count++] = test;
+}
+
+/* Runs the tests of the file: for a main that does more than TEST_MAIN. */
+static inline int test_run(CMFixtureFunction setup, CMFixtureFunction teardown)
+{
+    return _cmocka_run_group_tests("tests", test_table, test_count, setup, teardown);
+}
+
 /* Fails with the error's text when a call does not return LEAT_OK. `error` is a struct leat_error in scope. */
 #define assert_ok(call)                                                                                                \
     do {                                                                                                               \

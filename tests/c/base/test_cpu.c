@@ -28,7 +28,7 @@ static enum leat_isa wish_for(const char *wish, enum leat_isa best)
     return isa;
 }
 
-static void a_set_that_the_processor_has_is_taken_without_a_word(void **state)
+TEST(a_set_that_the_processor_has_is_taken_without_a_word)
 {
     const struct {
         const char *wish;
@@ -42,7 +42,7 @@ static void a_set_that_the_processor_has_is_taken_without_a_word(void **state)
     }
 }
 
-static void a_set_that_the_processor_lacks_is_said_in_the_log(void **state)
+TEST(a_set_that_the_processor_lacks_is_said_in_the_log)
 {
     assert_int_equal(wish_for("avx512", LEAT_ISA_AVX2), LEAT_ISA_AVX2);
     assert_non_null(strstr(lines, "warning: LEAT_ISA=avx512: this processor has no such instructions; avx2 is used\n"));
@@ -51,14 +51,14 @@ static void a_set_that_the_processor_lacks_is_said_in_the_log(void **state)
         strstr(lines, "warning: LEAT_ISA=avx2: this processor has no such instructions; portable is used\n"));
 }
 
-static void an_unknown_set_is_said_in_the_log_with_those_that_are_known(void **state)
+TEST(an_unknown_set_is_said_in_the_log_with_those_that_are_known)
 {
     assert_int_equal(wish_for("AVX2", LEAT_ISA_AVX512), LEAT_ISA_AVX512);
     assert_non_null(
         strstr(lines, "warning: LEAT_ISA=AVX2 is not known: it is portable, avx2 or avx512; avx512 is used\n"));
 }
 
-static void the_set_of_the_environment_is_looked_at_once(void **state)
+TEST(the_set_of_the_environment_is_looked_at_once)
 {
     empty_log();
     setenv("LEAT_ISA", "sse9", 1);
@@ -73,18 +73,12 @@ static void the_set_of_the_environment_is_looked_at_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_set_that_the_processor_has_is_taken_without_a_word),
-        cmocka_unit_test(a_set_that_the_processor_lacks_is_said_in_the_log),
-        cmocka_unit_test(an_unknown_set_is_said_in_the_log_with_those_that_are_known),
-        cmocka_unit_test(the_set_of_the_environment_is_looked_at_once),
-    };
     char path[PATH_MAX + 8];
     files_folder(folder);
     snprintf(path, sizeof path, "%s/log", folder);
     setenv("LEAT_LOG", "warning", 1);
     setenv("LEAT_LOG_FILE", path, 1);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = test_run(NULL, NULL);
     files_remove(folder);
     return failed;
 }

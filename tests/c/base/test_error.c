@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-static void every_code_has_its_own_name_and_text(void **state)
+TEST(every_code_has_its_own_name_and_text)
 {
     for (int code = LEAT_OK; code >= LEAT_E_OPERATOR; code--) {
         assert_string_not_equal(leat_status_name(code), "LEAT_E_UNKNOWN");
@@ -16,7 +16,7 @@ static void every_code_has_its_own_name_and_text(void **state)
     assert_string_equal(leat_status_name(LEAT_E_OPERATOR - 1), "LEAT_E_UNKNOWN");
 }
 
-static void a_message_may_wrap_the_message_that_it_replaces(void **state)
+TEST(a_message_may_wrap_the_message_that_it_replaces)
 {
     struct leat_error error;
     assert_int_equal(leat_fail(&error, LEAT_E_IO, "inner %d", 7), LEAT_E_IO);
@@ -25,7 +25,7 @@ static void a_message_may_wrap_the_message_that_it_replaces(void **state)
     assert_int_equal(error.code, LEAT_E_CORRUPT);
 }
 
-static void a_file_that_cannot_get_longer_says_what_to_do(void **state)
+TEST(a_file_that_cannot_get_longer_says_what_to_do)
 {
     (void)state;
     static const struct {
@@ -48,7 +48,7 @@ static void a_file_that_cannot_get_longer_says_what_to_do(void **state)
     }
 }
 
-static void a_long_path_is_cut_at_the_front(void **state)
+TEST(a_long_path_is_cut_at_the_front)
 {
     struct leat_error error;
     char path[2000];
@@ -61,7 +61,7 @@ static void a_long_path_is_cut_at_the_front(void **state)
     assert_int_equal(error.offset, 12);
 }
 
-static void names_and_passwords_in_addresses_are_left_out(void **state)
+TEST(names_and_passwords_in_addresses_are_left_out)
 {
     struct leat_error error;
     char path[2000];
@@ -81,22 +81,11 @@ static void names_and_passwords_in_addresses_are_left_out(void **state)
     assert_null(strstr(error.file, "ann"));
 }
 
-static void a_null_error_is_allowed(void **state)
+TEST(a_null_error_is_allowed)
 {
     assert_int_equal(leat_fail(NULL, LEAT_E_RANGE, "x"), LEAT_E_RANGE);
     leat_error_at_file(NULL, "x", 0);
     leat_error_at_sample(NULL, 0, "x");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_has_its_own_name_and_text),
-        cmocka_unit_test(a_message_may_wrap_the_message_that_it_replaces),
-        cmocka_unit_test(a_file_that_cannot_get_longer_says_what_to_do),
-        cmocka_unit_test(a_long_path_is_cut_at_the_front),
-        cmocka_unit_test(names_and_passwords_in_addresses_are_left_out),
-        cmocka_unit_test(a_null_error_is_allowed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

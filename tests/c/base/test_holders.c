@@ -63,7 +63,7 @@ static void bury(pid_t pid)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static void what_killed_processes_held_is_taken_back_and_what_others_hold_is_not(void **state)
+TEST(what_killed_processes_held_is_taken_back_and_what_others_hold_is_not)
 {
     enum { KILLS = 300, N = 3 };
     struct shared *s = map();
@@ -101,7 +101,7 @@ static void what_killed_processes_held_is_taken_back_and_what_others_hold_is_not
     unmap(s);
 }
 
-static void a_number_that_another_process_has_by_now_holds_nothing(void **state)
+TEST(a_number_that_another_process_has_by_now_holds_nothing)
 {
     struct shared *s = map();
     struct leat_holder *row = leat_holders_join(&s->table);
@@ -115,7 +115,7 @@ static void a_number_that_another_process_has_by_now_holds_nothing(void **state)
     unmap(s);
 }
 
-static void references_are_counted_and_only_a_full_table_has_no_room(void **state)
+TEST(references_are_counted_and_only_a_full_table_has_no_room)
 {
     struct shared *s = map();
     struct leat_holder *row = leat_holders_join(&s->table);
@@ -142,12 +142,4 @@ static void references_are_counted_and_only_a_full_table_has_no_room(void **stat
     unmap(s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_killed_processes_held_is_taken_back_and_what_others_hold_is_not),
-        cmocka_unit_test(a_number_that_another_process_has_by_now_holds_nothing),
-        cmocka_unit_test(references_are_counted_and_only_a_full_table_has_no_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -17,20 +17,20 @@ static void assert_bijective(uint64_t n, uint64_t key)
     free(seen);
 }
 
-static void every_small_range_is_permuted(void **state)
+TEST(every_small_range_is_permuted)
 {
     for (uint64_t n = 1; n <= 2000; n++)
         assert_bijective(n, n * 977);
 }
 
-static void ranges_around_powers_and_squares_are_permuted(void **state)
+TEST(ranges_around_powers_and_squares_are_permuted)
 {
     const uint64_t sizes[] = {65535, 65536, 65537, 998001, 999999, 1000000, 1000001, 1281167};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         assert_bijective(sizes[i], i);
 }
 
-static void huge_ranges_stay_inside_and_do_not_collide(void **state)
+TEST(huge_ranges_stay_inside_and_do_not_collide)
 {
     const uint64_t sizes[] = {UINT64_C(1) << 32, (UINT64_C(1) << 32) + 1, (UINT64_C(1) << 63) - 1, UINT64_C(1) << 63};
     for (size_t s = 0; s < 4; s++) {
@@ -44,7 +44,7 @@ static void huge_ranges_stay_inside_and_do_not_collide(void **state)
     }
 }
 
-static void position_and_value_are_not_correlated(void **state)
+TEST(position_and_value_are_not_correlated)
 {
     const uint64_t n = 100000;
     for (uint64_t key = 0; key < 10; key++) {
@@ -72,7 +72,7 @@ static double deviation(const uint32_t *count, size_t cells, uint64_t draws)
     return (chi - (double)(cells - 1)) / sqrt(2 * (double)(cells - 1));
 }
 
-static void where_a_pair_lands_is_uniform_over_keys(void **state)
+TEST(where_a_pair_lands_is_uniform_over_keys)
 {
     const uint64_t sizes[] = {2, 3, 4, 5, 7, 10, 12, 16, 25, 31, 255, 256, 400};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
@@ -91,7 +91,7 @@ static void where_a_pair_lands_is_uniform_over_keys(void **state)
     }
 }
 
-static void gaps_between_neighbours_are_spread_evenly(void **state)
+TEST(gaps_between_neighbours_are_spread_evenly)
 {
     enum { CELLS = 256 };
     const uint64_t n = 1000003;
@@ -106,7 +106,7 @@ static void gaps_between_neighbours_are_spread_evenly(void **state)
     }
 }
 
-static void a_bit_of_the_key_changes_the_whole_order(void **state)
+TEST(a_bit_of_the_key_changes_the_whole_order)
 {
     const uint64_t n = 1 << 16;
     struct leat_permutation base = leat_permutation_init(n, 12345);
@@ -123,7 +123,7 @@ static void a_bit_of_the_key_changes_the_whole_order(void **state)
     }
 }
 
-static void the_order_never_changes_between_versions(void **state)
+TEST(the_order_never_changes_between_versions)
 {
     struct golden_line golden;
     int n = 0;
@@ -138,7 +138,7 @@ static void the_order_never_changes_between_versions(void **state)
     assert_int_equal(n, 10);
 }
 
-static void many_at_once_are_the_same_as_one_by_one(void **state)
+TEST(many_at_once_are_the_same_as_one_by_one)
 {
     const uint64_t sizes[] = {1, 2, 5, 100, 300, 4095, 5000, 65537, (UINT64_C(1) << 50) + 9};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
@@ -154,18 +154,4 @@ static void many_at_once_are_the_same_as_one_by_one(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_small_range_is_permuted),
-        cmocka_unit_test(ranges_around_powers_and_squares_are_permuted),
-        cmocka_unit_test(huge_ranges_stay_inside_and_do_not_collide),
-        cmocka_unit_test(position_and_value_are_not_correlated),
-        cmocka_unit_test(where_a_pair_lands_is_uniform_over_keys),
-        cmocka_unit_test(gaps_between_neighbours_are_spread_evenly),
-        cmocka_unit_test(a_bit_of_the_key_changes_the_whole_order),
-        cmocka_unit_test(many_at_once_are_the_same_as_one_by_one),
-        cmocka_unit_test(the_order_never_changes_between_versions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,7 +1,7 @@
 #include "../test.h"
 #include "base/random.h"
 
-static void draws_below_n_are_uniform_within_five_sigma(void **state)
+TEST(draws_below_n_are_uniform_within_five_sigma)
 {
     enum { N = 10, DRAWS = 100000 };
     unsigned count[N] = {0};
@@ -11,7 +11,7 @@ static void draws_below_n_are_uniform_within_five_sigma(void **state)
         assert_in_range(count[k], DRAWS / N - 475, DRAWS / N + 475);
 }
 
-static void related_keys_give_unrelated_draws(void **state)
+TEST(related_keys_give_unrelated_draws)
 {
     unsigned bits = 0;
     for (uint64_t row = 0; row < 1000; row++)
@@ -20,7 +20,7 @@ static void related_keys_give_unrelated_draws(void **state)
     assert_in_range(bits, 31000, 33000); /* half of 64 bits differ; sigma is about 126 */
 }
 
-static void draws_never_change_between_versions(void **state)
+TEST(draws_never_change_between_versions)
 {
     uint64_t sum = 0;
     for (uint64_t i = 0; i < 1000; i++)
@@ -28,12 +28,4 @@ static void draws_never_change_between_versions(void **state)
     assert_int_equal(sum, UINT64_C(0xd0c2ab0b9fd25f12));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(draws_below_n_are_uniform_within_five_sigma),
-        cmocka_unit_test(related_keys_give_unrelated_draws),
-        cmocka_unit_test(draws_never_change_between_versions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

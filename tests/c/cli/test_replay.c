@@ -138,7 +138,7 @@ static struct leat_batch *save_after(struct leat_loader *loader, unsigned taken)
     return batch;
 }
 
-static void the_batch_that_a_state_points_at_is_written_bit_for_bit(void **state)
+TEST(the_batch_that_a_state_points_at_is_written_bit_for_bit)
 {
     struct leat_dataset *dataset;
     struct leat_loader *loader = open_loader(0, 1, &dataset);
@@ -150,7 +150,7 @@ static void the_batch_that_a_state_points_at_is_written_bit_for_bit(void **state
     leat_dataset_release(dataset);
 }
 
-static void the_fast_form_of_the_same_photos_gives_the_same_files(void **state)
+TEST(the_fast_form_of_the_same_photos_gives_the_same_files)
 {
     struct leat_dataset *dataset;
     struct leat_loader *loader = open_loader(0, 1, &dataset);
@@ -166,7 +166,7 @@ static void the_fast_form_of_the_same_photos_gives_the_same_files(void **state)
     leat_dataset_release(dataset);
 }
 
-static void another_rank_gives_its_part_of_the_same_batch(void **state)
+TEST(another_rank_gives_its_part_of_the_same_batch)
 {
     struct leat_dataset *dataset, *other;
     struct leat_loader *first = open_loader(0, 2, &dataset), *second = open_loader(1, 2, &other);
@@ -181,7 +181,7 @@ static void another_rank_gives_its_part_of_the_same_batch(void **state)
     leat_dataset_release(other);
 }
 
-static void a_step_names_any_other_batch(void **state)
+TEST(a_step_names_any_other_batch)
 {
     struct leat_error error;
     struct leat_dataset *dataset;
@@ -196,7 +196,7 @@ static void a_step_names_any_other_batch(void **state)
     leat_dataset_release(dataset);
 }
 
-static void a_state_of_other_data_is_refused(void **state)
+TEST(a_state_of_other_data_is_refused)
 {
     struct leat_dataset *dataset;
     struct leat_loader *loader = open_loader(0, 1, &dataset);
@@ -214,7 +214,7 @@ static void a_state_of_other_data_is_refused(void **state)
     assert_int_equal(replay(""), 2);
 }
 
-static void a_rank_that_is_not_there_is_refused(void **state)
+TEST(a_rank_that_is_not_there_is_refused)
 {
     struct leat_dataset *dataset;
     struct leat_loader *loader = open_loader(0, 1, &dataset);
@@ -224,7 +224,7 @@ static void a_rank_that_is_not_there_is_refused(void **state)
     assert_int_equal(replay("--rank 1"), 2);
 }
 
-static void an_output_named_batch_does_not_stand_in_the_place_of_what_is_said_of_the_batch(void **state)
+TEST(an_output_named_batch_does_not_stand_in_the_place_of_what_is_said_of_the_batch)
 {
     struct leat_dataset *dataset;
     struct leat_loader *loader = open_loader(0, 1, &dataset);
@@ -243,17 +243,8 @@ static void an_output_named_batch_does_not_stand_in_the_place_of_what_is_said_of
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_batch_that_a_state_points_at_is_written_bit_for_bit),
-        cmocka_unit_test(the_fast_form_of_the_same_photos_gives_the_same_files),
-        cmocka_unit_test(another_rank_gives_its_part_of_the_same_batch),
-        cmocka_unit_test(a_step_names_any_other_batch),
-        cmocka_unit_test(a_state_of_other_data_is_refused),
-        cmocka_unit_test(a_rank_that_is_not_there_is_refused),
-        cmocka_unit_test(an_output_named_batch_does_not_stand_in_the_place_of_what_is_said_of_the_batch),
-    };
     if (argc < 2)
         return 2;
     command_path = argv[1];
-    return cmocka_run_group_tests_name("replay", tests, setup, photos_teardown);
+    return test_run(setup, photos_teardown);
 }

@@ -4,7 +4,7 @@
 
 enum { TOY = LEAT_KIND_IMAGE + 1 };
 
-static void a_kind_has_the_name_that_its_codec_gives_it(void **state)
+TEST(a_kind_has_the_name_that_its_codec_gives_it)
 {
     struct leat_codec toy = leat_codec_photo;
     toy.kind = (enum leat_kind)TOY;
@@ -21,7 +21,7 @@ static void a_kind_has_the_name_that_its_codec_gives_it(void **state)
     leat_codecs[1] = NULL;
 }
 
-static void a_schema_takes_each_kind_that_has_a_codec(void **state)
+TEST(a_schema_takes_each_kind_that_has_a_codec)
 {
     struct leat_codec toy = leat_codec_photo;
     const struct leat_field field = {.name = "x", .kind = (enum leat_kind)TOY, .dtype = LEAT_U8};
@@ -41,11 +41,4 @@ static void a_schema_takes_each_kind_that_has_a_codec(void **state)
     files_remove(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kind_has_the_name_that_its_codec_gives_it),
-        cmocka_unit_test(a_schema_takes_each_kind_that_has_a_codec),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -7,6 +7,8 @@
 #include "columns/internal.h"
 #include "rows.h"
 
+#define TEST_IN_FOLDER(name) TEST_IN(name, rows_make_folder, rows_remove_folder)
+
 static struct leat_columns *opened(bool keyed)
 {
     struct leat_columns *c;
@@ -15,7 +17,7 @@ static struct leat_columns *opened(bool keyed)
     return c;
 }
 
-static void what_is_written_is_read_and_what_is_not_is_missing(void **state)
+TEST_IN_FOLDER(what_is_written_is_read_and_what_is_not_is_missing)
 {
     struct leat_error error;
     struct leat_columns *c = opened(false), *other;
@@ -38,7 +40,7 @@ static void what_is_written_is_read_and_what_is_not_is_missing(void **state)
     leat_columns_close(c);
 }
 
-static void rows_are_rewritten_in_place_of_what_a_flush_has_made_free(void **state)
+TEST_IN_FOLDER(rows_are_rewritten_in_place_of_what_a_flush_has_made_free)
 {
     enum { ROWS = 3000, ROUNDS = 12 };
     struct leat_error error;
@@ -64,7 +66,7 @@ static void rows_are_rewritten_in_place_of_what_a_flush_has_made_free(void **sta
     leat_columns_close(c);
 }
 
-static void rows_written_again_and_again_without_a_flush_take_no_more_room(void **state)
+TEST_IN_FOLDER(rows_written_again_and_again_without_a_flush_take_no_more_room)
 {
     struct leat_error error;
     struct leat_columns *c = opened(false);
@@ -79,7 +81,7 @@ static void rows_written_again_and_again_without_a_flush_take_no_more_room(void 
     leat_columns_close(c);
 }
 
-static void files_of_two_writers_of_the_same_rows_stay_small(void **state)
+TEST_IN_FOLDER(files_of_two_writers_of_the_same_rows_stay_small)
 {
     enum { ROWS = 6000, ROUNDS = 16 };
     struct leat_error error;
@@ -147,7 +149,7 @@ static uint64_t lose_slot_to_another(struct leat_columns **out)
     return id;
 }
 
-static void a_slot_is_freed_under_nobody_who_has_it_now(void **state)
+TEST_IN_FOLDER(a_slot_is_freed_under_nobody_who_has_it_now)
 {
     struct leat_error error;
     struct leat_columns *c;
@@ -164,7 +166,7 @@ static void a_slot_is_freed_under_nobody_who_has_it_now(void **state)
 }
 
 /* Its live record is elsewhere by now, and may be lost with power. */
-static void nor_under_one_who_had_it_at_the_last_flush(void **state)
+TEST_IN_FOLDER(nor_under_one_who_had_it_at_the_last_flush)
 {
     struct leat_error error;
     struct leat_columns *c;
@@ -182,7 +184,7 @@ static void nor_under_one_who_had_it_at_the_last_flush(void **state)
     leat_columns_close(c);
 }
 
-static void pairs_are_found_however_many_there_are(void **state)
+TEST_IN_FOLDER(pairs_are_found_however_many_there_are)
 {
     enum { PAIRS = 150000 }; /* three levels */
     struct leat_error error;
@@ -212,7 +214,7 @@ static void pairs_are_found_however_many_there_are(void **state)
     leat_columns_close(c);
 }
 
-static void fields_of_all_kinds_come_back_as_docs_say(void **state)
+TEST_IN_FOLDER(fields_of_all_kinds_come_back_as_docs_say)
 {
     const struct leat_field fields[] = {
         {.name = "half", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_F16, .ndim = 1, .shape = {3}},
@@ -284,7 +286,7 @@ static void fields_of_all_kinds_come_back_as_docs_say(void **state)
     leat_columns_close(c);
 }
 
-static void a_store_of_other_fields_or_another_data_set_is_refused(void **state)
+TEST_IN_FOLDER(a_store_of_other_fields_or_another_data_set_is_refused)
 {
     struct leat_error error;
     struct leat_columns *c;
@@ -316,7 +318,7 @@ static void a_store_of_other_fields_or_another_data_set_is_refused(void **state)
     assert_int_equal(leat_columns_open(path, &options, &c, &error), LEAT_E_NOT_FOUND);
 }
 
-static void what_no_row_can_be_is_refused_and_nothing_is_written(void **state)
+TEST_IN_FOLDER(what_no_row_can_be_is_refused_and_nothing_is_written)
 {
     struct leat_error error;
     struct leat_columns *c = opened(false);
@@ -332,20 +334,4 @@ static void what_no_row_can_be_is_refused_and_nothing_is_written(void **state)
     leat_columns_close(c);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, rows_make_folder, rows_remove_folder)
-        TEST(what_is_written_is_read_and_what_is_not_is_missing),
-        TEST(rows_are_rewritten_in_place_of_what_a_flush_has_made_free),
-        TEST(rows_written_again_and_again_without_a_flush_take_no_more_room),
-        TEST(files_of_two_writers_of_the_same_rows_stay_small),
-        TEST(a_slot_is_freed_under_nobody_who_has_it_now),
-        TEST(nor_under_one_who_had_it_at_the_last_flush),
-        TEST(pairs_are_found_however_many_there_are),
-        TEST(fields_of_all_kinds_come_back_as_docs_say),
-        TEST(a_store_of_other_fields_or_another_data_set_is_refused),
-        TEST(what_no_row_can_be_is_refused_and_nothing_is_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

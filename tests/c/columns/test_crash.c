@@ -22,6 +22,8 @@ static int make_both(void **state)
     return 0;
 }
 
+#define TEST_IN_FOLDER(name) TEST_IN(name, make_both, rows_remove_folder)
+
 static struct leat_columns *opened(const char *at, bool keyed)
 {
     struct leat_columns *c;
@@ -154,17 +156,17 @@ static void watch(bool keyed, bool flush, unsigned many, unsigned kills)
     assert_true(steps > 300);
 }
 
-static void a_row_is_whole_at_every_instruction_of_a_write_and_after_a_kill_there(void **state)
+TEST_IN_FOLDER(a_row_is_whole_at_every_instruction_of_a_write_and_after_a_kill_there)
 {
     watch(false, false, 0, KILLED_STEPS);
 }
 
-static void so_are_rows_that_are_put_together(void **state)
+TEST_IN_FOLDER(so_are_rows_that_are_put_together)
 {
     watch(false, false, TOGETHER, KILLED_STEPS / 16); /* none where code is instrumented */
 }
 
-static void so_it_is_of_a_row_with_a_key_and_of_a_flush(void **state)
+TEST_IN_FOLDER(so_it_is_of_a_row_with_a_key_and_of_a_flush)
 {
     watch(true, true, 0, KILLED_STEPS);
 }
@@ -203,7 +205,7 @@ static void write_until_killed(unsigned writer, uint64_t seed)
     }
 }
 
-static void many_killed_writers_leave_whole_rows_and_no_lost_room(void **state)
+TEST_IN_FOLDER(many_killed_writers_leave_whole_rows_and_no_lost_room)
 {
     struct leat_error error;
     struct leat_columns *c = opened(path, true);
@@ -392,18 +394,18 @@ static void lose_power_again_and_again(bool keyed)
     disk.bytes = NULL;
 }
 
-static void what_was_flushed_survives_a_loss_of_power_at_any_time(void **state)
+TEST_IN_FOLDER(what_was_flushed_survives_a_loss_of_power_at_any_time)
 {
     lose_power_again_and_again(false);
 }
 
-static void so_do_rows_with_keys(void **state)
+TEST_IN_FOLDER(so_do_rows_with_keys)
 {
     lose_power_again_and_again(true);
 }
 
 /* A part of the index that is new begins with nothing in it. */
-static void bytes_left_behind_the_end_are_no_part_of_what_is_added(void **state)
+TEST_IN_FOLDER(bytes_left_behind_the_end_are_no_part_of_what_is_added)
 {
     enum { NEAR = 5, FAR = 70000 }; /* in the first chunk of the index, and in the second */
     static uint8_t ones[SEGMENT_BYTES];
@@ -452,7 +454,7 @@ static int noting_publish(const char *from, const char *to)
     return plain_calls.publish(from, to);
 }
 
-static void a_file_is_on_disk_before_it_has_its_name_and_its_name_before_it_is_used(void **state)
+TEST_IN_FOLDER(a_file_is_on_disk_before_it_has_its_name_and_its_name_before_it_is_used)
 {
     creation[0] = 0;
     leat_columns_calls.write = noting_write;
@@ -462,18 +464,4 @@ static void a_file_is_on_disk_before_it_has_its_name_and_its_name_before_it_is_u
     assert_string_equal(creation, "wsps"); /* the last one is the folder's */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_both, rows_remove_folder)
-        TEST(a_row_is_whole_at_every_instruction_of_a_write_and_after_a_kill_there),
-        TEST(so_are_rows_that_are_put_together),
-        TEST(so_it_is_of_a_row_with_a_key_and_of_a_flush),
-        TEST(many_killed_writers_leave_whole_rows_and_no_lost_room),
-        TEST(what_was_flushed_survives_a_loss_of_power_at_any_time),
-        TEST(so_do_rows_with_keys),
-        TEST(bytes_left_behind_the_end_are_no_part_of_what_is_added),
-        TEST(a_file_is_on_disk_before_it_has_its_name_and_its_name_before_it_is_used),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -14,6 +14,8 @@
 #include "columns/internal.h"
 #include "rows.h"
 
+#define TEST_IN_FOLDER(name) TEST_IN(name, rows_make_folder, rows_remove_folder)
+
 /* ---- the n-th call fails ------------------------------------------------------------------------------------------
  */
 
@@ -185,13 +187,13 @@ static void every_failure_is_an_error_after_which_all_that_was_written_is_there(
     }
 }
 
-static void every_call_may_fail_once(void **state)
+TEST_IN_FOLDER(every_call_may_fail_once)
 {
     every_failure_is_an_error_after_which_all_that_was_written_is_there(false, false);
     every_failure_is_an_error_after_which_all_that_was_written_is_there(true, false);
 }
 
-static void every_allocation_may_fail_once(void **state)
+TEST_IN_FOLDER(every_allocation_may_fail_once)
 {
     every_failure_is_an_error_after_which_all_that_was_written_is_there(false, true);
     every_failure_is_an_error_after_which_all_that_was_written_is_there(true, true);
@@ -203,7 +205,7 @@ static int full(int fd, uint64_t offset, uint64_t bytes)
     return -1;
 }
 
-static void a_full_disk_is_an_error_that_says_so_and_goes_away_with_it(void **state)
+TEST_IN_FOLDER(a_full_disk_is_an_error_that_says_so_and_goes_away_with_it)
 {
     struct leat_error error;
     struct leat_columns *c;
@@ -231,7 +233,7 @@ static void a_full_disk_is_an_error_that_says_so_and_goes_away_with_it(void **st
 /* ---- bytes at rest -------------------------------------------------------------------------------------------------
  */
 
-static void a_flipped_byte_anywhere_breaks_what_it_is_in_and_no_other_row_changes(void **state)
+TEST_IN_FOLDER(a_flipped_byte_anywhere_breaks_what_it_is_in_and_no_other_row_changes)
 {
     enum { ROWS = 40 };
     struct leat_error error;
@@ -281,7 +283,7 @@ static void a_flipped_byte_anywhere_breaks_what_it_is_in_and_no_other_row_change
     }
 }
 
-static void a_header_of_which_any_byte_is_another_is_refused(void **state)
+TEST_IN_FOLDER(a_header_of_which_any_byte_is_another_is_refused)
 {
     enum { FIRST = 24, END = 304 }; /* of what the checksum is of: flags, fingerprint, the one field (header.c) */
     const struct leat_columns_options options = LEAT_COLUMNS_OPTIONS_INIT;
@@ -304,7 +306,7 @@ static void a_header_of_which_any_byte_is_another_is_refused(void **state)
     leat_columns_close(c);
 }
 
-static void a_broken_row_is_named_with_its_byte_and_is_mended_by_a_write(void **state)
+TEST_IN_FOLDER(a_broken_row_is_named_with_its_byte_and_is_mended_by_a_write)
 {
     struct leat_error error;
     struct leat_columns *c;
@@ -330,7 +332,7 @@ static void a_broken_row_is_named_with_its_byte_and_is_mended_by_a_write(void **
     leat_columns_close(c);
 }
 
-static void a_file_that_is_cut_while_it_is_open_is_an_error_and_no_signal(void **state)
+TEST_IN_FOLDER(a_file_that_is_cut_while_it_is_open_is_an_error_and_no_signal)
 {
     struct leat_error error;
     struct leat_columns *c;
@@ -349,7 +351,7 @@ static void a_file_that_is_cut_while_it_is_open_is_an_error_and_no_signal(void *
     assert_non_null(strstr(error.message, "was cut"));
 }
 
-static void a_file_that_is_emptied_while_it_is_open_is_an_error_wherever_a_write_looks(void **state)
+TEST_IN_FOLDER(a_file_that_is_emptied_while_it_is_open_is_an_error_wherever_a_write_looks)
 {
     struct leat_error error;
     struct leat_columns *c;
@@ -377,7 +379,7 @@ static int breaking_sync(int fd)
 }
 
 /* The system counts what it could not write as written: no slot may become free until all was written once more. */
-static void after_a_sync_that_failed_no_slot_is_free_before_a_good_one(void **state)
+TEST_IN_FOLDER(after_a_sync_that_failed_no_slot_is_free_before_a_good_one)
 {
     enum { ROWS = 2000 };
     struct leat_error error;
@@ -432,7 +434,7 @@ static void *write_and_read(void *number)
     return NULL;
 }
 
-static void threads_that_write_the_same_rows_leave_whole_ones(void **state)
+TEST_IN_FOLDER(threads_that_write_the_same_rows_leave_whole_ones)
 {
     struct leat_error error;
     pthread_t threads[THREADS];
@@ -455,7 +457,7 @@ static void threads_that_write_the_same_rows_leave_whole_ones(void **state)
     leat_columns_close(common);
 }
 
-static void processes_that_create_a_file_at_once_share_it(void **state)
+TEST_IN_FOLDER(processes_that_create_a_file_at_once_share_it)
 {
     enum { PROCESSES = 6, ROUNDS = 8 };
     struct leat_error error;
@@ -484,7 +486,7 @@ static void processes_that_create_a_file_at_once_share_it(void **state)
     }
 }
 
-static void a_forked_child_reads_and_may_not_write(void **state)
+TEST_IN_FOLDER(a_forked_child_reads_and_may_not_write)
 {
     struct leat_error error;
     struct leat_columns *c;
@@ -533,7 +535,7 @@ static int failing_sync(int fd)
 
 /* The system has counted its page as written when it said that it could not: only who writes it again has it written.
  */
-static void a_flush_after_one_that_failed_writes_its_rows_again(void **state)
+TEST_IN_FOLDER(a_flush_after_one_that_failed_writes_its_rows_again)
 {
     const struct sigaction action = {.sa_sigaction = on_write, .sa_flags = SA_SIGINFO};
     struct sigaction before;
@@ -565,23 +567,4 @@ static void a_flush_after_one_that_failed_writes_its_rows_again(void **state)
     leat_columns_close(c);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, rows_make_folder, rows_remove_folder)
-        TEST(every_call_may_fail_once),
-        TEST(every_allocation_may_fail_once),
-        TEST(a_full_disk_is_an_error_that_says_so_and_goes_away_with_it),
-        TEST(a_flipped_byte_anywhere_breaks_what_it_is_in_and_no_other_row_changes),
-        TEST(a_header_of_which_any_byte_is_another_is_refused),
-        TEST(a_broken_row_is_named_with_its_byte_and_is_mended_by_a_write),
-        TEST(a_file_that_is_cut_while_it_is_open_is_an_error_and_no_signal),
-        TEST(a_file_that_is_emptied_while_it_is_open_is_an_error_wherever_a_write_looks),
-        TEST(after_a_sync_that_failed_no_slot_is_free_before_a_good_one),
-        TEST(threads_that_write_the_same_rows_leave_whole_ones),
-        TEST(processes_that_create_a_file_at_once_share_it),
-        TEST(a_forked_child_reads_and_may_not_write),
-        TEST(a_flush_after_one_that_failed_writes_its_rows_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -45,6 +45,8 @@ static int watch_puts(void **state)
     return 0;
 }
 
+#define TEST_IN_FOLDER(name) TEST_IN(name, watch_puts, rows_remove_folder)
+
 /* Wherever the test runs, the file is counted as one on a disk, or in memory. */
 static struct leat_columns *opened(bool in_memory)
 {
@@ -73,7 +75,7 @@ static uint64_t size_of_file(void)
     return (uint64_t)st.st_size;
 }
 
-static void rows_are_put_together_and_read_whole(void **state)
+TEST_IN_FOLDER(rows_are_put_together_and_read_whole)
 {
     struct leat_error error;
     struct leat_columns *c = opened(false);
@@ -94,7 +96,7 @@ static void rows_are_put_together_and_read_whole(void **state)
     leat_columns_close(c);
 }
 
-static void a_call_that_writes_a_part_or_is_interrupted_goes_on(void **state)
+TEST_IN_FOLDER(a_call_that_writes_a_part_or_is_interrupted_goes_on)
 {
     struct leat_error error;
     struct leat_columns *c = opened(false);
@@ -108,7 +110,7 @@ static void a_call_that_writes_a_part_or_is_interrupted_goes_on(void **state)
     leat_columns_close(c);
 }
 
-static void the_last_of_rows_with_one_id_stays(void **state)
+TEST_IN_FOLDER(the_last_of_rows_with_one_id_stays)
 {
     enum { IDS = 7 };
     struct leat_error error;
@@ -135,7 +137,7 @@ static void the_last_of_rows_with_one_id_stays(void **state)
 /* ---- a call that fails --------------------------------------------------------------------------------------------
  */
 
-static void rows_before_one_that_cannot_be_put_are_visible_and_the_others_as_they_were(void **state)
+TEST_IN_FOLDER(rows_before_one_that_cannot_be_put_are_visible_and_the_others_as_they_were)
 {
     const int with[] = {ENOSPC, EIO, 0};
     struct leat_error error;
@@ -253,7 +255,7 @@ static void gather_mixed(struct leat_columns *c, const uint64_t *ids, struct mix
     assert_ok(leat_columns_gather(c, ids, NULL, MIXED, o->out, false, o->present, &error));
 }
 
-static void values_that_are_rounded_and_rows_of_all_sizes_are_the_same_both_ways(void **state)
+TEST_IN_FOLDER(values_that_are_rounded_and_rows_of_all_sizes_are_the_same_both_ways)
 {
     static struct mixed_rows m;
     static struct mixed_out put, mapped;
@@ -298,7 +300,7 @@ static void values_that_are_rounded_and_rows_of_all_sizes_are_the_same_both_ways
 }
 
 /* Rows of several sizes are put in another order than theirs. */
-static void so_the_rows_before_are_where_rows_of_several_sizes_lie_apart(void **state)
+TEST_IN_FOLDER(so_the_rows_before_are_where_rows_of_several_sizes_lie_apart)
 {
     static struct mixed_rows m;
     static struct mixed_out got;
@@ -388,7 +390,7 @@ static int sparse(int fd, uint64_t offset, uint64_t bytes)
     return ftruncate(fd, (off_t)(offset + bytes));
 }
 
-static void a_run_goes_on_from_one_group_and_window_to_the_next(void **state)
+TEST_IN_FOLDER(a_run_goes_on_from_one_group_and_window_to_the_next)
 {
     const uint64_t before = 64 * (SEGMENT_BYTES / 4096), around = 300; /* rows of a group */
     struct leat_error error;
@@ -422,7 +424,7 @@ static void a_run_goes_on_from_one_group_and_window_to_the_next(void **state)
     leat_columns_close(c);
 }
 
-static void large_rows_are_put_one_at_a_time_and_larger_ones_not_at_all(void **state)
+TEST_IN_FOLDER(large_rows_are_put_one_at_a_time_and_larger_ones_not_at_all)
 {
     const uint64_t large = PUT_BYTES / 8 + 100, larger = PUT_MOST / 8 + 100;
     struct leat_error error;
@@ -441,7 +443,7 @@ static void large_rows_are_put_one_at_a_time_and_larger_ones_not_at_all(void **s
     leat_columns_close(c);
 }
 
-static void pages_that_are_mapped_and_dirty_are_written_through_the_mapping(void **state)
+TEST_IN_FOLDER(pages_that_are_mapped_and_dirty_are_written_through_the_mapping)
 {
     enum { ROWS = 100 };
     struct leat_error error;
@@ -463,7 +465,7 @@ static void pages_that_are_mapped_and_dirty_are_written_through_the_mapping(void
     }
 }
 
-static void a_file_that_was_cut_is_an_error_and_does_not_become_longer(void **state)
+TEST_IN_FOLDER(a_file_that_was_cut_is_an_error_and_does_not_become_longer)
 {
     struct leat_error error;
     struct leat_columns *c = opened_wide(PAGE_ROW * 8, false);
@@ -478,7 +480,7 @@ static void a_file_that_was_cut_is_an_error_and_does_not_become_longer(void **st
     leat_columns_close(c);
 }
 
-static void without_memory_for_a_buffer_rows_are_written_all_the_same(void **state)
+TEST_IN_FOLDER(without_memory_for_a_buffer_rows_are_written_all_the_same)
 {
     struct leat_error error;
     bool without = false, failed = true;
@@ -528,7 +530,7 @@ static void *write_together(void *number)
     return NULL;
 }
 
-static void threads_that_put_the_same_rows_leave_whole_ones(void **state)
+TEST_IN_FOLDER(threads_that_put_the_same_rows_leave_whole_ones)
 {
     pthread_t threads[THREADS];
     void *failed;
@@ -543,22 +545,4 @@ static void threads_that_put_the_same_rows_leave_whole_ones(void **state)
     leat_columns_close(common);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, watch_puts, rows_remove_folder)
-        TEST(rows_are_put_together_and_read_whole),
-        TEST(a_call_that_writes_a_part_or_is_interrupted_goes_on),
-        TEST(the_last_of_rows_with_one_id_stays),
-        TEST(rows_before_one_that_cannot_be_put_are_visible_and_the_others_as_they_were),
-        TEST(values_that_are_rounded_and_rows_of_all_sizes_are_the_same_both_ways),
-        TEST(so_the_rows_before_are_where_rows_of_several_sizes_lie_apart),
-        TEST(a_run_goes_on_from_one_group_and_window_to_the_next),
-        TEST(large_rows_are_put_one_at_a_time_and_larger_ones_not_at_all),
-        TEST(pages_that_are_mapped_and_dirty_are_written_through_the_mapping),
-        TEST(a_file_that_was_cut_is_an_error_and_does_not_become_longer),
-        TEST(without_memory_for_a_buffer_rows_are_written_all_the_same),
-        TEST(threads_that_put_the_same_rows_leave_whole_ones),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -77,7 +77,7 @@ static void check_all(struct leat_store_source *s)
     }
 }
 
-static void values_of_a_cold_file_are_those_of_the_file(void **state)
+TEST(values_of_a_cold_file_are_those_of_the_file)
 {
     static const enum leat_recheck policies[] = {LEAT_RECHECK_FIRST, LEAT_RECHECK_ALWAYS, LEAT_RECHECK_NEVER};
     for (int i = 0; i < 3; i++) {
@@ -88,7 +88,7 @@ static void values_of_a_cold_file_are_those_of_the_file(void **state)
     }
 }
 
-static void a_file_that_was_read_for_a_while_is_mapped(void **state)
+TEST(a_file_that_was_read_for_a_while_is_mapped)
 {
     struct leat_store_source *s = open_cold(path, LEAT_RECHECK_FIRST);
     struct leat_error error;
@@ -107,7 +107,7 @@ static void a_file_that_was_read_for_a_while_is_mapped(void **state)
     leat_source_close(&s->base);
 }
 
-static void a_damaged_page_of_a_cold_file_is_an_error_with_its_place(void **state)
+TEST(a_damaged_page_of_a_cold_file_is_an_error_with_its_place)
 {
     struct leat_store_source *s = open_cold(path, LEAT_RECHECK_FIRST);
     struct leat_error error;
@@ -205,7 +205,7 @@ static int first_batch_in_little_memory(uint64_t rows)
     return grown < 50000 ? 0 : 2;
 }
 
-static void the_first_shuffled_batch_of_ten_million_takes_under_50_mb(void **state)
+TEST(the_first_shuffled_batch_of_ten_million_takes_under_50_mb)
 {
     snprintf(large, sizeof large, "%s/large.leat", folder);
     write_ten_million();
@@ -222,15 +222,4 @@ static void the_first_shuffled_batch_of_ten_million_takes_under_50_mb(void **sta
 }
 #endif
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_of_a_cold_file_are_those_of_the_file),
-        cmocka_unit_test(a_file_that_was_read_for_a_while_is_mapped),
-        cmocka_unit_test(a_damaged_page_of_a_cold_file_is_an_error_with_its_place),
-#if !TEST_SANITIZED
-        cmocka_unit_test(the_first_shuffled_batch_of_ten_million_takes_under_50_mb),
-#endif
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN_IN(set_up, tear_down)

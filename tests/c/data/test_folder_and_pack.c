@@ -50,7 +50,7 @@ static void pack(struct leat_dataset *d)
     leat_value_clear(&labels);
 }
 
-static void a_folder_and_its_pack_have_one_fingerprint_and_join(void **state)
+TEST(a_folder_and_its_pack_have_one_fingerprint_and_join)
 {
     struct leat_error error;
     struct leat_dataset *d, *p, *joined;
@@ -83,10 +83,4 @@ static void a_folder_and_its_pack_have_one_fingerprint_and_join(void **state)
     leat_dataset_release(d);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_folder_and_its_pack_have_one_fingerprint_and_join),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+TEST_MAIN_IN(set_up, remove_folder)

@@ -84,21 +84,14 @@ static void each_fails_once(const char *which, size_t varying, size_t fixed)
     }
 }
 
-static void any_allocation_for_a_folder_may_fail(void **state)
+TEST(any_allocation_for_a_folder_may_fail)
 {
     each_fails_once(photos, 0, 1);
 }
 
-static void any_allocation_for_a_file_may_fail(void **state)
+TEST(any_allocation_for_a_file_may_fail)
 {
     each_fails_once(path, TEXT, X);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_allocation_for_a_folder_may_fail),
-        cmocka_unit_test(any_allocation_for_a_file_may_fail),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+TEST_MAIN_IN(set_up, remove_folder)

@@ -69,7 +69,7 @@ static void assert_has_bits(const struct leat_packed *p)
     assert_int_equal(p->count, position);
 }
 
-static void a_set_has_the_ids_of_its_bits(void **state)
+TEST(a_set_has_the_ids_of_its_bits)
 {
     struct leat_packed p = {0};
     make_bits();
@@ -79,7 +79,7 @@ static void a_set_has_the_ids_of_its_bits(void **state)
     leat_packed_destroy(&p);
 }
 
-static void a_set_made_of_runs_is_the_same(void **state)
+TEST(a_set_made_of_runs_is_the_same)
 {
     static struct leat_set_making making;
     struct leat_packed p = {0};
@@ -96,7 +96,7 @@ static void a_set_made_of_runs_is_the_same(void **state)
     leat_packed_destroy(&p);
 }
 
-static void a_set_of_nothing_is_empty(void **state)
+TEST(a_set_of_nothing_is_empty)
 {
     struct leat_packed p = {0};
     struct leat_packed_cursor cursor = {0};
@@ -108,7 +108,7 @@ static void a_set_of_nothing_is_empty(void **state)
     leat_packed_destroy(&p);
 }
 
-static void without_memory_packing_fails_cleanly(void **state)
+TEST(without_memory_packing_fails_cleanly)
 {
     make_bits();
     bool reached = true;
@@ -122,13 +122,4 @@ static void without_memory_packing_fails_cleanly(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_set_has_the_ids_of_its_bits),
-        cmocka_unit_test(a_set_made_of_runs_is_the_same),
-        cmocka_unit_test(a_set_of_nothing_is_empty),
-        cmocka_unit_test(without_memory_packing_fails_cleanly),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -53,6 +53,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+#define TEST_SET_UP(name) TEST_IN(name, set_up, tear_down)
+
 static bool holds(int clause, int64_t i)
 {
     switch (clause) {
@@ -81,7 +83,7 @@ static void assert_ids(struct leat_dataset *d, int clause)
     assert_int_equal(leat_dataset_count(d), at);
 }
 
-static void a_clause_selects_the_samples_for_which_it_holds(void **state)
+TEST_SET_UP(a_clause_selects_the_samples_for_which_it_holds)
 {
     struct leat_error error;
     for (int c = 0; c < CLAUSES; c++) {
@@ -92,7 +94,7 @@ static void a_clause_selects_the_samples_for_which_it_holds(void **state)
     }
 }
 
-static void views_combine_as_sets(void **state)
+TEST_SET_UP(views_combine_as_sets)
 {
     struct leat_error error;
     struct leat_dataset *a, *b, *parts[4], *d;
@@ -129,7 +131,7 @@ static void views_combine_as_sets(void **state)
 }
 
 /* The texts of joined data sets, of which one has codes of its own. */
-static void codes_of_several_files_are_one_list(void **state)
+TEST_SET_UP(codes_of_several_files_are_one_list)
 {
     struct leat_error error;
     struct leat_dataset *a, *b, *joined, *d;
@@ -175,13 +177,13 @@ static void fail_each_allocation(const char *file, const char *clause)
     }
 }
 
-static void without_memory_queries_fail_cleanly(void **state)
+TEST_SET_UP(without_memory_queries_fail_cleanly)
 {
     fail_each_allocation(path, clauses[1]);
     fail_each_allocation(repeated, "kind IN ('kind 1', 'kind 2') AND x * 2 > 7000");
 }
 
-static void without_memory_sets_fail_cleanly(void **state)
+TEST_SET_UP(without_memory_sets_fail_cleanly)
 {
     struct leat_error error;
     struct leat_dataset *a, *b;
@@ -203,16 +205,4 @@ static void without_memory_sets_fail_cleanly(void **state)
     leat_dataset_release(b);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_clause_selects_the_samples_for_which_it_holds),
-        TEST(views_combine_as_sets),
-        TEST(codes_of_several_files_are_one_list),
-        TEST(without_memory_queries_fail_cleanly),
-        TEST(without_memory_sets_fail_cleanly),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -69,7 +69,7 @@ static const char *of_tables(int n)
     return text;
 }
 
-static void the_tables_of_a_clause_have_room_for_a_million_places_together(void **state)
+TEST(the_tables_of_a_clause_have_room_for_a_million_places_together)
 {
     uint64_t room = LEAT_TREE_PLACES;
     assert_way(of_tables(16), &room, LEAT_LEAF_TREE);
@@ -80,7 +80,7 @@ static void the_tables_of_a_clause_have_room_for_a_million_places_together(void 
     assert_way(of_tables(200), &room, LEAT_LEAF_ROWS);
 }
 
-static void a_leaf_of_too_many_tables_selects_what_it_says(void **state)
+TEST(a_leaf_of_too_many_tables_selects_what_it_says)
 {
     struct leat_dataset *d;
     struct leat_error error;
@@ -89,7 +89,7 @@ static void a_leaf_of_too_many_tables_selects_what_it_says(void **state)
     leat_dataset_release(d);
 }
 
-static void expressions_that_may_fail_come_with_those_that_sqlite_is_asked_for(void **state)
+TEST(expressions_that_may_fail_come_with_those_that_sqlite_is_asked_for)
 {
     static const struct {
         const char *text;
@@ -109,7 +109,7 @@ static void expressions_that_may_fail_come_with_those_that_sqlite_is_asked_for(v
 }
 
 /* What SQLite says of a combination of values that no row has is nothing to the caller. */
-static void a_query_that_succeeds_leaves_the_error_as_it_was(void **state)
+TEST(a_query_that_succeeds_leaves_the_error_as_it_was)
 {
     static const char *const texts[] = {
         "abs(CASE WHEN small = 65535 THEN 1 << 63 ELSE small END) >= 0 OR small = 65535",
@@ -126,13 +126,4 @@ static void a_query_that_succeeds_leaves_the_error_as_it_was(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_tables_of_a_clause_have_room_for_a_million_places_together),
-        cmocka_unit_test(a_leaf_of_too_many_tables_selects_what_it_says),
-        cmocka_unit_test(expressions_that_may_fail_come_with_those_that_sqlite_is_asked_for),
-        cmocka_unit_test(a_query_that_succeeds_leaves_the_error_as_it_was),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN_IN(set_up, tear_down)

@@ -66,25 +66,25 @@ static void compare(const char *sql, const char *const *in_text, size_t n_text, 
 
 static const char *const letters[] = {"a", "b", "B", "ä", "Ä", "%", "_", "x", "]", "*"};
 
-static void like_gives_what_sqlites_gives(void **state)
+TEST(like_gives_what_sqlites_gives)
 {
     static const char *const pattern[] = {"a", "b", "%", "_", "ä", "A", "%", "x", "*"};
     compare("SELECT ?1 LIKE ?2", letters, 10, pattern, 9);
 }
 
-static void like_with_an_escape_gives_what_sqlites_gives(void **state)
+TEST(like_with_an_escape_gives_what_sqlites_gives)
 {
     static const char *const pattern[] = {"a", "b", "%", "_", "x", "x%", "x_", "xx"};
     compare("SELECT ?1 LIKE ?2 ESCAPE 'x'", letters, 10, pattern, 8);
 }
 
-static void glob_gives_what_sqlites_gives(void **state)
+TEST(glob_gives_what_sqlites_gives)
 {
     static const char *const globs[] = {"a", "*", "?", "[a-x]", "[^a]", "[]a]", "b", "ä", "[", "[ä-ü]", "]", "[^]]"};
     compare("SELECT ?1 GLOB ?2", letters, 10, globs, 12);
 }
 
-static void a_long_match_is_stopped(void **state)
+TEST(a_long_match_is_stopped)
 {
     enum { LONG = 1 << 16 };
     static char text[LONG + 1], pattern[LONG / 2 + 4];
@@ -101,13 +101,4 @@ static void a_long_match_is_stopped(void **state)
     sqlite3_close(db);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(like_gives_what_sqlites_gives),
-        cmocka_unit_test(like_with_an_escape_gives_what_sqlites_gives),
-        cmocka_unit_test(glob_gives_what_sqlites_gives),
-        cmocka_unit_test(a_long_match_is_stopped),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

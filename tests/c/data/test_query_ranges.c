@@ -79,7 +79,7 @@ static bool bit(const uint64_t *bits, size_t i)
     return bits[i / 64] >> (i % 64) & 1;
 }
 
-static void a_comparison_holds_for_the_values_in_its_ranges_and_no_others(void **state)
+TEST(a_comparison_holds_for_the_values_in_its_ranges_and_no_others)
 {
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
         make_values(dtypes[d]);
@@ -104,7 +104,7 @@ static void a_comparison_holds_for_the_values_in_its_ranges_and_no_others(void *
     }
 }
 
-static void ranges_are_united_and_intersected(void **state)
+TEST(ranges_are_united_and_intersected)
 {
     const struct leat_query_value low = {.type = LEAT_QUERY_INT, .number = -20},
                                   high = {.type = LEAT_QUERY_INT, .number = 30},
@@ -125,7 +125,7 @@ static void ranges_are_united_and_intersected(void **state)
     leat_query_ranges_destroy(&other);
 }
 
-static void only_nan_is_null(void **state)
+TEST(only_nan_is_null)
 {
     struct leat_query_ranges r = {.dtype = LEAT_F64};
     uint64_t bits[N / 64];
@@ -140,7 +140,7 @@ static void only_nan_is_null(void **state)
     leat_query_ranges_destroy(&r);
 }
 
-static void any_number_of_values_is_tested(void **state)
+TEST(any_number_of_values_is_tested)
 {
     const struct leat_query_value zero = {.type = LEAT_QUERY_INT, .number = 0};
     struct leat_query_ranges r = {.dtype = LEAT_I32};
@@ -156,7 +156,7 @@ static void any_number_of_values_is_tested(void **state)
     leat_query_ranges_destroy(&r);
 }
 
-static void ranges_that_touch_have_one_value_in_common_and_others_none(void **state)
+TEST(ranges_that_touch_have_one_value_in_common_and_others_none)
 {
     for (int64_t gap = 0; gap < 2; gap++) {
         const struct leat_query_value low = {.type = LEAT_QUERY_INT, .number = 7 + gap},
@@ -174,14 +174,4 @@ static void ranges_that_touch_have_one_value_in_common_and_others_none(void **st
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_comparison_holds_for_the_values_in_its_ranges_and_no_others),
-        cmocka_unit_test(ranges_are_united_and_intersected),
-        cmocka_unit_test(only_nan_is_null),
-        cmocka_unit_test(any_number_of_values_is_tested),
-        cmocka_unit_test(ranges_that_touch_have_one_value_in_common_and_others_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

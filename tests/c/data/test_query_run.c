@@ -48,7 +48,7 @@ static int go(struct work *w, uint64_t n, struct leat_error *error)
     return rc;
 }
 
-static void each_block_runs_once(void **state)
+TEST(each_block_runs_once)
 {
     struct leat_error error;
     struct work w = {.fails_from = UINT64_MAX, .stops_at = UINT64_MAX};
@@ -57,7 +57,7 @@ static void each_block_runs_once(void **state)
         assert_int_equal(atomic_load(&w.seen[i]), 1);
 }
 
-static void no_blocks_are_fine(void **state)
+TEST(no_blocks_are_fine)
 {
     struct leat_error error;
     struct work w = {.fails_from = UINT64_MAX, .stops_at = UINT64_MAX};
@@ -65,7 +65,7 @@ static void no_blocks_are_fine(void **state)
     assert_int_equal(atomic_load(&w.started), 1);
 }
 
-static void the_error_is_that_of_the_lowest_block_that_failed(void **state)
+TEST(the_error_is_that_of_the_lowest_block_that_failed)
 {
     for (int i = 0; i < 50; i++) {
         struct leat_error error;
@@ -76,7 +76,7 @@ static void the_error_is_that_of_the_lowest_block_that_failed(void **state)
     }
 }
 
-static void a_query_that_is_stopped_is_no_success(void **state)
+TEST(a_query_that_is_stopped_is_no_success)
 {
     struct leat_error error;
     struct work w = {.fails_from = UINT64_MAX, .stops_at = 20};
@@ -84,7 +84,7 @@ static void a_query_that_is_stopped_is_no_success(void **state)
     assert_int_equal(atomic_load(&w.seen[BLOCKS - 1]), 0);
 }
 
-static void a_thread_that_cannot_start_ends_the_query(void **state)
+TEST(a_thread_that_cannot_start_ends_the_query)
 {
     struct leat_error error;
     struct work w = {.fails_from = UINT64_MAX, .stops_at = UINT64_MAX, .start_fails = true};
@@ -92,14 +92,4 @@ static void a_thread_that_cannot_start_ends_the_query(void **state)
     assert_string_equal(error.message, "no start");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_block_runs_once),
-        cmocka_unit_test(no_blocks_are_fine),
-        cmocka_unit_test(the_error_is_that_of_the_lowest_block_that_failed),
-        cmocka_unit_test(a_query_that_is_stopped_is_no_success),
-        cmocka_unit_test(a_thread_that_cannot_start_ends_the_query),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -24,6 +24,8 @@ static int set_up(void **state)
     return 0;
 }
 
+#define TEST_IN_FOLDER(name) TEST_IN(name, set_up, remove_folder)
+
 static struct leat_dataset *open_with(const char *which, enum leat_recheck recheck)
 {
     struct leat_error error;
@@ -34,7 +36,7 @@ static struct leat_dataset *open_with(const char *which, enum leat_recheck reche
     return d;
 }
 
-static void every_kind_of_value_is_read(void **state)
+TEST_IN_FOLDER(every_kind_of_value_is_read)
 {
     struct leat_error error;
     struct leat_dataset *d = open_with(path, LEAT_RECHECK_FIRST);
@@ -69,7 +71,7 @@ static void every_kind_of_value_is_read(void **state)
     leat_dataset_release(d);
 }
 
-static void columns_come_in_place_or_as_a_copy(void **state)
+TEST_IN_FOLDER(columns_come_in_place_or_as_a_copy)
 {
     struct leat_error error;
     struct leat_dataset *d = open_with(path, LEAT_RECHECK_FIRST), *view;
@@ -100,7 +102,7 @@ static void columns_come_in_place_or_as_a_copy(void **state)
     leat_dataset_release(d);
 }
 
-static void a_folder_gives_what_packing_it_needs(void **state)
+TEST_IN_FOLDER(a_folder_gives_what_packing_it_needs)
 {
     struct leat_error error;
     struct leat_dataset *d = open_with(photos, LEAT_RECHECK_FIRST);
@@ -147,7 +149,7 @@ static uint64_t flip(const char *needle)
     return (uint64_t)(at - bytes);
 }
 
-static void a_flipped_bit_names_file_sample_field_and_byte(void **state)
+TEST_IN_FOLDER(a_flipped_bit_names_file_sample_field_and_byte)
 {
     struct leat_error error;
     struct leat_value value;
@@ -165,7 +167,7 @@ static void a_flipped_bit_names_file_sample_field_and_byte(void **state)
     leat_dataset_release(d);
 }
 
-static void recheck_says_how_often_checksums_are_compared(void **state)
+TEST_IN_FOLDER(recheck_says_how_often_checksums_are_compared)
 {
     struct leat_error error;
     struct leat_value value;
@@ -186,7 +188,7 @@ static void recheck_says_how_often_checksums_are_compared(void **state)
         leat_dataset_release(all[i]);
 }
 
-static void a_file_cut_under_a_data_set_is_an_error(void **state)
+TEST_IN_FOLDER(a_file_cut_under_a_data_set_is_an_error)
 {
     struct leat_error error;
     struct leat_value value;
@@ -208,7 +210,7 @@ static void a_file_cut_under_a_data_set_is_an_error(void **state)
     leat_dataset_release(d);
 }
 
-static void a_gathered_column_blames_the_first_row_that_is_gone(void **state)
+TEST_IN_FOLDER(a_gathered_column_blames_the_first_row_that_is_gone)
 {
     enum { MANY = 20000 };
     struct leat_error error;
@@ -244,7 +246,7 @@ static void a_gathered_column_blames_the_first_row_that_is_gone(void **state)
     leat_dataset_release(d);
 }
 
-static void a_photo_replaced_or_cut_is_an_error_with_its_sample(void **state)
+TEST_IN_FOLDER(a_photo_replaced_or_cut_is_an_error_with_its_sample)
 {
     struct leat_error error;
     struct leat_value value;
@@ -279,7 +281,7 @@ static void arrived(struct leat_io_request *request, void *user)
     pthread_mutex_unlock(&a->lock);
 }
 
-static void fetches_complete_now_or_later_and_are_checked_then(void **state)
+TEST_IN_FOLDER(fetches_complete_now_or_later_and_are_checked_then)
 {
     enum { MANY = 40 };
     struct leat_error error;
@@ -346,7 +348,7 @@ static int open_and_read(const char *which, struct leat_error *error)
     return rc;
 }
 
-static void whichever_open_or_read_fails_the_error_comes_back(void **state)
+TEST_IN_FOLDER(whichever_open_or_read_fails_the_error_comes_back)
 {
     const char *both[] = {path, photos};
     for (int w = 0; w < 2; w++)
@@ -368,7 +370,7 @@ static void whichever_open_or_read_fails_the_error_comes_back(void **state)
             }
 }
 
-static void reading_through_a_disturbed_system_gives_the_same_values(void **state)
+TEST_IN_FOLDER(reading_through_a_disturbed_system_gives_the_same_values)
 {
     struct leat_error error;
     const char *both[] = {path, photos};
@@ -398,7 +400,7 @@ static void *read_in_a_thread(void *arg)
     return NULL;
 }
 
-static void several_threads_read_at_once(void **state)
+TEST_IN_FOLDER(several_threads_read_at_once)
 {
     enum { THREADS = 4 };
     pthread_t threads[THREADS];
@@ -413,7 +415,7 @@ static void several_threads_read_at_once(void **state)
     leat_dataset_release(d);
 }
 
-static void a_data_set_survives_fork(void **state)
+TEST_IN_FOLDER(a_data_set_survives_fork)
 {
     struct leat_dataset *d = open_with(path, LEAT_RECHECK_FIRST), *folder_of = open_with(photos, LEAT_RECHECK_FIRST);
     pid_t child = fork();
@@ -435,7 +437,7 @@ static void a_data_set_survives_fork(void **state)
     leat_dataset_release(folder_of);
 }
 
-static void what_cannot_be_opened_says_why(void **state)
+TEST_IN_FOLDER(what_cannot_be_opened_says_why)
 {
     struct leat_error error;
     struct leat_dataset *d;
@@ -454,7 +456,7 @@ static void what_cannot_be_opened_says_why(void **state)
     assert_int_equal(leat_dataset_open(path, &options, &d, &error), LEAT_E_INVALID);
 }
 
-static void options_of_an_older_program_are_completed(void **state)
+TEST_IN_FOLDER(options_of_an_older_program_are_completed)
 {
     struct leat_error error;
     struct leat_dataset *d;
@@ -465,25 +467,4 @@ static void options_of_an_older_program_are_completed(void **state)
     leat_dataset_release(d);
 }
 
-int main(void)
-{
-#define EACH(test) cmocka_unit_test_setup_teardown(test, set_up, remove_folder)
-    const struct CMUnitTest tests[] = {
-        EACH(every_kind_of_value_is_read),
-        EACH(columns_come_in_place_or_as_a_copy),
-        EACH(a_folder_gives_what_packing_it_needs),
-        EACH(a_flipped_bit_names_file_sample_field_and_byte),
-        EACH(recheck_says_how_often_checksums_are_compared),
-        EACH(a_file_cut_under_a_data_set_is_an_error),
-        EACH(a_gathered_column_blames_the_first_row_that_is_gone),
-        EACH(a_photo_replaced_or_cut_is_an_error_with_its_sample),
-        EACH(fetches_complete_now_or_later_and_are_checked_then),
-        EACH(whichever_open_or_read_fails_the_error_comes_back),
-        EACH(reading_through_a_disturbed_system_gives_the_same_values),
-        EACH(several_threads_read_at_once),
-        EACH(a_data_set_survives_fork),
-        EACH(what_cannot_be_opened_says_why),
-        EACH(options_of_an_older_program_are_completed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -69,7 +69,7 @@ static void assert_ids(const struct leat_dataset *d, const int64_t *want, uint64
     free(refs);
 }
 
-static void slices_keep_base_ids(void **state)
+TEST(slices_keep_base_ids)
 {
     struct leat_dataset *a = slice(whole, 10, 15, 1), *b = slice(a, 1, 5, 3), *none = slice(whole, 7, 7, 1);
     assert_ids(a, (int64_t[]){10, 11, 12, 13, 14}, 5);
@@ -81,7 +81,7 @@ static void slices_keep_base_ids(void **state)
     leat_dataset_release(none);
 }
 
-static void selections_take_any_order_and_duplicates(void **state)
+TEST(selections_take_any_order_and_duplicates)
 {
     const int64_t positions[] = {5, 5, 3, 999, 0, 1, 2, 3, 3, 4};
     struct leat_dataset *a = select_of(whole, positions, 10);
@@ -92,7 +92,7 @@ static void selections_take_any_order_and_duplicates(void **state)
     leat_dataset_release(b);
 }
 
-static void runs_of_neighbours_collapse(void **state)
+TEST(runs_of_neighbours_collapse)
 {
     struct leat_dataset *half = slice(whole, 100, 900, 1);
     assert_int_equal(half->selection.n_runs, 1);
@@ -108,7 +108,7 @@ static void runs_of_neighbours_collapse(void **state)
     leat_dataset_release(all);
 }
 
-static void any_selection_is_found_again(void **state)
+TEST(any_selection_is_found_again)
 {
     /* Runs of very different length, so that buckets of the index hold none, one and many. */
     for (uint64_t key = 0; key < 20; key++) {
@@ -132,7 +132,7 @@ static void any_selection_is_found_again(void **state)
     }
 }
 
-static void positions_out_of_range_are_named(void **state)
+TEST(positions_out_of_range_are_named)
 {
     struct leat_error error;
     struct leat_dataset *out;
@@ -148,7 +148,7 @@ static void positions_out_of_range_are_named(void **state)
     assert_int_equal(leat_dataset_ids(whole, UINT64_MAX, 2, &id, &error), LEAT_E_RANGE);
 }
 
-static void a_split_is_disjoint_ascending_and_complete(void **state)
+TEST(a_split_is_disjoint_ascending_and_complete)
 {
     struct leat_error error;
     struct leat_dataset *parts[3];
@@ -168,7 +168,7 @@ static void a_split_is_disjoint_ascending_and_complete(void **state)
     }
 }
 
-static void splits_depend_on_the_seed_only(void **state)
+TEST(splits_depend_on_the_seed_only)
 {
     struct leat_error error;
     struct leat_dataset *a, *b, *c;
@@ -186,7 +186,7 @@ static void splits_depend_on_the_seed_only(void **state)
     leat_dataset_release(c);
 }
 
-static void a_split_never_changes_between_versions(void **state)
+TEST(a_split_never_changes_between_versions)
 {
     struct leat_error error;
     struct leat_dataset *part;
@@ -201,7 +201,7 @@ static void a_split_never_changes_between_versions(void **state)
     leat_dataset_release(part);
 }
 
-static void fractions_that_are_none_are_refused(void **state)
+TEST(fractions_that_are_none_are_refused)
 {
     struct leat_error error;
     struct leat_dataset *parts[2];
@@ -217,7 +217,7 @@ static void fractions_that_are_none_are_refused(void **state)
     leat_dataset_release(none);
 }
 
-static void the_fingerprint_of_a_view_tells_base_and_selection(void **state)
+TEST(the_fingerprint_of_a_view_tells_base_and_selection)
 {
     struct leat_dataset *views[] = {leat_dataset_retain(whole), slice(whole, 0, 10, 1), slice(whole, 1, 11, 1),
                                     slice(whole, 0, 20, 2), slice(whole, 0, 0, 1)};
@@ -239,7 +239,7 @@ static void the_fingerprint_of_a_view_tells_base_and_selection(void **state)
     leat_dataset_release(c);
 }
 
-static void joining_adds_offsets_to_ids(void **state)
+TEST(joining_adds_offsets_to_ids)
 {
     struct leat_error error;
     struct leat_dataset *other, *joined, *views;
@@ -269,7 +269,7 @@ static void joining_adds_offsets_to_ids(void **state)
     leat_dataset_release(joined);
 }
 
-static void a_data_set_may_be_joined_to_itself_and_to_nothing(void **state)
+TEST(a_data_set_may_be_joined_to_itself_and_to_nothing)
 {
     struct leat_error error;
     struct leat_dataset *empty, *joined, *twice;
@@ -291,7 +291,7 @@ static void a_data_set_may_be_joined_to_itself_and_to_nothing(void **state)
     leat_dataset_release(empty);
 }
 
-static void views_that_a_loader_joins_keep_the_ids_of_their_data_set(void **state)
+TEST(views_that_a_loader_joins_keep_the_ids_of_their_data_set)
 {
     struct leat_error error;
     struct leat_dataset *parts[3], *again, *joined;
@@ -327,7 +327,7 @@ static void views_that_a_loader_joins_keep_the_ids_of_their_data_set(void **stat
         leat_dataset_release(parts[i]);
 }
 
-static void what_differs_cannot_be_joined(void **state)
+TEST(what_differs_cannot_be_joined)
 {
     struct leat_error error;
     struct leat_dataset *photos, *joined, *others;
@@ -348,7 +348,7 @@ static void what_differs_cannot_be_joined(void **state)
     leat_dataset_release(others);
 }
 
-static void shards_are_one_data_set_with_the_fingerprint_of_one_file(void **state)
+TEST(shards_are_one_data_set_with_the_fingerprint_of_one_file)
 {
     enum { MANY = 140000 }; /* shards are whole groups of rows, of 65536 here */
     struct leat_error error;
@@ -387,7 +387,7 @@ static void shards_are_one_data_set_with_the_fingerprint_of_one_file(void **stat
     free(second);
 }
 
-static void runs_that_overlap_are_not_ascending(void **state)
+TEST(runs_that_overlap_are_not_ascending)
 {
     enum { RUNS = 5000 }; /* so many would be packed if they ascended */
     struct leat_selection s = {0};
@@ -401,7 +401,7 @@ static void runs_that_overlap_are_not_ascending(void **state)
     leat_selection_destroy(&s);
 }
 
-static void a_zipped_sample_is_resolved_to_the_one_behind_it_and_keeps_its_id(void **state)
+TEST(a_zipped_sample_is_resolved_to_the_one_behind_it_and_keeps_its_id)
 {
     struct leat_error error;
     struct leat_dataset *parts[] = {slice(whole, 10, 20, 1), slice(whole, 40, 50, 1)}, *zipped;
@@ -422,26 +422,4 @@ static void a_zipped_sample_is_resolved_to_the_one_behind_it_and_keeps_its_id(vo
     leat_dataset_release(parts[1]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slices_keep_base_ids),
-        cmocka_unit_test(selections_take_any_order_and_duplicates),
-        cmocka_unit_test(runs_of_neighbours_collapse),
-        cmocka_unit_test(any_selection_is_found_again),
-        cmocka_unit_test(positions_out_of_range_are_named),
-        cmocka_unit_test(a_split_is_disjoint_ascending_and_complete),
-        cmocka_unit_test(splits_depend_on_the_seed_only),
-        cmocka_unit_test(a_split_never_changes_between_versions),
-        cmocka_unit_test(fractions_that_are_none_are_refused),
-        cmocka_unit_test(the_fingerprint_of_a_view_tells_base_and_selection),
-        cmocka_unit_test(joining_adds_offsets_to_ids),
-        cmocka_unit_test(a_data_set_may_be_joined_to_itself_and_to_nothing),
-        cmocka_unit_test(views_that_a_loader_joins_keep_the_ids_of_their_data_set),
-        cmocka_unit_test(what_differs_cannot_be_joined),
-        cmocka_unit_test(shards_are_one_data_set_with_the_fingerprint_of_one_file),
-        cmocka_unit_test(runs_that_overlap_are_not_ascending),
-        cmocka_unit_test(a_zipped_sample_is_resolved_to_the_one_behind_it_and_keeps_its_id),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN_IN(set_up, tear_down)

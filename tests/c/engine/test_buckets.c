@@ -34,7 +34,7 @@ static void check_batch(const struct leat_batch *b, const struct leat_bucket_opt
     assert_true(rows && (uint64_t)longest * rows <= buckets->elements);
 }
 
-static void batches_are_within_the_budget_and_the_same_for_any_number_of_threads(void **state)
+TEST(batches_are_within_the_budget_and_the_same_for_any_number_of_threads)
 {
     struct leat_dataset *dataset = test_dataset("texts.leat", SAMPLES, true);
     for (int own = 0; own < 2; own++) {
@@ -63,7 +63,7 @@ static void batches_are_within_the_budget_and_the_same_for_any_number_of_threads
     leat_dataset_release(dataset);
 }
 
-static void a_run_goes_on_on_other_ranks(void **state)
+TEST(a_run_goes_on_on_other_ranks)
 {
     struct leat_dataset *dataset = test_dataset("texts.leat", SAMPLES, true);
     const struct leat_bucket_options buckets = {.field = "t", .elements = ELEMENTS};
@@ -104,7 +104,7 @@ static void refuse(struct leat_dataset *dataset, struct leat_bucket_options buck
     assert_int_equal(leat_loader_open(dataset, &options, &loader, &error), code);
 }
 
-static void what_cannot_be_is_refused(void **state)
+TEST(what_cannot_be_is_refused)
 {
     struct leat_dataset *dataset = test_dataset("texts.leat", 20, true);
     refuse(dataset, (struct leat_bucket_options){.field = "u", .elements = 100}, 1, LEAT_E_NOT_FOUND);
@@ -115,12 +115,4 @@ static void what_cannot_be_is_refused(void **state)
     leat_dataset_release(dataset);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_are_within_the_budget_and_the_same_for_any_number_of_threads),
-        cmocka_unit_test(a_run_goes_on_on_other_ranks),
-        cmocka_unit_test(what_cannot_be_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

@@ -291,7 +291,7 @@ static void assert_each_once(const uint32_t counts[SAMPLES])
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 
-static void rows_are_the_same_whenever_calls_are_done(void **state)
+TEST(rows_are_the_same_whenever_calls_are_done)
 {
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     uint64_t expected = 0;
@@ -328,7 +328,7 @@ static void rows_are_the_same_whenever_calls_are_done(void **state)
     leat_dataset_release(dataset);
 }
 
-static void rows_that_fail_are_raised_skipped_or_substituted(void **state)
+TEST(rows_that_fail_are_raised_skipped_or_substituted)
 {
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     for (int on_error = LEAT_ON_ERROR_SKIP; on_error <= LEAT_ON_ERROR_SUBSTITUTE; on_error++) {
@@ -367,7 +367,7 @@ static void rows_that_fail_are_raised_skipped_or_substituted(void **state)
     leat_dataset_release(dataset);
 }
 
-static void raise_names_the_sample_and_calls_again_when_asked_again(void **state)
+TEST(raise_names_the_sample_and_calls_again_when_asked_again)
 {
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     for (unsigned segment = 1; segment <= 3; segment++) {
@@ -391,7 +391,7 @@ static void raise_names_the_sample_and_calls_again_when_asked_again(void **state
     leat_dataset_release(dataset);
 }
 
-static void calls_in_flight_are_cancelled_by_a_state_and_by_closing(void **state)
+TEST(calls_in_flight_are_cancelled_by_a_state_and_by_closing)
 {
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     for (unsigned kind = 0; kind < 8; kind++) {
@@ -438,7 +438,7 @@ static void calls_in_flight_are_cancelled_by_a_state_and_by_closing(void **state
     leat_dataset_release(dataset);
 }
 
-static void without_an_order_each_row_comes_once_whatever_is_kept(void **state)
+TEST(without_an_order_each_row_comes_once_whatever_is_kept)
 {
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     for (unsigned kind = 0; kind < 3; kind++) {
@@ -483,7 +483,7 @@ static void *read_epoch(void *user)
     return NULL;
 }
 
-static void two_consumers_get_every_row_of_the_same_calls(void **state)
+TEST(two_consumers_get_every_row_of_the_same_calls)
 {
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     for (unsigned keep = 0; keep < 6; keep += 5) {
@@ -508,15 +508,4 @@ static void two_consumers_get_every_row_of_the_same_calls(void **state)
     leat_dataset_release(dataset);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_the_same_whenever_calls_are_done),
-        cmocka_unit_test(rows_that_fail_are_raised_skipped_or_substituted),
-        cmocka_unit_test(raise_names_the_sample_and_calls_again_when_asked_again),
-        cmocka_unit_test(calls_in_flight_are_cancelled_by_a_state_and_by_closing),
-        cmocka_unit_test(without_an_order_each_row_comes_once_whatever_is_kept),
-        cmocka_unit_test(two_consumers_get_every_row_of_the_same_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

@@ -49,7 +49,7 @@ static void *read_epochs(void *user)
     return NULL;
 }
 
-static void every_consumer_gets_all_rows_in_order_whatever_the_others_do(void **state)
+TEST(every_consumer_gets_all_rows_in_order_whatever_the_others_do)
 {
     for (int ragged = 0; ragged < 2; ragged++) {
         struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, ragged);
@@ -90,7 +90,7 @@ static void every_consumer_gets_all_rows_in_order_whatever_the_others_do(void **
     }
 }
 
-static void a_consumer_that_closes_in_the_middle_leaves_others_as_they_were(void **state)
+TEST(a_consumer_that_closes_in_the_middle_leaves_others_as_they_were)
 {
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, true);
     struct leat_loader_options options = test_options(10);
@@ -119,7 +119,7 @@ static void a_consumer_that_closes_in_the_middle_leaves_others_as_they_were(void
     leat_dataset_release(dataset);
 }
 
-static void a_loader_that_closes_ends_its_consumers(void **state)
+TEST(a_loader_that_closes_ends_its_consumers)
 {
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = test_options(10);
@@ -157,7 +157,7 @@ static uint64_t read_rows(struct leat_consumer *c, uint64_t iteration, uint64_t 
     return n;
 }
 
-static void a_batch_size_changes_while_another_consumer_is_ahead(void **state)
+TEST(a_batch_size_changes_while_another_consumer_is_ahead)
 {
     struct leat_error error;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
@@ -210,7 +210,7 @@ static uint64_t first_of_next(struct leat_consumer *c)
     return id;
 }
 
-static void a_consumer_opens_where_the_one_ahead_is_also_after_a_decision(void **state)
+TEST(a_consumer_opens_where_the_one_ahead_is_also_after_a_decision)
 {
     struct leat_error error;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
@@ -251,7 +251,7 @@ static void a_consumer_opens_where_the_one_ahead_is_also_after_a_decision(void *
 }
 
 /* Lists of positions are given for the next epoch, and states loaded, while another consumer is anywhere. */
-static void lists_and_states_change_what_comes_and_nothing_that_others_still_read(void **state)
+TEST(lists_and_states_change_what_comes_and_nothing_that_others_still_read)
 {
     struct leat_error error;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, true);
@@ -293,7 +293,7 @@ static void lists_and_states_change_what_comes_and_nothing_that_others_still_rea
     leat_dataset_release(dataset);
 }
 
-static void the_loader_goes_back_while_others_copy_rows(void **state)
+TEST(the_loader_goes_back_while_others_copy_rows)
 {
     struct leat_error error;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, true);
@@ -329,7 +329,7 @@ static void the_loader_goes_back_while_others_copy_rows(void **state)
     leat_dataset_release(dataset);
 }
 
-static void a_state_within_an_epoch_is_that_of_its_rank(void **state)
+TEST(a_state_within_an_epoch_is_that_of_its_rank)
 {
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = test_options(16);
@@ -362,17 +362,4 @@ static void a_state_within_an_epoch_is_that_of_its_rank(void **state)
     leat_dataset_release(dataset);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_consumer_gets_all_rows_in_order_whatever_the_others_do),
-        cmocka_unit_test(a_consumer_that_closes_in_the_middle_leaves_others_as_they_were),
-        cmocka_unit_test(a_loader_that_closes_ends_its_consumers),
-        cmocka_unit_test(a_batch_size_changes_while_another_consumer_is_ahead),
-        cmocka_unit_test(a_consumer_opens_where_the_one_ahead_is_also_after_a_decision),
-        cmocka_unit_test(lists_and_states_change_what_comes_and_nothing_that_others_still_read),
-        cmocka_unit_test(the_loader_goes_back_while_others_copy_rows),
-        cmocka_unit_test(a_state_within_an_epoch_is_that_of_its_rank),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

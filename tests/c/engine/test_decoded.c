@@ -150,7 +150,7 @@ static struct leat_dataset *packed_once(const char *name)
     return access(test_path(name), F_OK) ? packed(name, 1) : test_open(test_path(name));
 }
 
-static void loaders_that_share_deliver_the_same_batches_as_without(void **state)
+TEST(loaders_that_share_deliver_the_same_batches_as_without)
 {
     struct leat_decoded_counts counts = compare(packed_once, "photos", crops, views, 64 << 20, 1000);
     assert_int_equal(counts.fills, PHOTOS);
@@ -160,13 +160,13 @@ static void loaders_that_share_deliver_the_same_batches_as_without(void **state)
     compare(packed_once, "photos", crops, views, 100 << 10, 2);
 }
 
-static void broken_photos_are_substituted_as_without(void **state)
+TEST(broken_photos_are_substituted_as_without)
 {
     struct leat_decoded_counts counts = compare(folder, "broken", crops, crops, 64 << 20, 2);
     assert_true(counts.fills && counts.hits);
 }
 
-static void tuples_and_mosaics_are_the_same_as_without(void **state)
+TEST(tuples_and_mosaics_are_the_same_as_without)
 {
     struct leat_decoded_counts counts = compare(packed_once, "photos", crops, boxes, 64 << 20, 2);
     assert_true(counts.hits >= PHOTOS);
@@ -176,7 +176,7 @@ static void tuples_and_mosaics_are_the_same_as_without(void **state)
 }
 
 /* Samples of the same number in two sources are others. */
-static void sources_of_a_mixture_are_told_apart(void **state)
+TEST(sources_of_a_mixture_are_told_apart)
 {
     struct leat_dataset *one = packed_once("photos"), *other = packed("others", 2);
     const struct leat_mix_source sources[] = {{.dataset = one, .share = 0.5}, {.dataset = other, .share = 0.5}};
@@ -208,7 +208,7 @@ static void sources_of_a_mixture_are_told_apart(void **state)
     leat_dataset_release(other);
 }
 
-static void a_loader_that_runs_can_begin_to_share_and_says_so(void **state)
+TEST(a_loader_that_runs_can_begin_to_share_and_says_so)
 {
     struct leat_dataset *dataset = packed_once("photos");
     struct leat_loader_options options = options_of(views);
@@ -252,14 +252,4 @@ static void a_loader_that_runs_can_begin_to_share_and_says_so(void **state)
     leat_dataset_release(dataset);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loaders_that_share_deliver_the_same_batches_as_without),
-        cmocka_unit_test(broken_photos_are_substituted_as_without),
-        cmocka_unit_test(tuples_and_mosaics_are_the_same_as_without),
-        cmocka_unit_test(sources_of_a_mixture_are_told_apart),
-        cmocka_unit_test(a_loader_that_runs_can_begin_to_share_and_says_so),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

@@ -43,7 +43,7 @@ static bool all_done(void)
     return done;
 }
 
-static void clients_share_one_thread_by_their_weights(void **state)
+TEST(clients_share_one_thread_by_their_weights)
 {
     static const struct leat_client_functions functions = {take, run, finish, rest, stop};
     struct busy busy[2] = {{{.functions = &functions, .weight = 3, .max_threads = 1}, 0},
@@ -67,7 +67,7 @@ static void clients_share_one_thread_by_their_weights(void **state)
 }
 
 /* What is estimated when a task is taken is put right when it is done. */
-static void a_loader_is_charged_the_time_that_its_tasks_took(void **state)
+TEST(a_loader_is_charged_the_time_that_its_tasks_took)
 {
     struct leat_dataset *dataset = test_dataset("charged", SAMPLES, true);
     struct leat_loader_options options = test_options(50);
@@ -91,7 +91,7 @@ static void a_loader_is_charged_the_time_that_its_tasks_took(void **state)
 }
 
 /* A loader whose share is a millionth is served nevertheless, beside one that always has work. */
-static void a_loader_of_little_weight_is_not_starved(void **state)
+TEST(a_loader_of_little_weight_is_not_starved)
 {
     struct leat_dataset *dataset = test_dataset("little", SAMPLES, true);
     struct leat_loader *loaders[2];
@@ -118,12 +118,4 @@ static void a_loader_of_little_weight_is_not_starved(void **state)
     leat_dataset_release(dataset);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(clients_share_one_thread_by_their_weights),
-        cmocka_unit_test(a_loader_is_charged_the_time_that_its_tasks_took),
-        cmocka_unit_test(a_loader_of_little_weight_is_not_starved),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

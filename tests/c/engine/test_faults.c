@@ -32,7 +32,7 @@ static int one_epoch(struct leat_dataset *dataset, int64_t n, uint64_t *hash, st
     return failures ? LEAT_E_NOMEM : rc == LEAT_E_END ? LEAT_OK : rc;
 }
 
-static void when_any_one_allocation_fails_an_error_says_so_and_nothing_is_lost(void **state)
+TEST(when_any_one_allocation_fails_an_error_says_so_and_nothing_is_lost)
 {
     struct leat_dataset *dataset = test_dataset("memory", 300, true);
     struct leat_error error;
@@ -57,7 +57,7 @@ static void when_any_one_allocation_fails_an_error_says_so_and_nothing_is_lost(v
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-static void a_batch_whose_values_fit_no_budget_is_an_error_that_names_both(void **state)
+TEST(a_batch_whose_values_fit_no_budget_is_an_error_that_names_both)
 {
     const struct leat_field fields[] = {{.name = "t", .kind = LEAT_KIND_BYTES, .dtype = LEAT_U8},
                                         {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64}};
@@ -101,7 +101,7 @@ static void a_batch_whose_values_fit_no_budget_is_an_error_that_names_both(void 
     leat_dataset_release(dataset);
 }
 
-static void idle_loaders_give_their_free_pages_back(void **state)
+TEST(idle_loaders_give_their_free_pages_back)
 {
     struct leat_dataset *dataset = test_dataset("idle", 1000, false);
     struct leat_loader_options options = test_options(100);
@@ -139,7 +139,7 @@ static void expect_next(struct leat_loader *loader, uint64_t epoch, uint64_t ste
     leat_batch_free(b);
 }
 
-static void a_state_after_the_last_batch_means_the_next_epoch(void **state)
+TEST(a_state_after_the_last_batch_means_the_next_epoch)
 {
     struct leat_dataset *dataset = test_dataset("last", 100, false);
     struct leat_loader_options options = test_options(10);
@@ -159,7 +159,7 @@ static void a_state_after_the_last_batch_means_the_next_epoch(void **state)
     leat_dataset_release(dataset);
 }
 
-static void set_epoch_keeps_a_loaded_position_of_that_epoch_and_drops_another(void **state)
+TEST(set_epoch_keeps_a_loaded_position_of_that_epoch_and_drops_another)
 {
     struct leat_dataset *dataset = test_dataset("loaded", 100, false);
     struct leat_loader_options options = test_options(10);
@@ -182,7 +182,7 @@ static void set_epoch_keeps_a_loaded_position_of_that_epoch_and_drops_another(vo
     leat_dataset_release(dataset);
 }
 
-static void loading_a_state_ends_the_iteration_that_runs(void **state)
+TEST(loading_a_state_ends_the_iteration_that_runs)
 {
     struct leat_dataset *dataset = test_dataset("ends", 100, false), *other = test_dataset("other", 101, false);
     struct leat_loader_options options = test_options(10);
@@ -208,15 +208,4 @@ static void loading_a_state_ends_the_iteration_that_runs(void **state)
     leat_dataset_release(other);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(when_any_one_allocation_fails_an_error_says_so_and_nothing_is_lost),
-        cmocka_unit_test(a_batch_whose_values_fit_no_budget_is_an_error_that_names_both),
-        cmocka_unit_test(idle_loaders_give_their_free_pages_back),
-        cmocka_unit_test(a_state_after_the_last_batch_means_the_next_epoch),
-        cmocka_unit_test(set_epoch_keeps_a_loaded_position_of_that_epoch_and_drops_another),
-        cmocka_unit_test(loading_a_state_ends_the_iteration_that_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

@@ -67,7 +67,7 @@ static uint64_t wait_for_window(struct leat_loader *loader)
     }
 }
 
-static void no_row_is_made_again_because_the_size_changed(void **state)
+TEST(no_row_is_made_again_because_the_size_changed)
 {
     struct leat_dataset *dataset = test_dataset("again", N, false);
     read_plan(dataset);
@@ -94,7 +94,7 @@ static void no_row_is_made_again_because_the_size_changed(void **state)
     leat_dataset_release(dataset);
 }
 
-static void a_second_change_keeps_what_the_first_one_kept(void **state)
+TEST(a_second_change_keeps_what_the_first_one_kept)
 {
     struct leat_dataset *dataset = test_dataset("twice", N, false);
     read_plan(dataset);
@@ -117,7 +117,7 @@ static void a_second_change_keeps_what_the_first_one_kept(void **state)
     leat_dataset_release(dataset);
 }
 
-static void any_changes_states_and_budgets_leave_the_rows_as_they_are(void **state)
+TEST(any_changes_states_and_budgets_leave_the_rows_as_they_are)
 {
     struct leat_dataset *dataset = test_dataset("any", N, false);
     read_plan(dataset);
@@ -168,7 +168,7 @@ static void any_changes_states_and_budgets_leave_the_rows_as_they_are(void **sta
     leat_dataset_release(dataset);
 }
 
-static void a_list_of_other_samples_uses_nothing_that_was_kept(void **state)
+TEST(a_list_of_other_samples_uses_nothing_that_was_kept)
 {
     struct leat_dataset *dataset = test_dataset("list", N, false);
     struct leat_loader_options options = test_options(32);
@@ -199,7 +199,7 @@ static void a_list_of_other_samples_uses_nothing_that_was_kept(void **state)
 }
 
 /* Of two ranks, each keeps the rows that are its own under both sizes. */
-static void ranks_keep_what_stays_theirs(void **state)
+TEST(ranks_keep_what_stays_theirs)
 {
     struct leat_dataset *dataset = test_dataset("ranks", N, false);
     read_plan(dataset);
@@ -229,14 +229,4 @@ static void ranks_keep_what_stays_theirs(void **state)
     leat_dataset_release(dataset);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_row_is_made_again_because_the_size_changed),
-        cmocka_unit_test(a_second_change_keeps_what_the_first_one_kept),
-        cmocka_unit_test(any_changes_states_and_budgets_leave_the_rows_as_they_are),
-        cmocka_unit_test(a_list_of_other_samples_uses_nothing_that_was_kept),
-        cmocka_unit_test(ranks_keep_what_stays_theirs),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

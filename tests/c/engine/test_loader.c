@@ -7,7 +7,7 @@
 
 #include <sys/mman.h>
 
-static void an_epoch_delivers_each_sample_once_with_its_own_bytes(void **state)
+TEST(an_epoch_delivers_each_sample_once_with_its_own_bytes)
 {
     for (int text = 0; text < 2; text++) {
         struct leat_dataset *dataset = test_dataset("once", 1000, text);
@@ -68,17 +68,17 @@ static void without_outputs(int region)
     leat_dataset_release(dataset);
 }
 
-static void a_program_without_outputs_delivers_the_ids_that_others_have_and_reads_nothing(void **state)
+TEST(a_program_without_outputs_delivers_the_ids_that_others_have_and_reads_nothing)
 {
     without_outputs(0);
 }
 
-static void a_program_without_outputs_may_have_memory_that_others_map(void **state)
+TEST(a_program_without_outputs_may_have_memory_that_others_map)
 {
     without_outputs(1);
 }
 
-static void the_end_of_an_epoch_is_said_again_and_again(void **state)
+TEST(the_end_of_an_epoch_is_said_again_and_again)
 {
     struct leat_dataset *dataset = test_dataset("end", 10, false);
     struct leat_loader_options options = test_options(4);
@@ -92,7 +92,7 @@ static void the_end_of_an_epoch_is_said_again_and_again(void **state)
     leat_dataset_release(dataset);
 }
 
-static void a_newer_iteration_ends_the_older_one(void **state)
+TEST(a_newer_iteration_ends_the_older_one)
 {
     struct leat_dataset *dataset = test_dataset("newer", 100, false);
     struct leat_loader_options options = test_options(4);
@@ -110,7 +110,7 @@ static void a_newer_iteration_ends_the_older_one(void **state)
     leat_dataset_release(dataset);
 }
 
-static void leaving_an_epoch_early_changes_nothing_of_the_next(void **state)
+TEST(leaving_an_epoch_early_changes_nothing_of_the_next)
 {
     struct leat_dataset *dataset = test_dataset("early", 300, true);
     struct leat_loader_options options = test_options(16);
@@ -123,7 +123,7 @@ static void leaving_an_epoch_early_changes_nothing_of_the_next(void **state)
     leat_dataset_release(dataset);
 }
 
-static void set_epoch_says_which_epoch_comes_next(void **state)
+TEST(set_epoch_says_which_epoch_comes_next)
 {
     struct leat_dataset *dataset = test_dataset("set", 100, false);
     struct leat_loader_options options = test_options(16);
@@ -144,7 +144,7 @@ static void set_epoch_says_which_epoch_comes_next(void **state)
     leat_dataset_release(dataset);
 }
 
-static void batch_at_computes_any_batch_again(void **state)
+TEST(batch_at_computes_any_batch_again)
 {
     struct leat_dataset *dataset = test_dataset("at", 500, true);
     struct leat_loader_options options = test_options(32);
@@ -178,7 +178,7 @@ static void batch_at_computes_any_batch_again(void **state)
     leat_dataset_release(dataset);
 }
 
-static void statistics_count_what_was_delivered(void **state)
+TEST(statistics_count_what_was_delivered)
 {
     struct leat_dataset *dataset = test_dataset("stats", 100, true);
     struct leat_loader_options options = test_options(10);
@@ -214,7 +214,7 @@ static void *ask_on_and_on(void *loader)
     return NULL;
 }
 
-static void statistics_may_be_asked_for_while_batches_are_made(void **state)
+TEST(statistics_may_be_asked_for_while_batches_are_made)
 {
     struct leat_dataset *dataset = test_dataset("asking", 2000, true);
     struct leat_loader_options options = test_options(50);
@@ -234,7 +234,7 @@ static void statistics_may_be_asked_for_while_batches_are_made(void **state)
     leat_dataset_release(dataset);
 }
 
-static void a_loader_that_was_idle_begins_at_the_present(void **state)
+TEST(a_loader_that_was_idle_begins_at_the_present)
 {
     struct leat_dataset *dataset = test_dataset("fair", 2000, true);
     struct leat_loader_options options = test_options(50);
@@ -254,7 +254,7 @@ static void a_loader_that_was_idle_begins_at_the_present(void **state)
     leat_dataset_release(dataset);
 }
 
-static void options_that_cannot_be_are_refused(void **state)
+TEST(options_that_cannot_be_are_refused)
 {
     struct leat_dataset *dataset = test_dataset("options", 10, false);
     struct leat_error error;
@@ -281,7 +281,7 @@ static void options_that_cannot_be_are_refused(void **state)
     leat_dataset_release(dataset);
 }
 
-static void another_process_can_read_batches_where_they_lie(void **state)
+TEST(another_process_can_read_batches_where_they_lie)
 {
     struct leat_dataset *dataset = test_dataset("shared", 40, true);
     struct leat_error error;
@@ -316,7 +316,7 @@ static void another_process_can_read_batches_where_they_lie(void **state)
     leat_dataset_release(dataset);
 }
 
-static void planning_goes_into_the_next_epoch_but_not_beyond_the_last_one(void **state)
+TEST(planning_goes_into_the_next_epoch_but_not_beyond_the_last_one)
 {
     struct leat_dataset *dataset = test_dataset("last", 100, false);
     struct leat_loader_options options = test_options(10);
@@ -334,7 +334,7 @@ static void planning_goes_into_the_next_epoch_but_not_beyond_the_last_one(void *
     leat_dataset_release(dataset);
 }
 
-static void planning_goes_as_far_as_there_are_lists(void **state)
+TEST(planning_goes_as_far_as_there_are_lists)
 {
     struct leat_dataset *dataset = test_dataset("lists", 100, false);
     struct leat_loader_options options = test_options(2);
@@ -358,24 +358,4 @@ static void planning_goes_as_far_as_there_are_lists(void **state)
     leat_dataset_release(dataset);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_epoch_delivers_each_sample_once_with_its_own_bytes),
-        cmocka_unit_test(a_program_without_outputs_delivers_the_ids_that_others_have_and_reads_nothing),
-        cmocka_unit_test(a_program_without_outputs_may_have_memory_that_others_map),
-        cmocka_unit_test(the_end_of_an_epoch_is_said_again_and_again),
-        cmocka_unit_test(a_newer_iteration_ends_the_older_one),
-        cmocka_unit_test(leaving_an_epoch_early_changes_nothing_of_the_next),
-        cmocka_unit_test(set_epoch_says_which_epoch_comes_next),
-        cmocka_unit_test(batch_at_computes_any_batch_again),
-        cmocka_unit_test(statistics_count_what_was_delivered),
-        cmocka_unit_test(statistics_may_be_asked_for_while_batches_are_made),
-        cmocka_unit_test(a_loader_that_was_idle_begins_at_the_present),
-        cmocka_unit_test(options_that_cannot_be_are_refused),
-        cmocka_unit_test(another_process_can_read_batches_where_they_lie),
-        cmocka_unit_test(planning_goes_into_the_next_epoch_but_not_beyond_the_last_one),
-        cmocka_unit_test(planning_goes_as_far_as_there_are_lists),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

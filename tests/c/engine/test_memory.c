@@ -109,7 +109,7 @@ static struct leat_loader_options options_of(int region, uint64_t budget)
 }
 
 /* The bytes are those of a loader with room for all, whoever had to wait, on any number of threads. */
-static void large_values_wait_for_memory_and_come_as_planned(void **state)
+TEST(large_values_wait_for_memory_and_come_as_planned)
 {
     struct leat_dataset *dataset = photos(SCANS);
     uint64_t expected = 0;
@@ -152,7 +152,7 @@ static void *watch(void *arg)
     return NULL;
 }
 
-static void promise_4_large_photos_stay_within_budget_and_held(void **state)
+TEST(promise_4_large_photos_stay_within_budget_and_held)
 {
     for (int kind = 0; kind < 2 * SETS; kind++) {
         static const uint64_t budgets[SETS] = {9 << 20, 16 << 20, 30 << 20};
@@ -235,7 +235,7 @@ static uint64_t read_to_a_photo_beyond_the_budget(struct leat_loader *loader)
     return iteration;
 }
 
-static void a_photo_that_no_budget_of_this_size_can_decode_is_an_error_that_says_so(void **state)
+TEST(a_photo_that_no_budget_of_this_size_can_decode_is_an_error_that_says_so)
 {
     struct leat_dataset *dataset = photos(SCANS);
     struct leat_loader_options options = options_of(0, 8 << 20);
@@ -250,7 +250,7 @@ static void a_photo_that_no_budget_of_this_size_can_decode_is_an_error_that_says
 }
 
 /* What putting a large photo of the fast form together takes is booked where nothing is decoded, too. */
-static void a_photo_that_no_budget_of_this_size_can_give_back_is_an_error_that_says_so(void **state)
+TEST(a_photo_that_no_budget_of_this_size_can_give_back_is_an_error_that_says_so)
 {
     struct leat_dataset *dataset = photos(FAST);
     struct leat_loader_options options = options_of(0, 11 << 20);
@@ -262,7 +262,7 @@ static void a_photo_that_no_budget_of_this_size_can_give_back_is_an_error_that_s
     leat_dataset_release(dataset);
 }
 
-static void closing_while_values_wait_for_memory_is_clean(void **state)
+TEST(closing_while_values_wait_for_memory_is_clean)
 {
     struct leat_dataset *dataset = photos(SCANS);
     for (int i = 0; i < 10; i++) {
@@ -279,7 +279,7 @@ static void closing_while_values_wait_for_memory_is_clean(void **state)
     leat_dataset_release(dataset);
 }
 
-static void what_a_loader_has_set_aside_goes_back_to_the_process(void **state)
+TEST(what_a_loader_has_set_aside_goes_back_to_the_process)
 {
     struct leat_budget b = {.limit = 1000, .max_held = 100, .fixed = 50};
     const struct leat_ledger before = leat_ledger;
@@ -296,7 +296,7 @@ static void what_a_loader_has_set_aside_goes_back_to_the_process(void **state)
     leat_ledger = before;
 }
 
-static void a_batch_waits_for_what_is_held_unless_it_alone_passes_it(void **state)
+TEST(a_batch_waits_for_what_is_held_unless_it_alone_passes_it)
 {
     struct leat_budget b = {.limit = 1000, .max_held = 100};
     const struct leat_ledger before = leat_ledger;
@@ -319,14 +319,5 @@ int main(void)
     mallopt(M_MMAP_THRESHOLD, 128 << 10);
     mallopt(M_TRIM_THRESHOLD, 128 << 10);
     mallopt(M_ARENA_MAX, 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(promise_4_large_photos_stay_within_budget_and_held),
-        cmocka_unit_test(large_values_wait_for_memory_and_come_as_planned),
-        cmocka_unit_test(a_photo_that_no_budget_of_this_size_can_decode_is_an_error_that_says_so),
-        cmocka_unit_test(a_photo_that_no_budget_of_this_size_can_give_back_is_an_error_that_says_so),
-        cmocka_unit_test(closing_while_values_wait_for_memory_is_clean),
-        cmocka_unit_test(what_a_loader_has_set_aside_goes_back_to_the_process),
-        cmocka_unit_test(a_batch_waits_for_what_is_held_unless_it_alone_passes_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
+    return test_run(NULL, test_clean);
 }

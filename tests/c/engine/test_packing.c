@@ -112,7 +112,7 @@ static int restore_backend(void **state)
 
 static uint16_t want[ROWS][LENGTH], got[ROWS][LENGTH];
 
-static void rows_are_the_same_however_their_pages_are_reached(void **state)
+TEST_IN(rows_are_the_same_however_their_pages_are_reached, remember_backend, restore_backend)
 {
     const char *path = write_documents();
     const uint64_t n = expected_rows(want);
@@ -125,7 +125,7 @@ static void rows_are_the_same_however_their_pages_are_reached(void **state)
 }
 
 /* Each read fails in turn, and is tried again. */
-static void rows_are_the_same_where_reads_come_later_and_fail(void **state)
+TEST_IN(rows_are_the_same_where_reads_come_later_and_fail, remember_backend, restore_backend)
 {
     const char *path = write_documents();
     const uint64_t n = expected_rows(want);
@@ -141,7 +141,7 @@ static void rows_are_the_same_where_reads_come_later_and_fail(void **state)
     }
 }
 
-static void a_damaged_page_breaks_the_rows_that_lie_in_it(void **state)
+TEST_IN(a_damaged_page_breaks_the_rows_that_lie_in_it, remember_backend, restore_backend)
 {
     const char *path = write_documents();
     const uint64_t n = expected_rows(want), bad = 10 * LENGTH + 50; /* of the documents' 2 * bad bytes */
@@ -175,13 +175,4 @@ static void a_damaged_page_breaks_the_rows_that_lie_in_it(void **state)
     }
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, remember_backend, restore_backend)
-    const struct CMUnitTest tests[] = {
-        TEST(rows_are_the_same_however_their_pages_are_reached),
-        TEST(rows_are_the_same_where_reads_come_later_and_fail),
-        TEST(a_damaged_page_breaks_the_rows_that_lie_in_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

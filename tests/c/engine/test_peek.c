@@ -20,7 +20,7 @@ static char *state_of(struct leat_loader *loader)
     return json;
 }
 
-static void peeking_at_every_batch_changes_no_byte_of_an_epoch_and_no_state(void **state)
+TEST(peeking_at_every_batch_changes_no_byte_of_an_epoch_and_no_state)
 {
     struct leat_dataset *dataset = test_dataset("text", SAMPLES, true);
     struct leat_loader_options options = test_options(BATCH);
@@ -62,7 +62,7 @@ static void peeking_at_every_batch_changes_no_byte_of_an_epoch_and_no_state(void
 }
 
 /* Whatever gives up a batch that was looked at: it is its holder's, and the loader goes on where it stood. */
-static void what_was_looked_at_outlives_decisions_states_epochs_and_the_loader(void **state)
+TEST(what_was_looked_at_outlives_decisions_states_epochs_and_the_loader)
 {
     struct leat_error error;
     struct leat_dataset *dataset = test_dataset("text", SAMPLES, true);
@@ -99,7 +99,7 @@ static void what_was_looked_at_outlives_decisions_states_epochs_and_the_loader(v
     leat_dataset_release(dataset);
 }
 
-static void there_is_nothing_to_look_at_before_an_epoch_or_out_of_order(void **state)
+TEST(there_is_nothing_to_look_at_before_an_epoch_or_out_of_order)
 {
     struct leat_error error;
     struct leat_batch *b;
@@ -118,7 +118,7 @@ static void there_is_nothing_to_look_at_before_an_epoch_or_out_of_order(void **s
 }
 
 /* Each change of size at a random place, looked over or not, with a further consumer beside. */
-static void every_row_comes_once_whatever_is_decided_and_looked_at(void **state)
+TEST(every_row_comes_once_whatever_is_decided_and_looked_at)
 {
     struct leat_error error;
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
@@ -164,13 +164,4 @@ static void every_row_comes_once_whatever_is_decided_and_looked_at(void **state)
     leat_dataset_release(dataset);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(peeking_at_every_batch_changes_no_byte_of_an_epoch_and_no_state),
-        cmocka_unit_test(what_was_looked_at_outlives_decisions_states_epochs_and_the_loader),
-        cmocka_unit_test(there_is_nothing_to_look_at_before_an_epoch_or_out_of_order),
-        cmocka_unit_test(every_row_comes_once_whatever_is_decided_and_looked_at),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

@@ -58,7 +58,7 @@ static struct leat_loader_options photo_options(uint64_t batch, enum leat_on_err
     return options;
 }
 
-static void raise_names_the_sample_and_does_not_move(void **state)
+TEST(raise_names_the_sample_and_does_not_move)
 {
     for (int check = 0; check < 2; check++) {
         struct leat_dataset *dataset = photo_dataset("raise", check, false);
@@ -79,7 +79,7 @@ static void raise_names_the_sample_and_does_not_move(void **state)
     }
 }
 
-static void skip_leaves_the_row_out_and_moves_nothing_else(void **state)
+TEST(skip_leaves_the_row_out_and_moves_nothing_else)
 {
     for (int check = 0; check < 2; check++) {
         struct leat_dataset *dataset = photo_dataset("skip", check, false);
@@ -129,7 +129,7 @@ static void skip_leaves_the_row_out_and_moves_nothing_else(void **state)
     }
 }
 
-static void a_batch_with_no_row_left_raises_its_first_error(void **state)
+TEST(a_batch_with_no_row_left_raises_its_first_error)
 {
     struct leat_dataset *dataset = photo_dataset("none", true, true);
     struct leat_loader_options options = photo_options(8, LEAT_ON_ERROR_SKIP);
@@ -151,7 +151,7 @@ static void a_batch_with_no_row_left_raises_its_first_error(void **state)
     leat_dataset_release(dataset);
 }
 
-static void substitutes_are_the_same_for_any_threads_and_are_marked(void **state)
+TEST(substitutes_are_the_same_for_any_threads_and_are_marked)
 {
     uint64_t expected = 0;
     for (unsigned run = 0; run < 6; run++) {
@@ -220,7 +220,7 @@ static uint64_t hash_of_ranks(struct leat_dataset *dataset, enum leat_on_error o
     return hash;
 }
 
-static void what_is_left_out_or_replaced_depends_on_no_threads_and_no_ranks(void **state)
+TEST(what_is_left_out_or_replaced_depends_on_no_threads_and_no_ranks)
 {
     struct leat_dataset *dataset = photo_dataset("ranks", false, false);
     for (int policy = LEAT_ON_ERROR_SKIP; policy <= LEAT_ON_ERROR_SUBSTITUTE; policy++) {
@@ -232,7 +232,7 @@ static void what_is_left_out_or_replaced_depends_on_no_threads_and_no_ranks(void
     leat_dataset_release(dataset);
 }
 
-static void substitute_refuses_outputs_that_vary(void **state)
+TEST(substitute_refuses_outputs_that_vary)
 {
     struct leat_dataset *dataset = test_dataset("vary", 10, true);
     struct leat_loader_options options = test_options(4);
@@ -260,7 +260,7 @@ static void damage_text(const char *path, uint64_t i)
     free(file);
 }
 
-static void a_flipped_bit_of_a_payload_is_a_broken_sample(void **state)
+TEST(a_flipped_bit_of_a_payload_is_a_broken_sample)
 {
     struct leat_dataset *made = test_dataset("flip", 200, true);
     leat_dataset_release(made);
@@ -290,7 +290,7 @@ static void a_flipped_bit_of_a_payload_is_a_broken_sample(void **state)
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
-static void reads_that_complete_later_change_nothing(void **state)
+TEST(reads_that_complete_later_change_nothing)
 {
     struct leat_dataset *dataset = test_dataset("later", 300, true);
     struct leat_loader_options options = test_options(20);
@@ -310,7 +310,7 @@ static void reads_that_complete_later_change_nothing(void **state)
     }
 }
 
-static void closing_while_reads_are_pending_is_clean(void **state)
+TEST(closing_while_reads_are_pending_is_clean)
 {
     leat_dataset_release(test_dataset("pending", 300, true));
     for (int i = 0; i < 10; i++) {
@@ -331,7 +331,7 @@ static void closing_while_reads_are_pending_is_clean(void **state)
     }
 }
 
-static void a_read_that_fails_is_raised_never_skipped_and_can_be_tried_again(void **state)
+TEST(a_read_that_fails_is_raised_never_skipped_and_can_be_tried_again)
 {
     leat_dataset_release(test_dataset("io", 100, true));
     leat_faulty_start(&(struct leat_faulty){.errors = 1000000, .error_number = EIO, .only = "io"});
@@ -370,7 +370,7 @@ static void write_photo(const char *path, uint64_t key, uint32_t side)
     free(jpeg);
 }
 
-static void a_photo_replaced_under_a_loader_is_raised_by_its_name(void **state)
+TEST(a_photo_replaced_under_a_loader_is_raised_by_its_name)
 {
     const char *folder = test_path("folder");
     char path[256];
@@ -444,7 +444,7 @@ static uint64_t run_deciding(struct leat_dataset *const *sets, struct deciding h
     return hash;
 }
 
-static void decisions_hold_from_the_next_batch_whatever_is_in_flight(void **state)
+TEST(decisions_hold_from_the_next_batch_whatever_is_in_flight)
 {
     struct leat_dataset *sets[2] = {test_dataset("one", 500, true), test_dataset("two", 300, true)};
     uint64_t expected = run_deciding(sets, (struct deciding){1, 2 << 20}, true);
@@ -455,7 +455,7 @@ static void decisions_hold_from_the_next_batch_whatever_is_in_flight(void **stat
     leat_dataset_release(sets[1]);
 }
 
-static void lists_of_positions_are_given_before_each_epoch(void **state)
+TEST(lists_of_positions_are_given_before_each_epoch)
 {
     struct leat_dataset *dataset = test_dataset("lists", 100, true);
     struct leat_loader_options options = test_options(8);
@@ -489,7 +489,7 @@ static void lists_of_positions_are_given_before_each_epoch(void **state)
 }
 
 /* Rows are made in any order, and the error is that of the first in the plan. */
-static void of_rows_that_fail_the_first_one_is_the_error_whichever_failed_first(void **state)
+TEST(of_rows_that_fail_the_first_one_is_the_error_whichever_failed_first)
 {
     static const uint64_t rows[] = {5, 9, 5, 2, 3};
     static const char *const said[] = {"fault 0", "fault 0", "fault 0", "fault 3", "fault 3"};
@@ -505,23 +505,4 @@ static void of_rows_that_fail_the_first_one_is_the_error_whichever_failed_first(
     free(j);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(raise_names_the_sample_and_does_not_move),
-        cmocka_unit_test(skip_leaves_the_row_out_and_moves_nothing_else),
-        cmocka_unit_test(a_batch_with_no_row_left_raises_its_first_error),
-        cmocka_unit_test(substitutes_are_the_same_for_any_threads_and_are_marked),
-        cmocka_unit_test(what_is_left_out_or_replaced_depends_on_no_threads_and_no_ranks),
-        cmocka_unit_test(substitute_refuses_outputs_that_vary),
-        cmocka_unit_test(a_flipped_bit_of_a_payload_is_a_broken_sample),
-        cmocka_unit_test(reads_that_complete_later_change_nothing),
-        cmocka_unit_test(closing_while_reads_are_pending_is_clean),
-        cmocka_unit_test(a_read_that_fails_is_raised_never_skipped_and_can_be_tried_again),
-        cmocka_unit_test(a_photo_replaced_under_a_loader_is_raised_by_its_name),
-        cmocka_unit_test(decisions_hold_from_the_next_batch_whatever_is_in_flight),
-        cmocka_unit_test(lists_of_positions_are_given_before_each_epoch),
-        cmocka_unit_test(of_rows_that_fail_the_first_one_is_the_error_whichever_failed_first),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

@@ -32,7 +32,7 @@ uint8_t *__wrap_leat_region_alloc(struct leat_region *region, uint64_t bytes, ui
     return found;
 }
 
-static void promise_1_same_order_for_any_threads_window_and_region(void **state)
+TEST(promise_1_same_order_for_any_threads_window_and_region)
 {
     struct leat_dataset *dataset = test_dataset("order", 3000, true);
     uint64_t expected = 0;
@@ -53,7 +53,7 @@ static void promise_1_same_order_for_any_threads_window_and_region(void **state)
 }
 
 /* Rows of all ranks, one step after the other, are the rows of one rank: ids, keys and bytes. */
-static void promise_1_same_order_for_any_number_of_ranks(void **state)
+TEST(promise_1_same_order_for_any_number_of_ranks)
 {
     struct leat_dataset *dataset = test_dataset("ranks", 1200, true);
     uint64_t expected = 0;
@@ -92,7 +92,7 @@ static void promise_1_same_order_for_any_number_of_ranks(void **state)
     leat_dataset_release(dataset);
 }
 
-static void promise_2_each_row_exactly_once_with_padding_marked(void **state)
+TEST(promise_2_each_row_exactly_once_with_padding_marked)
 {
     enum { N = 1003 };
     struct leat_dataset *dataset = test_dataset("once", N, false);
@@ -126,7 +126,7 @@ static void promise_2_each_row_exactly_once_with_padding_marked(void **state)
     leat_dataset_release(dataset);
 }
 
-static void promise_3_exact_resume_at_every_cut(void **state)
+TEST(promise_3_exact_resume_at_every_cut)
 {
     struct leat_dataset *dataset = test_dataset("resume", 403, true);
     struct leat_loader_options options = test_options(20);
@@ -188,7 +188,7 @@ static struct leat_dataset *wide_dataset(const char *name)
 }
 
 #if !TEST_SANITIZED /* whose own memory would be counted */
-static void promise_4_resident_memory_stays_within_budget_and_held(void **state)
+TEST(promise_4_resident_memory_stays_within_budget_and_held)
 {
     struct leat_dataset *dataset = wide_dataset("wide");
     for (int region = 0; region < 2; region++) {
@@ -242,7 +242,7 @@ static void wait_until_full(struct leat_loader *loader)
     }
 }
 
-static void promise_4_no_allocation_per_sample_in_steady_state(void **state)
+TEST(promise_4_no_allocation_per_sample_in_steady_state)
 {
     library_allocations();
     for (int text = 0; text < 2; text++) {
@@ -270,7 +270,7 @@ static void promise_4_no_allocation_per_sample_in_steady_state(void **state)
     }
 }
 
-static void promise_4_a_budget_too_small_for_three_batches_says_what_is_needed(void **state)
+TEST(promise_4_a_budget_too_small_for_three_batches_says_what_is_needed)
 {
     struct leat_dataset *dataset = test_dataset("small", 100000, false);
     struct leat_loader_options options = test_options(100000);
@@ -289,7 +289,7 @@ static void promise_4_a_budget_too_small_for_three_batches_says_what_is_needed(v
     leat_dataset_release(dataset);
 }
 
-static void promise_4_holding_too_much_is_an_error_that_ends_when_batches_are_let_go(void **state)
+TEST(promise_4_holding_too_much_is_an_error_that_ends_when_batches_are_let_go)
 {
     struct leat_dataset *dataset = test_dataset("held", 1000, true);
     struct leat_loader_options options = test_options(10);
@@ -321,7 +321,7 @@ static void promise_4_holding_too_much_is_an_error_that_ends_when_batches_are_le
     leat_dataset_release(dataset);
 }
 
-static void promise_4_all_loaders_together_stay_under_the_limit_of_the_process(void **state)
+TEST(promise_4_all_loaders_together_stay_under_the_limit_of_the_process)
 {
     struct leat_dataset *dataset = wide_dataset("together");
     memory_limit = 12 << 20;
@@ -350,7 +350,7 @@ static void promise_4_all_loaders_together_stay_under_the_limit_of_the_process(v
     leat_dataset_release(dataset);
 }
 
-static void promise_5_every_byte_of_an_output_is_written(void **state)
+TEST(promise_5_every_byte_of_an_output_is_written)
 {
     struct leat_dataset *dataset = test_dataset("written", 997, true);
     uint64_t hashes[2];
@@ -378,7 +378,7 @@ static void *interrupt_a_wait(void *loader)
     return NULL;
 }
 
-static void promise_6_a_wait_ends_by_time_by_interrupt_and_by_close(void **state)
+TEST(promise_6_a_wait_ends_by_time_by_interrupt_and_by_close)
 {
     struct leat_dataset *dataset = test_dataset("wait", 100, false);
     struct leat_loader_options options = test_options(10);
@@ -410,7 +410,7 @@ static void promise_6_a_wait_ends_by_time_by_interrupt_and_by_close(void **state
     leat_dataset_release(dataset);
 }
 
-static void promise_7_a_batch_is_yours_while_you_hold_it_even_after_close(void **state)
+TEST(promise_7_a_batch_is_yours_while_you_hold_it_even_after_close)
 {
     struct leat_dataset *dataset = test_dataset("yours", 1000, true);
     for (int region = 0; region < 2; region++) {
@@ -445,7 +445,7 @@ static void promise_7_a_batch_is_yours_while_you_hold_it_even_after_close(void *
     leat_dataset_release(dataset);
 }
 
-static void promise_7_a_kept_label_keeps_no_images(void **state)
+TEST(promise_7_a_kept_label_keeps_no_images)
 {
     struct leat_dataset *dataset = test_dataset("label", 1000, true);
     struct leat_loader_options options = test_options(500);
@@ -474,7 +474,7 @@ static void count_release(void *user)
     ++*(int *)user;
 }
 
-static void promise_7_a_buffer_waits_for_its_release_hook(void **state)
+TEST(promise_7_a_buffer_waits_for_its_release_hook)
 {
     struct leat_dataset *dataset = test_dataset("hook", 100, false);
     struct leat_loader_options options = test_options(10);
@@ -518,7 +518,7 @@ static int in_child(struct leat_loader *parents, struct leat_batch *held, uint64
     return 0;
 }
 
-static void promise_9_fork_is_safe_while_everything_works(void **state)
+TEST(promise_9_fork_is_safe_while_everything_works)
 {
     struct leat_dataset *dataset = test_dataset("fork", 2000, true);
     struct leat_loader_options options = test_options(10);
@@ -541,7 +541,7 @@ static void promise_9_fork_is_safe_while_everything_works(void **state)
     leat_dataset_release(dataset);
 }
 
-static void promise_9_exit_with_a_live_loader_is_clean(void **state)
+TEST(promise_9_exit_with_a_live_loader_is_clean)
 {
     struct leat_dataset *dataset = test_dataset("exit", 2000, true);
     pid_t child = fork();
@@ -563,7 +563,7 @@ static void promise_9_exit_with_a_live_loader_is_clean(void **state)
 }
 #endif
 
-static void promise_9_a_thousand_open_loaders_share_the_threads(void **state)
+TEST(promise_9_a_thousand_open_loaders_share_the_threads)
 {
     enum { N = 1000 };
     struct leat_dataset *dataset = test_dataset("many", 100, false);
@@ -589,30 +589,4 @@ static void promise_9_a_thousand_open_loaders_share_the_threads(void **state)
     leat_dataset_release(dataset);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(promise_1_same_order_for_any_threads_window_and_region),
-        cmocka_unit_test(promise_1_same_order_for_any_number_of_ranks),
-        cmocka_unit_test(promise_2_each_row_exactly_once_with_padding_marked),
-        cmocka_unit_test(promise_3_exact_resume_at_every_cut),
-#if !TEST_SANITIZED
-        cmocka_unit_test(promise_4_resident_memory_stays_within_budget_and_held),
-#endif
-        cmocka_unit_test(promise_4_no_allocation_per_sample_in_steady_state),
-        cmocka_unit_test(promise_4_a_budget_too_small_for_three_batches_says_what_is_needed),
-        cmocka_unit_test(promise_4_holding_too_much_is_an_error_that_ends_when_batches_are_let_go),
-        cmocka_unit_test(promise_4_all_loaders_together_stay_under_the_limit_of_the_process),
-        cmocka_unit_test(promise_5_every_byte_of_an_output_is_written),
-        cmocka_unit_test(promise_6_a_wait_ends_by_time_by_interrupt_and_by_close),
-        cmocka_unit_test(promise_7_a_batch_is_yours_while_you_hold_it_even_after_close),
-        cmocka_unit_test(promise_7_a_kept_label_keeps_no_images),
-        cmocka_unit_test(promise_7_a_buffer_waits_for_its_release_hook),
-#if !TEST_THREAD_SANITIZED
-        cmocka_unit_test(promise_9_fork_is_safe_while_everything_works),
-        cmocka_unit_test(promise_9_exit_with_a_live_loader_is_clean),
-#endif
-        cmocka_unit_test(promise_9_a_thousand_open_loaders_share_the_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

@@ -49,7 +49,7 @@ static uint64_t wait_for_held(uint64_t least, uint64_t *bytes)
     return n;
 }
 
-static void a_thousand_reads_are_in_flight_with_the_default_budget(void **state)
+TEST(a_thousand_reads_are_in_flight_with_the_default_budget)
 {
     struct leat_loader_options options = reading(0);
     struct leat_dataset *dataset;
@@ -71,7 +71,7 @@ static void a_thousand_reads_are_in_flight_with_the_default_budget(void **state)
     leat_faulty_stop();
 }
 
-static void reads_in_flight_stay_within_a_share_of_the_budget(void **state)
+TEST(reads_in_flight_stay_within_a_share_of_the_budget)
 {
     uint64_t budget = 4 << 20, bytes, held = 0;
     struct leat_loader_options options = reading(budget);
@@ -97,7 +97,7 @@ static void reads_in_flight_stay_within_a_share_of_the_budget(void **state)
     leat_faulty_stop();
 }
 
-static void a_read_that_fails_is_tried_again_and_nobody_notices(void **state)
+TEST(a_read_that_fails_is_tried_again_and_nobody_notices)
 {
     struct leat_loader_options options = reading(0);
     options.batch_size = 50;
@@ -121,7 +121,7 @@ static void a_read_that_fails_is_tried_again_and_nobody_notices(void **state)
         }
 }
 
-static void a_read_that_always_fails_is_raised_after_some_tries(void **state)
+TEST(a_read_that_always_fails_is_raised_after_some_tries)
 {
     struct leat_loader_options options = reading(0);
     options.batch_size = 50;
@@ -173,7 +173,7 @@ static ssize_t pread_failing_first(int fd, void *buffer, size_t bytes, off_t off
     return pread(fd, buffer, bytes, offset);
 }
 
-static void a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried_again(void **state)
+TEST(a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried_again)
 {
     struct leat_loader_options options = reading(0);
     options.num_threads = 1;
@@ -199,7 +199,7 @@ static void a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried
     leat_dataset_release(dataset);
 }
 
-static void reads_of_batches_that_nobody_wants_are_cancelled(void **state)
+TEST(reads_of_batches_that_nobody_wants_are_cancelled)
 {
     for (int close = 0; close < 2; close++) {
         struct leat_loader_options options = reading(0);
@@ -228,7 +228,7 @@ static void reads_of_batches_that_nobody_wants_are_cancelled(void **state)
     }
 }
 
-static void whether_reads_complete_at_once_is_learned_and_forgotten(void **state)
+TEST(whether_reads_complete_at_once_is_learned_and_forgotten)
 {
     struct leat_loader_options options = reading(8 << 20);
     struct leat_dataset *dataset;
@@ -258,7 +258,7 @@ static void forget_index(const struct leat_dataset *dataset)
     leat_io_release(pages);
 }
 
-static void what_rows_are_located_by_is_asked_for_by_many_tasks_at_once(void **state)
+TEST(what_rows_are_located_by_is_asked_for_by_many_tasks_at_once)
 {
     enum { ROWS = 200000 };
     struct leat_loader_options options = reading(0);
@@ -299,7 +299,7 @@ static void what_rows_are_located_by_is_asked_for_by_many_tasks_at_once(void **s
 }
 
 /* What a batch is sized by cannot be read: that is said once, not after some tries for each of its rows. */
-static void an_index_that_cannot_be_read_fails_a_batch_at_once(void **state)
+TEST(an_index_that_cannot_be_read_fails_a_batch_at_once)
 {
     enum { ROWS = 200000 };
     struct leat_loader_options options = reading(0);
@@ -381,7 +381,7 @@ static bool reads_are_slow(const struct leat_loader *loader)
     return slow;
 }
 
-static void photos_in_place_are_opened_side_by_side_while_opening_is_slow(void **state)
+TEST(photos_in_place_are_opened_side_by_side_while_opening_is_slow)
 {
     char name[32];
     struct leat_loader_options options = reading(0);
@@ -418,19 +418,4 @@ static void photos_in_place_are_opened_side_by_side_while_opening_is_slow(void *
     leat_io_open_path = usual;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_thousand_reads_are_in_flight_with_the_default_budget),
-        cmocka_unit_test(reads_in_flight_stay_within_a_share_of_the_budget),
-        cmocka_unit_test(a_read_that_fails_is_tried_again_and_nobody_notices),
-        cmocka_unit_test(a_read_that_always_fails_is_raised_after_some_tries),
-        cmocka_unit_test(a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried_again),
-        cmocka_unit_test(reads_of_batches_that_nobody_wants_are_cancelled),
-        cmocka_unit_test(what_rows_are_located_by_is_asked_for_by_many_tasks_at_once),
-        cmocka_unit_test(an_index_that_cannot_be_read_fails_a_batch_at_once),
-        cmocka_unit_test(photos_in_place_are_opened_side_by_side_while_opening_is_slow),
-        cmocka_unit_test(whether_reads_complete_at_once_is_learned_and_forgotten),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

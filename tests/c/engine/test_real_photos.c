@@ -56,7 +56,7 @@ static struct leat_dataset *packed_photos(void)
     return test_open(test_path("photos"));
 }
 
-static void promise_1_real_photos_are_the_same_for_any_threads_and_region(void **state)
+TEST(promise_1_real_photos_are_the_same_for_any_threads_and_region)
 {
     test_data();
     uint64_t expected = 0;
@@ -76,7 +76,7 @@ static void promise_1_real_photos_are_the_same_for_any_threads_and_region(void *
     }
 }
 
-static void promise_4_no_allocation_per_photo_in_steady_state(void **state)
+TEST(promise_4_no_allocation_per_photo_in_steady_state)
 {
     test_data();
     library_allocations();
@@ -126,7 +126,7 @@ static uint64_t indexes(struct leat_dataset *dataset, bool apart)
     return n;
 }
 
-static void rows_of_a_folder_do_not_depend_on_what_it_remembers(void **state)
+TEST(rows_of_a_folder_do_not_depend_on_what_it_remembers)
 {
     test_data();
     char folder[128];
@@ -148,12 +148,4 @@ static void rows_of_a_folder_do_not_depend_on_what_it_remembers(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_a_folder_do_not_depend_on_what_it_remembers),
-        cmocka_unit_test(promise_1_real_photos_are_the_same_for_any_threads_and_region),
-        cmocka_unit_test(promise_4_no_allocation_per_photo_in_steady_state),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

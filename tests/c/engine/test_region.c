@@ -29,7 +29,7 @@ static int open_way(struct leat_region *region, int way, uint64_t limit, struct 
     return rc;
 }
 
-static void extents_never_overlap_and_come_back_whole(void **state)
+TEST(extents_never_overlap_and_come_back_whole)
 {
     for (int way = 0; way < WAYS; way++) {
         struct leat_region region;
@@ -74,7 +74,7 @@ static void extents_never_overlap_and_come_back_whole(void **state)
     }
 }
 
-static void the_lowest_free_address_is_used_first(void **state)
+TEST(the_lowest_free_address_is_used_first)
 {
     struct leat_region region;
     struct leat_error error;
@@ -89,7 +89,7 @@ static void the_lowest_free_address_is_used_first(void **state)
     leat_region_close(&region);
 }
 
-static void giving_back_free_pages_leaves_the_extents_beside_them(void **state)
+TEST(giving_back_free_pages_leaves_the_extents_beside_them)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), bytes = leat_region_round(1);
     assert_int_equal(bytes % page, 0);
@@ -114,7 +114,7 @@ static void giving_back_free_pages_leaves_the_extents_beside_them(void **state)
     }
 }
 
-static void small_extents_lie_apart_from_large_ones(void **state)
+TEST(small_extents_lie_apart_from_large_ones)
 {
     struct leat_region region;
     struct leat_error error;
@@ -127,7 +127,7 @@ static void small_extents_lie_apart_from_large_ones(void **state)
     leat_region_close(&region);
 }
 
-static void resident_memory_stays_below_the_limit_however_holes_lie(void **state)
+TEST(resident_memory_stays_below_the_limit_however_holes_lie)
 {
     for (int way = 0; way < WAYS; way++) {
         struct leat_region region;
@@ -155,7 +155,7 @@ static void resident_memory_stays_below_the_limit_however_holes_lie(void **state
     }
 }
 
-static void where_addresses_are_scarce_no_more_is_mapped_than_was_used(void **state)
+TEST(where_addresses_are_scarce_no_more_is_mapped_than_was_used)
 {
     struct leat_region regions[8];
     struct leat_error error;
@@ -194,7 +194,7 @@ static void limits_the_size_of_files(void)
     }
 }
 
-static void shared_memory_keeps_within_the_size_that_files_may_have(void **state)
+TEST(shared_memory_keeps_within_the_size_that_files_may_have)
 {
     fflush(NULL);
     pid_t pid = fork();
@@ -208,7 +208,7 @@ static void shared_memory_keeps_within_the_size_that_files_may_have(void **state
 }
 
 /* As a window does it: extents of one size, freed in the order in which they were allocated. */
-static void what_was_never_written_does_not_count_as_resident(void **state)
+TEST(what_was_never_written_does_not_count_as_resident)
 {
     enum { WINDOW = 8, BYTES = 600 << 10 };
     for (int way = 0; way < WAYS; way++) {
@@ -233,7 +233,7 @@ static void what_was_never_written_does_not_count_as_resident(void **state)
 }
 
 /* Another process has mapped the beginning of the region, and holds a buffer until it is killed. */
-static void what_another_process_holds_is_free_once_it_is_dead(void **state)
+TEST(what_another_process_holds_is_free_once_it_is_dead)
 {
     for (int way = 2; way < WAYS; way++) {
         struct leat_region region;
@@ -275,7 +275,7 @@ static void what_another_process_holds_is_free_once_it_is_dead(void **state)
     }
 }
 
-static void an_unknown_kind_is_an_error(void **state)
+TEST(an_unknown_kind_is_an_error)
 {
     struct leat_region region;
     struct leat_error error;
@@ -284,19 +284,4 @@ static void an_unknown_kind_is_an_error(void **state)
     assert_int_equal(leat_region_open(&region, 0, UINT64_C(1) << 60, &error), LEAT_E_NOMEM);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(extents_never_overlap_and_come_back_whole),
-        cmocka_unit_test(the_lowest_free_address_is_used_first),
-        cmocka_unit_test(giving_back_free_pages_leaves_the_extents_beside_them),
-        cmocka_unit_test(small_extents_lie_apart_from_large_ones),
-        cmocka_unit_test(resident_memory_stays_below_the_limit_however_holes_lie),
-        cmocka_unit_test(where_addresses_are_scarce_no_more_is_mapped_than_was_used),
-        cmocka_unit_test(shared_memory_keeps_within_the_size_that_files_may_have),
-        cmocka_unit_test(what_was_never_written_does_not_count_as_resident),
-        cmocka_unit_test(what_another_process_holds_is_free_once_it_is_dead),
-        cmocka_unit_test(an_unknown_kind_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

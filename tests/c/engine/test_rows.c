@@ -230,7 +230,7 @@ static uint64_t hash_of(struct leat_dataset *dataset, const char *json, int epoc
 
 /* ---- packed ---------------------------------------------------------------------------------- */
 
-static void an_index_behind_a_photo_reaches_the_decoder_and_nobody_else(void **state)
+TEST(an_index_behind_a_photo_reaches_the_decoder_and_nobody_else)
 {
     struct leat_dataset *dataset = packed();
     pretend_rows(dataset, 0);
@@ -250,7 +250,7 @@ static void an_index_behind_a_photo_reaches_the_decoder_and_nobody_else(void **s
     leat_dataset_release(dataset);
 }
 
-static void an_index_is_read_only_for_outputs_that_decode(void **state)
+TEST(an_index_is_read_only_for_outputs_that_decode)
 {
     struct leat_dataset *dataset = packed();
     pretend_rows(dataset, 0);
@@ -264,7 +264,7 @@ static void an_index_is_read_only_for_outputs_that_decode(void **state)
     leat_dataset_release(dataset);
 }
 
-static void a_photo_whose_index_was_cut_off_still_comes(void **state)
+TEST(a_photo_whose_index_was_cut_off_still_comes)
 {
     struct leat_dataset *dataset = packed();
     pretend_rows(dataset, 0);
@@ -285,7 +285,7 @@ static void a_photo_whose_index_was_cut_off_still_comes(void **state)
 
 /* ---- folders --------------------------------------------------------------------------------- */
 
-static void the_first_use_of_a_photo_leaves_its_index_to_the_folder(void **state)
+TEST(the_first_use_of_a_photo_leaves_its_index_to_the_folder)
 {
     struct leat_dataset *dataset = folder(NULL);
     forget();
@@ -300,7 +300,7 @@ static void the_first_use_of_a_photo_leaves_its_index_to_the_folder(void **state
     leat_dataset_release(dataset);
 }
 
-static void another_opening_finds_the_index_and_scans_nothing(void **state)
+TEST(another_opening_finds_the_index_and_scans_nothing)
 {
     char indexes[128];
     snprintf(indexes, sizeof indexes, "%s", test_path("indexes"));
@@ -324,7 +324,7 @@ static void another_opening_finds_the_index_and_scans_nothing(void **state)
     leat_dataset_release(dataset);
 }
 
-static void a_photo_for_which_memory_was_out_is_neither_good_nor_broken(void **state)
+TEST(a_photo_for_which_memory_was_out_is_neither_good_nor_broken)
 {
     struct leat_dataset *dataset = folder(NULL);
     struct leat_loader_options options = test_options(8);
@@ -350,7 +350,7 @@ static void a_photo_for_which_memory_was_out_is_neither_good_nor_broken(void **s
     leat_dataset_release(dataset);
 }
 
-static void a_photo_that_is_always_checked_is_scanned_once(void **state)
+TEST(a_photo_that_is_always_checked_is_scanned_once)
 {
     char indexes[128];
     snprintf(indexes, sizeof indexes, "%s", test_path("indexes of always"));
@@ -373,7 +373,7 @@ static void a_photo_that_is_always_checked_is_scanned_once(void **state)
     }
 }
 
-static void a_photo_whose_bytes_alone_have_changed_is_scanned_and_remembered_anew(void **state)
+TEST(a_photo_whose_bytes_alone_have_changed_is_scanned_and_remembered_anew)
 {
     char indexes[128];
     size_t length, n;
@@ -404,17 +404,4 @@ static void a_photo_whose_bytes_alone_have_changed_is_scanned_and_remembered_ane
     free(small);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_index_behind_a_photo_reaches_the_decoder_and_nobody_else),
-        cmocka_unit_test(an_index_is_read_only_for_outputs_that_decode),
-        cmocka_unit_test(a_photo_whose_index_was_cut_off_still_comes),
-        cmocka_unit_test(the_first_use_of_a_photo_leaves_its_index_to_the_folder),
-        cmocka_unit_test(another_opening_finds_the_index_and_scans_nothing),
-        cmocka_unit_test(a_photo_for_which_memory_was_out_is_neither_good_nor_broken),
-        cmocka_unit_test(a_photo_that_is_always_checked_is_scanned_once),
-        cmocka_unit_test(a_photo_whose_bytes_alone_have_changed_is_scanned_and_remembered_anew),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

@@ -139,7 +139,7 @@ static uint64_t check_all(struct leat_dataset *d, bool in_order)
     return rows;
 }
 
-static void computed_values_make_the_batches_that_stored_ones_make(void **state)
+TEST(computed_values_make_the_batches_that_stored_ones_make)
 {
     for (size_t n_fields = 2; n_fields <= 3; n_fields++)
         for (int in_order = 0; in_order < 2; in_order++) {
@@ -152,7 +152,7 @@ static void computed_values_make_the_batches_that_stored_ones_make(void **state)
         }
 }
 
-static void values_of_fixed_size_are_read_from_extents(void **state)
+TEST(values_of_fixed_size_are_read_from_extents)
 {
     for (int later = 0; later < 2; later++)
         for (int in_order = 0; in_order < 2; in_order++) {
@@ -164,7 +164,7 @@ static void values_of_fixed_size_are_read_from_extents(void **state)
         }
 }
 
-static void parts_of_one_data_set_may_be_reached_in_different_ways(void **state)
+TEST(parts_of_one_data_set_may_be_reached_in_different_ways)
 {
     struct computer c = {.first = 2 * N, .bad = UINT64_MAX};
     struct leat_dataset *parts[] = {test_dataset("mapped", N, true), spread(), computed(&c, 3, N)}, *d;
@@ -199,7 +199,7 @@ static void parts_of_one_data_set_may_be_reached_in_different_ways(void **state)
         leat_dataset_release(parts[i]);
 }
 
-static void fields_side_by_side_may_be_reached_in_different_ways(void **state)
+TEST(fields_side_by_side_may_be_reached_in_different_ways)
 {
     struct computer c = {.bad = UINT64_MAX};
     struct leat_dataset *parts[] = {test_dataset("mapped", N, true), spread(), computed(&c, 3, N)}, *d;
@@ -227,7 +227,7 @@ static void fields_side_by_side_may_be_reached_in_different_ways(void **state)
         leat_dataset_release(parts[i]);
 }
 
-static void a_sample_that_cannot_be_computed_is_a_broken_one(void **state)
+TEST(a_sample_that_cannot_be_computed_is_a_broken_one)
 {
     for (int blames = 0; blames < 2; blames++)
         for (size_t n_fields = 2; n_fields <= 3; n_fields++) {
@@ -267,7 +267,7 @@ static void a_sample_that_cannot_be_computed_is_a_broken_one(void **state)
         }
 }
 
-static void neighbours_in_a_file_are_read_as_one(void **state)
+TEST(neighbours_in_a_file_are_read_as_one)
 {
     leat_faulty_start(&(struct leat_faulty){.only = "spread"});
     struct leat_dataset *d = spread();
@@ -287,15 +287,4 @@ static void neighbours_in_a_file_are_read_as_one(void **state)
     assert_true(counts.reads < N); /* of three values a row; fewer the sooner the reads come */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(computed_values_make_the_batches_that_stored_ones_make),
-        cmocka_unit_test(values_of_fixed_size_are_read_from_extents),
-        cmocka_unit_test(parts_of_one_data_set_may_be_reached_in_different_ways),
-        cmocka_unit_test(fields_side_by_side_may_be_reached_in_different_ways),
-        cmocka_unit_test(a_sample_that_cannot_be_computed_is_a_broken_one),
-        cmocka_unit_test(neighbours_in_a_file_are_read_as_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

@@ -94,7 +94,7 @@ static struct seen in_order(struct leat_dataset *dataset, struct leat_loader_opt
     return s;
 }
 
-static void each_epoch_gives_each_row_once_whatever_is_slow(void **state)
+TEST(each_epoch_gives_each_row_once_whatever_is_slow)
 {
     struct leat_dataset *plain = test_dataset("plain", SAMPLES - 5, true);
     struct leat_loader_options options = unordered(BATCH);
@@ -126,7 +126,7 @@ static void each_epoch_gives_each_row_once_whatever_is_slow(void **state)
     }
 }
 
-static void without_a_slow_row_batches_are_those_of_the_plan_and_nothing_is_copied(void **state)
+TEST(without_a_slow_row_batches_are_those_of_the_plan_and_nothing_is_copied)
 {
     struct leat_dataset *dataset = test_dataset("fast", SAMPLES, true);
     struct leat_loader_options options = unordered(BATCH);
@@ -142,7 +142,7 @@ static void without_a_slow_row_batches_are_those_of_the_plan_and_nothing_is_copi
     leat_dataset_release(dataset);
 }
 
-static void a_late_row_holds_up_no_batch_until_the_window_ends(void **state)
+TEST(a_late_row_holds_up_no_batch_until_the_window_ends)
 {
     struct leat_dataset *dataset = slow_dataset("late", SAMPLES, 30);
     struct leat_loader_options options = unordered(BATCH);
@@ -164,7 +164,7 @@ static void a_late_row_holds_up_no_batch_until_the_window_ends(void **state)
 }
 
 /* Rows of several batches would make one, and what the consumer holds leaves no memory for it. */
-static void a_consumer_that_holds_all_it_may_is_told_so_or_waits_and_can_go_on(void **state)
+TEST(a_consumer_that_holds_all_it_may_is_told_so_or_waits_and_can_go_on)
 {
     struct leat_dataset *dataset = slow_dataset("held", SAMPLES, 60);
     struct leat_loader_options options = unordered(BATCH);
@@ -194,7 +194,7 @@ static void a_consumer_that_holds_all_it_may_is_told_so_or_waits_and_can_go_on(v
     leat_faulty_stop();
 }
 
-static void no_row_comes_further_than_the_window_from_the_frontier(void **state)
+TEST(no_row_comes_further_than_the_window_from_the_frontier)
 {
     struct leat_dataset *dataset = slow_dataset("bound", SAMPLES, 60);
     struct leat_loader_options options = unordered(4);
@@ -261,7 +261,7 @@ static void cut_and_resume(struct leat_dataset *dataset, const struct leat_loade
     leat_loader_close(loader);
 }
 
-static void a_state_at_every_cut_goes_on_with_exactly_the_rows_that_are_left(void **state)
+TEST(a_state_at_every_cut_goes_on_with_exactly_the_rows_that_are_left)
 {
     struct leat_dataset *plain = test_dataset("plain", SAMPLES, true);
     struct leat_loader_options options = unordered(BATCH);
@@ -280,7 +280,7 @@ static void a_state_at_every_cut_goes_on_with_exactly_the_rows_that_are_left(voi
     }
 }
 
-static void ranks_each_go_on_from_their_own_state(void **state)
+TEST(ranks_each_go_on_from_their_own_state)
 {
     struct leat_dataset *plain = test_dataset("plain", SAMPLES - 7, true);
     struct leat_loader_options options = unordered(8);
@@ -301,7 +301,7 @@ static void ranks_each_go_on_from_their_own_state(void **state)
     leat_faulty_stop();
 }
 
-static void any_sizes_tails_ranks_budgets_and_cuts_give_each_row_once(void **state)
+TEST(any_sizes_tails_ranks_budgets_and_cuts_give_each_row_once)
 {
     struct leat_dataset *plain = test_dataset("plain", SAMPLES, true);
     struct leat_dataset *dataset = slow_dataset("any", SAMPLES, 0);
@@ -342,7 +342,7 @@ static char *state_within(struct leat_dataset *dataset, const struct leat_loader
     return json;
 }
 
-static void a_state_within_an_epoch_refuses_other_ranks_sizes_and_the_kept_order(void **state)
+TEST(a_state_within_an_epoch_refuses_other_ranks_sizes_and_the_kept_order)
 {
     struct leat_dataset *dataset = slow_dataset("refuse", SAMPLES, 100);
     struct leat_loader_options options = unordered(8), other;
@@ -366,7 +366,7 @@ static void a_state_within_an_epoch_refuses_other_ranks_sizes_and_the_kept_order
     leat_faulty_stop();
 }
 
-static void a_changed_state_is_refused_and_never_followed(void **state)
+TEST(a_changed_state_is_refused_and_never_followed)
 {
     struct leat_dataset *dataset = slow_dataset("changed", SAMPLES, 100);
     struct leat_loader_options options = unordered(BATCH);
@@ -407,7 +407,7 @@ static uint64_t run_recorded(struct leat_dataset *dataset, const struct leat_loa
     return copied;
 }
 
-static void what_the_record_holds_is_given_again_batch_by_batch(void **state)
+TEST(what_the_record_holds_is_given_again_batch_by_batch)
 {
     struct leat_dataset *dataset = slow_dataset("again", SAMPLES, 100);
     struct leat_loader_options options = unordered(BATCH);
@@ -440,7 +440,7 @@ static void what_the_record_holds_is_given_again_batch_by_batch(void **state)
     leat_faulty_stop();
 }
 
-static void a_record_cut_anywhere_is_followed_as_far_as_it_goes(void **state)
+TEST(a_record_cut_anywhere_is_followed_as_far_as_it_goes)
 {
     struct leat_dataset *dataset = slow_dataset("torn", SAMPLES, 100);
     struct leat_loader_options options = unordered(BATCH);
@@ -478,7 +478,7 @@ static void a_record_cut_anywhere_is_followed_as_far_as_it_goes(void **state)
     leat_faulty_stop();
 }
 
-static void a_run_that_goes_on_gets_what_it_had_got_before_it_died(void **state)
+TEST(a_run_that_goes_on_gets_what_it_had_got_before_it_died)
 {
     struct leat_dataset *dataset = slow_dataset("died", SAMPLES, 100);
     struct leat_loader_options options = unordered(BATCH);
@@ -510,7 +510,7 @@ static void a_run_that_goes_on_gets_what_it_had_got_before_it_died(void **state)
     leat_faulty_stop();
 }
 
-static void the_record_of_another_run_is_refused(void **state)
+TEST(the_record_of_another_run_is_refused)
 {
     struct leat_dataset *dataset = test_dataset("other", 64, true);
     struct leat_loader_options options = unordered(BATCH);
@@ -538,7 +538,7 @@ static void add_line(const char *file, const char *line)
     assert_int_equal(fclose(f), 0);
 }
 
-static void of_two_lines_for_a_step_the_later_one_holds(void **state)
+TEST(of_two_lines_for_a_step_the_later_one_holds)
 {
     struct leat_dataset *dataset = test_dataset("later", SAMPLES, true);
     struct leat_loader_options options = unordered(BATCH);
@@ -568,7 +568,7 @@ static void of_two_lines_for_a_step_the_later_one_holds(void **state)
     leat_dataset_release(dataset);
 }
 
-static void a_record_of_rows_that_were_received_before_is_not_followed(void **state)
+TEST(a_record_of_rows_that_were_received_before_is_not_followed)
 {
     struct leat_dataset *dataset = slow_dataset("twice", SAMPLES, 60);
     struct leat_loader_options options = unordered(BATCH);
@@ -612,25 +612,4 @@ static void a_record_of_rows_that_were_received_before_is_not_followed(void **st
     leat_faulty_stop();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_epoch_gives_each_row_once_whatever_is_slow),
-        cmocka_unit_test(without_a_slow_row_batches_are_those_of_the_plan_and_nothing_is_copied),
-        cmocka_unit_test(a_late_row_holds_up_no_batch_until_the_window_ends),
-        cmocka_unit_test(a_consumer_that_holds_all_it_may_is_told_so_or_waits_and_can_go_on),
-        cmocka_unit_test(no_row_comes_further_than_the_window_from_the_frontier),
-        cmocka_unit_test(a_state_at_every_cut_goes_on_with_exactly_the_rows_that_are_left),
-        cmocka_unit_test(any_sizes_tails_ranks_budgets_and_cuts_give_each_row_once),
-        cmocka_unit_test(ranks_each_go_on_from_their_own_state),
-        cmocka_unit_test(a_state_within_an_epoch_refuses_other_ranks_sizes_and_the_kept_order),
-        cmocka_unit_test(a_changed_state_is_refused_and_never_followed),
-        cmocka_unit_test(what_the_record_holds_is_given_again_batch_by_batch),
-        cmocka_unit_test(a_record_cut_anywhere_is_followed_as_far_as_it_goes),
-        cmocka_unit_test(a_run_that_goes_on_gets_what_it_had_got_before_it_died),
-        cmocka_unit_test(the_record_of_another_run_is_refused),
-        cmocka_unit_test(of_two_lines_for_a_step_the_later_one_holds),
-        cmocka_unit_test(a_record_of_rows_that_were_received_before_is_not_followed),
-    };
-    return cmocka_run_group_tests(tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

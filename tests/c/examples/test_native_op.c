@@ -66,7 +66,7 @@ static int load(const char *numbers, unsigned num_threads, struct leat_loader **
     return rc ? rc : leat_loader_batch_at(*loader, 0, 0, batch, error);
 }
 
-static void the_example_paints_a_square_over_at_a_place_of_each_rows_own(void **state)
+TEST(the_example_paints_a_square_over_at_a_place_of_each_rows_own)
 {
     struct leat_loader *loader;
     struct leat_batch *batch;
@@ -95,7 +95,7 @@ static void the_example_paints_a_square_over_at_a_place_of_each_rows_own(void **
     leat_loader_close(loader);
 }
 
-static void the_example_draws_the_same_for_any_number_of_threads(void **state)
+TEST(the_example_draws_the_same_for_any_number_of_threads)
 {
     struct leat_loader *loaders[2];
     struct leat_batch *batches[2];
@@ -112,7 +112,7 @@ static void the_example_draws_the_same_for_any_number_of_threads(void **state)
     }
 }
 
-static void what_the_example_says_of_its_arguments_is_the_error_of_the_sample(void **state)
+TEST(what_the_example_says_of_its_arguments_is_the_error_of_the_sample)
 {
     struct leat_loader *loader = NULL;
     struct leat_batch *batch;
@@ -128,13 +128,8 @@ static void what_the_example_says_of_its_arguments_is_the_error_of_the_sample(vo
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_example_paints_a_square_over_at_a_place_of_each_rows_own),
-        cmocka_unit_test(the_example_draws_the_same_for_any_number_of_threads),
-        cmocka_unit_test(what_the_example_says_of_its_arguments_is_the_error_of_the_sample),
-    };
     if (argc < 2)
         return 2;
     library = argv[1];
-    return cmocka_run_group_tests_name("native_op", tests, write_images, remove_images);
+    return test_run(write_images, remove_images);
 }

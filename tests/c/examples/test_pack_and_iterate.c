@@ -10,7 +10,7 @@ static int run_example(const char *source, char *last, size_t room)
     return run_command(command, last, room);
 }
 
-static void the_example_packs_a_folder_and_takes_every_sample_once(void **state)
+TEST(the_example_packs_a_folder_and_takes_every_sample_once)
 {
     char last[512];
     const int code = run_example("photos", last, sizeof last);
@@ -18,7 +18,7 @@ static void the_example_packs_a_folder_and_takes_every_sample_once(void **state)
     assert_int_equal(code, 0);
 }
 
-static void the_example_names_a_folder_that_is_not_there(void **state)
+TEST(the_example_names_a_folder_that_is_not_there)
 {
     char last[512];
     assert_int_equal(run_example("nothing", last, sizeof last), 1);
@@ -27,12 +27,8 @@ static void the_example_names_a_folder_that_is_not_there(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_example_packs_a_folder_and_takes_every_sample_once),
-        cmocka_unit_test(the_example_names_a_folder_that_is_not_there),
-    };
     if (argc < 2)
         return 2;
     example = argv[1];
-    return cmocka_run_group_tests_name("examples", tests, photos_setup, photos_teardown);
+    return test_run(photos_setup, photos_teardown);
 }

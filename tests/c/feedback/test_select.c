@@ -40,7 +40,7 @@ static void fill(struct leat_mark *marks, uint64_t n, uint64_t key)
     }
 }
 
-static void the_extremes_are_those_of_sorting_with_ties_by_position(void **state)
+TEST(the_extremes_are_those_of_sorting_with_ties_by_position)
 {
     enum { N = 700 };
     struct leat_mark marks[N];
@@ -62,7 +62,7 @@ static void the_extremes_are_those_of_sorting_with_ties_by_position(void **state
     }
 }
 
-static void plain_numbers_are_selected_without_counts(void **state)
+TEST(plain_numbers_are_selected_without_counts)
 {
     const float numbers[] = {3, INFINITY, -INFINITY, 3, 2};
     const struct leat_measured values = {numbers, NULL, sizeof *numbers, 5};
@@ -74,7 +74,7 @@ static void plain_numbers_are_selected_without_counts(void **state)
     assert_ok(leat_select_extreme(&values, LEAT_LEAST, 0, found, &error));
 }
 
-static void what_cannot_be_selected_is_refused(void **state)
+TEST(what_cannot_be_selected_is_refused)
 {
     const float numbers[] = {3, NAN, 1};
     const struct leat_measured values = {numbers, NULL, sizeof *numbers, 3}, none = {numbers, NULL, sizeof *numbers, 0};
@@ -94,7 +94,7 @@ static void what_cannot_be_selected_is_refused(void **state)
     assert_int_equal(leat_select_weighted(&great, 1000, 0, 1, found, &error), LEAT_E_INVALID);
 }
 
-static void draws_are_in_proportion_to_the_power_and_follow_from_their_number(void **state)
+TEST(draws_are_in_proportion_to_the_power_and_follow_from_their_number)
 {
     enum { N = 40000 };
     const struct leat_mark marks[] = {{1, 1, 0, 0}, {0, 1, 0, 0}, {2, 1, 0, 0}, {0, 0, 0, 0}};
@@ -112,7 +112,7 @@ static void draws_are_in_proportion_to_the_power_and_follow_from_their_number(vo
     free(found);
 }
 
-static void where_all_weights_are_0_or_the_power_is_0_each_is_as_likely(void **state)
+TEST(where_all_weights_are_0_or_the_power_is_0_each_is_as_likely)
 {
     enum { N = 8000 };
     const float zeros[] = {0, 0, 0, 0}, some[] = {0, 1, 2, 3};
@@ -133,7 +133,7 @@ static void *refuse(size_t bytes)
     return NULL;
 }
 
-static void without_memory_nothing_is_selected(void **state)
+TEST(without_memory_nothing_is_selected)
 {
     const float numbers[] = {1, 2};
     const struct leat_measured values = {numbers, NULL, sizeof *numbers, 2};
@@ -147,15 +147,4 @@ static void without_memory_nothing_is_selected(void **state)
     assert_int_equal(second, LEAT_E_NOMEM);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_extremes_are_those_of_sorting_with_ties_by_position),
-        cmocka_unit_test(plain_numbers_are_selected_without_counts),
-        cmocka_unit_test(what_cannot_be_selected_is_refused),
-        cmocka_unit_test(draws_are_in_proportion_to_the_power_and_follow_from_their_number),
-        cmocka_unit_test(where_all_weights_are_0_or_the_power_is_0_each_is_as_likely),
-        cmocka_unit_test(without_memory_nothing_is_selected),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -31,7 +31,7 @@ static void report(struct leat_feedback *f, int64_t id, float value, uint32_t ep
     assert_ok(leat_feedback_report(f, &id, &value, 1, epoch, step, &error));
 }
 
-static void the_value_of_the_latest_step_stays_and_of_one_step_the_greatest(void **state)
+TEST(the_value_of_the_latest_step_stays_and_of_one_step_the_greatest)
 {
     struct leat_feedback *f = table_of(3, false);
     report(f, 1, 5, 0, 7);
@@ -56,7 +56,7 @@ static struct leat_noted noted(uint64_t i)
     return (struct leat_noted){draw % N, (float)(draw >> 60), (uint32_t)(i / 4000), (uint32_t)(i / 100 % 40), 0};
 }
 
-static void a_large_run_of_reports_is_what_a_loop_makes_of_it(void **state)
+TEST(a_large_run_of_reports_is_what_a_loop_makes_of_it)
 {
     enum { REPORTS = 20000, EACH = 100 };
     struct leat_mark *expected = calloc(N, sizeof *expected);
@@ -89,7 +89,7 @@ static int by_step(const void *pa, const void *pb)
     return x < y ? -1 : x > y;
 }
 
-static void ranks_that_exchange_have_the_table_of_one_process_whatever_part_each_reports(void **state)
+TEST(ranks_that_exchange_have_the_table_of_one_process_whatever_part_each_reports)
 {
     enum { REPORTS = 6000 };
     static struct leat_noted all[REPORTS];
@@ -122,7 +122,7 @@ static void ranks_that_exchange_have_the_table_of_one_process_whatever_part_each
     leat_feedback_free(one);
 }
 
-static void a_wrong_report_is_refused_whole(void **state)
+TEST(a_wrong_report_is_refused_whole)
 {
     struct leat_feedback *f = table_of(10, false);
     const int64_t ids[] = {1, 2, 10}, good[] = {1, 2, 3}, far[] = {1, INT64_MIN, 3};
@@ -143,7 +143,7 @@ static void a_wrong_report_is_refused_whole(void **state)
     leat_feedback_free(f);
 }
 
-static void ids_of_a_view_are_found_wherever_they_lie(void **state)
+TEST(ids_of_a_view_are_found_wherever_they_lie)
 {
     const int64_t near[] = {3, 4, 1}, far[] = {3, INT64_C(1) << 40, 1}, twice[] = {0, 1, 1},
                   far_twice[] = {INT64_C(1) << 40, 5, INT64_C(1) << 40}, negative[] = {0, 1, -1};
@@ -173,7 +173,7 @@ static void ids_of_a_view_are_found_wherever_they_lie(void **state)
     }
 }
 
-static void a_table_may_lie_in_a_file_without_a_name(void **state)
+TEST(a_table_may_lie_in_a_file_without_a_name)
 {
     struct leat_feedback_options o = LEAT_FEEDBACK_OPTIONS_INIT;
     struct leat_feedback *f;
@@ -191,7 +191,7 @@ static void a_table_may_lie_in_a_file_without_a_name(void **state)
     assert_non_null(strstr(error.message, folder));
 }
 
-static void a_disk_without_room_is_named_with_its_reason(void **state)
+TEST(a_disk_without_room_is_named_with_its_reason)
 {
     struct leat_feedback_options o = LEAT_FEEDBACK_OPTIONS_INIT;
     struct leat_feedback *f;
@@ -225,7 +225,7 @@ static void *reporter(void *argument)
     return NULL;
 }
 
-static void threads_may_report_at_once(void **state)
+TEST(threads_may_report_at_once)
 {
     struct leat_feedback *f = table_of(N, false);
     pthread_t threads[4];
@@ -239,7 +239,7 @@ static void threads_may_report_at_once(void **state)
     leat_feedback_free(f);
 }
 
-static void more_than_may_wait_is_entered_all_the_same(void **state)
+TEST(more_than_may_wait_is_entered_all_the_same)
 {
     enum { EACH = 1 << 20 };
     struct leat_feedback *f = table_of(EACH, false);
@@ -261,7 +261,7 @@ static void more_than_may_wait_is_entered_all_the_same(void **state)
     free(values);
 }
 
-static void a_forked_child_may_free_the_table_and_not_report(void **state)
+TEST(a_forked_child_may_free_the_table_and_not_report)
 {
     struct leat_feedback *f = table_of(10, false);
     report(f, 1, 1, 0, 0);
@@ -288,7 +288,7 @@ static void *fail_later(size_t bytes)
     return left-- > 0 ? malloc(bytes) : NULL;
 }
 
-static void every_allocation_may_fail_once(void **state)
+TEST(every_allocation_may_fail_once)
 {
     const int64_t ids[] = {1, 0}, far[] = {1, 1000}, id = 1;
     const float value = 4;
@@ -316,20 +316,4 @@ static void every_allocation_may_fail_once(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_value_of_the_latest_step_stays_and_of_one_step_the_greatest),
-        cmocka_unit_test(a_large_run_of_reports_is_what_a_loop_makes_of_it),
-        cmocka_unit_test(ranks_that_exchange_have_the_table_of_one_process_whatever_part_each_reports),
-        cmocka_unit_test(a_wrong_report_is_refused_whole),
-        cmocka_unit_test(ids_of_a_view_are_found_wherever_they_lie),
-        cmocka_unit_test(a_table_may_lie_in_a_file_without_a_name),
-        cmocka_unit_test(a_disk_without_room_is_named_with_its_reason),
-        cmocka_unit_test(threads_may_report_at_once),
-        cmocka_unit_test(more_than_may_wait_is_entered_all_the_same),
-        cmocka_unit_test(a_forked_child_may_free_the_table_and_not_report),
-        cmocka_unit_test(every_allocation_may_fail_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

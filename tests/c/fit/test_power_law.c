@@ -39,7 +39,7 @@ static void near(double found, double wanted, double relative)
         fail_msg("%.12g is not within %g of %.12g", found, relative, wanted);
 }
 
-static void a_curve_without_noise_gives_back_its_law(void **state)
+TEST(a_curve_without_noise_gives_back_its_law)
 {
     static const double laws[][3] = {{1.8, 20, 0.4}, {0.7, 300, 0.6}, {2.5, 6, 0.15}, {3, 100, 0.7}};
     struct curve c;
@@ -53,7 +53,7 @@ static void a_curve_without_noise_gives_back_its_law(void **state)
     }
 }
 
-static void the_slope_of_a_noisy_curve_is_found(void **state)
+TEST(the_slope_of_a_noisy_curve_is_found)
 {
     struct curve c;
     for (uint64_t key = 0; key < 20; key++) {
@@ -63,7 +63,7 @@ static void the_slope_of_a_noisy_curve_is_found(void **state)
     }
 }
 
-static void outliers_hardly_move_the_fit(void **state)
+TEST(outliers_hardly_move_the_fit)
 {
     struct curve c;
     draw(&c, 1.5, 30, 0.45, 0.002, 1);
@@ -73,7 +73,7 @@ static void outliers_hardly_move_the_fit(void **state)
     near(leat_power_law_slope(&law, 16000), 0.45 * 30 * pow(16000, -1.45), 0.1);
 }
 
-static void a_warm_start_finds_what_the_grid_finds(void **state)
+TEST(a_warm_start_finds_what_the_grid_finds)
 {
     struct curve c;
     draw(&c, 1.5, 30, 0.45, 0.01, 3);
@@ -85,7 +85,7 @@ static void a_warm_start_finds_what_the_grid_finds(void **state)
     near(warm.objective, again.objective, 1e-3);
 }
 
-static void a_start_at_upper_bounds_leaves_them(void **state)
+TEST(a_start_at_upper_bounds_leaves_them)
 {
     static const struct leat_power_fit_options o = LEAT_POWER_FIT_OPTIONS_INIT;
     struct curve c;
@@ -100,7 +100,7 @@ static void a_start_at_upper_bounds_leaves_them(void **state)
     }
 }
 
-static void bounds_hold(void **state)
+TEST(bounds_hold)
 {
     struct curve c;
     draw(&c, 1.0, 30, 0.9, 0.005, 5);
@@ -117,7 +117,7 @@ static void bounds_hold(void **state)
 }
 
 /* XOR of the bits of all results: golden, so that every instruction set and compiler gives the same. */
-static void every_instruction_set_gives_the_same_bits(void **state)
+TEST(every_instruction_set_gives_the_same_bits)
 {
     uint64_t hash = 0;
     struct curve c;
@@ -137,7 +137,7 @@ static void every_instruction_set_gives_the_same_bits(void **state)
     assert_int_equal(hash, UINT64_C(0x357bb15375eac38b));
 }
 
-static void the_derivatives_are_those_of_the_sum(void **state)
+TEST(the_derivatives_are_those_of_the_sum)
 {
     struct curve c;
     double ln_n[POINTS + 4], ln_loss[POINTS + 4], real[POINTS + 4] = {0};
@@ -170,7 +170,7 @@ static void the_derivatives_are_those_of_the_sum(void **state)
     }
 }
 
-static void points_that_are_none_are_errors(void **state)
+TEST(points_that_are_none_are_errors)
 {
     struct curve c;
     struct leat_power_law law;
@@ -193,7 +193,7 @@ static void points_that_are_none_are_errors(void **state)
     assert_int_equal(leat_power_law_fit(c.n, c.loss, POINTS, NULL, NULL, &law, &error), LEAT_E_INVALID);
 }
 
-static void bounds_that_are_none_are_errors(void **state)
+TEST(bounds_that_are_none_are_errors)
 {
     struct curve c;
     struct leat_power_law law;
@@ -205,7 +205,7 @@ static void bounds_that_are_none_are_errors(void **state)
         assert_int_equal(leat_power_law_fit(c.n, c.loss, POINTS, &wrong[i], NULL, &law, &error), LEAT_E_INVALID);
 }
 
-static void a_start_that_is_no_number_is_no_harm(void **state)
+TEST(a_start_that_is_no_number_is_no_harm)
 {
     struct curve c;
     draw(&c, 1.5, 30, 0.45, 0.01, 3);
@@ -214,7 +214,7 @@ static void a_start_that_is_no_number_is_no_harm(void **state)
     assert_true(isfinite(law.alpha) && isfinite(law.log_beta) && isfinite(law.log_eps));
 }
 
-static void powers_are_those_of_the_c_library_to_the_last_digits(void **state)
+TEST(powers_are_those_of_the_c_library_to_the_last_digits)
 {
     for (int i = 1; i < 200; i++) {
         near(leat_power(i * 0.37, 0.01 * i - 1), pow(i * 0.37, 0.01 * i - 1), 1e-14);
@@ -224,21 +224,4 @@ static void powers_are_those_of_the_c_library_to_the_last_digits(void **state)
     assert_true(leat_exp(-1e9) == 0 && isfinite(leat_exp(1e9)) && isnan(leat_exp(NAN)));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_curve_without_noise_gives_back_its_law),
-        cmocka_unit_test(the_slope_of_a_noisy_curve_is_found),
-        cmocka_unit_test(outliers_hardly_move_the_fit),
-        cmocka_unit_test(a_warm_start_finds_what_the_grid_finds),
-        cmocka_unit_test(a_start_at_upper_bounds_leaves_them),
-        cmocka_unit_test(bounds_hold),
-        cmocka_unit_test(every_instruction_set_gives_the_same_bits),
-        cmocka_unit_test(the_derivatives_are_those_of_the_sum),
-        cmocka_unit_test(points_that_are_none_are_errors),
-        cmocka_unit_test(bounds_that_are_none_are_errors),
-        cmocka_unit_test(a_start_that_is_no_number_is_no_harm),
-        cmocka_unit_test(powers_are_those_of_the_c_library_to_the_last_digits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

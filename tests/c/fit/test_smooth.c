@@ -6,7 +6,7 @@
 
 static struct leat_error error;
 
-static void known_weights_are_found(void **state)
+TEST(known_weights_are_found)
 {
     /* A parabola through 5 points: (-3, 12, 17, 12, -3) / 35 in the middle. */
     const double values[] = {0, 0, 35, 0, 0};
@@ -18,7 +18,7 @@ static void known_weights_are_found(void **state)
     assert_true(fabs(out[0] + 3) < 1e-12);
 }
 
-static void a_cubic_is_kept_up_to_its_ends(void **state)
+TEST(a_cubic_is_kept_up_to_its_ends)
 {
     double values[300], out[300];
     for (int i = 0; i < 300; i++)
@@ -28,7 +28,7 @@ static void a_cubic_is_kept_up_to_its_ends(void **state)
         assert_true(fabs(out[i] - values[i]) < 1e-9);
 }
 
-static void every_tenth_value_is_the_same_as_among_all(void **state)
+TEST(every_tenth_value_is_the_same_as_among_all)
 {
     double values[257], all[257], some[25];
     for (int i = 0; i < 257; i++)
@@ -39,7 +39,7 @@ static void every_tenth_value_is_the_same_as_among_all(void **state)
         assert_true(some[i] == all[13 + 10 * i]);
 }
 
-static void a_window_alone_gives_the_same_bits_as_the_whole_curve(void **state)
+TEST(a_window_alone_gives_the_same_bits_as_the_whole_curve)
 {
     double values[257], all[257], one;
     for (int i = 0; i < 257; i++)
@@ -51,7 +51,7 @@ static void a_window_alone_gives_the_same_bits_as_the_whole_curve(void **state)
     }
 }
 
-static void a_short_curve_has_a_shorter_window(void **state)
+TEST(a_short_curve_has_a_shorter_window)
 {
     const double values[] = {3, 1, 4, 1, 5, 9};
     double out[6];
@@ -64,7 +64,7 @@ static void a_short_curve_has_a_shorter_window(void **state)
     assert_true(out[0] == 3);
 }
 
-static void wrong_arguments_are_errors(void **state)
+TEST(wrong_arguments_are_errors)
 {
     double values[] = {1, 2, NAN, 4, 5}, out[5];
     assert_int_equal(leat_curve_smooth(values, 5, 3, 1, 0, 1, 5, out, &error), LEAT_E_INVALID);
@@ -79,15 +79,4 @@ static void wrong_arguments_are_errors(void **state)
     assert_ok(leat_curve_smooth(NULL, 0, 3, 1, 0, 1, 0, out, &error));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_weights_are_found),
-        cmocka_unit_test(a_cubic_is_kept_up_to_its_ends),
-        cmocka_unit_test(every_tenth_value_is_the_same_as_among_all),
-        cmocka_unit_test(a_window_alone_gives_the_same_bits_as_the_whole_curve),
-        cmocka_unit_test(a_short_curve_has_a_shorter_window),
-        cmocka_unit_test(wrong_arguments_are_errors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -23,7 +23,7 @@ static void sum_of(unsigned begin, unsigned end, uint64_t sums[2])
     }
 }
 
-static void joined_parts_have_the_sums_of_the_whole(void **state)
+TEST(joined_parts_have_the_sums_of_the_whole)
 {
     uint64_t whole[2];
     sum_of(0, SAMPLES, whole);
@@ -36,7 +36,7 @@ static void joined_parts_have_the_sums_of_the_whole(void **state)
     }
 }
 
-static void order_name_length_and_label_all_count(void **state)
+TEST(order_name_length_and_label_all_count)
 {
     uint64_t forth[2] = {0, 0}, back[2] = {0, 0};
     uint64_t a[2] = {0, 0}, b[2] = {0, 0};
@@ -57,7 +57,7 @@ static void order_name_length_and_label_all_count(void **state)
     }
 }
 
-static void derived_fields_do_not_count_and_all_else_does(void **state)
+TEST(derived_fields_do_not_count_and_all_else_does)
 {
     uint64_t sums[2];
     uint8_t want[16], got[16];
@@ -77,7 +77,7 @@ static void derived_fields_do_not_count_and_all_else_does(void **state)
     assert_memory_not_equal(got, want, 16);
 }
 
-static void what_numbers_mean_counts(void **state)
+TEST(what_numbers_mean_counts)
 {
     static const uint16_t pairs[] = {1, 2, 3, 4}, others[] = {1, 3, 2, 4};
     const uint64_t sums[2] = {1, 2};
@@ -101,7 +101,7 @@ static void what_numbers_mean_counts(void **state)
             assert_memory_not_equal(got[i], got[j], 16);
 }
 
-static void fingerprints_never_change_between_versions(void **state)
+TEST(fingerprints_never_change_between_versions)
 {
     static const uint8_t golden[16] = {0xf6, 0xb0, 0xdd, 0x38, 0x51, 0xd6, 0xbd, 0x2b,
                                        0x14, 0x11, 0xc8, 0x88, 0x60, 0xc3, 0x61, 0x58};
@@ -112,14 +112,4 @@ static void fingerprints_never_change_between_versions(void **state)
     assert_memory_equal(got, golden, 16);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(joined_parts_have_the_sums_of_the_whole),
-        cmocka_unit_test(order_name_length_and_label_all_count),
-        cmocka_unit_test(derived_fields_do_not_count_and_all_else_does),
-        cmocka_unit_test(what_numbers_mean_counts),
-        cmocka_unit_test(fingerprints_never_change_between_versions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

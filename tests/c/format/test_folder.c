@@ -5,6 +5,8 @@
 #include "format/fingerprint.h"
 #include "format/source.h"
 
+#define TEST_IN_FOLDER(name) TEST_IN(name, make_folder, remove_folder)
+
 static struct leat_source *open_folder(enum leat_labels labels)
 {
     struct leat_error error;
@@ -71,7 +73,7 @@ static void assert_sample(struct leat_source *source, uint64_t sample, const cha
         assert_int_equal(label_of(source, sample), label);
 }
 
-static void sub_folders_are_classes_in_bytewise_order(void **state)
+TEST_IN_FOLDER(sub_folders_are_classes_in_bytewise_order)
 {
     files_write_text(folder, "bee/3.JPEG", "three");
     files_write_text(folder, "ant/2.png", "two");
@@ -93,7 +95,7 @@ static void sub_folders_are_classes_in_bytewise_order(void **state)
     leat_source_close(source);
 }
 
-static void a_flat_folder_has_no_labels(void **state)
+TEST_IN_FOLDER(a_flat_folder_has_no_labels)
 {
     files_write_text(folder, "b.jpg", "b");
     files_write_text(folder, "a.jpg", "a");
@@ -107,7 +109,7 @@ static void a_flat_folder_has_no_labels(void **state)
     leat_source_close(source);
 }
 
-static void labels_can_be_refused_and_demanded(void **state)
+TEST_IN_FOLDER(labels_can_be_refused_and_demanded)
 {
     struct leat_error error;
     files_write_text(folder, "x/1.jpg", "1");
@@ -126,7 +128,7 @@ static void labels_can_be_refused_and_demanded(void **state)
     assert_int_equal(open_error(LEAT_LABELS_FOLDERS, &error), LEAT_E_NOT_FOUND);
 }
 
-static void what_is_left_out_is_counted_in_the_notice(void **state)
+TEST_IN_FOLDER(what_is_left_out_is_counted_in_the_notice)
 {
     files_write_text(folder, "a/1.jpg", "1");
     files_write_text(folder, "a/.hidden.jpg", "h");
@@ -144,7 +146,7 @@ static void what_is_left_out_is_counted_in_the_notice(void **state)
     leat_source_close(source);
 }
 
-static void folders_of_training_and_validation_are_pointed_out_not_guessed(void **state)
+TEST_IN_FOLDER(folders_of_training_and_validation_are_pointed_out_not_guessed)
 {
     files_write_text(folder, "train/a/1.jpg", "1");
     files_write_text(folder, "Val2017/a/2.jpg", "2");
@@ -159,7 +161,7 @@ static void folders_of_training_and_validation_are_pointed_out_not_guessed(void 
     leat_source_close(source);
 }
 
-static void a_class_may_be_called_train_or_valley(void **state)
+TEST_IN_FOLDER(a_class_may_be_called_train_or_valley)
 {
     files_write_text(folder, "train/1.jpg", "1");
     files_write_text(folder, "valley/2.jpg", "2");
@@ -169,7 +171,7 @@ static void a_class_may_be_called_train_or_valley(void **state)
     leat_source_close(source);
 }
 
-static void a_folder_without_photos_says_what_was_looked_for(void **state)
+TEST_IN_FOLDER(a_folder_without_photos_says_what_was_looked_for)
 {
     struct leat_error error;
     files_write_text(folder, "a/x.mov", "1");
@@ -185,7 +187,7 @@ static void a_folder_without_photos_says_what_was_looked_for(void **state)
     assert_int_equal(open_error(LEAT_LABELS_AUTO, &error), LEAT_E_NOT_FOUND);
 }
 
-static void links_to_files_are_followed_and_loops_are_not(void **state)
+TEST_IN_FOLDER(links_to_files_are_followed_and_loops_are_not)
 {
     char from[PATH_MAX + 256];
     files_write_text(folder, "a/1.jpg", "1");
@@ -220,7 +222,7 @@ static int read_byte(struct leat_source *source, uint64_t sample, struct leat_er
     return rc;
 }
 
-static void a_file_that_changed_or_vanished_is_noticed(void **state)
+TEST_IN_FOLDER(a_file_that_changed_or_vanished_is_noticed)
 {
     struct leat_error error;
     char path[PATH_MAX + 256];
@@ -245,7 +247,7 @@ static void a_file_that_changed_or_vanished_is_noticed(void **state)
     leat_source_close(source);
 }
 
-static void marks_are_remembered_per_sample(void **state)
+TEST_IN_FOLDER(marks_are_remembered_per_sample)
 {
     struct leat_error error;
     size_t failed;
@@ -270,7 +272,7 @@ static void marks_are_remembered_per_sample(void **state)
     leat_source_close(source);
 }
 
-static void the_fingerprint_depends_on_names_lengths_and_labels_only(void **state)
+TEST_IN_FOLDER(the_fingerprint_depends_on_names_lengths_and_labels_only)
 {
     files_write_text(folder, "a/1.jpg", "one");
     files_write_text(folder, "b/2.jpg", "two");
@@ -295,7 +297,7 @@ static void the_fingerprint_depends_on_names_lengths_and_labels_only(void **stat
     leat_source_close(source);
 }
 
-static void unknown_formats_are_errors_that_list_the_known_ones(void **state)
+TEST_IN_FOLDER(unknown_formats_are_errors_that_list_the_known_ones)
 {
     struct leat_error error;
     struct leat_source *source;
@@ -324,7 +326,7 @@ static int note_sample(void *user, const struct leat_error *fault)
     return 0;
 }
 
-static void verify_looks_at_empty_files_too(void **state)
+TEST_IN_FOLDER(verify_looks_at_empty_files_too)
 {
     unsigned samples = 0;
     struct leat_verify_options o = {.struct_size = sizeof o, .report = note_sample, .user = &samples};
@@ -344,23 +346,4 @@ static void verify_looks_at_empty_files_too(void **state)
     leat_source_close(source);
 }
 
-int main(void)
-{
-#define EACH(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        EACH(verify_looks_at_empty_files_too),
-        EACH(sub_folders_are_classes_in_bytewise_order),
-        EACH(a_flat_folder_has_no_labels),
-        EACH(labels_can_be_refused_and_demanded),
-        EACH(what_is_left_out_is_counted_in_the_notice),
-        EACH(folders_of_training_and_validation_are_pointed_out_not_guessed),
-        EACH(a_class_may_be_called_train_or_valley),
-        EACH(a_folder_without_photos_says_what_was_looked_for),
-        EACH(links_to_files_are_followed_and_loops_are_not),
-        EACH(a_file_that_changed_or_vanished_is_noticed),
-        EACH(marks_are_remembered_per_sample),
-        EACH(the_fingerprint_depends_on_names_lengths_and_labels_only),
-        EACH(unknown_formats_are_errors_that_list_the_known_ones),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

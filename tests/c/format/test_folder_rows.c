@@ -37,6 +37,8 @@ static int set_up(void **state)
     return 0;
 }
 
+#define TEST_IN_FOLDER(name) TEST_IN(name, set_up, remove_folder)
+
 static struct leat_source *open_with(const char *index_dir, enum leat_recheck recheck)
 {
     struct leat_error error;
@@ -194,7 +196,7 @@ static uint64_t index_size(void)
 
 /* ---- in memory ------------------------------------------------------------------------------- */
 
-static void an_index_that_was_kept_comes_with_the_extent(void **state)
+TEST_IN_FOLDER(an_index_that_was_kept_comes_with_the_extent)
 {
     struct leat_source *source = open_source(NULL);
     assert_int_equal(count(source), 0);
@@ -211,7 +213,7 @@ static void an_index_that_was_kept_comes_with_the_extent(void **state)
     leat_source_close(source);
 }
 
-static void what_is_kept_in_memory_is_bounded(void **state)
+TEST_IN_FOLDER(what_is_kept_in_memory_is_bounded)
 {
     enum { EACH = LEAT_ROWS_LONGEST };
     uint8_t *large = malloc(EACH + 1);
@@ -233,7 +235,7 @@ static void what_is_kept_in_memory_is_bounded(void **state)
     free(large);
 }
 
-static void what_memory_has_no_room_for_is_read_from_the_file(void **state)
+TEST_IN_FOLDER(what_memory_has_no_room_for_is_read_from_the_file)
 {
     enum { MANY = 19 };
     uint8_t *large = malloc(LEAT_ROWS_LONGEST);
@@ -283,7 +285,7 @@ static void *keep_and_look(void *arg)
     return NULL;
 }
 
-static void threads_find_and_read_at_once(void **state)
+TEST_IN_FOLDER(threads_find_and_read_at_once)
 {
     for (int filed = 0; filed < 2; filed++) {
         struct leat_source *source = open_source(filed ? indexes : NULL);
@@ -299,7 +301,7 @@ static void threads_find_and_read_at_once(void **state)
 
 /* ---- in a file ------------------------------------------------------------------------------- */
 
-static void a_folder_opened_again_finds_its_indexes(void **state)
+TEST_IN_FOLDER(a_folder_opened_again_finds_its_indexes)
 {
     struct stat st;
     struct leat_source *source = open_source(indexes);
@@ -320,7 +322,7 @@ static void a_folder_opened_again_finds_its_indexes(void **state)
     assert_int_equal(index_size(), size);
 }
 
-static void each_folder_has_a_file_of_its_own(void **state)
+TEST_IN_FOLDER(each_folder_has_a_file_of_its_own)
 {
     fill();
     char whole[sizeof photos];
@@ -331,7 +333,7 @@ static void each_folder_has_a_file_of_its_own(void **state)
     assert_int_equal(found(), PHOTOS);
 }
 
-static void the_index_of_a_photo_that_changed_is_dropped(void **state)
+TEST_IN_FOLDER(the_index_of_a_photo_that_changed_is_dropped)
 {
     fill();
     write_photo(3, "longer than before");
@@ -350,7 +352,7 @@ static void the_index_of_a_photo_that_changed_is_dropped(void **state)
     assert_int_equal(found(), PHOTOS);
 }
 
-static void photos_are_found_by_name_where_others_came_and_went(void **state)
+TEST_IN_FOLDER(photos_are_found_by_name_where_others_came_and_went)
 {
     char path[PATH_MAX + 64];
     fill();
@@ -381,7 +383,7 @@ static void check_damaged(const uint8_t *bytes, size_t n)
     assert_int_equal(found(), PHOTOS);
 }
 
-static void a_damaged_file_is_ignored_and_mended(void **state)
+TEST_IN_FOLDER(a_damaged_file_is_ignored_and_mended)
 {
     size_t n;
     fill();
@@ -394,7 +396,7 @@ static void a_damaged_file_is_ignored_and_mended(void **state)
     free(bytes);
 }
 
-static void a_file_cut_anywhere_is_continued(void **state)
+TEST_IN_FOLDER(a_file_cut_anywhere_is_continued)
 {
     size_t n;
     for (int half = 0; half < 2; half++) { /* two blocks */
@@ -412,7 +414,7 @@ static void a_file_cut_anywhere_is_continued(void **state)
     free(bytes);
 }
 
-static void a_file_of_something_else_is_begun_anew(void **state)
+TEST_IN_FOLDER(a_file_of_something_else_is_begun_anew)
 {
     fill();
     char path[PATH_MAX + 512];
@@ -425,7 +427,7 @@ static void a_file_of_something_else_is_begun_anew(void **state)
     free(other);
 }
 
-static void a_file_that_is_mostly_of_no_use_is_begun_anew(void **state)
+TEST_IN_FOLDER(a_file_that_is_mostly_of_no_use_is_begun_anew)
 {
     enum { EACH = 131400, SOME = 8 };
     uint8_t *rows = malloc(EACH);
@@ -445,7 +447,7 @@ static void a_file_that_is_mostly_of_no_use_is_begun_anew(void **state)
     free(rows);
 }
 
-static void a_place_that_cannot_be_written_is_no_error(void **state)
+TEST_IN_FOLDER(a_place_that_cannot_be_written_is_no_error)
 {
     files_write_text(folder, "some", "a file where the folder would be");
     struct leat_source *source = open_source(indexes);
@@ -455,7 +457,7 @@ static void a_place_that_cannot_be_written_is_no_error(void **state)
     assert_int_equal(found(), 0);
 }
 
-static void a_full_disk_loses_what_was_not_written_and_no_more(void **state)
+TEST_IN_FOLDER(a_full_disk_loses_what_was_not_written_and_no_more)
 {
     struct leat_source *source = open_source(indexes);
     for (uint64_t i = 0; i < 5; i++)
@@ -491,7 +493,7 @@ static bool is_good(struct leat_source *source, uint64_t sample, const char *pho
            source->v->recall(source, 0, sample, rows, extent.info.rows_apart ? extent.info.rows_length : 0, &checksum);
 }
 
-static void the_bytes_with_which_a_photo_was_good_are_remembered(void **state)
+TEST_IN_FOLDER(the_bytes_with_which_a_photo_was_good_are_remembered)
 {
     fill();
     struct leat_source *source = open_source(indexes);
@@ -501,7 +503,7 @@ static void the_bytes_with_which_a_photo_was_good_are_remembered(void **state)
     leat_source_close(source);
 }
 
-static void of_other_bytes_nothing_is_known_until_they_are_kept(void **state)
+TEST_IN_FOLDER(of_other_bytes_nothing_is_known_until_they_are_kept)
 {
     uint8_t rows[512];
     fill();
@@ -519,7 +521,7 @@ static void of_other_bytes_nothing_is_known_until_they_are_kept(void **state)
     leat_source_close(source);
 }
 
-static void a_photo_without_an_index_is_remembered_by_its_checksum(void **state)
+TEST_IN_FOLDER(a_photo_without_an_index_is_remembered_by_its_checksum)
 {
     struct leat_source *source = open_source(indexes);
     for (uint64_t i = 0; i < source->count; i++)
@@ -536,7 +538,7 @@ static void a_photo_without_an_index_is_remembered_by_its_checksum(void **state)
     assert_true(index_size() <= PHOTOS * LEAT_ROWS_RECORD + 200 + strlen(photos));
 }
 
-static void in_memory_checksums_are_kept_for_photos_that_are_checked_again(void **state)
+TEST_IN_FOLDER(in_memory_checksums_are_kept_for_photos_that_are_checked_again)
 {
     for (int again = 0; again < 2; again++) {
         struct leat_source *source = open_with(NULL, again ? LEAT_RECHECK_ALWAYS : LEAT_RECHECK_FIRST);
@@ -552,7 +554,7 @@ static void in_memory_checksums_are_kept_for_photos_that_are_checked_again(void 
     }
 }
 
-static void a_file_of_another_version_is_begun_anew(void **state)
+TEST_IN_FOLDER(a_file_of_another_version_is_begun_anew)
 {
     size_t n;
     fill();
@@ -577,7 +579,7 @@ static void wait_for(pid_t child)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void processes_write_at_once(void **state)
+TEST_IN_FOLDER(processes_write_at_once)
 {
     enum { RANKS = 4, ROUNDS = 5 };
     fill();
@@ -610,7 +612,7 @@ static void processes_write_at_once(void **state)
     }
 }
 
-static void a_child_and_its_parent_both_write(void **state)
+TEST_IN_FOLDER(a_child_and_its_parent_both_write)
 {
     struct leat_source *source = open_source(indexes);
     for (uint64_t i = 0; i < 10; i++)
@@ -632,7 +634,7 @@ static void a_child_and_its_parent_both_write(void **state)
     assert_int_equal(found(), 30);
 }
 
-static void a_file_that_others_began_anew_is_read_as_it_is_now(void **state)
+TEST_IN_FOLDER(a_file_that_others_began_anew_is_read_as_it_is_now)
 {
     fill();
     struct leat_source *source = open_source(indexes);
@@ -650,7 +652,7 @@ static void a_file_that_others_began_anew_is_read_as_it_is_now(void **state)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static void any_allocation_may_fail(void **state)
+TEST_IN_FOLDER(any_allocation_may_fail)
 {
     struct leat_listing listing;
     struct leat_error error;
@@ -673,33 +675,4 @@ static void any_allocation_may_fail(void **state)
     leat_listing_destroy(&listing);
 }
 
-int main(void)
-{
-#define EACH(test) cmocka_unit_test_setup_teardown(test, set_up, remove_folder)
-    const struct CMUnitTest tests[] = {
-        EACH(an_index_that_was_kept_comes_with_the_extent),
-        EACH(what_is_kept_in_memory_is_bounded),
-        EACH(what_memory_has_no_room_for_is_read_from_the_file),
-        EACH(threads_find_and_read_at_once),
-        EACH(a_folder_opened_again_finds_its_indexes),
-        EACH(each_folder_has_a_file_of_its_own),
-        EACH(the_index_of_a_photo_that_changed_is_dropped),
-        EACH(photos_are_found_by_name_where_others_came_and_went),
-        EACH(a_damaged_file_is_ignored_and_mended),
-        EACH(a_file_cut_anywhere_is_continued),
-        EACH(a_file_of_something_else_is_begun_anew),
-        EACH(a_file_that_is_mostly_of_no_use_is_begun_anew),
-        EACH(a_place_that_cannot_be_written_is_no_error),
-        EACH(a_full_disk_loses_what_was_not_written_and_no_more),
-        EACH(the_bytes_with_which_a_photo_was_good_are_remembered),
-        EACH(of_other_bytes_nothing_is_known_until_they_are_kept),
-        EACH(a_photo_without_an_index_is_remembered_by_its_checksum),
-        EACH(in_memory_checksums_are_kept_for_photos_that_are_checked_again),
-        EACH(a_file_of_another_version_is_begun_anew),
-        EACH(processes_write_at_once),
-        EACH(a_child_and_its_parent_both_write),
-        EACH(a_file_that_others_began_anew_is_read_as_it_is_now),
-        EACH(any_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

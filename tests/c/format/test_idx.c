@@ -59,7 +59,7 @@ static void read_value(struct leat_source *s, uint64_t sample, void *to, size_t 
 }
 
 /* Every dtype, plain and compressed, in memory, mapped or in blocks, gives the same values and fingerprint. */
-static void numbers_are_those_that_were_stored_however_they_are_reached(void **state)
+TEST(numbers_are_those_that_were_stored_however_they_are_reached)
 {
     static const struct {
         uint8_t type;
@@ -121,7 +121,7 @@ static int read_again(struct leat_source *s, uint64_t sample, struct leat_error 
 }
 
 /* Numbers of more than one byte, bytes that cannot be mapped, and these where the cache has no room, too. */
-static void values_that_change_behind_an_open_file_are_told(void **state)
+TEST(values_that_change_behind_an_open_file_are_told)
 {
     enum { N = 3000 };
     const struct leat_io_backend *usual = leat_io_backend;
@@ -152,7 +152,7 @@ static void values_that_change_behind_an_open_file_are_told(void **state)
     leat_idx_memory_bytes = 64 << 20;
 }
 
-static void bytes_of_two_or_three_axes_are_images(void **state)
+TEST(bytes_of_two_or_three_axes_are_images)
 {
     static const struct {
         uint32_t dims[4];
@@ -192,7 +192,7 @@ static void assert_refused(const uint8_t *bytes, size_t n, bool gz, const char *
     assert_non_null(strstr(error.file, "x-idx1-ubyte"));
 }
 
-static void a_file_that_lies_about_its_length_is_refused(void **state)
+TEST(a_file_that_lies_about_its_length_is_refused)
 {
     static const uint8_t elements[100];
     uint8_t bytes[200];
@@ -218,7 +218,7 @@ static void a_file_that_lies_about_its_length_is_refused(void **state)
     assert_refused(bytes, 13, true, "does not begin as an IDX file does");
 }
 
-static void an_empty_array_is_a_data_set_without_samples(void **state)
+TEST(an_empty_array_is_a_data_set_without_samples)
 {
     struct leat_error error;
     struct leat_source *s;
@@ -237,7 +237,7 @@ static void *scarce(size_t bytes)
     return left-- ? malloc(bytes) : NULL;
 }
 
-static void running_out_of_memory_is_an_error_and_leaks_nothing(void **state)
+TEST(running_out_of_memory_is_an_error_and_leaks_nothing)
 {
     const struct leat_allocator usual = leat_allocator;
     struct leat_error error;
@@ -260,15 +260,4 @@ static void running_out_of_memory_is_an_error_and_leaks_nothing(void **state)
     leat_idx_memory_bytes = 64 << 20;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_those_that_were_stored_however_they_are_reached),
-        cmocka_unit_test(values_that_change_behind_an_open_file_are_told),
-        cmocka_unit_test(bytes_of_two_or_three_axes_are_images),
-        cmocka_unit_test(a_file_that_lies_about_its_length_is_refused),
-        cmocka_unit_test(an_empty_array_is_a_data_set_without_samples),
-        cmocka_unit_test(running_out_of_memory_is_an_error_and_leaks_nothing),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_MAIN_IN(make_folder, remove_folder)

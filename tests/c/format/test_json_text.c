@@ -6,7 +6,7 @@
 #include "base/number.h"
 #include "format/json_text.h"
 
-static void every_number_is_that_of_the_c_library(void **state)
+TEST(every_number_is_that_of_the_c_library)
 {
     static const char *const texts[] = {"0",
                                         "-0",
@@ -39,7 +39,7 @@ static void every_number_is_that_of_the_c_library(void **state)
     }
 }
 
-static void whole_numbers_are_told_from_others(void **state)
+TEST(whole_numbers_are_told_from_others)
 {
     struct leat_number n;
     leat_number_read("-900000000000000001", 19, LEAT_NUMBER_JSON, &n);
@@ -59,7 +59,7 @@ static void whole_numbers_are_told_from_others(void **state)
 }
 
 /* Texts and numbers lie across the borders of what is read at a time, and a text is longer than that. */
-static void a_long_file_is_read_piece_by_piece(void **state)
+TEST(a_long_file_is_read_piece_by_piece)
 {
     enum { ITEMS = 150000, LONG = 3 << 20 };
     struct leat_io_file *file;
@@ -101,7 +101,7 @@ static void a_long_file_is_read_piece_by_piece(void **state)
     leat_free(text);
 }
 
-static void a_fault_names_file_line_and_byte(void **state)
+TEST(a_fault_names_file_line_and_byte)
 {
     struct leat_io_file *file;
     struct leat_json j;
@@ -117,7 +117,7 @@ static void a_fault_names_file_line_and_byte(void **state)
 }
 
 /* Values that begin in what is read first, and end in what is read next, wherever the border is. */
-static void a_value_that_the_end_of_a_read_cuts_is_whole(void **state)
+TEST(a_value_that_the_end_of_a_read_cuts_is_whole)
 {
     static const char values[] = "[null, -1234.5, -Infinity, 98765]";
     enum { READ = 1 << 20 };
@@ -165,7 +165,7 @@ static const char *text_of(const char *json)
     return found ? text : NULL;
 }
 
-static void a_character_beyond_16_bits_is_two_escapes_and_half_of_one_is_none(void **state)
+TEST(a_character_beyond_16_bits_is_two_escapes_and_half_of_one_is_none)
 {
     static const char *const halves[] = {"\"\\ud83d\"",        "\"\\ude00\"",        "\"\\ud83dx\\ude00\"",
                                          "\"\\ud83d\\ud83d\"", "\"\\ud83d\\ue000\"", "\"\\ud83d\\ude0\"",
@@ -179,15 +179,4 @@ static void a_character_beyond_16_bits_is_two_escapes_and_half_of_one_is_none(vo
         assert_null(text_of(halves[i]));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_number_is_that_of_the_c_library),
-        cmocka_unit_test(whole_numbers_are_told_from_others),
-        cmocka_unit_test(a_long_file_is_read_piece_by_piece),
-        cmocka_unit_test(a_fault_names_file_line_and_byte),
-        cmocka_unit_test(a_value_that_the_end_of_a_read_cuts_is_whole),
-        cmocka_unit_test(a_character_beyond_16_bits_is_two_escapes_and_half_of_one_is_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -7,7 +7,7 @@
 #include "../test.h"
 #include "base/unicode.h"
 
-static void slashes_and_dots_mean_nothing(void **state)
+TEST(slashes_and_dots_mean_nothing)
 {
     (void)state;
     static const char *const all[][2] = {{"a", "a"},
@@ -46,7 +46,7 @@ static enum leat_names_found find(const struct leat_names *s, const char *name, 
     return how;
 }
 
-static void a_name_finds_the_one_that_is_spelled_so_then_the_first(void **state)
+TEST(a_name_finds_the_one_that_is_spelled_so_then_the_first)
 {
     (void)state;
     static const char *const names[] = {
@@ -83,7 +83,7 @@ static void a_name_finds_the_one_that_is_spelled_so_then_the_first(void **state)
     }
 }
 
-static void many_names_are_found_and_those_too_long_are_not(void **state)
+TEST(many_names_are_found_and_those_too_long_are_not)
 {
     (void)state;
     enum { MANY = 5000 };
@@ -108,7 +108,7 @@ static void many_names_are_found_and_those_too_long_are_not(void **state)
     leat_names_destroy(&s);
 }
 
-static void a_text_of_marks_is_decomposed_in_time_and_within_its_room(void **state)
+TEST(a_text_of_marks_is_decomposed_in_time_and_within_its_room)
 {
     (void)state;
     char text[LEAT_NAME_BYTES], out[LEAT_UNICODE_GROWTH * LEAT_NAME_BYTES];
@@ -127,7 +127,7 @@ static void a_text_of_marks_is_decomposed_in_time_and_within_its_room(void **sta
     }
 }
 
-static void white_space_is_cut_off_at_both_ends(void **state)
+TEST(white_space_is_cut_off_at_both_ends)
 {
     (void)state;
     static const char *const all[][2] = {
@@ -141,14 +141,4 @@ static void white_space_is_cut_off_at_both_ends(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slashes_and_dots_mean_nothing),
-        cmocka_unit_test(a_name_finds_the_one_that_is_spelled_so_then_the_first),
-        cmocka_unit_test(many_names_are_found_and_those_too_long_are_not),
-        cmocka_unit_test(a_text_of_marks_is_decomposed_in_time_and_within_its_room),
-        cmocka_unit_test(white_space_is_cut_off_at_both_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

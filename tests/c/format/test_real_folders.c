@@ -3,7 +3,7 @@
 #include "../test.h"
 #include "format/source.h"
 
-static void real_folders_of_photos_open(void **state)
+TEST(real_folders_of_photos_open)
 {
     struct leat_error error;
     struct leat_source *source;
@@ -25,10 +25,4 @@ static void real_folders_of_photos_open(void **state)
     leat_source_close(source);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(real_folders_of_photos_open),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -54,7 +54,7 @@ static void make_labels(char folder[PATH_MAX])
     }
 }
 
-static void files_are_not_asked_what_they_are(void **state)
+TEST(files_are_not_asked_what_they_are)
 {
     char folder[PATH_MAX];
     make_labels(folder);
@@ -66,7 +66,7 @@ static void files_are_not_asked_what_they_are(void **state)
     files_remove(folder);
 }
 
-static void folders_and_links_to_them_are_looked_into_on_any_file_system(void **state)
+TEST(folders_and_links_to_them_are_looked_into_on_any_file_system)
 {
     for (int round = 0; round < 4; round++) {
         char folder[PATH_MAX], link[PATH_MAX + 8], other[PATH_MAX];
@@ -92,9 +92,4 @@ static void folders_and_links_to_them_are_looked_into_on_any_file_system(void **
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(files_are_not_asked_what_they_are),
-                                       cmocka_unit_test(folders_and_links_to_them_are_looked_into_on_any_file_system)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

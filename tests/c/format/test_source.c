@@ -7,7 +7,7 @@ static int rows_of_none(struct leat_source *source, size_t field, const uint64_t
     return LEAT_OK;
 }
 
-static void what_a_format_leaves_out_is_said_when_it_is_opened(void **state)
+TEST(what_a_format_leaves_out_is_said_when_it_is_opened)
 {
     const struct leat_source_vtable v = {.name = "toy", .rows = rows_of_none};
     static const struct {
@@ -38,8 +38,4 @@ static void what_a_format_leaves_out_is_said_when_it_is_opened(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_a_format_leaves_out_is_said_when_it_is_opened)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

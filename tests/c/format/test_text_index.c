@@ -41,6 +41,8 @@ static int remove_file(void **state)
     return 0;
 }
 
+#define TEST_SET_UP(name) TEST_IN(name, make_file, remove_file)
+
 static struct leat_dataset *open_it(void)
 {
     struct leat_open_options o = LEAT_OPEN_OPTIONS_INIT;
@@ -61,7 +63,7 @@ static size_t field_of(const struct leat_dataset *d, const char *name)
     return 0;
 }
 
-static void a_mapped_index_gives_what_one_in_memory_does(void **state)
+TEST_SET_UP(a_mapped_index_gives_what_one_in_memory_does)
 {
     struct leat_error error;
     leat_dataset_release(open_it()); /* makes the index */
@@ -85,7 +87,7 @@ static void a_mapped_index_gives_what_one_in_memory_does(void **state)
     leat_dataset_release(mapped);
 }
 
-static void a_mapped_index_that_is_cut_is_an_error(void **state)
+TEST_SET_UP(a_mapped_index_that_is_cut_is_an_error)
 {
     struct leat_error error;
     struct leat_value value;
@@ -149,7 +151,7 @@ static void write_few(void)
     assert_int_equal(fclose(f), 0);
 }
 
-static void a_mapped_index_that_is_damaged_anywhere_is_made_again(void **state)
+TEST_SET_UP(a_mapped_index_that_is_damaged_anywhere_is_made_again)
 {
     (void)state;
     enum { FLIPS = 400 };
@@ -172,7 +174,7 @@ static void a_mapped_index_that_is_damaged_anywhere_is_made_again(void **state)
     assert_true(errors > 10 && errors < FLIPS / 2);
 }
 
-static void an_index_that_took_the_place_of_a_wrong_one_stays(void **state)
+TEST_SET_UP(an_index_that_took_the_place_of_a_wrong_one_stays)
 {
     (void)state;
     char other[PATH_MAX + 80];
@@ -200,7 +202,7 @@ static void an_index_that_took_the_place_of_a_wrong_one_stays(void **state)
     leat_dataset_release(d);
 }
 
-static void the_place_of_a_record_has_its_line_in_any_order(void **state)
+TEST_SET_UP(the_place_of_a_record_has_its_line_in_any_order)
 {
     FILE *f = fopen(path, "w");
     assert_non_null(f);
@@ -247,7 +249,7 @@ static void flip_index(size_t at)
 }
 
 /* Header and catalogue have checksums, whatever their bytes say. */
-static void an_index_with_a_damaged_catalogue_is_made_anew(void **state)
+TEST_SET_UP(an_index_with_a_damaged_catalogue_is_made_anew)
 {
     enum { FROM = 8, TO = 440 }; /* into the nodes, which four lines of one number have two of */
     FILE *f = fopen(path, "w");
@@ -275,15 +277,4 @@ static void an_index_with_a_damaged_catalogue_is_made_anew(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_mapped_index_gives_what_one_in_memory_does, make_file, remove_file),
-        cmocka_unit_test_setup_teardown(a_mapped_index_that_is_cut_is_an_error, make_file, remove_file),
-        cmocka_unit_test_setup_teardown(a_mapped_index_that_is_damaged_anywhere_is_made_again, make_file, remove_file),
-        cmocka_unit_test_setup_teardown(an_index_that_took_the_place_of_a_wrong_one_stays, make_file, remove_file),
-        cmocka_unit_test_setup_teardown(the_place_of_a_record_has_its_line_in_any_order, make_file, remove_file),
-        cmocka_unit_test_setup_teardown(an_index_with_a_damaged_catalogue_is_made_anew, make_file, remove_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -41,7 +41,7 @@ static size_t make_text(char *text, size_t n)
     return used;
 }
 
-static void any_chunks_and_threads_give_the_same_index(void **state)
+TEST(any_chunks_and_threads_give_the_same_index)
 {
     static char text[20000];
     const size_t n = make_text(text, sizeof text);
@@ -61,7 +61,7 @@ static void any_chunks_and_threads_give_the_same_index(void **state)
     leat_io_release(file);
 }
 
-static void a_stream_in_any_pieces_gives_the_same_index(void **state)
+TEST(a_stream_in_any_pieces_gives_the_same_index)
 {
     static char text[20000];
     const size_t n = make_text(text, sizeof text);
@@ -83,7 +83,7 @@ static void a_stream_in_any_pieces_gives_the_same_index(void **state)
     }
 }
 
-static void a_line_that_is_too_long_is_broken_and_the_next_ones_are_not(void **state)
+TEST(a_line_that_is_too_long_is_broken_and_the_next_ones_are_not)
 {
     static char text[6000];
     struct leat_io_file *file;
@@ -109,12 +109,4 @@ static void a_line_that_is_too_long_is_broken_and_the_next_ones_are_not(void **s
     leat_text_longest = before;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_chunks_and_threads_give_the_same_index),
-        cmocka_unit_test(a_stream_in_any_pieces_gives_the_same_index),
-        cmocka_unit_test(a_line_that_is_too_long_is_broken_and_the_next_ones_are_not),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -17,7 +17,7 @@ static bool is_valid(const uint8_t *text, size_t n)
     return valid;
 }
 
-static void any_two_and_three_bytes_are_judged_alike_wherever_they_stand(void **state)
+TEST(any_two_and_three_bytes_are_judged_alike_wherever_they_stand)
 {
     static const size_t places[] = {0, 13, 30, 31, 61, 62, 63};
     for (size_t k = 0; k < sizeof places / sizeof *places; k++)
@@ -32,7 +32,7 @@ static void any_two_and_three_bytes_are_judged_alike_wherever_they_stand(void **
         }
 }
 
-static void any_character_is_valid_and_cut_off_it_is_not(void **state)
+TEST(any_character_is_valid_and_cut_off_it_is_not)
 {
     for (uint32_t c = 0; c < 0x120000; c += c < 0x900 ? 1 : 37) {
         uint8_t text[40];
@@ -49,7 +49,7 @@ static void any_character_is_valid_and_cut_off_it_is_not(void **state)
     }
 }
 
-static void texts_with_faults_are_judged_alike(void **state)
+TEST(texts_with_faults_are_judged_alike)
 {
     static const char *const part[] = {"a", "ä", "€", "😀", "\xff", "\x80", "\xe2\x82", "\xf0\x9f", "\xed\xa0\x80",
                                        "zz"};
@@ -62,12 +62,4 @@ static void texts_with_faults_are_judged_alike(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_two_and_three_bytes_are_judged_alike_wherever_they_stand),
-        cmocka_unit_test(any_character_is_valid_and_cut_off_it_is_not),
-        cmocka_unit_test(texts_with_faults_are_judged_alike),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

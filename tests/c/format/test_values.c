@@ -1,7 +1,7 @@
 #include "../test.h"
 #include "format/source.h"
 
-static void values_of_any_size_stay_as_they_were_put(void **state)
+TEST(values_of_any_size_stay_as_they_were_put)
 {
     enum { FIELDS = 2, SAMPLES = 40 };
     static uint8_t big[200000];
@@ -29,7 +29,7 @@ static void values_of_any_size_stay_as_they_were_put(void **state)
     assert_null(v.chunks);
 }
 
-static void a_value_that_is_missing_is_missing_in_a_copy_too(void **state)
+TEST(a_value_that_is_missing_is_missing_in_a_copy_too)
 {
     struct leat_values from, to;
     assert_int_equal(leat_values_init(&from, 1, 2), LEAT_OK);
@@ -42,7 +42,7 @@ static void a_value_that_is_missing_is_missing_in_a_copy_too(void **state)
     leat_values_destroy(&to);
 }
 
-static void sizes_that_cannot_be_are_out_of_memory(void **state)
+TEST(sizes_that_cannot_be_are_out_of_memory)
 {
     struct leat_values v;
     assert_int_equal(leat_values_init(&v, SIZE_MAX, 2), LEAT_E_NOMEM);
@@ -52,12 +52,4 @@ static void sizes_that_cannot_be_are_out_of_memory(void **state)
     leat_values_destroy(&v);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_of_any_size_stay_as_they_were_put),
-        cmocka_unit_test(a_value_that_is_missing_is_missing_in_a_copy_too),
-        cmocka_unit_test(sizes_that_cannot_be_are_out_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

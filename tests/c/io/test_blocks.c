@@ -60,7 +60,7 @@ static struct leat_io_file *open_blocks(void)
     return blocks;
 }
 
-static void reads_of_any_blocks_have_the_bytes_of_the_file_whatever_the_cache_holds(void **state)
+TEST(reads_of_any_blocks_have_the_bytes_of_the_file_whatever_the_cache_holds)
 {
     const uint64_t budgets[] = {1, 3 * BLOCK, 2 * BYTES};
     for (int b = 0; b < 3; b++) {
@@ -85,7 +85,7 @@ static void reads_of_any_blocks_have_the_bytes_of_the_file_whatever_the_cache_ho
     leat_blocks_budget = 0;
 }
 
-static void a_block_that_cannot_be_read_is_an_error_of_all_who_wait_for_it_and_read_again_later(void **state)
+TEST(a_block_that_cannot_be_read_is_an_error_of_all_who_wait_for_it_and_read_again_later)
 {
     leat_faulty_start(&(struct leat_faulty){.later = true});
     struct leat_io_file *file = open_blocks();
@@ -110,7 +110,7 @@ static void a_block_that_cannot_be_read_is_an_error_of_all_who_wait_for_it_and_r
     leat_faulty_stop();
 }
 
-static void a_read_that_is_cancelled_ends_and_others_go_on(void **state)
+TEST(a_read_that_is_cancelled_ends_and_others_go_on)
 {
     uint64_t bytes;
     leat_faulty_start(&(struct leat_faulty){.later = true});
@@ -142,7 +142,7 @@ static ssize_t pread_while_cancelled(int fd, void *buffer, size_t bytes, off_t o
 }
 
 /* Its second block was dropped before the first came, and whoever brings that reads the second at once. */
-static void a_read_may_be_cancelled_while_a_thread_fills_its_block(void **state)
+TEST(a_read_may_be_cancelled_while_a_thread_fills_its_block)
 {
     uint64_t bytes;
     leat_blocks_budget = 1;
@@ -167,7 +167,7 @@ static void a_read_may_be_cancelled_while_a_thread_fills_its_block(void **state)
     leat_blocks_budget = 0;
 }
 
-static void blocks_that_are_there_do_not_keep_later_ones_from_being_asked_for(void **state)
+TEST(blocks_that_are_there_do_not_keep_later_ones_from_being_asked_for)
 {
     uint64_t bytes;
     leat_blocks_budget = 12 * BLOCK; /* half of which one read may ask for ahead */
@@ -208,7 +208,7 @@ static void forget_and_count(struct leat_io_request *r, void *user)
     on_done(r, user);
 }
 
-static void what_is_forgotten_is_read_again_also_when_it_is_in_use(void **state)
+TEST(what_is_forgotten_is_read_again_also_when_it_is_in_use)
 {
     for (int later = 0; later < 2; later++) {
         leat_faulty_start(&(struct leat_faulty){.later = later});
@@ -235,7 +235,7 @@ static void what_is_forgotten_is_read_again_also_when_it_is_in_use(void **state)
     }
 }
 
-static void a_constant_block_with_other_bytes_than_it_had_first_is_told(void **state)
+TEST(a_constant_block_with_other_bytes_than_it_had_first_is_told)
 {
     struct leat_error error;
     struct leat_io_file *file, *blocks;
@@ -273,7 +273,7 @@ static void a_constant_block_with_other_bytes_than_it_had_first_is_told(void **s
     leat_blocks_budget = 0;
 }
 
-static void a_file_that_is_closed_while_a_block_is_read_stays_until_it_came(void **state)
+TEST(a_file_that_is_closed_while_a_block_is_read_stays_until_it_came)
 {
     uint64_t bytes;
     leat_faulty_start(&(struct leat_faulty){.later = true});
@@ -290,7 +290,7 @@ static void a_file_that_is_closed_while_a_block_is_read_stays_until_it_came(void
     leat_faulty_stop();
 }
 
-static void the_cache_promises_room_for_as_many_files_as_it_has(void **state)
+TEST(the_cache_promises_room_for_as_many_files_as_it_has)
 {
     leat_blocks_budget = 3 * BYTES; /* of which a quarter is left for others */
     leat_faulty_start(&(struct leat_faulty){0});
@@ -332,7 +332,7 @@ static bool yes(void)
     return true;
 }
 
-static void waiting_for_a_block_that_another_thread_decodes_can_be_interrupted(void **state)
+TEST(waiting_for_a_block_that_another_thread_decodes_can_be_interrupted)
 {
     const uint64_t starts[] = {0, BLOCK};
     struct slow slow;
@@ -358,19 +358,4 @@ static void waiting_for_a_block_that_another_thread_decodes_can_be_interrupted(v
     sem_destroy(&slow.go_on);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_of_any_blocks_have_the_bytes_of_the_file_whatever_the_cache_holds),
-        cmocka_unit_test(a_block_that_cannot_be_read_is_an_error_of_all_who_wait_for_it_and_read_again_later),
-        cmocka_unit_test(a_read_that_is_cancelled_ends_and_others_go_on),
-        cmocka_unit_test(a_read_may_be_cancelled_while_a_thread_fills_its_block),
-        cmocka_unit_test(blocks_that_are_there_do_not_keep_later_ones_from_being_asked_for),
-        cmocka_unit_test(what_is_forgotten_is_read_again_also_when_it_is_in_use),
-        cmocka_unit_test(a_constant_block_with_other_bytes_than_it_had_first_is_told),
-        cmocka_unit_test(a_file_that_is_closed_while_a_block_is_read_stays_until_it_came),
-        cmocka_unit_test(the_cache_promises_room_for_as_many_files_as_it_has),
-        cmocka_unit_test(waiting_for_a_block_that_another_thread_decodes_can_be_interrupted),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+TEST_MAIN_IN(set_up, remove_folder)

@@ -14,7 +14,7 @@ static void assert_reads_whole(struct leat_io_file *file)
     assert_memory_equal(got, content + 99990, 10);
 }
 
-static void a_file_is_read_where_asked(void **state)
+TEST(a_file_is_read_where_asked)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -28,7 +28,7 @@ static void a_file_is_read_where_asked(void **state)
     leat_io_release(file);
 }
 
-static void short_interrupted_and_briefly_failing_reads_go_on(void **state)
+TEST(short_interrupted_and_briefly_failing_reads_go_on)
 {
     const int numbers[] = {EINTR, EIO, EAGAIN};
     for (int i = 0; i < 3; i++) {
@@ -42,7 +42,7 @@ static void short_interrupted_and_briefly_failing_reads_go_on(void **state)
     }
 }
 
-static void a_read_that_fails_on_the_disk_is_over_at_once_and_says_when_to_try_again(void **state)
+TEST(a_read_that_fails_on_the_disk_is_over_at_once_and_says_when_to_try_again)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -60,7 +60,7 @@ static void a_read_that_fails_on_the_disk_is_over_at_once_and_says_when_to_try_a
     leat_faulty_stop();
 }
 
-static void pauses_double_up_to_half_a_minute(void **state)
+TEST(pauses_double_up_to_half_a_minute)
 {
     static const unsigned pauses[] = {20, 40, 80, 160, 0};
     for (unsigned tries = 1; tries <= 5; tries++)
@@ -70,7 +70,7 @@ static void pauses_double_up_to_half_a_minute(void **state)
     assert_int_equal(leat_io_pause_ms(LEAT_E_IO, UINT_MAX, 4), 30000);
 }
 
-static void lasting_read_errors_are_reported_with_their_place(void **state)
+TEST(lasting_read_errors_are_reported_with_their_place)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -85,7 +85,7 @@ static void lasting_read_errors_are_reported_with_their_place(void **state)
     leat_faulty_stop();
 }
 
-static void a_file_that_was_cut_is_corrupt_at_its_end(void **state)
+TEST(a_file_that_was_cut_is_corrupt_at_its_end)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -102,7 +102,7 @@ static void a_file_that_was_cut_is_corrupt_at_its_end(void **state)
     leat_io_release(file);
 }
 
-static void an_empty_file_opens_reads_and_maps(void **state)
+TEST(an_empty_file_opens_reads_and_maps)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -118,7 +118,7 @@ static void an_empty_file_opens_reads_and_maps(void **state)
     leat_io_release(file);
 }
 
-static void what_is_no_file_is_refused_without_blocking(void **state)
+TEST(what_is_no_file_is_refused_without_blocking)
 {
     struct leat_error error;
     struct leat_io_file *file = (void *)folder;
@@ -134,7 +134,7 @@ static void what_is_no_file_is_refused_without_blocking(void **state)
     assert_string_equal(error.file, pipe_path);
 }
 
-static void a_read_beyond_what_offsets_can_say_is_refused(void **state)
+TEST(a_read_beyond_what_offsets_can_say_is_refused)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -146,7 +146,7 @@ static void a_read_beyond_what_offsets_can_say_is_refused(void **state)
     leat_io_release(file);
 }
 
-static void a_read_may_complete_on_another_thread(void **state)
+TEST(a_read_may_complete_on_another_thread)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -158,7 +158,7 @@ static void a_read_may_complete_on_another_thread(void **state)
     assert_int_equal(leat_faulty_stop().reads, 40);
 }
 
-static void the_nth_open_read_and_map_can_fail(void **state)
+TEST(the_nth_open_read_and_map_can_fail)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -180,7 +180,7 @@ static void the_nth_open_read_and_map_can_fail(void **state)
     assert_int_equal(counts.maps, 2);
 }
 
-static void memory_is_read_as_a_file(void **state)
+TEST(memory_is_read_as_a_file)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -205,7 +205,7 @@ static void *map_it(void *arg)
     return NULL;
 }
 
-static void threads_that_map_at_once_get_one_mapping(void **state)
+TEST(threads_that_map_at_once_get_one_mapping)
 {
     enum { THREADS = 8 };
     for (int round = 0; round < 20; round++) {
@@ -233,7 +233,7 @@ static bool stop(void)
     return true;
 }
 
-static void whoever_waits_for_a_read_or_for_trying_again_is_interrupted(void **state)
+TEST(whoever_waits_for_a_read_or_for_trying_again_is_interrupted)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -255,23 +255,4 @@ static void whoever_waits_for_a_read_or_for_trying_again_is_interrupted(void **s
     leat_faulty_stop();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_is_read_where_asked),
-        cmocka_unit_test(short_interrupted_and_briefly_failing_reads_go_on),
-        cmocka_unit_test(a_read_that_fails_on_the_disk_is_over_at_once_and_says_when_to_try_again),
-        cmocka_unit_test(pauses_double_up_to_half_a_minute),
-        cmocka_unit_test(lasting_read_errors_are_reported_with_their_place),
-        cmocka_unit_test(a_file_that_was_cut_is_corrupt_at_its_end),
-        cmocka_unit_test(an_empty_file_opens_reads_and_maps),
-        cmocka_unit_test(what_is_no_file_is_refused_without_blocking),
-        cmocka_unit_test(a_read_beyond_what_offsets_can_say_is_refused),
-        cmocka_unit_test(a_read_may_complete_on_another_thread),
-        cmocka_unit_test(the_nth_open_read_and_map_can_fail),
-        cmocka_unit_test(memory_is_read_as_a_file),
-        cmocka_unit_test(whoever_waits_for_a_read_or_for_trying_again_is_interrupted),
-        cmocka_unit_test(threads_that_map_at_once_get_one_mapping),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+TEST_MAIN_IN(set_up, remove_folder)

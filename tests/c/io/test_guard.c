@@ -50,7 +50,7 @@ static int touch_nested(void *arg)
     return touch((void *)(uintptr_t)n->outside);
 }
 
-static void a_cut_mapping_is_an_error_with_its_byte(void **state)
+TEST(a_cut_mapping_is_an_error_with_its_byte)
 {
     struct leat_error error;
     const uint8_t *map;
@@ -64,7 +64,7 @@ static void a_cut_mapping_is_an_error_with_its_byte(void **state)
     leat_io_release(file);
 }
 
-static void only_the_innermost_guard_is_abandoned(void **state)
+TEST(only_the_innermost_guard_is_abandoned)
 {
     const uint8_t *map;
     struct leat_io_file *file = cut_file(&map);
@@ -85,7 +85,7 @@ static void *guard_in_a_thread(void *arg)
     return NULL;
 }
 
-static void threads_are_guarded_while_others_map_and_unmap(void **state)
+TEST(threads_are_guarded_while_others_map_and_unmap)
 {
     enum { THREADS = 4 };
     const uint8_t *map;
@@ -106,7 +106,7 @@ static void threads_are_guarded_while_others_map_and_unmap(void **state)
     leat_io_release(file);
 }
 
-static void more_ranges_than_a_block_holds_are_found(void **state)
+TEST(more_ranges_than_a_block_holds_are_found)
 {
     static const uint8_t many[1000][8];
     const uint8_t *map;
@@ -119,7 +119,7 @@ static void more_ranges_than_a_block_holds_are_found(void **state)
         leat_guard_remove(many[i]);
 }
 
-static void a_forked_child_is_guarded_too(void **state)
+TEST(a_forked_child_is_guarded_too)
 {
     const uint8_t *map;
     struct leat_io_file *file = cut_file(&map);
@@ -140,7 +140,7 @@ static void on_foreign_fault(int number)
     siglongjmp(foreign, 1);
 }
 
-static void a_fault_of_somebody_else_reaches_the_handler_before_ours(void **state)
+TEST(a_fault_of_somebody_else_reaches_the_handler_before_ours)
 {
     int fd = memfd_create("foreign", MFD_CLOEXEC);
     assert_int_equal(ftruncate(fd, PAGE), 0);
@@ -159,7 +159,7 @@ static void a_fault_of_somebody_else_reaches_the_handler_before_ours(void **stat
     close(fd);
 }
 
-static void the_faulty_backend_cuts_mappings_for_real(void **state)
+TEST(the_faulty_backend_cuts_mappings_for_real)
 {
     struct leat_error error;
     const uint8_t *map;
@@ -179,16 +179,4 @@ static void the_faulty_backend_cuts_mappings_for_real(void **state)
     leat_faulty_stop();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cut_mapping_is_an_error_with_its_byte),
-        cmocka_unit_test(only_the_innermost_guard_is_abandoned),
-        cmocka_unit_test(threads_are_guarded_while_others_map_and_unmap),
-        cmocka_unit_test(more_ranges_than_a_block_holds_are_found),
-        cmocka_unit_test(a_forked_child_is_guarded_too),
-        cmocka_unit_test(a_fault_of_somebody_else_reaches_the_handler_before_ours),
-        cmocka_unit_test(the_faulty_backend_cuts_mappings_for_real),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+TEST_MAIN_IN(set_up, remove_folder)

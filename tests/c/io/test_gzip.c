@@ -82,7 +82,7 @@ static void assert_reads_everywhere(struct leat_io_file *file)
     assert_int_equal(leat_io_read(file, UINT64_MAX, 2, got, &error), LEAT_E_CORRUPT);
 }
 
-static void any_range_of_a_gzip_file_can_be_read(void **state)
+TEST(any_range_of_a_gzip_file_can_be_read)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -94,7 +94,7 @@ static void any_range_of_a_gzip_file_can_be_read(void **state)
     leat_io_release(file);
 }
 
-static void members_and_zeroes_behind_them_are_one_file(void **state)
+TEST(members_and_zeroes_behind_them_are_one_file)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -113,7 +113,7 @@ static void members_and_zeroes_behind_them_are_one_file(void **state)
     assert_int_equal(error.offset, n + 599);
 }
 
-static void a_block_is_decoded_once_while_the_budget_holds_it(void **state)
+TEST(a_block_is_decoded_once_while_the_budget_holds_it)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -136,7 +136,7 @@ static void a_block_is_decoded_once_while_the_budget_holds_it(void **state)
 }
 
 /* Bytes that are all the same: one block of deflate, without an end that one could begin at. */
-static void a_block_of_deflate_as_long_as_the_file_is_read_in_parts(void **state)
+TEST(a_block_of_deflate_as_long_as_the_file_is_read_in_parts)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -152,7 +152,7 @@ static void a_block_of_deflate_as_long_as_the_file_is_read_in_parts(void **state
     fill();
 }
 
-static void a_forked_child_reads_on(void **state)
+TEST(a_forked_child_reads_on)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -168,7 +168,7 @@ static void a_forked_child_reads_on(void **state)
     leat_io_release(file);
 }
 
-static void what_is_cut_or_damaged_is_an_error_that_says_where(void **state)
+TEST(what_is_cut_or_damaged_is_an_error_that_says_where)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -188,7 +188,7 @@ static void what_is_cut_or_damaged_is_an_error_that_says_where(void **state)
     }
 }
 
-static void a_bomb_is_stopped_by_who_takes_its_bytes(void **state)
+TEST(a_bomb_is_stopped_by_who_takes_its_bytes)
 {
     struct leat_error error;
     struct leat_io_file *file, *inner;
@@ -202,7 +202,7 @@ static void a_bomb_is_stopped_by_who_takes_its_bytes(void **state)
     leat_io_release(inner);
 }
 
-static void other_bytes_under_an_open_file_are_told(void **state)
+TEST(other_bytes_under_an_open_file_are_told)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -220,17 +220,4 @@ static void other_bytes_under_an_open_file_are_told(void **state)
     leat_io_release(file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_range_of_a_gzip_file_can_be_read),
-        cmocka_unit_test(members_and_zeroes_behind_them_are_one_file),
-        cmocka_unit_test(a_block_is_decoded_once_while_the_budget_holds_it),
-        cmocka_unit_test(a_block_of_deflate_as_long_as_the_file_is_read_in_parts),
-        cmocka_unit_test(a_forked_child_reads_on),
-        cmocka_unit_test(what_is_cut_or_damaged_is_an_error_that_says_where),
-        cmocka_unit_test(a_bomb_is_stopped_by_who_takes_its_bytes),
-        cmocka_unit_test(other_bytes_under_an_open_file_are_told),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+TEST_MAIN_IN(set_up, remove_folder)

@@ -117,7 +117,7 @@ static void assert_good(size_t i)
         assert_int_equal(got[i][k], (uint8_t)(8 * i + k));
 }
 
-static void slow_reads_are_done_side_by_side_and_quick_ones_in_place(void **state)
+TEST(slow_reads_are_done_side_by_side_and_quick_ones_in_place)
 {
     struct leat_io_file *file = open_slow();
     assert_int_equal(most_inside, 1);
@@ -134,7 +134,7 @@ static void slow_reads_are_done_side_by_side_and_quick_ones_in_place(void **stat
     close_slow(file);
 }
 
-static void a_read_that_no_thread_has_begun_with_can_be_cancelled(void **state)
+TEST(a_read_that_no_thread_has_begun_with_can_be_cancelled)
 {
     struct leat_io_file *file = open_slow();
     set(5000, true);
@@ -155,7 +155,7 @@ static void a_read_that_no_thread_has_begun_with_can_be_cancelled(void **state)
     close_slow(file);
 }
 
-static void whoever_waits_does_not_queue_behind_others(void **state)
+TEST(whoever_waits_does_not_queue_behind_others)
 {
     struct leat_io_file *file = open_slow();
     struct leat_error error;
@@ -174,7 +174,7 @@ static void whoever_waits_does_not_queue_behind_others(void **state)
 }
 
 #if !TEST_THREAD_SANITIZED /* which cannot start threads in the child of a process that has some */
-static void a_forked_child_reads_with_threads_of_its_own(void **state)
+TEST(a_forked_child_reads_with_threads_of_its_own)
 {
     struct leat_io_file *file = open_slow();
     set(5000, true);
@@ -221,15 +221,4 @@ static int clean(void **state)
     return remove(path) || rmdir(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slow_reads_are_done_side_by_side_and_quick_ones_in_place),
-        cmocka_unit_test(a_read_that_no_thread_has_begun_with_can_be_cancelled),
-        cmocka_unit_test(whoever_waits_does_not_queue_behind_others),
-#if !TEST_THREAD_SANITIZED
-        cmocka_unit_test(a_forked_child_reads_with_threads_of_its_own),
-#endif
-    };
-    return cmocka_run_group_tests(tests, prepare, clean);
-}
+TEST_MAIN_IN(prepare, clean)

@@ -91,7 +91,7 @@ static void wait_for(struct waiting *w, int n)
     pthread_mutex_unlock(&w->lock);
 }
 
-static void requests_that_hang_are_cancelled(void **state)
+TEST(requests_that_hang_are_cancelled)
 {
     enum { N = 2000 }; /* more than there are connections: some wait in the queue */
     static struct leat_io_request requests[N];
@@ -120,7 +120,7 @@ static void requests_that_hang_are_cancelled(void **state)
     leat_io_release(file);
 }
 
-static void a_server_that_answers_nothing_or_a_drop_at_a_time_is_an_error_that_trying_again_may_help(void **state)
+TEST(a_server_that_answers_nothing_or_a_drop_at_a_time_is_an_error_that_trying_again_may_help)
 {
     struct waiting w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
     struct leat_error error;
@@ -147,7 +147,7 @@ static void a_server_that_answers_nothing_or_a_drop_at_a_time_is_an_error_that_t
     leat_io_release(file);
 }
 
-static void a_range_outside_the_file_is_never_asked_for(void **state)
+TEST(a_range_outside_the_file_is_never_asked_for)
 {
     struct leat_error error;
     struct leat_io_file *file;
@@ -160,12 +160,4 @@ static void a_range_outside_the_file_is_never_asked_for(void **state)
     leat_io_release(file);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_that_hang_are_cancelled),
-        cmocka_unit_test(a_server_that_answers_nothing_or_a_drop_at_a_time_is_an_error_that_trying_again_may_help),
-        cmocka_unit_test(a_range_outside_the_file_is_never_asked_for),
-    };
-    return cmocka_run_group_tests(tests, set_up, NULL);
-}
+TEST_MAIN_IN(set_up, NULL)

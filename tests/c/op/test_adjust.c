@@ -47,7 +47,7 @@ static void turn(const uint8_t in[3], uint8_t shift, uint8_t out[3])
     memcpy(out, made[(int)sixth % 6], 3);
 }
 
-static void the_hue_of_every_color_is_turned_as_pillow_does(void **state)
+TEST(the_hue_of_every_color_is_turned_as_pillow_does)
 {
     enum { N = 256 * 256 };
     static uint8_t pixels[N * 3], made[N * 3], wanted[N * 3];
@@ -90,7 +90,7 @@ static struct leat_adjust draw_step(uint64_t key, unsigned i, unsigned channels)
     return step;
 }
 
-static void a_list_gives_what_its_steps_give_one_by_one(void **state)
+TEST(a_list_gives_what_its_steps_give_one_by_one)
 {
     for (uint64_t key = 0; key < 400; key++) {
         uint32_t w = 1 + (uint32_t)leat_draw_below(key, 0, 150), h = 1 + (uint32_t)leat_draw_below(key, 1, 40),
@@ -129,7 +129,7 @@ static void a_list_gives_what_its_steps_give_one_by_one(void **state)
     }
 }
 
-static void a_step_that_changes_nothing_changes_nothing(void **state)
+TEST(a_step_that_changes_nothing_changes_nothing)
 {
     static const struct leat_adjust steps[] = {
         {.kind = LEAT_ADJUST_BRIGHTNESS, .amount = 1},    {.kind = LEAT_ADJUST_CONTRAST, .amount = 1},
@@ -148,12 +148,4 @@ static void a_step_that_changes_nothing_changes_nothing(void **state)
     free(scratch);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_hue_of_every_color_is_turned_as_pillow_does),
-        cmocka_unit_test(a_list_gives_what_its_steps_give_one_by_one),
-        cmocka_unit_test(a_step_that_changes_nothing_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -56,7 +56,7 @@ static double reference(const struct leat_image *in, double x, double y, unsigne
     return fmin(fmax(sum, 0), 255);
 }
 
-static void a_warped_image_is_that_of_doubles_on_all_instruction_sets(void **state)
+TEST(a_warped_image_is_that_of_doubles_on_all_instruction_sets)
 {
     static const enum leat_filter filters[] = {LEAT_FILTER_NEAREST, LEAT_FILTER_BILINEAR, LEAT_FILTER_BICUBIC};
     const uint8_t fill[4] = {7, 99, 200, 3};
@@ -112,7 +112,7 @@ static void a_warped_image_is_that_of_doubles_on_all_instruction_sets(void **sta
     }
 }
 
-static void places_far_outside_and_none_at_all_are_filled(void **state)
+TEST(places_far_outside_and_none_at_all_are_filled)
 {
     const uint8_t fill[4] = {9, 8, 7, 6};
     struct made in = new_image(20, 20, 3, false), out = new_image(70, 3, 3, false);
@@ -139,11 +139,4 @@ static void places_far_outside_and_none_at_all_are_filled(void **state)
     free(out.pixels);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_warped_image_is_that_of_doubles_on_all_instruction_sets),
-        cmocka_unit_test(places_far_outside_and_none_at_all_are_filled),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -39,7 +39,7 @@ static int note(void *context, const struct leat_op *op, uint64_t key)
     return ran->n == 16;
 }
 
-static void a_walk_gives_the_operators_that_the_pixels_go_through(void **state)
+TEST(a_walk_gives_the_operators_that_the_pixels_go_through)
 {
     struct leat_field field = image_field();
     struct leat_program *program =
@@ -92,7 +92,7 @@ static int life(const char *chain, uint64_t *while_rows, struct leat_error *erro
     return rc;
 }
 
-static void every_failing_allocation_is_an_error_and_leaks_nothing(void **state)
+TEST(every_failing_allocation_is_an_error_and_leaks_nothing)
 {
     struct leat_error error = {0};
     unsigned failures = 0;
@@ -110,7 +110,7 @@ static void every_failing_allocation_is_an_error_and_leaks_nothing(void **state)
     assert_ok(life(every, &rows, &error));
 }
 
-static void rows_of_known_size_allocate_nothing_and_odd_ones_know_their_bytes(void **state)
+TEST(rows_of_known_size_allocate_nothing_and_odd_ones_know_their_bytes)
 {
     struct leat_error error = {0};
     uint64_t rows;
@@ -141,7 +141,7 @@ static void rows_of_known_size_allocate_nothing_and_odd_ones_know_their_bytes(vo
     leat_program_free(program);
 }
 
-static void text_that_makes_no_sense_is_refused(void **state)
+TEST(text_that_makes_no_sense_is_refused)
 {
     char deep[2000] = FLIP;
     for (int i = 0; i < 17; i++) {
@@ -180,7 +180,7 @@ static void text_that_makes_no_sense_is_refused(void **state)
     }
 }
 
-static void instruction_sets_make_the_same_bytes(void **state)
+TEST(instruction_sets_make_the_same_bytes)
 {
     static const struct leat_op_class *const classes[] = {&leat_op_rand_augment, &leat_op_trivial_augment_wide,
                                                           &leat_op_auto_augment, &leat_op_aug_mix};
@@ -222,14 +222,4 @@ static void instruction_sets_make_the_same_bytes(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_walk_gives_the_operators_that_the_pixels_go_through),
-        cmocka_unit_test(every_failing_allocation_is_an_error_and_leaks_nothing),
-        cmocka_unit_test(rows_of_known_size_allocate_nothing_and_odd_ones_know_their_bytes),
-        cmocka_unit_test(text_that_makes_no_sense_is_refused),
-        cmocka_unit_test(instruction_sets_make_the_same_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -20,7 +20,7 @@ static struct leat_field image_field(void)
     return field_of("x", LEAT_KIND_IMAGE, LEAT_U8, LEAT_LAYOUT_NONE, 0, NULL);
 }
 
-static void a_chain_gives_what_a_program_gives(void **state)
+TEST(a_chain_gives_what_a_program_gives)
 {
     struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){20, 30, 3});
     struct leat_program *program = must_compile(&field, "{\"type\": \"RandomResizedCrop\", \"size\": [8, 9]}, "
@@ -54,7 +54,7 @@ static void a_chain_gives_what_a_program_gives(void **state)
     leat_program_free(program);
 }
 
-static void an_image_says_how_large_it_is_and_what_its_targets_drew(void **state)
+TEST(an_image_says_how_large_it_is_and_what_its_targets_drew)
 {
     const int64_t open[] = {-1, -1, 3}, known[] = {20, 30, 3};
     struct leat_field any = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, open),
@@ -102,7 +102,7 @@ static void an_image_says_how_large_it_is_and_what_its_targets_drew(void **state
     leat_chain_free(aimed);
 }
 
-static void several_images_of_one_are_those_of_a_program(void **state)
+TEST(several_images_of_one_are_those_of_a_program)
 {
     const int64_t shape[] = {20, 30, 3};
     struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, shape);
@@ -122,7 +122,7 @@ static void several_images_of_one_are_those_of_a_program(void **state)
     leat_chain_free(crop);
 }
 
-static void a_chain_may_end_in_images_of_open_size(void **state)
+TEST(a_chain_may_end_in_images_of_open_size)
 {
     struct leat_field field = image_field();
     struct leat_chain *rows = open_chain(
@@ -177,7 +177,7 @@ static void a_chain_may_end_in_images_of_open_size(void **state)
     leat_chain_free(planes);
 }
 
-static void a_loader_s_program_still_refuses_images_of_open_size(void **state)
+TEST(a_loader_s_program_still_refuses_images_of_open_size)
 {
     struct leat_field field = image_field();
     struct leat_program *program;
@@ -186,7 +186,7 @@ static void a_loader_s_program_still_refuses_images_of_open_size(void **state)
     assert_non_null(strstr(error.message, "open size"));
 }
 
-static void values_of_any_length_and_of_a_wrong_one(void **state)
+TEST(values_of_any_length_and_of_a_wrong_one)
 {
     struct leat_field open = field_of("x", LEAT_KIND_ARRAY, LEAT_I32, LEAT_LAYOUT_NONE, 2, (const int64_t[]){-1, 2});
     struct leat_field fixed = field_of("x", LEAT_KIND_ARRAY, LEAT_I32, LEAT_LAYOUT_NONE, 1, (const int64_t[]){4});
@@ -212,7 +212,7 @@ static void values_of_any_length_and_of_a_wrong_one(void **state)
     leat_chain_free(dense);
 }
 
-static void what_cannot_be_a_chain_says_why(void **state)
+TEST(what_cannot_be_a_chain_says_why)
 {
     struct leat_field field = field_of("x", LEAT_KIND_ARRAY, LEAT_I32, LEAT_LAYOUT_NONE, 0, NULL);
     struct leat_chain *chain;
@@ -227,7 +227,7 @@ static void what_cannot_be_a_chain_says_why(void **state)
     leat_chain_free(NULL);
 }
 
-static void when_any_one_allocation_fails_an_error_says_so(void **state)
+TEST(when_any_one_allocation_fails_an_error_says_so)
 {
     struct leat_field field = image_field();
     struct leat_error error;
@@ -258,17 +258,4 @@ static void when_any_one_allocation_fails_an_error_says_so(void **state)
     free(jpeg);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chain_gives_what_a_program_gives),
-        cmocka_unit_test(an_image_says_how_large_it_is_and_what_its_targets_drew),
-        cmocka_unit_test(several_images_of_one_are_those_of_a_program),
-        cmocka_unit_test(a_chain_may_end_in_images_of_open_size),
-        cmocka_unit_test(a_loader_s_program_still_refuses_images_of_open_size),
-        cmocka_unit_test(values_of_any_length_and_of_a_wrong_one),
-        cmocka_unit_test(what_cannot_be_a_chain_says_why),
-        cmocka_unit_test(when_any_one_allocation_fails_an_error_says_so),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

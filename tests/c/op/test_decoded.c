@@ -174,7 +174,7 @@ static struct leat_decoded_counts compare(const char *name, struct bytes photo, 
 
 /* ---- the same as without a store ---- */
 
-static void photos_of_every_kind_have_the_same_pixels(void **state)
+TEST(photos_of_every_kind_have_the_same_pixels)
 {
     struct {
         const char *name;
@@ -219,7 +219,7 @@ static void photos_of_every_kind_have_the_same_pixels(void **state)
     }
 }
 
-static void broken_photos_have_the_same_errors(void **state)
+TEST(broken_photos_have_the_same_errors)
 {
     const struct photo_style *const styles[] = {&baseline, &progressive};
     for (size_t s = 0; s < 2; s++) {
@@ -245,7 +245,7 @@ static void broken_photos_have_the_same_errors(void **state)
 static const char *const also_lenient = "{\"type\": \"Decode\", \"strict\": false}, "
                                         "{\"type\": \"Resize\", \"size\": [30, 40]}";
 
-static void what_more_than_pixels_comes_of_is_decoded_by_each_user(void **state)
+TEST(what_more_than_pixels_comes_of_is_decoded_by_each_user)
 {
     struct bytes photo = jpeg_of(&baseline, 300, 200, 30);
     const char *const scaled = "{\"type\": \"Decode\", \"dct_scaling\": true}, "
@@ -269,7 +269,7 @@ static unsigned compare_file(const char *path, const uint8_t *data, size_t lengt
     return 1;
 }
 
-static void odd_photos_have_the_same_pixels_and_errors(void **state)
+TEST(odd_photos_have_the_same_pixels_and_errors)
 {
     char folder[4096];
     snprintf(folder, sizeof folder, "%s/odd-images", test_data());
@@ -278,7 +278,7 @@ static void odd_photos_have_the_same_pixels_and_errors(void **state)
 
 /* ---- how often photos are decoded ---- */
 
-static void ways_to_decode_and_values_are_told_apart(void **state)
+TEST(ways_to_decode_and_values_are_told_apart)
 {
     struct bytes photo = png_of(50, 40, 4, 8, 40), other = png_of(50, 40, 4, 8, 41);
     struct leat_decoded *store = leat_decoded_new(ROOMY);
@@ -311,7 +311,7 @@ static void ways_to_decode_and_values_are_told_apart(void **state)
     free(other.data);
 }
 
-static void a_value_that_nothing_identifies_is_not_shared(void **state)
+TEST(a_value_that_nothing_identifies_is_not_shared)
 {
     struct bytes photo = png_of(50, 40, 3, 8, 42);
     struct leat_decoded *store = leat_decoded_new(ROOMY);
@@ -326,7 +326,7 @@ static void a_value_that_nothing_identifies_is_not_shared(void **state)
     free(photo.data);
 }
 
-static void a_photo_goes_when_all_its_users_have_had_it(void **state)
+TEST(a_photo_goes_when_all_its_users_have_had_it)
 {
     struct bytes photo = png_of(50, 40, 3, 8, 43);
     struct leat_decoded *store = leat_decoded_new(ROOMY);
@@ -348,7 +348,7 @@ static void a_photo_goes_when_all_its_users_have_had_it(void **state)
     free(photo.data);
 }
 
-static void the_first_user_alone_says_what_decoding_has_found(void **state)
+TEST(the_first_user_alone_says_what_decoding_has_found)
 {
     struct bytes photo = jpeg_of(&baseline, 300, 200, 44);
     struct leat_decoded *store = leat_decoded_new(ROOMY);
@@ -377,7 +377,7 @@ static void the_first_user_alone_says_what_decoding_has_found(void **state)
     free(photo.data);
 }
 
-static void few_photos_are_stored_while_users_come_too_late(void **state)
+TEST(few_photos_are_stored_while_users_come_too_late)
 {
     enum { PHOTOS = 4000 };
     struct bytes photo = png_of(20, 20, 3, 8, 45);
@@ -403,7 +403,7 @@ static void few_photos_are_stored_while_users_come_too_late(void **state)
     free(photo.data);
 }
 
-static void photos_are_stored_if_their_users_need_more_than_a_whole_together(void **state)
+TEST(photos_are_stored_if_their_users_need_more_than_a_whole_together)
 {
     enum { MANY = 1000 };
     const char *const small = "{\"type\": \"Decode\"}, {\"type\": \"RandomCrop\", \"size\": [10, 10]}";
@@ -435,7 +435,7 @@ static void photos_are_stored_if_their_users_need_more_than_a_whole_together(voi
 
 /* ---- memory ---- */
 
-static void bytes_stay_below_the_limit(void **state)
+TEST(bytes_stay_below_the_limit)
 {
     struct bytes photos[3] = {png_of(100, 80, 3, 8, 50), png_of(300, 200, 3, 8, 51), png_of(420, 380, 3, 8, 52)};
     const uint64_t limits[] = {0, 1000, 33 << 10, 240 << 10, 300 << 10, 1 << 20, 32 << 20};
@@ -457,7 +457,7 @@ static void bytes_stay_below_the_limit(void **state)
         free(photos[i].data);
 }
 
-static void a_photo_in_use_is_kept_and_the_oldest_goes_first(void **state)
+TEST(a_photo_in_use_is_kept_and_the_oldest_goes_first)
 {
     const uint64_t keys[4][LEAT_DECODED_KEY] = {{1}, {2}, {3}, {4}};
     struct leat_decoded *store = leat_decoded_new(25000);
@@ -485,7 +485,7 @@ static void a_photo_in_use_is_kept_and_the_oldest_goes_first(void **state)
     leat_decoded_release(store);
 }
 
-static void without_memory_for_the_store_photos_are_decoded_as_without_one(void **state)
+TEST(without_memory_for_the_store_photos_are_decoded_as_without_one)
 {
     struct bytes photo = png_of(100, 80, 3, 8, 53);
     struct user plain = user_of(whole, NULL);
@@ -579,7 +579,7 @@ static struct leat_decoded_counts run_crowd(uint64_t max_bytes, unsigned expecte
     return counts;
 }
 
-static void many_threads_decode_each_photo_once(void **state)
+TEST(many_threads_decode_each_photo_once)
 {
     const unsigned good = PHOTOS - PHOTOS / 10;
     struct leat_decoded_counts counts = run_crowd(ROOMY, 1000);
@@ -590,31 +590,11 @@ static void many_threads_decode_each_photo_once(void **state)
     assert_true(counts.bytes < 16 * 4 * 130 * 70); /* photos are gone, some memory is kept for the next ones */
 }
 
-static void many_threads_have_the_same_pixels_where_photos_come_and_go(void **state)
+TEST(many_threads_have_the_same_pixels_where_photos_come_and_go)
 {
     run_crowd(100 << 10, 0); /* three of them */
     run_crowd(200 << 10, 2);
     run_crowd(ROOMY, THREADS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(photos_of_every_kind_have_the_same_pixels),
-        cmocka_unit_test(broken_photos_have_the_same_errors),
-        cmocka_unit_test(what_more_than_pixels_comes_of_is_decoded_by_each_user),
-        cmocka_unit_test(odd_photos_have_the_same_pixels_and_errors),
-        cmocka_unit_test(ways_to_decode_and_values_are_told_apart),
-        cmocka_unit_test(a_value_that_nothing_identifies_is_not_shared),
-        cmocka_unit_test(a_photo_goes_when_all_its_users_have_had_it),
-        cmocka_unit_test(the_first_user_alone_says_what_decoding_has_found),
-        cmocka_unit_test(few_photos_are_stored_while_users_come_too_late),
-        cmocka_unit_test(photos_are_stored_if_their_users_need_more_than_a_whole_together),
-        cmocka_unit_test(bytes_stay_below_the_limit),
-        cmocka_unit_test(a_photo_in_use_is_kept_and_the_oldest_goes_first),
-        cmocka_unit_test(without_memory_for_the_store_photos_are_decoded_as_without_one),
-        cmocka_unit_test(many_threads_decode_each_photo_once),
-        cmocka_unit_test(many_threads_have_the_same_pixels_where_photos_come_and_go),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -3,7 +3,7 @@
 
 #include "base/elementary.h"
 
-static void elementary_functions_are_accurate(void **state)
+TEST(elementary_functions_are_accurate)
 {
     for (int i = -2000; i <= 2000; i++) {
         double x = i / 100.0, e = leat_math_exp(x);
@@ -25,7 +25,7 @@ static void elementary_functions_are_accurate(void **state)
 }
 
 /* Of crops whose first try fits, area and log of the shape are uniform; position is, too. */
-static void a_random_resized_crop_has_torchvisions_distribution(void **state)
+TEST(a_random_resized_crop_has_torchvisions_distribution)
 {
     enum { N = 40000, W = 1000, H = 1000, BINS = 20 };
     unsigned area[BINS] = {0}, shape[BINS] = {0}, place[BINS] = {0}, placed = 0;
@@ -58,7 +58,7 @@ static void a_random_resized_crop_has_torchvisions_distribution(void **state)
             fail_msg("chi square %d is %f", i, chi[i]);
 }
 
-static void a_shape_that_never_fits_gives_the_central_box(void **state)
+TEST(a_shape_that_never_fits_gives_the_central_box)
 {
     struct leat_move m;
     draw_of(&leat_op_random_resized_crop, "{\"size\": 8, \"scale\": [1, 1]}", "x", 5, 1000, 10, &m);
@@ -69,7 +69,7 @@ static void a_shape_that_never_fits_gives_the_central_box(void **state)
     assert_true(m.w == 1 && m.h == 1 && m.out_w == 5 && m.out_h == 3);
 }
 
-static void crops_and_flips_are_uniform_and_in_bounds(void **state)
+TEST(crops_and_flips_are_uniform_and_in_bounds)
 {
     enum { N = 20000 };
     unsigned flips = 0, columns[9] = {0};
@@ -86,7 +86,7 @@ static void crops_and_flips_are_uniform_and_in_bounds(void **state)
         assert_true(abs((int)columns[i] - N / 9) < 200);
 }
 
-static void sizes_are_torchvisions(void **state)
+TEST(sizes_are_torchvisions)
 {
     struct leat_move m;
     draw_of(&leat_op_resize, "{\"size\": 256}", "x", 0, 500, 375, &m);
@@ -106,7 +106,7 @@ static void sizes_are_torchvisions(void **state)
     assert_int_equal(draw_of(&leat_op_random_crop, "{\"size\": 8}", "x", 0, 5, 9, &m), LEAT_E_DECODE);
 }
 
-static void draws_never_change(void **state)
+TEST(draws_never_change)
 {
     static const struct {
         const struct leat_op_class *class;
@@ -126,15 +126,4 @@ static void draws_never_change(void **state)
         fail_msg("the draws hash to %016" PRIx64, hash);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementary_functions_are_accurate),
-        cmocka_unit_test(a_random_resized_crop_has_torchvisions_distribution),
-        cmocka_unit_test(a_shape_that_never_fits_gives_the_central_box),
-        cmocka_unit_test(crops_and_flips_are_uniform_and_in_bounds),
-        cmocka_unit_test(sizes_are_torchvisions),
-        cmocka_unit_test(draws_never_change),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

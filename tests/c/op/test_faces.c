@@ -78,12 +78,12 @@ static void assert_round_trip(const char *json, size_t n)
     leat_program_free(program);
 }
 
-static void fields_as_stored_look_the_same(void **state)
+TEST(fields_as_stored_look_the_same)
 {
     assert_round_trip(NULL, sizeof fields / sizeof *fields);
 }
 
-static void chains_look_the_same(void **state)
+TEST(chains_look_the_same)
 {
     assert_round_trip("{\"operators\": {\"d\": {\"type\": \"Decode\", \"mode\": \"RGB\"}, \"c\": {\"type\": "
                       "\"RandomResizedCrop\", \"size\": [24, 32]}, \"l\": {\"type\": \"ToLayout\", \"layout\": "
@@ -93,7 +93,7 @@ static void chains_look_the_same(void **state)
                       3);
 }
 
-static void tuples_with_targets_and_a_geometry_look_the_same(void **state)
+TEST(tuples_with_targets_and_a_geometry_look_the_same)
 {
     assert_round_trip("{\"operators\": {\"d\": {\"type\": \"Decode\", \"mode\": \"RGB\"}, \"c\": {\"type\": "
                       "\"RandomResizedCrop\", \"size\": [24, 32]}}, \"outputs\": {\"image\": {\"fields\": [\"image\", "
@@ -101,7 +101,7 @@ static void tuples_with_targets_and_a_geometry_look_the_same(void **state)
                       5);
 }
 
-static void images_of_open_size_look_the_same(void **state)
+TEST(images_of_open_size_look_the_same)
 {
     assert_round_trip("{\"operators\": {\"d\": {\"type\": \"Decode\", \"mode\": \"RGB\"}}, \"outputs\": {\"label\": "
                       "{\"field\": \"label\", \"chain\": []}, \"image\": {\"field\": \"image\", \"chain\": [\"d\"], "
@@ -112,14 +112,14 @@ static void images_of_open_size_look_the_same(void **state)
                       4);
 }
 
-static void results_of_functions_look_the_same_and_hidden_outputs_stay_hidden(void **state)
+TEST(results_of_functions_look_the_same_and_hidden_outputs_stay_hidden)
 {
     assert_round_trip("{\"operators\": {}, \"outputs\": {\"row\": {\"field\": \"row\", \"chain\": [], \"calls\": "
                       "[{\"segment\": 1, \"kind\": 1, \"dtype\": \"float32\", \"shape\": [3, 8]}]}}}",
                       2);
 }
 
-static void a_program_without_outputs_looks_so(void **state)
+TEST(a_program_without_outputs_looks_so)
 {
     struct leat_program *seen;
     struct leat_error error;
@@ -131,7 +131,7 @@ static void a_program_without_outputs_looks_so(void **state)
 /* An array (kind 1) of float32 (dtype 11). */
 #define REST "\"channels\": 0, \"axes\": 0, \"sizes_of\": 0"
 
-static void what_describes_no_output_is_refused(void **state)
+TEST(what_describes_no_output_is_refused)
 {
     static const char good[] =
         "[{\"name\": \"x\", \"kind\": 1, \"dtype\": 11, \"shape\": [2], \"strides\": [1], \"row_bytes\": 8, " REST "}]";
@@ -182,16 +182,4 @@ static void what_describes_no_output_is_refused(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_as_stored_look_the_same),
-        cmocka_unit_test(chains_look_the_same),
-        cmocka_unit_test(tuples_with_targets_and_a_geometry_look_the_same),
-        cmocka_unit_test(images_of_open_size_look_the_same),
-        cmocka_unit_test(results_of_functions_look_the_same_and_hidden_outputs_stay_hidden),
-        cmocka_unit_test(a_program_without_outputs_looks_so),
-        cmocka_unit_test(what_describes_no_output_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -17,7 +17,7 @@
 #include "op/op_random_rotation.c"
 #undef leat_op_random_rotation
 
-static void the_factors_of_a_jitter_are_uniform_and_independent(void **state)
+TEST(the_factors_of_a_jitter_are_uniform_and_independent)
 {
     static const double low[] = {0.6, 0, 0.5, -0.1}, high[] = {1.4, 2.5, 0.75, 0.3};
     struct jitter_args args;
@@ -42,7 +42,7 @@ static void the_factors_of_a_jitter_are_uniform_and_independent(void **state)
     free(values);
 }
 
-static void the_order_of_a_jitter_is_any_of_24_alike(void **state)
+TEST(the_order_of_a_jitter_is_any_of_24_alike)
 {
     struct jitter_args args = {0};
     unsigned right[256] = {0}, wrong[256] = {0}, packed[2][24] = {{0}}, n = 0;
@@ -69,7 +69,7 @@ static void the_order_of_a_jitter_is_any_of_24_alike(void **state)
     assert_true(chi_square(packed[1], 24, DRAWS / 24.0) > 50);
 }
 
-static void sigma_of_a_blur_and_the_angle_of_a_rotation_are_uniform(void **state)
+TEST(sigma_of_a_blur_and_the_angle_of_a_rotation_are_uniform)
 {
     uint64_t args[512];
     double *values = malloc(DRAWS * sizeof *values);
@@ -89,7 +89,7 @@ static void sigma_of_a_blur_and_the_angle_of_a_rotation_are_uniform(void **state
 }
 
 /* What filters draw is part of the plan version. */
-static void draws_of_filters_never_change(void **state)
+TEST(draws_of_filters_never_change)
 {
     uint64_t blur[512], turn[512], hash = 0;
     struct jitter_args jitter;
@@ -113,7 +113,7 @@ static void draws_of_filters_never_change(void **state)
 }
 
 /* A filter over images of many sizes, HWC and CHW, on every instruction set. */
-static void filters_give_the_same_bytes_on_all_instruction_sets(void **state)
+TEST(filters_give_the_same_bytes_on_all_instruction_sets)
 {
     static const struct {
         const struct leat_op_class *class;
@@ -170,7 +170,7 @@ static void filters_give_the_same_bytes_on_all_instruction_sets(void **state)
 }
 
 /* Colors behind a padded crop change its padding, too. Where the crop comes behind them, the fill is not changed. */
-static void the_padding_of_a_crop_is_changed_by_what_follows_it(void **state)
+TEST(the_padding_of_a_crop_is_changed_by_what_follows_it)
 {
     enum { W = 21, H = 13, C = 3 };
     static const char *const jitter = "{\"type\": \"ColorJitter\", \"brightness\": [0.5, 2]}",
@@ -208,7 +208,7 @@ static void the_padding_of_a_crop_is_changed_by_what_follows_it(void **state)
     free(out);
 }
 
-static void a_box_as_large_as_the_image_is_not_erased(void **state)
+TEST(a_box_as_large_as_the_image_is_not_erased)
 {
     enum { SIDE = 12 };
     struct leat_field field =
@@ -244,7 +244,7 @@ static int compile_two_crops(const int padding[2][4], struct leat_error *error)
     return rc;
 }
 
-static void crops_of_one_name_have_the_same_padding_on_each_side(void **state)
+TEST(crops_of_one_name_have_the_same_padding_on_each_side)
 {
     struct leat_error error;
     int padding[2][4] = {{1, 2, 3, 4}, {1, 2, 3, 4}};
@@ -257,7 +257,7 @@ static void crops_of_one_name_have_the_same_padding_on_each_side(void **state)
     }
 }
 
-static void bad_arguments_are_named(void **state)
+TEST(bad_arguments_are_named)
 {
     struct leat_field rgb = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){8, 8, 3});
     struct leat_field two = field_of("x", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, (const int64_t[]){8, 8, 2});
@@ -292,18 +292,4 @@ static void bad_arguments_are_named(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_factors_of_a_jitter_are_uniform_and_independent),
-        cmocka_unit_test(the_order_of_a_jitter_is_any_of_24_alike),
-        cmocka_unit_test(sigma_of_a_blur_and_the_angle_of_a_rotation_are_uniform),
-        cmocka_unit_test(draws_of_filters_never_change),
-        cmocka_unit_test(filters_give_the_same_bytes_on_all_instruction_sets),
-        cmocka_unit_test(the_padding_of_a_crop_is_changed_by_what_follows_it),
-        cmocka_unit_test(a_box_as_large_as_the_image_is_not_erased),
-        cmocka_unit_test(crops_of_one_name_have_the_same_padding_on_each_side),
-        cmocka_unit_test(bad_arguments_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -46,7 +46,7 @@ static void across(uint32_t in, uint32_t out, enum leat_filter filter, uint32_t 
     free(got);
 }
 
-static void resizing_across_is_equal_on_all_instruction_sets(void **state)
+TEST(resizing_across_is_equal_on_all_instruction_sets)
 {
     for (uint64_t i = 0; i < 1500; i++) {
         uint32_t in = 1 + (uint32_t)leat_draw_below(1, i, i % 5 ? 700 : 40),
@@ -63,7 +63,7 @@ static void resizing_across_is_equal_on_all_instruction_sets(void **state)
     across(1200, 224, LEAT_FILTER_ANTIALIAS, 0, 224, 4, 3);
 }
 
-static void resizing_down_is_equal_on_all_instruction_sets(void **state)
+TEST(resizing_down_is_equal_on_all_instruction_sets)
 {
     for (uint64_t i = 0; i < 300; i++) {
         unsigned taps = 4 * (1 + (unsigned)leat_draw_below(1, i, i % 9 ? 4 : 80));
@@ -92,7 +92,7 @@ static void resizing_down_is_equal_on_all_instruction_sets(void **state)
     }
 }
 
-static void spreading_pixels_is_equal_on_all_instruction_sets(void **state)
+TEST(spreading_pixels_is_equal_on_all_instruction_sets)
 {
     for (unsigned pixel = 2; pixel <= 3; pixel++)
         for (size_t n = 1; n < 150; n++) {
@@ -112,7 +112,7 @@ static void spreading_pixels_is_equal_on_all_instruction_sets(void **state)
 }
 
 /* Every kind of store: sizes, layouts, mirrored or not, all lengths around a block. */
-static void storing_is_equal_on_all_instruction_sets(void **state)
+TEST(storing_is_equal_on_all_instruction_sets)
 {
     static const double mean[4] = {0.485, 0.456, 0.406, 0.5}, std[4] = {0.229, 0.224, 0.225, 0.1};
     static const enum leat_dtype types[] = {LEAT_U8, LEAT_F32, LEAT_F16, LEAT_BF16, LEAT_I64};
@@ -170,7 +170,7 @@ static void storing_is_equal_on_all_instruction_sets(void **state)
                 }
 }
 
-static void converting_is_equal_on_all_instruction_sets(void **state)
+TEST(converting_is_equal_on_all_instruction_sets)
 {
     size_t pairs = 0;
     for (size_t k = 0; k < n_others; k++)
@@ -194,7 +194,7 @@ static void converting_is_equal_on_all_instruction_sets(void **state)
     assert_true(!n_others || pairs);
 }
 
-static void floats_of_2_63_and_above_become_integers_without_a_sign(void **state)
+TEST(floats_of_2_63_and_above_become_integers_without_a_sign)
 {
     static const double numbers[] = {0, 0x1.fffffffffffffp62, 0x1p63, 0x1.8p63, 0x1.fffffffffffffp63};
     static const uint64_t want[] = {0, UINT64_C(0x7ffffffffffffc00), UINT64_C(1) << 63, UINT64_C(3) << 62,
@@ -207,7 +207,7 @@ static void floats_of_2_63_and_above_become_integers_without_a_sign(void **state
     assert_memory_equal(got, want + 2, 2 * sizeof *want);
 }
 
-static void gathering_copies_rows_of_every_length(void **state)
+TEST(gathering_copies_rows_of_every_length)
 {
     struct leat_row rows[100];
     for (size_t bytes = 1; bytes < 300; bytes++) {
@@ -225,7 +225,7 @@ static void gathering_copies_rows_of_every_length(void **state)
     }
 }
 
-static void a_resize_equals_pillows_arithmetic(void **state)
+TEST(a_resize_equals_pillows_arithmetic)
 {
     for (uint64_t i = 0; i < 60; i++) {
         uint32_t w = 1 + (uint32_t)leat_draw_below(1, i, 150), h = 1 + (uint32_t)leat_draw_below(2, i, 150);
@@ -252,17 +252,4 @@ static void a_resize_equals_pillows_arithmetic(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resizing_across_is_equal_on_all_instruction_sets),
-        cmocka_unit_test(resizing_down_is_equal_on_all_instruction_sets),
-        cmocka_unit_test(spreading_pixels_is_equal_on_all_instruction_sets),
-        cmocka_unit_test(storing_is_equal_on_all_instruction_sets),
-        cmocka_unit_test(converting_is_equal_on_all_instruction_sets),
-        cmocka_unit_test(floats_of_2_63_and_above_become_integers_without_a_sign),
-        cmocka_unit_test(gathering_copies_rows_of_every_length),
-        cmocka_unit_test(a_resize_equals_pillows_arithmetic),
-    };
-    return cmocka_run_group_tests(tests, find_others, NULL);
-}
+TEST_MAIN_IN(find_others, NULL)

@@ -92,7 +92,7 @@ static struct leat_field pixels(enum leat_layout layout, int64_t a, int64_t b, i
     return field_of("x", LEAT_KIND_ARRAY, LEAT_U8, layout, 3, (const int64_t[]){a, b, c});
 }
 
-static void a_function_is_told_what_its_value_is(void **state)
+TEST(a_function_is_told_what_its_value_is)
 {
     struct leat_field field = pixels(LEAT_LAYOUT_HWC, 4, 5, 3);
     struct leat_program *program = must(&field,
@@ -127,7 +127,7 @@ static void a_function_is_told_what_its_value_is(void **state)
 }
 
 /* A mapping may fault: a function must not be abandoned in the middle. */
-static void a_function_never_sees_the_memory_at_rest(void **state)
+TEST(a_function_never_sees_the_memory_at_rest)
 {
     struct leat_field field = vector(3);
     struct leat_program *program = must(&field, "\"a\": {\"type\": \"Native\", \"function\": 0}", "\"a\"");
@@ -140,7 +140,7 @@ static void a_function_never_sees_the_memory_at_rest(void **state)
     leat_program_free(program);
 }
 
-static void functions_stand_anywhere_among_other_operators(void **state)
+TEST(functions_stand_anywhere_among_other_operators)
 {
     struct leat_field field = vector(2000);
     struct leat_program *program = must(&field,
@@ -162,7 +162,7 @@ static void functions_stand_anywhere_among_other_operators(void **state)
     leat_program_free(program);
 }
 
-static void photos_come_as_hwc_and_leave_in_the_layout_that_the_chain_asks_for(void **state)
+TEST(photos_come_as_hwc_and_leave_in_the_layout_that_the_chain_asks_for)
 {
     enum { W = 37, H = 29 };
     static const char *const asks[] = {"NCHW", "NHWC", "channels_last"};
@@ -199,7 +199,7 @@ static void photos_come_as_hwc_and_leave_in_the_layout_that_the_chain_asks_for(v
     free(jpeg);
 }
 
-static void an_image_in_planes_stays_in_planes(void **state)
+TEST(an_image_in_planes_stays_in_planes)
 {
     struct leat_field field = pixels(LEAT_LAYOUT_CHW, 2, 6, 7);
     struct leat_program *program =
@@ -221,7 +221,7 @@ static void an_image_in_planes_stays_in_planes(void **state)
     leat_program_free(program);
 }
 
-static void a_declared_result_goes_on_as_what_it_was_declared(void **state)
+TEST(a_declared_result_goes_on_as_what_it_was_declared)
 {
     struct leat_field field = vector(12);
     struct leat_program *program = must(&field,
@@ -245,7 +245,7 @@ static void a_declared_result_goes_on_as_what_it_was_declared(void **state)
 }
 
 /* Larger than the blocks in which an image is turned. */
-static void images_of_any_type_are_turned_into_the_layout_of_the_batch(void **state)
+TEST(images_of_any_type_are_turned_into_the_layout_of_the_batch)
 {
     enum { H = 20, W = 31, C = 5 };
     static const char *const types[] = {"uint8", "int16", "float32", "float64"};
@@ -275,7 +275,7 @@ static void images_of_any_type_are_turned_into_the_layout_of_the_batch(void **st
     }
 }
 
-static void a_stored_value_of_any_length_can_become_one_of_fixed_shape(void **state)
+TEST(a_stored_value_of_any_length_can_become_one_of_fixed_shape)
 {
     struct leat_field bytes = field_of("x", LEAT_KIND_BYTES, LEAT_U8, LEAT_LAYOUT_NONE, 0, NULL);
     struct leat_field boxes = field_of("x", LEAT_KIND_ARRAY, LEAT_F32, LEAT_LAYOUT_NONE, 2, (const int64_t[]){-1, 4});
@@ -303,7 +303,7 @@ static void a_stored_value_of_any_length_can_become_one_of_fixed_shape(void **st
     leat_program_free(program);
 }
 
-static void a_failure_names_operator_and_output_and_the_next_rows_are_made(void **state)
+TEST(a_failure_names_operator_and_output_and_the_next_rows_are_made)
 {
     struct leat_field field = vector(1);
     struct leat_program *program =
@@ -323,7 +323,7 @@ static void a_failure_names_operator_and_output_and_the_next_rows_are_made(void 
     leat_program_free(program);
 }
 
-static void what_does_not_fit_is_said_when_the_program_is_compiled(void **state)
+TEST(what_does_not_fit_is_said_when_the_program_is_compiled)
 {
     static const struct {
         enum leat_kind kind;
@@ -367,7 +367,7 @@ static void what_does_not_fit_is_said_when_the_program_is_compiled(void **state)
     }
 }
 
-static void a_table_entry_has_one_form(void **state)
+TEST(a_table_entry_has_one_form)
 {
     const struct leat_native wrong[] = {{NULL, NULL}, {.call = look, .flat = count}};
     struct leat_field field = vector(3);
@@ -396,7 +396,7 @@ static uint64_t hash_with(const char *arguments)
     return hash;
 }
 
-static void the_hash_is_over_name_arguments_and_result_and_not_over_the_index(void **state)
+TEST(the_hash_is_over_name_arguments_and_result_and_not_over_the_index)
 {
     uint64_t hash = hash_with("\"function\": 0, \"source\": \"a.so:f\", \"text\": \"1\"");
     assert_true(hash == hash_with("\"function\": 1, \"source\": \"a.so:f\", \"text\": \"1\""));
@@ -407,7 +407,7 @@ static void the_hash_is_over_name_arguments_and_result_and_not_over_the_index(vo
     assert_true(hash != hash_with("\"function\": 0, \"source\": \"a.so:f\", \"text\": \"1\", \"name\": \"second\""));
 }
 
-static void steps_are_measured_by_name(void **state)
+TEST(steps_are_measured_by_name)
 {
     struct leat_field field = pixels(LEAT_LAYOUT_HWC, 4, 4, 3);
     struct leat_program *program = must(&field,
@@ -429,7 +429,7 @@ static void steps_are_measured_by_name(void **state)
     leat_program_free(program);
 }
 
-static void rows_made_in_place_never_allocate(void **state)
+TEST(rows_made_in_place_never_allocate)
 {
     struct leat_field field = pixels(LEAT_LAYOUT_HWC, 64, 48, 3);
     struct leat_program *program =
@@ -459,7 +459,7 @@ static void *failing_allocate(size_t bytes)
     return calls_left && --calls_left ? real_allocator.allocate(bytes) : NULL;
 }
 
-static void memory_that_runs_out_is_an_error(void **state)
+TEST(memory_that_runs_out_is_an_error)
 {
     struct leat_field field = pixels(LEAT_LAYOUT_HWC, 6, 6, 3);
     real_allocator = leat_allocator;
@@ -488,24 +488,4 @@ static void memory_that_runs_out_is_an_error(void **state)
     assert_true(failed > 10);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_function_is_told_what_its_value_is),
-        cmocka_unit_test(a_function_never_sees_the_memory_at_rest),
-        cmocka_unit_test(functions_stand_anywhere_among_other_operators),
-        cmocka_unit_test(photos_come_as_hwc_and_leave_in_the_layout_that_the_chain_asks_for),
-        cmocka_unit_test(an_image_in_planes_stays_in_planes),
-        cmocka_unit_test(a_declared_result_goes_on_as_what_it_was_declared),
-        cmocka_unit_test(images_of_any_type_are_turned_into_the_layout_of_the_batch),
-        cmocka_unit_test(a_stored_value_of_any_length_can_become_one_of_fixed_shape),
-        cmocka_unit_test(a_failure_names_operator_and_output_and_the_next_rows_are_made),
-        cmocka_unit_test(what_does_not_fit_is_said_when_the_program_is_compiled),
-        cmocka_unit_test(a_table_entry_has_one_form),
-        cmocka_unit_test(the_hash_is_over_name_arguments_and_result_and_not_over_the_index),
-        cmocka_unit_test(steps_are_measured_by_name),
-        cmocka_unit_test(rows_made_in_place_never_allocate),
-        cmocka_unit_test(memory_that_runs_out_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

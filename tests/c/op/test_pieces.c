@@ -105,7 +105,7 @@ static struct leat_program *compiled(const char *text)
     return out;
 }
 
-static void each_box_lies_where_its_sample_is_shown(void **state)
+TEST(each_box_lies_where_its_sample_is_shown)
 {
     struct leat_program *p = compiled(mosaic);
     struct leat_scratch *scratch = leat_scratch_new(p);
@@ -140,7 +140,7 @@ static void each_box_lies_where_its_sample_is_shown(void **state)
     leat_program_free(p);
 }
 
-static void the_sample_at_fault_is_named(void **state)
+TEST(the_sample_at_fault_is_named)
 {
     struct leat_program *p = compiled(mosaic);
     struct leat_scratch *scratch = leat_scratch_new(p);
@@ -163,7 +163,7 @@ static void the_sample_at_fault_is_named(void **state)
 }
 
 /* The value as the header says it: nothing is decoded to reckon. */
-static void each_sample_is_reckoned_by_the_key_that_it_draws_from(void **state)
+TEST(each_sample_is_reckoned_by_the_key_that_it_draws_from)
 {
     static const char text[] = TUPLE("\"z\": {\"type\": \"RandomZoomOut\"}, \"b\": {\"type\": \"GaussianBlur\", "
                                      "\"kernel_size\": [3, 3]}, \"m\": {\"type\": \"Mosaic\", \"size\": 8}",
@@ -183,7 +183,7 @@ static void each_sample_is_reckoned_by_the_key_that_it_draws_from(void **state)
     leat_program_free(p);
 }
 
-static void a_mask_is_reckoned_as_large_as_its_image(void **state)
+TEST(a_mask_is_reckoned_as_large_as_its_image)
 {
     static const char with[] = "{\"operators\": {\"d\": {\"type\": \"Decode\"}, \"r\": {\"type\": \"Resize\", "
                                "\"size\": [8, 8]}}, \"outputs\": {\"image\": {\"fields\": [\"image\", \"boxes\", "
@@ -249,7 +249,7 @@ static int life_of(const char *text, struct leat_error *error)
     return rc;
 }
 
-static void every_failing_allocation_is_an_error_and_leaks_nothing(void **state)
+TEST(every_failing_allocation_is_an_error_and_leaks_nothing)
 {
     const char *const programs[] = {mosaic, filtered, aimed, mixed, open, views, pasted};
     make_samples();
@@ -272,14 +272,4 @@ static void every_failing_allocation_is_an_error_and_leaks_nothing(void **state)
     leat_free(masks.data);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_box_lies_where_its_sample_is_shown),
-        cmocka_unit_test(the_sample_at_fault_is_named),
-        cmocka_unit_test(each_sample_is_reckoned_by_the_key_that_it_draws_from),
-        cmocka_unit_test(a_mask_is_reckoned_as_large_as_its_image),
-        cmocka_unit_test(every_failing_allocation_is_an_error_and_leaks_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -20,7 +20,7 @@ static struct leat_field raw_field(int64_t h, int64_t w, int64_t c)
 
 static const double MEAN[3] = {0.485, 0.456, 0.406}, STD[3] = {0.229, 0.224, 0.225};
 
-static void the_training_chain_equals_simple_code(void **state)
+TEST(the_training_chain_equals_simple_code)
 {
     enum { W = 233, H = 171, OUT = 96 };
     uint8_t *pixels = malloc(W * H * 3), *crop = malloc(W * H * 3), *small = malloc(OUT * OUT * 3);
@@ -61,7 +61,7 @@ static void the_training_chain_equals_simple_code(void **state)
 }
 
 /* Crop after resize reads only what it needs of the photo; padding before a resize takes two passes. */
-static void other_orders_of_operators_equal_simple_code(void **state)
+TEST(other_orders_of_operators_equal_simple_code)
 {
     enum { W = 203, H = 155, PAD = 4 };
     static const char *const chains[] = {
@@ -108,7 +108,7 @@ static void other_orders_of_operators_equal_simple_code(void **state)
 }
 
 /* At 1/2 and smaller a photo is another one, but nearly the same where it is smooth. */
-static void dct_scaling_gives_nearly_the_same_photo(void **state)
+TEST(dct_scaling_gives_nearly_the_same_photo)
 {
     enum { W = 800, H = 640, OUT = 96 };
     uint8_t *pixels = malloc(W * H * 3), a[3 * OUT * OUT], b[3 * OUT * OUT];
@@ -142,7 +142,7 @@ static void dct_scaling_gives_nearly_the_same_photo(void **state)
     free(jpeg);
 }
 
-static void values_as_stored_keep_their_layout(void **state)
+TEST(values_as_stored_keep_their_layout)
 {
     struct leat_field fields[] = {raw_field(4, 5, 3), field_of("text", LEAT_KIND_STR, LEAT_U8, 0, 0, NULL),
                                   field_of("boxes", LEAT_KIND_ARRAY, LEAT_F32, 0, 2, (const int64_t[]){-1, 4}),
@@ -173,7 +173,7 @@ static void values_as_stored_keep_their_layout(void **state)
     leat_program_free(program);
 }
 
-static void an_image_ends_in_nchw_unless_asked(void **state)
+TEST(an_image_ends_in_nchw_unless_asked)
 {
     struct leat_field field = raw_field(6, 5, 3);
     uint8_t pixels[90], out[90];
@@ -200,7 +200,7 @@ static void an_image_ends_in_nchw_unless_asked(void **state)
 }
 
 /* Crops with padding, centre crops and flips in any order, against code that moves one pixel at a time. */
-static void crops_pads_and_flips_equal_simple_code(void **state)
+TEST(crops_pads_and_flips_equal_simple_code)
 {
     enum { H = 13, W = 9 };
     static const struct {
@@ -271,7 +271,7 @@ static void crops_pads_and_flips_equal_simple_code(void **state)
             }
 }
 
-static void errors_name_output_operator_and_what_fits(void **state)
+TEST(errors_name_output_operator_and_what_fits)
 {
     struct leat_field photo = photo_field(), bytes = field_of("x", LEAT_KIND_BYTES, LEAT_U8, 0, 0, NULL),
                       text = field_of("x", LEAT_KIND_STR, LEAT_U8, 0, 0, NULL), raw = raw_field(32, 32, 3),
@@ -324,7 +324,7 @@ static void errors_name_output_operator_and_what_fits(void **state)
     }
 }
 
-static void json_that_is_no_program_is_an_error(void **state)
+TEST(json_that_is_no_program_is_an_error)
 {
     struct leat_field field = raw_field(8, 8, 3);
     static const struct {
@@ -352,7 +352,7 @@ static void json_that_is_no_program_is_an_error(void **state)
     }
 }
 
-static void inserting_a_normalize_changes_no_crop_and_a_shared_operator_draws_once(void **state)
+TEST(inserting_a_normalize_changes_no_crop_and_a_shared_operator_draws_once)
 {
     struct leat_field field = raw_field(40, 40, 3);
     static const char *const texts[] = {
@@ -391,7 +391,7 @@ static void inserting_a_normalize_changes_no_crop_and_a_shared_operator_draws_on
 }
 
 /* States carry the hash of their plan: those of programs that people have must stay. */
-static void what_decode_is_told_hashes_as_it_always_did(void **state)
+TEST(what_decode_is_told_hashes_as_it_always_did)
 {
     static const struct {
         const char *arguments;
@@ -423,7 +423,7 @@ static void what_decode_is_told_hashes_as_it_always_did(void **state)
     }
 }
 
-static void steady_state_allocates_nothing(void **state)
+TEST(steady_state_allocates_nothing)
 {
     enum { W = 300, H = 200 };
     uint8_t *pixels = malloc(W * H * 3);
@@ -457,7 +457,7 @@ static void steady_state_allocates_nothing(void **state)
 }
 
 /* Outputs made in place run under leat_guarded: from the first row on, nothing may be allocated. */
-static void rows_made_in_place_never_allocate(void **state)
+TEST(rows_made_in_place_never_allocate)
 {
     struct leat_field field = raw_field(64, 48, 3);
     static const char *const chains[] = {"{\"type\": \"RandomCrop\", \"size\": 40}, {\"type\": "
@@ -491,7 +491,7 @@ static void rows_made_in_place_never_allocate(void **state)
 
 /* Images and arrays of bytes that stay in the order in which they lie, in rows that follow each other in memory and in
  * rows that do not. */
-static void bytes_that_keep_their_order_equal_simple_code(void **state)
+TEST(bytes_that_keep_their_order_equal_simple_code)
 {
     enum { N = 5, H = 6, W = 7 };
     static const struct {
@@ -537,22 +537,4 @@ static void bytes_that_keep_their_order_equal_simple_code(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_training_chain_equals_simple_code),
-        cmocka_unit_test(other_orders_of_operators_equal_simple_code),
-        cmocka_unit_test(dct_scaling_gives_nearly_the_same_photo),
-        cmocka_unit_test(values_as_stored_keep_their_layout),
-        cmocka_unit_test(an_image_ends_in_nchw_unless_asked),
-        cmocka_unit_test(crops_pads_and_flips_equal_simple_code),
-        cmocka_unit_test(errors_name_output_operator_and_what_fits),
-        cmocka_unit_test(json_that_is_no_program_is_an_error),
-        cmocka_unit_test(inserting_a_normalize_changes_no_crop_and_a_shared_operator_draws_once),
-        cmocka_unit_test(what_decode_is_told_hashes_as_it_always_did),
-        cmocka_unit_test(steady_state_allocates_nothing),
-        cmocka_unit_test(rows_made_in_place_never_allocate),
-        cmocka_unit_test(bytes_that_keep_their_order_equal_simple_code),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -80,7 +80,7 @@ static struct leat_field photo_field(void)
 }
 
 /* Scales up to 300, one pixel, one row, one column; grey and colour; mirrored; bytes and floats. */
-static void photos_of_every_format_and_size_equal_simple_code(void **state)
+TEST(photos_of_every_format_and_size_equal_simple_code)
 {
     static const struct {
         uint32_t w, h, out_w, out_h;
@@ -141,7 +141,7 @@ static int64_t simple_index(int mode, int64_t at, int64_t n)
     return at;
 }
 
-static void padding_by_the_images_own_pixels_equals_simple_code(void **state)
+TEST(padding_by_the_images_own_pixels_equals_simple_code)
 {
     static const char *const modes[] = {"edge", "reflect", "symmetric"};
     static const struct {
@@ -225,7 +225,7 @@ static struct photo with_orientation_6(struct photo photo)
     return turned;
 }
 
-static void a_turned_photo_is_resized_as_it_is_seen(void **state)
+TEST(a_turned_photo_is_resized_as_it_is_seen)
 {
     enum { W = 150, H = 90, OUT_W = 40, OUT_H = 70 };
     uint8_t *pixels = malloc(W * H * 3), *turned = malloc(W * H * 3), *want = malloc(OUT_W * OUT_H * 3);
@@ -253,7 +253,7 @@ static void a_turned_photo_is_resized_as_it_is_seen(void **state)
 }
 
 /* The crop needs the upper half; the lower one is cut off. */
-static void damage_below_a_crop_is_found_only_when_scanning_to_the_end(void **state)
+TEST(damage_below_a_crop_is_found_only_when_scanning_to_the_end)
 {
     uint8_t *pixels = malloc(200 * 400 * 3), out[32 * 32 * 3];
     struct photo photo = make_photo(JPEG, 200, 400, 3, pixels);
@@ -277,7 +277,7 @@ static void damage_below_a_crop_is_found_only_when_scanning_to_the_end(void **st
 }
 
 /* A side of 70000 would ask a resize for weights without bound, were it longer still. */
-static void a_photo_with_a_side_beyond_65535_is_refused(void **state)
+TEST(a_photo_with_a_side_beyond_65535_is_refused)
 {
     uint8_t *pixels = malloc(70000), out[3 * 4];
     struct leat_field field = photo_field();
@@ -301,7 +301,7 @@ static void a_photo_with_a_side_beyond_65535_is_refused(void **state)
 }
 
 /* Its last axis is no axis of channels, whatever its length. */
-static void arrays_of_three_axes_and_no_layout_are_converted_as_arrays(void **state)
+TEST(arrays_of_three_axes_and_no_layout_are_converted_as_arrays)
 {
     enum { N = 2 * 3 * 500 };
     static float values[N];
@@ -322,7 +322,7 @@ static void arrays_of_three_axes_and_no_layout_are_converted_as_arrays(void **st
 }
 
 /* The index says how much room there is; the payload, which another hand may have written, how much it takes. */
-static void a_fast_photo_that_is_not_what_its_index_says_is_not_delivered(void **state)
+TEST(a_fast_photo_that_is_not_what_its_index_says_is_not_delivered)
 {
     uint8_t pixels[40 * 30 * 3], *fast;
     struct photo jpeg = make_photo(JPEG, 40, 30, 3, pixels);
@@ -384,7 +384,7 @@ static void *change(void *old, size_t bytes)
     return p;
 }
 
-static void whole_images_between_operators_are_in_what_is_said_of_decoding(void **state)
+TEST(whole_images_between_operators_are_in_what_is_said_of_decoding)
 {
     /* an image is above LEAT_KEEP_BYTES, which a thread keeps */
     enum { W = 1400, H = 1030, IMAGE = W * H * 3, ABOUT = 1 << 18 };
@@ -449,17 +449,7 @@ static void whole_images_between_operators_are_in_what_is_said_of_decoding(void 
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(photos_of_every_format_and_size_equal_simple_code),
-        cmocka_unit_test(padding_by_the_images_own_pixels_equals_simple_code),
-        cmocka_unit_test(a_turned_photo_is_resized_as_it_is_seen),
-        cmocka_unit_test(damage_below_a_crop_is_found_only_when_scanning_to_the_end),
-        cmocka_unit_test(a_photo_with_a_side_beyond_65535_is_refused),
-        cmocka_unit_test(a_fast_photo_that_is_not_what_its_index_says_is_not_delivered),
-        cmocka_unit_test(arrays_of_three_axes_and_no_layout_are_converted_as_arrays),
-        cmocka_unit_test(whole_images_between_operators_are_in_what_is_said_of_decoding),
-        {"... and of stored ones, whose size is drawn, too",
-         whole_images_between_operators_are_in_what_is_said_of_decoding, NULL, NULL, "stored"},
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    test_add((struct CMUnitTest){"... and of stored ones, whose size is drawn, too",
+                                 whole_images_between_operators_are_in_what_is_said_of_decoding, NULL, NULL, "stored"});
+    return test_run(NULL, NULL);
 }

@@ -9,7 +9,7 @@
 
 static struct leat_error error;
 
-static void philox_gives_the_words_that_its_authors_publish(void **state)
+TEST(philox_gives_the_words_that_its_authors_publish)
 {
     static const struct {
         uint32_t counter[4], key[2], out[4];
@@ -27,7 +27,7 @@ static void philox_gives_the_words_that_its_authors_publish(void **state)
     }
 }
 
-static void every_instruction_set_gives_the_blocks_of_portable_c(void **state)
+TEST(every_instruction_set_gives_the_blocks_of_portable_c)
 {
     static uint32_t want[4 * 300], found[4 * 300];
     const leat_philox_fn others[] = {
@@ -60,7 +60,7 @@ static uint64_t hash_of(const void *p, size_t bytes)
 
 static const uint64_t KEYS[3] = {0, UINT64_C(0x299f31d0a4093822), UINT64_MAX};
 
-static void numbers_never_change(void **state)
+TEST(numbers_never_change)
 {
     static uint32_t words[3 * LONG];
     static float f[3 * LONG];
@@ -89,7 +89,7 @@ static void numbers_never_change(void **state)
     assert_int_equal(of_permutation, UINT64_C(0x57c2cdac367bdab9));
 }
 
-static void a_rows_numbers_follow_from_its_key_alone_and_fewer_are_the_first_of_more(void **state)
+TEST(a_rows_numbers_follow_from_its_key_alone_and_fewer_are_the_first_of_more)
 {
     static float all[3 * LONG], some[LONG];
     assert_ok(leat_random_normal(KEYS, 3, 9, LONG, LEAT_F32, all, &error));
@@ -112,7 +112,7 @@ static double chi_squared(const double *p, size_t n)
     return sum;
 }
 
-static void distributions_are_what_they_are_called(void **state)
+TEST(distributions_are_what_they_are_called)
 {
     static double p[200000], x[200000];
     static float f[200000];
@@ -134,7 +134,7 @@ static void distributions_are_what_they_are_called(void **state)
     assert_true(chi_squared(p, 200000) < 100);
 }
 
-static void the_normal_distribution_is_inverted_to_the_last_digits_up_to_its_ends(void **state)
+TEST(the_normal_distribution_is_inverted_to_the_last_digits_up_to_its_ends)
 {
     static double x[LONG];
     double worst = 0;
@@ -156,7 +156,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void permutations_have_each_number_once_and_all_places_alike(void **state)
+TEST(permutations_have_each_number_once_and_all_places_alike)
 {
     static int64_t out[LONG];
     int64_t where[5][5] = {{0}};
@@ -176,7 +176,7 @@ static void permutations_have_each_number_once_and_all_places_alike(void **state
             assert_in_range(where[i][j], 3750, 4250); /* 4000, with a deviation of 57 */
 }
 
-static void what_cannot_be_drawn_is_an_error(void **state)
+TEST(what_cannot_be_drawn_is_an_error)
 {
     int64_t i = 7;
     assert_int_equal(leat_random_integers(KEYS, 1, 0, 1, 4, 4, &i, &error), LEAT_E_INVALID);
@@ -187,17 +187,4 @@ static void what_cannot_be_drawn_is_an_error(void **state)
     assert_int_equal(i, 7);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_gives_the_words_that_its_authors_publish),
-        cmocka_unit_test(every_instruction_set_gives_the_blocks_of_portable_c),
-        cmocka_unit_test(numbers_never_change),
-        cmocka_unit_test(a_rows_numbers_follow_from_its_key_alone_and_fewer_are_the_first_of_more),
-        cmocka_unit_test(distributions_are_what_they_are_called),
-        cmocka_unit_test(the_normal_distribution_is_inverted_to_the_last_digits_up_to_its_ends),
-        cmocka_unit_test(permutations_have_each_number_once_and_all_places_alike),
-        cmocka_unit_test(what_cannot_be_drawn_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

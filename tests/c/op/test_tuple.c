@@ -61,7 +61,7 @@ static double distance(double alpha, double other)
     return worst * sqrt(DRAWS);
 }
 
-static void shares_are_drawn_from_the_beta_distribution(void **state)
+TEST(shares_are_drawn_from_the_beta_distribution)
 {
     const double alphas[] = {0.05, 0.2, 0.4, 1, 1.5, 4, 32};
     for (size_t i = 0; i < sizeof alphas / sizeof *alphas; i++) {
@@ -72,7 +72,7 @@ static void shares_are_drawn_from_the_beta_distribution(void **state)
     }
 }
 
-static void extreme_shapes_give_shares_too(void **state)
+TEST(extreme_shapes_give_shares_too)
 {
     const double alphas[] = {1e-3, 1e6};
     for (size_t k = 0; k < 2; k++)
@@ -86,7 +86,7 @@ static void extreme_shapes_give_shares_too(void **state)
 
 /* ---- formats ---- */
 
-static void formats_go_back_and_forth(void **state)
+TEST(formats_go_back_and_forth)
 {
     const float corners[] = {1.5f, 2, 5.5f, 12, 0, 0, 0, 0};
     for (int from = LEAT_ROLE_BOXES_XYXY; from <= LEAT_ROLE_BOXES_CXCYWH; from++)
@@ -128,7 +128,7 @@ static struct leat_program *compile_tuple(const char *program)
     return out;
 }
 
-static void a_tuple_describes_its_chain_and_its_outputs(void **state)
+TEST(a_tuple_describes_its_chain_and_its_outputs)
 {
     struct leat_program *p = compile_tuple(text);
     assert_int_equal(leat_program_chains(p), 1);
@@ -145,7 +145,7 @@ static void a_tuple_describes_its_chain_and_its_outputs(void **state)
     leat_program_free(p);
 }
 
-static void a_row_says_how_many_steps_are_left_and_whose_fault_it_is(void **state)
+TEST(a_row_says_how_many_steps_are_left_and_whose_fault_it_is)
 {
     struct leat_program *p = compile_tuple(text);
     struct leat_scratch *scratch = leat_scratch_new(p);
@@ -209,7 +209,7 @@ static int life_of_a_tuple(const char *program, struct leat_error *error)
     return rc;
 }
 
-static void every_failing_allocation_of_a_tuple_is_an_error_and_leaks_nothing(void **state)
+TEST(every_failing_allocation_of_a_tuple_is_an_error_and_leaks_nothing)
 {
     static const char drawn[] =
         "{\"operators\": {\"r\": {\"type\": \"RandomRotation\", \"degrees\": [-20, 20]}, \"c\": {\"type\": "
@@ -245,7 +245,7 @@ static void every_failing_allocation_of_a_tuple_is_an_error_and_leaks_nothing(vo
     "}, \"calls\": [{\"segment\": 1, \"kind\": 1, \"dtype\": \"uint8\", \"shape\": "                                   \
     "[null]" more "}]}}}"
 
-static void tuples_that_make_no_sense_are_refused(void **state)
+TEST(tuples_that_make_no_sense_are_refused)
 {
     static const char *const wrong[] = {
         "{\"outputs\": {\"image\": {\"fields\": [], \"chain\": []}}}",
@@ -292,16 +292,4 @@ static void tuples_that_make_no_sense_are_refused(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_are_drawn_from_the_beta_distribution),
-        cmocka_unit_test(extreme_shapes_give_shares_too),
-        cmocka_unit_test(formats_go_back_and_forth),
-        cmocka_unit_test(a_tuple_describes_its_chain_and_its_outputs),
-        cmocka_unit_test(a_row_says_how_many_steps_are_left_and_whose_fault_it_is),
-        cmocka_unit_test(every_failing_allocation_of_a_tuple_is_an_error_and_leaks_nothing),
-        cmocka_unit_test(tuples_that_make_no_sense_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -8,7 +8,7 @@ static struct leat_field image_field(void)
 
 #define CROP(SIZE) "{\"type\": \"RandomCrop\", \"size\": " SIZE "}"
 
-static void a_key_has_the_variant_of_its_draw(void **state)
+TEST(a_key_has_the_variant_of_its_draw)
 {
     struct leat_field field = image_field();
     struct leat_program *program =
@@ -45,7 +45,7 @@ static void a_key_has_the_variant_of_its_draw(void **state)
     leat_program_free(program);
 }
 
-static void the_hash_is_over_sizes_weights_and_names(void **state)
+TEST(the_hash_is_over_sizes_weights_and_names)
 {
     static const char *const sizes[] = {"{\"per_batch\": 0, \"sizes\": [8, 9]}",
                                         "{\"per_batch\": 0, \"sizes\": [9, 8]}",
@@ -69,7 +69,7 @@ static void the_hash_is_over_sizes_weights_and_names(void **state)
     leat_program_free(other);
 }
 
-static void bad_sizes_are_refused(void **state)
+TEST(bad_sizes_are_refused)
 {
     static const struct {
         const char *chain, *message;
@@ -100,7 +100,7 @@ static void bad_sizes_are_refused(void **state)
 
 #define FLIP(P, MORE) "{\"type\": \"RandomHorizontalFlip\", \"p\": " P MORE "}"
 
-static void operators_come_and_go_with_the_epoch_and_others_draw_as_they_would(void **state)
+TEST(operators_come_and_go_with_the_epoch_and_others_draw_as_they_would)
 {
     struct leat_field field = image_field();
     struct leat_program *program = must_compile(
@@ -139,13 +139,4 @@ static void operators_come_and_go_with_the_epoch_and_others_draw_as_they_would(v
     assert_non_null(strstr(error.message, "of another type or shape in some epochs"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_key_has_the_variant_of_its_draw),
-        cmocka_unit_test(the_hash_is_over_sizes_weights_and_names),
-        cmocka_unit_test(bad_sizes_are_refused),
-        cmocka_unit_test(operators_come_and_go_with_the_epoch_and_others_draw_as_they_would),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -40,7 +40,7 @@ static void assert_independent(const double *a, const double *b, size_t n)
     assert_true(fabs(ab / sqrt(aa * bb)) * sqrt((double)n) < 3.5);
 }
 
-static void angle_scale_and_shear_of_an_affine_are_uniform_and_independent(void **state)
+TEST(angle_scale_and_shear_of_an_affine_are_uniform_and_independent)
 {
     static const double low[] = {-30, 0.5, 4}, high[] = {30, 1.75, 12};
     struct affine_args args;
@@ -65,7 +65,7 @@ static void angle_scale_and_shear_of_an_affine_are_uniform_and_independent(void 
 }
 
 /* Whole pixels, of a uniform number that is rounded: the two ends have half the weight of the others. */
-static void the_shift_of_an_affine_is_a_rounded_uniform_number(void **state)
+TEST(the_shift_of_an_affine_is_a_rounded_uniform_number)
 {
     unsigned counts[2][25] = {{0}};
     for (uint64_t key = 0; key < DRAWS; key++) {
@@ -82,7 +82,7 @@ static void the_shift_of_an_affine_is_a_rounded_uniform_number(void **state)
     assert_true(sums[1] > 52);
 }
 
-static void the_corners_of_a_perspective_are_any_pixel_of_their_part(void **state)
+TEST(the_corners_of_a_perspective_are_any_pixel_of_their_part)
 {
     struct perspective_args args;
     parse_args(&copy_of_random_perspective, "{\"distortion_scale\": 0.4}", &args);
@@ -111,7 +111,7 @@ static void the_corners_of_a_perspective_are_any_pixel_of_their_part(void **stat
         }
 }
 
-static void a_perspective_is_drawn_as_often_as_p_says(void **state)
+TEST(a_perspective_is_drawn_as_often_as_p_says)
 {
     struct perspective_args args;
     parse_args(&copy_of_random_perspective, "{\"p\": 0.3}", &args);
@@ -121,7 +121,7 @@ static void a_perspective_is_drawn_as_often_as_p_says(void **state)
     assert_true(fabs(skipped - 0.7 * DRAWS) < 3.3 * sqrt(DRAWS * 0.21));
 }
 
-static void corners_that_meet_leave_the_image_as_it_is(void **state)
+TEST(corners_that_meet_leave_the_image_as_it_is)
 {
     struct perspective_args args;
     parse_args(&copy_of_random_perspective, "{\"distortion_scale\": 1}", &args);
@@ -131,7 +131,7 @@ static void corners_that_meet_leave_the_image_as_it_is(void **state)
         assert_true(m[i] == (i == 0 || i == 4));
 }
 
-static void the_noise_of_an_elastic_transform_is_uniform_and_independent(void **state)
+TEST(the_noise_of_an_elastic_transform_is_uniform_and_independent)
 {
     static double noise[2][DRAWS], below[DRAWS];
     for (int64_t i = 0; i < DRAWS; i++) {
@@ -176,7 +176,7 @@ static double slow_pixel(const struct leat_image *in, double x, double y, unsign
     return value * mask + (1 - mask) * fill;
 }
 
-static void an_elastic_transform_is_that_of_its_definition(void **state)
+TEST(an_elastic_transform_is_that_of_its_definition)
 {
     static const char *const cases[] = {"{\"alpha\": 60, \"sigma\": 3, \"fill\": 200}",
                                         "{\"alpha\": [9, -300], \"sigma\": [1.3, 4.2]}",
@@ -237,7 +237,7 @@ static void an_elastic_transform_is_that_of_its_definition(void **state)
 }
 
 /* What is drawn is part of the plan version. */
-static void draws_of_warps_never_change(void **state)
+TEST(draws_of_warps_never_change)
 {
     uint64_t hash = 0;
     struct affine_args affine;
@@ -261,17 +261,4 @@ static void draws_of_warps_never_change(void **state)
         fail_msg("the draws hash to %016" PRIx64, hash);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(angle_scale_and_shear_of_an_affine_are_uniform_and_independent),
-        cmocka_unit_test(the_shift_of_an_affine_is_a_rounded_uniform_number),
-        cmocka_unit_test(the_corners_of_a_perspective_are_any_pixel_of_their_part),
-        cmocka_unit_test(a_perspective_is_drawn_as_often_as_p_says),
-        cmocka_unit_test(corners_that_meet_leave_the_image_as_it_is),
-        cmocka_unit_test(the_noise_of_an_elastic_transform_is_uniform_and_independent),
-        cmocka_unit_test(an_elastic_transform_is_that_of_its_definition),
-        cmocka_unit_test(draws_of_warps_never_change),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -12,6 +12,8 @@
 #include "codec/photo/raw.h"
 #include "store/part.h"
 
+#define TEST_IN_FOLDER(name) TEST_IN(name, make_folder, remove_folder)
+
 static void assert_same_bytes(const char *a, const char *b)
 {
     size_t n, m;
@@ -24,7 +26,7 @@ static void assert_same_bytes(const char *a, const char *b)
 
 /* ---- what is stored -------------------------------------------------------------------------- */
 
-static void each_form_has_the_same_verdicts_facts_and_fingerprint(void **state)
+TEST_IN_FOLDER(each_form_has_the_same_verdicts_facts_and_fingerprint)
 {
     struct leat_extent first[KINDS];
     uint64_t fingerprint[2] = {0, 0};
@@ -56,7 +58,7 @@ static void each_form_has_the_same_verdicts_facts_and_fingerprint(void **state)
     }
 }
 
-static void a_photo_of_the_common_kind_gets_a_row_index_of_at_most_a_hundredth(void **state)
+TEST_IN_FOLDER(a_photo_of_the_common_kind_gets_a_row_index_of_at_most_a_hundredth)
 {
     struct leat_error error;
     struct leat_source *s;
@@ -86,7 +88,7 @@ static void a_photo_of_the_common_kind_gets_a_row_index_of_at_most_a_hundredth(v
     leat_source_close(s);
 }
 
-static void what_came_is_read_from_the_first_two_forms_and_pixels_from_the_third(void **state)
+TEST_IN_FOLDER(what_came_is_read_from_the_first_two_forms_and_pixels_from_the_third)
 {
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;
@@ -132,7 +134,7 @@ static void what_came_is_read_from_the_first_two_forms_and_pixels_from_the_third
     }
 }
 
-static void photos_without_the_form_are_counted_and_their_reasons_named(void **state)
+TEST_IN_FOLDER(photos_without_the_form_are_counted_and_their_reasons_named)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -153,7 +155,7 @@ static void photos_without_the_form_are_counted_and_their_reasons_named(void **s
     leat_writer_free(w, false);
 }
 
-static void without_a_check_what_is_packed_into_a_form_is_found_broken_too(void **state)
+TEST_IN_FOLDER(without_a_check_what_is_packed_into_a_form_is_found_broken_too)
 {
     for (enum leat_photos photos = LEAT_PHOTOS_FAST; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;
@@ -173,7 +175,7 @@ static void without_a_check_what_is_packed_into_a_form_is_found_broken_too(void 
     }
 }
 
-static void broken_photos_can_be_left_out_or_end_the_packing_in_each_form(void **state)
+TEST_IN_FOLDER(broken_photos_can_be_left_out_or_end_the_packing_in_each_form)
 {
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;
@@ -194,7 +196,7 @@ static void broken_photos_can_be_left_out_or_end_the_packing_in_each_form(void *
     }
 }
 
-static void a_photo_is_made_smaller_before_it_gets_its_form(void **state)
+TEST_IN_FOLDER(a_photo_is_made_smaller_before_it_gets_its_form)
 {
     struct leat_value smaller[KINDS];
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
@@ -230,7 +232,7 @@ static void a_photo_is_made_smaller_before_it_gets_its_form(void **state)
         leat_value_clear(&smaller[i]);
 }
 
-static void the_bytes_are_the_same_for_any_number_of_threads_and_after_a_stop(void **state)
+TEST_IN_FOLDER(the_bytes_are_the_same_for_any_number_of_threads_and_after_a_stop)
 {
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;
@@ -257,7 +259,7 @@ static void the_bytes_are_the_same_for_any_number_of_threads_and_after_a_stop(vo
     }
 }
 
-static void shards_hold_each_form(void **state)
+TEST_IN_FOLDER(shards_hold_each_form)
 {
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;
@@ -286,7 +288,7 @@ static void shards_hold_each_form(void **state)
     }
 }
 
-static void bytes_are_told_only_where_each_file_has_counted_them(void **state)
+TEST_IN_FOLDER(bytes_are_told_only_where_each_file_has_counted_them)
 {
     struct leat_error error;
     struct leat_dataset *sets[2], *both;
@@ -356,7 +358,7 @@ static uint64_t epoch_of(const char *file, const char *program)
     return hash;
 }
 
-static void batches_are_the_same_from_each_form(void **state)
+TEST_IN_FOLDER(batches_are_the_same_from_each_form)
 {
     static const char *const programs[] = {
         "{\"operators\": {\"a\": {\"type\": \"Decode\", \"exif\": true}, \"b\": {\"type\": \"RandomResizedCrop\", "
@@ -381,7 +383,7 @@ static void batches_are_the_same_from_each_form(void **state)
     }
 }
 
-static void not_decoded_pixels_come_with_their_header(void **state)
+TEST_IN_FOLDER(not_decoded_pixels_come_with_their_header)
 {
     struct leat_error error;
     struct leat_dataset *d;
@@ -428,7 +430,7 @@ static int end_small(void **state)
     return free_files(state) || make_files(state) || remove_folder(state);
 }
 
-static void without_memory_packing_fails_and_a_resume_finishes(void **state)
+TEST_IN(without_memory_packing_fails_and_a_resume_finishes, begin_small, end_small)
 {
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
         struct leat_error error;
@@ -470,7 +472,7 @@ static ssize_t failing_write(int fd, const void *data, size_t bytes, off_t offse
     return -1;
 }
 
-static void when_a_write_fails_a_resume_finishes(void **state)
+TEST_IN(when_a_write_fails_a_resume_finishes, begin_small, end_small)
 {
     plain_calls = leat_store_calls;
     for (enum leat_photos photos = LEAT_PHOTOS_ORIGINAL; photos <= LEAT_PHOTOS_RAW; photos++) {
@@ -499,7 +501,7 @@ static void when_a_write_fails_a_resume_finishes(void **state)
     }
 }
 
-static void without_memory_reading_what_came_fails_cleanly(void **state)
+TEST_IN_FOLDER(without_memory_reading_what_came_fails_cleanly)
 {
     struct leat_error error;
     struct leat_dataset *d;
@@ -541,7 +543,7 @@ static int write_golden(const char *to, enum leat_photos photos, const struct le
 }
 
 /* The photos of v1-photos.leat were made by this program; those of v1-fast.leat are the same. */
-static void golden_photos_come_back_and_are_written_as_they_were(void **state)
+TEST_IN_FOLDER(golden_photos_come_back_and_are_written_as_they_were)
 {
     struct leat_error error;
     struct leat_value came[GOLDEN], restored;
@@ -590,7 +592,7 @@ static int write_all_golden(const char *to)
 
 /* ---- real photos ----------------------------------------------------------------------------- */
 
-static void odd_photos_are_found_as_good_or_broken_in_each_form_and_come_back(void **state)
+TEST_IN_FOLDER(odd_photos_are_found_as_good_or_broken_in_each_form_and_come_back)
 {
     static const char *const folders[] = {"libjpeg-turbo",    "pillow-jpeg",     "zune-jpeg",
                                           "exif-orientation", "dali-fuzz",       "missnamed",
@@ -663,26 +665,5 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "write"))
         return write_all_golden(argv[2]);
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-#define SMALL(name) cmocka_unit_test_setup_teardown(name, begin_small, end_small)
-    const struct CMUnitTest tests[] = {
-        TEST(each_form_has_the_same_verdicts_facts_and_fingerprint),
-        TEST(a_photo_of_the_common_kind_gets_a_row_index_of_at_most_a_hundredth),
-        TEST(what_came_is_read_from_the_first_two_forms_and_pixels_from_the_third),
-        TEST(photos_without_the_form_are_counted_and_their_reasons_named),
-        TEST(without_a_check_what_is_packed_into_a_form_is_found_broken_too),
-        TEST(broken_photos_can_be_left_out_or_end_the_packing_in_each_form),
-        TEST(a_photo_is_made_smaller_before_it_gets_its_form),
-        TEST(the_bytes_are_the_same_for_any_number_of_threads_and_after_a_stop),
-        TEST(shards_hold_each_form),
-        TEST(bytes_are_told_only_where_each_file_has_counted_them),
-        TEST(batches_are_the_same_from_each_form),
-        TEST(not_decoded_pixels_come_with_their_header),
-        SMALL(without_memory_packing_fails_and_a_resume_finishes),
-        SMALL(when_a_write_fails_a_resume_finishes),
-        TEST(without_memory_reading_what_came_fails_cleanly),
-        TEST(golden_photos_come_back_and_are_written_as_they_were),
-        TEST(odd_photos_are_found_as_good_or_broken_in_each_form_and_come_back),
-    };
-    return cmocka_run_group_tests(tests, make_files, free_files);
+    return test_run(make_files, free_files);
 }

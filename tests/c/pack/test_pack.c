@@ -69,7 +69,7 @@ static int pack(struct leat_writer_options *o, struct leat_writer **w, struct le
     return rc ? rc : leat_writer_finish(*w, error);
 }
 
-static void broken_photos_are_marked_and_named_and_the_rest_is_good(void **state)
+TEST_IN(broken_photos_are_marked_and_named_and_the_rest_is_good, make_folder, remove_folder)
 {
     static const char *const bad_names[] = {"cat/cut.jpg", "cat/empty.jpg", "cat/text.jpg"};
     struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
@@ -104,7 +104,7 @@ static void broken_photos_are_marked_and_named_and_the_rest_is_good(void **state
     assert_ok(leat_verify(target, NULL, &error));
 }
 
-static void a_folder_and_its_pack_have_one_fingerprint(void **state)
+TEST_IN(a_folder_and_its_pack_have_one_fingerprint, make_folder, remove_folder)
 {
     struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
     struct leat_error error;
@@ -132,7 +132,7 @@ static void a_folder_and_its_pack_have_one_fingerprint(void **state)
     assert_memory_equal(in_place, sharded, 16);
 }
 
-static void a_photo_above_max_side_is_stored_as_a_smaller_jpeg(void **state)
+TEST_IN(a_photo_above_max_side_is_stored_as_a_smaller_jpeg, make_folder, remove_folder)
 {
     struct leat_writer_options o = LEAT_WRITER_OPTIONS_INIT;
     struct leat_error error;
@@ -224,7 +224,7 @@ static void pack_samples(const char *to, bool from_files)
     leat_writer_free(w, false);
 }
 
-static void samples_of_several_files_are_packed_as_the_same_bytes_from_memory_are(void **state)
+TEST_IN(samples_of_several_files_are_packed_as_the_same_bytes_from_memory_are, make_folder, remove_folder)
 {
     char other[PATH_MAX + 48];
     size_t n[2];
@@ -238,14 +238,4 @@ static void samples_of_several_files_are_packed_as_the_same_bytes_from_memory_ar
     free(bytes[1]);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        TEST(broken_photos_are_marked_and_named_and_the_rest_is_good),
-        TEST(a_folder_and_its_pack_have_one_fingerprint),
-        TEST(a_photo_above_max_side_is_stored_as_a_smaller_jpeg),
-        TEST(samples_of_several_files_are_packed_as_the_same_bytes_from_memory_are),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -80,17 +80,17 @@ static void assert_found_wherever_spoiled(size_t (*place)(const uint8_t *fast, s
     leat_codecs[0] = &leat_codec_photo;
 }
 
-static void verify_finds_a_fast_photo_that_does_not_give_back_what_came(void **state)
+TEST_IN(verify_finds_a_fast_photo_that_does_not_give_back_what_came, make_folder, remove_folder)
 {
     assert_found_wherever_spoiled(place_of_tenth);
 }
 
-static void verify_finds_a_fast_photo_that_is_decoded_to_other_pixels_than_what_came(void **state)
+TEST_IN(verify_finds_a_fast_photo_that_is_decoded_to_other_pixels_than_what_came, make_folder, remove_folder)
 {
     assert_found_wherever_spoiled(place_in_table);
 }
 
-static void a_fault_that_was_found_is_reported_where_memory_is_out_behind_it(void **state)
+TEST_IN(a_fault_that_was_found_is_reported_where_memory_is_out_behind_it, make_folder, remove_folder)
 {
     struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
     struct leat_error error;
@@ -121,7 +121,7 @@ static void a_fault_that_was_found_is_reported_where_memory_is_out_behind_it(voi
     assert_true(both);
 }
 
-static void without_memory_verifying_fails_and_reports_no_fault(void **state)
+TEST_IN(without_memory_verifying_fails_and_reports_no_fault, make_folder, remove_folder)
 {
     struct leat_writer_options o = wish(LEAT_PHOTOS_FAST);
     struct leat_error error;
@@ -139,14 +139,4 @@ static void without_memory_verifying_fails_and_reports_no_fault(void **state)
     }
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        TEST(verify_finds_a_fast_photo_that_does_not_give_back_what_came),
-        TEST(verify_finds_a_fast_photo_that_is_decoded_to_other_pixels_than_what_came),
-        TEST(a_fault_that_was_found_is_reported_where_memory_is_out_behind_it),
-        TEST(without_memory_verifying_fails_and_reports_no_fault),
-    };
-    return cmocka_run_group_tests(tests, make_files, free_files);
-}
+TEST_MAIN_IN(make_files, free_files)

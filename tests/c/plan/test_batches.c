@@ -3,7 +3,7 @@
 
 enum { MAX_ROWS = 600, MAX_RANKS = 9 };
 
-static void every_rank_together_gets_the_global_order_exactly_once(void **state)
+TEST(every_rank_together_gets_the_global_order_exactly_once)
 {
     for (uint64_t t = 0; t < 400; t++) {
         uint64_t n = draw(t, 0, 0, 300);
@@ -28,7 +28,7 @@ static void every_rank_together_gets_the_global_order_exactly_once(void **state)
     }
 }
 
-static void the_order_depends_neither_on_ranks_nor_on_batch_size_nor_on_where_it_resumes(void **state)
+TEST(the_order_depends_neither_on_ranks_nor_on_batch_size_nor_on_where_it_resumes)
 {
     const enum leat_order orders[] = {LEAT_ORDER_SEQUENTIAL, LEAT_ORDER_SHUFFLED, LEAT_ORDER_BLOCKS};
     for (uint64_t t = 0; t < 150; t++) {
@@ -57,7 +57,7 @@ static void the_order_depends_neither_on_ranks_nor_on_batch_size_nor_on_where_it
     }
 }
 
-static void padding_makes_the_last_parts_equal_and_repeats_the_first_rows_under_keys_of_their_own(void **state)
+TEST(padding_makes_the_last_parts_equal_and_repeats_the_first_rows_under_keys_of_their_own)
 {
     for (uint64_t n = 1; n <= 40; n++)
         for (uint32_t world = 1; world <= 6; world++) {
@@ -95,7 +95,7 @@ static void padding_makes_the_last_parts_equal_and_repeats_the_first_rows_under_
         }
 }
 
-static void steps_count_through_the_log_and_seek_inverts_them(void **state)
+TEST(steps_count_through_the_log_and_seek_inverts_them)
 {
     for (uint64_t t = 0; t < 200; t++) {
         uint64_t n = draw(t, 0, 1, 200), at = 0;
@@ -127,7 +127,7 @@ static void steps_count_through_the_log_and_seek_inverts_them(void **state)
     }
 }
 
-static void a_batch_never_spans_a_decision_and_the_next_one_begins_at_it(void **state)
+TEST(a_batch_never_spans_a_decision_and_the_next_one_begins_at_it)
 {
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SEQUENTIAL, 19, 0, 4, 0, 1, LEAT_TAIL_DROP);
     struct leat_decision decision = {.at = {0, 10}, .global_batch = 6};
@@ -148,7 +148,7 @@ static void a_batch_never_spans_a_decision_and_the_next_one_begins_at_it(void **
     leat_plan_free(plan);
 }
 
-static void an_uneven_tail_leaves_ranks_without_a_row_without_a_batch(void **state)
+TEST(an_uneven_tail_leaves_ranks_without_a_row_without_a_batch)
 {
     uint64_t total = 0;
     for (uint32_t r = 0; r < 4; r++) {
@@ -163,7 +163,7 @@ static void an_uneven_tail_leaves_ranks_without_a_row_without_a_batch(void **sta
     assert_int_equal(total, 2);
 }
 
-static void an_uneven_batch_cut_by_a_decision_is_parted_without_padding(void **state)
+TEST(an_uneven_batch_cut_by_a_decision_is_parted_without_padding)
 {
     static struct leat_plan_row rows[40];
     for (uint64_t cut = 1; cut < 16; cut++) {
@@ -192,7 +192,7 @@ static void an_uneven_batch_cut_by_a_decision_is_parted_without_padding(void **s
     }
 }
 
-static void a_rank_that_did_not_exist_yet_has_no_rows(void **state)
+TEST(a_rank_that_did_not_exist_yet_has_no_rows)
 {
     const uint8_t print[16] = {1};
     struct leat_plan *two = simple_plan(LEAT_ORDER_SHUFFLED, 40, 2, 8, 0, 2, LEAT_TAIL_PAD),
@@ -212,7 +212,7 @@ static void a_rank_that_did_not_exist_yet_has_no_rows(void **state)
     leat_plan_free(four);
 }
 
-static void what_cannot_be_planned_is_refused(void **state)
+TEST(what_cannot_be_planned_is_refused)
 {
     const double weights[] = {1, 0, 2}, negative[] = {1, -1, 2}, zero[] = {0, 0, 0};
     const int64_t outside[] = {0, 3};
@@ -253,7 +253,7 @@ static void what_cannot_be_planned_is_refused(void **state)
             LEAT_E_RANGE);
 }
 
-static void a_decision_that_does_not_fit_is_refused_and_changes_nothing(void **state)
+TEST(a_decision_that_does_not_fit_is_refused_and_changes_nothing)
 {
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SEQUENTIAL, 100, 0, 10, 0, 4, LEAT_TAIL_PAD);
     struct leat_error error = {0};
@@ -294,7 +294,7 @@ static void positions_of(const struct leat_plan *plan, uint64_t epoch, uint64_t 
         out[i] = rows[i].piece.position;
 }
 
-static void a_list_selects_in_the_order_of_the_plan_until_it_ends_and_a_state_keeps_it(void **state)
+TEST(a_list_selects_in_the_order_of_the_plan_until_it_ends_and_a_state_keeps_it)
 {
     static const enum leat_order orders[] = {LEAT_ORDER_SEQUENTIAL, LEAT_ORDER_SHUFFLED, LEAT_ORDER_BLOCKS};
     const uint8_t print[16] = {0};
@@ -361,7 +361,7 @@ static void steps_are_those_of_a_walk(const struct leat_plan *plan, uint64_t epo
     assert_int_equal(leat_plan_seek(plan, epoch, steps, &found), LEAT_E_RANGE);
 }
 
-static void steps_are_found_through_any_decisions(void **state)
+TEST(steps_are_found_through_any_decisions)
 {
     for (uint64_t t = 0; t < 300; t++) {
         const uint64_t n = draw(t, 0, 1, 400);
@@ -383,7 +383,7 @@ static void steps_are_found_through_any_decisions(void **state)
     }
 }
 
-static void an_epoch_may_have_a_hundred_thousand_decisions(void **state)
+TEST(an_epoch_may_have_a_hundred_thousand_decisions)
 {
     enum { N = 100000, EACH = 64 };
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, (N + 1) * EACH, 1, EACH, 0, 1, LEAT_TAIL_PAD);
@@ -405,22 +405,4 @@ static void an_epoch_may_have_a_hundred_thousand_decisions(void **state)
     leat_plan_free(plan);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_rank_together_gets_the_global_order_exactly_once),
-        cmocka_unit_test(the_order_depends_neither_on_ranks_nor_on_batch_size_nor_on_where_it_resumes),
-        cmocka_unit_test(padding_makes_the_last_parts_equal_and_repeats_the_first_rows_under_keys_of_their_own),
-        cmocka_unit_test(steps_count_through_the_log_and_seek_inverts_them),
-        cmocka_unit_test(a_batch_never_spans_a_decision_and_the_next_one_begins_at_it),
-        cmocka_unit_test(an_uneven_tail_leaves_ranks_without_a_row_without_a_batch),
-        cmocka_unit_test(an_uneven_batch_cut_by_a_decision_is_parted_without_padding),
-        cmocka_unit_test(a_rank_that_did_not_exist_yet_has_no_rows),
-        cmocka_unit_test(what_cannot_be_planned_is_refused),
-        cmocka_unit_test(a_decision_that_does_not_fit_is_refused_and_changes_nothing),
-        cmocka_unit_test(a_list_selects_in_the_order_of_the_plan_until_it_ends_and_a_state_keeps_it),
-        cmocka_unit_test(steps_are_found_through_any_decisions),
-        cmocka_unit_test(an_epoch_may_have_a_hundred_thousand_decisions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

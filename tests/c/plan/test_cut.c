@@ -35,7 +35,7 @@ static struct leat_cut cut_of(const struct sizes *s)
     return (struct leat_cut){.global_batch = s->global, .rank = s->rank, .world_size = s->world, .tail = s->tail};
 }
 
-static void a_cut_has_the_batches_of_a_plan_of_its_sizes(void **state)
+TEST(a_cut_has_the_batches_of_a_plan_of_its_sizes)
 {
     for (uint64_t t = 0; t < 3000; t++) {
         const struct sizes s = sizes_of(t);
@@ -57,7 +57,7 @@ static void a_cut_has_the_batches_of_a_plan_of_its_sizes(void **state)
     }
 }
 
-static void a_cut_that_begins_within_an_epoch_has_the_batches_behind_a_decision(void **state)
+TEST(a_cut_that_begins_within_an_epoch_has_the_batches_behind_a_decision)
 {
     for (uint64_t t = 0; t < 1500; t++) {
         const struct sizes s = sizes_of(t);
@@ -81,7 +81,7 @@ static void a_cut_that_begins_within_an_epoch_has_the_batches_behind_a_decision(
     }
 }
 
-static void ranks_of_a_cut_together_have_each_row_once(void **state)
+TEST(ranks_of_a_cut_together_have_each_row_once)
 {
     for (uint64_t t = 0; t < 500; t++) {
         struct sizes s = sizes_of(t);
@@ -99,7 +99,7 @@ static void ranks_of_a_cut_together_have_each_row_once(void **state)
     }
 }
 
-static void steps_and_origins_beyond_all_rows_have_no_batch(void **state)
+TEST(steps_and_origins_beyond_all_rows_have_no_batch)
 {
     struct leat_cut cut = {.global_batch = UINT64_C(1) << 40, .world_size = 1};
     struct leat_plan_batch b;
@@ -116,7 +116,7 @@ static void steps_and_origins_beyond_all_rows_have_no_batch(void **state)
     assert_int_equal(leat_cut_batch(&(struct leat_cut){.global_batch = 4, .world_size = 1}, 0, 0, 0, &b), LEAT_E_END);
 }
 
-static void each_row_is_found_in_the_batch_that_has_it(void **state)
+TEST(each_row_is_found_in_the_batch_that_has_it)
 {
     for (uint64_t t = 0; t < 300; t++) {
         const struct sizes s = sizes_of(t);
@@ -145,14 +145,4 @@ static void each_row_is_found_in_the_batch_that_has_it(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cut_has_the_batches_of_a_plan_of_its_sizes),
-        cmocka_unit_test(a_cut_that_begins_within_an_epoch_has_the_batches_behind_a_decision),
-        cmocka_unit_test(ranks_of_a_cut_together_have_each_row_once),
-        cmocka_unit_test(steps_and_origins_beyond_all_rows_have_no_batch),
-        cmocka_unit_test(each_row_is_found_in_the_batch_that_has_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -209,7 +209,7 @@ static uint64_t factorial(uint64_t n)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-static void an_order_has_each_sample_once_and_is_the_same_again(void **state)
+TEST(an_order_has_each_sample_once_and_is_the_same_again)
 {
     for (size_t k = 0; k < sizeof situations / sizeof *situations; k++)
         for (uint64_t seed = 0; seed < 50; seed++) {
@@ -235,7 +235,7 @@ static void an_order_has_each_sample_once_and_is_the_same_again(void **state)
         }
 }
 
-static void each_order_is_as_probable_as_all_that_can_happen_says(void **state)
+TEST(each_order_is_as_probable_as_all_that_can_happen_says)
 {
     for (size_t k = 0; k < sizeof situations / sizeof *situations; k++)
         for (uint64_t draw = 0; draw < 3; draw++) {
@@ -261,7 +261,7 @@ static void each_order_is_as_probable_as_all_that_can_happen_says(void **state)
 }
 
 /* Over all orders of the others, which are as probable as each other. */
-static void all_orders_are_exactly_as_probable_whoever_is_followed(void **state)
+TEST(all_orders_are_exactly_as_probable_whoever_is_followed)
 {
     for (size_t k = 0; k < sizeof situations / sizeof *situations; k++) {
         const struct situation *s = &situations[k];
@@ -291,7 +291,7 @@ static void all_orders_are_exactly_as_probable_whoever_is_followed(void **state)
     }
 }
 
-static void all_orders_are_as_probable_if_the_others_are_drawn(void **state)
+TEST(all_orders_are_as_probable_if_the_others_are_drawn)
 {
     for (size_t k = 0; k < sizeof situations / sizeof *situations; k++) {
         const struct situation *s = &situations[k];
@@ -317,7 +317,7 @@ static void all_orders_are_as_probable_if_the_others_are_drawn(void **state)
  *     a        first.. second.       of 4 samples
  *     b            first second      of 3 of these
  */
-static void epochs_of_jobs_that_follow_each_other_are_independent(void **state)
+TEST(epochs_of_jobs_that_follow_each_other_are_independent)
 {
     const struct job a = {4, 0, {0, 1, 2, 3}}, b = {3, 0, {1, 2, 3}};
     enum { CELLS_A = 24 * 24, CELLS_B = 6 * 6 };
@@ -374,7 +374,7 @@ static double expect_shared(int a, int b, int i)
     return e[a][b][i];
 }
 
-static void as_many_ticks_are_shared_as_expected(void **state)
+TEST(as_many_ticks_are_shared_as_expected)
 {
     static const int cases[][3] = {{60, 60, 60}, {60, 60, 30}, {20, 60, 20}, {60, 20, 20},
                                    {30, 60, 10}, {60, 30, 10}, {50, 60, 45}, {60, 60, 0}};
@@ -411,7 +411,7 @@ static void as_many_ticks_are_shared_as_expected(void **state)
     assert_true(fabs(expect_shared(60, 60, 60) - 60) < 1e-9);
 }
 
-static void who_reads_the_same_set_from_the_same_tick_on_reads_the_same(void **state)
+TEST(who_reads_the_same_set_from_the_same_tick_on_reads_the_same)
 {
     enum { N = 100000 };
     int64_t *ids = calloc(N, sizeof *ids), *first = calloc(N, sizeof *first), *out = calloc(N, sizeof *out);
@@ -430,7 +430,7 @@ static void who_reads_the_same_set_from_the_same_tick_on_reads_the_same(void **s
     free(out);
 }
 
-static void what_cannot_be_is_refused(void **state)
+TEST(what_cannot_be_is_refused)
 {
     const int64_t twice[] = {1, 2, 1}, below[] = {1, -2}, good[] = {1, 2, 3};
     int64_t out[3];
@@ -446,7 +446,7 @@ static void what_cannot_be_is_refused(void **state)
     assert_ok(leat_dependent_order(good, 0, &run, 1, 1, out, NULL, &error));
 }
 
-static void every_allocation_may_fail_once(void **state)
+TEST(every_allocation_may_fail_once)
 {
     int64_t orders[MOST_RUNS][MOST], out[MOST];
     struct leat_dependent_run runs[MOST_RUNS];
@@ -462,18 +462,4 @@ static void every_allocation_may_fail_once(void **state)
     assert_true(n > 5);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_order_has_each_sample_once_and_is_the_same_again),
-        cmocka_unit_test(each_order_is_as_probable_as_all_that_can_happen_says),
-        cmocka_unit_test(all_orders_are_exactly_as_probable_whoever_is_followed),
-        cmocka_unit_test(all_orders_are_as_probable_if_the_others_are_drawn),
-        cmocka_unit_test(epochs_of_jobs_that_follow_each_other_are_independent),
-        cmocka_unit_test(as_many_ticks_are_shared_as_expected),
-        cmocka_unit_test(who_reads_the_same_set_from_the_same_tick_on_reads_the_same),
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(every_allocation_may_fail_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -67,7 +67,7 @@ static uint64_t expect(const struct samples *s, bool shuffled, uint64_t epoch, u
     return n_groups;
 }
 
-static void an_epoch_is_the_buckets_cut_and_permuted(void **state)
+TEST(an_epoch_is_the_buckets_cut_and_permuted)
 {
     for (uint64_t key = 0; key < 200; key++) {
         struct samples s = draw_samples(key);
@@ -104,7 +104,7 @@ static void check_batch(const struct samples *s, const struct leat_plan_row *row
         assert_true(longest < 16 ? longest == shortest || longest < 2 : 8 * (longest - shortest) <= longest);
 }
 
-static void all_ranks_have_as_many_batches_within_the_budget_and_each_sample_once(void **state)
+TEST(all_ranks_have_as_many_batches_within_the_budget_and_each_sample_once)
 {
     for (uint64_t key = 0; key < 200; key++) {
         struct samples s = draw_samples(key);
@@ -145,7 +145,7 @@ static void all_ranks_have_as_many_batches_within_the_budget_and_each_sample_onc
     }
 }
 
-static void a_state_goes_on_on_other_ranks_and_is_refused_for_other_buckets(void **state)
+TEST(a_state_goes_on_on_other_ranks_and_is_refused_for_other_buckets)
 {
     const uint8_t print[16] = {0};
     for (uint64_t key = 0; key < 60; key++) {
@@ -188,7 +188,7 @@ static void refuse(struct samples *s, enum leat_order order, uint64_t global, in
     assert_non_null(strstr(error.message, says));
 }
 
-static void what_cannot_be_is_refused(void **state)
+TEST(what_cannot_be_is_refused)
 {
     const uint64_t falling[] = {9, 4};
     struct samples s = {.n = 3, .lengths = {3, 41, 2}, .spec = {.budget = 40}};
@@ -206,13 +206,4 @@ static void what_cannot_be_is_refused(void **state)
     refuse(&s, LEAT_ORDER_SHUFFLED, 2, LEAT_E_INVALID, "a budget of elements or a number of rows");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_epoch_is_the_buckets_cut_and_permuted),
-        cmocka_unit_test(all_ranks_have_as_many_batches_within_the_budget_and_each_sample_once),
-        cmocka_unit_test(a_state_goes_on_on_other_ranks_and_is_refused_for_other_buckets),
-        cmocka_unit_test(what_cannot_be_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

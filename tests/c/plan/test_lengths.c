@@ -6,7 +6,7 @@
 
 enum { PASSES = 3, MOST_ROWS = 5003 };
 
-static void sums_are_those_of_the_rows_whatever_is_asked_for_first(void **state)
+TEST(sums_are_those_of_the_rows_whatever_is_asked_for_first)
 {
     static const uint64_t sizes[] = {1, 15, 16, 17, 255, 256, 257, 600, 1024, MOST_ROWS};
     static uint64_t tokens[MOST_ROWS], sums[PASSES][MOST_ROWS + 1];
@@ -44,8 +44,4 @@ static void sums_are_those_of_the_rows_whatever_is_asked_for_first(void **state)
         }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_are_those_of_the_rows_whatever_is_asked_for_first)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

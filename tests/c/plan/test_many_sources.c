@@ -84,7 +84,7 @@ static void assert_same_rows(struct leat_plan *a, struct leat_plan *b, struct le
     }
 }
 
-static void a_state_of_many_sources_is_small_and_resumes_the_run(void **state)
+TEST(a_state_of_many_sources_is_small_and_resumes_the_run)
 {
     static const uint32_t sizes[] = {32, 33, MANY};
     bool large = false;
@@ -114,7 +114,7 @@ static void a_state_of_many_sources_is_small_and_resumes_the_run(void **state)
     assert_true(large); /* what is said of many sources may take more than 64 KiB */
 }
 
-static void a_log_lists_shares_however_many_there_are(void **state)
+TEST(a_log_lists_shares_however_many_there_are)
 {
     struct leat_plan *plan = open_many(100, REDISTRIBUTE);
     struct leat_error error = {0};
@@ -155,7 +155,7 @@ static int load_damaged(const char *json, const char *key, int way)
     return rc;
 }
 
-static void numbers_of_sources_that_were_cut_or_changed_are_refused(void **state)
+TEST(numbers_of_sources_that_were_cut_or_changed_are_refused)
 {
     static const char *const keys[] = {"\"carry\":\"", "\"given\":\"", "\"shares\":\"", "\"through\":\"",
                                        "\"count\":\""};
@@ -176,12 +176,4 @@ static void numbers_of_sources_that_were_cut_or_changed_are_refused(void **state
     leat_plan_free(plan);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_state_of_many_sources_is_small_and_resumes_the_run),
-        cmocka_unit_test(a_log_lists_shares_however_many_there_are),
-        cmocka_unit_test(numbers_of_sources_that_were_cut_or_changed_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

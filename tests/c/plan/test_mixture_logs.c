@@ -2,7 +2,7 @@
 #include "base/alloc.h"
 #include "mixtures.h"
 
-static void a_log_that_was_folded_goes_on_as_the_whole_one(void **state)
+TEST(a_log_that_was_folded_goes_on_as_the_whole_one)
 {
     for (uint64_t t = 0; t < 8; t++) {
         struct made m;
@@ -50,7 +50,7 @@ static struct leat_position decide_within(uint64_t t, uint32_t n, uint64_t epoch
     return at;
 }
 
-static void decisions_within_one_epoch_are_folded_and_its_rows_stay(void **state)
+TEST(decisions_within_one_epoch_are_folded_and_its_rows_stay)
 {
     const uint8_t print[16] = {7};
     for (uint64_t t = 0; t < 24; t += test_every(5)) {
@@ -140,7 +140,7 @@ static void draw_some_shares(uint64_t key, uint32_t n, double *shares)
 }
 
 /* Small sources run out at, before and behind decisions, of which some end their epoch. */
-static void a_log_may_be_folded_at_any_decision_and_decided_on_further(void **state)
+TEST(a_log_may_be_folded_at_any_decision_and_decided_on_further)
 {
     for (uint64_t t = 0; t < 60; t += test_every(7)) {
         struct made m;
@@ -193,7 +193,7 @@ static void a_log_may_be_folded_at_any_decision_and_decided_on_further(void **st
     }
 }
 
-static void decisions_that_find_no_room_in_a_state_are_counted_and_asked_for(void **state)
+TEST(decisions_that_find_no_room_in_a_state_are_counted_and_asked_for)
 {
     const uint8_t print[16] = {7};
     struct made m;
@@ -224,13 +224,4 @@ static void decisions_that_find_no_room_in_a_state_are_counted_and_asked_for(voi
     leat_plan_free(loaded);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_log_that_was_folded_goes_on_as_the_whole_one),
-        cmocka_unit_test(decisions_within_one_epoch_are_folded_and_its_rows_stay),
-        cmocka_unit_test(a_log_may_be_folded_at_any_decision_and_decided_on_further),
-        cmocka_unit_test(decisions_that_find_no_room_in_a_state_are_counted_and_asked_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

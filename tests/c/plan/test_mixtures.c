@@ -5,7 +5,7 @@
 #include "../allocations.h"
 #include "mixtures.h"
 
-static void the_counts_before_a_row_are_those_of_the_rows_before_it(void **state)
+TEST(the_counts_before_a_row_are_those_of_the_rows_before_it)
 {
     for (uint64_t t = 0; t < 40; t += test_every(7)) {
         struct made m;
@@ -39,7 +39,7 @@ static double bound_of(uint32_t n)
     return levels * (levels + 1) / 4 + 1e-6;
 }
 
-static void counts_stay_within_the_bound_at_every_prefix_however_often_shares_change(void **state)
+TEST(counts_stay_within_the_bound_at_every_prefix_however_often_shares_change)
 {
     for (uint64_t t = 0; t < 40; t += test_every(7)) {
         struct made m;
@@ -81,7 +81,7 @@ static void counts_stay_within_the_bound_at_every_prefix_however_often_shares_ch
 }
 
 /* E of docs/order.md waits, and is then made good. */
-static void sources_that_leave_and_come_back_stay_near_their_shares(void **state)
+TEST(sources_that_leave_and_come_back_stay_near_their_shares)
 {
     double worst = 0;
     for (uint64_t t = 0; t < 60; t += test_every(7)) {
@@ -121,7 +121,7 @@ static void sources_that_leave_and_come_back_stay_near_their_shares(void **state
 
 /* Row by row: 0 always has half, the others take turns. What one lacks while it has no share must not be taken from its
  * sibling in the tree alone. */
-static void sources_that_take_turns_row_by_row_stay_near_their_shares(void **state)
+TEST(sources_that_take_turns_row_by_row_stay_near_their_shares)
 {
     for (uint32_t n = 3; n <= 5; n++) {
         enum { LENGTH = 3000 };
@@ -154,7 +154,7 @@ static void sources_that_take_turns_row_by_row_stay_near_their_shares(void **sta
     }
 }
 
-static void the_row_of_a_source_is_found_from_its_number_and_back(void **state)
+TEST(the_row_of_a_source_is_found_from_its_number_and_back)
 {
     for (uint64_t t = 0; t < 200; t++) {
         uint64_t sums[MOST + 1], counts[MOST], ordinals[700];
@@ -185,7 +185,7 @@ static void the_row_of_a_source_is_found_from_its_number_and_back(void **state)
     }
 }
 
-static void sources_that_redistribute_give_each_sample_once_in_every_epoch(void **state)
+TEST(sources_that_redistribute_give_each_sample_once_in_every_epoch)
 {
     for (uint64_t t = 0; t < 40; t += test_every(7)) {
         struct made m;
@@ -207,7 +207,7 @@ static void sources_that_redistribute_give_each_sample_once_in_every_epoch(void 
     }
 }
 
-static void an_epoch_ends_before_the_first_row_that_a_source_cannot_give(void **state)
+TEST(an_epoch_ends_before_the_first_row_that_a_source_cannot_give)
 {
     for (uint64_t t = 0; t < 40; t += test_every(7)) {
         struct made m;
@@ -243,7 +243,7 @@ static void an_epoch_ends_before_the_first_row_that_a_source_cannot_give(void **
     }
 }
 
-static void an_epoch_of_equal_shares_is_as_long_as_its_sources_together(void **state)
+TEST(an_epoch_of_equal_shares_is_as_long_as_its_sources_together)
 {
     for (uint32_t n = 1; n <= MOST; n++) {
         struct made m;
@@ -265,7 +265,7 @@ static void an_epoch_of_equal_shares_is_as_long_as_its_sources_together(void **s
     }
 }
 
-static void a_limit_ends_the_passes_of_a_source_in_an_epoch(void **state)
+TEST(a_limit_ends_the_passes_of_a_source_in_an_epoch)
 {
     struct made m;
     draw_mixture(5, 2, &m);
@@ -292,7 +292,7 @@ static void decide_something(struct leat_plan *plan, const struct made *m, uint6
     assert_int_equal(leat_plan_decide(plan, &d, NULL), LEAT_OK);
 }
 
-static void any_row_is_found_without_those_before_it(void **state)
+TEST(any_row_is_found_without_those_before_it)
 {
     for (uint64_t t = 0; t < 60; t += test_every(7)) {
         struct made m;
@@ -323,7 +323,7 @@ static void any_row_is_found_without_those_before_it(void **state)
     }
 }
 
-static void a_state_continues_any_mixture_on_any_number_of_ranks(void **state)
+TEST(a_state_continues_any_mixture_on_any_number_of_ranks)
 {
     const uint8_t print[16] = {7};
     for (uint64_t t = 0; t < 40; t += test_every(7)) {
@@ -360,7 +360,7 @@ static void a_state_continues_any_mixture_on_any_number_of_ranks(void **state)
 }
 
 /* Also where a source has just given its last row, so that the phase that was made ends there by itself. */
-static void a_decision_within_rows_that_were_planned_gives_the_rows_that_its_log_gives(void **state)
+TEST(a_decision_within_rows_that_were_planned_gives_the_rows_that_its_log_gives)
 {
     const uint8_t print[16] = {7};
     for (uint64_t t = 0; t < 12; t++) {
@@ -399,7 +399,7 @@ static void a_decision_within_rows_that_were_planned_gives_the_rows_that_its_log
     }
 }
 
-static void shares_follow_a_schedule_within_the_bound(void **state)
+TEST(shares_follow_a_schedule_within_the_bound)
 {
     for (int linear = 0; linear < 2; linear++) {
         struct made m;
@@ -428,7 +428,7 @@ static void shares_follow_a_schedule_within_the_bound(void **state)
     }
 }
 
-static void shares_of_tokens_hold_where_rows_differ_in_length(void **state)
+TEST(shares_of_tokens_hold_where_rows_differ_in_length)
 {
     struct made m;
     const uint64_t lengths[] = {512, 2048, 100};
@@ -453,7 +453,7 @@ static void shares_of_tokens_hold_where_rows_differ_in_length(void **state)
 }
 
 /* Row by row, as a run reads it, and then from anywhere: of a fresh plan, so that phases are made from few others. */
-static void any_row_of_a_schedule_of_100000_points_is_found(void **state)
+TEST(any_row_of_a_schedule_of_100000_points_is_found)
 {
     enum { POINTS = 100000, SOURCES = 3, LENGTH = 300000 };
     struct made m;
@@ -505,7 +505,7 @@ static void any_row_of_a_schedule_of_100000_points_is_found(void **state)
     free(sources);
 }
 
-static void an_epoch_behind_100000_phases_is_found(void **state)
+TEST(an_epoch_behind_100000_phases_is_found)
 {
     enum { FAR = 25000 };
     struct made m;
@@ -528,7 +528,7 @@ static void an_epoch_behind_100000_phases_is_found(void **state)
 }
 
 /* What a state says of its epoch's begin stays in use. Here it is something that no run would have come to. */
-static void a_decision_in_the_epoch_of_a_state_does_not_go_back_to_those_before(void **state)
+TEST(a_decision_in_the_epoch_of_a_state_does_not_go_back_to_those_before)
 {
     struct made m;
     uint64_t base[] = {0, 17};
@@ -554,7 +554,7 @@ static void a_decision_in_the_epoch_of_a_state_does_not_go_back_to_those_before(
 }
 
 /* The bound of docs/order.md: half of the longest row of a source, and its share of half of those of all. */
-static void shares_of_tokens_hold_at_every_prefix_where_rows_vary_in_length(void **state)
+TEST(shares_of_tokens_hold_at_every_prefix_where_rows_vary_in_length)
 {
     for (uint64_t t = 0; t < 60; t += test_every(7)) {
         struct made m;
@@ -586,7 +586,7 @@ static void shares_of_tokens_hold_at_every_prefix_where_rows_vary_in_length(void
     }
 }
 
-static void what_cannot_be_planned_is_refused(void **state)
+TEST(what_cannot_be_planned_is_refused)
 {
     struct made m;
     struct leat_plan *plan;
@@ -659,13 +659,13 @@ static void read_by_threads(bool vary)
     leat_plan_free(plan);
 }
 
-static void threads_that_ask_for_different_epochs_get_the_same_rows(void **state)
+TEST(threads_that_ask_for_different_epochs_get_the_same_rows)
 {
     read_by_threads(false);
     read_by_threads(true); /* by tokens, of rows that vary in length */
 }
 
-static void every_allocation_of_a_mixture_may_fail_once(void **state)
+TEST(every_allocation_of_a_mixture_may_fail_once)
 {
     struct made m;
     struct leat_mix_point points[4];
@@ -683,30 +683,4 @@ static void every_allocation_of_a_mixture_may_fail_once(void **state)
     assert_true(n > 10);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_counts_before_a_row_are_those_of_the_rows_before_it),
-        cmocka_unit_test(counts_stay_within_the_bound_at_every_prefix_however_often_shares_change),
-        cmocka_unit_test(sources_that_leave_and_come_back_stay_near_their_shares),
-        cmocka_unit_test(sources_that_take_turns_row_by_row_stay_near_their_shares),
-        cmocka_unit_test(the_row_of_a_source_is_found_from_its_number_and_back),
-        cmocka_unit_test(sources_that_redistribute_give_each_sample_once_in_every_epoch),
-        cmocka_unit_test(an_epoch_ends_before_the_first_row_that_a_source_cannot_give),
-        cmocka_unit_test(an_epoch_of_equal_shares_is_as_long_as_its_sources_together),
-        cmocka_unit_test(a_limit_ends_the_passes_of_a_source_in_an_epoch),
-        cmocka_unit_test(any_row_is_found_without_those_before_it),
-        cmocka_unit_test(a_state_continues_any_mixture_on_any_number_of_ranks),
-        cmocka_unit_test(a_decision_within_rows_that_were_planned_gives_the_rows_that_its_log_gives),
-        cmocka_unit_test(shares_follow_a_schedule_within_the_bound),
-        cmocka_unit_test(shares_of_tokens_hold_where_rows_differ_in_length),
-        cmocka_unit_test(shares_of_tokens_hold_at_every_prefix_where_rows_vary_in_length),
-        cmocka_unit_test(any_row_of_a_schedule_of_100000_points_is_found),
-        cmocka_unit_test(an_epoch_behind_100000_phases_is_found),
-        cmocka_unit_test(a_decision_in_the_epoch_of_a_state_does_not_go_back_to_those_before),
-        cmocka_unit_test(threads_that_ask_for_different_epochs_get_the_same_rows),
-        cmocka_unit_test(what_cannot_be_planned_is_refused),
-        cmocka_unit_test(every_allocation_of_a_mixture_may_fail_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

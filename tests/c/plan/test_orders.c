@@ -18,7 +18,7 @@ static void assert_permutation(const struct leat_plan_row *rows, uint64_t n)
     free(seen);
 }
 
-static void blocks_of_any_size_give_every_row_exactly_once(void **state)
+TEST(blocks_of_any_size_give_every_row_exactly_once)
 {
     static struct leat_plan_row rows[MAX_ROWS];
     for (uint64_t t = 0; t < 300; t++) {
@@ -32,7 +32,7 @@ static void blocks_of_any_size_give_every_row_exactly_once(void **state)
     }
 }
 
-static void rows_of_a_block_stay_within_eight_blocks_of_the_order(void **state)
+TEST(rows_of_a_block_stay_within_eight_blocks_of_the_order)
 {
     static struct leat_plan_row rows[MAX_ROWS];
     const uint64_t block = 10, n = 3007;
@@ -55,7 +55,7 @@ static void rows_of_a_block_stay_within_eight_blocks_of_the_order(void **state)
     leat_plan_free(plan);
 }
 
-static void epochs_and_seeds_give_unrelated_orders(void **state)
+TEST(epochs_and_seeds_give_unrelated_orders)
 {
     static struct leat_plan_row a[MAX_ROWS], b[MAX_ROWS];
     for (int which = 0; which < 2; which++) {
@@ -72,7 +72,7 @@ static void epochs_and_seeds_give_unrelated_orders(void **state)
     }
 }
 
-static void a_million_million_samples_are_shuffled_in_constant_memory(void **state)
+TEST(a_million_million_samples_are_shuffled_in_constant_memory)
 {
     const uint64_t n = UINT64_C(1000000000000);
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, n, 1, 4096, 0, 1, LEAT_TAIL_PAD);
@@ -92,7 +92,7 @@ static void a_million_million_samples_are_shuffled_in_constant_memory(void **sta
     leat_plan_free(plan);
 }
 
-static void weighted_draws_follow_the_weights_and_never_give_a_weight_of_zero(void **state)
+TEST(weighted_draws_follow_the_weights_and_never_give_a_weight_of_zero)
 {
     const double weights[] = {0, 1, 0, 3, 4, 0};
     struct leat_plan_source source = {
@@ -112,7 +112,7 @@ static void weighted_draws_follow_the_weights_and_never_give_a_weight_of_zero(vo
     leat_plan_free(plan);
 }
 
-static void draws_without_replacement_are_distinct_and_the_first_follows_the_weights(void **state)
+TEST(draws_without_replacement_are_distinct_and_the_first_follows_the_weights)
 {
     const double weights[] = {1, 0, 2, 5, 0, 2};
     struct leat_plan_source source = {.count = 6,
@@ -140,7 +140,7 @@ static void draws_without_replacement_are_distinct_and_the_first_follows_the_wei
     leat_plan_free(plan);
 }
 
-static void a_list_is_delivered_as_given_and_replaced_from_an_epoch_on(void **state)
+TEST(a_list_is_delivered_as_given_and_replaced_from_an_epoch_on)
 {
     const int64_t one[] = {5, 5, 0, 9}, two[] = {1, 2};
     struct leat_plan_source source = {.count = 10,
@@ -160,7 +160,7 @@ static void a_list_is_delivered_as_given_and_replaced_from_an_epoch_on(void **st
     leat_plan_free(plan);
 }
 
-static void a_substitute_is_pure_never_the_broken_sample_and_evenly_spread(void **state)
+TEST(a_substitute_is_pure_never_the_broken_sample_and_evenly_spread)
 {
     enum { N = 10, ROWS = 400 };
     struct leat_plan_source source = {.count = N, .order = {.order = LEAT_ORDER_SEQUENTIAL}};
@@ -187,7 +187,7 @@ static void a_substitute_is_pure_never_the_broken_sample_and_evenly_spread(void 
     leat_plan_free(plan);
 }
 
-static void a_substitute_of_a_weighted_order_follows_the_weights_of_the_others(void **state)
+TEST(a_substitute_of_a_weighted_order_follows_the_weights_of_the_others)
 {
     enum { ROWS = 4000 };
     const double weights[] = {0, 1, 2, 0, 5};
@@ -219,7 +219,7 @@ static void a_substitute_of_a_weighted_order_follows_the_weights_of_the_others(v
 
 /* ---- mixtures -------------------------------------------------------------------------------- */
 
-static void every_prefix_of_a_mixture_keeps_each_share_within_the_bound(void **state)
+TEST(every_prefix_of_a_mixture_keeps_each_share_within_the_bound)
 {
     for (uint64_t t = 0; t < 60; t++) {
         enum { K = 16 };
@@ -253,7 +253,7 @@ static void every_prefix_of_a_mixture_keeps_each_share_within_the_bound(void **s
     }
 }
 
-static void a_change_of_shares_and_batch_size_in_mid_epoch_loses_and_repeats_nothing(void **state)
+TEST(a_change_of_shares_and_batch_size_in_mid_epoch_loses_and_repeats_nothing)
 {
     struct leat_plan_source sources[2] = {
         {.count = 70, .exhausted = LEAT_EXHAUSTED_REPEAT, .share = 3, .order = {.order = LEAT_ORDER_SHUFFLED}},
@@ -292,7 +292,7 @@ static void a_change_of_shares_and_batch_size_in_mid_epoch_loses_and_repeats_not
     leat_plan_free(before);
 }
 
-static void rows_are_the_same_in_any_order_of_calls(void **state)
+TEST(rows_are_the_same_in_any_order_of_calls)
 {
     const double weights[] = {1, 2, 3, 4, 5};
     struct leat_plan_source sources[3] = {
@@ -344,7 +344,7 @@ static void *read_all(void *arg)
     return NULL;
 }
 
-static void threads_that_read_one_plan_at_once_get_the_same_rows(void **state)
+TEST(threads_that_read_one_plan_at_once_get_the_same_rows)
 {
     const double weights[] = {1, 2, 3, 4, 5, 6, 7, 8};
     struct leat_plan_source sources[3] = {
@@ -407,7 +407,7 @@ static uint64_t order_hash(int which, uint64_t n, uint64_t seed)
     return hash;
 }
 
-static void the_orders_of_this_plan_version_never_change(void **state)
+TEST(the_orders_of_this_plan_version_never_change)
 {
     static const char *const names[] = {"sequential",       "shuffled", "blocks", "weighted",
                                         "weighted_without", "list",     "mixture"};
@@ -427,7 +427,7 @@ static void the_orders_of_this_plan_version_never_change(void **state)
 }
 
 /* What is shared by the rows of one pass is not taken for what another order needs. */
-static void a_cursor_may_go_from_one_order_to_another_in_the_same_pass(void **state)
+TEST(a_cursor_may_go_from_one_order_to_another_in_the_same_pass)
 {
     const int64_t positions[] = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 19, 18};
     struct leat_list chosen = {.positions = (int64_t *)(uintptr_t)positions, .n = 12, .selects = true};
@@ -449,24 +449,4 @@ static void a_cursor_may_go_from_one_order_to_another_in_the_same_pass(void **st
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_of_any_size_give_every_row_exactly_once),
-        cmocka_unit_test(rows_of_a_block_stay_within_eight_blocks_of_the_order),
-        cmocka_unit_test(epochs_and_seeds_give_unrelated_orders),
-        cmocka_unit_test(a_million_million_samples_are_shuffled_in_constant_memory),
-        cmocka_unit_test(weighted_draws_follow_the_weights_and_never_give_a_weight_of_zero),
-        cmocka_unit_test(draws_without_replacement_are_distinct_and_the_first_follows_the_weights),
-        cmocka_unit_test(a_list_is_delivered_as_given_and_replaced_from_an_epoch_on),
-        cmocka_unit_test(a_substitute_is_pure_never_the_broken_sample_and_evenly_spread),
-        cmocka_unit_test(a_substitute_of_a_weighted_order_follows_the_weights_of_the_others),
-        cmocka_unit_test(every_prefix_of_a_mixture_keeps_each_share_within_the_bound),
-        cmocka_unit_test(a_change_of_shares_and_batch_size_in_mid_epoch_loses_and_repeats_nothing),
-        cmocka_unit_test(rows_are_the_same_in_any_order_of_calls),
-        cmocka_unit_test(threads_that_read_one_plan_at_once_get_the_same_rows),
-        cmocka_unit_test(the_orders_of_this_plan_version_never_change),
-        cmocka_unit_test(a_cursor_may_go_from_one_order_to_another_in_the_same_pass),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

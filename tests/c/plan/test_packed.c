@@ -89,7 +89,7 @@ static void compare(const struct corpus *c, enum leat_order order, uint64_t leng
         leat_plan_free(plan[r]);
 }
 
-static void rows_are_cut_from_the_joined_documents_of_the_pass(void **state)
+TEST(rows_are_cut_from_the_joined_documents_of_the_pass)
 {
     for (uint64_t k = 0; k < 200; k++) {
         struct corpus c = make_corpus(k, draw(99, 6 * k, 1, 90), draw(99, 6 * k + 1, 1, 40));
@@ -134,7 +134,7 @@ static void fit(const struct corpus *c, uint64_t length, uint64_t multiple, uint
     free(seen);
 }
 
-static void documents_take_up_a_multiple_of_elements(void **state)
+TEST(documents_take_up_a_multiple_of_elements)
 {
     for (uint64_t k = 0; k < 100; k++) {
         struct corpus c = make_corpus(k, draw(98, 4 * k, 1, 60), draw(98, 4 * k + 1, 1, 60));
@@ -145,7 +145,7 @@ static void documents_take_up_a_multiple_of_elements(void **state)
     }
 }
 
-static void a_multiple_that_does_not_divide_the_length_is_refused(void **state)
+TEST(a_multiple_that_does_not_divide_the_length_is_refused)
 {
     uint64_t lengths[] = {3, UINT32_MAX};
     struct leat_pack_spec pack = {.how = LEAT_PACK_BEST_FIT, .length = 20, .lengths = lengths, .multiple = 8};
@@ -162,7 +162,7 @@ static void a_multiple_that_does_not_divide_the_length_is_refused(void **state)
     assert_int_equal(leat_plan_new(&spec, &plan, &error), LEAT_E_INVALID);
 }
 
-static void documents_without_elements_give_no_piece(void **state)
+TEST(documents_without_elements_give_no_piece)
 {
     uint64_t lengths[] = {0, 0, 3, 0, 1, 0, 0};
     struct corpus c = {7, 4, lengths};
@@ -170,7 +170,7 @@ static void documents_without_elements_give_no_piece(void **state)
     compare(&c, LEAT_ORDER_SHUFFLED, 3, true, 1, 1);
 }
 
-static void a_substitute_is_another_row_of_the_same_pass(void **state)
+TEST(a_substitute_is_another_row_of_the_same_pass)
 {
     struct corpus c = make_corpus(7, 50, 20);
     struct leat_plan *plan = open_plan(&c, LEAT_ORDER_SHUFFLED, 8, false, 3, 4, 0, 1);
@@ -187,7 +187,7 @@ static void a_substitute_is_another_row_of_the_same_pass(void **state)
     free(c.lengths);
 }
 
-static void a_state_of_other_documents_is_refused(void **state)
+TEST(a_state_of_other_documents_is_refused)
 {
     struct corpus c = make_corpus(7, 50, 20);
     struct leat_plan *plan = open_plan(&c, LEAT_ORDER_SHUFFLED, 8, false, 3, 4, 0, 1);
@@ -209,7 +209,7 @@ static void a_state_of_other_documents_is_refused(void **state)
     free(c.lengths);
 }
 
-static void a_document_that_is_too_long_is_refused_by_number(void **state)
+TEST(a_document_that_is_too_long_is_refused_by_number)
 {
     uint64_t lengths[] = {3, UINT64_C(1) << 32};
     struct leat_pack_spec pack = {.length = 4, .lengths = lengths};
@@ -224,16 +224,4 @@ static void a_document_that_is_too_long_is_refused_by_number(void **state)
     assert_int_equal(leat_plan_new(&spec, &plan, &error), LEAT_E_INVALID);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_cut_from_the_joined_documents_of_the_pass),
-        cmocka_unit_test(documents_take_up_a_multiple_of_elements),
-        cmocka_unit_test(a_multiple_that_does_not_divide_the_length_is_refused),
-        cmocka_unit_test(documents_without_elements_give_no_piece),
-        cmocka_unit_test(a_substitute_is_another_row_of_the_same_pass),
-        cmocka_unit_test(a_state_of_other_documents_is_refused),
-        cmocka_unit_test(a_document_that_is_too_long_is_refused_by_number),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -79,7 +79,7 @@ static struct leat_decision drawn(uint64_t key, struct leat_position at, int64_t
     return d;
 }
 
-static void the_rest_of_an_epoch_is_that_of_a_reference_and_a_state_keeps_it(void **state)
+TEST(the_rest_of_an_epoch_is_that_of_a_reference_and_a_state_keeps_it)
 {
     static const enum leat_order orders[] = {LEAT_ORDER_SEQUENTIAL, LEAT_ORDER_SHUFFLED, LEAT_ORDER_BLOCKS};
     struct leat_error error = {0};
@@ -122,7 +122,7 @@ static void the_rest_of_an_epoch_is_that_of_a_reference_and_a_state_keeps_it(voi
     }
 }
 
-static void batches_end_with_the_rest_and_other_decisions_follow(void **state)
+TEST(batches_end_with_the_rest_and_other_decisions_follow)
 {
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SEQUENTIAL, COUNT, 8, 6, 0, 1, LEAT_TAIL_DROP);
     struct leat_error error = {0};
@@ -143,7 +143,7 @@ static void batches_end_with_the_rest_and_other_decisions_follow(void **state)
     leat_plan_free(plan);
 }
 
-static void rows_of_epochs_that_were_passed_are_not_told_wrongly(void **state)
+TEST(rows_of_epochs_that_were_passed_are_not_told_wrongly)
 {
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, COUNT, 8, 6, 0, 1, LEAT_TAIL_PAD);
     struct leat_error error = {0};
@@ -178,7 +178,7 @@ static void rows_of_epochs_that_were_passed_are_not_told_wrongly(void **state)
     leat_plan_free(plan);
 }
 
-static void so_many_epochs_to_come_have_rows_that_are_decided_within_them(void **state)
+TEST(so_many_epochs_to_come_have_rows_that_are_decided_within_them)
 {
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, COUNT, 8, 6, 0, 2, LEAT_TAIL_PAD), *again;
     struct leat_error error = {0};
@@ -199,7 +199,7 @@ static void so_many_epochs_to_come_have_rows_that_are_decided_within_them(void *
     leat_plan_free(plan);
 }
 
-static void what_cannot_be_decided_within_an_epoch_is_refused(void **state)
+TEST(what_cannot_be_decided_within_an_epoch_is_refused)
 {
     static const int64_t list[] = {1, 2, 3};
     const double weights[] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -234,7 +234,7 @@ static void what_cannot_be_decided_within_an_epoch_is_refused(void **state)
 
 /* However often rows were decided within an epoch: substitutes of its first rows, and of padding, which repeats them,
  * are drawn as before, and its state has lists that are small. */
-static void lists_of_the_epoch_that_is_read_are_kept(void **state)
+TEST(lists_of_the_epoch_that_is_read_are_kept)
 {
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, COUNT, 8, 6, 0, 2, LEAT_TAIL_PAD),
                      *again = simple_plan(LEAT_ORDER_SHUFFLED, COUNT, 8, 6, 0, 2, LEAT_TAIL_PAD);
@@ -267,15 +267,4 @@ static void lists_of_the_epoch_that_is_read_are_kept(void **state)
     leat_plan_free(again);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_rest_of_an_epoch_is_that_of_a_reference_and_a_state_keeps_it),
-        cmocka_unit_test(batches_end_with_the_rest_and_other_decisions_follow),
-        cmocka_unit_test(lists_of_the_epoch_that_is_read_are_kept),
-        cmocka_unit_test(rows_of_epochs_that_were_passed_are_not_told_wrongly),
-        cmocka_unit_test(so_many_epochs_to_come_have_rows_that_are_decided_within_them),
-        cmocka_unit_test(what_cannot_be_decided_within_an_epoch_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -53,7 +53,7 @@ __attribute__((noinline)) static char *state_of(const struct leat_plan *plan, st
     return text;
 }
 
-static void a_state_comes_back_as_it_was_and_is_the_same_text_on_every_rank(void **state)
+TEST(a_state_comes_back_as_it_was_and_is_the_same_text_on_every_rank)
 {
     struct leat_plan *plan = mixture(UINT64_MAX, 16, 0, 2), *other = mixture(UINT64_MAX, 16, 1, 2),
                      *fresh = mixture(UINT64_MAX, 16, 1, 2);
@@ -77,7 +77,7 @@ static void a_state_comes_back_as_it_was_and_is_the_same_text_on_every_rank(void
     leat_plan_free(fresh);
 }
 
-static void a_state_that_is_checked_alone_changes_nothing(void **state)
+TEST(a_state_that_is_checked_alone_changes_nothing)
 {
     (void)state;
     struct leat_plan *plan = mixture(UINT64_MAX, 16, 0, 2), *fresh = mixture(UINT64_MAX, 16, 0, 2);
@@ -97,7 +97,7 @@ static void a_state_that_is_checked_alone_changes_nothing(void **state)
     free_plan_and(fresh, before);
 }
 
-static void a_run_goes_on_exactly_with_other_sizes_and_ranks(void **state)
+TEST(a_run_goes_on_exactly_with_other_sizes_and_ranks)
 {
     static struct leat_plan_row all[400], rest[400];
     struct leat_plan *plan = mixture(3, 16, 0, 1), *ranks[3];
@@ -124,7 +124,7 @@ static void a_run_goes_on_exactly_with_other_sizes_and_ranks(void **state)
     free_plan_and(plan, text);
 }
 
-static void the_same_options_keep_what_a_decision_made_of_them(void **state)
+TEST(the_same_options_keep_what_a_decision_made_of_them)
 {
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, 100, 1, 4, 0, 1, LEAT_TAIL_PAD);
     struct leat_decision d = {.at = {0, 8}, .global_batch = 10};
@@ -141,7 +141,7 @@ static void the_same_options_keep_what_a_decision_made_of_them(void **state)
     free_plan_and(plan, text);
 }
 
-static void a_state_after_the_last_batch_is_the_next_epochs_start(void **state)
+TEST(a_state_after_the_last_batch_is_the_next_epochs_start)
 {
     struct leat_plan *plan = simple_plan(LEAT_ORDER_SHUFFLED, 10, 1, 4, 0, 1, LEAT_TAIL_DROP);
     struct leat_error error = {0};
@@ -153,7 +153,7 @@ static void a_state_after_the_last_batch_is_the_next_epochs_start(void **state)
     free_plan_and(plan, text);
 }
 
-static void small_lists_stand_in_the_state_and_large_ones_are_named_by_hash(void **state)
+TEST(small_lists_stand_in_the_state_and_large_ones_are_named_by_hash)
 {
     enum { LARGE = 100000 };
     static int64_t large[LARGE];
@@ -199,7 +199,7 @@ static void small_lists_stand_in_the_state_and_large_ones_are_named_by_hash(void
     free_plan_and(plan, text);
 }
 
-static void a_new_list_every_epoch_keeps_log_memory_and_state_small(void **state)
+TEST(a_new_list_every_epoch_keeps_log_memory_and_state_small)
 {
     enum { EPOCHS = 100000 };
     struct leat_plan_source source = {.count = 9, .order = {.order = LEAT_ORDER_LIST}};
@@ -245,7 +245,7 @@ static void decide_often(struct leat_plan *plan, uint64_t n, bool tell)
     }
 }
 
-static void a_folded_log_gives_the_same_rows_steps_hash_and_state(void **state)
+TEST(a_folded_log_gives_the_same_rows_steps_hash_and_state)
 {
     static struct leat_plan_row rows[3][400];
     for (uint64_t n = 255; n < 1255; n += 250) {
@@ -281,7 +281,7 @@ static void a_folded_log_gives_the_same_rows_steps_hash_and_state(void **state)
     }
 }
 
-static void steps_and_padding_of_an_epoch_whose_sizes_were_folded_stay(void **state)
+TEST(steps_and_padding_of_an_epoch_whose_sizes_were_folded_stay)
 {
     enum { N = 5000 };
     struct leat_plan *all = simple_plan(LEAT_ORDER_SHUFFLED, N, 1, 8, 3, 4, LEAT_TAIL_PAD),
@@ -325,7 +325,7 @@ static void steps_and_padding_of_an_epoch_whose_sizes_were_folded_stay(void **st
     free_plan_and(folded, text);
 }
 
-static void a_batch_whose_list_was_given_up_is_an_error(void **state)
+TEST(a_batch_whose_list_was_given_up_is_an_error)
 {
     const int64_t list[] = {1, 2, 3};
     struct leat_plan_source source = {.count = 9, .order = {.order = LEAT_ORDER_LIST}};
@@ -356,7 +356,7 @@ static void a_batch_whose_list_was_given_up_is_an_error(void **state)
     leat_plan_free(plan);
 }
 
-static void a_state_of_something_else_says_what_differs(void **state)
+TEST(a_state_of_something_else_says_what_differs)
 {
     struct leat_plan *plan = mixture(5, 16, 0, 2);
     char *text = state_of(plan, (struct leat_position){0, 16});
@@ -384,7 +384,7 @@ static void a_state_of_something_else_says_what_differs(void **state)
     free_plan_and(plan, text);
 }
 
-static void a_damaged_state_is_refused_and_the_plan_stays_as_it_is(void **state)
+TEST(a_damaged_state_is_refused_and_the_plan_stays_as_it_is)
 {
     const char *const swaps[][2] = {{"\"row\":116", "\"row\":117"},
                                     {"\"row\":116", "\"row\":-16"},
@@ -426,7 +426,7 @@ static void a_damaged_state_is_refused_and_the_plan_stays_as_it_is(void **state)
     free_plan_and(plan, text);
 }
 
-static void a_damaged_folded_entry_is_refused(void **state)
+TEST(a_damaged_folded_entry_is_refused)
 {
     const char *const swaps[][2] = {
         {"\"given\":[", "\"given\":[9,"},        {"\"given\":[", "\"given\":[-"},
@@ -456,7 +456,7 @@ static void a_damaged_folded_entry_is_refused(void **state)
     free_plan_and(plan, text);
 }
 
-static void other_facts_load_and_are_logged_as_what_the_run_was_resumed_with(void **state)
+TEST(other_facts_load_and_are_logged_as_what_the_run_was_resumed_with)
 {
     struct leat_plan_source source = {.count = 20};
     struct leat_plan_spec spec = {
@@ -483,7 +483,7 @@ static void other_facts_load_and_are_logged_as_what_the_run_was_resumed_with(voi
     free_plan_and(plan, text);
 }
 
-static void a_view_is_left_out_of_a_state_that_it_would_make_too_large(void **state)
+TEST(a_view_is_left_out_of_a_state_that_it_would_make_too_large)
 {
     enum { COUNT = 100000, MANY = 30000 };
     static int64_t list[MANY];
@@ -523,7 +523,7 @@ static void a_view_is_left_out_of_a_state_that_it_would_make_too_large(void **st
 
 /* ---- memory that runs out -------------------------------------------------------------------- */
 
-static void every_allocation_may_fail_once(void **state)
+TEST(every_allocation_may_fail_once)
 {
     struct leat_plan *reference = mixture(5, 16, 0, 2);
     decide_often(reference, 250, false);
@@ -565,25 +565,4 @@ static void every_allocation_may_fail_once(void **state)
     free_plan_and(reference, text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_state_comes_back_as_it_was_and_is_the_same_text_on_every_rank),
-        cmocka_unit_test(a_state_that_is_checked_alone_changes_nothing),
-        cmocka_unit_test(a_run_goes_on_exactly_with_other_sizes_and_ranks),
-        cmocka_unit_test(the_same_options_keep_what_a_decision_made_of_them),
-        cmocka_unit_test(a_state_after_the_last_batch_is_the_next_epochs_start),
-        cmocka_unit_test(small_lists_stand_in_the_state_and_large_ones_are_named_by_hash),
-        cmocka_unit_test(a_new_list_every_epoch_keeps_log_memory_and_state_small),
-        cmocka_unit_test(a_folded_log_gives_the_same_rows_steps_hash_and_state),
-        cmocka_unit_test(steps_and_padding_of_an_epoch_whose_sizes_were_folded_stay),
-        cmocka_unit_test(a_batch_whose_list_was_given_up_is_an_error),
-        cmocka_unit_test(a_state_of_something_else_says_what_differs),
-        cmocka_unit_test(a_damaged_state_is_refused_and_the_plan_stays_as_it_is),
-        cmocka_unit_test(a_damaged_folded_entry_is_refused),
-        cmocka_unit_test(other_facts_load_and_are_logged_as_what_the_run_was_resumed_with),
-        cmocka_unit_test(a_view_is_left_out_of_a_state_that_it_would_make_too_large),
-        cmocka_unit_test(every_allocation_may_fail_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

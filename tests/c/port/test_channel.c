@@ -137,7 +137,7 @@ static void starve(struct pair *p, uint32_t *seen, bool *out, uint32_t *n_out)
     assert_true(take_back(p->channel, seen, out, n_out));
 }
 
-static void a_million_batches_are_given_and_returned_with_pauses_on_both_sides(void **state)
+TEST(a_million_batches_are_given_and_returned_with_pauses_on_both_sides)
 {
     struct pair p = pair_new();
     bool out[SLOTS] = {false};
@@ -173,7 +173,7 @@ static void wait_until_it_sleeps(struct leat_channel *c)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
-static void a_consumer_that_sleeps_is_woken_when_something_is_given(void **state)
+TEST(a_consumer_that_sleeps_is_woken_when_something_is_given)
 {
     struct pair p = pair_new();
     const pid_t consumer = start(sleep_until_given, &p);
@@ -184,7 +184,7 @@ static void a_consumer_that_sleeps_is_woken_when_something_is_given(void **state
 }
 
 /* Each time at another moment of its falling asleep. */
-static void a_consumer_that_falls_asleep_while_the_port_ends_is_woken(void **state)
+TEST(a_consumer_that_falls_asleep_while_the_port_ends_is_woken)
 {
     for (uint64_t t = 0; t < 300; t++) {
         struct pair p = pair_new();
@@ -206,7 +206,7 @@ static int sleep_for_ever(struct pair *p)
     return 0;
 }
 
-static void a_consumer_that_died_sleeping_does_not_hold_the_port_up(void **state)
+TEST(a_consumer_that_died_sleeping_does_not_hold_the_port_up)
 {
     struct pair p = pair_new();
     const pid_t consumer = start(sleep_for_ever, &p);
@@ -221,7 +221,7 @@ static void a_consumer_that_died_sleeping_does_not_hold_the_port_up(void **state
     pair_free(&p);
 }
 
-static void waiting_ends_after_its_time(void **state)
+TEST(waiting_ends_after_its_time)
 {
     struct pair p = pair_new();
     leat_channel_wait(p.channel, 0, 1000000);
@@ -230,7 +230,7 @@ static void waiting_ends_after_its_time(void **state)
     pair_free(&p);
 }
 
-static void the_port_is_woken_when_half_has_come_back_or_when_the_consumer_says_so(void **state)
+TEST(the_port_is_woken_when_half_has_come_back_or_when_the_consumer_says_so)
 {
     struct pair p = pair_new();
     struct leat_channel *c = p.channel;
@@ -245,7 +245,7 @@ static void the_port_is_woken_when_half_has_come_back_or_when_the_consumer_says_
     pair_free(&p);
 }
 
-static void a_channel_cannot_be_resized_and_others_are_refused(void **state)
+TEST(a_channel_cannot_be_resized_and_others_are_refused)
 {
     struct pair p = pair_new();
     struct leat_channel *mapped;
@@ -265,16 +265,4 @@ static void a_channel_cannot_be_resized_and_others_are_refused(void **state)
     pair_free(&p);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_million_batches_are_given_and_returned_with_pauses_on_both_sides),
-        cmocka_unit_test(a_consumer_that_sleeps_is_woken_when_something_is_given),
-        cmocka_unit_test(a_consumer_that_falls_asleep_while_the_port_ends_is_woken),
-        cmocka_unit_test(a_consumer_that_died_sleeping_does_not_hold_the_port_up),
-        cmocka_unit_test(waiting_ends_after_its_time),
-        cmocka_unit_test(the_port_is_woken_when_half_has_come_back_or_when_the_consumer_says_so),
-        cmocka_unit_test(a_channel_cannot_be_resized_and_others_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -14,7 +14,7 @@ static uint32_t publish_all(struct leat_lending *l)
     return n;
 }
 
-static void each_slot_is_published_once_until_it_is_dropped(void **state)
+TEST(each_slot_is_published_once_until_it_is_dropped)
 {
     struct leat_lending l;
     assert_int_equal(publish_all(&l), LEAT_LENDING_SLOTS);
@@ -23,7 +23,7 @@ static void each_slot_is_published_once_until_it_is_dropped(void **state)
     assert_int_equal(leat_lending_publish(&l), LEAT_NO_SLOT);
 }
 
-static void a_slot_is_free_only_when_it_is_neither_kept_nor_held(void **state)
+TEST(a_slot_is_free_only_when_it_is_neither_kept_nor_held)
 {
     struct leat_lending l;
     struct leat_loan a = {0}, b = {0};
@@ -38,7 +38,7 @@ static void a_slot_is_free_only_when_it_is_neither_kept_nor_held(void **state)
     assert_int_equal(l.n_free, LEAT_LENDING_SLOTS);
 }
 
-static void what_a_consumer_does_not_have_is_not_taken_back_from_it(void **state)
+TEST(what_a_consumer_does_not_have_is_not_taken_back_from_it)
 {
     struct leat_lending l;
     struct leat_loan a = {0}, b = {0};
@@ -57,7 +57,7 @@ static void what_a_consumer_does_not_have_is_not_taken_back_from_it(void **state
     assert_false(leat_lending_take_back(&l, &a, slot, &freed));
 }
 
-static void a_slot_that_is_not_kept_cannot_be_dropped_again(void **state)
+TEST(a_slot_that_is_not_kept_cannot_be_dropped_again)
 {
     struct leat_lending l;
     leat_lending_open(&l);
@@ -69,7 +69,7 @@ static void a_slot_that_is_not_kept_cannot_be_dropped_again(void **state)
 }
 
 /* Any operations, beside what they ought to do. */
-static void drawn_operations_leave_every_slot_free_or_in_use_and_never_both(void **state)
+TEST(drawn_operations_leave_every_slot_free_or_in_use_and_never_both)
 {
     enum { CONSUMERS = 5, OPERATIONS = 400000 };
     static struct leat_lending l;
@@ -130,14 +130,4 @@ static void drawn_operations_leave_every_slot_free_or_in_use_and_never_both(void
     assert_int_equal(l.n_free, LEAT_LENDING_SLOTS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_slot_is_published_once_until_it_is_dropped),
-        cmocka_unit_test(a_slot_is_free_only_when_it_is_neither_kept_nor_held),
-        cmocka_unit_test(what_a_consumer_does_not_have_is_not_taken_back_from_it),
-        cmocka_unit_test(a_slot_that_is_not_kept_cannot_be_dropped_again),
-        cmocka_unit_test(drawn_operations_leave_every_slot_free_or_in_use_and_never_both),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

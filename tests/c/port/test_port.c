@@ -131,7 +131,7 @@ out:
     "{\"operators\": {\"a\": {\"type\": \"ToDtype\", \"dtype\": \"float32\"}},"                                        \
     " \"outputs\": {\"z\": {\"field\": \"x\", \"chain\": [\"a\"]}}}"
 
-static void every_reader_gets_what_a_loader_of_its_own_gives(void **state)
+TEST(every_reader_gets_what_a_loader_of_its_own_gives)
 {
     for (int text = 0; text < 2; text++) {
         struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, text);
@@ -194,7 +194,7 @@ static void *come_and_go(void *user)
     return NULL;
 }
 
-static void lines_that_come_and_go_disturb_nobody(void **state)
+TEST(lines_that_come_and_go_disturb_nobody)
 {
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = served();
@@ -225,7 +225,7 @@ static void lines_that_come_and_go_disturb_nobody(void **state)
     leat_dataset_release(dataset);
 }
 
-static void batches_stay_valid_when_reader_and_port_are_closed(void **state)
+TEST(batches_stay_valid_when_reader_and_port_are_closed)
 {
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, true);
     struct leat_loader_options options = served();
@@ -262,7 +262,7 @@ static void batches_stay_valid_when_reader_and_port_are_closed(void **state)
     leat_dataset_release(dataset);
 }
 
-static void a_plan_a_batch_and_a_state_are_those_of_a_loader(void **state)
+TEST(a_plan_a_batch_and_a_state_are_those_of_a_loader)
 {
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = served();
@@ -314,7 +314,7 @@ static void a_plan_a_batch_and_a_state_are_those_of_a_loader(void **state)
     leat_dataset_release(dataset);
 }
 
-static void a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned(void **state)
+TEST(a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned)
 {
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = served();
@@ -355,7 +355,7 @@ static void a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned(void **st
     leat_dataset_release(dataset);
 }
 
-static void a_reader_that_keeps_all_that_it_asks_for_leaves_memory_to_others(void **state)
+TEST(a_reader_that_keeps_all_that_it_asks_for_leaves_memory_to_others)
 {
     enum { MOST = 200 };
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
@@ -399,7 +399,7 @@ static void a_reader_that_keeps_all_that_it_asks_for_leaves_memory_to_others(voi
     leat_dataset_release(dataset);
 }
 
-static void names_and_loaders_that_do_not_fit_are_refused(void **state)
+TEST(names_and_loaders_that_do_not_fit_are_refused)
 {
     struct leat_dataset *dataset = test_dataset("numbers", SAMPLES, false);
     struct leat_loader_options options = served();
@@ -470,7 +470,7 @@ static int read_said(const struct said *said, uint64_t memory_bytes, uint64_t of
     return LEAT_OK;
 }
 
-static void what_a_port_says_of_a_batch_is_trusted_in_no_number(void **state)
+TEST(what_a_port_says_of_a_batch_is_trusted_in_no_number)
 {
     const struct said good = {{"LEATPUB1", SAID_BYTES, 0, 0, 4, 3, 1, 2, 4, 0},
                               {4096},
@@ -509,16 +509,6 @@ static void what_a_port_says_of_a_batch_is_trusted_in_no_number(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_reader_gets_what_a_loader_of_its_own_gives),
-        cmocka_unit_test(lines_that_come_and_go_disturb_nobody),
-        cmocka_unit_test(batches_stay_valid_when_reader_and_port_are_closed),
-        cmocka_unit_test(a_plan_a_batch_and_a_state_are_those_of_a_loader),
-        cmocka_unit_test(a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned),
-        cmocka_unit_test(a_reader_that_keeps_all_that_it_asks_for_leaves_memory_to_others),
-        cmocka_unit_test(names_and_loaders_that_do_not_fit_are_refused),
-        cmocka_unit_test(what_a_port_says_of_a_batch_is_trusted_in_no_number),
-    };
     snprintf(sockets, sizeof sockets, "%s", test_path("ports"));
-    return cmocka_run_group_tests(tests, NULL, test_clean);
+    return test_run(NULL, test_clean);
 }

@@ -37,29 +37,29 @@ static void holds(const struct setting *setting)
     assert_true(e.exhausted);
 }
 
-static void no_schedule_of_two_consumers_that_may_die_at_any_step_breaks_it(void **state)
+TEST(no_schedule_of_two_consumers_that_may_die_at_any_step_breaks_it)
 {
     holds(&both);
 }
 
-static void no_schedule_breaks_it_beside_a_consumer_that_writes_anything(void **state)
+TEST(no_schedule_breaks_it_beside_a_consumer_that_writes_anything)
 {
     holds(&beside_rogue);
 }
 
-static void no_schedule_breaks_it_when_the_port_ends(void **state)
+TEST(no_schedule_breaks_it_when_the_port_ends)
 {
     if (!TEST_THREAD_SANITIZED) /* it is one thread, and takes long there */
         holds(&beside_rogue_to_the_end);
 }
 
-static void nobody_sleeps_for_ever_while_two_consumers_read_batch_after_batch(void **state)
+TEST(nobody_sleeps_for_ever_while_two_consumers_read_batch_after_batch)
 {
     if (!TEST_THREAD_SANITIZED)
         holds(&good);
 }
 
-static void each_mistake_in_it_is_found(void **state)
+TEST(each_mistake_in_it_is_found)
 {
     static const struct setting *const settings[] = {&beside_rogue, &both, &roomy};
     static struct exploration e;
@@ -75,14 +75,4 @@ static void each_mistake_in_it_is_found(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_schedule_of_two_consumers_that_may_die_at_any_step_breaks_it),
-        cmocka_unit_test(no_schedule_breaks_it_beside_a_consumer_that_writes_anything),
-        cmocka_unit_test(no_schedule_breaks_it_when_the_port_ends),
-        cmocka_unit_test(nobody_sleeps_for_ever_while_two_consumers_read_batch_after_batch),
-        cmocka_unit_test(each_mistake_in_it_is_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

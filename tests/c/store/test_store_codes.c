@@ -25,6 +25,8 @@ static int remove_folder(void **state)
     return 0;
 }
 
+#define TEST_IN_FOLDER(name) TEST_IN(name, make_folder, remove_folder)
+
 enum { FIELDS = 4 };
 static const struct leat_field fields[FIELDS] = {
     {.name = "number", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
@@ -112,7 +114,7 @@ static bool has_codes(struct leat_source *s, size_t field, unsigned *width)
     return true;
 }
 
-static void texts_that_repeat_have_codes_and_others_none(void **state)
+TEST_IN_FOLDER(texts_that_repeat_have_codes_and_others_none)
 {
     unsigned width = 0;
     struct leat_error error;
@@ -127,7 +129,7 @@ static void texts_that_repeat_have_codes_and_others_none(void **state)
     leat_source_close(s);
 }
 
-static void more_than_256_texts_have_codes_of_two_bytes(void **state)
+TEST_IN_FOLDER(more_than_256_texts_have_codes_of_two_bytes)
 {
     unsigned width = 0;
     struct leat_error error;
@@ -141,7 +143,7 @@ static void more_than_256_texts_have_codes_of_two_bytes(void **state)
     languages = 5;
 }
 
-static void few_samples_have_no_codes(void **state)
+TEST_IN_FOLDER(few_samples_have_no_codes)
 {
     unsigned width;
     struct leat_error error;
@@ -151,7 +153,7 @@ static void few_samples_have_no_codes(void **state)
     leat_source_close(s);
 }
 
-static void more_codes_than_a_writer_may_keep_are_left_out(void **state)
+TEST_IN_FOLDER(more_codes_than_a_writer_may_keep_are_left_out)
 {
     unsigned width;
     struct leat_error error;
@@ -164,7 +166,7 @@ static void more_codes_than_a_writer_may_keep_are_left_out(void **state)
     leat_source_close(s);
 }
 
-static void a_resumed_file_has_the_same_codes(void **state)
+TEST_IN_FOLDER(a_resumed_file_has_the_same_codes)
 {
     struct leat_writer_options o = made_options();
     struct leat_error error;
@@ -208,7 +210,7 @@ static void flip(uint64_t offset, uint8_t bit)
     free(bytes);
 }
 
-static void damaged_codes_are_reported_and_not_used(void **state)
+TEST_IN_FOLDER(damaged_codes_are_reported_and_not_used)
 {
     unsigned width;
     struct leat_error error;
@@ -247,7 +249,7 @@ static int note_text(void *user, const struct leat_error *fault)
     return 0;
 }
 
-static void codes_of_other_texts_are_reported(void **state)
+TEST_IN_FOLDER(codes_of_other_texts_are_reported)
 {
     struct leat_error error;
     char said[sizeof error.message] = "";
@@ -261,7 +263,7 @@ static void codes_of_other_texts_are_reported(void **state)
     assert_non_null(strstr(said, "the code of the text is that of another"));
 }
 
-static void impossible_codes_are_reported_and_not_used(void **state)
+TEST_IN_FOLDER(impossible_codes_are_reported_and_not_used)
 {
     static const uint64_t numbers[] = {0, 4, 8, 16, 20, 24, LEAT_CODES_HEAD};
     unsigned width;
@@ -282,7 +284,7 @@ static void impossible_codes_are_reported_and_not_used(void **state)
     }
 }
 
-static void without_memory_writing_and_reading_codes_fail_cleanly(void **state)
+TEST_IN_FOLDER(without_memory_writing_and_reading_codes_fail_cleanly)
 {
     struct leat_source_codes codes = {0};
     struct leat_error error;
@@ -305,20 +307,4 @@ static void without_memory_writing_and_reading_codes_fail_cleanly(void **state)
     leat_source_close(s);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(texts_that_repeat_have_codes_and_others_none),
-        TEST(more_than_256_texts_have_codes_of_two_bytes),
-        TEST(few_samples_have_no_codes),
-        TEST(more_codes_than_a_writer_may_keep_are_left_out),
-        TEST(a_resumed_file_has_the_same_codes),
-        TEST(damaged_codes_are_reported_and_not_used),
-        TEST(codes_of_other_texts_are_reported),
-        TEST(impossible_codes_are_reported_and_not_used),
-        TEST(without_memory_writing_and_reading_codes_fail_cleanly),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -31,6 +31,8 @@ static int remove_folder(void **state)
     return 0;
 }
 
+#define TEST_IN_FOLDER(name) TEST_IN(name, make_folder, remove_folder)
+
 /* Records with an image, and small ones: groups close at 8 MiB or at 65536 rows, so both kinds are here. */
 enum { PHOTO_SAMPLES = 2400, PHOTO_EXTRA = 3800, ROWS = 65536 * 3 + 1000 };
 
@@ -162,12 +164,12 @@ static void fail_each_call(write_fn *write_it, struct leat_writer_options o, int
     }
 }
 
-static void after_any_failing_call_a_resume_gives_the_same_bytes(void **state)
+TEST_IN_FOLDER(after_any_failing_call_a_resume_gives_the_same_bytes)
 {
     fail_each_call(write_rows, options(), EIO);
 }
 
-static void after_any_failing_call_photos_resume_too(void **state)
+TEST_IN_FOLDER(after_any_failing_call_photos_resume_too)
 {
     fail_each_call(write_photos, options(), EIO);
 }
@@ -190,24 +192,24 @@ static int write_with_rows(const char *to, const struct leat_writer_options *o, 
     return rc;
 }
 
-static void after_any_failing_call_photos_in_another_form_resume_too(void **state)
+TEST_IN_FOLDER(after_any_failing_call_photos_in_another_form_resume_too)
 {
     fail_each_call(write_pixels, options(), EIO);
 }
 
-static void after_any_failing_call_photos_with_a_row_index_resume_too(void **state)
+TEST_IN_FOLDER(after_any_failing_call_photos_with_a_row_index_resume_too)
 {
     fail_each_call(write_with_rows, options(), EIO);
 }
 
-static void after_any_failing_call_shards_resume_too(void **state)
+TEST_IN_FOLDER(after_any_failing_call_shards_resume_too)
 {
     struct leat_writer_options o = options();
     o.shard_bytes = 200000;
     fail_each_call(write_rows, o, EIO);
 }
 
-static void a_full_disk_is_an_error_that_names_the_byte_and_says_what_to_do(void **state)
+TEST_IN_FOLDER(a_full_disk_is_an_error_that_names_the_byte_and_says_what_to_do)
 {
     struct leat_error error;
     struct leat_writer_options o = options();
@@ -271,7 +273,7 @@ static int noting_rename(const char *from, const char *to, bool replace)
     return plain_calls.rename(from, to, replace);
 }
 
-static void what_is_written_is_on_disk_before_it_has_its_name_and_shards_before_their_manifest(void **state)
+TEST_IN_FOLDER(what_is_written_is_on_disk_before_it_has_its_name_and_shards_before_their_manifest)
 {
     struct leat_error error;
     for (int sharded = 0; sharded < 2; sharded++) {
@@ -327,17 +329,17 @@ static void kill_at_each_call(write_fn *write_it, struct leat_writer_options o)
     }
 }
 
-static void killed_at_any_call_and_resumed_the_file_has_the_same_bytes(void **state)
+TEST_IN_FOLDER(killed_at_any_call_and_resumed_the_file_has_the_same_bytes)
 {
     kill_at_each_call(write_rows, options());
 }
 
-static void killed_while_packing_photos_and_resumed_the_file_has_the_same_bytes(void **state)
+TEST_IN_FOLDER(killed_while_packing_photos_and_resumed_the_file_has_the_same_bytes)
 {
     kill_at_each_call(write_photos, options());
 }
 
-static void killed_between_any_calls_and_resumed_the_file_has_the_same_bytes(void **state)
+TEST_IN_FOLDER(killed_between_any_calls_and_resumed_the_file_has_the_same_bytes)
 {
     struct leat_error error;
     struct leat_writer_options o = options();
@@ -376,7 +378,7 @@ static void leave_unfinished(uint64_t n)
     leat_writer_free(w, true);
 }
 
-static void a_resume_of_another_source_schema_or_options_is_refused(void **state)
+TEST_IN_FOLDER(a_resume_of_another_source_schema_or_options_is_refused)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -427,7 +429,7 @@ static void assert_options_told(const struct leat_writer_options *then, const st
     assert_told(0, then, now, told);
 }
 
-static void a_refused_resume_says_which_options_changed_and_what_they_were(void **state)
+TEST_IN_FOLDER(a_refused_resume_says_which_options_changed_and_what_they_were)
 {
     const struct leat_writer_options plain = options();
     struct leat_writer_options o = plain, other = plain;
@@ -472,7 +474,7 @@ static void a_refused_resume_says_which_options_changed_and_what_they_were(void 
     made_codec = &toy_codec;
 }
 
-static void shards_are_not_resumed_as_one_file_nor_one_file_as_shards(void **state)
+TEST_IN_FOLDER(shards_are_not_resumed_as_one_file_nor_one_file_as_shards)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -492,7 +494,7 @@ static void shards_are_not_resumed_as_one_file_nor_one_file_as_shards(void **sta
     assert_non_null(strstr(error.message, "shard_bytes"));
 }
 
-static void shards_that_were_begun_over_an_unfinished_file_are_resumed(void **state)
+TEST_IN_FOLDER(shards_that_were_begun_over_an_unfinished_file_are_resumed)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -519,7 +521,7 @@ static int few_renames(const char *from, const char *to, bool replace)
 
 /* Shards of an older data set are being replaced when the writer stops: a resume takes back those that have their names
  * already, and reads nothing again. */
-static void a_stop_between_the_names_of_shards_loses_nothing_when_overwriting(void **state)
+TEST_IN_FOLDER(a_stop_between_the_names_of_shards_loses_nothing_when_overwriting)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -545,7 +547,7 @@ static void a_stop_between_the_names_of_shards_loses_nothing_when_overwriting(vo
     }
 }
 
-static void an_unfinished_target_that_is_to_be_kept_is_begun_anew_only_where_asked(void **state)
+TEST_IN_FOLDER(an_unfinished_target_that_is_to_be_kept_is_begun_anew_only_where_asked)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -574,7 +576,7 @@ static void an_unfinished_target_that_is_to_be_kept_is_begun_anew_only_where_ask
     leat_writer_free(w, false);
 }
 
-static void shards_that_have_their_names_already_are_kept_too(void **state)
+TEST_IN_FOLDER(shards_that_have_their_names_already_are_kept_too)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -601,7 +603,7 @@ static void shards_that_have_their_names_already_are_kept_too(void **state)
 }
 
 /* A finished file that only has the name of a shard is not taken for one that was left behind. */
-static void a_resume_leaves_files_of_others_alone(void **state)
+TEST_IN_FOLDER(a_resume_leaves_files_of_others_alone)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -616,7 +618,7 @@ static void a_resume_leaves_files_of_others_alone(void **state)
 }
 
 /* The manifest says how long a shard is and how it ends. What has its name, but is not that, is somebody else's. */
-static void a_file_that_has_taken_the_name_of_a_shard_is_left_alone(void **state)
+TEST_IN_FOLDER(a_file_that_has_taken_the_name_of_a_shard_is_left_alone)
 {
     static const struct leat_field fields[2] = {{.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8},
                                                 {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16}};
@@ -650,7 +652,7 @@ static void a_file_that_has_taken_the_name_of_a_shard_is_left_alone(void **state
     }
 }
 
-static void targets_that_share_shard_names_exclude_each_other(void **state)
+TEST_IN_FOLDER(targets_that_share_shard_names_exclude_each_other)
 {
     struct leat_error error;
     struct leat_writer *w, *second;
@@ -663,7 +665,7 @@ static void targets_that_share_shard_names_exclude_each_other(void **state)
     leat_writer_free(w, false);
 }
 
-static void a_folder_that_cannot_be_synced_is_an_error(void **state)
+TEST_IN_FOLDER(a_folder_that_cannot_be_synced_is_an_error)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -685,7 +687,7 @@ static void a_folder_that_cannot_be_synced_is_an_error(void **state)
     assert_string_equal(error.file, folder);
 }
 
-static void a_damaged_group_is_written_again(void **state)
+TEST_IN_FOLDER(a_damaged_group_is_written_again)
 {
     struct leat_error error;
     struct leat_writer_options o = options();
@@ -709,7 +711,7 @@ static void a_damaged_group_is_written_again(void **state)
     free(bytes);
 }
 
-static void an_unfinished_file_never_opens_as_finished(void **state)
+TEST_IN_FOLDER(an_unfinished_file_never_opens_as_finished)
 {
     struct leat_error error;
     struct leat_source *s;
@@ -721,7 +723,7 @@ static void an_unfinished_file_never_opens_as_finished(void **state)
 
 /* ---- who may write --------------------------------------------------------------------------- */
 
-static void two_writers_of_one_target_exclude_each_other(void **state)
+TEST_IN_FOLDER(two_writers_of_one_target_exclude_each_other)
 {
     struct leat_error error;
     struct leat_writer *w, *other;
@@ -742,7 +744,7 @@ static void two_writers_of_one_target_exclude_each_other(void **state)
     assert_int_equal(access(path, F_OK), 0);
 }
 
-static void an_existing_target_is_kept_until_the_new_one_is_whole(void **state)
+TEST_IN_FOLDER(an_existing_target_is_kept_until_the_new_one_is_whole)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -766,7 +768,7 @@ static void an_existing_target_is_kept_until_the_new_one_is_whole(void **state)
     assert_same_files(whole, path);
 }
 
-static void a_target_that_appears_meanwhile_is_not_overwritten(void **state)
+TEST_IN_FOLDER(a_target_that_appears_meanwhile_is_not_overwritten)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -784,7 +786,7 @@ static void a_target_that_appears_meanwhile_is_not_overwritten(void **state)
 
 /* ---- memory and reading ---------------------------------------------------------------------- */
 
-static void without_memory_writing_fails_cleanly_and_resumes(void **state)
+TEST_IN_FOLDER(without_memory_writing_fails_cleanly_and_resumes)
 {
     struct leat_error error;
     struct leat_writer_options o = options();
@@ -817,7 +819,7 @@ static void without_memory_writing_fails_cleanly_and_resumes(void **state)
     made_codec = &toy_codec;
 }
 
-static void without_memory_opening_and_verifying_fail_cleanly(void **state)
+TEST_IN_FOLDER(without_memory_opening_and_verifying_fail_cleanly)
 {
     struct leat_error error;
     struct leat_writer_options o = options();
@@ -840,7 +842,7 @@ static void without_memory_opening_and_verifying_fail_cleanly(void **state)
     }
 }
 
-static void any_failing_read_while_opening_is_an_error(void **state)
+TEST_IN_FOLDER(any_failing_read_while_opening_is_an_error)
 {
     struct leat_error error;
     struct leat_writer_options o = options();
@@ -866,37 +868,5 @@ int main(void)
 {
     plain_calls = leat_store_calls;
     made_extra = PHOTO_EXTRA;
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        TEST(after_any_failing_call_a_resume_gives_the_same_bytes),
-        TEST(after_any_failing_call_photos_resume_too),
-        TEST(after_any_failing_call_photos_in_another_form_resume_too),
-        TEST(after_any_failing_call_photos_with_a_row_index_resume_too),
-        TEST(after_any_failing_call_shards_resume_too),
-        TEST(a_full_disk_is_an_error_that_names_the_byte_and_says_what_to_do),
-        TEST(killed_at_any_call_and_resumed_the_file_has_the_same_bytes),
-        TEST(killed_while_packing_photos_and_resumed_the_file_has_the_same_bytes),
-        TEST(killed_between_any_calls_and_resumed_the_file_has_the_same_bytes),
-        TEST(a_resume_of_another_source_schema_or_options_is_refused),
-        TEST(a_refused_resume_says_which_options_changed_and_what_they_were),
-        TEST(shards_are_not_resumed_as_one_file_nor_one_file_as_shards),
-        TEST(shards_that_were_begun_over_an_unfinished_file_are_resumed),
-        TEST(an_unfinished_target_that_is_to_be_kept_is_begun_anew_only_where_asked),
-        TEST(shards_that_have_their_names_already_are_kept_too),
-        TEST(a_stop_between_the_names_of_shards_loses_nothing_when_overwriting),
-        TEST(a_resume_leaves_files_of_others_alone),
-        TEST(targets_that_share_shard_names_exclude_each_other),
-        TEST(a_folder_that_cannot_be_synced_is_an_error),
-        TEST(a_damaged_group_is_written_again),
-        TEST(an_unfinished_file_never_opens_as_finished),
-        TEST(two_writers_of_one_target_exclude_each_other),
-        TEST(an_existing_target_is_kept_until_the_new_one_is_whole),
-        TEST(a_target_that_appears_meanwhile_is_not_overwritten),
-        TEST(without_memory_writing_fails_cleanly_and_resumes),
-        TEST(without_memory_opening_and_verifying_fail_cleanly),
-        TEST(any_failing_read_while_opening_is_an_error),
-        TEST(what_is_written_is_on_disk_before_it_has_its_name_and_shards_before_their_manifest),
-        TEST(a_file_that_has_taken_the_name_of_a_shard_is_left_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL, NULL);
 }

@@ -18,6 +18,8 @@ static int set_up(void **state)
     return 0;
 }
 
+#define TEST_IN_FOLDER(name) TEST_IN(name, set_up, remove_folder)
+
 /* A small schema, so that every bit of a file can be tried. */
 enum { FEW = 4, FEW_SAMPLES = 5 };
 static const struct leat_field few[FEW] = {
@@ -128,7 +130,7 @@ static int verify(const char *file, struct seen *seen)
     return rc;
 }
 
-static void a_whole_file_verifies(void **state)
+TEST_IN_FOLDER(a_whole_file_verifies)
 {
     struct seen seen;
     write_few();
@@ -137,7 +139,7 @@ static void a_whole_file_verifies(void **state)
     assert_false(read_few(path));
 }
 
-static void any_flipped_bit_is_found_and_never_gives_wrong_data(void **state)
+TEST_IN_FOLDER(any_flipped_bit_is_found_and_never_gives_wrong_data)
 {
     struct seen seen;
     size_t n;
@@ -160,7 +162,7 @@ static void any_flipped_bit_is_found_and_never_gives_wrong_data(void **state)
     free(bytes);
 }
 
-static void verify_names_sample_field_and_byte_of_a_damaged_value(void **state)
+TEST_IN_FOLDER(verify_names_sample_field_and_byte_of_a_damaged_value)
 {
     struct leat_error error;
     struct leat_source *s;
@@ -188,7 +190,7 @@ static void verify_names_sample_field_and_byte_of_a_damaged_value(void **state)
     close(fd);
 }
 
-static void a_file_cut_at_any_byte_is_an_error(void **state)
+TEST_IN_FOLDER(a_file_cut_at_any_byte_is_an_error)
 {
     struct leat_error error;
     struct leat_open_options o = LEAT_OPEN_OPTIONS_INIT;
@@ -215,7 +217,7 @@ static void a_file_cut_at_any_byte_is_an_error(void **state)
     free(bytes);
 }
 
-static void a_file_cut_while_it_is_open_is_an_error_and_no_signal(void **state)
+TEST_IN_FOLDER(a_file_cut_while_it_is_open_is_an_error_and_no_signal)
 {
     struct leat_error error;
     struct leat_source *s;
@@ -267,7 +269,7 @@ static void add_section(uint32_t type, uint16_t flags, uint8_t codec)
     free(old);
 }
 
-static void an_unknown_optional_section_is_skipped_but_verified(void **state)
+TEST_IN_FOLDER(an_unknown_optional_section_is_skipped_but_verified)
 {
     struct seen seen;
     size_t n;
@@ -306,7 +308,7 @@ static bool takes_pairs(const uint32_t *words, size_t n)
     return good;
 }
 
-static void pairs_that_cannot_be_are_refused(void **state)
+TEST_IN_FOLDER(pairs_that_cannot_be_are_refused)
 {
     enum { ONE_TWO = 1 | 2 << 16, TWO_TWO = 2 | 2 << 16, TWO_THREE = 2 | 3 << 16, ZERO_ONE = 1 << 16 };
     assert_true(takes_pairs((const uint32_t[]){0, 1, ONE_TWO}, 3));
@@ -323,7 +325,7 @@ static void pairs_that_cannot_be_are_refused(void **state)
     assert_false(takes_pairs((const uint32_t[]){2, 1, ONE_TWO}, 3));
 }
 
-static void an_unknown_required_section_or_codec_is_refused(void **state)
+TEST_IN_FOLDER(an_unknown_required_section_or_codec_is_refused)
 {
     struct leat_error error;
     struct leat_source *s;
@@ -337,7 +339,7 @@ static void an_unknown_required_section_or_codec_is_refused(void **state)
     assert_int_equal(leat_source_open(path, NULL, &s, &error), LEAT_E_FORMAT);
 }
 
-static void a_damaged_beginning_is_no_other_format_where_name_or_end_is_ours(void **state)
+TEST_IN_FOLDER(a_damaged_beginning_is_no_other_format_where_name_or_end_is_ours)
 {
     struct leat_error error;
     struct leat_source *s;
@@ -362,7 +364,7 @@ static void a_damaged_beginning_is_no_other_format_where_name_or_end_is_ours(voi
     free(bytes);
 }
 
-static void a_file_of_a_newer_version_asks_for_a_newer_leat(void **state)
+TEST_IN_FOLDER(a_file_of_a_newer_version_asks_for_a_newer_leat)
 {
     struct leat_error error;
     struct leat_source *s;
@@ -397,7 +399,7 @@ static void *measured_alloc(size_t bytes)
 
 /* Puts `value` at every 8-byte place of header, index, directory and footer, with the checksums made right again, and
  * opens: numbers must be refused by themselves, and no allocation be larger than the file allows. */
-static void hostile_numbers_with_right_checksums_are_refused(void **state)
+TEST_IN_FOLDER(hostile_numbers_with_right_checksums_are_refused)
 {
     static const uint64_t values[] = {
         0, 1, 7, 64, UINT64_C(1) << 31, UINT64_C(1) << 32, UINT64_C(1) << 62, INT64_MAX, UINT64_MAX};
@@ -454,7 +456,7 @@ static void hostile_numbers_with_right_checksums_are_refused(void **state)
 }
 
 /* Index records are under checksums, but whoever makes a file can make those. */
-static void an_index_record_that_points_outside_its_group_is_refused(void **state)
+TEST_IN_FOLDER(an_index_record_that_points_outside_its_group_is_refused)
 {
     struct leat_error error;
     struct leat_source *s;
@@ -508,7 +510,7 @@ static void an_index_record_that_points_outside_its_group_is_refused(void **stat
 }
 
 /* Three groups of 2^31 rows of one byte, in a sparse file. */
-static void rows_beyond_two_to_the_32_are_reached(void **state)
+TEST_IN_FOLDER(rows_beyond_two_to_the_32_are_reached)
 {
     static const struct leat_field field = {.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8};
     enum { GROUPS = 3, PAGE = 65536 };
@@ -608,7 +610,7 @@ static ssize_t spoiling_pread(int fd, void *buffer, size_t bytes, off_t offset)
 
 /* A file that is not mapped keeps blocks of what it has read, and verifies a page once. Then its blocks are evicted,
  * and one comes with wrong bytes: what was found wrong is read again, and what led to it. */
-static void bytes_that_were_wrong_once_are_read_again(void **state)
+TEST_IN_FOLDER(bytes_that_were_wrong_once_are_read_again)
 {
     enum { N = 40, LONG = 300000 };
     static uint8_t value[LONG];
@@ -671,24 +673,4 @@ static void bytes_that_were_wrong_once_are_read_again(void **state)
     leat_io_backend = &leat_io_local;
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_folder)
-    const struct CMUnitTest tests[] = {
-        TEST(a_whole_file_verifies),
-        TEST(any_flipped_bit_is_found_and_never_gives_wrong_data),
-        TEST(verify_names_sample_field_and_byte_of_a_damaged_value),
-        TEST(a_file_cut_at_any_byte_is_an_error),
-        TEST(a_file_cut_while_it_is_open_is_an_error_and_no_signal),
-        TEST(an_unknown_optional_section_is_skipped_but_verified),
-        TEST(pairs_that_cannot_be_are_refused),
-        TEST(an_unknown_required_section_or_codec_is_refused),
-        TEST(a_damaged_beginning_is_no_other_format_where_name_or_end_is_ours),
-        TEST(a_file_of_a_newer_version_asks_for_a_newer_leat),
-        TEST(hostile_numbers_with_right_checksums_are_refused),
-        TEST(an_index_record_that_points_outside_its_group_is_refused),
-        TEST(rows_beyond_two_to_the_32_are_reached),
-        TEST(bytes_that_were_wrong_once_are_read_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

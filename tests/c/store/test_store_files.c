@@ -13,6 +13,8 @@ static int set_up(void **state)
     return 0;
 }
 
+#define TEST_IN_FOLDER(name) TEST_IN(name, set_up, remove_folder)
+
 static const char *in(const char *name)
 {
     static char path[4][PATH_MAX + 64];
@@ -22,7 +24,7 @@ static const char *in(const char *name)
     return p;
 }
 
-static void every_field_type_comes_back_as_it_was(void **state)
+TEST_IN_FOLDER(every_field_type_comes_back_as_it_was)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -48,7 +50,7 @@ static void every_field_type_comes_back_as_it_was(void **state)
     leat_source_close(s);
 }
 
-static void what_is_known_of_a_photo_stands_beside_it(void **state)
+TEST_IN_FOLDER(what_is_known_of_a_photo_stands_beside_it)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -78,7 +80,7 @@ static void what_is_known_of_a_photo_stands_beside_it(void **state)
     leat_source_close(s);
 }
 
-static void an_empty_data_set_is_a_file_too(void **state)
+TEST_IN_FOLDER(an_empty_data_set_is_a_file_too)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -93,7 +95,7 @@ static void an_empty_data_set_is_a_file_too(void **state)
     leat_source_close(s);
 }
 
-static void the_bytes_are_the_same_for_any_number_of_threads(void **state)
+TEST_IN_FOLDER(the_bytes_are_the_same_for_any_number_of_threads)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -115,7 +117,7 @@ static void the_bytes_are_the_same_for_any_number_of_threads(void **state)
 }
 
 /* Columns of fixed size: enough rows for several groups, read in an order that jumps between them. */
-static void columns_given_at_once_equal_samples_given_one_by_one(void **state)
+TEST_IN_FOLDER(columns_given_at_once_equal_samples_given_one_by_one)
 {
     enum { N = 70000 * 3 };
     static const struct leat_field fields[3] = {
@@ -201,7 +203,7 @@ static void columns_given_at_once_equal_samples_given_one_by_one(void **state)
     free(c);
 }
 
-static void a_sample_larger_than_a_group_is_a_group_of_its_own(void **state)
+TEST_IN_FOLDER(a_sample_larger_than_a_group_is_a_group_of_its_own)
 {
     static const struct leat_field field = {.name = "x", .kind = LEAT_KIND_BYTES};
     struct leat_error error;
@@ -238,7 +240,7 @@ static void a_sample_larger_than_a_group_is_a_group_of_its_own(void **state)
 
 /* ---- photos ---------------------------------------------------------------------------------- */
 
-static void a_broken_photo_is_marked_and_keeps_its_id(void **state)
+TEST_IN_FOLDER(a_broken_photo_is_marked_and_keeps_its_id)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -275,7 +277,7 @@ static void a_broken_photo_is_marked_and_keeps_its_id(void **state)
     leat_source_close(s);
 }
 
-static void skipping_leaves_broken_photos_out_and_a_resume_knows_where_to_go_on(void **state)
+TEST_IN_FOLDER(skipping_leaves_broken_photos_out_and_a_resume_knows_where_to_go_on)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -320,7 +322,7 @@ static void skipping_leaves_broken_photos_out_and_a_resume_knows_where_to_go_on(
     assert_ok(leat_verify(in("a.leat"), NULL, &error));
 }
 
-static void raising_names_the_first_broken_photo(void **state)
+TEST_IN_FOLDER(raising_names_the_first_broken_photo)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -330,7 +332,7 @@ static void raising_names_the_first_broken_photo(void **state)
     assert_string_equal(error.field, "image");
 }
 
-static void unchecked_photos_say_so(void **state)
+TEST_IN_FOLDER(unchecked_photos_say_so)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -360,7 +362,7 @@ static void unchecked_photos_say_so(void **state)
     leat_source_close(s);
 }
 
-static void large_photos_are_made_smaller_and_are_no_longer_files(void **state)
+TEST_IN_FOLDER(large_photos_are_made_smaller_and_are_no_longer_files)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -406,7 +408,7 @@ static int add_filed(struct leat_writer *w, const char *name, uint64_t length, i
     return leat_writer_add(w, values, NULL, error);
 }
 
-static void values_by_path_are_the_bytes_of_the_files(void **state)
+TEST_IN_FOLDER(values_by_path_are_the_bytes_of_the_files)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -435,7 +437,7 @@ static void values_by_path_are_the_bytes_of_the_files(void **state)
     leat_source_close(s);
 }
 
-static void a_file_that_changed_or_went_away_stops_the_writer(void **state)
+TEST_IN_FOLDER(a_file_that_changed_or_went_away_stops_the_writer)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -459,7 +461,7 @@ static void a_file_that_changed_or_went_away_stops_the_writer(void **state)
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-static void schemas_that_make_no_sense_are_refused(void **state)
+TEST_IN_FOLDER(schemas_that_make_no_sense_are_refused)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -501,7 +503,7 @@ static void schemas_that_make_no_sense_are_refused(void **state)
     assert_int_equal(access(in("a.leat.partial"), F_OK), -1);
 }
 
-static void values_that_do_not_fit_their_field_are_refused_and_leave_no_trace(void **state)
+TEST_IN_FOLDER(values_that_do_not_fit_their_field_are_refused_and_leave_no_trace)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -540,7 +542,7 @@ static void values_that_do_not_fit_their_field_are_refused_and_leave_no_trace(vo
     leat_source_close(s);
 }
 
-static void options_that_make_no_sense_are_refused(void **state)
+TEST_IN_FOLDER(options_that_make_no_sense_are_refused)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -562,7 +564,7 @@ static void options_that_make_no_sense_are_refused(void **state)
 
 /* ---- shards ---------------------------------------------------------------------------------- */
 
-static void shards_hold_what_one_file_holds(void **state)
+TEST_IN_FOLDER(shards_hold_what_one_file_holds)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -610,7 +612,7 @@ static int count_faults(void *user, const struct leat_error *fault)
     return 0;
 }
 
-static void a_missing_exchanged_or_damaged_shard_is_found(void **state)
+TEST_IN_FOLDER(a_missing_exchanged_or_damaged_shard_is_found)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -637,7 +639,7 @@ static void a_missing_exchanged_or_damaged_shard_is_found(void **state)
     leat_manifest_destroy(&m);
 }
 
-static void a_manifest_with_any_flipped_bit_or_cut_is_refused(void **state)
+TEST_IN_FOLDER(a_manifest_with_any_flipped_bit_or_cut_is_refused)
 {
     struct leat_error error;
     struct leat_manifest m;
@@ -659,7 +661,7 @@ static void a_manifest_with_any_flipped_bit_or_cut_is_refused(void **state)
     free(text);
 }
 
-static void a_manifest_names_nothing_outside_its_folder(void **state)
+TEST_IN_FOLDER(a_manifest_names_nothing_outside_its_folder)
 {
     struct leat_error error;
     struct leat_manifest m, back;
@@ -683,7 +685,7 @@ static void a_manifest_names_nothing_outside_its_folder(void **state)
     }
 }
 
-static void the_fingerprint_does_not_depend_on_what_is_derived(void **state)
+TEST_IN_FOLDER(the_fingerprint_does_not_depend_on_what_is_derived)
 {
     struct leat_error error;
     struct leat_writer_options o = made_options();
@@ -704,31 +706,4 @@ static void the_fingerprint_does_not_depend_on_what_is_derived(void **state)
     leat_source_close(b);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_folder)
-    const struct CMUnitTest tests[] = {
-        TEST(every_field_type_comes_back_as_it_was),
-        TEST(what_is_known_of_a_photo_stands_beside_it),
-        TEST(an_empty_data_set_is_a_file_too),
-        TEST(the_bytes_are_the_same_for_any_number_of_threads),
-        TEST(columns_given_at_once_equal_samples_given_one_by_one),
-        TEST(a_sample_larger_than_a_group_is_a_group_of_its_own),
-        TEST(a_broken_photo_is_marked_and_keeps_its_id),
-        TEST(skipping_leaves_broken_photos_out_and_a_resume_knows_where_to_go_on),
-        TEST(raising_names_the_first_broken_photo),
-        TEST(unchecked_photos_say_so),
-        TEST(large_photos_are_made_smaller_and_are_no_longer_files),
-        TEST(values_by_path_are_the_bytes_of_the_files),
-        TEST(a_file_that_changed_or_went_away_stops_the_writer),
-        TEST(schemas_that_make_no_sense_are_refused),
-        TEST(values_that_do_not_fit_their_field_are_refused_and_leave_no_trace),
-        TEST(options_that_make_no_sense_are_refused),
-        TEST(shards_hold_what_one_file_holds),
-        TEST(a_missing_exchanged_or_damaged_shard_is_found),
-        TEST(a_manifest_with_any_flipped_bit_or_cut_is_refused),
-        TEST(a_manifest_names_nothing_outside_its_folder),
-        TEST(the_fingerprint_does_not_depend_on_what_is_derived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -14,6 +14,8 @@ static int set_up(void **state)
     return 0;
 }
 
+#define TEST_IN_FOLDER(name) TEST_IN(name, set_up, remove_folder)
+
 enum { SAMPLES = 40 };
 
 static struct leat_source *written(const char *to, enum leat_photos photos, uint64_t n)
@@ -53,7 +55,7 @@ static int verify(const char *file, struct leat_error *first)
     return leat_verify(file, &v, NULL);
 }
 
-static void a_row_index_lies_behind_its_photo_which_is_as_it_came(void **state)
+TEST_IN_FOLDER(a_row_index_lies_behind_its_photo_which_is_as_it_came)
 {
     static uint8_t toy[MADE_ROOM];
     struct leat_error error;
@@ -81,7 +83,7 @@ static void a_row_index_lies_behind_its_photo_which_is_as_it_came(void **state)
     free(bytes);
 }
 
-static void a_damaged_row_index_is_found_and_harms_no_value(void **state)
+TEST_IN_FOLDER(a_damaged_row_index_is_found_and_harms_no_value)
 {
     struct leat_error error;
     struct leat_source *s = written(path, LEAT_PHOTOS_ORIGINAL, SAMPLES);
@@ -106,7 +108,7 @@ static void a_damaged_row_index_is_found_and_harms_no_value(void **state)
     free(bytes);
 }
 
-static void a_photo_in_another_form_keeps_what_is_known_of_the_one_that_came(void **state)
+TEST_IN_FOLDER(a_photo_in_another_form_keeps_what_is_known_of_the_one_that_came)
 {
     static uint8_t toy[MADE_ROOM];
     struct leat_error error;
@@ -137,7 +139,7 @@ static void a_photo_in_another_form_keeps_what_is_known_of_the_one_that_came(voi
     leat_source_close(s);
 }
 
-static void the_fingerprint_of_values_that_are_no_files_is_that_of_what_came_too(void **state)
+TEST_IN_FOLDER(the_fingerprint_of_values_that_are_no_files_is_that_of_what_came_too)
 {
     static const struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE};
     uint8_t toy[MADE_ROOM], prints[2][16];
@@ -186,7 +188,7 @@ static void assert_reasons(const struct leat_writer *w, uint64_t n)
     assert_false(leat_writer_as_came(w, 2, &why));
 }
 
-static void photos_that_stay_as_they_came_are_counted_by_reason_and_after_a_resume_too(void **state)
+TEST_IN_FOLDER(photos_that_stay_as_they_came_are_counted_by_reason_and_after_a_resume_too)
 {
     enum { MANY = 4000 };
     struct leat_error error;
@@ -222,7 +224,7 @@ static int refuse_each(struct leat_decoder *decoder, enum leat_photos form, bool
     return leat_fail(error, LEAT_E_UNSUPPORTED, "its width is %u", leat_get_u16((const uint8_t *)data + 2));
 }
 
-static void the_number_of_reasons_is_bounded(void **state)
+TEST_IN_FOLDER(the_number_of_reasons_is_bounded)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -265,7 +267,7 @@ static int write_pairs(const struct leat_writer_options *o, struct leat_writer *
     return rc ? rc : leat_writer_finish(*w, error);
 }
 
-static void of_a_sample_that_is_left_out_nothing_else_is_said(void **state)
+TEST_IN_FOLDER(of_a_sample_that_is_left_out_nothing_else_is_said)
 {
     for (int skip = 0; skip < 2; skip++) {
         struct leat_error error;
@@ -291,7 +293,7 @@ static void of_a_sample_that_is_left_out_nothing_else_is_said(void **state)
     }
 }
 
-static void a_sample_of_two_broken_photos_is_one_broken_sample(void **state)
+TEST_IN_FOLDER(a_sample_of_two_broken_photos_is_one_broken_sample)
 {
     static const struct leat_field pair[2] = {{.name = "left", .kind = LEAT_KIND_IMAGE},
                                               {.name = "right", .kind = LEAT_KIND_IMAGE}};
@@ -311,7 +313,7 @@ static void a_sample_of_two_broken_photos_is_one_broken_sample(void **state)
     assert_ok(verify(path, &error));
 }
 
-static void other_forms_are_refused_where_there_are_none(void **state)
+TEST_IN_FOLDER(other_forms_are_refused_where_there_are_none)
 {
     struct leat_error error;
     struct leat_writer *w;
@@ -403,7 +405,7 @@ static int read_changed(uint8_t *bytes, size_t n, uint64_t sample, struct leat_e
     return rc;
 }
 
-static void a_record_with_an_impossible_form_is_refused(void **state)
+TEST_IN_FOLDER(a_record_with_an_impossible_form_is_refused)
 {
     struct leat_error error;
     size_t n;
@@ -442,7 +444,7 @@ static void a_record_with_an_impossible_form_is_refused(void **state)
     free(bytes);
 }
 
-static void another_form_in_a_file_that_does_not_announce_it_is_refused(void **state)
+TEST_IN_FOLDER(another_form_in_a_file_that_does_not_announce_it_is_refused)
 {
     struct leat_error error;
     size_t n;
@@ -454,7 +456,7 @@ static void another_form_in_a_file_that_does_not_announce_it_is_refused(void **s
     free(bytes);
 }
 
-static void what_claims_to_be_the_fast_form_and_is_not_is_an_error(void **state)
+TEST_IN_FOLDER(what_claims_to_be_the_fast_form_and_is_not_is_an_error)
 {
     struct leat_error error;
     struct leat_dataset *d;
@@ -469,7 +471,7 @@ static void what_claims_to_be_the_fast_form_and_is_not_is_an_error(void **state)
     assert_non_null(strstr(error.message, "form"));
 }
 
-static void a_flipped_bit_in_any_byte_is_found(void **state)
+TEST_IN_FOLDER(a_flipped_bit_in_any_byte_is_found)
 {
     static const struct leat_field field = {.name = "image", .kind = LEAT_KIND_IMAGE};
     uint8_t toy[MADE_ROOM];
@@ -500,7 +502,7 @@ static void a_flipped_bit_in_any_byte_is_found(void **state)
 
 /* ---- counts ---------------------------------------------------------------------------------- */
 
-static void a_file_says_how_many_photos_it_has_in_each_form(void **state)
+TEST_IN_FOLDER(a_file_says_how_many_photos_it_has_in_each_form)
 {
     struct leat_error error;
     struct leat_source_about about = {0};
@@ -524,7 +526,7 @@ static void a_file_says_how_many_photos_it_has_in_each_form(void **state)
     leat_source_close(s);
 }
 
-static void photos_of_each_field_are_counted(void **state)
+TEST_IN_FOLDER(photos_of_each_field_are_counted)
 {
     static const struct leat_field fields[] = {{.name = "left", .kind = LEAT_KIND_IMAGE},
                                                {.name = "right", .kind = LEAT_KIND_IMAGE}};
@@ -553,25 +555,4 @@ static void photos_of_each_field_are_counted(void **state)
     }
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, remove_folder)
-    const struct CMUnitTest tests[] = {
-        TEST(a_row_index_lies_behind_its_photo_which_is_as_it_came),
-        TEST(a_damaged_row_index_is_found_and_harms_no_value),
-        TEST(a_photo_in_another_form_keeps_what_is_known_of_the_one_that_came),
-        TEST(the_fingerprint_of_values_that_are_no_files_is_that_of_what_came_too),
-        TEST(photos_that_stay_as_they_came_are_counted_by_reason_and_after_a_resume_too),
-        TEST(the_number_of_reasons_is_bounded),
-        TEST(of_a_sample_that_is_left_out_nothing_else_is_said),
-        TEST(a_sample_of_two_broken_photos_is_one_broken_sample),
-        TEST(other_forms_are_refused_where_there_are_none),
-        TEST(a_record_with_an_impossible_form_is_refused),
-        TEST(another_form_in_a_file_that_does_not_announce_it_is_refused),
-        TEST(what_claims_to_be_the_fast_form_and_is_not_is_an_error),
-        TEST(a_flipped_bit_in_any_byte_is_found),
-        TEST(a_file_says_how_many_photos_it_has_in_each_form),
-        TEST(photos_of_each_field_are_counted),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

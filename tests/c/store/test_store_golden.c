@@ -28,7 +28,7 @@ static int write_golden(const char *folder, enum golden which, struct leat_error
     return rc;
 }
 
-static void version_1_opens_and_holds_what_was_written(void **state)
+TEST(version_1_opens_and_holds_what_was_written)
 {
     struct leat_error error;
     struct leat_source *s;
@@ -57,7 +57,7 @@ static struct leat_extent image_of(struct leat_source *s, uint64_t i)
     return e;
 }
 
-static void photos_of_version_1_may_have_a_row_index(void **state)
+TEST(photos_of_version_1_may_have_a_row_index)
 {
     struct leat_error error;
     struct leat_source *s;
@@ -73,7 +73,7 @@ static void photos_of_version_1_may_have_a_row_index(void **state)
     assert_ok(leat_verify(LEAT_GOLDEN "/v1-rows.leat", NULL, &error));
 }
 
-static void photos_of_version_1_may_be_pixels(void **state)
+TEST(photos_of_version_1_may_be_pixels)
 {
     static uint8_t toy[MADE_ROOM];
     struct leat_error error;
@@ -100,7 +100,7 @@ static void photos_of_version_1_may_be_pixels(void **state)
     assert_ok(leat_verify(LEAT_GOLDEN "/v1-raw.leat", NULL, &error));
 }
 
-static void values_of_version_1_may_have_pages(void **state)
+TEST(values_of_version_1_may_have_pages)
 {
     enum { RAW_FIELD = 18 };
     static uint8_t want[MADE_ROOM], got[MADE_ROOM];
@@ -126,7 +126,7 @@ static void values_of_version_1_may_have_pages(void **state)
     assert_ok(leat_verify(LEAT_GOLDEN "/v1-pages.leat", NULL, &error));
 }
 
-static void the_writer_still_writes_the_bytes_of_version_1(void **state)
+TEST(the_writer_still_writes_the_bytes_of_version_1)
 {
     struct leat_error error;
     char folder[PATH_MAX], path[PATH_MAX + 16], golden[PATH_MAX];
@@ -151,12 +151,5 @@ int main(int argc, char **argv)
             fprintf(stderr, "%s\n", error.message);
         return rc != 0;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(version_1_opens_and_holds_what_was_written),
-        cmocka_unit_test(photos_of_version_1_may_have_a_row_index),
-        cmocka_unit_test(photos_of_version_1_may_be_pixels),
-        cmocka_unit_test(values_of_version_1_may_have_pages),
-        cmocka_unit_test(the_writer_still_writes_the_bytes_of_version_1),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL, NULL);
 }

@@ -23,6 +23,8 @@ static int remove_folder(void **state)
     return 0;
 }
 
+#define TEST_IN_FOLDER(name) TEST_IN(name, make_folder, remove_folder)
+
 enum { FIELDS = 2, SAMPLES = 5 };
 static const struct leat_field fields[FIELDS] = {
     {.name = "tokens", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16, .ndim = 1, .shape = {-1}},
@@ -96,7 +98,7 @@ static void flip(uint64_t offset)
     close(fd);
 }
 
-static void any_piece_is_read_by_its_pages(void **state)
+TEST_IN_FOLDER(any_piece_is_read_by_its_pages)
 {
     static uint8_t got[3000];
     struct leat_error error;
@@ -111,7 +113,7 @@ static void any_piece_is_read_by_its_pages(void **state)
     leat_source_close(&s->base);
 }
 
-static void a_damaged_page_breaks_the_pieces_that_touch_it_and_no_other(void **state)
+TEST_IN_FOLDER(a_damaged_page_breaks_the_pieces_that_touch_it_and_no_other)
 {
     uint8_t got[600];
     struct leat_error error;
@@ -137,7 +139,7 @@ static int note_offset(void *user, const struct leat_error *fault)
     return 0;
 }
 
-static void values_are_verified_as_wholes_where_the_list_of_page_checksums_is_damaged(void **state)
+TEST_IN_FOLDER(values_are_verified_as_wholes_where_the_list_of_page_checksums_is_damaged)
 {
     uint8_t got[100];
     int64_t at[2] = {0};
@@ -165,7 +167,7 @@ static void values_are_verified_as_wholes_where_the_list_of_page_checksums_is_da
     assert_int_equal(leat_verify(path, NULL, &error), LEAT_E_CORRUPT);
 }
 
-static void what_is_verified_again_follows_recheck(void **state)
+TEST_IN_FOLDER(what_is_verified_again_follows_recheck)
 {
     uint8_t got[100];
     struct leat_error error;
@@ -186,7 +188,7 @@ static void what_is_verified_again_follows_recheck(void **state)
     }
 }
 
-static void any_flipped_bit_is_found_and_never_gives_a_wrong_piece(void **state)
+TEST_IN_FOLDER(any_flipped_bit_is_found_and_never_gives_a_wrong_piece)
 {
     static uint8_t got[3000];
     struct leat_open_options o = LEAT_OPEN_OPTIONS_INIT;
@@ -218,7 +220,7 @@ static void any_flipped_bit_is_found_and_never_gives_a_wrong_piece(void **state)
     assert_ok(leat_verify(path, NULL, &error));
 }
 
-static void a_flipped_bit_is_found_by_its_value_and_its_page(void **state)
+TEST_IN_FOLDER(a_flipped_bit_is_found_by_its_value_and_its_page)
 {
     int64_t at[2] = {0};
     struct leat_verify_options o = {.struct_size = sizeof o, .report = note_offset, .user = at};
@@ -247,7 +249,7 @@ static void a_flipped_bit_is_found_by_its_value_and_its_page(void **state)
     leat_dataset_release(d);
 }
 
-static void only_files_with_a_large_value_that_is_not_encoded_have_them(void **state)
+TEST_IN_FOLDER(only_files_with_a_large_value_that_is_not_encoded_have_them)
 {
     for (int large = 0; large < 2; large++) {
         leat_store_paging.large = large ? 3000 : 3001;
@@ -293,7 +295,7 @@ static void write_long(const char *to, bool resume, uint64_t shard_bytes, uint64
     free(value);
 }
 
-static void a_resumed_file_has_the_same_bytes_and_so_have_shards(void **state)
+TEST_IN_FOLDER(a_resumed_file_has_the_same_bytes_and_so_have_shards)
 {
     struct leat_error error;
     leat_store_paging = as_shipped;
@@ -315,18 +317,4 @@ static void a_resumed_file_has_the_same_bytes_and_so_have_shards(void **state)
     }
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        TEST(any_piece_is_read_by_its_pages),
-        TEST(a_damaged_page_breaks_the_pieces_that_touch_it_and_no_other),
-        TEST(values_are_verified_as_wholes_where_the_list_of_page_checksums_is_damaged),
-        TEST(what_is_verified_again_follows_recheck),
-        TEST(any_flipped_bit_is_found_and_never_gives_a_wrong_piece),
-        TEST(a_flipped_bit_is_found_by_its_value_and_its_page),
-        TEST(only_files_with_a_large_value_that_is_not_encoded_have_them),
-        TEST(a_resumed_file_has_the_same_bytes_and_so_have_shards),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,7 +1,7 @@
 #include "../test.h"
 #include "store/text.h"
 
-static void utf8_is_told_from_what_is_not(void **state)
+TEST(utf8_is_told_from_what_is_not)
 {
     static const char *const good[] = {"",
                                        "a",
@@ -32,7 +32,7 @@ static void utf8_is_told_from_what_is_not(void **state)
         assert_int_equal(leat_utf8_check(bad[i].text, strlen(bad[i].text)), bad[i].at);
 }
 
-static void json_is_told_from_what_is_not(void **state)
+TEST(json_is_told_from_what_is_not)
 {
     static const char *const good[] = {"0",
                                        "-0.5e+10",
@@ -55,7 +55,7 @@ static void json_is_told_from_what_is_not(void **state)
             fail_msg("taken for JSON: %s", bad[i]);
 }
 
-static void deep_nesting_is_refused_and_never_overflows(void **state)
+TEST(deep_nesting_is_refused_and_never_overflows)
 {
     enum { DEEP = 100000 };
     char *text = malloc(2 * DEEP);
@@ -70,12 +70,4 @@ static void deep_nesting_is_refused_and_never_overflows(void **state)
     free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(utf8_is_told_from_what_is_not),
-        cmocka_unit_test(json_is_told_from_what_is_not),
-        cmocka_unit_test(deep_nesting_is_refused_and_never_overflows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -25,7 +25,7 @@ static void finish_all(struct leat_board *seen)
 
 /* ---- publishing and taking ------------------------------------------------------------------- */
 
-static void units_are_runs_of_rows_the_last_one_shorter(void **state)
+TEST(units_are_runs_of_rows_the_last_one_shorter)
 {
     struct bench b = bench_new(1, 4, 8);
     publish(b.board, 1, 10, 4);
@@ -41,7 +41,7 @@ static void units_are_runs_of_rows_the_last_one_shorter(void **state)
     bench_free(&b);
 }
 
-static void a_batch_of_too_many_units_has_longer_ones_that_cover_each_row_once(void **state)
+TEST(a_batch_of_too_many_units_has_longer_ones_that_cover_each_row_once)
 {
     const uint32_t cases[][2] = {
         {9, 1}, {4, 1}, {5, 1}, {17, 4}, {UINT32_MAX, 1}, {UINT32_MAX, 1u << 31}, {UINT32_MAX, UINT32_MAX}};
@@ -63,7 +63,7 @@ static void a_batch_of_too_many_units_has_longer_ones_that_cover_each_row_once(v
     bench_free(&b);
 }
 
-static void a_worker_gets_all_that_the_batch_was_published_with(void **state)
+TEST(a_worker_gets_all_that_the_batch_was_published_with)
 {
     struct bench b = bench_new(1, 2, 4);
     struct leat_board_batch batch = {.serial = 1,
@@ -89,7 +89,7 @@ static void a_worker_gets_all_that_the_batch_was_published_with(void **state)
     bench_free(&b);
 }
 
-static void a_batch_whose_turn_it_is_not_is_refused(void **state)
+TEST(a_batch_whose_turn_it_is_not_is_refused)
 {
     struct bench b = bench_new(2, 2, 4);
     struct leat_error error;
@@ -111,7 +111,7 @@ static void a_batch_whose_turn_it_is_not_is_refused(void **state)
     bench_free(&b);
 }
 
-static void a_batch_that_takes_long_is_overtaken_by_any_number(void **state)
+TEST(a_batch_that_takes_long_is_overtaken_by_any_number)
 {
     struct bench b = bench_new(2, 3, 4);
     struct leat_pool *others_pool;
@@ -162,7 +162,7 @@ static uint32_t compute_paced(struct bench *b, uint32_t rows, int64_t ns_per_row
     return first;
 }
 
-static void units_are_cut_by_the_time_that_rows_took(void **state)
+TEST(units_are_cut_by_the_time_that_rows_took)
 {
     struct bench b = bench_new(2, 4, 1 << 12); /* its units are to take 1 ms */
     assert_true(leat_board_ns_per_row(b.board) == 0);
@@ -184,7 +184,7 @@ static void units_are_cut_by_the_time_that_rows_took(void **state)
     bench_free(&b);
 }
 
-static void a_batch_with_an_owner_is_taken_by_nobody_else(void **state)
+TEST(a_batch_with_an_owner_is_taken_by_nobody_else)
 {
     struct bench b = bench_new(2, 4, 4);
     struct leat_pool *pool;
@@ -205,7 +205,7 @@ static void a_batch_with_an_owner_is_taken_by_nobody_else(void **state)
     bench_free(&b);
 }
 
-static void a_closed_board_gives_nothing_more(void **state)
+TEST(a_closed_board_gives_nothing_more)
 {
     struct bench b = bench_new(1, 2, 4);
     publish(b.board, 1, 3, 1);
@@ -218,7 +218,7 @@ static void a_closed_board_gives_nothing_more(void **state)
     bench_free(&b);
 }
 
-static void sizes_that_no_board_or_pool_has_are_refused(void **state)
+TEST(sizes_that_no_board_or_pool_has_are_refused)
 {
     struct leat_pool *pool;
     struct leat_board *board;
@@ -240,7 +240,7 @@ static void sizes_that_no_board_or_pool_has_are_refused(void **state)
 
 /* ---- completing ------------------------------------------------------------------------------ */
 
-static void a_batch_is_complete_when_each_unit_is_finished_or_its_message_is_here(void **state)
+TEST(a_batch_is_complete_when_each_unit_is_finished_or_its_message_is_here)
 {
     struct bench b = bench_new(1, 2, 4);
     struct leat_board_unit first, second;
@@ -256,7 +256,7 @@ static void a_batch_is_complete_when_each_unit_is_finished_or_its_message_is_her
     bench_free(&b);
 }
 
-static void a_message_that_is_received_twice_counts_once(void **state)
+TEST(a_message_that_is_received_twice_counts_once)
 {
     struct bench b = bench_new(1, 2, 4);
     publish(b.board, 1, 2, 1);
@@ -269,7 +269,7 @@ static void a_message_that_is_received_twice_counts_once(void **state)
     bench_free(&b);
 }
 
-static void what_is_said_of_a_batch_that_is_not_in_flight_has_no_effect(void **state)
+TEST(what_is_said_of_a_batch_that_is_not_in_flight_has_no_effect)
 {
     struct bench b = bench_new(1, 2, 4);
     struct leat_error error;
@@ -298,7 +298,7 @@ static void what_is_said_of_a_batch_that_is_not_in_flight_has_no_effect(void **s
     bench_free(&b);
 }
 
-static void a_finish_that_comes_after_the_entry_was_given_on_does_not_count_for_the_next_batch(void **state)
+TEST(a_finish_that_comes_after_the_entry_was_given_on_does_not_count_for_the_next_batch)
 {
     struct bench b = bench_new(2, 1, 4);
     struct leat_board_unit late;
@@ -316,7 +316,7 @@ static void a_finish_that_comes_after_the_entry_was_given_on_does_not_count_for_
 
 /* ---- places given later ---------------------------------------------------------------------- */
 
-static void a_place_given_later_is_for_the_units_taken_from_then_on(void **state)
+TEST(a_place_given_later_is_for_the_units_taken_from_then_on)
 {
     struct bench b = bench_new(1, 2, 4);
     struct leat_error error;
@@ -336,7 +336,7 @@ static void a_place_given_later_is_for_the_units_taken_from_then_on(void **state
     bench_free(&b);
 }
 
-static void the_next_batch_of_an_entry_knows_nothing_of_a_place_given_before(void **state)
+TEST(the_next_batch_of_an_entry_knows_nothing_of_a_place_given_before)
 {
     struct bench b = bench_new(1, 1, 4);
     struct leat_error error;
@@ -355,7 +355,7 @@ static void the_next_batch_of_an_entry_knows_nothing_of_a_place_given_before(voi
 
 /* ---- cancelling and requeueing --------------------------------------------------------------- */
 
-static void cancelling_takes_queued_units_away_and_says_whether_any_runs(void **state)
+TEST(cancelling_takes_queued_units_away_and_says_whether_any_runs)
 {
     struct bench b = bench_new(1, 2, 4);
     struct leat_board_unit running;
@@ -373,7 +373,7 @@ static void cancelling_takes_queued_units_away_and_says_whether_any_runs(void **
     bench_free(&b);
 }
 
-static void what_a_worker_had_taken_is_queued_again_and_only_that(void **state)
+TEST(what_a_worker_had_taken_is_queued_again_and_only_that)
 {
     struct bench b = bench_new(2, 4, 8);
     struct leat_pool *pool;
@@ -402,7 +402,7 @@ static void what_a_worker_had_taken_is_queued_again_and_only_that(void **state)
     bench_free(&b);
 }
 
-static void a_dead_workers_units_of_a_cancelled_batch_are_done(void **state)
+TEST(a_dead_workers_units_of_a_cancelled_batch_are_done)
 {
     struct bench b = bench_new(1, 2, 4);
     publish(b.board, 1, 3, 1);
@@ -442,7 +442,7 @@ static void die_at(struct bench *b, uint32_t row, struct told *t)
     leat_pool_forget(b->pool, 0);
 }
 
-static void the_caller_is_told_of_a_row_each_time_it_has_ended_three_workers(void **state)
+TEST(the_caller_is_told_of_a_row_each_time_it_has_ended_three_workers)
 {
     struct bench b = bench_new(1, 2, 4);
     struct told t = {0};
@@ -457,7 +457,7 @@ static void the_caller_is_told_of_a_row_each_time_it_has_ended_three_workers(voi
     bench_free(&b);
 }
 
-static void a_batch_cancelled_for_a_row_that_ended_workers_is_complete(void **state)
+TEST(a_batch_cancelled_for_a_row_that_ended_workers_is_complete)
 {
     struct bench b = bench_new(1, 1, 4);
     struct told t = {.board = b.board};
@@ -474,7 +474,7 @@ static void a_batch_cancelled_for_a_row_that_ended_workers_is_complete(void **st
     bench_free(&b);
 }
 
-static void a_requeued_unit_is_found_again_whatever_was_taken_since(void **state)
+TEST(a_requeued_unit_is_found_again_whatever_was_taken_since)
 {
     enum { UNITS = 6 };
     struct bench b = bench_new(2, 1, UNITS);
@@ -510,7 +510,7 @@ static void a_requeued_unit_is_found_again_whatever_was_taken_since(void **state
 
 /* ---- what is known of workers ---------------------------------------------------------------- */
 
-static void the_pool_knows_what_a_worker_works_on(void **state)
+TEST(the_pool_knows_what_a_worker_works_on)
 {
     struct bench b = bench_new(2, 2, 4);
     struct leat_board_unit u;
@@ -540,7 +540,7 @@ static void the_pool_knows_what_a_worker_works_on(void **state)
     bench_free(&b);
 }
 
-static void messages_are_counted_by_worker_and_in_all(void **state)
+TEST(messages_are_counted_by_worker_and_in_all)
 {
     struct bench b = bench_new(2, 2, 4);
     struct leat_pool *pool;
@@ -562,7 +562,7 @@ static void messages_are_counted_by_worker_and_in_all(void **state)
     bench_free(&b);
 }
 
-static void time_is_counted_for_the_batch_and_by_weight_for_the_board(void **state)
+TEST(time_is_counted_for_the_batch_and_by_weight_for_the_board)
 {
     const uint64_t second = 1000000000;
     struct bench b = bench_new(1, 2, 4);
@@ -590,33 +590,4 @@ static void time_is_counted_for_the_batch_and_by_weight_for_the_board(void **sta
     bench_free(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(units_are_runs_of_rows_the_last_one_shorter),
-        cmocka_unit_test(a_batch_of_too_many_units_has_longer_ones_that_cover_each_row_once),
-        cmocka_unit_test(a_worker_gets_all_that_the_batch_was_published_with),
-        cmocka_unit_test(a_batch_whose_turn_it_is_not_is_refused),
-        cmocka_unit_test(a_batch_that_takes_long_is_overtaken_by_any_number),
-        cmocka_unit_test(units_are_cut_by_the_time_that_rows_took),
-        cmocka_unit_test(a_batch_with_an_owner_is_taken_by_nobody_else),
-        cmocka_unit_test(a_closed_board_gives_nothing_more),
-        cmocka_unit_test(sizes_that_no_board_or_pool_has_are_refused),
-        cmocka_unit_test(a_batch_is_complete_when_each_unit_is_finished_or_its_message_is_here),
-        cmocka_unit_test(a_message_that_is_received_twice_counts_once),
-        cmocka_unit_test(what_is_said_of_a_batch_that_is_not_in_flight_has_no_effect),
-        cmocka_unit_test(a_finish_that_comes_after_the_entry_was_given_on_does_not_count_for_the_next_batch),
-        cmocka_unit_test(a_place_given_later_is_for_the_units_taken_from_then_on),
-        cmocka_unit_test(the_next_batch_of_an_entry_knows_nothing_of_a_place_given_before),
-        cmocka_unit_test(cancelling_takes_queued_units_away_and_says_whether_any_runs),
-        cmocka_unit_test(what_a_worker_had_taken_is_queued_again_and_only_that),
-        cmocka_unit_test(a_dead_workers_units_of_a_cancelled_batch_are_done),
-        cmocka_unit_test(the_caller_is_told_of_a_row_each_time_it_has_ended_three_workers),
-        cmocka_unit_test(a_batch_cancelled_for_a_row_that_ended_workers_is_complete),
-        cmocka_unit_test(a_requeued_unit_is_found_again_whatever_was_taken_since),
-        cmocka_unit_test(the_pool_knows_what_a_worker_works_on),
-        cmocka_unit_test(messages_are_counted_by_worker_and_in_all),
-        cmocka_unit_test(time_is_counted_for_the_batch_and_by_weight_for_the_board),
-    };
-    return cmocka_run_group_tests_name("the board", tests, NULL, NULL);
-}
+TEST_MAIN()

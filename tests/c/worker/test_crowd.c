@@ -104,7 +104,7 @@ static void check_and_retire(struct crowd *c, int board, uint64_t serial, struct
     leat_slot_release(f->slot);
 }
 
-static void every_row_is_computed_once_by_threads_that_race_for_it(void **state)
+TEST(every_row_is_computed_once_by_threads_that_race_for_it)
 {
     enum { BATCHES = 4000 };
     struct crowd c = {0};
@@ -148,10 +148,4 @@ static void every_row_is_computed_once_by_threads_that_race_for_it(void **state)
     assert_int_equal(leat_share_used(), used);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_is_computed_once_by_threads_that_race_for_it),
-    };
-    return cmocka_run_group_tests_name("workers that race", tests, NULL, NULL);
-}
+TEST_MAIN()

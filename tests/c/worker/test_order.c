@@ -3,7 +3,7 @@
 #include "../golden.h"
 #include "../plan/common.h"
 
-static void an_order_is_that_of_a_loader_with_the_same_seed(void **state)
+TEST(an_order_is_that_of_a_loader_with_the_same_seed)
 {
     enum { N = 301, BATCH = 16 };
     struct leat_dataset *dataset = test_dataset("order", N, false);
@@ -26,7 +26,7 @@ static void an_order_is_that_of_a_loader_with_the_same_seed(void **state)
     leat_dataset_release(dataset);
 }
 
-static void a_row_has_the_key_that_a_loader_gives_it(void **state)
+TEST(a_row_has_the_key_that_a_loader_gives_it)
 {
     struct leat_dataset *dataset = test_dataset("keys", 40, false);
     struct leat_loader_options options = test_options(8);
@@ -42,7 +42,7 @@ static void a_row_has_the_key_that_a_loader_gives_it(void **state)
     leat_dataset_release(dataset);
 }
 
-static void a_part_of_an_order_is_that_part_of_the_whole(void **state)
+TEST(a_part_of_an_order_is_that_part_of_the_whole)
 {
     enum { N = 5000 };
     static int64_t whole[N], part[N];
@@ -55,7 +55,7 @@ static void a_part_of_an_order_is_that_part_of_the_whole(void **state)
         }
 }
 
-static void rows_that_an_order_does_not_have_are_an_error(void **state)
+TEST(rows_that_an_order_does_not_have_are_an_error)
 {
     int64_t position;
     struct leat_error error;
@@ -70,7 +70,7 @@ static void rows_that_an_order_does_not_have_are_an_error(void **state)
 }
 
 /* What order_hash() of tests/c/plan/test_orders.c hashes. */
-static void the_shuffled_orders_of_the_golden_file_are_these(void **state)
+TEST(the_shuffled_orders_of_the_golden_file_are_these)
 {
     static int64_t positions[4000];
     struct golden_line golden;
@@ -98,14 +98,4 @@ static void the_shuffled_orders_of_the_golden_file_are_these(void **state)
     assert_true(found >= 2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_order_is_that_of_a_loader_with_the_same_seed),
-        cmocka_unit_test(a_row_has_the_key_that_a_loader_gives_it),
-        cmocka_unit_test(a_part_of_an_order_is_that_part_of_the_whole),
-        cmocka_unit_test(rows_that_an_order_does_not_have_are_an_error),
-        cmocka_unit_test(the_shuffled_orders_of_the_golden_file_are_these),
-    };
-    return cmocka_run_group_tests_name("orders without a loader", tests, NULL, test_clean);
-}
+TEST_MAIN_IN(NULL, test_clean)

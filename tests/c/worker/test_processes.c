@@ -137,7 +137,7 @@ static struct leat_slot *publish_rows(struct office *o, uint64_t serial)
     return slot;
 }
 
-static void processes_compute_each_row_once(void **state)
+TEST(processes_compute_each_row_once)
 {
     enum { BATCHES = 3000 };
     struct office o;
@@ -176,7 +176,7 @@ static void bury(struct office *o, unsigned i)
     leat_pool_forget(o->pool, i);
 }
 
-static void killing_workers_at_any_time_loses_no_row_and_no_message(void **state)
+TEST(killing_workers_at_any_time_loses_no_row_and_no_message)
 {
     enum { BATCHES = 600 };
     struct office o;
@@ -219,7 +219,7 @@ static void takes_and_stays(void *argument)
         pause();
 }
 
-static void memory_that_a_worker_works_on_is_used_again_once_it_is_dead(void **state)
+TEST(memory_that_a_worker_works_on_is_used_again_once_it_is_dead)
 {
     enum { BYTES = 1 << 20 };
     struct leat_pool *pool;
@@ -266,7 +266,7 @@ static void memory_that_a_worker_works_on_is_used_again_once_it_is_dead(void **s
     close(pipes[1]);
 }
 
-static void a_killed_worker_leaves_its_unit_its_row_and_its_batch_behind(void **state)
+TEST(a_killed_worker_leaves_its_unit_its_row_and_its_batch_behind)
 {
     struct bench b = bench_new(3, 2, 8);
     struct leat_pool_worker w;
@@ -302,7 +302,7 @@ static void a_killed_worker_leaves_its_unit_its_row_and_its_batch_behind(void **
 
 /* ---- sleeping -------------------------------------------------------------------------------- */
 
-static void parent_and_workers_that_sleep_are_woken_by_each_other(void **state)
+TEST(parent_and_workers_that_sleep_are_woken_by_each_other)
 {
     struct office o;
     open_office(&o);
@@ -316,7 +316,7 @@ static void parent_and_workers_that_sleep_are_woken_by_each_other(void **state)
     close_office(&o);
 }
 
-static void a_sleep_ends_when_its_time_is_over_or_something_was_published_before_it(void **state)
+TEST(a_sleep_ends_when_its_time_is_over_or_something_was_published_before_it)
 {
     struct bench b = bench_new(1, 2, 4);
     uint32_t before = leat_pool_seen(b.theirs), done = leat_board_seen(b.board);
@@ -345,7 +345,7 @@ static void watches(void *argument)
     waits_for_a_signal(NULL);
 }
 
-static void a_worker_ends_when_the_process_that_it_watches_is_killed(void **state)
+TEST(a_worker_ends_when_the_process_that_it_watches_is_killed)
 {
     pid_t watched = start_child(waits_for_a_signal, NULL), worker = start_child(watches, &watched);
     assert_int_equal(kill(watched, SIGKILL), 0);
@@ -354,16 +354,4 @@ static void a_worker_ends_when_the_process_that_it_watches_is_killed(void **stat
     assert_int_equal(end_of(watched), -SIGKILL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(processes_compute_each_row_once),
-        cmocka_unit_test(killing_workers_at_any_time_loses_no_row_and_no_message),
-        cmocka_unit_test(memory_that_a_worker_works_on_is_used_again_once_it_is_dead),
-        cmocka_unit_test(a_killed_worker_leaves_its_unit_its_row_and_its_batch_behind),
-        cmocka_unit_test(parent_and_workers_that_sleep_are_woken_by_each_other),
-        cmocka_unit_test(a_sleep_ends_when_its_time_is_over_or_something_was_published_before_it),
-        cmocka_unit_test(a_worker_ends_when_the_process_that_it_watches_is_killed),
-    };
-    return cmocka_run_group_tests_name("workers that are processes", tests, NULL, NULL);
-}
+TEST_MAIN()

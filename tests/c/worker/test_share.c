@@ -24,7 +24,7 @@ static struct leat_slot *slot_of(uint64_t bytes)
     return slot;
 }
 
-static void slots_never_overlap_and_come_back(void **state)
+TEST(slots_never_overlap_and_come_back)
 {
     enum { N = 40 };
     struct leat_slot *live[N] = {NULL};
@@ -54,7 +54,7 @@ static void slots_never_overlap_and_come_back(void **state)
     assert_int_equal(leat_share_used(), before);
 }
 
-static void memory_that_came_back_is_cut_again_first(void **state)
+TEST(memory_that_came_back_is_cut_again_first)
 {
     struct leat_slot *first = slot_of(8192), *second = slot_of(8192);
     uint64_t offset = leat_slot_offset(first);
@@ -65,7 +65,7 @@ static void memory_that_came_back_is_cut_again_first(void **state)
     leat_slot_release(second);
 }
 
-static void a_slot_is_held_until_its_last_reference_goes(void **state)
+TEST(a_slot_is_held_until_its_last_reference_goes)
 {
     uint64_t before = leat_share_used();
     struct leat_slot *slot = slot_of(1);
@@ -77,7 +77,7 @@ static void a_slot_is_held_until_its_last_reference_goes(void **state)
     leat_slot_release(NULL);
 }
 
-static void a_slot_that_does_not_fit_is_an_error_that_says_what_is_held(void **state)
+TEST(a_slot_that_does_not_fit_is_an_error_that_says_what_is_held)
 {
     const uint64_t sizes[] = {UINT64_MAX, UINT64_MAX - 4096, UINT64_C(1) << 63, UINT64_C(1) << 50};
     uint64_t before = leat_share_used();
@@ -101,7 +101,7 @@ static uint64_t resident(void)
     return (uint64_t)st.st_blocks * 512;
 }
 
-static void trimming_gives_free_pages_back_and_keeps_those_in_use(void **state)
+TEST(trimming_gives_free_pages_back_and_keeps_those_in_use)
 {
     enum { MIB = 1 << 20 };
     struct leat_slot *kept = slot_of(MIB), *gone = slot_of(16 * MIB);
@@ -131,7 +131,7 @@ static void reads_and_releases(void *argument)
     child_assert(leat_share_used() == 0);
 }
 
-static void a_forked_child_shares_its_parents_slots_and_gives_none_back(void **state)
+TEST(a_forked_child_shares_its_parents_slots_and_gives_none_back)
 {
     struct leat_slot *slot = slot_of(5000);
     uint64_t used = leat_share_used();
@@ -167,7 +167,7 @@ static void cuts_its_own(void *argument)
     child_assert(leat_share_used() == 0);
 }
 
-static void a_child_has_memory_of_its_own_beside_what_it_inherited(void **state)
+TEST(a_child_has_memory_of_its_own_beside_what_it_inherited)
 {
     struct leat_slot *slot = slot_of(4096);
     *(uint8_t *)leat_slot_data(slot) = 7;
@@ -207,7 +207,7 @@ static int follows(int begin)
     return 0;
 }
 
-static void a_program_that_was_not_forked_attaches_by_the_descriptor(void **state)
+TEST(a_program_that_was_not_forked_attaches_by_the_descriptor)
 {
     struct leat_slot *slot = slot_of(100);
     struct leat_error error;
@@ -230,7 +230,7 @@ static void a_program_that_was_not_forked_attaches_by_the_descriptor(void **stat
     leat_slot_release(slot);
 }
 
-static void a_descriptor_that_is_no_memory_is_an_error(void **state)
+TEST(a_descriptor_that_is_no_memory_is_an_error)
 {
     struct leat_error error;
     assert_int_equal(leat_share_attach(-1, &error), LEAT_E_IO);
@@ -281,7 +281,7 @@ static void grows_while_workers_run(void *argument)
     child_assert(leat_share_used() == 0);
 }
 
-static void workers_follow_memory_that_grows_in_steps(void **state)
+TEST(workers_follow_memory_that_grows_in_steps)
 {
     assert_int_equal(end_of(start_child(grows_while_workers_run, NULL)), 0);
 }
@@ -307,7 +307,7 @@ static int all_of_it(struct leat_error *error)
     return rc;
 }
 
-static void when_any_one_allocation_fails_an_error_says_so_and_all_comes_back(void **state)
+TEST(when_any_one_allocation_fails_an_error_says_so_and_all_comes_back)
 {
     uint64_t before = leat_share_used();
     int failed = 0, rc = LEAT_E_NOMEM;
@@ -331,18 +331,5 @@ int main(int argc, char **argv)
         struct leat_error error;
         return leat_share_attach(atoi(argv[2]), &error) ? 5 : follows(atoi(argv[3]));
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slots_never_overlap_and_come_back),
-        cmocka_unit_test(memory_that_came_back_is_cut_again_first),
-        cmocka_unit_test(a_slot_is_held_until_its_last_reference_goes),
-        cmocka_unit_test(a_slot_that_does_not_fit_is_an_error_that_says_what_is_held),
-        cmocka_unit_test(trimming_gives_free_pages_back_and_keeps_those_in_use),
-        cmocka_unit_test(a_forked_child_shares_its_parents_slots_and_gives_none_back),
-        cmocka_unit_test(a_child_has_memory_of_its_own_beside_what_it_inherited),
-        cmocka_unit_test(a_program_that_was_not_forked_attaches_by_the_descriptor),
-        cmocka_unit_test(workers_follow_memory_that_grows_in_steps),
-        cmocka_unit_test(a_descriptor_that_is_no_memory_is_an_error),
-        cmocka_unit_test(when_any_one_allocation_fails_an_error_says_so_and_all_comes_back),
-    };
-    return cmocka_run_group_tests_name("memory shared with workers", tests, NULL, NULL);
+    return test_run(NULL, NULL);
 }

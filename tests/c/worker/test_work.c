@@ -9,7 +9,7 @@ static struct leat_board_work work_of(const struct leat_board *board, uint64_t s
     return w;
 }
 
-static void a_unit_tells_who_had_it_from_when_to_when(void **state)
+TEST(a_unit_tells_who_had_it_from_when_to_when)
 {
     struct bench b = bench_new(2, 2, 4);
     struct leat_board_unit u;
@@ -32,7 +32,7 @@ static void a_unit_tells_who_had_it_from_when_to_when(void **state)
     bench_free(&b);
 }
 
-static void units_that_nobody_has_taken_tell_nothing(void **state)
+TEST(units_that_nobody_has_taken_tell_nothing)
 {
     struct bench b = bench_new(1, 1, 4);
     struct leat_board_unit u;
@@ -53,7 +53,7 @@ static void units_that_nobody_has_taken_tell_nothing(void **state)
     bench_free(&b);
 }
 
-static void work_ends_with_its_message_and_nothing_is_written_after(void **state)
+TEST(work_ends_with_its_message_and_nothing_is_written_after)
 {
     struct bench b = bench_new(2, 1, 4);
     struct leat_pool *theirs;
@@ -78,7 +78,7 @@ static void work_ends_with_its_message_and_nothing_is_written_after(void **state
     bench_free(&b);
 }
 
-static void a_worker_that_slept_says_since_when(void **state)
+TEST(a_worker_that_slept_says_since_when)
 {
     struct bench b = bench_new(1, 2, 4);
     struct leat_board_unit u;
@@ -107,7 +107,7 @@ static void take_and_die(void *argument)
     raise(SIGKILL);
 }
 
-static void what_a_worker_died_at_is_known_until_another_takes_it(void **state)
+TEST(what_a_worker_died_at_is_known_until_another_takes_it)
 {
     struct bench b = bench_new(2, 2, 4);
     struct leat_board_unit u;
@@ -128,14 +128,4 @@ static void what_a_worker_died_at_is_known_until_another_takes_it(void **state)
     bench_free(&b);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_unit_tells_who_had_it_from_when_to_when),
-        cmocka_unit_test(units_that_nobody_has_taken_tell_nothing),
-        cmocka_unit_test(work_ends_with_its_message_and_nothing_is_written_after),
-        cmocka_unit_test(a_worker_that_slept_says_since_when),
-        cmocka_unit_test(what_a_worker_died_at_is_known_until_another_takes_it),
-    };
-    return cmocka_run_group_tests_name("the record of work", tests, NULL, NULL);
-}
+TEST_MAIN()

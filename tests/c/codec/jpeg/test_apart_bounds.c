@@ -44,7 +44,7 @@ static size_t put_skeleton(uint8_t *p, const struct leat_jpeg_frame *f, const ui
     return (size_t)(p + 2 - begin);
 }
 
-static void skeletons_that_no_file_has_are_refused(void **state)
+TEST(skeletons_that_no_file_has_are_refused)
 {
     static uint8_t skeleton[8192];
     static const uint8_t frame_again[] = {0xff, 0xc0, 0, 11, 8, 0, 8, 0, 8, 1, 0, 0x11, 0};
@@ -82,7 +82,7 @@ static void skeletons_that_no_file_has_are_refused(void **state)
 }
 
 /* Where libjpeg smooths what was not sent yet, pixels do not follow from the coefficients. */
-static void a_progressive_photo_without_its_last_scans_is_unsupported(void **state)
+TEST(a_progressive_photo_without_its_last_scans_is_unsupported)
 {
     struct photo p = make_photo(&kinds[2], APPROXIMATED, 40, 30, 80, 0);
     size_t last = p.length - 2;
@@ -122,7 +122,7 @@ static struct photo progressive_of(JDIMENSION across, JDIMENSION down, const uin
     return (struct photo){out, length};
 }
 
-static void a_photo_of_nothing_but_runs_of_ended_blocks_comes_back(void **state)
+TEST(a_photo_of_nothing_but_runs_of_ended_blocks_comes_back)
 {
     struct photo p = progressive_of(256, 130, NULL, 0); /* 33280 blocks: a run is of 32767 at most */
     assert_ok(take_apart(p.data, p.length));
@@ -131,7 +131,7 @@ static void a_photo_of_nothing_but_runs_of_ended_blocks_comes_back(void **state)
 
 /* A run of ended blocks is coded before the bits that wait in it, which correct coefficients, could be more than 1000:
  * when there are more than 937. */
-static void runs_end_when_as_many_corrections_wait_as_libjpeg_lets_wait(void **state)
+TEST(runs_end_when_as_many_corrections_wait_as_libjpeg_lets_wait)
 {
     uint8_t eights[16];
     memset(eights, 63, sizeof eights);
@@ -144,7 +144,7 @@ static void runs_end_when_as_many_corrections_wait_as_libjpeg_lets_wait(void **s
 }
 
 /* Conditioning other than the standard's, which the file then defines. */
-static void arithmetic_conditioning_is_kept(void **state)
+TEST(arithmetic_conditioning_is_kept)
 {
     for (int progressive = 0; progressive < 2; progressive++) {
         struct jpeg_compress_struct c;
@@ -179,7 +179,7 @@ static void arithmetic_conditioning_is_kept(void **state)
     }
 }
 
-static void a_size_that_the_file_cannot_hold_costs_no_memory(void **state)
+TEST(a_size_that_the_file_cannot_hold_costs_no_memory)
 {
     struct photo p = make_photo(&kinds[0], BASELINE, 24, 20, 60, 0);
     size_t at = 0;
@@ -192,7 +192,7 @@ static void a_size_that_the_file_cannot_hold_costs_no_memory(void **state)
     free(p.data);
 }
 
-static void scans_beyond_what_encoders_write_are_damage(void **state)
+TEST(scans_beyond_what_encoders_write_are_damage)
 {
     struct photo p = make_photo(&kinds[2], SEPARATE, 16, 16, 60, 0);
     size_t last = p.length - 2;
@@ -214,16 +214,4 @@ static void scans_beyond_what_encoders_write_are_damage(void **state)
     free(p.data);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(skeletons_that_no_file_has_are_refused),
-        cmocka_unit_test(a_progressive_photo_without_its_last_scans_is_unsupported),
-        cmocka_unit_test(a_photo_of_nothing_but_runs_of_ended_blocks_comes_back),
-        cmocka_unit_test(runs_end_when_as_many_corrections_wait_as_libjpeg_lets_wait),
-        cmocka_unit_test(arithmetic_conditioning_is_kept),
-        cmocka_unit_test(a_size_that_the_file_cannot_hold_costs_no_memory),
-        cmocka_unit_test(scans_beyond_what_encoders_write_are_damage),
-    };
-    return cmocka_run_group_tests_name("jpeg/apart_bounds", tests, make_apart, free_apart);
-}
+TEST_MAIN_IN(make_apart, free_apart)

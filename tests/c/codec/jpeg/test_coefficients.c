@@ -56,7 +56,7 @@ static void check_coefficients(const char *name, const uint8_t *data, size_t len
 
 static const uint32_t sizes[][2] = {{1, 1}, {8, 8}, {33, 9}, {17, 70}, {100, 81}};
 
-static void every_kind_of_file_comes_back_byte_for_byte(void **state)
+TEST(every_kind_of_file_comes_back_byte_for_byte)
 {
     for (unsigned k = 0; k < KINDS; k++)
         for (unsigned way = 0; way < WAYS; way++)
@@ -73,7 +73,7 @@ static void every_kind_of_file_comes_back_byte_for_byte(void **state)
                 }
 }
 
-static void every_quality_comes_back(void **state)
+TEST(every_quality_comes_back)
 {
     for (int quality = 1; quality <= 100; quality += 3)
         for (unsigned way = BASELINE; way <= PROGRESSIVE; way++) {
@@ -84,7 +84,7 @@ static void every_quality_comes_back(void **state)
         }
 }
 
-static void coefficients_of_every_size_and_run_come_back(void **state)
+TEST(coefficients_of_every_size_and_run_come_back)
 {
     static const uint32_t densities[] = {1, 2, 5, 20, 50, 400};
     for (unsigned way = 0; way < WAYS; way++)
@@ -129,7 +129,7 @@ static bool comes_by_rows(const char *name, const uint8_t *data, size_t length)
     return by_rows;
 }
 
-static void rows_of_a_sequential_photo_can_be_had_one_by_one(void **state)
+TEST(rows_of_a_sequential_photo_can_be_had_one_by_one)
 {
     for (unsigned k = 0; k < KINDS; k++)
         for (unsigned way = 0; way < WAYS; way++)
@@ -143,7 +143,7 @@ static void rows_of_a_sequential_photo_can_be_had_one_by_one(void **state)
             }
 }
 
-static void a_row_that_cannot_be_read_ends_the_comparison(void **state)
+TEST(a_row_that_cannot_be_read_ends_the_comparison)
 {
     struct photo p = make_photo(&kinds[4], BASELINE, 100, 81, 80, 0);
     const struct leat_jpeg_coefficients *rows;
@@ -157,7 +157,7 @@ static void a_row_that_cannot_be_read_ends_the_comparison(void **state)
     free(p.data);
 }
 
-static void what_stands_behind_the_end_comes_back(void **state)
+TEST(what_stands_behind_the_end_comes_back)
 {
     static const uint8_t tail[] = {0xff, 0xd8, 0xff, 0xda, 0, 0xff, 0xff, 0xd9, 7};
     for (unsigned way = 0; way < WAYS; way++) {
@@ -171,7 +171,7 @@ static void what_stands_behind_the_end_comes_back(void **state)
     }
 }
 
-static void fill_bytes_before_markers_come_back(void **state)
+TEST(fill_bytes_before_markers_come_back)
 {
     for (unsigned way = 0; way < WAYS; way++) {
         struct photo p = make_photo(&kinds[4], way, 40, 40, 75, 0);
@@ -190,7 +190,7 @@ static void fill_bytes_before_markers_come_back(void **state)
     }
 }
 
-static void last_bytes_filled_up_with_zeros_come_back(void **state)
+TEST(last_bytes_filled_up_with_zeros_come_back)
 {
     for (unsigned restart = 0; restart < 4; restart += 3) {
         struct photo p = make_photo(&kinds[4], BASELINE, 60, 40, 75, restart);
@@ -212,7 +212,7 @@ static void last_bytes_filled_up_with_zeros_come_back(void **state)
 }
 
 /* A segment of DHT cut out: what frames of motion JPEG look like. */
-static void a_file_without_huffman_tables_comes_back(void **state)
+TEST(a_file_without_huffman_tables_comes_back)
 {
     struct photo p = make_photo(&kinds[3], BASELINE, 60, 40, 75, 0);
     size_t n = 2;
@@ -233,7 +233,7 @@ static void a_file_without_huffman_tables_comes_back(void **state)
     free(p.data);
 }
 
-static void a_truncated_photo_is_never_taken_for_whole(void **state)
+TEST(a_truncated_photo_is_never_taken_for_whole)
 {
     for (unsigned way = 0; way < WAYS; way++) {
         struct photo p = make_photo(&kinds[4], way, 40, 33, 60, way & 1 ? 2 : 0);
@@ -251,7 +251,7 @@ static void a_truncated_photo_is_never_taken_for_whole(void **state)
     }
 }
 
-static void a_photo_with_other_bits_than_encoders_write_is_told_apart(void **state)
+TEST(a_photo_with_other_bits_than_encoders_write_is_told_apart)
 {
     /* a scan's last byte is filled with 1 0 1 ...: libjpeg reads that without a word */
     struct photo p = make_photo(&kinds[0], BASELINE, 40, 33, 60, 0);
@@ -271,7 +271,7 @@ static void a_photo_with_other_bits_than_encoders_write_is_told_apart(void **sta
     free(p.data);
 }
 
-static void a_hostile_skeleton_makes_no_harm(void **state)
+TEST(a_hostile_skeleton_makes_no_harm)
 {
     for (unsigned way = 0; way < WAYS; way++) {
         struct photo p = make_photo(&kinds[4], way, 24, 20, 60, way & 1 ? 2 : 0);
@@ -303,7 +303,7 @@ static void a_hostile_skeleton_makes_no_harm(void **state)
     }
 }
 
-static void a_skeleton_of_another_frame_is_refused(void **state)
+TEST(a_skeleton_of_another_frame_is_refused)
 {
     struct photo p = make_photo(&kinds[4], BASELINE, 24, 20, 60, 0), q = make_photo(&kinds[4], BASELINE, 72, 20, 60, 0);
     const struct leat_jpeg_coefficients *coefficients;
@@ -322,7 +322,7 @@ static void a_skeleton_of_another_frame_is_refused(void **state)
     free(q.data);
 }
 
-static void coefficients_without_a_code_are_refused(void **state)
+TEST(coefficients_without_a_code_are_refused)
 {
     struct photo p = make_photo(&kinds[0], BASELINE, 24, 20, 60, 0);
     const struct leat_jpeg_coefficients *coefficients;
@@ -342,7 +342,7 @@ static void coefficients_without_a_code_are_refused(void **state)
     free(p.data);
 }
 
-static void an_original_of_any_claimed_length_is_refused_or_exact(void **state)
+TEST(an_original_of_any_claimed_length_is_refused_or_exact)
 {
     struct photo p = make_photo(&kinds[4], PROGRESSIVE, 24, 20, 60, 0);
     const struct leat_jpeg_coefficients *coefficients;
@@ -357,7 +357,7 @@ static void an_original_of_any_claimed_length_is_refused_or_exact(void **state)
     free(p.data);
 }
 
-static void twelve_bits_and_lossless_are_unsupported(void **state)
+TEST(twelve_bits_and_lossless_are_unsupported)
 {
     const char *data = test_data();
     static const char *const names[] = {"libjpeg-turbo/monkey12.jpg", "jpeg-rs-reftest/lossless/2/MR4.jpg"};
@@ -394,7 +394,7 @@ static int take_and_put(const struct photo *p)
     return rc;
 }
 
-static void every_allocation_that_fails_is_reported(void **state)
+TEST(every_allocation_that_fails_is_reported)
 {
     for (unsigned way = 0; way < WAYS; way++) {
         struct photo p = make_photo(&kinds[4], way, 60, 40, 75, 0);
@@ -411,7 +411,7 @@ static void every_allocation_that_fails_is_reported(void **state)
     }
 }
 
-static void a_second_photo_of_a_size_needs_no_memory(void **state)
+TEST(a_second_photo_of_a_size_needs_no_memory)
 {
     for (unsigned way = BASELINE; way <= OPTIMISED; way++) {
         struct photo p = make_photo(&kinds[4], way, 300, 200, 75, 0);
@@ -467,42 +467,17 @@ static void walk_photos(const char *data, const char *folder, unsigned n)
     printf("# %s: %u JPEGs, %u come back, %u are broken\n", folder, photos_seen, photos_back, photos_broken);
 }
 
-static void photos_of_imagenet_come_back(void **state)
+TEST(photos_of_imagenet_come_back)
 {
     walk_photos(test_data(), "imagenet", 10);
     assert_true(photos_seen > 30);
     assert_int_equal(photos_back, photos_seen);
 }
 
-static void odd_photos_come_back_or_say_why_not(void **state)
+TEST(odd_photos_come_back_or_say_why_not)
 {
     walk_photos(test_data(), "odd-images", 1);
     assert_true(photos_back >= 90);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_of_file_comes_back_byte_for_byte),
-        cmocka_unit_test(every_quality_comes_back),
-        cmocka_unit_test(coefficients_of_every_size_and_run_come_back),
-        cmocka_unit_test(rows_of_a_sequential_photo_can_be_had_one_by_one),
-        cmocka_unit_test(a_row_that_cannot_be_read_ends_the_comparison),
-        cmocka_unit_test(what_stands_behind_the_end_comes_back),
-        cmocka_unit_test(fill_bytes_before_markers_come_back),
-        cmocka_unit_test(last_bytes_filled_up_with_zeros_come_back),
-        cmocka_unit_test(a_file_without_huffman_tables_comes_back),
-        cmocka_unit_test(a_truncated_photo_is_never_taken_for_whole),
-        cmocka_unit_test(a_photo_with_other_bits_than_encoders_write_is_told_apart),
-        cmocka_unit_test(a_hostile_skeleton_makes_no_harm),
-        cmocka_unit_test(a_skeleton_of_another_frame_is_refused),
-        cmocka_unit_test(coefficients_without_a_code_are_refused),
-        cmocka_unit_test(an_original_of_any_claimed_length_is_refused_or_exact),
-        cmocka_unit_test(twelve_bits_and_lossless_are_unsupported),
-        cmocka_unit_test(every_allocation_that_fails_is_reported),
-        cmocka_unit_test(a_second_photo_of_a_size_needs_no_memory),
-        cmocka_unit_test(photos_of_imagenet_come_back),
-        cmocka_unit_test(odd_photos_come_back_or_say_why_not),
-    };
-    return cmocka_run_group_tests(tests, make_apart, free_apart);
-}
+TEST_MAIN_IN(make_apart, free_apart)

@@ -124,7 +124,7 @@ static size_t check_round_trip(struct leat_jpeg_coefficients *made)
     return length;
 }
 
-static void random_coefficients_come_back(void **state)
+TEST(random_coefficients_come_back)
 {
     static const unsigned most[] = {1, 3, 10, 40, 63, 63}, bits[] = {1, 3, 5, 9, 3, 15};
     for (unsigned i = 0; i < 6; i++) {
@@ -134,7 +134,7 @@ static void random_coefficients_come_back(void **state)
     }
 }
 
-static void every_colour_and_sampling_comes_back(void **state)
+TEST(every_colour_and_sampling_comes_back)
 {
     for (enum leat_jpeg_colour colour = LEAT_JPEG_GRAY; colour <= LEAT_JPEG_YCCK; colour++)
         for (unsigned h = 1; h <= 4; h++)
@@ -145,7 +145,7 @@ static void every_colour_and_sampling_comes_back(void **state)
             }
 }
 
-static void the_largest_and_smallest_coefficients_come_back(void **state)
+TEST(the_largest_and_smallest_coefficients_come_back)
 {
     static const int16_t extreme[] = {INT16_MAX, INT16_MIN, 1,   -1,  3,    -3,  4,    -4,  18,
                                       -18,       19,        -19, 254, -254, 255, -255, 256, -256};
@@ -156,7 +156,7 @@ static void the_largest_and_smallest_coefficients_come_back(void **state)
     }
 }
 
-static void a_photo_without_a_coefficient_comes_back_in_two_bytes_a_block(void **state)
+TEST(a_photo_without_a_coefficient_comes_back_in_two_bytes_a_block)
 {
     struct leat_jpeg_coefficients *made = fast_grid(LEAT_JPEG_YCC, 800, 800, 1, 1);
     const size_t blocks = 3 * 100 * 100;
@@ -164,7 +164,7 @@ static void a_photo_without_a_coefficient_comes_back_in_two_bytes_a_block(void *
     assert_in_range(check_round_trip(made), blocks, 2 * blocks);
 }
 
-static void one_block_comes_back_whatever_its_last_coefficient(void **state)
+TEST(one_block_comes_back_whatever_its_last_coefficient)
 {
     for (unsigned k = 0; k < 64; k++)
         for (int with_others = 0; with_others < 2; with_others++) {
@@ -175,7 +175,7 @@ static void one_block_comes_back_whatever_its_last_coefficient(void **state)
         }
 }
 
-static void dc_differences_wrap_at_16_bits(void **state)
+TEST(dc_differences_wrap_at_16_bits)
 {
     struct leat_jpeg_coefficients *made = fast_grid(LEAT_JPEG_GRAY, 80, 8, 1, 1);
     for (unsigned x = 0; x < 10; x++)
@@ -183,7 +183,7 @@ static void dc_differences_wrap_at_16_bits(void **state)
     check_round_trip(made);
 }
 
-static void a_dc_difference_of_16_bits_is_refused(void **state)
+TEST(a_dc_difference_of_16_bits_is_refused)
 {
     struct leat_jpeg_coefficients *made = fast_grid(LEAT_JPEG_GRAY, 80, 8, 1, 1);
     struct leat_jpeg_fast_writer writer = {.isa = leat_cpu_isa()};
@@ -200,7 +200,7 @@ static void a_dc_difference_of_16_bits_is_refused(void **state)
 
 /* ---- parts ---- */
 
-static void any_columns_and_rows_are_those_of_the_whole(void **state)
+TEST(any_columns_and_rows_are_those_of_the_whole)
 {
     struct leat_jpeg_coefficients *made = fast_grid(LEAT_JPEG_YCC, 600, 64, 2, 2);
     struct leat_jpeg_fast_writer writer = {.isa = leat_cpu_isa()};
@@ -219,7 +219,7 @@ static void any_columns_and_rows_are_those_of_the_whole(void **state)
     free(made);
 }
 
-static void coefficients_that_are_needed_are_right_at_every_scale(void **state)
+TEST(coefficients_that_are_needed_are_right_at_every_scale)
 {
     static const uint64_t needed[] = {LEAT_JPEG_NEEDED8, LEAT_JPEG_NEEDED4, LEAT_JPEG_NEEDED2, LEAT_JPEG_NEEDED1};
     struct leat_jpeg_coefficients *made = fast_grid(LEAT_JPEG_YCC, 300, 64, 2, 1);
@@ -241,7 +241,7 @@ static void coefficients_that_are_needed_are_right_at_every_scale(void **state)
 
 /* ---- photos ---- */
 
-static void photos_come_back_at_less_than_a_quarter_more_than_their_bytes(void **state)
+TEST(photos_come_back_at_less_than_a_quarter_more_than_their_bytes)
 {
     const char *data = test_data();
     char path[512];
@@ -270,19 +270,4 @@ static void photos_come_back_at_less_than_a_quarter_more_than_their_bytes(void *
     assert_true(4 * bytes < 5 * jpeg_bytes);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_coefficients_come_back),
-        cmocka_unit_test(every_colour_and_sampling_comes_back),
-        cmocka_unit_test(the_largest_and_smallest_coefficients_come_back),
-        cmocka_unit_test(a_photo_without_a_coefficient_comes_back_in_two_bytes_a_block),
-        cmocka_unit_test(one_block_comes_back_whatever_its_last_coefficient),
-        cmocka_unit_test(dc_differences_wrap_at_16_bits),
-        cmocka_unit_test(a_dc_difference_of_16_bits_is_refused),
-        cmocka_unit_test(any_columns_and_rows_are_those_of_the_whole),
-        cmocka_unit_test(coefficients_that_are_needed_are_right_at_every_scale),
-        cmocka_unit_test(photos_come_back_at_less_than_a_quarter_more_than_their_bytes),
-    };
-    return cmocka_run_group_tests_name("jpeg/fast", tests, NULL, NULL);
-}
+TEST_MAIN()

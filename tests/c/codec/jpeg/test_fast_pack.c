@@ -60,7 +60,7 @@ static uint8_t *pack(const uint8_t *jpeg, size_t length, size_t *packed_length)
     return copy;
 }
 
-static void every_kind_of_file_comes_back_byte_for_byte(void **state)
+TEST(every_kind_of_file_comes_back_byte_for_byte)
 {
     for (size_t i = 0; i < N_STYLES; i++)
         for (int quality = 30; quality <= 100; quality += 35) {
@@ -82,7 +82,7 @@ static void every_kind_of_file_comes_back_byte_for_byte(void **state)
         }
 }
 
-static void a_packer_packs_one_photo_after_the_other(void **state)
+TEST(a_packer_packs_one_photo_after_the_other)
 {
     struct leat_jpeg_packer *packer = leat_jpeg_packer_new();
     assert_non_null(packer);
@@ -105,7 +105,7 @@ static void a_packer_packs_one_photo_after_the_other(void **state)
 
 /* libjpeg keeps for each component the table that is valid at its first scan: table 1, of both chroma components, is
  * defined again before the scan of one of them. */
-static void a_table_of_quantisation_defined_between_scans_counts_from_there_on(void **state)
+TEST(a_table_of_quantisation_defined_between_scans_counts_from_there_on)
 {
     const struct photo_style separate = {
         .name = "separate", .in = JCS_RGB, .stored = JCS_YCbCr, .h = {1, 1, 1}, .v = {1, 1, 1}, .separate_scans = true};
@@ -136,7 +136,7 @@ static void a_table_of_quantisation_defined_between_scans_counts_from_there_on(v
     }
 }
 
-static void a_file_that_would_not_come_back_is_left_as_it_is(void **state)
+TEST(a_file_that_would_not_come_back_is_left_as_it_is)
 {
     size_t length, packed_length;
     uint8_t *jpeg = make_jpeg(&styles[0], 40, 40, 80, &length);
@@ -158,7 +158,7 @@ static void a_file_that_would_not_come_back_is_left_as_it_is(void **state)
     free(jpeg);
 }
 
-static void an_orientation_that_does_not_exist_is_refused(void **state)
+TEST(an_orientation_that_does_not_exist_is_refused)
 {
     size_t length, packed_length;
     uint8_t *jpeg = make_jpeg(&styles[0], 16, 16, 80, &length);
@@ -233,7 +233,7 @@ static uint8_t *small_payload(uint8_t **jpeg, size_t *jpeg_length, size_t *lengt
     return pack(*jpeg, *jpeg_length, length);
 }
 
-static void a_payload_with_any_bit_flipped_is_refused_or_gives_the_same_file(void **state)
+TEST(a_payload_with_any_bit_flipped_is_refused_or_gives_the_same_file)
 {
     size_t length, jpeg_length;
     uint8_t *jpeg, *packed = small_payload(&jpeg, &jpeg_length, &length);
@@ -262,7 +262,7 @@ static void a_payload_with_any_bit_flipped_is_refused_or_gives_the_same_file(voi
     free(jpeg);
 }
 
-static void a_payload_cut_at_any_byte_is_refused(void **state)
+TEST(a_payload_cut_at_any_byte_is_refused)
 {
     size_t length, jpeg_length;
     uint8_t *jpeg, *packed = small_payload(&jpeg, &jpeg_length, &length);
@@ -281,7 +281,7 @@ static void a_payload_cut_at_any_byte_is_refused(void **state)
     free(jpeg);
 }
 
-static void rows_of_anything_never_harm_and_all_sets_agree(void **state)
+TEST(rows_of_anything_never_harm_and_all_sets_agree)
 {
     size_t length, jpeg_length;
     uint8_t *jpeg, *packed = small_payload(&jpeg, &jpeg_length, &length);
@@ -318,7 +318,7 @@ static bool is_row(const uint8_t *bytes, size_t length)
     return taken;
 }
 
-static void rows_that_the_format_does_not_have_are_refused(void **state)
+TEST(rows_that_the_format_does_not_have_are_refused)
 {
     static const uint8_t empty[] = {0, 0}, one[] = {1, 1, 0, 0, 0}, nine[] = {9, 0, 0, 0, 0, 0, 0, 0, 0, 0},
                          eight[] = {8, 0, 0, 0, 0, 0, 0, 0, 0}, behind[] = {8, 0, 0, 0, 0, 0, 0, 0, 0x80, 0, 0, 0};
@@ -333,7 +333,7 @@ static void rows_that_the_format_does_not_have_are_refused(void **state)
 }
 
 /* All nibbles of the row say that a byte follows, and none does. */
-static void a_row_that_ends_behind_its_nibbles_is_refused_without_reading_on(void **state)
+TEST(a_row_that_ends_behind_its_nibbles_is_refused_without_reading_on)
 {
     enum { BLOCKS = 3, AC = 63 * BLOCKS, PLANE = (AC + 7) / 8, NIBBLES = (AC + 1) / 2 };
     const size_t length = BLOCKS + 8 * BLOCKS + 3 * PLANE + NIBBLES;
@@ -354,7 +354,7 @@ static void a_row_that_ends_behind_its_nibbles_is_refused_without_reading_on(voi
     free(row);
 }
 
-static void ends_of_rows_that_decrease_are_refused(void **state)
+TEST(ends_of_rows_that_decrease_are_refused)
 {
     size_t length, packed_length;
     uint8_t *jpeg = make_jpeg(&styles[0], 40, 40, 80, &length), *packed = pack(jpeg, length, &packed_length), last[5];
@@ -375,7 +375,7 @@ static void ends_of_rows_that_decrease_are_refused(void **state)
     free(jpeg);
 }
 
-static void a_size_that_the_rows_cannot_hold_is_refused(void **state)
+TEST(a_size_that_the_rows_cannot_hold_is_refused)
 {
     size_t length, jpeg_length;
     uint8_t *jpeg, *packed = small_payload(&jpeg, &jpeg_length, &length);
@@ -391,7 +391,7 @@ static void a_size_that_the_rows_cannot_hold_is_refused(void **state)
     free(jpeg);
 }
 
-static void a_header_that_makes_no_frame_is_refused(void **state)
+TEST(a_header_that_makes_no_frame_is_refused)
 {
     static const struct {
         unsigned component, at; /* of its four bytes: h, v, table */
@@ -436,7 +436,7 @@ static int pack_and_restore(const uint8_t *jpeg, size_t length)
     return rc;
 }
 
-static void whichever_allocation_fails_it_is_said(void **state)
+TEST(whichever_allocation_fails_it_is_said)
 {
     size_t length;
     uint8_t *jpeg = make_jpeg(&styles[1], 40, 24, 80, &length);
@@ -474,7 +474,7 @@ static void end_counting(void *p)
     free(p);
 }
 
-static void a_packer_gives_back_what_a_huge_photo_took(void **state)
+TEST(a_packer_gives_back_what_a_huge_photo_took)
 {
     size_t length, packed_length = 0;
     uint8_t *jpeg = make_jpeg(&styles[0], 4096, 8704, 50, &length); /* coefficients: 68 MiB */
@@ -493,7 +493,7 @@ static void a_packer_gives_back_what_a_huge_photo_took(void **state)
     free(jpeg);
 }
 
-static void reading_allocates_only_for_a_photo_wider_than_all_before(void **state)
+TEST(reading_allocates_only_for_a_photo_wider_than_all_before)
 {
     size_t length, packed_length;
     uint8_t *jpeg = make_jpeg(&styles[2], 200, 70, 80, &length), *packed = pack(jpeg, length, &packed_length);
@@ -513,7 +513,7 @@ static void reading_allocates_only_for_a_photo_wider_than_all_before(void **stat
 
 /* ---- real photos ----------------------------------------------------------------------------- */
 
-static void photos_of_imagenet_come_back(void **state)
+TEST(photos_of_imagenet_come_back)
 {
     const char *data = test_data();
     static const char *const names[] = {"n01443537_goldfish.JPEG", "n01484850_great_white_shark.JPEG",
@@ -534,26 +534,4 @@ static void photos_of_imagenet_come_back(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_of_file_comes_back_byte_for_byte),
-        cmocka_unit_test(a_packer_packs_one_photo_after_the_other),
-        cmocka_unit_test(a_table_of_quantisation_defined_between_scans_counts_from_there_on),
-        cmocka_unit_test(a_file_that_would_not_come_back_is_left_as_it_is),
-        cmocka_unit_test(an_orientation_that_does_not_exist_is_refused),
-        cmocka_unit_test(a_payload_with_any_bit_flipped_is_refused_or_gives_the_same_file),
-        cmocka_unit_test(a_payload_cut_at_any_byte_is_refused),
-        cmocka_unit_test(rows_of_anything_never_harm_and_all_sets_agree),
-        cmocka_unit_test(rows_that_the_format_does_not_have_are_refused),
-        cmocka_unit_test(a_row_that_ends_behind_its_nibbles_is_refused_without_reading_on),
-        cmocka_unit_test(ends_of_rows_that_decrease_are_refused),
-        cmocka_unit_test(a_size_that_the_rows_cannot_hold_is_refused),
-        cmocka_unit_test(a_header_that_makes_no_frame_is_refused),
-        cmocka_unit_test(whichever_allocation_fails_it_is_said),
-        cmocka_unit_test(a_packer_gives_back_what_a_huge_photo_took),
-        cmocka_unit_test(reading_allocates_only_for_a_photo_wider_than_all_before),
-        cmocka_unit_test(photos_of_imagenet_come_back),
-    };
-    return cmocka_run_group_tests_name("jpeg/fast_pack", tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -194,7 +194,7 @@ static void check_all(const char *name, struct photo *p, const uint8_t *data, si
     assert_true(check_read_all(name, p));
 }
 
-static void all_coefficients_of_made_photos_are_those_of_libjpeg(void **state)
+TEST(all_coefficients_of_made_photos_are_those_of_libjpeg)
 {
     for_each_made(check_all);
 }
@@ -205,7 +205,7 @@ static void check_some(const char *name, struct photo *p, const uint8_t *data, s
     check_boxes(name, p, length * 4, 6, key);    /* and with gaps */
 }
 
-static void rows_and_columns_of_made_photos_are_those_of_libjpeg(void **state)
+TEST(rows_and_columns_of_made_photos_are_those_of_libjpeg)
 {
     for_each_made(check_some);
 }
@@ -229,7 +229,7 @@ static void check_real(const char *name, const uint8_t *data, size_t length)
     photo_close(&p);
 }
 
-static void coefficients_of_real_photos_are_those_of_libjpeg(void **state)
+TEST(coefficients_of_real_photos_are_those_of_libjpeg)
 {
     char folder[4096];
     snprintf(folder, sizeof folder, "%s/imagenet", test_data());
@@ -242,7 +242,7 @@ static void coefficients_of_real_photos_are_those_of_libjpeg(void **state)
 }
 
 /* The photo has no byte behind it that may be read: see the sanitizer. */
-static void a_photo_cut_anywhere_is_refused(void **state)
+TEST(a_photo_cut_anywhere_is_refused)
 {
     for (unsigned s = 0; s < 5; s += 2)
         for (int restart = 0; restart < 4; restart += 3) {
@@ -272,7 +272,7 @@ static void a_photo_cut_anywhere_is_refused(void **state)
         }
 }
 
-static void a_photo_with_a_byte_changed_is_refused_or_read_as_libjpeg_reads_it(void **state)
+TEST(a_photo_with_a_byte_changed_is_refused_or_read_as_libjpeg_reads_it)
 {
     for (unsigned s = 0; s < 5; s += 2)
         for (int restart = 0; restart < 4; restart += 3) {
@@ -302,7 +302,7 @@ static void a_photo_with_a_byte_changed_is_refused_or_read_as_libjpeg_reads_it(v
 }
 
 /* Such a byte has a zero behind it, which belongs to the row that ends as well as to the one that begins. */
-static void a_row_may_end_within_a_byte_of_ones(void **state)
+TEST(a_row_may_end_within_a_byte_of_ones)
 {
     size_t length;
     unsigned met = 0;
@@ -327,7 +327,7 @@ static void a_row_may_end_within_a_byte_of_ones(void **state)
 }
 
 /* Differences that add up beyond 16 bits, which libjpeg cuts off: a row index has no place for what they add up to. */
-static void dc_values_beyond_16_bits_are_left_to_libjpeg(void **state)
+TEST(dc_values_beyond_16_bits_are_left_to_libjpeg)
 {
     enum { ACROSS = 20, BITS = 9 + 11 + 4 }; /* DC code of 11 bits, 2047, end of block: tables of the standard */
     for (unsigned blocks = 16; blocks <= 17; blocks++) { /* so many differences of 2047, then of 0: 32752 or 34799 */
@@ -369,7 +369,7 @@ static void dc_values_beyond_16_bits_are_left_to_libjpeg(void **state)
 }
 
 /* What an index says is not trusted: checksums are made right again. */
-static void a_changed_index_does_no_harm(void **state)
+TEST(a_changed_index_does_no_harm)
 {
     struct photo_style style = photo_styles[4];
     for (int restart = 0; restart < 8; restart += 3) {
@@ -419,7 +419,7 @@ static void a_changed_index_does_no_harm(void **state)
     }
 }
 
-static void an_index_of_another_photo_is_refused(void **state)
+TEST(an_index_of_another_photo_is_refused)
 {
     size_t length, packed;
     uint8_t *index;
@@ -447,7 +447,7 @@ static void an_index_of_another_photo_is_refused(void **state)
     leat_jpeg_rows_destroy(&rows);
 }
 
-static void other_kinds_are_not_known(void **state)
+TEST(other_kinds_are_not_known)
 {
     for (int kind = 0; kind < 3; kind++) {
         struct photo_style style = photo_styles[4];
@@ -476,7 +476,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void a_table_with_a_code_of_all_ones_is_none(void **state)
+TEST(a_table_with_a_code_of_all_ones_is_none)
 {
     static struct leat_jpeg_dc_table dc;
     static struct leat_jpeg_ac_table ac;
@@ -488,20 +488,4 @@ static void a_table_with_a_code_of_all_ones_is_none(void **state)
     assert_true(leat_jpeg_dc_table_make(&dc, room, values) && leat_jpeg_ac_table_make(&ac, room, values));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_coefficients_of_made_photos_are_those_of_libjpeg),
-        cmocka_unit_test(rows_and_columns_of_made_photos_are_those_of_libjpeg),
-        cmocka_unit_test(coefficients_of_real_photos_are_those_of_libjpeg),
-        cmocka_unit_test(a_photo_cut_anywhere_is_refused),
-        cmocka_unit_test(a_photo_with_a_byte_changed_is_refused_or_read_as_libjpeg_reads_it),
-        cmocka_unit_test(a_row_may_end_within_a_byte_of_ones),
-        cmocka_unit_test(dc_values_beyond_16_bits_are_left_to_libjpeg),
-        cmocka_unit_test(a_changed_index_does_no_harm),
-        cmocka_unit_test(an_index_of_another_photo_is_refused),
-        cmocka_unit_test(other_kinds_are_not_known),
-        cmocka_unit_test(a_table_with_a_code_of_all_ones_is_none),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_MAIN_IN(setup, teardown)

@@ -39,6 +39,8 @@ static int begin(void **state)
     return 0;
 }
 
+#define TEST_SET_UP(name) TEST_IN(name, begin, NULL)
+
 static void expect_checksum(uint64_t checksum)
 {
     if (expected != checksum)
@@ -269,7 +271,7 @@ static int16_t extreme(void)
     return values[draw(sizeof values / sizeof *values)];
 }
 
-static void one_coefficient_at_each_place_and_of_each_magnitude_is_transformed_as_by_libjpeg(void **state)
+TEST_SET_UP(one_coefficient_at_each_place_and_of_each_magnitude_is_transformed_as_by_libjpeg)
 {
     static uint16_t (*const quants[])(void) = {one, usual, any_byte, any};
     for (size_t q = 0; q < 4; q++) {
@@ -285,7 +287,7 @@ static void one_coefficient_at_each_place_and_of_each_magnitude_is_transformed_a
     expect_checksum(UINT64_C(0x7e6f5997517d9adf));
 }
 
-static void every_dc_is_transformed_as_by_libjpeg(void **state)
+TEST_SET_UP(every_dc_is_transformed_as_by_libjpeg)
 {
     for (int32_t begin = -32768; begin < 32768; begin += 31 * BLOCKS) {
         clear();
@@ -303,7 +305,7 @@ static void every_dc_is_transformed_as_by_libjpeg(void **state)
     expect_checksum(UINT64_C(0xdb800ad3be07b5d1));
 }
 
-static void usual_blocks_are_transformed_as_by_libjpeg(void **state)
+TEST_SET_UP(usual_blocks_are_transformed_as_by_libjpeg)
 {
     for (unsigned round = 0; round < 4; round++) {
         quantise_by(round % 2 ? usual : one);
@@ -319,7 +321,7 @@ static void usual_blocks_are_transformed_as_by_libjpeg(void **state)
     expect_checksum(UINT64_C(0x26af535883bd66a3));
 }
 
-static void blocks_of_few_low_frequencies_are_transformed_as_by_libjpeg(void **state)
+TEST_SET_UP(blocks_of_few_low_frequencies_are_transformed_as_by_libjpeg)
 {
     for (unsigned round = 0; round < 4; round++) {
         quantise_by(round % 2 ? any : usual);
@@ -332,7 +334,7 @@ static void blocks_of_few_low_frequencies_are_transformed_as_by_libjpeg(void **s
     expect_checksum(UINT64_C(0x8f4dccb2cb93713a));
 }
 
-static void hostile_blocks_are_transformed_as_by_libjpeg(void **state)
+TEST_SET_UP(hostile_blocks_are_transformed_as_by_libjpeg)
 {
     static uint16_t (*const quants[])(void) = {one, any, any_byte};
     for (unsigned round = 0; round < 9; round++) {
@@ -353,7 +355,7 @@ static int sign_of(unsigned x, unsigned u)
 
 /* Every coefficient adds to the same sample: about the bounds within which code for usual values is exact, no sum may
  * be lost. */
-static void blocks_whose_sums_are_as_large_as_can_be_are_transformed_as_by_libjpeg(void **state)
+TEST_SET_UP(blocks_whose_sums_are_as_large_as_can_be_are_transformed_as_by_libjpeg)
 {
     static const int magnitudes[] = {100, 250, 500, 600, 1000, 1023, 1024, 1025, 1500, 2047, 2048, 4095};
     static const unsigned most[] = {64, 10, 3, 36}; /* in zigzag order */
@@ -372,7 +374,7 @@ static void blocks_whose_sums_are_as_large_as_can_be_are_transformed_as_by_libjp
 }
 
 /* libjpeg-turbo's vector code takes a short way where rows 1 to 7 hold nothing, and there values wrap. */
-static void large_values_in_the_first_row_or_in_one_more_place_are_transformed_as_by_libjpeg(void **state)
+TEST_SET_UP(large_values_in_the_first_row_or_in_one_more_place_are_transformed_as_by_libjpeg)
 {
     for (unsigned round = 0; round < 4; round++) {
         quantise_by(round % 2 ? any : one);
@@ -390,16 +392,4 @@ static void large_values_in_the_first_row_or_in_one_more_place_are_transformed_a
     expect_checksum(UINT64_C(0xd4bf334b386edbc6));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(one_coefficient_at_each_place_and_of_each_magnitude_is_transformed_as_by_libjpeg, begin),
-        cmocka_unit_test_setup(every_dc_is_transformed_as_by_libjpeg, begin),
-        cmocka_unit_test_setup(usual_blocks_are_transformed_as_by_libjpeg, begin),
-        cmocka_unit_test_setup(blocks_of_few_low_frequencies_are_transformed_as_by_libjpeg, begin),
-        cmocka_unit_test_setup(blocks_whose_sums_are_as_large_as_can_be_are_transformed_as_by_libjpeg, begin),
-        cmocka_unit_test_setup(hostile_blocks_are_transformed_as_by_libjpeg, begin),
-        cmocka_unit_test_setup(large_values_in_the_first_row_or_in_one_more_place_are_transformed_as_by_libjpeg, begin),
-    };
-    return cmocka_run_group_tests(tests, prepare, NULL);
-}
+TEST_MAIN_IN(prepare, NULL)

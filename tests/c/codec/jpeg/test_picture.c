@@ -167,7 +167,7 @@ static const struct photo_style styles[] = {
 };
 #define N_STYLES (sizeof styles / sizeof *styles)
 
-static void boxes_at_every_offset_equal_the_full_decode(void **state)
+TEST(boxes_at_every_offset_equal_the_full_decode)
 {
     static const uint32_t sizes[][2] = {{70, 67}, {33, 49}, {130, 21}};
     for (unsigned s = 0; s < N_STYLES; s++)
@@ -175,7 +175,7 @@ static void boxes_at_every_offset_equal_the_full_decode(void **state)
             check_made(&styles[s], sizes[i][0], sizes[i][1], i ? 92 : 75, true, s * 64 + i);
 }
 
-static void photos_of_odd_sizes_equal_the_full_decode(void **state)
+TEST(photos_of_odd_sizes_equal_the_full_decode)
 {
     static const uint32_t sides[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 18, 31, 32, 33, 34, 47, 63, 66};
     const unsigned n = sizeof sides / sizeof *sides;
@@ -186,7 +186,7 @@ static void photos_of_odd_sizes_equal_the_full_decode(void **state)
 }
 
 /* All triples of factors of which the largest is a multiple of each other, across times down. */
-static void every_sampling_equals_the_full_decode(void **state)
+TEST(every_sampling_equals_the_full_decode)
 {
     int triples[64][3];
     unsigned n = 0;
@@ -212,7 +212,7 @@ static void every_sampling_equals_the_full_decode(void **state)
     }
 }
 
-static void pixels_of_extreme_samples_equal_the_full_decode(void **state)
+TEST(pixels_of_extreme_samples_equal_the_full_decode)
 {
     for (unsigned s = 0; s < N_STYLES; s++) {
         const unsigned channels = styles[s].in == JCS_GRAYSCALE ? 1 : styles[s].in == JCS_CMYK ? 4 : 3;
@@ -232,7 +232,7 @@ static void pixels_of_extreme_samples_equal_the_full_decode(void **state)
     }
 }
 
-static void real_photos_equal_the_full_decode(void **state)
+TEST(real_photos_equal_the_full_decode)
 {
     char folder[4096];
     assert_true(snprintf(folder, sizeof folder, "%s/imagenet", test_data()) < (int)sizeof folder);
@@ -287,7 +287,7 @@ static void all_rows(struct leat_jpeg_picture *picture, struct held *held, struc
         assert_ok(leat_jpeg_picture_row(picture, &row, &error));
 }
 
-static void only_the_mcus_of_the_box_and_its_neighbours_are_asked_for(void **state)
+TEST(only_the_mcus_of_the_box_and_its_neighbours_are_asked_for)
 {
     static const struct {
         unsigned style; /* of `styles` */
@@ -310,7 +310,7 @@ static void only_the_mcus_of_the_box_and_its_neighbours_are_asked_for(void **sta
     }
 }
 
-static void a_failure_of_the_source_is_returned(void **state)
+TEST(a_failure_of_the_source_is_returned)
 {
     struct held held;
     struct leat_error error;
@@ -327,7 +327,7 @@ static void a_failure_of_the_source_is_returned(void **state)
     held_free(&held);
 }
 
-static void buffers_are_kept_until_a_trim_after_a_huge_photo(void **state)
+TEST(buffers_are_kept_until_a_trim_after_a_huge_photo)
 {
     struct held small, huge;
     made(&styles[4], 64, 64, &small);
@@ -360,7 +360,7 @@ static void *no_memory(size_t bytes)
     return NULL;
 }
 
-static void without_memory_a_picture_fails_and_works_later(void **state)
+TEST(without_memory_a_picture_fails_and_works_later)
 {
     struct held held;
     struct leat_error error;
@@ -381,18 +381,4 @@ static void without_memory_a_picture_fails_and_works_later(void **state)
     held_free(&held);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(boxes_at_every_offset_equal_the_full_decode),
-        cmocka_unit_test(photos_of_odd_sizes_equal_the_full_decode),
-        cmocka_unit_test(every_sampling_equals_the_full_decode),
-        cmocka_unit_test(pixels_of_extreme_samples_equal_the_full_decode),
-        cmocka_unit_test(real_photos_equal_the_full_decode),
-        cmocka_unit_test(only_the_mcus_of_the_box_and_its_neighbours_are_asked_for),
-        cmocka_unit_test(a_failure_of_the_source_is_returned),
-        cmocka_unit_test(buffers_are_kept_until_a_trim_after_a_huge_photo),
-        cmocka_unit_test(without_memory_a_picture_fails_and_works_later),
-    };
-    return cmocka_run_group_tests(tests, make_pictures, free_pictures);
-}
+TEST_MAIN_IN(make_pictures, free_pictures)

@@ -28,7 +28,7 @@ static void expected_colour(int y, int cb, int cr, uint8_t pixel[4])
     pixel[3] = 255;
 }
 
-static void every_colour_is_libjpegs(void **state)
+TEST(every_colour_is_libjpegs)
 {
     /* for each Cb and Cr all 256 values of Y */
     static uint8_t y[256 + 64], cb[256 + 64], cr[256 + 64], out[4 * 256 + 256], expected[4 * 256];
@@ -79,7 +79,7 @@ static void expected_doubled(const uint8_t *s, const uint8_t *t, size_t n, uint8
     }
 }
 
-static void rows_of_any_length_are_upsampled_as_libjpeg_does(void **state)
+TEST(rows_of_any_length_are_upsampled_as_libjpeg_does)
 {
     for (size_t n = 1; n <= 300; n++) {
         const size_t samples = (n + 1) / 2 + 1;
@@ -106,7 +106,7 @@ static void rows_of_any_length_are_upsampled_as_libjpeg_does(void **state)
     }
 }
 
-static void rows_of_any_length_are_coloured_as_libjpeg_does(void **state)
+TEST(rows_of_any_length_are_coloured_as_libjpeg_does)
 {
     for (size_t n = 1; n <= 300; n++) {
         const size_t samples = (n + 1) / 2 + 1;
@@ -155,12 +155,4 @@ static void rows_of_any_length_are_coloured_as_libjpeg_does(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_colour_is_libjpegs),
-        cmocka_unit_test(rows_of_any_length_are_upsampled_as_libjpeg_does),
-        cmocka_unit_test(rows_of_any_length_are_coloured_as_libjpeg_does),
-    };
-    return cmocka_run_group_tests(tests, find_kernels, NULL);
-}
+TEST_MAIN_IN(find_kernels, NULL)

@@ -49,7 +49,7 @@ static void assert_rows_equal(const struct leat_jpeg_rows *a, const struct leat_
     }
 }
 
-static void rows_come_back_as_they_were_packed(void **state)
+TEST(rows_come_back_as_they_were_packed)
 {
     static const uint32_t bits[] = {1, 300, 20000, 4000000}, spreads[] = {0, 40, 1024, 32767},
                           intervals[] = {0, 1, 7, 65535};
@@ -72,7 +72,7 @@ static void rows_come_back_as_they_were_packed(void **state)
         }
 }
 
-static void rows_are_left_out_for_one_percent_of_the_photo(void **state)
+TEST(rows_are_left_out_for_one_percent_of_the_photo)
 {
     const struct leat_jpeg_frame frame = frame_of(13, 200, 3);
     struct leat_jpeg_rows rows = made(&frame, 5000, 300, 0), back = {0};
@@ -96,7 +96,7 @@ static void rows_are_left_out_for_one_percent_of_the_photo(void **state)
     leat_jpeg_rows_destroy(&back);
 }
 
-static void a_photo_of_one_row_has_no_index(void **state)
+TEST(a_photo_of_one_row_has_no_index)
 {
     const struct leat_jpeg_frame frame = frame_of(13, 1, 3);
     struct leat_jpeg_rows rows = made(&frame, 5000, 300, 0);
@@ -107,7 +107,7 @@ static void a_photo_of_one_row_has_no_index(void **state)
     leat_jpeg_rows_destroy(&rows);
 }
 
-static void the_bytes_are_those_of_the_format(void **state)
+TEST(the_bytes_are_those_of_the_format)
 {
     const struct leat_jpeg_frame frame = frame_of(10, 3, 3);
     static const uint8_t expected[] = {
@@ -146,7 +146,7 @@ static bool unpacks(const struct leat_jpeg_frame *frame, const uint8_t *bytes, s
     return good;
 }
 
-static void a_damaged_index_is_refused(void **state)
+TEST(a_damaged_index_is_refused)
 {
     const struct leat_jpeg_frame frame = frame_of(13, 20, 3);
     struct leat_jpeg_rows rows = made(&frame, 5000, 300, 0);
@@ -168,7 +168,7 @@ static void a_damaged_index_is_refused(void **state)
     leat_jpeg_rows_destroy(&rows);
 }
 
-static void an_index_that_does_not_fit_the_photo_is_refused(void **state)
+TEST(an_index_that_does_not_fit_the_photo_is_refused)
 {
     const struct leat_jpeg_frame frame = frame_of(13, 20, 3), gray = frame_of(13, 20, 1), higher = frame_of(13, 21, 3);
     struct leat_jpeg_rows rows = made(&frame, 5000, 300, 0);
@@ -183,7 +183,7 @@ static void an_index_that_does_not_fit_the_photo_is_refused(void **state)
     leat_jpeg_rows_destroy(&rows);
 }
 
-static void numbers_that_an_index_cannot_have_are_refused(void **state)
+TEST(numbers_that_an_index_cannot_have_are_refused)
 {
     /* a checksum, E, the interval; rows of MCUs of which no second one is kept need no more */
     static const uint8_t all[] = {0, 0, 0, 0, 20, 0},
@@ -201,7 +201,7 @@ static void numbers_that_an_index_cannot_have_are_refused(void **state)
     assert_false(unpacks(&two, long_none, sizeof long_none, true, 100));
 }
 
-static void changed_bytes_under_a_right_checksum_do_no_harm(void **state)
+TEST(changed_bytes_under_a_right_checksum_do_no_harm)
 {
     const struct leat_jpeg_frame frame = frame_of(13, 20, 3);
     struct leat_jpeg_rows rows = made(&frame, 5000, 300, 5);
@@ -221,17 +221,4 @@ static void changed_bytes_under_a_right_checksum_do_no_harm(void **state)
     leat_jpeg_rows_destroy(&rows);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_come_back_as_they_were_packed),
-        cmocka_unit_test(rows_are_left_out_for_one_percent_of_the_photo),
-        cmocka_unit_test(a_photo_of_one_row_has_no_index),
-        cmocka_unit_test(the_bytes_are_those_of_the_format),
-        cmocka_unit_test(a_damaged_index_is_refused),
-        cmocka_unit_test(an_index_that_does_not_fit_the_photo_is_refused),
-        cmocka_unit_test(numbers_that_an_index_cannot_have_are_refused),
-        cmocka_unit_test(changed_bytes_under_a_right_checksum_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

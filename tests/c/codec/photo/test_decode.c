@@ -120,7 +120,7 @@ static size_t stored_pixel(unsigned orientation, uint32_t x, uint32_t y, uint32_
 static const struct photo_style color = {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1},
                                          0,       false,   false,     false,     false};
 
-static void every_exif_orientation_delivers_boxes_the_right_way_up(void **state)
+TEST(every_exif_orientation_delivers_boxes_the_right_way_up)
 {
     size_t length;
     uint32_t w, h;
@@ -146,7 +146,7 @@ static void every_exif_orientation_delivers_boxes_the_right_way_up(void **state)
     free(pixels);
 }
 
-static void malformed_exif_is_no_orientation(void **state)
+TEST(malformed_exif_is_no_orientation)
 {
     size_t length, n;
     uint8_t *pixels = photo_pixels(8, 4, 3, 9), *plain = photo_encode(&color, pixels, 8, 4, 90, &length);
@@ -190,7 +190,7 @@ static uint8_t *png_encode(const struct spng_ihdr *header, const struct spng_plt
     return out;
 }
 
-static void every_kind_of_png_becomes_rgbx(void **state)
+TEST(every_kind_of_png_becomes_rgbx)
 {
     static const uint8_t kinds[][3] = {{0, 1, 1}, {0, 2, 1},  {0, 4, 1},  {0, 8, 1}, {0, 16, 1},
                                        {2, 8, 3}, {2, 16, 3}, {3, 1, 1},  {3, 2, 1}, {3, 4, 1},
@@ -247,7 +247,7 @@ static void every_kind_of_png_becomes_rgbx(void **state)
     }
 }
 
-static void every_changed_or_missing_byte_of_a_png_is_found(void **state)
+TEST(every_changed_or_missing_byte_of_a_png_is_found)
 {
     struct spng_ihdr header = {.width = 19, .height = 17, .bit_depth = 8, .color_type = 2};
     uint8_t *pixels = photo_pixels(19, 17, 3, 3);
@@ -270,7 +270,7 @@ static void every_changed_or_missing_byte_of_a_png_is_found(void **state)
     free(pixels);
 }
 
-static void interlaced_pngs_equal_their_plain_twins(void **state)
+TEST(interlaced_pngs_equal_their_plain_twins)
 {
     char folder[4096], twin[300];
     snprintf(folder, sizeof folder, "%s/odd-images/pngsuite/pngsuite", test_data());
@@ -303,7 +303,7 @@ static void interlaced_pngs_equal_their_plain_twins(void **state)
     assert_true(n >= 10);
 }
 
-static void a_png_that_promises_too_much_is_refused_before_memory_is_spent(void **state)
+TEST(a_png_that_promises_too_much_is_refused_before_memory_is_spent)
 {
     /* a header chunk with its checksum: 16000 x 16000, grey, 8 bits; then nothing */
     static const uint8_t head[] = {0x89, 'P', 'N', 'G',  13,   10, 26, 10,   0,    0, 0, 13, 'I', 'H', 'D',
@@ -325,7 +325,7 @@ static void a_png_that_promises_too_much_is_refused_before_memory_is_spent(void 
 
 /* ---- WebP ------------------------------------------------------------------------------------ */
 
-static void boxes_of_webp_equal_a_full_decode_cropped(void **state)
+TEST(boxes_of_webp_equal_a_full_decode_cropped)
 {
     static const uint32_t sizes[][2] = {{1, 1}, {7, 5}, {16, 17}, {67, 53}, {130, 91}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
@@ -364,7 +364,7 @@ static void boxes_of_webp_equal_a_full_decode_cropped(void **state)
         }
 }
 
-static void an_animation_without_frames_is_broken(void **state)
+TEST(an_animation_without_frames_is_broken)
 {
     static const uint8_t head[] = {'R', 'I', 'F', 'F', 22, 0, 0, 0, 'W', 'E', 'B', 'P', 'V', 'P', '8',
                                    'X', 10,  0,   0,   0,  2, 0, 0, 0,   9,   0,   0,   9,   0,   0};
@@ -374,7 +374,7 @@ static void an_animation_without_frames_is_broken(void **state)
 
 /* ---- what it is, and misuse ------------------------------------------------------------------ */
 
-static void what_leat_does_not_read_is_named(void **state)
+TEST(what_leat_does_not_read_is_named)
 {
     static const struct {
         const char *bytes, *named;
@@ -405,7 +405,7 @@ static void what_leat_does_not_read_is_named(void **state)
     }
 }
 
-static void a_probe_tells_size_and_kind_of_a_jpeg_from_its_header(void **state)
+TEST(a_probe_tells_size_and_kind_of_a_jpeg_from_its_header)
 {
     static const struct photo_style kinds[] = {
         {"baseline", JCS_RGB, JCS_YCbCr, {2, 1, 1}, {2, 1, 1}, 0, false, false, false, false},
@@ -437,7 +437,7 @@ static void a_probe_tells_size_and_kind_of_a_jpeg_from_its_header(void **state)
     }
 }
 
-static void a_decoder_survives_misuse(void **state)
+TEST(a_decoder_survives_misuse)
 {
     static const uint32_t boxes[][4] = {{0, 0, 0, 1},  {0, 0, 1, 0},  {20, 0, 1, 1},         {0, 20, 1, 1},
                                         {19, 0, 2, 1}, {0, 1, 1, 20}, {UINT32_MAX, 0, 1, 1}, {1, 1, UINT32_MAX, 1}};
@@ -495,7 +495,7 @@ static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
     return 1;
 }
 
-static void odd_photos_are_refused_in_words_or_decode_in_every_box(void **state)
+TEST(odd_photos_are_refused_in_words_or_decode_in_every_box)
 {
     char folder[4096];
     snprintf(folder, sizeof folder, "%s/odd-images", test_data());
@@ -531,7 +531,7 @@ static int life_of_a_decoder(const uint8_t *data, size_t length, bool exif)
 }
 
 /* A row index that memory cannot hold is done without. */
-static void every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothing(void **state)
+TEST(every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothing)
 {
     size_t lengths[3];
     uint8_t *files[3], *pixels = photo_pixels(40, 30, 3, 1), *webp = NULL,
@@ -561,22 +561,4 @@ static void every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothi
     free(pixels);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_exif_orientation_delivers_boxes_the_right_way_up),
-        cmocka_unit_test(malformed_exif_is_no_orientation),
-        cmocka_unit_test(every_kind_of_png_becomes_rgbx),
-        cmocka_unit_test(every_changed_or_missing_byte_of_a_png_is_found),
-        cmocka_unit_test(interlaced_pngs_equal_their_plain_twins),
-        cmocka_unit_test(a_png_that_promises_too_much_is_refused_before_memory_is_spent),
-        cmocka_unit_test(boxes_of_webp_equal_a_full_decode_cropped),
-        cmocka_unit_test(an_animation_without_frames_is_broken),
-        cmocka_unit_test(what_leat_does_not_read_is_named),
-        cmocka_unit_test(a_probe_tells_size_and_kind_of_a_jpeg_from_its_header),
-        cmocka_unit_test(a_decoder_survives_misuse),
-        cmocka_unit_test(odd_photos_are_refused_in_words_or_decode_in_every_box),
-        cmocka_unit_test(every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothing),
-    };
-    return cmocka_run_group_tests(tests, make, unmake);
-}
+TEST_MAIN_IN(make, unmake)

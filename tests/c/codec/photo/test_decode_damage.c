@@ -55,7 +55,7 @@ static bool reference_is_whole(const uint8_t *data, size_t length)
     return whole;
 }
 
-static void a_photo_cut_anywhere_is_broken(void **state)
+TEST(a_photo_cut_anywhere_is_broken)
 {
     for (size_t s = 0; s < STYLES; s++) {
         unsigned channels = styles[s].in == JCS_GRAYSCALE ? 1 : 3;
@@ -117,7 +117,7 @@ static int by_libjpeg(const uint8_t *data, size_t length, bool gray, bool scan, 
 
 /* libjpeg looks ahead, behind the last block: it may refuse what has lost its end marker, though no row lacks
  * anything. */
-static void the_rows_of_a_photo_without_its_end_are_given_where_libjpeg_gives_them(void **state)
+TEST(the_rows_of_a_photo_without_its_end_are_given_where_libjpeg_gives_them)
 {
     unsigned refused = 0;
     for (size_t s = 0; s < STYLES; s++) {
@@ -185,7 +185,7 @@ static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
     return 1;
 }
 
-static void odd_photos_have_the_verdict_and_the_pixels_of_libjpeg_in_every_form(void **state)
+TEST(odd_photos_have_the_verdict_and_the_pixels_of_libjpeg_in_every_form)
 {
     char folder[4096];
     snprintf(folder, sizeof folder, "%s/odd-images", test_data());
@@ -194,7 +194,7 @@ static void odd_photos_have_the_verdict_and_the_pixels_of_libjpeg_in_every_form(
     assert_true(whole > 80 && odd_fast + 4 >= whole);
 }
 
-static void checking_finds_what_a_full_decode_finds(void **state)
+TEST(checking_finds_what_a_full_decode_finds)
 {
     unsigned broken = 0;
     for (size_t s = 0; s < STYLES; s++) {
@@ -226,7 +226,7 @@ static void checking_finds_what_a_full_decode_finds(void **state)
 
 /* The table that the standard gives for DC, two codes of eight bits in the place of one of eight and one of nine: the
  * second of them is all ones, which no decoder accepts. */
-static void a_huffman_code_of_all_ones_is_broken_for_check_and_decoder(void **state)
+TEST(a_huffman_code_of_all_ones_is_broken_for_check_and_decoder)
 {
     size_t length, at = 0;
     uint8_t *pixels = photo_pixels(19, 17, 1, 5), *data = photo_encode(&styles[0], pixels, 19, 17, 80, &length);
@@ -262,7 +262,7 @@ static uint8_t *with_a_fill_byte(const uint8_t *data, size_t *length)
     return more;
 }
 
-static void where_our_decoder_stops_libjpeg_goes_on_at_the_row_that_is_due(void **state)
+TEST(where_our_decoder_stops_libjpeg_goes_on_at_the_row_that_is_due)
 {
     static const struct photo_style restarting[] = {
         {.name = "gray", .in = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE, .h = {1}, .v = {1}, .restart = 20},
@@ -294,7 +294,7 @@ static void where_our_decoder_stops_libjpeg_goes_on_at_the_row_that_is_due(void 
     }
 }
 
-static void markers_without_a_body_before_the_frame_are_read_over_as_libjpeg_does(void **state)
+TEST(markers_without_a_body_before_the_frame_are_read_over_as_libjpeg_does)
 {
     size_t length;
     uint32_t w, h;
@@ -319,7 +319,7 @@ static void markers_without_a_body_before_the_frame_are_read_over_as_libjpeg_doe
     free(pixels);
 }
 
-static void bytes_after_the_end_are_no_damage(void **state)
+TEST(bytes_after_the_end_are_no_damage)
 {
     size_t length;
     uint8_t *pixels = photo_pixels(20, 20, 3, 1), *data = photo_encode(&color, pixels, 20, 20, 80, &length);
@@ -332,7 +332,7 @@ static void bytes_after_the_end_are_no_damage(void **state)
     free(pixels);
 }
 
-static void a_photo_without_tables_does_not_borrow_those_of_the_photo_before(void **state)
+TEST(a_photo_without_tables_does_not_borrow_those_of_the_photo_before)
 {
     /* a progressive photo has tables of its own; without any, libjpeg takes the standard's */
     static const struct photo_style progressive = {"p", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1},
@@ -361,7 +361,7 @@ static void a_photo_without_tables_does_not_borrow_those_of_the_photo_before(voi
 }
 
 /* Bytes above the crop are damaged, of which the index says where to begin. */
-static void a_crop_is_read_by_the_row_index_it_is_given(void **state)
+TEST(a_crop_is_read_by_the_row_index_it_is_given)
 {
     size_t length;
     uint8_t *pixels = photo_pixels(64, 640, 3, 4), *data = photo_encode(&styles[2], pixels, 64, 640, 90, &length);
@@ -387,19 +387,4 @@ static void a_crop_is_read_by_the_row_index_it_is_given(void **state)
     free(pixels);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_photo_cut_anywhere_is_broken),
-        cmocka_unit_test(the_rows_of_a_photo_without_its_end_are_given_where_libjpeg_gives_them),
-        cmocka_unit_test(checking_finds_what_a_full_decode_finds),
-        cmocka_unit_test(odd_photos_have_the_verdict_and_the_pixels_of_libjpeg_in_every_form),
-        cmocka_unit_test(a_huffman_code_of_all_ones_is_broken_for_check_and_decoder),
-        cmocka_unit_test(where_our_decoder_stops_libjpeg_goes_on_at_the_row_that_is_due),
-        cmocka_unit_test(markers_without_a_body_before_the_frame_are_read_over_as_libjpeg_does),
-        cmocka_unit_test(bytes_after_the_end_are_no_damage),
-        cmocka_unit_test(a_photo_without_tables_does_not_borrow_those_of_the_photo_before),
-        cmocka_unit_test(a_crop_is_read_by_the_row_index_it_is_given),
-    };
-    return cmocka_run_group_tests(tests, make_decoders, free_decoders);
-}
+TEST_MAIN_IN(make_decoders, free_decoders)

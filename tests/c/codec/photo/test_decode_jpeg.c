@@ -37,7 +37,7 @@ static void check_all_offsets(const struct photo_style *style, uint32_t w, uint3
     free(pixels);
 }
 
-static void every_box_of_every_kind_equals_a_full_decode_cropped(void **state)
+TEST(every_box_of_every_kind_equals_a_full_decode_cropped)
 {
     static const uint32_t sizes[][2] = {{1, 1},   {2, 3},   {7, 5},   {8, 8},   {9, 17},  {16, 16},
                                         {17, 33}, {31, 49}, {32, 64}, {67, 53}, {98, 131}};
@@ -46,7 +46,7 @@ static void every_box_of_every_kind_equals_a_full_decode_cropped(void **state)
             check_all_offsets(&styles[s], sizes[i][0], sizes[i][1], 1);
 }
 
-static void every_box_of_a_scaled_photo_equals_a_scaled_full_decode_cropped(void **state)
+TEST(every_box_of_a_scaled_photo_equals_a_scaled_full_decode_cropped)
 {
     static const uint32_t sizes[][2] = {{1, 1}, {9, 17}, {67, 53}, {98, 131}, {160, 128}};
     for (size_t s = 0; s < STYLES; s++)
@@ -55,7 +55,7 @@ static void every_box_of_a_scaled_photo_equals_a_scaled_full_decode_cropped(void
                 check_all_offsets(&styles[s], sizes[i][0], sizes[i][1], denominator);
 }
 
-static void boxes_of_real_photos_equal_a_full_decode_cropped(void **state)
+TEST(boxes_of_real_photos_equal_a_full_decode_cropped)
 {
     char folder[4096];
     snprintf(folder, sizeof folder, "%s/imagenet", test_data());
@@ -93,7 +93,7 @@ static void boxes_of_real_photos_equal_a_full_decode_cropped(void **state)
 }
 
 /* Progressive photos that end after some of their scans are whole for libjpeg, which smooths what is not there yet. */
-static void boxes_of_unfinished_progressive_photos_equal_a_full_decode_cropped(void **state)
+TEST(boxes_of_unfinished_progressive_photos_equal_a_full_decode_cropped)
 {
     for (size_t s = 0; s < STYLES; s++) {
         if (!styles[s].progressive)
@@ -132,7 +132,7 @@ static void boxes_of_unfinished_progressive_photos_equal_a_full_decode_cropped(v
 
 /* ---- colours --------------------------------------------------------------------------------- */
 
-static void grey_of_a_colour_photo_is_the_luma_of_its_rgb(void **state)
+TEST(grey_of_a_colour_photo_is_the_luma_of_its_rgb)
 {
     uint32_t w = 61, h = 43;
     size_t length;
@@ -149,7 +149,7 @@ static void grey_of_a_colour_photo_is_the_luma_of_its_rgb(void **state)
     free(pixels);
 }
 
-static void cmyk_is_read_as_adobe_writes_it(void **state)
+TEST(cmyk_is_read_as_adobe_writes_it)
 {
     static const struct photo_style inks[] = {
         {"CMYK", JCS_CMYK, JCS_CMYK, {1, 1, 1, 1}, {1, 1, 1, 1}, 0, false, false, false, false},
@@ -176,7 +176,7 @@ static void cmyk_is_read_as_adobe_writes_it(void **state)
         free(pixels);
     }
 }
-static void the_fast_form_is_turned_as_the_photo_it_was_made_of(void **state)
+TEST(the_fast_form_is_turned_as_the_photo_it_was_made_of)
 {
     for (unsigned orientation = 1; orientation <= 8; orientation++)
         for (unsigned kind = 0; kind < 2; kind++) {
@@ -206,7 +206,7 @@ static void the_fast_form_is_turned_as_the_photo_it_was_made_of(void **state)
         }
 }
 
-static void a_row_index_is_of_the_photo_that_was_ended_last(void **state)
+TEST(a_row_index_is_of_the_photo_that_was_ended_last)
 {
     size_t length, n;
     uint32_t w, h;
@@ -226,7 +226,7 @@ static void a_row_index_is_of_the_photo_that_was_ended_last(void **state)
     free(pixels);
 }
 
-static void steady_state_allocates_nothing_of_ours(void **state)
+TEST(steady_state_allocates_nothing_of_ours)
 {
     size_t length;
     uint32_t w = 300, h = 200;
@@ -242,18 +242,4 @@ static void steady_state_allocates_nothing_of_ours(void **state)
     free(data);
     free(pixels);
 }
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_box_of_every_kind_equals_a_full_decode_cropped),
-        cmocka_unit_test(every_box_of_a_scaled_photo_equals_a_scaled_full_decode_cropped),
-        cmocka_unit_test(boxes_of_real_photos_equal_a_full_decode_cropped),
-        cmocka_unit_test(boxes_of_unfinished_progressive_photos_equal_a_full_decode_cropped),
-        cmocka_unit_test(grey_of_a_colour_photo_is_the_luma_of_its_rgb),
-        cmocka_unit_test(cmyk_is_read_as_adobe_writes_it),
-        cmocka_unit_test(the_fast_form_is_turned_as_the_photo_it_was_made_of),
-        cmocka_unit_test(a_row_index_is_of_the_photo_that_was_ended_last),
-        cmocka_unit_test(steady_state_allocates_nothing_of_ours),
-    };
-    return cmocka_run_group_tests(tests, make_decoders, free_decoders);
-}
+TEST_MAIN_IN(make_decoders, free_decoders)

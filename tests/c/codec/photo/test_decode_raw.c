@@ -73,7 +73,7 @@ static uint8_t *rows_of(const struct leat_decode_request *request, const uint32_
     return out;
 }
 
-static void rows_are_those_of_the_photo_in_every_orientation_and_mode(void **state)
+TEST(rows_are_those_of_the_photo_in_every_orientation_and_mode)
 {
     static const uint32_t box[4] = {7, 5, 20, 31};
     for (unsigned orientation = 1; orientation <= 8; orientation++)
@@ -97,7 +97,7 @@ static void rows_are_those_of_the_photo_in_every_orientation_and_mode(void **sta
         }
 }
 
-static void the_header_says_what_the_photo_was(void **state)
+TEST(the_header_says_what_the_photo_was)
 {
     for (unsigned is_gray = 0; is_gray < 2; is_gray++) {
         struct pair pair = make_pair(is_gray, 3);
@@ -112,7 +112,7 @@ static void the_header_says_what_the_photo_was(void **state)
     }
 }
 
-static void bytes_that_are_no_such_photo_are_an_error(void **state)
+TEST(bytes_that_are_no_such_photo_are_an_error)
 {
     struct pair pair = make_pair(false, 1);
     struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);
@@ -148,7 +148,7 @@ static void bytes_that_are_no_such_photo_are_an_error(void **state)
 }
 
 /* A product that does not fit 64 bits, and more pixels than any photo may have. */
-static void sizes_beyond_all_bounds_are_refused(void **state)
+TEST(sizes_beyond_all_bounds_are_refused)
 {
     uint8_t header[LEAT_RAW_HEADER];
     struct leat_raw_photo raw;
@@ -167,7 +167,7 @@ static void sizes_beyond_all_bounds_are_refused(void **state)
     leat_decoder_free(decoder);
 }
 
-static void a_photo_that_breaks_off_has_no_pixels(void **state)
+TEST(a_photo_that_breaks_off_has_no_pixels)
 {
     struct pair pair = make_pair(false, 1);
     struct leat_decoder *checker = leat_decoder_new(&leat_codec_photo);
@@ -185,14 +185,4 @@ static void a_photo_that_breaks_off_has_no_pixels(void **state)
     free_pair(&pair);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_those_of_the_photo_in_every_orientation_and_mode),
-        cmocka_unit_test(the_header_says_what_the_photo_was),
-        cmocka_unit_test(bytes_that_are_no_such_photo_are_an_error),
-        cmocka_unit_test(sizes_beyond_all_bounds_are_refused),
-        cmocka_unit_test(a_photo_that_breaks_off_has_no_pixels),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

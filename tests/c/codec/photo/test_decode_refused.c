@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "codec/jpeg/libjpeg.h"
 
-static void a_header_that_promises_too_much_is_refused_before_memory_is_spent(void **state)
+TEST(a_header_that_promises_too_much_is_refused_before_memory_is_spent)
 {
     static const uint8_t sizes[][4] = {
         {0xff, 0x00, 0xff, 0x00}, {0x3f, 0x00, 0x3f, 0x00}, {0, 0, 0, 16}, {0, 16, 0, 0}};
@@ -25,7 +25,7 @@ static void a_header_that_promises_too_much_is_refused_before_memory_is_spent(vo
     free(pixels);
 }
 
-static void thousands_of_scans_are_refused(void **state)
+TEST(thousands_of_scans_are_refused)
 {
     static const struct photo_style apart = {"apart", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1},
                                              0,       false,   false,     true,      false};
@@ -64,7 +64,7 @@ static bool stops_at_scan(int scan, JDIMENSION width, JDIMENSION height)
     return false;
 }
 
-static void large_photos_have_fewer_scans_than_small_ones(void **state)
+TEST(large_photos_have_fewer_scans_than_small_ones)
 {
     assert_false(stops_at_scan(500, 4096, 4096));
     assert_true(stops_at_scan(501, 8, 8));
@@ -72,7 +72,7 @@ static void large_photos_have_fewer_scans_than_small_ones(void **state)
     assert_true(stops_at_scan(33, 16384, 16384));
 }
 
-static void a_kind_without_a_decoder_is_not_called_damaged(void **state)
+TEST(a_kind_without_a_decoder_is_not_called_damaged)
 {
     static const struct photo_style plain = {"plain", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1},
                                              0,       false,   false,     false,     false};
@@ -126,7 +126,7 @@ static uint8_t *encode_unknown(const uint8_t *pixels, int components, unsigned l
     return data;
 }
 
-static void photos_of_five_components_are_refused(void **state)
+TEST(photos_of_five_components_are_refused)
 {
     unsigned long length;
     uint8_t *pixels = photo_pixels(16, 16, 5, 1), *data = encode_unknown(pixels, 5, &length);
@@ -152,7 +152,7 @@ static void read_rows(const void *data, size_t length, bool gray, uint8_t *out)
     assert_ok(leat_decoder_end(checker, &error));
 }
 
-static void of_two_components_the_first_is_taken_for_gray(void **state)
+TEST(of_two_components_the_first_is_taken_for_gray)
 {
     uint8_t *pixels = photo_pixels(16, 16, 2, 1), first[256];
     for (size_t i = 0; i < sizeof first; i++)
@@ -173,7 +173,7 @@ static void of_two_components_the_first_is_taken_for_gray(void **state)
 
 /* libjpeg has no upsampling for such a photo; leat has. In scans of their own, components of one block are whole with
  * any factors. */
-static void factors_that_do_not_divide_the_largest_are_taken(void **state)
+TEST(factors_that_do_not_divide_the_largest_are_taken)
 {
     static const struct photo_style apart = {"apart", JCS_RGB, JCS_YCbCr, {1, 1, 1}, {1, 1, 1},
                                              0,       false,   false,     true,      false};
@@ -192,7 +192,7 @@ static void factors_that_do_not_divide_the_largest_are_taken(void **state)
 }
 
 /* A gray photo of nothing but zeros; a block takes a byte. */
-static void a_fast_form_of_more_pixels_than_are_decoded_is_refused(void **state)
+TEST(a_fast_form_of_more_pixels_than_are_decoded_is_refused)
 {
     enum { ACROSS = 8190, HEADER = 44 + 4 + 128 };
     for (uint32_t down = 512; down <= 513; down++) { /* 2^28 pixels, less 65536; and more */
@@ -217,17 +217,4 @@ static void a_fast_form_of_more_pixels_than_are_decoded_is_refused(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_header_that_promises_too_much_is_refused_before_memory_is_spent),
-        cmocka_unit_test(thousands_of_scans_are_refused),
-        cmocka_unit_test(large_photos_have_fewer_scans_than_small_ones),
-        cmocka_unit_test(a_kind_without_a_decoder_is_not_called_damaged),
-        cmocka_unit_test(photos_of_five_components_are_refused),
-        cmocka_unit_test(of_two_components_the_first_is_taken_for_gray),
-        cmocka_unit_test(factors_that_do_not_divide_the_largest_are_taken),
-        cmocka_unit_test(a_fast_form_of_more_pixels_than_are_decoded_is_refused),
-    };
-    return cmocka_run_group_tests(tests, make_decoders, free_decoders);
-}
+TEST_MAIN_IN(make_decoders, free_decoders)

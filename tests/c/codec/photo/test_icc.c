@@ -46,7 +46,7 @@ static bool is_missing(void)
     return true;
 }
 
-static void photos_of_one_profile_share_a_transform_and_the_process_keeps_a_few(void **state)
+TEST(photos_of_one_profile_share_a_transform_and_the_process_keeps_a_few)
 {
     if (is_missing())
         return;
@@ -86,7 +86,7 @@ static void *run(void *number)
     return NULL;
 }
 
-static void threads_convert_at_once(void **state)
+TEST(threads_convert_at_once)
 {
     pthread_t threads[THREADS];
     if (is_missing())
@@ -102,9 +102,5 @@ static void threads_convert_at_once(void **state)
 int main(void)
 {
     make_profiles();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(photos_of_one_profile_share_a_transform_and_the_process_keeps_a_few),
-        cmocka_unit_test(threads_convert_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL, NULL);
 }

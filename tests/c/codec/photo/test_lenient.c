@@ -140,7 +140,7 @@ static uint8_t *damaged(const uint8_t *data, size_t *length, enum damage damage,
     return p;
 }
 
-static void damaged_photos_have_the_pixels_of_libjpeg_in_any_box(void **state)
+TEST(damaged_photos_have_the_pixels_of_libjpeg_in_any_box)
 {
     unsigned warned[DAMAGES] = {0}, tried = 0;
     for (size_t s = 0; s < STYLES; s++) {
@@ -165,7 +165,7 @@ static void damaged_photos_have_the_pixels_of_libjpeg_in_any_box(void **state)
                                                                  : warned[damage] > tried / DAMAGES / 30);
 }
 
-static void whole_photos_have_no_warnings(void **state)
+TEST(whole_photos_have_no_warnings)
 {
     for (size_t s = 0; s < STYLES; s++) {
         size_t length;
@@ -178,7 +178,7 @@ static void whole_photos_have_no_warnings(void **state)
     }
 }
 
-static void damage_is_told_by_kind(void **state)
+TEST(damage_is_told_by_kind)
 {
     size_t length;
     uint8_t *pixels = photo_pixels(64, 64, 3, 1), *data = photo_encode(&styles[4], pixels, 64, 64, 80, &length);
@@ -200,7 +200,7 @@ static void damage_is_told_by_kind(void **state)
 }
 
 /* What cannot be decoded at all is broken for both. */
-static void a_photo_without_a_header_is_broken_for_a_lenient_decoder_too(void **state)
+TEST(a_photo_without_a_header_is_broken_for_a_lenient_decoder_too)
 {
     size_t length;
     uint8_t *pixels = photo_pixels(64, 64, 3, 1), *data = photo_encode(&styles[4], pixels, 64, 64, 80, &length);
@@ -211,7 +211,7 @@ static void a_photo_without_a_header_is_broken_for_a_lenient_decoder_too(void **
     free(pixels);
 }
 
-static void a_damaged_photo_can_be_stored_as_pixels_and_made_smaller(void **state)
+TEST(a_damaged_photo_can_be_stored_as_pixels_and_made_smaller)
 {
     size_t length, n;
     uint8_t *pixels = photo_pixels(64, 64, 3, 1), *data = photo_encode(&styles[4], pixels, 64, 64, 80, &length), *out;
@@ -247,7 +247,7 @@ static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
     return check_photo(path, data, length, length);
 }
 
-static void odd_photos_have_the_pixels_of_libjpeg_warnings_or_not(void **state)
+TEST(odd_photos_have_the_pixels_of_libjpeg_warnings_or_not)
 {
     char folder[4096];
     snprintf(folder, sizeof folder, "%s/odd-images", test_data());
@@ -256,15 +256,4 @@ static void odd_photos_have_the_pixels_of_libjpeg_warnings_or_not(void **state)
     assert_true(warned > 10);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(damaged_photos_have_the_pixels_of_libjpeg_in_any_box),
-        cmocka_unit_test(whole_photos_have_no_warnings),
-        cmocka_unit_test(damage_is_told_by_kind),
-        cmocka_unit_test(a_photo_without_a_header_is_broken_for_a_lenient_decoder_too),
-        cmocka_unit_test(a_damaged_photo_can_be_stored_as_pixels_and_made_smaller),
-        cmocka_unit_test(odd_photos_have_the_pixels_of_libjpeg_warnings_or_not),
-    };
-    return cmocka_run_group_tests_name("photo/lenient", tests, make_decoders, free_decoders);
-}
+TEST_MAIN_IN(make_decoders, free_decoders)

@@ -28,7 +28,7 @@ static void *load(void *unused)
     return NULL;
 }
 
-static void the_first_file_that_is_there_serves_all_threads(void **state)
+TEST(the_first_file_that_is_there_serves_all_threads)
 {
     pthread_t threads[4];
     for (int i = 0; i < 4; i++)
@@ -41,7 +41,7 @@ static void the_first_file_that_is_there_serves_all_threads(void **state)
     assert_string_equal(found.zlibVersion(), zlibVersion());
 }
 
-static void of_one_that_is_not_there_the_error_says_what_to_install(void **state)
+TEST(of_one_that_is_not_there_the_error_says_what_to_install)
 {
     static const char *const none[] = {"libleat-nothing.so.7", NULL};
     static struct functions nothing;
@@ -57,7 +57,7 @@ static void of_one_that_is_not_there_the_error_says_what_to_install(void **state
     }
 }
 
-static void a_library_that_lacks_a_function_is_none(void **state)
+TEST(a_library_that_lacks_a_function_is_none)
 {
     static const struct leat_library_symbol more[] = {FUNCTIONS(LEAT_LIBRARY_SYMBOL){"leat_no_such_function", 0},
                                                       {NULL, 0}};
@@ -74,7 +74,7 @@ static void a_library_that_lacks_a_function_is_none(void **state)
 
 #ifdef LEAT_HAVE_TIFF
 /* The last test: from then on the process has no libtiff. */
-static void a_photo_without_its_library_is_broken_and_has_a_size(void **state)
+TEST(a_photo_without_its_library_is_broken_and_has_a_size)
 {
     static const uint8_t tiff[] = {'I', 'I', '*', 0, 8,  0, 0, 0, 4, 0, 0, 1, 4, 0,  1, 0, 0, 0, 1, 0, 0,
                                    0,   1,   1,   4, 0,  1, 0, 0, 0, 1, 0, 0, 0, 17, 1, 4, 0, 1, 0, 0, 0,
@@ -94,16 +94,4 @@ static void a_photo_without_its_library_is_broken_and_has_a_size(void **state)
 }
 #endif
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_file_that_is_there_serves_all_threads),
-        cmocka_unit_test(of_one_that_is_not_there_the_error_says_what_to_install),
-        cmocka_unit_test(a_library_that_lacks_a_function_is_none),
-#ifdef LEAT_HAVE_TIFF
-        cmocka_unit_test(a_photo_without_its_library_is_broken_and_has_a_size),
-#endif
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

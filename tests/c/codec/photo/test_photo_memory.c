@@ -118,7 +118,7 @@ static void check(const struct photo_style *style, const struct stored *photo)
     }
 }
 
-static void decoding_takes_no_more_than_is_said_before(void **state)
+TEST(decoding_takes_no_more_than_is_said_before)
 {
     struct leat_allocator usual = leat_allocator;
     leat_allocator = (struct leat_allocator){allocate, resize, release};
@@ -155,7 +155,7 @@ static void decoding_takes_no_more_than_is_said_before(void **state)
     leat_allocator = usual;
 }
 
-static void bytes_that_are_no_photo_need_nothing(void **state)
+TEST(bytes_that_are_no_photo_need_nothing)
 {
     static const uint8_t bytes[200] = {0xff, 0xd8, 0xff, 0xc0};
     for (uint8_t form = LEAT_FORM_ORIGINAL; form <= LEAT_FORM_FAST; form++)
@@ -167,7 +167,7 @@ static void bytes_that_are_no_photo_need_nothing(void **state)
 }
 
 /* libjpeg then keeps all coefficients until it has read the last scan. */
-static void photos_whose_scans_are_apart_are_booked_as_progressive_ones_are(void **state)
+TEST(photos_whose_scans_are_apart_are_booked_as_progressive_ones_are)
 {
     struct photo_style style = {.in = JCS_RGB, .stored = JCS_YCbCr, .h = {2, 1, 1}, .v = {2, 1, 1}};
     uint8_t *pixels = photo_pixels(640, 480, 3, 1);
@@ -186,7 +186,7 @@ static void photos_whose_scans_are_apart_are_booked_as_progressive_ones_are(void
     free(pixels);
 }
 
-static void a_profile_of_many_parts_does_not_stay_with_the_decoder(void **state)
+TEST(a_profile_of_many_parts_does_not_stay_with_the_decoder)
 {
     enum { PARTS = 80, PART = 65000, HEAD_BYTES = 18 };
     size_t length;
@@ -230,13 +230,4 @@ static void a_profile_of_many_parts_does_not_stay_with_the_decoder(void **state)
     free(pixels);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decoding_takes_no_more_than_is_said_before),
-        cmocka_unit_test(photos_whose_scans_are_apart_are_booked_as_progressive_ones_are),
-        cmocka_unit_test(bytes_that_are_no_photo_need_nothing),
-        cmocka_unit_test(a_profile_of_many_parts_does_not_stay_with_the_decoder),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -46,7 +46,7 @@ static double expected(const struct photo_full *full, unsigned c, uint32_t x, ui
     return sum / weights;
 }
 
-static void a_large_photo_becomes_the_antialiased_resize_of_itself(void **state)
+TEST(a_large_photo_becomes_the_antialiased_resize_of_itself)
 {
     for (int kind = 0; kind < 2; kind++) {
         size_t length, out_length;
@@ -77,7 +77,7 @@ static void a_large_photo_becomes_the_antialiased_resize_of_itself(void **state)
     }
 }
 
-static void a_small_photo_stays_as_it_is(void **state)
+TEST(a_small_photo_stays_as_it_is)
 {
     size_t length, out_length;
     uint8_t *out, *pixels = smooth(64, 30, 3), *data = photo_encode(&color, pixels, 64, 30, 90, &length);
@@ -92,7 +92,7 @@ static void a_small_photo_stays_as_it_is(void **state)
     free(pixels);
 }
 
-static void the_thinnest_photo_keeps_a_pixel_of_width(void **state)
+TEST(the_thinnest_photo_keeps_a_pixel_of_width)
 {
     size_t length, out_length;
     uint8_t *out, *pixels = smooth(1, 3000, 3), *data = photo_encode(&color, pixels, 1, 3000, 90, &length);
@@ -106,7 +106,7 @@ static void the_thinnest_photo_keeps_a_pixel_of_width(void **state)
     free(pixels);
 }
 
-static void the_orientation_is_carried_over(void **state)
+TEST(the_orientation_is_carried_over)
 {
     static const uint8_t exif[] = {0xff, 0xe1, 0, 34,   'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, '*', 0, 0, 0, 8,
                                    0,    1,    1, 0x12, 0,   3,   0,   0,   0, 1, 0,   8,   0, 0,   0, 0, 0, 0};
@@ -133,7 +133,7 @@ static void the_orientation_is_carried_over(void **state)
     free(pixels);
 }
 
-static void a_broken_photo_is_not_made_smaller(void **state)
+TEST(a_broken_photo_is_not_made_smaller)
 {
     size_t length, out_length;
     uint8_t *out, *pixels = smooth(100, 100, 3), *data = photo_encode(&color, pixels, 100, 100, 90, &length);
@@ -146,7 +146,7 @@ static void a_broken_photo_is_not_made_smaller(void **state)
 }
 
 /* A row index that memory cannot hold is done without. */
-static void every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothing(void **state)
+TEST(every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothing)
 {
     size_t length, out_length;
     uint8_t *out, *pixels = photo_pixels(900, 700, 3, 1), *data = photo_encode(&color, pixels, 900, 700, 95, &length);
@@ -174,15 +174,4 @@ static void every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothi
     free(pixels);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_large_photo_becomes_the_antialiased_resize_of_itself),
-        cmocka_unit_test(a_small_photo_stays_as_it_is),
-        cmocka_unit_test(the_thinnest_photo_keeps_a_pixel_of_width),
-        cmocka_unit_test(the_orientation_is_carried_over),
-        cmocka_unit_test(a_broken_photo_is_not_made_smaller),
-        cmocka_unit_test(every_failing_allocation_is_an_error_or_does_no_harm_and_leaks_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()
