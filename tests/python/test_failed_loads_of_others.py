@@ -60,7 +60,10 @@ def test_hostile_states_of_what_is_attached_are_refused_or_harmless(options: Any
             return found
 
         state = moved(make, None, steps=2).loader.state_dict()
-        see: Callable[[Any], Any] = lambda a: [a.state_dict(), a.epoch, len(a), a.plan(a.epoch, 0).tolist()]  # noqa: E731
+
+        def see(reader: Any) -> Any:
+            return [reader.state_dict(), reader.epoch, len(reader), reader.plan(reader.epoch, 0).tolist()]
+
         found = walk(again(make, state), state, see, use, 3)
         subject = moved(make, None, steps=2)
         planned = [subject.loader.plan(1, step).tolist() for step in range(2, len(subject.loader))]
