@@ -12,9 +12,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import forked_support
 import numpy as np
 import pytest
+import script_support
 from hypothesis import settings
 
 import leat
@@ -85,7 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def cpu_s() -> float:
-    return sum(os.times()[:4]) + sum(forked_support.used)
+    return sum(os.times()[:4]) + sum(script_support.used)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from elsewhere_support import Process, eventually
+from process_support import Process, eventually
 
 import leat
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from forked_support import python
+from script_support import python
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 REAL = Path(os.environ.get("LEAT_DATA", "/nowhere"))

@@ -33,7 +33,7 @@ from dataloader_support import (  # noqa: E402
     error_of,
 )
 from dtypes import odd_torch_types  # noqa: E402
-from forked_support import python  # noqa: E402
+from script_support import python  # noqa: E402
 from torch.utils.data import DataLoader, Dataset, default_collate, default_convert  # noqa: E402
 from torch.utils.data._utils.collate import default_collate_fn_map  # noqa: E402
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-from forked_support import python  # noqa: E402
+from script_support import python  # noqa: E402
 
 import leat  # noqa: E402
 

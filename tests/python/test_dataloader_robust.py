@@ -31,7 +31,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from dataloader_support import HUNG_S, Count, From, PerWorker, Waits, as_is, batches, error_of, rows  # noqa: E402
-from forked_support import python  # noqa: E402
+from script_support import python  # noqa: E402
 
 import leat  # noqa: E402
 

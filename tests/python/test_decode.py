@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from elsewhere_support import PATIENCE
+from process_support import PATIENCE
 from text_support import bpe_file, pack_text, ranks_file, real_texts, texts, words_file
 
 import leat

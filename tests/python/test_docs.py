@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_support import command, jpeg, make_folder
-from forked_support import python
 from PIL import Image
+from script_support import python
 
 import leat
 

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from forked_support import python
 from PIL import Image
+from script_support import python
 
 import leat
 

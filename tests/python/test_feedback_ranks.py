@@ -14,7 +14,7 @@ from leat.feedback.table import NOTED
 
 pytest.importorskip("torch")
 
-from elsewhere_support import run_ranks  # noqa: E402
+from process_support import run_ranks  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from elsewhere_support import Process, eventually
 from http_support import Answer, Server, passing
+from process_support import Process, eventually
 
 import leat
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from elsewhere_support import Process
+from process_support import Process
 
 import leat
 

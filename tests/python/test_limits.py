@@ -13,7 +13,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from forked_support import python
+from script_support import python
 
 GIB = 1 << 30
 SETUP = """

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from elsewhere_support import PATIENCE, eventually
 from hypothesis import given
 from hypothesis import strategies as st
+from process_support import PATIENCE, eventually
 
 import leat
 

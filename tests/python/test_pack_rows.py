@@ -14,10 +14,10 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from drawn_support import examples
-from elsewhere_support import PATIENCE
 from http_support import Answer, Server
 from hypothesis import given
 from hypothesis import strategies as st
+from process_support import PATIENCE
 from test_order_reference import mix, permute
 
 import leat

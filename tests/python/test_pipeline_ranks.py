@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from elsewhere_support import run_ranks  # noqa: E402
+from process_support import run_ranks  # noqa: E402
 
 
 @pytest.fixture(scope="module")

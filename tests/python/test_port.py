@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attached_support import opened, seen
-from elsewhere_support import PATIENCE, Process
+from process_support import PATIENCE, Process
 
 import leat
 

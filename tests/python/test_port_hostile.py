@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 from drawn_support import SEEDS
-from elsewhere_support import PATIENCE, eventually
 from port_support import Server, numbers, undisturbed
+from process_support import PATIENCE, eventually
 
 import leat
 

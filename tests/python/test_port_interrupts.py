@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from elsewhere_support import PATIENCE
+from process_support import PATIENCE
 
 import leat
 

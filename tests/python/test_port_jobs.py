@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from elsewhere_support import Process, eventually
 from port_support import expected, numbers, seen
+from process_support import Process, eventually
 
 import leat
 from leat import _leat

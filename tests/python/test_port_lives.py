@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from elsewhere_support import PATIENCE, eventually
 from port_support import Consumer, Server, expected, numbers, seen
+from process_support import PATIENCE, eventually
 
 import leat
 

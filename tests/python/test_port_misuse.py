@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from elsewhere_support import Process, eventually
 from port_support import Server, expected, numbers, open_files, seen, undisturbed
+from process_support import Process, eventually
 
 import leat
 

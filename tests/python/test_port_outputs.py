@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_support import jpeg
-from elsewhere_support import eventually
 from port_support import seen
+from process_support import eventually
 
 import leat
 

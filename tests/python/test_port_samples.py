@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from elsewhere_support import PATIENCE, eventually
+from process_support import PATIENCE, eventually
 
 import leat
 

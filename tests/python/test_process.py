@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_support import Started
-from elsewhere_support import PATIENCE, eventually
-from forked_support import python
+from process_support import PATIENCE, eventually
+from script_support import python
 
 import leat
 

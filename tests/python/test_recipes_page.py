@@ -6,8 +6,8 @@ import ast
 import re
 
 import pytest
-from forked_support import python
 from recipes_support import RECIPES
+from script_support import python
 
 PAGE = (RECIPES.parent / "docs" / "recipes.md").read_text()
 FILES = sorted(path.name for path in RECIPES.glob("*.py"))

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 from drawn_support import examples
-from elsewhere_support import Process
 from hypothesis import given
 from hypothesis import strategies as st
+from process_support import Process
 
 import leat
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from elsewhere_support import Process, eventually
+from process_support import Process, eventually
 from text_support import (
     bpe_file,
     bpe_text,

@@ -1,4 +1,4 @@
-"""forked_support: a child ends, is seen and is told what it is as a process that was just started."""
+"""script_support: a child ends, is seen and is told what it is as a process that was just started."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from forked_support import python
+from script_support import python
 
 pytest.importorskip("torch")
 
