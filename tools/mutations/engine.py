@@ -171,4 +171,11 @@ MUTATIONS = [
         "return x->line < y->line ? -1 : x->line > y->line;",
         ("c:engine/unordered",),
     ),
+    Mutation(
+        "a rank that had no rows of a step gets none that are decided for it later",
+        "src/engine/control.c",
+        "if (!l->delivery->decides_anywhere || !leat_position_precedes(from, l->window.plan_at))",
+        "if (!c->next || !leat_position_precedes(from, l->window.plan_at))",
+        ("c:engine/loader",),
+    ),
 ]

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "engine/engine.h"
+#include "leat/feedback.h"
 #include "support.h"
 
 #include <sys/mman.h>
@@ -332,6 +333,58 @@ TEST(planning_goes_into_the_next_epoch_but_not_beyond_the_last_one)
         leat_loader_close(loader);
     }
     leat_dataset_release(dataset);
+}
+
+/* The rows of an epoch on three ranks of an uneven tail, of which the last step leaves one without a row. As soon as
+ * all have had the step before, that step gets more rows: by another list, or by a size of all ranks together. */
+static void decided_in_time(bool listed)
+{
+    enum { RANKS = 3, ROWS = 10, STEPS = 2 };
+    struct leat_dataset *dataset = test_dataset("late", ROWS, false);
+    struct leat_loader *loaders[RANKS];
+    uint64_t iterations[RANKS], seen[ROWS] = {0}, rows = 0, small = 0;
+    const int64_t list[] = {9, 8, 7, 6, 5, 4};
+    struct leat_error error;
+    for (uint32_t r = 0; r < RANKS; r++) {
+        struct leat_loader_options options = test_options(0);
+        options.global_batch_size = 4;
+        options.order = LEAT_ORDER_SEQUENTIAL;
+        options.tail = LEAT_TAIL_UNEVEN;
+        options.rank = r;
+        options.world_size = RANKS;
+        loaders[r] = test_loader(dataset, &options);
+        small += leat_loader_steps(loaders[r]) == STEPS;
+        iterations[r] = test_start(loaders[r]);
+    }
+    assert_int_equal(small, 1);
+    for (unsigned step = 0; step < 2 * STEPS; step++) {
+        for (unsigned r = 0; r < RANKS && step == STEPS; r++) {
+            const struct leat_step at = {0, STEPS};
+            assert_ok(listed ? leat_loader_decide_rows(loaders[r], &at, LEAT_ROWS_LISTED, list, 6, &error)
+                             : leat_loader_set_global_batch_size(loaders[r], RANKS, &at, &error));
+        }
+        for (unsigned r = 0; r < RANKS; r++) {
+            struct leat_batch *b = test_next(loaders[r], iterations[r]);
+            for (uint64_t i = 0; b && i < leat_batch_rows(b); i++, rows++)
+                seen[leat_batch_ids(b)[i]]++;
+            leat_batch_free(b);
+        }
+    }
+    assert_int_equal(rows, listed ? 14 : ROWS);
+    for (unsigned i = 0; i < ROWS; i++)
+        assert_int_equal(seen[i], listed && i >= 4 && i < 8 ? 2 : 1);
+    const struct leat_step next = {1, 0};
+    assert_int_equal(leat_loader_set_global_batch_size(loaders[0], 0, &next, &error), LEAT_E_INVALID);
+    assert_int_equal(leat_loader_set_global_batch_size(loaders[0], RANKS - 1, &next, &error), LEAT_E_INVALID);
+    for (unsigned r = 0; r < RANKS; r++)
+        leat_loader_close(loaders[r]);
+    leat_dataset_release(dataset);
+}
+
+TEST(rows_that_are_decided_in_time_reach_a_rank_whose_part_of_the_epoch_was_over)
+{
+    decided_in_time(true);
+    decided_in_time(false);
 }
 
 TEST(planning_goes_as_far_as_there_are_lists)
