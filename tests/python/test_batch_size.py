@@ -231,7 +231,7 @@ def test_ranks_pool_what_they_observe_and_decide_the_same(records: Path, tmp_pat
 
 
 @pytest.mark.parametrize("world", [1, 3, 4])
-@pytest.mark.parametrize("rows", [1, 7, 12])
+@pytest.mark.parametrize("rows", [4, 7, 12])
 def test_a_size_is_said_for_a_rank_or_for_all_as_in_the_constructor(world: int, rows: int) -> None:
     def batches(size: dict[str, int], **changed: int) -> list[list[list[int]]]:
         found = []

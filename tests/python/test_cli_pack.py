@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -312,18 +313,18 @@ def test_an_unfinished_file_that_holds_nothing_whole_is_begun_anew(
 
 
 def test_progress_on_a_terminal_is_one_line_that_is_cleared(large_folder: Path, tmp_path: Path) -> None:
-    """The pack is stopped until its drawing thread is due, so that it draws however fast the machine is."""
+    """The pack runs in pieces of some milliseconds, and is stopped between them until its drawing thread is due: so it
+    draws however fast the machine is.
+    """
     master, slave = pty.openpty()
     line = [command(), "pack", large_folder, tmp_path / "p.leat", "--num-threads", "1"]
     with Started(line, stdout=subprocess.PIPE, stderr=slave, preexec_fn=lambda: os.nice(5)) as process:
         os.close(slave)
         drawn = b""
-        partial = tmp_path / "p.leat.partial"
-        while process.poll() is None and not partial.exists():
-            pass
-        process.send_signal(signal.SIGSTOP)
-        time.sleep(0.5)
-        process.send_signal(signal.SIGCONT)
+        while process.poll() is None and not select.select([master], [], [], 0.002)[0]:
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(0.3)
+            process.send_signal(signal.SIGCONT)
         with contextlib.suppress(OSError):  # the terminal is gone when the command has ended
             while part := os.read(master, 4096):
                 drawn += part

@@ -48,8 +48,8 @@ MUTATIONS = [
     Mutation(
         "the log of another run in the same folder is replaced",
         "python/leat/mixtures/decisions.py",
-        '                os.replace(self.path, self.path + ".old")  # of another run\n',
-        "                os.unlink(self.path)\n",
+        '                    os.replace(path, path + ".old")  # of another run\n',
+        "                    os.unlink(path)\n",
         ("py:test_mixture_logs.py::test_a_file_of_another_run_is_put_aside",),
     ),
     Mutation(
