@@ -167,7 +167,7 @@ static int add_instance(struct leat_coco *c, size_t number)
     }
     if (j->fault)
         return LEAT_OK;
-    if (has_segments && has_image) {
+    if (has_segments && has_image && !one.has_category) {
         for (size_t i = begin; i < c->n_instances; i++)
             c->instances[i].image = one.image;
         if (!has_name)

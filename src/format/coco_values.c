@@ -201,7 +201,7 @@ static int take_runs(struct leat_coco *c, struct leat_coco_instance *one)
         if (!strcmp(key, "size") && kind == '[') {
             leat_json_enter(j, '[');
             for (size_t i = 0; leat_json_item(j); i++)
-                if (i > 1 || !leat_coco_id(j, &size[i]))
+                if (i > 1 ? (leat_json_skip(j), true) : !leat_coco_id(j, &size[i]))
                     size[0] = -1;
         } else if (!strcmp(key, "counts") && kind == '[') {
             n = take_list_of_runs(c);

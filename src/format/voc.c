@@ -179,7 +179,9 @@ static void say_wrong(const struct voc *v, char to[WRONG], const char *element, 
 static void take_side(struct voc *v, struct object *o, unsigned side, const char *name, const char *text)
 {
     double number;
-    if (read_number(text, &number))
+    if (o->has & 1u << side)
+        snprintf(o->wrong_box, WRONG, "%s stands twice", name);
+    else if (read_number(text, &number))
         o->box[side] = (float)number;
     else
         say_wrong(v, o->wrong_box, name, text);
@@ -390,7 +392,8 @@ static int read_photo(struct voc *v, uint64_t photo)
         return rc;
     }
     rc = read_document(v, n, &wrong, &line);
-    if (!rc && !wrong && !(isinf(v->w) && isinf(v->h)) && !(v->w >= 1 && v->h >= 1 && v->w * v->h < 0x1p31)) {
+    const double w = isinf(v->w) ? 1 : v->w, h = isinf(v->h) ? 1 : v->h; /* one that is not said is that of the photo */
+    if (!rc && !wrong && !(w >= 1 && h >= 1 && w * h < 0x1p31)) {
         wrong = v->odd_size ? "has a size with something else than numbers"
                             : "has a size that cannot be: width and height are at least 1, and their product is below "
                               "2^31";
@@ -402,9 +405,10 @@ static int read_photo(struct voc *v, uint64_t photo)
         rc = rc ? rc : leat_annotated_mark(a, photo, v->error);
         v->n_objects = 0;
         a->tried++;
-    } else if (!rc && isfinite(v->w) && isfinite(v->h)) {
-        v->said[photo] =
-            (struct leat_said_size){.width = (uint32_t)v->w, .height = (uint32_t)v->h, .line = (uint32_t)v->size_line};
+    } else if (!rc && (isfinite(v->w) || isfinite(v->h))) {
+        v->said[photo] = (struct leat_said_size){.width = isinf(v->w) ? 0 : (uint32_t)v->w,
+                                                 .height = isinf(v->h) ? 0 : (uint32_t)v->h,
+                                                 .line = (uint32_t)v->size_line};
     }
     for (size_t i = 0; i < v->n_objects && !rc; i++)
         rc = add_object(v, photo, &v->objects[i]);

@@ -67,16 +67,22 @@ static int read_text(const char *path, uint8_t **text, size_t *n, struct leat_er
 }
 
 /* CORRUPT: a line between names is blank, or there are too many. NOMEM. */
-static int read_lines(struct names *names, const char *path, char *text, struct leat_error *error)
+static int read_lines(struct names *names, const char *path, char *text, size_t length, struct leat_error *error)
 {
     size_t number = 1, blank = 0;
+    if (strlen(text) != length || !strncmp(text, "\xff\xfe", 2) || !strncmp(text, "\xfe\xff", 2))
+        return leat_fail(error, LEAT_E_CORRUPT, "%s is no text in UTF-8: write it in that, a name a line", path);
     if (!strncmp(text, "\xef\xbb\xbf", 3))
         text += 3;
     for (char *line = text, *next; line; line = next, number++) {
         next = strchr(line, '\n');
         if (next)
             *next++ = 0;
-        line[strcspn(line, "\r")] = 0;
+        const size_t end = strcspn(line, "\r");
+        if (line[end] && line[end + 1])
+            return leat_fail(error, LEAT_E_CORRUPT,
+                             "%s line %zu holds a carriage return: end lines with \\n, or with \\r\\n", path, number);
+        line[end] = 0;
         if (leat_is_blank(line)) {
             blank = blank ? blank : number;
         } else if (blank) {
@@ -210,7 +216,7 @@ static int take_list(struct leat_annotated *a, const char *folder, const struct 
         leat_note(&a->notes, "%s cannot be read, and is passed over", path);
         rc = LEAT_OK;
     }
-    if (text && (rc = read_lines(&names, path, (char *)text, error)))
+    if (text && (rc = read_lines(&names, path, (char *)text, length, error)))
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
     leat_free(text);
     if (rc || !names.n) {

@@ -15,6 +15,7 @@
 #include <yaml.h>
 
 #include "base/alloc.h"
+#include "format/names.h"
 #include "format/yolo.h"
 
 enum { STEPS = 1 << 20, DEEPEST = 16 };
@@ -136,6 +137,20 @@ static bool add_items(struct reading *r, struct texts *to, const yaml_node_t *li
     return good;
 }
 
+static bool is_name(const yaml_node_t *node)
+{
+    const char *text = text_of(node);
+    return text && !is_null(node) && !leat_is_blank(text);
+}
+
+static bool are_names(struct reading *r, const yaml_node_t *list)
+{
+    bool good = true;
+    for (const yaml_node_item_t *i = list->data.sequence.items.start; i < list->data.sequence.items.top && good; i++)
+        good = is_name(node_of(r, *i));
+    return good;
+}
+
 /* A map of the numbers 0, 1, ..., in any order. */
 static bool add_numbered(struct reading *r, struct texts *to, const yaml_node_t *map)
 {
@@ -147,7 +162,7 @@ static bool add_numbered(struct reading *r, struct texts *to, const yaml_node_t 
         const char *key = text_of(node_of(r, begin[i].key)), *text = text_of(node_of(r, begin[i].value));
         char *end = NULL;
         const unsigned long long number = key && *key >= '0' && *key <= '9' ? strtoull(key, &end, 10) : n;
-        good = text && end && !*end && number < n && !sorted[number];
+        good = is_name(node_of(r, begin[i].value)) && end && !*end && number < n && !sorted[number];
         if (good)
             sorted[number] = text;
     }
@@ -184,7 +199,7 @@ static bool add_names(struct reading *r, struct texts *to, const yaml_node_t *na
     if (names->type == YAML_MAPPING_NODE)
         return add_numbered(r, to, names);
     if (names->type == YAML_SEQUENCE_NODE)
-        return add_items(r, to, names);
+        return are_names(r, names) && add_items(r, to, names);
     const char *text = text_of(names);
     return text && names->data.scalar.style == YAML_LITERAL_SCALAR_STYLE && add_lines(r, to, text);
 }

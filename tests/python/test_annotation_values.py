@@ -276,6 +276,35 @@ def test_a_side_of_voc_that_is_no_number_is_quoted(photos: Path, text: str) -> N
     assert len(said) == 1 and "not finite" not in said[0]
 
 
+def test_a_side_of_voc_that_stands_twice_is_none(photos: Path) -> None:
+    folder = voc(photos, {})
+    text = (folder / "a.xml").read_text()
+    for twice in ("<xmin>3</xmin>", "<xmin>1</xmin>"):
+        (folder / "a.xml").write_text(text.replace("<ymax>", f"{twice}<ymax>"))
+        with pytest.raises(leat.CorruptError, match="xmin stands twice"):
+            leat.open(photos, annotations=folder, on_bad="raise")
+
+
+@pytest.mark.parametrize("side", ["width", "height"])
+def test_the_other_side_of_one_that_voc_says_is_the_photos(photos: Path, side: str) -> None:
+    folder = voc(photos, {"xmax": 100, "ymax": 100})
+    whole, _ = opened(photos, folder)
+    text = (folder / "a.xml").read_text()
+    (folder / "a.xml").write_text(re.sub(f"<{side}>.*?</{side}>", "", text))
+    one, said = opened(photos, folder)
+    assert one[0]["boxes"].tolist() == whole[0]["boxes"].tolist() and "skipped" not in one.about
+    assert not any("size" in line for line in said)
+
+
+def test_a_list_beside_a_box_and_a_size_of_three_numbers_cost_no_other_object(photos: Path) -> None:
+    for values in ({"segments_info": []}, {"segmentation": {"size": [30, 40, 1], "counts": [1200]}}):
+        found, whole = (
+            [len(ds[i]["boxes"]) for i in range(len(ds))]
+            for ds, _ in (opened(photos, one_of(photos, **values)), opened(photos, one_of(photos)))
+        )
+        assert found == whole
+
+
 def test_sides_of_voc_that_are_numbers_but_not_finite_are_called_so(photos: Path) -> None:
     for text in ("nan", "-Inf", "INFINITY", "1e999"):
         with pytest.raises(leat.CorruptError, match="has a box that is not finite"):

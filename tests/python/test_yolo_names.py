@@ -129,6 +129,10 @@ UNREADABLE = {
     "a circle": "a: &a {<<: *a}\n<<: *a\nb: {names: [c]}\n",
     "lists of circles": "a: &a {<<: [*a, *a, *a, *a]}\n<<: [*a, *a, *a]\nb: {names: [c]}\n",
     "a NUL": 'names: ["a\\0b"]\n',
+    "nothing among names": "names: [cat, ~]\n",
+    "nothing among numbers": "names: {0: cat, 1: null}\n",
+    "an empty name": 'names: ["", dog]\n',
+    "an item without a name": "names:\n- cat\n-\n",
 }
 
 
@@ -138,6 +142,15 @@ def test_names_that_cannot_be_read_are_said_to_be_passed_over(tree: Path, why: s
     (tree / where).write_text("train: i\n" + UNREADABLE[why])
     classes, said = opened(tree)
     assert classes == [] and len(said) == 1 and "data.yaml has no names of classes that can be read" in said[0]
+
+
+@pytest.mark.parametrize("text", [b"cat\0x\ndog\n", b"cat\rdog\r", "cat\ndog\n".encode("utf-16"), b"\xfe\xff\0c\0a\n"])
+def test_a_list_of_classes_that_is_no_text_of_lines_is_an_error(tree: Path, text: bytes) -> None:
+    (tree / "t" / "classes.txt").write_bytes(text)
+    with pytest.raises(leat.CorruptError, match=r"classes\.txt"):
+        opened(tree)
+    (tree / "t" / "classes.txt").write_bytes(b"\xef\xbb\xbfcat\r\ndog\r\n\r\n")
+    assert opened(tree) == (["cat", "dog"], [])
 
 
 COUNTS = {
