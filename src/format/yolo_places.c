@@ -124,7 +124,10 @@ static unsigned judge_list(const struct search *s, const char *path)
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
     if (text)
         text[n] = 0;
-    for (char *line = text, *next; line && *line && lines < LIST_LINES; line = next, lines++) {
+    for (char *p = text; p && *p; p++) /* lists of other systems */
+        *p = *p == '\\' ? '/' : *p;
+    for (char *line = text && !strncmp(text, "\xef\xbb\xbf", 3) ? text + 3 : text, *next;
+         line && *line && lines < LIST_LINES; line = next, lines++) {
         char *end = line + strcspn(line, "\n"), *slash;
         next = *end ? end + 1 : end;
         *end = 0;

@@ -219,6 +219,19 @@ def test_the_yaml_that_names_the_photos_gives_the_classes(tmp_path: Path, first:
         assert opened(folder, "images/train", "labels/train") == (["right"], []), (ours, theirs)
 
 
+@pytest.mark.parametrize("line", ["images\\val\\a.png\r\n", "./images/val/a.png\n", ".\\images\\val\\a.png"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_list_that_another_system_wrote_names_its_photos(tmp_path: Path, line: str, mark: str) -> None:
+    data_set(tmp_path, "mine", "train")
+    data_set(tmp_path, "mine", "val")
+    folder = tmp_path / "mine"
+    (folder / "val.txt").write_bytes((mark + line).encode())
+    (folder / "train.txt").write_bytes((mark + line.replace("val", "train")).encode())
+    (folder / "a.yaml").write_text("train: val.txt\nnames: [wrong]\n")
+    (folder / "b.yaml").write_text("train: train.txt\nnames: [right]\n")
+    assert opened(folder, "images/train", "labels/train") == (["right"], [])
+
+
 def test_a_yaml_further_above_that_names_the_photos_counts_more_than_one_that_does_not(tmp_path: Path) -> None:
     data_set(tmp_path, "mine", "train")
     folder = tmp_path / "mine"
