@@ -428,6 +428,8 @@ static int refuse_existing(const char *path, const struct leat_writer_options *o
     int rc = LEAT_OK;
     if (S_ISDIR(st.st_mode))
         rc = leat_fail(error, LEAT_E_EXISTS, "the target is a folder: choose another name");
+    else if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode)) /* a device would be replaced by the file */
+        rc = leat_fail(error, LEAT_E_EXISTS, "the target is no regular file: choose another name");
     else if (!options->overwrite)
         rc = leat_fail(error, LEAT_E_EXISTS, "the target exists: choose another name, or overwrite it");
     if (rc)

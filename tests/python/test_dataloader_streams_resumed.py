@@ -6,6 +6,7 @@ each case the resumed loader goes on as if it had never stopped, in this epoch a
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import pickle
@@ -338,6 +339,31 @@ def test_a_state_loaded_into_a_loader_that_has_run_shortens_no_later_epoch(kind:
     assert list(loader) == rest
     other = leat.DataLoader(dataset, 2, collate_fn=as_is)  # of the same data set
     assert [len(list(loader)), len(list(other)), len(list(loader))] == [7, 7, 7]
+
+
+@dataclasses.dataclass
+class Equal(Keeps):
+    """Equal to others, and without a hash."""
+
+    n: int = N
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+
+@pytest.mark.parametrize("way", ["here", "2 workers that persist"])
+def test_a_data_set_that_is_equal_to_another_or_has_no_hash_keeps_no_state(way: str) -> None:
+    def make() -> Any:
+        return leat.DataLoader(Equal(), 2, collate_fn=as_is, **WAYS[way])
+
+    loader = make()
+    whole = list(loader)
+    next(it := iter(loader))
+    state = loader.state_dict()
+    del it
+    again, other = make(), make()
+    again.load_state_dict(state)
+    assert [list(again), list(again), list(other), list(again)] == [whole[1:], whole, whole, whole]
 
 
 @pytest.mark.parametrize("way", ["here", "2 workers that persist"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -458,3 +459,11 @@ def test_no_boxes_of_a_source_and_of_a_store_are_an_empty_list(tmp_path: Path) -
         store[[1, 2]] = [np.array([], np.float32), np.ones((2, 4), np.float32)]
         store.flush()
         assert np.diff(store.gather([1, 2])[0].offsets).tolist() == [0, 2]
+
+
+def test_a_device_or_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for overwrite in (False, True):
+        with pytest.raises(leat.Error, match="no regular file"):
+            leat.Writer(tmp_path / "pipe", {"x": "int64"}, overwrite=overwrite)
+    assert (tmp_path / "pipe").is_fifo()

@@ -477,11 +477,19 @@ def joined(first: str, schema: Any, path: str, own: Any) -> Any:
     return own if labels.keys() > before.keys() else schema
 
 
+def _told(value: Any) -> str:
+    """A value in full: as its repr where that says all of it."""
+    array = value if isinstance(value, (str, bytes, int, float)) or value is None else np.asarray(value)
+    if isinstance(array, np.ndarray) and array.dtype.kind in "biuf":
+        return f"{array.dtype.str} {array.shape} {array.tobytes().hex()}"
+    return repr(value)
+
+
 def filled_version(chunks: Sequence[Chunk], fill: Mapping[str, Any] | None) -> str | None:
     """Names the content of chunks with what stands for missing values; None: nothing does."""
     if not fill:
         return None
-    values = [c.version for c in chunks] + [f"{name} {value!r}" for name, value in sorted(fill.items())]
+    values = [c.version for c in chunks] + [f"{name} {_told(fill[name])}" for name in sorted(fill, key=str)]
     return hashlib.sha256("\n".join(values).encode("utf-8", "backslashreplace")).hexdigest()
 
 

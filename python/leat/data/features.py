@@ -49,9 +49,9 @@ class Features:
     def classes(self, fields: Mapping[str, Any]) -> list[str]:
         """The names of the classes of the field ``label``; if there is none that has names, of the others that have
         some, where these agree."""
+        if "label" in fields:
+            return self.labels.get("label", [])
         found = [names for name, names in self.labels.items() if name in fields]
-        if "label" in fields and "label" in self.labels:
-            return self.labels["label"]
         return found[0] if found and all(names == found[0] for names in found) else []
 
 

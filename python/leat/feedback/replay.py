@@ -114,7 +114,10 @@ def _place(entry: Mapping[str, Any]) -> Place:
 
 def _is_made(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether an entry of the same place says what this one decides. One that is folded says what holds there."""
-    if "list" in entry and ("list" not in other or _hash(entry) != _hash(other)):
+    if "list" in entry and "list" not in other:
+        if entry["list"] is not None or other.get("kind") != "folded":
+            return False
+    elif "list" in entry and _hash(entry) != _hash(other):
         return False
     return entry.get("global_batch") in (None, other.get("global_batch"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
@@ -109,6 +110,10 @@ def algorithm_of(given: Any) -> Algorithm:
     )
 
 
+def _is_number(x: Any) -> bool:
+    return isinstance(x, numbers.Real) and not isinstance(x, bool)
+
+
 def floats(state: Any, name: str, n: int, low: float = -math.inf) -> list[float]:
     """A finite number for each of `n` domains, of an algorithm's state.
 
@@ -119,7 +124,7 @@ def floats(state: Any, name: str, n: int, low: float = -math.inf) -> list[float]
     if (
         not isinstance(found, list)
         or len(found) != n
-        or not all(type(x) in (int, float) and low <= x and math.isfinite(x) for x in found)
+        or not all(_is_number(x) and low <= x and math.isfinite(x) for x in found)
     ):
         raise StateError(f"the state is damaged: {name!r} is not a number for each of {n} domains, but {found!r:.60}")
     return [float(x) for x in found]

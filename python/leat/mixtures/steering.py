@@ -205,9 +205,8 @@ class Mixture:
         """
         self.prepared(state).take()
 
-    def prepared(self, state: Mapping[str, Any] | None, position: Place | None = None) -> Prepared:
+    def prepared(self, state: Mapping[str, Any] | None) -> Prepared:
         """Checks a state, and moves the algorithm there, which has no other way to check its part. Nothing else moves.
-        `position`: of the state, if it is known.
 
         Raises:
             StateError: as of `load_state_dict`.
@@ -223,7 +222,6 @@ class Mixture:
         if saved is not None:
             places = {name: None if saved.get(name, 0) is None else states.pair(saved, name) for name in places}
             reports = counted(saved, "reports")
-            _check_places(places["reported"], places["handed"], position)
         algorithm = self.algorithm
         before = None if algorithm is None else copy.deepcopy(algorithm.state_dict())
 
@@ -273,14 +271,6 @@ class Mixture:
             "here on",
             stacklevel=stacklevel + 1,
         )
-
-
-def _check_places(reported: Place | None, handed: Place | None, position: Place | None) -> None:
-    """Batches are handed out before they are reported, and a state is taken behind them."""
-    if reported is not None and (handed is None or reported > handed):
-        raise StateError(f"the state is damaged: {reported} was reported and not handed out")
-    if handed is not None and position is not None and handed >= position:
-        raise StateError(f"the state is damaged: {handed} was handed out, and lies behind its position, {position}")
 
 
 def _named(what: str, given: Any, names: list[str]) -> Mapping[str, Any]:

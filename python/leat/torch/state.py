@@ -225,12 +225,13 @@ def _reading(found: dict[str, Any], loader: Any, midway: bool) -> None:
 
 
 def _attributes(saved: dict[str, Any], mine: dict[str, Any]) -> None:
-    """Attributes of samplers have the types that they have. One may be None for a while, or a number with a fraction;
-    an epoch never is.
+    """Attributes of samplers have the types that they have. One that is None may become anything, and a number one with
+    a fraction; an epoch is no text and no fraction.
     """
     for name in saved.keys() & mine.keys():
         kinds = {list if isinstance(each, tuple) else type(each) for each in (saved[name], mine[name])}
-        loose = not name.endswith(".epoch") and (type(None) in kinds or kinds == {int, float})
+        loose = mine[name] is None or kinds <= {bool, int}
+        loose |= not name.endswith(".epoch") and (type(None) in kinds or kinds == {int, float})
         if len(kinds) > 1 and not loose:
             _damaged(name, saved[name])
 

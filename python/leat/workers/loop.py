@@ -516,10 +516,13 @@ class Begins:
     @staticmethod
     def of(dataset: Any) -> Begins:
         """That of a data set, which loaders share."""
-        try:
-            return _BEGINS.setdefault(dataset, Begins())
-        except TypeError:  # it cannot be the key of a table
-            return Begins()
+        number = id(dataset)
+        if number in _BEGINS and _BEGINS[number][0]() is dataset:
+            return _BEGINS[number][1]
+        found = Begins()
+        with contextlib.suppress(TypeError):  # of what takes no reference nothing is kept
+            _BEGINS[number] = weakref.ref(dataset, lambda _: _BEGINS.pop(number, None)), found
+        return found
 
     def look(self, dataset: Any) -> None:
         """An epoch is about to begin."""
@@ -574,7 +577,8 @@ class Begins:
         return True
 
 
-_BEGINS: weakref.WeakKeyDictionary[Any, Begins] = weakref.WeakKeyDictionary()
+#: by the number of a data set, which may be equal to another, or have no hash
+_BEGINS: dict[int, tuple[Any, Begins]] = {}
 
 
 def values_in(state: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
