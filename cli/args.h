@@ -48,7 +48,7 @@ struct cli_command {
         const char *name;
         size_t at;
     } arguments[CLI_ARGUMENTS]; /* all are needed; stored as const char * */
-    /* Of the last argument, or of the first one, there may be more: it is stored as struct cli_several. */
+    /* The last argument, or the first one, may stand several times: it is stored as struct cli_several. */
     bool several, several_first;
     const struct cli_option *options;
     size_t n_options;

@@ -532,7 +532,7 @@ struct leat_values; /* opaque */
 LEAT_API int leat_values_put(struct leat_values *values, size_t field_index, size_t sample_index, const void *data,
                              uint64_t bytes); /* copies. NOMEM */
 LEAT_API bool leat_values_cancelled(const struct leat_values *values);
-/* Of a sample that has no value of a field (leat_dataset_may_lack), `compute` fails, unless leat_values_may_lack says
+/* `compute` fails for a sample that has no value of a field (leat_dataset_may_lack), unless leat_values_may_lack says
  * that who asks can do without: leat_dataset_where, to which it is NULL. Then leat_values_lack stands for the value. */
 LEAT_API bool leat_values_may_lack(const struct leat_values *values);
 LEAT_API void leat_values_lack(struct leat_values *values, size_t field_index, size_t sample_index);

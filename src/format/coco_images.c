@@ -121,9 +121,9 @@ static bool is_spelled_so(const char *a, const char *b)
     return !strcmp(one, other);
 }
 
-/* Finds the photo of each image, as its `sample` for now. *owners: of each photo, 1 + the name of the image whose it
- * is. Names that differ in the case of their extensions find one photo: it is that of the image which spells it as it
- * is, else of the first. */
+/* Finds the photo of each image, as its `sample` for now. *owners has, for each photo, 1 + the name of the image that
+ * owns it. Names that differ in the case of their extensions find one photo: it is that of the image which spells it as
+ * it is, else of the first. */
 static int find_photos(struct leat_coco *c, enum looking way, size_t **owners)
 {
     if (!(*owners = leat_new_array(c->photos.n, sizeof **owners)))

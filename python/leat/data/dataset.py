@@ -545,8 +545,8 @@ def open(  # noqa: A001
             `annotations`; 255 is no class.
         fields: of records of text, the properties that become fields, in this order: ``["text", "meta.domain"]``, or
             ``["meta"]`` for all that is below it. A dict gives kinds, too: ``{"id": "json", "text": None}`` takes the
-            value of ``id`` as it stands in the file, whatever it is. Of the columns of Parquet and Arrow likewise, with
-            the kinds that :func:`leat.from_arrow` takes.
+            value of ``id`` as it stands in the file, whatever it is. Columns of Parquet and Arrow are
+            named in the same way, with the kinds that :func:`leat.from_arrow` takes.
         documents: of plain text, what a sample is: a ``"line"`` that is not empty, a ``"paragraph"`` (lines up to one
             that is empty), or a ``"file"``.
         fill: of Parquet and Arrow, what stands for the missing values of columns: ``{"year": -1, "title": ""}``. A

@@ -2,7 +2,7 @@
 
 It stands in a data set's `features`, and as JSON in the metadata of the schema of what it writes, under the key
 ``huggingface``, as ``{"info": {"features": {"image": {"_type": "Image"}, "label": {"names": [...], "_type":
-"ClassLabel"}}}}``. What is not as it should be there says nothing.
+"ClassLabel"}}}}``. An entry of another form is passed over.
 """
 
 from __future__ import annotations
