@@ -609,7 +609,9 @@ class Loader(Deciding, Delivering, Closing):
             prepared = self._prepare(plain)
         lists = self._find_lists(plain) if self._sampler is not None else prepared.lists
         with states.damage_is_said():
-            mixture = None if self._mixture is None else self._mixture.prepared(prepared.decided)
+            mixture = (
+                None if self._mixture is None else self._mixture.prepared(prepared.decided, states.place_of(plain))
+            )
             try:
                 for positions in lists:
                     self._core.know_list(positions)

@@ -49,6 +49,13 @@ def step_at(log: Sequence[Mapping[str, Any]], at: Mapping[str, Any]) -> int:
     return steps.at(at["epoch"], at["row"])
 
 
+def place_of(state: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The epoch and step of a state's position. None: it is no state, which the library says."""
+    with contextlib.suppress(KeyError, TypeError, AttributeError, ArithmeticError):
+        return state["at"]["epoch"], step_at(state["log"], state["at"])
+    return None
+
+
 def step_of(
     mine: Mapping[str, Any], state: Mapping[str, Any], log: Sequence[Mapping[str, Any]] | None = None
 ) -> tuple[int, int]:

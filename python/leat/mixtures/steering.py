@@ -188,10 +188,14 @@ class Mixture:
         """What a loader's state has of it, beside the library's."""
         state: dict[str, Any] = {"names": self._names, **self.decisions.state(core)}
         if self.algorithm is not None:
+            # a run that went back has handed out, and reported, what lies before it again
+            position, handed, reported = states.place_of(core), self._handed, self._reported
+            handed = None if handed is None or (position is not None and handed >= position) else handed
+            reported = None if handed is None or reported is None or reported > handed else reported
             state |= {
                 "algorithm": type(self.algorithm).__name__,
-                "handed": None if self._handed is None else list(self._handed),
-                "reported": None if self._reported is None else list(self._reported),
+                "handed": None if handed is None else list(handed),
+                "reported": None if reported is None else list(reported),
                 "reports": self._reports,
                 "state": self.algorithm.state_dict(),
             }
@@ -205,8 +209,9 @@ class Mixture:
         """
         self.prepared(state).take()
 
-    def prepared(self, state: Mapping[str, Any] | None) -> Prepared:
+    def prepared(self, state: Mapping[str, Any] | None, position: Place | None = None) -> Prepared:
         """Checks a state, and moves the algorithm there, which has no other way to check its part. Nothing else moves.
+        `position`: of the state, if it is known.
 
         Raises:
             StateError: as of `load_state_dict`.
@@ -222,6 +227,7 @@ class Mixture:
         if saved is not None:
             places = {name: None if saved.get(name, 0) is None else states.pair(saved, name) for name in places}
             reports = counted(saved, "reports")
+            _check_places(places["reported"], places["handed"], position)
         algorithm = self.algorithm
         before = None if algorithm is None else copy.deepcopy(algorithm.state_dict())
 
@@ -271,6 +277,14 @@ class Mixture:
             "here on",
             stacklevel=stacklevel + 1,
         )
+
+
+def _check_places(reported: Place | None, handed: Place | None, position: Place | None) -> None:
+    """Batches are handed out before they are reported, and a state is taken behind them."""
+    if reported is not None and (handed is None or reported > handed):
+        raise StateError(f"the state is damaged: {reported} was reported and not handed out")
+    if handed is not None and position is not None and handed >= position:
+        raise StateError(f"the state is damaged: {handed} was handed out, and lies behind its position, {position}")
 
 
 def _named(what: str, given: Any, names: list[str]) -> Mapping[str, Any]:
