@@ -24,7 +24,7 @@ import threading
 import time
 
 from checks import shards, since
-from checks.running import LOGS, Count, Failed, end, here, running, say, stopped
+from checks.running import LOGS, ROOT, Count, Failed, Seconds, end, here, running, say, stopped
 from checks.steps import STEPS, options
 from checks.times import Times, calibrate
 
@@ -34,7 +34,7 @@ under_way: set[str] = set()
 
 
 def run_step(name: str, total: Count, times: Times) -> None:
-    here.name, here.cpu_s = name, 0.0
+    here.name, here.cpu_s, here.built = name, 0.0, None
     begin = time.monotonic()
     title, function = STEPS[name]
     say(f"{title} ...")
@@ -48,7 +48,9 @@ def run_step(name: str, total: Count, times: Times) -> None:
     under_way.discard(name)
     total.add(c)
     took = time.monotonic() - begin
-    times.steps[name] = {"wall": took, "cpu": here.cpu_s}
+    times.steps[name] = Seconds(took, here.cpu_s)
+    if here.built:
+        times.steps[f"{name}, its build"] = here.built
     times.tests |= c.tests
     said = f"{title:70} {c.passed:5} passed {c.failed:3} failed {c.skipped:3} skipped {took:6.0f} s"
     say(said + (f"\n{c.text}" if c.text else ""))
@@ -99,6 +101,16 @@ def run_gate(times: Times) -> Count:
     return total
 
 
+def set_up_before() -> dict[str, Seconds]:
+    """What tools/setup.sh took for this run: it leaves its wall and CPU seconds in a file, which is read once."""
+    left = ROOT / "build" / "setup-seconds"
+    if not left.exists():
+        return {}
+    wall, cpu = map(float, left.read_text().split())
+    left.unlink()
+    return {"set-up": Seconds(wall, cpu)}
+
+
 def chosen(o: argparse.Namespace, times: Times) -> Count:
     """Runs what the command line asks for."""
     total = Count()
@@ -142,6 +154,7 @@ def main() -> int:
         shutil.rmtree(LOGS, ignore_errors=True)
         options.seed = shards.seed_of(shards.head()) if o.seed is None else o.seed
         times = Times(calibrate())
+        times.steps |= set_up_before()
     total = chosen(o, times)
     if not o.only:
         times.keep()

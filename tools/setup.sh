@@ -7,6 +7,7 @@
 # Idempotent: what is there is left alone. Says what it installs. Without root, prints the exact line to run and stops.
 set -eu
 level=$1 python=$2 torch=$3
+began=$(date +%s)
 cd "$(dirname "$0")/.."
 
 say() { printf '%s\n' "leat: $*"; }
@@ -127,3 +128,10 @@ if [ ! -f "$stamp" ] || [ -n "$(find $sources -newer "$stamp" -type f ! -name '*
     }
     mv .venv/.building "$stamp"
 fi
+
+# --- what it took, for the table of tools/check.py: wall and CPU seconds ---------------------------------------------
+mkdir -p build
+times >build/setup-times
+awk -v wall=$(($(date +%s) - began)) 'NR == 2 { split($1, user, /[ms]/); split($2, system_, /[ms]/)
+    print wall, 60 * (user[1] + system_[1]) + user[2] + system_[2] }' build/setup-times >build/setup-seconds
+rm build/setup-times

@@ -142,12 +142,12 @@ def test_every_folder_of_the_code_touches_tests_in_python() -> None:
 def test_what_has_grown_is_said_in_units_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(times, "STORED", tmp_path / "times.json")
     first = times.Times(2.0)
-    first.steps["asan"] = {"wall": 9.0, "cpu": 40.0}
+    first.steps["asan"] = running.Seconds(9.0, 40.0)
     first.tests = {"test_a.py": 10.0, "test_b.py": 0.5}
     first.store()
     assert json.loads((tmp_path / "times.json").read_text()) == {"step asan": 20.0, "test_a.py": 5.0}
     slower = times.Times(4.0)  # a machine of half the speed
-    slower.steps["asan"] = {"wall": 20.0, "cpu": 84.0}
+    slower.steps["asan"] = running.Seconds(20.0, 84.0)
     slower.tests = {"test_a.py": 30.0, "test_c.py": 40.0}
     assert [line.split()[-1] for line in slower.grown()] == ["test_c.py", "test_a.py"]
     slower.keep()

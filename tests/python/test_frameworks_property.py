@@ -15,4 +15,5 @@ from property_play import look  # noqa: E402
 
 
 def test_a_program_runs_as_with_pytorchs_loader_in_accelerate() -> None:
+    # with LEAT_SEED: the example that a failure has named
     look("accelerate", drawn(200) if os.environ.get("LEAT_SEED") else first(200))

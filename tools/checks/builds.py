@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from pathlib import Path
 
-from .running import CORES, ROOT, Count, Failed, run
+from .running import CORES, ROOT, Count, Failed, Seconds, here, run
 
 # -O1 and line tables: quick to compile and to run, and a report still names file and line
 SANITIZED = ["-Dlibrary=false", "-Db_lundef=false", "-Dbuildtype=custom", "-Doptimization=1", "-Ddebug=false"]
@@ -38,6 +39,7 @@ def compiler(name: str) -> str:
 
 def build(name: str, *targets: str) -> Path:
     """Configures build/NAME, anew where its options have changed, and builds it."""
+    began, cpu_s = time.monotonic(), here.cpu_s
     folder = ROOT / "build" / name
     stamp, options = folder / "options", " ".join([compiler(name), *OPTIONS[name]])
     if not (folder / "build.ninja").exists() or not stamp.exists() or stamp.read_text() != options:
@@ -45,6 +47,8 @@ def build(name: str, *targets: str) -> Path:
         run("meson", "setup", folder, *OPTIONS[name], env={"CC": compiler(name)})
         stamp.write_text(options)
     run("ninja", "-C", folder, *targets)
+    before = here.built or Seconds()
+    here.built = Seconds(before.wall + time.monotonic() - began, before.cpu + here.cpu_s - cpu_s)
     return folder
 
 

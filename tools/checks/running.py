@@ -45,11 +45,18 @@ class Count:
         self.tests |= other.tests
 
 
+@dataclass
+class Seconds:
+    wall: float = 0.0
+    cpu: float = 0.0
+
+
 class Step(threading.local):
     """What this thread runs."""
 
     name = ""  # the name of its log
     cpu_s = 0.0  # of the commands that have ended
+    built: Seconds | None = None  # what builds took of that
 
 
 here = Step()

@@ -10,9 +10,10 @@ import json
 import multiprocessing
 import time
 import zlib
+from dataclasses import asdict
 from pathlib import Path
 
-from .running import CORES, LOGS
+from .running import CORES, LOGS, Seconds
 
 STORED = Path(__file__).with_name("times.json")  # units, of steps and of tests
 GREW = 1.10  # what is said to have grown
@@ -41,15 +42,13 @@ class Times:
 
     def __init__(self, unit_s: float) -> None:
         self.unit_s = unit_s
-        self.steps: dict[str, dict[str, float]] = {}  # wall and CPU seconds
+        self.steps: dict[str, Seconds] = {}
         self.tests: dict[str, float] = {}  # CPU seconds
 
     def table(self, titles: dict[str, str]) -> str:
         lines = [f"where the time went (1 unit = {self.unit_s:.2f} CPU s here){'':17} wall s   CPU s   units"]
         for name, t in self.steps.items():
-            lines.append(
-                f"  {titles.get(name, name):62} {t['wall']:6.0f} {t['cpu']:7.0f} {t['cpu'] / self.unit_s:7.0f}"
-            )
+            lines.append(f"  {titles.get(name, name):62} {t.wall:6.0f} {t.cpu:7.0f} {t.cpu / self.unit_s:7.0f}")
         slowest = sorted(self.tests.items(), key=lambda pair: -pair[1])[:SLOWEST]
         if slowest:
             lines += ["the slowest tests, in CPU s", *(f"  {cpu:6.1f}  {name}" for name, cpu in slowest)]
@@ -58,7 +57,7 @@ class Times:
         return "\n".join(lines)
 
     def _units(self) -> dict[str, float]:
-        both = {f"step {name}": t["cpu"] for name, t in self.steps.items()} | self.tests
+        both = {f"step {name}": t.cpu for name, t in self.steps.items()} | self.tests
         return {name: round(cpu / self.unit_s, 2) for name, cpu in both.items() if cpu / self.unit_s >= LEAST_UNITS}
 
     def grown(self) -> list[str]:
@@ -75,7 +74,8 @@ class Times:
     def keep(self) -> None:
         """In build/log/times.json."""
         LOGS.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"unit_s": self.unit_s, "steps": self.steps, "tests": self.tests}, indent=1, sort_keys=True)
+        steps = {name: asdict(t) for name, t in self.steps.items()}
+        text = json.dumps({"unit_s": self.unit_s, "steps": steps, "tests": self.tests}, indent=1, sort_keys=True)
         (LOGS / "times.json").write_text(text + "\n")
 
     def store(self) -> None:
