@@ -33,7 +33,7 @@ enum leat_isa { LEAT_ISA_PORTABLE = 0, LEAT_ISA_AVX2, LEAT_ISA_AVX512 };
 #define LEAT_OF_ISA(isa, NAME)                                                                                         \
     ((isa) == LEAT_ISA_AVX512 ? NAME##_avx512 : (isa) == LEAT_ISA_AVX2 ? NAME##_avx2 : NAME##_portable)
 #else
-#define LEAT_OF_ISA(isa, NAME) NAME##_portable
+#define LEAT_OF_ISA(isa, NAME) ((void)(isa), NAME##_portable)
 #endif
 
 /* The best instruction set of this machine, or a lower one that the environment variable LEAT_ISA names. Fixed at the
