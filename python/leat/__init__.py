@@ -56,6 +56,7 @@ from .functions.native import get_include  # noqa: E402
 from .functions.rows import RowGenerator  # noqa: E402
 from .loading.batch import Batch, RowError  # noqa: E402
 from .loading.consumer import Consumer  # noqa: E402
+from .loading.lineage import make_rows  # noqa: E402
 from .loading.loader import Loader  # noqa: E402
 from .loading.ragged import Ragged  # noqa: E402
 from .loading.samplers import Blocks, Weighted  # noqa: E402
@@ -162,6 +163,7 @@ __all__ = [
     "draw_masks",
     "encode_masks",
     "get_include",
+    "make_rows",
     "open",
     "ops",
     "pack_rows",

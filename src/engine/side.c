@@ -227,8 +227,37 @@ int leat_side_make(struct leat_loader *l, const struct leat_plan_batch *plan, co
     return LEAT_OK;
 }
 
+/* Leaves rows [first, first + n) of a planned batch in it. */
+static int cut(const struct leat_loader *l, uint64_t first, uint64_t n, struct leat_plan_batch *plan,
+               struct leat_error *error)
+{
+    if (!first && n == plan->rows)
+        return LEAT_OK;
+    if (!n || first >= plan->rows || n > plan->rows - first)
+        return leat_fail(error, LEAT_E_RANGE,
+                         "step %" PRIu64 " of epoch %" PRIu64 " has %" PRIu64 " rows for this rank, and no rows %" PRIu64
+                         " to %" PRIu64,
+                         plan->step, plan->epoch, plan->rows, first, first + n);
+    if (l->delivery->numbers_rows)
+        return leat_fail(error, LEAT_E_UNSUPPORTED,
+                         "without in_order the rows of a batch are known together: ask for all of them");
+    if (leat_program_has_batch_stage(l->program) || l->pool.n_segments > 1)
+        return leat_fail(error, LEAT_E_UNSUPPORTED,
+                         "an operator of this program sees batches as a whole: ask for all %" PRIu64 " rows of the step",
+                         plan->rows);
+    plan->begin += first;
+    plan->rows = n;
+    return LEAT_OK;
+}
+
 int leat_loader_batch_at(struct leat_loader *l, uint64_t epoch, uint64_t step, struct leat_batch **out,
                          struct leat_error *error)
+{
+    return leat_loader_rows_at(l, epoch, step, 0, UINT64_MAX, out, error);
+}
+
+int leat_loader_rows_at(struct leat_loader *l, uint64_t epoch, uint64_t step, uint64_t first, uint64_t n,
+                        struct leat_batch **out, struct leat_error *error)
 {
     *out = NULL;
     struct leat_plan_batch plan;
@@ -236,6 +265,8 @@ int leat_loader_batch_at(struct leat_loader *l, uint64_t epoch, uint64_t step, s
     int rc = leat_loader_check_process(l, error);
     if (!rc)
         rc = seek(l, epoch, step, &plan, error);
+    if (!rc && (first || n != UINT64_MAX)) /* else all of them */
+        rc = cut(l, first, n, &plan, error);
     if (!rc && l->delivery->rows_of)
         rc = l->delivery->rows_of(l, &plan, &numbers, error);
     if (!rc)

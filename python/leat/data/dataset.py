@@ -569,7 +569,9 @@ def open(  # noqa: A001
         from .arrow import open_parquet
         from .arrow_ipc import open_ipc
 
-        return (open_parquet if kind == "parquet" else open_ipc)(tables, fields, fill)
+        made = (open_parquet if kind == "parquet" else open_ipc)(tables, fields, fill)
+        made._recipe[1].opened = (kind, tables, fields, fill)  # which says less than the source, and enough
+        return made
     if masks is not None:
         if not isinstance(masks, (str, os.PathLike)):
             raise TypeError(f"masks is a folder of PNGs or a panoptic file, by its path, not {masks!r:.60}")

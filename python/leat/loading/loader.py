@@ -47,6 +47,7 @@ from .context import HOW, Slices
 from .delivery import Delivering, checked_step
 from .energy import Spent
 from .iteration import Iteration, Kept
+from .lineage import Lineage, planned_rows
 from .mesh import Mesh, mesh_of
 from .peers import Peers
 from .samplers import Blocks, Weighted, digest, save_list
@@ -187,6 +188,17 @@ class Loader(Deciding, Delivering, Closing):
     ) -> None:
         if not isinstance(dataset, (Dataset, Mix, Schedule)):
             raise TypeError(f"dataset is a leat.Dataset, not {type(dataset).__name__}: leat.open(path) gives one")
+        follows: dict[str, Any] = {
+            "dataset": dataset,
+            "batch_size": batch_size,
+            "global_batch_size": global_batch_size,
+            "batch_tokens": batch_tokens,
+            "buckets": None if buckets is None else list(buckets),
+            "tokens_field": tokens_field,
+            "outputs": outputs,
+            "shuffle": shuffle,
+            "on_error": on_error,
+        }
         mixed = not isinstance(dataset, Dataset)
         if mixed and sampler is not None:
             raise ValueError("sampler does not go with a mixture, which says itself what comes: leave it out")
@@ -250,6 +262,9 @@ class Loader(Deciding, Delivering, Closing):
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
         order, arrays = self._order(shuffle, sampler)
         self._order_of = order
+        follows |= {"sampler": arrays.get("positions", sampler), "seed": seed, "tail": tail}
+        follows |= {"rank": self.rank, "world_size": self.world_size}
+        self._lineage = Lineage(follows, self._log_dir)
         self._peers = self._join(cp, cp_outputs, tp_read, in_order)
         told, outputs = outputs, outputs if self._makes else None
         compiler = None
@@ -824,6 +839,26 @@ class Loader(Deciding, Delivering, Closing):
         elif step is None:
             raise TypeError("batch_at takes epoch and step, or a state")
         return self._batch(self._asked(self._core.batch_at, lambda: int(epoch))(*checked_step(epoch, step)))
+
+    def plan_rows(self, epoch: int, step: int, rows: Any = None) -> dict[str, Any]:
+        """What the rows of this rank's batch `step` of `epoch` follow from: plain values (paths and fingerprint of the
+        data set, program, order, decisions, position), that can be pickled and are at most 64 KiB. Whoever reads the
+        same files makes the rows of it with :func:`leat.make_rows`, with the same bytes.
+
+        Args:
+            rows: a range of rows within the batch: a range, a slice, or ``(first, end)``. None: all.
+
+        Raises:
+            IndexError: the epoch has no such step, or the batch no such rows.
+            leat.UnsupportedError: the data lie in memory (`from_arrays`, `from_source`), where nobody else reads them;
+                with ``in_order=False``, and with slices for context-parallel ranks.
+            ValueError: without `log_dir`, a selection or decisions are larger than 32 KiB (:class:`leat.InvalidError`).
+
+        >>> loader = leat.Loader(leat.open(path), batch_size=32, shuffle=True)
+        >>> leat.make_rows(loader.plan_rows(0, 2)).ids.tolist() == loader.plan(0, 2).tolist()
+        True
+        """
+        return planned_rows(self, epoch, step, rows)
 
     def stats(self) -> dict[str, Any]:
         """Statistics since the loader was opened: samples and bytes per second, time per operator, bytes in use and

@@ -179,6 +179,38 @@ TEST(batch_at_computes_any_batch_again)
     leat_dataset_release(dataset);
 }
 
+TEST(parts_of_a_batch_have_its_rows_and_need_no_epoch_that_has_begun)
+{
+    struct leat_dataset *dataset = test_dataset("parts", 500, true);
+    struct leat_loader_options options = test_options(32);
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_error error;
+    struct leat_batch *whole, *part;
+    struct leat_tensor all, some;
+    assert_ok(leat_loader_batch_at(loader, 1, 3, &whole, &error));
+    assert_int_equal(leat_batch_tensor(whole, 0, &all), LEAT_OK);
+    const uint64_t borders[] = {0, 1, 30, 32};
+    for (size_t i = 0; i + 1 < 4; i++) {
+        const uint64_t first = borders[i], n = borders[i + 1] - first;
+        assert_ok(leat_loader_rows_at(loader, 1, 3, first, n, &part, &error));
+        assert_int_equal(leat_batch_rows(part), n);
+        assert_int_equal(leat_batch_tensor(part, 0, &some), LEAT_OK);
+        const uint64_t row = (uint64_t)all.strides[0] * leat_dtype_size(all.dtype);
+        assert_memory_equal(some.data, (const uint8_t *)all.data + first * row, n * row);
+        assert_memory_equal(leat_batch_ids(part), leat_batch_ids(whole) + first, n * sizeof(int64_t));
+        assert_memory_equal(leat_batch_row_keys(part), leat_batch_row_keys(whole) + first, n * sizeof(uint64_t));
+        leat_batch_free(part);
+    }
+    leat_batch_free(whole);
+    const uint64_t wrong[][2] = {{0, 0}, {0, 33}, {32, 1}, {31, 2}, {1, UINT64_MAX}, {UINT64_MAX, 1}};
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_equal(leat_loader_rows_at(loader, 1, 3, wrong[i][0], wrong[i][1], &part, &error), LEAT_E_RANGE);
+        assert_null(part);
+    }
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
 TEST(statistics_count_what_was_delivered)
 {
     struct leat_dataset *dataset = test_dataset("stats", 100, true);
