@@ -107,7 +107,7 @@ static const char *say_forms(const struct leat_coco *c, const char *name, enum l
     size_t photo;
     out[0] = 0;
     if (look_up(c, name, way, &photo) == LEAT_NAMES_OTHER_FORM)
-        leat_names_say_forms(name, leat_names_at(&c->photos, photo), out, room);
+        leat_names_say_forms(name, leat_names_at(&c->photos, photo), false, out, room);
     return out;
 }
 

@@ -286,7 +286,7 @@ static int add_records(struct folder *f, const struct traced *t, const struct le
         size_t other;
         char forms[1200] = "";
         if (png->name != SIZE_MAX && leat_names_find(&f->names, c->names + png->name, &other) == LEAT_NAMES_OTHER_FORM)
-            leat_names_say_forms(c->names + png->name, leat_names_at(&f->names, other), forms, sizeof forms);
+            leat_names_say_forms(c->names + png->name, leat_names_at(&f->names, other), false, forms, sizeof forms);
         rc = leat_fault(c->a, c->error, LEAT_E_CORRUPT, "PNGs of segments that cannot be",
                         "%s of annotations[%u] (%s), looked for in %.*s, %s%s", name_of(c, png), png->place.number,
                         leat_coco_where(c, png->place), (int)strlen(f->path) - 1, f->path, t->wrong, forms);

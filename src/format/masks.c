@@ -91,7 +91,7 @@ static size_t find_mask(struct masks *m, uint64_t photo, char *forms, size_t roo
         return SIZE_MAX;
     const enum leat_names_found found = leat_names_find(&m->names, m->name, &mask);
     if (found == LEAT_NAMES_OTHER_FORM) {
-        leat_names_say_forms(name, leat_names_at(&m->names, mask), forms, room);
+        leat_names_say_forms(name, leat_names_at(&m->names, mask), false, forms, room);
         if (!*m->forms)
             strcpy(m->forms, forms);
     }

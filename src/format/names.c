@@ -66,35 +66,50 @@ static bool plain(const char *name, char *out)
     return true;
 }
 
-/* What a plain name has in common with those in other forms of Unicode. */
-static size_t common(const char *name, char *out)
+/* Letters in small ones: Latin, Greek and Cyrillic, whose marks stand apart once they are decomposed. Each keeps its
+ * bytes: of Greek and Cyrillic two, whose first is 0xce or 0xcf, 0xd0 or 0xd1. */
+static void lower(char *text, size_t n)
 {
-    return leat_unicode_decompose(name, strlen(name), out);
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t c = (uint8_t)text[i], next = i + 1 < n ? (uint8_t)text[i + 1] : 0;
+        const bool greek = c == 0xce && next >= 0x91 && next <= 0xa9,
+                   cyrillic = c == 0xd0 && next >= 0x80 && next <= 0xaf;
+        if (c >= 'A' && c <= 'Z')
+            text[i] = (char)(c + ('a' - 'A'));
+        if (!greek && !cyrillic)
+            continue;
+        text[i] = (char)(c + (next < 0x90 || next >= 0xa0));
+        text[++i] = (char)(next < 0x90 ? next + 0x10 : next < 0xa0 ? next + 0x20 : next - 0x20);
+    }
 }
 
-static bool has_others(const char *name)
+/* What a name has in common with those in other forms of Unicode, and in another case unless `cased`. */
+static size_t common(const char *name, bool cased, char *out)
 {
-    for (; *name; name++)
-        if ((unsigned char)*name >= 0x80)
-            return true;
-    return false;
+    size_t n = 0;
+    while (name[n] && (unsigned char)name[n] < 0x80)
+        n++;
+    if (name[n])
+        n = leat_unicode_decompose(name, n + strlen(name + n), out);
+    else
+        memcpy(out, name, n);
+    if (!cased)
+        lower(out, n);
+    return n;
 }
 
 static uint64_t hash_of(const char *plain_name)
 {
     char out[COMMON];
-    if (!has_others(plain_name))
-        return leat_hash64(plain_name, strlen(plain_name));
-    return leat_hash64(out, common(plain_name, out));
+    return leat_hash64(out, common(plain_name, false, out));
 }
 
-bool leat_name_is_form_of(const char *a, const char *b)
+/* Whether two names that are short enough differ at most in their form of Unicode, and in case unless `cased`. */
+static bool is_like(const char *a, const char *b, bool cased)
 {
     char one[COMMON], other[COMMON];
-    if (strlen(a) >= LEAT_NAME_BYTES || strlen(b) >= LEAT_NAME_BYTES)
-        return false;
-    const size_t n = common(a, one);
-    return common(b, other) == n && !memcmp(one, other, n);
+    const size_t n = common(a, cased, one);
+    return common(b, cased, other) == n && !memcmp(one, other, n);
 }
 
 /* ---- the set --------------------------------------------------------------------------------- */
@@ -178,7 +193,7 @@ enum leat_names_found leat_names_find(const struct leat_names *s, const char *na
         const bool same = exact || !strcmp(there, wanted);
         if (!same && found == LEAT_NAMES_FOUND)
             continue;
-        if (!same && !leat_name_is_form_of(wanted, there))
+        if (!same && !is_like(wanted, there, false))
             continue;
         const bool better = !best || exact || (same && found == LEAT_NAMES_OTHER_FORM) || strcmp(text, best) < 0;
         if (!better)
@@ -211,13 +226,15 @@ static void escape(const char *name, char *out, size_t room)
     }
 }
 
-const char *leat_names_say_forms(const char *a, const char *b, char *out, size_t room)
+const char *leat_names_say_forms(const char *a, const char *b, bool taken, char *out, size_t room)
 {
-    char first[512], second[512];
+    char first[512], second[512], one[LEAT_NAME_BYTES], other[LEAT_NAME_BYTES];
     escape(a, first, sizeof first);
     escape(b, second, sizeof second);
-    snprintf(out, room, "; \"%s\" and \"%s\" are one name in two forms of Unicode (NFC and NFD): rename one of them",
-             first, second);
+    const bool form = leat_name_with(a, "", one) && leat_name_with(b, "", other) && is_like(one, other, true);
+    snprintf(out, room, "; \"%s\" and \"%s\" %s%s", first, second,
+             form ? "are one name in two forms of Unicode (NFC and NFD)" : "differ only in the case of letters",
+             taken ? ", and the second goes with another" : ": rename one of them");
     return out;
 }
 

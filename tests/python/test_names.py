@@ -90,8 +90,8 @@ def test_the_case_of_an_extension_does_not_count_and_that_of_a_name_does(tmp_pat
             beside(tmp_path / "a" / strangers[-1], kind)
     ds, said = opened(tmp_path, kind)
     assert objects(ds, kind) == want
-    folders = {str(Path(name).parent) for name in (kind != "masks") * [*want]} | {"."}
-    known = [name for name in strangers if kind == "masks" or str(Path(name).parent) in folders]
+    folders = {str(Path(name).parent).lower() for name in (kind != "masks") * [*want]} | {"."}
+    known = [name for name in strangers if kind == "masks" or str(Path(name).parent).lower() in folders]
     missing = sum(1 for p in (tmp_path / "i").rglob("*") if p.is_file()) - len(want)
     assert ds.about.get("skipped", 0) == len(twice) + len(known) + missing
     for what, names in (("is not read", twice), ("has no photo", known)):
@@ -272,6 +272,57 @@ def test_where_all_names_have_another_form_the_error_says_so(tmp_path: Path, kin
     with pytest.raises(FileNotFoundError, match="two forms of Unicode") as e:
         opened(tmp_path, kind, other="a.json" if kind == "coco" else "a")
     assert '"caf\\u00e9.' in str(e.value) and '"cafe\\u0301.' in str(e.value)
+
+
+@pytest.mark.parametrize("on_bad", ["skip", "mark", "raise"])
+@pytest.mark.parametrize("kind", ["yolo", "voc"])
+@pytest.mark.parametrize(
+    "photo_s, file_s, why",
+    [
+        ("x\u00e9/a", "xe\u0301/a", "two forms of Unicode"),
+        ("x/a", "X/a", "the case of letters"),
+        ("x/y/a", "X/y/A", "the case of letters"),
+        ("\u0434/a", "\u0414/a", "the case of letters"),
+    ],
+)
+def test_files_in_a_folder_beside_that_of_the_photos_are_no_objects_with_a_word(
+    tmp_path: Path, kind: str, on_bad: Any, photo_s: str, file_s: str, why: str
+) -> None:
+    photo(tmp_path / "i" / f"{photo_s}.png")
+    beside(tmp_path / "a" / f"{file_s}{KINDS[kind]}", kind)
+    for good in ("0", f"{Path(photo_s).parent}/b"):  # the folder of the photos is there, too
+        photo(tmp_path / "i" / f"{good}.png")
+        beside(tmp_path / "a" / f"{good}{KINDS[kind]}", kind)
+    want = [f'"{one}.' for one in spelled(file_s, photo_s)]
+    if on_bad == "raise":
+        with pytest.raises(FileNotFoundError, match=why) as e:
+            opened(tmp_path, kind, on_bad)
+        assert all(one in str(e.value) for one in want)
+        return
+    ds, said = opened(tmp_path, kind, on_bad)
+    assert len(said) == 1 and why in said[0] and all(one in said[0] for one in want) and "rename one of them" in said[0]
+    assert ds.about["skipped"] == 1 and (on_bad != "mark" or marked(ds) == {1})
+
+
+@pytest.mark.parametrize("kind", ["yolo", "voc"])
+def test_photos_in_folders_that_differ_in_their_form_or_case_have_the_files_of_their_own(
+    tmp_path: Path, kind: str
+) -> None:
+    for folder in (".", "x\u00e9", "xe\u0301", "y", "Y"):
+        photo(tmp_path / "i" / folder / "a.png")
+    for folder in (".", "x\u00e9", "y", "Y"):
+        beside(tmp_path / "a" / folder / f"a{KINDS[kind]}", kind)
+    ds, said = opened(tmp_path, kind, "raise")
+    assert not said and objects(ds, kind) == {
+        "Y/a.png": 1,
+        "a.png": 1,
+        "xe\u0301/a.png": 0,
+        "x\u00e9/a.png": 1,
+        "y/a.png": 1,
+    }
+    beside(tmp_path / "a" / f"A{KINDS[kind]}", kind)
+    (line,) = opened(tmp_path, kind)[1]
+    assert "rename" not in line and "and the second goes with another" in line
 
 
 # ---- slashes ----
