@@ -364,10 +364,11 @@ static const char *mask_fault(const struct leat_coco_instance *one, const struct
                               size_t room)
 {
     if (one->wrong || !one->shape_bytes || !one->runs_h ||
-        ((!isfinite(image->h) || image->h == one->runs_h) && (!isfinite(image->w) || image->w == one->runs_w)))
+        leat_photo_sizes_agree(&image->photo, image->w, image->h, one->runs_w, one->runs_h))
         return one->wrong;
     snprintf(text, room, "has a mask of another size than its image: %" PRIu32 " x %" PRIu32 ", not %g x %g",
-             one->runs_w, one->runs_h, image->w, image->h);
+             one->runs_w, one->runs_h, isfinite(image->w) ? image->w : image->photo.width,
+             isfinite(image->h) ? image->h : image->photo.height);
     return text;
 }
 
@@ -555,6 +556,8 @@ static int group(struct leat_coco *c)
         rc = leat_coco_check_semantic(c);
     if (!rc && c->n_pngs)
         rc = leat_coco_read_pngs(c);
+    if (!rc && c->semantic)
+        rc = leat_coco_check_maskless(c);
     return rc ? rc : add_columns(c) ? LEAT_OK : leat_coco_no_memory(c);
 }
 

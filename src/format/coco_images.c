@@ -263,6 +263,13 @@ size_t leat_coco_find_image(const struct leat_coco *c, int64_t id)
     return leat_coco_find_id(c->images, c->n_images, sizeof *c->images, id);
 }
 
+int leat_coco_find_size(struct leat_coco *c, struct leat_coco_image *image)
+{
+    static const float pixel[4] = {0, 0, 1, 1};
+    double w = image->w, h = image->h;
+    return leat_photo_sizes_find(c->a, image->sample, pixel, &image->photo, &w, &h, c->error);
+}
+
 static void where_is(const struct leat_annotated *a, uint64_t sample, const struct leat_said_size *said, char *out,
                      size_t room)
 {

@@ -10,7 +10,6 @@
  * Threads decode and trace; the one that opens takes their runs in the order of the file, so that masks and faults are
  * the same with any number of threads.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,8 +120,7 @@ static int decode(struct reading *r, const char *name, const struct leat_coco_im
         t->wrong = t->error.message;
         return rc == LEAT_E_NOMEM ? rc : LEAT_OK;
     }
-    const bool same = (!isfinite(image->w) || image->w == t->w) && (!isfinite(image->h) || image->h == t->h);
-    if (!same)
+    if (!leat_photo_sizes_agree(&image->photo, image->w, image->h, t->w, t->h))
         t->wrong = "is not as large as its image";
     else if (!leat_grow(&r->ids, &r->ids_room, (size_t)t->w * t->h, sizeof *r->ids) ||
              (r->folder->c->semantic && !leat_grow(&r->classes, &r->classes_room, (size_t)t->w * t->h, 1)))
@@ -280,8 +278,10 @@ static void clear(struct traced *t)
 static int add_records(struct folder *f, const struct traced *t, const struct leat_coco_png *png)
 {
     struct leat_coco *c = f->c;
-    const struct leat_coco_image *image = image_of(c, png);
+    struct leat_coco_image *image = image_of(c, png);
     int rc = t->rc;
+    if (image)
+        image->has_png = true;
     if (!rc && t->wrong) {
         size_t other;
         char forms[1200] = "";
@@ -295,7 +295,7 @@ static int add_records(struct folder *f, const struct traced *t, const struct le
         return rc ? rc : leat_annotated_mark(c->a, image->sample, c->error);
     }
     if (!rc && t->mask.n)
-        rc = leat_coco_keep_semantic(c, image_of(c, png), png->place, &t->mask);
+        rc = leat_coco_keep_semantic(c, image, png->place, &t->mask);
     for (size_t i = 0; i < t->n && !rc; i++) {
         const struct segment *s = &t->segments[i];
         struct leat_coco_instance *one = &c->instances[s->instance];
@@ -348,6 +348,11 @@ static int read_all(struct folder *f)
     pthread_t threads[MOST_THREADS];
     const size_t cores = leat_cpu_count(), most = cores < MOST_THREADS ? cores : MOST_THREADS;
     size_t n = 0;
+    for (size_t i = 0; i < c->n_pngs; i++) { /* what the threads compare PNGs with */
+        struct leat_coco_image *image = image_of(c, &c->pngs[i]);
+        if (image && leat_coco_find_size(f->c, image))
+            return LEAT_E_NOMEM;
+    }
     while (n < most && n < c->n_pngs && !leat_thread_start(&threads[n], trace_pngs, f))
         n++;
     int rc = n || !c->n_pngs ? LEAT_OK : LEAT_E_NOMEM;

@@ -92,6 +92,14 @@ int leat_photo_sizes_find(struct leat_annotated *a, uint64_t sample, const float
     return LEAT_OK;
 }
 
+bool leat_photo_sizes_agree(const struct leat_photo_size *photo, double width, double height, uint32_t w, uint32_t h)
+{
+    if ((isfinite(width) && width != w) || (isfinite(height) && height != h))
+        return false;
+    return (isfinite(width) && isfinite(height)) || !photo->width || (photo->width == w && photo->height == h) ||
+           (photo->turned && photo->width == h && photo->height == w);
+}
+
 /* Whether a photo of this size is as large as the annotations say, who may have said one side alone. */
 static bool agree(const struct leat_said_size *said, uint32_t w, uint32_t h)
 {

@@ -29,6 +29,10 @@ struct leat_said_size {
 int leat_photo_sizes_find(struct leat_annotated *annotated, uint64_t sample, const float box[4],
                           struct leat_photo_size *photo, double *width, double *height, struct leat_error *error);
 
+/* Whether a mask of w x h pixels may be that of an image: as large as the annotations say, and on a side that they do
+ * not say (infinite) as its photo, as that is stored or as EXIF turns it. True where neither is known. */
+bool leat_photo_sizes_agree(const struct leat_photo_size *photo, double width, double height, uint32_t w, uint32_t h);
+
 /* Compares; `said`: of each sample. `where` writes where that stands. Photos that cannot be read are passed over. With
  * LEAT_BAD_RAISE another size is CORRUPT, else a note. CANCELLED, NOMEM. */
 int leat_photo_sizes_check(struct leat_annotated *annotated, const struct leat_said_size *said,

@@ -99,6 +99,19 @@ def test_a_value_of_another_type_is_named_marked_or_raised(photos: Path, key: st
         assert [list(b.ids) for b in loader] == [[1, 2]]
 
 
+@pytest.mark.parametrize("said", [{}, {"width": 40}, {"height": 30}])
+def test_runs_of_another_size_than_a_photo_whose_size_is_not_said_are_a_fault(photos: Path, said: Json) -> None:
+    for height, width in ((30, 40), (40, 30), (1, 1)):
+        path = one_of(photos, segmentation={"size": [height, width], "counts": [height * width]})
+        coco = json.loads(path.read_text())
+        coco["images"] = [{k: i[k] for k in ("id", "file_name")} | said for i in coco["images"]]
+        if (height, width) == (30, 40):
+            leat.open(photos, annotations=write(photos, coco), on_bad="raise")
+            continue
+        with pytest.raises(leat.CorruptError, match=rf"another size than its image: {width} x {height}, not 40 x 30"):
+            leat.open(photos, annotations=write(photos, coco), on_bad="raise")
+
+
 @pytest.mark.parametrize("bbox, why", BOXES)
 def test_a_box_that_is_none_is_called_what_it_is(photos: Path, bbox: Any, why: str) -> None:
     path = one_of(photos, bbox=bbox)

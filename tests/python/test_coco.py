@@ -450,6 +450,7 @@ def many_pngs(photos: Path, n: int, side: int, files: int = 100) -> Path:
         for i in range(n)
     ]
     (photos.parent / "instances").mkdir()
+    Image.new("RGB", (side, side)).save(photos / "c.png")
     for i in range(files):
         ids = np.zeros((side, side, 3), np.uint8)
         ids[i % side, : i // side + 1, 0] = i + 1
