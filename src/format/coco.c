@@ -82,10 +82,10 @@ static int add_image(struct leat_coco *c, size_t number)
                           "images[%zu] (%s), %s, has a width or a height that is no number", number,
                           leat_coco_where(c, image.place), c->names + image.name);
     const double w = isfinite(image.w) ? image.w : 1, h = isfinite(image.h) ? image.h : 1;
-    if (!(image.w >= 1 && image.h >= 1 && w * h < 0x1p31))
+    if (!(image.w >= 1 && image.h >= 1 && w * h < 0x1p31 && w == floor(w) && h == floor(h)))
         return leat_fault(c->a, c->error, LEAT_E_CORRUPT, WRONG_SIZES,
-                          "images[%zu] (%s), %s, has width %g and height %g: both are at least 1, and their "
-                          "product is below 2^31",
+                          "images[%zu] (%s), %s, has width %g and height %g: both are whole numbers from 1, and "
+                          "their product is below 2^31",
                           number, leat_coco_where(c, image.place), c->names + image.name, image.w, image.h);
     if (!leat_grow(&c->images, &c->images_room, c->n_images + 1, sizeof *c->images))
         return leat_coco_no_memory(c);

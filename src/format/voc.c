@@ -393,10 +393,10 @@ static int read_photo(struct voc *v, uint64_t photo)
     }
     rc = read_document(v, n, &wrong, &line);
     const double w = isinf(v->w) ? 1 : v->w, h = isinf(v->h) ? 1 : v->h; /* one that is not said is that of the photo */
-    if (!rc && !wrong && !(w >= 1 && h >= 1 && w * h < 0x1p31)) {
+    if (!rc && !wrong && !(w >= 1 && h >= 1 && w * h < 0x1p31 && w == floor(w) && h == floor(h))) {
         wrong = v->odd_size ? "has a size with something else than numbers"
-                            : "has a size that cannot be: width and height are at least 1, and their product is below "
-                              "2^31";
+                            : "has a size that cannot be: width and height are whole numbers from 1, and their product "
+                              "is below 2^31";
         line = v->size_line ? v->size_line : 1;
     }
     if (!rc && wrong) {

@@ -186,6 +186,7 @@ ENTRIES: dict[Callable[[Json], Any], str] = {
     ): r"images\[3\].*no number",
     lambda c: c["images"].append({"id": 5, "file_name": "a.png", "width": 1e300}): r"images\[3\].*width 1e\+300",
     lambda c: c["images"].append({"id": 5, "file_name": "a.png", "height": 1 << 31}): r"images\[3\].*below 2\^31",
+    lambda c: c["images"].append({"id": 5, "file_name": "a.png", "width": 40.5}): r"images\[3\].*width 40\.5 .*whole",
     lambda c: c["images"].append({"id": 5, "file_name": "a.png", "height": [3]}): r"images\[3\].*that is no number",
     lambda c: c["annotations"].append({"image_id": 9, "segments_info": {}}): r"annotations\[3\].*no list",
     lambda c: c["annotations"].append({"image_id": 9, "segments_info": None}): r"annotations\[3\].*no list",
@@ -330,6 +331,18 @@ def test_a_size_of_voc_that_is_no_number_is_named_with_its_line(photos: Path) ->
         text = (folder / "a.xml").read_text().replace(old, new)
         (folder / "a.xml").write_text(text)
         with pytest.raises(leat.CorruptError, match=r"a\.xml line 2: it has a size with something else than numbers"):
+            leat.open(photos, annotations=folder, on_bad="raise")
+
+
+def test_a_size_of_voc_with_a_fraction_is_a_fault(photos: Path) -> None:
+    folder = voc(photos, {})
+    text = (folder / "a.xml").read_text()
+    for size, good in (("40.0", True), ("40.9", False)):
+        (folder / "a.xml").write_text(text.replace("<width>40", f"<width>{size}"))
+        if good:
+            leat.open(photos, annotations=folder, on_bad="raise")
+            continue
+        with pytest.raises(leat.CorruptError, match=r"a\.xml line 1: it has a size that cannot be: .* whole numbers"):
             leat.open(photos, annotations=folder, on_bad="raise")
 
 
