@@ -88,7 +88,10 @@ struct leat_coco {
     bool has_shapes;
     uint64_t n_wrong; /* masks that cannot be */
     size_t listed;    /* entries of the list that was read last */
-    uint64_t bytes;   /* of the file */
+    int64_t *faulty;  /* ids of images of which an annotation or a segment was left out before they were known */
+    size_t n_faulty, faulty_room;
+    bool segment_left_out; /* of the annotation that is being read */
+    uint64_t bytes;        /* of the file */
     char where[64];
     /* of the entry that is being read */
     double *xy;
@@ -119,6 +122,8 @@ struct leat_coco_place leat_coco_place(struct leat_json *json, size_t number);
 /* The mask and the keypoints of an instance; what is wrong with them is `wrong` of it. NOMEM. */
 int leat_coco_segmentation(struct leat_coco *coco, struct leat_coco_instance *instance);
 int leat_coco_keypoints(struct leat_coco *coco, struct leat_coco_instance *instance);
+/* What an element of a list is that is no object ("null"); it is skipped. NULL: it is one, or not there. */
+const char *leat_coco_no_object(struct leat_json *json);
 /* The segments of an annotation of a panoptic file, each an instance of the image that `of` will name. */
 int leat_coco_segments(struct leat_coco *coco, const struct leat_coco_instance *of);
 /* What pixels of no class have in a mask of class ids, and so the most classes that there can be. */

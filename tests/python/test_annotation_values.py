@@ -106,7 +106,7 @@ def test_runs_of_another_size_than_a_photo_whose_size_is_not_said_are_a_fault(ph
         coco = json.loads(path.read_text())
         coco["images"] = [{k: i[k] for k in ("id", "file_name")} | said for i in coco["images"]]
         if (height, width) == (30, 40):
-            leat.open(photos, annotations=write(photos, coco), on_bad="raise")
+            opened(photos, write(photos, coco), on_bad="raise")
             continue
         with pytest.raises(leat.CorruptError, match=rf"another size than its image: {width} x {height}, not 40 x 30"):
             leat.open(photos, annotations=write(photos, coco), on_bad="raise")
@@ -188,6 +188,18 @@ ENTRIES: dict[Callable[[Json], Any], str] = {
     lambda c: c["images"].append({"id": 5, "file_name": "a.png", "height": 1 << 31}): r"images\[3\].*below 2\^31",
     lambda c: c["images"].append({"id": 5, "file_name": "a.png", "width": 40.5}): r"images\[3\].*width 40\.5 .*whole",
     lambda c: c["images"].append({"id": 5, "file_name": "a.png", "height": [3]}): r"images\[3\].*that is no number",
+    lambda c: c["categories"].append({"id": 8, "name": " "}): r"categories\[2\].*has a name that is blank",
+    lambda c: c["images"].append({"id": 5, "file_name": ""}): r"images\[3\].*has a file_name that is empty",
+    **{
+        lambda c, key=key, value=value: c[key].append(
+            value
+        ): rf"{key}\[\d\] \(line 1, byte \d+\) is {kind}, and no object"
+        for key in ("images", "annotations", "categories")
+        for value, kind in ((5, "a number"), (None, "null"), ("{", "a text"), ([{}], "a list"), (True, "true"))
+    },
+    lambda c: c["annotations"].append(
+        {"segments_info": [5], "image_id": 9}
+    ): r"a segment of annotations\[3\] .* is a number, and no object",
     lambda c: c["annotations"].append({"image_id": 9, "segments_info": {}}): r"annotations\[3\].*no list",
     lambda c: c["annotations"].append({"image_id": 9, "segments_info": None}): r"annotations\[3\].*no list",
     lambda c: c["annotations"].append({"image_id": True, "category_id": 7}): r"annotations\[3\].*no image_id that is",
@@ -205,6 +217,24 @@ def test_values_of_entries_of_another_type_are_named(photos: Path, fault: Any) -
     assert len(ds) == 3 and sum(len(s["boxes"]) for s in ds) == 3
     with pytest.raises(leat.CorruptError, match=ENTRIES[fault]):
         leat.open(photos, annotations=path, on_bad="raise")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"image_id": 9},
+        {"image_id": 9, "category_id": "7"},
+        {"segments_info": {}, "image_id": 9},
+        {"segments_info": [{"id": 1, "category_id": "7"}], "image_id": 9},
+        {"segments_info": [None], "image_id": 9},
+    ],
+)
+def test_the_image_of_an_annotation_that_is_left_out_is_marked(photos: Path, entry: Json) -> None:
+    coco = small()
+    coco["annotations"].insert(0, entry)
+    ds, _ = opened(photos, write(photos, coco), on_bad="mark")
+    loader = leat.Loader(ds, 3, outputs={"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))]}, on_error="skip")
+    assert [list(b.ids) for b in loader] == [[0, 2]]
 
 
 @pytest.mark.parametrize("name", [5, None, ["deep/c.png"]])
