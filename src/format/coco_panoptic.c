@@ -82,6 +82,19 @@ static bool is_below(const char *name)
     return name[0] != '/' && strcmp(name, "..") != 0 && strncmp(name, "../", 3) != 0 && !strstr(name, "/../");
 }
 
+/* The name in the folder that is meant by one of a PNG, which may have the slashes of Windows. */
+static enum leat_names_found find_png(const struct folder *f, const char *name, size_t *number)
+{
+    size_t slashed;
+    const enum leat_names_found found = leat_names_find(&f->names, name, number),
+                                other = found == LEAT_NAMES_FOUND ? LEAT_NAMES_NONE
+                                                                  : leat_names_find_slashed(&f->names, name, &slashed);
+    if (!other)
+        return found;
+    *number = slashed;
+    return other;
+}
+
 /* The pixels of the PNG; what is wrong with it is `wrong`. NOMEM. */
 static int decode(struct reading *r, const char *name, const struct leat_coco_image *image)
 {
@@ -93,7 +106,7 @@ static int decode(struct reading *r, const char *name, const struct leat_coco_im
         t->wrong = "is not below that folder";
         return LEAT_OK;
     }
-    if (leat_names_find(&r->folder->names, name, &there) == LEAT_NAMES_FOUND)
+    if (find_png(r->folder, name, &there) == LEAT_NAMES_FOUND)
         name = leat_names_at(&r->folder->names, there);
     const size_t name_bytes = strlen(name) + 1;
     if (!leat_grow(&r->path, &r->path_room, begin + name_bytes, 1))
@@ -285,7 +298,7 @@ static int add_records(struct folder *f, const struct traced *t, const struct le
     if (!rc && t->wrong) {
         size_t other;
         char forms[1200] = "";
-        if (png->name != SIZE_MAX && leat_names_find(&f->names, c->names + png->name, &other) == LEAT_NAMES_OTHER_FORM)
+        if (png->name != SIZE_MAX && find_png(f, c->names + png->name, &other) == LEAT_NAMES_OTHER_FORM)
             leat_names_say_forms(c->names + png->name, leat_names_at(&f->names, other), false, forms, sizeof forms);
         rc = leat_fault(c->a, c->error, LEAT_E_CORRUPT, "PNGs of segments that cannot be",
                         "%s of annotations[%u] (%s), looked for in %.*s, %s%s", name_of(c, png), png->place.number,

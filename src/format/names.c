@@ -207,6 +207,21 @@ enum leat_names_found leat_names_find(const struct leat_names *s, const char *na
     return found;
 }
 
+static void use_slashes(char *name)
+{
+    for (; *name; name++)
+        *name = *name == '\\' ? '/' : *name;
+}
+
+enum leat_names_found leat_names_find_slashed(const struct leat_names *s, const char *name, size_t *number)
+{
+    char slashed[LEAT_NAME_BYTES];
+    if (snprintf(slashed, sizeof slashed, "%s", name) >= (int)sizeof slashed)
+        return LEAT_NAMES_NONE;
+    use_slashes(slashed);
+    return leat_names_find(s, slashed, number);
+}
+
 /* ---- words ----------------------------------------------------------------------------------- */
 
 static void escape(const char *name, char *out, size_t room)
@@ -226,14 +241,27 @@ static void escape(const char *name, char *out, size_t room)
     }
 }
 
+/* Whether two names that are one in other forms or cases are so in the same case. */
+static bool is_of_same_case(const char *a, const char *b)
+{
+    char one[LEAT_NAME_BYTES], other[LEAT_NAME_BYTES];
+    if (!leat_name_with(a, "", one) || !leat_name_with(b, "", other))
+        return false;
+    use_slashes(one);
+    use_slashes(other);
+    leat_name_clean(one, one);
+    leat_name_clean(other, other);
+    return is_like(one, other, true);
+}
+
 const char *leat_names_say_forms(const char *a, const char *b, bool taken, char *out, size_t room)
 {
-    char first[512], second[512], one[LEAT_NAME_BYTES], other[LEAT_NAME_BYTES];
+    char first[512], second[512];
     escape(a, first, sizeof first);
     escape(b, second, sizeof second);
-    const bool form = leat_name_with(a, "", one) && leat_name_with(b, "", other) && is_like(one, other, true);
     snprintf(out, room, "; \"%s\" and \"%s\" %s%s", first, second,
-             form ? "are one name in two forms of Unicode (NFC and NFD)" : "differ only in the case of letters",
+             is_of_same_case(a, b) ? "are one name in two forms of Unicode (NFC and NFD)"
+                                   : "differ only in the case of letters",
              taken ? ", and the second goes with another" : ": rename one of them");
     return out;
 }

@@ -46,6 +46,9 @@ const char *leat_names_at(const struct leat_names *names, size_t number);
 /* The name that is meant by another one: its number, in *number. Any thread, if nobody adds. */
 enum leat_names_found leat_names_find(const struct leat_names *names, const char *name, size_t *number);
 
+/* Likewise, of a name with the slashes of Windows. */
+enum leat_names_found leat_names_find_slashed(const struct leat_names *names, const char *name, size_t *number);
+
 /* The name with its slashes put right, in `out`, which may be the name itself. */
 void leat_name_clean(const char *name, char *out);
 /* Whether a name that is not hidden ends in an extension, such as ".txt". */

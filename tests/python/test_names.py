@@ -160,15 +160,16 @@ def test_two_images_of_coco_do_not_get_one_photo_by_the_case_of_an_extension(tmp
     ]
 
 
-@pytest.mark.parametrize("name", ["a.png", "a.PNG", "./a.png", "sub//b.png"])
+@pytest.mark.parametrize("name", ["a.png", "a.PNG", "./a.png", "sub//b.png", "sub\\b.png"])
 def test_the_png_of_a_panoptic_file_is_found_by_the_same_rule(tmp_path: Path, name: str) -> None:
-    stem = Path(name).stem
+    there = name.replace("\\", "/")
+    stem = Path(there).stem
     photo(tmp_path / f"i/{stem}.jpg")
     for folder in ("P", "P/sub"):
         (tmp_path / folder).mkdir()
     pixels = np.zeros((10, 20, 3), np.uint8)
     pixels[2:5, 3:9, 0] = 7
-    Image.fromarray(pixels).save(tmp_path / "P" / Path(name).with_suffix(".Png"), format="PNG")
+    Image.fromarray(pixels).save(tmp_path / "P" / Path(there).with_suffix(".Png"), format="PNG")
     segments = [{"id": 7, "category_id": 1, "bbox": [3, 2, 6, 3], "area": 18, "iscrowd": 0}]
     made = coco(tmp_path, f"{stem}.jpg", annotations=[{"image_id": 0, "file_name": name, "segments_info": segments}])
     made.rename(tmp_path / "P.JSON")
@@ -246,6 +247,30 @@ def test_one_name_in_two_forms_is_said_in_escapes(tmp_path: Path, kind: str, on_
             message = " ".join(said)
             assert on_bad != "mark" or len(marked(ds)) == 1
         assert all(f'"{name}' in message for name in want) and "two forms of Unicode" in message
+
+
+@pytest.mark.parametrize("before", ["sub\\", ".\\sub\\", "C:\\sub\\", "/of/another/machine/"])
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_name_of_another_machine_in_another_form_is_said_too(tmp_path: Path, before: str, others: int) -> None:
+    folder = "sub/" if before in ("sub\\", ".\\sub\\") else ""
+    names = ["caf\u00e9.png", *(f"{i}.png" for i in range(others))]
+    for name in names:
+        photo(tmp_path / "i" / folder / unicodedata.normalize("NFD", name))
+    coco(tmp_path, *(before + name for name in names))
+    with pytest.raises(FileNotFoundError, match="two forms of Unicode") as e:
+        opened(tmp_path, "coco", "raise", other="a.json")
+    assert "caf\\u00e9." in str(e.value) and "cafe\\u0301." in str(e.value)
+    if others:
+        ds, said = opened(tmp_path, "coco", other="a.json")
+        assert len(ds) == others
+        assert any("two forms of Unicode" in line for line in said)
+
+
+def test_a_photo_of_another_image_is_not_to_be_renamed(tmp_path: Path) -> None:
+    photo(tmp_path / "i" / "caf\u00e9.png")
+    coco(tmp_path, "caf\u00e9.png", "cafe\u0301.png", "CAF\u00c9.png")
+    (line,) = opened(tmp_path, "coco", other="a.json")[1]
+    assert "left out: 2 images" in line and "rename" not in line and line.count("the second goes with another") == 2
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "coco"])
