@@ -213,6 +213,26 @@ static void note_boxes(struct leat_annotated *a)
                   *a->strays ? "The first: " : "", a->strays);
 }
 
+/* Two classes that look alike are probably one: the first two that do are said. NOMEM. */
+static int note_classes(struct leat_annotated *a, struct leat_error *error)
+{
+    struct leat_names names = {0};
+    bool good = true;
+    size_t other;
+    for (size_t i = 0; i < a->n_classes && good; i++) {
+        if (leat_names_find(&names, a->classes[i], &other) == LEAT_NAMES_OTHER_FORM &&
+            leat_name_is_form_of(a->classes[i], a->classes[other])) {
+            char forms[1200];
+            leat_note(&a->notes, "two of the classes of %s look alike%s", a->path,
+                      leat_names_say_forms(a->classes[other], a->classes[i], false, forms, sizeof forms));
+            break;
+        }
+        good = leat_names_add(&names, a->classes[i]);
+    }
+    leat_names_destroy(&names);
+    return good ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for %zu classes", a->n_classes);
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static uint64_t begin_of(const struct leat_column *c, uint64_t sample)
@@ -466,6 +486,7 @@ int leat_annotated_finish(struct leat_annotated *a, const struct leat_open_optio
 {
     const uint64_t count = a->photos.listing.n_files;
     int rc = check_instances(a, count, error);
+    rc = rc ? rc : note_classes(a, error);
     rc = rc ? rc : leat_photo_files_ready(&a->photos, options, error);
     size_t n = 0;
     a->fields[n] =

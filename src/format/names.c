@@ -112,6 +112,20 @@ static bool is_like(const char *a, const char *b, bool cased)
     return common(b, cased, other) == n && !memcmp(one, other, n);
 }
 
+static bool has_others(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text >= 0x80)
+            return true;
+    return false;
+}
+
+bool leat_name_is_form_of(const char *a, const char *b)
+{
+    return has_others(a) && strcmp(a, b) != 0 && strlen(a) < LEAT_NAME_BYTES && strlen(b) < LEAT_NAME_BYTES &&
+           is_like(a, b, true);
+}
+
 /* ---- the set --------------------------------------------------------------------------------- */
 
 static void link_name(struct leat_names *s, size_t i)

@@ -57,6 +57,8 @@ bool leat_name_ends_in(const char *name, const char *extension);
 size_t leat_name_stem(const char *name);
 /* The photo's or another name with its extension replaced, in `out` of LEAT_NAME_BYTES; false: it is too long. */
 bool leat_name_with(const char *name, const char *extension, char *out);
+/* Whether two texts differ, and in their form of Unicode alone. */
+bool leat_name_is_form_of(const char *a, const char *b);
 /* "; ... are one name in two forms of Unicode: ...", of two names that meet only so, or but for their case; `taken`:
  * another name meets the second as it is spelled, and so it is not to be renamed. Returns `out`. */
 const char *leat_names_say_forms(const char *a, const char *b, bool taken, char *out, size_t room);

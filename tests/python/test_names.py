@@ -412,3 +412,26 @@ def test_white_space_around_a_name_of_a_class_is_none_of_it(tmp_path: Path, befo
     (tmp_path / "a/classes.txt").unlink()
     (tmp_path / "a/x.yaml").write_text(json.dumps({"names": padded}))
     assert opened(tmp_path, "yolo")[0].classes == ["a b", "c"]
+
+
+@pytest.mark.parametrize("kind", ["yolo", "voc", "masks", "coco"])
+def test_two_classes_that_differ_in_their_form_alone_are_said_in_escapes(tmp_path: Path, kind: str) -> None:
+    photo(tmp_path / "i" / "a.png")
+    forms = ["caf\u00e9", "cafe\u0301"]
+    classes = {} if kind in ("voc", "coco") else {"classes": forms}
+    if kind == "coco":
+        coco(tmp_path, "a.png", categories=[{"id": i, "name": name} for i, name in enumerate(forms)])
+    else:
+        beside(tmp_path / "a" / f"a{KINDS[kind]}", kind)
+    if kind == "voc":
+        one = VOC[VOC.index("<object>") : VOC.index("</annotation>")]
+        both = "".join(one.replace(">c<", f">{name}<") for name in forms)
+        (tmp_path / "a/a.xml").write_text(f"<annotation>{both}</annotation>")
+    given = {"masks" if kind == "masks" else "annotations": tmp_path / ("a.json" if kind == "coco" else "a"), **classes}
+    with pytest.warns(UserWarning, match="two forms of Unicode") as said:
+        assert len(leat.open(tmp_path / "i", on_bad="raise", **given).classes) == 2  # type: ignore[arg-type]
+    assert all(f'"{name}"' in str(said[0].message) for name in spelled(*forms))
+    if kind == "voc":
+        with pytest.raises(leat.CorruptError, match="two forms of Unicode") as e:
+            leat.open(tmp_path / "i", on_bad="raise", annotations=tmp_path / "a", classes=forms[1:])
+        assert all(f'"{name}"' in str(e.value) for name in spelled(*forms))
