@@ -23,6 +23,10 @@ struct leat_said_size {
     bool exceeded; /* a box reaches out of it: the photo may be larger */
 };
 
+/* What the first bytes of a photo's file say of its size, read to `head` of `room`. False: nothing. */
+bool leat_photo_sizes_look(struct leat_annotated *annotated, uint64_t sample, uint8_t *head, size_t room,
+                           struct leat_photo_size *photo);
+
 /* The size at which a box (x0, y0, x1, y1) of a sample is cut off: a side that is infinite, because the annotations do
  * not say it, becomes that of the photo's header. It stays infinite where the header cannot be read, and where EXIF
  * turns the photo and the box lies in one of the two sizes alone. NOMEM. */

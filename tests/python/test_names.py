@@ -273,6 +273,14 @@ def test_a_photo_of_another_image_is_not_to_be_renamed(tmp_path: Path) -> None:
     assert "left out: 2 images" in line and "rename" not in line and line.count("the second goes with another") == 2
 
 
+def test_a_mask_of_another_photo_is_not_to_be_renamed(tmp_path: Path) -> None:
+    for name in ("caf\u00e9", "cafe\u0301"):
+        photo(tmp_path / "i" / f"{name}.png")
+    beside(tmp_path / "a/caf\u00e9.png", "masks")
+    (line,) = opened(tmp_path, "masks")[1]
+    assert "left out: 1 photos" in line and "rename" not in line and "and the second goes with another" in line
+
+
 @pytest.mark.parametrize("kind", [*KINDS, "coco"])
 def test_a_folder_in_another_form_is_said_too(tmp_path: Path, kind: str) -> None:
     forms = ["e\u0301t\u00e9/\u00e9/a", "\u00e9te\u0301/e\u0301/a"]
