@@ -15,7 +15,7 @@
 #include "format/fingerprint.h"
 #include "io/interrupt.h"
 
-enum { IMAGE = 0, EXAMPLES = 3 };
+enum { IMAGE = 0, EXAMPLES = 3, LONGEST = 8192 };
 #define ASK_NS INT64_C(100000000)
 
 static struct leat_annotated *of(struct leat_source *source)
@@ -35,14 +35,15 @@ static struct leat_fault_kind *kind_of(struct leat_fault_kind *kinds, size_t n, 
     return kind;
 }
 
-static void show(struct leat_fault_kind *kind, const char *text)
+static void show(struct leat_fault_kind *kind, char *text)
 {
+    leat_shorten(text, sizeof kind->examples);
     kind->shown += leat_add_example(kind->examples, sizeof kind->examples, text);
 }
 
 int leat_fault(struct leat_annotated *a, struct leat_error *error, int code, const char *what, const char *format, ...)
 {
-    char text[1024];
+    char text[LONGEST];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);

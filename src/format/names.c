@@ -238,11 +238,11 @@ enum leat_names_found leat_names_find_slashed(const struct leat_names *s, const 
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static void escape(const char *name, char *out, size_t room)
+/* The name from a byte on, with its other characters in escapes. False: its end does not fit. */
+static bool escape(const char *name, size_t from, char *out, size_t room)
 {
-    size_t used = 0, left = strlen(name);
-    out[0] = 0;
-    for (const char *p = name; left && used + 11 < room;) {
+    size_t used = (size_t)snprintf(out, room, "%s", from ? "..." : ""), left = strlen(name + from);
+    for (const char *p = name + from; left && used + 14 < room;) {
         uint32_t c;
         const unsigned n = leat_unicode_read(p, left, &c), bytes = n ? n : 1;
         if (n == 1)
@@ -253,6 +253,22 @@ static void escape(const char *name, char *out, size_t room)
         p += bytes;
         left -= bytes;
     }
+    if (left)
+        snprintf(out + used, room - used, "...");
+    return !left;
+}
+
+/* Where two long names are to be shown from: a little before they differ. */
+static size_t before_difference(const char *a, const char *b)
+{
+    enum { SHOWN = 24 };
+    size_t n = 0;
+    while (a[n] && a[n] == b[n])
+        n++;
+    n = n > SHOWN ? n - SHOWN : 0;
+    while (n && ((unsigned char)a[n] & 0xc0) == 0x80)
+        n--;
+    return n;
 }
 
 /* Whether two names that are one in other forms or cases are so in the same case. */
@@ -270,9 +286,13 @@ static bool is_of_same_case(const char *a, const char *b)
 
 const char *leat_names_say_forms(const char *a, const char *b, bool taken, char *out, size_t room)
 {
-    char first[512], second[512];
-    escape(a, first, sizeof first);
-    escape(b, second, sizeof second);
+    char first[400], second[400];
+    const bool first_fits = escape(a, 0, first, sizeof first), second_fits = escape(b, 0, second, sizeof second);
+    if (!first_fits || !second_fits) {
+        const size_t from = before_difference(a, b);
+        escape(a, from, first, sizeof first / 2);
+        escape(b, from, second, sizeof second / 2);
+    }
     snprintf(out, room, "; \"%s\" and \"%s\" %s%s", first, second,
              is_of_same_case(a, b) ? "are one name in two forms of Unicode (NFC and NFD)"
                                    : "differ only in the case of letters",

@@ -358,6 +358,19 @@ def test_photos_in_folders_that_differ_in_their_form_or_case_have_the_files_of_t
     assert "rename" not in line and "and the second goes with another" in line
 
 
+@pytest.mark.parametrize("kind", [*KINDS, "coco"])
+def test_a_long_name_pushes_no_word_out_and_is_shown_where_it_differs(tmp_path: Path, kind: str) -> None:
+    folder = "/".join(["f" * 200] * 6)
+    for name in (f"{folder}/{'x' * 230}caf\u00e9", "good"):
+        photo(tmp_path / "i" / f"{name}.png")
+        if kind != "coco":
+            beside(tmp_path / "a" / f"{unicodedata.normalize('NFD', name)}{KINDS[kind]}", kind)
+    if kind == "coco":
+        coco(tmp_path, f"{folder}/{'x' * 230}cafe\u0301.png", "good.png")
+    said = " ".join(opened(tmp_path, kind, other="a.json" if kind == "coco" else "a")[1])
+    assert "xxcaf\\u00e9." in said and "xxcafe\\u0301." in said and "two forms of Unicode" in said
+
+
 # ---- slashes ----
 
 
