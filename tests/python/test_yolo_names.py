@@ -174,6 +174,15 @@ def test_a_number_of_classes_that_is_not_that_of_the_names_is_said(tree: Path, n
     assert [said in one for one in found] == ([True] if said else [])
 
 
+@pytest.mark.parametrize("text", ["nc: 2\nnc: 3\nnames: [a, b]\n", "nc: 2\nnames: [a, b]\n---\nnc: 3\n"])
+def test_numbers_of_classes_that_differ_are_said(tree: Path, text: str) -> None:
+    (tree / "data.yaml").write_text(text)
+    classes, (said,) = opened(tree)
+    assert classes == ["a", "b"] and "says nc: 2, then 3, and names 2 classes" in said
+    (tree / "data.yaml").write_text(text.replace("3", "2"))
+    assert opened(tree) == (["a", "b"], [])
+
+
 # ---- several of them ----
 
 
