@@ -241,6 +241,15 @@ def test_a_list_that_another_system_wrote_names_its_photos(tmp_path: Path, line:
     assert opened(folder, "images/train", "labels/train") == (["right"], [])
 
 
+def test_a_list_names_the_photos_of_each_of_its_folders(tmp_path: Path) -> None:
+    data_set(tmp_path, "mine", "train")
+    folder = tmp_path / "mine"
+    (folder / "all.txt").write_text("images/val/a.png\n" * 5000 + "images/train/a.png\n")
+    (folder / "a.yaml").write_text("train: images/val\nnames: [wrong]\n")
+    (folder / "b.yaml").write_text("train: all.txt\nnames: [right]\n")
+    assert opened(folder, "images/train", "labels/train") == (["right"], [])
+
+
 def test_a_yaml_further_above_that_names_the_photos_counts_more_than_one_that_does_not(tmp_path: Path) -> None:
     data_set(tmp_path, "mine", "train")
     folder = tmp_path / "mine"
