@@ -112,13 +112,29 @@ static size_t find_login(const char *text, size_t *length)
     return 0;
 }
 
-static void fill(struct leat_error *error, int code, const char *format, va_list args)
+void leat_shorten(char *text, size_t room)
+{
+    const size_t n = strlen(text);
+    if (n < room)
+        return;
+    size_t begin = room / 3, end = n - (room - 4 - begin);
+    while (begin && ((unsigned char)text[begin] & 0xc0) == 0x80) /* no part of a character */
+        begin--;
+    while (((unsigned char)text[end] & 0xc0) == 0x80)
+        end++;
+    memcpy(text + begin, "...", 3);
+    memmove(text + begin + 3, text + end, n - end + 1);
+}
+
+/* Leaves `left` bytes of the message free. */
+static void fill(struct leat_error *error, int code, size_t left, const char *format, va_list args)
 {
     /* The format's arguments may point into *error itself (wrapping a message), so it is written only afterwards. */
-    char message[sizeof error->message];
+    char message[8 * sizeof error->message];
     vsnprintf(message, sizeof message, format, args);
     for (size_t login, at; at = find_login(message, &login), login;)
         memmove(message + at, message + at + login, strlen(message + at + login) + 1);
+    leat_shorten(message, sizeof error->message - left);
     leat_error_clear(error);
     error->code = code;
     leat_escape(message, error->message, sizeof error->message); /* it may quote names out of files */
@@ -129,7 +145,7 @@ int leat_fail(struct leat_error *error, int code, const char *format, ...)
     if (error) {
         va_list args;
         va_start(args, format);
-        fill(error, code, format, args);
+        fill(error, code, 0, format, args);
         va_end(args);
     }
     return code;
@@ -148,7 +164,7 @@ int leat_fail_errno(struct leat_error *error, int code, const char *format, ...)
     if (error) {
         va_list args;
         va_start(args, format);
-        fill(error, code, format, args);
+        fill(error, code, 128, format, args);
         va_end(args);
         size_t used = strlen(error->message);
         snprintf(error->message + used, sizeof error->message - used, ": %s%s", strerrordesc_np(saved),

@@ -15,6 +15,9 @@ int leat_fail(struct leat_error *error, int code, const char *format, ...) __att
  * longer, also with what to do, unless the message says to make room. */
 int leat_fail_errno(struct leat_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* Cuts a text that does not fit into `room` bytes in its middle, so that long names push no sentence out of it. */
+void leat_shorten(char *text, size_t room);
+
 /* "; make room on the disk" where that is what an errno asks for, else "". */
 const char *leat_if_full(int sys_errno);
 

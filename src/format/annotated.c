@@ -15,7 +15,7 @@
 #include "format/fingerprint.h"
 #include "io/interrupt.h"
 
-enum { IMAGE = 0, EXAMPLES = 3 };
+enum { IMAGE = 0, EXAMPLES = 3, LONGEST = 8192 };
 #define ASK_NS INT64_C(100000000)
 
 static struct leat_annotated *of(struct leat_source *source)
@@ -35,14 +35,15 @@ static struct leat_fault_kind *kind_of(struct leat_fault_kind *kinds, size_t n, 
     return kind;
 }
 
-static void show(struct leat_fault_kind *kind, const char *text)
+static void show(struct leat_fault_kind *kind, char *text)
 {
+    leat_shorten(text, sizeof kind->examples);
     kind->shown += leat_add_example(kind->examples, sizeof kind->examples, text);
 }
 
 int leat_fault(struct leat_annotated *a, struct leat_error *error, int code, const char *what, const char *format, ...)
 {
-    char text[1024];
+    char text[LONGEST];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -211,6 +212,26 @@ static void note_boxes(struct leat_annotated *a)
     if (leat_box_counts_suspect(n, &a->given, text, sizeof text))
         leat_note(&a->notes, "%s: %s%s%s%s", a->path, text, *a->strays ? end_of(text) : "",
                   *a->strays ? "The first: " : "", a->strays);
+}
+
+/* Two classes that look alike are probably one: the first two that do are said. NOMEM. */
+static int note_classes(struct leat_annotated *a, struct leat_error *error)
+{
+    struct leat_names names = {0};
+    bool good = true;
+    size_t other;
+    for (size_t i = 0; i < a->n_classes && good; i++) {
+        if (leat_names_find(&names, a->classes[i], &other) == LEAT_NAMES_OTHER_FORM &&
+            leat_name_is_form_of(a->classes[i], a->classes[other])) {
+            char forms[1200];
+            leat_note(&a->notes, "two of the classes of %s look alike%s", a->path,
+                      leat_names_say_forms(a->classes[other], a->classes[i], false, forms, sizeof forms));
+            break;
+        }
+        good = leat_names_add(&names, a->classes[i]);
+    }
+    leat_names_destroy(&names);
+    return good ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for %zu classes", a->n_classes);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -466,6 +487,7 @@ int leat_annotated_finish(struct leat_annotated *a, const struct leat_open_optio
 {
     const uint64_t count = a->photos.listing.n_files;
     int rc = check_instances(a, count, error);
+    rc = rc ? rc : note_classes(a, error);
     rc = rc ? rc : leat_photo_files_ready(&a->photos, options, error);
     size_t n = 0;
     a->fields[n] =

@@ -46,7 +46,7 @@ static int keep_name(struct leat_coco *c, size_t *name)
 }
 
 static const char NAMELESS_IMAGES[] = "images without an id or a file_name",
-                  WRONG_SIZES[] = "images whose size cannot be";
+                  WRONG_SIZES[] = "images whose size cannot be", NO_IMAGES[] = "images that are no objects";
 
 static int add_image(struct leat_coco *c, size_t number)
 {
@@ -73,19 +73,22 @@ static int add_image(struct leat_coco *c, size_t number)
     }
     if (j->fault)
         return LEAT_OK;
-    if (!has_id || image.name == SIZE_MAX)
-        return leat_fault(c->a, c->error, LEAT_E_CORRUPT, NAMELESS_IMAGES, "images[%zu] (%s) has no %s", number,
+    const bool nameless = image.name == SIZE_MAX;
+    if (!has_id || nameless || !c->names[image.name])
+        return leat_fault(c->a, c->error, LEAT_E_CORRUPT, NAMELESS_IMAGES, "images[%zu] (%s) has %s", number,
                           leat_coco_where(c, image.place),
-                          has_id ? "file_name that is a text" : "id that is a whole number of 64 bits");
+                          !has_id    ? "no id that is a whole number of 64 bits"
+                          : nameless ? "no file_name that is a text"
+                                     : "a file_name that is empty");
     if (!good_size)
         return leat_fault(c->a, c->error, LEAT_E_CORRUPT, WRONG_SIZES,
                           "images[%zu] (%s), %s, has a width or a height that is no number", number,
                           leat_coco_where(c, image.place), c->names + image.name);
     const double w = isfinite(image.w) ? image.w : 1, h = isfinite(image.h) ? image.h : 1;
-    if (!(image.w >= 1 && image.h >= 1 && w * h < 0x1p31))
+    if (!(image.w >= 1 && image.h >= 1 && w * h < 0x1p31 && w == floor(w) && h == floor(h)))
         return leat_fault(c->a, c->error, LEAT_E_CORRUPT, WRONG_SIZES,
-                          "images[%zu] (%s), %s, has width %g and height %g: both are at least 1, and their "
-                          "product is below 2^31",
+                          "images[%zu] (%s), %s, has width %g and height %g: both are whole numbers from 1, and "
+                          "their product is below 2^31",
                           number, leat_coco_where(c, image.place), c->names + image.name, image.w, image.h);
     if (!leat_grow(&c->images, &c->images_room, c->n_images + 1, sizeof *c->images))
         return leat_coco_no_memory(c);
@@ -117,10 +120,12 @@ static int add_category(struct leat_coco *c, size_t number)
         if (rc)
             break;
     }
-    if (!rc && !j->fault && (!has_id || !category.name))
+    if (!rc && !j->fault && (!has_id || !category.name || leat_is_blank(category.name)))
         rc = leat_fault(c->a, c->error, LEAT_E_CORRUPT, "categories without an id or a name",
-                        "categories[%zu] (%s) has no %s", number, leat_coco_where(c, category.place),
-                        has_id ? "name that is a text" : "id that is a whole number of 64 bits");
+                        "categories[%zu] (%s) has %s", number, leat_coco_where(c, category.place),
+                        !has_id         ? "no id that is a whole number of 64 bits"
+                        : category.name ? "a name that is blank"
+                                        : "no name that is a text");
     else if (!rc && !j->fault && !leat_grow(&c->categories, &c->categories_room, c->n_categories + 1, sizeof category))
         rc = leat_coco_no_memory(c);
     else if (!rc && !j->fault) {
@@ -129,6 +134,28 @@ static int add_category(struct leat_coco *c, size_t number)
     }
     leat_free(category.name);
     return rc;
+}
+
+/* An annotation or a segment of an image was left out, whose sample is not known yet. */
+static int keep_faulty(struct leat_coco *c, int64_t image)
+{
+    if (!leat_grow(&c->faulty, &c->faulty_room, c->n_faulty + 1, sizeof *c->faulty))
+        return leat_coco_no_memory(c);
+    c->faulty[c->n_faulty++] = image;
+    return LEAT_OK;
+}
+
+static int leave_out(struct leat_coco *c, const struct leat_coco_instance *one, bool has_image, bool no_list)
+{
+    const char *where = leat_coco_where(c, one->place);
+    c->a->tried++;
+    if (no_list && !one->has_category)
+        return leat_fault(c->a, c->error, LEAT_E_CORRUPT, "annotations whose segments_info is no list",
+                          "annotations[%u] (%s) has a segments_info that is no list", one->place.number, where);
+    return leat_fault(c->a, c->error, LEAT_E_CORRUPT,
+                      "annotations without an image_id or a category_id that is a number",
+                      "annotations[%u] (%s) has no %s that is a whole number of 64 bits", one->place.number, where,
+                      has_image ? "category_id" : "image_id");
 }
 
 static int add_instance(struct leat_coco *c, size_t number)
@@ -140,6 +167,7 @@ static int add_instance(struct leat_coco *c, size_t number)
     size_t name = SIZE_MAX;
     char key[32];
     int rc = LEAT_OK;
+    c->segment_left_out = false;
     if (!leat_json_enter(j, '{'))
         return LEAT_OK;
     while (leat_json_key(j, key, sizeof key)) {
@@ -167,7 +195,10 @@ static int add_instance(struct leat_coco *c, size_t number)
     }
     if (j->fault)
         return LEAT_OK;
-    if (has_segments && has_image && !one.has_category) {
+    const bool are_segments = has_segments && has_image && !one.has_category;
+    if (has_image && (c->segment_left_out || !(are_segments || one.has_category)) && (rc = keep_faulty(c, one.image)))
+        return rc;
+    if (are_segments) {
         for (size_t i = begin; i < c->n_instances; i++)
             c->instances[i].image = one.image;
         if (!has_name)
@@ -178,28 +209,41 @@ static int add_instance(struct leat_coco *c, size_t number)
         return LEAT_OK;
     }
     c->n_instances = begin;
-    c->a->tried += !has_image || !one.has_category;
-    if (no_list && !one.has_category)
-        return leat_fault(c->a, c->error, LEAT_E_CORRUPT, "annotations whose segments_info is no list",
-                          "annotations[%zu] (%s) has a segments_info that is no list", number,
-                          leat_coco_where(c, one.place));
-    if (!has_image || !one.has_category)
-        return leat_fault(c->a, c->error, LEAT_E_CORRUPT,
-                          "annotations without an image_id or a category_id that is a number",
-                          "annotations[%zu] (%s) has no %s that is a whole number of 64 bits", number,
-                          leat_coco_where(c, one.place), has_image ? "category_id" : "image_id");
-    return leat_coco_add(c, &one);
+    return has_image && one.has_category ? leat_coco_add(c, &one) : leave_out(c, &one, has_image, no_list);
 }
 
-static int read_list(struct leat_coco *c, int (*add)(struct leat_coco *, size_t))
+/* A list of a file, and how its entries are added. */
+struct list {
+    const char *key, *no_objects; /* the kind of fault */
+    int (*add)(struct leat_coco *, size_t);
+};
+
+static const struct list lists[] = {{"images", NO_IMAGES, add_image},
+                                    {"annotations", "annotations that are no objects", add_instance},
+                                    {"categories", "categories that are no objects", add_category}};
+
+static int read_list(struct leat_coco *c, const struct list *list)
 {
+    struct leat_json *j = &c->json;
     int rc = LEAT_OK;
-    if (!leat_json_enter(&c->json, '['))
+    const char kind = leat_json_peek(j);
+    if (kind && kind != '[') {
+        rc = leat_fail(c->error, LEAT_E_FORMAT, "\"%s\" of %s (%s) is %s, and no list", list->key, c->a->path,
+                       leat_coco_where(c, leat_coco_place(j, 0)), leat_json_kind(kind));
+        leat_error_at_file(c->error, c->a->path, (int64_t)leat_json_offset(j));
+        return rc;
+    }
+    if (!leat_json_enter(j, '['))
         return LEAT_OK;
-    for (c->listed = 0; !rc && leat_json_item(&c->json); c->listed++) {
-        rc = add(c, c->listed);
+    for (c->listed = 0; !rc && leat_json_item(j); c->listed++) {
+        const struct leat_coco_place place = leat_coco_place(j, c->listed);
+        const char *other = leat_coco_no_object(j);
+        c->a->tried += other && list->add == add_instance;
+        rc = other ? leat_fault(c->a, c->error, LEAT_E_CORRUPT, list->no_objects, "%s[%zu] (%s) is %s, and no object",
+                                list->key, c->listed, leat_coco_where(c, place), other)
+                   : list->add(c, c->listed);
         if (!rc && c->listed % 64 == 0)
-            rc = leat_annotated_ask(c->a, leat_json_offset(&c->json), c->bytes, c->error);
+            rc = leat_annotated_ask(c->a, leat_json_offset(j), c->bytes, c->error);
     }
     return rc;
 }
@@ -208,7 +252,7 @@ static int read_list(struct leat_coco *c, int (*add)(struct leat_coco *, size_t)
 static const char *image_faults(const struct leat_annotated *a)
 {
     const struct leat_fault_kind *kind = a->faults, *last = kind + LEAT_FAULT_KINDS - 1;
-    while (kind < last && kind->what != NAMELESS_IMAGES && kind->what != WRONG_SIZES)
+    while (kind < last && kind->what != NAMELESS_IMAGES && kind->what != WRONG_SIZES && kind->what != NO_IMAGES)
         kind++;
     return kind->examples;
 }
@@ -226,16 +270,12 @@ static int read_file(struct leat_coco *c)
     leat_json_begin(&c->json, file, c->error);
     if (leat_json_enter(&c->json, '{'))
         while (!rc && leat_json_key(&c->json, key, sizeof key)) {
-            has_images |= !strcmp(key, "images");
-            if (!strcmp(key, "images")) {
-                rc = read_list(c, add_image);
-                listed = c->listed;
-            } else if (!strcmp(key, "annotations"))
-                rc = read_list(c, add_instance);
-            else if (!strcmp(key, "categories"))
-                rc = read_list(c, add_category);
-            else
-                leat_json_skip(&c->json);
+            const struct list *list = lists, *const end = lists + sizeof lists / sizeof *lists;
+            while (list < end && strcmp(key, list->key) != 0)
+                list++;
+            rc = list < end ? read_list(c, list) : (leat_json_skip(&c->json), LEAT_OK);
+            has_images |= list == lists;
+            listed = list == lists ? c->listed : listed;
         }
     if (rc)
         leat_json_stop(&c->json);
@@ -364,10 +404,11 @@ static const char *mask_fault(const struct leat_coco_instance *one, const struct
                               size_t room)
 {
     if (one->wrong || !one->shape_bytes || !one->runs_h ||
-        ((!isfinite(image->h) || image->h == one->runs_h) && (!isfinite(image->w) || image->w == one->runs_w)))
+        leat_photo_sizes_agree(&image->photo, image->w, image->h, one->runs_w, one->runs_h))
         return one->wrong;
     snprintf(text, room, "has a mask of another size than its image: %" PRIu32 " x %" PRIu32 ", not %g x %g",
-             one->runs_w, one->runs_h, image->w, image->h);
+             one->runs_w, one->runs_h, isfinite(image->w) ? image->w : image->photo.width,
+             isfinite(image->h) ? image->h : image->photo.height);
     return text;
 }
 
@@ -542,6 +583,11 @@ static int group(struct leat_coco *c)
         c->skeleton = c->instances[i].wrong_points ? 0 : c->instances[i].n_points / 3;
     if (!(a->first = leat_new_array(n + 1, sizeof *a->first)))
         return leat_coco_no_memory(c);
+    for (size_t i = 0; i < c->n_faulty && !rc; i++) {
+        const size_t at = leat_coco_find_image(c, c->faulty[i]);
+        if (at != SIZE_MAX && c->images[at].sample != SIZE_MAX)
+            rc = leat_annotated_mark(a, c->images[at].sample, c->error);
+    }
     for (size_t i = 0; i < c->n_instances && !rc; i++) {
         rc = settle(c, &c->instances[i]);
         if (!rc && !c->instances[i].bad)
@@ -555,6 +601,8 @@ static int group(struct leat_coco *c)
         rc = leat_coco_check_semantic(c);
     if (!rc && c->n_pngs)
         rc = leat_coco_read_pngs(c);
+    if (!rc && c->semantic)
+        rc = leat_coco_check_maskless(c);
     return rc ? rc : add_columns(c) ? LEAT_OK : leat_coco_no_memory(c);
 }
 
@@ -577,6 +625,7 @@ static int coco_open(const char *path, const struct leat_open_options *options, 
         leat_free(c.categories[i].name);
     leat_free(c.categories);
     leat_free(c.images);
+    leat_free(c.faulty);
     leat_free(c.instances);
     leat_free(c.names);
     leat_names_destroy(&c.photos);

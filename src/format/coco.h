@@ -24,6 +24,7 @@ struct leat_coco_image {
     size_t mask, mask_bytes; /* of class ids: its PNG in `masks`; 0 bytes: none */
     struct leat_photo_size photo;
     bool exceeded; /* a box reaches out of its size */
+    bool has_png;  /* of segments, though it may be wrong, which was said then */
     struct leat_coco_place place;
 };
 
@@ -87,7 +88,10 @@ struct leat_coco {
     bool has_shapes;
     uint64_t n_wrong; /* masks that cannot be */
     size_t listed;    /* entries of the list that was read last */
-    uint64_t bytes;   /* of the file */
+    int64_t *faulty;  /* ids of images of which an annotation or a segment was left out before they were known */
+    size_t n_faulty, faulty_room;
+    bool segment_left_out; /* of the annotation that is being read */
+    uint64_t bytes;        /* of the file */
     char where[64];
     /* of the entry that is being read */
     double *xy;
@@ -118,6 +122,8 @@ struct leat_coco_place leat_coco_place(struct leat_json *json, size_t number);
 /* The mask and the keypoints of an instance; what is wrong with them is `wrong` of it. NOMEM. */
 int leat_coco_segmentation(struct leat_coco *coco, struct leat_coco_instance *instance);
 int leat_coco_keypoints(struct leat_coco *coco, struct leat_coco_instance *instance);
+/* What an element of a list is that is no object ("null"); it is skipped. NULL: it is one, or not there. */
+const char *leat_coco_no_object(struct leat_json *json);
 /* The segments of an annotation of a panoptic file, each an instance of the image that `of` will name. */
 int leat_coco_segments(struct leat_coco *coco, const struct leat_coco_instance *of);
 /* What pixels of no class have in a mask of class ids, and so the most classes that there can be. */
@@ -129,11 +135,15 @@ int leat_coco_check_semantic(struct leat_coco *coco);
 /* Keeps that of an image; of several the first. NOMEM. */
 int leat_coco_keep_semantic(struct leat_coco *coco, struct leat_coco_image *image, struct leat_coco_place place,
                             const struct leat_shape_bytes *png);
-/* The column of them. An image without a PNG is of no class; if its size is not known either, its mask is as small as
- * can be, and so it is above 2^26 pixels, which no mask has. False: no memory. */
+/* Faults of images without a PNG, which are of no class. Those of an error, and NOMEM. */
+int leat_coco_check_maskless(struct leat_coco *coco);
+/* The column of them. If the size of an image without a mask is not known either, since its photo cannot be read, its
+ * mask is as small as can be, and so it is above 2^26 pixels, which no mask has. False: no memory. */
 bool leat_coco_add_semantic(struct leat_coco *coco);
 /* Sorts the images by their ids, and makes samples of those whose photos are there. Those of a fault, and NOT_FOUND. */
 int leat_coco_match_images(struct leat_coco *coco);
+/* Asks the header of an image's photo for its size, if the image does not say it. NOMEM. */
+int leat_coco_find_size(struct leat_coco *coco, struct leat_coco_image *image);
 /* Compares the sizes of images with those of photos: photo_sizes.h. */
 int leat_coco_check_sizes(struct leat_coco *coco);
 /* By ids, of equal ones by their numbers in the list. */

@@ -47,15 +47,8 @@ enum looking { AS_WRITTEN, WITH_SLASHES, BY_LAST_PART, WAYS };
 /* The photo of an image, in *photo. */
 static enum leat_names_found look_up(const struct leat_coco *c, const char *name, enum looking way, size_t *photo)
 {
-    char with_slashes[LEAT_NAME_BYTES];
-    if (way != WITH_SLASHES)
-        return leat_names_find(&c->photos, way == BY_LAST_PART ? last_part(name) : name, photo);
-    if (snprintf(with_slashes, sizeof with_slashes, "%s", name) >= (int)sizeof with_slashes)
-        return LEAT_NAMES_NONE;
-    for (char *p = with_slashes; *p; p++)
-        if (*p == '\\')
-            *p = '/';
-    return leat_names_find(&c->photos, with_slashes, photo);
+    return way == WITH_SLASHES ? leat_names_find_slashed(&c->photos, name, photo)
+                               : leat_names_find(&c->photos, way == BY_LAST_PART ? last_part(name) : name, photo);
 }
 
 static size_t find_photo(const struct leat_coco *c, const char *name, enum looking way)
@@ -64,24 +57,38 @@ static size_t find_photo(const struct leat_coco *c, const char *name, enum looki
     return look_up(c, name, way, &photo) == LEAT_NAMES_FOUND ? photo : SIZE_MAX;
 }
 
-/* Whether photos are found in this way. One that is not as written must find nearly all, and none for two names: the
- * photos of another split often have names of their own in the same numbering. */
+/* Whether photos are found in this way. One that is not as written must find nearly all, of which some may be there in
+ * another form alone, and none for two names: the photos of another split often have names of their own in the same
+ * numbering. */
 static bool works(const struct leat_coco *c, enum looking way, size_t *taken)
 {
-    size_t found = 0;
+    size_t found = 0, photo;
     memset(taken, 0, c->a->photos.listing.n_files * sizeof *taken);
     for (size_t i = 0; i < c->n_images; i++) {
-        const size_t photo = find_photo(c, c->names + c->images[i].name, way);
-        if (photo == SIZE_MAX)
+        const enum leat_names_found how = look_up(c, c->names + c->images[i].name, way, &photo);
+        found += how != LEAT_NAMES_NONE;
+        if (how != LEAT_NAMES_FOUND)
             continue;
         if (way == AS_WRITTEN)
             return true;
         if (taken[photo] && strcmp(c->names + c->images[taken[photo] - 1].name, c->names + c->images[i].name) != 0)
             return false;
         taken[photo] = i + 1;
-        found++;
     }
-    return found && found * 10 >= c->n_images * 9;
+    return way != AS_WRITTEN && found && found * 10 >= c->n_images * 9;
+}
+
+/* Says that photos are found by the last parts of their names: of the first that is. */
+static void note_last_part(struct leat_coco *c)
+{
+    for (size_t i = 0; i < c->n_images; i++) {
+        const char *name = c->names + c->images[i].name;
+        if (find_photo(c, name, BY_LAST_PART) == SIZE_MAX)
+            continue;
+        leat_note(&c->a->notes, "photos are found by their names without folders: %s is not in %s, and %s is", name,
+                  c->a->photos.root, last_part(name));
+        return;
+    }
 }
 
 /* The first way that works, else AS_WRITTEN. */
@@ -94,20 +101,22 @@ static int choose_way(struct leat_coco *c, enum looking *way)
         ++*way;
     leat_free(taken);
     if (*way == BY_LAST_PART)
-        leat_note(&c->a->notes, "photos are found by their names without folders: %s is not in %s, and %s is",
-                  c->names + c->images[0].name, c->a->photos.root, last_part(c->names + c->images[0].name));
+        note_last_part(c);
     if (*way == WAYS)
         *way = AS_WRITTEN;
     return LEAT_OK;
 }
 
-/* As leat_names_say_forms, if a photo has the name in another form of Unicode, else "". */
-static const char *say_forms(const struct leat_coco *c, const char *name, enum looking way, char *out, size_t room)
+/* As leat_names_say_forms, if a photo has the name in another form, else "". `owners` as find_photos; NULL: no photo
+ * has one. */
+static const char *say_forms(const struct leat_coco *c, const char *name, enum looking way, const size_t *owners,
+                             char *out, size_t room)
 {
     size_t photo;
     out[0] = 0;
     if (look_up(c, name, way, &photo) == LEAT_NAMES_OTHER_FORM)
-        leat_names_say_forms(name, leat_names_at(&c->photos, photo), out, room);
+        leat_names_say_forms(way == BY_LAST_PART ? last_part(name) : name, leat_names_at(&c->photos, photo),
+                             owners && owners[photo], out, room);
     return out;
 }
 
@@ -153,7 +162,7 @@ static int add_sample(struct leat_coco *c, struct leat_coco_image *image, enum l
     if (photo != SIZE_MAX)
         snprintf(forms, sizeof forms, "; %s is, and is another image's", leat_names_at(&c->photos, photo));
     else
-        say_forms(c, name, way, forms, sizeof forms);
+        say_forms(c, name, way, owners, forms, sizeof forms);
     const char *where = leat_coco_where(c, image->place), *root = c->a->photos.root;
     const char *why = leat_listing_why_not(root, name);
     int rc = why ? leat_fault(c->a, c->error, LEAT_E_NOT_FOUND, "images in files that are no photos by their names",
@@ -191,9 +200,10 @@ static int say_none(struct leat_coco *c, size_t n)
 {
     const struct leat_photo_files *photos = &c->a->photos;
     const char *first = c->names + c->images[0].name, *why = leat_listing_why_not(photos->root, first);
-    char other[1024], forms[1200];
-    if (*say_forms(c, first, AS_WRITTEN, forms, sizeof forms) ||
-        *say_forms(c, first, BY_LAST_PART, forms, sizeof forms)) {
+    char other[1024], forms[1200] = "";
+    for (enum looking way = AS_WRITTEN; way < WAYS && !*forms; way++)
+        say_forms(c, first, way, NULL, forms, sizeof forms);
+    if (*forms) {
         leat_fail(c->error, LEAT_E_NOT_FOUND, "none of the %zu photos that %s names is in %s: the first is %s%s", n,
                   c->a->path, photos->root, first, forms);
         leat_error_at_file(c->error, photos->root, LEAT_NO_OFFSET);
@@ -261,6 +271,13 @@ int leat_coco_match_images(struct leat_coco *c)
 size_t leat_coco_find_image(const struct leat_coco *c, int64_t id)
 {
     return leat_coco_find_id(c->images, c->n_images, sizeof *c->images, id);
+}
+
+int leat_coco_find_size(struct leat_coco *c, struct leat_coco_image *image)
+{
+    static const float pixel[4] = {0, 0, 1, 1};
+    double w = image->w, h = image->h;
+    return leat_photo_sizes_find(c->a, image->sample, pixel, &image->photo, &w, &h, c->error);
 }
 
 static void where_is(const struct leat_annotated *a, uint64_t sample, const struct leat_said_size *said, char *out,

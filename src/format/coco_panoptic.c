@@ -10,7 +10,6 @@
  * Threads decode and trace; the one that opens takes their runs in the order of the file, so that masks and faults are
  * the same with any number of threads.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +82,19 @@ static bool is_below(const char *name)
     return name[0] != '/' && strcmp(name, "..") != 0 && strncmp(name, "../", 3) != 0 && !strstr(name, "/../");
 }
 
+/* The name in the folder that is meant by one of a PNG, which may have the slashes of Windows. */
+static enum leat_names_found find_png(const struct folder *f, const char *name, size_t *number)
+{
+    size_t slashed;
+    const enum leat_names_found found = leat_names_find(&f->names, name, number),
+                                other = found == LEAT_NAMES_FOUND ? LEAT_NAMES_NONE
+                                                                  : leat_names_find_slashed(&f->names, name, &slashed);
+    if (!other)
+        return found;
+    *number = slashed;
+    return other;
+}
+
 /* The pixels of the PNG; what is wrong with it is `wrong`. NOMEM. */
 static int decode(struct reading *r, const char *name, const struct leat_coco_image *image)
 {
@@ -94,7 +106,7 @@ static int decode(struct reading *r, const char *name, const struct leat_coco_im
         t->wrong = "is not below that folder";
         return LEAT_OK;
     }
-    if (leat_names_find(&r->folder->names, name, &there) == LEAT_NAMES_FOUND)
+    if (find_png(r->folder, name, &there) == LEAT_NAMES_FOUND)
         name = leat_names_at(&r->folder->names, there);
     const size_t name_bytes = strlen(name) + 1;
     if (!leat_grow(&r->path, &r->path_room, begin + name_bytes, 1))
@@ -121,8 +133,7 @@ static int decode(struct reading *r, const char *name, const struct leat_coco_im
         t->wrong = t->error.message;
         return rc == LEAT_E_NOMEM ? rc : LEAT_OK;
     }
-    const bool same = (!isfinite(image->w) || image->w == t->w) && (!isfinite(image->h) || image->h == t->h);
-    if (!same)
+    if (!leat_photo_sizes_agree(&image->photo, image->w, image->h, t->w, t->h))
         t->wrong = "is not as large as its image";
     else if (!leat_grow(&r->ids, &r->ids_room, (size_t)t->w * t->h, sizeof *r->ids) ||
              (r->folder->c->semantic && !leat_grow(&r->classes, &r->classes_room, (size_t)t->w * t->h, 1)))
@@ -280,13 +291,15 @@ static void clear(struct traced *t)
 static int add_records(struct folder *f, const struct traced *t, const struct leat_coco_png *png)
 {
     struct leat_coco *c = f->c;
-    const struct leat_coco_image *image = image_of(c, png);
+    struct leat_coco_image *image = image_of(c, png);
     int rc = t->rc;
+    if (image)
+        image->has_png = true;
     if (!rc && t->wrong) {
         size_t other;
         char forms[1200] = "";
-        if (png->name != SIZE_MAX && leat_names_find(&f->names, c->names + png->name, &other) == LEAT_NAMES_OTHER_FORM)
-            leat_names_say_forms(c->names + png->name, leat_names_at(&f->names, other), forms, sizeof forms);
+        if (png->name != SIZE_MAX && find_png(f, c->names + png->name, &other) == LEAT_NAMES_OTHER_FORM)
+            leat_names_say_forms(c->names + png->name, leat_names_at(&f->names, other), false, forms, sizeof forms);
         rc = leat_fault(c->a, c->error, LEAT_E_CORRUPT, "PNGs of segments that cannot be",
                         "%s of annotations[%u] (%s), looked for in %.*s, %s%s", name_of(c, png), png->place.number,
                         leat_coco_where(c, png->place), (int)strlen(f->path) - 1, f->path, t->wrong, forms);
@@ -295,7 +308,7 @@ static int add_records(struct folder *f, const struct traced *t, const struct le
         return rc ? rc : leat_annotated_mark(c->a, image->sample, c->error);
     }
     if (!rc && t->mask.n)
-        rc = leat_coco_keep_semantic(c, image_of(c, png), png->place, &t->mask);
+        rc = leat_coco_keep_semantic(c, image, png->place, &t->mask);
     for (size_t i = 0; i < t->n && !rc; i++) {
         const struct segment *s = &t->segments[i];
         struct leat_coco_instance *one = &c->instances[s->instance];
@@ -348,6 +361,11 @@ static int read_all(struct folder *f)
     pthread_t threads[MOST_THREADS];
     const size_t cores = leat_cpu_count(), most = cores < MOST_THREADS ? cores : MOST_THREADS;
     size_t n = 0;
+    for (size_t i = 0; i < c->n_pngs; i++) { /* what the threads compare PNGs with */
+        struct leat_coco_image *image = image_of(c, &c->pngs[i]);
+        if (image && leat_coco_find_size(f->c, image))
+            return LEAT_E_NOMEM;
+    }
     while (n < most && n < c->n_pngs && !leat_thread_start(&threads[n], trace_pngs, f))
         n++;
     int rc = n || !c->n_pngs ? LEAT_OK : LEAT_E_NOMEM;

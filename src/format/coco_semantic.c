@@ -46,6 +46,26 @@ int leat_coco_keep_semantic(struct leat_coco *c, struct leat_coco_image *image, 
     return LEAT_OK;
 }
 
+int leat_coco_check_maskless(struct leat_coco *c)
+{
+    const struct leat_listing *l = &c->a->photos.listing;
+    int rc = LEAT_OK;
+    for (size_t i = 0; i < c->n_images && !rc; i++) {
+        struct leat_coco_image *image = &c->images[i];
+        if (image->sample == SIZE_MAX || image->mask_bytes ||
+            l->files[image->sample].mtime_ns == LEAT_LISTING_ABSENT) /* which was said */
+            continue;
+        rc = leat_coco_find_size(c, image);
+        if (rc || image->has_png)
+            continue;
+        rc = leat_fault(c->a, c->error, LEAT_E_CORRUPT, "images without segments of which a mask could be made",
+                        "images[%u] (%s), %s, has no PNG of segments", image->place.number,
+                        leat_coco_where(c, image->place), c->names + image->name);
+        rc = rc ? rc : leat_annotated_mark(c->a, image->sample, c->error);
+    }
+    return rc;
+}
+
 bool leat_coco_add_semantic(struct leat_coco *c)
 {
     enum { MOST_PIXELS = 1 << 26 };
@@ -68,8 +88,10 @@ bool leat_coco_add_semantic(struct leat_coco *c)
             bytes.n += of[s]->mask_bytes;
             continue;
         }
-        const bool known = isfinite(of[s]->w) && isfinite(of[s]->h) && of[s]->w * of[s]->h <= MOST_PIXELS;
-        const uint32_t w = known ? (uint32_t)of[s]->w : 1, h = known ? (uint32_t)of[s]->h : 1;
+        const double width = isfinite(of[s]->w) ? of[s]->w : of[s]->photo.width,
+                     height = isfinite(of[s]->h) ? of[s]->h : of[s]->photo.height;
+        const bool known = width >= 1 && height >= 1 && width * height <= MOST_PIXELS;
+        const uint32_t w = known ? (uint32_t)width : 1, h = known ? (uint32_t)height : 1;
         uint8_t *none = leat_alloc((size_t)w * h);
         if (none)
             memset(none, LEAT_COCO_IGNORED, (size_t)w * h);

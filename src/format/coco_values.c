@@ -268,12 +268,32 @@ int leat_coco_add(struct leat_coco *c, const struct leat_coco_instance *one)
     return LEAT_OK;
 }
 
+const char *leat_coco_no_object(struct leat_json *j)
+{
+    const char kind = leat_json_peek(j);
+    return kind && kind != '{' && leat_json_skip(j) ? leat_json_kind(kind) : NULL;
+}
+
+/* A segment that is left out; the image of its annotation may stand behind it. */
+static int leave_out(struct leat_coco *c, const struct leat_coco_instance *of, const char *wrong)
+{
+    c->a->tried++;
+    c->segment_left_out = true;
+    return leat_fault(c->a, c->error, LEAT_E_CORRUPT, "segments without a category_id",
+                      "a segment of annotations[%u] (%s) %s", of->place.number, leat_coco_where(c, of->place), wrong);
+}
+
 static int add_segment(struct leat_coco *c, const struct leat_coco_instance *of)
 {
     struct leat_json *j = &c->json;
     struct leat_coco_instance one = leat_coco_instance(of->place);
-    char key[32];
+    char key[32], text[64];
     one.segment = LEAT_COCO_NO_SEGMENT;
+    const char *other = leat_coco_no_object(j);
+    if (other) {
+        snprintf(text, sizeof text, "is %s, and no object", other);
+        return leave_out(c, of, text);
+    }
     if (!leat_json_enter(j, '{'))
         return LEAT_OK;
     while (leat_json_key(j, key, sizeof key)) {
@@ -287,12 +307,8 @@ static int add_segment(struct leat_coco *c, const struct leat_coco_instance *of)
     }
     if (j->fault)
         return LEAT_OK;
-    c->a->tried += !one.has_category;
-    if (!one.has_category)
-        return leat_fault(c->a, c->error, LEAT_E_CORRUPT, "segments without a category_id",
-                          "a segment of annotations[%u] (%s) has no category_id that is a whole number of 64 bits",
-                          of->place.number, leat_coco_where(c, of->place));
-    return leat_coco_add(c, &one);
+    return one.has_category ? leat_coco_add(c, &one)
+                            : leave_out(c, of, "has no category_id that is a whole number of 64 bits");
 }
 
 int leat_coco_segments(struct leat_coco *c, const struct leat_coco_instance *of)

@@ -131,6 +131,22 @@ char leat_json_peek(struct leat_json *j)
     return 0;
 }
 
+const char *leat_json_kind(char kind)
+{
+    switch (kind) {
+    case '{':
+        return "an object";
+    case '[':
+        return "a list";
+    case '"':
+        return "a text";
+    case '0':
+        return "a number";
+    default:
+        return kind == 'n' ? "null" : kind == 't' ? "true" : "false";
+    }
+}
+
 bool leat_json_enter(struct leat_json *j, char bracket)
 {
     if (leat_json_peek(j) != bracket)

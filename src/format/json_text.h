@@ -50,6 +50,8 @@ void leat_json_stop(struct leat_json *json);
 
 /* The kind of the next value by its first character: '{', '[', '"', 'n', 't', 'f', or '0' for a number; 0: a fault. */
 char leat_json_peek(struct leat_json *json);
+/* The kind in words: "a list". */
+const char *leat_json_kind(char kind);
 bool leat_json_enter(struct leat_json *json, char bracket);
 bool leat_json_item(struct leat_json *json);
 /* A key that is longer than the room is cut, which no known one is. */

@@ -10,6 +10,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -17,8 +18,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "codec/codec.h"
 #include "format/nearby.h"
+#include "format/photo_sizes.h"
 #include "format/sidecars.h"
 
 enum { HEAD = 1 << 16, IHDR = 26 };
@@ -53,49 +54,64 @@ struct masks {
     bool *used;                 /* of each mask */
     char forms[1200];           /* the first photo whose mask has its name in another form of Unicode, in words */
     uint64_t found, wrong;
-    char sizes[96]; /* of a mask that is not as large as its photo */
+    char first[640]; /* what is wrong with the first that cannot be */
+    char sizes[96];  /* of a mask that is not as large as its photo */
     struct leat_error *error;
 };
 
-/* What is wrong with the mask of a photo, or NULL. A photo whose header cannot be read will be broken itself. */
-static const char *compare(struct masks *m, uint64_t photo, uint64_t mask)
+/* What is wrong with the mask of a photo, in *wrong; NULL: nothing. A photo whose header cannot be read will be broken
+ * itself. NOMEM. */
+static int compare(struct masks *m, uint64_t photo, uint64_t mask, const char **wrong)
 {
-    struct leat_value_info info = {0};
+    struct leat_photo_size size = {0};
+    double none = (double)INFINITY, other = none;
     uint32_t w, h;
     size_t n;
     n = leat_photo_files_head(m->a->beside, mask, m->head, IHDR);
-    const char *wrong = leat_mask_fault(m->head, n, &w, &h);
-    if (wrong)
-        return wrong;
-    n = leat_photo_files_head(&m->a->photos, photo, m->head, HEAD);
-    if (leat_codec_of(LEAT_KIND_IMAGE)->probe(m->head, n, &info, NULL) || !info.width)
-        return NULL;
-    const bool same =
-        (info.width == w && info.height == h) || (info.width == h && info.height == w); /* EXIF turns it */
-    if (same)
-        return NULL;
+    *wrong = leat_mask_fault(m->head, n, &w, &h);
+    if (*wrong || !leat_photo_sizes_look(m->a, photo, m->head, HEAD, &size) ||
+        leat_photo_sizes_agree(&size, none, none, w, h))
+        return LEAT_OK;
+    if (size.width == h && size.height == w) { /* that EXIF turns it may stand at the end of its file */
+        const float whole[4] = {0, 0, (float)w, (float)h};
+        const int rc = leat_photo_sizes_find(m->a, photo, whole, &size, &none, &other, m->error);
+        if (rc || size.turned)
+            return rc;
+    }
     snprintf(m->sizes, sizeof m->sizes,
-             "is not as large as its photo: %" PRIu32 " x %" PRIu32 ", not %" PRIu32 " x %" PRIu32, w, h, info.width,
-             info.height);
-    return m->sizes;
+             "is not as large as its photo: %" PRIu32 " x %" PRIu32 ", not %" PRIu32 " x %" PRIu32, w, h, size.width,
+             size.height);
+    *wrong = m->sizes;
+    return LEAT_OK;
 }
 
-/* The mask of a photo: its index in the listing, or SIZE_MAX. `forms`: as leat_names_say_forms, or "". */
-static size_t find_mask(struct masks *m, uint64_t photo, char *forms, size_t room)
+/* The mask of a photo: its index in the listing, or SIZE_MAX. `other`: that of its name in another form, or SIZE_MAX.
+ */
+static size_t find_mask(struct masks *m, uint64_t photo, size_t *other)
 {
     const struct leat_listing *l = &m->a->photos.listing;
-    const char *name = l->names + l->files[photo].name;
     size_t mask;
-    forms[0] = 0;
-    if (!leat_name_with(name, ".png", m->name))
+    *other = SIZE_MAX;
+    if (!leat_name_with(l->names + l->files[photo].name, ".png", m->name))
         return SIZE_MAX;
     const enum leat_names_found found = leat_names_find(&m->names, m->name, &mask);
-    if (found == LEAT_NAMES_OTHER_FORM) {
-        leat_names_say_forms(name, leat_names_at(&m->names, mask), forms, room);
-        if (!*m->forms)
-            strcpy(m->forms, forms);
-    }
+    *other = found == LEAT_NAMES_OTHER_FORM ? mask : SIZE_MAX;
     return found == LEAT_NAMES_FOUND ? mask : SIZE_MAX;
+}
+
+/* Finds the masks of all photos, in *of. NOMEM. */
+static int find_masks(struct masks *m, size_t **of)
+{
+    const size_t n = m->a->photos.listing.n_files;
+    size_t other;
+    if (!(*of = leat_new_array(n, sizeof **of)))
+        return LEAT_E_NOMEM;
+    for (size_t i = 0; i < n; i++)
+        if (((*of)[i] = find_mask(m, i, &other)) != SIZE_MAX) {
+            m->used[(*of)[i]] = true;
+            m->found++;
+        }
+    return LEAT_OK;
 }
 
 /* The mask that was looked for last, and is not there. */
@@ -198,48 +214,62 @@ static int say_unused(struct masks *m, size_t i)
                       "%s has no photo in %s", name, m->a->photos.root);
 }
 
+/* Says that a photo has no mask: m->name. */
+static int say_absent(struct masks *m, uint64_t photo)
+{
+    const struct leat_listing *l = &m->a->photos.listing;
+    const char *name = l->names + l->files[photo].name;
+    char forms[sizeof m->forms] = "";
+    size_t other;
+    find_mask(m, photo, &other);
+    if (other != SIZE_MAX)
+        leat_names_say_forms(name, leat_names_at(&m->names, other), m->used[other], forms, sizeof forms);
+    if (!*m->forms)
+        strcpy(m->forms, forms);
+    return leat_fault(m->a, m->error, LEAT_E_NOT_FOUND, "photos without a mask", "%s has no %s in %s%s", name, m->name,
+                      m->a->path, forms);
+}
+
+/* The mask of a photo, in *file; *good: it is there, and may be one. Else a fault. */
+static int take_mask(struct masks *m, uint64_t photo, size_t mask, struct leat_listing_file *file, bool *good)
+{
+    struct leat_annotated *a = m->a;
+    const struct leat_listing *masks = &a->beside->listing;
+    const char *wrong = NULL;
+    *good = false;
+    if (mask == SIZE_MAX)
+        return say_absent(m, photo);
+    *file = masks->files[mask];
+    const int rc = compare(m, photo, mask, &wrong);
+    *good = !wrong;
+    if (rc || !wrong)
+        return rc;
+    const char *name = masks->names + file->name;
+    if (!m->wrong++)
+        snprintf(m->first, sizeof m->first, "%s/%s %s", a->path, name, wrong);
+    return leat_fault(a, m->error, LEAT_E_CORRUPT, "masks that cannot be", "%s/%s %s", a->path, name, wrong);
+}
+
 /* Brings the masks into the order of the photos, and leaves out photos without one. */
 static int match(struct masks *m)
 {
     struct leat_annotated *a = m->a;
     struct leat_listing *photos = &a->photos.listing, *masks = &a->beside->listing;
     struct leat_listing_file *files = leat_new_array(photos->n_files, sizeof *files);
-    size_t n = 0;
-    char first[640] = "";
-    int rc = files ? LEAT_OK : LEAT_E_NOMEM;
+    size_t n = 0, *of = NULL;
+    int rc = files ? find_masks(m, &of) : LEAT_E_NOMEM;
     for (size_t i = 0; i < photos->n_files && !rc; i++) {
-        const char *name = photos->names + photos->files[i].name;
-        char forms[sizeof m->forms];
-        const size_t mask = find_mask(m, i, forms, sizeof forms);
-        if ((rc = leat_annotated_ask(a, i, photos->n_files, m->error)))
-            break;
-        const char *wrong = mask == SIZE_MAX ? NULL : compare(m, i, mask);
-        m->found += mask != SIZE_MAX;
-        if (mask != SIZE_MAX) {
-            m->used[mask] = true;
-            files[n] = masks->files[mask];
-        }
-        if (mask == SIZE_MAX)
-            rc = leat_fault(a, m->error, LEAT_E_NOT_FOUND, "photos without a mask", "%s has no %s in %s%s", name,
-                            m->name, a->path, forms);
-        else if (wrong && !m->wrong++)
-            snprintf(first, sizeof first, "%s/%s %s", a->path, masks->names + files[n].name, wrong);
-        if (wrong)
-            rc = leat_fault(a, m->error, LEAT_E_CORRUPT, "masks that cannot be", "%s/%s %s", a->path,
-                            masks->names + files[n].name, wrong);
-        if (rc)
-            break;
-        if (mask == SIZE_MAX || wrong) {
-            if (a->on_bad != LEAT_BAD_MARK)
-                continue;
-            if (mask == SIZE_MAX && !add_absent(m, &files[n])) {
-                rc = LEAT_E_NOMEM;
-                break;
-            }
+        bool good = false;
+        if ((rc = leat_annotated_ask(a, i, photos->n_files, m->error)) ||
+            (rc = take_mask(m, i, of[i], &files[n], &good)) || (!good && a->on_bad != LEAT_BAD_MARK))
+            continue;
+        if (of[i] == SIZE_MAX && !add_absent(m, &files[n]))
+            rc = LEAT_E_NOMEM;
+        else if (!good)
             rc = leat_annotated_mark(a, n, m->error);
-        }
         photos->files[n++] = photos->files[i];
     }
+    leat_free(of);
     if (rc == LEAT_E_NOMEM)
         leat_fail(m->error, rc, "no memory to open %s", a->path);
     if (rc) {
@@ -252,8 +282,8 @@ static int match(struct masks *m)
     }
     if (m->found && m->wrong == m->found) {
         leat_free(files);
-        leat_fail(m->error, LEAT_E_CORRUPT, "none of the %" PRIu64 " masks goes with its photo: %s%s", m->found, first,
-                  m->found > 1 ? "; ..." : "");
+        leat_fail(m->error, LEAT_E_CORRUPT, "none of the %" PRIu64 " masks goes with its photo: %s%s", m->found,
+                  m->first, m->found > 1 ? "; ..." : "");
         leat_error_at_file(m->error, a->path, LEAT_NO_OFFSET);
         return LEAT_E_CORRUPT;
     }

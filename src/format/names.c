@@ -66,35 +66,64 @@ static bool plain(const char *name, char *out)
     return true;
 }
 
-/* What a plain name has in common with those in other forms of Unicode. */
-static size_t common(const char *name, char *out)
+/* Letters in small ones: Latin, Greek and Cyrillic, whose marks stand apart once they are decomposed. Each keeps its
+ * bytes: of Greek and Cyrillic two, whose first is 0xce or 0xcf, 0xd0 or 0xd1. */
+static void lower(char *text, size_t n)
 {
-    return leat_unicode_decompose(name, strlen(name), out);
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t c = (uint8_t)text[i], next = i + 1 < n ? (uint8_t)text[i + 1] : 0;
+        const bool greek = c == 0xce && next >= 0x91 && next <= 0xa9,
+                   cyrillic = c == 0xd0 && next >= 0x80 && next <= 0xaf;
+        if (c >= 'A' && c <= 'Z')
+            text[i] = (char)(c + ('a' - 'A'));
+        if (!greek && !cyrillic)
+            continue;
+        text[i] = (char)(c + (next < 0x90 || next >= 0xa0));
+        text[++i] = (char)(next < 0x90 ? next + 0x10 : next < 0xa0 ? next + 0x20 : next - 0x20);
+    }
 }
 
-static bool has_others(const char *name)
+/* What a name has in common with those in other forms of Unicode, and in another case unless `cased`. */
+static size_t common(const char *name, bool cased, char *out)
 {
-    for (; *name; name++)
-        if ((unsigned char)*name >= 0x80)
-            return true;
-    return false;
+    size_t n = 0;
+    while (name[n] && (unsigned char)name[n] < 0x80)
+        n++;
+    if (name[n])
+        n = leat_unicode_decompose(name, n + strlen(name + n), out);
+    else
+        memcpy(out, name, n);
+    if (!cased)
+        lower(out, n);
+    return n;
 }
 
 static uint64_t hash_of(const char *plain_name)
 {
     char out[COMMON];
-    if (!has_others(plain_name))
-        return leat_hash64(plain_name, strlen(plain_name));
-    return leat_hash64(out, common(plain_name, out));
+    return leat_hash64(out, common(plain_name, false, out));
+}
+
+/* Whether two names that are short enough differ at most in their form of Unicode, and in case unless `cased`. */
+static bool is_like(const char *a, const char *b, bool cased)
+{
+    char one[COMMON], other[COMMON];
+    const size_t n = common(a, cased, one);
+    return common(b, cased, other) == n && !memcmp(one, other, n);
+}
+
+static bool has_others(const char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text >= 0x80)
+            return true;
+    return false;
 }
 
 bool leat_name_is_form_of(const char *a, const char *b)
 {
-    char one[COMMON], other[COMMON];
-    if (strlen(a) >= LEAT_NAME_BYTES || strlen(b) >= LEAT_NAME_BYTES)
-        return false;
-    const size_t n = common(a, one);
-    return common(b, other) == n && !memcmp(one, other, n);
+    return has_others(a) && strcmp(a, b) != 0 && strlen(a) < LEAT_NAME_BYTES && strlen(b) < LEAT_NAME_BYTES &&
+           is_like(a, b, true);
 }
 
 /* ---- the set --------------------------------------------------------------------------------- */
@@ -178,7 +207,7 @@ enum leat_names_found leat_names_find(const struct leat_names *s, const char *na
         const bool same = exact || !strcmp(there, wanted);
         if (!same && found == LEAT_NAMES_FOUND)
             continue;
-        if (!same && !leat_name_is_form_of(wanted, there))
+        if (!same && !is_like(wanted, there, false))
             continue;
         const bool better = !best || exact || (same && found == LEAT_NAMES_OTHER_FORM) || strcmp(text, best) < 0;
         if (!better)
@@ -192,13 +221,28 @@ enum leat_names_found leat_names_find(const struct leat_names *s, const char *na
     return found;
 }
 
+static void use_slashes(char *name)
+{
+    for (; *name; name++)
+        *name = *name == '\\' ? '/' : *name;
+}
+
+enum leat_names_found leat_names_find_slashed(const struct leat_names *s, const char *name, size_t *number)
+{
+    char slashed[LEAT_NAME_BYTES];
+    if (snprintf(slashed, sizeof slashed, "%s", name) >= (int)sizeof slashed)
+        return LEAT_NAMES_NONE;
+    use_slashes(slashed);
+    return leat_names_find(s, slashed, number);
+}
+
 /* ---- words ----------------------------------------------------------------------------------- */
 
-static void escape(const char *name, char *out, size_t room)
+/* The name from a byte on, with its other characters in escapes. False: its end does not fit. */
+static bool escape(const char *name, size_t from, char *out, size_t room)
 {
-    size_t used = 0, left = strlen(name);
-    out[0] = 0;
-    for (const char *p = name; left && used + 11 < room;) {
+    size_t used = (size_t)snprintf(out, room, "%s", from ? "..." : ""), left = strlen(name + from);
+    for (const char *p = name + from; left && used + 14 < room;) {
         uint32_t c;
         const unsigned n = leat_unicode_read(p, left, &c), bytes = n ? n : 1;
         if (n == 1)
@@ -209,15 +253,50 @@ static void escape(const char *name, char *out, size_t room)
         p += bytes;
         left -= bytes;
     }
+    if (left)
+        snprintf(out + used, room - used, "...");
+    return !left;
 }
 
-const char *leat_names_say_forms(const char *a, const char *b, char *out, size_t room)
+/* Where two long names are to be shown from: a little before they differ. */
+static size_t before_difference(const char *a, const char *b)
 {
-    char first[512], second[512];
-    escape(a, first, sizeof first);
-    escape(b, second, sizeof second);
-    snprintf(out, room, "; \"%s\" and \"%s\" are one name in two forms of Unicode (NFC and NFD): rename one of them",
-             first, second);
+    enum { SHOWN = 24 };
+    size_t n = 0;
+    while (a[n] && a[n] == b[n])
+        n++;
+    n = n > SHOWN ? n - SHOWN : 0;
+    while (n && ((unsigned char)a[n] & 0xc0) == 0x80)
+        n--;
+    return n;
+}
+
+/* Whether two names that are one in other forms or cases are so in the same case. */
+static bool is_of_same_case(const char *a, const char *b)
+{
+    char one[LEAT_NAME_BYTES], other[LEAT_NAME_BYTES];
+    if (!leat_name_with(a, "", one) || !leat_name_with(b, "", other))
+        return false;
+    use_slashes(one);
+    use_slashes(other);
+    leat_name_clean(one, one);
+    leat_name_clean(other, other);
+    return is_like(one, other, true);
+}
+
+const char *leat_names_say_forms(const char *a, const char *b, bool taken, char *out, size_t room)
+{
+    char first[400], second[400];
+    const bool first_fits = escape(a, 0, first, sizeof first), second_fits = escape(b, 0, second, sizeof second);
+    if (!first_fits || !second_fits) {
+        const size_t from = before_difference(a, b);
+        escape(a, from, first, sizeof first / 2);
+        escape(b, from, second, sizeof second / 2);
+    }
+    snprintf(out, room, "; \"%s\" and \"%s\" %s%s", first, second,
+             is_of_same_case(a, b) ? "are one name in two forms of Unicode (NFC and NFD)"
+                                   : "differ only in the case of letters",
+             taken ? ", and the second goes with another" : ": rename one of them");
     return out;
 }
 

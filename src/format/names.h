@@ -4,7 +4,7 @@
  *
  *     a//b.jpg, ./a/b.jpg     are a/b.jpg
  *     b.TXT, b.Txt            are b.txt: the case of an extension does not count; that of the rest does
- *     b\u00e9.txt, be\u0301.txt    look alike, and are two names: one is not taken for the other, but it is said
+ *     b\u00e9.txt, be\u0301.txt, B\u00e9.txt    are other names: one is not taken for the other, but it is said
  *
  * Of several names that are the same so, the one that is spelled as it was asked for is found, else the first in
  * bytewise order.
@@ -34,7 +34,7 @@ struct leat_names {
 enum leat_names_found {
     LEAT_NAMES_NONE,
     LEAT_NAMES_FOUND,
-    LEAT_NAMES_OTHER_FORM /* only a name in another form of Unicode */
+    LEAT_NAMES_OTHER_FORM /* only a name in another form of Unicode, or in another case */
 };
 
 /* False: no memory. */
@@ -46,6 +46,9 @@ const char *leat_names_at(const struct leat_names *names, size_t number);
 /* The name that is meant by another one: its number, in *number. Any thread, if nobody adds. */
 enum leat_names_found leat_names_find(const struct leat_names *names, const char *name, size_t *number);
 
+/* Likewise, of a name with the slashes of Windows. */
+enum leat_names_found leat_names_find_slashed(const struct leat_names *names, const char *name, size_t *number);
+
 /* The name with its slashes put right, in `out`, which may be the name itself. */
 void leat_name_clean(const char *name, char *out);
 /* Whether a name that is not hidden ends in an extension, such as ".txt". */
@@ -54,10 +57,11 @@ bool leat_name_ends_in(const char *name, const char *extension);
 size_t leat_name_stem(const char *name);
 /* The photo's or another name with its extension replaced, in `out` of LEAT_NAME_BYTES; false: it is too long. */
 bool leat_name_with(const char *name, const char *extension, char *out);
-/* Whether two names differ at most in their form of Unicode. */
+/* Whether two texts differ, and in their form of Unicode alone. */
 bool leat_name_is_form_of(const char *a, const char *b);
-/* "; ... are one name in two forms of Unicode: ...", of two names that meet only so. Returns `out`. */
-const char *leat_names_say_forms(const char *a, const char *b, char *out, size_t room);
+/* "; ... are one name in two forms of Unicode: ...", of two names that meet only so, or but for their case; `taken`:
+ * another name meets the second as it is spelled, and so it is not to be renamed. Returns `out`. */
+const char *leat_names_say_forms(const char *a, const char *b, bool taken, char *out, size_t room);
 
 /* Cuts white space off both ends of a text, as of names of classes. */
 void leat_trim(char *text);

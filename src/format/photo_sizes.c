@@ -29,8 +29,8 @@ static void add_example(struct check *c, const char *text)
         c->shown += leat_add_example(c->examples, sizeof c->examples, text);
 }
 
-/* What the first `room` bytes of a photo's file say of its size. False: nothing. */
-static bool look(struct leat_annotated *a, uint64_t sample, uint8_t *head, size_t room, struct leat_photo_size *out)
+bool leat_photo_sizes_look(struct leat_annotated *a, uint64_t sample, uint8_t *head, size_t room,
+                           struct leat_photo_size *out)
 {
     struct leat_value_info info = {0};
     const size_t n = leat_photo_files_head(&a->photos, sample, head, room);
@@ -48,7 +48,8 @@ static int ask(struct leat_annotated *a, uint64_t sample, size_t room, struct le
     uint8_t *head = leat_alloc(room);
     if (!head)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to look at photos");
-    if (look(a, sample, head, room, out) && head[0] == 0xff) /* JPEG, whose EXIF stands before its size */
+    if (leat_photo_sizes_look(a, sample, head, room, out) &&
+        head[0] == 0xff) /* JPEG, whose EXIF stands before its size */
         out->asked = LEAT_PHOTO_ASKED_WHOLE;
     leat_free(head);
     return LEAT_OK;
@@ -92,6 +93,14 @@ int leat_photo_sizes_find(struct leat_annotated *a, uint64_t sample, const float
     return LEAT_OK;
 }
 
+bool leat_photo_sizes_agree(const struct leat_photo_size *photo, double width, double height, uint32_t w, uint32_t h)
+{
+    if ((isfinite(width) && width != w) || (isfinite(height) && height != h))
+        return false;
+    return (isfinite(width) && isfinite(height)) || !photo->width || (photo->width == w && photo->height == h) ||
+           (photo->turned && photo->width == h && photo->height == w);
+}
+
 /* Whether a photo of this size is as large as the annotations say, who may have said one side alone. */
 static bool agree(const struct leat_said_size *said, uint32_t w, uint32_t h)
 {
@@ -114,7 +123,7 @@ static int compare(struct check *c, struct leat_annotated *a, uint64_t sample, c
     const struct leat_listing *l = &a->photos.listing;
     struct leat_photo_size photo;
     char place[256], text[512], size[48];
-    if ((!said->width && !said->height) || !look(a, sample, head, HEAD, &photo))
+    if ((!said->width && !said->height) || !leat_photo_sizes_look(a, sample, head, HEAD, &photo))
         return LEAT_OK;
     c->looked_at++;
     if (agree(said, photo.width, photo.height))

@@ -23,11 +23,19 @@ struct leat_said_size {
     bool exceeded; /* a box reaches out of it: the photo may be larger */
 };
 
+/* What the first bytes of a photo's file say of its size, read to `head` of `room`. False: nothing. */
+bool leat_photo_sizes_look(struct leat_annotated *annotated, uint64_t sample, uint8_t *head, size_t room,
+                           struct leat_photo_size *photo);
+
 /* The size at which a box (x0, y0, x1, y1) of a sample is cut off: a side that is infinite, because the annotations do
  * not say it, becomes that of the photo's header. It stays infinite where the header cannot be read, and where EXIF
  * turns the photo and the box lies in one of the two sizes alone. NOMEM. */
 int leat_photo_sizes_find(struct leat_annotated *annotated, uint64_t sample, const float box[4],
                           struct leat_photo_size *photo, double *width, double *height, struct leat_error *error);
+
+/* Whether a mask of w x h pixels may be that of an image: as large as the annotations say, and on a side that they do
+ * not say (infinite) as its photo, as that is stored or as EXIF turns it. True where neither is known. */
+bool leat_photo_sizes_agree(const struct leat_photo_size *photo, double width, double height, uint32_t w, uint32_t h);
 
 /* Compares; `said`: of each sample. `where` writes where that stands. Photos that cannot be read are passed over. With
  * LEAT_BAD_RAISE another size is CORRUPT, else a note. CANCELLED, NOMEM. */

@@ -87,97 +87,69 @@ enum leat_sidecars_found leat_sidecars_in(const char *folder, const char *extens
     return found;
 }
 
-/* Adds the files with the extension in a folder of the annotations; *there: whether there is one. `name`: its path
- * below them, with a slash behind it, or "". */
-static int list_folder(struct leat_sidecars *s, const char *name, bool *there, struct leat_error *error)
+/* Adds the files with the extension in a folder of the annotations, and in those of its folders that have the name of a
+ * folder of photos in any form of Unicode or case: what differs in that alone is said, not read. `name`: its path below
+ * the annotations, with a slash behind it, or "". */
+static int list_folder(struct leat_sidecars *s, const struct leat_names *folders, const char *name,
+                       struct leat_error *error)
 {
     char path[2 * LEAT_NAME_BYTES];
+    size_t number;
     int rc = LEAT_OK, used = snprintf(path, sizeof path, "%s/%s", s->a->path, name);
     DIR *dir = used < (int)sizeof path ? opendir(path) : NULL;
-    *there = dir;
     if (!dir && used < (int)sizeof path && errno != ENOENT && errno != ENOTDIR) {
         rc = leat_fail_errno(error, LEAT_E_IO, "cannot list %s", path);
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
     }
-    for (const struct dirent *e; dir && !rc && (e = readdir(dir));)
-        if (leat_name_ends_in(e->d_name, s->extension) &&
-            snprintf(path, sizeof path, "%s%s", name, e->d_name) < (int)sizeof path &&
-            !leat_names_add(&s->a->sidecars, path))
-            rc = leat_fail(error, LEAT_E_NOMEM, "no memory to list %s", s->a->path);
+    const size_t root = strlen(s->a->path) + 1;
+    for (const struct dirent *e; dir && !rc && (e = readdir(dir));) {
+        if (snprintf(path + used, sizeof path - (size_t)used, "%s", e->d_name) >= (int)sizeof path - used)
+            continue;
+        if (e->d_type != DT_REG && leat_names_find(folders, path + root, &number) && is_folder(e, path)) {
+            char *below = leat_alloc(strlen(path + root) + 2);
+            rc = below ? (sprintf(below, "%s/", path + root), list_folder(s, folders, below, error)) : LEAT_E_NOMEM;
+            leat_free(below);
+        } else if (leat_name_ends_in(e->d_name, s->extension) && !leat_names_add(&s->a->sidecars, path + root)) {
+            rc = LEAT_E_NOMEM;
+        }
+    }
     if (dir)
         closedir(dir);
     return rc;
 }
 
-/* Lists a folder that photos are in. If there is none, one is listed whose name is the same in another form of Unicode,
- * so that its files are said to be of other names. `name` has room for LEAT_NAME_BYTES. */
-static int list_folder_or_form(struct leat_sidecars *s, char *name, struct leat_error *error)
+/* Adds the folder of a photo, and those that it is in, as far as no other form of their names is there. */
+static bool add_folders(struct leat_names *folders, const char *photo)
 {
-    char path[2 * LEAT_NAME_BYTES], there[LEAT_NAME_BYTES] = "";
-    size_t used = 0;
-    bool found;
-    const int rc = list_folder(s, name, &found, error);
-    if (rc || found)
-        return rc;
-    for (char *part = name, *end; (end = strchr(part, '/')); part = end + 1) {
-        const size_t before = used;
-        snprintf(path, sizeof path, "%s/%s", s->a->path, there);
-        DIR *dir = opendir(path);
-        *end = 0;
-        for (const struct dirent *e; dir && used == before && (e = readdir(dir));)
-            if (leat_name_is_form_of(e->d_name, part) && used + strlen(e->d_name) + 2 < sizeof there)
-                used += (size_t)sprintf(there + used, "%s/", e->d_name);
-        *end = '/';
-        if (dir)
-            closedir(dir);
-        if (used == before)
-            return LEAT_OK;
-    }
-    return list_folder(s, there, &found, error);
-}
-
-struct folder {
-    const char *name; /* of a photo in it */
-    size_t n;         /* bytes up to its last slash, and that */
-};
-
-static int compare_folders(const void *a, const void *b)
-{
-    const struct folder *x = a, *y = b;
-    const int order = memcmp(x->name, y->name, x->n < y->n ? x->n : y->n);
-    return order ? order : x->n < y->n ? -1 : x->n > y->n;
+    char name[LEAT_NAME_BYTES];
+    size_t number;
+    bool good = true;
+    for (const char *slash = photo; good && (slash = strchr(slash, '/')); slash++)
+        if (snprintf(name, sizeof name, "%.*s", (int)(slash - photo), photo) < (int)sizeof name &&
+            !leat_names_find(folders, name, &number))
+            good = leat_names_add(folders, name);
+    return good;
 }
 
 /* Lists the folders that photos may have annotations in. */
 static int list_folders(struct leat_sidecars *s, struct leat_error *error)
 {
     const struct leat_listing *l = &s->a->photos.listing;
-    struct folder *folders = NULL;
-    size_t n = 0, room = 0;
-    bool there;
-    int rc = list_folder(s, "", &there, error);
-    for (size_t i = 0; i < l->n_files && !rc; i++) {
+    struct leat_names folders = {0};
+    const char *last = "";
+    bool good = true;
+    for (size_t i = 0; i < l->n_files && good; i++) {
         const char *name = l->names + l->files[i].name, *slash = strrchr(name, '/');
-        const struct folder one = {name, slash ? (size_t)(slash + 1 - name) : 0};
-        if (!one.n || (n && !compare_folders(&one, &folders[n - 1])))
-            continue;
-        if (leat_grow(&folders, &room, n + 1, sizeof *folders))
-            folders[n++] = one;
-        else
-            rc = leat_fail(error, LEAT_E_NOMEM, "no memory to list %s", s->a->path);
+        const size_t n = slash ? (size_t)(slash + 1 - name) : 0;
+        if (strncmp(name, last, n) != 0 || strchr(last + n, '/')) /* another folder than that of the photo before */
+            good = add_folders(&folders, name);
+        last = name;
     }
-    if (n)
-        qsort(folders, n, sizeof *folders, compare_folders);
-    for (size_t i = 0; i < n && !rc; i++) {
-        char name[LEAT_NAME_BYTES];
-        if ((!i || compare_folders(&folders[i], &folders[i - 1])) &&
-            snprintf(name, sizeof name, "%.*s", (int)folders[i].n, folders[i].name) < (int)sizeof name)
-            rc = list_folder_or_form(s, name, error);
-    }
-    leat_free(folders);
-    if (!rc && !(s->uses = leat_new_array(s->a->sidecars.n, sizeof *s->uses)))
-        rc = leat_fail(error, LEAT_E_NOMEM, "no memory to list %s", s->a->path);
-    return rc;
+    int rc = good ? list_folder(s, &folders, "", error) : LEAT_E_NOMEM;
+    leat_names_destroy(&folders);
+    if (!rc && !(s->used = leat_new_array(s->a->sidecars.n, sizeof *s->used)))
+        rc = LEAT_E_NOMEM;
+    return rc == LEAT_E_NOMEM ? leat_fail(error, rc, "no memory to list %s", s->a->path) : rc;
 }
 
 int leat_sidecars_begin(struct leat_sidecars *s, const struct leat_source_vtable *format, const char *path,
@@ -203,7 +175,8 @@ void leat_sidecars_end(struct leat_sidecars *s)
 {
     leat_free(s->path);
     leat_free(s->text);
-    leat_free(s->uses);
+    leat_free(s->used);
+    leat_names_destroy(&s->photos);
 }
 
 enum leat_names_found leat_sidecars_find(const struct leat_annotated *a, uint64_t photo, const char *extension,
@@ -220,16 +193,10 @@ enum leat_names_found leat_sidecars_find(const struct leat_annotated *a, uint64_
 static int find_file(struct leat_sidecars *s, uint64_t i, bool *there, struct leat_error *error)
 {
     size_t number = 0;
-    const enum leat_names_found found = leat_sidecars_find(s->a, i, s->extension, &number);
-    *there = found == LEAT_NAMES_FOUND;
-    if (found == LEAT_NAMES_NONE)
+    *there = leat_sidecars_find(s->a, i, s->extension, &number) == LEAT_NAMES_FOUND;
+    if (!*there)
         return LEAT_OK;
-    if (found == LEAT_NAMES_OTHER_FORM) {
-        if (!s->uses[number].photo)
-            s->uses[number] = (struct leat_sidecar_use){.photo = i + 1, .other_form = true};
-        return LEAT_OK;
-    }
-    s->uses[number] = (struct leat_sidecar_use){.photo = i + 1};
+    s->used[number] = true;
     const char *name = leat_names_at(&s->a->sidecars, number);
     const size_t room = strlen(s->a->path) + strlen(name) + 2;
     if (!leat_grow(&s->path, &s->path_room, room, 1))
@@ -305,24 +272,44 @@ static bool find_annotations(const struct leat_sidecars *s, char *out, size_t ro
     return found;
 }
 
-/* The first file whose name is that of a photo in another form of Unicode: as leat_names_say_forms, or "". */
-static const char *say_forms(const struct leat_sidecars *s, char *out, size_t room)
+/* Keeps the names that files of the photos have, to say which of them another name is meant for. */
+static int keep_names(struct leat_sidecars *s, struct leat_error *error)
 {
     const struct leat_listing *l = &s->a->photos.listing;
-    out[0] = 0;
-    for (size_t i = 0; i < s->a->sidecars.n && !*out; i++)
-        if (s->uses[i].other_form)
-            leat_names_say_forms(leat_names_at(&s->a->sidecars, i), l->names + l->files[s->uses[i].photo - 1].name, out,
-                                 room);
-    return out;
+    bool good = true;
+    for (size_t i = 0; i < l->n_files && good; i++) {
+        char wanted[LEAT_NAME_BYTES];
+        const char *name = l->names + l->files[i].name;
+        good = leat_names_add(&s->photos, leat_name_with(name, s->extension, wanted) ? wanted : name);
+    }
+    return good ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", s->a->path);
 }
 
-static int say_none(const struct leat_sidecars *s, struct leat_error *error)
+/* If the name of a file is that of a photo but for its form of Unicode or its case: as leat_names_say_forms, else "".
+ * Returns 1 + the photo if it has no other file, else 0. */
+static size_t say_forms(const struct leat_sidecars *s, size_t file, char *out, size_t room)
+{
+    const struct leat_listing *l = &s->a->photos.listing;
+    const char *name = leat_names_at(&s->a->sidecars, file);
+    char wanted[LEAT_NAME_BYTES];
+    size_t photo, other;
+    out[0] = 0;
+    if (!leat_name_with(name, s->extension, wanted) ||
+        leat_names_find(&s->photos, wanted, &photo) != LEAT_NAMES_OTHER_FORM)
+        return 0;
+    const bool taken = leat_sidecars_find(s->a, photo, s->extension, &other) == LEAT_NAMES_FOUND;
+    leat_names_say_forms(name, l->names + l->files[photo].name, taken, out, room);
+    return taken ? 0 : photo + 1;
+}
+
+static int say_none(struct leat_sidecars *s, struct leat_error *error)
 {
     const struct leat_annotated *a = s->a;
     const struct leat_listing *l = &a->photos.listing;
-    char photo[1024], other[1024], annotations[1024], meant[2100] = "", forms[1200];
-    if (!*say_forms(s, forms, sizeof forms) && find_photos(s, other, sizeof other))
+    char photo[1024], other[1024], annotations[1024], meant[2100] = "", forms[1200] = "";
+    for (size_t i = 0; i < a->sidecars.n && !*forms; i++)
+        say_forms(s, i, forms, sizeof forms);
+    if (!*forms && find_photos(s, other, sizeof other))
         snprintf(meant, sizeof meant, "the photos in %s", other);
     else if (!*forms && find_annotations(s, other, sizeof other))
         snprintf(meant, sizeof meant, "the annotations in %s", other);
@@ -344,22 +331,18 @@ static int say_none(const struct leat_sidecars *s, struct leat_error *error)
 static int say_unused(struct leat_sidecars *s, size_t i, struct leat_error *error)
 {
     struct leat_annotated *a = s->a;
-    const struct leat_sidecar_use *use = &s->uses[i];
-    const struct leat_listing *l = &a->photos.listing;
-    const char *name = leat_names_at(&a->sidecars, i),
-               *photo = use->photo ? l->names + l->files[use->photo - 1].name : "";
-    char forms[1200] = "", wanted[LEAT_NAME_BYTES];
+    const char *name = leat_names_at(&a->sidecars, i);
+    char forms[1200], wanted[LEAT_NAME_BYTES];
     size_t other = i;
-    if (use->other_form)
-        leat_names_say_forms(name, photo, forms, sizeof forms);
-    else if (leat_name_with(name, s->extension, wanted) &&
-             leat_names_find(&a->sidecars, wanted, &other) == LEAT_NAMES_FOUND && other != i && s->uses[other].photo)
+    if (leat_name_with(name, s->extension, wanted) &&
+        leat_names_find(&a->sidecars, wanted, &other) == LEAT_NAMES_FOUND && other != i && s->used[other])
         return leat_fault(a, error, LEAT_E_CORRUPT, "files of annotations of photos that have another one",
                           "%s is not read: %s, which differs in the case of its extension, is", name,
                           leat_names_at(&a->sidecars, other));
+    const size_t photo = say_forms(s, i, forms, sizeof forms);
     const int rc = leat_fault(a, error, LEAT_E_NOT_FOUND, "files of annotations whose photo is not in the folder",
                               "%s has no photo in %s%s", name, a->photos.root, forms);
-    return rc || !use->other_form ? rc : leat_annotated_mark(a, use->photo - 1, error);
+    return rc || !photo ? rc : leat_annotated_mark(a, photo - 1, error);
 }
 
 static int compare_names(const void *a, const void *b, void *names)
@@ -373,17 +356,19 @@ int leat_sidecars_check(struct leat_sidecars *s, struct leat_error *error)
     size_t n = 0;
     int rc = LEAT_OK;
     if (s->a->photos.listing.n_files && !s->found)
-        return say_none(s, error);
+        return (rc = keep_names(s, error)) ? rc : say_none(s, error);
     size_t *unused = leat_new_array(names->n, sizeof *unused);
     if (!unused)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", s->a->path);
     for (size_t i = 0; i < names->n; i++) {
         const char *name = leat_names_at(names, i), *slash = strrchr(name, '/');
-        if ((!s->uses[i].photo || s->uses[i].other_form) && !goes_with_labels(slash ? slash + 1 : name))
+        if (!s->used[i] && !goes_with_labels(slash ? slash + 1 : name))
             unused[n++] = i;
     }
-    if (n)
+    if (n) {
         qsort_r(unused, n, sizeof *unused, compare_names, names);
+        rc = keep_names(s, error);
+    }
     for (size_t i = 0; i < n && !rc; i++)
         rc = say_unused(s, unused[i], error);
     leat_free(unused);

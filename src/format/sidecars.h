@@ -10,13 +10,11 @@
 
 struct leat_sidecars {
     struct leat_annotated *a;
-    const char *extension; /* ".txt" */
-    uint64_t found;        /* photos that have one */
-    struct leat_sidecar_use {
-        uint64_t photo;  /* 1 + its number; 0: none */
-        bool other_form; /* their names are one in two forms of Unicode: it is not read */
-    } * uses;            /* of each of a->sidecars */
-    char *path;          /* of the last one that was read */
+    const char *extension;    /* ".txt" */
+    uint64_t found;           /* photos that have one */
+    bool *used;               /* of each of a->sidecars */
+    struct leat_names photos; /* what files of each photo are called, once that is needed to say what is wrong */
+    char *path;               /* of the last one that was read */
     size_t path_room;
     uint8_t *text;
     size_t text_room;

@@ -350,6 +350,18 @@ static const char *object_fault(const struct object *o, char *text, size_t room)
     return text;
 }
 
+/* An object whose class is none of those that are given. */
+static int say_unknown(struct voc *v, const struct object *o)
+{
+    struct leat_annotated *a = v->files.a;
+    char forms[1200] = "";
+    for (size_t i = 0; i < a->n_classes && !*forms; i++)
+        if (leat_name_is_form_of(o->name, a->classes[i]))
+            leat_names_say_forms(o->name, a->classes[i], false, forms, sizeof forms);
+    return leat_fault(a, v->error, LEAT_E_CORRUPT, "objects of a class that is not among those given",
+                      "%s line %" PRIu64 ": the object is of the class %s%s", v->files.path, o->line, o->name, forms);
+}
+
 static int add_object(struct voc *v, uint64_t photo, struct object *o)
 {
     struct leat_annotated *a = v->files.a;
@@ -363,8 +375,7 @@ static int add_object(struct voc *v, uint64_t photo, struct object *o)
     if (rc)
         return rc;
     if (label == UNKNOWN)
-        rc = leat_fault(a, v->error, LEAT_E_CORRUPT, "objects of a class that is not among those given",
-                        "%s line %" PRIu64 ": the object is of the class %s", v->files.path, o->line, o->name);
+        rc = say_unknown(v, o);
     else if (wrong || box)
         rc = leat_fault(a, v->error, LEAT_E_CORRUPT, "objects that cannot be", "%s line %" PRIu64 ": the object %s%s",
                         v->files.path, o->line, box ? "has a box that " : "", box ? box : wrong);
@@ -393,10 +404,10 @@ static int read_photo(struct voc *v, uint64_t photo)
     }
     rc = read_document(v, n, &wrong, &line);
     const double w = isinf(v->w) ? 1 : v->w, h = isinf(v->h) ? 1 : v->h; /* one that is not said is that of the photo */
-    if (!rc && !wrong && !(w >= 1 && h >= 1 && w * h < 0x1p31)) {
+    if (!rc && !wrong && !(w >= 1 && h >= 1 && w * h < 0x1p31 && w == floor(w) && h == floor(h))) {
         wrong = v->odd_size ? "has a size with something else than numbers"
-                            : "has a size that cannot be: width and height are at least 1, and their product is below "
-                              "2^31";
+                            : "has a size that cannot be: width and height are whole numbers from 1, and their product "
+                              "is below 2^31";
         line = v->size_line ? v->size_line : 1;
     }
     if (!rc && wrong) {

@@ -14,7 +14,8 @@
 
 /* What is returned: the folder itself, one around it or in it, the same last parts of a path. */
 enum { NOT = 0, LAST_PARTS = 1, MORE_PARTS = 2, AROUND = 3, ITSELF = 4 };
-enum { LIST_BYTES = 64 << 10, LIST_LINES = 16 };
+/* Of a list of photos: its lines are looked at up to the first in the folder itself, and each folder once in a row. */
+enum { LIST_BYTES = 4 << 20, LIST_FOLDERS = 256 };
 
 static bool is_in(const char *path, const char *folder)
 {
@@ -112,11 +113,12 @@ static unsigned judge_folder(const struct search *s, const char *folder, const c
     return sure || words == MORE_PARTS || real < LAST_PARTS ? real : LAST_PARTS;
 }
 
-/* A text with a photo a line: the folders of the first of them. */
+/* A text with a photo a line: the folders of these. */
 static unsigned judge_list(const struct search *s, const char *path)
 {
     char folder[PATH_MAX], *text = leat_alloc(LIST_BYTES + 1);
-    unsigned best = NOT, lines = 0;
+    const char *last = NULL;
+    unsigned best = NOT, folders = 0;
     FILE *file = text ? fopen(path, "re") : NULL;
     const size_t n = file ? fread(text, 1, LIST_BYTES, file) : 0;
     if (file)
@@ -127,17 +129,19 @@ static unsigned judge_list(const struct search *s, const char *path)
     for (char *p = text; p && *p; p++) /* lists of other systems */
         *p = *p == '\\' ? '/' : *p;
     for (char *line = text && !strncmp(text, "\xef\xbb\xbf", 3) ? text + 3 : text, *next;
-         line && *line && lines < LIST_LINES; line = next, lines++) {
+         line && *line && folders < LIST_FOLDERS && best < ITSELF; line = next) {
         char *end = line + strcspn(line, "\n"), *slash;
         next = *end ? end + 1 : end;
         *end = 0;
         if ((slash = strrchr(line, '/')))
             *slash = 0;
         const char *place = slash && *line ? line : ".";
-        if (strlen(place) >= PATH_MAX)
+        if (strlen(place) >= PATH_MAX || (last && !strcmp(place, last)))
             continue;
         const unsigned score = judge_folder(s, folder, place);
         best = score > best ? score : best;
+        last = place;
+        folders++;
     }
     leat_free(text);
     return best;

@@ -9,6 +9,7 @@
  * merged maps (<<: *base) count as if they stood there. A walk ends after a number of steps, since aliases may lead in
  * a circle.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -235,13 +236,30 @@ static void take_text(struct reading *r, const yaml_node_t *node, char **to)
         r->no_memory = true;
 }
 
+/* Of numbers of classes that differ, in one document or several, the first two are kept: "2, then 3". */
+static void take_count(struct reading *r, const char *text)
+{
+    char both[64];
+    const char *before = r->out->nc;
+    if (!text || (before && (!strcmp(before, text) || strchr(before, ','))))
+        return;
+    snprintf(both, sizeof both, "%.20s%s%.20s", before ? before : text, before ? ", then " : "", before ? text : "");
+    char *copy = leat_strdup(both);
+    r->no_memory |= !copy;
+    leat_free(r->out->nc);
+    r->out->nc = copy;
+}
+
 static void take_document(struct reading *r, const yaml_node_t *root)
 {
     static const char *const places[] = {"train", "val", "test"};
     unsigned times;
     take_names(r, root);
     const yaml_node_t *nc = value_of(r, root, "nc", &times), *path = value_of(r, root, "path", &times);
-    take_text(r, nc, &r->out->nc);
+    take_count(r, text_of(nc));
+    for (const yaml_node_pair_t *p = root->data.mapping.pairs.start; p < root->data.mapping.pairs.top; p++)
+        if (is_key(r, p, "nc"))
+            take_count(r, text_of(node_of(r, p->value)));
     take_text(r, path, &r->out->path);
     r->out->is_data_set |= nc || path;
     r->out->is_pose |= value_of(r, root, "kpt_shape", &times) != NULL;

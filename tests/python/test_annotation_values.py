@@ -99,6 +99,19 @@ def test_a_value_of_another_type_is_named_marked_or_raised(photos: Path, key: st
         assert [list(b.ids) for b in loader] == [[1, 2]]
 
 
+@pytest.mark.parametrize("said", [{}, {"width": 40}, {"height": 30}])
+def test_runs_of_another_size_than_a_photo_whose_size_is_not_said_are_a_fault(photos: Path, said: Json) -> None:
+    for height, width in ((30, 40), (40, 30), (1, 1)):
+        path = one_of(photos, segmentation={"size": [height, width], "counts": [height * width]})
+        coco = json.loads(path.read_text())
+        coco["images"] = [{k: i[k] for k in ("id", "file_name")} | said for i in coco["images"]]
+        if (height, width) == (30, 40):
+            opened(photos, write(photos, coco), on_bad="raise")
+            continue
+        with pytest.raises(leat.CorruptError, match=rf"another size than its image: {width} x {height}, not 40 x 30"):
+            leat.open(photos, annotations=write(photos, coco), on_bad="raise")
+
+
 @pytest.mark.parametrize("bbox, why", BOXES)
 def test_a_box_that_is_none_is_called_what_it_is(photos: Path, bbox: Any, why: str) -> None:
     path = one_of(photos, bbox=bbox)
@@ -173,7 +186,20 @@ ENTRIES: dict[Callable[[Json], Any], str] = {
     ): r"images\[3\].*no number",
     lambda c: c["images"].append({"id": 5, "file_name": "a.png", "width": 1e300}): r"images\[3\].*width 1e\+300",
     lambda c: c["images"].append({"id": 5, "file_name": "a.png", "height": 1 << 31}): r"images\[3\].*below 2\^31",
+    lambda c: c["images"].append({"id": 5, "file_name": "a.png", "width": 40.5}): r"images\[3\].*width 40\.5 .*whole",
     lambda c: c["images"].append({"id": 5, "file_name": "a.png", "height": [3]}): r"images\[3\].*that is no number",
+    lambda c: c["categories"].append({"id": 8, "name": " "}): r"categories\[2\].*has a name that is blank",
+    lambda c: c["images"].append({"id": 5, "file_name": ""}): r"images\[3\].*has a file_name that is empty",
+    **{
+        lambda c, key=key, value=value: c[key].append(
+            value
+        ): rf"{key}\[\d\] \(line 1, byte \d+\) is {kind}, and no object"
+        for key in ("images", "annotations", "categories")
+        for value, kind in ((5, "a number"), (None, "null"), ("{", "a text"), ([{}], "a list"), (True, "true"))
+    },
+    lambda c: c["annotations"].append(
+        {"segments_info": [5], "image_id": 9}
+    ): r"a segment of annotations\[3\] .* is a number, and no object",
     lambda c: c["annotations"].append({"image_id": 9, "segments_info": {}}): r"annotations\[3\].*no list",
     lambda c: c["annotations"].append({"image_id": 9, "segments_info": None}): r"annotations\[3\].*no list",
     lambda c: c["annotations"].append({"image_id": True, "category_id": 7}): r"annotations\[3\].*no image_id that is",
@@ -191,6 +217,24 @@ def test_values_of_entries_of_another_type_are_named(photos: Path, fault: Any) -
     assert len(ds) == 3 and sum(len(s["boxes"]) for s in ds) == 3
     with pytest.raises(leat.CorruptError, match=ENTRIES[fault]):
         leat.open(photos, annotations=path, on_bad="raise")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"image_id": 9},
+        {"image_id": 9, "category_id": "7"},
+        {"segments_info": {}, "image_id": 9},
+        {"segments_info": [{"id": 1, "category_id": "7"}], "image_id": 9},
+        {"segments_info": [None], "image_id": 9},
+    ],
+)
+def test_the_image_of_an_annotation_that_is_left_out_is_marked(photos: Path, entry: Json) -> None:
+    coco = small()
+    coco["annotations"].insert(0, entry)
+    ds, _ = opened(photos, write(photos, coco), on_bad="mark")
+    loader = leat.Loader(ds, 3, outputs={"image": [leat.ops.Decode(), leat.ops.Resize((8, 8))]}, on_error="skip")
+    assert [list(b.ids) for b in loader] == [[0, 2]]
 
 
 @pytest.mark.parametrize("name", [5, None, ["deep/c.png"]])
@@ -317,6 +361,18 @@ def test_a_size_of_voc_that_is_no_number_is_named_with_its_line(photos: Path) ->
         text = (folder / "a.xml").read_text().replace(old, new)
         (folder / "a.xml").write_text(text)
         with pytest.raises(leat.CorruptError, match=r"a\.xml line 2: it has a size with something else than numbers"):
+            leat.open(photos, annotations=folder, on_bad="raise")
+
+
+def test_a_size_of_voc_with_a_fraction_is_a_fault(photos: Path) -> None:
+    folder = voc(photos, {})
+    text = (folder / "a.xml").read_text()
+    for size, good in (("40.0", True), ("40.9", False)):
+        (folder / "a.xml").write_text(text.replace("<width>40", f"<width>{size}"))
+        if good:
+            leat.open(photos, annotations=folder, on_bad="raise")
+            continue
+        with pytest.raises(leat.CorruptError, match=r"a\.xml line 1: it has a size that cannot be: .* whole numbers"):
             leat.open(photos, annotations=folder, on_bad="raise")
 
 

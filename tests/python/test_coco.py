@@ -450,6 +450,7 @@ def many_pngs(photos: Path, n: int, side: int, files: int = 100) -> Path:
         for i in range(n)
     ]
     (photos.parent / "instances").mkdir()
+    Image.new("RGB", (side, side)).save(photos / "c.png")
     for i in range(files):
         ids = np.zeros((side, side, 3), np.uint8)
         ids[i % side, : i // side + 1, 0] = i + 1
@@ -583,8 +584,8 @@ def test_a_folder_with_none_of_the_photos_is_an_error(photos: Path, tmp_path: Pa
         ('{"images": [', "line 1: it ends in the middle"),
         ('{"images": []}\n x', "line 2: something behind its end"),
         ('{"a": [1e]}', "line 1: a number that is none"),
-        ('{"images": {"a": 1}}', "line 1: a list is needed"),
-        ('{"images": [\n["a"]]}', "line 2: an object is needed"),
+        ('{"images": {"a": 1}}', r'"images" of .* \(line 1, byte 11\) is an object, and no list'),
+        ('{"images": [\n["a"]]}', r"images\[0\] \(line 2, byte 13\) is a list, and no object"),
         ('{"images": [{"file_name": "\ud800"}]}', "UTF-8"),
         ('{"a": ' + "[" * 100 + "]" * 100 + "}", "nested too deep"),
         ('{"annotations": []}', 'no list "images"'),

@@ -90,8 +90,8 @@ def test_the_case_of_an_extension_does_not_count_and_that_of_a_name_does(tmp_pat
             beside(tmp_path / "a" / strangers[-1], kind)
     ds, said = opened(tmp_path, kind)
     assert objects(ds, kind) == want
-    folders = {str(Path(name).parent) for name in (kind != "masks") * [*want]} | {"."}
-    known = [name for name in strangers if kind == "masks" or str(Path(name).parent) in folders]
+    folders = {str(Path(name).parent).lower() for name in (kind != "masks") * [*want]} | {"."}
+    known = [name for name in strangers if kind == "masks" or str(Path(name).parent).lower() in folders]
     missing = sum(1 for p in (tmp_path / "i").rglob("*") if p.is_file()) - len(want)
     assert ds.about.get("skipped", 0) == len(twice) + len(known) + missing
     for what, names in (("is not read", twice), ("has no photo", known)):
@@ -160,15 +160,16 @@ def test_two_images_of_coco_do_not_get_one_photo_by_the_case_of_an_extension(tmp
     ]
 
 
-@pytest.mark.parametrize("name", ["a.png", "a.PNG", "./a.png", "sub//b.png"])
+@pytest.mark.parametrize("name", ["a.png", "a.PNG", "./a.png", "sub//b.png", "sub\\b.png"])
 def test_the_png_of_a_panoptic_file_is_found_by_the_same_rule(tmp_path: Path, name: str) -> None:
-    stem = Path(name).stem
+    there = name.replace("\\", "/")
+    stem = Path(there).stem
     photo(tmp_path / f"i/{stem}.jpg")
     for folder in ("P", "P/sub"):
         (tmp_path / folder).mkdir()
     pixels = np.zeros((10, 20, 3), np.uint8)
     pixels[2:5, 3:9, 0] = 7
-    Image.fromarray(pixels).save(tmp_path / "P" / Path(name).with_suffix(".Png"), format="PNG")
+    Image.fromarray(pixels).save(tmp_path / "P" / Path(there).with_suffix(".Png"), format="PNG")
     segments = [{"id": 7, "category_id": 1, "bbox": [3, 2, 6, 3], "area": 18, "iscrowd": 0}]
     made = coco(tmp_path, f"{stem}.jpg", annotations=[{"image_id": 0, "file_name": name, "segments_info": segments}])
     made.rename(tmp_path / "P.JSON")
@@ -248,6 +249,38 @@ def test_one_name_in_two_forms_is_said_in_escapes(tmp_path: Path, kind: str, on_
         assert all(f'"{name}' in message for name in want) and "two forms of Unicode" in message
 
 
+@pytest.mark.parametrize("before", ["sub\\", ".\\sub\\", "C:\\sub\\", "/of/another/machine/"])
+@pytest.mark.parametrize("others", [0, 2])
+def test_a_name_of_another_machine_in_another_form_is_said_too(tmp_path: Path, before: str, others: int) -> None:
+    folder = "sub/" if before in ("sub\\", ".\\sub\\") else ""
+    names = ["caf\u00e9.png", *(f"{i}.png" for i in range(others))]
+    for name in names:
+        photo(tmp_path / "i" / folder / unicodedata.normalize("NFD", name))
+    coco(tmp_path, *(before + name for name in names))
+    with pytest.raises(FileNotFoundError, match="two forms of Unicode") as e:
+        opened(tmp_path, "coco", "raise", other="a.json")
+    assert "caf\\u00e9." in str(e.value) and "cafe\\u0301." in str(e.value)
+    if others:
+        ds, said = opened(tmp_path, "coco", other="a.json")
+        assert len(ds) == others
+        assert any("two forms of Unicode" in line for line in said)
+
+
+def test_a_photo_of_another_image_is_not_to_be_renamed(tmp_path: Path) -> None:
+    photo(tmp_path / "i" / "caf\u00e9.png")
+    coco(tmp_path, "caf\u00e9.png", "cafe\u0301.png", "CAF\u00c9.png")
+    (line,) = opened(tmp_path, "coco", other="a.json")[1]
+    assert "left out: 2 images" in line and "rename" not in line and line.count("the second goes with another") == 2
+
+
+def test_a_mask_of_another_photo_is_not_to_be_renamed(tmp_path: Path) -> None:
+    for name in ("caf\u00e9", "cafe\u0301"):
+        photo(tmp_path / "i" / f"{name}.png")
+    beside(tmp_path / "a/caf\u00e9.png", "masks")
+    (line,) = opened(tmp_path, "masks")[1]
+    assert "left out: 1 photos" in line and "rename" not in line and "and the second goes with another" in line
+
+
 @pytest.mark.parametrize("kind", [*KINDS, "coco"])
 def test_a_folder_in_another_form_is_said_too(tmp_path: Path, kind: str) -> None:
     forms = ["e\u0301t\u00e9/\u00e9/a", "\u00e9te\u0301/e\u0301/a"]
@@ -272,6 +305,70 @@ def test_where_all_names_have_another_form_the_error_says_so(tmp_path: Path, kin
     with pytest.raises(FileNotFoundError, match="two forms of Unicode") as e:
         opened(tmp_path, kind, other="a.json" if kind == "coco" else "a")
     assert '"caf\\u00e9.' in str(e.value) and '"cafe\\u0301.' in str(e.value)
+
+
+@pytest.mark.parametrize("on_bad", ["skip", "mark", "raise"])
+@pytest.mark.parametrize("kind", ["yolo", "voc"])
+@pytest.mark.parametrize(
+    "photo_s, file_s, why",
+    [
+        ("x\u00e9/a", "xe\u0301/a", "two forms of Unicode"),
+        ("x/a", "X/a", "the case of letters"),
+        ("x/y/a", "X/y/A", "the case of letters"),
+        ("\u0434/a", "\u0414/a", "the case of letters"),
+    ],
+)
+def test_files_in_a_folder_beside_that_of_the_photos_are_no_objects_with_a_word(
+    tmp_path: Path, kind: str, on_bad: Any, photo_s: str, file_s: str, why: str
+) -> None:
+    photo(tmp_path / "i" / f"{photo_s}.png")
+    beside(tmp_path / "a" / f"{file_s}{KINDS[kind]}", kind)
+    for good in ("0", f"{Path(photo_s).parent}/b"):  # the folder of the photos is there, too
+        photo(tmp_path / "i" / f"{good}.png")
+        beside(tmp_path / "a" / f"{good}{KINDS[kind]}", kind)
+    want = [f'"{one}.' for one in spelled(file_s, photo_s)]
+    if on_bad == "raise":
+        with pytest.raises(FileNotFoundError, match=why) as e:
+            opened(tmp_path, kind, on_bad)
+        assert all(one in str(e.value) for one in want)
+        return
+    ds, said = opened(tmp_path, kind, on_bad)
+    assert len(said) == 1 and why in said[0] and all(one in said[0] for one in want) and "rename one of them" in said[0]
+    assert ds.about["skipped"] == 1 and (on_bad != "mark" or marked(ds) == {1})
+
+
+@pytest.mark.parametrize("kind", ["yolo", "voc"])
+def test_photos_in_folders_that_differ_in_their_form_or_case_have_the_files_of_their_own(
+    tmp_path: Path, kind: str
+) -> None:
+    for folder in (".", "x\u00e9", "xe\u0301", "y", "Y"):
+        photo(tmp_path / "i" / folder / "a.png")
+    for folder in (".", "x\u00e9", "y", "Y"):
+        beside(tmp_path / "a" / folder / f"a{KINDS[kind]}", kind)
+    ds, said = opened(tmp_path, kind, "raise")
+    assert not said and objects(ds, kind) == {
+        "Y/a.png": 1,
+        "a.png": 1,
+        "xe\u0301/a.png": 0,
+        "x\u00e9/a.png": 1,
+        "y/a.png": 1,
+    }
+    beside(tmp_path / "a" / f"A{KINDS[kind]}", kind)
+    (line,) = opened(tmp_path, kind)[1]
+    assert "rename" not in line and "and the second goes with another" in line
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "coco"])
+def test_a_long_name_pushes_no_word_out_and_is_shown_where_it_differs(tmp_path: Path, kind: str) -> None:
+    folder = "/".join(["f" * 200] * 6)
+    for name in (f"{folder}/{'x' * 230}caf\u00e9", "good"):
+        photo(tmp_path / "i" / f"{name}.png")
+        if kind != "coco":
+            beside(tmp_path / "a" / f"{unicodedata.normalize('NFD', name)}{KINDS[kind]}", kind)
+    if kind == "coco":
+        coco(tmp_path, f"{folder}/{'x' * 230}cafe\u0301.png", "good.png")
+    said = " ".join(opened(tmp_path, kind, other="a.json" if kind == "coco" else "a")[1])
+    assert "xxcaf\\u00e9." in said and "xxcafe\\u0301." in said and "two forms of Unicode" in said
 
 
 # ---- slashes ----
@@ -336,3 +433,26 @@ def test_white_space_around_a_name_of_a_class_is_none_of_it(tmp_path: Path, befo
     (tmp_path / "a/classes.txt").unlink()
     (tmp_path / "a/x.yaml").write_text(json.dumps({"names": padded}))
     assert opened(tmp_path, "yolo")[0].classes == ["a b", "c"]
+
+
+@pytest.mark.parametrize("kind", ["yolo", "voc", "masks", "coco"])
+def test_two_classes_that_differ_in_their_form_alone_are_said_in_escapes(tmp_path: Path, kind: str) -> None:
+    photo(tmp_path / "i" / "a.png")
+    forms = ["caf\u00e9", "cafe\u0301"]
+    classes = {} if kind in ("voc", "coco") else {"classes": forms}
+    if kind == "coco":
+        coco(tmp_path, "a.png", categories=[{"id": i, "name": name} for i, name in enumerate(forms)])
+    else:
+        beside(tmp_path / "a" / f"a{KINDS[kind]}", kind)
+    if kind == "voc":
+        one = VOC[VOC.index("<object>") : VOC.index("</annotation>")]
+        both = "".join(one.replace(">c<", f">{name}<") for name in forms)
+        (tmp_path / "a/a.xml").write_text(f"<annotation>{both}</annotation>")
+    given = {"masks" if kind == "masks" else "annotations": tmp_path / ("a.json" if kind == "coco" else "a"), **classes}
+    with pytest.warns(UserWarning, match="two forms of Unicode") as said:
+        assert len(leat.open(tmp_path / "i", on_bad="raise", **given).classes) == 2  # type: ignore[arg-type]
+    assert all(f'"{name}"' in str(said[0].message) for name in spelled(*forms))
+    if kind == "voc":
+        with pytest.raises(leat.CorruptError, match="two forms of Unicode") as e:
+            leat.open(tmp_path / "i", on_bad="raise", annotations=tmp_path / "a", classes=forms[1:])
+        assert all(f'"{name}"' in str(e.value) for name in spelled(*forms))

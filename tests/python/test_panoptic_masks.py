@@ -111,7 +111,8 @@ def test_a_segment_without_a_box_still_has_its_class(photos: Path) -> None:
 def test_of_two_pngs_of_an_image_the_first_is_taken(photos: Path) -> None:
     path = panoptic(photos, np.full((30, 40), 3), [3])
     coco = json.loads(path.read_text())
-    coco["annotations"] *= 2
+    others = [{**coco["annotations"][0], "image_id": i} for i in (4, 12)]
+    coco["annotations"] = coco["annotations"] * 2 + others
     with pytest.warns(UserWarning, match=r"1 PNGs of images that have another one: annotations\[1\] .* of c\.png"):
         ds = leat.open(photos, masks=write(photos, coco))
     assert np.all(pixels(ds[1]["mask"]) == 0)
@@ -163,3 +164,28 @@ def test_real_segments_become_masks(tmp_path: Path) -> None:
     ds = leat.open(folder, masks=tmp_path / "p.json")
     for sample in ds:
         assert np.array_equal(pixels(sample["mask"]), wanted[int(sample["image_id"])])
+
+
+def test_images_without_segments_are_counted_and_named(photos: Path) -> None:
+    path = panoptic(photos, np.full((30, 40), 3), [3])
+    with pytest.warns(UserWarning, match=r"left out: 2 images without segments .*: images\[1\] \(line 1, byte \d+\)"):
+        ds = leat.open(photos, masks=path)
+    assert ds.about["skipped"] == 2 and all(np.all(pixels(ds[i]["mask"]) == 255) for i in (0, 2))
+    with pytest.raises(leat.CorruptError, match=r"images\[1\] .* a\.png, has no PNG of segments"):
+        leat.open(photos, masks=path, on_bad="raise")
+    with pytest.warns(UserWarning, match="marked: 2 images without segments"):
+        marked = leat.open(photos, masks=path, on_bad="mark")
+    loader = leat.Loader(marked, 3, outputs={("image", "mask"): [ops.Decode(), ops.CenterCrop(8)]}, on_error="skip")
+    assert [list(b.ids) for b in loader] == [[1]]
+
+
+@pytest.mark.filterwarnings("ignore:left out:UserWarning")
+@pytest.mark.parametrize("said", [{}, {"width": 40}, {"height": 30}])
+def test_sizes_that_are_not_said_are_those_of_the_photos(photos: Path, said: Any) -> None:
+    for good in (True, False):
+        path = panoptic(photos, np.full((30, 40) if good else (40, 30), 3), [3])
+        coco = json.loads(path.read_text())
+        coco["images"] = [{k: i[k] for k in ("id", "file_name")} | said for i in coco["images"]]
+        ds = leat.open(photos, masks=write(photos, coco))
+        assert all(pixels(s["mask"]).shape == (30, 40) for s in ds)
+        assert np.all(pixels(ds[1]["mask"]) == (0 if good else 255))

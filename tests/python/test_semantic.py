@@ -122,11 +122,16 @@ def small(mask: Path) -> None:
     Image.new("L", (41, 32)).save(mask)
 
 
+def turned(mask: Path) -> None:
+    Image.new("L", (33, 41)).save(mask)
+
+
 FAULTS = {
     no_png: "is no PNG",
     colours: "has colours",
     deep: "has 16 bits",
     small: "is not as large as its photo: 41 x 32, not 41 x 33",
+    turned: "is not as large as its photo: 33 x 41, not 41 x 33",
 }
 
 
@@ -139,6 +144,19 @@ def test_a_mask_that_cannot_be_is_counted_and_named(folders: tuple[Path, Path], 
     assert len(ds) == 3 and len(opened(images, masks, on_bad="mark")) == 4
     with pytest.raises(leat.CorruptError, match=FAULTS[fault]):
         leat.open(images, masks=masks, on_bad="raise")
+
+
+@pytest.mark.parametrize("kind", ["jpg", "png", "webp"])  # the last has its EXIF at its end
+def test_a_mask_of_a_photo_that_exif_turns_may_have_its_sides_either_way(folders: tuple[Path, Path], kind: str) -> None:
+    images, masks = folders
+    (images / "b.bmp").unlink()
+    turn = Image.Exif()
+    turn[0x0112] = 6
+    photo = np.random.default_rng(0).integers(0, 256, (300, 400, 3), np.uint8)
+    Image.fromarray(photo).save(images / f"b.{kind}", exif=turn, lossless=True)
+    for size in ((400, 300), (300, 400)):
+        Image.new("L", size).save(masks / "b.png")
+        assert len(leat.open(images, masks=masks, on_bad="raise")) == 4
 
 
 @pytest.mark.parametrize("on_bad", ["skip", "mark"])

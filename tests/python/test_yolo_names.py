@@ -174,6 +174,15 @@ def test_a_number_of_classes_that_is_not_that_of_the_names_is_said(tree: Path, n
     assert [said in one for one in found] == ([True] if said else [])
 
 
+@pytest.mark.parametrize("text", ["nc: 2\nnc: 3\nnames: [a, b]\n", "nc: 2\nnames: [a, b]\n---\nnc: 3\n"])
+def test_numbers_of_classes_that_differ_are_said(tree: Path, text: str) -> None:
+    (tree / "data.yaml").write_text(text)
+    classes, (said,) = opened(tree)
+    assert classes == ["a", "b"] and "says nc: 2, then 3, and names 2 classes" in said
+    (tree / "data.yaml").write_text(text.replace("3", "2"))
+    assert opened(tree) == (["a", "b"], [])
+
+
 # ---- several of them ----
 
 
@@ -229,6 +238,15 @@ def test_a_list_that_another_system_wrote_names_its_photos(tmp_path: Path, line:
     (folder / "train.txt").write_bytes((mark + line.replace("val", "train")).encode())
     (folder / "a.yaml").write_text("train: val.txt\nnames: [wrong]\n")
     (folder / "b.yaml").write_text("train: train.txt\nnames: [right]\n")
+    assert opened(folder, "images/train", "labels/train") == (["right"], [])
+
+
+def test_a_list_names_the_photos_of_each_of_its_folders(tmp_path: Path) -> None:
+    data_set(tmp_path, "mine", "train")
+    folder = tmp_path / "mine"
+    (folder / "all.txt").write_text("images/val/a.png\n" * 5000 + "images/train/a.png\n")
+    (folder / "a.yaml").write_text("train: images/val\nnames: [wrong]\n")
+    (folder / "b.yaml").write_text("train: all.txt\nnames: [right]\n")
     assert opened(folder, "images/train", "labels/train") == (["right"], [])
 
 

@@ -55,8 +55,8 @@ MUTATIONS = [
     Mutation(
         "masks behind a photo without one go with other photos",
         "src/format/masks.c",
-        "            files[n] = masks->files[mask];\n",
-        "            files[i] = masks->files[mask];\n",
+        "take_mask(m, i, of[i], &files[n], &good)",
+        "take_mask(m, i, of[i], &files[i], &good)",
         ("py:test_semantic.py::test_photos_without_a_mask_and_masks_without_a_photo_are_counted_and_named",),
     ),
     Mutation(
@@ -149,6 +149,13 @@ MUTATIONS = [
         "found = same ? LEAT_NAMES_FOUND : LEAT_NAMES_OTHER_FORM;",
         "found = LEAT_NAMES_FOUND;",
         ("c:format/names",),
+    ),
+    Mutation(
+        "labels in a folder in another case than that of the photos are no objects without a word",
+        "src/format/names.c",
+        "    if (!cased)\n        lower(out, n);\n",
+        "",
+        ("c:format/names", "py:test_names.py"),
     ),
     Mutation(
         "of two files of a photo the one that was listed first is read",

@@ -48,6 +48,27 @@ TEST(a_file_that_cannot_get_longer_says_what_to_do)
     }
 }
 
+TEST(a_long_message_is_cut_in_its_middle_and_keeps_its_sentence_and_errno)
+{
+    (void)state;
+    struct leat_error error;
+    char name[3000];
+    for (unsigned odd = 0; odd < 2; odd++) {
+        memset(name, 0, sizeof name);
+        memset(name, 'x', odd);
+        for (size_t i = odd; i + 2 < sizeof name; i += 2)
+            memcpy(name + i, "\u00e9", 2);
+        leat_fail(&error, LEAT_E_CORRUPT, "the photo %s is not there", name);
+        assert_in_range(strlen(error.message), sizeof error.message - 4, sizeof error.message - 1);
+        assert_memory_equal(error.message, "the photo ", 10);
+        assert_non_null(strstr(error.message, "\u00e9...\u00e9"));
+        assert_non_null(strstr(error.message, "\u00e9 is not there"));
+        errno = EACCES;
+        leat_fail_errno(&error, LEAT_E_IO, "cannot list %s", name);
+        assert_non_null(strstr(error.message, ": Permission denied"));
+    }
+}
+
 TEST(a_long_path_is_cut_at_the_front)
 {
     struct leat_error error;

@@ -49,15 +49,26 @@ static enum leat_names_found find(const struct leat_names *s, const char *name, 
 TEST(a_name_finds_the_one_that_is_spelled_so_then_the_first)
 {
     (void)state;
-    static const char *const names[] = {
-        "a.Txt",    "a.tXT",      "a.TXT", "sub/b.txt", "caf\u00e9.txt", "cafe\u0301.TXT", "o\u0302\u0323.txt",
-        "\xff.txt", "x\u0301.txt"};
+    static const char *const names[] = {"a.Txt",
+                                        "a.tXT",
+                                        "a.TXT",
+                                        "sub/b.txt",
+                                        "caf\u00e9.txt",
+                                        "cafe\u0301.TXT",
+                                        "o\u0302\u0323.txt",
+                                        "\xff.txt",
+                                        "x\u0301.txt",
+                                        "\u03bf\u03c9\u0450\u0430\u044f.txt"};
     static const struct {
         const char *wanted, *found;
         enum leat_names_found how;
     } all[] = {{"a.txt", "a.TXT", LEAT_NAMES_FOUND},
                {"./a.tXT", "a.tXT", LEAT_NAMES_FOUND},
-               {"A.txt", "", LEAT_NAMES_NONE},
+               {"A.txt", "a.TXT", LEAT_NAMES_OTHER_FORM},
+               {"SUB/b.txt", "sub/b.txt", LEAT_NAMES_OTHER_FORM},
+               {"CAF\u00c9.txt", "cafe\u0301.TXT", LEAT_NAMES_OTHER_FORM},
+               {"\u039f\u03a9\u0400\u0410\u042f.txt", "\u03bf\u03c9\u0450\u0430\u044f.txt", LEAT_NAMES_OTHER_FORM},
+               {"\u0391\u0420.txt", "", LEAT_NAMES_NONE},
                {"sub//b.TXT", "sub/b.txt", LEAT_NAMES_FOUND},
                {"b.txt", "", LEAT_NAMES_NONE},
                {"caf\u00e9.TXT", "caf\u00e9.txt", LEAT_NAMES_FOUND},
