@@ -15,7 +15,7 @@ int leat_fail(struct leat_error *error, int code, const char *format, ...) __att
  * longer, also with what to do, unless the message says to make room. */
 int leat_fail_errno(struct leat_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* "; make room on the disk" where that is what an errno asks for, else "". */
+/* What to do where an errno says that a file cannot get longer, such as "; make room on the disk", else "". */
 const char *leat_if_full(int sys_errno);
 
 /* Add the place to an error that is already filled. `file` is cut at the front if too long; NULL keeps what is there;
