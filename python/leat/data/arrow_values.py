@@ -9,6 +9,7 @@ bytes and path           bytes, of the file that the path names where there are 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import check
 from ..errors import InvalidError, UnsupportedError
 from ..loading.ragged import Ragged
 from .arrow_c import BINARY, LISTS, NUMBERS, TEXT, Column, Type, bits
@@ -410,12 +412,8 @@ def _decimal(column: Column, i: int) -> str:
 def checked_fill(name: str, found: Field, given: Any) -> Any:
     """What stands for missing values of a field, as its dtype has it."""
     wrong = InvalidError(f"fill={{{name!r}: {given!r:.60}}} is no value of {name!r}, which is {found}")
-    if found.kind == "str":
-        if not isinstance(given, (str, bytes)):
-            raise wrong
-        return given.encode() if isinstance(given, str) else given
-    if found.kind == "json":
-        return given
+    if found.kind in ("str", "json"):
+        return _checked_text(found.kind, given, wrong)
     if found.kind != "array":
         if not isinstance(given, (bytes, bytearray, memoryview)):
             raise InvalidError(f"{wrong}: give bytes")
@@ -424,7 +422,8 @@ def checked_fill(name: str, found: Field, given: Any) -> Any:
         plain = np.asarray(given)
         with np.errstate(all="ignore"):
             one = plain.astype(found.dtype) if plain.size else np.empty(plain.shape, found.dtype)
-        same = plain.dtype.kind in "biuf" and bool(np.all((one == plain) | (plain != plain)) or one.dtype.kind == "f")
+        kept = np.isfinite(one) | ~np.isfinite(plain) if one.dtype.kind == "f" else (one == plain) | (plain != plain)
+        same = plain.dtype.kind in "biuf" and bool(np.all(kept))
     except (TypeError, ValueError, OverflowError):
         raise wrong from None
     if plain.dtype.kind == "f" and one.dtype.kind != "f" and not np.isfinite(plain).all():
@@ -440,6 +439,22 @@ def checked_fill(name: str, found: Field, given: Any) -> Any:
     return one
 
 
+def _checked_text(kind: str, given: Any, wrong: InvalidError) -> Any:
+    """The UTF-8 of a text, or what a value of JSON reads as."""
+    try:
+        if kind == "json":
+            return json.loads(json.dumps(given, ensure_ascii=False, allow_nan=False).encode())
+        text = given if isinstance(given, bytes) else str.encode(given)
+        text.decode()
+        return text
+    except UnicodeEncodeError as e:
+        raise InvalidError(f"{wrong}: {check.half_pair(e)}") from None
+    except UnicodeDecodeError as e:
+        raise InvalidError(f"{wrong}: byte {e.start} is no UTF-8") from None
+    except (TypeError, ValueError, RecursionError) as e:
+        raise InvalidError(f"{wrong}: {e}" if kind == "json" else str(wrong)) from None
+
+
 def filled(name: str, found: Field, values: Values, nulls: Any, fill: Mapping[str, Any], first: int) -> Values:
     """The values with `fill`, as checked_fill gives it, in the place of those that are missing; of floats NaN, of JSON
     null, where nothing is given."""
@@ -447,9 +462,9 @@ def filled(name: str, found: Field, values: Values, nulls: Any, fill: Mapping[st
         return values
     at = np.flatnonzero(nulls)
     if name not in fill and has_null(found):
-        if found.kind == "json":
+        if isinstance(values, Each) and found.kind == "json":
             return values
-        fill = {name: np.nan}
+        fill = {name: None if found.kind == "json" else np.nan}
     if name not in fill:
         raise InvalidError(
             f"column {name!r} has {len(at)} missing values, the first in row {first + int(at[0])}, and a field has "
@@ -459,6 +474,7 @@ def filled(name: str, found: Field, values: Values, nulls: Any, fill: Mapping[st
     if isinstance(values, Each):
         return Filled(values, nulls, one.decode() if found.kind == "str" else one)
     if isinstance(values, Ragged):
+        one = json.dumps(one, ensure_ascii=False).encode() if found.kind == "json" else one
         one = np.frombuffer(one, np.uint8) if isinstance(one, bytes) else one
         lengths = np.asarray(values.lengths, np.int64).copy()
         begins = np.asarray(values.offsets[:-1], np.int64).copy()
