@@ -94,6 +94,23 @@ def test_paths_are_those_of_the_folder_that_was_present(photos: list[str], monke
     assert [s["image"] for s in ds] == [read(p) for p in photos]
 
 
+@pytest.mark.parametrize("way", ["struct", "asked for"])
+def test_paths_in_files_are_those_of_the_folder_that_was_present(
+    photos: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    names, fields = [os.path.basename(p) for p in photos], None if way == "struct" else {"image": "image"}
+    theirs = pa.table({"image": names}) if fields else labelled(names).data.table
+    (tmp_path / "tables").mkdir()
+    pq.write_table(theirs, tmp_path / "tables" / "a.parquet", row_group_size=2)
+    monkeypatch.chdir(tmp_path)
+    ds = leat.open("tables/a.parquet", fields=fields)
+    monkeypatch.chdir("/")
+    assert [s["image"] for s in ds] == [read(p) for p in photos]
+    sent = pickle.dumps(ds)
+    monkeypatch.chdir(tmp_path / "tables")
+    assert [s["image"] for s in pickle.loads(sent)] == [read(p) for p in photos]
+
+
 def test_photos_within_a_struct_are_images(photos: list[str]) -> None:
     features = datasets.Features({"pair": {"a": datasets.Image(), "n": datasets.Value("int64")}, "b": datasets.Image()})
     given = {"pair": [{"a": p, "n": 1} for p in photos], "b": photos}

@@ -29,7 +29,8 @@ CACHE_BYTES = 256 << 20
 
 
 class Columns:
-    """Which columns become which fields. `features`: what `datasets` says of them."""
+    """Which columns become which fields. `features`: what `datasets` says of them. `folder`: the one of relative paths,
+    which is the present one when the data set is opened."""
 
     def __init__(
         self,
@@ -37,7 +38,9 @@ class Columns:
         fields: Sequence[str] | Mapping[str, Any] | None = None,
         fill: Mapping[str, Any] | None = None,
         features: Features | None = None,
+        folder: str | None = None,
     ) -> None:
+        self.folder = _present_folder() if folder is None else folder
         self.paths: dict[str, tuple[int, ...]] = {}
         self.stored: dict[str, Field] = {}
         self.nullable: dict[str, bool] = {}
@@ -101,11 +104,18 @@ class Columns:
     def values(self, batch: arrow_c.Column, name: str) -> tuple[Any, Any]:
         """The values of a field, and which are missing."""
         column = arrow_values.at_path(batch, self.paths[name])
-        return arrow_values.values_of(column, name in self.as_json, name in self.as_files)
+        return arrow_values.values_of(column, name in self.as_json, name in self.as_files, self.folder)
 
     def of(self, batch: arrow_c.Column, name: str, first: int) -> Any:
         values, nulls = self.values(batch, name)
         return arrow_values.filled(name, self.fields[name], values, nulls, self.fill, first)
+
+
+def _present_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # it was removed
+        return ""
 
 
 def from_arrow(
@@ -352,7 +362,8 @@ class Chunks:
         table = table.combine_chunks()
         kind, batches = arrow_c.read(table)
         wanted = {n: self.fields[n] for n in names}
-        columns = Columns(kind, wanted, {n: v for n, v in self._columns.fill.items() if n in names})
+        fill = {n: v for n, v in self._columns.fill.items() if n in names}
+        columns = Columns(kind, wanted, fill, folder=self._columns.folder)
         parts = list(batches)
         if sum(p.length for p in parts) != chunk.rows:
             raise FormatError(f"{chunk.where}: {sum(p.length for p in parts)} rows, and its index says {chunk.rows}")

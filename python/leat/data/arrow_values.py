@@ -44,12 +44,12 @@ class Each:
 
 
 class Files(Each):
-    """Values that are files, by their paths, where the bytes are missing. A relative path is one in the folder that
-    was the present one when the table was taken."""
+    """Values that are files, by their paths, where the bytes are missing. A relative path is one in `folder`."""
 
-    def __init__(self, paths: Values, content: Values | None, missing: np.ndarray[Any, Any] | None) -> None:
-        self.paths, self.content, self.missing = paths, content, missing
-        self.folder = os.getcwd()
+    def __init__(
+        self, paths: Values, content: Values | None, missing: np.ndarray[Any, Any] | None, folder: str
+    ) -> None:
+        self.paths, self.content, self.missing, self.folder = paths, content, missing, folder
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -240,20 +240,20 @@ def _views(column: Column) -> Ragged:
 
 
 def values_of(
-    column: Column, as_json: bool = False, as_files: bool = False
+    column: Column, as_json: bool = False, as_files: bool = False, folder: str = ""
 ) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_]] | None]:
     """The values of a column as its field has them, and which are missing; what stands there is then any value.
-    `as_files`: texts are paths of files, which are the values."""
+    `as_files`: texts are paths of files, which are the values. `folder`: the one of relative paths."""
     kind, nulls = column.type, column.nulls
     if as_json:
         return Each(column, False), _none_of(column)
     if as_files:
         paths, missing = values_of(column)
-        return Files(paths, None, None), _or_empty(paths, missing)
+        return Files(paths, None, None, folder), _or_empty(paths, missing)
     if column.dictionary is not None:
         return _of_dictionary(column)
     if is_file(kind):
-        return _of_files(column)
+        return _of_files(column, folder)
     found = field_of(kind)
     if found.kind == "json" or kind.format.startswith("d:"):
         return Each(column, found.kind == "str"), nulls if found.kind != "json" else _none_of(column)
@@ -281,7 +281,7 @@ def _or_empty(paths: Ragged, missing: np.ndarray[Any, Any] | None) -> np.ndarray
     return none if none.any() else None
 
 
-def _of_files(column: Column) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_]] | None]:
+def _of_files(column: Column, folder: str) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_]] | None]:
     """Of a column of bytes and paths, the bytes where they are, else the files."""
     own = Column(column.type, column.length, column.offset, column.nulls, [], column.children, None)
     member = {t.name: at_path(own, (i,)) for i, t in enumerate(column.type.children)}
@@ -295,9 +295,9 @@ def _of_files(column: Column) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_
     paths, unnamed = values_of(member["path"])
     none = _or_empty(paths, unnamed)
     if missing is None or none is None:
-        return Files(paths, content, missing), none
+        return Files(paths, content, missing, folder), none
     none = none & missing
-    return Files(paths, content, missing) if (none != missing).any() else content, none if none.any() else None
+    return Files(paths, content, missing, folder) if (none != missing).any() else content, none if none.any() else None
 
 
 def _of_list(column: Column, found: Field) -> tuple[Values, Any]:
