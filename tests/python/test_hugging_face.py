@@ -79,6 +79,28 @@ def test_a_photo_that_is_not_there_breaks_its_sample(photos: list[str]) -> None:
         leat.from_arrow(far)[3]
 
 
+def test_a_file_that_a_table_names_meets_it_as_other_names_do(tmp_path: Path) -> None:
+    """The case of an extension does not count; another form of Unicode is said. As labels meet photos."""
+    for name in ("a.JPG", "b.png", "b.PNG", "caf\u00e9.png", "C.png"):
+        (tmp_path / name).write_bytes(name.encode())
+    given = ["a.jpg", ".//a.Jpg", "b.png", "b.Png", "cafe\u0301.PNG", "c.png", "caf\u00e9.PNG"]
+    pq.write_table(pa.table({"file": [f"{tmp_path}/{name}" for name in given]}), tmp_path / "t.parquet")
+    for ds in (
+        leat.open(tmp_path / "t.parquet", fields={"file": "image"}),
+        leat.from_arrow(pq.read_table(tmp_path / "t.parquet"), fields={"file": "image"}),
+    ):
+        found = [ds[i]["file"].decode() for i in (0, 1, 2, 3, 6)]
+        assert found == ["a.JPG", "a.JPG", "b.png", "b.PNG", "caf\u00e9.png"]
+        said = r'"cafe\\u0301.PNG" and "caf\\u00e9.png" are one name in two forms of Unicode'
+        with pytest.raises(leat.BrokenSampleError, match=said):
+            ds[4]
+        with pytest.raises(leat.BrokenSampleError, match="No such file"):
+            ds[5]
+    first = leat.from_arrow(pa.table({"file": [f"{tmp_path}/a.jpg"]}), fields={"file": "image"}).fingerprint
+    (tmp_path / "a.JPG").write_bytes(b"another photo")
+    assert leat.from_arrow(pa.table({"file": [f"{tmp_path}/a.jpg"]}), fields={"file": "image"}).fingerprint != first
+
+
 def test_a_photo_without_bytes_and_path_is_missing(photos: list[str]) -> None:
     theirs = labelled([*photos[:2], None, photos[3]])
     with pytest.raises(leat.InvalidError, match="column 'image' has 1 missing values, the first in row 2"):

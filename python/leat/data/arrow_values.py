@@ -9,20 +9,22 @@ bytes and path           bytes, of the file that the path names where there are 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
-from .. import check
+from .. import _leat, check
 from ..errors import InvalidError, UnsupportedError
 from ..loading.ragged import Ragged
 from .arrow_c import BINARY, LISTS, NUMBERS, TEXT, Column, Type, bits
 from .schema import Field, field
 
+T = TypeVar("T")
 Values = Any  # an array, a Ragged, or Each
 
 
@@ -71,18 +73,43 @@ class Files(Each):
         if path is None:
             assert self.content is not None
             return bytes(self.content[i])
-        with open(path, "rb") as f:
-            return f.read()
+        return _of_file(path, _read)
 
     def identity(self, i: int) -> Any:
         try:
             path = self.path(i)
             if path is None:
                 return self[i]
-            found = os.stat(path)
+            found = _of_file(path, os.stat)
         except (OSError, ValueError, UnsupportedError):
             return bytes(self.paths[i])
         return path, found.st_size, found.st_mtime_ns
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def _of_file(path: str, take: Callable[[str], T]) -> T:
+    """What `take` gives of the file that is meant: of that name, else of the one of its folder that is found as photos
+    find their labels (src/format/names.h)."""
+    try:
+        return take(path)
+    except FileNotFoundError as e:
+        folder, name = os.path.split(os.fsencode(path))
+        try:
+            there, forms = _leat.find_name(_names_in(folder, os.stat(folder).st_mtime_ns), name)
+        except (OSError, ValueError):
+            raise e from None
+        if there is None:
+            raise FileNotFoundError(e.errno, f"{e.strerror}{forms}", path) from None
+        return take(os.fsdecode(os.path.join(folder, there)))
+
+
+@functools.lru_cache(maxsize=16)
+def _names_in(folder: bytes, changed: int) -> object:
+    return _leat.names(os.listdir(folder))
 
 
 class Filled(Each):
