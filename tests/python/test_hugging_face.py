@@ -299,6 +299,34 @@ def test_a_dtype_of_a_format_is_refused() -> None:
         leat.from_arrow(numbers().with_format("numpy", dtype=np.float32))
 
 
+def test_a_mode_of_photos_is_refused(photos: list[str], tmp_path: Path) -> None:
+    theirs = labelled(photos).cast_column("image", datasets.Image(mode="L"))
+    theirs.to_parquet(str(tmp_path / "a.parquet"))
+    said = r"'image' is an Image\(mode='L'\).*fields=\{'image': 'image', 'label': None\}.*Decode\('GRAY'\)"
+    for take in (lambda fields: leat.from_arrow(theirs, fields=fields),
+                 lambda fields: leat.open(tmp_path / "a.parquet", fields=fields)):  # fmt: skip
+        with pytest.raises(leat.UnsupportedError, match=said):
+            take(None)
+        with pytest.raises(leat.UnsupportedError, match="Image"):
+            take(["image"])
+        assert take(["label"])[1] == {"label": 1}
+        assert take({"image": "image", "label": None})[1]["image"] == read(photos[1])
+    odd = theirs.cast_column("image", datasets.Image(mode="CMYK"))
+    with pytest.raises(leat.UnsupportedError, match=r"leat.ops.Map\(function\)"):
+        leat.from_arrow(odd)
+
+
+@pytest.mark.parametrize("name", ["__getitem__", "__getitems__", "_getitem"])
+def test_a_subclass_that_gives_other_samples_is_refused(name: str) -> None:
+    own = type("Own", (datasets.Dataset,), {name: lambda self, key, **more: {"x": 0}})
+    theirs = numbers()
+    theirs.__class__ = type("Further", (own,), {})
+    with pytest.raises(leat.UnsupportedError, match=rf"Own has a {name} of its own.*leat.DataLoader\(dataset"):
+        leat.from_arrow(theirs)
+    theirs.__class__ = type("Named", (datasets.Dataset,), {"name": "numbers"})
+    assert leat.from_arrow(theirs)[0] == {"x": 1, "y": 4}
+
+
 def test_subclasses_are_data_sets_of_hugging_face() -> None:
     class Own(datasets.Dataset):
         pass

@@ -52,16 +52,18 @@ class Columns:
             self.stored[name] = arrow_values.field_of(leaf)
         self.as_json: set[str] = set()
         self.as_files: set[str] = set()
-        images = set() if features is None else features.images
         if isinstance(fields, str):
             raise TypeError(f"fields is a list of names, or a dict of names to kinds, not {fields!r}")
         wanted = (
             dict(fields) if isinstance(fields, Mapping) else dict.fromkeys(self.stored if fields is None else fields)
         )
-        self.fields = {
-            name: self._as(name, "image" if one is None and name in images and self._can_be_files(name) else one)
-            for name, one in ((str(n), k) for n, k in wanted.items())
-        }
+        self.fields: dict[str, Field] = {}
+        known = Features() if features is None else features
+        for name, one in ((str(n), k) for n, k in wanted.items()):
+            photo = one is None and name in known.images and self._can_be_files(name)
+            if photo:
+                known.refuse_mode(name, wanted)
+            self.fields[name] = self._as(name, "image" if photo else one)
         for name in fill or {}:
             self._known(name)
         self.fill = {
@@ -72,7 +74,7 @@ class Columns:
             for n, f in self.fields.items()
             if self.nullable[n] and n not in self.fill and not arrow_values.has_null(f)
         ]
-        self.classes = [] if features is None else features.classes(self.fields)
+        self.classes = known.classes(self.fields)
 
     def _known(self, name: str) -> None:
         if name not in self.paths:
