@@ -314,7 +314,8 @@ class Chunks:
             rows = positions[at] - (int(self._ends[number]) - self._chunks[number].rows)
             found = self._values(number, names)
             for name in names:
-                out[name].append(self._taken(self._chunks[number], name, *found[name], rows, may_lack))
+                values, nulls = found[name]
+                out[name].append(self._taken(self._chunks[number], name, values, nulls, rows, may_lack))
         return {name: _scattered(parts, order) for name, parts in out.items()}
 
     def _taken(
