@@ -38,9 +38,12 @@ void cli_say(const struct cli_command *command, const char *format, ...)
 
 const char *cli_if_full(int sys_errno)
 {
-    return sys_errno == ENOSPC || sys_errno == EDQUOT ? "; make room on the disk"
-           : sys_errno == EFBIG                       ? "; raise the limit of the size of files (ulimit -f)"
-                                                      : "";
+    if (sys_errno == ENOSPC || sys_errno == EDQUOT)
+        return "; make room on the disk";
+    return sys_errno == EFBIG
+               ? "; raise the limit of the size of files (ulimit -f), or write to a file system that takes "
+                 "larger ones"
+               : "";
 }
 
 void cli_say_unwritten(const struct cli_command *command, const char *path, int sys_errno)

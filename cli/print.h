@@ -16,7 +16,7 @@ void cli_say(const struct cli_command *command, const char *format, ...) __attri
 
 /* Says that a file could not be written, and what to do where the disk is full. */
 void cli_say_unwritten(const struct cli_command *command, const char *path, int sys_errno);
-/* "; make room on the disk" where that is what such an error asks for, else "". */
+/* What to do where such an error says that a file cannot get longer, such as "; make room on the disk", else "". */
 const char *cli_if_full(int sys_errno);
 
 /* Prints an error of the library with its place. `hint` (may be NULL) is a second line. Returns the exit code that

@@ -28,9 +28,12 @@
 #include "print.h"
 #include "python.h"
 
+enum { MOST_OF_A_NAME = 127, NAME_BYTES = MOST_OF_A_NAME + 24 };
+
 struct replay {
     const struct cli_command *command;
     const char *out, *log;
+    char (*names)[NAME_BYTES]; /* of the outputs, as parts of paths */
     struct cli_saved_batch saved;
     struct leat_batch *batch; /* of `saved` */
 };
@@ -68,20 +71,43 @@ static char *join(const struct replay *replay, const char *name, const char *suf
     return asprintf(&path, "%s/%s%s", replay->out, name, suffix) < 0 ? NULL : path;
 }
 
-/* A name as part of a path. Other characters than letters, digits, dots, dashes
- * and underscores become underscores. */
-static void file_name(const char *name, char out[128])
+/* Whether a file or folder of one output may have the path of one of another. */
+static bool may_meet(const char *a, const char *b)
 {
+    static const char *const ends[] = {"",        ".npy",     ".png",        ".json",
+                                       ".values", ".offsets", ".values.npy", ".offsets.npy"};
+    const size_t n = strlen(a), m = strlen(b), shorter = n < m ? n : m;
+    const char *rest = n < m ? b + shorter : a + shorter;
+    bool meet = false;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        meet |= !strcmp(rest, ends[i]);
+    return meet && !strncmp(a, b, shorter);
+}
+
+static bool is_taken(const struct replay *replay, const char *name, size_t n)
+{
+    bool taken = may_meet(name, "batch");
+    for (size_t i = 0; i < n; i++)
+        taken |= may_meet(name, replay->names[i]);
+    return taken;
+}
+
+/* The name of output n as part of a path, which no file of those before it has, nor batch.json. Other characters than
+ * letters, digits, dots, dashes and underscores become underscores. */
+static const char *file_name(const struct replay *replay, const char *name, size_t n)
+{
+    char *out = replay->names[n];
     size_t i = 0;
-    for (; name[i] && i < 127; i++) {
+    for (; name[i] && i < MOST_OF_A_NAME; i++) {
         const char c = name[i];
         const bool plain =
             (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (i && (c == '.' || c == '-'));
         out[i] = plain ? c : '_';
     }
     out[i] = 0;
-    if (!strcmp(out, "batch")) /* would overwrite batch.json */
-        strcpy(out, "batch_");
+    for (size_t k = 1; is_taken(replay, out, n); k++)
+        snprintf(out + i, NAME_BYTES - i, k > 1 ? "_%zu" : "_", k);
+    return out;
 }
 
 static uint32_t get_u32(const uint8_t *p)
@@ -223,12 +249,11 @@ static bool write_ragged(const struct replay *replay, const char *name, const st
 static bool write_output(const struct replay *replay, size_t i, json_t *outputs)
 {
     struct leat_tensor tensor;
-    char name[128];
     if (leat_batch_tensor(replay->batch, i, &tensor)) {
         cli_say(replay->command, "output %zu of the batch cannot be read.", i);
         return false;
     }
-    file_name(tensor.name, name);
+    const char *name = file_name(replay, tensor.name, i);
     json_t *about = json_object(), *shape = json_array();
     for (unsigned d = 0; d < tensor.ndim; d++)
         json_array_append_new(shape, json_integer(tensor.shape[d]));
@@ -268,15 +293,17 @@ static json_t *describe(const struct replay *replay)
                      errors);
 }
 
-static bool write_batch(const struct replay *replay)
+static bool write_batch(struct replay *replay)
 {
     json_t *about = describe(replay), *outputs = json_object();
-    bool good = make_folder(replay, replay->out);
+    replay->names = calloc(leat_batch_outputs(replay->batch) + 1, sizeof *replay->names);
+    bool good = replay->names && make_folder(replay, replay->out);
     json_object_set_new(about, "outputs", outputs);
     for (size_t i = 0; good && i < leat_batch_outputs(replay->batch); i++)
         good = write_output(replay, i, outputs);
     char *path = join(replay, "batch", ".json"), *text = json_dumps(about, JSON_INDENT(1));
     good = good && path && text && write_file(replay, path, text, strlen(text));
+    free(replay->names);
     free(path);
     free(text);
     json_decref(about);

@@ -1,5 +1,5 @@
 /*
- * leat verify: reads every byte of a file, of all shards of a manifest or of a folder, and prints each fault.
+ * leat verify: reads every byte of files, of all shards of a manifest or of a folder, and prints each fault.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -10,13 +10,15 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "paths.h"
 #include "print.h"
 #include "progress.h"
 
 struct verify {
     const struct cli_command *command;
-    const char *path;
-    uint64_t faults;
+    struct cli_several given;
+    const char *path; /* the one of them that is read */
+    uint64_t faults;  /* of it */
     atomic_ullong bytes, total;
     unsigned threads;
     bool quiet;
@@ -138,30 +140,26 @@ static int check_tokens(struct verify *verify)
     return exit_code;
 }
 
-static int run(const struct cli_command *command, int argc, char **argv)
+static int verify_one(struct verify *verify)
 {
-    struct verify verify = {.command = command};
+    const struct cli_command *command = verify->command;
     struct leat_error error;
-    int exit_code;
-    if (!cli_parse(command, argc, argv, &verify, &exit_code))
-        return exit_code;
-    struct leat_verify_options wish = {sizeof wish, verify.threads, on_fault, on_progress, &verify};
-    cli_catch_interrupts();
+    struct leat_verify_options wish = {sizeof wish, verify->threads, on_fault, on_progress, verify};
     struct cli_progress_options drawing = {
-        .verb = "verifying", .read = read_progress, .user = &verify, .quiet = verify.quiet};
+        .verb = "verifying", .read = read_progress, .user = verify, .quiet = verify->quiet};
     struct cli_progress *progress = cli_progress_start(&drawing);
     const double begin = cli_now();
-    int rc = leat_verify(verify.path, &wish, &error);
-    const int tokens = rc || cli_interrupted() ? CLI_EXIT_OK : check_tokens(&verify);
+    int rc = leat_verify(verify->path, &wish, &error);
+    const int tokens = rc || cli_interrupted() ? CLI_EXIT_OK : check_tokens(verify);
     const double seconds = cli_now() - begin;
     cli_progress_stop(progress);
     if (tokens)
         return tokens;
     if (cli_interrupted()) {
-        cli_say(command, "interrupted; %" PRIu64 " faults until then.", verify.faults);
+        cli_say(command, "interrupted; %" PRIu64 " faults until then.", verify->faults);
         return CLI_EXIT_INTERRUPTED;
     }
-    if (rc && !verify.faults) {
+    if (rc && !verify->faults) {
         /* A file that does not open because of its bytes has a fault, too. */
         cli_fail(command, &error, NULL);
         return rc == LEAT_E_CORRUPT || rc == LEAT_E_UNFINISHED ? CLI_EXIT_FAULTS : CLI_EXIT_FAILED;
@@ -170,22 +168,47 @@ static int run(const struct cli_command *command, int argc, char **argv)
         cli_fail(command, &error, NULL);
         return CLI_EXIT_FAILED;
     }
-    if (!verify.quiet) {
+    if (!verify->quiet) {
         char a[32], b[32], c[32], path[1200];
-        leat_escape(verify.path, path, sizeof path);
-        const uint64_t bytes = atomic_load(&verify.bytes);
-        if (verify.faults)
-            printf("%s: %" PRIu64 " fault%s found.\n", path, verify.faults, verify.faults == 1 ? "" : "s");
+        leat_escape(verify->path, path, sizeof path);
+        const uint64_t bytes = atomic_load(&verify->bytes);
+        if (verify->faults)
+            printf("%s: %" PRIu64 " fault%s found.\n", path, verify->faults, verify->faults == 1 ? "" : "s");
         else
-            printf("%s: %s; %s in %s (%s/s)\n", path, outcome(verify.path), cli_bytes(bytes, a),
+            printf("%s: %s; %s in %s (%s/s)\n", path, outcome(verify->path), cli_bytes(bytes, a),
                    cli_duration(seconds, b), cli_bytes(seconds > 0 ? (uint64_t)((double)bytes / seconds) : 0, c));
+        fflush(stdout);
     }
-    return verify.faults ? CLI_EXIT_FAULTS : CLI_EXIT_OK;
+    return verify->faults ? CLI_EXIT_FAULTS : CLI_EXIT_OK;
+}
+
+/* One file after another, whatever is wrong in those before it. */
+static int run(const struct cli_command *command, int argc, char **argv)
+{
+    struct verify verify = {.command = command};
+    struct cli_paths paths;
+    int exit_code;
+    if (!cli_parse(command, argc, argv, &verify, &exit_code))
+        return exit_code;
+    if (!cli_paths_init(&paths, command, &verify.given))
+        return CLI_EXIT_FAILED;
+    cli_catch_interrupts();
+    exit_code = CLI_EXIT_OK;
+    for (size_t i = 0; i < paths.n && exit_code != CLI_EXIT_INTERRUPTED; i++) {
+        verify.path = paths.at[i];
+        verify.faults = 0;
+        atomic_store(&verify.bytes, 0);
+        atomic_store(&verify.total, 0);
+        const int one = verify_one(&verify);
+        exit_code = one > exit_code ? one : exit_code;
+    }
+    cli_paths_destroy(&paths);
+    return exit_code;
 }
 
 const struct cli_command cli_verify = {
     .name = "verify",
-    .usage = "FILE [options]",
+    .usage = "FILE... [options]",
     .summary = "read every byte and name each fault",
     .about =
         "FILE is a file of leat or a manifest of shards (all are read). Each fault is one line: the file, the sample\n"
@@ -193,13 +216,17 @@ const struct cli_command cli_verify = {
         "each photo in the fast form is put together again: it gives back the file that it was made from. Text must\n"
         "be UTF-8, and JSON a document of it. A folder of photos has no checksums: each file is read, and leat pack\n"
         "finds the photos that do not decode. Tokens must be below the vocabulary of the tokenizer that the file "
-        "names.\n",
-    .arguments = {{"FILE", offsetof(struct verify, path)}},
+        "names.\n"
+        "Several files, or a pattern in quotes such as 'part-{000..009}.leat', are read one after another.\n",
+    .arguments = {{"FILE", offsetof(struct verify, given)}},
+    .several = true,
     .options = options,
     .n_options = sizeof options / sizeof *options,
-    .more = "Examples:\n"
-            "  leat verify train.leat\n"
-            "  leat verify train.leat --quiet && echo whole\n"
-            "\nExit codes: 0 whole (of a folder: read); 1 faults found; 2 could not run; 130 interrupted.\n",
+    .more =
+        "Examples:\n"
+        "  leat verify train.leat\n"
+        "  leat verify train.leat --quiet && echo whole\n"
+        "  leat verify 'shards/part-{000..009}.leat'\n"
+        "\nExit codes: 0 all whole (of a folder: read); 1 faults found; 2 one could not be read; 130 interrupted.\n",
     .run = run,
 };

@@ -14,7 +14,7 @@ from .errors import Error, FileError
 _ADVICE = {
     errno.ENOSPC: "; make room on the disk",
     errno.EDQUOT: "; make room on the disk",
-    errno.EFBIG: "; raise the limit of the size of files (ulimit -f)",
+    errno.EFBIG: "; raise the limit of the size of files (ulimit -f), or write to a file system that takes larger ones",
 }
 
 

@@ -211,6 +211,10 @@ struct leat_native *py_native_table(PyObject *list);
 /* loader.c: the handle, borrowed; NULL with an exception where the loader is closed. */
 struct leat_loader *py_loader_handle(PyObject *object);
 
+/* names.c */
+PyObject *py_names(PyObject *module, PyObject *list);
+PyObject *py_find_name(PyObject *module, PyObject *args);
+
 /* order.c */
 PyObject *py_dependent_order(PyObject *module, PyObject *args);
 

@@ -153,9 +153,12 @@ int leat_fail(struct leat_error *error, int code, const char *format, ...)
 
 const char *leat_if_full(int sys_errno)
 {
-    return sys_errno == ENOSPC || sys_errno == EDQUOT ? "; make room on the disk"
-           : sys_errno == EFBIG                       ? "; raise the limit of the size of files (ulimit -f)"
-                                                      : "";
+    if (sys_errno == ENOSPC || sys_errno == EDQUOT)
+        return "; make room on the disk";
+    return sys_errno == EFBIG
+               ? "; raise the limit of the size of files (ulimit -f), or write to a file system that takes "
+                 "larger ones"
+               : "";
 }
 
 int leat_fail_errno(struct leat_error *error, int code, const char *format, ...)

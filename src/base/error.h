@@ -18,7 +18,7 @@ int leat_fail_errno(struct leat_error *error, int code, const char *format, ...)
 /* Cuts a text that does not fit into `room` bytes in its middle, so that long names push no sentence out of it. */
 void leat_shorten(char *text, size_t room);
 
-/* "; make room on the disk" where that is what an errno asks for, else "". */
+/* What to do where an errno says that a file cannot get longer, such as "; make room on the disk", else "". */
 const char *leat_if_full(int sys_errno);
 
 /* Add the place to an error that is already filled. `file` is cut at the front if too long; NULL keeps what is there;

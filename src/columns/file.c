@@ -234,8 +234,8 @@ int leat_columns_grow(struct leat_columns *c, uint64_t first_word, uint64_t n, u
     if ((uint64_t)st.st_size > before << SEGMENT_SHIFT && leat_columns_calls.cut(c->fd, before << SEGMENT_SHIFT))
         return leat_fail_errno(error, LEAT_E_IO, "%s cannot be cut to what it holds", c->path);
     if (leat_columns_calls.allocate(c->fd, begin << SEGMENT_SHIFT, (n + table) << SEGMENT_SHIFT)) {
-        leat_fail_errno(error, LEAT_E_IO, "%s cannot grow by %" PRIu64 " MiB; what it holds is as it was; make room",
-                        c->path, n + table);
+        leat_fail_errno(error, LEAT_E_IO, "%s cannot grow by %" PRIu64 " MiB; what it holds is as it was", c->path,
+                        n + table);
         leat_error_at_file(error, c->path, (int64_t)(begin << SEGMENT_SHIFT));
         return LEAT_E_IO;
     }

@@ -78,6 +78,8 @@ bool leat_numbers_listed(uint32_t n);
 struct json_t *leat_order_json(const struct leat_plan *plan);
 /* The number of samples in all sources of the order of a state. */
 uint64_t leat_order_samples(const struct json_t *order);
+/* Whether orders of few sources are the same but for the lengths of packed documents. */
+bool leat_order_differs_in_lengths(const struct json_t *a, const struct json_t *b);
 
 /* received.c: the part of a state that says what was received out of order. `value` is what leat_received_json made.
  * Errors: those of leat_plan_load_unordered. */

@@ -162,3 +162,20 @@ uint64_t leat_order_samples(const json_t *order)
     leat_free(numbers);
     return sum;
 }
+
+static json_t *without_lengths(const json_t *order)
+{
+    json_t *copy = json_deep_copy(order), *source;
+    size_t i;
+    json_array_foreach(json_object_get(copy, "sources"), i, source) json_object_del(source, "packed_hash");
+    return copy;
+}
+
+bool leat_order_differs_in_lengths(const json_t *a, const json_t *b)
+{
+    json_t *one = without_lengths(a), *other = without_lengths(b);
+    const bool same = one && other && json_equal(one, other) && !json_equal(a, b);
+    json_decref(one);
+    json_decref(other);
+    return same;
+}

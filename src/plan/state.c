@@ -697,7 +697,12 @@ static int check_belongs(const struct leat_plan *p, const uint8_t fingerprint[16
     if (!mine)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
     int rc = LEAT_OK;
-    if (!json_equal(mine, order)) {
+    if (leat_order_differs_in_lengths(mine, order))
+        rc = leat_fail(error, LEAT_E_STATE,
+                       "the state's run packed documents of other lengths into its rows, which are others here: an "
+                       "earlier leat gave a document without a token a place for bos and eos. Begin an epoch again "
+                       "without the state, or go on with the leat that wrote it");
+    else if (!json_equal(mine, order)) {
         char *theirs = json_dumps(order, JSON_COMPACT | JSON_SORT_KEYS),
              *ours = json_dumps(mine, JSON_COMPACT | JSON_SORT_KEYS);
         rc = leat_fail(error, LEAT_E_STATE,

@@ -48,7 +48,7 @@ int leat_part_write(int fd, const char *path, const void *data, size_t bytes, ui
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
-            bool full = n == 0 || errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+            bool full = n == 0 || errno == ENOSPC || errno == EDQUOT;
             int rc = leat_fail_errno(error, LEAT_E_IO, "writing failed at byte %" PRIu64 "%s", offset + done,
                                      full ? ": make room on the disk, then start again with resume to continue"
                                           : ": remove the cause, then start again with resume to continue");

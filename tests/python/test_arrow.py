@@ -356,3 +356,60 @@ def test_a_file_of_arrow_that_changed_is_an_error(tmp_path: Path) -> None:
             ds = leat.open(path)
     with pytest.raises(leat.BrokenSampleError, match="the file has changed since it was opened"):
         ds[0]
+
+
+def test_handing_out_values_of_parquet_makes_no_words_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What errors say of a place is made when there is one; numbers are taken together."""
+    from leat.data.arrow import Chunk
+
+    rng = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "n": rng.integers(0, 99, 600),
+            "t": [f"\u00e9{i}" for i in range(600)],
+            "b": [bytes([i % 256]) * (i % 5) for i in range(600)],
+            "list": [list(range(i % 4)) for i in range(600)],
+            "pair": pa.array([[i, i + 1] for i in range(600)], pa.list_(pa.int32(), 2)),
+            "some": pa.array([None if i % 7 == 3 else i for i in range(600)], pa.int16()),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=100)
+    source, said = leat.open(tmp_path / "a.parquet")._recipe[1], []
+    where = Chunk.where.fget  # type: ignore[attr-defined]
+    monkeypatch.setattr(Chunk, "where", property(lambda self: said.append(self) or where(self)))
+    for at in (np.arange(40, 60), rng.permutation(600), rng.integers(0, 600, 50), np.array([599])):
+        found = source.read_fields(at, table.column_names, True)
+        want = table.take(at).to_pydict()
+        assert isinstance(found["n"], np.ndarray) and isinstance(found["pair"], np.ndarray)
+        for name, values in want.items():
+            got = [v.tolist() if hasattr(v, "tolist") and not isinstance(v, memoryview) else v for v in found[name]]
+            assert [bytes(v) if name == "b" else v for v in got] == values, name
+    assert not said
+    with pytest.raises(leat.InvalidError, match="row group 1, row 1: column 'some' has no value"):
+        source.read_fields(np.array([5, 101, 9]), ["some"])
+    assert said
+
+
+def test_values_of_several_batches_are_those_of_one() -> None:
+    from leat.data.arrow import _join
+    from leat.data.arrow_values import Each
+
+    class Doubled(Each):
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+        def __len__(self) -> int:
+            return self.n
+
+        def __getitem__(self, i: int) -> int:
+            return 2 * i
+
+    text = leat.Ragged(np.frombuffer(b"xabcd", np.uint8), np.array([1, 3, 3, 5]))
+    values, nulls = _join([(text, None), (text[:0], None), (text, np.array([True, False, False]))])
+    assert [bytes(v) for v in values] == [b"ab", b"", b"cd"] * 2 and nulls.tolist() == [False] * 3 + [True] + [
+        False
+    ] * 2
+    values, nulls = _join([(np.arange(3), None), (np.arange(2), None)])
+    assert values.tolist() == [0, 1, 2, 0, 1] and nulls is None
+    values, _ = _join([(Doubled(2), None), (np.arange(0), None), (Doubled(3), None)])
+    assert [values[i] for i in range(len(values))] == [0, 2, 0, 2, 4]

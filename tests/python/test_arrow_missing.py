@@ -204,6 +204,45 @@ def test_what_a_column_cannot_hold_fills_none(tmp_path: Path) -> None:
         assert (found.tolist() if isinstance(found, np.ndarray) else found) == want, name
 
 
+def test_a_fill_is_a_value_in_full_or_refused(tmp_path: Path) -> None:
+    """Not infinite where it was finite, and text that UTF-8 and JSON can say."""
+    table = pa.table(
+        {
+            "half": pa.array([1, None], pa.float16()),
+            "x": pa.array([1, None], pa.float32()),
+            "t": ["a", None],
+            "j": [[["a"]], None],
+        }
+    )
+    pq.write_table(table.select(["x", "t", "j"]), tmp_path / "a.parquet")
+    more = [("half", 70000.0), ("half", 1 << 20), ("x", 1e39), ("x", -(10**40)), ("x", [1.0]), ("t", "\ud800"),
+            ("t", b"\xff"), ("t", np.frombuffer(b"ab", np.uint8)), ("j", {1, 2}), ("j", float("nan")),
+            ("j", {"a": "\ud800"}), ("j", b"a"), ("j", object())]  # fmt: skip
+    for name, value in more:
+        with pytest.raises(leat.InvalidError, match=rf"fill=\{{'{name}': .* is no value of '{name}'"):
+            leat.from_arrow(table, fields=[name], fill={name: value})
+        if name != "half":
+            with pytest.raises(leat.InvalidError, match=rf"fill=\{{'{name}': .* is no value of '{name}'"):
+                leat.open(tmp_path / "a.parquet", fill={name: value})
+    given = [{"a": (1, None)}]
+    right = [("half", 65504.0, 65504.0), ("x", float("-inf"), float("-inf")), ("x", 3e38, np.float32(3e38)),
+             ("t", "\u00e9".encode(), "\u00e9"), ("j", given, [{"a": [1, None]}]), ("j", None, None)]  # fmt: skip
+    for name, value, want in right:
+        ds = leat.from_arrow(table, fields=[name], fill={name: value})
+        assert ds[1][name] == want, name
+
+
+def test_text_that_is_json_may_be_missing(tmp_path: Path) -> None:
+    """It is null then, or what fills it."""
+    pq.write_table(pa.table({"t": ['{"a": 1}', None]}), tmp_path / "a.parquet")
+    for fill, want in (({}, None), ({"t": [3]}, [3])):
+        for ds in (
+            leat.open(tmp_path / "a.parquet", fields={"t": "json"}, fill=fill),
+            leat.from_arrow(pq.read_table(tmp_path / "a.parquet"), fields={"t": "json"}, fill=fill),
+        ):
+            assert [s["t"] for s in ds] == [{"a": 1}, want]
+
+
 def test_fill_of_what_has_no_columns_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"n": 1}\n{"n": null}\n')
     with pytest.raises(ValueError, match="fill is for columns of Parquet and Arrow"):

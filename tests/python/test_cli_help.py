@@ -63,7 +63,7 @@ def test_a_mistyped_word_is_answered_with_the_one_that_was_meant(line: list[str]
         ["pakc"],
         ["pack"],
         ["pack", "a"],
-        ["verify", "a", "b"],
+        ["bench", "a", "b"],
         ["pack", "a", "b", "--quality"],
         ["pack", "a", "b", "--quality", "5"],
         ["pack", "a", "b", "--num-threads", "-1"],
@@ -117,7 +117,7 @@ def test_a_wrong_size_is_answered_with_what_would_be_right(value: str, said: str
 
 
 def test_options_may_stand_between_the_arguments_and_two_dashes_end_them() -> None:
-    done = leat("verify", "a", "--quiet", "--", "--overwrite", code=2)
+    done = leat("bench", "a", "--seconds", "1", "--", "--overwrite", code=2)
     assert "there is one argument too many" in done.stderr
     assert "cannot open a: " in leat("pack", "--quiet", "a", "--resume", "b", "--", "--overwrite", code=2).stderr
 

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from cli_support import leat as command
@@ -55,6 +56,37 @@ def test_such_pictures_pack_to_the_same_pixels(tmp_path: Path) -> None:
         with leat.Loader(leat.open(tmp_path / f"{name}.leat"), 1, framework="numpy") as loader:
             stored.append(bytes(next(iter(loader))["image"].values))
     assert stored[0] == stored[1]
+
+
+def test_no_output_is_written_over_another(tmp_path: Path) -> None:
+    """17 outputs whose files would meet: each is found where batch.json says."""
+    fields: dict[str, Any] = {"a": leat.field("int64", (None,)), "a.values": "int64", "a.offsets": "int64"}
+    fields |= {"batch_": "str", "batch": "str", "batch__": "str", "batch_3": "str", "batch.json": "bytes"}
+    fields |= {"b": "bytes", "b.json": "str", "c.npy": "bytes", "c": "int64", "c.png": "bytes"}
+    fields |= {"d.values": "int64", "d": leat.field("int64", (None,))}
+    fields |= {"e.length": "int64", "e": "str"}
+    value: dict[str, Any] = {}
+    for i, (name, f) in enumerate(fields.items()):
+        value[name] = {"str": str(i), "bytes": bytes([i]), "int64": i}.get(f if isinstance(f, str) else "", [i, i + 1])
+    with leat.Writer(tmp_path / "a.leat", fields) as w:
+        w.add(**value)
+    with leat.Loader(leat.open(tmp_path / "a.leat"), 1) as loader:
+        (tmp_path / "state.json").write_text(json.dumps(loader.state_dict()))
+    out = tmp_path / "out"
+    command("replay", tmp_path / "state.json", tmp_path / "a.leat", "--out", out)
+    outputs = json.loads((out / "batch.json").read_text())["outputs"]
+    for name, given in value.items():
+        about = outputs[name]
+        if isinstance(given, list):
+            assert np.load(out / about["values"]).tolist() == given, name
+            assert np.load(out / about["offsets"]).tolist() == [0, 2], name
+        elif isinstance(given, bytes):
+            assert (out / about["files"][0]).read_bytes() == given, name
+        elif isinstance(given, str):
+            assert json.loads((out / about["file"]).read_text()) == [given], name
+        else:
+            assert np.load(out / about["file"]).tolist() == [given], name
+    assert outputs["e"]["file"] == "e.json" and outputs["e.length"]["file"] == "e.length.npy"
 
 
 def numbers(path: Path, n: int = 2000) -> leat.Dataset:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hostile_support import hostile, same, walk
+from hostile_support import hostile, paths, same, walk, with_value
 from test_failed_loads import LOADERS, LOADS, N, fail, look, mix, moved, numbers, opened, remixed, run, use
 
 import leat
@@ -299,6 +299,30 @@ def test_hostile_states_of_a_dataloader_are_refused_or_harmless(kind: str, steps
         others = iter(twin)
     with pytest.raises(leat.StateError):
         loader.load_state_dict(5)
+
+
+@pytest.mark.parametrize("kind", DATALOADERS)
+def test_a_state_of_a_dataloader_may_hold_no_arrays(kind: str) -> None:
+    """A tensor, an array or an object at any path is refused, and nothing has changed; or it is taken as the number
+    that it is."""
+    torch.manual_seed(1)
+    loader = DATALOADERS[kind]()
+    tensors(iter(loader), 5)
+    state = json.loads(json.dumps(loader.state_dict()))
+    odd: list[Any] = [torch.tensor([1, 2]), torch.tensor(-3), np.array([1, 2]), np.array("x"), object(), b"x", {1}]
+    found, refused = DATALOADERS[kind](), 0
+    before = seen_of(found)
+    for path, value in itertools.product(paths(state), odd):
+        try:
+            found.load_state_dict(with_value(state, path, value))
+        except leat.StateError:
+            refused += 1
+            assert same(seen_of(found), before), (path, value)
+            continue
+        except Exception as e:
+            raise AssertionError(f"{path} = {value!r}: {e!r}") from e
+        found = DATALOADERS[kind]()
+    assert refused > 5 * len(state)
 
 
 # ---- what states and logs are given to besides -----------------------------------------------------------------------

@@ -61,7 +61,7 @@ def test_the_error_names_the_file_and_says_to_make_room(ended: dict[str, list[di
         assert not told["kept"], told
 
 
-def test_a_limit_of_the_size_of_files_is_named(tmp_path: Path) -> None:
+def test_a_limit_of_the_size_of_files_is_no_full_disk(tmp_path: Path) -> None:
     store = leat.Store(tmp_path / "a.store", {"x": leat.field("float32", (500,))}, key="id")
     usual, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, usual[1]))
@@ -69,8 +69,13 @@ def test_a_limit_of_the_size_of_files_is_named(tmp_path: Path) -> None:
         store[list(range(600))] = full.NOISE
         store[list(range(600, 1200))] = full.NOISE
         store[list(range(1200, 1800))] = full.NOISE
-        with pytest.raises(leat.FileError, match=r"a\.store cannot grow by 1 MiB.*File too large") as failed:
+        with pytest.raises(leat.FileError, match=r"a\.store cannot grow by 1 MiB.*File too large.*ulimit -f") as failed:
             store.close()
+        writer = leat.Writer(tmp_path / "a.leat", {"x": leat.field("float32", (500,))})
+        with pytest.raises(leat.FileError, match=r"writing failed at.*File too large.*ulimit -f") as other, writer:
+            for row in [*full.NOISE] * 4:
+                writer.add(x=row)
+        assert "make room" not in f"{failed.value} {other.value}"
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
         signal.signal(signal.SIGXFSZ, handler)

@@ -79,6 +79,28 @@ def test_a_photo_that_is_not_there_breaks_its_sample(photos: list[str]) -> None:
         leat.from_arrow(far)[3]
 
 
+def test_a_file_that_a_table_names_meets_it_as_other_names_do(tmp_path: Path) -> None:
+    """The case of an extension does not count; another form of Unicode is said. As labels meet photos."""
+    for name in ("a.JPG", "b.png", "b.PNG", "caf\u00e9.png", "C.png"):
+        (tmp_path / name).write_bytes(name.encode())
+    given = ["a.jpg", ".//a.Jpg", "b.png", "b.Png", "cafe\u0301.PNG", "c.png", "caf\u00e9.PNG"]
+    pq.write_table(pa.table({"file": [f"{tmp_path}/{name}" for name in given]}), tmp_path / "t.parquet")
+    for ds in (
+        leat.open(tmp_path / "t.parquet", fields={"file": "image"}),
+        leat.from_arrow(pq.read_table(tmp_path / "t.parquet"), fields={"file": "image"}),
+    ):
+        found = [ds[i]["file"].decode() for i in (0, 1, 2, 3, 6)]
+        assert found == ["a.JPG", "a.JPG", "b.png", "b.PNG", "caf\u00e9.png"]
+        said = r'"cafe\\u0301.PNG" and "caf\\u00e9.png" are one name in two forms of Unicode'
+        with pytest.raises(leat.BrokenSampleError, match=said):
+            ds[4]
+        with pytest.raises(leat.BrokenSampleError, match="No such file"):
+            ds[5]
+    first = leat.from_arrow(pa.table({"file": [f"{tmp_path}/a.jpg"]}), fields={"file": "image"}).fingerprint
+    (tmp_path / "a.JPG").write_bytes(b"another photo")
+    assert leat.from_arrow(pa.table({"file": [f"{tmp_path}/a.jpg"]}), fields={"file": "image"}).fingerprint != first
+
+
 def test_a_photo_without_bytes_and_path_is_missing(photos: list[str]) -> None:
     theirs = labelled([*photos[:2], None, photos[3]])
     with pytest.raises(leat.InvalidError, match="column 'image' has 1 missing values, the first in row 2"):
@@ -92,6 +114,23 @@ def test_paths_are_those_of_the_folder_that_was_present(photos: list[str], monke
     ds = leat.from_arrow(labelled([os.path.basename(p) for p in photos]))
     monkeypatch.chdir("/")
     assert [s["image"] for s in ds] == [read(p) for p in photos]
+
+
+@pytest.mark.parametrize("way", ["struct", "asked for"])
+def test_paths_in_files_are_those_of_the_folder_that_was_present(
+    photos: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    names, fields = [os.path.basename(p) for p in photos], None if way == "struct" else {"image": "image"}
+    theirs = pa.table({"image": names}) if fields else labelled(names).data.table
+    (tmp_path / "tables").mkdir()
+    pq.write_table(theirs, tmp_path / "tables" / "a.parquet", row_group_size=2)
+    monkeypatch.chdir(tmp_path)
+    ds = leat.open("tables/a.parquet", fields=fields)
+    monkeypatch.chdir("/")
+    assert [s["image"] for s in ds] == [read(p) for p in photos]
+    sent = pickle.dumps(ds)
+    monkeypatch.chdir(tmp_path / "tables")
+    assert [s["image"] for s in pickle.loads(sent)] == [read(p) for p in photos]
 
 
 def test_photos_within_a_struct_are_images(photos: list[str]) -> None:
@@ -258,6 +297,34 @@ def test_columns_of_a_format_are_asked_for() -> None:
 def test_a_dtype_of_a_format_is_refused() -> None:
     with pytest.raises(leat.UnsupportedError, match="a format with dtype=.*ToDtype"):
         leat.from_arrow(numbers().with_format("numpy", dtype=np.float32))
+
+
+def test_a_mode_of_photos_is_refused(photos: list[str], tmp_path: Path) -> None:
+    theirs = labelled(photos).cast_column("image", datasets.Image(mode="L"))
+    theirs.to_parquet(str(tmp_path / "a.parquet"))
+    said = r"'image' is an Image\(mode='L'\).*fields=\{'image': 'image', 'label': None\}.*Decode\('GRAY'\)"
+    for take in (lambda fields: leat.from_arrow(theirs, fields=fields),
+                 lambda fields: leat.open(tmp_path / "a.parquet", fields=fields)):  # fmt: skip
+        with pytest.raises(leat.UnsupportedError, match=said):
+            take(None)
+        with pytest.raises(leat.UnsupportedError, match="Image"):
+            take(["image"])
+        assert take(["label"])[1] == {"label": 1}
+        assert take({"image": "image", "label": None})[1]["image"] == read(photos[1])
+    odd = theirs.cast_column("image", datasets.Image(mode="CMYK"))
+    with pytest.raises(leat.UnsupportedError, match=r"leat.ops.Map\(function\)"):
+        leat.from_arrow(odd)
+
+
+@pytest.mark.parametrize("name", ["__getitem__", "__getitems__", "_getitem"])
+def test_a_subclass_that_gives_other_samples_is_refused(name: str) -> None:
+    own = type("Own", (datasets.Dataset,), {name: lambda self, key, **more: {"x": 0}})
+    theirs = numbers()
+    theirs.__class__ = type("Further", (own,), {})
+    with pytest.raises(leat.UnsupportedError, match=rf"Own has a {name} of its own.*leat.DataLoader\(dataset"):
+        leat.from_arrow(theirs)
+    theirs.__class__ = type("Named", (datasets.Dataset,), {"name": "numbers"})
+    assert leat.from_arrow(theirs)[0] == {"x": 1, "y": 4}
 
 
 def test_subclasses_are_data_sets_of_hugging_face() -> None:

@@ -41,8 +41,15 @@ MUTATIONS = [
     Mutation(
         "an output named batch is overwritten by what is said of the batch",
         "cli/replay.c",
-        'strcpy(out, "batch_");',
-        'strcpy(out, "batch");',
-        ("c:cli/replay",),
+        'bool taken = may_meet(name, "batch");',
+        "bool taken = false;",
+        ("c:cli/replay", "py:test_cli_replay.py::test_no_output_is_written_over_another"),
+    ),
+    Mutation(
+        "an output is written over one of a name that becomes the same",
+        "cli/replay.c",
+        "taken |= may_meet(name, replay->names[i]);",
+        "taken |= false;",
+        ("py:test_cli_replay.py::test_no_output_is_written_over_another",),
     ),
 ]

@@ -59,6 +59,20 @@ MUTATIONS = [
         ("py:test_arrow.py::test_a_file_of_arrow_that_changed_is_an_error",),
     ),
     Mutation(
+        "relative paths of a table follow the folder of the process",
+        "python/leat/data/arrow.py",
+        "columns = Columns(kind, wanted, fill, folder=self._columns.folder)",
+        "columns = Columns(kind, wanted, fill)",
+        ("py:test_hugging_face.py::test_paths_in_files_are_those_of_the_folder_that_was_present",),
+    ),
+    Mutation(
+        "what fills a missing float may become infinite",
+        "python/leat/data/arrow_values.py",
+        "kept = np.isfinite(one) | ~np.isfinite(plain) if",
+        "kept = np.isfinite(one) | True if",
+        ("py:test_arrow_missing.py::test_a_fill_is_a_value_in_full_or_refused",),
+    ),
+    Mutation(
         "an exception of a source is blamed on the sample behind",
         "python/leat/data/made.py",
         "raise Failed(_BROKEN, k, self._told(e), e) from e",

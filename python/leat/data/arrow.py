@@ -7,10 +7,11 @@ row group by row group when samples are asked for; those read last are kept, wit
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,8 @@ CACHE_BYTES = 256 << 20
 
 
 class Columns:
-    """Which columns become which fields. `features`: what `datasets` says of them."""
+    """Which columns become which fields. `features`: what `datasets` says of them. `folder`: the one of relative paths,
+    which is the present one when the data set is opened."""
 
     def __init__(
         self,
@@ -37,7 +39,9 @@ class Columns:
         fields: Sequence[str] | Mapping[str, Any] | None = None,
         fill: Mapping[str, Any] | None = None,
         features: Features | None = None,
+        folder: str | None = None,
     ) -> None:
+        self.folder = _present_folder() if folder is None else folder
         self.paths: dict[str, tuple[int, ...]] = {}
         self.stored: dict[str, Field] = {}
         self.nullable: dict[str, bool] = {}
@@ -49,16 +53,18 @@ class Columns:
             self.stored[name] = arrow_values.field_of(leaf)
         self.as_json: set[str] = set()
         self.as_files: set[str] = set()
-        images = set() if features is None else features.images
         if isinstance(fields, str):
             raise TypeError(f"fields is a list of names, or a dict of names to kinds, not {fields!r}")
         wanted = (
             dict(fields) if isinstance(fields, Mapping) else dict.fromkeys(self.stored if fields is None else fields)
         )
-        self.fields = {
-            name: self._as(name, "image" if one is None and name in images and self._can_be_files(name) else one)
-            for name, one in ((str(n), k) for n, k in wanted.items())
-        }
+        self.fields: dict[str, Field] = {}
+        known = Features() if features is None else features
+        for name, one in ((str(n), k) for n, k in wanted.items()):
+            photo = one is None and name in known.images and self._can_be_files(name)
+            if photo:
+                known.refuse_mode(name, wanted)
+            self.fields[name] = self._as(name, "image" if photo else one)
         for name in fill or {}:
             self._known(name)
         self.fill = {
@@ -69,7 +75,7 @@ class Columns:
             for n, f in self.fields.items()
             if self.nullable[n] and n not in self.fill and not arrow_values.has_null(f)
         ]
-        self.classes = [] if features is None else features.classes(self.fields)
+        self.classes = known.classes(self.fields)
 
     def _known(self, name: str) -> None:
         if name not in self.paths:
@@ -101,11 +107,18 @@ class Columns:
     def values(self, batch: arrow_c.Column, name: str) -> tuple[Any, Any]:
         """The values of a field, and which are missing."""
         column = arrow_values.at_path(batch, self.paths[name])
-        return arrow_values.values_of(column, name in self.as_json, name in self.as_files)
+        return arrow_values.values_of(column, name in self.as_json, name in self.as_files, self.folder)
 
     def of(self, batch: arrow_c.Column, name: str, first: int) -> Any:
         values, nulls = self.values(batch, name)
         return arrow_values.filled(name, self.fields[name], values, nulls, self.fill, first)
+
+
+def _present_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # it was removed
+        return ""
 
 
 def from_arrow(
@@ -208,17 +221,18 @@ class _One:
 
     def read(self, positions: np.ndarray[Any, Any]) -> dict[str, Any]:
         (name,) = self.fields
-        return {name: [_one(self._values, i, name, f"row {self._first + i}") for i in positions.tolist()]}
+        return {name: _made(self._values, positions.tolist(), name, lambda i: f"row {self._first + i}")}
 
 
-def _one(values: Any, i: int, name: str, where: str) -> Any:
-    """A value; if it is a file that cannot be read, the error says whose."""
+def _made(values: Any, rows: Iterable[int], name: str, where: Callable[[int], str]) -> list[Any]:
+    """Values that are made one by one; if one is a file that cannot be read, the error says `where`."""
+    row = 0
     try:
-        return values[i]
+        return [values[row := i] for i in rows]
     except OSError as e:
-        raise FileError(f"{where}: column {name!r} names a file that cannot be read: {e}") from e
+        raise FileError(f"{where(row)}: column {name!r} names a file that cannot be read: {e}") from e
     except UnsupportedError as e:
-        raise UnsupportedError(f"{where}: of column {name!r} {e}") from e
+        raise UnsupportedError(f"{where(row)}: of column {name!r} {e}") from e
 
 
 def _of_hugging_face(obj: Any, fields: Any, fill: Any, version: str | None) -> Dataset:
@@ -293,39 +307,46 @@ class Chunks:
     ) -> dict[str, Any]:
         """`may_lack`: None stands for a value that is missing, which else is an error."""
         where = np.searchsorted(self._ends, positions, "right")
-        out: dict[str, list[Any]] = {name: [None] * len(positions) for name in names}
-        for number in np.unique(where).tolist():
-            at = np.flatnonzero(where == number)
-            first = int(self._ends[number]) - self._chunks[number].rows
-            rows = (positions[at] - first).tolist()
+        numbers = np.unique(where).tolist()
+        order = [np.flatnonzero(where == number) for number in numbers]
+        out: dict[str, list[Any]] = {name: [] for name in names}
+        for number, at in zip(numbers, order, strict=True):
+            rows = positions[at] - (int(self._ends[number]) - self._chunks[number].rows)
             found = self._values(number, names)
             for name in names:
                 values, nulls = found[name]
-                for k, row in zip(at.tolist(), rows, strict=True):
-                    if nulls is not None and nulls[row]:
-                        if may_lack:
-                            continue
-                        raise InvalidError(
-                            f"{self._chunks[number].where}, row {row}: column {name!r} has no value, and a field has "
-                            f"one: fill={{{name!r}: ...}} says what stands for it"
-                        )
-                    out[name][k] = self._one(name, _one(values, row, name, f"{self._chunks[number].where}, row {row}"))
-        return {name: self._joined(name, values) for name, values in out.items()}
+                out[name].append(self._taken(self._chunks[number], name, values, nulls, rows, may_lack))
+        return {name: _scattered(parts, order) for name, parts in out.items()}
 
-    def _one(self, name: str, found: Any) -> Any:
-        kind = self.fields[name].kind
-        if isinstance(found, np.ndarray) and kind == "str":
-            return found.tobytes().decode()
-        if isinstance(found, np.ndarray) and kind == "json" and found.dtype == np.uint8:
-            import json
+    def _taken(
+        self, chunk: Chunk, name: str, values: Any, nulls: Any, rows: np.ndarray[Any, Any], may_lack: bool
+    ) -> Any:
+        """The values of some rows of a chunk: an array of those of fixed size, if none is missing, else a list."""
+        missing = None if nulls is None else nulls[rows]
+        if missing is None or not missing.any():
+            return self._there(chunk, name, values, rows)
+        if not may_lack:
+            raise InvalidError(
+                f"{chunk.where}, row {rows[missing][0]}: column {name!r} has no value, and a field has one: "
+                f"fill={{{name!r}: ...}} says what stands for it"
+            )
+        there = iter(self._there(chunk, name, values, rows[~missing]))
+        return [None if none else next(there) for none in missing.tolist()]
 
-            return json.loads(found.tobytes())
-        return found
-
-    def _joined(self, name: str, values: list[Any]) -> Any:
-        f = self.fields[name]
-        dense = f.kind == "array" and f.shape[:1] != (None,) and not any(v is None for v in values)
-        return np.stack(values) if dense else values
+    def _there(self, chunk: Chunk, name: str, values: Any, rows: np.ndarray[Any, Any]) -> Any:
+        if isinstance(values, np.ndarray):
+            return values[rows]
+        if not isinstance(values, Ragged):
+            return _made(values, rows.tolist(), name, lambda i: f"{chunk.where}, row {i}")
+        kind, raw = self.fields[name].kind, values.values
+        ends = zip(values.offsets[rows].tolist(), values.offsets[rows + 1].tolist(), strict=True)
+        if kind == "array":
+            return [raw[begin:end] for begin, end in ends]
+        raw = memoryview(raw)
+        if kind == "str":
+            return [str(raw[begin:end], "utf-8") for begin, end in ends]
+        found = [raw[begin:end] for begin, end in ends]
+        return [json.loads(bytes(one)) for one in found] if kind == "json" else found
 
     def _values(self, number: int, names: Sequence[str]) -> dict[str, Any]:
         with self._lock:
@@ -352,7 +373,8 @@ class Chunks:
         table = table.combine_chunks()
         kind, batches = arrow_c.read(table)
         wanted = {n: self.fields[n] for n in names}
-        columns = Columns(kind, wanted, {n: v for n, v in self._columns.fill.items() if n in names})
+        fill = {n: v for n, v in self._columns.fill.items() if n in names}
+        columns = Columns(kind, wanted, fill, folder=self._columns.folder)
         parts = list(batches)
         if sum(p.length for p in parts) != chunk.rows:
             raise FormatError(f"{chunk.where}: {sum(p.length for p in parts)} rows, and its index says {chunk.rows}")
@@ -376,10 +398,44 @@ class Chunks:
 
 def _join(pieces: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     """Values of several batches of one chunk, whose strings are longer than a batch can have."""
-    values = [row for part, _ in pieces for row in (part[i] for i in range(len(part)))]
+    parts = [part for part, _ in pieces]
+    values: Any = _Joined(parts)
+    if all(isinstance(p, np.ndarray) for p in parts):
+        values = np.concatenate(parts)
+    elif all(isinstance(p, Ragged) for p in parts):
+        lengths = np.concatenate([[0], *(np.asarray(p.lengths) for p in parts)])
+        texts = [p.values[int(p.offsets[0]) : int(p.offsets[-1])] for p in parts]
+        values = Ragged(np.concatenate(texts), np.cumsum(lengths, dtype=np.int64))
     if all(nulls is None for _, nulls in pieces):
         return values, None
     return values, np.concatenate([np.zeros(len(p), bool) if n is None else n for p, n in pieces])
+
+
+class _Joined(Each):
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self.parts, self.ends = parts, np.cumsum([len(p) for p in parts])
+
+    def __len__(self) -> int:
+        return int(self.ends[-1])
+
+    def __getitem__(self, i: int) -> Any:
+        part = int(np.searchsorted(self.ends, i, "right"))
+        return self.parts[part][i - int(self.ends[part]) + len(self.parts[part])]
+
+
+def _scattered(parts: list[Any], order: list[np.ndarray[Any, Any]]) -> Any:
+    """Values of several chunks in the order in which they were asked for; `order`: the places of each chunk's."""
+    if len(parts) == 1:
+        return parts[0]
+    count, arrays = sum(map(len, order)), all(isinstance(p, np.ndarray) for p in parts)
+    out: Any = np.empty((count, *parts[0].shape[1:]), parts[0].dtype) if arrays and parts else [None] * count
+    for at, part in zip(order, parts, strict=True):
+        if arrays:
+            out[at] = part
+            continue
+        for k, value in zip(at.tolist(), part, strict=True):
+            out[k] = value
+    return out
 
 
 def of_chunks(chunks: list[Chunk], schema: Any, fields: Any, fill: Any, version: str | None) -> Dataset:

@@ -9,18 +9,22 @@ bytes and path           bytes, of the file that the path names where there are 
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
+from .. import _leat, check
 from ..errors import InvalidError, UnsupportedError
 from ..loading.ragged import Ragged
 from .arrow_c import BINARY, LISTS, NUMBERS, TEXT, Column, Type, bits
 from .schema import Field, field
 
+T = TypeVar("T")
 Values = Any  # an array, a Ragged, or Each
 
 
@@ -42,12 +46,12 @@ class Each:
 
 
 class Files(Each):
-    """Values that are files, by their paths, where the bytes are missing. A relative path is one in the folder that
-    was the present one when the table was taken."""
+    """Values that are files, by their paths, where the bytes are missing. A relative path is one in `folder`."""
 
-    def __init__(self, paths: Values, content: Values | None, missing: np.ndarray[Any, Any] | None) -> None:
-        self.paths, self.content, self.missing = paths, content, missing
-        self.folder = os.getcwd()
+    def __init__(
+        self, paths: Values, content: Values | None, missing: np.ndarray[Any, Any] | None, folder: str
+    ) -> None:
+        self.paths, self.content, self.missing, self.folder = paths, content, missing, folder
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -69,18 +73,43 @@ class Files(Each):
         if path is None:
             assert self.content is not None
             return bytes(self.content[i])
-        with open(path, "rb") as f:
-            return f.read()
+        return _of_file(path, _read)
 
     def identity(self, i: int) -> Any:
         try:
             path = self.path(i)
             if path is None:
                 return self[i]
-            found = os.stat(path)
+            found = _of_file(path, os.stat)
         except (OSError, ValueError, UnsupportedError):
             return bytes(self.paths[i])
         return path, found.st_size, found.st_mtime_ns
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def _of_file(path: str, take: Callable[[str], T]) -> T:
+    """What `take` gives of the file that is meant: of that name, else of the one of its folder that is found as photos
+    find their labels (src/format/names.h)."""
+    try:
+        return take(path)
+    except FileNotFoundError as e:
+        folder, name = os.path.split(os.fsencode(path))
+        try:
+            there, forms = _leat.find_name(_names_in(folder, os.stat(folder).st_mtime_ns), name)
+        except (OSError, ValueError):
+            raise e from None
+        if there is None:
+            raise FileNotFoundError(e.errno, f"{e.strerror}{forms}", path) from None
+        return take(os.fsdecode(os.path.join(folder, there)))
+
+
+@functools.lru_cache(maxsize=16)
+def _names_in(folder: bytes, changed: int) -> object:
+    return _leat.names(os.listdir(folder))
 
 
 class Filled(Each):
@@ -238,20 +267,20 @@ def _views(column: Column) -> Ragged:
 
 
 def values_of(
-    column: Column, as_json: bool = False, as_files: bool = False
+    column: Column, as_json: bool = False, as_files: bool = False, folder: str = ""
 ) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_]] | None]:
     """The values of a column as its field has them, and which are missing; what stands there is then any value.
-    `as_files`: texts are paths of files, which are the values."""
+    `as_files`: texts are paths of files, which are the values. `folder`: the one of relative paths."""
     kind, nulls = column.type, column.nulls
     if as_json:
         return Each(column, False), _none_of(column)
     if as_files:
         paths, missing = values_of(column)
-        return Files(paths, None, None), _or_empty(paths, missing)
+        return Files(paths, None, None, folder), _or_empty(paths, missing)
     if column.dictionary is not None:
         return _of_dictionary(column)
     if is_file(kind):
-        return _of_files(column)
+        return _of_files(column, folder)
     found = field_of(kind)
     if found.kind == "json" or kind.format.startswith("d:"):
         return Each(column, found.kind == "str"), nulls if found.kind != "json" else _none_of(column)
@@ -279,7 +308,7 @@ def _or_empty(paths: Ragged, missing: np.ndarray[Any, Any] | None) -> np.ndarray
     return none if none.any() else None
 
 
-def _of_files(column: Column) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_]] | None]:
+def _of_files(column: Column, folder: str) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_]] | None]:
     """Of a column of bytes and paths, the bytes where they are, else the files."""
     own = Column(column.type, column.length, column.offset, column.nulls, [], column.children, None)
     member = {t.name: at_path(own, (i,)) for i, t in enumerate(column.type.children)}
@@ -293,9 +322,9 @@ def _of_files(column: Column) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_
     paths, unnamed = values_of(member["path"])
     none = _or_empty(paths, unnamed)
     if missing is None or none is None:
-        return Files(paths, content, missing), none
+        return Files(paths, content, missing, folder), none
     none = none & missing
-    return Files(paths, content, missing) if (none != missing).any() else content, none if none.any() else None
+    return Files(paths, content, missing, folder) if (none != missing).any() else content, none if none.any() else None
 
 
 def _of_list(column: Column, found: Field) -> tuple[Values, Any]:
@@ -410,12 +439,8 @@ def _decimal(column: Column, i: int) -> str:
 def checked_fill(name: str, found: Field, given: Any) -> Any:
     """What stands for missing values of a field, as its dtype has it."""
     wrong = InvalidError(f"fill={{{name!r}: {given!r:.60}}} is no value of {name!r}, which is {found}")
-    if found.kind == "str":
-        if not isinstance(given, (str, bytes)):
-            raise wrong
-        return given.encode() if isinstance(given, str) else given
-    if found.kind == "json":
-        return given
+    if found.kind in ("str", "json"):
+        return _checked_text(found.kind, given, wrong)
     if found.kind != "array":
         if not isinstance(given, (bytes, bytearray, memoryview)):
             raise InvalidError(f"{wrong}: give bytes")
@@ -424,7 +449,8 @@ def checked_fill(name: str, found: Field, given: Any) -> Any:
         plain = np.asarray(given)
         with np.errstate(all="ignore"):
             one = plain.astype(found.dtype) if plain.size else np.empty(plain.shape, found.dtype)
-        same = plain.dtype.kind in "biuf" and bool(np.all((one == plain) | (plain != plain)) or one.dtype.kind == "f")
+        kept = np.isfinite(one) | ~np.isfinite(plain) if one.dtype.kind == "f" else (one == plain) | (plain != plain)
+        same = plain.dtype.kind in "biuf" and bool(np.all(kept))
     except (TypeError, ValueError, OverflowError):
         raise wrong from None
     if plain.dtype.kind == "f" and one.dtype.kind != "f" and not np.isfinite(plain).all():
@@ -440,6 +466,22 @@ def checked_fill(name: str, found: Field, given: Any) -> Any:
     return one
 
 
+def _checked_text(kind: str, given: Any, wrong: InvalidError) -> Any:
+    """The UTF-8 of a text, or what a value of JSON reads as."""
+    try:
+        if kind == "json":
+            return json.loads(json.dumps(given, ensure_ascii=False, allow_nan=False).encode())
+        text = given if isinstance(given, bytes) else str.encode(given)
+        text.decode()
+        return text
+    except UnicodeEncodeError as e:
+        raise InvalidError(f"{wrong}: {check.half_pair(e)}") from None
+    except UnicodeDecodeError as e:
+        raise InvalidError(f"{wrong}: byte {e.start} is no UTF-8") from None
+    except (TypeError, ValueError, RecursionError) as e:
+        raise InvalidError(f"{wrong}: {e}" if kind == "json" else str(wrong)) from None
+
+
 def filled(name: str, found: Field, values: Values, nulls: Any, fill: Mapping[str, Any], first: int) -> Values:
     """The values with `fill`, as checked_fill gives it, in the place of those that are missing; of floats NaN, of JSON
     null, where nothing is given."""
@@ -447,9 +489,9 @@ def filled(name: str, found: Field, values: Values, nulls: Any, fill: Mapping[st
         return values
     at = np.flatnonzero(nulls)
     if name not in fill and has_null(found):
-        if found.kind == "json":
+        if isinstance(values, Each) and found.kind == "json":
             return values
-        fill = {name: np.nan}
+        fill = {name: None if found.kind == "json" else np.nan}
     if name not in fill:
         raise InvalidError(
             f"column {name!r} has {len(at)} missing values, the first in row {first + int(at[0])}, and a field has "
@@ -459,6 +501,7 @@ def filled(name: str, found: Field, values: Values, nulls: Any, fill: Mapping[st
     if isinstance(values, Each):
         return Filled(values, nulls, one.decode() if found.kind == "str" else one)
     if isinstance(values, Ragged):
+        one = json.dumps(one, ensure_ascii=False).encode() if found.kind == "json" else one
         one = np.frombuffer(one, np.uint8) if isinstance(one, bytes) else one
         lengths = np.asarray(values.lengths, np.int64).copy()
         begins = np.asarray(values.offsets[:-1], np.int64).copy()

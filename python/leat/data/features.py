@@ -19,10 +19,12 @@ _DEPTH = 64
 
 
 class Features:
-    """`images`: the names of the fields that are photos; `labels`: the names of the classes of fields."""
+    """`images`: the names of the fields that are photos; `modes`: of those of them that Pillow is to convert, to which
+    mode; `labels`: the names of the classes of fields."""
 
     def __init__(self, features: Any = None) -> None:
         self.images: set[str] = set()
+        self.modes: dict[str, str] = {}
         self.labels: dict[str, list[str]] = {}
         if isinstance(features, Mapping) and "_type" not in features:
             self._members(features, "", False, 0)
@@ -41,10 +43,25 @@ class Features:
             self._members(feature, f"{name}.", listed, depth)
         elif kind == "Image" and not listed:
             self.images.add(name)
+            if isinstance(mode := feature.get("mode"), str):
+                self.modes[name] = mode
         elif kind == "ClassLabel" and _are_names(feature.get("names")):
             self.labels[name] = list(feature["names"])
         elif kind in _LISTS:
             self._take(feature.get("feature"), name, True, depth + 1)
+
+    def refuse_mode(self, name: str, wanted: Mapping[Any, Any]) -> None:
+        """Refuses photos that `datasets` would convert. `wanted`: all fields that are asked for, with their kinds."""
+        if (mode := self.modes.get(name)) is None:
+            return
+        decode = {"RGB": "RGB", "L": "GRAY", "RGBA": "RGBA"}.get(mode)
+        convert = f"convert it by leat.ops.Decode({decode!r})" if decode else "convert it by leat.ops.Map(function)"
+        fields = {str(n): "image" if n in self.modes and k is None else k for n, k in wanted.items()}
+        raise UnsupportedError(
+            f"column {name!r} is an Image(mode={mode!r}) of datasets, and leat reads photos as they are stored: take "
+            f"it so, fields={fields}, and {convert} in the outputs of leat.Loader; or use "
+            "leat.DataLoader(dataset, ...), which calls dataset[i]"
+        )
 
     def classes(self, fields: Mapping[str, Any]) -> list[str]:
         """The names of the classes of the field ``label``; if there is none that has names, of the others that have
@@ -82,6 +99,13 @@ def of_dataset(obj: Any) -> Features:
 
 def refuse_format(obj: Any, fields: Any) -> None:
     """Refuses a data set whose ``dataset[i]`` is something else than what it stores."""
+    for name in ("__getitem__", "__getitems__", "_getitem"):
+        of = next((c for c in type(obj).__mro__ if name in vars(c)), type(obj))
+        if of is not object and of.__module__.partition(".")[0] != "datasets":
+            raise UnsupportedError(
+                f"{of.__name__} has a {name} of its own, which from_arrow would leave out: it reads what is stored. "
+                "Use leat.DataLoader(dataset, ...), which calls dataset[i]; or store what that gives, dataset.map(...)"
+            )
     if getattr(obj, "_format_type", None) == "custom":
         raise UnsupportedError(
             "this datasets.Dataset has a transform (with_transform, set_transform), which from_arrow would leave out: "

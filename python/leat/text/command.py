@@ -185,18 +185,18 @@ def _copy(options: Mapping[str, str]) -> int:
     import leat
 
     dataset = leat.open(_paths(options, "src"))
-    source, lacking = dataset._recipe[1], ""
-    names, left_out = list(source.fields), 0
-    with leat.Writer(options["copy"], source.fields, classes=dataset.classes or None, check=False) as writer:
-        for begin in range(0, len(dataset), 4096):
-            rows = np.arange(begin, min(begin + 4096, len(dataset)))
-            found = source.read_fields(rows, names, True)
-            for values in zip(*(found[name] for name in names), strict=True):
-                none = [n for n, v in zip(names, values, strict=True) if v is None and n in source.lacking_fields]
+    parts = [part._recipe[1] for part in dataset._recipe[1]] if dataset._recipe[0] == "concat" else [dataset._recipe[1]]
+    fields, lacking, left_out = parts[0].fields, "", 0
+    with leat.Writer(options["copy"], fields, classes=dataset.classes or None, check=False) as writer:
+        for source, begin in ((s, begin) for s in parts for begin in range(0, len(s), 4096)):
+            rows = np.arange(begin, min(begin + 4096, len(source)))
+            found = source.read_fields(rows, list(fields), True)
+            for values in zip(*(found[name] for name in fields), strict=True):
+                none = [n for n, v in zip(fields, values, strict=True) if v is None and n in source.lacking_fields]
                 if none:
                     left_out, lacking = left_out + 1, lacking or none[0]
                 else:
-                    writer.add(**dict(zip(names, values, strict=True)))
+                    writer.add(**dict(zip(fields, values, strict=True)))
     if left_out:
         _say(
             "stats", f"{left_out:,} of {len(dataset):,} samples are left out: they lack values, such as of {lacking!r}"

@@ -60,10 +60,10 @@ def checked(loader: Any, state: Any) -> dict[str, Any]:
     return found
 
 
-def number(found: dict[str, Any], name: str, high: int = 1 << 63) -> int:
+def number(found: dict[str, Any], name: str, high: int = 1 << 63, low: int = 0) -> int:
     """The number of that name, replaced by a plain int."""
     try:
-        found[name] = check.integer(name, found[name], 0, high)
+        found[name] = check.integer(name, found[name], low, high)
     except KeyError:
         _whole(found, (name,))
     except (TypeError, ValueError) as e:
@@ -202,8 +202,8 @@ def _reading(found: dict[str, Any], loader: Any, midway: bool) -> None:
     for name, draw in reading.get("draws", {}).items():
         if not isinstance(draw, dict) or not {"at", "state"} <= draw.keys():
             _damaged(name, draw)
-        if draw["at"] not in (-2, -1):  # before the first read
-            number({"at": draw["at"]}, "at")
+        reading["draws"] = {**reading["draws"], name: (draw := dict(draw))}
+        number(draw, "at", low=-2)  # below 0 before the first read
         _tried(name, draw["state"])
     if not midway:
         if "count" in reading:

@@ -34,7 +34,9 @@ TEST(a_file_that_cannot_get_longer_says_what_to_do)
     } cases[] = {
         {ENOSPC, LEAT_E_IO, "x cannot be made", "x cannot be made: No space left on device; make room on the disk"},
         {EDQUOT, LEAT_E_IO, "x cannot be made", "x cannot be made: Disk quota exceeded; make room on the disk"},
-        {EFBIG, LEAT_E_IO, "x", "x: File too large; raise the limit of the size of files (ulimit -f)"},
+        {EFBIG, LEAT_E_IO, "x",
+         "x: File too large; raise the limit of the size of files (ulimit -f), or write to a file system that takes "
+         "larger ones"},
         {ENOSPC, LEAT_E_IO, "x: make room", "x: make room: No space left on device"},
         {ENOSPC, LEAT_E_NOMEM, "x", "x: No space left on device"},
         {EACCES, LEAT_E_IO, "x", "x: Permission denied"},

@@ -203,10 +203,43 @@ TEST(a_state_of_other_documents_is_refused)
     assert_int_equal(leat_plan_load(plan, print, json, &at, &error), LEAT_OK);
     assert_int_equal(at.row, 4);
     assert_int_equal(leat_plan_load(other, print, json, &at, &error), LEAT_E_STATE);
+    assert_non_null(strstr(error.message, "documents of other lengths"));
     leat_free(json);
     leat_plan_free(plan);
     leat_plan_free(other);
     free(c.lengths);
+}
+
+/* As an earlier leat packed an empty document: as its bos and eos. */
+TEST(a_state_of_other_pieces_of_empty_documents_is_refused)
+{
+    static const enum leat_pack_how ways[] = {LEAT_PACK_CUT, LEAT_PACK_BEST_FIT, LEAT_PACK_PAD};
+    static const uint64_t before[] = {5, 2, 7, 2, 4, 9, 3}, now[] = {5, 0, 7, 0, 4, 9, 3};
+    for (size_t way = 0; way < 3; way++)
+        for (uint32_t sources = 1; sources <= 40; sources += 39) {
+            struct leat_pack_spec packs[2] = {{.how = ways[way], .length = 4, .lengths = before, .partial = true},
+                                              {.how = ways[way], .length = 4, .lengths = now, .partial = true}};
+            struct leat_plan_source all[2][40];
+            struct leat_plan *plans[2];
+            for (size_t k = 0; k < 2; k++) {
+                for (uint32_t i = 0; i < sources; i++)
+                    all[k][i] =
+                        (struct leat_plan_source){.count = 7, .pack = &packs[i ? 1 : k], .share = 1.0 / sources};
+                plans[k] = make_plan(all[k], sources, sources > 1 ? 200 : 0, 3, 2, 0, 1, LEAT_TAIL_PAD);
+            }
+            const uint8_t print[16] = {0};
+            char *json;
+            struct leat_position at = {9, 9};
+            struct leat_error error = {0};
+            assert_int_equal(leat_plan_state(plans[0], print, (struct leat_position){0, 2}, &json, &error), LEAT_OK);
+            assert_int_equal(leat_plan_load(plans[0], print, json, &at, &error), LEAT_OK);
+            at = (struct leat_position){9, 9};
+            assert_int_equal(leat_plan_load(plans[1], print, json, &at, &error), LEAT_E_STATE);
+            assert_true(at.epoch == 9 && at.row == 9);
+            leat_free(json);
+            leat_plan_free(plans[0]);
+            leat_plan_free(plans[1]);
+        }
 }
 
 TEST(a_document_that_is_too_long_is_refused_by_number)

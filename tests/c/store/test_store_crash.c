@@ -209,7 +209,7 @@ TEST_IN_FOLDER(after_any_failing_call_shards_resume_too)
     fail_each_call(write_rows, o, EIO);
 }
 
-TEST_IN_FOLDER(a_full_disk_is_an_error_that_names_the_byte_and_says_what_to_do)
+TEST_IN_FOLDER(a_full_disk_or_file_is_an_error_that_names_the_byte_and_says_what_to_do)
 {
     struct leat_error error;
     struct leat_writer_options o = options();
@@ -226,7 +226,8 @@ TEST_IN_FOLDER(a_full_disk_is_an_error_that_names_the_byte_and_says_what_to_do)
     assert_int_equal(error.offset, 300000);
     assert_string_equal(error.file, partial);
     assert_non_null(strstr(error.message, "300000"));
-    assert_non_null(strstr(error.message, "make room"));
+    assert_non_null(strstr(error.message, "ulimit -f"));
+    assert_null(strstr(error.message, "make room"));
     assert_non_null(strstr(error.message, "resume"));
     assert_int_equal(access(path, F_OK), -1);
     assert_ok(write_rows(path, &o, &error));
@@ -235,6 +236,7 @@ TEST_IN_FOLDER(a_full_disk_is_an_error_that_names_the_byte_and_says_what_to_do)
     disturb(3, ENOSPC, false);
     assert_int_equal(write_rows(path, &o, &error), LEAT_E_IO);
     assert_int_equal(error.sys_errno, ENOSPC);
+    assert_non_null(strstr(error.message, "make room"));
     leat_store_calls = plain_calls;
     assert_ok(write_rows(path, &o, &error));
     assert_same_files(whole, path);

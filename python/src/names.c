@@ -1,0 +1,51 @@
+/* Names of files by the one rule of format/names.h, for tables that name photos. */
+#include "format/names.h"
+
+#include <string.h>
+
+#include "leat_py.h"
+
+static const char kind[] = "leat.names";
+
+static void names_free(PyObject *capsule)
+{
+    struct leat_names *names = PyCapsule_GetPointer(capsule, kind);
+    leat_names_destroy(names);
+    PyMem_Free(names);
+}
+
+/* names(list of bytes): a set of names */
+PyObject *py_names(PyObject *module, PyObject *list)
+{
+    struct leat_names *names = PyMem_Calloc(1, sizeof *names);
+    PyObject *capsule = names ? PyCapsule_New(names, kind, names_free) : PyErr_NoMemory();
+    if (!capsule)
+        PyMem_Free(names);
+    for (Py_ssize_t i = 0; capsule && i < PyList_Size(list); i++) {
+        const char *name = PyBytes_AsString(PyList_GetItem(list, i));
+        if (name && leat_names_add(names, name))
+            continue;
+        if (name)
+            PyErr_NoMemory();
+        Py_CLEAR(capsule);
+    }
+    return capsule;
+}
+
+/* find_name(names, name): (the one that is meant or None, what is to be said of one in another form) */
+PyObject *py_find_name(PyObject *module, PyObject *args)
+{
+    PyObject *capsule;
+    const char *name;
+    char forms[2048] = "";
+    size_t number;
+    if (!PyArg_ParseTuple(args, "Oy:find_name", &capsule, &name))
+        return NULL;
+    struct leat_names *names = PyCapsule_GetPointer(capsule, kind);
+    if (!names)
+        return NULL;
+    const enum leat_names_found found = leat_names_find(names, name, &number);
+    if (found == LEAT_NAMES_OTHER_FORM)
+        leat_names_say_forms(name, leat_names_at(names, number), forms, sizeof forms);
+    return Py_BuildValue("ys", found == LEAT_NAMES_FOUND ? leat_names_at(names, number) : NULL, forms);
+}
