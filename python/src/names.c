@@ -46,6 +46,6 @@ PyObject *py_find_name(PyObject *module, PyObject *args)
         return NULL;
     const enum leat_names_found found = leat_names_find(names, name, &number);
     if (found == LEAT_NAMES_OTHER_FORM)
-        leat_names_say_forms(name, leat_names_at(names, number), forms, sizeof forms);
+        leat_names_say_forms(name, leat_names_at(names, number), false, forms, sizeof forms);
     return Py_BuildValue("ys", found == LEAT_NAMES_FOUND ? leat_names_at(names, number) : NULL, forms);
 }
