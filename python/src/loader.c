@@ -574,7 +574,7 @@ static PyObject *loader_batch_at(PyObject *self, PyObject *args)
         return NULL;
     PY_READER_CALL(ok, &l->reader,
                    PyTuple_Size(args) > 2 ? leat_loader_rows_at(l->handle, epoch, step, first, n, &batch, &error)
-                                              : leat_loader_batch_at(l->handle, epoch, step, &batch, &error));
+                                          : leat_loader_batch_at(l->handle, epoch, step, &batch, &error));
     if (!ok)
         leat_batch_free(batch);
     return ok ? py_batch_new(batch, false) : NULL;
@@ -612,7 +612,8 @@ static PyMethodDef loader_methods[] = {
     {"set_shares", loader_set_shares, METH_VARARGS, "set_shares(epoch, step, shares): -1, -1: from the next batch"},
     {"plan", loader_plan, METH_VARARGS, "plan(epoch, step): Memory of int64 ids"},
     {"plan_domains", loader_plan_domains, METH_VARARGS, "plan_domains(epoch, step): sources and positions of rows"},
-    {"batch_at", loader_batch_at, METH_VARARGS, "batch_at(epoch, step[, first, n]): that Batch, or n rows of it, computed again"},
+    {"batch_at", loader_batch_at, METH_VARARGS,
+     "batch_at(epoch, step[, first, n]): that Batch, or n rows of it, computed again"},
     {"consumer", loader_consumer, METH_VARARGS, "consumer(batch_size, beginning): a Consumer of the same rows"},
     {"stats", loader_stats, METH_NOARGS, "stats(): JSON text"},
     {"log", loader_log, METH_VARARGS, "log(first): JSON text of entries"},

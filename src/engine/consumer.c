@@ -20,23 +20,16 @@
 #include "engine/packing.h"
 #include "engine/task.h"
 
-#define STATE_VERSION 1
-
 static const struct leat_position everywhere = {UINT64_MAX, 0};
 
 /* ---- where they stand ------------------------------------------------------------------------ */
-
-static bool is_reading(const struct leat_consumer *c)
-{
-    return c->started && !c->ended;
-}
 
 /* How many batches at the window's front all are past, or are kept for those behind. */
 static size_t lead_of(const struct leat_loader *l)
 {
     size_t lead = 0;
     for (const struct leat_consumer *c = &l->consumer; c; c = c->next) {
-        size_t i = c->started ? leat_window_from(&l->window, c->at) : 0;
+        size_t i = c->reader.started ? leat_window_from(&l->window, c->at) : 0;
         lead = i > lead ? i : lead;
     }
     return lead;
@@ -51,8 +44,8 @@ const struct leat_consumer *leat_consumers_leader(const struct leat_loader *l)
 {
     const struct leat_consumer *leader = &l->consumer;
     for (const struct leat_consumer *c = leader->next; c; c = c->next)
-        if (c->started && (!leader->started || leat_position_precedes(leader->at, c->at) ||
-                           (leat_position_is(leader->at, c->at) && leader->skip < c->skip)))
+        if (c->reader.started && (!leader->reader.started || leat_position_precedes(leader->at, c->at) ||
+                                  (leat_position_is(leader->at, c->at) && leader->skip < c->skip)))
             leader = c;
     return leader;
 }
@@ -76,7 +69,7 @@ void leat_consumers_trim(struct leat_loader *l)
     uint64_t kept = 0;
     bool busy = false;
     for (const struct leat_consumer *c = &l->consumer; c; c = c->next) {
-        size_t i = c->started ? leat_window_from(w, c->at) : lead;
+        size_t i = c->reader.started ? leat_window_from(w, c->at) : lead;
         needed = i < needed ? i : needed;
     }
     for (size_t i = needed; i < lead; i++)
@@ -95,7 +88,7 @@ void leat_consumers_trim(struct leat_loader *l)
 bool leat_consumers_need(const struct leat_loader *l, const struct leat_batch *b, const struct leat_consumer *but)
 {
     for (const struct leat_consumer *c = &l->consumer; c; c = c->next)
-        if (c != but && c->started && !leat_position_precedes(b->plan.at, c->at))
+        if (c != but && c->reader.started && !leat_position_precedes(b->plan.at, c->at))
             return true;
     return false;
 }
@@ -105,14 +98,14 @@ static void work_out(struct leat_consumer *c)
 {
     struct leat_plan_batch part = {.rows = 0};
     uint64_t left = c->rows;
-    c->at = (struct leat_position){c->epoch, 0};
+    c->at = (struct leat_position){c->reader.epoch, 0};
     while (leat_plan_batch(c->loader->plan, c->at, &part) == LEAT_OK && left >= part.rows && !part.last) {
         left -= part.rows;
         c->at = part.next;
     }
     c->skip = left;
     if (part.rows && left >= part.rows) { /* past the last row */
-        c->at = (struct leat_position){c->epoch + 1, 0};
+        c->at = (struct leat_position){c->reader.epoch + 1, 0};
         c->skip = 0;
     }
 }
@@ -130,9 +123,9 @@ void leat_consumers_place(struct leat_loader *l)
     if (!l->consumer.next)
         return; /* its place follows from what it was handed */
     for (struct leat_consumer *c = &l->consumer; c; c = c->next) {
-        if (c->batch_rows && (is_reading(c) || c->loaded))
+        if (c->batch_rows && (leat_reader_is_reading(&c->reader) || c->reader.loaded))
             work_out(c);
-        if (is_reading(c) && leat_position_precedes(first, c->at))
+        if (leat_reader_is_reading(&c->reader) && leat_position_precedes(first, c->at))
             first = c->at;
     }
     if (leat_position_precedes(l->window.plan_at, first))
@@ -144,19 +137,19 @@ void leat_consumer_stand(struct leat_consumer *c, struct leat_position at)
     struct leat_loader *l = c->loader;
     leat_side_cancel(l, c, everywhere);
     leat_peek_drop(c);
-    c->epoch = at.epoch;
+    c->reader.epoch = at.epoch;
     if (!c->batch_rows) {
         c->at = at;
-        c->step = leat_loader_step_at(l, at);
+        c->reader.step = leat_loader_step_at(l, at);
         return;
     }
     c->rows = at.row;
     work_out(c);
-    if (c->at.epoch > c->epoch) {
-        c->epoch = c->at.epoch;
+    if (c->at.epoch > c->reader.epoch) {
+        c->reader.epoch = c->at.epoch;
         c->rows = 0;
     }
-    c->step = (c->rows + c->batch_rows - 1) / c->batch_rows;
+    c->reader.step = (c->rows + c->batch_rows - 1) / c->batch_rows;
 }
 
 void leat_consumer_bring_window(struct leat_consumer *c)
@@ -166,7 +159,7 @@ void leat_consumer_bring_window(struct leat_consumer *c)
     const struct leat_position at = c->at;
     bool others = false;
     for (const struct leat_consumer *other = &l->consumer; other; other = other->next)
-        others |= other != c && is_reading(other);
+        others |= other != c && leat_reader_is_reading(&other->reader);
     size_t i = leat_window_from(w, at);
     if (leat_position_precedes(w->plan_at, at) ||
         (!others && !leat_position_is(i < w->n ? leat_window_at(w, i)->plan.at : w->plan_at, at)))
@@ -177,22 +170,21 @@ void leat_consumer_bring_window(struct leat_consumer *c)
  * epoch. */
 struct leat_position leat_consumer_next_start(const struct leat_consumer *c)
 {
-    if (c->loaded)
-        return c->batch_rows ? (struct leat_position){c->epoch, c->rows} : c->at;
-    if (c->has_next_epoch)
-        return (struct leat_position){c->next_epoch, 0};
-    return (struct leat_position){c->started ? c->epoch + 1 : 0, 0};
+    if (c->reader.loaded)
+        return c->batch_rows ? (struct leat_position){c->reader.epoch, c->rows} : c->at;
+    return (struct leat_position){leat_reader_next_epoch(&c->reader), 0};
 }
 
 /* Of another than the loader's own: {epoch, rows of it}. */
 static struct leat_position rows_of(const struct leat_consumer *c)
 {
-    return is_reading(c) ? (struct leat_position){c->epoch, c->rows} : leat_consumer_next_start(c);
+    return leat_reader_is_reading(&c->reader) ? (struct leat_position){c->reader.epoch, c->rows}
+                                              : leat_consumer_next_start(c);
 }
 
 struct leat_position leat_consumer_received(const struct leat_consumer *c)
 {
-    return c->loaded || is_reading(c) ? c->at : leat_consumer_next_start(c);
+    return c->reader.loaded || leat_reader_is_reading(&c->reader) ? c->at : leat_consumer_next_start(c);
 }
 
 /* ---- open and close -------------------------------------------------------------------------- */
@@ -213,7 +205,7 @@ static struct leat_position first_rows(const struct leat_loader *l, bool beginni
     const struct leat_consumer *from = beginning ? &l->consumer : leat_consumers_leader(l);
     struct leat_position at = leat_consumer_received(from);
     if (beginning)
-        return (struct leat_position){from->started ? from->epoch : at.epoch, 0};
+        return (struct leat_position){from->reader.started ? from->reader.epoch : at.epoch, 0};
     if (from->batch_rows)
         return rows_of(from);
     struct leat_plan_batch plan;
@@ -259,7 +251,7 @@ int leat_consumer_open(struct leat_loader *l, uint64_t batch_size, bool beginnin
         leat_free(parts);
         return rc;
     }
-    c->loaded = true;
+    c->reader.loaded = true;
     c->next = l->consumer.next;
     l->consumer.next = c;
     l->pool.references++;
@@ -287,7 +279,7 @@ void leat_consumer_close(struct leat_consumer *c)
     *p = c->next;
     if (!l->closed) {
         leat_consumers_trim(l);
-        if (l->consumer.started && !l->consumer.next) { /* alone again: it makes nothing on the side */
+        if (l->consumer.reader.started && !l->consumer.next) { /* alone again: it makes nothing on the side */
             leat_side_cancel(l, &l->consumer, everywhere);
             leat_consumer_bring_window(&l->consumer);
         }
@@ -338,14 +330,12 @@ int leat_consumer_start(struct leat_consumer *c, uint64_t *iteration, struct lea
     rc = prepare(l, to.epoch, error);
     if (!rc) {
         l->delivery->start(c, to);
-        c->started = true;
-        c->loaded = c->ended = c->told_end = c->has_next_epoch = false;
         if (!l->consumer.next && leat_position_precedes(c->at, l->told)) /* an epoch that is read again */
             l->told = c->at;
         if (!l->consumer.next && leat_position_precedes(c->at, l->raised_to))
             l->raised_to = c->at;
         l->last_next_ns = leat_clock_ns();
-        *iteration = ++c->iteration;
+        *iteration = leat_reader_begin(&c->reader);
         l->due |= LEAT_DUE_WORK;
     }
     l->due |= LEAT_DUE_WAKE;
@@ -364,14 +354,9 @@ int leat_consumer_set_epoch(struct leat_consumer *c, uint64_t epoch, bool *dropp
     int rc = enter(c, error);
     if (rc)
         return rc;
-    const bool other = c->loaded && c->epoch != epoch;
+    const bool other = leat_reader_set_epoch(&c->reader, epoch);
     if (dropped)
         *dropped = other;
-    if (!c->loaded || other) {
-        c->next_epoch = epoch;
-        c->has_next_epoch = true;
-        c->loaded = false;
-    }
     leat_engine_unlock();
     return LEAT_OK;
 }
@@ -386,7 +371,7 @@ uint64_t leat_consumer_epoch(const struct leat_consumer *c)
     if (leat_loader_check_process(c->loader, NULL))
         return 0;
     leat_engine_lock();
-    uint64_t epoch = c->started && !c->told_end ? c->epoch : leat_consumer_next_start(c).epoch;
+    uint64_t epoch = c->reader.started && !c->reader.told_end ? c->reader.epoch : leat_consumer_next_start(c).epoch;
     leat_engine_unlock();
     return epoch;
 }
@@ -413,10 +398,15 @@ uint64_t leat_consumer_steps(const struct leat_consumer *c)
 
 /* ---- its state ------------------------------------------------------------------------------- */
 
-static void print_of(const struct leat_loader *l, char fingerprint[33], char order[17])
+static struct leat_reader_run run_of(const struct leat_loader *l, char fingerprint[33], char order[17])
 {
     leat_json_fingerprint(l->fingerprint, fingerprint);
     snprintf(order, 17, "%016" PRIx64, leat_plan_order_hash(l->plan));
+    return (struct leat_reader_run){
+        .kind = "consumer",
+        .fingerprint = fingerprint,
+        .order = order,
+        .not_one = "not a state of a consumer: give the text that its state_dict() gave, unchanged"};
 }
 
 int leat_consumer_state(const struct leat_consumer *c, char **json, struct leat_error *error)
@@ -430,67 +420,48 @@ int leat_consumer_state(const struct leat_consumer *c, char **json, struct leat_
     if (rc)
         return rc;
     const struct leat_position at = rows_of(c);
-    print_of(l, fingerprint, order);
-    json_t *o = json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:I}", "consumer", STATE_VERSION, "fingerprint", fingerprint,
-                          "order", order, "epoch", (json_int_t)at.epoch, "rows", (json_int_t)at.row, "rank",
-                          (json_int_t)l->rank, "world_size", (json_int_t)l->world_size);
+    const struct leat_reader_run run = run_of(l, fingerprint, order);
+    const struct leat_state_number numbers[] = {
+        {"epoch", at.epoch}, {"rows", at.row}, {"rank", l->rank}, {"world_size", l->world_size}};
+    json_t *o = leat_reader_state(&run, numbers, sizeof numbers / sizeof *numbers);
     leat_engine_unlock();
-    char *text = o ? json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    json_decref(o);
-    *json = text ? leat_strdup(text) : NULL;
-    free(text);
-    return *json ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
+    return leat_reader_text(o, json, error);
 }
 
-static bool number(const json_t *o, const char *key, uint64_t *out)
-{
-    return leat_json_number(json_object_get(o, key), INT64_MAX, out);
-}
-
-static int read_state(const struct leat_loader *l, const json_t *o, uint64_t *epoch, uint64_t *rows,
-                      struct leat_error *error)
+static int read_state(const struct leat_loader *l, const json_t *o, struct leat_position *at, struct leat_error *error)
 {
     char fingerprint[33], order[17];
-    uint64_t version, rank, world;
-    const char *print = json_string_value(json_object_get(o, "fingerprint")),
-               *hash = json_string_value(json_object_get(o, "order"));
-    print_of(l, fingerprint, order);
-    if (!print || !hash || !number(o, "consumer", &version) || !number(o, "epoch", epoch) || !number(o, "rows", rows) ||
-        !number(o, "rank", &rank) || !number(o, "world_size", &world))
-        return leat_fail(error, LEAT_E_INVALID,
-                         "not a state of a consumer: give the text that its state_dict() gave, unchanged");
-    if (version != STATE_VERSION)
-        return leat_fail(error, LEAT_E_STATE, "the state is of a later version, %" PRIu64, version);
-    if (strcmp(print, fingerprint) || strcmp(hash, order))
-        return leat_fail(error, LEAT_E_STATE, "the state is of another %s",
-                         strcmp(print, fingerprint) ? "data set" : "order or seed");
-    if (*rows && (world != l->world_size || rank != l->rank))
+    const struct leat_reader_run run = run_of(l, fingerprint, order);
+    struct leat_state_number numbers[] = {{"epoch", 0}, {"rows", 0}, {"rank", 0}, {"world_size", 0}};
+    int rc = leat_reader_read(&run, o, numbers, sizeof numbers / sizeof *numbers, error);
+    if (rc)
+        return rc;
+    *at = (struct leat_position){numbers[0].value, numbers[1].value};
+    const uint64_t rank = numbers[2].value, world = numbers[3].value, rows = leat_plan_epoch_rows(l->plan, at->epoch);
+    if (at->row && (world != l->world_size || rank != l->rank))
         return leat_fail(error, LEAT_E_STATE,
                          "the state was taken within an epoch by rank %" PRIu64 " of %" PRIu64
                          ", and this is rank %" PRIu32 " of %" PRIu32,
                          rank, world, l->rank, l->world_size);
-    return LEAT_OK;
+    return at->row <= rows ? LEAT_OK
+                           : leat_fail(error, LEAT_E_STATE, "the state has %" PRIu64 " rows of an epoch of %" PRIu64,
+                                       at->row, rows);
 }
 
 int leat_consumer_load_state(struct leat_consumer *c, const char *json, struct leat_error *error)
 {
-    uint64_t epoch = 0, rows = 0;
+    struct leat_position at;
     if (!c->batch_rows)
         return leat_loader_load_state(c->loader, json, error);
     json_t *o = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
-    int rc = read_state(c->loader, o, &epoch, &rows, error);
+    int rc = read_state(c->loader, o, &at, error);
     json_decref(o);
-    if (!rc && rows > leat_plan_epoch_rows(c->loader->plan, epoch))
-        rc = leat_fail(error, LEAT_E_STATE, "the state has %" PRIu64 " rows of an epoch of %" PRIu64, rows,
-                       leat_plan_epoch_rows(c->loader->plan, epoch));
     if (!rc)
         rc = enter(c, error);
     if (rc)
         return rc;
-    leat_consumer_stand(c, (struct leat_position){epoch, rows});
-    c->iteration++; /* ends one that runs */
-    c->loaded = true;
-    c->started = c->ended = c->has_next_epoch = false;
+    leat_consumer_stand(c, at);
+    leat_reader_load(&c->reader);
     leat_engine_unlock();
     return LEAT_OK;
 }

@@ -23,7 +23,7 @@ void leat_loader_unpause(struct leat_loader *l)
 {
     l->client.paused = false;
     leat_consumers_place(l);
-    l->due |= LEAT_DUE_WAKE | (l->consumer.started || l->tasks.resumed ? LEAT_DUE_WORK : 0);
+    l->due |= LEAT_DUE_WAKE | (l->consumer.reader.started || l->tasks.resumed ? LEAT_DUE_WORK : 0);
     leat_loader_settle(l);
 }
 
@@ -106,7 +106,7 @@ static int change(struct leat_loader *l, struct leat_decision d, struct leat_err
 static int decide(struct leat_loader *l, struct leat_decision d, struct leat_error *error)
 {
     struct leat_consumer *c = &l->consumer;
-    if ((c->started || c->loaded) && leat_position_precedes(d.at, c->at))
+    if ((c->reader.started || c->reader.loaded) && leat_position_precedes(d.at, c->at))
         return leat_fail(error, LEAT_E_INVALID,
                          "a decision must not hold from epoch %" PRIu64 ", row %" PRIu64 ": that was handed out",
                          d.at.epoch, d.at.row);
@@ -211,7 +211,7 @@ int leat_loader_set_positions(struct leat_loader *l, const int64_t *positions, u
     if (rc)
         return rc;
     struct leat_position at = leat_consumer_next_start(&l->consumer);
-    if (l->consumer.loaded && l->delivery->is_within(l, at))
+    if (l->consumer.reader.loaded && l->delivery->is_within(l, at))
         at = (struct leat_position){at.epoch + 1, 0};
     rc = change(l, (struct leat_decision){.at = at, .positions = positions, .n_positions = n}, error);
     if (!rc)
@@ -224,7 +224,7 @@ int leat_loader_set_positions(struct leat_loader *l, const int64_t *positions, u
 static struct leat_position next_epoch(const struct leat_loader *l)
 {
     const struct leat_position at = leat_consumer_next_start(&l->consumer);
-    return l->consumer.loaded && l->delivery->is_within(l, at) ? (struct leat_position){at.epoch + 1, 0} : at;
+    return l->consumer.reader.loaded && l->delivery->is_within(l, at) ? (struct leat_position){at.epoch + 1, 0} : at;
 }
 
 /* Whether rows can be decided from within an epoch. */
@@ -276,7 +276,7 @@ int leat_loader_next_start(const struct leat_loader *l, uint64_t *epoch, bool *w
         return rc;
     const struct leat_position at = leat_consumer_next_start(&l->consumer);
     *epoch = at.epoch;
-    *within = l->consumer.loaded && l->delivery->is_within(l, at);
+    *within = l->consumer.reader.loaded && l->delivery->is_within(l, at);
     leat_engine_unlock();
     return LEAT_OK;
 }
@@ -355,12 +355,10 @@ int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_
     leat_plan_forget_lists(l->plan);
     if (!rc) {
         leat_loader_fit(l, leat_plan_global_batch(l->plan), NULL); /* what does not fit is said by the batch itself */
-        c->iteration++;                                            /* ends an iteration that runs */
-        c->loaded = true;
-        c->started = c->has_next_epoch = c->ended = false;
-        c->epoch = c->at.epoch;
+        leat_reader_load(&c->reader);
+        c->reader.epoch = c->at.epoch;
         if (l->lists_later)
-            l->list_epoch = (int64_t)c->epoch - !l->delivery->is_within(l, c->at);
+            l->list_epoch = (int64_t)c->reader.epoch - !l->delivery->is_within(l, c->at);
     }
     leat_loader_unpause(l);
     leat_engine_unlock();

@@ -6,6 +6,7 @@
 #define LEAT_ENGINE_DELIVERY_H
 
 #include "engine/assemble.h"
+#include "engine/reader.h"
 
 struct leat_loader;
 
@@ -21,16 +22,11 @@ struct leat_consumer {
     struct leat_loader *loader;
     struct leat_consumer *next; /* of the loader's own: all others */
     uint64_t batch_rows;        /* rows of its batches; 0: the loader's own, whose batches are those of the plan */
-    uint64_t iteration, epoch;
+    struct leat_reader reader;
     struct leat_position
         at;        /* the first batch not yet handed out; out of order the frontier: the first of which a row was not */
-    uint64_t step; /* of the next batch */
     uint64_t skip; /* rows of the planned batch at `at` that it has */
     uint64_t rows; /* rows of the epoch that it has; the loader's own does not go by them */
-    bool started, loaded; /* loaded: a position, which the next start begins at */
-    bool ended, told_end; /* the epoch's last batch was handed out; `next` has said so */
-    bool has_next_epoch;  /* set_epoch has said which */
-    uint64_t next_epoch;
     struct leat_excerpt only, *parts; /* of the batch at hand */
     uint64_t copied, remade;          /* rows */
     struct leat_batch *peeked;        /* its next batch, if it has looked ahead; else NULL: peek.c */

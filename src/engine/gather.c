@@ -41,7 +41,7 @@ enum choice { NOTHING, WHOLE, GATHERED, FAILED };
 static bool in_reach(const struct leat_loader *l, const struct leat_batch *b, uint64_t rows)
 {
     uint64_t reach = LEAT_PLAN_MAX_BITS / (rows ? rows : 1);
-    return b->plan.epoch == l->consumer.epoch &&
+    return b->plan.epoch == l->consumer.reader.epoch &&
            (b == leat_window_at(&l->window, 0) || b->recorded || b->last_step - l->unordered->at_step < reach);
 }
 
@@ -106,7 +106,7 @@ static enum choice choose(const struct leat_loader *l, uint64_t rows, size_t *in
 static bool is_stuck(const struct leat_loader *l)
 {
     return l->window.n && !l->tasks.running && !l->tasks.parked && !l->tasks.resumed &&
-           leat_window_at(&l->window, 0)->plan.epoch == l->consumer.epoch && !leat_task_has_work(l);
+           leat_window_at(&l->window, 0)->plan.epoch == l->consumer.reader.epoch && !leat_task_has_work(l);
 }
 
 bool leat_unordered_is_due(const struct leat_loader *l)

@@ -265,20 +265,20 @@ int leat_loader_plan_first(struct leat_loader *l, struct leat_error *error)
 {
     struct leat_window *w = &l->window;
     while (!w->n) {
-        if (w->plan_at.epoch > l->consumer.epoch)
+        if (w->plan_at.epoch > l->consumer.reader.epoch)
             return LEAT_E_END;
         int rc = l->delivery->plan(l, error);
         if (rc) /* HELD without a text: memory comes back without the consumer */
             return rc == LEAT_E_HELD && error->code != LEAT_E_HELD ? LEAT_IO_PENDING : rc;
     }
-    return leat_window_at(w, 0)->plan.epoch > l->consumer.epoch ? LEAT_E_END : LEAT_OK;
+    return leat_window_at(w, 0)->plan.epoch > l->consumer.reader.epoch ? LEAT_E_END : LEAT_OK;
 }
 
 static int end_epoch(struct leat_consumer *c, struct leat_error *error)
 {
-    if (!c->ended)
-        c->at = (struct leat_position){c->epoch + 1, 0};
-    c->ended = c->told_end = true;
+    if (!c->reader.ended)
+        c->at = (struct leat_position){c->reader.epoch + 1, 0};
+    c->reader.ended = c->reader.told_end = true;
     return leat_fail(error, LEAT_E_END, "the epoch has no further batch");
 }
 
@@ -288,7 +288,7 @@ static int check_iteration(const struct leat_consumer *c, uint64_t iteration, ui
 {
     if (c->loader->closed || c->closed || leat_scheduler.stopping)
         return leat_fail(error, LEAT_E_CLOSED, c->closed ? "the consumer was closed" : "the loader was closed");
-    if (iteration != c->iteration || !c->started)
+    if (iteration != c->reader.iteration || !c->reader.started)
         return leat_fail(error, LEAT_E_CLOSED, "a newer iteration of this %s has begun",
                          c->batch_rows ? "consumer" : "loader");
     return interrupts == c->interrupts ? LEAT_OK : leat_fail(error, LEAT_E_CANCELLED, "interrupted");
@@ -298,7 +298,7 @@ static int check_iteration(const struct leat_consumer *c, uint64_t iteration, ui
 static void trace_consumer(struct leat_loader *l, enum leat_trace_kind kind, int64_t begun, int64_t end)
 {
     const struct leat_trace_event event = {
-        .begin_ns = begun, .kind = kind, .epoch = l->consumer.epoch, .step = l->consumer.step};
+        .begin_ns = begun, .kind = kind, .epoch = l->consumer.reader.epoch, .step = l->consumer.reader.step};
     leat_trace_add(&l->trace, &event, end);
 }
 
@@ -306,7 +306,7 @@ static void trace_consumer(struct leat_loader *l, enum leat_trace_kind kind, int
 static void trace_batch(struct leat_loader *l)
 {
     struct leat_trace_event event = {
-        .begin_ns = leat_clock_ns(), .kind = LEAT_TRACE_BATCH, .rows = l->window.n, .epoch = l->consumer.epoch};
+        .begin_ns = leat_clock_ns(), .kind = LEAT_TRACE_BATCH, .rows = l->window.n, .epoch = l->consumer.reader.epoch};
     for (size_t i = 0; i < l->window.n; i++)
         event.first += leat_window_at(&l->window, i)->state == LEAT_BATCH_READY;
     leat_trace_add(&l->trace, &event, event.begin_ns);
@@ -327,7 +327,7 @@ static int find_next(struct leat_consumer *c, struct request *r, struct leat_bat
     struct leat_loader *l = c->loader;
     const uint64_t before = l->count.raised;
     r->fresh = !c->peeked;
-    if (c->ended)
+    if (c->reader.ended)
         return LEAT_E_END;
     if (l->client.paused)
         return LEAT_IO_PENDING;
@@ -388,7 +388,7 @@ static int answer(struct leat_consumer *c, struct request *r, int64_t timeout_ms
     struct leat_loader *l = c->loader;
     c->inside++; /* so that a closing waits, also while the report is written, for which the lock is let go */
     l->in_next++;
-    const uint64_t epoch = c->epoch, step = c->step;
+    const uint64_t epoch = c->reader.epoch, step = c->reader.step;
     const bool traced = c == &l->consumer && !r->peek;
     if (l->trace.handed_out_ns && traced)
         trace_consumer(l, LEAT_TRACE_STEP, l->trace.handed_out_ns, leat_clock_ns());
@@ -437,10 +437,10 @@ int leat_consumer_peek(struct leat_consumer *c, int64_t timeout_ms, struct leat_
     if (c->loader->delivery->numbers_rows)
         rc = leat_fail(error, LEAT_E_UNSUPPORTED,
                        "which batch comes next is known with in_order only: without it that is the one that is ready");
-    else if (!c->started && !c->closed)
+    else if (!c->reader.started && !c->closed)
         rc = leat_fail(error, LEAT_E_INVALID, "no epoch has begun, of which this could be the next batch");
     if (!rc)
-        return answer(c, &(struct request){.iteration = c->iteration, .peek = true}, timeout_ms, out, error);
+        return answer(c, &(struct request){.iteration = c->reader.iteration, .peek = true}, timeout_ms, out, error);
     leat_engine_unlock();
     return rc;
 }

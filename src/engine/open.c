@@ -550,7 +550,7 @@ static int plan_lists(struct leat_loader *l, const struct leat_loader_options *o
     l->job.plan = l->plan;
     if (!rc) {
         leat_consumer_stand(&l->consumer, (struct leat_position){own->epoch, 0});
-        l->consumer.loaded = true;
+        l->consumer.reader.loaded = true;
     }
     return rc;
 }

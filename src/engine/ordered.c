@@ -72,7 +72,7 @@ static int find_rows(struct leat_consumer *c, size_t *n, struct leat_error *erro
     for (*n = 0; left || (!c->batch_rows && !*n);) {
         struct leat_plan_batch plan;
         int rc = leat_plan_batch(l->plan, at, &plan);
-        if (rc == LEAT_E_END || (!rc && plan.epoch != c->epoch))
+        if (rc == LEAT_E_END || (!rc && plan.epoch != c->reader.epoch))
             break;
         if (rc)
             return leat_fail(error, rc, "no batch can be planned at epoch %" PRIu64 ", row %" PRIu64, at.epoch, at.row);
@@ -96,11 +96,11 @@ static int find_rows(struct leat_consumer *c, size_t *n, struct leat_error *erro
 int leat_consumer_check(struct leat_consumer *c, struct leat_error *error)
 {
     struct leat_plan_batch first;
-    if (leat_plan_batch(c->loader->plan, (struct leat_position){c->epoch, 0}, &first) == LEAT_E_RANGE)
+    if (leat_plan_batch(c->loader->plan, (struct leat_position){c->reader.epoch, 0}, &first) == LEAT_E_RANGE)
         return leat_fail(error, LEAT_E_INVALID,
                          "a further consumer counts its rows from the begin of epoch %" PRIu64
                          ", and the first decisions of that were folded into one: open it in the next epoch",
-                         c->epoch);
+                         c->reader.epoch);
     size_t n;
     struct leat_error unplanned;
     leat_error_clear(&unplanned);
@@ -237,15 +237,15 @@ static void advance(struct leat_consumer *c, size_t n)
 {
     const struct leat_excerpt *last = &c->parts[n - 1];
     const uint64_t end = last->first + last->n;
-    const struct leat_position told = {c->epoch, last->plan.begin + end};
+    const struct leat_position told = {c->reader.epoch, last->plan.begin + end};
     bool whole = end == last->plan.rows;
     for (size_t i = 0; i < n; i++)
         c->rows += c->parts[i].n;
-    c->step = whole && last->plan.last ? 0 : (c->batch_rows ? c->step : last->plan.step) + 1;
+    c->reader.step = whole && last->plan.last ? 0 : (c->batch_rows ? c->reader.step : last->plan.step) + 1;
     c->at = whole ? after(&last->plan) : last->plan.at;
     c->skip = whole ? 0 : end;
     if (whole && last->plan.last) {
-        c->ended = true;
+        c->reader.ended = true;
         c->rows = 0;
     }
     if (leat_position_precedes(c->loader->told, told))
@@ -266,7 +266,7 @@ static void make_next(struct leat_consumer *c)
 {
     struct leat_plan_batch plan;
     struct leat_loader *l = c->loader;
-    if (!c->ended && leat_plan_batch(l->plan, c->at, &plan) == LEAT_OK && plan.rows && !find_batch(c, plan.at) &&
+    if (!c->reader.ended && leat_plan_batch(l->plan, c->at, &plan) == LEAT_OK && plan.rows && !find_batch(c, plan.at) &&
         leat_position_precedes(plan.at, l->window.plan_at) && !leat_window_from(&l->window, plan.at) &&
         leat_budget_ask(&l->budget, LEAT_HELD, 2 * l->window.estimate) == LEAT_YES)
         make_again(c, &plan, NULL);
@@ -282,7 +282,7 @@ static int next(struct leat_consumer *c, struct leat_batch **out, struct leat_er
     if (rc)
         return rc;
     struct leat_plan_batch plan = c->parts->plan;
-    plan.step = c->batch_rows ? c->step : plan.step;
+    plan.step = c->batch_rows ? c->reader.step : plan.step;
     plan.rows = 0;
     for (size_t i = 0; i < n; i++) {
         struct leat_batch *b = c->parts[i].batch;
@@ -324,7 +324,7 @@ static void start(struct leat_consumer *c, struct leat_position to)
 {
     struct leat_loader *l = c->loader;
     leat_consumer_stand(c, to);
-    c->started = true;
+    c->reader.started = true;
     leat_consumer_bring_window(c);
     leat_consumers_trim(l);
     l->window.full = false;
@@ -347,7 +347,7 @@ static int load(struct leat_loader *l, const char *json, struct leat_error *erro
     if (rc)
         return rc;
     l->consumer.at = l->window.plan_at = at;
-    l->consumer.step = leat_loader_step_at(l, at);
+    l->consumer.reader.step = leat_loader_step_at(l, at);
     return LEAT_OK;
 }
 

@@ -114,8 +114,8 @@ static void fill(struct leat_loader *l, struct leat_page_slot *slot, int64_t now
     PUT(slot->running, l->tasks.running);
     PUT(slot->parked, l->tasks.parked);
     PUT(slot->threads, l->client.max_threads);
-    PUT(slot->epoch, l->consumer.epoch);
-    PUT(slot->step, l->consumer.step);
+    PUT(slot->epoch, l->consumer.reader.epoch);
+    PUT(slot->step, l->consumer.reader.step);
     PUT(slot->in_use_bytes, l->budget.used[LEAT_IN_FLIGHT] + l->budget.fixed + leat_budget_tasks(&l->budget));
     PUT(slot->budget_bytes, l->budget.limit);
     PUT(slot->skipped, c->skipped);

@@ -16,16 +16,17 @@
 /* Where a consumer stands, and going there. */
 static struct leat_stand stand_of(const struct leat_consumer *c)
 {
-    return (struct leat_stand){.at = c->at, .step = c->step, .skip = c->skip, .rows = c->rows, .ended = c->ended};
+    return (struct leat_stand){
+        .at = c->at, .step = c->reader.step, .skip = c->skip, .rows = c->rows, .ended = c->reader.ended};
 }
 
 static void go(struct leat_consumer *c, const struct leat_stand *to)
 {
     c->at = to->at;
-    c->step = to->step;
+    c->reader.step = to->step;
     c->skip = to->skip;
     c->rows = to->rows;
-    c->ended = to->ended;
+    c->reader.ended = to->ended;
 }
 
 int leat_peek(struct leat_consumer *c, struct leat_batch **out, struct leat_error *error)

@@ -83,8 +83,7 @@ int leat_served_seek(struct leat_loader *l, struct leat_position at, uint64_t *i
     if (rc)
         return rc;
     leat_consumer_stand(&l->consumer, at);
-    l->consumer.loaded = true;
-    l->consumer.started = l->consumer.ended = l->consumer.has_next_epoch = false;
+    leat_reader_load(&l->consumer.reader);
     leat_engine_unlock();
     return leat_loader_start(l, iteration, error);
 }

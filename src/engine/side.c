@@ -235,15 +235,16 @@ static int cut(const struct leat_loader *l, uint64_t first, uint64_t n, struct l
         return LEAT_OK;
     if (!n || first >= plan->rows || n > plan->rows - first)
         return leat_fail(error, LEAT_E_RANGE,
-                         "step %" PRIu64 " of epoch %" PRIu64 " has %" PRIu64 " rows for this rank, and no rows %" PRIu64
-                         " to %" PRIu64,
+                         "step %" PRIu64 " of epoch %" PRIu64 " has %" PRIu64
+                         " rows for this rank, and no rows %" PRIu64 " to %" PRIu64,
                          plan->step, plan->epoch, plan->rows, first, first + n);
     if (l->delivery->numbers_rows)
         return leat_fail(error, LEAT_E_UNSUPPORTED,
                          "without in_order the rows of a batch are known together: ask for all of them");
     if (leat_program_has_batch_stage(l->program) || l->pool.n_segments > 1)
         return leat_fail(error, LEAT_E_UNSUPPORTED,
-                         "an operator of this program sees batches as a whole: ask for all %" PRIu64 " rows of the step",
+                         "an operator of this program sees batches as a whole: ask for all %" PRIu64
+                         " rows of the step",
                          plan->rows);
     plan->begin += first;
     plan->rows = n;

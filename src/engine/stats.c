@@ -181,13 +181,14 @@ int leat_loader_stats(const struct leat_loader *l, char **out, struct leat_error
                                           number(l->count.copied)));
         json_t *others = json_array();
         for (const struct leat_consumer *c = l->consumer.next; c; c = c->next)
-            json_array_append_new(others, json_pack("{s:o, s:o, s:o, s:o, s:o}", "batch_size", number(c->batch_rows),
-                                                    "epoch", number(c->epoch), "rows", number(c->rows), "copied_rows",
-                                                    number(c->copied), "remade_rows", number(c->remade)));
+            json_array_append_new(others,
+                                  json_pack("{s:o, s:o, s:o, s:o, s:o}", "batch_size", number(c->batch_rows), "epoch",
+                                            number(c->reader.epoch), "rows", number(c->rows), "copied_rows",
+                                            number(c->copied), "remade_rows", number(c->remade)));
         json_object_set_new(root, "consumers", others);
         json_object_set_new(root, "epoch", number(l->consumer.at.epoch));
         json_object_set_new(root, "row", number(l->consumer.at.row));
-        json_object_set_new(root, "step", number(l->consumer.step));
+        json_object_set_new(root, "step", number(l->consumer.reader.step));
         char hash[17];
         uint64_t parts[3] = {leat_hash64(l->fingerprint, sizeof l->fingerprint), leat_program_hash(l->program),
                              leat_plan_hash(l->plan)};

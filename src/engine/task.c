@@ -90,7 +90,7 @@ static struct leat_batch *batch_with_work(struct leat_loader *l, bool ahead)
             return b;
     bool started = false;
     for (const struct leat_consumer *c = &l->consumer; c; c = c->next)
-        started |= c->started;
+        started |= c->reader.started;
     if (ahead && l->tasks.pends && l->tasks.in_flight >= l->tasks.most_in_flight)
         return NULL;
     size_t n = l->delivery->helped;

@@ -161,14 +161,14 @@ void leat_unordered_served(struct leat_loader *l, const struct leat_plan_batch *
     do {
         if (part.last) {
             clear(&l->unordered->received);
-            l->consumer.at = l->unordered->serve = (struct leat_position){l->consumer.epoch + 1, 0};
-            l->unordered->at_step = l->consumer.step = 0;
-            l->consumer.ended = true;
+            l->consumer.at = l->unordered->serve = (struct leat_position){l->consumer.reader.epoch + 1, 0};
+            l->unordered->at_step = l->consumer.reader.step = 0;
+            l->consumer.reader.ended = true;
             return;
         }
         l->unordered->serve = part.next;
     } while (leat_plan_batch(l->plan, l->unordered->serve, &part) == LEAT_OK && !part.rows);
-    l->consumer.step = part.step;
+    l->consumer.reader.step = part.step;
 }
 
 /* ---- positions ------------------------------------------------------------------------------- */
@@ -195,9 +195,9 @@ static void start(struct leat_consumer *c, struct leat_position to)
     struct leat_loader *l = c->loader;
     struct leat_unordered *u = l->unordered;
     struct leat_window *w = &l->window;
-    if (c->loaded || (c->started && to.epoch == c->epoch))
+    if (c->reader.loaded || (c->reader.started && to.epoch == c->reader.epoch))
         leat_window_cancel(l, 0);
-    if (!c->loaded) {
+    if (!c->reader.loaded) {
         while (w->n && leat_position_precedes(leat_window_at(w, 0)->plan.at, to))
             leat_batch_cancel(leat_window_pop(w));
         leat_task_wake_cancelled(l);
@@ -212,8 +212,8 @@ static void start(struct leat_consumer *c, struct leat_position to)
         if (!w->n)
             leat_unordered_replan(l);
     }
-    c->step = leat_loader_step_at(l, u->serve);
-    c->epoch = to.epoch;
+    c->reader.step = leat_loader_step_at(l, u->serve);
+    c->reader.epoch = to.epoch;
 }
 
 /* Without in_order rows of an epoch may have been received though its position is the epoch's start. */
@@ -221,7 +221,8 @@ static bool is_within(const struct leat_loader *l, struct leat_position at)
 {
     const struct leat_consumer *c = &l->consumer;
     const struct leat_position serve = l->unordered->serve;
-    return at.row || ((c->loaded || (c->started && !c->ended)) && serve.epoch == at.epoch && serve.row);
+    return at.row ||
+           ((c->reader.loaded || (c->reader.started && !c->reader.ended)) && serve.epoch == at.epoch && serve.row);
 }
 
 static int take_over(struct leat_loader *l, struct leat_position at, const struct leat_plan_received *received,
@@ -284,7 +285,7 @@ static int state(const struct leat_loader *l, struct leat_position at, char **js
 {
     struct leat_plan_received beyond;
     const struct leat_consumer *c = &l->consumer;
-    bool some = (c->loaded || (c->started && !c->ended)) && received_beyond(l, &beyond);
+    bool some = (c->reader.loaded || (c->reader.started && !c->reader.ended)) && received_beyond(l, &beyond);
     return leat_plan_state_unordered(l->plan, l->fingerprint, at, some ? &beyond : NULL, json, error);
 }
 
@@ -297,7 +298,7 @@ static int load(struct leat_loader *l, const char *json, struct leat_error *erro
     if (!rc)
         rc = take_over(l, at, some ? &beyond : NULL, error);
     if (!rc)
-        l->consumer.step = leat_loader_step_at(l, l->unordered->serve);
+        l->consumer.reader.step = leat_loader_step_at(l, l->unordered->serve);
     return rc;
 }
 
@@ -365,7 +366,7 @@ static int admit(struct leat_loader *l, const struct leat_plan_batch *plan, stru
 /* The next batch of rows that are neither received nor planned: mostly one of the plan's. */
 static int plan_fresh(struct leat_loader *l, struct leat_error *error)
 {
-    if (!l->consumer.ended && l->window.plan_at.epoch == l->consumer.epoch &&
+    if (!l->consumer.reader.ended && l->window.plan_at.epoch == l->consumer.reader.epoch &&
         leat_position_precedes(l->window.plan_at,
                                l->consumer.at)) { /* a cancelled batch began where all is received now */
         l->window.plan_at = l->consumer.at;
@@ -386,7 +387,7 @@ static int plan_fresh(struct leat_loader *l, struct leat_error *error)
         l->unordered->replay = l->record != NULL;
         return LEAT_IO_PENDING;
     }
-    if (first.epoch == l->consumer.epoch && first.step - l->unordered->at_step >= l->window.room)
+    if (first.epoch == l->consumer.reader.epoch && first.step - l->unordered->at_step >= l->window.room)
         return LEAT_E_HELD;
     from = (struct cursor){first.at, to.skip ? to.skip - 1 : first.rows - 1};
     part = first;
@@ -452,10 +453,10 @@ static int plan_next(struct leat_loader *l, struct leat_error *error)
         rc = plan_recorded(l, error);
         if (rc != LEAT_E_NOT_FOUND)
             continue;
-        if (l->window.plan_at.row && (l->window.n || l->window.plan_at.epoch != l->consumer.epoch))
+        if (l->window.plan_at.row && (l->window.n || l->window.plan_at.epoch != l->consumer.reader.epoch))
             return LEAT_E_END; /* first what was recorded goes out: then the frontier is known */
         l->unordered->replay = false;
-        if (l->window.plan_at.epoch == l->consumer.epoch && !l->consumer.ended)
+        if (l->window.plan_at.epoch == l->consumer.reader.epoch && !l->consumer.reader.ended)
             l->window.plan_at = l->consumer.at;
         l->unordered->plan_skip = 0;
         rc = LEAT_IO_PENDING;

@@ -23,7 +23,7 @@ size_t leat_window_room(const struct leat_loader *l)
 
 uint64_t leat_window_last_epoch(const struct leat_loader *l)
 {
-    uint64_t epoch = leat_consumers_leader(l)->epoch, last = epoch + 1; /* at most one window into the next */
+    uint64_t epoch = leat_consumers_leader(l)->reader.epoch, last = epoch + 1; /* at most one window into the next */
     if (l->epochs >= 0)
         last = l->epochs && (uint64_t)l->epochs - 1 > epoch ? last : epoch;
     if (l->lists_later && (int64_t)last > l->list_epoch)

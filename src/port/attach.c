@@ -12,8 +12,6 @@
 #include "port/attached.h"
 #include "port/folder.h"
 
-#define STATE_VERSION 1
-
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 static void given_back(struct leat_batch_pool *pool)
@@ -127,9 +125,9 @@ int leat_attach(const struct leat_attach_options *given, struct leat_attached **
     a->cut.global_batch = a->batch_rows * o.world_size;
     if (own) /* its epochs are its own */
         a->others = (struct leat_position){0, 0};
-    a->epoch = a->others.epoch;
-    a->step = o.beginning ? 0 : a->others.row / a->cut.global_batch;
-    a->loaded = true;
+    a->reader.epoch = a->others.epoch;
+    a->reader.step = o.beginning ? 0 : a->others.row / a->cut.global_batch;
+    a->reader.loaded = true;
     *out = a;
     return LEAT_OK;
 }
@@ -155,23 +153,16 @@ void leat_attached_interrupt(struct leat_attached *a)
 
 /* ---- epochs ---------------------------------------------------------------------------------- */
 
-static uint64_t next_epoch(const struct leat_attached *a)
-{
-    return a->loaded ? a->epoch : a->has_next_epoch ? a->next_epoch : a->started ? a->epoch + 1 : a->epoch;
-}
-
 int leat_attached_start(struct leat_attached *a, uint64_t *iteration, struct leat_error *error)
 {
     int rc = leat_attached_check(a, error);
     if (rc)
         return rc;
-    const uint64_t epoch = next_epoch(a);
-    if (!a->loaded)
-        a->step = 0;
-    a->epoch = epoch;
-    a->started = true;
-    a->loaded = a->ended = a->told_end = a->has_next_epoch = false;
-    *iteration = ++a->iteration;
+    const uint64_t epoch = leat_reader_next_epoch(&a->reader);
+    if (!a->reader.loaded)
+        a->reader.step = 0;
+    a->reader.epoch = epoch;
+    *iteration = leat_reader_begin(&a->reader);
     return LEAT_OK;
 }
 
@@ -180,20 +171,15 @@ int leat_attached_set_epoch(struct leat_attached *a, uint64_t epoch, bool *dropp
     int rc = leat_attached_check(a, error);
     if (rc)
         return rc;
-    const bool other = a->loaded && a->epoch != epoch;
+    const bool other = leat_reader_set_epoch(&a->reader, epoch);
     if (dropped)
         *dropped = other;
-    if (!a->loaded || other) {
-        a->next_epoch = epoch;
-        a->has_next_epoch = true;
-        a->loaded = false;
-    }
     return LEAT_OK;
 }
 
 uint64_t leat_attached_epoch(const struct leat_attached *a)
 {
-    return a->started && !a->told_end ? a->epoch : next_epoch(a);
+    return leat_reader_epoch(&a->reader);
 }
 
 int leat_attached_steps(struct leat_attached *a, uint64_t *steps, struct leat_error *error)
@@ -210,55 +196,48 @@ int leat_attached_steps(struct leat_attached *a, uint64_t *steps, struct leat_er
 
 /* ---- state ----------------------------------------------------------------------------------- */
 
+static struct leat_reader_run run_of(const struct leat_attached *a)
+{
+    return (struct leat_reader_run){
+        .kind = "attached",
+        .fingerprint = a->fingerprint,
+        .order = a->order,
+        .not_one = "not a state of a reader of a port: give what its state_dict() gave, unchanged"};
+}
+
 int leat_attached_state(struct leat_attached *a, char **json, struct leat_error *error)
 {
     *json = NULL;
     int rc = leat_attached_check(a, error);
     if (rc)
         return rc;
-    const bool within = (a->started && !a->ended) || a->loaded;
-    const uint64_t epoch = within ? a->epoch : next_epoch(a), step = within ? a->step : 0;
+    const bool within = leat_reader_is_reading(&a->reader) || a->reader.loaded;
+    const uint64_t epoch = within ? a->reader.epoch : leat_reader_next_epoch(&a->reader),
+                   step = within ? a->reader.step : 0;
     const struct leat_cut cut = leat_attached_cut(a, epoch);
     const uint64_t row = within ? cut.origin + (step - cut.first_step) * cut.global_batch : 0;
-    json_t *o =
-        json_pack("{s:i, s:s, s:s, s:I, s:I, s:I}", "attached", STATE_VERSION, "fingerprint", a->fingerprint, "order",
-                  a->order, "epoch", (json_int_t)epoch, "row", (json_int_t)row, "step", (json_int_t)step);
+    const struct leat_reader_run run = run_of(a);
+    const struct leat_state_number numbers[] = {{"epoch", epoch}, {"row", row}, {"step", step}};
+    json_t *o = leat_reader_state(&run, numbers, sizeof numbers / sizeof *numbers);
     rc = o ? leat_own_save(a->own, o, epoch, row, error) : LEAT_OK;
-    if (rc) {
-        json_decref(o);
-        return rc;
-    }
-    char *text = o ? json_dumps(o, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    if (!rc)
+        return leat_reader_text(o, json, error);
     json_decref(o);
-    *json = text ? leat_strdup(text) : NULL;
-    free(text);
-    return *json ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
-}
-
-static bool number(const json_t *o, const char *key, uint64_t *out)
-{
-    return leat_json_number(json_object_get(o, key), INT64_MAX, out);
+    return rc;
 }
 
 static int load(struct leat_attached *a, const json_t *o, struct leat_error *error)
 {
-    uint64_t version, epoch, row, step, rows = 0;
-    const char *print = json_string_value(json_object_get(o, "fingerprint")),
-               *order = json_string_value(json_object_get(o, "order"));
+    const struct leat_reader_run run = run_of(a);
+    struct leat_state_number numbers[] = {{"epoch", 0}, {"row", 0}, {"step", 0}};
+    uint64_t rows = 0;
     if (json_object_get(o, "plan"))
         return leat_fail(error, LEAT_E_INVALID,
                          "this is the state of a leat.Loader, not of a reader of a port: load it into the loader that "
                          "the port is opened over, and readers begin there");
-    if (!print || !order || !number(o, "attached", &version) || !number(o, "epoch", &epoch) ||
-        !number(o, "row", &row) || !number(o, "step", &step))
-        return leat_fail(error, LEAT_E_INVALID,
-                         "not a state of a reader of a port: give what its state_dict() gave, unchanged");
-    if (version != STATE_VERSION)
-        return leat_fail(error, LEAT_E_STATE, "the state is of a later version, %" PRIu64, version);
-    if (strcmp(print, a->fingerprint) != 0 || strcmp(order, a->order) != 0)
-        return leat_fail(error, LEAT_E_STATE, "the state is of another %s",
-                         strcmp(print, a->fingerprint) != 0 ? "data set" : "order or seed");
-    int rc = leat_attached_rows(a, epoch, &rows, error);
+    int rc = leat_reader_read(&run, o, numbers, sizeof numbers / sizeof *numbers, error);
+    const uint64_t epoch = numbers[0].value, row = numbers[1].value, step = numbers[2].value;
+    rc = rc ? rc : leat_attached_rows(a, epoch, &rows, error);
     if (rc)
         return rc;
     if (row > rows || step > row)
@@ -272,11 +251,9 @@ static int load(struct leat_attached *a, const json_t *o, struct leat_error *err
     a->cut_epoch = epoch;
     a->cut.origin = regular ? 0 : row;
     a->cut.first_step = regular ? 0 : step;
-    a->epoch = row == rows ? epoch + 1 : epoch;
-    a->step = row == rows ? 0 : regular ? row / a->cut.global_batch : step;
-    a->iteration++; /* ends one that runs */
-    a->loaded = true;
-    a->started = a->ended = a->has_next_epoch = false;
+    a->reader.epoch = row == rows ? epoch + 1 : epoch;
+    a->reader.step = row == rows ? 0 : regular ? row / a->cut.global_batch : step;
+    leat_reader_load(&a->reader);
     return LEAT_OK;
 }
 

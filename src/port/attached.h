@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "engine/batch.h"
+#include "engine/reader.h"
 #include "port/channel.h"
 #include "port/message.h"
 #include "port/published.h"
@@ -75,10 +76,7 @@ struct leat_attached {
     struct leat_cut cut;
     struct leat_position others; /* where the port said, at first, that others read */
     uint64_t cut_epoch;          /* in which cut.origin and first_step hold */
-    uint64_t epoch, step;        /* of the next batch */
-    uint64_t iteration;
-    bool started, loaded, ended, told_end, has_next_epoch;
-    uint64_t next_epoch;
+    struct leat_reader reader;
     uint64_t known_epoch, known_rows; /* known_rows 0: none */
     _Atomic uint64_t interrupts;
 

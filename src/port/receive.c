@@ -61,7 +61,7 @@ int leat_attached_rows(struct leat_attached *a, uint64_t epoch, uint64_t *rows, 
         return leat_fail(error, LEAT_E_FORMAT, "the port does not answer with rows");
     memmove(&reply, body, sizeof reply);
     *rows = reply.rows;
-    if (epoch == a->epoch || !a->known_rows) {
+    if (epoch == a->reader.epoch || !a->known_rows) {
         a->known_epoch = epoch;
         a->known_rows = reply.rows;
     }
@@ -302,11 +302,11 @@ static void advance(struct leat_attached *a, const struct leat_plan_batch *plan,
                     const struct leat_batch *batch)
 {
     struct leat_plan_batch next;
-    const struct leat_cut cut = leat_attached_cut(a, a->epoch);
-    a->step++;
-    a->ended = plan->last || leat_cut_batch(&cut, a->epoch, rows, a->step, &next) || !next.rows;
-    const struct leat_position from =
-        a->ended ? (struct leat_position){a->epoch + 1, 0} : (struct leat_position){a->epoch, next.begin};
+    const struct leat_cut cut = leat_attached_cut(a, a->reader.epoch);
+    a->reader.step++;
+    a->reader.ended = plan->last || leat_cut_batch(&cut, a->reader.epoch, rows, a->reader.step, &next) || !next.rows;
+    const struct leat_position from = a->reader.ended ? (struct leat_position){a->reader.epoch + 1, 0}
+                                                      : (struct leat_position){a->reader.epoch, next.begin};
     while (a->first && precedes_rows(a->first, from))
         leat_session_drop_first(a);
     a->batches++;
@@ -336,11 +336,11 @@ int leat_attached_next(struct leat_attached *a, uint64_t iteration, int64_t time
     int rc = leat_attached_check(a, error);
     if (rc)
         return rc;
-    if (iteration != a->iteration || !a->started)
+    if (iteration != a->reader.iteration || !a->reader.started)
         return leat_fail(error, LEAT_E_CLOSED, "a newer iteration of this reader has begun");
-    if (!a->ended) {
-        rc = a->own ? leat_own_order(a, a->epoch, error) : LEAT_OK;
-        rc = rc ? rc : leat_attached_plan_batch(a, a->epoch, a->step, &plan, error);
+    if (!a->reader.ended) {
+        rc = a->own ? leat_own_order(a, a->reader.epoch, error) : LEAT_OK;
+        rc = rc ? rc : leat_attached_plan_batch(a, a->reader.epoch, a->reader.step, &plan, error);
         const uint64_t rows = a->known_rows; /* of this epoch; forgotten if the port ends meanwhile */
         if (!rc)
             rc = next_batch(a, &plan, leat_loader_deadline(timeout_ms), out, error);
@@ -350,6 +350,6 @@ int leat_attached_next(struct leat_attached *a, uint64_t iteration, int64_t time
             return rc;
         }
     }
-    a->ended = a->told_end = true;
+    a->reader.ended = a->reader.told_end = true;
     return leat_fail(error, LEAT_E_END, "the epoch has no further batch");
 }

@@ -4,6 +4,20 @@ from mutations import Mutation
 
 MUTATIONS = [
     Mutation(
+        "set_epoch drops a position that was loaded in the same epoch",
+        "src/engine/reader.c",
+        "    const bool other = r->loaded && r->epoch != epoch;\n",
+        "    const bool other = r->loaded;\n",
+        ("py:test_readers.py::test_set_epoch_keeps_a_loaded_position_of_that_epoch_and_drops_another_with_a_warning",),
+    ),
+    Mutation(
+        "a part of a batch has the rows from its beginning",
+        "src/engine/side.c",
+        "    plan->begin += first;\n",
+        "",
+        ("c:engine/loader",),
+    ),
+    Mutation(
         "a batch is removed from the window without moving those before it",
         "src/engine/window.c",
         "    for (; i; i--)\n        w->ring[(w->head + i) % LEAT_MAX_WINDOW] = leat_window_at(w, i - 1);\n",
@@ -40,16 +54,16 @@ MUTATIONS = [
     ),
     Mutation(
         "the state of a consumer of another order is taken",
-        "src/engine/consumer.c",
-        "    if (strcmp(print, fingerprint) || strcmp(hash, order))\n",
-        "    if (strcmp(print, fingerprint))\n",
+        "src/engine/reader.c",
+        "    if (strcmp(print, run->fingerprint) != 0 || strcmp(order, run->order) != 0)\n",
+        "    if (strcmp(print, run->fingerprint) != 0)\n",
         ("py:test_consumers.py::test_what_cannot_be_is_an_error_that_says_why",),
     ),
     Mutation(
         "a decision may concern rows that were handed out",
         "src/engine/control.c",
-        "if ((c->started || c->loaded) && leat_position_precedes(d.at, c->at))",
-        "if (c->loaded && leat_position_precedes(d.at, c->at))",
+        "if ((c->reader.started || c->reader.loaded) && leat_position_precedes(d.at, c->at))",
+        "if (c->reader.loaded && leat_position_precedes(d.at, c->at))",
         ("py:test_mixture_reports.py::test_weights_of_a_batch_that_was_handed_out_are_refused",),
     ),
     Mutation(
@@ -97,8 +111,8 @@ MUTATIONS = [
     Mutation(
         "a state within an epoch is taken by another rank",
         "src/engine/consumer.c",
-        "if (*rows && (world != l->world_size || rank != l->rank))",
-        "if (*rows && world != l->world_size)",
+        "if (at->row && (world != l->world_size || rank != l->rank))",
+        "if (at->row && world != l->world_size)",
         ("c:engine/consumers",),
     ),
     Mutation(

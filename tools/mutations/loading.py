@@ -66,4 +66,11 @@ MUTATIONS = [
         'self.step = self.at(entry["epoch"], entry["row"])',
         ("py:test_mixture_logs.py::test_steps_of_a_state_are_right_where_the_size_of_batches_was_folded",),
     ),
+    Mutation(
+        "rows of a plan are made by the decisions of an earlier plan",
+        "python/leat/loading/lineage.py",
+        "        if stands_at != decisions:\n",
+        "        if stands_at is None:\n",
+        ("py:test_lineage.py::test_decisions_go_with_the_plan",),
+    ),
 ]

@@ -1,15 +1,18 @@
-"""One pass of a loader through an epoch."""
+"""How a loader takes its next batch."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from .. import _leat
+from ..stores.beside import Beside
+from .agreement import Agreement
 from .batch import Batch, Form
-from .peers import PeerError
-
-if TYPE_CHECKING:
-    from .loader import Loader
+from .delivery import Delivering
+from .peers import PeerError, Peers
+from .reader import Reader
 
 
 class Kept(NamedTuple):
@@ -19,95 +22,81 @@ class Kept(NamedTuple):
     before: str  #: the library's state before it was taken
 
 
-class Iteration:
-    """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
+class Taking(Delivering, Reader):
+    """The part of a loader that hands out batches: of the engine, with what stores have, or from a peer."""
 
-    __slots__ = (
-        *("__weakref__", "_done", "_form", "_loader", "_next", "_number", "_peers", "_steered", "_tells", "_tuples"),
-    )
+    _next: Callable[[int], _leat.Batch | None]
+    _agreement: Agreement
+    _ahead: weakref.ref[Batch] | None  # what was peeked at, if it is kept
+    _distributed: bool
+    _feedback: Any
+    _form: Form
+    _kept: Kept | None
+    _mixture: Any
+    _peers: Peers | None
 
-    def __init__(self, loader: Loader, number: int) -> None:
-        self._loader = loader  # keeps it open
-        self._next = loader._asked(loader._core.next, loader._core.epoch)
-        self._form = loader._form
-        self._number = number
-        self._done = False
-        self._tuples = loader._yields == "tuple"
-        self._steered = loader._mixture or loader._feedback
-        self._peers = loader._peers
-        self._tells = self._peers is None or self._peers.reads
+    def _take(self, number: int) -> Any:
+        batch = self._own(number) if self._peers is None else self._of_peers(self._peers, number)
+        return self._tuple(batch) if batch is not None and self._yields == "tuple" else batch
 
-    def __iter__(self) -> Iteration:
-        return self
-
-    def __next__(self) -> Any:
-        batch = None if self._done else self._shared() if self._peers is not None else self._own()
-        if batch is None:
-            self._done = True
-            raise StopIteration
-        return self._loader._tuple(batch) if self._tuples else batch
-
-    def _own(self) -> Batch | None:
+    def _own(self, number: int) -> Batch | None:
         form = self._form
-        if self._loader._distributed:
-            self._loader._agreement.check(raises=self._tells)
+        if self._distributed:
+            tells = self._peers is None or self._peers.reads
+            self._agreement.check(raises=tells)
         # What stores have is read before the position moves: after an error of theirs the batch comes again.
-        ahead = self._loader._look() if form.beside is not None and form.beside.looks else None
+        ahead = self._look() if form.beside is not None and form.beside.looks else None
         batch = None
         if form.beside is not None and not form.beside.looks:
-            core, batch = self._taken(form)
+            core, batch = self._taken(number)
         else:
-            core = self._next(self._number)
+            core = self._next(number)
         if core is None:
-            if self._loader._distributed:
-                self._loader._agreement.check(at_once=True, raises=self._tells)
-            if self._loader._feedback is not None:
-                self._loader._feedback.ended()
+            if self._distributed:
+                self._agreement.check(at_once=True, raises=tells)
+            if self._feedback is not None:
+                self._feedback.ended()
             return None
-        if self._steered is not None:
-            self._steered.handed(core)
-        if self._loader._ahead is not None:
-            batch, self._loader._ahead = self._loader._seen(core), None
+        if (steered := self._mixture or self._feedback) is not None:
+            steered.handed(core)
+        if self._ahead is not None:
+            batch, self._ahead = self._seen(core), None
         del ahead  # kept until here
         if batch is None:
-            if not form.makers:
-                form.learn(core)
-            batch = form.batch(core)
+            batch = self._batch(core)
         if form.beside is not None:
-            self._loader._expect(form.beside, batch.epoch, batch.step)
+            self._expect(form.beside, batch.epoch, batch.step)
         return batch
 
-    def _taken(self, form: Form) -> tuple[_leat.Batch | None, Batch | None]:
+    def _taken(self, number: int) -> tuple[_leat.Batch | None, Batch | None]:
         """The next batch where none can be looked at before it is taken: one of which a store could not be read is kept
         for the next call.
         """
-        loader, kept = self._loader, self._loader._kept
-        if kept is None or not loader._finalizer.alive:  # one that is closed says so
-            before = loader._core.state()
-            core = self._next(self._number)
+        kept = self._kept
+        if kept is None or not self._finalizer.alive:  # one that is closed says so
+            before = self._core.state()
+            core = self._next(number)
             if core is None:
                 return None, None
-            kept = loader._kept = Kept(core, before)
-        batch = loader._batch(kept.core)
-        loader._kept = None
+            kept = self._kept = Kept(core, before)
+        batch = self._batch(kept.core)
+        self._kept = None
         return kept.core, batch
 
-    def _shared(self) -> Batch | None:
+    def _of_peers(self, peers: Peers, number: int) -> Batch | None:
         """The batch that one of the tensor-parallel peers makes for all."""
-        peers = self._peers
-        assert peers is not None
         if not peers.reads:
             try:
                 batch = peers.receive()
             except PeerError as e:
                 if e.moved:
-                    self._own()
+                    self._own(number)
                 raise
-            mine = self._own()
+            mine = self._own(number)
             return None if mine is None else batch
         batch = None
         try:
-            batch = self._own()
+            batch = self._own(number)
             for name in batch or ():
                 batch[name]  # type: ignore[index]
         except BaseException as e:
@@ -115,3 +104,12 @@ class Iteration:
             raise
         peers.send(batch)
         return batch
+
+    def _look(self) -> Batch | None:
+        raise NotImplementedError
+
+    def _seen(self, core: _leat.Batch) -> Batch | None:
+        raise NotImplementedError
+
+    def _expect(self, beside: Beside, epoch: int, step: int) -> None:
+        raise NotImplementedError

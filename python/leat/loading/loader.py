@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -42,14 +41,15 @@ from . import html, mixtures, ranks, states, thd
 from .agreement import Agreement
 from .batch import Batch, Form, framework_of
 from .buckets import buckets_of
-from .consumer import Closing, Consumer
+from .consumer import Consumer
 from .context import HOW, Slices
-from .delivery import Delivering, checked_step
+from .delivery import checked_step
 from .energy import Spent
-from .iteration import Iteration, Kept
+from .iteration import Kept, Taking
 from .lineage import Lineage, planned_rows
 from .mesh import Mesh, mesh_of
 from .peers import Peers
+from .reader import Pass
 from .samplers import Blocks, Weighted, digest, save_list
 
 # Numbers of the library's enumerations.
@@ -58,7 +58,7 @@ TAILS = {"pad": 0, "drop": 1, "uneven": 2}
 ON_ERROR = {"raise": 0, "skip": 1, "substitute": 2}
 
 
-class Loader(Deciding, Delivering, Closing):
+class Loader(Deciding, Taking):
     """Makes batches of a data set. Iterating once is one epoch, iterating again the next one.
 
     That holds after a ``break`` too: the rest of the epoch is not delivered. To continue within it, load a state into a
@@ -356,8 +356,9 @@ class Loader(Deciding, Delivering, Closing):
             if self._mixture is not None:
                 self._mixture.core = self._core
         self._energy = Spent()
+        self._next = self._asked(self._core.next, self._core.epoch)
         self._peek = self._asked(self._core.peek, self._core.epoch)
-        self._ahead: weakref.ref[Batch] | None = None  # what was peeked at, if it is kept
+        self._ahead = None
         # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's
         # core. Not at exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing
         # of Python.
@@ -463,8 +464,8 @@ class Loader(Deciding, Delivering, Closing):
         if self._sampler is not None:
             self._read_sampler()
         self._decide_epoch()
-        iteration = Iteration(self, self._core.start())
-        self._kept = None
+        iteration = Pass(self, self._core.start())
+        self._kept, self._loaded = None, False
         if self._calls is not None:
             self._calls.open()
         if self._form.beside is not None:
@@ -560,22 +561,13 @@ class Loader(Deciding, Delivering, Closing):
         mine = (self.rank + 1) * rest // self.world_size > self.rank * rest // self.world_size
         return whole + mine
 
-    @property
-    def epoch(self) -> int:
-        """The epoch that is being iterated, or that begins next. Right after the end of an epoch it is the next one."""
-        return self._core.epoch()
-
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch that begins next. If a position was loaded, its own epoch keeps it, and another one drops it
-        with a warning.
-        """
         epoch = check.integer("epoch", epoch)
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
             self._unread = None
-        if self._core.set_epoch(epoch):
+        if self._drops(epoch):
             self._resuming = False
-            warnings.warn(f"set_epoch({epoch}) drops the loaded position, which is in another epoch", stacklevel=2)
 
     # ---- state -------------------------------------------------------------------------------------------------------
 
@@ -644,6 +636,7 @@ class Loader(Deciding, Delivering, Closing):
         for take in prepared.takes:
             take()
         self._resuming = self._sampler is not None and states.is_within(plain)
+        self._loaded = True
 
     # ---- decisions ---------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
@@ -12,12 +11,12 @@ import numpy as np
 
 from .. import _leat, check
 from ..errors import InvalidError, UnsupportedError
-from ..loading import ranks, states
+from ..loading import ranks
 from ..loading.agreement import Agreement
 from ..loading.batch import Batch
-from ..loading.consumer import Closing
 from ..loading.delivery import Delivering, checked_step
 from ..loading.loader import TAILS
+from ..loading.reader import Pass, Reader
 from ..program import Outputs, compiled_program, has_functions
 from .form import form_of
 from .known import Folder, path_of, text_of
@@ -143,7 +142,7 @@ def program_of(outputs: Outputs) -> str:
     return text
 
 
-class Attached(Delivering, Closing):
+class Attached(Delivering, Reader):
     """A loader whose batches a port makes, given by :func:`leat.attach`. Iterating once is one epoch, iterating again
     the next one, as with a :class:`leat.Loader`.
 
@@ -174,7 +173,6 @@ class Attached(Delivering, Closing):
         self._yields = yields or told.get("yields", "dict")
         self._core = core
         self._next = core.next
-        self._loaded = False
         self._ahead: Ahead | None = None
         self._number: int | None = None  # of the iteration that runs
         self._finalizer = weakref.finalize(self, core.close)
@@ -184,11 +182,22 @@ class Attached(Delivering, Closing):
         self._agreement.begin(self._common, self._core.epoch())
         self._loaded, self._ahead = False, None
         self._number = self._core.start()
-        return _Iteration(self, self._number)
+        return Pass(self, self._number)
+
+    def _take(self, number: int) -> Any:
+        self._agreement.check()
+        if self._ahead is not None and number == self._number:
+            batch, self._ahead = self._ahead.batch, None
+        else:
+            core = self._next(number)
+            batch = None if core is None else self._deliver(core)
+        if batch is None:
+            self._agreement.check(at_once=True)
+        return batch
 
     def peek(self) -> Any:
         """The batch that ``next`` would give now, without handing it out, as :meth:`leat.Loader.peek`. None behind the
-        last batch of an epoch. :meth:`stats` counts it already.
+        last batch of an epoch.
 
         Raises:
             ValueError: no epoch has begun: ``iter()`` begins one (:class:`leat.InvalidError`).
@@ -196,9 +205,9 @@ class Attached(Delivering, Closing):
         if self._number is None:
             raise InvalidError("no epoch has begun, of which this could be the next batch")
         if self._ahead is None:
-            state, epoch = self._core.state(), self._core.epoch()
+            before = super().state_dict(), super().epoch, self.stats()
             core = self._next(self._number)
-            self._ahead = Ahead(None if core is None else self._deliver(core), state, epoch)
+            self._ahead = Ahead(None if core is None else self._deliver(core), *before)
         return self._ahead.batch
 
     def _common(self) -> dict[str, str]:
@@ -210,40 +219,19 @@ class Attached(Delivering, Closing):
             "sizes": repr((self.batch_size, self.world_size, self._tail)),
         }
 
-    def __len__(self) -> int:
-        """Batches of this rank in an epoch."""
-        return self._core.steps()
-
     @property
     def epoch(self) -> int:
-        """The epoch that is being iterated, or that begins next."""
-        return self._core.epoch() if self._ahead is None else self._ahead.epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch that begins next. If a position was loaded, its own epoch keeps it, and another one drops it
-        with a warning.
-        """
-        if self._core.set_epoch(check.integer("epoch", epoch)) and self._loaded:
-            warnings.warn(f"set_epoch({epoch}) drops the loaded position, which is in another epoch", stacklevel=2)
+        return super().epoch if self._ahead is None else self._ahead.epoch
 
     def state_dict(self) -> dict[str, Any]:
         """Its position: the epoch, and the row of it that comes next. It fits readers of any batch size and world size
         that are attached to a port over the same data set, order and seed.
         """
-        state: dict[str, Any] = json.loads(self._core.state() if self._ahead is None else self._ahead.state)
-        return state
+        return super().state_dict() if self._ahead is None else dict(self._ahead.state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues from a state: the next iteration begins with the row after the last one that was handed out.
-
-        Raises:
-            ValueError: the state is of another data set or order (:class:`leat.StateError`), or is none.
-        """
-        text = json.dumps(states.plain(state))
-        with states.damage_is_said():
-            self._core.load_state(text)
+        super().load_state_dict(state)
         self._ahead = self._number = None
-        self._loaded = True  # of a position that attaching gave, nobody need be told that it is dropped
 
     def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The sample ids planned for this rank's batch `step` of `epoch`: int64."""
@@ -260,6 +248,8 @@ class Attached(Delivering, Closing):
     def stats(self) -> dict[str, Any]:
         """Statistics since it was attached; docs/ports.md names the keys."""
         found: dict[str, Any] = json.loads(self._core.stats())
+        if self._ahead is not None:  # which nobody was handed yet
+            found |= {name: self._ahead.stats[name] for name in ("batches", "samples", "bytes")}
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -279,33 +269,6 @@ class Ahead(NamedTuple):
     """What was peeked at, and how the reader stood before."""
 
     batch: Any  #: None: the epoch has no further one
-    state: str
+    state: dict[str, Any]
     epoch: int
-
-
-class _Iteration:
-    """One pass through an epoch. After an exception the position has not moved: calling ``next`` again tries again."""
-
-    __slots__ = ("__weakref__", "_done", "_loader", "_next", "_number")
-
-    def __init__(self, loader: Attached, number: int) -> None:
-        self._loader = loader  # keeps it open
-        self._next = loader._next
-        self._number = number
-        self._done = False
-
-    def __iter__(self) -> _Iteration:
-        return self
-
-    def __next__(self) -> Any:
-        loader, batch = self._loader, None
-        loader._agreement.check()
-        if loader._ahead is not None and self._number == loader._number:
-            batch, loader._ahead = loader._ahead.batch, None
-        elif not self._done and (core := self._next(self._number)) is not None:
-            batch = loader._deliver(core)
-        if batch is None:
-            loader._agreement.check(at_once=True)
-            self._done = True
-            raise StopIteration
-        return batch
+    stats: dict[str, Any]

@@ -8,8 +8,8 @@ from typing import Any
 
 from .. import _leat, check
 from ..errors import UnsupportedError
-from ..loading.consumer import Closing
 from ..loading.loader import TAILS, Loader
+from ..loading.reader import Closing
 from .form import told
 from .known import Folder, path_of, text_of
 
