@@ -427,20 +427,6 @@ int leat_query_evaluate(struct leat_query_expression *x, const uint32_t *rows, s
     return rc;
 }
 
-int leat_query_values(struct leat_query_expression *x, const uint32_t *rows, size_t n, leat_query_get get,
-                      void *get_user, leat_query_put put, void *put_user, struct leat_error *error)
-{
-    int code, rc = LEAT_OK;
-    size_t i = 0;
-    begin_rows(x->sql, rows, n, get, get_user);
-    while (!rc && (code = sqlite3_step(x->statement)) != SQLITE_DONE) {
-        const struct leat_query_value v = code == SQLITE_ROW ? value_of(x->statement) : (struct leat_query_value){0};
-        rc = code == SQLITE_ROW ? put(put_user, i++, &v, error) : failed(x->sql, code, -1, error);
-    }
-    sqlite3_reset(x->statement);
-    return rc;
-}
-
 static int no_column(void *user, size_t column, uint32_t row, struct leat_query_value *out, struct leat_error *error)
 {
     return leat_fail(error, LEAT_E_INVALID, "a column where a constant is meant");
