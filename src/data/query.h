@@ -201,7 +201,7 @@ void leat_query_finish(struct leat_query_expression *expression);
 /* truth[i]: what it is in row rows[i]. */
 int leat_query_evaluate(struct leat_query_expression *expression, const uint32_t *rows, size_t n, leat_query_get get,
                         void *user, uint8_t *truth, struct leat_error *error);
-/* What an expression without columns is worth. INVALID: it reads one. */
+/* The number that an expression without columns is, or NULL if it is none. INVALID: it reads a column. */
 int leat_query_constant(struct leat_query_expression *expression, struct leat_query_value *out,
                         struct leat_error *error);
 
