@@ -27,6 +27,7 @@
 #define TRUTH "leat_truth"
 #define PREFIX "SELECT " TRUTH "((\n"
 #define SUFFIX "\n)) FROM samples"
+#define FP_DIGITS 1023          /* SQLITE_DBCONFIG_FP_DIGITS: of a float as text, 17 from SQLite 3.53 on, 15 before */
 #define OPS_BETWEEN_LOOKS 20000 /* of SQLite's machine: well below a millisecond */
 #define MOST_BYTES (32 << 20)   /* of a value that an expression makes */
 
@@ -285,12 +286,41 @@ static int look(void *user)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
+/* lower and upper change ASCII, as SQLite's own do unless it was built with ICU, whose know all letters. */
+static void change_case(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    const char *first = sqlite3_user_data(context);
+    const unsigned char *text = sqlite3_value_text(argv[0]);
+    const int n = sqlite3_value_bytes(argv[0]);
+    char *out = text ? sqlite3_malloc(n + 1) : NULL;
+    if (text && !out)
+        sqlite3_result_error_nomem(context);
+    for (int i = 0; out && i < n; i++)
+        out[i] = (char)(text[i] >= *first && text[i] < *first + 26 ? text[i] ^ ('a' ^ 'A') : text[i]);
+    if (out)
+        sqlite3_result_text(context, out, n, sqlite3_free);
+}
+
+/* What SQLite would otherwise do in another way from build to build, or in time without a bound. */
+static int add_functions(struct leat_query_sql *s)
+{
+    const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
+    int rc = leat_query_like_add(s->db, &s->look);
+    if (!rc)
+        rc = sqlite3_create_function_v2(s->db, "lower", 1, flags, "A", change_case, NULL, NULL, NULL);
+    if (!rc)
+        rc = sqlite3_create_function_v2(s->db, "upper", 1, flags, "a", change_case, NULL, NULL, NULL);
+    if (!rc)
+        rc = sqlite3_create_function_v2(s->db, TRUTH, 1, SQLITE_UTF8, s, NULL, note_truth, end_truths, NULL);
+    return rc;
+}
+
 static const struct {
     int what, most;
 } limits[] = {
     {SQLITE_LIMIT_LENGTH, MOST_BYTES}, {SQLITE_LIMIT_SQL_LENGTH, 4 << 20}, {SQLITE_LIMIT_ATTACHED, 0},
     {SQLITE_LIMIT_COMPOUND_SELECT, 1}, {SQLITE_LIMIT_WORKER_THREADS, 0},   {SQLITE_LIMIT_TRIGGER_DEPTH, 1},
-    {SQLITE_LIMIT_EXPR_DEPTH, 1000},   {SQLITE_LIMIT_VARIABLE_NUMBER, 0},
+    {SQLITE_LIMIT_EXPR_DEPTH, 1000},   {SQLITE_LIMIT_VARIABLE_NUMBER, 0},  {SQLITE_LIMIT_FUNCTION_ARG, 127},
 };
 
 int leat_query_sql_new(const struct leat_query_columns *columns, const struct leat_dataset *dataset,
@@ -309,10 +339,10 @@ int leat_query_sql_new(const struct leat_query_columns *columns, const struct le
         rc = sqlite3_db_config(s->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
     if (!rc)
         rc = sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    if (!rc) /* an error where there is no such option */
+        sqlite3_db_config(s->db, FP_DIGITS, 15, NULL);
     if (!rc)
-        rc = leat_query_like_add(s->db, &s->look);
-    if (!rc)
-        rc = sqlite3_create_function_v2(s->db, TRUTH, 1, SQLITE_UTF8, s, NULL, note_truth, end_truths, NULL);
+        rc = add_functions(s);
     if (!rc)
         rc = sqlite3_create_module_v2(s->db, "samples", &module, s, NULL);
     if (!rc) /* connects the table, before the authorizer */
@@ -343,7 +373,7 @@ void leat_query_sql_free(struct leat_query_sql *s)
 
 static int failed(struct leat_query_sql *s, int rc, int offset, struct leat_error *error)
 {
-    static const char missing[] = "no such column: ";
+    static const char no_column[] = "no such column: ", no_function[] = "no such function: ";
     const char *message = sqlite3_errmsg(s->db);
     if (s->rc) {
         if (error)
@@ -356,8 +386,11 @@ static int failed(struct leat_query_sql *s, int rc, int offset, struct leat_erro
         return leat_fail(error, LEAT_E_CANCELLED, "the query was interrupted");
     if (*s->refused)
         return leat_fail(error, LEAT_E_INVALID, "%s", s->refused);
-    if (!strncmp(message, missing, sizeof missing - 1))
-        return leat_query_no_column(s->columns, s->dataset, message + sizeof missing - 1, error);
+    if (!strncmp(message, no_column, sizeof no_column - 1))
+        return leat_query_no_column(s->columns, s->dataset, message + sizeof no_column - 1, error);
+    /* of functions that are taken, SQLite says it: this build has none of that name */
+    if (!strncmp(message, no_function, sizeof no_function - 1) && !allowed_function(message + sizeof no_function - 1))
+        return leat_fail(error, LEAT_E_INVALID, REFUSED, message + sizeof no_function - 1);
     if (offset >= (int)strlen(PREFIX))
         return leat_fail(error, LEAT_E_INVALID, "the clause is no SQL expression: %s (at byte %d)", message,
                          offset - (int)strlen(PREFIX));
