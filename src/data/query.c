@@ -26,7 +26,6 @@ struct query {
     struct leat_clause clause;
     struct leat_leaf *leaves;
     size_t n_leaves;
-    uint64_t room; /* for tables of trees */
     const struct leat_codes **codes;
     uint64_t n_blocks;
     uint64_t *bits; /* of all rows: first the mask, then the result */
@@ -61,8 +60,8 @@ static int plan_leaves(struct query *q, const struct leat_node *node, struct lea
 {
     int rc = LEAT_OK;
     if (node->kind == LEAT_NODE_LEAF)
-        rc = leat_leaf_plan(&q->leaves[node->leaf], &q->clause, node, sql, &q->columns, q->codes, q->rows->count,
-                            &q->room, error);
+        rc =
+            leat_leaf_plan(&q->leaves[node->leaf], &q->clause, node, sql, &q->columns, q->codes, q->rows->count, error);
     for (size_t i = 0; i < node->n_children && !rc; i++)
         rc = plan_leaves(q, node->children[i], sql, error);
     return rc;
@@ -71,7 +70,7 @@ static int plan_leaves(struct query *q, const struct leat_node *node, struct lea
 /* How expensive a node is: that of its most expensive leaf. */
 static unsigned cost_of(const struct query *q, const struct leat_node *node)
 {
-    unsigned most = node->kind == LEAT_NODE_LEAF ? (unsigned)leat_leaf_cost(&q->leaves[node->leaf]) : 0;
+    unsigned most = node->kind == LEAT_NODE_LEAF ? (unsigned)q->leaves[node->leaf].way : 0;
     for (size_t i = 0; i < node->n_children; i++) {
         const unsigned cost = cost_of(q, node->children[i]);
         most = cost > most ? cost : most;
@@ -111,7 +110,6 @@ static int take_apart(struct query *q, const char *text, bool split, struct leat
     q->n_leaves = number_leaves(q->clause.root, 0);
     if (!(q->leaves = leat_new_array(q->n_leaves, sizeof *q->leaves)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
-    q->room = LEAT_TREE_PLACES;
     rc = plan_leaves(q, q->clause.root, sql, error);
     if (!rc)
         sort_children(q, q->clause.root);
@@ -214,12 +212,9 @@ static int evaluate(const struct query *q, struct worker *w, const struct leat_n
     int rc = LEAT_OK;
     if (node->kind == LEAT_NODE_LEAF) {
         const struct leat_leaf *leaf = &q->leaves[node->leaf];
-        bool by_rows = leaf->way == LEAT_LEAF_ROWS;
-        if (!by_rows)
-            rc = leat_leaf_evaluate(leaf, w->reader, w->n, mask, result, &by_rows, error);
-        if (!rc && by_rows)
-            rc = prepare_leaf(q, w, node->leaf, error);
-        if (!rc && by_rows)
+        if (leaf->way != LEAT_LEAF_ROWS)
+            rc = leat_leaf_evaluate(leaf, w->reader, w->n, mask, result, error);
+        else if (!(rc = prepare_leaf(q, w, node->leaf, error)))
             rc = evaluate_rows(leaf, w->expressions[node->leaf], w, mask, result, error);
         memmove(out, result, bytes);
         return rc;

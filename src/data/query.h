@@ -2,16 +2,15 @@
  * What the files of a query share: leat_dataset_where.
  *
  *     clause  --query_clause.c-->  tree of AND and OR over leaves      (only its shape: SQLite has checked the text)
- *     leaf    --query_leaf.c-->    one of four ways to evaluate it:
+ *     leaf    --query_leaf.c-->    one of three ways to evaluate it:
  *               ranges   a number compared with constants: loops over the column  (query_ranges.c)
- *               codes    columns of few distinct values: SQLite is asked once for each combination of them, then a
- *                        table is looked up for each row                           (query_codes.c)
- *               tree     expressions over numbers and tables: 256 rows at a time    (query_tree.h, query_vector.c)
+ *               table    columns of few distinct values: SQLite is asked once for each combination of them, then a
+ *                        table is looked up for each row           (query_table.c, query_codes.c)
  *               rows     anything else: SQLite is asked for each row that is left  (query_sql.c)
  *     rows    65536 at a time, on any thread; each such block gives a bitmap       (query.c, packed.h)
  *
- * What is true is what SQLite says: ranges are made by its comparison of numbers, codes and rows by its evaluation of
- * text. Trees are computed by its rules; tests compare them.
+ * What is true is what SQLite says: ranges are made by its comparison of numbers, tables and rows by its evaluation of
+ * text.
  */
 #ifndef LEAT_DATA_QUERY_H
 #define LEAT_DATA_QUERY_H
@@ -19,8 +18,6 @@
 #include "data/internal.h"
 
 struct leat_query_ranges; /* query_ranges.h */
-struct leat_tree;         /* query_tree.h */
-struct leat_vector;
 
 #define LEAT_QUERY_ROWS 65536 /* of a block; so many ids has a chunk of leat_packed */
 #define LEAT_QUERY_NAME 80    /* of a column: a field of 63 bytes, a dot, and more */
@@ -204,11 +201,7 @@ void leat_query_finish(struct leat_query_expression *expression);
 /* truth[i]: what it is in row rows[i]. */
 int leat_query_evaluate(struct leat_query_expression *expression, const uint32_t *rows, size_t n, leat_query_get get,
                         void *user, uint8_t *truth, struct leat_error *error);
-/* The same of its values: gives that of row rows[i] to `put`. */
-typedef int (*leat_query_put)(void *user, size_t i, const struct leat_query_value *value, struct leat_error *error);
-int leat_query_values(struct leat_query_expression *expression, const uint32_t *rows, size_t n, leat_query_get get,
-                      void *get_user, leat_query_put put, void *put_user, struct leat_error *error);
-/* What an expression without columns is worth. INVALID: it reads one. */
+/* The number that an expression without columns is, or NULL if it is none. INVALID: it reads a column. */
 int leat_query_constant(struct leat_query_expression *expression, struct leat_query_value *out,
                         struct leat_error *error);
 
@@ -232,11 +225,8 @@ struct leat_query_table {
 /* Whether the columns that are used have few combinations of values. `codes` as for leat_leaf_plan. */
 bool leat_table_find(struct leat_query_table *table, const struct leat_query_columns *columns, const bool *used,
                      const struct leat_codes *const *codes);
-/* What each of its places is worth: to `put`. INVALID: SQLite gave an error for a combination, which may not be that
- * of any row. */
-int leat_table_values(const struct leat_query_table *table, struct leat_query_expression *expression,
-                      leat_query_put put, void *user, struct leat_error *error);
-/* The same, as enum leat_truth. */
+/* What is true in each of its places: enum leat_truth. INVALID: SQLite gave an error for a combination, which may not
+ * be that of any row. */
 int leat_table_truths(const struct leat_query_table *table, struct leat_query_expression *expression, uint8_t *truth,
                       struct leat_error *error);
 /* The codes of the rows of a reader's block. */
@@ -248,7 +238,7 @@ void leat_table_add(const struct leat_query_part *part, const void *codes, size_
 /* ---- leaves ---------------------------------------------------------------------------------- */
 
 /* Cheap ones first. */
-enum leat_leaf_way { LEAT_LEAF_RANGES, LEAT_LEAF_TABLE, LEAT_LEAF_TREE, LEAT_LEAF_ROWS };
+enum leat_leaf_way { LEAT_LEAF_RANGES, LEAT_LEAF_TABLE, LEAT_LEAF_ROWS };
 
 /* How a leaf is evaluated. Its truth is that of its text; `negated` rows are those where it is false. */
 struct leat_leaf {
@@ -257,7 +247,6 @@ struct leat_leaf {
     const char *text;
     size_t length;
     const struct leat_query_columns *columns;
-    struct leat_tree *tree;           /* TREE */
     struct leat_query_ranges *ranges; /* RANGES: of `column` */
     size_t column;
     size_t valid;                  /* as that of the column */
@@ -265,21 +254,15 @@ struct leat_leaf {
     uint8_t *truth;                /* 1: rows with these codes are in the result */
 };
 
-#define LEAT_TREE_PLACES (UINT64_C(1) << 20) /* of the tables of all trees of a clause together; 9 bytes each */
-
 /* Chooses the way of a leaf; `tokens` of the clause are its text. `codes`: of each column, or NULL if the rows are not
- * those of a whole data set. `n_rows`: so many rows there are. *room: so many places the tables of trees may still
- * have, LEAT_TREE_PLACES at first; what finds no room is left to SQLite. */
+ * those of a whole data set. `n_rows`: so many rows there are. */
 int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, const struct leat_node *node,
                    struct leat_query_sql *sql, const struct leat_query_columns *columns,
-                   const struct leat_codes *const *codes, uint64_t n_rows, uint64_t *room, struct leat_error *error);
+                   const struct leat_codes *const *codes, uint64_t n_rows, struct leat_error *error);
 void leat_leaf_destroy(struct leat_leaf *leaf);
-/* After which ways it comes. A tree that may give an error for a row is in line with ROWS, as SQLite would have it be:
- * what stands before it may be there to keep such rows away. */
-enum leat_leaf_way leat_leaf_cost(const struct leat_leaf *leaf);
 /* Evaluates it for the n rows of the reader's block, those of `mask`: bits of `out`, of which others are 0. Not ROWS.
- * *trouble: SQLite has to be asked for each of these rows, as it may give an error for one. */
+ */
 int leat_leaf_evaluate(const struct leat_leaf *leaf, struct leat_query_reader *reader, size_t n, const uint64_t *mask,
-                       uint64_t *out, bool *trouble, struct leat_error *error);
+                       uint64_t *out, struct leat_error *error);
 
 #endif

@@ -4,14 +4,15 @@
  *     RANGES   <number> compared with constants, [NOT] BETWEEN, [NOT] IN (..), IS [NOT] NULL
  *     TABLE    whatever it is, of columns that have together at most 65536 combinations of values: SQLite evaluates
  *              these once, and a row is a look into the table
- *     TREE     expressions over numbers and over tables as above (query_tree.h)
+ *
+ * SQLite is asked about the rows of any other leaf: ROWS.
  */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "data/query.h"
-#include "data/query_tree.h"
+#include "data/query_parse.h"
 #include "io/guard.h"
 
 #define MOST_RANGES 64 /* more are a search for each row: SQLite does that as well */
@@ -20,17 +21,10 @@ void leat_leaf_destroy(struct leat_leaf *leaf)
 {
     if (leaf->ranges)
         leat_query_ranges_destroy(leaf->ranges);
-    leat_tree_free(leaf->tree);
     leat_free(leaf->ranges);
     leat_free(leaf->truth);
     leaf->ranges = NULL;
-    leaf->tree = NULL;
     leaf->truth = NULL;
-}
-
-enum leat_leaf_way leat_leaf_cost(const struct leat_leaf *leaf)
-{
-    return leaf->way == LEAT_LEAF_TREE && leaf->tree->may_fail ? LEAT_LEAF_ROWS : leaf->way;
 }
 
 /* ---- ranges: what the tokens say ------------------------------------------------------------- */
@@ -136,7 +130,7 @@ static int make_table(struct leat_leaf *leaf, struct leat_query_expression *x, s
 
 int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, const struct leat_node *node,
                    struct leat_query_sql *sql, const struct leat_query_columns *columns,
-                   const struct leat_codes *const *codes, uint64_t n_rows, uint64_t *room, struct leat_error *error)
+                   const struct leat_codes *const *codes, uint64_t n_rows, struct leat_error *error)
 {
     struct leat_shape shape = {clause, sql, columns, node->first_token, node->last_token};
     struct leat_query_expression *x = NULL;
@@ -155,23 +149,12 @@ int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, con
         leaf->valid = columns->at[leaf->column].valid;
         goto out;
     }
-    if (codes && leat_table_find(&leaf->table, columns, used, codes) && leaf->table.n <= n_rows) {
+    if (leat_table_find(&leaf->table, columns, used, codes) && leaf->table.n <= n_rows) {
         rc = make_table(leaf, x, error);
         if (!rc)
             leaf->way = LEAT_LEAF_TABLE;
-        if (rc != LEAT_E_INVALID)
-            goto out;
-        rc = LEAT_OK;
-    }
-    if ((leaf->tree = leat_tree_parse(&shape))) {
-        bool good;
-        rc = leat_tree_plan(leaf->tree, &shape, codes, n_rows, room, &good, error);
-        if (!rc && good) {
-            leaf->way = LEAT_LEAF_TREE;
-        } else {
-            leat_tree_free(leaf->tree);
-            leaf->tree = NULL;
-        }
+        else if (rc == LEAT_E_INVALID)
+            rc = LEAT_OK;
     }
 out:
     leat_query_finish(x);
@@ -255,34 +238,11 @@ static int evaluate_table(const struct leat_leaf *leaf, struct leat_query_reader
     return rc;
 }
 
-static int evaluate_tree(const struct leat_leaf *leaf, struct leat_query_reader *reader, size_t n, const uint64_t *mask,
-                         uint64_t *out, bool *trouble, struct leat_error *error)
-{
-    const uint8_t wanted = leaf->negated ? LEAT_FALSE : LEAT_TRUE;
-    uint8_t truth[LEAT_VECTOR_ROWS];
-    struct leat_vector *room = leat_new_array(leaf->tree->n, sizeof *room);
-    int rc = room ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
-    memset(out, 0, (n + 63) / 64 * sizeof *out);
-    for (size_t at = 0; at < n && !rc && !*trouble; at += LEAT_VECTOR_ROWS) {
-        const size_t here = n - at < LEAT_VECTOR_ROWS ? n - at : LEAT_VECTOR_ROWS;
-        uint64_t any = 0;
-        for (size_t w = at / 64; w < (at + here + 63) / 64; w++)
-            any |= mask[w];
-        if (any)
-            rc = leat_tree_evaluate(leaf->tree, leaf->columns, reader, at, here, room, truth, trouble, error);
-        for (size_t i = 0; any && i < here && !rc; i++)
-            out[(at + i) / 64] |= (uint64_t)(truth[i] == wanted) << (i & 63);
-    }
-    leat_free(room);
-    return rc;
-}
-
 int leat_leaf_evaluate(const struct leat_leaf *leaf, struct leat_query_reader *reader, size_t n, const uint64_t *mask,
-                       uint64_t *out, bool *trouble, struct leat_error *error)
+                       uint64_t *out, struct leat_error *error)
 {
     memset(out + (n + 63) / 64, 0, (LEAT_QUERY_WORDS - (n + 63) / 64) * sizeof *out);
     int rc = leaf->way == LEAT_LEAF_RANGES ? evaluate_ranges(leaf, reader, n, out, error)
-             : leaf->way == LEAT_LEAF_TREE ? evaluate_tree(leaf, reader, n, mask, out, trouble, error)
                                            : evaluate_table(leaf, reader, n, mask, out, error);
     const void *valid = NULL;
     if (!rc && leaf->valid)

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 
-bool leat_shape_any_column(const struct leat_shape *s, size_t token, size_t *column)
+bool leat_shape_column(const struct leat_shape *s, size_t token, size_t *column)
 {
     if (token >= s->end || leat_token_is(s->clause, token, "NULL"))
         return false;
@@ -25,15 +25,9 @@ bool leat_shape_any_column(const struct leat_shape *s, size_t token, size_t *col
     for (size_t i = 0; i < s->columns->n; i++)
         if (strlen(s->columns->at[i].name) == length && !strncasecmp(s->columns->at[i].name, text, length)) {
             *column = i;
-            return true;
+            return s->columns->at[i].source != LEAT_QUERY_TEXT && s->columns->at[i].source != LEAT_QUERY_BYTES;
         }
     return false;
-}
-
-bool leat_shape_column(const struct leat_shape *s, size_t token, size_t *column)
-{
-    return leat_shape_any_column(s, token, column) && s->columns->at[*column].source != LEAT_QUERY_TEXT &&
-           s->columns->at[*column].source != LEAT_QUERY_BYTES;
 }
 
 bool leat_shape_number(struct leat_shape *s, struct leat_query_value *out)

@@ -12,9 +12,7 @@ struct leat_shape {
     size_t at, end; /* tokens */
 };
 
-/* The column that a token names; false: none. A word may also be a constant, such as TRUE. */
-bool leat_shape_any_column(const struct leat_shape *shape, size_t token, size_t *column);
-/* The same, of numbers only. */
+/* The column of numbers that a token names; false: none. */
 bool leat_shape_column(const struct leat_shape *shape, size_t token, size_t *column);
 /* Takes a number with its sign, as SQLite reads it. */
 bool leat_shape_number(struct leat_shape *shape, struct leat_query_value *out);

@@ -1,6 +1,5 @@
 /*
- * Tables over the combinations of values of a few columns, for whatever SQLite makes of these: query_leaf.c has tables
- * of truths, query_tree.h of values.
+ * Tables over the combinations of values of a few columns, for whatever SQLite makes of these.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -70,32 +69,16 @@ bool leat_table_find(struct leat_query_table *t, const struct leat_query_columns
     return true;
 }
 
-static uint32_t *all_places(const struct leat_query_table *t, struct leat_error *error)
-{
-    uint32_t *rows = leat_new_array(t->n, sizeof *rows);
-    if (!rows)
-        leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
-    for (uint32_t i = 0; rows && i < t->n; i++)
-        rows[i] = i;
-    return rows;
-}
-
-int leat_table_values(const struct leat_query_table *t, struct leat_query_expression *x, leat_query_put put, void *user,
-                      struct leat_error *error)
-{
-    uint32_t *rows = all_places(t, error);
-    struct leat_query_table table = *t;
-    int rc = rows ? leat_query_values(x, rows, t->n, value_of_combination, &table, put, user, error) : LEAT_E_NOMEM;
-    leat_free(rows);
-    return rc;
-}
-
 int leat_table_truths(const struct leat_query_table *t, struct leat_query_expression *x, uint8_t *truth,
                       struct leat_error *error)
 {
-    uint32_t *rows = all_places(t, error);
+    uint32_t *rows = leat_new_array(t->n, sizeof *rows);
     struct leat_query_table table = *t;
-    int rc = rows ? leat_query_evaluate(x, rows, t->n, value_of_combination, &table, truth, error) : LEAT_E_NOMEM;
+    if (!rows)
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
+    for (uint32_t i = 0; i < t->n; i++)
+        rows[i] = i;
+    int rc = leat_query_evaluate(x, rows, t->n, value_of_combination, &table, truth, error);
     leat_free(rows);
     return rc;
 }

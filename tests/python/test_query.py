@@ -503,6 +503,8 @@ def test_computed_values_are_asked_too() -> None:
         ("zeroblob(1000000000) = 1", "zeroblob"),
         ("randomblob(10) = 1", "randomblob"),
         ("count(*) > 1", "count"),
+        ("max(length) > 1", "aggregate"),
+        ("length > min(length)", "aggregate"),
         ("row_number() OVER () > 1", "row_number|misuse"),
         ("language MATCH 'x'", "match|MATCH"),
         ("language REGEXP 'x'", "REGEXP"),

@@ -59,4 +59,25 @@ MUTATIONS = [
         "        ref->id = ref->id < 0 ? id : ref->id;\n",
         ("c:data/views",),
     ),
+    Mutation(
+        "the function that notes truths is taken in a clause, too",
+        "src/data/query_sql.c",
+        "(!strcmp(b, TRUTH) && !s->truths++)",
+        "!strcmp(b, TRUTH)",
+        ("c:data/query",),
+    ),
+    Mutation(
+        "upper is that of the build of SQLite",
+        "src/data/query_sql.c",
+        '(s->db, "upper", 1,',
+        '(s->db, "up", 1,',
+        ("c:data/query",),
+    ),
+    Mutation(
+        "rows for which a clause is unknown are taken for those where it is false",
+        "src/data/query_sql.c",
+        "        return LEAT_UNKNOWN;\n    case SQLITE_INTEGER:",
+        "        return LEAT_FALSE;\n    case SQLITE_INTEGER:",
+        ("c:data/query_leaf",),
+    ),
 ]

@@ -1,4 +1,6 @@
 /* Queries and sets of views in C: what they select, and that they fail cleanly without memory. */
+#include <sqlite3.h>
+
 #include "../allocations.h"
 #include "../files.h"
 #include "../test.h"
@@ -203,6 +205,54 @@ TEST_SET_UP(without_memory_sets_fail_cleanly)
     }
     leat_dataset_release(a);
     leat_dataset_release(b);
+}
+
+/* ---- builds of SQLite -------------------------------------------------------------------------- */
+
+static void say_x(sqlite3_context *context, int argc, sqlite3_value **argv)
+{
+    sqlite3_result_text(context, "x", 1, SQLITE_STATIC);
+}
+
+/* As a build with ICU has them. */
+static int other_functions(sqlite3 *db, char **message, const void *api)
+{
+    static const struct {
+        const char *name;
+        int n;
+    } functions[] = {{"lower", 1}, {"upper", 1}, {"like", 2}, {"glob", 2}, {"regexp", 2}};
+    int rc = SQLITE_OK;
+    for (size_t i = 0; i < sizeof functions / sizeof *functions && !rc; i++)
+        rc = sqlite3_create_function_v2(db, functions[i].name, functions[i].n, SQLITE_UTF8, NULL, say_x, NULL, NULL,
+                                        NULL);
+    return rc;
+}
+
+TEST_SET_UP(what_a_clause_selects_does_not_depend_on_the_build_of_sqlite)
+{
+    static const char *const texts[] = {"lower('\303\204bC') || upper('\303\244bC') = '\303\204bc\303\244BC'",
+                                        "upper(lower(NULL)) IS NULL AND lower('') = ''",
+                                        "'abc' LIKE 'A%' AND 'abc' GLOB 'a*' AND 'abc' NOT LIKE 'x'",
+                                        "(0.1 + 0.2) || '' = '0.3'"};
+    struct leat_dataset *d;
+    struct leat_error error;
+    assert_int_equal(sqlite3_auto_extension((void (*)(void))other_functions), SQLITE_OK);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        assert_ok(leat_dataset_where(whole, texts[i], &d, &error));
+        assert_int_equal(leat_dataset_count(d), N);
+        leat_dataset_release(d);
+    }
+    assert_int_equal(leat_dataset_where(whole, "'abc' REGEXP 'x'", &d, &error), LEAT_E_INVALID);
+    assert_non_null(strstr(error.message, "the function regexp is refused"));
+    sqlite3_cancel_auto_extension((void (*)(void))other_functions);
+    for (int known = 0; known < 2; known++) { /* one that newer builds have and leat does not take, and one of none */
+        assert_int_equal(leat_dataset_where(whole, known ? "octet_length('a') = 1" : "unheard(1)", &d, &error),
+                         LEAT_E_INVALID);
+        assert_non_null(
+            strstr(error.message, known ? "the function octet_length is refused" : "the function unheard is refused"));
+    }
+    assert_int_equal(leat_dataset_where(whole, "leat_truth(1)", &d, &error), LEAT_E_INVALID);
+    assert_non_null(strstr(error.message, "the function leat_truth is refused"));
 }
 
 TEST_MAIN()
