@@ -153,6 +153,13 @@ def test_decimals_are_text_and_views_are_strings() -> None:
     ]
 
 
+def test_views_of_several_buffers_are_strings() -> None:
+    texts = [letter * 20_000 for letter in "abcd"]
+    column = pa.array([*texts, "short"], pa.string_view())
+    assert len(column.buffers()) > 3  # a validity, the views, and more than one of text
+    assert [row["x"] for row in rows(leat.from_arrow(pa.table({"x": column})))] == [*texts, "short"]
+
+
 def test_names_are_made_valid_and_stay_different() -> None:
     assert list(leat.from_arrow(pa.table({"a b/c": [1]})).schema) == ["a_b_c"]
     with pytest.raises(leat.InvalidError, match="two columns would become the field 'a_b'"):

@@ -74,6 +74,12 @@ def test_the_slope_is_that_of_a_slow_reference_in_scipy(name: str) -> None:
     assert _leat.power_law_at(*law[:3], n[-1])[1] == pytest.approx(slow, rel=0.1)
 
 
+@pytest.mark.parametrize("counts, losses", [(4, 3), (3, 4)])
+def test_a_curve_has_a_loss_for_each_number_of_samples(counts: int, losses: int) -> None:
+    with pytest.raises(ValueError, match="a loss for each number of samples"):
+        _leat.power_law_fit(np.arange(1.0, 1.0 + counts), np.ones(losses), (1e-3, 0.8, 6.5, -30.0), None)
+
+
 @pytest.mark.parametrize(("count", "every"), [(7, 1), (100, 3), (101, 10), (102, 10), (999, 10), (1000, 7)])
 def test_a_curve_that_grows_is_smoothed_as_scipy_smooths_the_whole(count: int, every: int) -> None:
     n, raw = noisy("books", count, 2)

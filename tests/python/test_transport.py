@@ -488,6 +488,14 @@ def test_a_value_is_put_into_its_slot_if_there_is_room(name: str) -> None:
     assert transport.put(value, view[:used]) is None
 
 
+@pytest.mark.parametrize("offset, n", [(4088, 16), (4097, 0), (0, 4097), (8, 2**64 - 8)])
+def test_a_piece_ends_within_its_slot(offset: int, n: int) -> None:
+    slot = _leat.Slot(4096)
+    assert len(memoryview(slot.memory(4088, 8)).cast("B")) == 8
+    with pytest.raises(IndexError, match="a piece outside of its slot"):
+        slot.memory(offset, n)
+
+
 def test_what_came_over_a_file_or_a_slot_can_be_written_to_and_outlives_the_message() -> None:
     slot = _leat.Slot(ROOM)
     for view in (None, memoryview(slot.memory(0, ROOM)).cast("B")):

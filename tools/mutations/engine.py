@@ -36,7 +36,7 @@ MUTATIONS = [
         "src/engine/scheduler.c",
         "    while (*p && *p != timer)\n        p = &(*p)->next;\n    if (*p)\n",
         "    if (*p == timer)\n",
-        ("c:engine/reads",),
+        ("c:engine/fairness",),
     ),
     Mutation(
         "a row that fails a second time is noted twice",

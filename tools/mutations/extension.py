@@ -22,7 +22,7 @@ MUTATIONS = [
         "python/src/memory.c",
         "        block->shape[0] = (int64_t)rows + 1;\n        block->strides[0] = 1;\n    } else {",
         "        block->shape[0] = (int64_t)rows;\n        block->strides[0] = 1;\n    } else {",
-        ("py:test_ragged.py",),
+        ("py:test_batch.py",),
     ),
     Mutation(
         "a piece of a slot may end behind it",

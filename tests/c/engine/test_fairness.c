@@ -1,6 +1,7 @@
 /* How loaders share the threads. In a program of its own: no other loader has started more threads than one. */
 #include <math.h>
 
+#include "base/clock.h"
 #include "engine/engine.h"
 #include "support.h"
 
@@ -94,6 +95,30 @@ TEST(a_loader_is_charged_the_time_that_its_tasks_took)
     assert_true(took > 0 && fabs(charged - took) <= 1e-6 * took);
     leat_loader_close(l);
     leat_dataset_release(dataset);
+}
+
+static void fire(struct leat_timer *timer) {}
+
+TEST(timers_stand_in_the_order_in_which_they_are_due_and_any_of_them_can_be_stopped)
+{
+    const int64_t now = leat_clock_ns(), far = INT64_C(3600) * 1000000000;
+    struct leat_timer first = {now + far, fire, NULL}, second = {now + 2 * far, fire, NULL},
+                      third = {now + 3 * far, fire, NULL};
+    leat_engine_lock();
+    leat_timer_start(&second);
+    leat_timer_start(&third);
+    leat_timer_start(&first);
+    assert_ptr_equal(leat_scheduler.timers, &first);
+    assert_ptr_equal(first.next, &second);
+    assert_ptr_equal(second.next, &third);
+    leat_timer_stop(&second);
+    assert_ptr_equal(first.next, &third);
+    leat_timer_stop(&second); /* one that is not there */
+    leat_timer_stop(&third);
+    assert_null(first.next);
+    leat_timer_stop(&first);
+    assert_null(leat_scheduler.timers);
+    leat_engine_unlock();
 }
 
 /* A loader whose share is a millionth is served nevertheless, beside one that always has work. */
