@@ -283,6 +283,14 @@ def test_a_plan_opens_a_loader_once_and_a_few_stay_open(documents: Path, monkeyp
     assert len(opened) == lineage.MOST_OPEN + 2
 
 
+def test_as_many_rows_are_kept_as_the_caller_likes(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "large.leat", {"x": leat.field("float32", (1 << 18,))}) as w:
+        w.write_batch({"x": np.arange(16, dtype=np.float32)[:, None].repeat(1 << 18, 1)})
+    with leat.Loader(leat.open(tmp_path / "large.leat"), 8, max_held_bytes=1 << 25) as loader:
+        held = [leat.make_rows(loader.plan_rows(0, step % 2)) for step in range(40)]  # 320 MiB
+        assert [int(b["x"][7, 5]) for b in held] == [7, 15] * 20
+
+
 def test_the_process_that_plans_need_not_be_at_rest(photos: Path) -> None:
     """No epoch begins where rows are made, and the position of the loader that plans stays."""
     with leat.Loader(leat.open(photos), 4, True, outputs={"image": CROP}) as loader:

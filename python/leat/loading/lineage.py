@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 VERSION = 1
 LARGEST = 32 << 10  #: bytes of a value within a plan; a larger one lies in log_dir, under its hash
 MOST_OPEN = 4  #: loaders that `make_rows` keeps for the next call
+HELD = 1 << 40  #: bytes of batches: how many are kept is up to who asks for them
 
 
 def _open_tables(kind: str, paths: list[str], fields: Any, fill: Any) -> datasets.Dataset:
@@ -290,11 +291,12 @@ _opened = _Opened()
 
 def make_rows(planned: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> Batch:
     """Makes the rows of a plan that :meth:`leat.Loader.plan_rows` gave: in any process, on any machine that has the
-    same files under the same paths, with the same bytes.
+    same files under the same paths, with the same bytes. Batches stay valid as long as they are referred to, however
+    many they are.
 
     No epoch begins and nothing is read ahead. The data set and the program are opened once in a process, and serve the
-    next plans of the same loader. A plan whose program has functions in Python has them pickled: make only rows of
-    plans that are trusted as code is.
+    next plans of the same loader. A plan whose program has functions, in Python (pickled) or of a library, runs them:
+    make only rows of plans that are trusted as code is.
 
     Args:
         planned: the plan.
@@ -351,7 +353,7 @@ def _open(planned: Mapping[str, Any]) -> Loader:
         raise ChangedError("the files of this plan of rows have other contents than where it was made")
     given["outputs"] = _outputs(given["outputs"], folder)
     order = _order(given.pop("order"), folder)
-    loader = Loader(dataset, **given, **order, framework="numpy")
+    loader = Loader(dataset, **given, **order, framework="numpy", max_held_bytes=HELD)
     loader._log_dir = planned["log_dir"]  # only to read in: nothing is decided here
     return loader
 
