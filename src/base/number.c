@@ -34,28 +34,42 @@ static double read_slowly(const char *text, size_t n)
     return locale ? strtod_l(copy, NULL, locale) : strtod(copy, NULL);
 }
 
+/* Appends digits to a mantissa, which may overflow: then it is not used. Returns where they end. */
+static inline size_t take_digits(const char *text, size_t i, size_t n, uint64_t *mantissa, size_t *significant)
+{
+    while (!*significant && i < n && text[i] == '0')
+        i++;
+    const size_t begin = i;
+    uint64_t value = *mantissa;
+    for (; i < n && is_digit(text[i]); i++)
+        value = value * 10 + (uint64_t)(text[i] - '0');
+    *mantissa = value;
+    *significant += i - begin;
+    return i;
+}
+
 size_t leat_number_read(const char *text, size_t n, enum leat_number_form form, struct leat_number *out)
 {
     const bool json = form == LEAT_NUMBER_JSON;
-    size_t i = 0, digits = 0, behind = 0, significant = 0;
+    size_t significant = 0, behind = 0;
     uint64_t mantissa = 0;
     int64_t exponent = 0;
     const bool negative = n && text[0] == '-';
-    i += negative || (!json && n && text[0] == '+');
-    const size_t begin = i;
-    for (; i < n && is_digit(text[i]); i++, digits++) {
-        significant += significant || text[i] != '0';
-        mantissa = mantissa * 10 + (uint64_t)(text[i] - '0'); /* may overflow: then it is not used */
-    }
+    const size_t begin = negative || (!json && n && text[0] == '+');
+    size_t i = take_digits(text, begin, n, &mantissa, &significant);
+    const size_t digits = i - begin;
     if (json && (!digits || (digits > 1 && text[begin] == '0')))
         return 0;
     out->is_whole = true;
+    if (digits && significant < EXACT_DIGITS && (i == n || (text[i] != '.' && (text[i] | 0x20) != 'e'))) {
+        out->whole = negative ? -(int64_t)mantissa : (int64_t)mantissa; /* as most are */
+        out->value = negative ? -(double)mantissa : (double)mantissa;
+        return i;
+    }
     if (i < n && text[i] == '.') {
         out->is_whole = false;
-        for (i++; i < n && is_digit(text[i]); i++, behind++) {
-            significant += significant || text[i] != '0';
-            mantissa = mantissa * 10 + (uint64_t)(text[i] - '0');
-        }
+        behind = take_digits(text, i + 1, n, &mantissa, &significant) - (i + 1);
+        i += 1 + behind;
         if (json && !behind)
             return 0;
         if (!digits && !behind)
