@@ -8,9 +8,8 @@
  *                   \ meta - domain          a node is an object, a leaf, or both (then it is of two types)
  *                          \ language
  *
- * The text of a record is checked to its end: grammar, UTF-8, escapes, depth, numbers beyond 64 bits, keys that stand
- * twice in an object. NaN and Infinity are numbers, because Python writes them, but no JSON: in a value that is kept as
- * it stands they are a fault.
+ * The text of a record is checked to its end, by json_text.h, and also that no key stands twice in an object. NaN and
+ * Infinity are numbers, because Python writes them, but no JSON: in a value that is kept as it stands they are a fault.
  */
 #ifndef LEAT_FORMAT_JSON_RECORD_H
 #define LEAT_FORMAT_JSON_RECORD_H
@@ -19,7 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LEAT_RECORD_DEPTH 64
+#include "format/json_text.h"
+
 /* Keys of one object that become properties, and properties in all; an object with more is `wide`, and told as a leaf
  * of type OBJECT as well. */
 #define LEAT_RECORD_KEYS 256
@@ -27,12 +27,12 @@
 
 /* What a leaf was. Bits of a mask are 1 << type. */
 enum leat_record_type {
-    LEAT_RECORD_NULL = 0,
-    LEAT_RECORD_BOOL,
-    LEAT_RECORD_INT,   /* within int64_t */
-    LEAT_RECORD_UINT,  /* within uint64_t, beyond int64_t */
-    LEAT_RECORD_FLOAT, /* with a point or an exponent, NaN, Infinity */
-    LEAT_RECORD_STR,
+    LEAT_RECORD_NULL = LEAT_JSON_NULL,
+    LEAT_RECORD_BOOL = LEAT_JSON_BOOL,
+    LEAT_RECORD_INT = LEAT_JSON_INT,
+    LEAT_RECORD_UINT = LEAT_JSON_UINT,
+    LEAT_RECORD_FLOAT = LEAT_JSON_FLOAT,
+    LEAT_RECORD_STR = LEAT_JSON_STR,
     LEAT_RECORD_EMPTY_LIST,
     LEAT_RECORD_BOOLS, /* lists of one type */
     LEAT_RECORD_INTS,
@@ -42,31 +42,6 @@ enum leat_record_type {
     LEAT_RECORD_OBJECT, /* empty, nested too deep for properties, or wanted as it is */
     LEAT_RECORD_TYPES
 };
-
-/* What is wrong with a record. The numbers stand in index files. */
-enum leat_record_fault {
-    LEAT_FAULT_NONE = 0,
-    LEAT_FAULT_NO_OBJECT,
-    LEAT_FAULT_VALUE,
-    LEAT_FAULT_WORD,
-    LEAT_FAULT_NUMBER,
-    LEAT_FAULT_RANGE,
-    LEAT_FAULT_CONTROL,
-    LEAT_FAULT_ESCAPE,
-    LEAT_FAULT_SURROGATE,
-    LEAT_FAULT_UTF8,
-    LEAT_FAULT_COMMA,
-    LEAT_FAULT_COLON,
-    LEAT_FAULT_KEY,
-    LEAT_FAULT_END,
-    LEAT_FAULT_BEHIND,
-    LEAT_FAULT_DEPTH,
-    LEAT_FAULT_TWICE,
-    LEAT_FAULT_NAN,
-    LEAT_FAULT_LONG, /* not found here: a line that is too long to be read */
-    LEAT_FAULT_COUNT
-};
-const char *leat_record_fault_text(unsigned fault);
 
 struct leat_property {
     uint32_t parent, first_child, last_child, next; /* UINT32_MAX: none; the root is node 0 */
@@ -94,14 +69,10 @@ struct leat_record_leaf {
     enum leat_record_type type;
     const uint8_t *text; /* the value as it stands in the record; of a string, without its quotes */
     size_t length;
-    bool escaped;       /* a string with escapes: leat_record_unescape */
-    bool below, beyond; /* of a list: it has integers below 0, or beyond int64_t */
-    const uint8_t *nan; /* of a FLOAT or a list: the first NaN or Infinity; NULL: there is none */
-    union {
-        int64_t i;
-        uint64_t u;
-        double d;
-    } number; /* BOOL, INT, UINT, FLOAT */
+    bool escaped;                /* a string with escapes: leat_json_unescape */
+    bool below, beyond;          /* of a list: it has integers below 0, or beyond int64_t */
+    const uint8_t *nan;          /* of a FLOAT or a list: the first NaN or Infinity; NULL: there is none */
+    union leat_json_bits number; /* BOOL, INT, UINT, FLOAT */
 };
 enum leat_record_wish {
     LEAT_WISH_NONE = 0,
@@ -125,24 +96,19 @@ struct leat_record_walk {
     leat_record_tell *tell;
     void *user;
     /* the result */
-    enum leat_record_fault fault;
-    size_t at;    /* of it, in the record */
-    bool stopped; /* by tell */
+    struct leat_json json; /* its fault, and where in the record */
+    bool stopped;          /* by tell */
     bool no_memory;
     /* inner */
-    const uint8_t *begin, *p, *end;
-    unsigned depth, whole; /* objects around that are kept as they are */
+    unsigned whole; /* objects around that are kept as they are */
     char *key;
     size_t key_room;
 };
-/* Walks through the record of n bytes. False: a fault, no memory, or stopped. One thread for each walk. */
+/* Walks through the record of n bytes, which begins with its brace. False: a fault, no memory, or stopped. One thread
+ * for each walk. */
 bool leat_record_run(struct leat_record_walk *walk, const uint8_t *record, size_t n);
 void leat_record_walk_destroy(struct leat_record_walk *walk);
 
-/* How many bytes of a text are UTF-8 before the first that is not. */
-size_t leat_record_utf8(const uint8_t *text, size_t length);
-/* Decodes the escapes of a string that was walked through, to `to` with room for as many bytes. Returns how many. */
-size_t leat_record_unescape(const uint8_t *text, size_t length, char *to);
 /* The elements of a list of numbers that was walked through, as `type` says (BOOLS: bytes, INTS: int64_t, UINTS:
  * uint64_t, FLOATS: double; INTS may be read as any of the last three). `to` NULL: only counts. */
 size_t leat_record_elements(const uint8_t *text, size_t length, enum leat_record_type as, void *to);

@@ -227,7 +227,7 @@ static bool hear(void *user, const struct leat_record_leaf *leaf)
         put(g, slot, leaf->text, leaf->length);
     } else if (leaf->type == LEAT_RECORD_STR) {
         if ((to = leat_values_room(g->out, slot, g->sample, leaf->length)))
-            g->out->at[slot * g->out->n_samples + g->sample].bytes = leat_record_unescape(leaf->text, leaf->length, to);
+            g->out->at[slot * g->out->n_samples + g->sample].bytes = leat_json_unescape(leaf->text, leaf->length, to);
         else
             g->no_memory = true;
     } else if (leaf->type >= LEAT_RECORD_EMPTY_LIST && leaf->type < LEAT_RECORD_LIST) {
@@ -321,9 +321,10 @@ static int get_one(struct get *g, uint64_t sample, struct leat_error *error)
         if (rc)
             return rc;
         leat_record_run(&g->walk, g->buffer, length);
-        if (g->walk.fault) /* the index says that it is whole */
+        if (g->walk.json.fault) /* the index says that it is whole */
             return leat_text_file_fail(
-                &f->text, &(struct leat_text_bad){.record = record, .at = offset + g->walk.at, .fault = g->walk.fault},
+                &f->text,
+                &(struct leat_text_bad){.record = record, .at = offset + g->walk.json.at, .fault = g->walk.json.fault},
                 LEAT_E_CORRUPT, error);
     }
     const int rc = fill(g, record, error);

@@ -96,7 +96,7 @@ static int judge_record(struct judge *k, uint64_t record, struct leat_error *err
     }
     if (k->walk.no_memory)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", k->text->path);
-    return add_bad(k, (struct leat_text_bad){record, k->line, offset + k->walk.at, k->walk.fault}, error);
+    return add_bad(k, (struct leat_text_bad){record, k->line, offset + k->walk.json.at, k->walk.json.fault}, error);
 }
 
 static int judge_all(struct judge *k, struct leat_error *error)

@@ -161,7 +161,7 @@ static bool add_word(struct leat_text_chunk *k, struct leat_chunk_column *c, siz
     if (leaf->escaped && length <= 6 * LEAT_WORD_BYTES) {
         if (!leat_grow(&k->text, &k->text_room, length + 1, 1))
             return false;
-        length = leat_record_unescape(leaf->text, length, k->text);
+        length = leat_json_unescape(leaf->text, length, k->text);
         text = k->text;
     }
     if (length <= LEAT_WORD_BYTES && !leat_words_add(&c->words, text, length, &number))
@@ -240,7 +240,7 @@ static bool add_line(struct leat_text_chunk *k, uint64_t offset, size_t length, 
     return true;
 }
 
-static bool add_bad(struct leat_text_chunk *k, uint64_t line, uint64_t at, enum leat_record_fault fault)
+static bool add_bad(struct leat_text_chunk *k, uint64_t line, uint64_t at, enum leat_json_fault fault)
 {
     if (!leat_grow(&k->bad, &k->bad_room, k->n_bad + 1, sizeof *k->bad))
         return false;
@@ -293,7 +293,7 @@ static bool take_record(struct leat_text_chunk *k, const uint8_t *text, size_t l
         return false;
     const bool is_utf8 = leat_utf8_is_valid(text, length);
     if (k->mode != LEAT_TEXT_JSONL) {
-        const size_t bad = is_utf8 ? length : leat_record_utf8(text, length);
+        const size_t bad = is_utf8 ? length : leat_json_utf8(text, length);
         return bad == length ? add_good(k, hash)
                              : add_bad(k, line_of(k, text, length, bad), offset + bad, LEAT_FAULT_UTF8);
     }
@@ -302,7 +302,7 @@ static bool take_record(struct leat_text_chunk *k, const uint8_t *text, size_t l
     k->walk.is_utf8 = is_utf8; /* else the walk says where it is not */
     if (leat_record_run(&k->walk, text, length))
         return add_good(k, hash);
-    return !k->walk.no_memory && !k->no_memory && add_bad(k, k->n_lines, offset + k->walk.at, k->walk.fault);
+    return !k->walk.no_memory && !k->no_memory && add_bad(k, k->n_lines, offset + k->walk.json.at, k->walk.json.fault);
 }
 
 static bool is_space(uint8_t c)

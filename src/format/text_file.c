@@ -15,10 +15,10 @@ int leat_text_file_fail(const struct leat_text_file *t, const struct leat_text_b
 {
     if (bad->line)
         leat_fail(error, code, "%s, line %" PRIu64 ", byte %" PRIu64 ": %s", t->path, bad->line, bad->at,
-                  leat_record_fault_text((unsigned)bad->fault));
+                  leat_json_fault_text((unsigned)bad->fault));
     else
         leat_fail(error, code, "%s, record %" PRIu64 ", byte %" PRIu64 ": %s", t->path, bad->record, bad->at,
-                  leat_record_fault_text((unsigned)bad->fault));
+                  leat_json_fault_text((unsigned)bad->fault));
     leat_error_at_file(error, t->path, bad->at <= INT64_MAX ? (int64_t)bad->at : LEAT_NO_OFFSET);
     return code;
 }
@@ -204,7 +204,7 @@ bool leat_text_file_left_out(const struct leat_text_file *t, uint64_t i, struct 
     if (!t->skips || i >= t->index.n_bad)
         return false;
     const struct leat_text_bad *bad = &t->index.bad[i];
-    *out = (struct leat_source_left_out){t->path, leat_record_fault_text((unsigned)bad->fault), bad->line, bad->at};
+    *out = (struct leat_source_left_out){t->path, leat_json_fault_text((unsigned)bad->fault), bad->line, bad->at};
     return true;
 }
 
@@ -230,7 +230,7 @@ void leat_text_file_note(const struct leat_text_file *t, char *out, size_t room)
                             x->count, t->path, t->skips ? "left out" : "marked");
     for (uint64_t i = 0; i < x->n_bad && i < 3 && used < room; i++)
         used += (size_t)snprintf(out + used, room - used, "%sline %" PRIu64 ", byte %" PRIu64 ": %s", i ? "; " : "",
-                                 x->bad[i].line, x->bad[i].at, leat_record_fault_text((unsigned)x->bad[i].fault));
+                                 x->bad[i].line, x->bad[i].at, leat_json_fault_text((unsigned)x->bad[i].fault));
     if (x->n_bad > 3 && used < room)
         snprintf(out + used, room - used, "; ...");
 }

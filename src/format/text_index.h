@@ -28,7 +28,7 @@ struct leat_text_line {
 struct leat_text_bad {
     uint64_t record, line; /* numbers, of the line from 1 */
     uint64_t at;           /* the byte, among the decoded ones, where it is */
-    uint64_t fault;        /* enum leat_record_fault */
+    uint64_t fault;        /* enum leat_json_fault */
 };
 
 enum leat_text_column { LEAT_COLUMN_NONE = 0, LEAT_COLUMN_NUMBERS, LEAT_COLUMN_BOOLS, LEAT_COLUMN_WORDS };

@@ -582,7 +582,7 @@ def test_a_folder_with_none_of_the_photos_is_an_error(photos: Path, tmp_path: Pa
     "text, message",
     [
         ('{"images": [', "line 1: it ends in the middle"),
-        ('{"images": []}\n x', "line 2: something behind its end"),
+        ('{"images": []}\n x', "line 2: something stands behind its end"),
         ('{"a": [1e]}', "line 1: a number that is none"),
         ('{"images": {"a": 1}}', r'"images" of .* \(line 1, byte 11\) is an object, and no list'),
         ('{"images": [\n["a"]]}', r"images\[0\] \(line 2, byte 13\) is a list, and no object"),

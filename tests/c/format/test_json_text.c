@@ -103,23 +103,31 @@ TEST(a_long_file_is_read_piece_by_piece)
 
 TEST(a_fault_names_file_line_and_byte)
 {
-    struct leat_io_file *file;
-    struct leat_json j;
-    struct leat_error error;
-    const char *text = "{\"a\": 1,\n \"b\": [1,\n 2 3]}";
-    assert_int_equal(leat_io_from_memory("broken.json", text, strlen(text), &file, &error), LEAT_OK);
-    leat_json_begin(&j, file, &error);
-    leat_json_skip(&j);
-    assert_int_equal(leat_json_end(&j), LEAT_E_CORRUPT);
-    assert_non_null(strstr(error.message, "broken.json is no JSON text in line 3: a comma"));
-    assert_int_equal(error.offset, strchr(text, '3') - text);
-    leat_io_release(file);
+    static const struct {
+        const char *text, *at, *says;
+    } broken[] = {{"{\"a\": 1,\n \"b\": [1,\n 2 3]}", "3]", "broken.json is no JSON text in line 3: a comma"},
+                  {"{\"a\":\n \"text\\q\"}", "\\q", "in line 2: an escape"},
+                  {"{\"a\\u0000\": 1}", "\\u", "in line 1: an escape"},
+                  {"{\"a\"\n\n 1}", "1}", "in line 3: a colon"}};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        const char *text = broken[i].text;
+        struct leat_io_file *file;
+        struct leat_json j;
+        struct leat_error error;
+        assert_int_equal(leat_io_from_memory("broken.json", text, strlen(text), &file, &error), LEAT_OK);
+        leat_json_begin(&j, file, &error);
+        leat_json_skip(&j);
+        assert_int_equal(leat_json_end(&j), LEAT_E_CORRUPT);
+        assert_non_null(strstr(error.message, broken[i].says));
+        assert_int_equal(error.offset, strstr(text, broken[i].at) - text);
+        leat_io_release(file);
+    }
 }
 
 /* Values that begin in what is read first, and end in what is read next, wherever the border is. */
 TEST(a_value_that_the_end_of_a_read_cuts_is_whole)
 {
-    static const char values[] = "[null, -1234.5, -Infinity, 98765]";
+    static const char values[] = "[null, -1234.5, -Infinity, 98765, {\"k\\u00e9y\" : \"\\ud83d\\ude00 \xe2\x82\xac\"}]";
     enum { READ = 1 << 20 };
     struct leat_error error;
     char *text = leat_alloc(READ + sizeof values);
@@ -130,6 +138,7 @@ TEST(a_value_that_the_end_of_a_read_cuts_is_whole)
         double number[3] = {0};
         int64_t whole = 0;
         bool is_whole = false;
+        char key[8];
         const size_t n = READ - before + sizeof values - 1;
         memset(text, ' ', READ);
         memcpy(text + READ - before, values, sizeof values - 1);
@@ -141,7 +150,10 @@ TEST(a_value_that_the_end_of_a_read_cuts_is_whole)
         assert_true(number[0] == -1234.5);
         assert_true(isinf(number[1]) && number[1] < 0);
         assert_true(number[2] == 98765 && is_whole && whole == 98765);
-        assert_false(leat_json_item(&j));
+        assert_true(leat_json_item(&j) && leat_json_enter(&j, '{') && leat_json_key(&j, key, sizeof key));
+        assert_string_equal(key, "k\xc3\xa9y");
+        assert_string_equal(leat_json_string(&j, NULL), "\xf0\x9f\x98\x80 \xe2\x82\xac");
+        assert_false(leat_json_key(&j, key, sizeof key) || leat_json_item(&j));
         assert_int_equal(leat_json_end(&j), LEAT_OK);
         leat_io_release(file);
     }
