@@ -77,6 +77,14 @@ def test_polygons_become_the_pixels_that_the_published_algorithm_makes(polygons:
     assert np.array_equal(got[0], reference(polygons, h, w))
 
 
+@pytest.mark.parametrize("part", [0, 0.25, 1 / 3])  # of a pixel: two forms in which polygons are kept
+def test_each_polygon_of_an_instance_lies_where_it_was_given(part: float) -> None:
+    first, second = [part, 1, 5, 1, 5, 5], [9 + part, 8, 15, 8, 15, 15]
+    together = leat.draw_masks(leat.encode_masks([[first, second]]), 20, 20)[0]
+    alone = [leat.draw_masks(leat.encode_masks([[one]]), 20, 20)[0] for one in (first, second)]
+    assert alone[0].any() and alone[1].any() and np.array_equal(together, np.maximum(*alone))
+
+
 @examples(40)
 @given(st.integers(1, 30), st.integers(1, 30), st.randoms(use_true_random=False))
 def test_runs_and_arrays_come_back_as_they_were(h: int, w: int, random: Any) -> None:
