@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import select
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -289,6 +291,21 @@ def test_as_many_rows_are_kept_as_the_caller_likes(tmp_path: Path) -> None:
     with leat.Loader(leat.open(tmp_path / "large.leat"), 8, max_held_bytes=1 << 25) as loader:
         held = [leat.make_rows(loader.plan_rows(0, step % 2)) for step in range(40)]  # 320 MiB
         assert [int(b["x"][7, 5]) for b in held] == [7, 15] * 20
+
+
+def test_a_child_that_is_forked_while_rows_are_made_makes_its_own(documents: Path) -> None:
+    with leat.Loader(leat.open(documents), 5, True) as loader:
+        plan, wanted = loader.plan_rows(0, 1), loader.plan(0, 1).tolist()
+    with lineage._opened.lock:  # as a thread of the parent may hold it
+        read, write = os.pipe()
+        if not (child := os.fork()):
+            os.write(write, repr(leat.make_rows(plan).ids.tolist()).encode())
+            os._exit(0)
+    os.close(write)
+    assert select.select([read], [], [], 60)[0], "the child hangs"
+    assert os.read(read, 1000).decode() == repr(wanted)
+    os.close(read)
+    os.waitpid(child, 0)
 
 
 def test_the_process_that_plans_need_not_be_at_rest(photos: Path) -> None:

@@ -182,6 +182,22 @@ def test_what_was_peeked_at_is_not_counted_and_comes_next(opened: Opened, wanted
         next(batches)
 
 
+def test_set_epoch_holds_also_behind_the_end_that_was_peeked_at(opened: Opened, wanted: list[Any]) -> None:
+    reader = opened.reader()
+    batches = iter(reader)
+    for _ in range(STEPS):
+        next(batches)
+    assert reader.peek() is None
+    reader.set_epoch(4)
+    with pytest.raises(StopIteration):
+        next(batches)
+    assert reader.epoch == 4 and reader.state_dict()["epoch" if opened.kind != "loader" else "at"] in (
+        4,
+        {"epoch": 4, "row": 0},
+    )
+    assert next(iter(reader)).ids.tolist() == wanted[4][0]
+
+
 def test_a_position_that_is_loaded_ends_the_pass_and_what_was_peeked_at(opened: Opened, wanted: list[Any]) -> None:
     reader = opened.reader()
     batches = iter(reader)

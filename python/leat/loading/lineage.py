@@ -268,12 +268,9 @@ class _Opened:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._process = os.getpid()
         self._loaders: OrderedDict[str, tuple[Loader, Any]] = OrderedDict()
 
     def find(self, planned: Mapping[str, Any]) -> Loader:
-        if self._process != os.getpid():  # those of before a fork are the parent's
-            self._process, self._loaders = os.getpid(), OrderedDict()
         run, decisions = planned["run"], planned["decisions"]
         loader, stands_at = self._loaders.pop(run, (None, None))
         if loader is None:
@@ -287,6 +284,15 @@ class _Opened:
 
 
 _opened = _Opened()
+
+
+def _forget() -> None:
+    """In a forked child: loaders and the lock, which another thread may hold, are the parent's."""
+    global _opened
+    _opened = _Opened()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def make_rows(planned: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> Batch:

@@ -223,6 +223,11 @@ class Attached(Delivering, Reader):
     def epoch(self) -> int:
         return super().epoch if self._ahead is None else self._ahead.epoch
 
+    def set_epoch(self, epoch: int) -> None:
+        self._drops(check.integer("epoch", epoch))
+        if self._ahead is not None and self._ahead.batch is None:  # that the running epoch is over is known no more
+            self._ahead = None
+
     def state_dict(self) -> dict[str, Any]:
         """Its position: the epoch, and the row of it that comes next. It fits readers of any batch size and world size
         that are attached to a port over the same data set, order and seed.
