@@ -148,6 +148,19 @@ def test_a_function_of_the_program_goes_with_the_plan(photos: Path) -> None:
         )
 
 
+def of_kind(x: Any) -> Any:
+    return x * 2 if type(x).__module__ == "torch" else np.asarray(x) + 1000
+
+
+@pytest.mark.parametrize("framework", ["torch", "numpy"])
+@pytest.mark.parametrize("map_of", [leat.ops.Map, leat.ops.MapBatch])
+def test_a_function_gets_what_it_gets_in_the_run(framework: Any, map_of: Any, documents: Path) -> None:
+    outputs = {"label": [map_of(of_kind)]}
+    with leat.Loader(leat.open(documents), 4, outputs=outputs, framework=framework) as loader:
+        made = leat.make_rows(loader.plan_rows(0, 1))
+        assert values(made) == values(loader.batch_at(0, 1)) and isinstance(made["label"], np.ndarray)
+
+
 def test_decisions_go_with_the_plan(documents: Path) -> None:
     ds = leat.open(documents)
     mix = leat.Mix({"a": (ds, 0.5), "b": (ds[:20], 0.5)}, exhausted="repeat")

@@ -85,6 +85,10 @@ class Form:
             self.tensor = getattr(torch._C, "_from_dlpack", None) or torch.utils.dlpack.from_dlpack
             self.small = lambda memory: torch.from_numpy(np.asarray(memory))
 
+    def become_numpy(self) -> None:
+        """Before the first batch: values are arrays, whatever the framework was."""
+        self.framework, self.tensor, self.small = "numpy", None, np.asarray
+
     def learn(self, core: _leat.Batch) -> None:
         """Takes names and kinds from the first batch; all batches of a loader have the same."""
         makers: dict[str, Callable[[_leat.Batch], Any]] = {}

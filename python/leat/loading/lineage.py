@@ -359,7 +359,8 @@ def _open(planned: Mapping[str, Any]) -> Loader:
         raise ChangedError("the files of this plan of rows have other contents than where it was made")
     given["outputs"] = _outputs(given["outputs"], folder)
     order = _order(given.pop("order"), folder)
-    loader = Loader(dataset, **given, **order, framework="numpy", max_held_bytes=HELD)
+    loader = Loader(dataset, **given, **order, max_held_bytes=HELD)
+    loader._form.become_numpy()  # functions get what they got in the run
     loader._log_dir = planned["log_dir"]  # only to read in: nothing is decided here
     return loader
 

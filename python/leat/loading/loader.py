@@ -263,7 +263,7 @@ class Loader(Deciding, Taking):
         order, arrays = self._order(shuffle, sampler)
         self._order_of = order
         follows |= {"sampler": arrays.get("positions", sampler), "seed": seed, "tail": tail}
-        follows |= {"rank": self.rank, "world_size": self.world_size}
+        follows |= {"rank": self.rank, "world_size": self.world_size, "framework": self._form.framework}
         self._lineage = Lineage(follows, self._log_dir)
         self._peers = self._join(cp, cp_outputs, tp_read, in_order)
         told, outputs = outputs, outputs if self._makes else None
