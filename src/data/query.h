@@ -9,7 +9,7 @@
  *               rows     anything else: SQLite is asked for each row that is left  (query_sql.c)
  *     rows    65536 at a time, on any thread; each such block gives a bitmap       (query.c, packed.h)
  *
- * What is true is what SQLite says: ranges are made by its comparison of numbers, tables and rows by its evaluation of
+ * SQLite says what is true: ranges are made by its comparison of numbers, tables and rows by its evaluation of
  * text.
  */
 #ifndef LEAT_DATA_QUERY_H
@@ -225,7 +225,7 @@ struct leat_query_table {
 /* Whether the columns that are used have few combinations of values. `codes` as for leat_leaf_plan. */
 bool leat_table_find(struct leat_query_table *table, const struct leat_query_columns *columns, const bool *used,
                      const struct leat_codes *const *codes);
-/* What is true in each of its places: enum leat_truth. INVALID: SQLite gave an error for a combination, which may not
+/* Its truth in each of its places: enum leat_truth. INVALID: SQLite gave an error for a combination, which may not
  * be that of any row. */
 int leat_table_truths(const struct leat_query_table *table, struct leat_query_expression *expression, uint8_t *truth,
                       struct leat_error *error);

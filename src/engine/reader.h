@@ -37,7 +37,7 @@ bool leat_reader_set_epoch(struct leat_reader *reader, uint64_t epoch);
 /* A position is loaded, and stands in reader->epoch: the pass that runs ends. */
 void leat_reader_load(struct leat_reader *reader);
 
-/* What a state says of the run, and its numbers, by name. */
+/* The run that a state names, and the numbers that it has, by name. */
 struct leat_reader_run {
     const char *kind; /* the name of its version */
     const char *fingerprint, *order;

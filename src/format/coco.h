@@ -122,7 +122,8 @@ struct leat_coco_place leat_coco_place(struct leat_json *json, size_t number);
 /* The mask and the keypoints of an instance; what is wrong with them is `wrong` of it. NOMEM. */
 int leat_coco_segmentation(struct leat_coco *coco, struct leat_coco_instance *instance);
 int leat_coco_keypoints(struct leat_coco *coco, struct leat_coco_instance *instance);
-/* What an element of a list is that is no object ("null"); it is skipped. NULL: it is one, or not there. */
+/* Says what kind of value an element of a list is that is no object ("null"); it is skipped. NULL: it is one, or not
+ * there. */
 const char *leat_coco_no_object(struct leat_json *json);
 /* The segments of an annotation of a panoptic file, each an instance of the image that `of` will name. */
 int leat_coco_segments(struct leat_coco *coco, const struct leat_coco_instance *of);

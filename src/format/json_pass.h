@@ -98,7 +98,7 @@ static inline int hex4(const uint8_t *p)
     return value;
 }
 
-/* What an escape of the backslash and this character stands for; 0: it is none. */
+/* The character that an escape of the backslash and this one stands for; 0: it is none. */
 static inline uint8_t short_escape(uint8_t c)
 {
     static const uint8_t of[256] = {

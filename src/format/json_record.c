@@ -228,7 +228,7 @@ static const uint8_t *walk_value(struct leat_record_walk *w, const uint8_t *p, u
     const uint8_t c = p < j->end ? *p : 0;
     if ((wish == LEAT_WISH_BELOW || wish == LEAT_WISH_BOTH) && c == '{')
         return walk_inside(w, p, node, wish == LEAT_WISH_BOTH);
-    /* What is passed over while properties are found is kept with its object, unless that is the record. */
+    /* An object keeps what is passed over while properties are found, unless it is the record. */
     j->no_nan = wish >= LEAT_WISH_WHOLE || w->whole || (!w->wanted && node == NONE && j->depth > 1);
     p = c == '[' && wanted       ? walk_list(w, p, &leaf)
         : (c == '{' || c == '[') ? leat_json_pass(j, p)

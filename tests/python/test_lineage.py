@@ -148,6 +148,22 @@ def test_a_function_of_the_program_goes_with_the_plan(photos: Path) -> None:
         )
 
 
+def test_relative_paths_are_those_of_where_the_loader_was_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.bin").write_bytes(name.encode() * 4)
+        pq.write_table(pa.table({"f": ["x.bin"] * 4, "n": list(range(4))}), tmp_path / name / "t.parquet")
+    monkeypatch.chdir(tmp_path / "a")
+    with leat.Loader(leat.open("t.parquet", fields={"f": "image", "n": None}), 2) as loader:
+        plan = loader.plan_rows(0, 0)
+        monkeypatch.chdir(tmp_path / "b")
+        assert values(leat.make_rows(plan)) == values(loader.batch_at(0, 0))
+        assert bytes(leat.make_rows(plan)["f"][0]) == b"aaaa"
+
+
 def of_kind(x: Any) -> Any:
     return x * 2 if type(x).__module__ == "torch" else np.asarray(x) + 1000
 

@@ -570,7 +570,13 @@ def open(  # noqa: A001
         from .arrow_ipc import open_ipc
 
         made = (open_parquet if kind == "parquet" else open_ipc)(tables, fields, fill)
-        made._recipe[1].opened = (kind, tables, fields, fill)  # which says less than the source, and enough
+        made._recipe[1].opened = (
+            kind,
+            tables,
+            fields,
+            fill,
+            made._recipe[1]._columns.folder,
+        )  # which says less than the source, and enough
         return made
     if masks is not None:
         if not isinstance(masks, (str, os.PathLike)):

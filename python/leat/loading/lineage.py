@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -35,8 +36,11 @@ MOST_OPEN = 4  #: loaders that `make_rows` keeps for the next call
 HELD = 1 << 40  #: bytes of batches: how many are kept is up to who asks for them
 
 
-def _open_tables(kind: str, paths: list[str], fields: Any, fill: Any) -> datasets.Dataset:
-    return datasets.open(paths, format=kind, fields=fields, fill=fill)
+def _open_tables(kind: str, paths: list[str], fields: Any, fill: Any, folder: str) -> datasets.Dataset:
+    """`folder`: the one that relative paths in the tables are of."""
+    made = datasets.open(paths, format=kind, fields=fields, fill=fill)
+    made._recipe[1]._columns.folder = folder
+    return made
 
 
 #: what data sets are made by, as their __reduce__ names it
@@ -208,7 +212,12 @@ def _plain_outputs(outputs: Outputs | None, folder: _Folder) -> Any:
     if outputs is None:
         return None
     if not has_functions(outputs):
-        return {"program": folder.keep(program_to_json(outputs).encode())}
+        text = program_to_json(outputs)
+        if relative := re.search(r'"function": ?"([^/"][^"]*/[^"]*)"', text):
+            raise UnsupportedError(
+                f"the path {relative[1]!r} is another one in another folder: name the library by its whole path"
+            )
+        return {"program": folder.keep(text.encode())}
     import cloudpickle  # here: only programs with functions in Python need it
 
     return {"pickled": folder.keep(cloudpickle.dumps(dict(outputs)))}
