@@ -269,6 +269,15 @@ def test_the_largest_sum_is_told_as_often_as_was_agreed() -> None:
     assert RunningArgmax(10000, 1.0, 10).queries == round(math.sqrt(10000 / (2 * math.log(10))))
 
 
+def test_a_single_answer_is_had_once() -> None:
+    ranking = RunningArgmax(10, 1.0, 3, queries=1)
+    ranking.add([1, 0, 0])
+    ranking.ask()
+    ranking.add([1, 0, 0])
+    with pytest.raises(BudgetSpentError, match="all 1 answers were given"):
+        ranking.ask()
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-4])
 def test_answers_are_those_of_the_exponential_mechanism_with_their_share_of_epsilon(delta: float) -> None:
     draw, n, k = source(2), 20000, 4

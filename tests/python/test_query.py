@@ -700,6 +700,7 @@ def test_masks_and_positions_of_arrow_select(small: tuple[leat.Dataset, Oracle])
     chunks = pa.chunked_array([pa.array(mask[:100]), pa.array(mask[100:])])
     assert ds.select(Stream(chunks)).ids.tolist() == want
     assert ds.select(Stream(pa.table({"id": pa.chunked_array([want[:5], want[5:]])}))).ids.tolist() == want
+    assert ds.select(Only(pa.StructArray.from_arrays([pa.array([0, *want])], ["id"])[1:])).ids.tolist() == want
     nulls = pa.array([None if i % 2 else True for i in range(len(ds))])
     assert ds.select(Only(nulls)).ids.tolist() == list(range(0, len(ds), 2))
     with pytest.raises(ValueError, match="NULL"):
