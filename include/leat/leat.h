@@ -842,7 +842,8 @@ LEAT_API int leat_loader_plan(const struct leat_loader *loader, uint64_t epoch, 
 LEAT_API int leat_loader_batch_at(struct leat_loader *loader, uint64_t epoch, uint64_t step, struct leat_batch **out,
                                   struct leat_error *error);
 /* Rows [first, first + n) of that batch, as leat_loader_batch_at makes them: a part of a batch that somebody else puts
- * together. The loader needs no epoch that has begun. Errors: RANGE as well if the batch has fewer rows or n is 0;
+ * together. The loader needs no epoch that has begun. With on_error "skip" a part whose rows are all broken has none,
+ * and is no error, as a whole batch is. Errors: RANGE as well if the batch has fewer rows or n is 0;
  * UNSUPPORTED if rows of it depend on others (operators that see batches as a whole; without in_order) and it is not
  * all of them. */
 LEAT_API int leat_loader_rows_at(struct leat_loader *loader, uint64_t epoch, uint64_t step, uint64_t first, uint64_t n,

@@ -241,8 +241,9 @@ int leat_side_begin(struct leat_loader *loader, const struct leat_plan_batch *pl
                     const void *for_whom, struct leat_batch **out, struct leat_error *error);
 /* Hands a batch over to the caller. */
 void leat_side_remove(struct leat_loader *loader, struct leat_batch *batch);
-/* Makes a batch: this thread and any idle one. `numbers`: NULL, or the rows that it has. */
-int leat_side_make(struct leat_loader *loader, const struct leat_plan_batch *plan, const uint64_t *numbers,
+/* Makes a batch: this thread and any idle one. `numbers`: NULL, or the rows that it has. `part`: it is a part of one,
+ * of which no row need be left. */
+int leat_side_make(struct leat_loader *loader, const struct leat_plan_batch *plan, const uint64_t *numbers, bool part,
                    struct leat_batch **out, struct leat_error *error);
 /* The ids of rows [first, first + n) of a planned batch; the plan must not change meanwhile. */
 int leat_side_ids(const struct leat_loader *loader, const struct leat_plan_batch *plan, uint64_t first, uint64_t n,

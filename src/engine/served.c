@@ -104,7 +104,7 @@ int leat_served_make(struct leat_loader *l, const struct leat_plan_batch *plan, 
     if (rc)
         return rc;
     l->in_next++;
-    rc = leat_side_make(l, plan, NULL, out, error);
+    rc = leat_side_make(l, plan, NULL, false, out, error);
     leat_loader_leave(l);
     return rc;
 }

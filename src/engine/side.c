@@ -192,7 +192,7 @@ void leat_side_cancel(struct leat_loader *l, const void *for_whom, struct leat_p
     }
 }
 
-int leat_side_make(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers,
+int leat_side_make(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers, bool part,
                    struct leat_batch **out, struct leat_error *error)
 {
     const uint64_t interrupts = l->consumer.interrupts;
@@ -211,7 +211,7 @@ int leat_side_make(struct leat_loader *l, const struct leat_plan_batch *plan, co
             leat_loader_wait(l, INT64_MAX);
         }
     }
-    if (!rc && (b->state == LEAT_BATCH_FAILED || leat_batch_fail_if_empty(b))) {
+    if (!rc && (b->state == LEAT_BATCH_FAILED || (!part && leat_batch_fail_if_empty(b)))) {
         rc = b->failure.code;
         if (error)
             *error = b->failure;
@@ -235,9 +235,9 @@ static int cut(const struct leat_loader *l, uint64_t first, uint64_t n, struct l
         return LEAT_OK;
     if (!n || first >= plan->rows || n > plan->rows - first)
         return leat_fail(error, LEAT_E_RANGE,
-                         "step %" PRIu64 " of epoch %" PRIu64 " has %" PRIu64
-                         " rows for this rank, and no rows %" PRIu64 " to %" PRIu64,
-                         plan->step, plan->epoch, plan->rows, first, first + n);
+                         "step %" PRIu64 " of epoch %" PRIu64 " has %" PRIu64 " rows for this rank, and no %" PRIu64
+                         " from row %" PRIu64 " on",
+                         plan->step, plan->epoch, plan->rows, n, first);
     if (l->delivery->numbers_rows)
         return leat_fail(error, LEAT_E_UNSUPPORTED,
                          "without in_order the rows of a batch are known together: ask for all of them");
@@ -251,13 +251,8 @@ static int cut(const struct leat_loader *l, uint64_t first, uint64_t n, struct l
     return LEAT_OK;
 }
 
-int leat_loader_batch_at(struct leat_loader *l, uint64_t epoch, uint64_t step, struct leat_batch **out,
-                         struct leat_error *error)
-{
-    return leat_loader_rows_at(l, epoch, step, 0, UINT64_MAX, out, error);
-}
-
-int leat_loader_rows_at(struct leat_loader *l, uint64_t epoch, uint64_t step, uint64_t first, uint64_t n,
+/* `part`: rows [first, first + n) of the batch, not all of them. */
+static int make_planned(struct leat_loader *l, uint64_t epoch, uint64_t step, bool part, uint64_t first, uint64_t n,
                         struct leat_batch **out, struct leat_error *error)
 {
     *out = NULL;
@@ -266,7 +261,8 @@ int leat_loader_rows_at(struct leat_loader *l, uint64_t epoch, uint64_t step, ui
     int rc = leat_loader_check_process(l, error);
     if (!rc)
         rc = seek(l, epoch, step, &plan, error);
-    if (!rc && (first || n != UINT64_MAX)) /* else all of them */
+    const uint64_t whole = rc ? 0 : plan.rows;
+    if (!rc && part)
         rc = cut(l, first, n, &plan, error);
     if (!rc && l->delivery->rows_of)
         rc = l->delivery->rows_of(l, &plan, &numbers, error);
@@ -275,9 +271,21 @@ int leat_loader_rows_at(struct leat_loader *l, uint64_t epoch, uint64_t step, ui
     if (rc)
         goto out;
     l->in_next++;
-    rc = leat_side_make(l, &plan, numbers, out, error);
+    rc = leat_side_make(l, &plan, numbers, plan.rows < whole, out, error);
     leat_loader_leave(l);
 out:
     leat_free(numbers);
     return rc;
+}
+
+int leat_loader_batch_at(struct leat_loader *l, uint64_t epoch, uint64_t step, struct leat_batch **out,
+                         struct leat_error *error)
+{
+    return make_planned(l, epoch, step, false, 0, 0, out, error);
+}
+
+int leat_loader_rows_at(struct leat_loader *l, uint64_t epoch, uint64_t step, uint64_t first, uint64_t n,
+                        struct leat_batch **out, struct leat_error *error)
+{
+    return make_planned(l, epoch, step, true, first, n, out, error);
 }

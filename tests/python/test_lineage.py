@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import select
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +113,7 @@ def test_another_process_makes_the_rows_of_a_plan(name: str, photos: Path, docum
     with LOADERS[name](photos, documents, tmp_path) as loader:
         steps = [(0, 0), (0, len(loader) - 1), (2, 0)]
         plans = [loader.plan_rows(*at) for at in steps]
-        assert all(len(pickle.dumps(plan)) < 64 << 10 for plan in plans)
+        assert all(len(pickle.dumps(plan)) < 64 << 10 and json.loads(json.dumps(plan)) == plan for plan in plans)
         for at, made in zip(steps, elsewhere(*plans), strict=True):
             assert made == values(loader.batch_at(*at))
 
@@ -239,6 +241,64 @@ def test_what_is_large_lies_in_the_folder_of_the_run_under_its_hash(tmp_path: Pa
             elsewhere(plan)
 
 
+def test_a_plan_is_of_the_loader_as_it_was_opened(
+    documents: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds = leat.open(documents)
+    chain: list[Any] = []
+    outputs = {"label": chain}
+    monkeypatch.chdir(tmp_path)
+    weights = leat.Weighted(np.arange(60.0), 20)
+    with (
+        leat.Loader(ds, 4, outputs=outputs, log_dir="run") as loader,
+        leat.Loader(ds, 4, sampler=weights) as weighted,
+    ):
+        chain.append(leat.ops.ToDtype("float32"))
+        outputs["tokens"] = []
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        plan = loader.plan_rows(0, 1)
+        assert values(leat.make_rows(plan)) == values(loader.batch_at(0, 1))
+        assert plan["log_dir"] == str(tmp_path / "run")
+        weights.weights[:] = 1
+        with pytest.raises(leat.ChangedError, match="were changed after its loader was opened"):
+            weighted.plan_rows(0, 0)
+
+
+def test_plans_of_all_steps_between_two_decisions_have_the_same_ones(documents: Path, tmp_path: Path) -> None:
+    with leat.Loader(leat.open(documents), 6, True, log_dir=tmp_path / "run") as loader:
+        batches = iter(loader)
+        plans = [loader.plan_rows(0, 3) for _ in range(3) if next(batches)]
+        assert plans[0] == plans[1] == plans[2]
+        loader.select(np.arange(0, 60, 3), at=(0, 5))
+        assert loader.plan_rows(0, 3) != plans[0]
+
+
+def test_a_plan_over_many_long_paths_is_small(tmp_path: Path) -> None:
+    folder = tmp_path / ("a" * 200)
+    folder.mkdir()
+    for i in range(300):
+        with leat.Writer(folder / f"{i:0200}.leat", {"x": "int64"}) as w:
+            w.add(x=i)
+    ds = leat.concat(*[leat.open(path) for path in sorted(folder.iterdir())])
+    with leat.Loader(ds, 5, True, log_dir=tmp_path / "run") as loader:
+        plan = loader.plan_rows(0, 1)
+        assert len(pickle.dumps(plan)) < 64 << 10
+        assert elsewhere(plan) == [values(loader.batch_at(0, 1))]
+
+
+def test_threads_make_rows_of_several_loaders_and_decisions(documents: Path) -> None:
+    ds = leat.open(documents)
+    loaders = [leat.Loader(ds, 5, True, seed=seed) for seed in range(lineage.MOST_OPEN + 2)]
+    work = [(loader.plan_rows(0, step), loader.plan(0, step).tolist()) for loader in loaders for step in range(3)]
+    for loader in loaders:
+        loader.select(np.arange(0, 60, 2), at=(0, 1))
+    work += [(loader.plan_rows(0, step), loader.plan(0, step).tolist()) for loader in loaders for step in range(3)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda each: leat.make_rows(each[0]).ids.tolist(), work * 4))
+    assert found == [ids for _, ids in work] * 4
+
+
 def test_values_go_into_the_callers_memory(photos: Path) -> None:
     with leat.Loader(leat.open(photos), 4, outputs={"image": CROP, "label": []}) as loader:
         plan, whole = loader.plan_rows(0, 2), loader.batch_at(0, 2)
@@ -246,8 +306,24 @@ def test_values_go_into_the_callers_memory(photos: Path) -> None:
         leat.make_rows(plan, out={"image": room[2:6]})
         assert np.array_equal(room[2:6], whole["image"]) and not room[:2].any() and not room[6:].any()
         for wrong in (room, room[2:6].astype(np.float64)):
-            with pytest.raises(leat.InvalidError, match="writable array of float32 with shape"):
+            with pytest.raises(leat.InvalidError, match="writable, C-contiguous array of float32 with shape"):
                 leat.make_rows(plan, out={"image": wrong})
+
+
+def test_memory_that_cannot_take_the_values_changes_nothing(documents: Path) -> None:
+    with leat.Loader(leat.open(documents), 4, outputs={"label": [], "again": leat.Out("label")}) as loader:
+        plan = loader.plan_rows(0, 2)
+        room = np.full(4, -1)
+        strided, fixed = np.zeros(8, np.int64)[::2], np.zeros(4, np.int64)
+        fixed.flags.writeable = False
+        for wrong in ([0] * 4, strided, fixed, 3, None):
+            with pytest.raises(leat.InvalidError, match="again"):
+                leat.make_rows(plan, out={"label": room, "again": wrong})
+        with pytest.raises(KeyError):
+            leat.make_rows(plan, out={"label": room, "none": room})
+        assert room.tolist() == [-1] * 4
+        leat.make_rows(plan, out={"label": room})
+        assert room.tolist() == loader.batch_at(0, 2)["label"].tolist()
 
 
 def test_broken_samples_are_as_the_loader_says(broken: Path) -> None:
@@ -259,6 +335,19 @@ def test_broken_samples_are_as_the_loader_says(broken: Path) -> None:
         with pytest.raises(leat.BrokenSampleError, match="broken.leat"):
             leat.make_rows(loader.plan_rows(0, 0))
         assert len(leat.make_rows(loader.plan_rows(0, 0, rows=(0, 3))).ids) == 3
+
+
+def test_a_part_of_broken_rows_alone_has_none(broken: Path, tmp_path: Path) -> None:
+    outputs: Any = {"image": CROP, "label": [], "as stored": leat.Out("image")}
+    with leat.Loader(leat.open(broken), 5, outputs=outputs, on_error="skip") as loader:
+        whole = loader.batch_at(0, 0)
+        (error,) = whole.errors
+        parts = [leat.make_rows(loader.plan_rows(0, 0, rows=(i, i + 1))) for i in range(5)]
+        assert [len(part.ids) for part in parts] == [int(i != error.row) for i in range(5)]
+        (none,) = (part for part in parts if not len(part.ids))
+        assert none["image"].shape == (0, 3, 16, 16) and none["label"].shape == (0,)
+        assert [e.reason for e in none.errors] == [error.reason]
+        assert [x for part in parts for x in part.ids.tolist()] == whole.ids.tolist()
 
 
 def test_what_lies_in_memory_has_no_plan(documents: Path) -> None:
@@ -296,6 +385,46 @@ def test_a_plan_over_other_data_or_that_is_none_is_refused(tmp_path: Path) -> No
     for damage in ({}, None, {**plan, "leat.rows": 2}, {k: v for k, v in plan.items() if k != "rows"}):
         with pytest.raises(leat.StateError):
             leat.make_rows(damage)  # type: ignore[arg-type]
+
+
+def test_a_plan_with_a_damaged_part_is_refused_by_name(documents: Path) -> None:
+    with leat.Loader(leat.open(documents), 5, outputs={"label": []}) as loader:
+        plan = loader.plan_rows(0, 0)
+    wrong: list[tuple[str, Any]] = [
+        *[("rows", rows) for rows in ([0, -1], [0], [0, 1 << 64], "01", [0.0, 1], None)],
+        *[(name, value) for name in ("epoch", "step") for value in (-1, 1 << 64, "1", True)],
+        *[("loader", value) for value in ("", "[]", "{}", 3, {"kept": "../../etc/passwd"}, {"kept": 1}, {})],
+        ("loader", plan["loader"].replace('"seed"', '"max_held_bytes"')),
+        ("loader", plan["loader"].replace('"open"', '"no maker"')),
+        ("loader", plan["loader"].replace('"program"', '"pro"')),
+        *[("decisions", value) for value in ("", "[]", "{}", None, {"kept": "0" * 64})],
+        ("run", None),
+        ("log_dir", 7),
+    ]
+    for name, value in wrong:
+        lineage._forget()
+        with pytest.raises(leat.StateError):
+            leat.make_rows({**plan, name: value})
+    with pytest.raises(IndexError, match="has 5 rows for this rank, and no 9 from row 0 on"):
+        leat.make_rows({**plan, "rows": [0, 9]})
+    assert len(leat.make_rows(plan).ids) == 5
+
+
+def fails_where_it_is_said(x: Any) -> Any:
+    if "FAILS" in os.environ:
+        raise TypeError("of the function")
+    return x
+
+
+def test_an_error_of_a_function_is_its_own(documents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs = {"label": [leat.ops.Map(fails_where_it_is_said)]}
+    with leat.Loader(leat.open(documents), 4, outputs=outputs) as loader:
+        plan = loader.plan_rows(0, 0)
+    monkeypatch.setenv("FAILS", "1")
+    with pytest.raises(Exception, match="of the function") as where_it_is_opened:
+        leat.Loader(leat.open(documents), 4, outputs=outputs)
+    with pytest.raises(where_it_is_opened.type, match="of the function"):
+        leat.make_rows(plan)
 
 
 def test_a_plan_opens_a_loader_once_and_a_few_stay_open(documents: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,7 +167,7 @@ def slow_ado(steps: int, every: int, credit: str) -> list[dict[str, float]]:
             rho = np.maximum(rho / rho.sum(), 0.01)
             rho /= rho.sum()
             pi = 0.1 * rho + 0.9 * mean
-            mean = rho / (t + 1) + (1 - 1 / (t + 1)) * mean
+            mean = rho / (t + 2) + (1 - 1 / (t + 2)) * mean  # t is from 1 on there
             if (t + 1) % every == 0:
                 weights = pi / pi.sum()
                 decided.append(dict(zip(LAWS, weights.tolist())))
@@ -180,6 +180,21 @@ def test_ados_decisions_are_those_of_its_formulas(credit: Any) -> None:
     assert len(decided) == 6
     for found, wanted in zip(decided, slow_ado(600, 100, credit)):
         assert found == pytest.approx(wanted, rel=0.02)
+
+
+def test_the_mean_of_what_ado_preferred_counts_the_opening_weights_as_one_step() -> None:
+    ado = leat.ADO(20)
+    ado.start(dict.fromkeys(LAWS, 1 / 3))
+    known = 0
+    for step in range(60):
+        before = list(ado.mean)
+        losses = {name: loss_of(name, 8 * (step + 1)) for name in LAWS}
+        ado.report(step, losses, dict.fromkeys(LAWS, 8), dict.fromkeys(LAWS, 1 / 3))
+        if any(ado.laws):
+            wanted = [(rho + (step + 1) * m) / (step + 2) for rho, m in zip(ado.preference(), before)]
+            assert ado.mean == pytest.approx(wanted, rel=1e-12)
+            known += 1
+    assert known == 41
 
 
 def test_the_domain_whose_loss_falls_fastest_gains() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,21 +22,28 @@ from ..data import mixing
 from ..data.mixing import Mix
 from ..data.packing import PackedRows
 from ..data.schedule import Schedule
-from ..errors import ChangedError, InvalidError, MissingFileError, StateError, UnsupportedError
+from ..errors import ChangedError, Error, InvalidError, MissingFileError, StateError, UnsupportedError
 from ..files import whole
 from ..program import Outputs, has_functions, program_from_json, program_to_json
 from . import states
 from .batch import Batch
 from .delivery import checked_step
-from .samplers import Blocks, Weighted, load_list
+from .samplers import Blocks, Weighted, digest, load_list
 
 if TYPE_CHECKING:
     from .loader import Loader
 
 VERSION = 1
-LARGEST = 32 << 10  #: bytes of a value within a plan; a larger one lies in log_dir, under its hash
+PLAN = 40 << 10  #: bytes of what all plans of a loader have in common; more lies in log_dir, under its hash
+DECISIONS = 16 << 10  #: the same, of decisions
+ARRAY = 24 << 10  #: the same, of one array or text within
 MOST_OPEN = 4  #: loaders that `make_rows` keeps for the next call
 HELD = 1 << 40  #: bytes of batches: how many are kept is up to who asks for them
+#: arguments of a Loader that its batches follow from, and that stand in a plan as they are
+_OPTIONS = frozenset(
+    {"batch_size", "global_batch_size", "batch_tokens", "buckets", "tokens_field"}
+    | {"on_error", "seed", "tail", "rank", "world_size", "framework"}
+)
 
 
 def _open_tables(kind: str, paths: list[str], fields: Any, fill: Any, folder: str) -> datasets.Dataset:
@@ -48,7 +58,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "open": datasets._unpickle_open,
     "tables": _open_tables,
     "concat": datasets._unpickle_concat,
-    "zip": datasets._unpickle_made,
+    "zip": partial(datasets._unpickle_made, "zip"),
     "view": datasets._unpickle_view,
     "mix": mixing._unpickle,
     "mix by": mixing._unpickle_by,
@@ -56,7 +66,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "schedule": Schedule,
     "packed": PackedRows,
 }
-_NAMES = {make: name for name, make in _MAKERS.items()}
+_NAMES = {make: name for name, make in _MAKERS.items()} | {datasets._unpickle_made: "zip"}
 
 
 class _Folder:
@@ -65,15 +75,21 @@ class _Folder:
     def __init__(self, path: str | None) -> None:
         self.path = path
 
-    def keep(self, data: bytes) -> Any:
-        """What stands in the plan for these bytes: themselves, or their hash."""
-        if len(data) <= LARGEST:
-            return data
+    def keep(self, data: bytes, most: int = ARRAY) -> Any:
+        """What stands in the plan for these bytes: themselves, as base64, or their hash."""
+        return base64.b64encode(data).decode() if len(data) * 4 // 3 <= most else self._kept(data)
+
+    def keep_text(self, text: str, most: int) -> Any:
+        """What stands in the plan for a text: itself, or its hash."""
+        data = text.encode()
+        return text if len(data) <= most else self._kept(data)
+
+    def _kept(self, data: bytes) -> dict[str, str]:
         if self.path is None:
             raise InvalidError(
-                f"a plan of rows names what is larger than {LARGEST >> 10} KiB (here {len(data):,} bytes: a selection, "
-                "weights, or decisions) by its hash: open the Loader with log_dir=, a folder that those who make the "
-                "rows can read"
+                f"a plan of rows is small, and names what is larger by its hash (here {len(data):,} bytes: a "
+                "selection, weights, paths, or decisions): open the Loader with log_dir=, a folder that those who make "
+                "the rows can read"
             )
         name = hashlib.sha256(data).hexdigest()
         path = os.path.join(self.path, f"rows-{name}.bin")
@@ -87,18 +103,26 @@ class _Folder:
 
         Raises:
             MissingFileError: they are not there.
-            StateError: they are damaged.
+            StateError: they are damaged, or no hash names them.
         """
-        if isinstance(kept, bytes):
-            return kept
-        path = os.path.join(str(self.path), f"rows-{kept['kept']}.bin")
+        return base64.b64decode(kept, validate=True) if isinstance(kept, str) else self._taken(kept)
+
+    def take_text(self, kept: Any) -> str:
+        """The text. Raises: as `take`."""
+        return kept if isinstance(kept, str) else self._taken(kept).decode()
+
+    def _taken(self, kept: Mapping[str, Any]) -> bytes:
+        name = kept["kept"]
+        if self.path is None or not isinstance(name, str) or not re.fullmatch("[0-9a-f]{64}", name):
+            raise StateError(f"the plan of rows is damaged: {name!r:.80} is no hash of what lies in log_dir")
+        path = os.path.join(self.path, f"rows-{name}.bin")
         if not os.path.exists(path):
             raise MissingFileError(
                 f"{path} is missing: the plan of these rows names it, and log_dir has to be the run's"
             )
         with open(path, "rb") as file:
             data = file.read()
-        if hashlib.sha256(data).hexdigest() != kept["kept"]:
+        if hashlib.sha256(data).hexdigest() != name:
             raise StateError(f"{path} is damaged: it has another hash than the one in its name")
         return data
 
@@ -132,13 +156,16 @@ def _plain_dataset(value: Any, folder: _Folder) -> Any:
     make, args = value.__reduce__()[:2] if isinstance(value, (datasets.Dataset, Mix, Schedule)) else (None, ())
     if make is datasets._unpickle_made and hasattr(args[1], "opened"):
         make, args = _open_tables, args[1].opened
-    if make not in _NAMES or (make is datasets._unpickle_made and args[0] != "zip"):
+    memory = make is datasets._unpickle_made and args[0] != "zip"
+    if make not in _NAMES or memory:
         raise UnsupportedError(
             f"a plan of rows names its data by files, and {value!r:.80} lies in the memory of this process: write it "
             "first (leat.Writer, leat pack), then open the file"
         )
     if make is mixing._unpickle:
         args = args[:-1]  # how sources may be called besides: nobody asks there
+    elif make is datasets._unpickle_made:
+        args = args[1:]
     return {"made": _NAMES[make], "of": [_plain(a, folder) for a in args]}
 
 
@@ -158,7 +185,9 @@ def _value(plain: Any, folder: _Folder) -> Any:
         return tuple(_value(v, folder) for v in plain["tuple"])
     if "dict" in plain:
         return {_value(k, folder): _value(v, folder) for k, v in plain["dict"]}
-    return ...
+    if "others" in plain:
+        return ...
+    raise KeyError(*plain)
 
 
 # ---- planning --------------------------------------------------------------------------------------------------------
@@ -176,36 +205,48 @@ class Lineage:
 
     Args:
         given: arguments of the Loader that its batches follow from.
+        arrays: those of them that are arrays, by name, as the loader has read them.
         log_dir: for what is too large for a plan.
     """
 
-    def __init__(self, given: dict[str, Any], log_dir: str | None) -> None:
-        self._given, self._log_dir = given, log_dir
+    def __init__(self, given: dict[str, Any], arrays: Mapping[str, Any], log_dir: str | None) -> None:
+        outputs = given["outputs"]
+        if outputs is not None:  # as they are now, whatever becomes of the caller's lists
+            outputs = {name: list(chain) if isinstance(chain, list) else chain for name, chain in outputs.items()}
+        self._given, self._arrays, self._hash = {**given, "outputs": outputs}, arrays, digest(arrays)
+        self._folder = _Folder(None if log_dir is None else os.path.abspath(log_dir))
         self._common: dict[str, Any] | None = None
 
     def common(self) -> dict[str, Any]:
         if self._common is None:
-            folder = _Folder(self._log_dir)
-            given = {**self._given, "outputs": _plain_outputs(self._given["outputs"], folder)}
-            shuffle, sampler = given.pop("shuffle"), given.pop("sampler")
-            given["order"] = _plain_order(shuffle, sampler, folder)
-            dataset = given.pop("dataset")
-            common = {
-                "leat.rows": VERSION,
+            if digest(self._arrays) != self._hash:
+                raise ChangedError("the weights or positions of the sampler were changed after its loader was opened")
+            folder, given = self._folder, dict(self._given)
+            dataset, outputs = given.pop("dataset"), given.pop("outputs")
+            order = _plain_order(given.pop("shuffle"), given.pop("sampler"), folder)
+            loader = {
                 "data": _plain(dataset, folder),
                 "fingerprint": dataset.fingerprint,
-                "options": given,
-                "log_dir": None if self._log_dir is None else os.path.abspath(self._log_dir),
+                "outputs": _plain_outputs(outputs, folder),
+                "order": order,
+                "options": {name: _plain(value, folder) for name, value in given.items()},
             }
-            common["run"] = hashlib.sha256(repr(common).encode()).hexdigest()
-            self._common = common
+            text = json.dumps(loader)
+            self._common = {
+                "leat.rows": VERSION,
+                "loader": folder.keep_text(text, PLAN),
+                "run": hashlib.sha256(text.encode()).hexdigest(),
+                "log_dir": folder.path,
+            }
         return self._common
 
-    def decisions(self, state: Mapping[str, Any]) -> bytes | dict[str, str]:
-        """What the order follows from besides: a state, without what was reported and counted."""
+    def decisions(self, state: Mapping[str, Any]) -> Any:
+        """What the order follows from besides: a state, without what was reported and counted, and without where it
+        stands, so that it is the same one for all steps between two decisions."""
         left = {name: v for name, v in state.items() if name not in ("feedback", "counters", "counters_of")}
-        kept: bytes | dict[str, str] = _Folder(self._log_dir).keep(json.dumps(left).encode())
-        return kept
+        folded = [entry for entry in state["log"][1:2] if entry["kind"] == "folded"]
+        left["at"] = {"epoch": folded[0]["epoch"], "row": folded[0]["row"]} if folded else {"epoch": 0, "row": 0}
+        return self._folder.keep_text(json.dumps(left), DECISIONS)
 
 
 def _plain_outputs(outputs: Outputs | None, folder: _Folder) -> Any:
@@ -217,7 +258,7 @@ def _plain_outputs(outputs: Outputs | None, folder: _Folder) -> Any:
             raise UnsupportedError(
                 f"the path {relative[1]!r} is another one in another folder: name the library by its whole path"
             )
-        return {"program": folder.keep(text.encode())}
+        return {"program": folder.keep_text(text, ARRAY)}
     import cloudpickle  # here: only programs with functions in Python need it
 
     return {"pickled": folder.keep(cloudpickle.dumps(dict(outputs)))}
@@ -239,6 +280,8 @@ def planned_rows(loader: Loader, epoch: int, step: int, rows: Any) -> dict[str, 
         raise UnsupportedError("without in_order which rows are together follows from when they were ready, not a plan")
     if loader.mesh is not None and loader.mesh.cp.size > 1:
         raise UnsupportedError("rows of context-parallel ranks are slices, which the loader cuts: plan them without cp")
+    if loader.mesh is not None and not loader.mesh.reads:
+        raise UnsupportedError("this pipeline stage reads nothing: plan the rows where they are read")
     epoch, step = checked_step(epoch, step)
     there = len(loader.plan(epoch, step))
     first, end = _range(rows, there)
@@ -272,31 +315,59 @@ def _range(rows: Any, n: int) -> tuple[int, int]:
 # ---- making ----------------------------------------------------------------------------------------------------------
 
 
+class _Made:
+    """A loader that plans were of, with the decisions that it stands at."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()  # held while it makes rows: other decisions would change them
+        self._loader: Loader | None = None
+        self._decisions: Any = None
+
+    def rows(self, planned: Mapping[str, Any]) -> Batch:
+        with self.lock:
+            if self._loader is None:
+                self._loader = _open(planned)
+            loader, decisions = self._loader, planned["decisions"]
+            if self._decisions != decisions:
+                self._decisions = None  # until they are taken over whole
+                folder = _Folder(planned["log_dir"])
+                with states.damage_is_said():
+                    state = json.loads(folder.take_text(decisions))
+                _decide(loader, state, folder.path)
+                self._decisions = decisions
+            epoch, step, (first, n) = planned["epoch"], planned["step"], planned["rows"]
+            core = loader._asked(loader._core.batch_at, lambda: epoch)(epoch, step, first, n)
+            return loader._batch(core)
+
+    def close(self) -> None:
+        with self.lock:
+            loader, self._loader, self._decisions = self._loader, None, None
+        if loader is not None:
+            loader.close()
+
+
 class _Opened:
-    """Loaders that the last plans were of, each with the decisions that it stands at."""
+    """Loaders that the last plans were of. Threads make rows of different ones at the same time."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._loaders: OrderedDict[str, tuple[Loader, Any]] = OrderedDict()
+        self._made: OrderedDict[str, _Made] = OrderedDict()
 
-    def find(self, planned: Mapping[str, Any]) -> Loader:
-        run, decisions = planned["run"], planned["decisions"]
-        loader, stands_at = self._loaders.pop(run, (None, None))
-        if loader is None:
-            loader = _open(planned)
-        if stands_at != decisions:
-            _decide(loader, json.loads(_Folder(planned["log_dir"]).take(decisions)), planned["log_dir"])
-        self._loaders[run] = loader, decisions
-        while len(self._loaders) > MOST_OPEN:
-            self._loaders.popitem(last=False)[1][0].close()
-        return loader
+    def of(self, run: str) -> _Made:
+        with self.lock:
+            made = self._made.pop(run, None) or _Made()
+            self._made[run] = made
+            over = [self._made.popitem(last=False)[1] for _ in range(len(self._made) - MOST_OPEN)]
+        for each in over:
+            each.close()
+        return made
 
 
 _opened = _Opened()
 
 
 def _forget() -> None:
-    """In a forked child: loaders and the lock, which another thread may hold, are the parent's."""
+    """In a forked child: loaders and locks, which other threads may hold, are the parent's."""
     global _opened
     _opened = _Opened()
 
@@ -326,6 +397,12 @@ def make_rows(planned: Mapping[str, Any], out: Mapping[str, Any] | None = None) 
         leat.StateError: it is no plan, or is damaged.
         leat.ChangedError: the data set under these paths is another one.
         FileNotFoundError: a file is missing.
+        IndexError: the batch has no such rows.
+        leat.BrokenSampleError: a sample is broken, and the loader's `on_error` is "raise".
+        leat.UnsupportedError: operators of the program see batches as a whole, and the plan is not of all rows; or rows
+            of an output differ in shape, and `out` names it.
+        leat.InvalidError: an array of `out` is not as above; none of them has changed.
+        KeyError: `out` names what is no output.
 
     >>> loader = leat.Loader(leat.open(path), batch_size=32, shuffle=True, seed=1)
     >>> part = leat.make_rows(loader.plan_rows(0, 1, rows=(8, 16)))
@@ -334,54 +411,94 @@ def make_rows(planned: Mapping[str, Any], out: Mapping[str, Any] | None = None) 
     """
     if not isinstance(planned, Mapping) or planned.get("leat.rows") != VERSION:
         raise StateError("not a plan of rows: give what Loader.plan_rows() gave, made by this version of leat")
-    with _opened.lock:
-        try:
-            epoch, step, (first, n) = planned["epoch"], planned["step"], planned["rows"]
-            loader = _opened.find(planned)
-        except (KeyError, TypeError, IndexError, AttributeError) as e:
-            raise StateError(f"the plan of rows is damaged: it cannot be read ({e!r:.120})") from None
-        core = loader._asked(loader._core.batch_at, lambda: epoch)(epoch, step, first, n)
-        batch = loader._batch(core)
-    for name, array in ({} if out is None else out).items():
-        _fill(array, batch[name], name)
+    _check(planned)
+    batch = _opened.of(planned["run"]).rows(planned)
+    into = {name: _array(array, batch[name], name) for name, array in ({} if out is None else out).items()}
+    for name, array in into.items():
+        np.copyto(array, batch[name])
     return batch
 
 
-def _fill(array: Any, value: Any, name: str) -> None:
+def _check(planned: Mapping[str, Any]) -> None:
+    """Raises StateError for a plan whose parts are not what a plan has."""
+    rows = planned.get("rows")
+    sound = {
+        "loader": _is_kept(planned.get("loader")),
+        "run": isinstance(planned.get("run"), str),
+        "log_dir": isinstance(planned.get("log_dir"), (str, type(None))),
+        "decisions": _is_kept(planned.get("decisions")),
+        "epoch": states.is_number(planned.get("epoch")),
+        "step": states.is_number(planned.get("step")),
+        "rows": isinstance(rows, (list, tuple)) and len(rows) == 2 and all(map(states.is_number, rows)),
+    }
+    for name, is_sound in sound.items():
+        if not is_sound:
+            raise StateError(f"the plan of rows is damaged: {name!r} cannot be {planned.get(name)!r:.60}")
+
+
+def _is_kept(value: Any) -> bool:
+    return isinstance(value, (str, Mapping))
+
+
+def _array(given: Any, value: Any, name: str) -> np.ndarray[Any, Any]:
+    """The caller's memory for an output."""
     if not isinstance(value, np.ndarray):
         raise UnsupportedError(f"out[{name!r}]: rows of this output differ in shape: it comes in memory of its own")
-    given = np.asarray(array)
-    if given.shape != value.shape or given.dtype != value.dtype or not given.flags.writeable:
+    if not isinstance(given, np.ndarray) and not hasattr(given, "__array__"):  # of a list NumPy would make a copy
+        raise InvalidError(f"out[{name!r}] has to be an array, not {type(given).__name__}")
+    array = np.asarray(given)
+    if (array.shape, array.dtype) != (value.shape, value.dtype) or not (
+        array.flags.writeable and array.flags.c_contiguous
+    ):
         raise InvalidError(
-            f"out[{name!r}] has to be a writable array of {value.dtype} with shape {value.shape}, not of {given.dtype} "
-            f"with shape {given.shape}"
+            f"out[{name!r}] has to be a writable, C-contiguous array of {value.dtype} with shape {value.shape}, not of "
+            f"{array.dtype} with shape {array.shape} and strides {array.strides}"
         )
-    np.copyto(given, value)
+    return array
 
 
 def _open(planned: Mapping[str, Any]) -> Loader:
     from .loader import Loader
 
-    folder, given = _Folder(planned["log_dir"]), dict(planned["options"])
-    dataset = _value(planned["data"], folder)
-    if dataset.fingerprint != planned["fingerprint"]:
+    folder = _Folder(planned["log_dir"])
+    with _damage_is_said():
+        told = json.loads(folder.take_text(planned["loader"]))
+        options = {name: _value(value, folder) for name, value in told["options"].items()}
+        if options.keys() != _OPTIONS:
+            raise StateError(f"the plan of rows is damaged: a loader has other options than {sorted(options)!r:.200}")
+        dataset = _value(told["data"], folder)
+        outputs, pickled = _outputs(told["outputs"], folder)
+        order = _order(told["order"], folder)
+        changed = dataset.fingerprint != told["fingerprint"]
+    if changed:
         raise ChangedError("the files of this plan of rows have other contents than where it was made")
-    given["outputs"] = _outputs(given["outputs"], folder)
-    order = _order(given.pop("order"), folder)
-    loader = Loader(dataset, **given, **order, max_held_bytes=HELD)
+    if pickled is not None:
+        import cloudpickle  # errors of what it loads are the functions' own
+
+        outputs = cloudpickle.loads(pickled)
+    loader = Loader(dataset, outputs=outputs, **options, **order, max_held_bytes=HELD)
     loader._form.become_numpy()  # functions get what they got in the run
-    loader._log_dir = planned["log_dir"]  # only to read in: nothing is decided here
+    loader._log_dir = folder.path  # only to read in: nothing is decided here
     return loader
 
 
-def _outputs(plain: Any, folder: _Folder) -> Any:
-    if plain is None:
-        return None
-    if "program" in plain:
-        return program_from_json(folder.take(plain["program"]).decode(), allow_native=True)
-    import cloudpickle
+@contextmanager
+def _damage_is_said() -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError, RecursionError) as e:
+        if isinstance(e, Error):
+            raise
+        raise StateError(f"the plan of rows is damaged: it cannot be read ({e!r:.120})") from e
 
-    return cloudpickle.loads(folder.take(plain["pickled"]))
+
+def _outputs(plain: Any, folder: _Folder) -> tuple[Any, bytes | None]:
+    """The program, or the bytes of a pickled one."""
+    if plain is None:
+        return None, None
+    if "program" in plain:
+        return program_from_json(folder.take_text(plain["program"]), allow_native=True), None
+    return None, folder.take(plain["pickled"])
 
 
 def _order(plain: dict[str, Any], folder: _Folder) -> dict[str, Any]:

@@ -264,7 +264,7 @@ class Loader(Deciding, Taking):
         self._order_of = order
         follows |= {"sampler": arrays.get("positions", sampler), "seed": seed, "tail": tail}
         follows |= {"rank": self.rank, "world_size": self.world_size, "framework": self._form.framework}
-        self._lineage = Lineage(follows, self._log_dir)
+        self._lineage = Lineage(follows, arrays, self._log_dir)
         self._peers = self._join(cp, cp_outputs, tp_read, in_order)
         told, outputs = outputs, outputs if self._makes else None
         compiler = None
@@ -835,8 +835,8 @@ class Loader(Deciding, Taking):
 
     def plan_rows(self, epoch: int, step: int, rows: Any = None) -> dict[str, Any]:
         """What the rows of this rank's batch `step` of `epoch` follow from: plain values (paths and fingerprint of the
-        data set, program, order, decisions, position), that can be pickled and are at most 64 KiB. Whoever reads the
-        same files makes the rows of it with :func:`leat.make_rows`, with the same bytes.
+        data set, program, order, decisions, position), that can be pickled or written as JSON and are at most 64 KiB.
+        Whoever reads the same files makes the rows of it with :func:`leat.make_rows`, with the same bytes.
 
         Args:
             rows: a range of rows within the batch: a range, a slice, or ``(first, end)``. None: all.
@@ -845,7 +845,8 @@ class Loader(Deciding, Taking):
             IndexError: the epoch has no such step, or the batch no such rows.
             leat.UnsupportedError: the data lie in memory (`from_arrays`, `from_source`), where nobody else reads them;
                 with ``in_order=False``, and with slices for context-parallel ranks.
-            ValueError: without `log_dir`, a selection or decisions are larger than 32 KiB (:class:`leat.InvalidError`).
+            leat.InvalidError: without `log_dir`, a selection, paths or decisions are too long to stand in the plan.
+            leat.ChangedError: weights or positions of the sampler were changed after the loader was opened.
 
         >>> loader = leat.Loader(leat.open(path), batch_size=32, shuffle=True)
         >>> leat.make_rows(loader.plan_rows(0, 2)).ids.tolist() == loader.plan(0, 2).tolist()

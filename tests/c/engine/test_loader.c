@@ -202,8 +202,8 @@ TEST(parts_of_a_batch_have_its_rows_and_need_no_epoch_that_has_begun)
         leat_batch_free(part);
     }
     leat_batch_free(whole);
-    const uint64_t wrong[][2] = {{0, 0}, {0, 33}, {32, 1}, {31, 2}, {1, UINT64_MAX}, {UINT64_MAX, 1}};
-    for (size_t i = 0; i < 6; i++) {
+    const uint64_t wrong[][2] = {{0, 0}, {0, 33}, {32, 1}, {31, 2}, {1, UINT64_MAX}, {UINT64_MAX, 1}, {0, UINT64_MAX}};
+    for (size_t i = 0; i < 7; i++) {
         assert_int_equal(leat_loader_rows_at(loader, 1, 3, wrong[i][0], wrong[i][1], &part, &error), LEAT_E_RANGE);
         assert_null(part);
     }
