@@ -53,6 +53,9 @@ LEAT_API unsigned leat_cpu_count(void);
 /* Bytes of memory that this process may use: the smallest of physical memory, cgroup limits and RLIMIT_AS. Any
  * thread. */
 LEAT_API uint64_t leat_memory_allowed(void);
+/* Bytes that batches may still take: half of leat_memory_allowed, less what loaders of this process and memory shared
+ * with its workers have. Any thread. */
+LEAT_API uint64_t leat_memory_left(void);
 
 /* For programs that Ctrl-C must reach: `stop` is asked about ten times a second by each thread that waits for a read,
  * for trying it again or for the PNGs of a panoptic file, and may take any time. Once it is true, the read is
@@ -972,6 +975,11 @@ LEAT_API int leat_order_shuffled(uint64_t count, uint64_t seed, uint64_t epoch, 
                                  int64_t *positions, struct leat_error *error);
 /* The random key of a row. */
 LEAT_API uint64_t leat_row_key(uint64_t seed, uint64_t epoch, uint64_t row);
+/* The position that stands in for a broken one at an attempt from 0 on: one of `count` positions, and another than
+ * `broken` where there is one (`count` or more: it is not known). `row_key`: of leat_row_key. A loader tries as many as
+ * LEAT_MAX_SUBSTITUTES. Any thread. */
+#define LEAT_MAX_SUBSTITUTES 16
+LEAT_API uint64_t leat_order_substitute(uint64_t row_key, unsigned attempt, uint64_t count, uint64_t broken);
 
 #include "leat/chain.h"
 #include "leat/mixtures.h"

@@ -545,6 +545,22 @@ PyObject *py_row_key(PyObject *module, PyObject *args)
     return PyLong_FromUnsignedLongLong(leat_row_key(seed, epoch, row));
 }
 
+PyObject *py_substitutes(PyObject *module, PyObject *args)
+{
+    unsigned long long row_key, count, broken;
+    if (!PyArg_ParseTuple(args, "KKK:substitutes", &row_key, &count, &broken))
+        return NULL;
+    PyObject *list = PyList_New(LEAT_MAX_SUBSTITUTES);
+    for (unsigned i = 0; list && i < LEAT_MAX_SUBSTITUTES; i++) {
+        PyObject *position = PyLong_FromUnsignedLongLong(leat_order_substitute(row_key, i, count, broken));
+        if (!position)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, position);
+    }
+    return list;
+}
+
 /* region_join(memory) -> capsule: this process's row in the table of who holds what of a loader's region, of which
  * `memory`, writable, is the beginning. It has to outlive the row. */
 PyObject *py_region_join(PyObject *module, PyObject *memory)

@@ -221,6 +221,12 @@ static PyObject *memory_allowed(PyObject *module, PyObject *none)
     return PyLong_FromUnsignedLongLong(leat_memory_allowed());
 }
 
+static PyObject *memory_left(PyObject *module, PyObject *none)
+{
+    (void)module, (void)none;
+    return PyLong_FromUnsignedLongLong(leat_memory_left());
+}
+
 static PyObject *cpu_count(PyObject *module, PyObject *none)
 {
     (void)module, (void)none;
@@ -258,6 +264,7 @@ static PyMethodDef functions[] = {
     {"version", version, METH_NOARGS, "version(): of the library"},
     {"kinds", kinds, METH_NOARGS, "kinds(): names of the kinds of fields, whose numbers begin at 1"},
     {"memory_allowed", memory_allowed, METH_NOARGS, "memory_allowed(): bytes that this process may use"},
+    {"memory_left", memory_left, METH_NOARGS, "memory_left(): bytes that batches may still take"},
     {"cpu_count", cpu_count, METH_NOARGS, "cpu_count(): cores that this process may use"},
     {"status_name", status_name, METH_O, "status_name(code, /): 'LEAT_E_IO' and so on"},
     {"escape", escape, METH_O, "escape(text, /): what can be shown of it"},
@@ -306,6 +313,8 @@ static PyMethodDef functions[] = {
     {"ln", py_ln, METH_O, "ln(x, /): the same bits on every machine"},
     {"power", py_power, METH_VARARGS, "power(x, y): the same bits on every machine"},
     {"row_key", py_row_key, METH_VARARGS, "row_key(seed, epoch, row): its random key"},
+    {"substitutes", py_substitutes, METH_VARARGS,
+     "substitutes(row_key, count, broken): the positions of `count` that are tried in the place of a broken one"},
     {"current_row", py_current_row, METH_NOARGS, "current_row(): (seed, epoch, row) that this thread makes, or None"},
     {"current_turn", py_current_turn, METH_NOARGS, "current_turn(): how many rows this thread has begun"},
     {"samples", py_samples, METH_VARARGS,

@@ -1,22 +1,19 @@
-/* The ledger of a process and the accounts of a loader: budget.h says how they relate. */
+/* The accounts of a loader: budget.h says how they relate. */
 #include "engine/budget.h"
 
 #include <inttypes.h>
 
-#include "base/cpu.h"
 #include "base/error.h"
-
-struct leat_ledger leat_ledger;
 
 void leat_budget_open(struct leat_budget *b)
 {
-    leat_ledger.allowed = leat_memory_allowed() / 2;
-    leat_ledger.used += b->fixed + b->reserved;
+    leat_ledger_open();
+    leat_ledger_take(LEAT_OF_LOADERS, b->fixed + b->reserved);
 }
 
 void leat_budget_close(struct leat_budget *b)
 {
-    leat_ledger.used -= b->fixed + b->reserved;
+    leat_ledger_give(LEAT_OF_LOADERS, b->fixed + b->reserved);
 }
 
 uint64_t leat_budget_tasks(const struct leat_budget *b)
@@ -30,19 +27,14 @@ uint64_t leat_budget_reserve(struct leat_budget *b, uint64_t bytes)
     uint64_t left = used < b->limit ? b->limit - used : 0;
     bytes = bytes < left ? bytes : left;
     b->reserved += bytes;
-    leat_ledger.used += bytes;
+    leat_ledger_take(LEAT_OF_LOADERS, bytes);
     return bytes;
 }
 
 void leat_budget_unreserve(struct leat_budget *b, uint64_t bytes)
 {
     b->reserved -= bytes;
-    leat_ledger.used -= bytes;
-}
-
-bool leat_ledger_fits(uint64_t bytes)
-{
-    return bytes <= leat_ledger.allowed && leat_ledger.used <= leat_ledger.allowed - bytes;
+    leat_ledger_give(LEAT_OF_LOADERS, bytes);
 }
 
 /* Whether a + b + c stays at or below `limit`. */
@@ -81,13 +73,13 @@ bool leat_budget_has_many_tasks(const struct leat_budget *b, uint64_t bytes)
 void leat_budget_take(struct leat_budget *b, enum leat_account account, uint64_t bytes)
 {
     b->used[account] += bytes;
-    leat_ledger.used += account == LEAT_TASKS ? 0 : bytes;
+    leat_ledger_take(LEAT_OF_LOADERS, account == LEAT_TASKS ? 0 : bytes);
 }
 
 void leat_budget_give(struct leat_budget *b, enum leat_account account, uint64_t bytes)
 {
     b->used[account] -= bytes;
-    leat_ledger.used -= account == LEAT_TASKS ? 0 : bytes;
+    leat_ledger_give(LEAT_OF_LOADERS, account == LEAT_TASKS ? 0 : bytes);
 }
 
 void leat_budget_hand_out(struct leat_budget *b, uint64_t bytes)
@@ -113,5 +105,6 @@ int leat_budget_refuse(const struct leat_budget *b, enum leat_account account, u
     return leat_fail(error, LEAT_E_HELD,
                      "all loaders of this process together use %" PRIu64 " bytes, and a batch of %" PRIu64
                      " more would pass half of the allowed memory, %" PRIu64 "; let go of batches, or close loaders",
-                     leat_ledger.used, bytes, leat_ledger.allowed);
+                     leat_ledger_used(LEAT_OF_LOADERS) + leat_ledger_used(LEAT_OF_WORKERS), bytes,
+                     leat_ledger_allowed());
 }

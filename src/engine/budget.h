@@ -1,10 +1,10 @@
 /*
- * Bytes: what one loader may use, and what the process has given to all of them.
+ * Bytes that one loader may use. What it uses stands in the ledger of the process, too (base/ledger.h).
  *
  *     limit    >= fixed + max(reserved, used[TASKS]) + used[IN_FLIGHT]     budget_bytes
  *     max_held >= used[HELD]                                               max_held_bytes
- *     leat_ledger.allowed >= leat_ledger.used                              all loaders together; large values of tasks
- *                                                                          are not in it
+ *
+ * Large values of tasks are not in the ledger.
  *
  * A budget answers; it evicts nothing, cancels nothing and waits for nothing. Whoever owns the batches decides what to
  * give up for a yes (loader.c). Everything here is protected by the engine's lock.
@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/ledger.h"
 #include "leat/leat.h"
 
 enum leat_account {
@@ -37,11 +38,6 @@ struct leat_budget {
     uint64_t used[LEAT_ACCOUNTS];
 };
 
-struct leat_ledger {
-    uint64_t used, allowed;
-};
-extern struct leat_ledger leat_ledger;
-
 /* Begins and ends a loader's use of memory: what is fixed and reserved enters the ledger, and leaves it. */
 void leat_budget_open(struct leat_budget *budget);
 void leat_budget_close(struct leat_budget *budget);
@@ -55,8 +51,6 @@ void leat_budget_unreserve(struct leat_budget *budget, uint64_t bytes);
 enum leat_answer leat_budget_ask(const struct leat_budget *budget, enum leat_account account, uint64_t bytes);
 /* Whether what tasks have is in the way of a batch of `bytes`, even if no other were in flight. */
 bool leat_budget_has_many_tasks(const struct leat_budget *budget, uint64_t bytes);
-/* Whether the process's ledger has room for `bytes` more. */
-bool leat_ledger_fits(uint64_t bytes);
 void leat_budget_take(struct leat_budget *budget, enum leat_account account, uint64_t bytes);
 void leat_budget_give(struct leat_budget *budget, enum leat_account account, uint64_t bytes);
 /* Moves bytes of the window to the consumer. */

@@ -118,7 +118,8 @@ static void reset_in_child(void)
     s->clients = s->active = NULL;
     s->timers = NULL;
     s->stopping = s->rest_due = s->resting = false;
-    leat_ledger.used = 0;
+    leat_ledger_forget(LEAT_OF_LOADERS);
+    leat_ledger_forget(LEAT_OF_PHOTOS);
     leat_page_forget();
     atomic_fetch_add_explicit(&s->generation, 1, memory_order_relaxed);
 }

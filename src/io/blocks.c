@@ -22,6 +22,7 @@
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/ledger.h"
 #include "io/interrupt.h"
 
 uint64_t leat_blocks_budget;
@@ -90,6 +91,7 @@ static void drop(struct entry *e)
     if (e->slot)
         *e->slot = NULL;
     cache.bytes -= e->bytes;
+    leat_ledger_give(LEAT_OF_BLOCKS, e->bytes);
     leat_free(e->data);
     leat_free(e);
 }
@@ -99,9 +101,14 @@ static uint64_t budget(void)
     return leat_blocks_budget ? leat_blocks_budget : cache.budget;
 }
 
+static bool is_full(void)
+{
+    return cache.bytes > budget() || leat_ledger_is_over();
+}
+
 static void evict(void)
 {
-    for (struct entry *e = cache.list.previous, *previous; e != &cache.list && cache.bytes > budget(); e = previous) {
+    for (struct entry *e = cache.list.previous, *previous; e != &cache.list && is_full(); e = previous) {
         previous = e->previous;
         if (!e->pins)
             drop(e);
@@ -270,6 +277,7 @@ static struct filling *new_filling(struct blocks_file *f, size_t block)
     *e->slot = e;
     link_first(e);
     cache.bytes += bytes;
+    leat_ledger_take(LEAT_OF_BLOCKS, bytes);
     cache.filling += bytes;
     cache.count++;
     evict();

@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/ledger.h"
 
 #define BUCKETS 1024
 #define SPARES 8
@@ -78,10 +79,22 @@ struct leat_decoded *leat_decoded_retain(struct leat_decoded *s)
     return s;
 }
 
+static void take(struct leat_decoded *s, uint64_t bytes)
+{
+    s->bytes += bytes;
+    leat_ledger_take(LEAT_OF_PHOTOS, bytes);
+}
+
+static void give(struct leat_decoded *s, uint64_t bytes)
+{
+    s->bytes -= bytes;
+    leat_ledger_give(LEAT_OF_PHOTOS, bytes);
+}
+
 static void free_spare(struct leat_decoded *s, struct spare *spare)
 {
     leat_free(spare->pixels);
-    s->bytes -= spare->room;
+    give(s, spare->room);
     *spare = (struct spare){NULL, 0};
 }
 
@@ -101,6 +114,7 @@ void leat_decoded_release(struct leat_decoded *s)
     }
     for (size_t i = 0; i < SPARES; i++)
         free_spare(s, &s->spares[i]);
+    give(s, s->bytes);
     pthread_cond_destroy(&s->ready);
     pthread_mutex_destroy(&s->lock);
     leat_free(s);
@@ -159,7 +173,7 @@ static void keep_memory(struct leat_decoded *s, uint8_t *pixels, uint64_t room)
         return;
     }
     leat_free(pixels);
-    s->bytes -= room;
+    give(s, room);
 }
 
 static void unlink_pending(struct leat_decoded *s, struct leat_decoded_photo *p)
@@ -182,7 +196,7 @@ static void remove_photo(struct leat_decoded *s, struct leat_decoded_photo *p)
     else
         unlink_pending(s, p);
     keep_memory(s, p->pixels, p->room);
-    s->bytes -= sizeof *p;
+    give(s, sizeof *p);
     leat_free(p);
 }
 
@@ -198,14 +212,19 @@ static struct spare *find_spare(struct leat_decoded *s, uint64_t bytes)
     return found;
 }
 
+static bool has_place(const struct leat_decoded *s, uint64_t bytes)
+{
+    return s->bytes <= s->max_bytes - bytes && !leat_ledger_is_over();
+}
+
 /* Makes place for so many bytes: spare memory goes first, then photos from the oldest on. */
 static bool make_place(struct leat_decoded *s, uint64_t bytes)
 {
     if (bytes > s->max_bytes)
         return false;
-    for (size_t i = 0; s->bytes > s->max_bytes - bytes && i < SPARES; i++)
+    for (size_t i = 0; !has_place(s, bytes) && i < SPARES; i++)
         free_spare(s, &s->spares[i]);
-    for (struct leat_decoded_photo *p = s->oldest, *next; s->bytes > s->max_bytes - bytes && p; p = next) {
+    for (struct leat_decoded_photo *p = s->oldest, *next; !has_place(s, bytes) && p; p = next) {
         next = p->newer;
         if (p->users)
             continue;
@@ -213,7 +232,7 @@ static bool make_place(struct leat_decoded *s, uint64_t bytes)
         for (size_t i = 0; i < SPARES; i++)
             free_spare(s, &s->spares[i]);
     }
-    return s->bytes <= s->max_bytes - bytes;
+    return has_place(s, bytes);
 }
 
 void leat_decoded_expect(struct leat_decoded *s, unsigned users)
@@ -235,7 +254,7 @@ static bool get_memory(struct leat_decoded *s, struct leat_decoded_photo *p, uin
     if (spare)
         *spare = (struct spare){NULL, 0};
     else if (p->pixels)
-        s->bytes += bytes;
+        take(s, bytes);
     return p->pixels;
 }
 
@@ -303,9 +322,9 @@ static struct leat_decoded_photo *add(struct leat_decoded *s, const uint64_t *ke
 {
     struct leat_decoded_photo *p = leat_new(struct leat_decoded_photo);
     if (p)
-        s->bytes += sizeof *p;
+        take(s, sizeof *p);
     if (p && !get_memory(s, p, bytes)) {
-        s->bytes -= sizeof *p;
+        give(s, sizeof *p);
         leat_free(p);
         p = NULL;
     }

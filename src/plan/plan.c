@@ -521,6 +521,21 @@ int leat_plan_mix_counts(const struct leat_plan *plan, uint64_t epoch, uint64_t 
     return rc;
 }
 
+static uint64_t one_of(uint64_t count, uint64_t key, unsigned attempt, uint64_t broken)
+{
+    if (broken >= count)
+        return leat_draw_below(key, attempt, count);
+    if (count < 2)
+        return broken;
+    uint64_t position = leat_draw_below(key, attempt, count - 1);
+    return position + (position >= broken);
+}
+
+uint64_t leat_order_substitute(uint64_t row_key, unsigned attempt, uint64_t count, uint64_t broken)
+{
+    return one_of(count, leat_key_mix(row_key, LEAT_TAG_SUBSTITUTE), attempt, broken);
+}
+
 /* Another sample of what the order draws from: an entry of a list, a sample by weight, else any sample. */
 static uint64_t another(const struct leat_source_order *o, const struct leat_list *list, uint64_t key, unsigned attempt,
                         uint64_t broken)
@@ -547,10 +562,7 @@ static uint64_t another(const struct leat_source_order *o, const struct leat_lis
                 return i;
         return broken;
     }
-    if (o->count < 2)
-        return broken;
-    uint64_t position = leat_draw_below(key, attempt, o->count - 1);
-    return position + (position >= broken);
+    return one_of(o->count, key, attempt, broken);
 }
 
 /* The n-th of the samples that are drawn for a row beside its own, under a key of this tag. */

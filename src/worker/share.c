@@ -29,6 +29,7 @@
 #include "base/alloc.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "base/ledger.h"
 #include "engine/region.h"
 
 #define KIND_MEMFD 1
@@ -77,6 +78,7 @@ static void in_child(void)
     }
     own.open = false;
     own.generation++;
+    leat_ledger_forget(LEAT_OF_WORKERS);
 }
 
 static void start_once(void)
@@ -196,6 +198,8 @@ int leat_slot_new(uint64_t bytes, struct leat_slot **out, struct leat_error *err
                        "%" PRIu64 " more in one piece; let go of batches%s",
                        own.region.used, bytes, obstacle());
     slot->generation = own.generation;
+    if (!rc)
+        leat_ledger_take(LEAT_OF_WORKERS, slot->bytes);
     pthread_mutex_unlock(&own.lock);
     atomic_init(&slot->references, 1);
     if (rc) {
@@ -216,8 +220,10 @@ void leat_slot_release(struct leat_slot *slot)
     if (!slot || atomic_fetch_sub_explicit(&slot->references, 1, memory_order_acq_rel) != 1)
         return;
     pthread_mutex_lock(&own.lock);
-    if (own.open && slot->generation == own.generation)
+    if (own.open && slot->generation == own.generation) {
         leat_region_free(&own.region, slot->offset, slot->bytes);
+        leat_ledger_give(LEAT_OF_WORKERS, slot->bytes);
+    }
     pthread_mutex_unlock(&own.lock);
     leat_free(slot);
 }

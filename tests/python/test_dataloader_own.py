@@ -130,6 +130,41 @@ def test_substitute_puts_the_same_samples_in_for_any_number_of_workers() -> None
     assert not {5, 11} & set(sum(made[0], []))
 
 
+def refuses(x: Any) -> Any:
+    if int(x) in (5, 11):
+        raise ValueError(f"no sample {x}")
+    return x
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_substitute_is_the_one_that_a_loader_takes(workers: int) -> None:
+    outputs = {"x": [leat.ops.Map(refuses)]}
+    for seed in range(4):
+        mine = rows(leat.DataLoader(Broken(16), 4, on_error="substitute", seed=seed, num_workers=workers))
+        with leat.Loader(
+            leat.from_arrays(x=np.arange(16)), 4, outputs=outputs, on_error="substitute", seed=seed
+        ) as loader:
+            assert mine == [batch["x"].tolist() for batch in loader]
+
+
+@pytest.mark.parametrize("collate", [None, torch.tensor])
+def test_a_sample_that_ends_workers_has_the_substitute_of_one_that_raises(collate: Any) -> None:
+    class Fails(Range):
+        def __getitem__(self, i: int) -> int:
+            if i == 5 and os.getpid() != parent:
+                os.kill(os.getpid(), signal.SIGKILL)
+            elif i == 5:
+                raise ValueError
+            return i
+
+    parent = os.getpid()
+    found = [
+        rows(leat.DataLoader(Fails(12), 4, on_error="substitute", seed=7, num_workers=n, collate_fn=collate))
+        for n in (0, 2)
+    ]
+    assert found[0] == found[1] and 5 not in sum(found[0], [])
+
+
 def test_each_broken_row_of_a_batch_has_a_substitute_of_its_own() -> None:
     class Half(Range):
         def __getitem__(self, i: int) -> int:

@@ -237,6 +237,21 @@ def test_a_window_of_few_bytes_still_has_three_batches(pool_of: Any) -> None:
     one.close()
 
 
+def test_workers_ask_for_memory_where_loaders_do(pool_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Rows(30, 1 << 17)  # 1 MiB
+    left = _leat.memory_left()
+    one = feed_of(pool_of(data, 2), data, 30, 1, window=20)
+    kept = [one.next() for _ in range(4)]
+    assert left - _leat.memory_left() >= 4 << 20
+    monkeypatch.setattr(_leat, "memory_left", lambda: 0)  # as if loaders had taken the rest
+    kept += [one.next() for _ in range(20)]
+    assert len(one.order) == 3
+    one.close()
+    monkeypatch.undo()
+    del kept
+    until(lambda: _leat.memory_left() == left)
+
+
 # ---- reading the plan
 # -----------------------------------------------------------------------------------------------------
 

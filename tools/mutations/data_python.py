@@ -102,10 +102,10 @@ MUTATIONS = [
         "python/leat/data/dataset.py",
         "    if dataset.fingerprint != fingerprint:\n"
         "        raise ChangedError(\n"
-        '            f"{path} is not the data set that was pickled',
+        '            f"{path} has changed',
         "    if len(dataset.fingerprint) != len(fingerprint):\n"
         "        raise ChangedError(\n"
-        '            f"{path} is not the data set that was pickled',
+        '            f"{path} has changed',
         ("py:test_dataset.py::test_unpickling_notices_that_the_file_was_replaced",),
     ),
     Mutation(

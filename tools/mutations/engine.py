@@ -118,15 +118,15 @@ MUTATIONS = [
     Mutation(
         "what tasks need no longer stays booked in the process",
         "src/engine/budget.c",
-        "    b->reserved -= bytes;\n    leat_ledger.used -= bytes;\n",
+        "    b->reserved -= bytes;\n    leat_ledger_give(LEAT_OF_LOADERS, bytes);\n",
         "    b->reserved -= bytes;\n",
         ("c:engine/memory",),
     ),
     Mutation(
         "a loader that closes leaves what it reserved booked",
         "src/engine/budget.c",
-        "leat_ledger.used -= b->fixed + b->reserved;",
-        "leat_ledger.used -= b->fixed;",
+        "leat_ledger_give(LEAT_OF_LOADERS, b->fixed + b->reserved);",
+        "leat_ledger_give(LEAT_OF_LOADERS, b->fixed);",
         ("c:engine/memory",),
     ),
     Mutation(

@@ -101,4 +101,11 @@ MUTATIONS = [
         "(!a->ranged || a->last - a->first != r->length - 1)",
         ("py:test_http.py::test_another_range_than_was_asked_for_is_refused",),
     ),
+    Mutation(
+        "blocks stay in the cache though loaders use what the process may",
+        "src/io/blocks.c",
+        "cache.bytes > budget() || leat_ledger_is_over()",
+        "cache.bytes > budget()",
+        ("c:io/blocks",),
+    ),
 ]

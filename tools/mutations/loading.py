@@ -69,8 +69,23 @@ MUTATIONS = [
     Mutation(
         "rows of a plan are made by the decisions of an earlier plan",
         "python/leat/loading/lineage.py",
-        "        if stands_at != decisions:\n",
-        "        if stands_at is None:\n",
+        "            if self._decisions != decisions:\n",
+        "            if self._decisions is None:\n",
         ("py:test_lineage.py::test_decisions_go_with_the_plan",),
+    ),
+    Mutation(
+        "plans of two steps have other decisions though none was made between them",
+        "python/leat/loading/lineage.py",
+        """        left["at"] = {"epoch": folded[0]["epoch"], "row": folded[0]["row"]} if folded else {"epoch": 0, "row": 0}
+""",
+        "",
+        ("py:test_lineage.py::test_plans_of_all_steps_between_two_decisions_have_the_same_ones",),
+    ),
+    Mutation(
+        "weights that were changed after the loader was opened stand in its plans",
+        "python/leat/loading/lineage.py",
+        "            if digest(self._arrays) != self._hash:\n",
+        "            if len(digest(self._arrays)) != len(self._hash):\n",
+        ("py:test_lineage.py::test_a_plan_is_of_the_loader_as_it_was_opened",),
     ),
 ]

@@ -38,4 +38,11 @@ MUTATIONS = [
         "if (own.open)",
         ("c:worker/share",),
     ),
+    Mutation(
+        "memory shared with workers is not in the ledger of the process",
+        "src/worker/share.c",
+        "        leat_ledger_take(LEAT_OF_WORKERS, slot->bytes);\n",
+        "        leat_ledger_take(LEAT_OF_WORKERS, 0);\n",
+        ("c:worker/share",),
+    ),
 ]

@@ -65,4 +65,18 @@ MUTATIONS = [
         "            self.leaving[board] = (running, None)\n",
         ("py:test_feed.py::test_what_a_worker_may_still_write_to_is_kept_until_it_finishes_or_is_dead",),
     ),
+    Mutation(
+        "a substitute for a sample that ended workers is drawn as if nothing were known of it",
+        "python/leat/workers/loop.py",
+        "position = index if type(index) is int and 0 <= index < _POSITION else _POSITION",
+        "position = _POSITION",
+        ("py:test_dataloader_own.py::test_a_substitute_is_the_one_that_a_loader_takes",),
+    ),
+    Mutation(
+        "workers read ahead though loaders use what the process may",
+        "python/leat/workers/feed.py",
+        " and size <= _leat.memory_left()",
+        "",
+        ("py:test_feed.py::test_workers_ask_for_memory_where_loaders_do",),
+    ),
 ]

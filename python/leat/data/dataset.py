@@ -383,7 +383,7 @@ def _unpickle_open(path: str | list[str], *args: Any) -> Dataset:
     dataset = _open_one(path, *options)
     if dataset.fingerprint != fingerprint:
         raise ChangedError(
-            f"{path} has other contents than when this data set was pickled or planned: open it again with leat.open"
+            f"{path} has changed since this data set was pickled or planned: open it again with leat.open"
         )
     return dataset
 

@@ -27,7 +27,7 @@ import numpy as np
 from .. import _leat
 from ..errors import BrokenSampleError, ForkedError, HeldError
 from . import transport
-from .loop import BATCH, END, ERROR, FAILED, GONE, GONE_TRIES, ITER, ODD, ROWS, SAMPLES, WHOLE, Job, now
+from .loop import BATCH, END, ERROR, FAILED, ITER, ODD, ROWS, SAMPLES, TRIES, WHOLE, Job, now, removed
 from .pool import Client, Pool, describe_exit
 
 _SLICE_MS = 50
@@ -214,7 +214,7 @@ class Feed(Client):
         size = self.capacity
         if self.layout and head.kind == ROWS:
             size = self.row_bytes * head.rows + self._room(head.rows)
-        return size * (len(self.order) + 1) <= self.window_bytes
+        return size * (len(self.order) + 1) <= self.window_bytes and size <= _leat.memory_left()
 
     def _slot(self, size: int) -> _leat.Slot:
         return _leat.Slot(max(1, size))
@@ -441,16 +441,17 @@ class Feed(Client):
         if (
             self.job.on_error == "raise"
             or flight.payload is None
-            or tries > (GONE_TRIES if self.job.on_error == "substitute" else 0)
+            or tries > (TRIES if self.job.on_error == "substitute" else 0)
         ):
             return False
         if flight.planned.kind == ROWS:
-            _view(flight.payload, flight.planned.rows * 8).view(np.int64)[row] = GONE + tries
+            asked = _view(flight.payload, flight.planned.rows * 8).view(np.int64)
+            asked[row] = removed(int(asked[row]), tries)
         elif flight.planned.kind == WHOLE and self.job.auto_collation:
             indices = list(pickle.loads(flight.payload.memory(0, flight.payload.bytes)))
             if row >= len(indices):
                 return False
-            indices[row] = GONE + tries
+            indices[row] = removed(indices[row], tries)
             data = pickle.dumps(indices, protocol=5)
             if len(data) > flight.payload.bytes:
                 return False

@@ -42,8 +42,9 @@ CALL = 3  #: of the engine's: functions/running.py
 #: kinds of messages from a worker
 SAMPLES, ODD, BATCH, ERROR, END, FAILED, LEFT = range(7)
 
-#: an index that the parent removed from a batch: GONE + n, where n substitutes for it are broken too
-GONE, GONE_TRIES = -(1 << 63), 16
+#: substitutes that are tried for a broken sample, as a leat.Loader tries them
+TRIES = len(_leat.substitutes(0, 1, 0))
+_REMOVED, _POSITION = -(1 << 63), (1 << 48) - 1  # no position is as large
 
 HEADER = struct.Struct("<QQIIQI")  # board, serial, unit, kind, bytes of the pickle, number of buffers
 _NAP_MS = 1000
@@ -128,8 +129,18 @@ class _Client:
     state: Any = None  #: of those, between units
 
 
-def _is_gone(index: Any) -> bool:
-    return type(index) is int and GONE <= index <= GONE + GONE_TRIES
+def removed(index: Any, tries: int) -> int:
+    """A mark in the place of an index that the parent removed from a batch, where so many substitutes for it are broken
+    too. It is one of 64 bits, below every index, and tells the position if it is one."""
+    if _is_removed(index):
+        position = index & _POSITION
+    else:
+        position = index if type(index) is int and 0 <= index < _POSITION else _POSITION
+    return _REMOVED + (tries << 48) + position
+
+
+def _is_removed(index: Any) -> bool:
+    return type(index) is int and _REMOVED <= index < _REMOVED + (TRIES + 1 << 48)
 
 
 def seed_everything(key: int) -> None:
@@ -325,7 +336,7 @@ class Worker:
             except Exception as e:
                 at = max(at, self.row())  # of an exception the call has not said it
                 index = int(np.frombuffer(board.view(unit.payload, unit.size), np.int64)[at])
-                self.index = None if _is_gone(index) else index
+                self.index = None if _is_removed(index) else index
                 if job.on_error == "raise":
                     raise
                 sample = self.stand_in(job, unit, at, index, e, broken)
@@ -342,7 +353,7 @@ class Worker:
             reseed_row(unit.seed, unit.epoch, unit.first_row + row)
         _leat.set_current_row(unit.seed, unit.epoch, unit.first_row + row)
         self.index = index
-        if job.on_error != "raise" and _is_gone(index):
+        if job.on_error != "raise" and _is_removed(index):
             self.index = None
             raise Broken(_TRIED)
         return job.dataset[index]
@@ -354,8 +365,9 @@ class Worker:
             broken.append((row, None, reason))
             return _LEFT_OUT
         key = _leat.row_key(unit.seed, unit.epoch, unit.first_row + row)
-        for attempt in range(index - GONE if _is_gone(index) else 0, GONE_TRIES):
-            other = _leat.row_key(key, 0x5355, attempt) % len(job.dataset)
+        mark = removed(index, 0) if not _is_removed(index) else index
+        tried, position = mark - _REMOVED >> 48, mark & _POSITION
+        for other in _leat.substitutes(key, len(job.dataset), position)[tried:]:
             try:
                 found = self.sample(job, unit, row, other)
             except Exception as e:

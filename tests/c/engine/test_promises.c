@@ -340,7 +340,7 @@ TEST(promise_4_all_loaders_together_stay_under_the_limit_of_the_process)
             assert_non_null(b);
             assert_int_equal(leat_batch_step(b), step);
             leat_engine_lock();
-            assert_true(leat_ledger.used <= memory_limit);
+            assert_true(leat_ledger_used(LEAT_OF_LOADERS) <= memory_limit);
             leat_engine_unlock();
             leat_batch_free(b);
         }

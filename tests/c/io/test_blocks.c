@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 
+#include "base/ledger.h"
 #include "base/random.h"
 #include "io/blocks.h"
 #include "io/local.h"
@@ -83,6 +84,23 @@ TEST(reads_of_any_blocks_have_the_bytes_of_the_file_whatever_the_cache_holds)
         leat_faulty_stop();
     }
     leat_blocks_budget = 0;
+}
+
+TEST(blocks_are_dropped_where_loaders_use_what_the_process_may)
+{
+    struct leat_error error;
+    struct leat_io_file *file = open_blocks();
+    const uint64_t before = leat_ledger_used(LEAT_OF_BLOCKS), all = leat_ledger_allowed();
+    for (uint64_t i = 0; i < 5; i++)
+        assert_ok(leat_io_read(file, i * BLOCK, 10, got[1], &error));
+    assert_int_equal(leat_ledger_used(LEAT_OF_BLOCKS), before + 5 * BLOCK);
+    leat_ledger_take(LEAT_OF_LOADERS, all);
+    assert_ok(leat_io_read(file, 5 * BLOCK, 10, got[1], &error));
+    assert_memory_equal(got[1], content + 5 * BLOCK, 10);
+    assert_int_equal(leat_ledger_used(LEAT_OF_BLOCKS), 0);
+    leat_ledger_give(LEAT_OF_LOADERS, all);
+    leat_io_release(file);
+    assert_int_equal(leat_ledger_used(LEAT_OF_BLOCKS), 0);
 }
 
 TEST(a_block_that_cannot_be_read_is_an_error_of_all_who_wait_for_it_and_read_again_later)

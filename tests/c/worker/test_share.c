@@ -67,12 +67,14 @@ TEST(memory_that_came_back_is_cut_again_first)
 
 TEST(a_slot_is_held_until_its_last_reference_goes)
 {
-    uint64_t before = leat_share_used();
+    uint64_t before = leat_share_used(), left = leat_memory_left();
     struct leat_slot *slot = slot_of(1);
+    assert_int_equal(leat_memory_left(), left - leat_slot_bytes(slot));
     leat_slot_retain(slot);
     leat_slot_release(slot);
     assert_int_equal(leat_share_used(), before + (uint64_t)sysconf(_SC_PAGESIZE));
     leat_slot_release(slot);
+    assert_int_equal(leat_memory_left(), left);
     assert_int_equal(leat_share_used(), before);
     leat_slot_release(NULL);
 }
