@@ -77,6 +77,11 @@ class Out:
     geometry: bool = False
     stack: Literal["list", "pad"] | None = None
 
+    def __post_init__(self) -> None:
+        names = self.field if isinstance(self.field, tuple) else (self.field,)
+        if not names or not all(isinstance(name, str) for name in names):
+            raise TypeError(f"the field of an output is a name, or a tuple of names, not {self.field!r:.60}")
+
 
 Outputs = Mapping[str | tuple[str, ...], "Chain | Operator | Out"]
 

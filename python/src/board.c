@@ -553,10 +553,8 @@ PyObject *py_substitutes(PyObject *module, PyObject *args)
     PyObject *list = PyList_New(LEAT_MAX_SUBSTITUTES);
     for (unsigned i = 0; list && i < LEAT_MAX_SUBSTITUTES; i++) {
         PyObject *position = PyLong_FromUnsignedLongLong(leat_order_substitute(row_key, i, count, broken));
-        if (!position)
+        if (!position || PyList_SetItem(list, i, position))
             Py_CLEAR(list);
-        else
-            PyList_SET_ITEM(list, i, position);
     }
     return list;
 }

@@ -134,10 +134,12 @@ static void fill(struct leat_error *error, int code, size_t left, const char *fo
     vsnprintf(message, sizeof message, format, args);
     for (size_t login, at; at = find_login(message, &login), login;)
         memmove(message + at, message + at + login, strlen(message + at + login) + 1);
-    leat_shorten(message, sizeof error->message - left);
     leat_error_clear(error);
     error->code = code;
-    leat_escape(message, error->message, sizeof error->message); /* it may quote names out of files */
+    char shown[sizeof message];
+    leat_escape(message, shown, sizeof shown); /* it may quote names out of files */
+    leat_shorten(shown, sizeof error->message - left);
+    memcpy(error->message, shown, strlen(shown) + 1);
 }
 
 int leat_fail(struct leat_error *error, int code, const char *format, ...)

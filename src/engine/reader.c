@@ -69,7 +69,7 @@ int leat_reader_text(json_t *value, char **text, struct leat_error *error)
 int leat_reader_read(const struct leat_reader_run *run, const json_t *state, struct leat_state_number *numbers,
                      size_t n, struct leat_error *error)
 {
-    uint64_t version;
+    uint64_t version = 0;
     const char *print = json_string_value(json_object_get(state, "fingerprint")),
                *order = json_string_value(json_object_get(state, "order"));
     bool whole = print && order && leat_json_number(json_object_get(state, run->kind), INT64_MAX, &version);

@@ -247,9 +247,6 @@ def test_workers_ask_for_memory_where_loaders_do(pool_of: Any, monkeypatch: pyte
     kept += [one.next() for _ in range(20)]
     assert len(one.order) == 3
     one.close()
-    monkeypatch.undo()
-    del kept
-    until(lambda: _leat.memory_left() == left)
 
 
 # ---- reading the plan

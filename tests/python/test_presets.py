@@ -79,3 +79,9 @@ def test_views_differ_and_are_as_published() -> None:
     assert second[1] == ops.RandomResizedCrop(224, interpolation="bicubic")
     assert presets.dino()["local8"].chain[1] == ops.RandomResizedCrop(96, (0.05, 0.4), interpolation="bicubic")
     assert second[5:7] == [ops.RandomApply([ops.GaussianBlur(23)], 0.1), ops.RandomSolarize(128, 0.2)]
+
+
+@pytest.mark.parametrize("make", [presets.simclr, presets.byol, presets.dino])
+def test_a_size_in_the_place_of_the_field_is_refused(make: Any) -> None:
+    with pytest.raises(TypeError, match="the field of an output is a name, or a tuple of names, not 32"):
+        make(32)

@@ -667,6 +667,13 @@ def test_a_state_says_which_clause_its_run_was_over(coded: tuple[leat.Dataset, O
     assert "domain = 'code'" in str(state["view"])
 
 
+def test_a_class_in_the_place_of_its_number_is_told(photos: Path, recwarn: pytest.WarningsRecorder) -> None:
+    ds = leat.open(photos)
+    assert len(ds.where("label = 1")) == 12 and not len(ds.where("label = 7")) and not recwarn
+    with pytest.warns(UserWarning, match="selects nothing; labels are numbers: 'even' is 0, 'odd' is 1"):
+        assert not len(ds.where("label = 'odd' OR label IN ('even')"))
+
+
 # ---- selections of others --------------------------------------------------------------------------------------------
 
 

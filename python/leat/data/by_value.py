@@ -194,7 +194,8 @@ class _Divider:
     @staticmethod
     def _no_such(column: Column, value: Any, codes: Codes, of: str) -> str:
         there = [column.shown(i) for i in np.unique(codes).tolist()]
-        known = {column.shown(i).lower(): column.values[i] for i in np.unique(codes).tolist()}
+        values = (column.values[i] for i in np.unique(codes).tolist())
+        known = {name.lower(): value if name == str(value) else name for name, value in zip(there, values)}
         near = difflib.get_close_matches(str(value).lower(), known, 1)
         hint = f"; did you mean {known[near[0]]!r}?" if near else ""
         some = ", ".join(there[:SHOWN]) + (", ..." if len(there) > SHOWN else "")

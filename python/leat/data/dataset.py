@@ -244,8 +244,9 @@ class Dataset:
         Columns are the fields that are numbers, str, json (its null is NULL) or bytes, those that leat derives too
         (``"image.width"``); ``"tokens.length"``, the number of elements of arrays that vary in length; and ``id``. A
         name with a dot stands in double quotes, a text in single ones. The expression is evaluated as SQLite does, on
-        all cores (docs/datasets.md); reading other tables, writing and loops are refused. The result is a view in the
-        order of this data set, and combines with others by ``&``, ``|`` and ``-``.
+        all cores (docs/datasets.md); reading other tables, writing and loops are refused. A label is a number, also
+        where it has a name in `classes`. The result is a view in the order of this data set, and combines with others
+        by ``&``, ``|`` and ``-``.
 
         Raises:
             ValueError: there is no such column, or the clause is no SQL expression or is refused.
@@ -258,7 +259,11 @@ class Dataset:
             raise TypeError(f"the clause is text, what stands behind WHERE in SQL, not {type(clause).__name__}")
         if "\0" in clause:
             raise ValueError("the clause has a NUL character")
-        return Dataset(self._part().where(clause), (self, "where", clause))
+        found = Dataset(self._part().where(clause), (self, "where", clause))
+        if not len(found) and (names := set(re.findall("'([^']*)'", clause)).intersection(self.classes)):
+            numbers = ", ".join(f"{name!r} is {self.classes.index(name)}" for name in sorted(names))
+            warnings.warn(f"where({clause!r}) selects nothing; labels are numbers: {numbers}", stacklevel=2)
+        return found
 
     def _combine(self, other: Any, how: int) -> Any:
         if not isinstance(other, Dataset):

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import _leat, check
 from ..errors import InvalidError, UnsupportedError
-from ..loading import ranks
+from ..loading import ranks, states
 from ..loading.agreement import Agreement
 from ..loading.batch import Batch
 from ..loading.delivery import Delivering, checked_step
@@ -232,7 +232,7 @@ class Attached(Delivering, Reader):
         """Its position: the epoch, and the row of it that comes next. It fits readers of any batch size and world size
         that are attached to a port over the same data set, order and seed.
         """
-        return super().state_dict() if self._ahead is None else dict(self._ahead.state)
+        return super().state_dict() if self._ahead is None else states.plain(self._ahead.state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)

@@ -225,9 +225,9 @@ static bool unpack(const struct gif *g, const struct frame *f, uint8_t *out)
 
 static void put_index(const struct frame *f, uint8_t *to, unsigned index)
 {
-    const uint8_t *p = f->palette.p + (size_t)index * 3;
+    const uint8_t *p = f->palette.p ? f->palette.p + (size_t)index * 3 : NULL;
     unsigned opacity = f->has_transparent && index == f->transparent ? 0 : 255;
-    if (!f->palette.p)
+    if (!p)
         leat_whole_put(to, index, index, index, opacity); /* without a palette it is gray */
     else if ((index + 1u) * 3 <= f->palette.n)
         leat_whole_put(to, p[0], p[1], p[2], opacity);

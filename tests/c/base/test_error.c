@@ -71,6 +71,19 @@ TEST(a_long_message_is_cut_in_its_middle_and_keeps_its_sentence_and_errno)
     }
 }
 
+TEST(a_message_that_gets_long_by_escapes_keeps_its_end)
+{
+    (void)state;
+    struct leat_error error;
+    char name[701];
+    memset(name, '\n', 700);
+    name[700] = 0;
+    leat_fail(&error, LEAT_E_CORRUPT, "the photo %s is not there", name);
+    assert_in_range(strlen(error.message), sizeof error.message - 4, sizeof error.message - 1);
+    assert_memory_equal(error.message, "the photo \\x0a", 14);
+    assert_non_null(strstr(error.message, " is not there"));
+}
+
 TEST(a_long_path_is_cut_at_the_front)
 {
     struct leat_error error;
