@@ -223,8 +223,8 @@ def decoded_by_both(data: leat.Dataset, files: list[str]) -> list[int]:
     return both
 
 
-def throughput(data: leat.Dataset, files: list[str], rounds: int, photos: int) -> tuple[float, float, float, int]:
-    """Photos per second of leat and of torch's DataLoader, the same augmentation at 224, medians; and the median ratio.
+def throughput(data: leat.Dataset, files: list[str], rounds: int, photos: int) -> tuple[float, float, list[float], int]:
+    """Photos per second of leat and of torch's DataLoader, the same augmentation at 224, medians; the ratios; cores.
 
     They take turns, so that a busy machine hits both alike. Each turn opens its loader, runs one epoch to warm up and
     then about `photos` that count, and closes it; leat has a further epoch before it, which is dropped: so as much work
@@ -279,7 +279,7 @@ def throughput(data: leat.Dataset, files: list[str], rounds: int, photos: int) -
     return (
         statistics.median(p[0] for p in pairs),
         statistics.median(p[1] for p in pairs),
-        statistics.median(p[0] / p[1] for p in pairs),
+        sorted(p[0] / p[1] for p in pairs),
         cores,
     )
 
@@ -345,13 +345,14 @@ def main() -> int:
             "or Pillow does not decode them"
         )
     if both:
-        ours, theirs, ratio, cores = throughput(
+        ours, theirs, ratios, cores = throughput(
             data.select(both), [files[i] for i in both], 1 if o.short else 3, 500 if o.short else 1000
         )
+        spread = f"median of {len(ratios)} turns side by side, {ratios[0]:.2f} to {ratios[-1]:.2f}"
         compared = f"""\
 leat.Loader         {ours:6.0f} photos/s on {cores} cores, random-resized crop 224, float32
 torch DataLoader    {theirs:6.0f} photos/s, the same with Pillow
-ratio               {ratio:6.2f}   (median of turns side by side)"""
+ratio               {statistics.median(ratios):6.2f}   ({spread if len(ratios) > 1 else "one turn"})"""
     else:
         compared = "no comparison       no photo is decoded by both leat and Pillow"
 

@@ -23,7 +23,7 @@ MUTATIONS = [
     Mutation(
         "a state that was taken after peeking leaves out the batch that was peeked at",
         "python/leat/ports/attached.py",
-        "super().state_dict() if self._ahead is None else dict(self._ahead.state)",
+        "super().state_dict() if self._ahead is None else states.plain(self._ahead.state)",
         "super().state_dict()",
         ("py:test_peek.py::test_what_is_attached_looks_ahead_like_a_loader",),
     ),
