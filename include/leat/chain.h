@@ -22,7 +22,7 @@ struct leat_chain_result {
     bool open;               /* an image whose height and width differ from value to value: -1 in `shape` */
     unsigned ndim;
     int64_t shape[LEAT_MAX_DIMS];
-    int64_t strides[LEAT_MAX_DIMS]; /* in elements; 0 where `open` */
+    int64_t strides[LEAT_MAX_DIMS]; /* in elements; 0 if `open` */
     uint64_t moves;                 /* bytes of those that targets draw (leat_chain_apply_image) */
 };
 
@@ -38,9 +38,9 @@ LEAT_API void leat_chain_describe(const struct leat_chain *chain, struct leat_ch
 LEAT_API int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length, uint64_t key, int64_t sample,
                               struct leat_value *out, struct leat_error *error);
 /* The same for an image from the middle of a loader's chain. Its field, an array with a layout, may have the height and
- * width -1: then this image is of `height` x `width`. `moves`, of n_moves bytes, are what the targets of the row drew
- * for such operators as RandomIoUCrop, as the loader's hidden output has them; NULL: that is not known, and they do
- * what they could. Errors: as above; INVALID also where there are moves for other operators. */
+ * width -1: then this image is of `height` x `width`. `moves`, of n_moves bytes, are the draws of the row's targets for
+ * such operators as RandomIoUCrop, as the loader's hidden output has them; NULL: they are not known, and the operators
+ * do what they can. Errors: as above; INVALID also if there are moves for other operators. */
 LEAT_API int leat_chain_apply_image(struct leat_chain *chain, const void *data, uint64_t length, uint32_t height,
                                     uint32_t width, const void *moves, uint64_t n_moves, uint64_t key, int64_t sample,
                                     struct leat_value *out, struct leat_error *error);

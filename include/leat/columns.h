@@ -8,12 +8,12 @@
  *     flush  makes what this process wrote survive a loss of power
  *     gather reads rows, and says which there are
  *
- * A row is written beside the one that it replaces, and then a 64-bit word is set that says where it is: who reads sees
- * the old row or the new one, whatever happens to the writer. Of two that write one row at a time one wins. Functions
- * may be called from any number of threads at a time, except leat_columns_close.
+ * A row is written beside the one that it replaces, and then a 64-bit word is set that says where it is: a reader sees
+ * the old row or the new one, whatever happens to the writer. If two processes write one row at a time, one wins.
+ * Functions may be called from any number of threads at a time, except leat_columns_close.
  *
- * A forked child may read from what it got from its parent; writing and flushing are LEAT_E_FORKED there: it opens the
- * file itself.
+ * A forked child may read through its parent's object; writing and flushing are LEAT_E_FORKED there: it opens the file
+ * itself.
  */
 #ifndef LEAT_COLUMNS_H
 #define LEAT_COLUMNS_H
@@ -32,11 +32,11 @@ struct leat_columns; /* opaque */
 
 struct leat_columns_options {
     size_t struct_size;
-    /* Arrays (LEAT_KIND_ARRAY), of which shape[0] may be -1: it varies from row to row. NULL: those of the file, which
-     * must be there. */
+    /* Arrays (LEAT_KIND_ARRAY); shape[0] may be -1: it varies from row to row. NULL: those of the file, which must be
+     * there. */
     const struct leat_field *fields;
     size_t n_fields;
-    bool keyed;              /* rows are found by (id, key), else by id. Ignored where `fields` is NULL */
+    bool keyed;              /* rows are found by (id, key), else by id. Ignored if `fields` is NULL */
     const char *fingerprint; /* of the data set that the ids are of, at most 127 bytes; NULL: it is not compared */
     bool read_only;          /* the file is opened only for reading, and must be there */
 };
@@ -45,8 +45,8 @@ struct leat_columns_options {
         sizeof(struct leat_columns_options), NULL, 0, false, NULL, false                                               \
     }
 
-/* Opens the file at `path`, or creates it. Of processes that create it at the same time one does, and the others open
- * what it made.
+/* Opens the file at `path`, or creates it. If processes create it at the same time, one does, and the others open the
+ * result.
  * Errors: INVALID (fields), NOT_FOUND (there is none, and it is not to be created), TYPE (the file has other fields, or
  * another key), STATE (it is of another data set), FORMAT (it is no such file, or of a later version), CORRUPT (its
  * header is damaged, or the file was cut), IO, NOMEM. */
@@ -55,16 +55,16 @@ LEAT_API int leat_columns_open(const char *path, const struct leat_columns_optio
 /* Ends it without a flush. NULL is allowed. No other call is in progress. */
 LEAT_API void leat_columns_close(struct leat_columns *columns);
 
-/* What the file says. Fields and the fingerprint ("" without one) live as long as `columns`. */
+/* The contents of the file. Fields and the fingerprint ("" without one) live as long as `columns`. */
 LEAT_API const struct leat_field *leat_columns_fields(const struct leat_columns *columns, size_t *n);
 LEAT_API bool leat_columns_keyed(const struct leat_columns *columns);
 LEAT_API const char *leat_columns_fingerprint(const struct leat_columns *columns);
 
-/* The values of one field for n rows. Of a field of fixed size: n values one behind the other, and no offsets. Else
+/* The values of one field for n rows. For a field of fixed size: n values one behind the other, and no offsets. Else
  * value i has the elements of rows offsets[i] to offsets[i + 1] (n + 1 numbers, from 0), each of the size of the other
  * dimensions.
  *
- * `dtype` is that of the field; of float16, bfloat16 and int8 fields it may be float32, which is rounded to the
+ * `dtype` is that of the field; for float16, bfloat16 and int8 fields it may be float32, which is rounded to the
  * nearest, even (beyond float16 to infinity). An int8 field keeps such a value as whole multiples, -127 to 127, of a
  * scale of its own: the largest magnitude / 127; they must be finite. int8 values as such have the scale 1. */
 struct leat_column {
@@ -73,21 +73,21 @@ struct leat_column {
     const int64_t *offsets;
 };
 
-/* Writes n rows; `columns_of` has one column for each field, in their order. keys: NULL where rows have none. What ids
- * have twice in one call is written twice, in order. Rows are visible to every process when the call returns, and last
- * once leat_columns_flush has. After an error, rows before that of error->sample are written, and no other (INVALID:
- * none).
+/* Writes n rows; `columns_of` has one column for each field, in their order. keys: NULL if rows have none. An id that
+ * occurs twice in one call is written twice, in order. Rows are visible to every process when the call returns, and
+ * last once leat_columns_flush has. After an error, rows before that of error->sample are written, and no other
+ * (INVALID: none).
  * Errors: INVALID (an id or a row that is too large, offsets, dtype, a value of an int8 field that is not finite, one
- * that is finite and would be infinite in a float16 or bfloat16 field), IO (the disk is full; nothing that was there is
- * lost), CORRUPT (the index), NOMEM, FORKED, CLOSED (opened for reading).
+ * that is finite and would be infinite in a float16 or bfloat16 field), IO (the disk is full; existing rows stay),
+ * CORRUPT (the index), NOMEM, FORKED, CLOSED (opened for reading).
  */
 LEAT_API int leat_columns_write(struct leat_columns *columns, const uint64_t *ids, const uint64_t *keys, uint64_t n,
                                 const struct leat_column *columns_of, struct leat_error *error);
 
-/* Where values of one field go. Of a field of fixed size `data` is the caller's and has room for n values. Of one that
- * varies the call sets `data` to what it allocated (NULL where there is nothing), to be freed with leat_free, also
- * after an error, and offsets are the caller's, n + 1 of them. Rows that are missing are zero, or empty. Values of int8
- * fields come as float32: number * scale. */
+/* The destination of the values of one field. For a field of fixed size `data` is the caller's and has room for n
+ * values. For one that varies the call sets `data` to its allocation (NULL if there is nothing), to be freed with
+ * leat_free, also after an error, and offsets are the caller's, n + 1 of them. Rows that are missing are zero, or
+ * empty. Values of int8 fields come as float32: number * scale. */
 struct leat_column_out {
     bool wanted; /* else the rest is ignored */
     void *data;
@@ -103,12 +103,13 @@ enum leat_present { LEAT_MISSING = 0, LEAT_PRESENT = 1, LEAT_BROKEN = 2 };
 LEAT_API int leat_columns_gather(struct leat_columns *columns, const uint64_t *ids, const uint64_t *keys, uint64_t n,
                                  struct leat_column_out *out, bool mark, uint8_t *present, struct leat_error *error);
 
-/* Asks the system to read rows that will be wanted into its page cache; returns at once, and ignores what is not there.
+/* Asks the system to read rows that will be wanted into its page cache; returns at once, and ignores rows that are
+ * missing.
  */
 LEAT_API void leat_columns_expect(struct leat_columns *columns, const uint64_t *ids, const uint64_t *keys, uint64_t n);
 
-/* Everything that was written through `columns` before it lasts when this returns: nothing of it is lost if the machine
- * loses power. Memory that replaced rows had is used again from then on.
+/* All writes through `columns` before it are durable when this returns: none is lost if the machine loses power. Memory
+ * that replaced rows had is used again from then on.
  * Errors: IO, FORKED, CLOSED (opened for reading), NOMEM. */
 LEAT_API int leat_columns_flush(struct leat_columns *columns, struct leat_error *error);
 

@@ -33,20 +33,20 @@ struct leat_power_fit_options {
 
 /* Fits a power law to `count` points (samples seen, from 1; loss, 1e-9 to 1e9) within the bounds. `start`: a fit of an
  * earlier part of the curve, which is improved; NULL: the best from a grid of starts. `options` NULL: the defaults.
- * What is well determined is the slope within the range of n, not alpha. A curve of 2,000 points takes about a quarter
- * of a millisecond from a start, and less than one from the grid.
+ * The slope within the range of n is well determined, alpha is not. A curve of 2,000 points takes about a quarter of a
+ * millisecond from a start, and less than one from the grid.
  * Errors: INVALID (fewer than 4 points, all at one n, a point or a bound out of range), NOMEM. */
 LEAT_API int leat_power_law_fit(const double *n, const double *loss, uint64_t count,
                                 const struct leat_power_fit_options *options, const struct leat_power_law *start,
                                 struct leat_power_law *out, struct leat_error *error);
 /* The loss after n samples, n above 0. */
 LEAT_API double leat_power_law_at(const struct leat_power_law *law, double n);
-/* How fast it falls there, a sample: -dl/dn = alpha (l(n) - eps) / n. */
+/* The speed of its fall there, a sample: -dl/dn = alpha (l(n) - eps) / n. */
 LEAT_API double leat_power_law_slope(const struct leat_power_law *law, double n);
 
 /* Savitzky and Golay's filter: `out[j]` is the value at first + j * stride, j < n_out, of the polynomial of `degree` (0
  * to 5) that fits the `window` (odd, up to 10001) values around it best; within half a window of an end, of the
- * outermost window's. Where there are fewer values than that, window and degree are as large as these allow.
+ * outermost window's. If there are fewer values than that, window and degree are as large as these allow.
  * Errors: INVALID (window, degree, a value that is not finite), RANGE (not among the n values), NOMEM. */
 LEAT_API int leat_curve_smooth(const double *values, uint64_t n, uint32_t window, uint32_t degree, uint64_t first,
                                uint64_t stride, uint64_t n_out, double *out, struct leat_error *error);

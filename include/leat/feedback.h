@@ -1,13 +1,13 @@
 /*
- * Feedback by sample: what a model measured of each (a loss, most often), in a table that reports fill in the
+ * Feedback by sample: a model's measurements of each (a loss, most often), in a table that reports fill in the
  * background, selections from it, and decisions which rows an epoch has. A header of its own, because nothing else of
  * leat needs it.
  *
  * A loader is told by leat_loader_decide_rows which rows an epoch has; with `decided` among its options it plans
  * nothing beyond the epoch that is read, so that nothing is read that a decision leaves out.
  *
- * A table is one array of 16 bytes a sample, in anonymous memory or in a mapped file. Whoever reads it calls
- * leat_feedback_wait first. What is selected depends on the numbers alone, so ranks with equal tables select the same.
+ * A table is one array of 16 bytes a sample, in anonymous memory or in a mapped file. A reader calls leat_feedback_wait
+ * first. The selection depends on the numbers alone, so ranks with equal tables select the same.
  */
 #ifndef LEAT_FEEDBACK_H
 #define LEAT_FEEDBACK_H
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* What is known of one sample. count 0: nothing, and all else is 0. */
+/* The record of one sample. count 0: there is none, and all else is 0. */
 struct leat_mark {
     float value;          /* the one reported last; finite */
     uint32_t count;       /* how many reports replaced it, the first included */
@@ -40,17 +40,17 @@ struct leat_feedback_options {
         sizeof(struct leat_feedback_options), 0, NULL, NULL, false                                                     \
     }
 
-/* Ids that are no positions take 8 bytes more for each up to the largest, or 16 a sample where they lie far apart.
+/* Ids that are no positions take 8 bytes more for each up to the largest, or 16 a sample if they lie far apart.
  * Errors: INVALID (no sample, an id below 0 or of two samples), NOMEM, IO. */
 LEAT_API int leat_feedback_new(const struct leat_feedback_options *options, struct leat_feedback **out,
                                struct leat_error *error);
 /* NULL is allowed. Reports that still wait are dropped. */
 LEAT_API void leat_feedback_free(struct leat_feedback *feedback);
 
-/* Reports n values of a step. Copies both arrays, and returns: a thread of the table enters them. Where 4 million
- * values wait already, it waits until they are fewer.
+/* Reports n values of a step. Copies both arrays, and returns: a thread of the table enters them. If 4 million values
+ * wait already, it waits until they are fewer.
  *
- * A value replaces one of an earlier step; of two values of one step the greater stays; one of an earlier step than the
+ * A value replaces one of an earlier step; the greater of two values of one step stays; one of an earlier step than the
  * table's is dropped. So the order in which reports arrive does not matter, and a report that is repeated changes
  * nothing. Errors: RANGE (there is no such id), INVALID (a value is NaN or infinite): then nothing is entered. NOMEM.
  */
@@ -58,7 +58,7 @@ LEAT_API int leat_feedback_report(struct leat_feedback *feedback, const int64_t 
                                   uint32_t epoch, uint32_t step, struct leat_error *error);
 /* Waits until all reports are entered. */
 LEAT_API void leat_feedback_wait(struct leat_feedback *feedback);
-/* The table: as many marks as samples, valid until leat_feedback_free, and to be written to by who has waited. */
+/* The table: as many marks as samples, valid until leat_feedback_free, and writable for a caller that has waited. */
 LEAT_API struct leat_mark *leat_feedback_marks(struct leat_feedback *feedback);
 
 /* A report on its way: `position` is that of the sample. */
@@ -67,7 +67,7 @@ struct leat_noted {
     float value;
     uint32_t epoch, step, zero;
 };
-/* How many a deferred table keeps. */
+/* The number that a deferred table keeps. */
 LEAT_API uint64_t leat_feedback_kept(struct leat_feedback *feedback);
 /* Copies the first `n` of them, in the order of the reports; `clear`: they are not kept any more. Returns how many. */
 LEAT_API uint64_t leat_feedback_take(struct leat_feedback *feedback, struct leat_noted *out, uint64_t n, bool clear);
@@ -82,11 +82,11 @@ LEAT_API int leat_feedback_enter(struct leat_feedback *feedback, const struct le
 /* Decides which rows epochs have from step `at` on (NULL, which needs a single rank: from the start of the epoch that
  * begins next). All ranks of a job must make the same decision. Batches in flight beyond it are computed again.
  *
- * From a step above 0 the epoch keeps its rows before it. Behind them come the listed rows; or those of the selected
- * samples (AS_OPENED: of all) that the epoch has not had, in the order that the loader was opened with. Later epochs
- * have what was decided as if from their start. This takes 8 bytes for each row of that epoch, and for each position
- * of the lists decided within it until it has ended; a loader with further consumers has it not, nor one without order
- * (in_order), nor one of a list, and an epoch at most 256 times, in
+ * From a step above 0 the epoch keeps its rows before it. Behind them come the listed rows; or the selected samples
+ * (AS_OPENED: all) that the epoch has not had, in the order that the loader was opened with. Later epochs follow the
+ * decision as if from their start. This takes 8 bytes for each row of that epoch, and for each position of the lists
+ * decided within it until it has ended; a loader with further consumers has it not, nor one without order (in_order),
+ * nor one of a list, and an epoch at most 256 times, in
  * 16 epochs to come.
  *
  * A decision enters the log, and so the state: lists that do not fit 44 KiB of text together, or for which it has no
@@ -122,10 +122,10 @@ struct leat_measured {
     uint64_t n;
 };
 enum leat_extreme { LEAT_GREATEST = 0, LEAT_LEAST };
-/* The k positions with the greatest or the least values, rising, in `positions`. Of equal values those at lower
- * positions are taken; -0 equals 0. Unknown ones come first with the greatest and last with the least, so that nothing
- * stays unknown where much is asked for and little is trusted. Three passes, and half a MiB. Errors: RANGE (k above n),
- * INVALID (a value is NaN), NOMEM. */
+/* The k positions with the greatest or the least values, rising, in `positions`. Among equal values those at lower
+ * positions are taken; -0 equals 0. Unknown ones come first with the greatest and last with the least, so that a
+ * selection of high values makes them known, and one of low values does not trust them. Three passes, and half a MiB.
+ * Errors: RANGE (k above n), INVALID (a value is NaN), NOMEM. */
 LEAT_API int leat_select_extreme(const struct leat_measured *values, enum leat_extreme which, uint64_t k,
                                  int64_t *positions, struct leat_error *error);
 /* Draws `k` positions with replacement, each in proportion to value^alpha; an unknown one has the greatest of these.

@@ -13,8 +13,8 @@
  *
  *   - Functions that can fail return 0 (LEAT_OK) or a negative LEAT_E_* code; their last parameter is a caller-owned
  *     `struct leat_error *`, which may be NULL. The library never exits, aborts or prints.
- *   - An object from `_new` or `_open` is the caller's, who frees it with the matching `_free`, `_close` or `_release`.
- *     On failure the out parameter is set to NULL.
+ *   - An object from `_new` or `_open` belongs to the caller, who frees it with the matching `_free`, `_close` or
+ *     `_release`. On failure the out parameter is set to NULL.
  *   - Strings are UTF-8 and NUL-terminated; a `char *` that a function returns is freed with leat_free().
  *   - Threads: an object may be used from any thread, from one thread at a time, unless its comment says more.
  *   - fork: data sets may be used on both sides of a fork. A loader may be used only in the process that opened it:
@@ -59,8 +59,8 @@ LEAT_API uint64_t leat_memory_left(void);
 
 /* For programs that Ctrl-C must reach: `stop` is asked about ten times a second by each thread that waits for a read,
  * for trying it again or for the PNGs of a panoptic file, and may take any time. Once it is true, the read is
- * cancelled, and what the thread was called for fails with LEAT_E_CANCELLED. It holds for the whole process; NULL:
- * nobody is asked, as at first. Any thread. */
+ * cancelled, and the thread's call fails with LEAT_E_CANCELLED. It holds for the whole process; NULL: nobody is asked,
+ * as at first. Any thread. */
 LEAT_API void leat_set_interrupt(bool (*stop)(void));
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ enum leat_status {
     LEAT_E_EXISTS = -6,       /* the target exists and overwriting was not asked for */
     LEAT_E_BUSY = -7,         /* another process writes this target */
     LEAT_E_FORMAT = -8,       /* not a format that leat reads, or a version that this library does not know */
-    LEAT_E_CORRUPT = -9,      /* bytes at rest are not what was written: checksum, truncation, impossible value */
+    LEAT_E_CORRUPT = -9,      /* bytes at rest differ from those written: checksum, truncation, impossible value */
     LEAT_E_UNFINISHED = -10,  /* the file was never finished: resume or write again */
     LEAT_E_CHANGED = -11,     /* the source changed since (resume of a pack, file replaced under a loader) */
     LEAT_E_TYPE = -12,        /* a program does not fit its data; the text names the operator and what would fit */
@@ -95,7 +95,7 @@ enum leat_status {
 #define LEAT_NO_SAMPLE INT64_C(-1)
 #define LEAT_NO_OFFSET INT64_C(-1)
 
-/* What went wrong and where. Filled only when a function fails. Without a file or field the text is empty; without a
+/* The error and its place. Filled only when a function fails. Without a file or field the text is empty; without a
  * sample or offset the number is -1. `message` is one or more sentences; the last says what to do. */
 struct leat_error {
     int code;       /* LEAT_E_* */
@@ -149,13 +149,13 @@ enum leat_kind {
 /* "array", "bytes", "str", "json", "image"; "" for an unknown kind. Any thread. */
 LEAT_API const char *leat_kind_name(enum leat_kind kind);
 
-/* What the header of an encoded photo says that it is: a number as in the derived field F.kind; 0 where it makes no
+/* The format that the header of an encoded photo gives: a number as in the derived field F.kind; 0 if it makes no
  * sense. And the name of such a number: "JPEG", "PNG" ...; "other" for 0 and numbers that this version does not know.
  * Never NULL, static. Any thread. */
 LEAT_API unsigned leat_photo_kind(const void *data, size_t length);
 LEAT_API const char *leat_photo_kind_name(unsigned kind);
-/* The EXIF orientation of an encoded photo, 1 to 8: from 5 on, turned as it says it is as wide as it is high now. 1
- * where there is none or it makes no sense. Any thread. */
+/* The EXIF orientation of an encoded photo, 1 to 8: from 5 on, turning it exchanges width and height. 1 if there is
+ * none or it makes no sense. Any thread. */
 LEAT_API unsigned leat_photo_orientation(const void *data, size_t length);
 
 enum leat_layout { LEAT_LAYOUT_NONE = 0, LEAT_LAYOUT_HWC, LEAT_LAYOUT_CHW };
@@ -164,7 +164,7 @@ enum leat_layout { LEAT_LAYOUT_NONE = 0, LEAT_LAYOUT_HWC, LEAT_LAYOUT_CHW };
 #define LEAT_FIELD_DERIVED 1u /* made by leat (name, image.width ...), outside the fingerprint */
 #define LEAT_FIELD_FILES 2u   /* each value is one file of a folder, byte for byte */
 
-/* What a field says about the image of its sample. A chain over a tuple of fields moves it as it moves the image
+/* The relation of a field to the image of its sample. A chain over a tuple of fields moves it as it moves the image
  * (docs/targets.md). Boxes are float32 (any, 4); keypoints are float32 (any, k, 3): x, y and visibility; a mask is an
  * encoded image of class ids; masks are those of instances, as polygons or runs in LEAT_KIND_BYTES (docs/format.md). */
 enum leat_role {
@@ -187,27 +187,27 @@ struct leat_field {
     int64_t shape[LEAT_MAX_DIMS];
     enum leat_role role;
     bool normalized; /* of boxes: in units of the image's width and height, else in pixels */
-    /* Of keypoints: 2 * n_pairs numbers of points, left and right of each other, which operators that mirror the image
-     * exchange. They live as long as the name. NULL where there are none. */
+    /* For keypoints: 2 * n_pairs numbers of points, left and right of each other, which operators that mirror the image
+     * exchange. They live as long as the name. NULL if there are none. */
     const uint16_t *pairs;
     size_t n_pairs;
 };
 
-/* What boxes are like beside the images that they lie in: how many there are of each kind. A box that reaches out of
- * its image by a pixel lies in it: annotations are often rounded. Begin with zeroes. */
+/* Counts of boxes by their relation to the images that they lie in. A box that reaches out of its image by a pixel lies
+ * in it: annotations are often rounded. Begin with zeroes. */
 struct leat_box_counts {
-    uint64_t count;                /* all boxes; of the next four kinds each is of one at most */
+    uint64_t count;                /* all boxes; each is of one of the next four kinds at most */
     uint64_t not_finite;           /* a number that is none, or infinite */
     uint64_t empty;                /* without area, or inverted */
     uint64_t outside;              /* they do not meet their image */
     uint64_t cut;                  /* they reach out of it, by more than a pixel */
-    uint64_t tiny;                 /* a side below a pixel; of others apart */
+    uint64_t tiny;                 /* a side below a pixel; counted apart from the others */
     uint64_t fits[3];              /* as xyxy, xywh and cxcywh in pixels they would lie in it; */
     uint64_t fits_normalized[3];   /* in units of its width and height; */
     uint64_t fits_turned, in_unit; /* were its sides exchanged; no number is beyond 0 to 1 */
 };
-/* Counts a box of a field of boxes. `width` and `height` of the image, 0 where they are not known. Returns whether it
- * lies in its image. One thread at a time for each struct. */
+/* Counts a box of a field of boxes. `width` and `height` of the image, 0 if they are not known. Returns whether it lies
+ * in its image. One thread at a time for each struct. */
 LEAT_API bool leat_box_counts_add(struct leat_box_counts *counts, const struct leat_field *field, const float box[4],
                                   double width, double height);
 LEAT_API void leat_box_counts_join(struct leat_box_counts *to, const struct leat_box_counts *from);
@@ -233,8 +233,8 @@ enum leat_on_bad {
     LEAT_BAD_AUTO /* of opening only: SKIP for annotations, RAISE for records of text */
 };
 
-/* How photos are stored. Decoding gives the same pixels from each form, except that RAW ignores dct_scaling. The
- * fingerprint is the same too. */
+/* The form in which photos are stored. Decoding gives the same pixels from each form, except that RAW ignores
+ * dct_scaling. The fingerprint is the same too. */
 enum leat_photos {
     /* Byte for byte as given. With `check`, JPEGs get a row index, under 1% of their bytes. */
     LEAT_PHOTOS_ORIGINAL = 0,
@@ -249,7 +249,7 @@ struct leat_writer_options {
     bool check;                 /* decode every photo to its end (entropy decoding only) and mark broken ones */
     bool overwrite;             /* replace an existing target when finished; the old one stays until then */
     bool resume;                /* continue an unfinished target after its last complete sample */
-    enum leat_on_bad on_bad;    /* what to do with a broken photo */
+    enum leat_on_bad on_bad;    /* treatment of a broken photo */
     uint64_t shard_bytes;       /* 0: one file; else start a new shard once a file has this many bytes */
     unsigned num_threads;       /* 0: as many as cgroups and affinity allow */
     const char *metadata;       /* a JSON object, or NULL */
@@ -309,7 +309,7 @@ LEAT_API int leat_writer_add(struct leat_writer *writer, const struct leat_value
 LEAT_API int leat_writer_add_columns(struct leat_writer *writer, const void *const *columns, uint64_t n,
                                      struct leat_error *error);
 
-/* What has been written, for progress; safe while another thread adds. */
+/* The amount written so far, for progress; safe while another thread adds. */
 struct leat_writer_progress {
     uint64_t samples; /* written */
     uint64_t bytes;   /* written */
@@ -345,8 +345,8 @@ LEAT_API bool leat_writer_boxes(const struct leat_writer *writer, size_t field, 
 
 /* Completes the file and makes it visible: fsync of file and folder, then rename. The writer must still be freed. */
 LEAT_API int leat_writer_finish(struct leat_writer *writer, struct leat_error *error);
-/* As leat_writer_finish, with other metadata (a JSON object) than those given at open: for what is known only now, such
- * as counts of what was left out. A resumed run still opens with those of the first time. Of shards the last one has
+/* As leat_writer_finish, with other metadata (a JSON object) than those given at open: for facts that are known only
+ * now, such as counts of records left out. A resumed run still opens with those of the first time. The last shard has
  * them; its metadata are those of the data set. Errors: those of leat_writer_finish; INVALID (no JSON object), after
  * which it may be called again. */
 LEAT_API int leat_writer_finish_as(struct leat_writer *writer, const char *metadata, struct leat_error *error);
@@ -384,16 +384,17 @@ struct leat_open_options {
      * Pascal VOC's files, which are read to their end, or of PNGs of class ids (docs/datasets.md). With the format
      * "masks" a panoptic file of COCO has masks of class ids, too. */
     const char *annotations;
-    /* What is wrong in the annotations: an entry is left out and counted (LEAT_BAD_SKIP), or its sample is marked as
-     * broken, too (MARK), or opening fails with LEAT_E_CORRUPT, of a photo that is missing LEAT_E_NOT_FOUND (RAISE). */
-    /* Or what is wrong in records of text: they are left out and counted (SKIP), or keep their places and fail when
-     * they are read (MARK), or opening fails with LEAT_E_CORRUPT (RAISE). */
+    /* The treatment of faults in the annotations: an entry is left out and counted (LEAT_BAD_SKIP), or its sample is
+     * marked as broken, too (MARK), or opening fails with LEAT_E_CORRUPT, or LEAT_E_NOT_FOUND for a missing photo
+     * (RAISE). */
+    /* Or of faults in records of text: they are left out and counted (SKIP), or keep their places and fail when they
+     * are read (MARK), or opening fails with LEAT_E_CORRUPT (RAISE). */
     enum leat_on_bad on_bad;
     /* The names of the classes by their numbers, for YOLO's files and masks, which say only the numbers, and for Pascal
-     * VOC's, where one that is not among them is a fault; NULL: those that the files have. */
+     * VOC's, in which a class outside of them is a fault; NULL: those that the files have. */
     const char *const *classes;
     size_t n_classes;
-    /* NULL, or called some times a second where opening takes long, by the thread that opens: so many of the files of
+    /* NULL, or called some times a second if opening takes long, by the thread that opens: so many of the files of
      * annotations were read, or of the PNGs of a panoptic file. Anything but 0 stops: LEAT_E_CANCELLED. */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
@@ -405,7 +406,7 @@ struct leat_open_options {
     const char *const *fields;
     const char *const *field_kinds;
     size_t n_fields;
-    enum leat_documents documents; /* what the samples of plain text are */
+    enum leat_documents documents; /* the unit that is a sample of plain text */
 };
 #define LEAT_OPEN_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
@@ -443,19 +444,19 @@ LEAT_API const char *leat_dataset_notice(const struct leat_dataset *dataset);
  *      "photos": {"fast": {"count": 9, "bytes": 1310, "original_bytes": 1000}, "original": ..},
  *      "skipped_first": [{"file": .., "line": 7, "byte": 812, "reason": ..}]}     (of records of text, at most 10)
  *
- * A key is absent if its value is not known without reading the data. For a view it is about the files behind it.
+ * A key is absent if its value is not known without reading the data. For a view it describes the files behind it.
  * Errors: NOMEM, IO, CORRUPT. */
 LEAT_API int leat_dataset_about(const struct leat_dataset *dataset, char **json, struct leat_error *error);
 
-/* Where the value of a field of the sample at `position` is read from, for a message to a person. Of a compressed file
- * offset and line are those of the decoded bytes. Lines are counted in the file where it has some that are no records,
- * up to the record or from one that was asked for before; so this is for what went wrong, not for each sample. `path`
- * lives as long as the data set. Any thread.
+/* The place from which the value of a field of the sample at `position` is read, for a message to a person. For a
+ * compressed file offset and line are those of the decoded bytes. If the file has lines that are no records, they are
+ * counted up to the record, or from an earlier one; so this is for errors, not for each sample. `path` lives as long as
+ * the data set. Any thread.
  * Errors: RANGE (position or field), NOMEM, and of a file whose lines are counted IO, CHANGED, CORRUPT. */
 struct leat_sample_place {
-    const char *path; /* "" for what has no file */
+    const char *path; /* "" if there is no file */
     uint64_t sample;  /* its number in that file */
-    uint64_t line;    /* from 1: where its record begins; 0: the format has no lines */
+    uint64_t line;    /* from 1: the line on which its record begins; 0: the format has no lines */
     uint64_t offset;  /* of the record; 0 if `line` is */
 };
 LEAT_API int leat_dataset_place(const struct leat_dataset *dataset, uint64_t position, size_t field,
@@ -467,8 +468,8 @@ LEAT_API int leat_dataset_select(struct leat_dataset *dataset, const int64_t *po
                                  struct leat_dataset **out, struct leat_error *error);
 LEAT_API int leat_dataset_slice(struct leat_dataset *dataset, uint64_t begin, uint64_t end, uint64_t step,
                                 struct leat_dataset **out, struct leat_error *error);
-/* Their metadata stay if they are the same in all, and are {} if not; what was left out on the way to each
- * (docs/text.md, "skipped") adds up. */
+/* Their metadata stay if they are the same in all, and are {} if not; counts of records left out on the way to each
+ * (docs/text.md, "skipped") add up. */
 LEAT_API int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct leat_dataset **out,
                                  struct leat_error *error);
 /* Parts of about fractions[i] of the samples, disjoint, by a keyed permutation, each in ascending order.
@@ -505,13 +506,13 @@ LEAT_API int leat_dataset_zip(struct leat_dataset *const *datasets, const char *
                               struct leat_dataset **out, struct leat_error *error);
 
 /* Arrays in memory, not copied. Value i of a field f of fixed size is dense and begins at
- * (char *)arrays[f].data + i * arrays[f].stride_bytes. The values of a field that varies in size (a first dimension
- * that is open, bytes, text, JSON) lie one after the other: value i is steps offsets[i] to offsets[i + 1] of `data`,
- * where a step is a row of the value, or a byte. The caller leaves the memory unchanged until `release` (may be NULL)
- * is called with `user`, on any thread; if this function fails, it is not called. `version`: NULL, and all of the
- * memory is read once, for the fingerprint and to check text and JSON. Or a text that names the content: then
- * nothing is read but offsets, and the fingerprint is made of it, the schema and the count. Errors: INVALID (schema;
- * offsets that descend or are missing; text that is not UTF-8 or no JSON), RANGE, NOMEM. */
+ * (char *)arrays[f].data + i * arrays[f].stride_bytes. The values of a field that varies in size (an open first
+ * dimension, bytes, text, JSON) lie one after the other: value i is steps offsets[i] to offsets[i + 1] of `data`; a
+ * step is a row of the value, or a byte. The caller leaves the memory unchanged until `release` (may be NULL) is called
+ * with `user`, on any thread; if this function fails, it is not called. `version`: NULL, and all of the memory is read
+ * once, for the fingerprint and to check text and JSON. Or a text that names the content: then nothing is read but
+ * offsets, and the fingerprint is made of it, the schema and the count. Errors: INVALID (schema; offsets that descend
+ * or are missing; text that is not UTF-8 or no JSON), RANGE, NOMEM. */
 struct leat_array {
     const void *data;
     int64_t stride_bytes;  /* of a field that varies: not used */
@@ -525,10 +526,10 @@ LEAT_API int leat_dataset_from_arrays(const struct leat_field *fields, const str
 /* A source that computes its values: for readers that live in another language or library. `compute` is given field
  * numbers and up to some hundred samples below `count`. It passes each value to leat_values_put, whose field_index and
  * sample_index are indices into these two arrays. It may be called on several threads at once and take as long as it
- * likes. It must be pure, because values are computed again when they are asked for again. It returns LEAT_OK, or fills
- * `error` and may set *failed to the index in `samples` that is to blame. With LEAT_E_DECODE that sample is broken, and
- * the policy of the loader applies; any other code is raised. A source that may hang calls leat_values_cancelled now
- * and then, and returns LEAT_E_CANCELLED once it is true.
+ * likes. It must be pure, because values may be computed again later. It returns LEAT_OK, or fills `error` and may set
+ * *failed to the index in `samples` that is to blame. With LEAT_E_DECODE that sample is broken, and the policy of the
+ * loader applies; any other code is raised. A source that may hang calls leat_values_cancelled now and then, and
+ * returns LEAT_E_CANCELLED once it is true.
  * `version` (may be NULL) names the content: the fingerprint is made of it, the schema and the count.
  * Errors: INVALID (schema), RANGE, NOMEM. */
 struct leat_values; /* opaque */
@@ -536,7 +537,8 @@ LEAT_API int leat_values_put(struct leat_values *values, size_t field_index, siz
                              uint64_t bytes); /* copies. NOMEM */
 LEAT_API bool leat_values_cancelled(const struct leat_values *values);
 /* `compute` fails for a sample that has no value of a field (leat_dataset_may_lack), unless leat_values_may_lack says
- * that who asks can do without: leat_dataset_where, to which it is NULL. Then leat_values_lack stands for the value. */
+ * that the caller can do without: leat_dataset_where, for which it is NULL. Then leat_values_lack stands for the
+ * value. */
 LEAT_API bool leat_values_may_lack(const struct leat_values *values);
 LEAT_API void leat_values_lack(struct leat_values *values, size_t field_index, size_t sample_index);
 typedef int (*leat_compute_fn)(void *user, const size_t *fields, size_t n_fields, const uint64_t *samples, size_t n,
@@ -545,9 +547,10 @@ LEAT_API int leat_dataset_from_source(const struct leat_field *fields, size_t n_
                                       const char *version, leat_compute_fn compute, void (*release)(void *user),
                                       void *user, struct leat_dataset **out, struct leat_error *error);
 
-/* More about a data set of leat_dataset_from_arrays or leat_dataset_from_source, to be said once, before it is used:
- * the names of the classes of `label`, which are copied and are no part of its fingerprint; and, of a source, in which
- * fields samples may have no value. Errors: INVALID (another data set; a field that it lacks; said already), NOMEM. */
+/* More about a data set of leat_dataset_from_arrays or leat_dataset_from_source, to be given once, before it is used:
+ * the names of the classes of `label`, which are copied and are no part of its fingerprint; and, for a source, the
+ * fields in which samples may have no value. Errors: INVALID (another data set; a field that it lacks; said already),
+ * NOMEM. */
 LEAT_API int leat_dataset_name_classes(struct leat_dataset *made, const char *const *names, size_t n,
                                        struct leat_error *error);
 LEAT_API int leat_dataset_may_lack(struct leat_dataset *made, const size_t *fields, size_t n, struct leat_error *error);
@@ -580,8 +583,8 @@ LEAT_API void leat_value_clear(struct leat_value *value);
 
 /* All values of a field of fixed size as one array of leat_dataset_count rows, verified. If they lie in one piece and
  * no `copy` is asked for, the memory is the data set's and `owned` is NULL. It is a mapped file then: touching it after
- * the file was cut raises SIGBUS, so ask for a copy where that can happen. Otherwise the values are gathered into
- * memory of the column. With `lengths`, a varying field gives the lengths of its values in bytes, as u64. */
+ * the file was cut raises SIGBUS, so ask for a copy if that can happen. Otherwise the values are gathered into memory
+ * of the column. With `lengths`, a varying field gives the lengths of its values in bytes, as u64. */
 LEAT_API int leat_dataset_column(const struct leat_dataset *dataset, size_t field, bool lengths, bool copy,
                                  struct leat_value *out, struct leat_error *error);
 
@@ -606,7 +609,7 @@ LEAT_API int leat_verify(const char *path, const struct leat_verify_options *opt
  * names a function by its index in leat_loader_options.functions; it never holds an address.
  *
  * Such a function makes one output value from one input value. It runs on the engine's threads, several at a time. It
- * must be a pure function of its input, because rows are computed again when a batch is asked for again. It may
+ * must be a pure function of its input, because rows are computed again when a batch is requested again. It may
  * allocate and lock; it must not throw, jump out, end the thread, or keep a pointer that it was given.
  */
 #define LEAT_NATIVE_VERSION 1
@@ -627,7 +630,7 @@ struct leat_native_type {
 struct leat_native_call {
     uint32_t version; /* LEAT_NATIVE_VERSION of the library that calls */
     uint32_t size;    /* sizeof(struct leat_native_call) there */
-    const void *in;   /* may be NULL where in_type->bytes is 0 */
+    const void *in;   /* may be NULL if in_type->bytes is 0 */
     const struct leat_native_type *in_type;
     void *out; /* zeroes, to be written */
     const struct leat_native_type *out_type;
@@ -667,7 +670,7 @@ enum leat_order {
 enum leat_tail { LEAT_TAIL_PAD = 0, LEAT_TAIL_DROP, LEAT_TAIL_UNEVEN };
 enum leat_on_error { LEAT_ON_ERROR_RAISE = 0, LEAT_ON_ERROR_SKIP, LEAT_ON_ERROR_SUBSTITUTE };
 
-/* How rows are made of documents. */
+/* The way rows are made of documents. */
 enum leat_pack_how {
     LEAT_PACK_CUT = 0, /* joined in the order of an epoch and cut; SHUFFLED permutes the documents, and then the rows */
     LEAT_PACK_BEST_FIT, /* no document is cut that fits into a row: best-fit decreasing (docs/order.md) */
@@ -675,7 +678,7 @@ enum leat_pack_how {
 };
 
 /* Rows of `length` elements, made of the values of one field ("documents"). With BEST_FIT and PAD a document longer
- * than a row is cut into pieces of `length` and what is left of it. Instead of the data set's fields, the program has
+ * than a row is cut into pieces of `length` and the rest. Instead of the data set's fields, the program has
  *
  *     the field itself, of shape (length)
  *     "doc_ids"      i64, the sample id of each element's document; -1 on padding
@@ -695,9 +698,9 @@ struct leat_pack_options {
     uint64_t multiple;
 };
 
-/* The rows of BEST_FIT: row k has documents[begin[k]] to documents[begin[k + 1] - 1], or what is left of these when
- * pieces of `length` are cut off. `documents` has room for n numbers, `begin` for n + 2; `*rows` is how many there are.
- * With a `multiple`, `lengths` are those rounded up to it.
+/* The rows of BEST_FIT: row k has documents[begin[k]] to documents[begin[k + 1] - 1], or the rest of these when pieces
+ * of `length` are cut off. `documents` has room for n numbers, `begin` for n + 2; `*rows` is how many there are. With a
+ * `multiple`, `lengths` are those rounded up to it.
  * Takes O(n log length) time and 12 bytes of memory a document. Any thread.
  * Errors: INVALID (length), RANGE (n), NOMEM. */
 LEAT_API int leat_pack_best_fit(const uint32_t *lengths, uint64_t n, uint64_t length, uint64_t seed, uint64_t *rows,
@@ -708,7 +711,7 @@ LEAT_API int leat_pack_best_fit(const uint32_t *lengths, uint64_t n, uint64_t le
  * batches whose rows times that width are at most `elements`. Batches of a rank are the unit of positions: the state
  * counts them, and each step has one for each rank. `batch_size` must be 1. */
 struct leat_bucket_options {
-    const char *field;      /* whose lengths count: elements of the first dimension; of text and bytes, bytes */
+    const char *field;      /* whose lengths count: elements of the first dimension; bytes for text and bytes */
     uint64_t elements;      /* 0: any number, if */
     uint64_t rows;          /* ... at most so many rows are stated; 0: any number */
     const uint64_t *widths; /* rising, the last not below the longest sample. Copied */
@@ -753,13 +756,13 @@ struct leat_loader_options {
     size_t n_functions;
     bool in_order; /* batches as planned; false: in the order in which rows are finished, within bounds */
     const struct leat_pack_options *pack; /* NULL: a row is a sample. Copied */
-    /* What runs functions outside of the library ("calls" in the program), for bindings: src/engine/executor.h. It
-     * stays until the loader is closed and all its calls are done. */
+    /* The executor that runs functions outside of the library ("calls" in the program), for bindings:
+     * src/engine/executor.h. It stays until the loader is closed and all its calls are done. */
     struct leat_executor *executor;
     const struct leat_bucket_options
         *buckets; /* NULL: batches have batch_size rows. SEQUENTIAL or SHUFFLED, in order */
-    bool decided; /* what an epoch has may be decided until it begins (leat_loader_decide_rows): nothing is prefetched
-                     from the epoch after the one that is read */
+    bool decided; /* the rows of an epoch may be decided until it begins (leat_loader_decide_rows): nothing is
+                   * prefetched from the epoch after the one that is read */
 };
 #define LEAT_LOADER_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
@@ -786,8 +789,8 @@ LEAT_API int leat_loader_next(struct leat_loader *loader, uint64_t iteration, in
                               struct leat_batch **out, struct leat_error *error);
 /* The batch that leat_loader_next would give now, which is not handed out by this: position, state and counts stay, and
  * the next call of leat_loader_next gives the same pointer. Both are freed, each once, with leat_batch_free; until then
- * it counts as held. A decision, or a state that is loaded in between gives it up: leat_loader_next then plans anew,
- * and what the caller has stays valid. In order only. Errors: those of leat_loader_next, LEAT_E_END too (position and
+ * it counts as held. A decision, or a state that is loaded in between, gives it up: leat_loader_next then plans anew,
+ * and the caller's batch stays valid. In order only. Errors: those of leat_loader_next, LEAT_E_END too (position and
  * epoch stay); INVALID (no epoch has begun), UNSUPPORTED (without in_order). */
 LEAT_API int leat_loader_peek(struct leat_loader *loader, int64_t timeout_ms, struct leat_batch **out,
                               struct leat_error *error);
@@ -817,7 +820,7 @@ struct leat_step {
 };
 LEAT_API int leat_loader_set_batch_size(struct leat_loader *loader, uint64_t rows, const struct leat_step *at,
                                         struct leat_error *error);
-/* The same, and the same errors, with `rows` rows of all ranks together, of which rank r of w has those of
+/* The same, and the same errors, with `rows` rows of all ranks together, where rank r of w has those of
  * [r rows / w, (r + 1) rows / w); at least one for each rank. */
 LEAT_API int leat_loader_set_global_batch_size(struct leat_loader *loader, uint64_t rows, const struct leat_step *at,
                                                struct leat_error *error);
@@ -829,9 +832,9 @@ LEAT_API int leat_loader_state(const struct leat_loader *loader, char **json, st
 LEAT_API int leat_loader_load_state(struct leat_loader *loader, const char *json, struct leat_error *error);
 
 /* Entries of the log (docs/order.md, "The state") as a JSON array in `*json`, freed with leat_free: those from the
- * `first`-th on, where the 0th is what the loader was opened with. Unlike the state's, they are not bounded: those
- * behind the position are all there. Entries that were folded count, and stand as one if `first` is one of them. For
- * the thread that iterates. Errors: NOMEM, CLOSED, FORKED. */
+ * `first`-th on; the 0th is the opening of the loader. Unlike the state's, they are not bounded: those behind the
+ * position are all there. Entries that were folded count, and stand as one if `first` is one of them. For the thread
+ * that iterates. Errors: NOMEM, CLOSED, FORKED. */
 LEAT_API int leat_loader_log(const struct leat_loader *loader, uint64_t first, char **json, struct leat_error *error);
 
 /* The sample ids planned for this rank's batch `step` of `epoch`, without I/O. `*ids` is freed with leat_free. Errors:
@@ -854,18 +857,18 @@ LEAT_API int leat_loader_rows_at(struct leat_loader *loader, uint64_t epoch, uin
 /* Statistics as JSON text; docs/architecture.md names the keys. Any thread. */
 LEAT_API int leat_loader_stats(const struct leat_loader *loader, char **json, struct leat_error *error);
 
-/* Records what threads and workers do for the loader, and when: at most `max_events` events of 72 bytes, from now on,
- * in the place of what was recorded before. 0 ends the recording. Without one, a task and a read cost a load each. Any
+/* Records the work of threads and workers for the loader, with times: at most `max_events` events of 72 bytes, from now
+ * on, in the place of the last recording. 0 ends the recording. Without one, a task and a read cost a load each. Any
  * thread. Errors: NOMEM, CLOSED, FORKED. */
 LEAT_API int leat_loader_trace(struct leat_loader *loader, uint64_t max_events, struct leat_error *error);
-/* What was recorded so far, as JSON text in the trace event format that Perfetto and Chrome open, freed with leat_free:
- * tasks and reads by thread, what an executor's workers did, reads in flight, waits and steps of the loader's own
+/* The recording so far, as JSON text in the trace event format that Perfetto and Chrome open, freed with leat_free:
+ * tasks and reads by thread, the work of an executor's workers, reads in flight, waits and steps of the loader's own
  * consumer, and how many batches of the window were ready. Any thread. Errors: NOMEM, CLOSED, FORKED. */
 LEAT_API int leat_loader_trace_json(struct leat_loader *loader, char **json, struct leat_error *error);
 
-/* What the loaders of a running process are doing, as a JSON list with an object for each loader (at most 32), freed
- * with leat_free; docs/cli.md names the keys. The process must be the same user's. Any thread. Errors: NOT_FOUND (no
- * such process; it has opened no loader), IO (another user's), UNSUPPORTED (another version), NOMEM. */
+/* The state of the loaders of a running process, as a JSON list with an object for each loader (at most 32), freed with
+ * leat_free; docs/cli.md names the keys. The process must be the same user's. Any thread. Errors: NOT_FOUND (no such
+ * process; it has opened no loader), IO (another user's), UNSUPPORTED (another version), NOMEM. */
 LEAT_API int leat_loader_of_process(int pid, char **json, struct leat_error *error);
 
 /* The memory of a loader of region 1 (memfd), for other processes to map: its descriptor, borrowed, and its size. A
@@ -876,21 +879,21 @@ LEAT_API int leat_loader_region(const struct leat_loader *loader, int *fd, uint6
 
 /* A second reader of the same rows in this process. It gets each row of this rank once an epoch, in the same order, in
  * batches of its own size (the last of an epoch may be shorter) and at its own pace. Rows are made once for all
- * consumers that are near each other. One that lags computes what it missed again, and never holds up another. Its
- * batches are its own to write to. Its functions are those of a loader. Each consumer is for one thread at a time;
- * different ones may be used by different threads. Close it before or after its loader; once the loader is closed, its
- * functions return LEAT_E_CLOSED. */
+ * consumers that are near each other. A consumer that lags computes the batches that it missed again, and never holds
+ * up another. Its batches are its own to write to. Its functions are those of a loader. Each consumer is for one thread
+ * at a time; different ones may be used by different threads. Close it before or after its loader; once the loader is
+ * closed, its functions return LEAT_E_CLOSED. */
 struct leat_consumer; /* opaque */
 
 /* `beginning`: start at the beginning of the loader's current epoch; else at the position of the consumer that is
  * farthest ahead. Errors: INVALID (batch_size; a loader without in_order, or that draws sizes per batch), BUDGET
- * (its first batch takes more batches of the loader than its window holds; of later ones leat_consumer_next says so),
+ * (its first batch takes more batches of the loader than its window holds; leat_consumer_next says so for later ones),
  * NOMEM, CLOSED, FORKED. */
 LEAT_API int leat_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool beginning,
                                 struct leat_consumer **out, struct leat_error *error);
 LEAT_API void leat_consumer_close(struct leat_consumer *consumer);
-/* The loader's own consumer: what leat_loader_start, _next, _set_epoch, _epoch, _steps, _state and _load_state do is
- * done by it. Valid until the loader is closed; never closed itself. */
+/* The loader's own consumer, on which leat_loader_start, _next, _set_epoch, _epoch, _steps, _state and _load_state act.
+ * Valid until the loader is closed; never closed itself. */
 LEAT_API struct leat_consumer *leat_loader_consumer(struct leat_loader *loader);
 LEAT_API int leat_consumer_start(struct leat_consumer *consumer, uint64_t *iteration, struct leat_error *error);
 /* As leat_loader_next. HELD: max_held_bytes leaves no room for a copy of its rows. BUDGET: its rows are spread over
@@ -923,7 +926,7 @@ struct leat_tensor {
     int64_t strides[LEAT_MAX_DIMS];
     void *data;                 /* 64-byte aligned */
     const int64_t *offsets;     /* NULL: dense */
-    struct leat_buffer *buffer; /* what keeps `data` and `offsets` alive */
+    struct leat_buffer *buffer; /* the owner that keeps `data` and `offsets` alive */
 };
 
 struct leat_buffer;
@@ -931,14 +934,14 @@ struct leat_buffer;
  * takes a lock that a caller could hold. */
 LEAT_API void leat_buffer_retain(struct leat_buffer *buffer);
 LEAT_API void leat_buffer_release(struct leat_buffer *buffer);
-/* What is called, without any lock, when the last reference to a buffer is gone and before its memory is used again; it
- * may wait, for a copy to a device for instance. By whoever has a reference, before it gives that up. */
+/* A hook that is called, without any lock, when the last reference to a buffer is gone and before its memory is used
+ * again; it may wait, for a copy to a device for instance. The holder of a reference sets it, before giving that up. */
 LEAT_API void leat_buffer_on_release(struct leat_buffer *buffer, void (*release)(void *user), void *user);
-/* Where the buffer begins in the loader's memory: at `offsets` of a ragged output, at `data` of a dense one. */
+/* The start of the buffer in the loader's memory: at `offsets` of a ragged output, at `data` of a dense one. */
 LEAT_API uint64_t leat_buffer_offset(const struct leat_buffer *buffer);
 
 LEAT_API size_t leat_batch_outputs(const struct leat_batch *batch);
-/* RANGE: there is no such output. NOT_FOUND: it is hidden (what functions of the program take), and gone. Images of
+/* RANGE: there is no such output. NOT_FOUND: it is hidden (an input of functions of the program), and gone. Images of
  * open size are ragged: all their numbers, one image after the other; a further output has the height and width of
  * each. */
 LEAT_API int leat_batch_tensor(const struct leat_batch *batch, size_t output, struct leat_tensor *out);
@@ -950,7 +953,7 @@ LEAT_API uint64_t leat_batch_rows(const struct leat_batch *batch);
 LEAT_API uint64_t leat_batch_epoch(const struct leat_batch *batch);
 LEAT_API uint64_t leat_batch_step(const struct leat_batch *batch);
 /* Arrays of leat_batch_rows elements that live as long as the batch: delivered sample ids; random keys of the rows;
- * the number of the source that each row is of (0 where there is one); whether a row is real (not padding). */
+ * the number of the source that each row is of (0 if there is one); whether a row is real (not padding). */
 LEAT_API const int64_t *leat_batch_ids(const struct leat_batch *batch);
 LEAT_API const uint64_t *leat_batch_row_keys(const struct leat_batch *batch);
 LEAT_API const int32_t *leat_batch_domains(const struct leat_batch *batch);

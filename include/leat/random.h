@@ -30,8 +30,8 @@ LEAT_API void leat_random_words(const uint64_t *keys, uint64_t rows, uint32_t ca
 LEAT_API int leat_random_uniform(const uint64_t *keys, uint64_t rows, uint32_t call, uint64_t n, enum leat_dtype dtype,
                                  void *out, struct leat_error *error);
 
-/* Of the normal distribution with mean 0 and variance 1, by its inverse (Wichura: "The percentage points of the normal
- * distribution", AS 241, 1988). float32: from 32 bits, so up to 6.3 from 0; float64: from 52 bits, up to 8.2.
+/* Numbers of the normal distribution with mean 0 and variance 1, by its inverse (Wichura: "The percentage points of the
+ * normal distribution", AS 241, 1988). float32: from 32 bits, so up to 6.3 from 0; float64: from 52 bits, up to 8.2.
  * Errors: INVALID (another dtype). */
 LEAT_API int leat_random_normal(const uint64_t *keys, uint64_t rows, uint32_t call, uint64_t n, enum leat_dtype dtype,
                                 void *out, struct leat_error *error);
