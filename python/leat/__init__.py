@@ -79,7 +79,7 @@ __version__: str = _leat.version()
 
 
 def __getattr__(name: str) -> Any:
-    if name == "DataLoader":  # it is a class of PyTorch's, which is imported only where it is used
+    if name == "DataLoader":  # it is a class of PyTorch's, which is imported only when it is used
         from .torch.dataloader import DataLoader
 
         return DataLoader

@@ -124,7 +124,7 @@ def install() -> None:
             return issubclass(subclass, torch.utils.data.DataLoader)
 
     class Made(metaclass=Plain):
-        """What Accelerate calls DataLoader: PyTorch's, or leat's where the arguments are those of a leat.DataLoader."""
+        """Accelerate's DataLoader: PyTorch's, or leat's if the arguments are those of a leat.DataLoader."""
 
         def __new__(cls, dataset: Any, batch_sampler: Any = None, **kwargs: Any) -> Any:
             origin = getattr(kwargs.get("timeout"), "loader", None)
@@ -144,7 +144,7 @@ def _adopt(adapter: Any, inside: Inside, use_stateful_dataloader: bool) -> None:
     inside.most_ahead = 1
     if isinstance(adapter, sys.modules["accelerate.data_loader"].DataLoaderDispatcher):
         inside.most_ahead = _world()  # a round, one batch of which may be cut for all ranks
-        # The first rank reads what all ranks get, and only it has a state.
+        # The first rank reads the data of all ranks, and only it has a state.
         if _world() > 1 and not _first_rank():
             adapter.use_stateful_dataloader = False
 
@@ -189,7 +189,7 @@ def _file(folder: Any, rank: int | str) -> Path:
 
 
 def _forget(folder: Any, rank: int, loaders: dict[int, Any]) -> None:
-    """Removes what a former save into the folder has left, if it was by other ranks or of another kind."""
+    """Removes the files that a former save left in the folder, if it was by other ranks or of another kind."""
     _file(folder, rank).unlink(missing_ok=True)
     if rank:
         return
@@ -202,7 +202,7 @@ def _forget(folder: Any, rank: int, loaders: dict[int, Any]) -> None:
 
 
 def _read(folder: Any, rank: int, options: dict[str, Any] | None) -> dict[int, Any]:
-    """The states of this rank's loaders, by their numbers; none where no loader's were saved."""
+    """The states of this rank's loaders, by their numbers; none if no loader's were saved."""
     file = _file(folder, rank)
     if not file.exists():
         if [*Path(folder).glob(_file("", "*").name), *Path(folder).glob("dl_state_dict*.bin")]:
@@ -301,7 +301,7 @@ class Inside(DataLoader[Any]):
             if self._skip and type(self._whole) is not BatchSampler:
                 self._whole = Later(self._whole)
             return
-        # Nothing is sharded: the loader is as before, with an order of leat's if it had one.
+        # The loader is not sharded: it is as before, with an order of leat's if it had one.
         super().__init__(dataset, origin.batch_size, sampler=origin.sampler, drop_last=origin.drop_last, **given)
         self.__dict__["batch_sampler"] = self._whole = batch_sampler
         self._shuffle = origin._shuffle
@@ -344,7 +344,7 @@ class Inside(DataLoader[Any]):
 
     @property
     def dl_state_dict(self) -> dict[str, Any]:
-        """What the adapter's ``state_dict()`` gives."""
+        """The result of the adapter's ``state_dict()``."""
         return {**self.state_dict(), "_iterator_finished": getattr(self.outside(), "end_of_dataloader", False)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -370,7 +370,7 @@ def _defaults() -> dict[str, Any]:
 
 
 def _sized(arguments: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Sets the batch size to None where Accelerate does: its sampler gives whole batches."""
+    """Sets the batch size to None if Accelerate does: its sampler gives whole batches."""
     return {**given, "batch_size": None} if "batch_size" in arguments and arguments["batch_size"] is None else given
 
 
@@ -378,7 +378,7 @@ def use_engine(prepared: Any, **options: Any) -> Any:
     """Makes leat create the batches of a loader that Accelerate has prepared from PyTorch's DataLoader.
 
     Args:
-        prepared: what ``accelerator.prepare(loader)`` gave.
+        prepared: the result of ``accelerator.prepare(loader)``.
         options: arguments of leat.DataLoader that PyTorch's does not have, or that are to differ, as
             ``num_workers="auto"``.
 

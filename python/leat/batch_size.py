@@ -1,4 +1,4 @@
-"""Controllers: what decides the batch size of a loader while a model trains, from gradients of parts of its batches.
+"""Controllers that decide the batch size of a loader while a model trains, from gradients of parts of its batches.
 
     batch.split(32) --> a gradient each --> observe, observe, ...    mean and spread of the gradient, over all ranks
                                             step(loader)             rule: a new size? loader.set_batch_size
@@ -22,7 +22,7 @@ from .loading.loader import Loader
 
 
 class Observed(NamedTuple):
-    """What the parts of a step have shown, of all ranks together."""
+    """The observations in the parts of a step, of all ranks together."""
 
     variance: float  #: of the gradient of one sample: the sum over coordinates, estimated without bias
     squared_norm: float  #: of the mean gradient
@@ -36,7 +36,7 @@ class BatchSize:
 
     Args:
         rule: a function of :class:`Observed` that returns the wanted rows of all ranks together. It must return the
-            same on each rank, which a function of what it is given does.
+            same on each rank, as a function of its arguments does.
         max_batch_size, min_batch_size: bounds, of all ranks together.
         every: the rule is asked in each n-th step; ``due`` says whether in this one.
 
@@ -101,8 +101,8 @@ class BatchSize:
         self._spread += rows * _sum_of_squares(off, flat - self._mean)
 
     def step(self, loader: Loader) -> int:
-        """Ends a step: asks the rule, and sets the size from the first batch not yet handed out. Where a single part
-        was observed, as of the last rows of an epoch, the size stays.
+        """Ends a step: asks the rule, and sets the size from the first batch not yet handed out. If a single part was
+        observed, as of the last rows of an epoch, the size stays.
 
         On several ranks each calls it in the same steps. They exchange their means, and decide the same. Sizes are then
         multiples of the number of ranks.
@@ -111,7 +111,7 @@ class BatchSize:
             rows of all ranks that the next batch has.
 
         Raises:
-            ValueError: no gradient was observed; the rule gave what is no number; ``loader.set_batch_size`` refuses
+            ValueError: no gradient was observed; the result of the rule is no number; ``loader.set_batch_size`` refuses
                 (:class:`leat.BudgetError`).
         """
         due, world = self.due, loader.world_size
@@ -165,7 +165,7 @@ class BatchSize:
 
 
 class NormTest(BatchSize):
-    """The norm test of AdAdaGrad (arXiv 2402.11215), after Byrd, Chin, Nocedal and Wu (2012): the batch grows where the
+    """The norm test of AdAdaGrad (arXiv 2402.11215), after Byrd, Chin, Nocedal and Wu (2012): the batch grows if the
     gradient is noisier than eta times its length.
 
         b+ = ceil(|Var(gradient of a sample)|_1 / (eta^2 |mean gradient|^2)),    b = max(b, b+)

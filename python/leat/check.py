@@ -13,7 +13,7 @@ from typing import Any, ParamSpec
 
 P = ParamSpec("P")
 
-# What users of PyTorch's DataLoader are used to and a Loader lacks by choice, with what there is instead.
+# Arguments of PyTorch's DataLoader that a Loader lacks by choice, with the substitute for each.
 _INSTEAD = {
     "num_workers": "it works in native threads: num_threads bounds them, and 'auto' is the default",
     "collate_fn": "batches are made as tensors; leat.ops.MapBatch in outputs runs a function on whole batches",
@@ -74,7 +74,7 @@ def choice(name: str, value: Any, choices: dict[str, int]) -> int:
 
 
 def half_pair(e: UnicodeEncodeError) -> str:
-    """What is wrong with a text that UTF-8 cannot say, and what to do."""
+    """The error for a text that UTF-8 cannot encode, with the remedy."""
     near = e.object[max(e.start - 20, 0) : e.start + 20]
     return (
         f"{near!a} has half of a surrogate pair at character {e.start}: leave it out, or replace it by "
@@ -112,7 +112,7 @@ def names(name: str, value: Iterable[Any]) -> list[str]:
 
 
 def explained(init: Callable[P, None]) -> Callable[P, None]:
-    """`init`, which refuses unknown arguments as Python does, and says what to give instead."""
+    """`init`, which refuses unknown arguments as Python does, and names the substitute."""
     known = list(inspect.signature(init).parameters)
 
     @functools.wraps(init)

@@ -1,7 +1,6 @@
 """Exceptions. Each is a :class:`leat.Error` and one of the usual classes, so that ``except FileNotFoundError`` works.
 
-The text says what went wrong, with file, sample and byte where there are any, and what to do about it; the same are
-attributes.
+The text describes the error, with file, sample and byte if there are any, and the remedy; the same are attributes.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any
 
 
 class Error(Exception):
-    """What every exception of the library is.
+    """The base of every exception of the library.
 
     Attributes:
         code: the library's name of the error, such as ``"LEAT_E_CORRUPT"``.
@@ -81,7 +80,7 @@ class FormatError(Error, ValueError):
 
 
 class CorruptError(Error, ValueError):
-    """Bytes at rest are not what was written."""
+    """Bytes at rest differ from those written."""
 
 
 class UnfinishedError(Error, ValueError):
@@ -113,7 +112,7 @@ class StateError(Error, ValueError):
 
 
 class NoStateError(StateError, InvalidError, TypeError):
-    """What is no state at all: of another type, or damaged. Versions before had the other two names for it."""
+    """A value that is no state at all: of another type, or damaged. Versions before had the other two names for it."""
 
 
 class ForkedError(Error, RuntimeError):
@@ -186,7 +185,7 @@ def from_status(code: int, sys_errno: int, sample: int, offset: int, file: str, 
 
 
 def _with_place(message: str, sample: int, offset: int, file: str, field: str) -> str:
-    """The message, with what it does not say of where."""
+    """The message, with the parts of its place that it lacks."""
     from . import _leat
 
     said = set(re.findall(r"\w+", message))  # whole words: "2" is not said by "428"

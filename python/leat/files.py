@@ -1,4 +1,4 @@
-"""Files that the package writes: whole or not at all, and errors that name the file and say what to do."""
+"""Files that the package writes: whole or not at all, and errors that name the file and a remedy."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _ADVICE = {
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike[str], then: str = "") -> Iterator[None]:
-    """Errors of the system within the block name the file that it writes. `then`: what to do besides making room.
+    """Errors of the system within the block name the file that it writes. `then`: the remedy besides making room.
 
     Raises:
-        FileError: a write failed. That the file cannot be opened is an error of the usual class.
+        FileError: a write failed. A file that cannot be opened is an error of the usual class.
     """
     try:
         yield

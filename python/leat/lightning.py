@@ -2,10 +2,10 @@
 
 Lightning saves the state of the training loader with its checkpoints. At the end of an epoch, that state may be one of
 mid-epoch: ``limit_train_batches`` ends an epoch early, and the loader does not know. Lightning itself does, when it
-resumes: its counters say whether the batch before was the epoch's last. It then trains the next epoch on what the
-loader gives, or does not load the state at all. So the states that leat's loaders get are made those of the next epoch.
+resumes: its counters say whether the batch before was the epoch's last. It then trains the next epoch on the loader's
+batches, or does not load the state at all. So the states that leat's loaders get are made those of the next epoch.
 
-Of data whose length is not known Lightning fetches one batch ahead, which a state then does not count.
+Lightning fetches one batch ahead for data whose length is not known; a state then does not count it.
 """
 
 from __future__ import annotations

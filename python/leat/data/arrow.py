@@ -1,6 +1,6 @@
 """Tables of Arrow, and Parquet files, as data sets.
 
-What is in memory is used in place: each batch of a table is a data set of arrays, and they are joined. Parquet is read
+Data in memory are used in place: each batch of a table is a data set of arrays, and they are joined. Parquet is read
 row group by row group when samples are asked for; those read last are kept, within a bound.
 """
 
@@ -30,8 +30,8 @@ CACHE_BYTES = 256 << 20
 
 
 class Columns:
-    """Which columns become which fields. `features`: what `datasets` says of them. `folder`: the one of relative paths,
-    which is the present one when the data set is opened."""
+    """The columns that become fields, and which ones. `features`: the column types of `datasets`. `folder`: the one of
+    relative paths, which is the present one when the data set is opened."""
 
     def __init__(
         self,
@@ -128,7 +128,8 @@ def from_arrow(
     fill: Mapping[str, Any] | None = None,
     version: str | None = None,
 ) -> Dataset:
-    """A data set of a table of Arrow: of pyarrow, polars, DuckDB, `datasets`, or whatever exports Arrow's C stream.
+    """A data set of a table of Arrow: of pyarrow, polars, DuckDB, `datasets`, or any object that exports Arrow's C
+    stream.
 
     Numbers, strings, binaries and lists of numbers stay where they are; bool, dictionaries and views of strings are
     copied once. Structs become fields with dotted names (``meta.domain``), other nested values kind ``"json"``,
@@ -140,7 +141,7 @@ def from_arrow(
             asked for; or a ``datasets.Dataset``, in place, with its selection.
         fields: names of the columns to take; or a dict of names to what they are (None: as found), such as
             ``{"photo": "image", "label": None}``. Characters of a name that are not ``A-Za-z0-9_.-`` become ``_``.
-        fill: for a column with missing values what stands for them: ``{"year": -1, "title": ""}``. Those of floats
+        fill: for a column with missing values the substitute for them: ``{"year": -1, "title": ""}``. Those of floats
             become NaN, those of JSON null; all others without a `fill` are an error.
         version: a text that names the content, for the fingerprint. Without it all values are read once, except of
             ``datasets``, whose own fingerprint is taken.
@@ -255,7 +256,7 @@ def _of_hugging_face(obj: Any, fields: Any, fill: Any, version: str | None) -> D
 
 
 class Chunk:
-    """Rows that are read together: how many, of which file and part of it (``"row group 2"``), and how."""
+    """Rows that are read together: their number, of which file and part of it (``"row group 2"``), and how."""
 
     def __init__(self, rows: int, path: str, part: str, read: Any, version: str) -> None:
         self.rows, self.path, self.part, self.read, self.version = rows, path, part, read, version
@@ -534,7 +535,7 @@ def joined(first: str, schema: Any, path: str, own: Any) -> Any:
 
 
 def _told(value: Any) -> str:
-    """A value in full: as its repr where that says all of it."""
+    """A value in full: as its repr if that is complete."""
     array = value if isinstance(value, (str, bytes, int, float)) or value is None else np.asarray(value)
     if isinstance(array, np.ndarray) and array.dtype.kind in "biuf":
         return f"{array.dtype.str} {array.shape} {array.tobytes().hex()}"
@@ -542,7 +543,7 @@ def _told(value: Any) -> str:
 
 
 def filled_version(chunks: Sequence[Chunk], fill: Mapping[str, Any] | None) -> str | None:
-    """Names the content of chunks with what stands for missing values; None: nothing does."""
+    """Names the content of chunks with the substitute for missing values; None: there is none."""
     if not fill:
         return None
     values = [c.version for c in chunks] + [f"{name} {_told(fill[name])}" for name in sorted(fill, key=str)]

@@ -2,8 +2,8 @@
 
 An object with ``__arrow_c_stream__`` gives a capsule with a stream of record batches. Each batch becomes a tree of
 :class:`Column`, whose buffers are NumPy arrays over the producer's memory. They keep the batch alive, which is released
-with the last of them. The producer is trusted, as any library of the same process is; offsets are checked where they
-are used.
+with the last of them. The producer is trusted, as any library of the same process is; offsets are checked when they are
+used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import UnsupportedError
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-#: formats of numbers, and what stands for a number of a unit (dates, times), as NumPy reads them
+#: formats of numbers, and the substitute for a number of a unit (dates, times), as NumPy reads them
 NUMBERS = {
     "c": "int8", "C": "uint8", "s": "int16", "S": "uint16", "i": "int32", "I": "uint32", "l": "int64", "L": "uint64",
     "e": "float16", "f": "float32", "g": "float64", "tdD": "int32", "tdm": "int64", "tts": "int32", "ttm": "int32",

@@ -18,8 +18,8 @@ _END = 1 << 16
 
 
 def open_ipc(paths: Sequence[str], fields: Any = None, fill: Any = None) -> Dataset:
-    """One data set of files of one schema. Of the file format only the footer is read, of the stream format what
-    stands before each batch."""
+    """One data set of files of one schema. Only the footer of the file format is read, and in the stream format the
+    header before each batch."""
     needed("pyarrow", "reading files of Arrow")
     chunks: list[Chunk] = []
     schema: Any = None
@@ -55,7 +55,7 @@ class _BatchRead:
 
 
 class _File:
-    """A mapped file. Of a stream, which has no index, the batches are held: they lie in the mapping, unless they are
+    """A mapped file. The batches of a stream, which has no index, are held: they lie in the mapping, unless they are
     compressed."""
 
     def __init__(self, path: str) -> None:
@@ -86,7 +86,7 @@ def _opened(path: str, found: tuple[int, int]) -> _File:
 
 
 def _version(path: str, rows: Sequence[int], schema: Any) -> str:
-    """Of the schema, the lengths of the batches, and pieces of the file: its values have no checksums."""
+    """A fingerprint of the schema, the lengths of the batches, and pieces of the file: its values have no checksums."""
     whole = hashlib.sha256(f"{schema.to_string()}\n{list(rows)}".encode())
     with open(path, "rb") as f:
         size = os.fstat(f.fileno()).st_size

@@ -41,12 +41,12 @@ class Each:
         return value(self.column, int(i))
 
     def identity(self, i: int) -> Any:
-        """What stands for the value in a fingerprint."""
+        """The stand-in for the value in a fingerprint."""
         return self[i]
 
 
 class Files(Each):
-    """Values that are files, by their paths, where the bytes are missing. A relative path is one in `folder`."""
+    """Values that are files, by their paths, if the bytes are missing. A relative path is one in `folder`."""
 
     def __init__(
         self, paths: Values, content: Values | None, missing: np.ndarray[Any, Any] | None, folder: str
@@ -92,8 +92,8 @@ def _read(path: str) -> bytes:
 
 
 def _of_file(path: str, take: Callable[[str], T]) -> T:
-    """What `take` gives of the file that is meant: of that name, else of the one of its folder that is found as photos
-    find their labels (src/format/names.h)."""
+    """The result of `take` for the file that is meant: of that name, else of the one of its folder that is found as
+    photos find their labels (src/format/names.h)."""
     try:
         return take(path)
     except FileNotFoundError as e:
@@ -146,7 +146,7 @@ def number(kind: Type) -> str | None:
 
 
 def is_file(kind: Type) -> bool:
-    """A struct of bytes and path: how `datasets` keeps photos and sounds. One of them may be of no type."""
+    """A struct of bytes and path: the form of photos and sounds in `datasets`. One of them may be of no type."""
     formats = {c.name: c.format for c in kind.children if c.dictionary is None}
     return (
         kind.format == "+s"
@@ -180,7 +180,7 @@ def field_of(kind: Type) -> Field:
 
 
 def _shape(kind: Type) -> tuple[tuple[int | None, ...], Type]:
-    """Of a list of numbers: the shape of a value, and the type of a number."""
+    """For a list of numbers: the shape of a value, and the type of a number."""
     shape: tuple[int | None, ...] = ()
     if kind.format in LISTS:
         shape, kind = (None,), kind.children[0]
@@ -269,7 +269,7 @@ def _views(column: Column) -> Ragged:
 def values_of(
     column: Column, as_json: bool = False, as_files: bool = False, folder: str = ""
 ) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_]] | None]:
-    """The values of a column as its field has them, and which are missing; what stands there is then any value.
+    """The values of a column as its field has them, and which are missing; those hold any value.
     `as_files`: texts are paths of files, which are the values. `folder`: the one of relative paths."""
     kind, nulls = column.type, column.nulls
     if as_json:
@@ -298,18 +298,18 @@ def values_of(
 
 
 def _none_of(column: Column) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-    """Which values of a column are null as JSON."""
+    """The values of a column that are null as JSON."""
     return np.ones(column.length, bool) if column.type.format == "n" and column.length else column.nulls
 
 
 def _or_empty(paths: Ragged, missing: np.ndarray[Any, Any] | None) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-    """Which paths are missing, or empty, which no path is."""
+    """The paths that are missing, or empty, which no path is."""
     none = np.asarray(paths.lengths) == 0 if missing is None else missing | (np.asarray(paths.lengths) == 0)
     return none if none.any() else None
 
 
 def _of_files(column: Column, folder: str) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_]] | None]:
-    """Of a column of bytes and paths, the bytes where they are, else the files."""
+    """For a column of bytes and paths, the bytes where they exist, else the files."""
     own = Column(column.type, column.length, column.offset, column.nulls, [], column.children, None)
     member = {t.name: at_path(own, (i,)) for i, t in enumerate(column.type.children)}
     if member["path"].type.format == "n":
@@ -437,7 +437,7 @@ def _decimal(column: Column, i: int) -> str:
 
 
 def checked_fill(name: str, found: Field, given: Any) -> Any:
-    """What stands for missing values of a field, as its dtype has it."""
+    """The substitute for missing values of a field, as its dtype has it."""
     wrong = InvalidError(f"fill={{{name!r}: {given!r:.60}}} is no value of {name!r}, which is {found}")
     if found.kind in ("str", "json"):
         return _checked_text(found.kind, given, wrong)
@@ -467,7 +467,7 @@ def checked_fill(name: str, found: Field, given: Any) -> Any:
 
 
 def _checked_text(kind: str, given: Any, wrong: InvalidError) -> Any:
-    """The UTF-8 of a text, or what a value of JSON reads as."""
+    """The UTF-8 of a text, or the JSON text of a value."""
     try:
         if kind == "json":
             return json.loads(json.dumps(given, ensure_ascii=False, allow_nan=False).encode())
@@ -483,8 +483,8 @@ def _checked_text(kind: str, given: Any, wrong: InvalidError) -> Any:
 
 
 def filled(name: str, found: Field, values: Values, nulls: Any, fill: Mapping[str, Any], first: int) -> Values:
-    """The values with `fill`, as checked_fill gives it, in the place of those that are missing; of floats NaN, of JSON
-    null, where nothing is given."""
+    """The values with `fill`, as checked_fill gives it, in the place of missing ones; without it NaN for floats, null
+    for JSON."""
     if nulls is None:
         return values
     at = np.flatnonzero(nulls)

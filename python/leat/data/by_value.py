@@ -32,7 +32,7 @@ class Column:
     classes: Sequence[str] = ()  #: names of numbers, which users may write in their place
 
     def find(self, key: Any) -> int | None:
-        """The number of a value, or None where no sample has it."""
+        """The number of a value, or None if no sample has it."""
         if isinstance(key, np.generic):
             key = key.item()
         if isinstance(key, str) and self.classes and key in self.classes:
@@ -205,8 +205,8 @@ class _Divider:
 def parts_of(
     ds: Dataset, column: str | Sequence[str], weights: Mapping[Any, Any], leave_out: bool, normalize: bool
 ) -> tuple[dict[str, tuple[Dataset, float]], dict[str, int], Keys]:
-    """``{name: (part, share)}``, how many samples of which values are in none of them, and what else the parts may be
-    called."""
+    """``{name: (part, share)}``, the number of samples of each value that are in none of them, and the other names of
+    the parts."""
     divider = _Divider(ds, normalize)
     divider.divide(_checked(ds, column), weights, np.arange(len(ds)), (), 1.0)
     left_out = dict(divider.left_out.most_common())
@@ -221,7 +221,7 @@ def parts_of(
 
 
 def all_parts(ds: Dataset, column: str | Sequence[str]) -> tuple[dict[str, Dataset], Keys]:
-    """A part per combination of values that samples have, by rising values, and what else the parts may be called."""
+    """A part per combination of values that samples have, by rising values, and the other names of the parts."""
     keys = Keys()
     columns = [read_column(ds, name) for name in _checked(ds, column)]
     combined = np.zeros(len(ds), np.int64)

@@ -51,7 +51,7 @@ class Dataset:
         self._fields: list[tuple[str, Field]] = [_schema.from_raw(raw) for raw in handle.fields()]
 
     def _part(self) -> _leat.Dataset:
-        """The handle, for what joins this data set with others."""
+        """The handle, for code that joins this data set with others."""
         return self._handle
 
     def __len__(self) -> int:
@@ -66,7 +66,7 @@ class Dataset:
         return f"<leat.Dataset of {self._count} samples ({fields})>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: fields, classes, and some samples, pictures with their boxes."""
+        """Its display in a notebook: fields, classes, and some samples, pictures with their boxes."""
         from . import html
 
         return html.dataset(self)
@@ -94,7 +94,7 @@ class Dataset:
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
-        """What was given to the Writer as ``metadata``."""
+        """The ``metadata`` that the Writer was given."""
         value: dict[str, Any] = json.loads(self._handle.metadata())
         return value
 
@@ -103,7 +103,7 @@ class Dataset:
         """The files behind it: ``format``, ``bytes``, ``shards``, and what is known beside: ``format_version``,
         ``broken`` (samples marked as broken), ``skipped`` (entries of annotations that were left out), ``boxes`` (of
         annotations: how many there are and do not fit their image, docs/datasets.md), ``photos`` (how many in each
-        form). Of a view, those of the data set that was opened.
+        form). For a view, those of the data set that was opened.
 
         >>> leat.open(path).about["format"]
         'leat'
@@ -122,7 +122,7 @@ class Dataset:
         return np.frombuffer(self._handle.ids(0, self._count), np.int64)
 
     def column(self, name: str, copy: bool = False) -> np.ndarray[Any, Any]:
-        """All values of a field of fixed size: an array of shape ``(len, *shape)``; of texts, an array of str objects.
+        """All values of a field of fixed size: an array of shape ``(len, *shape)``; for texts, an array of str objects.
 
         If the values lie in one piece, the array is read-only and not a copy; otherwise they are gathered. Checksums
         are verified. With ``copy=True`` the array is a writable copy. bfloat16, which numpy lacks, becomes float32.
@@ -220,7 +220,7 @@ class Dataset:
         """The samples at these positions, in this order. Positions may repeat; negative ones count from the end.
 
         A mask of one bool per sample selects those that are True. Positions and masks are lists, NumPy arrays or
-        tensors, or what DuckDB and other engines give: anything with ``__arrow_c_array__`` or ``__arrow_c_stream__``,
+        tensors, or results of DuckDB and other engines: anything with ``__arrow_c_array__`` or ``__arrow_c_stream__``,
         of one column. A NULL in a mask is False, as in WHERE.
 
         Raises:
@@ -239,7 +239,7 @@ class Dataset:
         return Dataset(self._handle.select(array), (self, "select", array))
 
     def where(self, clause: str) -> Dataset:
-        """The samples for which an SQL expression is true: what stands behind WHERE, over the fields of a sample.
+        """The samples for which an SQL expression is true: the part behind WHERE, over the fields of a sample.
 
         Columns are the fields that are numbers, str, json (its null is NULL) or bytes, those that leat derives too
         (``"image.width"``); ``"tokens.length"``, the number of elements of arrays that vary in length; and ``id``. A
@@ -517,16 +517,16 @@ def open(  # noqa: A001
             a list of these, which are joined as by :func:`leat.concat`, or a pattern such as
             ``part-{000..009}.jsonl``, which stands for a list; or a dict of them, which are put side by side:
             ``{"image": "train-images-idx3-ubyte.gz", "label": "train-labels-idx1-ubyte.gz"}`` gives the fields
-            ``image`` and ``label``, and of what has several fields ``name.field``, as :func:`leat.zip` does.
+            ``image`` and ``label``, and ``name.field`` for entries with several fields, as :func:`leat.zip` does.
         format: ``"auto"``, ``"leat"``, ``"folder"``, ``"idx"``, ``"coco"``, ``"yolo"``, ``"voc"``, ``"masks"``,
             ``"jsonl"``, ``"megatron"``, ``"parquet"``, ``"arrow"`` or ``"text"`` (plain text, field ``text``).
         labels: of a folder, ``"auto"`` (by sub-folder if there is one), ``"folders"``, or ``"none"``.
         index_dir: a folder, made when needed, where a folder of photos keeps the row indexes of its JPEGs and checksums
             of its good photos, so that other processes and later runs need not decode each photo to its end again.
             Without one they are kept in memory, for this process. Any number of folders, ranks and runs may share it.
-            If it cannot be written, nothing is kept. It lies outside the folder of photos, where it would be taken for
-            a class, or its name begins with a dot. The index of a file of text is kept there, too; without it, beside
-            the file, as ``FILE.leat-index`` (``docs/text.md``).
+            If it cannot be written, nothing is kept. It lies outside the folder of photos, where it would count as a
+            class, or its name begins with a dot. The index of a file of text is kept there, too; without it, beside the
+            file, as ``FILE.leat-index`` (``docs/text.md``).
         recheck: when the checksum of a value that is read from a file is compared: ``"always"``, on the ``"first"``
             read in a process, or ``"never"``. A photo of a folder that has no checksum yet is decoded to its end
             instead, which gives it one. Columns of fixed size are mapped: their pages are verified on first touch, and
@@ -535,12 +535,12 @@ def open(  # noqa: A001
             annotations="instances_train2017.json")``, or a folder with a text file of YOLO or an XML file of Pascal VOC
             per photo. Fields and order are in ``docs/datasets.md``. Warns if so many boxes do not fit their image that
             they probably have another format, and if photos have another size than the annotations say.
-        on_bad: what is wrong in the annotations, or a photo that is missing: ``"skip"`` leaves the entry out, counts it
-            in ``ds.about["skipped"]`` and warns; ``"mark"`` keeps the sample, too, as a broken one, for which the
-            loader's `on_error` applies; ``"raise"``. Likewise a broken record of text. If not given, ``"skip"`` for
+        on_bad: the treatment of faults in the annotations, or of a missing photo: ``"skip"`` leaves the entry out,
+            counts it in ``ds.about["skipped"]`` and warns; ``"mark"`` keeps the sample, too, as a broken one, for which
+            the loader's `on_error` applies; ``"raise"``. Likewise a broken record of text. If not given, ``"skip"`` for
             annotations, ``"raise"`` for records.
-        classes: the names of the classes by their numbers, for annotations of YOLO, which have only the numbers, and
-            of Pascal VOC, where an object of another name is wrong, and `on_bad` applies; and for `masks`. COCO's file
+        classes: the names of the classes by their numbers, for annotations of YOLO, which have only the numbers, and of
+            Pascal VOC, in which an object of another name is wrong, and `on_bad` applies; and for `masks`. COCO's file
             has the names itself, and refuses others. Blank names at the end are left out, as is a mark of byte order
             before the first one.
         masks: in the place of `annotations`, a folder of PNGs of class ids, gray or with a palette, one per photo, of
@@ -549,12 +549,12 @@ def open(  # noqa: A001
             Or a panoptic file of COCO: ``mask`` is made of its segments, beside the fields that it has as
             `annotations`; 255 is no class.
         fields: of records of text, the properties that become fields, in this order: ``["text", "meta.domain"]``, or
-            ``["meta"]`` for all that is below it. A dict gives kinds, too: ``{"id": "json", "text": None}`` takes the
+            ``["meta"]`` for everything below it. A dict gives kinds, too: ``{"id": "json", "text": None}`` takes the
             value of ``id`` as it stands in the file, whatever it is. Columns of Parquet and Arrow are
             named in the same way, with the kinds that :func:`leat.from_arrow` takes.
-        documents: of plain text, what a sample is: a ``"line"`` that is not empty, a ``"paragraph"`` (lines up to one
-            that is empty), or a ``"file"``.
-        fill: of Parquet and Arrow, what stands for the missing values of columns: ``{"year": -1, "title": ""}``. A
+        documents: for plain text, the unit of a sample: a ``"line"`` that is not empty, a ``"paragraph"`` (lines up to
+            one that is empty), or a ``"file"``.
+        fill: for Parquet and Arrow, the substitute for the missing values of columns: ``{"year": -1, "title": ""}``. A
             sample with a missing value is an error else, but for NaN among floats and null in JSON; to ``where`` it is
             NULL.
 

@@ -1,6 +1,6 @@
-"""What `datasets` of Hugging Face knows of the columns of a table: which are photos, and the names of classes.
+"""Column types that `datasets` of Hugging Face knows: which are photos, and the names of classes.
 
-It stands in a data set's `features`, and as JSON in the metadata of the schema of what it writes, under the key
+It stands in a data set's `features`, and as JSON in the metadata of the schema of its files, under the key
 ``huggingface``, as ``{"info": {"features": {"image": {"_type": "Image"}, "label": {"names": [...], "_type":
 "ClassLabel"}}}}``. An entry of another form is passed over.
 """
@@ -64,8 +64,8 @@ class Features:
         )
 
     def classes(self, fields: Mapping[str, Any]) -> list[str]:
-        """The names of the classes of the field ``label``; if there is none that has names, of the others that have
-        some, where these agree."""
+        """The names of the classes of the field ``label``; if it has none, those of the others that have some, if these
+        agree."""
         if "label" in fields:
             return self.labels.get("label", [])
         found = [names for name, names in self.labels.items() if name in fields]
@@ -83,7 +83,7 @@ def _are_names(names: Any) -> bool:
 
 
 def of_metadata(metadata: Mapping[bytes, bytes] | None) -> Features:
-    """Of the metadata of a schema."""
+    """From the metadata of a schema."""
     try:
         info = json.loads((metadata or {}).get(b"huggingface", b"{}"))["info"]
         return Features(info["features"])
@@ -92,13 +92,13 @@ def of_metadata(metadata: Mapping[bytes, bytes] | None) -> Features:
 
 
 def of_dataset(obj: Any) -> Features:
-    """Of a ``datasets.Dataset``."""
+    """From a ``datasets.Dataset``."""
     features: Any = getattr(obj, "features", None)
     return Features(features.to_dict() if hasattr(features, "to_dict") else None)
 
 
 def refuse_format(obj: Any, fields: Any) -> None:
-    """Refuses a data set whose ``dataset[i]`` is something else than what it stores."""
+    """Refuses a data set whose ``dataset[i]`` differs from the stored value."""
     for name in ("__getitem__", "__getitems__", "_getitem"):
         of = next((c for c in type(obj).__mro__ if name in vars(c)), type(obj))
         if of is not object and of.__module__.partition(".")[0] != "datasets":

@@ -1,4 +1,4 @@
-"""What data sets, batches and loaders show of themselves in a notebook: tables, and thumbnails with boxes.
+"""Displays of data sets, batches and loaders in a notebook: tables, and thumbnails with boxes.
 
 A face is one piece of HTML without scripts or links. Pictures are PNGs inside of it; boxes and their names are drawn
 over them as SVG. Names, texts and errors may come from anywhere, so all of them are escaped.
@@ -98,7 +98,7 @@ def tinted(pixels: np.ndarray[Any, Any], covers: np.ndarray[Any, Any], ink: int)
 
 @dataclass
 class Targets:
-    """What is drawn on an image."""
+    """The things that are drawn on an image."""
 
     pixels: np.ndarray[Any, Any]  #: with masks blended in
     boxes: np.ndarray[Any, Any] | None = None  #: (n, 4), two corners in pixels

@@ -1,5 +1,5 @@
-"""What the sources of leat.Mix.by and leat.Mix.inferred may be called: by their names, or as in ``by``, by the values
-of their columns."""
+"""Names of the sources of leat.Mix.by and leat.Mix.inferred: their own, or as in ``by``, the values of their
+columns."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Keys:
         return found if found is not None else key if isinstance(key, str) and key in known.values() else None
 
     def branch(self, key: Any, names: Sequence[str]) -> Any:
-        """The name that a key stands for at the root; what is a name already, and what is unknown, stays."""
+        """The name that a key stands for at the root; a key that is a name already, or is unknown, stays."""
         if isinstance(key, str) and any(n == key or n.startswith(f"{key}/") for n in names):
             return key
         found = self.find((), key)
@@ -54,7 +54,7 @@ class Keys:
     def flat(
         self, weights: Mapping[Any, Any], names: Sequence[str], of: str, normalize: bool = False
     ) -> dict[str, Any]:
-        """Weights by name. `of` says in errors what they belong to."""
+        """Weights by name. `of` names their owner in errors."""
         found: dict[str, Any] = {}
         self._flatten(weights, (), None, names, of, normalize, found)
         return found
@@ -100,5 +100,5 @@ class Keys:
                 raise TypeError(f"{of}: the weight of {whole!r} is a number, not {given!r:.60}")
             above = {name: plain[name]}
             if share is None and not (isinstance(plain[name], (int, float, np.number)) and plain[name] >= 0):
-                checked_weights(above, of, True)  # says what is wrong with it
+                checked_weights(above, of, True)  # says how it is wrong
             self._flatten(given[-1], (*path, name), float(plain[name]), names, of, normalize, found)

@@ -23,9 +23,9 @@ def from_arrays(schema: Mapping[str, Field] | None = None, /, **arrays: Any) -> 
     """A data set of arrays in memory, one field per keyword, without a copy of them.
 
     Args:
-        schema: for some or all names a :func:`leat.field`, or what that takes as dtype, that adds to what the array
-            says: a `layout` makes its values images for operators. Its shape may be another one of as many elements;
-            its dtype is the array's.
+        schema: for some or all names a :func:`leat.field`, or its dtype argument, that adds to the array's type: a
+            `layout` makes its values images for operators. Its shape may be another one of as many elements; its dtype
+            is the array's.
         arrays: NumPy arrays or PyTorch tensors on the CPU, all of one length; the first axis counts samples. An array
             whose samples do not each lie in one piece is copied once. Or a :class:`leat.Ragged` of arrays, whose rows
             are the samples; with a `schema` of ``"str"``, ``"bytes"`` or ``"json"`` rows of uint8 are such values.
@@ -143,7 +143,7 @@ def _field_of(name: str, array: np.ndarray[Any, Any], dtype: str, wanted: Field 
 
 
 class Source(Protocol):
-    """What :func:`from_source` takes."""
+    """The argument of :func:`from_source`."""
 
     fields: Mapping[str, Any]
 
@@ -155,12 +155,12 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
     """A data set whose values an object computes: a reader of another library, a generator, a remote store.
 
     Args:
-        source: has ``len(source)``; ``source.fields``, a dict of names to :func:`leat.field` or what that takes as
-            dtype; and ``source.read(positions)``, which is given an int64 array of up to some hundred positions. It
-            returns a dict with the values of each name in that order: an array of shape ``(len(positions), *shape)``,
-            or a list of one value per position (arrays, numbers; bytes, str, JSON values for those kinds). It must give
-            the same values each time. ``source.version``, a text, is optional and names the content: the fingerprint
-            covers it, the schema and the length.
+        source: has ``len(source)``; ``source.fields``, a dict of names to :func:`leat.field` or its dtype argument; and
+            ``source.read(positions)``, which is given an int64 array of up to some hundred positions. It returns a dict
+            with the values of each name in that order: an array of shape ``(len(positions), *shape)``, or a list of one
+            value per position (arrays, numbers; bytes, str, JSON values for those kinds). It must give the same values
+            each time. ``source.version``, a text, is optional and names the content: the fingerprint covers it, the
+            schema and the length.
         timeout_s: a `read` that takes longer is an error, for all that wait behind it too. None: it is waited for, with
             a warning after 30 s.
 
@@ -170,7 +170,7 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
     Errors: an exception of `read` breaks only the sample that raises it by itself (:class:`leat.BrokenSampleError`,
     with the exception as cause), and the loader's ``on_error`` applies. It does not apply to values that do not fit
     `fields` (:class:`leat.InvalidError`), nor to a `read` that takes longer than `timeout_s`
-    (:class:`leat.FileError`): which of its samples is to blame is not known, and later calls would wait for it.
+    (:class:`leat.FileError`): leat cannot tell which of its samples is to blame, and later calls would wait for it.
 
     >>> class Squares:
     ...     fields = {"x": leat.field("int64")}
@@ -245,7 +245,7 @@ class Reader:
         return [self._convert(*self.fields[i], found, len(positions), may_lack) for i in numbers]
 
     def _read(self, positions: np.ndarray[Any, Any], numbers: list[int], may_lack: bool) -> Any:
-        """`read_fields(positions, names)`, of a source that has it, reads only what is wanted."""
+        """`read_fields(positions, names)`, of a source that has it, reads only the fields that are wanted."""
         if (some := getattr(self.source, "read_fields", None)) is not None:
             names = [self.fields[i][0] for i in numbers]
             return some(positions, names, True) if may_lack else some(positions, names)

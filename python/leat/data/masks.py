@@ -19,7 +19,7 @@ def draw_masks(value: bytes, height: int, width: int) -> np.ndarray[Any, np.dtyp
     Polygons become the pixels that the COCO API makes of them.
 
     Args:
-        value: what ``ds[i]["masks"]`` is, of a field of :func:`leat.masks`.
+        value: ``ds[i]["masks"]``, of a field of :func:`leat.masks`.
         height, width: of the image. Runs have a size of their own, which must be this one.
 
     Raises:
@@ -54,7 +54,7 @@ def encode_masks(instances: Sequence[Any]) -> bytes:
 
 
 def count_masks(value: Any) -> int | None:
-    """How many masks a value says that it has; None where it is damaged, which decoding finds."""
+    """How many masks a value says that it has; None if it is damaged, which decoding finds."""
     n = 0
     for i, byte in enumerate(bytes(value[1:6]) if bytes(value[:1]) == b"\x01" else b""):
         n |= (byte & 127) << 7 * i

@@ -30,7 +30,7 @@ UNITS = {"samples": 0, "tokens": 1}
 EXHAUSTED = {"stop": 0, "redistribute": 1, "repeat": 2}
 NEAR_ONE = 1e-6  #: how far a sum of weights may be from 1
 LARGEST = 1e100  #: weight: their sum is finite
-MOST_SOURCES = 1024  #: the state says what each has given, and stays small
+MOST_SOURCES = 1024  #: the state has the rows that each has given, and stays small
 
 NO_DATASET = (
     "a mixture has no samples of its own, and goes to a Loader only: join, zip, select or pack the sources before they "
@@ -44,16 +44,16 @@ class Mix:
 
     A Mix goes to a Loader in the place of a data set. At every point of the stream each source has given its share of
     the rows so far, to within a small constant (docs/mixtures.md): nothing is drawn. A row comes from one source, and
-    ``batch.domains`` says from which, by its number in ``mix.names``. The order of samples within a source is what the
-    Loader's `shuffle` says.
+    ``batch.domains`` says from which, by its number in ``mix.names``. The Loader's `shuffle` decides the order of
+    samples within a source.
 
     Args:
         sources: ``{name: (data set, weight)}``. A data set may be the rows of :func:`leat.pack_rows`. All have the same
             fields. The weights sum to 1.
-        unit: what the weights are shares of: ``"samples"`` (rows), or ``"tokens"``: elements of `tokens_field`.
+        unit: the unit of the weights: ``"samples"`` (rows), or ``"tokens"``: elements of `tokens_field`.
         exhausted: what happens when a source has no samples left in an epoch: ``"stop"``: the epoch ends;
             ``"redistribute"``: its share goes to the others in proportion, and the epoch ends when all such sources are
-            through; ``"repeat"``: it begins again. One word, or ``{source: word}``, where sources that are not named
+            through; ``"repeat"``: it begins again. One word, or ``{source: word}``, in which sources that are not named
             have ``"stop"``; ``("repeat", n)`` is at most n passes in an epoch, and then ``"redistribute"``. The name of
             a branch stands for all sources below it.
         epoch_rows: rows of an epoch. None: as many as the sources with ``"stop"`` and ``"redistribute"`` give; if all
@@ -118,7 +118,7 @@ class Mix:
         self.left_out: dict[str, int] = {}
         self._recipe: tuple[Any, ...] | None = None  # how by() or inferred() made it: smaller than lists of positions
         self.tokenizers: Tokenizers = tokenizers
-        self._keys = Keys()  # what the sources may be called beside their names
+        self._keys = Keys()  # further names of the sources
         self._check_sources()
 
     def _check_sources(self) -> None:
@@ -286,7 +286,7 @@ class Mix:
         made.left_out, made._keys = dict(self.left_out), self._keys
         return made
 
-    # ---- what it is ----------------------------------------------------------------------------------------------
+    # ---- its properties ------------------------------------------------------------------------------------------
 
     def _triples(self) -> list[tuple[str, Dataset, float]]:
         return list(zip(self._names, self._datasets, self._weights, strict=True))
@@ -308,7 +308,7 @@ class Mix:
 
     @property
     def exhausted(self) -> dict[str, Word | tuple[Word, int]]:
-        """What happens when each source has no samples left in an epoch."""
+        """The behaviour when each source has no samples left in an epoch."""
         return {
             name: (word, limit) if limit else word
             for name, (word, limit) in zip(self._names, self._exhausted, strict=True)
@@ -325,18 +325,18 @@ class Mix:
         seed: int = 0,
         shuffle: bool = True,
     ) -> Shown:
-        """What a run of this mixture gets.
+        """The result of a run of this mixture.
 
         It is computed from the plan, exactly, and nothing is read: the shares that are asked for and delivered, rows,
-        tokens, passes of each source, and where it has given each sample once. The result prints as a table, `save`
-        draws it, and `as_dict` is plain data; ``leat mix show`` prints the same.
+        tokens, passes of each source, and the row by which it has given each sample once. The result prints as a table,
+        `save` draws it, and `as_dict` is plain data; ``leat mix show`` prints the same.
 
         Args:
             batch_size: rows of a batch of all ranks together. Then places are steps.
-            epochs, steps, rows: how much is shown, in one of the three. None: whole epochs, as many as there are up to
+            epochs, steps, rows: the length to show, in one of the three. None: whole epochs, as many as there are up to
                 the last change of shares.
             log: decisions of a run, as :attr:`leat.Loader.log` has them, or a JSON file of them or of a state.
-            seed, shuffle: as of the Loader. They matter only where rows differ in length, for their tokens.
+            seed, shuffle: as of the Loader. They matter only if rows differ in length, for their tokens.
 
         Raises:
             ValueError: steps without a batch size.
@@ -361,7 +361,7 @@ class Mix:
 
     @property
     def classes(self) -> list[str]:
-        """Names of the classes of the field ``label``, where all sources have the same."""
+        """Names of the classes of the field ``label``, if all sources have the same."""
         first = self._datasets[0].classes
         return first if all(ds.classes == first for ds in self._datasets[1:]) else []
 
@@ -382,7 +382,8 @@ class Mix:
         return rows_of_an_epoch(self)
 
     def __len__(self) -> int:
-        """Rows of the first epoch. Later ones may differ by a few, because shares go on where the last one ended."""
+        """Rows of the first epoch. Later ones may differ by a few, because shares go on from the end of the last
+        one."""
         return self._rows
 
     def __bool__(self) -> bool:
@@ -408,7 +409,7 @@ class Mix:
         return f"<leat.Mix of {self.unit} ({shown}{more})>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: sources, sizes and shares."""
+        """Its display in a notebook: sources, sizes and shares."""
         return _html(self)
 
 
@@ -434,7 +435,7 @@ def _source(name: Any, source: Any) -> tuple[Dataset, Any]:
 
 
 def checked_weights(weights: Mapping[str, Any], of: str, normalize: bool) -> dict[str, float]:
-    """The weights as floats that sum to 1. `of` says in errors what they belong to."""
+    """The weights as floats that sum to 1. `of` names their owner in errors."""
     found: dict[str, float] = {}
     for name, weight in weights.items():
         if isinstance(weight, (bool, np.bool_, str, bytes)) or weight is None:
@@ -467,7 +468,7 @@ def _exhausted(given: Any, names: Sequence[str]) -> list[tuple[Word, int]]:
     if not isinstance(given, Mapping):
         return [_word("exhausted", given)] * len(names)
     found: list[tuple[Word, int]] = [("stop", 0)] * len(names)
-    for name in sorted(given, key=lambda n: len(str(n))):  # a branch before what lies below it
+    for name in sorted(given, key=lambda n: len(str(n))):  # a branch before everything below it
         fitting = [i for i, n in enumerate(names) if n == name or n.startswith(f"{name}/")]
         if not fitting:
             raise ValueError("exhausted: " + unknown_name(name, names))

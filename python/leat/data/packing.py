@@ -23,8 +23,7 @@ class PackedRows(Dataset):
 
     As a data set it has the rows of the documents in their order: ``rows[7]`` is the 8th. A Loader with
     ``shuffle=True`` permutes the documents of each epoch first and then the rows, so each epoch has as many rows, but
-    different ones. Ids are numbers of rows. To take part of the documents, or to join them with others, do so before
-    packing.
+    different ones. Ids are numbers of rows. Take part of the documents, or join them with others, before packing.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class PackedRows(Dataset):
 
     @cached_property
     def _rooms(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """What each document takes up in rows, its padding included."""
+        """The room of each document in rows, its padding included."""
         return -(-self._lengths // self.multiple) * self.multiple
 
     @cached_property
@@ -154,7 +153,7 @@ class PackedRows(Dataset):
         return sample
 
     def _pieces(self, position: int) -> list[tuple[int, int, int]]:
-        """What a row is made of: (document, first token, how many)."""
+        """The parts of a row: (document, first token, how many)."""
         length, lengths = self.length, self._lengths
         if self.how == "cut":
             at, end = position * length, (position + 1) * length
@@ -230,10 +229,10 @@ def pack_rows(
     - `field`, shape ``(length,)``, of the dtype that is stored;
     - ``doc_ids``, int64: the sample id of the document that each token is of, -1 on padding;
     - ``positions``, int64: 0, 1, ... from each document's first token in the row on;
-    - ``loss_mask``, bool: False on padding, and where the documents' own field ``loss_mask`` (bool or uint8, one for
-      each token) is 0. Then `bos` is False, and `eos` is True.
+    - ``loss_mask``, bool: False on padding, and for tokens whose own ``loss_mask`` (bool or uint8, one for each) is 0.
+      Then `bos` is False, and `eos` is True.
 
-    How rows are made:
+    Ways to make rows:
 
     - ``"cut"``: the documents of an epoch are joined in its order and cut every `length` tokens, as for pre-training
       ("concatenate and chunk"). The tokens after the last cut are a row that is padded with `fill`; a Loader with
@@ -241,15 +240,15 @@ def pack_rows(
       rows, so that each epoch has other rows.
     - ``"best_fit"``: no document is cut that fits into a row. They are packed best-fit decreasing (Ding et al., "Fewer
       Truncations Improve Language Modeling", ICML 2024), in never more rows than first-fit decreasing needs. Rows are
-      the same in each epoch; ``shuffle=True`` permutes them. Of documents of one length, `seed` decides which comes
+      the same in each epoch; ``shuffle=True`` permutes them. For documents of one length, `seed` decides which comes
       first, so that neighbours in `ds` come into different rows.
     - ``"pad"``: one document a row, then `fill`.
     - ``"ragged"``: for attention over sequences of varying length (THD). A Loader takes ``batch_tokens=N`` in the place
       of a batch size: a batch of a rank has documents of at most N tokens together, one behind the other, without
       padding, put together as by ``"best_fit"`` (docs/packing.md). As a data set it has the rows of ``"best_fit"``.
 
-    But for ``"cut"``, a document longer than a row is cut into pieces of `length` and what is left of it: the pieces
-    are rows, and the rest is treated as a document. Documents without a token are in no row.
+    But for ``"cut"``, a document longer than a row is cut into pieces of `length` and the rest: the pieces are rows,
+    and the rest is treated as a document. Documents without a token are in no row.
 
     Args:
         ds: documents; `field` is of integers, with one dimension, which may vary (``leat.field("uint16", (None,))``).
@@ -258,7 +257,7 @@ def pack_rows(
         fill: the token on padding.
         multiple: with ``"best_fit"`` and ``"ragged"``, each document (or piece of one) is padded to a multiple of so
             many tokens, which count as the row's: as Transformer Engine wants for FP8, and context parallelism.
-            ``batch["cu_seqlens_padded"]`` then says where sequences begin.
+            ``batch["cu_seqlens_padded"]`` then has the starts of sequences.
 
     Raises:
         KeyError: `ds` has no such field.

@@ -1,7 +1,7 @@
 """Selections that others hand in: positions or masks as Arrow arrays, by the Arrow C data interface.
 
 An object has ``__arrow_c_array__`` (an array) or ``__arrow_c_stream__`` (arrays one after the other); a table of one
-column counts as that column. Nothing of pyarrow is needed.
+column counts as that column. It needs nothing of pyarrow.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _of_stream(stream: Stream) -> np.ndarray[Any, Any]:
 
 
 def from_arrow(given: Any) -> np.ndarray[Any, Any] | None:
-    """Positions or a mask of what speaks the Arrow C data interface; None of what does not."""
+    """Positions or a mask from objects that speak the Arrow C data interface; None for others."""
     if isinstance(given, np.ndarray):
         return None
     if hasattr(given, "__arrow_c_array__"):

@@ -30,8 +30,8 @@ class Schedule:
             have the same sources, and differ in their weights only: ``mix.with_weights({...})``.
         interpolate: ``"step"``: each holds until the next one; ``"linear"``: the weights follow the straight line from
             one point to the next (in at most 64 equal parts), and stay as in the last one.
-        counts: what the points count: ``"steps"``: batches of all ranks together, of the size that the Loader is opened
-            with; ``"rows"``. A run that is to resume with another global batch size has to count rows.
+        counts: the unit of the points: ``"steps"``: batches of all ranks together, of the size that the Loader is
+            opened with; ``"rows"``. A run that is to resume with another global batch size has to count rows.
 
     Raises:
         ValueError: no points, a first one that is not 0, points that do not rise, or mixes whose sources differ.
@@ -101,18 +101,18 @@ class Schedule:
         seed: int = 0,
         shuffle: bool = True,
     ) -> Shown:
-        """What a run of this schedule gets: :meth:`leat.Mix.show`.
+        """The result of a run of this schedule: :meth:`leat.Mix.show`.
 
         It is computed from the plan, exactly, and nothing is read: the shares that are asked for and delivered, rows,
-        tokens, passes of each source, and where it has given each sample once. The result prints as a table, `save`
-        draws it, and `as_dict` is plain data; ``leat mix show`` prints the same.
+        tokens, passes of each source, and the row by which it has given each sample once. The result prints as a table,
+        `save` draws it, and `as_dict` is plain data; ``leat mix show`` prints the same.
 
         Args:
             batch_size: rows of a batch of all ranks together. Then places are steps. Points that count steps need it.
-            epochs, steps, rows: how much is shown, in one of the three. None: whole epochs, as many as there are up to
+            epochs, steps, rows: the length to show, in one of the three. None: whole epochs, as many as there are up to
                 the last change of shares.
             log: decisions of a run, as :attr:`leat.Loader.log` has them, or a JSON file of them or of a state.
-            seed, shuffle: as of the Loader. They matter only where rows differ in length, for their tokens.
+            seed, shuffle: as of the Loader. They matter only if rows differ in length, for their tokens.
 
         Raises:
             ValueError: steps without a batch size.
@@ -154,7 +154,7 @@ class Schedule:
 
     @property
     def classes(self) -> list[str]:
-        """Names of the classes of the field ``label``, where all sources have the same."""
+        """Names of the classes of the field ``label``, if all sources have the same."""
         return self.first.classes
 
     @cached_property
@@ -168,7 +168,7 @@ class Schedule:
         return rows_of_an_epoch(self)
 
     def __len__(self) -> int:
-        """Rows of the first epoch, where the points count rows."""
+        """Rows of the first epoch, if the points count rows."""
         if self.counts == "steps" and len(self.points) > 1:
             raise TypeError(
                 "how many rows an epoch of this schedule has depends on the size of a batch: len(loader) counts batches"
@@ -187,7 +187,7 @@ class Schedule:
         return f"<leat.Schedule, {self.interpolate}, by {self.counts} ({shown}{more})>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the weights at each point."""
+        """Its display in a notebook: the weights at each point."""
         from .html import table, text
 
         rows = ((at, *(f"{w:.4g}" for w in mix.weights.values())) for at, mix in self.points)

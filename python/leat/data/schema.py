@@ -142,7 +142,7 @@ def field(dtype: Any, shape: Sequence[int | None] = (), *, layout: Literal["HWC"
     return Field("array", name, dims, layout)
 
 
-#: what other libraries call formats of boxes
+#: the names of formats of boxes in other libraries
 BOX_FORMATS = {
     "pascal_voc": "'xyxy'",
     "coco": "'xywh'",
@@ -186,10 +186,11 @@ def mask() -> Field:
 
 
 def masks() -> Field:
-    """A field of masks, one per instance, as polygons or runs: ``Writer`` takes what :func:`leat.encode_masks` does.
+    """A field of masks, one per instance, as polygons or runs: ``Writer`` takes the arguments of
+    :func:`leat.encode_masks`.
 
-    Pixels are made of them only where they are asked for: by the chain of a tuple with the image and boxes, which gives
-    a ragged uint8 tensor of shape (n, height, width), or by :func:`leat.draw_masks`.
+    Pixels are made of them only on request: by the chain of a tuple with the image and boxes, which gives a ragged
+    uint8 tensor of shape (n, height, width), or by :func:`leat.draw_masks`.
 
     >>> leat.masks()
     masks()
@@ -204,8 +205,8 @@ def keypoints(k: int, pairs: Iterable[tuple[int, int]] = ()) -> Field:
 
     Args:
         k: how many an instance has, the same for all.
-        pairs: which are left and right of each other, by their numbers from 0, each in one pair at most. Operators that
-            mirror the image exchange them, so that a left eye stays one (``docs/targets.md``).
+        pairs: the numbers, from 0, of those that are left and right of each other, each in one pair at most. Operators
+            that mirror the image exchange them, so that a left eye stays one (``docs/targets.md``).
 
     Raises:
         TypeError: a number is no integer, or `pairs` no list of pairs.
@@ -246,7 +247,7 @@ def keypoints(k: int, pairs: Iterable[tuple[int, int]] = ()) -> Field:
 
 
 def as_field(value: Any) -> Field:
-    """A Field, or what :func:`leat.field` takes as its dtype."""
+    """A Field, or a dtype argument of :func:`leat.field`."""
     return value if isinstance(value, Field) else field(value)
 
 
@@ -268,7 +269,7 @@ def to_raw(fields: Mapping[str, Field]) -> list[tuple[str, int, str, int, tuple[
 
 
 def from_raw(raw: tuple[str, int, str, int, int, tuple[int, ...], int, bool, bytes]) -> tuple[str, Field]:
-    """From what the extension module gives."""
+    """From the extension module's description."""
     name, kind, dtype, layout, flags, shape, role, normalized, pairs = raw
     points = array("H", pairs)
     return (

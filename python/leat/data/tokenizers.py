@@ -16,7 +16,7 @@ Tokenizers = Literal["same", "any"]
 
 
 def named(dataset: Dataset) -> list[dict[str, Any]]:
-    """What a data set says of the tokenizers of its tokens, each once: in its metadata, or in those of the data sets
+    """The tokenizers that a data set names for its tokens, each once: in its metadata, or in those of the data sets
     that it was made of.
     """
     text = dataset._handle.metadata()
@@ -33,7 +33,7 @@ def named(dataset: Dataset) -> list[dict[str, Any]]:
 def _parts(dataset: Dataset) -> Iterable[Dataset]:
     kind, *rest = dataset._recipe
     if not isinstance(kind, str):
-        return [kind]  # what a view is of, or packed rows are cut from
+        return [kind]  # the base of a view, or the documents of packed rows
     return rest[0] if kind == "concat" else rest[0].values() if kind == "zip" else ()
 
 

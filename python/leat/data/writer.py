@@ -39,7 +39,7 @@ class Writer:
     """Writes a file of samples (or shards with a manifest). A context manager: leaving it finishes the file.
 
     The file appears under `path` only when it is complete. An exception inside the ``with`` leaves no finished file;
-    what was written stays as ``path.partial`` for ``resume=True``.
+    the samples written so far stay as ``path.partial`` for ``resume=True``.
 
     Args:
         path: the file to make.
@@ -111,7 +111,7 @@ class Writer:
         self._closed = True
         #: broken photos, known once the file is closed: (id, whether it was left out, name, reason) of each
         self.broken: list[tuple[int, bool, str, str]] = []
-        #: why photos could not have the form asked for: how many for each reason, most frequent first; known once the
+        #: reasons why photos could not have the form asked for: how many for each, most frequent first; known once the
         #: file is closed
         self.as_came: dict[str, int] = {}
         #: with `lenient`: how many photos are decoded with each kind of warning; known once the file is closed
@@ -160,8 +160,8 @@ class Writer:
 
         Of a sample with one field of :func:`leat.boxes`, :func:`leat.masks` and lists that are called `label`,
         `labels`, `class_labels`, `cls`, `class_id`, `category_id` (or their plurals), `area`, `iscrowd`, `difficult` or
-        `truncated` have one value per box. Other lists need not, but where nearly all samples have as many rows as
-        boxes, closing warns of those that have not.
+        `truncated` have one value per box. Other lists need not, but if nearly all samples have as many rows as boxes,
+        closing warns of those that have not.
 
         Raises:
             TypeError, ValueError: a value does not fit its field, or has another number of rows than there are boxes;
@@ -212,8 +212,8 @@ class Writer:
         """Finishes the file and makes it visible. Further calls do nothing.
 
         Args:
-            metadata: in the place of those that the Writer was opened with, for what is known only now, such as counts
-                of what was left out. Who resumes still opens with those of the first time.
+            metadata: in the place of those that the Writer was opened with, for facts known only now, such as counts of
+                samples left out. A resumed run still opens with those of the first time.
         """
         self._close(metadata)
 
@@ -237,7 +237,8 @@ class Writer:
             warnings.warn(f"{self._path}: {text}", stacklevel=3)
 
     def abort(self) -> None:
-        """Ends writing without a finished file; what was written stays as ``path.partial`` for ``resume=True``."""
+        """Ends writing without a finished file; the samples written so far stay as ``path.partial`` for
+        ``resume=True``."""
         self._closed = True
         self._handle.free(True)
 
@@ -266,7 +267,7 @@ class Writer:
 
 
 class _Instances:
-    """Which fields have a value for each box of a sample, and whether they do."""
+    """Fields with a value for each box of a sample, and whether they fit."""
 
     def __init__(self, fields: Mapping[str, Field]) -> None:
         self._names = list(fields)

@@ -1,4 +1,4 @@
-"""What is too large for a state: tables and lists, in the folder of a run by their hash; without a folder in the state
+"""Data too large for a state: tables and lists, in the folder of a run by their hash; without a folder in the state
 itself, as long as they are small.
 """
 
@@ -41,8 +41,7 @@ class Blobs:
     def find(self, name: Any, beside: Mapping[str, Any]) -> bytes | None:
         """A blob of a state that has `beside` as text, or one of the folder. None: neither has it.
 
-        Raises:
-            StateError: it is not what its hash says.
+        Raises: StateError: it does not match its hash.
         """
         if not isinstance(name, str) or not re.fullmatch("[0-9a-f]{32}", name):
             raise StateError(f"the state is damaged: {name!r:.60} is no hash of what was reported")

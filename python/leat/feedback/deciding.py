@@ -35,7 +35,7 @@ TEXTS = 16 << 20  #: characters of lists in `loader.log`
 
 
 class Prepared(NamedTuple):
-    """What a state has beside the library's."""
+    """The parts of a state beside the library's."""
 
     decided: dict[str, Any] | None  #: of a mixture
     beside: dict[str, Any]  #: decisions that the library has folded or left out
@@ -44,7 +44,7 @@ class Prepared(NamedTuple):
 
 
 class Deciding:
-    """What a loader does about decisions on rows."""
+    """A loader's part that decides on rows."""
 
     dataset: Any
     rank: int
@@ -81,7 +81,8 @@ class Deciding:
     def _start_deciding(
         self, dataset: Any, feedback: Any, log: Any, log_dir: Any, sampler: Any, other: Mapping[str, Any]
     ) -> Any:
-        """Checks what feedback does not go with. Returns the log that the library is to take over, if any."""
+        """Checks the options that feedback does not go with. Returns the log that the library is to take over, if
+        any."""
         self._texts: dict[str, str] = {}  # lists by hash, as `loader.log` shows them
         self._lists: dict[str, Array] = {}  # without a folder, by hash: what states name and the library cannot show
         self._repeats = log is not None  # another run, with or without decisions on rows
@@ -110,8 +111,8 @@ class Deciding:
 
     @property
     def feedback(self) -> Feedback:
-        """What was reported: ``loader.feedback["loss"]`` is a table of the last value, its count and its step, of each
-        sample (docs/feedback.md).
+        """The reports: ``loader.feedback["loss"]`` is a table of the last value, its count and its step, of each sample
+        (docs/feedback.md).
 
         Raises:
             ValueError: the loader was opened without ``feedback=``.
@@ -132,25 +133,25 @@ class Deciding:
         at: tuple[int, int] | None = None,
         **values: Any,
     ) -> None:
-        """Tells the loader what the model measured: of samples, or of a mixture's domains.
+        """Tells the loader the model's measurements: of samples, or of a mixture's domains.
 
         **Of samples**, for a loader with ``feedback=``: ``loader.report(batch, loss=losses)`` or
         ``loader.report(ids, loss=losses)``, one finite number for each id, arrays or tensors of any device. Any name
         makes a metric of its own. It copies the values and returns; values of a GPU are copied on its stream, and
         nobody waits for it. They belong to the step that was handed out last, to that of the batch, or to ``at=(epoch,
-        step)``. A value replaces one of an earlier step. Of two values of one step the greater stays, and one that
+        step)``. A value replaces one of an earlier step. The greater of two values of one step stays, and one that
         comes after a value of a later step is dropped, so neither the order of reports matters, nor that one is
         repeated. On several ranks of `torch.distributed` each rank reports its own rows (or any), and they are
-        exchanged as epochs begin; where ranks are stated by arguments, each of them reports the rows of all.
+        exchanged as epochs begin; if ranks are stated by arguments, each of them reports the rows of all.
 
         **Of a mixture**, for a loader with ``mixture=``: ``loader.report(step, losses, counts)``. The algorithm may
         then decide other weights. On several ranks each of them reports the same numbers, those of the whole global
-        batch: reduce the losses first, and report in the same steps: where `torch.distributed` is initialised, the
-        ranks compare in each report what they decide (8 bytes of each rank), before it holds.
+        batch: reduce the losses first, and report in the same steps: if `torch.distributed` is initialised, the ranks
+        compare their decisions in each report (8 bytes of each rank), before they hold.
 
         Args:
-            step: the batch, or the ids, int64. Of a mixture the batch that was measured: ``batch.step``,
-                ``(epoch, step)``, or the batch. Its reports come in the order of steps; steps may be left out.
+            step: the batch, or the ids, int64. For a mixture, the measured batch: ``batch.step``, ``(epoch,
+                step)``, or the batch. Its reports come in the order of steps; steps may be left out.
             losses: by domain; finite. Domains that the step did not have are left out.
             counts: rows (or tokens) of each domain that the loss is of; since the last report, if steps were left out.
             at: (epoch, step) of the batch that `values` are of.
@@ -198,7 +199,7 @@ class Deciding:
 
     def select(self, positions: Any, at: tuple[int, int] | None = None) -> None:
         """Decides which samples epochs have from the next one on: these, in the loader's own order (with
-        ``shuffle=True`` shuffled, each epoch anew). What is left out is neither read nor decoded.
+        ``shuffle=True`` shuffled, each epoch anew). Samples that are left out are neither read nor decoded.
 
         Within an epoch, ``at=(batch.epoch, batch.step + 1)``: its rest then has those of the samples that it has not
         had, and the epochs behind it have all of them. It takes 8 bytes for each row of that epoch. A policy
@@ -319,7 +320,7 @@ class Deciding:
         return {told["hash"]: told["n"] for told in states.lists_elsewhere({"log": log})}
 
     def _decided(self) -> dict[str, Any]:
-        """Takes over what is new in the library's log: the last of it."""
+        """Takes over the new entries of the library's log: the last ones."""
         new = self._decisions.take(self._core)
         self._note(new)
         return new[-1] if new else {}
@@ -365,7 +366,7 @@ class Deciding:
     # ---- states ------------------------------------------------------------------------------------------------------
 
     def _deciding_state(self, state: dict[str, Any]) -> None:
-        """Adds to a state of the library's what it has no room for."""
+        """Adds to a state of the library's the parts that it has no room for."""
         left, lists, lacking = INSIDE, {}, []
         named = self._named(state) if self._sampler is None and self._log_dir is None else {}
         for name, n in named.items():
@@ -402,8 +403,8 @@ class Deciding:
         return Prepared(decided, beside, lists, [take_deciding, take_counters])
 
     def _prepare_deciding(self, state: dict[str, Any]) -> tuple[Callable[[], None], list[Array]]:
-        """Takes its part out of a state, and checks it, before the library loads it. Returns what is to be done then,
-        and the lists that the library has to know for it.
+        """Takes its part out of a state, and checks it, before the library loads it. Returns the steps that are then
+        due, and the lists that the library has to know for it.
         """
         saved, lists = states.part(state, "feedback"), states.part(state, "lists", dict, {})
         for name in ("feedback", "lists"):
@@ -453,7 +454,7 @@ class Deciding:
         return [self._read_list() if found is None else self._shared(lambda: self._positions(found))]
 
     def _read_list(self) -> Array:
-        """What the sampler gives when it is read once more. A list that was read for a state which was refused then is
+        """The sampler's rows when it is read once more. A list that was read for a state which was refused then is
         given again: the sampler may have drawn it.
         """
         if self._unread is None:

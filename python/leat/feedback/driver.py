@@ -1,4 +1,4 @@
-"""What ties feedback to a loader: reports go into tables, and a policy's decisions into the loader's log.
+"""The tie between feedback and a loader: reports go into tables, and a policy's decisions into the loader's log.
 
     report ---> Table            each rank its own rows; where ranks exchange, they wait there
                   |
@@ -39,7 +39,7 @@ LARGE = 64 << 20  #: bytes of a table from which on it lies in a file, if the ru
 
 
 class Saved(NamedTuple):
-    """What a state has of reports, checked."""
+    """The part of a state about reports, checked."""
 
     handed: Place | None
     tables: dict[str, tuple[Array, Array]]  #: which samples are known, and their marks
@@ -48,8 +48,8 @@ class Saved(NamedTuple):
 
 
 class Feedback(Mapping[str, Table]):
-    """What was reported to a loader, and the policy that selects by it: ``loader.feedback``, a mapping from the names
-    under which something was reported to tables.
+    """The reports to a loader, and the policy that selects by them: ``loader.feedback``, a mapping from the names of
+    the reported values to tables.
     """
 
     __eq__ = object.__eq__
@@ -67,7 +67,7 @@ class Feedback(Mapping[str, Table]):
         self._folder = loader._log_dir
         self._blobs = Blobs(self._folder)
         self._tables: dict[str, Table] = {}
-        self._nothing: Table | None = None  # what is seen before anything was reported
+        self._nothing: Table | None = None  # shown before any report
         self._reports = Reports(self.table)
         self._handed: Place | None = None
         self._changes = 0
@@ -79,7 +79,7 @@ class Feedback(Mapping[str, Table]):
     # ---- tables ------------------------------------------------------------------------------------------------------
 
     def table(self, metric: str) -> Table:
-        """The table of a metric, which is made where there is none yet."""
+        """The table of a metric, which is made if there is none yet."""
         found = self._tables.get(metric)
         if found is None:
             found = self._tables[metric] = self._made(metric)
@@ -94,7 +94,7 @@ class Feedback(Mapping[str, Table]):
 
     def _ready(self, metric: str) -> Table:
         """The table of a metric, once all reports so far are entered. Before anything was reported, under any name, it
-        is empty. Where ranks exchange their reports, it is what all ranks had reported when the epoch began.
+        is empty. If ranks exchange their reports, it has all that the ranks had reported when the epoch began.
 
         Raises:
             KeyError: something was reported, and nothing under this name.
@@ -106,7 +106,7 @@ class Feedback(Mapping[str, Table]):
         return self._seen(metric)
 
     def _seen(self, metric: str) -> Table:
-        """The same, empty where nothing was reported under this name."""
+        """The same, empty if nothing was reported under this name."""
         found = self._tables.get(metric)
         if found is not None:
             found.core.wait()
@@ -169,7 +169,7 @@ class Feedback(Mapping[str, Table]):
     # ---- deciding ----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Decides what the epoch that begins has. After an exception nothing has changed but the tables."""
+        """Decides the rows of the epoch that begins. After an exception nothing has changed but the tables."""
         loader = self._loader
         epoch, within = loader._core.next_start()
         rows, failed = None, self._arrive()
@@ -242,7 +242,7 @@ class Feedback(Mapping[str, Table]):
         return failed
 
     def _exchange(self) -> None:
-        """Enters what all ranks have reported into the tables of each, in the order of steps."""
+        """Enters the reports of all ranks into the tables of each, in the order of steps."""
         if not self._loader._distributed:
             return
         mine = _encode({name: self._kept(table) for name, table in sorted(self._tables.items())})
@@ -263,7 +263,7 @@ class Feedback(Mapping[str, Table]):
     # ---- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """What a loader's state has of it, beside the library's."""
+        """Its part of a loader's state, beside the library's."""
         self._reports.flush(True)
         inside = Inside()
         lost: list[int] = []
@@ -304,7 +304,7 @@ class Feedback(Mapping[str, Table]):
             )
 
     def prepare(self, saved: Mapping[str, Any] | None) -> Saved:
-        """What a state has, read and checked, before anything changes.
+        """The part of a state, read and checked, before anything changes.
 
         Raises:
             StateError: it is damaged, or was saved by another rank while reports waited to be exchanged.

@@ -1,4 +1,4 @@
-"""Policies: what a loader reads in an epoch, decided as the epoch begins, from what was reported before."""
+"""Policies: the rows that a loader reads in an epoch, decided as the epoch begins, from earlier reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEARLY = 1e-9  #: a share of a number of batches may be rounded below the whole 
 
 
 class Rows(NamedTuple):
-    """Which rows an epoch has."""
+    """The rows of an epoch."""
 
     positions: Array | None  #: int64; None: those that the loader was opened with
     selects: bool = False  #: these samples in the loader's own order, and not these rows in this order
@@ -30,7 +30,7 @@ ALL = Rows(None)
 
 @dataclass(frozen=True)
 class Run:
-    """What a policy knows of the loader."""
+    """A policy's knowledge of the loader."""
 
     samples: int
     seed: int
@@ -41,7 +41,8 @@ class Run:
 
 
 class Policy(Protocol):
-    """What decides the rows of epochs. `decide` is called as each epoch begins, and must give the same on each rank."""
+    """The decider of the rows of epochs. `decide` is called as each epoch begins, and must give the same on each
+    rank."""
 
     def decide(self, table: Table, epoch: int, run: Run) -> Rows: ...
 
@@ -80,11 +81,11 @@ class TopBatches:
     those that were trained get new losses. (Sahayam, Zakkam and Umarani, "Can we learn better with hard samples?",
     arXiv 2304.03486.)
 
-    What the others hold is neither read nor decoded. An epoch has fewer steps; the paper trains until there were as
+    The rows of the others are neither read nor decoded. An epoch has fewer steps; the paper trains until there were as
     many steps as B times its number of epochs.
 
     Args:
-        delta: which share of the mini-batches is trained.
+        delta: the share of the mini-batches that is trained.
         metric: the name under which losses are reported.
 
     >>> loader = leat.Loader(leat.open(path), 10, feedback=leat.TopBatches(0.3))
@@ -138,7 +139,7 @@ class TopFraction:
     are in the loader's own order: with ``shuffle=True`` shuffled, each epoch anew.
 
     Args:
-        fraction: which share of the samples; floor(fraction N), at least 1.
+        fraction: the share of the samples; floor(fraction N), at least 1.
         metric: the name under which losses are reported.
     """
 
@@ -194,8 +195,8 @@ class Curriculum:
 
     Args:
         metric: how difficult each sample is: an array with a number for each sample of the loader's data set, by
-            position; the name of a field of one number; or the name of a metric that is reported, of which samples
-            without a value count as the most difficult. The epochs before anything was reported have all samples.
+            position; the name of a field of one number; or the name of a reported metric, in which samples without a
+            value count as the most difficult. The epochs before anything was reported have all samples.
         pacing: ``pacing(epoch)`` is the share of samples that the epoch has; floor(share N), at least 1.
 
     >>> loader = leat.Loader(leat.open(path), 10, feedback=leat.Curriculum("label", lambda epoch: 0.2 + 0.4 * epoch))

@@ -41,8 +41,8 @@ class Replay:
                 self._decisions.append((step, entry))
 
     def loaded(self, log: Sequence[Mapping[str, Any]]) -> None:
-        """A state was loaded, whose log has some of the decisions: of the run that is repeated those that were made
-        when it was saved, and of a loader that repeats it those of all epochs that had begun.
+        """A state was loaded, whose log has some of the decisions: for the repeated run those that were made when it
+        was saved, and for a loader that repeats it those of all epochs that had begun.
         """
         self._done = self._made(log)
 
@@ -61,7 +61,7 @@ class Replay:
             )
 
     def _made(self, log: Sequence[Mapping[str, Any]]) -> int:
-        """How many of the decisions stand in a log."""
+        """The number of decisions in a log."""
         made: dict[Place, list[Mapping[str, Any]]] = {}
         for entry in log[1:]:
             made.setdefault(_place(entry), []).append(entry)
@@ -113,7 +113,7 @@ def _place(entry: Mapping[str, Any]) -> Place:
 
 
 def _is_made(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether an entry of the same place says what this one decides. One that is folded says what holds there."""
+    """Whether an entry of the same place decides the same as this one. A folded one gives the state there."""
     if "list" in entry and "list" not in other:
         if entry["list"] is not None or other.get("kind") != "folded":
             return False
@@ -151,7 +151,7 @@ def positions_of(text: str) -> Array:
 
 
 def folder_of(log: Any, given: str | None) -> str | None:
-    """Where the lists of a log lie: in the loader's own folder, or beside the file that the log is."""
+    """The folder of the lists of a log: the loader's own, or that of the log's file."""
     if given is None and isinstance(log, (str, os.PathLike)):
         return os.path.dirname(os.fspath(log)) or "."
     return given

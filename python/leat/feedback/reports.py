@@ -26,7 +26,7 @@ class Reports:
         self._coming: deque[tuple[Any, Any, dict[str, Any], Any, Place]] = deque()
 
     def add(self, ids: Any, values: Mapping[str, Any], valid: Any, place: Place) -> None:
-        """Takes the metrics of a step over: all, or after an exception none. `valid`: which rows count; None: all.
+        """Takes the metrics of a step over: all, or after an exception none. `valid`: the rows that count; None: all.
 
         Raises:
             TypeError: ids are no integers, or values no numbers.
@@ -45,7 +45,7 @@ class Reports:
         self._coming.append((event, ids, copies, valid, place))
 
     def flush(self, wait: bool) -> None:
-        """Hands over what has arrived; with `wait` all, waiting for the device."""
+        """Hands over the values that have arrived; with `wait` all, waiting for the device."""
         while self._coming and (wait or self._coming[0][0].query()):
             event, ids, values, valid, place = self._coming.popleft()
             event.synchronize()

@@ -1,4 +1,4 @@
-"""What was reported of each sample: a table by position, one for each metric.
+"""The reports of each sample: a table by position, one for each metric.
 
     loader.report(ids, loss=values)  ->  Table "loss":  value, count, epoch, step     16 bytes a sample
                                          by position in the loader's data set
@@ -33,7 +33,7 @@ class Table:
 
     Attributes:
         name: of the metric.
-        value: float32: the one reported last; 0 where nothing was.
+        value: float32: the one reported last; 0 if there is none.
         count: uint32: how many reports replaced it, the first included; 0: none.
         epoch, step: uint32: of the batch that it is of.
 
@@ -71,7 +71,7 @@ class Table:
     def top(self, k: int, least: bool = False) -> Array:
         """The `k` positions with the greatest (or the least) values, rising: int64.
 
-        Of equal values those at lower positions are taken. Samples without a value come first with the greatest, and
+        Among equal values those at lower positions are taken. Samples without a value come first with the greatest, and
         last with the least.
 
         Raises:
@@ -104,7 +104,7 @@ class Table:
         return zlib.compress(b"".join([np.packbits(known).tobytes(), *columns]), 1)
 
     def unpacked(self, data: bytes) -> tuple[Array, Array]:
-        """What `packed()` gave: which samples are known, and their marks.
+        """The result of `packed()`: which samples are known, and their marks.
 
         Raises:
             StateError: it did not, or not of a table of as many samples.
@@ -119,7 +119,7 @@ class Table:
 
 
 def unpacked(metric: str, n: int, data: bytes) -> tuple[Array, Array]:
-    """What `Table.packed()` of a table of `n` samples gave: which of them are known, and their marks.
+    """The result of `Table.packed()` for a table of `n` samples: which of them are known, and their marks.
 
     Raises:
         StateError: it did not, or not of a table of as many samples.

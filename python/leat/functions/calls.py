@@ -29,7 +29,7 @@ from .running import RESULTS
 
 _ENTRIES = 64  # calls on the board; more wait for a place
 _MAX_UNITS = 256
-_UNIT_NS = 500_000.0  # what a unit of cheap rows should take
+_UNIT_NS = 500_000.0  # the aim for a unit of cheap rows
 _SLICE_MS = 50
 _KEPT = 4096  # exceptions of rows that failed
 _SHOWN = 300  # bytes of a reason by which its exception is found again
@@ -113,7 +113,7 @@ class Calls(Client):
                         return
                     # A message is announced before it is sent: it is worth waiting for.
                     pool.look(_SLICE_MS if not event and pool.expects() else 0)
-            except Exception as e:  # what other workers still compute is waited for
+            except Exception as e:  # it waits for rows that other workers still compute
                 if not failed:
                     self._fail(str(e), e)
                 failed = True
@@ -124,7 +124,7 @@ class Calls(Client):
         self.kept.append((None, None, _shown(reason), error))
         self.executor.fail(reason)
 
-    # ---- what the pool tells -------------------------------------------------------------------------------------
+    # ---- reports of the pool -------------------------------------------------------------------------------------
 
     def on_start(self, worker: int) -> None:
         """A worker has been started, and is to map the loader's memory."""
@@ -160,17 +160,17 @@ class Calls(Client):
         self.executor.row_failed(serial, row, broken, reason)
 
     def on_death(self, worker: int, exitcode: int | None) -> None:
-        """A worker is dead: what it had taken is queued again."""
+        """A worker is dead: its units are queued again."""
         if self.pool is not None:
             self.executor.worker_died(worker)
 
     # ---- asking --------------------------------------------------------------------------------------------------
 
     def ask(self, function: Callable[..., T], epoch: Callable[[], int], *args: Any) -> T:
-        """Calls a function of the engine's that makes batches of an epoch, and returns what it gives.
+        """Calls a function of the engine's that makes batches of an epoch, and returns its result.
 
         Raises:
-            Exception: that of a user's function, where it is the cause; else that of the engine.
+            Exception: that of a user's function, if it is the cause; else that of the engine.
         """
         if self.pid != os.getpid():  # the engine says so
             return function(*args)
@@ -190,8 +190,8 @@ class Calls(Client):
             del error  # its traceback refers to this frame
 
     def _own(self, e: Error, now: int) -> BaseException | None:
-        """The exception of a user's function that caused this error. None: the error itself is raised, where a
-        substitute failed too with that exception as its cause.
+        """The exception of a user's function that caused this error. None: the error itself is raised, if a substitute
+        failed too with that exception as its cause.
         """
         text = str(e)
         matches = [
@@ -232,7 +232,7 @@ class Calls(Client):
         os.close(self.descriptor)
 
     def about(self, core: dict[str, Any]) -> dict[str, Any]:
-        """For the loader's statistics, of which `core` is the engine's part."""
+        """For the loader's statistics; `core` is the engine's part of them."""
         work_ns, in_flight, rows = self.executor.stats()
         broken = core["broken"]["skipped"] + core["broken"]["substituted"]
         found = {

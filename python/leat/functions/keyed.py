@@ -2,8 +2,8 @@
 `rows.py`.
 
 A row's numbers are a function of (seed, epoch, row) alone: the same for any number of workers, after a resume, and when
-a row is computed again. They come from NumPy's PCG64, seeded by the row's random key; how its methods draw from that
-stream is NumPy's, and may change between its versions.
+a row is computed again. They come from NumPy's PCG64, seeded by the row's random key; the methods' draws from that
+stream are NumPy's, and may change between its versions.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def rng(keys: Any = None, device: Any = None) -> Any:
 
     Without `keys` it is a ``numpy.random.Generator`` for the row that is being made. It works in a Dataset's
     ``__getitem__`` and a ``collate_fn`` that :class:`leat.DataLoader` runs, and in functions of
-    :class:`leat.ops.Map`. Each call within a row gives the same generator, which goes on where it was. In
-    ``collate_fn`` and in functions of :class:`leat.ops.MapBatch` the row is the first one of the batch, or the last
-    one whose sample was read.
+    :class:`leat.ops.Map`. Each call within a row gives the same generator, which continues. In ``collate_fn`` and in
+    functions of :class:`leat.ops.MapBatch` the row is the first one of the batch, or the last one whose sample was
+    read.
 
     Raises:
         RuntimeError: no row is being made.
@@ -90,9 +90,7 @@ def rng(keys: Any = None, device: Any = None) -> Any:
 
 
 def set_key(key: int | None, instance: int = 0) -> None:
-    """Sets what :func:`rng` is seeded with in this thread: the key of a row and an operator's instance. None: the row
-    alone.
-    """
+    """Sets the seed of :func:`rng` in this thread: the key of a row and an operator's instance. None: the row alone."""
     _local.key = None if key is None else (key, instance)
     _local.made_for = None
 

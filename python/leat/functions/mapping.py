@@ -8,7 +8,7 @@ cut into phases: even ones go row by row, odd ones take the batch as a whole. In
 operators of the phases to single values (``_leat.Chain``). Images of open size do not stack into a batch. A prefix that
 ends in them is computed by the worker too, and the engine delivers the stored bytes.
 
-Of a tuple of fields functions take the image (tuples.py). There images of open size come from the engine.
+Functions take the image of a tuple of fields (tuples.py). There images of open size come from the engine.
 
 All types are known when the loader opens: `returns` declares the type of a function's result, or the function is called
 on the first sample.
@@ -65,7 +65,7 @@ class Mapped:
     told: int = -1  #: and that of the moves that targets have drawn
     told_bytes: int = 0  #: of a row
     cut: tuples.Cut | None = None
-    axes: int = -1  #: where images are delivered as of open size: how they lie, as the library counts it
+    axes: int = -1  #: if images are delivered as of open size: their layout, as the library counts it
     turned: bool = False  #: ... and they are CHW before, whatever their strides, and HWC then
 
     def after(self, phase: int) -> tuple[Field, tuple[int, ...] | None]:
@@ -85,8 +85,8 @@ class Program:
     on_error: str
 
     def names(self) -> Iterator[tuple[int, int, str]]:
-        """What workers run, for traces: the segment, its output, and what that goes through; a segment that goes row by
-        row has one name for all outputs.
+        """The work of workers, for traces: the segment, its output, and its functions; a segment that goes row by row
+        has one name for all outputs.
         """
         for phase in range(max((len(o.phases) for o in self.outputs), default=0)):
             parts = [
@@ -102,8 +102,8 @@ class Compiler:
     """Cuts the outputs of a loader, and finds their types.
 
     Args:
-        first: gives the stored value of a field in the first sample, and that sample's id; called only where a type is
-            not declared.
+        first: gives the stored value of a field in the first sample, and that sample's id; called only if a type is not
+            declared.
         key: of the row whose result is taken then.
     """
 
@@ -237,7 +237,7 @@ class Compiler:
         return made
 
     def _first(self, begin: NativeStep | None, source: str) -> Any:
-        """What the first function takes of the first sample; nothing but zeroes, where that is made of several."""
+        """The first function's input for the first sample; zeroes, if that is made of several."""
         if begin is not None and any(isinstance(op, tuples.OF_SAMPLES) for op in begin.operators):
             return np.zeros([64 if n is None else n for n in begin.gives.shape], stored_dtype(begin.gives))
         value, number = self.first(source)
@@ -467,8 +467,8 @@ class Compiler:
         return step
 
     def _is_open(self, step: CallStep, found: Field, value: Callable[[], Any]) -> bool:
-        """Whether a function of images of open size gives such. If its result is as large as the first sample, it is
-        asked again with a row and a column less.
+        """Whether a function of images of open size returns such images. If its result is as large as the first sample,
+        it is asked again with a row and a column less.
         """
         t = step.takes
         if step.keeps or not is_open(t) or found.kind != "array" or len(found.shape) != 3:

@@ -43,11 +43,11 @@ class Function:
     """A function that can be called.
 
     Attributes:
-        address: where its code is.
-        flat: its form: the flat one, or the structure (``leat_native_flat_fn``, ``leat_native_fn`` in ``leat/leat.h``).
+        address: that of its code. flat: its form: the flat one, or the structure (``leat_native_flat_fn``,
+        ``leat_native_fn`` in ``leat/leat.h``).
         source: its name in messages and in the program's hash.
         owner: an object that keeps the code loaded.
-        takes, gives: dtypes of its input and its result, where its pointers say so.
+        takes, gives: dtypes of its input and its result, if its pointers say so.
     """
 
     address: int
@@ -165,5 +165,5 @@ def _is_integer(kind: Any, size: int) -> bool:
 
 
 def _element(kind: Any) -> str | None:
-    """The dtype of what a pointer points to, where it says so."""
+    """The dtype of the value behind a pointer, if it says so."""
     return _DTYPES.get(getattr(kind, "_type_", type(None)))

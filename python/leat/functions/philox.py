@@ -1,4 +1,4 @@
-"""Philox4x32-10 and what is made of it, in operations of torch: for devices that the library does not reach.
+"""Philox4x32-10 and its results, in operations of torch: for devices that the library does not reach.
 
 The same bits as `src/kernels/row_random.c`, whose constants and order of operations these are. Words of 32 bits lie in
 int64, whose products wrap as those of uint64 do. Numbers are made by single additions, multiplications and divisions of

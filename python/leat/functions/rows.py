@@ -1,4 +1,4 @@
-"""Random numbers of the rows of a batch, from their keys: what ``leat.rng(batch.row_keys)`` gives."""
+"""Random numbers of the rows of a batch, from their keys: the result of ``leat.rng(batch.row_keys)``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ FLOATS = ("float32", "float64")
 
 
 class RowGenerator:
-    """Random numbers for each row of a batch, from the row's key: what :func:`leat.rng` gives for ``batch.row_keys``.
+    """Random numbers for each row of a batch, from the row's key: the result of :func:`leat.rng` for
+    ``batch.row_keys``.
 
     A row's numbers follow from its key, and from how many draws this generator has made before, and from nothing else:
     not from the batch, the rank or the device. So masks and noise of the model's side are the same after a resume, on
@@ -38,7 +39,7 @@ class RowGenerator:
     __slots__ = ("_device", "_keys", "calls")
 
     def __init__(self, keys: Any, device: Any = None) -> None:
-        #: how many draws were made. Set it to draw the same numbers again.
+        #: the number of draws made. Set it to draw the same numbers again.
         self.calls = 0
         self._keys, self._device = _keys_of(keys, device)
 
@@ -47,7 +48,7 @@ class RowGenerator:
         return len(self._keys)
 
     def __getitem__(self, rows: Any) -> RowGenerator:
-        """A generator of some of the rows (a slice, a mask or a list of numbers), which goes on where this one is."""
+        """A generator of some of the rows (a slice, a mask or a list of numbers), which continues this one."""
         part = RowGenerator.__new__(RowGenerator)
         part.calls, part._device = self.calls, self._device
         part._keys = self._keys[rows]
@@ -140,7 +141,7 @@ def _shape_of(shape: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def _keys_of(keys: Any, device: Any) -> tuple[Any, Any]:
-    """Keys as they are used, and the device (None: NumPy). Of int64 the bits; those of torch are kept as int64."""
+    """Keys as they are used, and the device (None: NumPy). For int64 the bits; those of torch are kept as int64."""
     dtype = str(getattr(keys, "dtype", type(keys).__name__)).removeprefix("torch.")
     if dtype not in ("uint64", "int64"):
         raise TypeError(f"keys are integers of 64 bits, as batch.row_keys are, not {dtype}")

@@ -42,13 +42,13 @@ _ENDED = "a function ended 3 workers that computed it: it crashed, or took more 
 class Region:
     """A loader's memory.
 
-    Where addresses are scarce the engine maps it in steps, and its file grows with them. Windows of it are then mapped
-    as they are needed.
+    If addresses are scarce, the engine maps it in steps, and its file grows with them. Windows of it are then mapped as
+    they are needed.
     """
 
     WINDOW = 64 << 20
     KEPT = 4
-    HEAD = 1 << 20  # the table of who holds what lies within
+    HEAD = 1 << 20  # the table of holders lies within
 
     def __init__(self, descriptor: int, size: int) -> None:
         self.descriptor = os.dup(descriptor)
@@ -78,7 +78,7 @@ class Region:
 
     @contextlib.contextmanager
     def holding(self, offsets: list[int]) -> Iterator[None]:
-        """Holds the buffers at these offsets: whatever the parent does, their memory is not used again meanwhile. If
+        """Holds the buffers at these offsets: their memory is not used again meanwhile, whatever the parent does. If
         this process is killed, the parent releases them.
         """
         _leat.region_hold(self.row, offsets)
@@ -131,7 +131,7 @@ class Runner:
         self.ids = np.frombuffer(payload, np.int64, n, at + 24 * n).tolist()
         self.flags = payload[at + 32 * n :]  # the parent may still set one
         phase = self.segment - 1
-        self.used: list[int] = []  # offsets of what is read and written
+        self.used: list[int] = []  # offsets of the memory that is read and written
         self.chains = [
             (o, self._reader(o, phase), self._told(o), o.phases[phase], self._target(o, phase), o.results[phase])
             for o in self.program.outputs
@@ -140,7 +140,7 @@ class Runner:
         self.serial = serial
 
     def _target(self, output: Mapped, phase: int) -> np.ndarray[Any, Any] | None:
-        """Where results of fixed shape are written; None: they vary in length."""
+        """The place of results of fixed shape; None: they vary in length."""
         (t, strides), rows = output.after(phase), self.batch_rows
         if not is_dense(t):
             return None
@@ -150,7 +150,7 @@ class Runner:
         return dense(memory, t, rows, strides)
 
     def _told(self, output: Mapped) -> Callable[[int], bytes | None]:
-        """A function from the row of a batch to what its targets have drawn."""
+        """A function from the row of a batch to the draws of its targets."""
         if output.told < 0:
             return lambda row: None
         offset, n = self.areas[output.told][0], output.told_bytes

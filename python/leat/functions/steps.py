@@ -1,4 +1,4 @@
-"""What the chain of an output with functions is made of: types of values, and the steps that make one of another."""
+"""The parts of an output's chain with functions: types of values, and the steps that make one of another."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def raw(t: Field, name: str) -> tuple[str, int, str, int, int, tuple[int, ...]]:
 
 
 def described(chain: _leat.Chain) -> tuple[Field, tuple[int, ...] | None]:
-    """The type of a chain's results, where images of open size have None for sides; and the strides of a row, in
+    """The type of a chain's results, with None for the sides of images of open size; and the strides of a row, in
     elements, unless they are the usual ones.
     """
     kind, dtype, layout, shape, strides, open_, _ = chain.describe()
@@ -100,7 +100,7 @@ class NativeStep:
     operators: list[Operator]
     source: str  #: the field's name, for messages
     chain: Any = None
-    moves: tuple[int, int] = (0, 0)  #: where in the moves that targets draw those of its operators are
+    moves: tuple[int, int] = (0, 0)  #: the place of its operators in the moves that targets draw
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "chain": None}
@@ -122,7 +122,7 @@ class NativeStep:
         return [type(op).__name__ for op in self.operators]
 
     def apply(self, value: Any, key: int, sample: int, moves: bytes | None = None) -> Any:
-        """The result for one value. `moves`: what the targets of its row have drawn; None: that is not known."""
+        """The result for one value. `moves`: the draws of its row's targets; None: they are not known."""
         if self.chain is None:
             self._compile()
         data = value if isinstance(value, bytes) else np.ascontiguousarray(value).reshape(-1).view(np.uint8)
@@ -150,7 +150,7 @@ class CallStep:
     output: str
     instance: int
     framework: str
-    passes: str = ""  #: how the generator is given: "", "position" or "keyword"
+    passes: str = ""  #: the way the generator is given: "", "position" or "keyword"
     keeps: bool = False  #: targets of the same row go by the height and width of its image, which have to stay
     strides: ClassVar[None] = None
 
@@ -322,7 +322,7 @@ def type_of(made: Any, wanted: Field | None = None) -> Field | None:
 
 
 def fits(found: Field, wanted: Field) -> bool:
-    """Whether a value of that type can stand where this one is wanted."""
+    """Whether a value of that type can take the place of this one."""
     if found.kind != wanted.kind:
         return False
     if wanted.kind != "array":
@@ -338,7 +338,7 @@ def load_torch() -> Any:
 
 
 def passes(function: Any) -> str:
-    """How a function takes the random generator: "", "position" or "keyword"."""
+    """The way a function takes the random generator: "", "position" or "keyword"."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

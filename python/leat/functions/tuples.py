@@ -1,11 +1,11 @@
-"""Functions in the chain of a tuple of fields: what of it makes the image that they see.
+"""Functions in the chain of a tuple of fields: the part of it that makes the image that they see.
 
     chain       Decode, RandomIoUCrop, Sanitize | Map(f), RandomHorizontalFlip, Resize, ConvertBoundingBoxFormat
     the engine  the image up to the function; boxes, labels and masks through the whole chain
     workers     the function on the image, which keeps its height and width, and what stands behind it
 
-Operators draw by their names, so the image behind the function is moved as its targets are. What is drawn by targets
-behind a function (RandomIoUCrop) the engine tells the workers.
+Operators draw by their names, so the image behind the function is moved as its targets are. The engine tells the
+workers the draws of targets behind a function (RandomIoUCrop).
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ from ..program import Entry
 
 _OF_TARGETS = (ClampBoundingBoxes, ConvertBoundingBoxFormat, PadTo, SanitizeBoundingBoxes)
 OF_SAMPLES = (CopyPaste, DetectionMixUp, Mosaic)  #: a row of theirs is made of several
-#: what functions written for other libraries call the targets of an image
+#: names of an image's targets in functions written for other libraries
 _TARGETS = frozenset({"target", "targets", "boxes", "bboxes", "labels", "mask", "masks", "keypoints"})
 _OF_SEVERAL = (*OF_SAMPLES, CutMix, MixUp)
 
 
 @dataclass
 class Cut:
-    """Where functions take the image of a tuple."""
+    """The place at which functions take the image of a tuple."""
 
     entry: Entry
     image: int  #: its number among the fields
-    after: int  #: how many operators make what the first function takes
+    after: int  #: the number of operators that make the input of the first function
     draws: int  #: operators behind it that are drawn by targets
     chain: list[Operator]  #: of the engine: without functions
     open: bool = False
 
 
 def make(entry: Entry, operators: list[Operator], fields: Mapping[str, Field]) -> Cut:
-    """Finds where functions take the image, and checks that they can.
+    """Finds the places at which functions take the image, and checks that they can.
 
     Raises:
         TypeError, KeyError: they cannot.
@@ -127,7 +127,7 @@ def of_image(operators: Iterable[Operator]) -> list[Operator]:
 
 
 def n_draws(operators: Iterable[Operator]) -> int:
-    """How many are drawn by targets, those in branches among them."""
+    """The number of them that are drawn by targets, those in branches among them."""
     return sum(n_draws(op.operators()) if isinstance(op, Branch) else isinstance(op, RandomIoUCrop) for op in operators)
 
 

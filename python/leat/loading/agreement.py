@@ -1,9 +1,9 @@
-"""Whether the ranks of ``torch.distributed`` agree. None waits for another.
+"""Whether the ranks of ``torch.distributed`` agree. None of them waits for another.
 
-As it begins an epoch, each rank puts what all must have in common into the key-value store of the process group, or
-finds there what another one has put, and compares. A stage of a pipeline that waits for the one before it, or never
-reads, holds up nobody. A difference is an error at the next batch: of the rank that has found it, and within a second
-of the others.
+As it begins an epoch, each rank puts the values that all must have in common into the key-value store of the process
+group, or finds there what another one has put, and compares. A stage of a pipeline that waits for the one before it, or
+never reads, holds up nobody. A difference is an error at the next batch: for the rank that has found it, and within a
+second for the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .ranks import distributed, short_hash
 
 log = logging.getLogger("leat")
 
-_LOOK_S = 0.5  # between two looks at what others have found
+_LOOK_S = 0.5  # between two looks for findings of others
 _PATIENCE = timedelta(seconds=5)  # with the store itself
 
 
@@ -38,7 +38,7 @@ class _Group:
 
     @classmethod
     def join(cls) -> tuple[Any, int, int]:
-        """The store, or None; which group this is; and which loader of it."""
+        """The store, or None; the number of this group; and that of the loader in it."""
         dist = distributed()
         group = None if dist is None else dist.group.WORLD
         if cls.of is None or cls.of() is not group:
@@ -64,7 +64,7 @@ class _Group:
 
 
 class Agreement:
-    """What the ranks of one loader have in common. Each rank makes the same loaders in the same order.
+    """The values that the ranks of one loader have in common. Each rank makes the same loaders in the same order.
 
     Args:
         distributed: the loader takes its rank from ``torch.distributed``; without, nothing is compared.

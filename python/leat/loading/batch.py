@@ -1,7 +1,7 @@
-"""Batches: what a loader delivers.
+"""Batches: the output of a loader.
 
-A Batch is light. It refers to the memory that the library filled, and makes an array or tensor over it when it is asked
-for one, without a copy. A tensor keeps the memory of its own output only, so a label that is kept keeps no images.
+A Batch is light. It refers to the memory that the library filled, and makes an array or tensor over it on request,
+without a copy. A tensor keeps the memory of its own output only, so a label that is kept keeps no images.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class RowError(NamedTuple):
-    """A row that the error policy touched, or that lacks what a store had for it."""
+    """A row that the error policy touched, or that lacks its values of a store."""
 
     row: int  #: in the planned batch
     planned: int  #: sample id
@@ -37,7 +37,7 @@ class RowError(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """How images of open size come."""
+    """The form of images of open size."""
 
     how: str  #: "list", "pad", or "row" (masks of instances in a list of one tensor per row)
     mask: str  #: the output that marks padding
@@ -46,7 +46,7 @@ class Stack(NamedTuple):
 
 
 class Form:
-    """What the batches of one loader have in common: names of outputs and how each becomes a value."""
+    """The common part of the batches of one loader: names of outputs and how each becomes a value."""
 
     __slots__ = (
         "beside",
@@ -70,7 +70,7 @@ class Form:
         self.slices: Slices | None = None  # of context-parallel ranks
         self.beside: Beside | None = None  # stores whose values come with it
         self.hidden = False  # this process needs no outputs
-        self.order: list[str] = []  #: in which outputs are told, where that of the engine is another
+        self.order: list[str] = []  #: the user's order of outputs, if the engine's differs
         self.meaning: Meaning | None = None
         self.length: int | None = None  #: of rows that hold sequences of several documents, padded behind the last, ...
         self.multiple = 1  #: ... and each to a multiple of this
@@ -161,7 +161,7 @@ def _made_of(views: Any, make: Any, stack: Stack | None, core: _leat.Batch) -> A
 
 
 def _alone(images: list[Any], stack: Stack | None) -> Any:
-    """Of a batch of one row, which does not have to say how images are stacked."""
+    """For a batch of one row, which does not have to say how images are stacked."""
     return images[0][None] if stack is None or stack.instances else _ragged(images[0], images)
 
 
@@ -280,7 +280,7 @@ class Batch(Mapping[str, Any]):
         return f"<leat.Batch of {self.size} rows ({', '.join(self)}), epoch {self.epoch}, step {self.step}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the outputs, and the first rows as pictures with their boxes."""
+        """Its display in a notebook: the outputs, and the first rows as pictures with their boxes."""
         from . import html
 
         return html.batch(self, self._form.meaning or html.Meaning())
@@ -304,8 +304,8 @@ class Batch(Mapping[str, Any]):
 
     @property
     def domains(self) -> Any:
-        """The source that each row is of, as its number in the names of the mixture: int32, shape (size,). Zeros where
-        the loader reads one data set.
+        """The source that each row is of, as its number in the names of the mixture: int32, shape (size,). Zeros if the
+        loader reads one data set.
         """
         return self._small("domains", lambda core: self._form.small(core.domains()))
 
@@ -321,8 +321,8 @@ class Batch(Mapping[str, Any]):
 
     @property
     def errors(self) -> list[RowError]:
-        """Rows that ``on_error="skip"`` or ``"substitute"`` touched; and those that come without what a store had for
-        them, because it was broken.
+        """Rows that ``on_error="skip"`` or ``"substitute"`` touched; and those without their values of a store, because
+        these were broken.
         """
         made = self._small(
             "errors",

@@ -1,4 +1,4 @@
-"""Batches of samples of about one length: what the options of a Loader say about them."""
+"""Batches of samples of about one length: the options of a Loader for them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def buckets_of(
     batch_size: Any,
     global_batch_size: Any,
 ) -> tuple[str, int, int, np.ndarray[Any, np.dtype[np.uint64]]] | None:
-    """What the engine takes: field, tokens, rows, widths. None: batches are not made by length."""
+    """The engine's options: field, tokens, rows, widths. None: batches are not made by length."""
     if isinstance(dataset, PackedRows) and dataset.how == "ragged":
         if buckets is not None:
             raise ValueError("buckets does not go with rows that were packed with how='ragged', which have no padding")

@@ -23,7 +23,7 @@ class Consumer(Reader):
     """
 
     def __init__(self, loader: Loader, core: _leat.Consumer, batch_size: int) -> None:
-        self.loader = loader  #: what it reads; kept open
+        self.loader = loader  #: its source; kept open
         self.batch_size = batch_size
         self._core = core
         self._next = loader._asked(core.next, core.epoch)
@@ -37,7 +37,7 @@ class Consumer(Reader):
 
     def _take(self, number: int) -> Any:
         batch, ahead = None, None
-        if self.loader._form.beside is not None:  # what stores have is read before the position moves
+        if self.loader._form.beside is not None:  # values of stores are read before the position moves
             ahead = self._peek()
             batch = None if ahead is None else self.loader._deliver(ahead)
         core = self._next(number)

@@ -18,9 +18,9 @@ from .mesh import Place
 from .ragged import Ragged
 
 HOW = {"zigzag": 0, "contiguous": 1}
-#: Outputs that are sliced where none are named.
+#: Outputs that are sliced if none are named.
 NAMES = ("tokens", "input_ids", "tokens.labels", "labels", "positions", "position_ids", "doc_ids", "loss_mask")
-#: Outputs that say where sequences of one long row begin and end, padding included.
+#: Outputs that hold the starts and ends of sequences of one long row, padding included.
 BORDERS = ("cu_seqlens_padded", "cu_seqlens", "cu_seq_lens")
 
 _DP = "where none is, as of images, let these ranks be data parallel (dp of the mesh)"
@@ -29,7 +29,7 @@ Maker = Callable[[_leat.Batch], Any]
 
 
 class Slices:
-    """What a rank has of each row."""
+    """The part of each row that a rank has."""
 
     def __init__(self, place: Place, how: str, outputs: Sequence[str] | None) -> None:
         self.zigzag = not check.choice("cp", how, HOW)
@@ -75,7 +75,7 @@ class Slices:
         return made
 
     def dense(self, name: str, value: Any) -> Any:
-        """Of a tensor (rows, length, ...)."""
+        """For a tensor (rows, length, ...)."""
         r, n = self.place
         length = self._chunk(name, value.shape[1])
         if not self.zigzag:
@@ -89,7 +89,7 @@ class Slices:
         return torch.cat([first, second], dim=1)
 
     def index(self, name: str, borders: Any) -> tuple[Any, Any]:
-        """Of sequences that begin and end at `borders`: which elements, and the borders of what is left."""
+        """For sequences that begin and end at `borders`: the elements to keep, and the borders of these."""
         r, n = self.place
         parts, offsets = [], [0]
         for begin, end in zip(borders[:-1].tolist(), borders[1:].tolist()):

@@ -1,4 +1,4 @@
-"""What loaders, and what is attached to a port, have in common: the form in which batches are handed out."""
+"""The common part of loaders and attached readers: the form in which batches are handed out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .batch import Batch, Form
 
 
 class Delivering:
-    """What gives batches of the engine as the user wants them."""
+    """Gives batches of the engine in the form that the user wants."""
 
     world_size: int
     _form: Form
@@ -27,7 +27,7 @@ class Delivering:
         return self._tuple(batch) if self._yields == "tuple" else batch
 
     def _tuple(self, batch: Batch) -> tuple[Any, ...]:
-        """The outputs, with `valid` where there can be padding."""
+        """The outputs, with `valid` if there can be padding."""
         padded = self._tail == "pad" and self.world_size > 1
         return (*batch.tuple(), batch.valid) if padded else batch.tuple()
 

@@ -1,10 +1,10 @@
-"""What a run has used of energy, as far as the machine counts it: for ``loader.stats()["energy"]``.
+"""The energy use of a run, as far as the machine counts it: for ``loader.stats()["energy"]``.
 
     RAPL    processor packages and their memory: /sys/class/powercap/intel-rapl:N/energy_uj, microjoules, which wrap
     NVML    GPUs: nvmlDeviceGetTotalEnergyConsumption of libnvidia-ml.so.1, millijoules since the driver was loaded
 
-Both count the whole device, whoever uses it. Where neither can be read, CPU seconds of this process stand in: they are
-no energy, and are not called so.
+Both count the whole device, whoever uses it. If neither can be read, CPU seconds of this process stand in: they are no
+energy, and are not called so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Rapl:
         Raises:
             OSError: there are no counters, or they may not be read; the text says which.
         """
-        self._zones: dict[Path, tuple[int, int]] = {}  # where it stood, and where it wraps
+        self._zones: dict[Path, tuple[int, int]] = {}  # its value, and the one at which it wraps
         self._used = 0  # microjoules
         packages = [zone for zone in sorted(folder.glob("intel-rapl:*")) if _name(zone).startswith("package")]
         for zone in packages:  # a package has its cores in it; memory beside it
@@ -39,8 +39,8 @@ class Rapl:
             raise OSError(f"{folder} has no counters of processor packages")
 
     def joules(self) -> float:
-        """A counter that has gone back has wrapped once: asked more seldom than it wraps (an hour or so at 70 W), what
-        it counted in whole rounds is missing.
+        """A counter that has gone back has wrapped once: asked more seldom than it wraps (an hour or so at 70 W), its
+        whole rounds are missing.
         """
         for zone, (before, most) in self._zones.items():
             now = _number(zone / "energy_uj")
@@ -105,7 +105,7 @@ class Nvml:
 
 
 class Meter:
-    """What is used from here on. Counters that cannot be read are left out, with the reason."""
+    """The use from here on. Counters that cannot be read are left out, with the reason."""
 
     def __init__(self, powercap: Path = POWERCAP, load: Callable[[str], Any] = ctypes.CDLL) -> None:
         self._lock = threading.Lock()
@@ -126,7 +126,7 @@ class Meter:
             return None
 
     def read(self) -> dict[str, Any]:
-        """``source``, ``joules`` by counter (None: there is none), ``cpu_s``, and ``reason`` for what is left out."""
+        """``source``, ``joules`` by counter (None: there is none), ``cpu_s``, and ``reason`` for missing counters."""
         with self._lock:
             used = {name: self._tried(name, counter.joules) for name, counter in list(self._counters.items())}
             joules = {name: value for name, value in used.items() if value is not None}
@@ -145,7 +145,7 @@ def _cpu_seconds() -> float:
 
 
 class Spent:
-    """What has been used since a loader was opened, in terms of its samples."""
+    """The use since a loader was opened, in terms of its samples."""
 
     _meter: Meter | None = None  # of the process: opening counters takes a while
     _pid = 0
