@@ -258,12 +258,12 @@ def detection_train(
     Args:
         policy: ``"hflip"`` (Faster R-CNN, RetinaNet), ``"lsj"`` (large scale jitter to 1024 x 1024), ``"multiscale"``
             (shorter side of 480 to 800), ``"ssd"`` or ``"ssdlite"``.
-        mean: what padding is filled with, 0 to 255.
+        mean: the fill of padding, 0 to 255.
         hflip_prob: how often an image is mirrored.
 
-    All but ``"lsj"`` are of open size: ``{names: leat.Out(names, chain, stack="list")}``, where `names` is
-    ``("image", "boxes", "label")``, delivers them as these detectors take them. With ``"lsj"`` an image that
-    is smaller than the crop is padded on both sides; there it stands in the upper left corner.
+    All but ``"lsj"`` are of open size: ``{names: leat.Out(names, chain, stack="list")}``, with `names` ``("image",
+    "boxes", "label")``, delivers them as these detectors take them. With ``"lsj"`` an image that is smaller than the
+    crop is padded on both sides; there it stands in the upper left corner.
 
     >>> [type(op).__name__ for op in leat.presets.detection_train("ssdlite")][1:4]
     ['RandomIoUCrop', 'RandomHorizontalFlip', 'ToDtype']
@@ -291,9 +291,9 @@ def detr_train() -> list[ops.Operator]:
     size in shares of the image.
 
     The shorter side becomes one of 480 to 800, the longer one at most 1333; half of the images are cropped before, at a
-    shorter side of 400, 500 or 600. ``{names: leat.Out(names, chain, stack="pad")}``, where `names` is
-    ``("image", "boxes", "label")``, delivers them as DETR takes them. Source: Carion et al., "End-to-End Object
-    Detection with Transformers", ECCV 2020, and its code.
+    shorter side of 400, 500 or 600. ``{names: leat.Out(names, chain, stack="pad")}``, with `names` ``("image", "boxes",
+    "label")``, delivers them as DETR takes them. Source: Carion et al., "End-to-End Object Detection with
+    Transformers", ECCV 2020, and its code.
 
     >>> [type(op).__name__ for op in leat.presets.detr_train()][1:4]
     ['RandomHorizontalFlip', 'RandomChoice', 'SanitizeBoundingBoxes']

@@ -50,15 +50,15 @@ class Out:
     Args:
         field: the field, or a tuple of fields; its entry in `outputs` then has a tuple of as many names.
         chain: the operators.
-        geometry: deliver one more output, ``"<name>.geometry"`` (of a tuple: the name of its first output). It says
-            which part of the decoded image a row shows, as float32 of shape (batch, 7): x and y of the upper left
-            corner, width and height in pixels (beyond the image where it is padded); 0, or 1 if mirrored, 2 if upside
+        geometry: deliver one more output, ``"<name>.geometry"`` (of a tuple: the name of its first output). It gives
+            the part of the decoded image that a row shows, as float32 of shape (batch, 7): x and y of the upper left
+            corner, width and height in pixels (beyond the image if it is padded); 0, or 1 if mirrored, 2 if upside
             down, 3 if both; height and width of the decoded image.
-        stack: how images that differ in size come. ``"list"``: a list of a tensor per row, without a copy. ``"pad"``:
-            one tensor of the height and width of the batch's largest, with 0 beside and below each image, and one more
-            output, ``"<name>.mask"`` (of a tuple: the name of its first output): bool (batch, height, width), True on
-            padding. It holds for all images and masks of a tuple. None: images must have one size, unless batches have
-            one row.
+        stack: the form of images that differ in size. ``"list"``: a list of a tensor per row, without a copy.
+            ``"pad"``: one tensor of the height and width of the batch's largest, with 0 beside and below each image,
+            and one more output, ``"<name>.mask"`` (of a tuple: the name of its first output): bool (batch, height,
+            width), True on padding. It holds for all images and masks of a tuple. None: images must have one size,
+            unless batches have one row.
 
     >>> outputs = {"label": [], "soft": leat.Out("label", [leat.ops.ToDtype("float32")])}
     >>> list(leat.Loader(photos, 2, outputs=outputs).batch_at(0, 0))
@@ -237,7 +237,8 @@ def described_program(outputs: Outputs) -> str:
 
 def instance_names(outputs: Outputs) -> dict[int, str]:
     """The instance of each operator, by its id(): `name`, or else output, type, and ordinal of the type in that chain.
-    For an operator in several chains these are of the alphabetically first output. A tuple counts by its first output.
+    For an operator in several chains these are from the alphabetically first output. A tuple counts by its first
+    output.
     """
     best: dict[int, tuple[bytes, str]] = {}
     operators: dict[int, Operator] = {}
@@ -253,7 +254,7 @@ def instance_names(outputs: Outputs) -> dict[int, str]:
     named: dict[str, Operator] = {}
     for key, (_, name) in best.items():
         other, op = named.setdefault(name, operators[key]), operators[key]
-        # two of one type share their draw; the library says so where they do not draw the same
+        # two of one type share their draw; the library says so if they do not draw the same
         if other is not op and (type(other) is not type(op) or isinstance(op, Map) or not op.name):
             raise ValueError(f"two operators of the program are both named {name!r}; they would draw the same")
     return {key: name for key, (_, name) in best.items()}
@@ -267,7 +268,7 @@ def _ties(chain: list[Operator]) -> list[object]:
 #: fields that hold one value per box, beside those named after classes
 _OF_BOXES = OF_A_BOX | {"areas", "score", "scores"}
 _CHANGE_BOXES = (SanitizeBoundingBoxes, RandomIoUCrop, Mosaic, CopyPaste, DetectionMixUp)
-#: what a geometry cannot say, and what nothing of a sample can follow
+#: operators that a geometry cannot express, and that no field of a sample can follow
 _TURN = (RandomRotation, RandomAffine, RandomPerspective, ElasticTransform, RandomRotate90)
 _BEYOND_GEOMETRY = (*_TURN, Mosaic, CopyPaste, DetectionMixUp)
 _IMAGES_ALONE = (AugMix, AutoAugment, FiveCrop, RandAugment, TenCrop, TrivialAugmentWide)
@@ -283,7 +284,7 @@ def _first(chain: Iterable[Operator], classes: tuple[type[Operator], ...]) -> Op
 
 
 def _is_of_boxes(name: str, field: Field) -> bool:
-    """Whether a field is one value per box by its name: of classes as `leat stats` finds them, or by other readers."""
+    """Whether a field is one value per box by its name: for classes as `leat stats` finds them, or by other readers."""
     named = name in _OF_BOXES or any(word in name for word in ("label", "class", "category"))
     return named and field.shape[:1] == (None,)
 

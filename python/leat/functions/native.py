@@ -43,8 +43,8 @@ class Function:
     """A function that can be called.
 
     Attributes:
-        address: that of its code. flat: its form: the flat one, or the structure (``leat_native_flat_fn``,
-        ``leat_native_fn`` in ``leat/leat.h``).
+        address: that of its code.
+        flat: its form: the flat one, or the structure (``leat_native_flat_fn``, ``leat_native_fn`` in ``leat/leat.h``).
         source: its name in messages and in the program's hash.
         owner: an object that keeps the code loaded.
         takes, gives: dtypes of its input and its result, if its pointers say so.

@@ -28,10 +28,10 @@ ROWS, TOKENS = 4, 256  #: rows of packed documents that are shown, and the token
 
 @dataclass
 class Meaning:
-    """What the outputs of a loader are: tensors do not say it themselves."""
+    """The kinds of a loader's outputs: tensors do not say them."""
 
     names: Sequence[str] = ()  #: of classes
-    fields: dict[str, Field] = field(default_factory=dict)  #: of outputs: the field, in the format that it has now
+    fields: dict[str, Field] = field(default_factory=dict)  #: of outputs: the field, in its present format
     groups: dict[str, int] = field(default_factory=dict)  #: outputs that one chain moves have one number
     normalized: dict[str, tuple[Sequence[float], Sequence[float]]] = field(default_factory=dict)  #: mean, deviation
 
@@ -100,7 +100,7 @@ def _is_picture(name: str, value: Any, known: Meaning) -> bool:
 
 
 def _label(batch: Batch, known: Meaning, group: int | None, listed: bool) -> str | None:
-    """The output with classes: of the boxes of a group, or of a row."""
+    """The output with classes: for the boxes of a group, or for a row."""
     for name in batch:
         value = batch[name]
         fits = isinstance(value, Ragged) if listed else getattr(value, "ndim", 0) == 1
@@ -113,7 +113,7 @@ def _label(batch: Batch, known: Meaning, group: int | None, listed: bool) -> str
 def _without_padding(
     batch: Batch, known: Meaning, group: int | None, row: int, shape: Sequence[int]
 ) -> tuple[int, int]:
-    """Height and width of an image, which may lie in the corner of a larger one: of them boxes are shares."""
+    """Height and width of an image, which may lie in the corner of a larger one: boxes are shares of them."""
     for output, number in known.groups.items():
         if number == group and f"{output}.mask" in batch:
             padding = _array(batch[f"{output}.mask"])
@@ -176,7 +176,7 @@ def batch(b: Batch, known: Meaning) -> str:
 
 
 def _token_rows(b: Batch) -> list[str]:
-    """The first rows of packed documents, where the batch says of which document each token is."""
+    """The first rows of packed documents, if the batch says which document each token is of."""
     from ..text import rows
 
     if "doc_ids" not in b or len(getattr(b["doc_ids"], "shape", ())) != 2:

@@ -1,4 +1,4 @@
-"""How a loader takes its next batch."""
+"""The way a loader takes its next batch."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Kept(NamedTuple):
 
 
 class Taking(Delivering, Reader):
-    """The part of a loader that hands out batches: of the engine, with what stores have, or from a peer."""
+    """The part of a loader that hands out batches: of the engine, with the values of stores, or from a peer."""
 
     _next: Callable[[int], _leat.Batch | None]
     _agreement: Agreement
-    _ahead: weakref.ref[Batch] | None  # what was peeked at, if it is kept
+    _ahead: weakref.ref[Batch] | None  # the peeked batch, if it is kept
     _distributed: bool
     _feedback: Any
     _form: Form
@@ -44,7 +44,7 @@ class Taking(Delivering, Reader):
         if self._distributed:
             tells = self._peers is None or self._peers.reads
             self._agreement.check(raises=tells)
-        # What stores have is read before the position moves: after an error of theirs the batch comes again.
+        # Values of stores are read before the position moves: after an error of theirs the batch comes again.
         ahead = self._look() if form.beside is not None and form.beside.looks else None
         batch = None
         if form.beside is not None and not form.beside.looks:
@@ -69,9 +69,7 @@ class Taking(Delivering, Reader):
         return batch
 
     def _taken(self, number: int) -> tuple[_leat.Batch | None, Batch | None]:
-        """The next batch where none can be looked at before it is taken: one of which a store could not be read is kept
-        for the next call.
-        """
+        """The next batch if none can be peeked at: one whose store could not be read is kept for the next call."""
         kept = self._kept
         if kept is None or not self._finalizer.alive:  # one that is closed says so
             before = self._core.state()

@@ -1,4 +1,4 @@
-"""Where this process stands among those of a training with several kinds of parallelism, and so what it is given.
+"""The place of this process among those of a training with several kinds of parallelism, and so its share of the data.
 
 data parallel      dp   each rank has rows of its own: rank and world size of the Loader
 tensor parallel    tp   peers see identical batches
@@ -47,7 +47,7 @@ class Mesh:
 
     @property
     def reads(self) -> bool:
-        """Whether this process needs data: not in the middle of a pipeline."""
+        """Whether this process needs data: not if it is in the middle of a pipeline."""
         return self.pp.rank in (0, self.pp.size - 1)
 
     @property
@@ -139,7 +139,7 @@ def _of_topology(given: Any) -> Mesh:
 
 
 def _of_grid(given: Any) -> Mesh:
-    """DeepSpeed's PipelineParallelGrid and what has its methods, such as the parallel state of Megatron."""
+    """DeepSpeed's PipelineParallelGrid and objects with its methods, such as the parallel state of Megatron."""
 
     def place(kind: str, *names: str) -> Place:
         for name in names:

@@ -26,7 +26,7 @@ def first_source(dataset: Dataset | Mix | Schedule) -> Dataset:
 
 
 def source_options(dataset: Dataset | Mix | Schedule, global_batch: int) -> dict[str, Any]:
-    """What a loader reads, among the options of ``_leat.Loader.open``. A schedule counts rows there."""
+    """The data that a loader reads, among the options of ``_leat.Loader.open``. A schedule counts rows there."""
     if isinstance(dataset, Dataset):
         return {"dataset": dataset._handle, "pack": _pack(dataset)}
     mix = dataset.first if isinstance(dataset, Schedule) else dataset
@@ -64,7 +64,8 @@ def source_options(dataset: Dataset | Mix | Schedule, global_batch: int) -> dict
 def mixture_of(
     dataset: Dataset | Mix | Schedule, core: _leat.Loader, algorithm: Any, folder: str | None, writes: bool
 ) -> Mixture | None:
-    """What steers the weights of a loader's mixture. `folder`: of the run; `writes`: whether this process writes there.
+    """The part that steers the weights of a loader's mixture. `folder`: of the run; `writes`: whether this process
+    writes there.
 
     Raises:
         ValueError: there is an algorithm and nothing that it could decide.

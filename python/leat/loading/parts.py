@@ -1,7 +1,7 @@
 """Sub-batches: rows [begin, end) of a batch, as a batch of their own over the same memory.
 
-A part refers to its batch and makes nothing until it is asked. What it then gives are views, which keep the memory of
-their own output only, as the batch's tensors do.
+A part refers to its batch and makes nothing until it is asked. Its results are views, which keep the memory of their
+own output only, as the batch's tensors do.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Part(Batch):
 
 
 def parts_of(batch: Batch, n: int) -> list[Part]:
-    """Parts of `n` rows each; the last one has what is left."""
+    """Parts of `n` rows each; the last one has the rest."""
     size = batch.size
     return [Part(batch, begin, min(begin + n, size)) for begin in range(0, size, n)]
 
@@ -67,7 +67,7 @@ def _rows(name: str, value: Any, begin: int, end: int, size: int) -> Any:
 
 
 def _places(batch: Batch) -> list[tuple[RowError, int]]:
-    """Each error, and the row of the delivered batch that it is of; of one that was left out, the row behind it."""
+    """Each error, and the row of the delivered batch that it is of; for one that was left out, the row behind it."""
     out, found = 0, []
     for error in sorted(batch.errors):
         found.append((error, error.row - out))

@@ -29,7 +29,7 @@ class PeerError(Error):
 
 
 class Peers:
-    """The tensor-parallel peers of this process on its host, of which the first one reads."""
+    """The tensor-parallel peers of this process on its host; the first one reads."""
 
     def __init__(self, group: Any) -> None:
         dist = ranks.distributed()

@@ -1,4 +1,4 @@
-"""Rows of different lengths: all values one after the other, and where each row begins."""
+"""Rows of different lengths: all values one after the other, and the start of each row."""
 
 from __future__ import annotations
 

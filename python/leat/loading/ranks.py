@@ -1,7 +1,7 @@
-"""Which data-parallel rank this process is, and what ranks exchange.
+"""The data-parallel rank of this process, and the values that ranks exchange.
 
-Nothing is communicated unless ``torch.distributed`` is initialised and the ranks were taken from it. Ranks exchange
-plain tensors of integers: nothing is ever unpickled.
+Ranks communicate only if ``torch.distributed`` is initialised and they were taken from it. Ranks exchange plain tensors
+of integers: nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -153,10 +153,11 @@ def largest(number: int) -> int:
 
 
 def pooled(rows: int, parts: int, spread: float, mean: Any) -> tuple[int, int, float, Any]:
-    """What every rank has observed, as if one had: rows, parts, the weighted sum of squares around the mean, the mean.
+    """The observations of every rank, as if one had made them: rows, parts, the weighted sum of squares around the
+    mean, the mean.
 
     Raises:
-        ValueError: on each rank alike, where one of them has observed nothing, or vectors of another length.
+        ValueError: on each rank alike, if one of them has observed nothing, or vectors of another length.
     """
     import torch
 

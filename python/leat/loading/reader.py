@@ -1,4 +1,4 @@
-"""What all readers have in common: a loader, a further consumer of it, and what is attached to a port."""
+"""The common part of all readers: a loader, a further consumer of it, and a reader attached to a port."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import states
 
 
 class Closing:
-    """What ends when it is closed, or no longer referred to."""
+    """A resource that ends when it is closed, or no longer referred to."""
 
     _finalizer: weakref.finalize[Any, Any]
 
@@ -59,7 +59,7 @@ class Reader(Closing):
         self._drops(check.integer("epoch", epoch))
 
     def _drops(self, epoch: int) -> bool:
-        """Sets it; whether that drops a position. Of one that opening gave, nobody need be told."""
+        """Sets it; whether that drops a position. A position from opening needs no warning."""
         dropped: bool = self._core.set_epoch(epoch)
         if dropped and self._loaded:
             self._loaded = False

@@ -103,8 +103,7 @@ def save_list(folder: str, name: str, positions: np.ndarray[Any, Any]) -> None:
 def load_list(folder: str, name: str) -> np.ndarray[Any, Any] | None:
     """A list that was saved, or None. Nothing is unpickled.
 
-    Raises:
-        StateError: the file is not what was saved under this hash.
+    Raises: StateError: the file does not match this hash.
     """
     path = _list_path(folder, name)
     if not re.fullmatch("[0-9a-f]{16}", name) or not os.path.exists(path):

@@ -1,4 +1,4 @@
-"""What a loader's state says: which batch it points at, and which lists of positions it lacks."""
+"""The contents of a loader's state: the batch that it points at, and the lists of positions that it lacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import InvalidError, NoStateError, RangeError, StateError
 
-#: what numbers of sources stand for, where a state has them in columns
+#: the meanings of numbers of sources, if a state has them in columns
 NAMES = {
     "order": ("sequential", "shuffled", "blocks", "weighted", "list"),
     "exhausted": ("stop", "redistribute", "repeat"),
@@ -116,19 +116,19 @@ def plain(state: Any) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def damage_is_said() -> Iterator[None]:
-    """What reads a state that is not what `state_dict()` gave raises StateError."""
+    """Code that reads a state not made by `state_dict()` raises StateError."""
     try:
         yield
     except StateError:
         raise
-    except (InvalidError, RangeError) as e:  # of the library, which names what is wrong
+    except (InvalidError, RangeError) as e:  # of the library, which names the error
         raise NoStateError(str(e)) from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as e:
         raise StateError(f"the state is damaged: it cannot be read ({e!r:.120})") from None
 
 
 def part(state: Mapping[str, Any], name: str, kind: type[Any] = dict, default: Any = None) -> Any:
-    """A part of a state: what has another type is no missing one.
+    """A part of a state: one of another type is no missing one.
 
     Raises:
         StateError: it has another type.
@@ -248,8 +248,8 @@ def log_of(given: Sequence[Mapping[str, Any]] | str | os.PathLike[str]) -> list[
 
 
 def numbers(value: Any, n: int | None = None) -> list[int]:
-    """Numbers of the sources of a mixture as a state has them: a list; of many sources one text (docs/order.md), or one
-    number for all `n`.
+    """Numbers of the sources of a mixture as a state has them: a list; for many sources one text (docs/order.md), or
+    one number for all `n`.
 
     Raises:
         ValueError: they are none of these, of another number of sources, or of more than there can be.
@@ -296,7 +296,7 @@ def with_shares(log: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def orders_of(state: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What a state says of the order of each source.
+    """The order of each source in a state.
 
     Raises:
         ValueError: it is no state.
@@ -330,7 +330,7 @@ def _named(name: str, number: int) -> str:
 
 
 def _of_state(state: Mapping[str, Any]) -> Any:
-    """The log of a state, with the decisions that are folded or left out in it, where it has them beside."""
+    """The log of a state, with the decisions that are folded or left out in it, if it has them beside."""
     log, beside = state.get("log", []), state.get("mixture", state.get("decisions", {}))
     with contextlib.suppress(KeyError, TypeError, AttributeError, ValueError):
         log = with_shares(log)

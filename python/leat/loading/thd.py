@@ -34,7 +34,7 @@ def rows_of(dataset: Any, batch_tokens: Any, batch_size: Any, global_batch_size:
 
 
 def outputs_of(outputs: Outputs | None, dataset: PackedRows) -> Outputs | None:
-    """The outputs, with those that say where sequences begin."""
+    """The outputs, with those that hold the starts of sequences."""
     if outputs is None:
         return None
     for name in MADE:
@@ -49,10 +49,11 @@ def outputs_of(outputs: Outputs | None, dataset: PackedRows) -> Outputs | None:
 def makers_of(
     makers: dict[str, Callable[[Any], Any]], length: int, multiple: int, small: Callable[[Any], Any]
 ) -> dict[str, Callable[[Any], Any]]:
-    """How outputs are made without the padding behind the last sequence, and what says where sequences are."""
+    """The form of outputs without the padding behind the last sequence, and the outputs that hold the starts of
+    sequences."""
 
     def found(core: Any) -> tuple[np.ndarray[Any, np.dtype[np.int32]], np.ndarray[Any, np.dtype[np.int32]]]:
-        """Tokens of each sequence, and where each begins; at the end, where its padding ends."""
+        """The number of tokens of each sequence, and its start; at the end, the end of its padding."""
         positions, ids = (np.asarray(makers[name](core)) for name in NEEDED)
         if len(positions) > 1:
             raise ValueError("a batch of sequences has one row: batch_tokens= says how many tokens that has")

@@ -1,1 +1,1 @@
-"""Mixtures that follow losses: algorithms that decide weights while a model trains, and what ties them to a loader."""
+"""Mixtures that follow losses: algorithms that decide weights while a model trains, and their ties to a loader."""

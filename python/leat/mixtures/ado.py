@@ -33,18 +33,18 @@ class ADO:
         refit_every: reports from one fit, and decision, to the next. Between them weights stay, so that the log stays
             short.
         skip: reports whose losses are not fitted, because learning begins otherwise; None: half of `refit_every`.
-        credit: what q is: ``"delivered"``: the share that the step had; ``"asked"``: the weight that held.
+        credit: the meaning of q: ``"delivered"``: the share that the step had; ``"asked"``: the weight that held.
         eps_floor: the least eps, in the unit of the loss. The published fit has 1.65 nats (ln eps >= 0.5), which is
             above the loss of easy domains. None: any.
         gamma1, gamma2, s, delta: as above; the published numbers.
-        samples: what n counts: ``"own"`` samples of the domain, or ``"all"``, as the published code does.
+        samples: the unit of n: ``"own"`` samples of the domain, or ``"all"``, as the published code does.
         alpha_min: the least alpha that a speed is computed with (0.05 in the published code).
         smooth: window and degree of the filter of Savitzky and Golay that losses go through first.
         keep_every: every so manieth loss is fitted; None: every tenth, and more where refits follow each other sooner.
-        max_points: of a curve. Beyond it every second point is left out, of later ones too. A state has them all, of
-            500 some 3 kB a domain.
-        lead: a decision holds from so many steps after the one that was reported: more than what fetches batches ahead
-            of training has taken already.
+        max_points: of a curve. Beyond it every second point is left out, of later ones too. A state has them all, some
+            3 kB a domain for 500.
+        lead: a decision holds from so many steps after the one that was reported: more than a prefetcher has taken
+            ahead of training.
 
     Raises:
         ValueError: an argument is out of range.
@@ -172,12 +172,12 @@ class ADO:
     # ---- the method --------------------------------------------------------------------------------------------------
 
     def refit(self) -> None:
-        """Fits each domain's curve, from its last fit on. A domain of too few points keeps what it had."""
+        """Fits each domain's curve, from its last fit on. A domain with too few points keeps its fit."""
         floor = LEAST_LN if self.eps_floor is None else _leat.ln(self.eps_floor)
         self.laws = [curve.fit(law, floor) for curve, law in zip(self.curves, self.laws)]
 
     def slopes(self) -> list[float]:
-        """How fast the loss of each domain falls, a sample; NaN where no law is fitted yet."""
+        """The speed at which the loss of each domain falls, a sample; NaN while no law is fitted yet."""
         return [
             math.nan if law is None else max(law[0], self.alpha_min) * _leat.exp(law[1]) * _leat.power(n, -law[0]) / n
             for law, n in zip(self.laws, self.n)
@@ -197,7 +197,8 @@ class ADO:
         return normalized([max(r, self.delta) if mu else 0.0 for r, mu in zip(rho, self.mu)])
 
     def state(self) -> dict[str, Weights]:
-        """By domain: alpha, beta and eps of the last fit, and the slopes where the domains stand; NaN before a fit."""
+        """By domain: alpha, beta and eps of the last fit, and the slopes at the domains' positions; NaN before a
+        fit."""
         laws = [(math.nan, math.nan, math.nan) if law is None else law for law in self.laws]
         return {
             "alpha": dict(zip(self.names, (law[0] for law in laws))),

@@ -1,4 +1,4 @@
-"""What an algorithm is that decides the weights of a mixture while the model trains."""
+"""An algorithm that decides the weights of a mixture while the model trains."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Weights = dict[str, float]
 
 @runtime_checkable
 class Algorithm(Protocol):
-    """What ``Loader(mix, mixture=...)`` takes: an object with these methods. No class has to be inherited.
+    """The argument of ``Loader(mix, mixture=...)``: an object with these methods. No class has to be inherited.
 
-    Nothing but what `report` is given may enter its answer: no clock, no random numbers without a seed, no state
-    outside of `state_dict`. Every rank has an algorithm of its own, and all have to answer the same.
+    Only the arguments of `report` may enter its answer: no clock, no random numbers without a seed, no state outside of
+    `state_dict`. Every rank has an algorithm of its own, and all have to answer the same.
 
     An attribute `lead`, if there is one, says how many steps after the reported one a decision holds: 4 otherwise.
 
@@ -48,20 +48,21 @@ class Algorithm(Protocol):
     def report(
         self, step: int, losses: Mapping[str, float], counts: Mapping[str, int], weights: Weights
     ) -> Weights | None:
-        """Takes what was measured in a step, and may decide.
+        """Takes the measurements of a step, and may decide.
 
         Args:
-            step: how many reports came before this one, in the whole run.
+            step: the number of reports before this one, in the whole run.
             losses: of domains; finite. Those that were not measured are absent.
             counts: rows (or tokens) that the step had of each domain.
-            weights: which held in that step.
+            weights: those that held in that step.
 
         Returns:
             New weights, one for each domain, which sum to 1; or None: they stay.
         """
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs to go on from here with the same decisions: plain values that JSON can hold."""
+        """The data that `load_state_dict` needs to go on from here with the same decisions: plain values that JSON can
+        hold."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Called after `start`."""
@@ -91,7 +92,7 @@ class Function:
 
 def algorithm_of(given: Any) -> Algorithm:
     """Raises:
-    TypeError: it is none; the text says what is missing.
+    TypeError: it is none; the text names the missing part.
     """
     methods = ("start", "report", "state_dict", "load_state_dict")
     missing = [name for name in methods if not callable(getattr(given, name, None))]

@@ -19,7 +19,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 class Curve:
-    """Points (n, loss) of a domain, the loss as a whole number (`FINE`). Of the losses only the last window is kept as
+    """Points (n, loss) of a domain, the loss as a whole number (`FINE`). Only the last window of the losses is kept as
     measured; those before it are smoothed for good, because no later loss changes them, and every `keep_every`-th
     stays.
 
@@ -71,7 +71,7 @@ class Curve:
         return np.array([n for n, _ in points], np.float64), np.array([_loss(part) for _, part in points])
 
     def fit(self, law: tuple[float, float, float] | None, floor: float) -> tuple[float, float, float] | None:
-        """(alpha, ln beta, ln eps), from the fit before on; that, where the points are too few."""
+        """(alpha, ln beta, ln eps), from the fit before on; that one, if the points are too few."""
         n, loss = self.points()
         if len(n) < LEAST_POINTS or n[0] == n[-1]:
             return law
@@ -91,8 +91,7 @@ class Curve:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a state.
 
-        Raises:
-            leat.StateError: it is none; nothing has changed.
+        Raises: leat.StateError: it is no state; nothing has changed.
         """
         count, fits, keep_every = counted(state, "count"), counted(state, "fits"), counted(state, "keep_every", 1)
         try:

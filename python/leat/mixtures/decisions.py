@@ -65,11 +65,11 @@ class Decisions:
     def __init__(self, log: list[Entry], folder: str | None, writes: bool) -> None:
         self.path = None if folder is None else os.path.join(folder, FILE)
         self.writes = writes and folder is not None
-        self.repeats = False  #: the log was given, and will be given again where a state is loaded
+        self.repeats = False  #: the log was given, and will be given again when a state is loaded
         self.begin(log, [])
 
     def begin(self, log: list[Entry], older: list[Entry], digest: str = "") -> None:
-        """Begins with what the library's log is now.
+        """Begins with the present log of the library.
 
         Args:
             log: the library's.
@@ -90,13 +90,13 @@ class Decisions:
         if self.folded is not None:
             self._steps.enter(self.folded)
         self._add(older)
-        self._made = hashlib.sha256()  # of what all ranks know
+        self._made = hashlib.sha256()  # known to all ranks
         self._add(log[len(log) - _shown(log) :])
 
-    # ---- what is known -----------------------------------------------------------------------------------------------
+    # ---- queries -----------------------------------------------------------------------------------------------------
 
     def entries(self) -> list[Entry]:
-        """All, the first one what the loader was opened with. The second is folded if those before are not known."""
+        """All, the first one the opening of the loader. The second is folded if those before are not known."""
         more = [] if self.folded is None else [self.folded]
         return [self.opened, *more, *map(json.loads, self._lines.of(0))]
 
@@ -109,7 +109,7 @@ class Decisions:
 
     @property
     def place(self) -> Place:
-        """From where the last decision holds."""
+        """The start of the last decision."""
         if self._places:
             return self._places[-1]
         return (0, 0) if self.folded is None else (self.folded["epoch"], self.folded["steps"])
@@ -133,7 +133,7 @@ class Decisions:
         return self.folded.get("shares")
 
     def take(self, core: _leat.Loader) -> list[Entry]:
-        """Takes over what is new in the library's log, which it returns."""
+        """Takes over the new entries of the library's log, and returns them."""
         new: list[Entry] = json.loads(core.log(1 + self.lost + len(self._lines)))
         if new:
             self._add(new)
@@ -152,7 +152,7 @@ class Decisions:
                 self._made.update(_text(plain).encode())
 
     def told(self) -> str:
-        """A hash of what was decided since the loader was opened or a state loaded, as ranks compare it. Those of a
+        """A hash of the decisions since the loader was opened or a state loaded, as ranks compare it. Those of a
         pipeline's middle have another program, which decides nothing.
         """
         return self._made.hexdigest()
@@ -160,7 +160,7 @@ class Decisions:
     # ---- in a state --------------------------------------------------------------------------------------------------
 
     def state(self, core: Mapping[str, Any]) -> dict[str, Any]:
-        """What a state has beside the library's `core`."""
+        """The parts of a state beside the library's `core`."""
         hidden, shown, later = _hidden(core["log"]), _shown(core["log"]), core.get("later", 0)
         found: dict[str, Any] = {}
         if hidden:
@@ -220,7 +220,7 @@ class Decisions:
         self.begin(log, [])
 
     def load(self, log: list[Entry], saved: Mapping[str, Any]) -> None:
-        """Begins with what the library's log is after a state was loaded."""
+        """Begins with the library's log after a state was loaded."""
         hidden, digest = _hidden(log), saved.get("folded", "")
         for known in (saved.get("older", []), self._whole()[1:], read(self.path)[1:]):
             older = known[:hidden]
@@ -237,7 +237,7 @@ class Decisions:
     # ---- the file ----------------------------------------------------------------------------------------------------
 
     def _write(self, new: int) -> None:
-        """Appends the last `new` lines, or, where nothing was written yet, makes the file."""
+        """Appends the last `new` lines, or makes the file if nothing was written yet."""
         if not self.writes or self.path is None:
             return
         written, self._written = self._written, False  # behind a line that was cut, all are written
@@ -277,12 +277,12 @@ def _continues(found: list[Entry], lines: list[str]) -> bool:
 
 
 def _hidden(log: list[Entry]) -> int:
-    """How many entries are folded."""
+    """The number of folded entries."""
     return log[1]["entries"] if len(log) > 1 and log[1]["kind"] == "folded" else 0
 
 
 def _shown(log: list[Entry]) -> int:
-    """How many stand behind the opening and the folded entry."""
+    """The number behind the opening and the folded entry."""
     return len(log) - (2 if _hidden(log) else 1)
 
 

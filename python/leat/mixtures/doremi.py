@@ -27,12 +27,12 @@ class DoReMi:
 
     Args:
         reference: losses of the reference model, by domain. They are those of the same data as far as possible. A dict,
-            or None: what is reported are excess losses already, such as those that are cut at 0 token by token, as in
-            the paper.
+            or None: the reports are excess losses already, such as those that are cut at 0 token by token, as in the
+            paper.
         step_size: of the exponentiated gradient.
         smoothing: the share of the uniform mixture. A domain that the mixture opens with at weight 0 stays at 0.
-        decide: what the loader's mixture becomes every `every` reports: the ``"current"`` weights, their ``"average"``
-            since the beginning, or ``"nothing"``: it stays as it is.
+        decide: the loader's mixture after every `every` reports: the ``"current"`` weights, their ``"average"`` since
+            the beginning, or ``"nothing"``: it stays as it is.
         every: reports from one decision to the next.
         lead: a decision holds from so many steps after the one that was reported.
 

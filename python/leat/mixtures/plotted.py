@@ -20,7 +20,7 @@ FORMS = ("png", "pdf", "svg")
 
 
 def pyplot() -> Any:
-    """What is needed of matplotlib, without touching its state."""
+    """The parts of matplotlib that are needed, without touching its state."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -103,7 +103,7 @@ def draw(shown: Shown) -> Any:
 
 
 def _mark(shown: Shown, shares: Any, passes: Any, colours: list[str]) -> None:
-    """Where sources are through, where shares change, and where epochs begin."""
+    """The rows at which sources are through, shares change, and epochs begin."""
     for colour, k in zip(colours, by_share(shown, CURVES), strict=False):
         at = shown.sources[k].through
         if at is not None:
@@ -119,7 +119,7 @@ def _mark(shown: Shown, shares: Any, passes: Any, colours: list[str]) -> None:
 
 
 def _colour(i: int) -> str:
-    """Of a curve: neighbours differ in lightness too. The first are Okabe and Ito's."""
+    """For a curve: neighbours differ in lightness too. The first are Okabe and Ito's."""
     named = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#26272b", "#8b5a2b", "#7d8b00",
              "#af52de", "#d7003a", "#5ac8b0", "#777a80", "#1f3a93", "#9a9aa2")  # fmt: skip
     return named[i % len(named)]

@@ -1,4 +1,4 @@
-"""What `leat mix show` prints: a table of the sources, and shares over the rows."""
+"""The output of `leat mix show`: a table of the sources, and shares over the rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ THEN = {"stop": "ends the epoch at", "redistribute": "rests from", "repeat": "ag
 
 
 def printable(name: str) -> str:
-    """A name as a terminal may get it: what controls a terminal is written as an escape."""
+    """A name in a form for a terminal: control characters are written as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
@@ -66,7 +66,7 @@ def _moves(shown: Shown) -> bool:
 
 
 def head(shown: Shown) -> str:
-    """One line: how much is shown."""
+    """One line: the length shown."""
     rows = int(shown.edges[-1])
     parts = [f"{rows:,} rows"]
     if shown.steps is not None:
@@ -79,7 +79,7 @@ def head(shown: Shown) -> str:
 
 
 def by_share(shown: Shown, most: int) -> list[int]:
-    """Numbers of the sources in their order; where there are too many, those that gave most."""
+    """Numbers of the sources in their order; if there are too many, those that gave most."""
     if len(shown.sources) <= most:
         return list(range(len(shown.sources)))
     delivered = np.array([s.delivered for s in shown.sources])

@@ -69,7 +69,7 @@ def opened(mixture: Mix | Schedule, options: Mapping[str, str]) -> tuple[Loader,
 
 
 def _order(path: str) -> tuple[int, bool | Blocks]:
-    """Seed and order, where the file is a state; else those that are the default here."""
+    """Seed and order, if the file is a state; else the defaults here."""
     try:
         with open(path, encoding="utf-8") as file:
             state = json.load(file)

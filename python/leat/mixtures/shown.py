@@ -1,6 +1,7 @@
-"""What a mixture gives, from its plan: shares over the rows, passes of each source, and where a source is exhausted.
+"""The result of a mixture, from its plan: shares over the rows, passes of each source, and the rows at which a source
+is exhausted.
 
-Nothing is read. The library counts the rows of each source before any row of an epoch in the time of finding a
+Samples are not read. The library counts the rows of each source before any row of an epoch in the time of finding a
 position, so a curve over 10^9 rows takes as long as one over 10^3. Only the tokens of rows that vary in length need
 every row of the plan.
 """
@@ -33,7 +34,7 @@ MOST_EPOCHS = 10_000
 MOST_WALKED = 1 << 28  #: rows that are planned one by one for their tokens
 MOST_SEARCHED = 1024  #: sources whose exhaustion is searched for
 AT_ONCE = 1 << 20
-BATCH = 256  #: rows that are planned together where nobody says how large a batch is
+BATCH = 256  #: rows that are planned together if no batch size is known
 ALL = (1 << 64) - 1
 
 
@@ -49,7 +50,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Source:
-    """What one source of a mixture gave."""
+    """The rows that one source of a mixture gave."""
 
     name: str
     size: int  #: rows of one pass
@@ -57,7 +58,7 @@ class Source:
     asked: float  #: the mean of the share that was asked for
     asked_first: float
     asked_last: float
-    delivered: float  #: the share, of what the mixture counts
+    delivered: float  #: the share, in the unit of the mixture
     rows: int
     tokens: int | None
     passes: float  #: rows by `size`
@@ -67,7 +68,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Shown:
-    """What ``mix.show()`` finds. It prints as a table; `save` draws it, and `as_dict` is plain data.
+    """The result of ``mix.show()``. It prints as a table; `save` draws it, and `as_dict` is plain data.
 
     `rows` and `tokens` are counts by source before each of `edges`; `asked` is the mean share that was asked for
     between two of them.
@@ -76,7 +77,7 @@ class Shown:
     title: str
     unit: str
     sources: list[Source]
-    epochs: list[int]  #: rows of each epoch; of the last one those that are shown
+    epochs: list[int]  #: rows of each epoch; for the last one those that are shown
     steps: int | None
     edges: Counts  #: rows of the stream
     step_edges: Shares | None  #: the same in steps
@@ -88,7 +89,7 @@ class Shown:
 
     @property
     def delivered(self) -> Shares:
-        """Shares between two edges, of what the mixture counts: rows, or tokens."""
+        """Shares between two edges, in the unit of the mixture: rows, or tokens."""
         return shares_of(np.diff(self.counted, axis=0))
 
     @property
@@ -142,21 +143,21 @@ class Shown:
         return f"<leat.mixtures.Shown of {self.title}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the table."""
+        """Its display in a notebook: the table."""
         from .printed import html
 
         return html(self)
 
 
 def shares_of(counts: Counts) -> Shares:
-    """Each row by its sum; 0 where that is 0."""
+    """Each row by its sum; 0 if that is 0."""
     total = counts.sum(axis=1, keepdims=True)
     shares: Shares = np.divide(counts, total, out=np.zeros(counts.shape), where=total > 0)
     return shares
 
 
 def planning(mixture: Mix | Schedule, batch: int, seed: int, shuffle: Any, **options: Any) -> Loader:
-    """A loader of one process, of which only the plan is asked."""
+    """A loader of one process whose plan alone is used."""
     from ..loading.loader import Loader
 
     fixed = (name for name, f in mixture.schema.items() if f.kind == "array" and None not in f.shape)
@@ -222,7 +223,7 @@ class _Plan:
 
 
 class _Steps:
-    """Where steps begin: batches have one size until a decision changes it."""
+    """The starts of steps: batches have one size until a decision changes it."""
 
     def __init__(self, log: Sequence[Mapping[str, Any]], plan: _Plan) -> None:
         self.sizes = [(e["epoch"], e["row"], e["global_batch"]) for e in log if "global_batch" in e]
@@ -302,7 +303,7 @@ def _asked(plan: _Plan, mixture: Mix | Schedule, batch: int, log: Sequence[Mappi
 
 
 def _lengths(mix: Mix, counted: Sequence[int]) -> list[int | Counts] | None:
-    """The tokens of each source's rows: one number where they are alike. None: there is no field of tokens."""
+    """The tokens of each source's rows: one number if they are alike. None: there is no field of tokens."""
     f = mix.schema.get(mix.tokens_field)
     if f is None or f.kind != "array" or len(f.shape) != 1:
         return None
@@ -319,7 +320,7 @@ def _lengths(mix: Mix, counted: Sequence[int]) -> list[int | Counts] | None:
 
 
 def _tokens(plan: _Plan, lengths: list[int | Counts], edges: Counts, rows: Counts) -> Counts | None:
-    """Tokens by source before each edge; None where that takes too long."""
+    """Tokens by source before each edge; None if that takes too long."""
     if all(isinstance(n, int) for n in lengths):
         return rows * np.array(lengths, np.int64)
     end = int(edges[-1])
@@ -369,7 +370,7 @@ def show(
     points: int = POINTS,
     until: tuple[int, int] | None = None,
 ) -> Shown:
-    """What :meth:`leat.Mix.show` documents."""
+    """Documented in :meth:`leat.Mix.show`."""
     from ..loading.loader import Loader
     from ..loading.states import log_of, orders_of
 
@@ -411,7 +412,7 @@ def _end(
     notes: list[str],
 ) -> int:
     """The row of the stream up to which is shown; all epochs up to there are then known to the plan. `last` is a row
-    that is shown too, where nothing is wanted."""
+    that is shown too, if no length is given."""
     epochs, n_steps, rows = wanted
     while True:
         found = len(plan.starts) - 1

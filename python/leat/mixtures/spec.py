@@ -1,4 +1,4 @@
-"""What `leat mix show` takes: a Python object by name, a file that names sources and shares, or a saved state."""
+"""The input of `leat mix show`: a Python object by name, a file that names sources and shares, or a saved state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHARES = 1 << 32
 
 
 class Found:
-    """A mixture, and what is known of its run."""
+    """A mixture, and the facts of its run."""
 
     def __init__(self, mixture: Any, log: Any = None, seed: int | None = None, end: tuple[int, int] | None = None):
         self.mixture: Mix | Schedule | Loader = mixture
@@ -36,7 +36,7 @@ class Found:
 
 
 def find(spec: str) -> Found:
-    """What a SPEC names.
+    """The object that a SPEC names.
 
     Raises:
         ValueError: it names nothing, or the file is not as docs/cli.md says; the text has file and key.
@@ -203,7 +203,7 @@ def _state(state: Mapping[str, Any]) -> Found:
 
 
 def _whole(log: list[Any], older: Any) -> list[Any]:
-    """The log with the decisions that the library has folded, where the state has them."""
+    """The log with the decisions that the library has folded, if the state has them."""
     if len(log) < 2 or log[1].get("kind") != "folded" or not older:
         return log
     return [log[0], *older, *log[2:]]

@@ -1,4 +1,5 @@
-"""What ties a mixture's weights to a loader: reports go to the algorithm, and its decisions into the loader's log."""
+"""The tie between a mixture's weights and a loader: reports go to the algorithm, and its decisions into the loader's
+log."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from ..loading import states
 from .algorithm import Algorithm, Weights, algorithm_of, counted, total
 from .decisions import Decisions, Place
 
-LEAD = 4  #: steps from a report to what it decides, more than frameworks fetch ahead
+LEAD = 4  #: steps from a report to its decision, more than frameworks fetch ahead
 
 
 class Prepared(NamedTuple):
@@ -37,7 +38,7 @@ class Mixture:
         self.core = core
         self._opened = dict(weights)
         self._names = list(weights)
-        self.keys = Keys()  #: what the domains may be called beside their names (leat.Mix.by)
+        self.keys = Keys()  #: further names of the domains (leat.Mix.by)
         self._lead = check.integer("lead", getattr(algorithm, "lead", LEAD), 1)
         self.decisions = Decisions(json.loads(core.log(0)), folder, writes)
         self._handed: Place | None = None  # the last batch that was handed out
@@ -78,8 +79,8 @@ class Mixture:
         return self._of(self.decisions.at((epoch, step)))
 
     def state(self) -> dict[str, Any]:
-        """``"weights"``, and what the algorithm knows by domain: of :class:`leat.ADO` ``"alpha"``, ``"beta"``,
-        ``"eps"`` and ``"slopes"``, of :class:`leat.DoReMi` ``"excess"``, ``"current"`` and ``"average"``.
+        """``"weights"``, and the algorithm's numbers by domain: for :class:`leat.ADO` ``"alpha"``, ``"beta"``,
+        ``"eps"`` and ``"slopes"``, for :class:`leat.DoReMi` ``"excess"``, ``"current"`` and ``"average"``.
         """
         more = getattr(self.algorithm, "state", None)
         return {"weights": self.weights, **(more() if callable(more) else {})}
@@ -127,7 +128,7 @@ class Mixture:
                 with contextlib.suppress(StateError):
                     agree({about: f"none: {e}"})
             raise
-        if agree is not None:  # also where nothing was decided: another rank may have decided something
+        if agree is not None:  # also without a decision: another rank may have made one
             agree({about: repr(None if decided is None else dict(decided))})
         if decided is None:
             return False
@@ -145,7 +146,7 @@ class Mixture:
     def _measured(
         self, place: Place, losses: Mapping[str, Any], counts: Mapping[str, Any]
     ) -> Mapping[str, float] | None:
-        """What the algorithm decides on a report."""
+        """The algorithm's decision on a report."""
         assert self.algorithm is not None
         measured = _losses(self._by_name(losses), self._names, place)
         rows = _counts(self._by_name(counts), self._names, place)
@@ -185,10 +186,10 @@ class Mixture:
     # ---- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self, core: Mapping[str, Any]) -> dict[str, Any]:
-        """What a loader's state has of it, beside the library's."""
+        """Its part of a loader's state, beside the library's."""
         state: dict[str, Any] = {"names": self._names, **self.decisions.state(core)}
         if self.algorithm is not None:
-            # a run that went back has handed out, and reported, what lies before it again
+            # a run that went back has handed out, and reported, the batches before it again
             position, handed, reported = states.place_of(core), self._handed, self._reported
             handed = None if handed is None or (position is not None and handed >= position) else handed
             reported = None if handed is None or reported is None or reported > handed else reported
@@ -251,7 +252,7 @@ class Mixture:
         return Prepared(take, put_back)
 
     def _checked(self, state: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """A state that is of these domains, if it has what the algorithm knows."""
+        """A state that is of these domains, if it has the algorithm's numbers."""
         names = states.needed(state, "names", list)
         if names != self._names:
             raise StateError(f"the state is of a mixture of other domains: {', '.join(map(str, names))}")

@@ -1,4 +1,4 @@
-"""Operators: what happens to a sample's value on its way into a batch.
+"""Operators: the steps of a sample's value on its way into a batch.
 
 An operator has the signature, the defaults and the distribution of the one of the same name in
 ``torchvision.transforms.v2``, and takes `name`. It is a description: it holds arguments, is compared by value and

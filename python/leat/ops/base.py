@@ -1,4 +1,4 @@
-"""What operators are made of: arguments as attributes, sizes per batch, and checks that several share."""
+"""The base of operators: arguments as attributes, sizes per batch, and checks that several share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Op = TypeVar("_Op", bound="Operator")
 
 
 class Operator:
-    """What all operators share: arguments as attributes, ``repr``, equality by value, and a JSON form."""
+    """The common part of all operators: arguments as attributes, ``repr``, equality by value, and a JSON form."""
 
     _moves: ClassVar[bool] = False  #: whether it moves pixels, so that boxes and masks must move with them
     name: str | None
@@ -62,10 +62,10 @@ class Operator:
             start: the first epoch with it.
             stop: the first epoch behind that without it; None: there is none.
 
-        Which epochs have it is a part of the program, and so of the hash that ranks compare and a state's log keeps: a
-        batch is the same after a resume, by ``batch_at`` and on every rank. Leaving it out must not change the type of
-        the output, and changes no other operator's draws. A branch such as :class:`RandomApply` has epochs as a whole,
-        and :class:`Map` has none.
+        Its epochs are a part of the program, and so of the hash that ranks compare and a state's log keeps: a batch is
+        the same after a resume, by ``batch_at`` and on every rank. Leaving it out must not change the type of the
+        output, and changes no other operator's draws. A branch such as :class:`RandomApply` has epochs as a whole, and
+        :class:`Map` has none.
 
         >>> leat.ops.RandomHorizontalFlip().epochs(stop=10)
         RandomHorizontalFlip(p=0.5, epochs=(0, 10))
@@ -98,7 +98,7 @@ class PerBatch:
     """A size that is drawn from several for each global batch, and so is equal on all ranks.
 
     Args:
-        sizes: each is what the operator takes as its size: a number of pixels, or (height, width).
+        sizes: each is a size as the operator takes it: a number of pixels, or (height, width).
         weights: how often each is drawn, relative to the others; None: all alike.
         name: of the draw; None: it follows from the operators that have the size.
 
@@ -146,7 +146,7 @@ class PerBatch:
         return hash((self.sizes, self.weights, self.name))
 
     def to_json(self, number: int = 0) -> dict[str, Any]:
-        """A dict of plain values. What has the same `number` in a program is one object."""
+        """A dict of plain values. Objects with the same `number` in a program are one object."""
         found = {"per_batch": number, "sizes": [_plain(s) for s in self.sizes]}
         return found | {k: _plain(getattr(self, k)) for k in ("weights", "name") if getattr(self, k)}
 
@@ -160,7 +160,7 @@ def _integers(what: str, values: Any) -> tuple[int, ...]:
 
 
 class _Fill(dict[str, Any]):
-    """What pixels from outside become, by kind of field."""
+    """The values of pixels from outside, by kind of field."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self.items()))
@@ -168,7 +168,7 @@ class _Fill(dict[str, Any]):
 
 def _fill(fill: Any, image: float = 0) -> Any:
     """A number or one per channel; or by kind: {"image": ..., "mask": a number, "others": ...}. Classes of torchvision
-    (tv_tensors.Image) are taken in the place of the words; `image` is that of images where none is given, or None."""
+    (tv_tensors.Image) are taken in the place of the words; `image` is that of images if none is given, or None."""
     if not isinstance(fill, Mapping):
         return _numbers("fill", image if fill is None else fill)
     kinds = {str(getattr(k, "__name__", k)).lower().replace("tensor", "image"): v for k, v in fill.items()}

@@ -22,8 +22,8 @@ class MixUp(Operator):
 
     Args:
         alpha: of the Beta distribution; 1: all shares are equally likely.
-        num_classes: one more than the largest label; None where labels are stored as float32 vectors.
-        labels_getter: the field of the label, where several could be it.
+        num_classes: one more than the largest label; None if labels are stored as float32 vectors.
+        labels_getter: the field of the label, if several could be it.
 
     The share comes from the random key of the batch's first row, so it depends on the batch size and the number of
     ranks.
@@ -76,15 +76,15 @@ class Mosaic(Operator):
     """Four samples in one image: the row's own and three others of the data set, on a canvas of twice `size`.
 
     Each image is brought to `size` on its longer side. The four meet in a point that is drawn in the middle half of the
-    canvas, the row's own above on the left. What reaches beyond the canvas is cut off, and `fill` shows where there is
-    no image. Boxes, masks and keypoints follow, and every array of the tuple whose first dimension varies has the rows
-    of all four; other fields are those of the row's own sample. A row without a mosaic has its own image in the middle
-    of the canvas. So a crop of `size` in the middle of the canvas, behind a random affine map, is what YOLO trains on:
+    canvas, the row's own above on the left. Parts beyond the canvas are cut off, and `fill` shows where there is no
+    image. Boxes, masks and keypoints follow, and every array of the tuple whose first dimension varies has the rows of
+    all four; other fields are those of the row's own sample. A row without a mosaic has its own image in the middle of
+    the canvas. So a crop of `size` in the middle of the canvas, behind a random affine map, is what YOLO trains on:
 
         [Decode(), Mosaic(640), RandomAffine(0, (0.1, 0.1), (0.5, 1.5)), CenterCrop(640), SanitizeBoundingBoxes()]
 
     The other samples follow from the seed, the epoch and the row, so they are the same for any number of threads and
-    ranks, and after a resume. ``batch.ids`` names the row's own. Operators before it draw for each sample apart. Of a
+    ranks, and after a resume. ``batch.ids`` names the row's own. Operators before it draw for each sample apart. With a
     data set of one sample it is four times its own.
 
     In epochs that do not have it (:meth:`epochs`) a row goes on with its own photo as it was: put a crop of the middle
@@ -115,11 +115,11 @@ class Mosaic(Operator):
 class CopyPaste(Operator):
     """Pastes objects of another sample onto the row's own image, by their masks.
 
-    Its tuple has boxes and :func:`leat.masks`: ``{("image", "boxes", "masks", "label"): [...]}``. Of the n objects of
-    the other sample as many are chosen as differ among n draws, about two thirds of them. Where one lies, the image,
-    and a :func:`leat.mask`, are those of the other sample. Of the row's own objects what is covered leaves their masks;
-    their boxes shrink to what remains, and one of which less than `min_area` remains is left out. Those that are pasted
-    come behind them, in all arrays of the tuple whose first dimension varies, which have a row per box.
+    Its tuple has boxes and :func:`leat.masks`: ``{("image", "boxes", "masks", "label"): [...]}``. Among the n objects
+    of the other sample as many are chosen as differ among n draws, about two thirds of them. Where one lies, the image,
+    and a :func:`leat.mask`, are those of the other sample. Covered pixels leave the masks of the row's own objects;
+    their boxes shrink to the rest, and an object with less than `min_area` left is left out. Those that are pasted come
+    behind them, in all arrays of the tuple whose first dimension varies, which have a row per box.
 
     Images are uint8 photos of channels, height and width, which stay. Both have one size there, and operators
     before it draw for each apart. The published recipe jitters the scale of both:
@@ -132,10 +132,11 @@ class CopyPaste(Operator):
         p: how likely it is; the other rows stay as they are.
         min_area: pixels of a mask that have to be seen, of the row's own objects that are covered in part and of those
             that are pasted.
-        blending: edges of what is pasted are blurred into the image (Gaussian of five pixels, sigma 2), masks are not.
+        blending: edges of the pasted objects are blurred into the image (Gaussian of five pixels, sigma 2), masks are
+            not.
 
     Source: Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation", CVPR
-    2021, where blending made no difference.
+    2021, in which blending made no difference.
 
     Raises:
         TypeError, ValueError: `min_area` is no integer of 1 to 2^31 - 1, `blending` neither True nor False, or `p` no
@@ -164,8 +165,8 @@ class CopyPaste(Operator):
 class DetectionMixUp(Operator):
     """Two samples in one image, the row's own and another one blended, with the boxes of both.
 
-    Each pixel is `share` of the row's own image and the rest of the other one, where the share of a row is drawn from
-    Beta(alpha, alpha). Of each array of the tuple whose first dimension varies a row has the values of both, as behind
+    Each pixel is `share` of the row's own image and the rest of the other one, and the share of a row is drawn from
+    Beta(alpha, alpha). A row has the values of both in each array of the tuple whose first dimension varies, as behind
     a :class:`Mosaic`; other fields are those of the row's own sample. Both images have one size there, and operators
     before it draw for each apart. A :func:`leat.mask` cannot be blended. :class:`MixUp` mixes images and labels of
     classification.

@@ -12,7 +12,7 @@ __all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
 
 
 class Branch(Operator):
-    """What RandomApply, RandomChoice and RandomOrder share: `transforms`."""
+    """The common part of RandomApply, RandomChoice and RandomOrder: `transforms`."""
 
     __slots__ = ()
 
@@ -84,7 +84,7 @@ class RandomApply(Branch):
 
     Args:
         transforms: operators from image to image; lists in the list stand for their operators.
-        p: how often they run.
+        p: the probability that they run.
 
     For a row either all of them run or none. Boxes, masks and keypoints of a tuple follow. Functions in Python, and
     ``Native``, stand in no branch.

@@ -1,4 +1,4 @@
-"""Operators that change pixels where they are: colors, blur."""
+"""Operators that change pixels in place: colors, blur."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ColorJitter(Operator):
         hue: h, of 0 to 0.5: the hue is turned by a part of the circle that is uniform in [-h, h]; (low, high): in that
             range.
 
-    Takes uint8 images of 3 channels, or of 1, of which saturation and hue change nothing. The pixels equal those of
+    Takes uint8 images of 3 channels, or of 1, which saturation and hue do not change. The pixels equal those of
     Pillow's ``ImageEnhance`` and of a hue that is turned in its mode ``"HSV"``.
 
     >>> leat.ops.ColorJitter(0.4, hue=(-0.1, 0.2))
@@ -235,8 +235,8 @@ class RandomPhotometricDistort(Operator):
         hue: (low, high), within [-0.5, 0.5], of the part of the circle by which the hue is turned.
         p: of each of the five.
 
-    Takes uint8 images of 3 channels, or of 1, of which saturation, hue and channels stay. Source: Liu et al., "SSD:
-    Single shot multibox detector", 2016.
+    Takes uint8 images of 3 channels, or of 1, which saturation, hue and channels do not change. Source: Liu et al.,
+    "SSD: Single shot multibox detector", 2016.
 
     >>> distort = leat.ops.RandomPhotometricDistort(p=0.3)
     >>> distort.brightness, distort.contrast, distort.saturation, distort.hue
@@ -305,7 +305,7 @@ class RandomErasing(Operator):
         p: how often.
         scale: (low, high) of the box's area, as a part of the image's, uniform.
         ratio: (low, high) of its height by its width, drawn by their logarithm.
-        value: what it becomes: a number, one per channel, or ``"random"``: each value normal, of mean 0 and variance 1.
+        value: its new value: a number, one per channel, or ``"random"``: each value normal, of mean 0 and variance 1.
         inplace: accepted as in torchvision; it makes no difference.
 
     Takes images of any dtype; mostly it stands behind :class:`Normalize`. If ten boxes in turn do not fit, nothing is
@@ -337,7 +337,7 @@ class RandomErasing(Operator):
 
 
 class JPEG(Operator):
-    """Makes of an image what it is after it was written as a JPEG.
+    """Makes of an image its form after it was written as a JPEG.
 
     Args:
         quality: 1 to 100; (low, high): any of these, both included.

@@ -22,7 +22,8 @@ __all__ = ["from_torchvision"]
 # A chain begins with decoded pixels and ends in a tensor, whatever stands there.
 _NOTHING = {"ToImage", "PILToTensor", "ToPureTensor", "ToPILImage", "Identity", "RGB"}
 _TO_TENSOR = {"ToImage", "PILToTensor", "ToTensor", "MaybeToTensor", "ConvertPILImage"}
-# What gives on floats, but for rounding, what it gives on bytes: of others an argument counts in the numbers' range.
+# Operators that give the same on floats, but for rounding, as on bytes: in others an argument counts in the numbers'
+# range.
 _SAME_ON_BYTES = {
     "RandomErasing": {"value": 0.0},
     "RandomSolarize": None,
@@ -35,22 +36,23 @@ _RENAMED = {"RandomIoUCrop": {"sampler_options": "options"}}
 
 
 def from_torchvision(compose: Any) -> list[Operator]:
-    """The chain of torchvision's transforms: of a ``Compose`` of v2 or v1, an ``nn.Sequential``, a list, or one alone.
+    """The chain of torchvision's transforms, from a ``Compose`` of v2 or v1, an ``nn.Sequential``, a list, or one
+    alone.
 
     Args:
-        compose: the transforms. What they take is a decoded image, so a chain on photos begins with :class:`Decode`.
+        compose: the transforms. Its input is a decoded image, so a chain on photos begins with :class:`Decode`.
 
     Each transform becomes the operator of its name, with its arguments. ``ToImage``, ``PILToTensor``, ``ToPureTensor``
     and ``ToPILImage`` are left out, because a chain ends in a tensor; ``ToTensor`` and ``ConvertImageDtype`` become
     :class:`ToDtype`. This is moved behind operators that leat has for 8 bits alone, such as :class:`Resize`, and a
-    warning says so: they round to 8 bits then. A ``Lambda``, and what leat cannot do, becomes a :class:`Map`, which
-    runs in worker processes: a warning names it. It is given what it would be given there: a PIL image before
-    ``ToTensor``, ``ToImage`` or ``PILToTensor``, else a tensor (C, H, W), behind ``FiveCrop`` and ``TenCrop`` a tuple
-    (of PIL images, where they are of v1 and nothing makes tensors). It draws from torch's generator, seeded by the row.
-    In the chain of a tuple it sees the image alone, and keeps its height and width.
+    warning says so: they round to 8 bits then. A ``Lambda``, or a transform that leat lacks, becomes a :class:`Map`,
+    which runs in worker processes: a warning names it. It gets its usual input: a PIL image before ``ToTensor``,
+    ``ToImage`` or ``PILToTensor``, else a tensor (C, H, W), behind ``FiveCrop`` and ``TenCrop`` a tuple (of PIL images,
+    if they are of v1 and nothing makes tensors). It draws from torch's generator, seeded by the row. In the chain of a
+    tuple it sees the image alone, and keeps its height and width.
 
     Raises:
-        TypeError: an object is no transform, or a function is not for images; the error says where it stands.
+        TypeError: an object is no transform, or a function is not for images; the error names its place.
 
     >>> class Flip:  # stands for torchvision.transforms.v2.RandomHorizontalFlip
     ...     p = 0.3
@@ -63,7 +65,7 @@ def from_torchvision(compose: Any) -> list[Operator]:
     tensors = [i for i, (_, transform) in enumerate(listed) if _name(transform) in _TO_TENSOR]
     crops = [i for i, (_, t) in enumerate(listed) if _name(t) in _SEVERAL and ".v2" not in str(type(t).__module__)]
     floats, moved = False, []
-    scaled: int | None = None  # where in `made` bytes become floats of 0 to 1, if what stands behind could stand before
+    scaled: int | None = None  # the place in `made` of the change to floats of 0 to 1, if it could come later
     for i, (place, transform) in enumerate(listed):
         pillow = i < tensors[-1] if tensors else bool(crops) and crops[0] < i
         try:
@@ -119,7 +121,7 @@ def _name(value: Any) -> str:
 
 
 def _flat(value: Any, place: str) -> Any:
-    """The transforms in containers, each with where it stands."""
+    """The transforms in containers, each with its place."""
     inner: Any = None
     containers = {kind.__name__ for kind in _bases(value)} | ({type(value).__name__} if _theirs(value) else set())
     if containers & _CONTAINERS:
@@ -194,7 +196,7 @@ def _inside(transform: Any) -> list[Operator]:
 
 def _to_dtype(transform: Any) -> list[Operator]:
     dtype, scale = transform.dtype, getattr(transform, "scale", True)
-    if isinstance(dtype, dict):  # by kinds of tensors; what is no image stays as it is
+    if isinstance(dtype, dict):  # by kinds of tensors; values that are no image stay as they are
         images = [d for kind, d in dtype.items() if getattr(kind, "__name__", kind) in ("Image", "Tensor")]
         dtype = images[0] if images else dtype.get("others")
     if dtype is None:
@@ -228,7 +230,7 @@ def _value(name: str, argument: str, value: Any, transform: Any) -> Any:
 
 
 def _fill_of(value: Any, policy: bool) -> Any:
-    """A fill that may be a dict by class: of images alone for policies, else of masks, too."""
+    """A fill that may be a dict by class: for images alone in policies, else for masks, too."""
     if not isinstance(value, dict):
         return 0 if value is None and not policy else value
     kinds = {getattr(kind, "__name__", kind): v for kind, v in value.items()}
@@ -242,7 +244,7 @@ def _fill_of(value: Any, policy: bool) -> Any:
 
 def _check_floats(ops: list[Operator], movable: bool) -> bool:
     """Whether operators that stand behind ToTensor do not take floats, and so are to stand before it. `movable`: that
-    does not change what they do.
+    does not change their results.
     """
     for op in ops:
         why = None if isinstance(op, Map) or _misfit(op, "uint8") else _misfit(op, "float32")
@@ -254,7 +256,7 @@ def _check_floats(ops: list[Operator], movable: bool) -> bool:
 
 
 def _same_on_bytes(op: Operator) -> bool:
-    """Whether an operator gives on floats of 0 to 1, but for rounding, what it gives on bytes."""
+    """Whether an operator gives on floats of 0 to 1, but for rounding, the same as on bytes."""
     needs: dict[str, Any] | None = _SAME_ON_BYTES.get(type(op).__name__, {})
     if isinstance(op, Branch):
         return all(map(_same_on_bytes, op.operators()))
@@ -286,7 +288,7 @@ def _check_function(transform: Any, place: str) -> None:
             f"{place}{_name(transform)} cannot be called with an image alone ({e}): functions in the chain of a tuple "
             "do not get its targets; operators of leat.ops move these with the image"
         ) from None
-    except ValueError:  # compiled: it does not say what it takes
+    except ValueError:  # compiled: its input is unknown
         pass
 
 
@@ -322,12 +324,12 @@ def _moves(transform: Any) -> bool:
 
 
 class _Call:
-    """A transform as a function for Map: of an image HWC, as leat has it, or of several. What it gives with three axes
-    is an image, whatever its channels.
+    """A transform as a function for Map: on an image HWC, as leat has it, or on several. A result with three axes is an
+    image, whatever its channels.
     """
 
     def __init__(self, transform: Callable[[Any], Any], pillow: bool) -> None:
-        # a Lambda of v2 passes over plain tensors where it is for images
+        # a Lambda of v2 passes over plain tensors if it is for images
         self.transform = getattr(transform, "lambd", transform) if type(transform).__name__ == "Lambda" else transform
         self.pillow = pillow
         self.moves = _moves(transform)  #: targets of a tuple would not follow

@@ -1,4 +1,4 @@
-"""Operators of detectors' recipes, for the chains of tuples with boxes: what is moved by the boxes, and around them."""
+"""Operators of detectors' recipes, for the chains of tuples with boxes: moves by the boxes, and around them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class RandomZoomOut(Operator):
         side_range: (low, high) of the canvas's sides, as multiples of the image's.
         p: how often.
 
-    A resize behind it makes only what is asked for: no canvas is filled. Source: Liu et al., "SSD: Single Shot MultiBox
-    Detector", ECCV 2016.
+    A resize behind it makes only the pixels that are needed: no canvas is filled. Source: Liu et al., "SSD: Single Shot
+    MultiBox Detector", ECCV 2016.
 
     >>> leat.ops.RandomZoomOut(fill=(124, 116, 104))
     RandomZoomOut(fill=(124.0, 116.0, 104.0), side_range=(1.0, 4.0), p=0.5)
@@ -139,10 +139,10 @@ class ScaleJitter(Operator):
 
 
 class RandomShortestSize(Operator):
-    """Resizes so that the shorter side becomes one of some sizes, or less where the longer one would exceed a bound.
+    """Resizes so that the shorter side becomes one of some sizes, or less if the longer one would exceed a bound.
 
     Args:
-        min_size: a size, or a list of them, of which each is drawn as often.
+        min_size: a size, or a list of them, each drawn as often.
         max_size: the most that the longer side may be.
         interpolation: as of :class:`Resize`.
         antialias: as of :class:`Resize`.

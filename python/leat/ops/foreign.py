@@ -1,4 +1,4 @@
-"""What operators of other libraries are called here: torchvision (also v1), Albumentations, Ultralytics, FFCV, MMCV."""
+"""The names here of operators of other libraries: torchvision (also v1), Albumentations, Ultralytics, FFCV, MMCV."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAP = "leat.ops.Map(function) runs a function in Python, leat.ops.Native(librar
 _POINTS = "keypoints that a crop leaves behind become (0, 0, 0)"
 _TEXT = "leat takes the word, such as leat.ops.Resize(224, interpolation='bilinear')"
 
-#: a name elsewhere -> what does it here
+#: a name elsewhere -> the name here
 _FOREIGN: dict[str, str] = {
     name: text
     for names, text in {
@@ -99,7 +99,7 @@ _FOREIGN: dict[str, str] = {
 
 
 def hint(name: str, known: Sequence[str]) -> str:
-    """What to write in the place of an operator that there is not."""
+    """The substitute for an operator that leat does not have."""
     if text := _FOREIGN.get(name):
         return f"{'use ' if text.startswith('leat.ops.') else ''}{text}."
     close = [k for k in known if k.lower() == name.lower()] or difflib.get_close_matches(name, known, 1, 0.75)

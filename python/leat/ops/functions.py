@@ -22,14 +22,14 @@ class Native(Operator):
         args: for the C function: a number or a list of numbers, a text, or any other value that JSON can hold.
         returns: the type of the result, ``leat.field(dtype, shape)``, with ``layout="HWC"`` if it is an image. None:
             that of the input.
-        call: ``"structure"`` or ``"flat"``: how the function is called, where it does not say so itself. A function of
+        call: ``"structure"`` or ``"flat"``: the way the function is called, if it does not say so itself. A function of
             a library is called with the structure, an address always needs it, and one of numba or ctypes says it by
             its arguments.
 
     The flat form, for numba, is ``int32(in, out, int64 n_in, int64 n_out, uint64 key)``: pointers to the elements of
     the input and of the result, how many these are, and the row's random key. If it returns anything but 0, the sample
-    is broken. The input is a value of fixed shape, an image of fixed size (as HWC), or, where `returns` is given, any
-    stored value. ``docs/operators.md`` says the rest, and the rules for both forms.
+    is broken. The input is a value of fixed shape, an image of fixed size (as HWC), or any stored value if `returns` is
+    given. ``docs/operators.md`` says the rest, and the rules for both forms.
 
     A program with a function of a library can be saved. Reading it back loads nothing without ``allow_native=True``.
 
@@ -121,12 +121,12 @@ class Map(Operator):
     Args:
         function: ``fn(x)``, or ``fn(x, rng)`` with the row's ``numpy.random.Generator``. `x` is the value as it stands
             in the chain, and is the function's own to write into: a tensor, or an array with ``framework="numpy"`` (a
-            decoded photo as HWC, a stored array as it is stored); ``bytes`` of an encoded photo; ``str``; what JSON
-            text says. It returns a tensor, an array, a number, ``str`` or ``bytes``.
+            decoded photo as HWC, a stored array as it is stored); ``bytes`` of an encoded photo; ``str``; the value of
+            JSON text. It returns a tensor, an array, a number, ``str`` or ``bytes``.
         returns: the type of the result, ``leat.field(dtype, shape)``, with ``layout="HWC"`` if it is an image; its
             first dimension may be None: results differ in length, and the batch has a :class:`leat.Ragged`. None: the
             function is called once, on the first sample, when the loader opens, and the type of that result is taken;
-            of images of open size a second time, on a smaller one.
+            for images of open size a second time, on a smaller one.
 
     In the chain of a tuple of fields, or with ``leat.Out(stack=)`` or ``geometry=``, the function sees the image, and
     keeps its height and width: targets of the row go by them. `returns` may be a dtype alone there.
@@ -185,7 +185,7 @@ class MapBatch(Map):
 
     Args:
         function: ``fn(x)``, or ``fn(x, rng)`` with the generator of the batch's first row. `x` is a tensor or array of
-            shape ``(rows, ...)``; a list where values differ in length. It returns as many rows.
+            shape ``(rows, ...)``; a list if values differ in length. It returns as many rows.
         returns: the type of a row of the result, as of :class:`leat.ops.Map`.
 
     It sees the rows of this rank's batch, so its result depends on the batch size and the number of ranks. If it

@@ -63,10 +63,10 @@ class Resize(Operator):
         interpolation: ``"bilinear"``, ``"nearest"``, ``"nearest-exact"``, ``"bicubic"``, ``"lanczos"``, ``"hamming"``,
             ``"box"``; torchvision's enum and Pillow's numbers are accepted too.
         max_size: with one number as `size`: the most that the longer side may be.
-        antialias: of ``"bilinear"`` and ``"bicubic"``; without it only the 4 or 16 nearest pixels count.
+        antialias: for ``"bilinear"`` and ``"bicubic"``; without it only the 4 or 16 nearest pixels count.
 
     The result equals that of Pillow 11's ``Image.resize``, byte for byte: first across, then down, each rounded to 8
-    bits. (Pillow 13 goes down first where that is less work.)
+    bits. (Pillow 13 goes down first if that is less work.)
 
     >>> chain = [leat.ops.Decode(), leat.ops.Resize((32, 48))]
     >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].shape
@@ -99,7 +99,7 @@ class Resize(Operator):
 
 
 class CenterCrop(Operator):
-    """Cuts (height, width), or a square, out of the middle. Where the image is smaller, black is added around it.
+    """Cuts (height, width), or a square, out of the middle. If the image is smaller, black is added around it.
 
     >>> chain = [leat.ops.Decode(), leat.ops.Resize(40), leat.ops.CenterCrop(32)]
     >>> leat.Loader(photos, 2, outputs={"image": chain}).batch_at(0, 0)["image"].shape
@@ -116,7 +116,7 @@ class RandomCrop(Operator):
     """Cuts (height, width), or a square, at a random place.
 
     Args:
-        size: what is cut out.
+        size: of the part that is cut out.
         padding: added around first: one number, (left and right, top and bottom), or (left, top, right, bottom).
         pad_if_needed: pad an image that is too small.
         fill: value of padding: a number; one per channel, and 0 in masks; or ``{"image": (9, 8, 7), "mask": 255}``.
@@ -225,7 +225,7 @@ class RandomRotate90(Operator):
     result of an image that is no square is of open size, so a resize or a crop has to follow. As in Albumentations.
 
     Args:
-        p: how likely it is; of the rows that it turns, one in four is left as it is, by a turn of none.
+        p: its probability; one in four of the rows that it turns is left as it is, by a turn of none.
 
     Raises:
         TypeError, ValueError: `p` is no probability.
@@ -242,7 +242,7 @@ class RandomRotate90(Operator):
 
 
 class Pad(Operator):
-    """Adds pixels on each side; where the number is below 0, cuts them off.
+    """Adds pixels on each side; if the number is below 0, cuts them off.
 
     Args:
         padding: one number, (left and right, top and bottom), or (left, top, right, bottom).

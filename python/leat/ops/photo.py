@@ -14,22 +14,22 @@ class Decode(Operator):
     """Decodes an encoded photo to pixels: uint8 or uint16, HWC. docs/photos.md lists the formats.
 
     Args:
-        mode: ``"RGB"``, ``"GRAY"`` for one channel, or ``"RGBA"``: four channels, of which the last one is the opacity
-            (255 in photos without transparency). Colours are not multiplied by it.
+        mode: ``"RGB"``, ``"GRAY"`` for one channel, or ``"RGBA"``: four channels, the last one the opacity (255 in
+            photos without transparency). Colours are not multiplied by it.
         exif: turn the photo as its EXIF orientation says.
-        dct_scaling: large JPEGs may be decoded at 1/2, 1/4 or 1/8, as long as the crop is not smaller then than what
-            the next resize makes of it. That is faster, and gives other pixels than exact decoding.
+        dct_scaling: large JPEGs may be decoded at 1/2, 1/4 or 1/8, as long as the crop is then not smaller than the
+            result of the next resize. That is faster, and gives other pixels than exact decoding.
         strict: False: JPEGs that libjpeg-turbo decodes with warnings (extraneous bytes, a premature end) are decoded in
             the same way, and counted by kind in ``loader.stats()["warnings"]``; PNGs with wrong checksums, too. A
             strict Decode finds them broken.
         dtype: ``"uint8"``, or ``"uint16"``: samples of 0 to 65535, those of 16 bits as they are stored, those of 8 bits
-            times 257. Behind it stand operators that do not resample: crops, flips, ToDtype, Normalize.
+            times 257. Operators behind it do not resample: crops, flips, ToDtype, Normalize.
         alpha: ``"drop"``: colours as they are stored, however transparent. ``"blend"``: over `background`.
         background: red, green and blue, 0 to 255.
-        icc: ``"srgb"``: of photos with an ICC profile, the colours of sRGB, with Little CMS as Pillow's
-            ``ImageCms.profileToProfile`` has them; photos without one stay as they are. It is an
-            error where the loader opens if the machine has no Little CMS. ``"ignore"``: the stored numbers, as
-            torchvision and OpenCV give them.
+        icc: ``"srgb"``: for photos with an ICC profile, the colours of sRGB, with Little CMS as Pillow's
+            ``ImageCms.profileToProfile`` has them; photos without one stay as they are. It is an error when the loader
+            opens if the machine has no Little CMS. ``"ignore"``: the stored numbers, as torchvision and OpenCV give
+            them.
         frame: of an animation, or the page of a file of several, from 0. A photo that has fewer is broken.
 
     Source: torchvision's ``decode_image``; libjpeg-turbo, libspng and libwebp decode.

@@ -21,7 +21,7 @@ def _whole(what: str, value: Any, least: int, most: int) -> int:
 
 
 class _Policy(Operator):
-    """What all of them share. They move pixels, and know nothing of boxes, masks and keypoints."""
+    """The common part of all of them. They move pixels, and know nothing of boxes, masks and keypoints."""
 
     __slots__ = ()
     _moves = True
@@ -39,14 +39,14 @@ class RandAugment(_Policy):
     """Applies `num_ops` changes, drawn of 14, all of one strength.
 
     Args:
-        num_ops: how many.
+        num_ops: their number.
         magnitude: their strength, from 0 (nothing) to ``num_magnitude_bins - 1``.
-        num_magnitude_bins: into how many the scale of strengths is divided.
+        num_magnitude_bins: the number of steps of the scale of strengths.
         interpolation: of rotations and shears: ``"nearest"``, ``"bilinear"`` or ``"bicubic"``.
         fill: value of pixels from outside the image: one number, or one per channel; None: 0.
 
-    Takes uint8 images of 1 or 3 channels. The pixels of each change are those of Pillow. Not in the chain of a tuple
-    with boxes, masks or keypoints, as in torchvision.
+    Takes uint8 images of 1 or 3 channels. The pixels of each change are those of Pillow. It cannot stand in the chain
+    of a tuple with boxes, masks or keypoints, as in torchvision.
 
     Source: Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced search space", 2019.
 
@@ -80,11 +80,11 @@ class TrivialAugmentWide(_Policy):
     """Applies one change of 14, of a strength that is drawn from a wide scale.
 
     Args:
-        num_magnitude_bins: into how many the scale of strengths is divided.
+        num_magnitude_bins: the number of steps of the scale of strengths.
         interpolation: of rotations and shears: ``"nearest"``, ``"bilinear"`` or ``"bicubic"``.
         fill: value of pixels from outside the image: one number, or one per channel; None: 0.
 
-    Takes what :class:`RandAugment` takes.
+    Takes the same inputs as :class:`RandAugment`.
 
     Source: Mueller and Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation", 2021.
 
@@ -107,7 +107,7 @@ class AutoAugment(_Policy):
         interpolation: of rotations and shears: ``"nearest"``, ``"bilinear"`` or ``"bicubic"``.
         fill: value of pixels from outside the image: one number, or one per channel; None: 0.
 
-    Takes what :class:`RandAugment` takes.
+    Takes the same inputs as :class:`RandAugment`.
 
     Source: Cubuk et al., "AutoAugment: Learning Augmentation Policies from Data", 2018.
 
@@ -125,7 +125,7 @@ class AutoAugment(_Policy):
 
 
 class AugMix(_Policy):
-    """Mixes the image with what several random chains of changes make of it.
+    """Mixes the image with the results of several random chains of changes.
 
     Args:
         severity: the strongest strength that is drawn, of 1 to 10.
@@ -136,7 +136,7 @@ class AugMix(_Policy):
         interpolation: of rotations and shears: ``"nearest"``, ``"bilinear"`` or ``"bicubic"``.
         fill: value of pixels from outside the image: one number, or one per channel; None: 0.
 
-    Takes what :class:`RandAugment` takes.
+    Takes the same inputs as :class:`RandAugment`.
 
     Source: Hendrycks et al., "AugMix: A Simple Data Processing Method to Improve Robustness and Uncertainty", 2019.
 

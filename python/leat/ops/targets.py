@@ -18,7 +18,7 @@ class SanitizeBoundingBoxes(Operator):
     Args:
         min_size: pixels of a box's shorter side at least.
         min_area: square pixels of a box at least.
-        labels_getter: which fields of the tuple go with the boxes: ``"default"``, every array whose first dimension
+        labels_getter: the fields of the tuple that go with the boxes: ``"default"``, every array whose first dimension
             varies, which then has one row per box; a name or a list of names; None for none. Keypoints always do.
         min_visibility: the share of a box's area that has to be left of it by all that has cut it off before: crops,
             turns, a mosaic's canvas, :class:`ClampBoundingBoxes`. As in Albumentations.
@@ -99,7 +99,7 @@ class PadTo(Operator):
     Args:
         n: rows of the result.
         fill: the value of added rows: a number, or in the chain of a tuple a dict of numbers by field (0 for fields
-            that it does not name). Of a label 0 is a class: ``{"label": -1}`` tells added rows from it.
+            that it does not name). In a label 0 is a class: ``{"label": -1}`` tells added rows from it.
         cut: longer values are cut to `n` rows; else they are broken samples.
 
     >>> leat.ops.PadTo(100, fill={"label": -1})

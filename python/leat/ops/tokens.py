@@ -1,4 +1,4 @@
-"""Tokens: what models are pre-trained to predict."""
+"""Tokens: targets of models in pre-training."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class MaskTokens(Operator):
     ``tokens.labels``, both int64, of the tokens' shape.
 
     Args:
-        mask_id: what stands in the place of a hidden token.
+        mask_id: the substitute for a hidden token.
         vocab_size: random tokens are uniform in ``[0, vocab_size)``.
         special_ids: tokens that are never chosen, at most 64: such as those of the beginning and the end, and `fill`.
         p: the probability that a token is chosen.
-        replace: of the chosen ones the share that becomes `mask_id`, and the share that becomes a random token; the
+        replace: the share of the chosen ones that becomes `mask_id`, and the share that becomes a random token; the
             rest stays as it is.
 
     Labels are the tokens that were chosen, and -100 elsewhere, which PyTorch's cross entropy leaves out. Each token
@@ -68,16 +68,16 @@ class MaskTokens(Operator):
 
 class SpanCorruption(Operator):
     """Replaces spans of tokens by sentinels, after which they are to be predicted (Raffel et al., "T5", 2020): gives
-    `tokens` (what is left, with a sentinel for each span) and ``tokens.labels`` (each sentinel and its span), int64.
+    `tokens` (the rest, with a sentinel for each span) and ``tokens.labels`` (each sentinel and its span), int64.
 
     Args:
         sentinel_id: the id of the first sentinel; the next ones count down from it. T5's is ``vocab_size - 1``.
-        density: the share of tokens that is replaced: of n tokens ``round(n * density)``.
+        density: the share of tokens that is replaced: ``round(n * density)`` of n tokens.
         mean_length: of a span: there are ``round(noise / mean_length)``.
         eos: put at the end of both, or None.
         fill: tokens equal to it at the end of a value are padding, and left out; shorter results are filled with it,
             labels with -100. None: a value is tokens to its end.
-        length: of fields of varying length: the most tokens that are taken of a value; `fill` must be given, too.
+        length: for fields of varying length: the most tokens that are taken of a value; `fill` must be given, too.
 
     As in T5's code, the noise and the rest are each divided uniformly at random into as many parts as there are spans,
     and the rest comes first. So the lengths of both outputs follow from the number of tokens: rows of 2048 tokens
@@ -119,15 +119,15 @@ class FillInTheMiddle(Operator):
     Args:
         prefix_id, middle_id, suffix_id: the tokens that mark the parts.
         rate: the probability that a document is changed.
-        spm: of those changed the share that has the suffix before the prefix ("SPM", the paper's second variant):
+        spm: the share of those changed that has the suffix before the prefix ("SPM", the paper's second variant):
             ``<PRE> <SUF> suffix <MID> prefix middle`` in the place of ``<PRE> prefix <SUF> suffix <MID> middle``.
-        eos: what documents end with, so that each document of a packed row is changed by itself. It stays where it is.
-            None: a row is one document.
+        eos: the token that ends documents, so that each document of a packed row is changed by itself. It stays where
+            it is. None: a row is one document.
         fill: tokens equal to it at the end of a row are padding.
 
-    Documents are changed where they stand in a row (what the paper calls context level), cut between tokens, at two
-    places that are uniform. A document keeps its length, and so ``doc_ids`` and ``positions`` of packed rows hold: its
-    last three tokens make room for the marks. Documents of fewer than 4 tokens stay.
+    Documents are changed in their place in a row (the context level of the paper), cut between tokens, at two places
+    that are uniform. A document keeps its length, and so ``doc_ids`` and ``positions`` of packed rows hold: its last
+    three tokens make room for the marks. Documents of fewer than 4 tokens stay.
 
     >>> leat.ops.FillInTheMiddle(50281, 50282, 50283, rate=0.9, eos=50256)
     FillInTheMiddle(prefix_id=50281, middle_id=50282, suffix_id=50283, rate=0.9, spm=0.5, eos=50256, fill=None)

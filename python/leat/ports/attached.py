@@ -1,4 +1,4 @@
-"""What is attached to a port: a loader like any other, whose batches another process makes."""
+"""A reader attached to a port: a loader like any other, whose batches another process makes."""
 
 from __future__ import annotations
 
@@ -56,28 +56,29 @@ def attach(
         name: of the port.
         batch_size: rows per batch and rank. None: as the port's loader.
         outputs: other outputs than those of the port, as for a :class:`leat.Loader`, without functions. The port makes
-            them beside its own, and for all who want the same ones; a photo is decoded once for all.
+            them beside its own, and for all readers that want the same ones; a photo is decoded once for all.
         key: a whole number below 2**63 that the keys of rows are mixed with: the same rows with other random draws
             (crops, flips, noise), the same for all of the same key. 0: those of the port.
         samples: ids of samples of the port's data set, each once, or a view of it (its ``ids``): an epoch reads these
-            alone, in a random order of its own that is, at each sample, as likely as can be what another reader reads
-            at the same time (:func:`leat.ports.dependent_order`; docs/ports.md). For one rank; epochs count from 0.
+            alone, in a random order of its own that gives, at each sample, as likely as can be the one that another
+            reader reads at the same time (:func:`leat.ports.dependent_order`; docs/ports.md). For one rank; epochs
+            count from 0.
         seed: of the order of `samples`.
         rank, world_size: of data-parallel training; None: from ``torch.distributed``, else RANK and WORLD_SIZE, else 0
             of 1, as for a :class:`leat.Loader`.
-        lag: what becomes of this reader if it is slower than others by more than the port's memory holds:
+        lag: the treatment of this reader if it is slower than others by more than the port's memory holds:
             ``"recompute"``: batches that were given up are made again for it; ``"wait"``: the others wait for it.
         writable: True: batches may be written to, and pages are copied when they are. False: arrays are read-only;
             PyTorch has no such tensors, and **writing to one ends the process** with a bus error or segmentation fault.
-        start: ``"here"``: where the reader is that is farthest ahead; ``"beginning"``: at the beginning of the epoch
-            that it is in.
-        tail: what becomes of the last rows of an epoch: ``"pad"``, ``"drop"``, ``"uneven"``.
-        framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported. None: as the port's loader says.
-        yields: ``"dict"`` or ``"tuple"``. None: as the port's loader says.
-        folder: where the port's socket is. None: as for :class:`leat.Port`.
+        start: ``"here"``: at the reader that is farthest ahead; ``"beginning"``: at the beginning of the epoch that it
+            is in.
+        tail: the treatment of the last rows of an epoch: ``"pad"``, ``"drop"``, ``"uneven"``.
+        framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported. None: as in the port's loader.
+        yields: ``"dict"`` or ``"tuple"``. None: as in the port's loader.
+        folder: that of the port's socket. None: as for :class:`leat.Port`.
         label: shown by ``leat port stat``. None: the name of this process.
-        patience: how many seconds to wait for a port that is not there: when attaching and, once the port has ended,
-            for another one of its name over the same data, from which the reader then goes on. None: without end.
+        patience: the seconds to wait for a port that is not there: when attaching and, once the port has ended, for
+            another one of its name over the same data, from which the reader then goes on. None: without end.
 
     Raises:
         leat.MissingNameError, FileNotFoundError: there is no such port.
@@ -163,7 +164,7 @@ class Attached(Delivering, Reader):
     ) -> None:
         self._key = key
         self.name = name  #: of the port
-        self.about: dict[str, Any] = json.loads(core.about())  #: what the port said of itself
+        self.about: dict[str, Any] = json.loads(core.about())  #: the port's description of itself
         told = self.about.get("about", {})
         self.batch_size: int = batch_size or self.about["batch_size"]
         self.rank, self.world_size, distributed = place
@@ -211,7 +212,7 @@ class Attached(Delivering, Reader):
         return self._ahead.batch
 
     def _common(self) -> dict[str, str]:
-        """What all ranks must have in common, as each epoch begins."""
+        """The values that all ranks must have in common, as each epoch begins."""
         return {
             "the data set": str(self.about["fingerprint"]),
             "order or seed": str(self.about["order"]),
@@ -271,7 +272,7 @@ class Attached(Delivering, Reader):
 
 
 class Ahead(NamedTuple):
-    """What was peeked at, and how the reader stood before."""
+    """The peeked batch, and the reader's position before."""
 
     batch: Any  #: None: the epoch has no further one
     state: dict[str, Any]

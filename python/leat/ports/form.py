@@ -1,4 +1,4 @@
-"""What a port says of the form of its batches, as JSON, and the form that those who are attached make of it."""
+"""A port's description of the form of its batches, as JSON, and the form that attached readers make of it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def told(loader: Loader) -> dict[str, Any]:
-    """What those who attach to a port over this loader must know, as plain values."""
+    """The facts that readers of a port over this loader must know, as plain values."""
     form = loader._form
     return {
-        "framework": loader._framework,  # as it was said: "auto" is decided where the batches arrive
+        "framework": loader._framework,  # as given: "auto" is decided where the batches arrive
         "yields": loader._yields,
         "order": form.order,
         "length": form.length,
@@ -25,10 +25,9 @@ def told(loader: Loader) -> dict[str, Any]:
 
 
 def form_of(said: Mapping[str, Any], framework: str | None) -> Form:
-    """The form of the batches that a port gives, from what it says of itself and of the outputs.
+    """The form of the batches that a port gives, from its description of itself and of the outputs.
 
-    Raises:
-        StateError: it is not what a port says.
+    Raises: StateError: it is no description of a port.
     """
     try:
         about = said.get("about", {})

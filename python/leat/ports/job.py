@@ -2,7 +2,7 @@
 
 The first process of the host opens a port, which is named after the job and the loader, and all of them attach to it,
 itself too. Each keeps a core of its own, which makes nothing as long as the port is there: it plans, it has the log and
-the form of states, and it makes the batches where the port cannot. At any time one of the two has the position:
+the form of states, and it makes the batches that the port cannot. At any time one of the two has the position:
 
     reader of the port   from the beginning on
     own core             when the port has ended before this rank has; in an epoch whose sizes were decided elsewhere;
@@ -34,14 +34,14 @@ from .port import Port, refuse
 PATIENCE_S = 120.0  #: for the first process of the host to open the port
 LOOK_S = 0.02  #: between two looks for it
 PREFIX = "job-"  #: of the names of such ports
-#: What tells a job, and a host in it, from others; ranks of a host have them in common.
+#: The values that tell a job, and a host in it, from others; ranks of a host have them in common.
 JOB = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT")
 
 _opened: collections.Counter[str] = collections.Counter()  #: loaders of this process, by name
 
 
 def job_core(loader: Loader) -> Any:
-    """What a loader with ``share="job"`` reads from: its own core, where there is nothing to share.
+    """The source of a loader with ``share="job"``: its own core, if there is nothing to share.
 
     Raises:
         UnsupportedError: a loader that processes cannot share; the text says why.
@@ -78,7 +78,7 @@ def job_core(loader: Loader) -> Any:
 
 
 class Host(NamedTuple):
-    """What the processes of a host know of it."""
+    """The facts that the processes of a host know of it."""
 
     ranks: range
     part: tuple[int, int]  #: of each global batch, which its port makes: (0, 2) is the first half
@@ -88,9 +88,8 @@ def _host(loader: Loader) -> Host | None:
     """This host, if its ranks have something to share: rows that are the same for some of them, or one part of each
     global batch.
 
-    Which data-parallel ranks the other processes of the host are, is known by their numbers: peers follow one another,
-    and stages of a pipeline come one behind the other. A rank that this is not true of gets its batches still, from its
-    own core.
+    The numbers of the other processes of the host give their data-parallel ranks: peers follow one another, and stages
+    of a pipeline come one behind the other. A rank that this is not true of gets its batches still, from its own core.
     """
     here, n = ranks.on_this_host(), loader.world_size
     if here is None or len(here) < 2 or (n == 1 and loader.mesh is None):
@@ -129,7 +128,7 @@ def _opened_port(loader: Loader, name: str, part: tuple[int, int]) -> Port:
 
 
 def _name(loader: Loader, here: Host) -> str:
-    """Of the port: the same in all processes of the host that open this loader, and no other."""
+    """For the port: the same in all processes of the host that open this loader, and no other."""
     facts = [os.environ.get(key, "") for key in JOB]
     said = hashlib.sha256(repr((facts, here.ranks.start, here.part, loader._common())).encode()).hexdigest()[:12]
     run = re.sub(r"[^A-Za-z0-9_.-]", "-", facts[0])[:16]
@@ -166,7 +165,7 @@ def _attach(loader: Loader, name: str, rows: int) -> _leat.Attached:
 
 def sweep() -> None:
     """Removes the sockets of processes that were killed: as a job begins, and as any of its ranks ends."""
-    with contextlib.suppress(OSError):  # whoever opens a port there is told why
+    with contextlib.suppress(OSError):  # the process that opens a port there is told why
         known.ls()
 
 
@@ -180,7 +179,7 @@ class JobCore:
         self._about: dict[str, Any] = json.loads(attached.about())
         self._global = global_batch
         self._shares = True  # whether the reader of the port has the position
-        self._run, self._inner = 0, 0  # the iteration, as it is known outside, and where it is read
+        self._run, self._inner = 0, 0  # the iteration, as it is known outside, and as it is read
         self._tries = True
         self._since = time.monotonic()
         attached.set_epoch(own.epoch())
@@ -312,7 +311,7 @@ class JobCore:
     def _told(self) -> dict[str, Any]:
         return {"port": self._about["name"], "pid": self._about["pid"], "leads": self._port is not None}
 
-    # ---- what one of several cannot do -------------------------------------------------------------------------------
+    # ---- limits of one of several ------------------------------------------------------------------------------------
 
     def set_global_batch_size(self, rows: int, epoch: int, step: int) -> NoReturn:
         _refuse("set_batch_size")
@@ -346,7 +345,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 def _is_plain(log: list[Mapping[str, Any]], at: Mapping[str, Any], global_batch: int) -> bool:
-    """Whether the batches from a position on are those of a loader that nothing was decided about."""
+    """Whether the batches from a position on are those of a loader without decisions."""
     size = log[0]["global_batch"]
     for entry in log[1:]:
         if entry["kind"] == "folded" or "shares" in entry or (entry["row"] and entry["epoch"] >= at["epoch"]):

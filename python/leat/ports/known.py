@@ -15,14 +15,14 @@ def ls(folder: Folder = None) -> list[dict[str, Any]]:
     """The ports of a folder: their `name`, `pid`, `path`, and whether they are `alive`.
 
     Args:
-        folder: where their sockets are. None: as for :class:`leat.Port`.
+        folder: that of their sockets. None: as for :class:`leat.Port`.
     """
     found: list[dict[str, Any]] = json.loads(_leat.ports(path_of(folder)))
     return found
 
 
 def stat(name: str, folder: Folder = None) -> dict[str, Any]:
-    """What a port and each of its consumers do; docs/ports.md names the keys.
+    """The state of a port and each of its consumers; docs/ports.md names the keys.
 
     Raises:
         leat.MissingNameError, FileNotFoundError: there is no such port, or its process is dead.
@@ -47,7 +47,7 @@ def path_of(folder: Folder) -> str | None:
 
 
 def text_of(name: Any) -> str:
-    """The name of a port; which ones are possible the library says."""
+    """The name of a port; the library decides which ones are possible."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a port is a str, not {name!r:.60}")
     if "\0" in name:

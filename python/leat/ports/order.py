@@ -1,4 +1,4 @@
-"""Orders of samples of one's own, which have as much as possible in common with what others read."""
+"""Orders of one's own samples that have as much as possible in common with those of others."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Ids = np.ndarray[Any, np.dtype[np.int64]]
 def dependent_order(samples: Any, others: Sequence[Any] = (), *, seed: int = 0) -> Ids:
     """A random order of `samples` that coincides with the orders of `others` as often as it can.
 
-    Jobs that read different samples of one data set, or began at different times, can share what they have in common
-    only if they read it at the same time. This draws an order for a job that comes to others: a tick is one sample of
-    each. At each tick it has the sample of one of the others with the highest probability that is possible if it is to
-    be a uniformly random permutation by itself, which it is as long as theirs are. If both have the same samples left,
-    they read the same; if one has a part of the other's, they share the ratio of what they have left.
+    Jobs that read different samples of one data set, or began at different times, can share common samples only if they
+    read them at the same time. This draws an order for a job that comes to others: a tick is one sample of each. At
+    each tick it has the sample of one of the others with the highest probability that is possible if it is to be a
+    uniformly random permutation by itself, which it is as long as theirs are. If both have the same samples left, they
+    read the same; if one has a part of the other's, they share the ratio of what they have left.
 
     The source is "A Deep Learning Dataloader with Shared Data Preparation" (Xie, Xu et al., NeurIPS 2022), where it is
     called dependent sampling.
 
     Args:
         samples: ids, each once: integers, or a data set (its ``ids``).
-        others: what others read: of each the ids of all that it has left of an epoch, in its order, or a pair of that
-            and the tick at which it begins, which is 0 otherwise. Several of one job follow each other.
-        seed: of what is drawn: another one than that of the others, or the order is not independent of theirs.
+        others: the orders of others: for each the ids of all that it has left of an epoch, in its order, or a pair of
+            that and the tick at which it begins, which is 0 otherwise. Several of one job follow each other.
+        seed: of the draws: another one than that of the others, or the order is not independent of theirs.
 
     Returns:
         The ids in their order: int64, shape (len(samples),).

@@ -13,24 +13,24 @@ from ..loading.reader import Closing
 from .form import told
 from .known import Folder, path_of, text_of
 
-HELD = 1 << 30  #: bytes lent to consumers, where the memory allows it
+HELD = 1 << 30  #: bytes lent to consumers, if the memory allows it
 
 
 class Port(Closing):
     """Gives the batches of a loader to other processes of this host, which get them by ``leat.attach(name)``.
 
-    What a loader makes is made once for all of them. Each has its own batch size, rank, start and speed, and gets the
+    Batches of a loader are made once for all of them. Each has its own batch size, rank, start and speed, and gets the
     same rows in the same order, with the same bytes, as a loader of its own would give it (docs/ports.md). It ends with
     :meth:`close`, with the ``with`` block, or with the process.
 
     The port opens a loader of its own with the arguments of `loader`, which is not touched and can be read, or closed.
-    It begins where `loader` stands.
+    It begins at the position of `loader`.
 
     Args:
-        loader: what is served: in order, and without functions in Python.
-        name: what others attach to: up to 64 letters, digits, ``-``, ``_`` and ``.``, the first no ``.``.
-        folder: where the socket is. None: ``$LEAT_RUNTIME_DIR``, else ``$XDG_RUNTIME_DIR/leat``, else
-            ``leat-<user id>`` in ``$TMPDIR`` or ``/tmp``. It is made if it is missing, for this user alone.
+        loader: the served one: in order, and without functions in Python.
+        name: the one that others attach to: up to 64 letters, digits, ``-``, ``_`` and ``.``, the first no ``.``.
+        folder: that of the socket. None: ``$LEAT_RUNTIME_DIR``, else ``$XDG_RUNTIME_DIR/leat``, else ``leat-<user id>``
+            in ``$TMPDIR`` or ``/tmp``. It is made if it is missing, for this user alone.
         group: a group of users, by name or number, whose members may attach, too. None: this user alone.
 
     Raises:
@@ -88,12 +88,12 @@ class Port(Closing):
         return self._core.wait(-1 if timeout is None else milliseconds("timeout", timeout))
 
     def stat(self) -> dict[str, Any]:
-        """What the port and each consumer do; docs/ports.md names the keys."""
+        """The state of the port and each consumer; docs/ports.md names the keys."""
         found: dict[str, Any] = json.loads(self._core.stat())
         return found
 
     def close(self) -> None:
-        """Tells those who are attached, and removes the socket. What they hold stays valid."""
+        """Tells the attached readers, and removes the socket. The batches that they hold stay valid."""
         super().close()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -138,14 +138,14 @@ def refuse(loader: Loader) -> None:
 
 
 def _shared(loader: Loader, part: int, parts: int) -> dict[str, Any]:
-    """What a loader that a port reads is opened with otherwise: all rows, or one of several parts of each global batch,
-    in memory that other processes can map.
+    """The other options of a loader that a port reads: all rows, or one of several parts of each global batch, in
+    memory that other processes can map.
     """
     memory = json.loads(loader._core.stats())["memory"]
-    # Ranks of a job hold, and have in flight, what they would with a loader each.
+    # Ranks of a job hold, and have in flight, as much as with a loader each.
     holders, readers = (loader._options["local_ranks"], loader.world_size // parts) if loader._share else (1, 1)
     rows, rest = divmod(loader._global, loader.world_size)
-    rows *= readers if parts > 1 else 1  # the part is made at once, and who holds some of its rows holds it
+    rows *= readers if parts > 1 else 1  # the part is made at once, and a reader that holds some of its rows holds it
     held = int(memory["max_held_bytes"]) * holders * (1 if parts == 1 else -(-readers // 4))
     return {
         "budget_bytes": loader._options["budget_bytes"] or (memory["budget_bytes"] * readers if readers > 1 else 0),

@@ -1,4 +1,4 @@
-"""What several mechanisms over the same data may spend together."""
+"""The budget that several mechanisms over the same data may spend together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def probability(name: str, value: float) -> float:
 
 
 class Budget:
-    """What the mechanisms over one data set spend together: by basic composition, epsilons and deltas add up.
+    """The spending of all mechanisms over one data set: by basic composition, epsilons and deltas add up.
 
     Each counter takes its whole (epsilon, delta) as it is made, because that is what it spends however often it is
     read.
@@ -58,8 +58,7 @@ class Budget:
     def take(self, epsilon: float, delta: float = 0.0) -> None:
         """Spends so much.
 
-        Raises:
-            BudgetSpentError: so much is not left; nothing was spent.
+        Raises: BudgetSpentError: less is left; nothing was spent.
         """
         epsilon, delta = positive("epsilon", epsilon), probability("delta", delta)
         more = (self._spent[0] + epsilon, self._spent[1] + delta)

@@ -20,7 +20,7 @@ MOST_KEPT = 1 << 30  #: numbers that a counter with delta keeps
 
 
 class TreeCounter:
-    """A running sum that may be published after every value: whether any one value was there, or was 0, stays hidden.
+    """A running sum that may be published after every value: it hides whether any one value was there, or was 0.
 
     With ``delta=0`` it is the binary tree mechanism (Chan, Shi, Song: "Private and continual release of statistics",
     2011; Dwork, Naor, Pitassi, Rothblum 2010): values are the leaves of a binary tree, each node has Laplace noise, and
@@ -39,11 +39,11 @@ class TreeCounter:
     Args:
         T: how many values may be added.
         epsilon, delta: the privacy of the whole sequence of sums.
-        sensitivity: the largest absolute value of a value; of vectors the largest sum of absolute values (with
+        sensitivity: the largest absolute value of a value; for vectors the largest sum of absolute values (with
             ``delta`` the largest Euclidean norm).
         shape: of a value: ``()`` is a number, ``(10,)`` a vector, such as a count per class.
-        budget: what the epsilon and delta are taken from.
-        source: for tests: what gives an integer from 0 to n - 1.
+        budget: the source of the epsilon and delta.
+        source: for tests: a function that gives an integer from 0 to n - 1.
 
     Raises:
         ValueError: an argument is out of range.
@@ -129,7 +129,7 @@ class TreeCounter:
         return self._mechanism.deviation(n) * self.sensitivity
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain data with which another counter goes on, and gives the same sums, with the same noise where the same
+        """Plain data with which another counter goes on, and gives the same sums, with the same noise if the same
         values are added.
 
         It holds the sums without noise, and the secret of the noise: keep it as secret as the data.
@@ -142,7 +142,7 @@ class TreeCounter:
         return {**{name: getattr(self, name) for name in names}, "shape": list(self.shape)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where a counter of the same arguments was.
+        """Goes on from the position of a counter of the same arguments.
 
         Raises:
             leat.StateError: it is no state of such a counter; nothing has changed.
@@ -163,7 +163,7 @@ class TreeCounter:
 
 
 def same_options(state: Any, mine: Mapping[str, Any]) -> None:
-    """That a state is of something that was made with the same arguments."""
+    """Checks that a state is of something that was made with the same arguments."""
     for name, value in mine.items():
         theirs = state.get(name) if isinstance(state, Mapping) else None
         if theirs != value:
@@ -182,7 +182,7 @@ def is_integer(x: Any) -> bool:
 
 
 def secrets_of(state: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """The secret of the noise, and where it stands."""
+    """The secret of the noise, and its position."""
     try:
         secret, place = (bytes.fromhex(state[name]) for name in ("secret", "place"))
     except (KeyError, TypeError, ValueError):
@@ -204,7 +204,7 @@ def integers(state: Mapping[str, Any], name: str, rows: int, size: int) -> list[
 
 
 class _Tree:
-    """Nodes of the tree that the next sums need: of each level at most one.
+    """Nodes of the tree that the next sums need: at most one of each level.
 
     Level l of the n-th value is the sum of the last 2^l values, and is there if bit l of n is set.
     """
@@ -218,7 +218,7 @@ class _Tree:
         self.now = none, none  # sums, and with their noise; replaced, never written to
 
     def add(self, value: np.ndarray[Any, Any], n: int) -> Any:
-        """What holds after the value behind n others."""
+        """The state after the value behind n others."""
         sums, noisy = (list(rows) for rows in self.now)
         level = ((n + 1) & -(n + 1)).bit_length() - 1
         units = [int(x) for x in np.trunc(value * (1 << GRID_BITS))]  # towards 0: no norm grows
@@ -255,15 +255,15 @@ class _Factorised:
         self._counter = counter
         k = np.arange(1, counter.T)
         self._f = np.cumprod(np.concatenate([[1.0], (2 * k - 1) / (2 * k)]))
-        # What one value changes: a column of F. Rounding to the grid changes each number by one unit at most, and so
+        # The effect of one value: a column of F. Rounding to the grid changes each number by one unit at most, and so
         # does rounding in float64.
         norm = math.sqrt(float((self._f**2).sum())) * (1 << GRID_BITS) + 2 * math.sqrt(counter.T * counter._size)
         self._variance = math.ceil(norm**2 / (2 * zcdp_of(counter.epsilon, counter.delta)))
-        # Values, these times F with noise, and the latter in units. Of each the first n rows count.
+        # Values, these times F with noise, and the latter in units. The first n rows of each count.
         self.now: Any = np.zeros((counter.T, counter._size)), np.zeros((counter.T, counter._size)), []
 
     def add(self, value: np.ndarray[Any, Any], n: int) -> Any:
-        """What holds after the value behind n others."""
+        """The state after the value behind n others."""
         values, noisy, kept = self.now
         values[n] = value
         exact = self._f[n::-1] @ values[: n + 1] * (1 << GRID_BITS)

@@ -1,9 +1,9 @@
 """Noise of exact distributions over the integers.
 
-Continuous noise in floating point gives away what it hides: which numbers can result depends on the value beneath it
-(Mironov, "On significance of the least significant bits for differential privacy", CCS 2012). So sums are kept in whole
-units of a small grid, and noise is drawn over the integers, exactly, by comparing uniform integers (Canonne, Kamath,
-Steinke: "The discrete Gaussian for differential privacy", NeurIPS 2020, algorithms 1 to 3).
+Continuous noise in floating point gives away the value that it hides: the possible results depend on the value beneath
+it (Mironov, "On significance of the least significant bits for differential privacy", CCS 2012). So sums are kept in
+whole units of a small grid, and noise is drawn over the integers, exactly, by comparing uniform integers (Canonne,
+Kamath, Steinke: "The discrete Gaussian for differential privacy", NeurIPS 2020, algorithms 1 to 3).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Source = Callable[[int], int]  #: an integer from 0 to n - 1, uniformly
 
 
 class Stream:
-    """A source: keyed BLAKE2b in counter mode, of a secret of 32 bytes and of what the noise is for.
+    """A source: keyed BLAKE2b in counter mode, of a secret of 32 bytes and of the noise's purpose.
 
-    Who does the same again with the same secret gets the same noise, and so publishes the same; anything else gets
-    noise that is independent, as far as anybody without the secret can tell.
+    A repetition with the same secret gets the same noise, and so publishes the same; anything else gets noise that is
+    independent, as far as anybody without the secret can tell.
     """
 
     def __init__(self, secret: bytes, place: bytes) -> None:
@@ -98,7 +98,7 @@ def discrete_gaussian(variance: int, draw: Source) -> int:
 
 def zcdp_of(epsilon: float, delta: float) -> float:
     """The largest rho, nearly, such that rho-concentrated privacy is (epsilon, delta)-privacy: by proposition 12 of
-    Canonne, Kamath and Steinke, of which each alpha gives a bound that holds.
+    Canonne, Kamath and Steinke, in which each alpha gives a bound that holds.
     """
     most = 7 + max(0.0, math.log10(-math.log(delta) / epsilon))
     alpha = 1 + np.logspace(-4, most, round(4000 * (most + 4) / 11))

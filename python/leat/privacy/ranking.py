@@ -18,15 +18,15 @@ GRID_BITS = 24
 
 
 class RunningArgmax:
-    """Which of several running sums is the largest, as often as a ration allows.
+    """The largest of several running sums, as often as a ration allows.
 
-    Where one value may change each of many sums, the error of a private running argmax cannot be small at every step:
-    over T values it is at least of the order T^(1/3) times that of a single answer (Jain, Raskhodnikova, Sivakumar,
+    If one value may change each of many sums, the error of a private running argmax cannot be small at every step: over
+    T values it is at least of the order T^(1/3) times that of a single answer (Jain, Raskhodnikova, Sivakumar,
     Smith: "The price of differential privacy under continual observation", arXiv 2112.00828), whereas a sum has log(T)
-    factors alone. (Where a value changes one sum only, such as a class, the largest of the sums of a
-    :class:`TreeCounter` is as good at every step, and costs nothing more.) So `ask` answers at most `queries` times,
-    and between two questions the last answer stays: `last`. Each answer is one of the exponential mechanism (McSherry,
-    Talwar 2007) over the exact sums, drawn exactly.
+    factors alone. (If a value changes one sum only, such as a class, the largest of the sums of a :class:`TreeCounter`
+    is as good at every step, and costs nothing more.) So `ask` answers at most `queries` times, and between two
+    questions the last answer stays: `last`. Each answer is one of the exponential mechanism (McSherry, Talwar 2007)
+    over the exact sums, drawn exactly.
 
     With ``delta=0`` each of k answers has epsilon / k. With ``delta`` above 0 they have more, about epsilon / sqrt(k),
     because the exponential mechanism with epsilon is epsilon^2 / 8 concentrated private (Cesar, Rogers: "Bounding,
@@ -36,11 +36,11 @@ class RunningArgmax:
     Args:
         T: how many values may be added.
         epsilon, delta: the privacy of all answers together.
-        classes: how many sums.
-        queries: how many answers. None: as above.
+        classes: the number of sums.
+        queries: the number of answers. None: as above.
         sensitivity: the largest absolute value that a value has for any class.
-        budget: what epsilon and delta are taken from.
-        source: for tests: what gives an integer from 0 to n - 1.
+        budget: the source of epsilon and delta.
+        source: for tests: a function that gives an integer from 0 to n - 1.
 
     >>> ranking = leat.privacy.RunningArgmax(T=1000, epsilon=1.0, classes=3, queries=2)
     >>> for _ in range(500):
@@ -101,8 +101,8 @@ class RunningArgmax:
         self._sums, self._place, self._n = sums, behind(self._secret, self._place, scaled), self._n + 1
 
     def ask(self) -> int:
-        """The class whose sum is the largest now, or is near it. Where nothing was added since the last answer it is
-        that one, and none is spent.
+        """The class whose sum is the largest now, or is near it. If nothing was added since the last answer it is that
+        one, and none is spent.
 
         Raises:
             leat.privacy.BudgetSpentError: all answers were given: `last` is the last one.
@@ -116,7 +116,7 @@ class RunningArgmax:
         draw = self._source or Stream(self._secret, self._place + self.left.to_bytes(8, "little"))
         self.left -= 1
         largest = max(self._sums)
-        while True:  # a class at random, until one is taken: with exp(-what it is behind)
+        while True:  # a class at random, until one is taken: with exp(-its lag)
             i = draw(self.classes)
             lack = (largest - self._sums[i]) * self._rate
             if bernoulli_exp(lack.numerator, lack.denominator, draw):
@@ -124,7 +124,7 @@ class RunningArgmax:
                 return i
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain data with which another ranking goes on, and gives the same answers where the same values are added.
+        """Plain data with which another ranking goes on, and gives the same answers if the same values are added.
 
         It holds the sums, and the secret of the noise: keep it as secret as the data.
         """
@@ -137,7 +137,7 @@ class RunningArgmax:
         return {"ranking": 1, **{name: getattr(self, name) for name in names}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where a ranking of the same arguments was.
+        """Goes on from the position of a ranking of the same arguments.
 
         Raises:
             leat.StateError: it is no state of such a ranking; nothing has changed.

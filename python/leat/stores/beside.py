@@ -1,8 +1,8 @@
-"""Stores as fields of a loader: what they have for the rows of a batch comes with it.
+"""Stores as fields of a loader: their values for the rows of a batch come with it.
 
 The values are read as the batch is handed out, from the page cache, at the speed of memory: they are as new as they can
-be, and what was flushed before is there. So that they are in the page cache by then, the rows of the next batches,
-which the plan says, are asked for from a thread meanwhile.
+be, and rows flushed before are there. A thread asks meanwhile for the rows of the next batches, which the plan gives,
+so that they are in the page cache by then.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Beside:
         for step in steps:
             try:
                 ids = np.asarray(core.plan(epoch, step)).astype(np.uint64)
-            except Exception:  # noqa: BLE001  the epoch ends, or the loader does: who asks for that batch is told
+            except Exception:  # noqa: BLE001 the epoch ends, or the loader does: the reader of that batch is told
                 return
             for store in self.stores.values():
                 keys = None

@@ -21,7 +21,7 @@ from ..loading.batch import framework_of
 from ..loading.ragged import Ragged
 from .values import Array, Column, checked_ids, checked_keys, column_of, finished, given_of
 
-BROKEN = 2  #: of a row whose bytes are not what was written, as the library says whether rows are there
+BROKEN = 2  #: of a row whose bytes differ from those written, as the library says whether rows are there
 Key = Literal["id"] | tuple[Literal["id"], Literal["key"]]
 
 
@@ -30,10 +30,10 @@ class Store:
 
     ``store[ids] = tensor`` returns as soon as the values are copied: a thread writes them. :meth:`flush` is the
     barrier. Any number of processes may have the file open, to read and to write. A reader sees each row as it was
-    written by one call, never parts of two. Of two writers of one row one wins (docs/stores.md).
+    written by one call, never parts of two. If two writers write one row, one wins (docs/stores.md).
 
     Args:
-        path: the file. It is created where there is none.
+        path: the file. It is created if there is none.
         fields: ``{name: leat.field(dtype, shape)}``; the first dimension may be None: it varies from row to row. Fields
             of float16, bfloat16 and int8 take float32, too, and round it; int8 with a scale for each row. None: as the
             file has them.
@@ -42,8 +42,8 @@ class Store:
         dataset: the data set that the ids are of (or its fingerprint). A store of another one is refused, and so is
             writing ids that it has not.
         read_only: it is only read from, and must be there.
-        queue_bytes: bound of what is copied and not yet written: past it, writing waits.
-        framework: of what is read: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
+        queue_bytes: bound of the rows copied and not yet written: past it, writing waits.
+        framework: of the values read: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
 
     Raises:
         TypeError: the file has other fields or another key (:class:`leat.ProgramError`).
@@ -145,7 +145,7 @@ class Store:
 
         Raises:
             IndexError: an id is negative, or none of the data set that the store was opened with.
-            ValueError, TypeError: shape or dtype are others, or a number is beyond what the field has.
+            ValueError, TypeError: shape or dtype are others, or a number is beyond the field's range.
             OSError: an earlier write failed (:class:`leat.FileError`: the disk is full).
         """
         queue = self._here()
@@ -188,17 +188,17 @@ class Store:
     ) -> tuple[Any, Any]:
         """Reads rows: ``(values, present)``.
 
-        Rows are as they are in the file at that moment: what this process still has in its queue is not among them.
+        Rows are as they are in the file at that moment: those still in this process's queue are not among them.
 
         Args:
             ids: of the rows, in any order, also several times; ``(ids, keys)`` for a store with two keys.
             field: the one to read. None: all; the values of several fields are a dict.
             keys: as the second of such a pair.
-            broken: what becomes of rows whose bytes are not what was written: an error, or missing rows.
+            broken: the treatment of rows whose bytes differ from those written: an error, or missing rows.
 
         Returns:
-            values of shape (n, ...), a :class:`leat.Ragged` of a field that varies, zero (or empty) where a row is
-            missing; and whether there is such a row: bool, shape (n,).
+            values of shape (n, ...), a :class:`leat.Ragged` for a field that varies, zero (or empty) for a missing row;
+            and whether there is such a row: bool, shape (n,).
 
         Raises:
             ValueError: a row is broken (:class:`leat.CorruptError`); the error says which, and where.
@@ -296,13 +296,13 @@ class Store:
         return bool(present[0] == 1)
 
     def __len__(self) -> int:
-        """How many rows there are, by a look through the whole index."""
+        """The number of rows, by a look through the whole index."""
         return len(np.asarray(self._core().rows()[0]))
 
     # ---- end ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Flushes, and lets go of the file, also where that fails.
+        """Flushes, and closes the file, even if the flush fails.
 
         Raises:
             OSError: a write failed since the last flush (:class:`leat.FileError`); the store is closed then, too.
@@ -355,7 +355,7 @@ def _keyed(key: Any) -> bool | None:
 
 
 def _opened(dataset: Dataset) -> Dataset:
-    """The data set that ids are of: views have those of what they are views of."""
+    """The data set that ids are of: views have those of their base."""
     while dataset._recipe is not None and isinstance(dataset._recipe[0], Dataset):
         dataset = dataset._recipe[0]
     return dataset
@@ -468,8 +468,8 @@ class Queue:
                 self._changed.notify_all()
 
     def end(self, pid: int) -> None:
-        """Writes what is left and ends the thread, also as the interpreter ends. An error that nobody was told of is
-        logged then (``leat``)."""
+        """Writes the rest and ends the thread, also as the interpreter ends. An error that nobody was told of is logged
+        then (``leat``)."""
         if pid != os.getpid():
             return
         with self._changed:

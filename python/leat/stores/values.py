@@ -1,4 +1,4 @@
-"""What a store is given, as arrays that it keeps until they are written; and what comes out of it."""
+"""The input of a store, as arrays that it keeps until they are written; and its output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..data.schema import Field, dtype_name
 from ..loading.ragged import Ragged
 
-ROUNDED = ("float16", "bfloat16", "int8")  #: what takes float32, and rounds it
+ROUNDED = ("float16", "bfloat16", "int8")  #: fields that take float32, and round it
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -65,13 +65,13 @@ def checked_ids(given: Any) -> Array:
 
 
 def checked_keys(given: Any) -> Array:
-    """As uint64: of negative ones the bits."""
+    """As uint64: the bits of negative ones."""
     made = whole_numbers("keys", given)
     return np.array(made.astype(np.int64, copy=False).view(np.uint64) if made.dtype.kind == "i" else made, np.uint64)
 
 
 def column_of(name: str, field: Field, value: Any, n: int, waits: list[Callable[[], None]]) -> Column:
-    """A copy of n values of a field. `waits` gets what must be called before it is used: copies from a GPU.
+    """A copy of n values of a field. `waits` gets the functions to call before it is used: copies from a GPU.
 
     Raises:
         TypeError: the dtype is another.
@@ -159,8 +159,8 @@ def _of_numbers(value: Any, target: str) -> Array:
 
 
 def _to_odd(made: Array) -> Array:
-    """float64 as float32, in which the last bit is set where it is not exact: so what is then rounded to fewer bits is
-    rounded once. (Boldo, Melquiond: "When double rounding is odd", 2005.)
+    """float64 as float32, in which the last bit is set if it is not exact: so a later rounding to fewer bits is the
+    only one. (Boldo, Melquiond: "When double rounding is odd", 2005.)
     """
     with np.errstate(over="ignore"):
         near = made.astype(np.float32)
@@ -191,7 +191,7 @@ def _converted(name: str, made: Array, field: Field, target: str, where: str) ->
 
 
 def _array(name: str, field: Field, value: Any, waits: list[Callable[[], None]], where: str = "") -> tuple[Array, str]:
-    """A copy as an array, and what its numbers are."""
+    """A copy as an array, and the type of its numbers."""
     if not is_tensor(value):
         target = field.dtype if field.dtype not in ROUNDED else "float32"
         made = _of_numbers(value, target)

@@ -41,7 +41,7 @@ class Chat:
     variables: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self, messages: Sequence[Any], tokenizer: Any = None, tools: Sequence[Any] | None = None) -> str:
-        """What the template makes of the messages.
+        """The template's output for the messages.
 
         Raises:
             ValueError: the messages are none, or the template refuses them.
@@ -76,25 +76,26 @@ def chat(
 ) -> Chat:
     """How chats become tokens and loss masks: ``leat.tokenize(ds, path, tokenizer=..., chat=leat.chat())``.
 
-    Messages are a list of objects with a ``role`` and what the template asks for: ``content``, ``tool_calls`` and so
-    on. They go through a template as `transformers` applies it, with ``tools``, without a prompt for a further answer
-    at the end. Jinja2 runs it in its sandbox.
+    Messages are a list of objects with a ``role`` and the keys that the template needs: ``content``, ``tool_calls`` and
+    so on. They go through a template as `transformers` applies it, with ``tools``, without a prompt for a further
+    answer at the end. Jinja2 runs it in its sandbox.
 
-    A token is learned if a character of it belongs to what the template writes for a message of the roles `learn`. Of
-    the assistant this is what follows the prompt with which the template asks for an answer, with the token that ends
-    it; of other roles it is all. Where the template has ``{% generation %}``, and only the assistant is learned from,
-    that says it, as in `transformers`.
+    A token is learned if a character of it belongs to the template's text for a message of the roles `learn`. For the
+    assistant this is the text after the prompt with which the template asks for an answer, with the token that ends it;
+    for other roles it is all. If the template has ``{% generation %}``, and only the assistant is learned from, that
+    says it, as in `transformers`.
 
     Args:
         template: the template itself; the path of one (``chat_template.jinja``), of a ``tokenizer_config.json`` or of a
-            folder with one of them; None: what lies beside the tokenizer, or belongs to the one of `transformers`. Of
-            several templates, ``"tool_use"`` is taken for chats with tools, else ``"default"``.
+            folder with one of them; None: the one that lies beside the tokenizer, or belongs to the one of
+            `transformers`. If there are several templates, ``"tool_use"`` is taken for chats with tools, else
+            ``"default"``.
         messages: the field with the messages, of kind ``"json"``, or ``"str"`` with JSON in it.
         tools: the field with the tools that the assistant may call, if the data set has it.
         learn: roles.
         turns: ``"all"``, or ``"last"``: only the last message of those roles.
-        prompt: with which the template asks for an answer, where that is not how an answer begins in a chat that goes
-            on (templates that add ``<think>``).
+        prompt: the text with which the template asks for an answer, if an answer in a chat that goes on begins
+            otherwise (templates that add ``<think>``).
         date: of today, for templates that write it (``strftime_now``). None: they do without, or it is an error.
         variables: more values for the template, such as ``{"enable_thinking": False}``.
 
@@ -216,11 +217,11 @@ class _Rendering:
         return self.template.of_messages(self.messages, self.given, self._text)
 
     def part(self, i: int) -> tuple[int, int]:
-        """What the template writes for a message."""
+        """The template's text for a message."""
         return self._parts[i] if i in self._parts else self._by_prefix(i, False)
 
     def learned(self, numbers: Sequence[int], prompt: str | None) -> Spans:
-        """What is learned of messages; `prompt`: what the template asks for an answer with, if this is given."""
+        """The learned part of messages; `prompt`: the text with which the template asks for an answer, if given."""
         answers = [i for i in numbers if self.messages[i]["role"] == "assistant"]
         if answers and prompt is None:
             prompt = self._asked_with(answers)
@@ -245,7 +246,7 @@ class _Rendering:
         return begin + len(prompt), end
 
     def _asked_with(self, answers: Sequence[int]) -> str | None:
-        """With what the template asks for an answer; None: no beginning of this chat tells it.
+        """The text with which the template asks for an answer; None: no beginning of this chat tells it.
 
         It is asked behind a message, since some templates have the prompt in their loop, and rather behind one of the
         user, since some ask behind no other.
@@ -275,8 +276,8 @@ class _Rendering:
         )
 
     def _by_prefix(self, i: int, asked: bool) -> tuple[int, int]:
-        """The part of a message by what the template makes of the messages before it, and of those with it; with
-        `asked`, of those before it and the prompt."""
+        """The part of a message, from the template's text for the messages before it, and for those with it; with
+        `asked`, for those before it and the prompt."""
         try:
             before = self.template.text(self.messages[:i], self.given, asked)  # nothing at all may be refused
             whole = self.template.text(self.messages[: i + 1], self.given)
@@ -317,7 +318,7 @@ def _kind(value: Any) -> str:
 
 
 def _find(template: Any, tokenizer: Any) -> tuple[dict[str, str], dict[str, Any], str]:
-    """Templates by their names, what they are given beside messages, and the file that they are of."""
+    """Templates by their names, their variables beside messages, and the file that they are of."""
     beside = _special_tokens(tokenizer)
     if isinstance(template, str) and ("{%" in template or "{{" in template):
         return {"default": template}, beside, "template"
@@ -335,7 +336,7 @@ def _find(template: Any, tokenizer: Any) -> tuple[dict[str, str], dict[str, Any]
 
 
 def _special_tokens(tokenizer: Any) -> dict[str, Any]:
-    """bos_token and so on, of a tokenizer of transformers or of what lies beside the file."""
+    """bos_token and so on, of a tokenizer of transformers or of the file beside it."""
     own = getattr(tokenizer, "special_tokens_map", None)
     if isinstance(own, Mapping):
         return {str(k): list(map(str, v)) if isinstance(v, (list, tuple)) else str(v) for k, v in own.items()}

@@ -1,4 +1,4 @@
-"""What the command ``leat`` does in Python: `leat pack --tokenizer`, `leat cat --decode` and `leat mix`. Called by
+"""The parts of the command ``leat`` in Python: `leat pack --tokenizer`, `leat cat --decode` and `leat mix`. Called by
 cli/python.c."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DONE, FAULTS, FAILED, INTERRUPTED = 0, 1, 2, 130  # exit codes, as of cli/args.h
 def main(name: str, options: Mapping[str, str]) -> int:
     """Runs a command; returns its exit code. `options`: as the command line has read them."""
     warnings.showwarning = lambda message, *more, **others: _say(name, f"warning: {_worded(str(message))}")
-    if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal cannot show is escaped
+    if isinstance(sys.stdout, io.TextIOWrapper):  # characters that a terminal cannot show are escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup wants it ignored
@@ -56,7 +56,7 @@ def main(name: str, options: Mapping[str, str]) -> int:
         return FAILED
 
 
-# What errors of the package advise, and the same in options of the command.
+# The advice in errors of the package, and the same in options of the command.
 _WORDS = (
     ("(tokenizer=)", "with --tokenizer"),
     ("name that of the tokens otherwise (field=), or keep other fields (fields=)", "keep other fields with --fields"),
@@ -111,7 +111,7 @@ def _tell(text: str) -> None:
 
 
 def _shown(text: str) -> str:
-    """A text as a terminal may get it: what controls a terminal is written as an escape, as the core does."""
+    """A text in a form for a terminal: control characters are written as escapes, as the core does."""
     from .. import _leat
     from .skipped import plain
 
@@ -173,7 +173,7 @@ def _written(path: str) -> Iterator[Any]:
 
 
 def _paths(options: Mapping[str, str], name: str) -> str | list[str]:
-    """The path, or all of them where there are several."""
+    """The path, or all of them if there are several."""
     more = [value for key, value in options.items() if key.startswith(f"{name} ")]
     return [options[name], *more] if more else options[name]
 

@@ -58,7 +58,7 @@ class Decoder:
         )
 
     def __call__(self, position: int) -> str:
-        """The text of one sample; of a row of documents without its padding."""
+        """The text of one sample; for a row of documents without its padding."""
         ids = np.asarray(self._dataset.stored(position, self.field)).reshape(-1)
         if self._padded:
             documents = np.asarray(self._dataset.stored(position, "doc_ids")).reshape(-1)
@@ -73,13 +73,13 @@ def decode(dataset: Dataset, position: int, tokenizer: Any = None, *, field: str
     """The text of a sample's tokens, special tokens included.
 
     Args:
-        dataset: of tokens: a pack of :func:`leat.tokenize`, rows of :func:`leat.pack_rows` (of which padding is left
-            out), Megatron's.
+        dataset: of tokens: a pack of :func:`leat.tokenize`, rows of :func:`leat.pack_rows` (without their padding),
+            Megatron's.
         position: of the sample.
         tokenizer: as of :func:`leat.tokenize`. None: the file that the data set names, if it lies in the present
             folder.
         field: of the tokens; None: ``"tokens"``, or the only one that is an array of integers.
-        options: ``pattern`` and ``special_tokens``, as of :func:`leat.tokenize`, of a tiktoken file.
+        options: ``pattern`` and ``special_tokens``, as of :func:`leat.tokenize`, for a tiktoken file.
 
     Raises:
         FileNotFoundError: the tokenizer is not there.

@@ -1,4 +1,4 @@
-"""Writing what Megatron reads: tokens in PREFIX.bin, and where documents lie in PREFIX.idx."""
+"""Writes files for Megatron: tokens in PREFIX.bin, and the places of documents in PREFIX.idx."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def write_megatron(
     """Writes a field of tokens as Megatron's indexed data set: ``PREFIX.bin`` and ``PREFIX.idx``.
 
     Each sample becomes a document of one sequence. Both files are written beside their places and renamed at the end,
-    the index last. What ``leat.open(PREFIX + ".idx")`` reads has the same documents. Types of tokens are those of the
+    the index last. ``leat.open(PREFIX + ".idx")`` reads the same documents. Types of tokens are those of the
     format: uint8, uint16 and the signed integers; uint32 and uint64 are written as int32 and int64, if all tokens fit.
 
     Args:
         dataset: of any format.
-        prefix: the path of both files, without what they end with.
+        prefix: the path of both files, without their endings.
         field: a field of shape ``(None,)``.
-        overwrite: whether files that are there are replaced.
+        overwrite: whether existing files are replaced.
 
     Raises:
         KeyError: there is no such field.

@@ -38,7 +38,7 @@ def duration(seconds: float) -> str:
 
 
 class Line:
-    """Draws what was last said to :meth:`say`, in a thread of its own, so that the work waits for no terminal."""
+    """Draws the last text of :meth:`say`, in a thread of its own, so that the work waits for no terminal."""
 
     def __init__(self, verb: str, total: int, first: int, out: IO[str] | None = None) -> None:
         self._verb, self._total, self._first = verb, total, first

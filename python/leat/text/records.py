@@ -24,7 +24,7 @@ BLOCK = 256  #: records of a table that are read together
 
 
 class Place(NamedTuple):
-    """Where a record stands."""
+    """The place of a record."""
 
     words: str  #: for a message
     about: dict[str, Any]  #: "path", of lines "line" and "byte", of tables "row_group" (or "record_batch") and "row"
@@ -33,9 +33,9 @@ class Place(NamedTuple):
 class Reader:
     """Values of a data set as buffers, in the order of its records.
 
-    Of a table (Parquet, Arrow), and of views and joined ones, a block of records is read in one call: asking for them
-    one by one costs more than tokenising them. Other data sets are asked one by one, as is a block with a record that
-    cannot be read.
+    A block of records of a table (Parquet, Arrow), a view or a joined data set is read in one call: reading them one by
+    one costs more than tokenising them. Other data sets are asked one by one, as is a block with a record that cannot
+    be read.
     """
 
     def __init__(self, dataset: Dataset, wanted: set[int]) -> None:
@@ -63,7 +63,7 @@ class Reader:
         return values[at] if isinstance(values, list) else values[at, ...]
 
     def _ids(self, first: int, n: int) -> tuple[Any, Any]:
-        """Of records the number of their table, and their places in it."""
+        """The number of their table for records, and their places in it."""
         ids = np.frombuffer(self._handle.ids(first, n), np.int64)
         of = np.searchsorted(self._firsts, ids, "right") - 1
         return of, ids - self._firsts[of]
@@ -84,7 +84,7 @@ class Reader:
         return block
 
     def place(self, i: int, index: int) -> Place:
-        """Where record `i` stands, its field `index`: the file and the line, as far as there are some."""
+        """The place of record `i`, its field `index`: the file and the line, as far as there are some."""
         plain = f"record {i}"
         if self._tables:
             of, rows = self._ids(i, 1)
@@ -94,7 +94,7 @@ class Reader:
             return Place(f"{chunk.where}, row {row} ({plain})", about)
         try:
             path, _, line, byte = self._handle.place(i, index)
-        except (OSError, Error):  # the file changed: what is wrong with the record is to be said none the less
+        except (OSError, Error):  # the file changed: the error of the record is still to be reported
             return Place(plain, {})
         if not line:
             return Place(plain, {"path": path} if path else {})
@@ -118,7 +118,7 @@ def _tables(dataset: Dataset) -> list[Chunks] | None:
 
 
 class BadText(InvalidError):
-    """A record whose text cannot be tokenised: where, what is wrong with it, and the place for a list."""
+    """A record whose text cannot be tokenised: its place, its error, and the place for a list."""
 
     what: str
     place: Place
@@ -131,7 +131,7 @@ class BadText(InvalidError):
 
 
 def reason_of(e: Exception, place: Place) -> str:
-    """What is wrong with a record, without the place."""
+    """The error of a record, without the place."""
     if isinstance(e, BadText):
         return e.what
     path, text = place.about.get("path", ""), str(e).removeprefix(f"{place.words}: ")
@@ -183,7 +183,7 @@ class Records:
             raise BadText.at(place, f", field {self.text!r}, byte {e.start}: the text is not UTF-8") from None
 
     def place(self, i: int) -> Place:
-        """Where a record stands."""
+        """The place of a record."""
         return self._reader.place(i, self._text_index)
 
     def encode(self, core: Tokenizer, texts: Sequence[Any], spans: Sequence[Spans]) -> list[tuple[Any, ...]]:
@@ -207,7 +207,7 @@ class Chats(Records):
         self._keep(dataset, tokens, kept, {chat.messages} | ({chat.tools} if has_tools else set()))
 
     def warning(self, tokens: int, learned: int | None, whole: bool) -> str:
-        """What is odd about a pack of so many tokens; `whole`: all its documents were made by this run."""
+        """The oddities of a pack of so many tokens; `whole`: all its documents were made by this run."""
         learn = self._template.about["learn"]
         never = [role for role in learn if role not in self._template.met] if whole else []
         if tokens and not learned:

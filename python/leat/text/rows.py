@@ -1,5 +1,5 @@
-"""Rows of tokens as a person reads them: documents in colours with their borders, what no loss is taken of dimmed,
-padding grey. For a terminal, and as HTML.
+"""Rows of tokens as a person reads them: documents in colours with their borders, tokens without a loss dimmed, padding
+grey. For a terminal, and as HTML.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Run:
     """Neighbouring tokens of one document, all with a loss or all without."""
 
     document: int  #: its sample id; -1: padding
-    number: int  #: the how manieth document of the row it is
+    number: int  #: the number of the document in the row
     first: bool  #: whether the document begins here in the row
     learned: bool
     begin: int
@@ -78,7 +78,7 @@ def _cut(row: Mapping[str, Any], field: str) -> tuple[Any, Any, Any, Any, int]:
 
 
 def caption(row: Mapping[str, Any], field: str) -> str:
-    """How full a row is."""
+    """The fill of a row."""
     _, documents, positions, mask, n = _cut(row, field)
     found = list(runs(documents, positions, None))
     padding = int((documents < 0).sum())
@@ -118,7 +118,7 @@ def as_html(row: Mapping[str, Any], field: str = "tokens", decode: Decode | None
 
 
 def as_ansi(row: Mapping[str, Any], field: str = "tokens", decode: Decode | None = None, colour: bool = True) -> str:
-    """A row for a terminal. Without `colour` borders are bars, and what has no loss stands in braces."""
+    """A row for a terminal. Without `colour` borders are bars, and tokens without a loss stand in braces."""
     tokens, documents, positions, mask, _ = _cut(row, field)
     parts = []
     for run in runs(documents, positions, mask):

@@ -1,4 +1,4 @@
-"""What was left out on the way to a pack, as its ``metadata["skipped"]`` says it:
+"""The records that were left out on the way to a pack, as its ``metadata["skipped"]`` says them:
 
 {"records": 5, "on_open": 3, "tokenising": 2,
  "first": [{"file": "web.jsonl", "line": 7, "byte": 812, "reason": "..."}, {"record": 40, ...}]}
@@ -34,7 +34,7 @@ def is_foreign(found: Any) -> bool:
 
 
 def listed(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What opening a data set has left out, by its ``about``; empty if it was nothing."""
+    """The records that opening a data set has left out, by its ``about``; empty if there were none."""
     count = int(about.get("skipped") or 0)
     if not count:
         return {}
@@ -43,7 +43,7 @@ def listed(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def joined(before: Any, now: Mapping[str, Any]) -> dict[str, Any]:
-    """Both together. `before`: what the metadata of a file has, not foreign; or None."""
+    """Both together. `before`: the metadata of a file, not foreign; or None."""
     found: Mapping[str, Any] = before or {}
     counts = {name: found.get(name, 0) + now[name] for name in ("on_open", "tokenising")}
     return {"records": sum(counts.values()), **counts, "first": [*found.get("first", []), *now["first"]][:FIRST]}

@@ -1,12 +1,12 @@
 """A chat template: messages to text, and which part of the text each message is.
 
-Templates are Jinja2, as tokenizers of Hugging Face have them, and run in Jinja2's sandbox. Of a text that a template
-wrote, nothing says by itself which message wrote what. Three ways tell it, each of which is checked against the text:
+Templates are Jinja2, as tokenizers of Hugging Face have them, and run in Jinja2's sandbox. A text that a template wrote
+does not say by itself which message wrote which part. Three ways tell it, each of which is checked against the text:
 
-1. ``{% generation %}`` ... ``{% endgeneration %}`` in the template stands around what the assistant says. Both are
-   written as marks into a second rendering, and must leave the text of the first one when they are taken out.
+1. ``{% generation %}`` ... ``{% endgeneration %}`` in the template stands around the assistant's text. Both are written
+   as marks into a second rendering, and must leave the text of the first one when they are taken out.
 2. Loops over messages: the template is compiled a second time with a mark at the beginning of each turn of a loop and
-   one behind the loop. Marks, and what is left without them, as above.
+   one behind the loop. Marks, and the text without them, as above.
 3. Prefixes: the text of the first i messages is the beginning of that of i + 1, and this of the whole.
 """
 
@@ -36,8 +36,8 @@ class Template:
     """A chat template, compiled."""
 
     def __init__(self, source: str, name: str, day: date | None = None) -> None:
-        """`name`: of the file, for errors. `day`: what ``strftime_now`` takes; without it a template finds none, so
-        that its text does not depend on the day on which it is made."""
+        """`name`: of the file, for errors. `day`: the argument of ``strftime_now``; without it a template finds none,
+        so that its text does not depend on the day on which it is made."""
         self.source, self.name, self._day = source, name, day
         self._environment = _environment()
         jinja2 = needed("jinja2", "chat templates")
@@ -74,7 +74,7 @@ class Template:
         return f"<{self.name}>"
 
     def text(self, messages: Sequence[Any], given: Mapping[str, Any], generation_prompt: bool = False) -> str:
-        """What the template makes of messages.
+        """The template's text for messages.
 
         Raises:
             TemplateError: it refuses them; the text says in which line of the template.
@@ -82,7 +82,7 @@ class Template:
         return self._render(self._plain, messages, given, generation_prompt)
 
     def generated(self, messages: Sequence[Any], given: Mapping[str, Any], text: str) -> Spans:
-        """What stands within ``{% generation %}`` of `text`, made of the same messages."""
+        """The text within ``{% generation %}`` of `text`, made of the same messages."""
         marks = _Marks(text, messages)
         found = marks.taken_out(self._render(self._plain, messages, given, False, marks), text)
         if found is None:
@@ -106,7 +106,7 @@ class Template:
         return {number: part for number, part in parts.items() if number not in several}
 
     def last_begun(self, messages: Sequence[Any], given: Mapping[str, Any]) -> int | None:
-        """Of messages that the template refuses: the one that it was at, or None."""
+        """The message that the template refuses, or None."""
         marks = _Marks("", messages)
         try:
             self._render(self._traced, messages, given, False, marks)
@@ -173,7 +173,7 @@ def _same(caller: Callable[[], str]) -> str:
 class _Marks:
     """Writes marks into a rendering, and finds them there.
 
-    A mark is text that stands nowhere else: an edge, its numbers, and the edge again, all in characters of Unicode's
+    A mark is text that occurs nowhere else: an edge, its numbers, and the edge again, all in characters of Unicode's
     private use, which no filter changes into others (``upper`` changes letters).
     """
 
@@ -257,7 +257,7 @@ def _shown(hidden: str) -> list[int]:
 
 @functools.cache
 def _environment() -> Any:
-    """As templates of Hugging Face expect it, but for what would make their text depend on the day."""
+    """As templates of Hugging Face expect it, except for the parts that would make their text depend on the day."""
     sandbox = needed("jinja2.sandbox", "chat templates")
     found = sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _generation_extension()]
@@ -273,7 +273,7 @@ def _tojson(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """JSON as it is, where Jinja2's own filter escapes what HTML knows."""
+    """JSON as it is, while Jinja2's own filter escapes the characters of HTML."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
@@ -294,7 +294,7 @@ def _writes_nothing(node: Any) -> bool:
 
 @functools.cache
 def _generation_extension() -> Any:
-    """The tag ``generation``: what stands in it is handed to the variable ``_leat_generation`` of the rendering."""
+    """The tag ``generation``: its contents are handed to the variable ``_leat_generation`` of the rendering."""
     jinja2 = needed("jinja2", "chat templates")
     extension: Any = needed("jinja2.ext", "chat templates").Extension
     nodes = jinja2.nodes

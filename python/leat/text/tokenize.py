@@ -4,9 +4,9 @@
         main thread               two or three in flight              its own threads           main thread
 
 A pack has the same bytes however often it was interrupted: records go through in their order, and the Writer trusts
-only what it finds complete. What the Writer cannot know stands in ``PATH.tokens``, a text beside it: with what the
-tokenising was begun, and which records were left out. A record that is left out is written there before the records
-behind it are given to the Writer. When the pack is finished the file goes; what was left out stays in
+only complete samples. Facts that the Writer cannot know stand in ``PATH.tokens``, a text beside it: the inputs of the
+tokenising, and the records that were left out. A record that is left out is written there before the records behind it
+are given to the Writer. When the pack is finished the file goes; the list of records left out stays in
 ``PATH.bad.jsonl``.
 """
 
@@ -39,7 +39,7 @@ from .records import BadText, Chats, Place, Ready, Records, reason_of
 from .skipped import FIRST, PLACES, is_foreign, joined, listed, plain
 from .tokenizer import Spans, Tokenizer
 
-# Of a batch: enough for all cores, so that the call of the tokenizer costs nothing beside its work (measured: below
+# For a batch: enough for all cores, so that the call of the tokenizer costs nothing beside its work (measured: below
 # 256 KiB it does on two cores), and little beside the memory of a tokenizer.
 BATCH_BYTES = 1 << 20
 BATCH_RECORDS = 8192
@@ -49,7 +49,7 @@ BATCHES = 3
 
 @dataclass(frozen=True)
 class Tokenized:
-    """What :func:`leat.tokenize` has made.
+    """The result of :func:`leat.tokenize`.
 
     Attributes:
         path: of the pack.
@@ -61,7 +61,7 @@ class Tokenized:
         skipped_first: of both the first few, at most ten: dicts with ``file``, ``line``, ``byte`` (as far as there are
             some), ``record`` (its number in the data set) and ``reason``. They and the counts are in the pack's
             ``metadata["skipped"]``, too.
-        learned: of chats, tokens that are learned; else None.
+        learned: for chats, tokens that are learned; else None.
         text_bytes: read by this run, as UTF-8.
         seconds: that this run took.
     """
@@ -114,7 +114,7 @@ def tokenize(
         text: the field with the text: of kind ``"str"``, or ``"bytes"`` that are UTF-8.
         chat: records are chats (:func:`leat.chat`), in the place of `text`. The pack has the field ``loss_mask`` beside
             the tokens: bool, shape (None,), True where a model is to learn a token. ``metadata["chat"]`` has ``hash``
-            (of the template and of what it was given), ``file``, ``learn`` and ``turns``.
+            (of the template and of its variables), ``file``, ``learn`` and ``turns``.
         tokens: records are tokens already, in this field, as of Megatron's files: they are compared with the vocabulary
             and stored in the smaller type, with the tokenizer's hash.
         field: the name of the field of tokens.
@@ -125,15 +125,14 @@ def tokenize(
             ``leat.pack_rows(bos=, eos=)`` adds them around documents.
         parse_special: a special token that is written out in a text becomes this token, as by the tokenizer itself.
             False: it is text like any other.
-        pattern: of a tiktoken file, which lacks it: the regular expression that cuts text into words, or the name of an
-            encoding that tiktoken knows. Not needed for a file with such a name (``cl100k_base.tiktoken``).
-        special_tokens: of a tiktoken file: {text: id}.
+        pattern: for a tiktoken file, which lacks it: the regular expression that cuts text into words, or the name of
+            an encoding that tiktoken knows. Not needed for a file with such a name (``cl100k_base.tiktoken``).
+        special_tokens: for a tiktoken file: {text: id}.
         shard_bytes, metadata, overwrite, resume: as of :class:`leat.Writer`. A resumed run gives the same bytes as one
             that was not interrupted. Nothing is overwritten that could be resumed, unless `overwrite` is set.
         progress: show a line with the rate and the time left on standard error.
 
-    Returns:
-        How many documents and tokens there are, and what was left out (:class:`Tokenized`).
+    Returns: The numbers of documents and tokens, and of records left out (:class:`Tokenized`).
 
     Raises:
         ImportError: `tokenizers` or `tiktoken` is needed and not installed.
@@ -205,7 +204,7 @@ def tokenize(
                 target, schema, check=False, shard_bytes=shard_bytes, metadata=about, overwrite=overwrite, resume=resume
             )
         except ChangedError as e:
-            raise notes.fault or e from None  # what was noted says it better
+            raise notes.fault or e from None  # the noted facts say it better
         with writer:
             run.go(writer)
             counted = notes.skipped and not own
@@ -254,13 +253,13 @@ def _report(
 
 
 class _Notes:
-    """PATH.tokens: with what a run was begun, and the records that it left out."""
+    """PATH.tokens: the inputs of a run, and the records that it left out."""
 
     def __init__(self, target: str, begun: Mapping[str, Any]) -> None:
         self._target, self._begun = target, dict(begun)
         self._path, self._list = target + ".tokens", target + ".bad.jsonl"
         self.skipped: list[dict[str, Any]] = []  # "index": of the record; "before": documents written before it
-        #: why what is there is not of this run, which counts where documents are there
+        #: why the files there are not of this run, which matters if they have documents
         self.fault: ChangedError | None = None
         self._file: Any = None
 
@@ -323,7 +322,8 @@ class _Notes:
         return written + len(self.skipped)
 
     def summary(self, before: Any = None) -> dict[str, Any]:
-        """What ``metadata["skipped"]`` says, of this run and the ones that it went on from; `before`: said already."""
+        """The contents of ``metadata["skipped"]``, for this run and those that it went on from; `before`: said
+        already."""
         first = [
             {"record": s["index"], **({"file": plain(os.path.basename(s["path"]))} if s.get("path") else {})}
             | {name: s[name] for name in PLACES if name in s}
@@ -346,7 +346,7 @@ class _Notes:
             self._file.close()
 
     def finish(self) -> None:
-        """The pack is there: leaves the list of what was left out, and removes that of an earlier pack."""
+        """The pack is finished: leaves the list of records left out, and removes that of an earlier pack."""
         if self.skipped:
             with whole(self._list, ", then go on with resume=True") as f:
                 for s in self.skipped:
@@ -421,7 +421,7 @@ class _Run:
                 text, spans, size, values = self._records.read(i)
             except (BrokenSampleError, BadText) as e:
                 if not self._skip:
-                    batch.error = e  # raised when what came before it is written
+                    batch.error = e  # raised once everything before it is written
                     yield batch
                     return
                 batch.bad.append((len(batch), i, e))

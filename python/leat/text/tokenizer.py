@@ -1,8 +1,8 @@
 """Tokenizers of two libraries behind one face: a batch of texts to arrays of ids, and back.
 
-A tokenizer is known by the hash of what it does, not of its file: of a ``tokenizer.json`` what the library makes of it,
+A tokenizer is known by the hash of its behaviour, not of its file: for a ``tokenizer.json`` the library's form of it,
 without ``truncation`` and ``padding``, which are never applied here, and without members that are null, false or empty;
-of a tiktoken file its ranks, pattern and special tokens.
+for a tiktoken file its ranks, pattern and special tokens.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Spans = Sequence[tuple[int, int]]
 
 
 class Tokenizer(ABC):
-    """What is asked of a tokenizer; made by :func:`load`."""
+    """The interface of a tokenizer; made by :func:`load`."""
 
     kind = ""
 
@@ -59,7 +59,7 @@ class Tokenizer(ABC):
     def decode(self, ids: Ids) -> str:
         """The text of ids that are tokens (:meth:`checked`), special ones included."""
 
-    #: bool, of each id below vocab_size: whether it is a token
+    #: bool, for each id below vocab_size: whether it is a token
     known: Mask
 
     def checked(self, ids: Ids, where: str | Callable[[], str], every: bool = False) -> Ids:
@@ -92,7 +92,7 @@ class _HuggingFace(Tokenizer):
         core.no_truncation()
         core.no_padding()
         core.encode_special_tokens = not parse_special
-        parsed = json.loads(core.to_str())  # of one tokenizer the same, whoever wrote the file
+        parsed = json.loads(core.to_str())  # the same for one tokenizer, whoever wrote the file
         vocab = core.get_vocab(with_added_tokens=True)
         size = 1 + max(vocab.values(), default=-1)
         super().__init__(file, _hash_json(_said(parsed)), size, f"tokenizers {tokenizers.__version__}")
@@ -186,7 +186,7 @@ def _array(ids: list[int], dtype: str) -> Ids:
 
 
 def _in_spans(offsets: np.ndarray[Any, np.dtype[np.int64]], spans: Spans) -> Mask:
-    """Which tokens [begin, end) meet a span; one without characters, where it stands within or before one."""
+    """The tokens [begin, end) that meet a span; for one without characters, if it stands within or before one."""
     mask = np.zeros(len(offsets), np.bool_)
     begins, ends = offsets[:, 0], offsets[:, 1]
     for begin, end in spans:
@@ -201,7 +201,8 @@ def _known_ids(ids: Iterable[int], size: int) -> Mask:
 
 
 def _said(value: Any) -> Any:
-    """What a tokenizer.json says, without members that say nothing: a later version of the library may have more."""
+    """The contents of a tokenizer.json, without members that say nothing: a later version of the library may have
+    more."""
     if isinstance(value, dict):
         return {k: _said(v) for k, v in value.items() if v is not None and v is not False and v not in ("", [], {})}
     return [_said(v) for v in value] if isinstance(value, list) else value
@@ -359,7 +360,7 @@ def _known() -> list[str]:
 
 
 def _of_name(name: str, ranks: dict[bytes, int]) -> dict[str, Any]:
-    """What tiktoken says of an encoding, with our ranks in the place of those that it would download."""
+    """The contents of an encoding of tiktoken, with our ranks in the place of those that it would download."""
     module = needed("tiktoken_ext.openai_public")
     given: Callable[..., dict[bytes, int]] = lambda *args, **more: ranks  # noqa: E731
     names = {**vars(module), "load_tiktoken_bpe": given, "data_gym_to_mergeable_bpe_ranks": given}

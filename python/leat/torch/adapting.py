@@ -1,4 +1,4 @@
-"""How many workers ``num_workers="auto"`` has, as the epoch goes: the controller's figures, and what it asks for."""
+"""The number of workers of ``num_workers="auto"``, as the epoch goes: the controller's figures, and its choice."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
             reading a sampler.
         reseed: seed ``random``, ``numpy`` and ``torch`` for each sample from (seed, epoch, row), so that augmentations
             are the same for any number of workers.
-        on_error: of a sample that raises: ``"raise"``, ``"skip"`` (the batch is shorter), ``"substitute"`` (another
+        on_error: for a sample that raises: ``"raise"``, ``"skip"`` (the batch is shorter), ``"substitute"`` (another
             sample).
         sample_timeout_s: a sample that takes longer is broken: its worker is replaced, and `on_error` applies.
         return_ids: yield ``(batch, indices)``.
@@ -170,7 +170,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
     def timeout(self, seconds: float) -> None:
         self.__dict__["timeout"] = seconds
 
-    # ---- what the order is ---------------------------------------------------------------------------------------
+    # ---- the order -----------------------------------------------------------------------------------------------
 
     @property
     def _iterable(self) -> bool:
@@ -212,7 +212,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     @property
     def _chained(self) -> bool:
-        """Whether workers continue with the next epoch before it is asked for."""
+        """Whether workers continue with the next epoch before it begins."""
         return self.persistent_workers and self.num_workers > 0 and not self._iterable
 
     def __len__(self) -> int:
@@ -284,7 +284,7 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         if self._position is None:
             return {"version": VERSION, "epoch": self._epoch, "step": 0}
         ahead = min(self._ahead, len(self._position.before))
-        return copy.deepcopy(self._position.state(ahead))  # what samplers and data sets gave may change when they go on
+        return copy.deepcopy(self._position.state(ahead))  # samplers and data sets may change it when they go on
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Makes the next iterator continue from a state. The number of workers may differ for map-style data sets.
@@ -343,8 +343,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
         return {} if self._position is None else self._position.stats()
 
     def _copy(self) -> DataLoader[Any]:
-        """The loader as it is now, without its iterator and without what a subclass of the user's has added: its
-        ``__del__`` is not for copies, and an iterator that it keeps would keep the one before it.
+        """The loader as it is now, without its iterator and without additions of a user's subclass: its ``__del__`` is
+        not for copies, and an iterator that it keeps would keep the one before it.
         """
         kind = type(self)
         own: Any = next(each for each in kind.__mro__ if each.__module__.startswith("leat."))

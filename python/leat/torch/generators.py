@@ -72,7 +72,7 @@ def attributes_in(loader: Any) -> dict[str, Any]:
 
 
 def set_attributes(loader: Any, values: dict[str, Any], told: bool | None = None) -> None:
-    """Sets attributes to what `attributes_in` gave; `told`: only of samplers with, or without, ``set_epoch``."""
+    """Sets attributes to the result of `attributes_in`; `told`: only for samplers with, or without, ``set_epoch``."""
     there = {path: o for path, o in objects_in(loader) if told is None or told == hasattr(o, "set_epoch")}
     for path, value in values.items():
         of, _, name = path.rpartition(".")
@@ -128,7 +128,7 @@ def state_of(generator: Any, marked: Any = None) -> Any:
 
 
 def set_state(generator: Any, state: Any) -> None:
-    """Puts a generator back to what `state_of` gave.
+    """Puts a generator back to the result of `state_of`.
 
     Raises:
         StateError: it is a state of another kind of generator, or none.

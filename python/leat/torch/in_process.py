@@ -38,7 +38,7 @@ _DIFFERING = 2  # batches in a row with samples that differ: then samples are co
 
 
 def _own(name: str) -> Any:
-    """PyTorch's function of that name; None where another has been put in its place before leat was imported."""
+    """PyTorch's function of that name; None if another has been put in its place before leat was imported."""
     found = getattr(torch_collate, name, None)
     return found if isinstance(found, types.FunctionType) and found.__globals__ is vars(torch_collate) else None
 
@@ -80,7 +80,7 @@ class Gathering:
 
     @classmethod
     def of(cls, loader: Any, job: Job) -> Gathering:
-        """One for an epoch of this loader; it knows what the epoch before has learned."""
+        """One for an epoch of this loader; it knows the results of the epoch before."""
         found = loader.__dict__.pop("_gathering", None) or cls()
         found.job, found.before = job, loop.reseed_row if job.reseed else None
         return found
@@ -134,12 +134,12 @@ class Gathering:
 
 class _Memory:
     """Gives tensors of one kind. Large ones lie in the memory of batches that nothing refers to any more: pages that
-    are new to a process cost more than what is copied to them.
+    are new to a process cost more than the copies to them.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
         self.shape, self.dtype = shape, dtype
-        # (tensor of ours over the memory, its storage, its address: of memory that came to be shared it is another)
+        # (tensor of ours over the memory, its storage, its address: another for memory that came to be shared)
         self.kept: list[tuple[Any, int, int]] = []
 
     @property
@@ -248,7 +248,7 @@ class InProcess:
         return Delivered(planned, value, [(row, indices[row], other, reason) for row, other, reason in broken])
 
     def rest(self, loader: Any) -> None:
-        """The epoch is over: the loader's next one may use what it leaves."""
+        """The epoch is over: the loader's next one may use its memory."""
         if self.gathering is not None and loader is not None:
             self.gathering.rest(loader)
             self.gathering = None

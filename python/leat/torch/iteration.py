@@ -93,7 +93,7 @@ class Iteration:
         original._position = position
 
     def _follows(self) -> bool:
-        """Whether the batches in flight are those that come now."""
+        """Whether the batches in flight are the ones that come now."""
         if not (self.loader._chained and self.order.own and self.loader.num_workers > 0):
             return False
         head = self.source.head()
@@ -181,7 +181,7 @@ class Iteration:
             raise
 
     def _distance(self, window: int) -> int:
-        """How many batches ahead the sampler is read: as far as PyTorch does if it may draw as it goes."""
+        """The number of batches ahead that the sampler is read: as far as PyTorch does if it may draw as it goes."""
         reading = self.order.reading
         if reading is None or draws_at_once(reading.source):
             return window
@@ -191,7 +191,7 @@ class Iteration:
         before = {} if self.feed is None else self.feed.starts
         self.source.restart(plan)
         if self.loader._iterable and self.pool is not None and self.feed is not None:
-            # a worker is where its stream has ended, or was left; one that takes its place begins there
+            # a worker is at the end of its stream, or at the place where it was left; its successor begins there
             self.position.begun = {**before, **self.feed.left, **self.position.begun}
             self.feed.states, self.feed.starts = self._resumes(), self.position.begun
             for i in range(self.pool.n):
@@ -345,7 +345,7 @@ def _nothing() -> None:
 
 
 def _span() -> Any:
-    """What profilers see of making a batch; where none is at work, it is to cost nothing."""
+    """The view of profilers on the making of a batch; it is to cost nothing while none is at work."""
     if _RECORD is None or torch._C._autograd._profiler_enabled():
         return torch.autograd.profiler.record_function(_SPAN)
     return _RECORD(_SPAN)

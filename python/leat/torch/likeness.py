@@ -1,4 +1,5 @@
-"""What others' code reads of PyTorch's iterators, as far as leat's have the like. They have no queues and fetchers."""
+"""The parts of PyTorch's iterators that other code reads, as far as leat's have the like. They have no queues and
+fetchers."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def attribute(iteration: Any, name: str) -> Any:
     """The value of PyTorch's private attribute of that name.
 
     Raises:
-        AttributeError: leat's iterator has nothing like it; without workers, also of what is about workers.
+        AttributeError: leat's iterator has nothing like it; without workers, also for attributes of workers.
     """
     if name in _ALWAYS:
         return _ALWAYS[name](iteration)

@@ -1,7 +1,7 @@
 """The order of a DataLoader's batches: leat's own, or that of a sampler, epoch after epoch.
 
 If the order is PyTorch's, its seeds are drawn from the same generators in the same sequence as PyTorch draws them, so
-that ``torch.manual_seed`` gives the same batches. The state holds what was drawn.
+that ``torch.manual_seed`` gives the same batches. The state holds the draws.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Order:
         self.share = 0  # of an order that ranks have in common
 
     def begin(self, epoch: int, loaded: dict[str, Any] | None, first: bool, skip: Callable[[int], bool]) -> None:
-        """Begins an epoch: what PyTorch would draw is drawn, in its order, or comes from a state.
+        """Begins an epoch: PyTorch's draws are drawn, in its order, or come from a state.
 
         Args:
             loaded: the state, or None.
@@ -125,7 +125,7 @@ class Order:
             self._set_generator(loaded)
 
     def tell_next(self) -> None:
-        """Nothing was left of the epoch of a state: the sampler begins the one that it was told since."""
+        """If the epoch of a state has nothing left, the sampler begins the one that it was told since."""
         if self.told_next is not None:
             sampler, epoch = self.told_next
             sampler.set_epoch(epoch)
@@ -154,7 +154,8 @@ class Order:
             set_state(self.loader.generator, loaded["generator"])
 
     def state(self, step: int, over: bool) -> dict[str, Any]:
-        """What determines the order after the first `step` batches of this epoch, or (`over`) that of the next."""
+        """The values that determine the order after the first `step` batches of this epoch, or (`over`) that of the
+        next."""
         found: dict[str, Any] = {}
         if not over or (self.own and self.loader._chained and self.seed is None):
             found = {"base_seed": self.base_seed, "sampler_seed": self.sampler_seed, "own": self.own}
@@ -168,7 +169,7 @@ class Order:
             found["sampler_epoch"] = self.sampler_epoch
         if not self.drew:
             found["drew"] = False
-        if self.sampler_seed is None and self._seed_is_drawn:  # what would be drawn now, without drawing it
+        if self.sampler_seed is None and self._seed_is_drawn:  # the value that would be drawn now, without drawing it
             ahead = torch.Generator()
             ahead.set_state(torch.get_rng_state())
             found["sampler_seed"] = int(torch.empty((), dtype=torch.int64).random_(generator=ahead).item())
@@ -253,7 +254,7 @@ def told_of_epochs(loader: Any) -> Any:
 
 
 def share_of(found: list[Any]) -> int:
-    """Which part of a common order the samplers give, or the data set: ``rank`` of DistributedSampler,
+    """The part of a common order that the samplers give, or the data set: ``rank`` of DistributedSampler,
     ``process_index`` of Accelerate.
     """
     for each in found:

@@ -1,4 +1,5 @@
-"""What an iteration has delivered, and the state that is made of it. The loader keeps it when the iterator is gone."""
+"""The batches that an iteration has delivered, and the state that is made of them. The loader keeps it when the
+iterator is gone."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ class Position:
     Args:
         loader: a copy, as it was when the epoch began.
         loaded: the state of mid-epoch that it begins with, or an empty dict.
-        ends: where the streams of the epoch before have ended, by worker.
+        ends: the ends of the streams of the epoch before, by worker.
     """
 
     def __init__(self, loader: Any, order: Order, epoch: int, loaded: dict[str, Any], ends: dict[int, Any]) -> None:
@@ -38,7 +39,7 @@ class Position:
         self.before: deque[tuple[Any, ...]] = deque(maxlen=loader.most_ahead)
 
     def set_streams(self, loaded: dict[str, Any]) -> None:
-        """Where the streams are, as a state says."""
+        """The places of the streams, as a state has them."""
         self.turns = list(loaded["turn"])
         # of streams that have given nothing of this epoch; states of old have no such mark
         marks = [{} if "yielded" in loaded and turn else {"begin": True} for turn in self.turns]
@@ -47,7 +48,7 @@ class Position:
         self.loaded_ended = {w for w in loaded["ended"] if self.streams.get(w, (None, 0))[0] is None}
 
     def follow(self, source: Any, feed: Any, pool: Any, adapting: Any) -> None:
-        """Takes what changes from the source of batches. It must not keep the source itself."""
+        """Takes the parts that change from the source of batches. It must not keep the source itself."""
         self.counters, self.pool, self.adapting = source.stats, pool, adapting
         self.ends = source.end_states
         if feed is not None:
@@ -84,7 +85,7 @@ class Position:
                 sorted(self.ended | self.loaded_ended))  # fmt: skip
 
     def _left(self) -> bool:
-        """Whether the epoch may have a further batch. Nothing is read to find out."""
+        """Whether the epoch may have a further batch. It finds out without reading."""
         if self.loader._iterable:
             return True
         steps = exact_length(self.loader)
@@ -96,7 +97,7 @@ class Position:
         return steps is None or self.yielded < steps
 
     def state(self, ahead: int = 0) -> dict[str, Any]:
-        """The state: plain values, and what samplers and data sets give.
+        """The state: plain values, and those of samplers and data sets.
 
         Args:
             ahead: so many of the batches delivered last are not counted; at most the loader's `most_ahead`.

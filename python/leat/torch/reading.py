@@ -1,7 +1,7 @@
 """Reading a sampler: one batch of positions at a time, so that another process can read on from any of them.
 
 A sampler is the user's own program. It may draw from any generator, when iteration begins, at the first batch or at
-each; keep an epoch counter; hold other samplers; or offer ``state_dict``. A state holds what is seen of this:
+each; keep an epoch counter; hold other samplers; or offer ``state_dict``. A state holds these facts:
 
 - of a sampler with ``state_dict`` (or of an iterator with one): its state after the last batch delivered;
 - of any other: the generators and the attributes as they were when it began. It is read again from there, and a
@@ -48,7 +48,7 @@ from .generators import (
 
 _NUMBERS = {int, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32}
 _PLAIN = (*_NUMBERS, float, str, bytes, bool, type(None))
-#: PyTorch's samplers whose batches follow from what they draw before the first one
+#: PyTorch's samplers whose batches follow from their draws before the first one
 _AT_ONCE = {SequentialSampler, SubsetRandomSampler, WeightedRandomSampler, DistributedSampler, list, tuple, range}
 _OTHERS_AT_ONCE = {("leat.torch.order", "Shuffled"), ("accelerate.data_loader", "SeedableRandomSampler")}
 _WATCHED, _SOMETIMES = 16, 16  # reads at which draws are looked for: the first ones, and every 16th
@@ -73,7 +73,7 @@ def draws_at_once(source: Any) -> bool:
 
 
 class Watch:
-    """What is known of a loader's sampler beyond one epoch."""
+    """The known facts of a loader's sampler beyond one epoch."""
 
     def __init__(self, loader: Any) -> None:
         self.attributes = attributes_in(loader)  # when the loader was made
@@ -97,7 +97,7 @@ class Reading(Iterator[Planned]):
         order: has the loader, the epoch and the seed of its rows.
         passed: batches that were delivered before; the first to be given comes after them.
         skip: tells of a step beyond these whether it was delivered, too.
-        saved: what `state` gave, or None: a sampler that begins, or (`passed` > 0) is read from where it is.
+        saved: the result of `state`, or None: a sampler that begins, or (`passed` > 0) is read from where it is.
     """
 
     def __init__(self, order: Any, passed: int, skip: Callable[[int], bool], saved: dict[str, Any] | None) -> None:
@@ -138,7 +138,7 @@ class Reading(Iterator[Planned]):
 
     @property
     def order(self) -> Any:
-        """What has this reading: it lives as long as somebody reads."""
+        """The holder of this reading: it lives as long as somebody reads."""
         return self._order()
 
     # ---- reading -------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class Reading(Iterator[Planned]):
         sampler, generator = self.sampler, torch.Generator().manual_seed(self.order.draw_sampler_seed())
         n = sampler.num_samples
         if type(self.source) is BatchSampler and not sampler.replacement and n == len(sampler.data_source):
-            # what both would give, without a Python number for each row of the epoch
+            # the results of both, without a Python number for each row of the epoch
             self.cut, size = True, self.source.batch_size
             positions = torch.randperm(n, generator=generator).numpy()
             end = n - n % size if self.source.drop_last else n
@@ -237,7 +237,7 @@ class Reading(Iterator[Planned]):
                     self.watch.drawn.add(name)
 
     def _states(self) -> tuple[Any, Any, int]:
-        """Of the sampler and its iterator, which may go on to change what they have given."""
+        """For the sampler and its iterator, which may go on to change their results."""
         return (
             None if self.stateful is None else copy.deepcopy(self.stateful.state_dict()),
             copy.deepcopy(self.iterator.state_dict()) if hasattr(self.iterator, "state_dict") else None,
@@ -282,7 +282,7 @@ class Reading(Iterator[Planned]):
         self.iterate(-2)
 
     def iterate(self, at: int = -1) -> None:
-        """Calls the sampler's ``__iter__``; again after the workers' seed, where there are workers, as PyTorch does."""
+        """Calls the sampler's ``__iter__``; again after the workers' seed, if there are workers, as PyTorch does."""
         saved = self.saved or {}
         self._set_before(at)
         if self.seeded:
@@ -298,7 +298,7 @@ class Reading(Iterator[Planned]):
 
     @property
     def draws_at_end(self) -> bool:
-        """Whether what follows the epoch depends on the sampler being read to its end: RandomSampler draws there."""
+        """Whether later draws depend on the sampler being read to its end: RandomSampler draws there."""
         return type(self.sampler) is RandomSampler and not self.seeded
 
     @property
@@ -311,7 +311,7 @@ class Reading(Iterator[Planned]):
         self.last |= {name: mark(self.generators[name]) for name in self.last}
 
     def read_again(self) -> None:
-        """Reads what was read before the state was taken, and keeps what of it was not delivered."""
+        """Reads the rows again that were read before the state was taken, and keeps those that were not delivered."""
         saved = self.saved
         if saved is None or "count" not in saved:
             return
@@ -321,7 +321,7 @@ class Reading(Iterator[Planned]):
             own = mark(self.generators["torch"])
         goes_on = self.stateful is not None or saved.get("iterator") is not None
         if goes_on:
-            # it goes on where its state was taken: only what it drew before its first batch is drawn again
+            # it goes on from its state: only the draws before its first batch are drawn again
             self.count, self.row, self.crc = saved["at"], saved["row"], None
             if draws and self.count:
                 self._set_before(0)
@@ -341,7 +341,7 @@ class Reading(Iterator[Planned]):
             self._compare(saved)
         if saved.get("over") and not self.over:
             with contextlib.suppress(StopIteration):
-                self.pending.append(self._read())  # what a sampler does at its end
+                self.pending.append(self._read())  # runs the end of a sampler
         if "pending" in saved:
             if saved["rank"] != _rank():
                 raise StateError(
@@ -355,7 +355,7 @@ class Reading(Iterator[Planned]):
             self._set(name, state)
         if self.theirs and "torch" in draws:
             set_state(self.generators["torch"], state_of(self.generators["torch"], own))
-        if goes_on and not self.count:  # nothing is read again: what it drew then it is about to draw
+        if goes_on and not self.count:  # it reads nothing again: it is about to draw what it drew then
             for name in [name for name, draw in draws.items() if draw["at"] >= 0]:
                 self._set(name, draws.pop(name)["state"])
         self.draws |= {name: dict(draw, saved=True) for name, draw in draws.items() if name in self.generators}
@@ -385,10 +385,11 @@ class Reading(Iterator[Planned]):
     # ---- the state -----------------------------------------------------------------------------------------------
 
     def state(self, step: int, over: bool) -> dict[str, Any]:
-        """What another process needs to read on after the first `step` batches; `over`: with the next epoch."""
+        """The data that another process needs to read on after the first `step` batches; `over`: with the next
+        epoch."""
         found: dict[str, Any] = {}
         held = self.generators.keys() - {*GLOBAL, "generator"}
-        if not self.theirs:  # as long as nobody knows what it will draw from, all of them
+        if not self.theirs:  # as long as nobody knows the generators that it will draw from, all of them
             held |= set(GLOBAL) if not (over or self.count or self.watch.drawn) else self.watch.drawn
         found["now"] = {name: state_of(self.generators[name]) for name in sorted(held)}
         if over:
@@ -409,7 +410,7 @@ class Reading(Iterator[Planned]):
             for name, d in self.draws.items()
         }
         if self.theirs and not (self.count or self.seeded) and getattr(self.sampler, "generator", self) is None:
-            found["draws"]["torch"] = {"at": 0, "state": state_of(self.generators["torch"])}  # what it will draw from
+            found["draws"]["torch"] = {"at": 0, "state": state_of(self.generators["torch"])}  # it will draw from this
         if not self.theirs:
             found |= {"crc": self.crc, "rank": _rank()}
         if self.again:

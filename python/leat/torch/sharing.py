@@ -1,7 +1,7 @@
 """Workers that loaders of one data set have in common: ``persistent_workers="shared"``.
 
-Whether workers hold what a data set is now cannot be found out: pickles show neither the globals that its code reads
-nor what extension objects keep, and workers' copies change as they are used. So only workers that were declared to be
+leat cannot find out whether workers hold the present data set: pickles show neither the globals that its code reads nor
+what extension objects keep, and workers' copies change as they are used. So only workers that were declared to be
 shared are.
 """
 

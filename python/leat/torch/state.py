@@ -18,7 +18,7 @@ from . import generators
 from .order import Shuffled
 
 VERSION = 2
-#: what a state of mid-epoch holds
+#: the contents of a state of mid-epoch
 _MIDWAY = ("yielded", "of", "generator", "own", "base_seed", "sampler_seed")
 _STREAMS = ("workers", "streams", "turn", "ended")
 #: samplers whose lengths are exact in any epoch
@@ -92,7 +92,7 @@ def _facts(saved: Any, mine: dict[str, Any]) -> None:
 
 
 def _steps(found: dict[str, Any], loader: Any) -> None:
-    """Of a map-style data set: the first `step` batches of the epoch were delivered, and later ones in `beyond`."""
+    """For a map-style data set: the first `step` batches of the epoch were delivered, and later ones in `beyond`."""
     beyond = found.get("beyond", [])
     if not isinstance(beyond, list | tuple):
         _damaged("beyond", beyond)
@@ -119,7 +119,7 @@ def exact_length(loader: Any) -> int | None:
 
 
 def _streams(found: dict[str, Any], loader: Any) -> None:
-    """Of an iterable data set: for each worker its last state, and the number of batches delivered since."""
+    """For an iterable data set: for each worker its last state, and the number of batches delivered since."""
     n = number(found, "workers", 1 << 31)
     if n != loader.num_workers and not (loader._adaptive and n):  # which takes as many
         raise StateError(f"the state of an iterable data set is one of {n} workers, not {loader.num_workers}")
@@ -143,7 +143,7 @@ def _streams(found: dict[str, Any], loader: Any) -> None:
     found["ended"] = [number({"ended": worker}, "ended", workers) for worker in found["ended"]]
     if len(known) != len(found["streams"]) or len(set(found["ended"])) != len(found["ended"]):
         _damaged("streams", found["streams"])
-    # Where the data set has no states, each batch that was delivered is counted with its worker.
+    # If the data set has no states, each batch that was delivered is counted with its worker.
     stateless = "yielded" in found and all(state is None for _, state, _ in streams)
     if passed > found["step"] or (stateless and passed != found["step"]):
         _damaged("streams", found["streams"])
@@ -184,7 +184,7 @@ def _tried(name: str, state: Any, like: Any = None) -> None:
 
 
 def _reading(found: dict[str, Any], loader: Any, midway: bool) -> None:
-    """What is known of a sampler (`leat.torch.reading`)."""
+    """The known facts of a sampler (`leat.torch.reading`)."""
     if "reading" not in found:
         if midway and not (loader._iterable or found["own"] or loader._own_order):
             _whole(found, ("reading",))

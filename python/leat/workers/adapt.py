@@ -1,6 +1,6 @@
-"""How many worker processes: the controller behind ``num_workers="auto"``.
+"""The number of worker processes: the controller behind ``num_workers="auto"``.
 
-It has no clock and does no I/O: the loader passes in what happened (`Interval`) and gets the number of workers that it
+It has no clock and does no I/O: the loader passes in the events (`Interval`) and gets the number of workers that it
 should have. The number grows while the consumer waits and cores are idle, shrinks again if that did not help, and
 cannot oscillate.
 
@@ -52,7 +52,7 @@ BAND = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What happened in a stretch of time, half a second or more, during which the consumer iterated.
+    """The events of a stretch of time, half a second or more, during which the consumer iterated.
 
     Times are in seconds. ``idle_cpu_s`` is the CPU time of all cores of this rank that no process used.
     """
@@ -155,7 +155,7 @@ class Controller:
         self._usual: float | None = None  # the rate after it
 
     def observe(self, x: Interval) -> int:
-        """Takes what happened since the last call; returns the number of workers wanted.
+        """Takes the events since the last call; returns the number of workers wanted.
 
         ``x.workers`` is the number that was really at work. If it is not yet the number asked for, or changed during
         the interval (give 0 then), the interval is ignored.
@@ -209,7 +209,8 @@ class Controller:
             self._change(target, f"the consumer waited {wait:.0%} of the time and {idle:.1f} cores were idle")
 
     def _affordable(self, r: _Reading, idle: float) -> int:
-        """How many workers the idle cores and the budget can run, rounded: training takes more as more rows come."""
+        """The number of workers that the idle cores and the budget can run, rounded: training takes more as more rows
+        come."""
         used, training = r.per_second("worker_cpu_s"), r.per_second("process_cpu_s")
         if used <= 0:
             return self.max_workers

@@ -1,7 +1,7 @@
 """The batches in flight: published on a board, completed by workers, delivered in order.
 
 A feed has no thread. Asking for the next batch publishes further ones, takes messages, replaces dead workers and looks
-for samples that take too long. Workers need none of this to continue with what is published.
+for samples that take too long. Workers need none of this to continue with the published batches.
 
     plan -> read -> publish -> (workers) -> complete -> deliver -> retire
                          \\-> cancel -> retire once nothing of it runs
@@ -31,7 +31,7 @@ from .loop import BATCH, END, ERROR, FAILED, ITER, ODD, ROWS, SAMPLES, TRIES, WH
 from .pool import Client, Pool, describe_exit
 
 _SLICE_MS = 50
-_UNIT_NS = 200_000.0  # what a unit of cheap rows should take
+_UNIT_NS = 200_000.0  # the aim for a unit of cheap rows
 _KILLS = 3  # LEAT_BOARD_KILLS
 _MAX_UNITS = 1024
 _CHEAP_NS = 500_000.0  # of a batch
@@ -54,7 +54,7 @@ class Planned:
 
     @property
     def asked(self) -> Any:
-        """What the data set is asked for."""
+        """The requests to the data set."""
         if self.given is not None:
             return self.given
         return self.indices.tolist() if isinstance(self.indices, np.ndarray) else self.indices
@@ -103,7 +103,7 @@ class Feed(Client):
         window: batches in flight at most; `window_bytes` bounds them too, but never below three.
         distance: batches that are read from the plan ahead of the consumer; None: as many as the window.
         ended, busy: workers whose streams have ended, and batches in flight of each: kept here, for the plan to see.
-        collate: of a list of samples, for batches whose rows do not look alike.
+        collate: for a list of samples, for batches whose rows do not look alike.
         direct: samples may be written straight to their rows (the default collate).
     """
 
@@ -183,11 +183,11 @@ class Feed(Client):
             self.publish()
 
     def publish(self) -> None:
-        """Publishes what was read, as far as the window reaches. The first call begins to read."""
+        """Publishes the batches that were read, as far as the window reaches. The first call begins to read."""
         if not self.begun:
             self.begun = True
             self._read(self.distance)
-        # Where one batch may hang without holding up others, each worker but one may have one of those.
+        # If one batch may hang without holding up others, each worker but one may have one of those.
         enough = self.window // 2 if self.in_order else max(self.window // 2, self.pool.n)
         if len(self.order) > enough and 0 < self.board.ns_per_row() * self.order[0].planned.rows < _CHEAP_NS:
             return  # cheap batches are made in bursts: waking a worker for each would cost more than making it
@@ -275,7 +275,8 @@ class Feed(Client):
             self.board.start_at(min(others))
 
     def _room(self, rows: int) -> int:
-        """Bytes of room for the texts of a batch. What needs more than a share of the window comes by messages."""
+        """Bytes of room for the texts of a batch. Batches that need more than a share of the window come by
+        messages."""
         return min(int(self.text_bytes * rows), self.window_bytes // (2 * self.window))
 
     def _cut(self, flight: _Flight) -> None:
@@ -315,7 +316,7 @@ class Feed(Client):
             flight.error = (row, transport.pack_error(error, "in the process that trains"))
         self.board.cancel(flight.serial)
 
-    # ---- what workers send ---------------------------------------------------------------------------------------
+    # ---- messages of workers -------------------------------------------------------------------------------------
 
     def on_message(
         self, worker: int, serial: int, unit: int, kind: int, data: Any, places: Any, fd: int | None
@@ -399,7 +400,7 @@ class Feed(Client):
     # ---- workers that die or hang --------------------------------------------------------------------------------
 
     def on_death(self, worker: int, exitcode: int | None) -> None:
-        """A worker is dead: what it had taken is queued again."""
+        """A worker is dead: its units are queued again."""
         hung = worker in self.hung
         self.hung.discard(worker)
 
@@ -485,7 +486,7 @@ class Feed(Client):
                 self.pool.kill(i)
 
     def resume_of(self, worker: int) -> Any:
-        """Where a new worker continues with an iterable data set: (state, batches to skip)."""
+        """The place from which a new worker continues with an iterable data set: (state, batches to skip)."""
         if not self.job.iterable:
             return None
         state, at = self.states.get(worker, (self.starts.get(worker), 0))
@@ -685,8 +686,8 @@ class Feed(Client):
         self._read(self.distance)
 
     def _make_the_rest(self) -> None:
-        """Has workers make what was read ahead, and drops it, as PyTorch does: a data set that is its own iterator goes
-        on behind that.
+        """Has workers make the batches read ahead, and drops them, as PyTorch does: a data set that is its own iterator
+        goes on behind that.
         """
         while self.read or self.order:
             while self.order and self.board.complete(self.order[0].serial):

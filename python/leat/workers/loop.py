@@ -35,7 +35,7 @@ from .transport import encode, pack_error, put
 if TYPE_CHECKING:
     from .feed import Planned
 
-#: kinds of batches: what the payload is, and what a unit is
+#: kinds of batches: the payload, and the unit
 ROWS, WHOLE, ITER = 0, 1, 2
 CALL = 3  #: of the engine's: functions/running.py
 
@@ -52,7 +52,7 @@ _NAP_MS = 1000
 
 @dataclass
 class Job:
-    """How the batches of one loader are made. Travels to workers by value."""
+    """The way the batches of one loader are made. Travels to workers by value."""
 
     dataset: Any
     collate: Callable[[Any], Any] | None = None  #: of whole batches
@@ -86,7 +86,7 @@ class Start:
 
 
 class Unit(NamedTuple):
-    """What a worker takes from a board: rows [first, first + n) of a batch."""
+    """The unit of work from a board: rows [first, first + n) of a batch."""
 
     serial: int
     unit: int
@@ -146,7 +146,7 @@ def _is_removed(index: Any) -> bool:
 def seed_everything(key: int) -> None:
     """Seeds random, numpy and torch (those that are imported) from one 64-bit number."""
     random.seed(key)
-    np.random.seed([key & 0xFFFFFFFF, key >> 32, 1])  # the third word: else it would draw what random draws
+    np.random.seed([key & 0xFFFFFFFF, key >> 32, 1])  # the third word: else it would draw the same as random
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.default_generator.manual_seed(key & 0x7FFFFFFFFFFFFFFF)
@@ -158,7 +158,7 @@ def generators() -> tuple[Any, Any, Any]:
 
 
 def set_generators(states: tuple[Any, Any, Any]) -> None:
-    """Sets the global generators to what `generators` gave."""
+    """Sets the global generators to the result of `generators`."""
     random.setstate(states[0])
     np.random.set_state(states[1])
     sys.modules["torch"].set_rng_state(states[2])
@@ -201,7 +201,7 @@ class Worker:
         if job.context is not None:
             job.context(self.start.worker)
 
-    # ---- what the parent says ------------------------------------------------------------------------------------
+    # ---- messages of the parent ----------------------------------------------------------------------------------
 
     def listen(self, block: bool = False) -> None:
         """Carries out a message of the parent."""
@@ -245,7 +245,7 @@ class Worker:
             client.stream, client.ended, client.resume = None, False, args[1]
 
     def say_left(self) -> None:
-        """Tells the parent which boards this worker will not touch again. Not in the middle of a unit."""
+        """Tells the parent which boards this worker will not touch again. It never happens in the middle of a unit."""
         while self.left:
             self.send(_leat.Board.attach(self.pool, self.left.pop(), self.thread), None, LEFT, None)
 
@@ -359,7 +359,7 @@ class Worker:
         return job.dataset[index]
 
     def stand_in(self, job: Job, unit: Rows, row: int, index: Any, error: Exception, broken: list[BrokenRow]) -> Any:
-        """What takes the place of a broken sample: another one, or _LEFT_OUT."""
+        """The value in the place of a broken sample: another one, or _LEFT_OUT."""
         reason = str(error) if isinstance(error, Broken) else pack_error(error, self.where())[2]
         if job.on_error == "skip":
             broken.append((row, None, reason))
@@ -403,7 +403,7 @@ class Worker:
         return self.made(client, unit, ((row, int(indices[row])) for row in rows))
 
     def listed(self, client: _Client, unit: Rows, indices: list[Any]) -> list[Any]:
-        """The samples of a batch, where one that raises is an error."""
+        """The samples of a batch; one that raises is an error."""
         job = client.job
         before = reseed_row if job.reseed else None
         try:
@@ -451,7 +451,7 @@ class Worker:
     # ---- sending -------------------------------------------------------------------------------------------------
 
     def put(self, board: _leat.Board, unit: Unit, value: Any, room: memoryview | None) -> bool:
-        """Puts a batch into its slot, or sends it where it does not fit. Whether a message was sent."""
+        """Puts a batch into its slot, or sends it if it does not fit. Whether a message was sent."""
         try:
             rest = put(value, room)
         except Exception as e:
@@ -511,7 +511,7 @@ def receive(sock: socket.socket, size: int) -> bytes:
 
 
 class Begins:
-    """How an iterable data set begins its epochs, as far as this process has seen it.
+    """The way an iterable data set begins its epochs, as far as this process has seen it.
 
     Some begin each epoch at its start. Some keep a state that was loaded, as those of Hugging Face do until
     ``set_epoch``, and begin all later epochs there. A state of an epoch's end leads some to the next epoch, and some to
@@ -532,7 +532,7 @@ class Begins:
         if number in _BEGINS and _BEGINS[number][0]() is dataset:
             return _BEGINS[number][1]
         found = Begins()
-        with contextlib.suppress(TypeError):  # of what takes no reference nothing is kept
+        with contextlib.suppress(TypeError):  # no entry for objects that take no reference
             _BEGINS[number] = weakref.ref(dataset, lambda _: _BEGINS.pop(number, None)), found
         return found
 
@@ -559,13 +559,14 @@ class Begins:
         self.after = [copy.deepcopy(dataset.state_dict())]
 
     def place(self) -> set[tuple[str, ...]]:
-        """The parts of a state that say where in an epoch it is: those that the first batch has changed."""
+        """The parts of a state that give the place in an epoch: those that the first batch has changed."""
         loaded, after = values_in(self.loaded), values_in(self.after)
         changed = {path for path in after if path not in loaded or not same(loaded[path], after[path])}
         return {path for path in changed if path[-1] != "epoch"}
 
     def kept(self, dataset: Any) -> bool:
-        """Whether the first batch of a later epoch has led where the first one behind the loaded state did."""
+        """Whether the first batch of a later epoch has led to the same place as the first one behind the loaded
+        state."""
         if self.after is None:
             return False
         place, loaded, after, now = self.place(), *map(values_in, (self.loaded, self.after, [dataset.state_dict()]))
@@ -575,7 +576,7 @@ class Begins:
         return all(path in now and same(now[path], after[path]) for path in place)
 
     def take_back(self, dataset: Any) -> bool:
-        """Makes the data set what it was before a state was loaded, but for what does not say where it is, such as
+        """Makes the data set as it was before a state was loaded, except for parts that do not give its place, such as
         the number of the epoch. False: that is not known.
         """
         if self.fresh is None:
@@ -594,7 +595,7 @@ _BEGINS: dict[int, tuple[Any, Begins]] = {}
 
 
 def values_in(state: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """The values of a state by their paths: what is no dict."""
+    """The values of a state by their paths: all that are no dict."""
     if path == ():
         return values_in(state[0], ("",)) if state else {}
     if not isinstance(state, dict):
@@ -625,7 +626,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def stream(job: Job, resume: Any, seed: int, epoch: int, first_row: int, workers: int) -> Iterator[Any]:
-    """Batches of an iterable data set in this worker. What is skipped draws under its own keys, as it did before.
+    """Batches of an iterable data set in this worker. Skipped samples draw under their own keys, as they did before.
 
     Args:
         resume: None, or (state or None, batches to skip).
