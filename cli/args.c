@@ -1,6 +1,6 @@
 /*
- * The option parser. Not getopt_long: a mistyped option is answered with the one that was probably meant, in one line,
- * and options may stand anywhere between the arguments.
+ * The option parser. It does not use getopt_long: a mistyped option is answered with the one that was probably meant,
+ * in one line, and options may stand anywhere between the arguments.
  */
 #include "args.h"
 
@@ -232,7 +232,7 @@ static bool take_option(const struct cli_command *command, int argc, char **argv
     return store(command, option, name[length] ? name + length + 1 : option->value ? argv[++*i] : NULL, into);
 }
 
-/* Stores the n arguments, of which `wanted` are needed. */
+/* Stores the n arguments; `wanted` of them are needed. */
 static void store_arguments(const struct cli_command *command, char *const *arguments, size_t n, size_t wanted,
                             char *into)
 {
@@ -249,7 +249,7 @@ static void store_arguments(const struct cli_command *command, char *const *argu
 
 bool cli_parse(const struct cli_command *command, int argc, char **argv, void *into, int *exit_code)
 {
-    static char **arguments; /* of the command, to its end; argv stays what was typed */
+    static char **arguments; /* of the command, to its end; argv stays as typed */
     const bool several = command->several || command->several_first;
     size_t n = 0, wanted = 0;
     bool only_arguments = false;

@@ -24,10 +24,10 @@ enum cli_type {
 
 struct cli_option {
     const char *name;  /* without the dashes */
-    const char *value; /* what stands for the value in the help ("N"), or NULL: takes none */
+    const char *value; /* the word for the value in the help ("N"), or NULL: takes none */
     const char *help;  /* lines separated by \n */
     enum cli_type type;
-    size_t at; /* where it is stored: an offset in the structure that the command fills */
+    size_t at; /* the place of the result: an offset in the structure that the command fills */
     uint64_t min, max;
     const char *choices; /* as they are listed in messages: "mark, skip or raise" */
 };
@@ -41,7 +41,7 @@ struct cli_several {
 
 struct cli_command {
     const char *name;
-    const char *usage;   /* what follows the name: "SRC DST [options]" */
+    const char *usage;   /* the text behind the name: "SRC DST [options]" */
     const char *summary; /* one line, no full stop */
     const char *about;   /* paragraphs, ended by a newline */
     struct {
@@ -62,7 +62,7 @@ enum { CLI_EXIT_OK = 0, CLI_EXIT_FAULTS = 1, CLI_EXIT_FAILED = 2, CLI_EXIT_INTER
  * message or the help; *exit_code then is how the command ends. */
 bool cli_parse(const struct cli_command *command, int argc, char **argv, void *into, int *exit_code);
 
-/* Says what is wrong with the command line, and where help is. Returns CLI_EXIT_FAILED. */
+/* Reports the error of the command line, and the place of the help. Returns CLI_EXIT_FAILED. */
 int cli_usage_error(const struct cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A number of a list that a command reads itself. After a message about the option it returns false. */

@@ -199,7 +199,7 @@ static int measure(struct bench *bench, unsigned threads, struct leat_error *err
     struct cli_measured run;
     wish.batch_size = bench->batch_size;
     wish.order = bench->order ? LEAT_ORDER_SEQUENTIAL : LEAT_ORDER_SHUFFLED;
-    wish.on_error = LEAT_ON_ERROR_SKIP; /* a broken photo is not what is measured */
+    wish.on_error = LEAT_ON_ERROR_SKIP; /* broken photos are not measured */
     wish.num_threads = threads;
     wish.program = bench->program;
     const int rc = cli_measure(bench->dataset, &wish, false, bench->seconds, 0, &run, error);
@@ -244,7 +244,7 @@ static void print_heading(const struct bench *bench)
 }
 
 /* One line of the table. The rest of the threads' time is waiting: for work, for the consumer, for a core. Steps are
- * timed by the clock, which runs on while a thread waits for its core in the middle of one. So on one core, where the
+ * timed by the clock, which runs on while a thread waits for its core in the middle of one. So on one core, as the
  * consumer works beside the thread, the steps add up to more time than passed; then their shares are of that sum. */
 static void print_result(const struct bench *bench, const struct cli_result *result)
 {

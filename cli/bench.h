@@ -1,4 +1,5 @@
-/* What the two measurements of leat bench share: of a file as it is, and of the forms that photos can be stored in. */
+/* The common part of the two measurements of leat bench: of a file as it is, and of the forms that photos can be stored
+ * in. */
 #ifndef LEAT_CLI_BENCH_H
 #define LEAT_CLI_BENCH_H
 
@@ -17,13 +18,13 @@ char *cli_photo_program(const struct leat_dataset *dataset);
 struct cli_measured {
     uint64_t samples;
     double seconds, cpu_seconds; /* cpu: of all threads of the process */
-    char *before, *after;        /* statistics of the loader, freed with leat_free; NULL where it was interrupted */
+    char *before, *after;        /* statistics of the loader, freed with leat_free; NULL if it was interrupted */
 };
 /* `step_seconds`: the consumer sleeps so long with each batch, as a training step would take. */
 int cli_measure(struct leat_dataset *dataset, const struct leat_loader_options *wish, bool whole_epochs, double seconds,
                 double step_seconds, struct cli_measured *out, struct leat_error *error);
 
-/* What the threads did meanwhile. */
+/* The work of the threads meanwhile. */
 #define CLI_STEPS 32
 struct cli_step {
     char name[200];

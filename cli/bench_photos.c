@@ -204,7 +204,7 @@ static int pack_form(struct work *work, struct cli_form *form, struct leat_error
     struct leat_open_options open = LEAT_OPEN_OPTIONS_INIT;
     struct leat_writer *writer = NULL;
     char path[4200];
-    options.on_bad = LEAT_BAD_SKIP; /* a broken photo is not what is measured */
+    options.on_bad = LEAT_BAD_SKIP; /* broken photos are not measured */
     options.num_threads = 1;
     options.max_side = form->max_side;
     options.photos = known_forms[form->form].photos;
@@ -353,7 +353,7 @@ static bool plot_has_a_place(const struct cli_forms *forms)
     return !why;
 }
 
-/* Finds the field of photos, the program, and what the sample is. Returns an exit code. */
+/* Finds the field of photos, the program, and the kind of sample. Returns an exit code. */
 static int prepare(struct work *work)
 {
     struct cli_forms *forms = work->forms;

@@ -2,8 +2,8 @@
  * The report of leat bench --photos: a table, advice which form fits which storage, and a plot; or JSON.
  *
  * Storage that gives a core B bytes per second delivers B / (bytes per photo) photos, and the core decodes `rate` of
- * them: training gets the smaller of the two. So forms with few bytes win where storage is slow, and fast ones where it
- * is fast. The advice follows the upper edge of these curves.
+ * them: training gets the smaller of the two. So forms with few bytes win on slow storage, and fast ones on fast
+ * storage. The advice follows the upper edge of these curves.
  *
  *     photos/s                      ______ raw
  *        |            _____ fast ../.........
@@ -190,7 +190,7 @@ static int draw_svg(FILE *out, const void *drawing)
     return 0;
 }
 
-/* In the terminal, and as SVG where a file is named. */
+/* In the terminal, and as SVG if a file is named. */
 static int plot(const struct cli_forms *forms)
 {
     struct cli_plot_point points[CLI_PLOT_POINTS] = {0};

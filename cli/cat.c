@@ -19,7 +19,7 @@ struct cat {
     uint64_t id;
     bool raw, force;
     struct cli_opening opening;
-    /* Of --decode. */
+    /* For --decode. */
     bool decode;
     const char *tokenizer, *pattern;
     unsigned length, how; /* 0: no rows */
@@ -118,7 +118,7 @@ static bool write_value(FILE *out, const struct leat_field *field, const struct 
     return !ferror(out);
 }
 
-/* Where values go. */
+/* The destination of values. */
 struct target {
     const char *path; /* NULL: standard output */
     FILE *out;

@@ -1,5 +1,5 @@
 /*
- * leat info: what is in a data set, for a person or as JSON.
+ * leat info: the contents of a data set, for a person or as JSON.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static const struct cli_option options[] = {
     CLI_OPENING_OPTIONS(struct info, opening),
 };
 
-/* What a field is in the image of its sample, as leat.Field says it; NULL: nothing. */
+/* The role of a field in the image of its sample, as leat.Field says it; NULL: none. */
 static const char *role_of(const struct leat_field *field)
 {
     static const char *const roles[] = {NULL, "boxes:xyxy", "boxes:xywh", "boxes:cxcywh", "mask", "keypoints", "masks"};
@@ -92,7 +92,7 @@ static uint64_t number(const json_t *object, const char *key)
     return value > 0 ? (uint64_t)value : 0;
 }
 
-/* Of a part: which, of how many. Counts of the whole that say nothing about the part are left out. */
+/* For a part: its number, and the number of parts. Counts of the whole that say nothing about the part are left out. */
 static void tell_part(json_t *info, const char *clause)
 {
     static const char *const of_whole[] = {"broken", "skipped", "boxes", "photos"};

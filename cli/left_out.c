@@ -1,6 +1,6 @@
 /*
- * Records that were left out on the way to a file: what opening a text leaves out goes into the metadata of the pack
- * that is made of it, under "skipped", and is shown where a data set is described.
+ * Records that were left out on the way to a file: those that opening a text leaves out go into the metadata of the
+ * pack that is made of it, under "skipped", and are shown where a data set is described.
  *
  *     {"records": 5, "on_open": 3, "tokenising": 2,
  *      "first": [{"file": "web.jsonl", "line": 7, "byte": 812, "reason": "..."}, ...]}
@@ -22,7 +22,7 @@ static bool is_count(const json_t *value)
     return json_is_integer(value) && json_integer_value(value) >= 0 && json_integer_value(value) < INT64_MAX / 8;
 }
 
-/* Whether it is what leat writes under that name, and no value of the user's own. */
+/* Whether it is leat's entry of that name, and no value of the user's own. */
 static bool is_left_out(const json_t *skipped)
 {
     const json_t *first = json_object_get(skipped, "first"), *one;
@@ -43,7 +43,7 @@ json_t *cli_left_out(const struct leat_dataset *dataset)
     return skipped;
 }
 
-/* What opening has left out of text, together with what the metadata say already. NULL: nothing. */
+/* The records that opening has left out of text, together with those in the metadata. NULL: nothing. */
 static json_t *opened(const json_t *about, const json_t *before)
 {
     const json_t *said = json_object_get(about, "skipped_first");
@@ -79,7 +79,7 @@ char *cli_metadata_left_out(const struct cli_command *command, const struct leat
         if (!object || (before && !is_left_out(before))) {
             cli_say(command, "warning: what was left out of the source is not counted in the metadata: %s.",
                     object ? "their \"skipped\" is something else" : fault.text);
-        } else if (json_is_object(object)) { /* else the writer says what is wrong with it */
+        } else if (json_is_object(object)) { /* else the writer reports the error */
             json_object_set_new(object, "skipped", opened(about, before));
             text = json_dumps(object, JSON_COMPACT);
         }

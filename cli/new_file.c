@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where the bytes of `path` go. */
+/* The destination of the bytes of `path`. */
 struct place {
     char *target; /* links followed */
     bool direct;  /* it exists and is no regular file: it is opened as it is */

@@ -1,4 +1,4 @@
-/* How a command opens its data set: opening.h. */
+/* The way a command opens its data set: opening.h. */
 #include "opening.h"
 
 #include <inttypes.h>
@@ -86,7 +86,7 @@ static bool is_consistent(const struct cli_command *command, const struct cli_pa
 /* Opening that takes long. */
 struct work {
     struct cli_progress *progress; /* NULL until it does */
-    bool quiet, files;             /* what is read are files, one per sample */
+    bool quiet, files;             /* it reads files, one per sample */
     atomic_ullong done, total;
 };
 
@@ -99,7 +99,7 @@ static void read_progress(void *user, struct cli_progress_state *state)
         state->bytes = state->total_bytes = 0;
 }
 
-/* Of a panoptic file first the JSON is read, then the PNGs: two works with totals of their own. */
+/* For a panoptic file first the JSON is read, then the PNGs: two works with totals of their own. */
 static int on_progress(void *user, uint64_t done, uint64_t total)
 {
     struct work *work = user;
@@ -155,7 +155,7 @@ static int tokenizer_of(const char *path, const struct leat_open_options *option
     return LEAT_OK;
 }
 
-/* Tokens of different tokenizers are no one data set. Only packs name theirs; where all name the same, so do they
+/* Tokens of different tokenizers are no one data set. Only packs name theirs; if all name the same, so do they
  * together. False after a message. */
 static bool have_one_tokenizer(const struct cli_command *command, const struct leat_dataset *joined,
                                const struct cli_paths *paths, const struct leat_open_options *options, int *exit_code)

@@ -1,4 +1,4 @@
-/* How a command opens the data set that it is given: options that all of them share. */
+/* The way a command opens its data set: options that all commands share. */
 #ifndef LEAT_CLI_OPENING_H
 #define LEAT_CLI_OPENING_H
 
@@ -52,7 +52,7 @@ struct cli_opening {
             CLI_CHOICE, .at = offsetof(type, member.on_bad), .choices = "auto, skip or raise"                          \
     }
 
-/* Of commands that can be about a part of the samples. */
+/* For commands that can work on a part of the samples. */
 #define CLI_WHERE_OPTION(type, member)                                                                                 \
     {                                                                                                                  \
         "where", "CLAUSE",                                                                                             \
@@ -61,7 +61,7 @@ struct cli_opening {
             CLI_TEXT, .at = offsetof(type, member.where)                                                               \
     }
 
-/* Opens files, or what their patterns stand for, as one data set. After a message it returns NULL. */
+/* Opens files, or the expansions of their patterns, as one data set. After a message it returns NULL. */
 struct leat_dataset *cli_open_all(const struct cli_command *command, const struct cli_several *given,
                                   const struct cli_opening *opening, int *exit_code);
 /* The same of one path or pattern. */

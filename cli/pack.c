@@ -146,7 +146,7 @@ static bool parse(struct cli_pack *pack, int argc, char **argv, int *exit_code)
 }
 
 /* Names the source for a resume, by its listing (names, lengths and classes: the fingerprint) and the times at which
- * its files were written. The writer compares the options that change what is stored. */
+ * its files were written. The writer compares the options that change the stored bytes. */
 static bool name_source(struct cli_pack *pack, char *out, size_t room, int *exit_code)
 {
     char fingerprint[33];

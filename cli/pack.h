@@ -1,4 +1,4 @@
-/* What the packing command and its report share. */
+/* The common part of the packing command and its report. */
 #ifndef LEAT_CLI_PACK_H
 #define LEAT_CLI_PACK_H
 
@@ -15,13 +15,13 @@ struct cli_pack {
     int argc;
     char **argv;
     struct cli_several sources;
-    const char *src, *dst; /* src: what stands for the sources in messages, and if there is one its path */
+    const char *src, *dst; /* src: the name of the sources in messages, and if there is one its path */
     char sources_name[1200];
     int src_length; /* without slashes at the end */
     struct leat_writer_options options;
     struct cli_opening opening;
     bool quiet;
-    /* Of text: NULL, or the option's value. */
+    /* For text: NULL, or the option's value. */
     const char *tokenizer, *text, *tokens, *chat, *template, *learn, *kept, *pattern;
     const char *tools, *prompt, *date, *variables;
     unsigned turns; /* of a chat: 0 all, 1 the last one */
@@ -36,14 +36,14 @@ struct cli_pack {
     uint64_t source_bytes; /* of the values of varying size */
     double seconds;        /* that this run took */
 
-    struct leat_field fields[CLI_PACK_FIELDS]; /* what is written */
+    struct leat_field fields[CLI_PACK_FIELDS]; /* the data to write */
     size_t indices[CLI_PACK_FIELDS];           /* the same fields in the data set */
     size_t n_fields;
     struct leat_value lengths;       /* of the files, if by_path: the column of u64 */
     struct leat_value labels_column; /* `label`, if it is int64; else data is NULL */
 };
 
-/* Writes DST.bad.jsonl if there are bad samples, and prints what was done. Returns an exit code. */
+/* Writes DST.bad.jsonl if there are bad samples, and prints the report. Returns an exit code. */
 int cli_pack_report(const struct cli_pack *pack);
 
 /* Makes tokens of the text of SRC, in Python: pack_tokens.c. Returns an exit code, if at all. */

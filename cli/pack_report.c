@@ -1,5 +1,5 @@
 /*
- * The report of leat pack: counts per class, what is broken and why, sizes and rates.
+ * The report of leat pack: counts per class, broken photos and the reasons, sizes and rates.
  */
 #include "pack.h"
 
@@ -150,7 +150,7 @@ static void print_warned(const struct cli_pack *pack)
         printf("  %12s  %s\n", cli_count(why.photos, count), leat_escape(why.reason, reason, sizeof reason));
 }
 
-/* So many boxes were written; `given` where that is not known, as of a resumed file. */
+/* So many boxes were written; `given` if that is not known, as for a resumed file. */
 static uint64_t stored_boxes(const struct cli_pack *pack, uint64_t given)
 {
     struct leat_box_counts n;
@@ -160,7 +160,8 @@ static uint64_t stored_boxes(const struct cli_pack *pack, uint64_t given)
     return given;
 }
 
-/* How many boxes of annotations are not as they should be, and where all boxes are, beside their photos. */
+/* The number of boxes of annotations that are not as they should be, and of all boxes if those lie beside their
+ * photos. */
 static void print_boxes(const struct cli_pack *pack)
 {
     char *text = NULL, count[32], said[400], name[160];

@@ -14,7 +14,7 @@ struct cli_paths {
 bool cli_paths_init(struct cli_paths *paths, const struct cli_command *command, const struct cli_several *given);
 void cli_paths_destroy(struct cli_paths *paths);
 
-/* What stands for them in messages: the first one, and how many follow. */
+/* Their name in messages: the first one, and the number of those that follow. */
 const char *cli_paths_name(const struct cli_several *given, char *out, size_t room);
 
 #endif

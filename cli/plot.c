@@ -30,7 +30,7 @@ struct box {
     bool shown;
 };
 
-/* How large marks and labels are, in units of the frame. */
+/* The size of marks and labels, in units of the frame. */
 struct metrics {
     double mark, gap, line; /* half of a mark; from a mark to its label; height of a label */
     double character;       /* width of one of a label */

@@ -9,13 +9,13 @@
 
 struct cli_plot_point {
     double x, y;     /* x above 0, y not below it */
-    char label[32];  /* stands beside the point where there is room */
+    char label[32];  /* stands beside the point if there is room */
     unsigned series; /* points of one series have one mark (and, as SVG, one colour) and are joined in the order of x */
 };
 
 struct cli_plot {
     const char *title, *x_title, *y_title;        /* with the units */
-    const char *(*text)(double value, char *out); /* what stands at a tick of the axis across; 32 bytes */
+    const char *(*text)(double value, char *out); /* the text at a tick of the axis across; 32 bytes */
     const char *marks;                            /* of the series, in a terminal; at least one */
     const struct cli_plot_point *points;
     size_t n;

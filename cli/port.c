@@ -1,4 +1,4 @@
-/* leat port: the ports of this host, what each of their consumers does, and ending one. */
+/* leat port: the ports of this host, the state of each of their consumers, and the end of one. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * What a person reads: errors, sizes, durations, values as text.
+ * Output for a person: errors, sizes, durations, values as text.
  */
 #ifndef LEAT_CLI_PRINT_H
 #define LEAT_CLI_PRINT_H
@@ -14,9 +14,9 @@
 /* One line on standard error, "leat COMMAND: ...". */
 void cli_say(const struct cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Says that a file could not be written, and what to do where the disk is full. */
+/* Reports a file that could not be written, and the remedy if the disk is full. */
 void cli_say_unwritten(const struct cli_command *command, const char *path, int sys_errno);
-/* What to do where such an error says that a file cannot get longer, such as "; make room on the disk", else "". */
+/* The remedy if such an error means that a file cannot get longer, such as "; make room on the disk", else "". */
 const char *cli_if_full(int sys_errno);
 
 /* Prints an error of the library with its place. `hint` (may be NULL) is a second line. Returns the exit code that
@@ -26,12 +26,12 @@ int cli_fail(const struct cli_command *command, const struct leat_error *error, 
 /* The place of an error, as "FILE: sample 3, field image, byte 77: " or as much of it as there is. */
 void cli_place(const struct leat_error *error, char *out, size_t room);
 
-/* Where standard output is a terminal: what is printed from here on stands in the place of what was shown. */
+/* If standard output is a terminal, the output from here on replaces the text shown. */
 void cli_redraw(void);
 
 /* Columns that UTF-8 text takes in a terminal: two of a wide character, none of a combining one. */
 int cli_columns(const char *text);
-/* What printf's "%-*s" takes, which counts bytes, to pad the text to so many columns. */
+/* The argument of printf's "%-*s", which counts bytes, to pad the text to so many columns. */
 int cli_padded(const char *text, int columns);
 
 /* "1.4 GB", decimal; "2 h 05 min"; "1,234,567". Each returns `out`. */
@@ -42,11 +42,11 @@ const char *cli_count(uint64_t n, char out[32]);
 /* "float32[?, 4]", "image", "int64". */
 const char *cli_field_type(const struct leat_field *field, char *out, size_t room);
 
-/* Element `i` of an array as a double; *text is set instead where a double would lose digits (64-bit integers). */
+/* Element `i` of an array as a double; *text is set instead if a double would lose digits (64-bit integers). */
 void cli_print_element(FILE *out, enum leat_dtype dtype, const void *data, size_t i);
 double cli_element(enum leat_dtype dtype, const void *data, size_t i);
 
-/* A word as a shell needs it: quoted where it must be. */
+/* A word as a shell needs it: quoted if it must be. */
 void cli_print_shell(FILE *out, const char *word);
 
 /* The index of a field by its name, or -1. */

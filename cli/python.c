@@ -2,7 +2,7 @@
  * Hands a command over to Python. The process becomes the interpreter, so that the terminal, signals and the exit code
  * are those of one program.
  *
- * Which interpreter: the one that LEAT_PYTHON names; else the one beside this executable, which is how pip and its
+ * The interpreter: the one that LEAT_PYTHON names; else the one beside this executable, which is how pip and its
  * relatives install both; else python3 of PATH. A wheel may have put the executable elsewhere and a small script into
  * its place: argv[0] then still names the place.
  */

@@ -1,4 +1,4 @@
-/* What of the command line is done by the Python package: whatever needs a tokenizer, and mixtures. */
+/* The parts of the command line that the Python package does: whatever needs a tokenizer, and mixtures. */
 #ifndef LEAT_CLI_PYTHON_H
 #define LEAT_CLI_PYTHON_H
 
@@ -7,7 +7,7 @@
 #include "args.h"
 
 /* Becomes Python, which runs `leat.text.command` with pairs of a name and a value: does not return, unless no Python
- * can be started. That is said, and the exit code returned. A pair whose value is NULL is left out. */
+ * can be started. The message is printed, and the exit code returned. A pair whose value is NULL is left out. */
 int cli_become_python(const struct cli_command *command, const char *const (*pairs)[2], size_t n);
 
 /* The same with several values of one pair more, which come as `name`, "name 1", "name 2" and so on. */

@@ -1,4 +1,4 @@
-/* What a saved state says: the options of its loader, and the batch that it points at. */
+/* The contents of a saved state: the options of its loader, and the batch that it points at. */
 #ifndef LEAT_CLI_REPLAY_H
 #define LEAT_CLI_REPLAY_H
 
@@ -22,7 +22,7 @@ void cli_saved_options_clear(struct cli_saved_options *saved);
 void cli_check_program(const struct cli_command *command, const struct leat_loader *loader,
                        const struct cli_saved_options *saved);
 
-/* A batch that was computed again. What is above the line is filled from options of the command line. */
+/* A batch that was computed again. The fields above the line are filled from options of the command line. */
 struct cli_saved_batch {
     const char *state_path, *program_path, *select_path; /* NULL: not given */
     struct cli_several data;
@@ -42,7 +42,7 @@ struct cli_saved_batch {
 
 /* Whether the options go together. False after a message. */
 bool cli_saved_batch_fits(const struct cli_command *command, const struct cli_saved_batch *saved);
-/* Returns an exit code, after a message where it is not CLI_EXIT_OK. In any case close it. */
+/* Returns an exit code, after a message if it is not CLI_EXIT_OK. In any case close it. */
 int cli_saved_batch_open(const struct cli_command *command, struct cli_saved_batch *saved);
 void cli_saved_batch_close(struct cli_saved_batch *saved);
 

@@ -1,6 +1,6 @@
 /*
- * The batch that a saved state points at, computed again. The state has all that decides what is in the batch, except
- * the program and the data: seed, order, sizes, position.
+ * The batch that a saved state points at, computed again. The state has all inputs of the batch, except the program and
+ * the data: seed, order, sizes, position.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -72,7 +72,7 @@ static struct leat_dataset *open_data(const struct cli_command *command, const s
     return joined;
 }
 
-/* The part of the data set that the run was over, where the state names one. */
+/* The part of the data set that the run covered, if the state names one. */
 static int take_part(const struct cli_command *command, struct cli_saved_batch *saved,
                      const struct cli_saved_options *facts, struct leat_error *error)
 {

@@ -15,8 +15,8 @@
 #include "print.h"
 #include "progress.h"
 
-/* Bytes of batches that consumers may hold between them, where the process may use four times as much: some 27 batches
- * of 64 photos of 224 x 224 as float32. */
+/* Bytes of batches that consumers may hold between them, if the process may use four times as much: some 27 batches of
+ * 64 photos of 224 x 224 as float32. */
 #define LENT_BYTES (UINT64_C(1) << 30)
 #define LOOK_MS 100     /* between two looks for a signal, */
 #define LOOKS_A_TIME 10 /* ... of so many one for readers */
@@ -27,7 +27,7 @@ struct serve {
     uint64_t batch_size, seed, memory, linger;
     unsigned threads;
     bool shuffle, detach;
-    int parent; /* of a detached one: where it says that others can attach; else -1 */
+    int parent; /* of a detached one: the descriptor on which it says that others can attach; else -1 */
     int on_error;
     struct cli_opening opening;
     char *program; /* NULL: as stored */
@@ -143,7 +143,7 @@ static bool begin_detached(struct serve *serve, int *exit_code)
     return true;
 }
 
-/* What it printed has been seen; from here on nobody reads it. */
+/* Its output has been seen; from here on nobody reads it. */
 static void leave_parent(struct serve *serve)
 {
     const int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -219,7 +219,7 @@ static void allow_descriptors(void)
     struct rlimit most;
     if (!getrlimit(RLIMIT_NOFILE, &most) && most.rlim_cur < most.rlim_max) {
         most.rlim_cur = most.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &most); /* without it there is a place for fewer, who are told so */
+        setrlimit(RLIMIT_NOFILE, &most); /* without it there is room for fewer readers, who are told so */
     }
 }
 

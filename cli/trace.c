@@ -1,5 +1,5 @@
 /*
- * leat trace: what each thread of a loader does in an epoch, and when, as a file that Perfetto and Chrome open.
+ * leat trace: the work of each thread of a loader in an epoch, with times, as a file that Perfetto and Chrome open.
  *
  * The consumer is the command itself: it takes batches one after the other, and with --step-ms sleeps for as long as a
  * training step on a GPU takes.
@@ -71,7 +71,7 @@ static int write_text(FILE *out, const void *text)
     return fputs(text, out) < 0 ? errno : 0;
 }
 
-/* The number behind a key of the text; 0 where it is not there. */
+/* The number behind a key of the text; 0 if it is missing. */
 static uint64_t number_in(const char *text, const char *key)
 {
     const char *at = strstr(text, key);

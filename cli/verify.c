@@ -70,7 +70,7 @@ static const char *outcome(const char *path)
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
-/* What the metadata say of the tokenizer that made the tokens; 0: nothing. */
+/* The tokenizer that made the tokens, as the metadata name it; 0: none. */
 static uint64_t vocabulary_of(const struct leat_dataset *dataset)
 {
     json_t *metadata = json_loads(leat_dataset_metadata(dataset), 0, NULL);
@@ -110,7 +110,7 @@ static void check_sample(struct verify *verify, const struct leat_value *value, 
     }
 }
 
-/* Of a pack whose bytes are whole: whether its tokens are of the tokenizer that it names. An exit code. */
+/* For a pack whose bytes are whole: whether its tokens are of the tokenizer that it names. An exit code. */
 static int check_tokens(struct verify *verify)
 {
     int exit_code = CLI_EXIT_OK;

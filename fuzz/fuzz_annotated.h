@@ -1,5 +1,5 @@
-/* What the targets of annotations share: a folder with the photos a.png and b.png, and annotations in a file without a
- * name. Boxes that were read are sound, whatever was written. */
+/* The common part of the targets of annotations: a folder with the photos a.png and b.png, and annotations in a file
+ * without a name. Boxes that were read are sound, whatever was written. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

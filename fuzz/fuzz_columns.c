@@ -90,7 +90,7 @@ static void make_files(void)
     atexit(clean);
 }
 
-/* What was changed is as it was. Only what is not zero, or was written, has pages. */
+/* The changes are undone. Only bytes that are not zero, or were written, have pages. */
 static void restore(int fd, int keyed)
 {
     FUZZ_ASSERT(!ftruncate(fd, 0) && !ftruncate(fd, (off_t)whole[keyed].size));

@@ -1,4 +1,4 @@
-/* Any bytes as a GIF, of which any frame is asked for: see fuzz_photo.h. */
+/* Any bytes as a GIF, with any frame of it: see fuzz_photo.h. */
 #include "fuzz_photo.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);

@@ -1,5 +1,5 @@
-/* An IDX file, plain or compressed: opening never crashes, and what was opened can be read to its end, the same way in
- * memory and in blocks. */
+/* An IDX file, plain or compressed: opening never crashes, and the opened data can be read to their end, the same way
+ * in memory and in blocks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /*
- * JPEGs taken apart and put together. An even first byte: what follows is a JPEG. An odd one: it becomes a frame,
- * coefficients and a skeleton whose header fits the frame, so that bytes of any sort reach the encoders of scans. What
- * must hold:
+ * JPEGs taken apart and put together. An even first byte: a JPEG follows. An odd one: it becomes a frame, coefficients
+ * and a skeleton whose header fits the frame, so that bytes of any sort reach the encoders of scans. These must hold:
  *
  *     comparing with the original says what putting together does
  *     all instruction sets code the same
@@ -19,7 +18,7 @@
         if (!(condition))                                                                                              \
             __builtin_trap();                                                                                          \
     } while (0)
-#define MAX_BYTES (1u << 20) /* of coefficients, and of what is put together */
+#define MAX_BYTES (1u << 20) /* of coefficients, and of the restored file */
 
 /* The Huffman-coded scans of a skeleton, one after the other. */
 static int code(enum leat_isa isa, const uint8_t *skeleton, size_t length,

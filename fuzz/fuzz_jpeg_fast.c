@@ -1,7 +1,7 @@
 /*
- * Any bytes in the decode-fast form of a JPEG. An even first byte: what follows is a payload. An odd one: it becomes
- * rows of blocks of the lengths that its own heads and masks ask for, so that bytes of any sort reach the deepest
- * streams. What must hold:
+ * Any bytes in the decode-fast form of a JPEG. An even first byte: a payload follows. An odd one: it becomes rows of
+ * blocks of the lengths that its own heads and masks ask for, so that bytes of any sort reach the deepest streams.
+ * These must hold:
  *
  *     all instruction sets give the same blocks, or all refuse
  *     these blocks are those of a reader that follows docs/format.md bit by bit
@@ -160,7 +160,7 @@ static uint8_t *make_payload(const uint8_t *data, size_t length, size_t *payload
     return payload;
 }
 
-/* ---- what must hold ---- */
+/* ---- invariants ---- */
 
 static void check_row(const uint8_t *row, size_t length, uint32_t blocks, uint8_t split)
 {
@@ -191,7 +191,7 @@ static void check_row(const uint8_t *row, size_t length, uint32_t blocks, uint8_
     leat_jpeg_fast_scratch_destroy(&scratch);
 }
 
-/* What is unpacked can be written, and then is the same. */
+/* An unpacked row can be written, and then is the same. */
 static void check_again(const struct leat_jpeg_fast_parts *parts, const uint8_t *payload, size_t length)
 {
     struct leat_jpeg_coefficients coefficients = {0}, again = {0};

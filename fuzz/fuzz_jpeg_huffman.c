@@ -1,8 +1,8 @@
 /*
- * The entropy decoder, with libjpeg as the oracle. Any bytes as a JPEG: what is read, libjpeg reads without an error or
- * a warning, to the same coefficients; a scan says the same as reading; rows by the index are those of the whole. Then
- * a byte of the index is changed and its checksum made right: whatever is read by it, nothing beyond the bytes and
- * blocks is touched, which the sanitizers watch.
+ * The entropy decoder, with libjpeg as the oracle. Any bytes as a JPEG: libjpeg reads what is read here without an
+ * error or a warning, to the same coefficients; a scan says the same as reading; rows by the index are those of the
+ * whole. Then a byte of the index is changed and its checksum made right: reading by it touches nothing beyond the
+ * bytes and blocks, which the sanitizers watch.
  */
 #include <setjmp.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
  * Any bytes as a JPEG, with libjpeg-turbo alone as the oracle: whatever decoder leat chooses, for the photo as it came,
- * with its row index, and in the decode-fast form, gives libjpeg's pixels, or refuses what libjpeg refuses. On x86-64:
+ * with its row index, and in the decode-fast form, gives libjpeg's pixels, or refuses as libjpeg does. On x86-64:
  * elsewhere libjpeg-turbo makes other pixels of coefficients that no picture has.
  */
 #include "fuzz_photo.h"
@@ -40,7 +40,7 @@ static void compare(const struct leat_decode_request *request, unsigned denomina
                     int verdict)
 {
     int rc = fuzz_decode(decoder, request, denominator, box, pixels);
-    /* libjpeg reads a little beyond the box, and may meet there what the box does not need */
+    /* libjpeg reads a little beyond the box, and may meet bytes there that the box does not need */
     FUZZ_ASSERT(rc == verdict || (!rc && !request->scan_to_end));
     if (verdict)
         return;

@@ -1,4 +1,4 @@
-/* JSON that is walked through: it is accepted exactly where Jansson accepts it, and numbers and texts are the same. */
+/* JSON that is walked through: it is accepted exactly if Jansson accepts it, and numbers and texts are the same. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A semantic mask of a folder with two photos: opening never crashes, and what was opened can be read to its end. */
+/* A semantic mask of a folder with two photos: opening never crashes, and the opened data can be read to their end. */
 #include "fuzz_annotated.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

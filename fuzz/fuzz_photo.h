@@ -1,6 +1,6 @@
 /*
- * What the fuzz targets of the photo decoders share: the bytes are decoded in several ways, and what must hold for any
- * bytes is checked, not only that nothing crashes:
+ * The common part of the fuzz targets of the photo decoders: the bytes are decoded in several ways, and the invariants
+ * for any bytes are checked, not only that nothing crashes:
  *
  *     a box equals that part of all of the image
  *     a photo that scans clean decodes clean, in every box
@@ -53,7 +53,7 @@ static inline int fuzz_decode(struct leat_decoder *d, const struct leat_decode_r
     return rc ? rc : end;
 }
 
-/* What must hold of all of the photo (FUZZ_MOST_BYTES * FUZZ_MAX_PIXELS at `all`) and of a box of it. */
+/* The invariants of the whole photo (FUZZ_MOST_BYTES * FUZZ_MAX_PIXELS at `all`) and of a box of it. */
 static inline void fuzz_box(struct leat_decoder *d, struct leat_decode_request *request, unsigned denominator,
                             uint32_t w, uint32_t h, const uint32_t box[4], bool whole, bool scan, uint8_t *all,
                             uint8_t *part)

@@ -1,9 +1,9 @@
 /*
- * What a port and a consumer send each other, as either side reads it: any bytes are refused, or are a message whose
- * parts can be read to their ends. A reader's program that was made of such text has outputs that can be looked at, and
- * says of itself what it was made of.
+ * Messages between a port and a consumer, as either side reads them: any bytes are refused, or are a message whose
+ * parts can be read to their ends. A reader's program that was made of such text has outputs that can be read, and
+ * describes itself by the text that it was made of.
  *
- * The first byte says what comes behind it: a message, the text of outputs, or what is published of a batch.
+ * The first byte gives the kind of the rest: a message, the text of outputs, or the published part of a batch.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static void read_message(const uint8_t *data, size_t size)
     read_outputs(m.body);
 }
 
-/* At the end of a memory of its own size, so that what reads beyond it is seen. */
+/* It lies at the end of a memory of its own size, so that reads beyond it are seen. */
 static void read_published(const uint8_t *data, size_t size)
 {
     if (!size)

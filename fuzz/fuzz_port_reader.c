@@ -1,10 +1,10 @@
 /*
- * Any port: what it answers, the descriptors that it sends, what it writes into the channel and into the memory of
- * batches. A reader attaches to it, reads, plans, saves and closes. Whatever it is told, what it hands out lies in
- * memory that it has, and when it is closed nothing of it stays open.
+ * Any port: its answers, the descriptors that it sends, its writes into the channel and into the memory of batches. A
+ * reader attaches to it, reads, plans, saves and closes. Its batches lie in memory that it has, whatever it is told,
+ * and it leaves nothing open when it is closed.
  *
- * What a port says that is in order was recorded of one that is. The input is what the reader does, and then, for each
- * question of the reader, a byte that says how it is answered and what that needs.
+ * The valid messages of a port were recorded from a real one. The input is the reader's steps, and then, for each
+ * question of the reader, a byte that selects the answer, and the answer's data.
  */
 #include <fcntl.h>
 #include <jansson.h>
@@ -30,7 +30,7 @@
 
 enum { SAMPLES = 50, BATCH = 8, BATCHES = 7, WAIT_MS = 3, READS = 6, MOST_ANSWERS = 64 };
 
-/* How a question is answered: the lowest bits, and what else is done with it. */
+/* The form of an answer: the lowest bits, and further effects. */
 enum { RIGHT, PATCHED = 3, OTHER_BODY, OTHER_TYPE, ANY_PACKET, HANG_UP, HOW = 7 };
 enum { CHANGE_MEMORY = 8, CHANGE_CHANNEL = 16, CHANGE_FDS = 32, CHANGE_NUMBER = 64 };
 
@@ -38,7 +38,7 @@ struct input {
     const uint8_t *at, *end;
 };
 
-/* What a port has said and lent. */
+/* The messages and loans of a port. */
 static struct {
     char welcome[LEAT_MESSAGE_MOST], faces[LEAT_MESSAGE_MOST];
     size_t welcome_bytes, faces_bytes;
@@ -49,7 +49,7 @@ static struct {
 
 static char folder[64];
 static struct leat_place place;
-static uint8_t *memory; /* what a reader is lent; */
+static uint8_t *memory; /* the loan of a reader; */
 static int memory_fd;
 
 /* The port of one input. */
@@ -61,7 +61,7 @@ struct false_port {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* ---- what is in order ------------------------------------------------------------------------ */
+/* ---- valid input ----------------------------------------------------------------------------- */
 
 static struct leat_loader *open_loader(void)
 {
@@ -166,7 +166,7 @@ static uint64_t number(struct input *in)
     return b < 200 ? b : b < 250 ? UINT64_C(1) << (b - 200) : UINT64_MAX - (b - 250);
 }
 
-/* Words of the input over what lies there; in bytes where less than a word is left. */
+/* Overwrites words there with words of the input; with bytes if less than a word is left. */
 static void patch(struct input *in, uint8_t *at, size_t bytes)
 {
     const size_t from = (size_t)byte(in) * 4;
@@ -180,7 +180,7 @@ static void change_memory(struct false_port *p)
 {
     const struct leat_given *g = &said.given[byte(&p->in) % BATCHES];
     patch(&p->in, memory + g->offset, g->bytes < 1024 ? g->bytes : 1024);
-    if (byte(&p->in) % 2) { /* the offsets of what varies */
+    if (byte(&p->in) % 2) { /* the offsets of ragged outputs */
         uint64_t offset;
         memcpy(&offset, memory + g->offset + 128 + 8, sizeof offset);
         if (offset < said.memory_bytes - 256)

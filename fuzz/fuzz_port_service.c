@@ -1,9 +1,9 @@
 /*
  * Any conversation with a port: messages, texts, descriptors and words in the shared channel, from one or two consumers
- * that then leave. Whatever they do, a reader beside them gets its batch with the bytes that it has to have, and
- * nothing of them stays.
+ * that then leave. Whatever they do, a reader beside them gets its batch with the right bytes, and nothing of theirs
+ * stays.
  *
- * The input is a list of steps: a byte that says what is done, by whom, and then what that needs.
+ * The input is a list of steps: a byte that selects the step and its actor, and then the step's data.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -92,7 +92,7 @@ static void read_batch(uint64_t step)
     leat_batch_free(batch);
 }
 
-/* Those who have left are taken out, but for the reader. */
+/* Consumers that have left are taken out, except the reader. */
 static void wait_until_gone(void)
 {
     for (int tries = 0; tries < GONE_TRIES; tries++) {
@@ -110,7 +110,7 @@ static void wait_until_gone(void)
     abort();
 }
 
-/* ---- what a consumer does -------------------------------------------------------------------- */
+/* ---- the steps of a consumer ----------------------------------------------------------------- */
 
 static uint8_t byte(struct input *in)
 {
@@ -141,7 +141,7 @@ static void connect_to(struct consumer *c)
     FUZZ_ASSERT(!leat_place_connect(folder, "p", &c->socket, &error));
 }
 
-/* What has come, and is waited for a little: with a WELCOME the channel. */
+/* Takes the messages that have come, after a short wait: with a WELCOME the channel. */
 static void listen_to(struct consumer *c)
 {
     static struct leat_message m;

@@ -1,6 +1,6 @@
 /*
- * Programs from text: compiling never crashes, and what compiles makes every byte of its rows. The fields are of each
- * kind, with shapes small enough for many runs.
+ * Programs from text: compiling never crashes, and a compiled program makes every byte of its rows. The fields are of
+ * each kind, with shapes small enough for many runs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static int32_t fill(const void *in, void *out, int64_t n_in, int64_t n_out, uint
 }
 static const struct leat_native functions[] = {{.call = copy}, {.flat = fill}};
 
-/* Two runs over differently filled memory must agree: what differs was not written. */
+/* Two runs over differently filled memory must agree: bytes that differ were not written. */
 static void make_row(const struct leat_program *program, size_t o, struct leat_scratch *scratch)
 {
     const struct leat_output *face = leat_program_output(program, o);

@@ -1,6 +1,6 @@
 /*
- * Clauses from text: evaluating one never crashes, and what the ways over columns select is what SQLite selects when it
- * is asked about each row with the whole clause.
+ * Clauses from text: evaluating one never crashes, and the ways over columns select the same as SQLite when it
+ * evaluates the whole clause for each row.
  */
 #include <stdlib.h>
 #include <string.h>

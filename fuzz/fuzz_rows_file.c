@@ -1,6 +1,6 @@
 /*
- * Any bytes as a file of row indexes. The first byte says whether checksums are made right first. What is found lies in
- * the file and can be read or is refused; whatever the bytes are, what is appended then is found again.
+ * Any bytes as a file of row indexes. The first byte says whether checksums are made right first. Rows that are found
+ * lie in the file and can be read or are refused; rows appended then are found again, whatever the bytes are.
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * What the targets of leat's own file share. Checksums would turn away nearly every mutation, so that only the
+ * The common part of the targets of leat's own file. Checksums would turn away nearly every mutation, so that only the
  * checksums were tested: `fuzz_repair` makes them right again, from the header down to the pages, as far as the numbers
  * that lead to them stay inside the bytes.
  */

@@ -1,7 +1,7 @@
 /*
- * Any bytes as a leat file. The first byte says whether checksums are made right first. What opens must give rows
- * inside the file and extents inside the file, and a file that verifies without a fault must give every value, fast
- * photos put together again.
+ * Any bytes as a leat file. The first byte says whether checksums are made right first. A file that opens must give
+ * rows and extents inside it, and one that verifies without a fault must give every value, fast photos put together
+ * again.
  */
 #include "base/role.h"
 #include "codec/jpeg/fast.h"
@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length);
 
-/* A photo's bytes by what its record says of them. */
+/* A photo's bytes, as its record describes them. */
 static void read_photo(const struct leat_store_source *s, const struct leat_extent *e, bool whole)
 {
     struct leat_raw_photo raw;
@@ -47,7 +47,7 @@ static void read_piece(struct leat_store_source *s, uint64_t sample, const struc
     FUZZ_ASSERT(rc == LEAT_OK || (rc == LEAT_E_CORRUPT && !good));
 }
 
-/* A field's texts as codes: each is the text of some sample, and says which; of a damaged file there may be none. */
+/* A field's texts as codes: each is the text of some sample, and names it; a damaged file may have none. */
 static void read_codes(struct leat_source *source, size_t field)
 {
     struct leat_source_codes c;

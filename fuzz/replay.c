@@ -5,8 +5,8 @@
  *
  * It runs the target on no bytes, on each file of the folder (its corpus, if it has one), and on changed copies of each
  * file: cut, or with some bytes replaced. A change follows from the number of its copy alone, so that each run is the
- * same. Where the process dies, its last line says of which file and copy; the same command repeats it. The fuzzer
- * looks for more (CONTRIBUTING.md).
+ * same. If the process dies, its last line names the file and copy; the same command repeats it. The fuzzer looks for
+ * more (CONTRIBUTING.md).
  */
 #include <dirent.h>
 #include <signal.h>

@@ -55,7 +55,7 @@ static void write_fast_seed(const char *name, const void *data, size_t length)
     leat_jpeg_packer_free(packer);
 }
 
-/* Behind the byte that says to fuzz_jpeg_apart that a file follows. */
+/* Behind the byte that announces a file to fuzz_jpeg_apart. */
 static void write_apart_seed(const char *name, const void *data, size_t length)
 {
     uint8_t *seed = malloc(length + 1);

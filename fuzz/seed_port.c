@@ -31,8 +31,8 @@ static void keep(const char *name, char what, const void *head, size_t head_byte
     }
 }
 
-/* What a consumer does, as fuzz_port_service has it: HELLO is 0 with which of its extras, rows, rank, world size and
- * four ids; a question is 2 with which one, its words, and whether the answer is waited for. */
+/* The steps of a consumer, as fuzz_port_service has them: HELLO is 0 with which of its extras, rows, rank, world size
+ * and four ids; a question is 2 with which one, its words, and whether the answer is waited for. */
 static void steps(const char *target, const char *name, const void *bytes, size_t n)
 {
     char path[4096];
@@ -61,8 +61,8 @@ static void conversations(void)
     steps("fuzz_port_service", "channel", channel, sizeof channel);
 }
 
-/* What a reader does, and how it is answered, as fuzz_port_reader has it: flags, rows, what it asks for and of which
- * steps; then a byte for each answer. */
+/* The steps of a reader, and the answers, as fuzz_port_reader has them: flags, rows, its questions and their steps;
+ * then a byte for each answer. */
 static void answers(void)
 {
     enum { WORLD = 1, BEGINNING = 2, WRITABLE = 4, WAITS = 8, KEY = 16, SAMPLES = 32 };
@@ -113,7 +113,7 @@ static void outputs(const char *name, const char *json)
     leat_program_free(program);
 }
 
-/* Three rows, of which one was left out and one replaced. */
+/* Three rows: one was left out and one replaced. */
 static void published(void)
 {
     struct {

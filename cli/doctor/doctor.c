@@ -1,5 +1,5 @@
 /*
- * leat doctor: what holds a training up, and the one setting to change.
+ * leat doctor: the bottleneck of a training, and the one setting to change.
  *
  *     storage --bytes--> reading --> decoding --> transforms --batches--> the training's step
  *
@@ -85,7 +85,7 @@ double cli_doctor_bytes_per_sample(const struct cli_doctor *doctor)
 {
     const double all = (double)doctor->bytes / (double)leat_dataset_count(doctor->dataset);
     const double read = doctor->flat.samples ? (double)doctor->flat.bytes / (double)doctor->flat.samples : 0;
-    return doctor->bytes ? fmin(read, all) : read; /* what is read for batches in flight counts, too */
+    return doctor->bytes ? fmin(read, all) : read; /* reads for batches in flight count, too */
 }
 
 double cli_doctor_need(const struct cli_doctor *doctor)

@@ -1,4 +1,4 @@
-/* What leat doctor measures, and what it makes of it. */
+/* The measurements of leat doctor, and its conclusions. */
 #ifndef LEAT_CLI_DOCTOR_H
 #define LEAT_CLI_DOCTOR_H
 
@@ -13,7 +13,7 @@ enum { DOCTOR_TRIED = 6 };
 struct cli_remedy {
     const char *name; /* "num_threads" */
     char option[64];  /* "num_threads=4" */
-    char how[2000];   /* what to write */
+    char how[2000];   /* the output to write */
     double rate;      /* samples per second with it, and */
     double without;   /* without, measured beside it */
 };
@@ -43,17 +43,17 @@ struct cli_doctor {
     size_t n_tried;
 };
 
-/* Bytes per second that the storage of FILE gives around the page cache, and what part of it is in that. */
+/* Bytes per second that the storage of FILE gives around the page cache, and the part of it that is in the cache. */
 void cli_doctor_storage(struct cli_doctor *doctor);
 /* Measures settings that could help. Returns an exit code. */
 int cli_doctor_try(struct cli_doctor *doctor);
-/* One run. Returns an exit code, after a message where it is not 0. */
+/* One run. Returns an exit code, after a message if it is not 0. */
 int cli_doctor_run(const struct cli_doctor *doctor, struct leat_dataset *dataset, const char *program, unsigned threads,
                    uint64_t budget, double step_ms, struct cli_result *out);
 double cli_doctor_bytes_per_sample(const struct cli_doctor *doctor);
 /* Samples per second that the steps take at most, with the short last batch of an epoch; infinite: any number. */
 double cli_doctor_need(const struct cli_doctor *doctor);
-/* What holds the training up: "consumer", "storage", "decoding", "transforms", "reading" or "window". */
+/* The bottleneck of the training: "consumer", "storage", "decoding", "transforms", "reading" or "window". */
 const char *cli_doctor_bottleneck(const struct cli_doctor *doctor);
 /* Whether storage is read in each epoch, because the data do not stay in memory. */
 bool cli_doctor_reads_storage(const struct cli_doctor *doctor);

@@ -30,7 +30,7 @@ static double rate_of(const struct cli_result *result)
     return result->seconds > 0 ? (double)result->samples / result->seconds : 0;
 }
 
-/* What is run: one way as things are, one with the setting. */
+/* The two runs: one way as things are, one with the setting. */
 struct way {
     struct leat_dataset *dataset;
     const char *program;
@@ -38,15 +38,15 @@ struct way {
     uint64_t budget;
 };
 
-/* Whether what threads do, and not what they wait for, decides how fast a loader is. */
+/* Whether the work of threads, and not their waits, decides how fast a loader is. */
 static bool needs_processor(const struct cli_doctor *doctor)
 {
     return doctor->reading < 0.2 * (doctor->reading + doctor->decoding + doctor->transforms);
 }
 
-/* The two ways take turns, and the best run of each counts: what else the machine does makes runs slower, never
- * faster. Of work for the same threads the processor time of a sample is compared, which other work changes less than
- * the time by the clock. */
+/* The two ways take turns, and the best run of each counts: other work of the machine makes runs slower, never faster.
+ * For work on the same threads the processor time of a sample is compared, which other work changes less than the time
+ * by the clock. */
 static int compare(const struct cli_doctor *doctor, struct way now, struct way then, double step_ms,
                    struct cli_remedy *remedy)
 {
@@ -125,7 +125,7 @@ static int try_dct_scaling(struct cli_doctor *doctor)
     return exit_code;
 }
 
-/* A window of twice as many bytes, where batches are made in time but not ready in time. */
+/* A window of twice as many bytes, if batches are made in time but not ready in time. */
 static int try_budget(struct cli_doctor *doctor, uint64_t budget)
 {
     struct cli_remedy *remedy = begin(doctor, "budget_bytes");
@@ -181,7 +181,7 @@ static int copy_samples(const struct cli_doctor *doctor, struct leat_writer *wri
             refs[f] = (struct leat_value_ref){.data = values[f].data, .length = values[f].length};
             bytes += values[f].length;
         }
-        if (whole) /* a broken one is not what is measured */
+        if (whole) /* broken ones are not measured */
             rc = leat_writer_add(writer, refs, NULL, error);
         for (size_t f = 0; f < n; f++)
             leat_value_clear(&values[f]);
@@ -240,13 +240,14 @@ out:
     return dataset;
 }
 
-/* The command that packs the data as they were opened: what says how SRC is read says which fields DST has. */
+/* The command that packs the data as they were opened: the options that decide how SRC is read decide the fields of
+ * DST. */
 static void write_pack(const struct cli_doctor *doctor, char *out, size_t room)
 {
     static const char *const labels[] = {NULL, "folders", "none"}, *const on_bad[] = {NULL, "skip", "raise"};
     const struct cli_opening *o = &doctor->opening;
     const struct option {
-        const char *name, *value, *instead; /* instead: of a value that is too long to be shown */
+        const char *name, *value, *instead; /* instead of a value that is too long to be shown */
     } given[] = {{"coco", o->coco, "FILE"},         {"yolo", o->yolo, "FOLDER"},     {"voc", o->voc, "FOLDER"},
                  {"masks", o->masks, "FOLDER"},     {"classes", o->classes, "FILE"}, {"labels", labels[o->labels], ""},
                  {"on-bad", on_bad[o->on_bad], ""}, {"where", o->where, "CLAUSE"}};

@@ -1,4 +1,4 @@
-/* What was measured, in words, or as JSON. */
+/* The measurements, in words, or as JSON. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static void write_verdict(const struct cli_doctor *doctor, struct finding *f)
                  isinf(f->need) ? "" : need);
 }
 
-/* What the training has now, samples per second. */
+/* The present rate of the training, samples per second. */
 static double rate_now(const struct cli_doctor *doctor, const struct finding *f)
 {
     return fmin(f->need, doctor->training.seconds > 0 ? rate_of(&doctor->training) : f->supply);

@@ -1,6 +1,6 @@
 /*
  * How fast the storage is, without the page cache: a file is read for a moment with O_DIRECT, from places spread over
- * it, which leaves the cache as it is. What is in the cache is asked with mincore.
+ * it, which leaves the cache as it is. mincore tells what is in the cache.
  */
 #include <fcntl.h>
 #include <stdio.h>

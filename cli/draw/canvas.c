@@ -1,4 +1,4 @@
-/* Drawing is by coverage: each shape says how much of a pixel it covers, and is blended with what is there. */
+/* Drawing is by coverage: each shape says how much of a pixel it covers, and is blended with the pixel. */
 #include "canvas.h"
 
 #include <errno.h>
@@ -134,7 +134,7 @@ int cli_canvas_save(const struct cli_canvas *canvas, const char *path)
     return cli_new_file_write(path, write_png, canvas);
 }
 
-/* From hue (0 to 1), saturation and value. */
+/* Makes a colour of hue (0 to 1), saturation and value. */
 static uint32_t from_hsv(double hue, double saturation, double value)
 {
     uint32_t colour = 0;

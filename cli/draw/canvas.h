@@ -1,4 +1,4 @@
-/* A plane of RGB pixels, and what can be drawn on it. What lies outside of the clip rectangle is left alone. */
+/* A plane of RGB pixels, and the functions that draw on it. Pixels outside of the clip rectangle stay unchanged. */
 #ifndef LEAT_CLI_DRAW_CANVAS_H
 #define LEAT_CLI_DRAW_CANVAS_H
 

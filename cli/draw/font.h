@@ -7,11 +7,11 @@
 
 /* A font size is the height of capitals in pixels; g and p reach a third of it below the line. */
 
-/* How wide a text is. Invalid UTF-8 counts byte by byte. */
+/* The width of a text. Invalid UTF-8 counts byte by byte. */
 double cli_text_width(const char *text, double size);
 
 /* Calls `dot` for each pixel that the text covers, in whole or in part. (x, y) is the left end of the line that
- * capitals stand on; `cover` is 0 to 1. `weight`: how thick strokes are, 1 is usual. */
+ * capitals stand on; `cover` is 0 to 1. `weight`: the thickness of strokes, 1 is usual. */
 typedef void (*cli_text_dot)(void *user, int x, int y, double cover);
 void cli_text_draw(const char *text, double x, double y, double size, double weight, cli_text_dot dot, void *user);
 

@@ -1,4 +1,4 @@
-/* Photos are decoded and made smaller by the library's own operators: what is seen is what a training sees. */
+/* Photos are decoded and made smaller by the library's own operators: the picture shows what a training sees. */
 #include "draw/picture.h"
 
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static int allocate(struct cli_picture *picture, uint32_t width, uint32_t height
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Which axis is which; c is SIZE_MAX where there is none. */
+/* The order of the axes; c is SIZE_MAX if there is none. */
 struct axes {
     unsigned y, x, c;
     int64_t channels;
@@ -73,7 +73,7 @@ static double number(const struct cli_pixels *p, const struct axes *axes, int64_
     return p->normalized ? v * p->std[c] + p->mean[c] : v;
 }
 
-/* Which numbers are black and white. */
+/* The numbers that are black and white. */
 static void find_range(const struct cli_pixels *p, const struct axes *axes, double *low, double *high)
 {
     *low = 0;
@@ -167,7 +167,7 @@ int cli_mask_decode(const struct leat_field *field, const void *data, uint64_t l
     return rc;
 }
 
-/* Each pixel `factor` times across and down, so that small images stay what they are. */
+/* Each pixel `factor` times across and down, so that small images stay as they are. */
 static int enlarge(struct cli_picture *picture, uint32_t factor, struct leat_error *error)
 {
     struct cli_picture large;

@@ -1,4 +1,4 @@
-/* RGB pictures, made of what a data set or a batch holds. */
+/* RGB pictures, made of the contents of a data set or a batch. */
 #ifndef LEAT_CLI_DRAW_PICTURE_H
 #define LEAT_CLI_DRAW_PICTURE_H
 

@@ -1,6 +1,6 @@
 /*
  * Fields of fixed size are read as columns, and of others their lengths. Boxes and lists of classes are read sample by
- * sample. The sizes of photos stand in derived columns of a packed file; of a folder, some photos are decoded.
+ * sample. The sizes of photos stand in derived columns of a packed file; in a folder, some photos are decoded.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -31,7 +31,7 @@ struct collecting {
     uint64_t *sizes;    /* of each sample's (first) image, see size_of; NULL: there is none */
     size_t first_image; /* its field, or SIZE_MAX */
     json_t *stats;
-    struct leat_error error; /* of what could not be read, photos apart; code 0: nothing */
+    struct leat_error error; /* the first value that could not be read, photos apart; code 0: none */
 };
 
 static void add(struct collecting *c, struct cli_numbers *numbers, double value)
@@ -40,7 +40,7 @@ static void add(struct collecting *c, struct cli_numbers *numbers, double value)
         c->short_of_memory = true;
 }
 
-/* The list of a kind of field, made where it is not there yet. */
+/* The list of a kind of field, made if it is missing. */
 static void append(struct collecting *c, const char *key, json_t *object)
 {
     json_array_append_new(json_object_get(c->stats, key), object);
@@ -54,7 +54,7 @@ static int derived(const struct collecting *c, const struct leat_field *field, c
     return cli_field(c->dataset, name);
 }
 
-/* What could not be read. The first one is said at the end. */
+/* The values that could not be read. The first one is reported at the end. */
 static void failed(struct collecting *c, const struct leat_error *error)
 {
     if (!c->error.code)
@@ -270,7 +270,7 @@ struct counts {
     uint64_t *of;
     size_t n, names;
     uint64_t all, outside;
-    int64_t most; /* of the numbers within reason, where there are no names */
+    int64_t most; /* the largest number within reason, if there are no names */
 };
 
 static void count(struct collecting *c, struct counts *counts, double value)
@@ -462,7 +462,7 @@ static bool holds_boxes(const struct leat_field *field)
     return field->role >= LEAT_ROLE_BOXES_XYXY && field->role <= LEAT_ROLE_BOXES_CXCYWH;
 }
 
-/* How many values will be read one by one. */
+/* The number of values that will be read one by one. */
 static uint64_t count_to_read(const struct collecting *c)
 {
     uint64_t sum = 0;

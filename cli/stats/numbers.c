@@ -67,7 +67,7 @@ static double round_up(double width)
     return 10 * power;
 }
 
-/* Bins of a round width. What is beyond the 99.5th percentile is in the last one, so that one odd value does not leave
+/* Bins of a round width. Values beyond the 99.5th percentile are in the last one, so that one odd value does not leave
  * all others in the first. A bin is at least so wide that doubles of this size can tell its edges apart. */
 static void histogram(const struct cli_numbers *numbers, bool whole, json_t *into)
 {

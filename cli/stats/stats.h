@@ -1,5 +1,5 @@
 /*
- * What a data set is made of, in numbers. Everything is collected into one JSON object, which is printed as it is, as a
+ * The contents of a data set, in numbers. Everything is collected into one JSON object, which is printed as it is, as a
  * table for a person, or drawn.
  *
  *     {"path": .., "notice": "", "count": 128, "looked_at": 128, "broken": 1 (null, where "where" is there),
@@ -32,11 +32,12 @@
 #include "args.h"
 #include "leat/leat.h"
 
-/* Finite numbers of which Q is made. Of very many, only every 2nd, 4th, 8th .. is kept for the quantiles and bins. */
+/* Finite numbers of which Q is made. If there are very many, only every 2nd, 4th, 8th .. is kept for the quantiles and
+ * bins. */
 struct cli_numbers {
     double *at;
     size_t n, room;
-    uint64_t all, stride; /* numbers added; how many each one that is kept stands for */
+    uint64_t all, stride; /* numbers added; the number that each kept one stands for */
     double sum, least, most;
 };
 bool cli_numbers_add(struct cli_numbers *numbers, double value); /* false: no memory */
@@ -45,9 +46,9 @@ json_t *cli_numbers_json(struct cli_numbers *numbers, bool whole);
 void cli_numbers_clear(struct cli_numbers *numbers);
 
 struct cli_stats_wish {
-    uint64_t samples; /* at most so many are decoded where the sizes of photos are not known without */
+    uint64_t samples; /* at most so many are decoded if the sizes of photos are not known without */
     bool text;        /* read all texts and tokens */
-    bool no_text;     /* do not choose a field of documents where none was asked for */
+    bool no_text;     /* do not choose a field of documents if none was asked for */
     const char *by;   /* the field of a property by which their sums are divided, or NULL */
 };
 /* The object above. NULL after a message. */

@@ -163,7 +163,7 @@ static void print_boxes(const json_t *boxes)
     }
 }
 
-/* "12.3%", of which the whole may be nothing. */
+/* "12.3%" of a whole that may be nothing. */
 static double percent(double part, double all)
 {
     return all > 0 ? 100 * part / all : 0;

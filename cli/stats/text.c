@@ -258,7 +258,7 @@ static void read_all(struct texts *t)
     cli_progress_stop(progress);
 }
 
-/* ---- what was found -------------------------------------------------------------------------- */
+/* ---- the results ----------------------------------------------------------------------------- */
 
 static int by_hash(const void *a, const void *b)
 {

@@ -1,6 +1,6 @@
 /*
- * How a tile looks. Outlines and points have a dark rim, so that they are seen on any background; tags with the names
- * of classes are put where they hide no other tag, and left out where there is no room.
+ * The look of a tile. Outlines and points have a dark rim, so that they are seen on any background; tags with the names
+ * of classes are put where they hide no other tag, and left out if there is no room.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -108,7 +108,7 @@ static int shared(struct cli_rect a, struct cli_rect b)
     return right > left && bottom > top ? (right - left) * (bottom - top) : 0;
 }
 
-/* Whether a tag hides no other tag, and not much of what is in the boxes. */
+/* Whether a tag hides no other tag, and not much of the boxes' contents. */
 static bool is_free(const struct tile *t, struct cli_rect place)
 {
     if (!inside(place, t->rect))
@@ -186,7 +186,7 @@ static void draw_boxes(struct tile *t)
     free(order);
 }
 
-/* Of 17 points in the order of COCO these belong together. */
+/* Pairs of the 17 points in the order of COCO that belong together. */
 static const uint8_t limbs[][2] = {{15, 13}, {13, 11}, {16, 14}, {14, 12}, {11, 12}, {5, 11}, {6, 12},
                                    {5, 6},   {5, 7},   {6, 8},   {7, 9},   {8, 10},  {1, 2},  {0, 1},
                                    {0, 2},   {1, 3},   {2, 4},   {3, 5},   {4, 6}};

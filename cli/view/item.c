@@ -32,7 +32,7 @@ static bool is_integer(const struct leat_field *field)
     return field->kind == LEAT_KIND_ARRAY && field->dtype >= LEAT_U8 && field->dtype <= LEAT_I64;
 }
 
-/* How well a field's name says that it holds classes. */
+/* A score for a field's name: how well it says that the field holds classes. */
 static int like_label(const char *name)
 {
     return !strcmp(name, "label")                                                       ? 3
@@ -67,7 +67,7 @@ static int make_picture(const struct cli_column *column, const struct cli_cell *
     return cli_picture_of_pixels(&pixels, out, error);
 }
 
-/* Says in the tile what is wrong. Only a lack of memory is passed on. */
+/* Writes the error into the tile. Only a lack of memory is passed on. */
 static int note(struct cli_item *item, const char *what, int rc, const struct leat_error *error)
 {
     if (rc == LEAT_E_NOMEM)
@@ -156,8 +156,8 @@ static int take_mask(struct cli_item *item, const struct cli_column *column, con
     return item->mask ? LEAT_OK : LEAT_E_NOMEM;
 }
 
-/* Paints the masks of instances, `n` of height x width bytes each, into a map as large as the picture. Where several
- * cover a pixel, it is the smallest one's, as of the boxes the smallest is drawn last. */
+/* Paints the masks of instances, `n` of height x width bytes each, into a map as large as the picture. If several cover
+ * a pixel, it is the smallest one's, as the smallest box is drawn last. */
 static bool paint_masks(struct cli_item *item, const uint8_t *masks, size_t n, size_t height, size_t width)
 {
     const struct cli_picture *p = &item->picture;
@@ -236,7 +236,7 @@ static int take_target(struct cli_item *item, const struct cli_column *column, c
     return role == LEAT_ROLE_MASK ? take_mask(item, column, cell, error) : LEAT_OK;
 }
 
-/* The column of classes that fits best: of the boxes (`ragged`), or of the whole image. SIZE_MAX: none. */
+/* The column of classes that fits best: for the boxes (`ragged`), or for the whole image. SIZE_MAX: none. */
 static size_t find_labels(const struct cli_rows *rows, size_t group, bool ragged)
 {
     size_t best = SIZE_MAX;
@@ -261,7 +261,7 @@ static bool take_classes(struct cli_item *item, const struct cli_rows *rows, uin
     struct leat_error error;
     if (column == SIZE_MAX || cli_rows_read(rows, row, column, &cell, &error))
         return true;
-    /* Of padded boxes, the classes behind the last one are padding. */
+    /* In padded boxes, the classes behind the last one are padding. */
     bool good = true;
     const size_t n = (size_t)cell.shape[0];
     if (item->n_boxes && (n == item->n_boxes || (rows->batch && n > item->n_boxes))) {
@@ -287,7 +287,7 @@ static const char *class_name(const struct leat_dataset *dataset, int64_t number
     return out;
 }
 
-/* The file's own name, where the data set knows it. */
+/* The file's own name, if the data set knows it. */
 static void file_name(const struct cli_rows *rows, uint64_t row, char *out, size_t room)
 {
     const int at = rows->batch ? -1 : cli_field(rows->dataset, "name");
@@ -312,7 +312,7 @@ static bool several_images(const struct cli_rows *rows)
     return n > 1;
 }
 
-/* The id with the class, or else the file's name; below it the size with what else there is to say. */
+/* The id with the class, or else the file's name; below it the size with further facts. */
 static void write_captions(struct cli_item *item, const struct cli_rows *rows, uint64_t row, size_t column)
 {
     char name[160], label[120] = "", boxes[40] = "", output[70] = "";

@@ -1,4 +1,4 @@
-/* One tile of a contact sheet: a picture, what is drawn on it, and what stands below it. */
+/* One tile of a contact sheet: a picture, the drawing on it, and the text below it. */
 #ifndef LEAT_CLI_VIEW_ITEM_H
 #define LEAT_CLI_VIEW_ITEM_H
 

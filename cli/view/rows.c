@@ -1,6 +1,7 @@
 /*
- * A tensor does not say what it is, so what a batch's outputs mean is taken from its program: which fields they come
- * from, which of them one chain has moved together, the format that boxes were converted to, and what Normalize did.
+ * A tensor does not say what it is, so the meaning of a batch's outputs is taken from its program: the fields that they
+ * come from, those that one chain has moved together, the format that boxes were converted to, and the numbers of
+ * Normalize.
  */
 #include "view/rows.h"
 
@@ -62,7 +63,7 @@ static double number_of(const json_t *list, size_t c)
     return json_number_value(one);
 }
 
-/* What the operators of an entry have made of a field. */
+/* The effect of an entry's operators on a field. */
 static void follow_chain(const json_t *program, const json_t *entry, struct cli_column *column)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /*
- * What there is to look at: the samples of a data set, or the rows of a batch. Both are a table of columns, fields or
+ * The things to look at: the samples of a data set, or the rows of a batch. Both are a table of columns, fields or
  * outputs, whose values are read one by one.
  */
 #ifndef LEAT_CLI_VIEW_ROWS_H
@@ -37,7 +37,7 @@ struct cli_cell {
 
 /* False: no memory. */
 bool cli_rows_of_dataset(const struct leat_dataset *dataset, struct cli_rows *out);
-/* `program`: what made the batch, or NULL where its outputs are fields as stored. */
+/* `program`: the program that made the batch, or NULL if its outputs are fields as stored. */
 bool cli_rows_of_batch(const struct leat_batch *batch, const struct leat_dataset *dataset, const json_t *program,
                        struct cli_rows *out);
 void cli_rows_clear(struct cli_rows *rows);
@@ -46,7 +46,7 @@ int cli_rows_read(const struct cli_rows *rows, uint64_t row, size_t column, stru
                   struct leat_error *error);
 void cli_cell_clear(struct cli_cell *cell);
 
-/* How many pictures a row of a column is: 1 of an image, 5 of what FiveCrop makes; 0: it is not shown as a picture. */
+/* The number of pictures of a row in a column: 1 of an image, 5 of FiveCrop; 0: it is not shown as a picture. */
 size_t cli_column_pictures(const struct cli_column *column);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * leat view: a contact sheet of samples with their targets, of what a program makes of them, or of the batch that a
+ * leat view: a contact sheet of samples with their targets, of the output of a program for them, or of the batch that a
  * saved state points at.
  *
  * Augmented samples come from a loader over the chosen samples, with the program and `--seed`; each further version is
@@ -145,7 +145,7 @@ static bool choose_samples(struct view *view, uint64_t count)
 
 enum { MAX_PICTURES = 16 };
 
-/* The pictures of a row: which column, and the how manyth of it. */
+/* The pictures of a row: the column, and the number of the picture. */
 struct pictures {
     size_t column[MAX_PICTURES], nth[MAX_PICTURES];
     size_t n;
@@ -173,7 +173,7 @@ static size_t find_pictures(const struct view *view, const struct cli_rows *rows
     return n;
 }
 
-/* ---- what is shown --------------------------------------------------------------------------- */
+/* ---- the pictures ---------------------------------------------------------------------------- */
 
 static int add(struct view *view, const struct cli_rows *rows, uint64_t row, const struct pictures *pictures, size_t p,
                struct cli_item **out)
@@ -206,7 +206,7 @@ static int show_samples(struct view *view)
     return exit_code;
 }
 
-/* The row of a batch that a sample became, by its id; `rows` where it was left out. */
+/* The row of a batch that a sample became, by its id; `rows` if it was left out. */
 static uint64_t row_of(const struct leat_batch *batch, int64_t id, uint64_t nth)
 {
     const uint64_t rows = leat_batch_rows(batch);
@@ -305,7 +305,7 @@ static bool is_of_samples(const struct leat_error *error)
            error->code == LEAT_E_NOT_FOUND;
 }
 
-/* The next version, of which *n pictures a sample are added. */
+/* The next version; *n pictures a sample of it are added. */
 static int show_version(struct view *view, struct leat_loader *loader, const json_t *program, unsigned version,
                         size_t *n)
 {

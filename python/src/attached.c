@@ -1,9 +1,9 @@
 /*
- * Ports, and what is attached to one. A port is opened over a loader that it alone reads from then on; a reader that is
+ * Ports, and readers attached to one. A port is opened over a loader that it alone reads from then on; a reader that is
  * attached has the methods of a loader, and gives batches that are those of one (batch.c).
  *
- * What waits does so in slices, without the GIL, and looks for signals in between, as consumer.c does. The GIL is let
- * go for each batch, also for one that is ready: the port may have to be asked for it, or waited for, and it may be of
+ * Waits are in slices, without the GIL, and look for signals in between, as consumer.c does. The GIL is let go for each
+ * batch, also for one that is ready: the reader may have to ask the port for it, or wait for it, and the port may be of
  * this process and read data that Python makes.
  */
 #include "leat_py.h"
@@ -126,7 +126,7 @@ static PyObject *port_wait(PyObject *self, PyObject *timeout)
             return NULL;
         if (left >= 0 && (left -= slice) <= 0)
             Py_RETURN_FALSE;
-        if (atomic_load(&p->guard.waiting)) { /* who closes it, or asks, comes first */
+        if (atomic_load(&p->guard.waiting)) { /* a caller that closes it, or asks, comes first */
             struct timespec ms = {.tv_nsec = 1000000};
             PY_WITHOUT_GIL(nanosleep(&ms, NULL));
         }
@@ -296,7 +296,7 @@ static struct leat_attached *look(struct attached *a)
     return NULL;
 }
 
-/* The same, for what changes something. */
+/* The same, for functions that change something. */
 static struct leat_attached *enter(struct attached *a)
 {
     if (!py_guard_mine(&a->guard))
@@ -493,7 +493,7 @@ static PyObject *attached_close(PyObject *self, PyObject *none)
     if (py_guard_mine(&a->guard))
         return py_raise_within();
     atomic_store(&a->closing, true);
-    while (!py_guard_try(&a->guard)) { /* who has it may have begun to wait just now */
+    while (!py_guard_try(&a->guard)) { /* its holder may have begun to wait just now */
         struct timespec ms = {.tv_nsec = 1000000};
         if (a->handle)
             leat_attached_interrupt(a->handle);

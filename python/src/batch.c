@@ -1,5 +1,5 @@
 /*
- * Batches: what one step of a loader gave. Arrays and tensors are made when they are asked for.
+ * Batches: the result of one step of a loader. Arrays and tensors are made when they are asked for.
  */
 #include "leat_py.h"
 
@@ -96,7 +96,7 @@ static PyObject *batch_memory_offsets(PyObject *self, PyObject *number)
                : py_memory_of_tensor(&t, true, leat_batch_rows(handle_of(self)), is_readonly(self));
 }
 
-/* images(output) -> [(begin, shape, strides)], in elements of what dlpack() and memory() give */
+/* images(output) -> [(begin, shape, strides)], in elements of the memory of dlpack() and memory() */
 static PyObject *batch_images(PyObject *self, PyObject *number)
 {
     struct leat_tensor t, image;

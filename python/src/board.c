@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Methods that take a number `n`, and properties that are numbers: what they give for `self`. */
+/* Methods that take a number `n`, and properties that are numbers: their values for `self`. */
 #define METHOD_OF_NUMBER(name, value)                                                                                  \
     static PyObject *name(PyObject *self, PyObject *number)                                                            \
     {                                                                                                                  \

@@ -1,5 +1,5 @@
 /*
- * Chains of operators for single values: what a worker applies before and after functions in Python.
+ * Chains of operators for single values, which a worker applies before and after functions in Python.
  */
 #include "leat_py.h"
 
@@ -7,7 +7,7 @@
 
 struct chain {
     PyObject_HEAD struct leat_chain *handle;
-    PyObject *functions; /* keeps what the chain calls */
+    PyObject *functions; /* keeps the functions of the chain */
 };
 
 /* Chain(field, program, functions, role=0): `field` as Dataset.fields() gives them, up to the shape. */

@@ -1,7 +1,7 @@
 /*
- * Columns beside a data set (leat/columns.h). leat/stores/store.py makes arrays of what it is given and of what comes;
- * here they are handed to the library, without the GIL. The library's functions may be called from several threads at a
- * time, so there is no guard: the handle is closed when nobody refers to the object any more.
+ * Columns beside a data set (leat/columns.h). leat/stores/store.py makes arrays of its inputs and outputs; here they
+ * are handed to the library, without the GIL. The library's functions may be called from several threads at a time, so
+ * there is no guard: the handle is closed when nobody refers to the object any more.
  */
 #include "leat/columns.h"
 #include "leat_py.h"
@@ -171,7 +171,7 @@ static PyObject *columns_write(PyObject *self, PyObject *args)
     return ok ? py_none_or_raise(rc, &error) : NULL;
 }
 
-/* What was read of fields that vary: bytes, in a list with None for the others. */
+/* The values read of fields that vary: bytes, in a list with None for the others. */
 static PyObject *values_of(const struct leat_field *fields, const struct leat_column_out *out, size_t n, uint64_t rows)
 {
     PyObject *list = PyList_New(0);

@@ -1,7 +1,7 @@
 /*
- * What reads batches: loaders, and further consumers of one. The one hot call is next(): a batch that is ready is taken
- * at once, with the GIL held, because giving the GIL away and asking for it back can cost more than the batch did; only
- * where there is none does it wait, in slices, without the GIL, and looks for signals in between, so that Ctrl-C works
+ * Readers of batches: loaders, and further consumers of one. The one hot call is next(): a batch that is ready is taken
+ * at once, with the GIL held, because giving the GIL away and asking for it back can cost more than the batch did; it
+ * waits only if there is none, in slices, without the GIL, and looks for signals in between, so that Ctrl-C works
  * however long a batch takes.
  */
 #include "leat_py.h"

@@ -330,7 +330,7 @@ static PyObject *dataset_read(PyObject *self, PyObject *args)
     return bytes;
 }
 
-/* Where a value is read from: (path, sample, line, offset). */
+/* The source of a value: (path, sample, line, offset). */
 static PyObject *dataset_place(PyObject *self, PyObject *args)
 {
     unsigned long long position;

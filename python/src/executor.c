@@ -1,5 +1,5 @@
 /*
- * What runs functions of a loader's program in worker processes, as a Python object: worker/worker.h says what it does.
+ * The executor that runs functions of a loader's program in worker processes, as a Python object: see worker/worker.h.
  * Waiting is done without the GIL, and so is everything that may call the engine.
  */
 #include "leat_py.h"

@@ -1,4 +1,4 @@
-/* Tables of what was reported by sample, and selections from values. */
+/* Tables of values reported by sample, and selections from values. */
 #include <stdio.h>
 
 #include "leat/feedback.h"

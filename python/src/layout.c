@@ -8,11 +8,11 @@
  *     spec:   ("leaf", kind, code, bits, format, shape, type)        kind: INT ... TEXT below
  *             ("tuple" | "list", [spec, ...])   ("dict", [key, ...], [spec, ...])
  *
- * Texts (str and bytes) share one buffer, the last. Each takes what it needs of the room behind the entries:
+ * Texts (str and bytes) share one buffer, the last. Each takes its part of the room behind the entries:
  *
  *     | struct texts | struct text [rows][texts of a sample] | room: UTF-8 or bytes, in the order of the claims ... |
  *
- * A text for which no room is left, or that UTF-8 cannot say (a lone surrogate), lies elsewhere: in a dict from rows to
+ * A text that has no room left, or that UTF-8 cannot encode (a lone surrogate), lies elsewhere: in a dict from rows to
  * lists of such texts, which the worker sends by itself.
  *
  * A batch that the process makes for itself is gathered in ordinary memory; its texts stay the objects that they are.
@@ -36,7 +36,7 @@ struct node {
     bool in_sequence;                 /* TEXT: the default collation makes a tuple of it, not a list */
     int64_t shape[LEAT_MAX_DIMS + 1]; /* [0] is the batch's rows */
     size_t bytes;                     /* of a row */
-    PyObject *type; /* class of the sample's leaf; TENSOR: (class, dtype, what to view it as or None) */
+    PyObject *type; /* class of the sample's leaf; TENSOR: (class, dtype, the dtype of its view or None) */
     /* containers */
     size_t n;
     struct node *children;
@@ -51,7 +51,7 @@ struct layout {
 
 #define ELSEWHERE UINT64_MAX
 struct texts {
-    _Atomic uint64_t used; /* of the room: what was asked for, also where it was too much */
+    _Atomic uint64_t used; /* of the room: the bytes asked for, even if too many */
     uint64_t rows, room;
 };
 struct text {
@@ -72,7 +72,7 @@ static uint8_t *text_room(const struct layout *l, struct texts *texts)
 static _Thread_local struct {
     bool known;
     uint64_t seed, epoch, row;
-    uint64_t turn;  /* its number among what was begun: the same row may be made twice */
+    uint64_t turn;  /* its number among the passes begun: the same row may be made twice */
     uint64_t begun; /* so many */
 } current;
 
@@ -91,7 +91,7 @@ static void node_clear(struct node *node)
     Py_XDECREF(node->type);
 }
 
-/* What the writing of each kind relies on. */
+/* Assumptions of the writers of each kind. */
 static bool leaf_is_sound(const struct node *node, PyObject *type)
 {
     switch (node->kind) {
@@ -221,7 +221,7 @@ static void layout_dealloc(PyObject *self)
 
 enum fit { ERROR = -1, FITS = 0, DIFFERS = 1 };
 
-/* Where a row goes. */
+/* The destination of a row. */
 struct place {
     const struct layout *layout;
     uint8_t *buffers[LEAT_BOARD_BUFFERS];
@@ -314,7 +314,7 @@ static enum fit write_tensor(const struct node *leaf, PyObject *tensor, const st
              *as = PyTuple_GetItem(leaf->type, 2);
     bool same = dtype == wanted;
     Py_XDECREF(dtype);
-    if (same && as != Py_None) { /* numpy() would say so, but not of what is viewed as another dtype */
+    if (same && as != Py_None) { /* numpy() would say so, but not for a view as another dtype */
         PyObject *part_of_graph = PyObject_GetAttrString(tensor, "requires_grad");
         same = part_of_graph == Py_False;
         Py_XDECREF(part_of_graph);
@@ -327,7 +327,7 @@ static enum fit write_tensor(const struct node *leaf, PyObject *tensor, const st
     PyObject *array = viewed ? PyObject_CallMethod(viewed, "numpy", NULL) : NULL;
     Py_XDECREF(viewed);
     if (!array) {
-        PyErr_Clear(); /* sparse, on a device, part of a graph ...: what it is, collating will say */
+        PyErr_Clear(); /* sparse, on a device, part of a graph ...: collating will report it */
         return DIFFERS;
     }
     enum fit fit = write_buffer(leaf, array, place);
@@ -496,7 +496,7 @@ static enum fit write_sample(const struct place *place, PyObject *sample)
     return fit;
 }
 
-/* What the samples of a batch are: where they come from, and the keys of their rows. */
+/* The source of a batch's samples, and the keys of their rows. */
 struct source {
     PyObject *dataset, *before; /* before(seed, epoch, row) or None: called ahead of each */
     struct leat_board *board;   /* is told the row, or NULL */
@@ -552,7 +552,7 @@ static enum fit write_rows(struct place *place, const struct source *s, const in
 }
 
 /* fill(board, dataset, first, end, before, elsewhere[, removable]): rows [first, end) of the unit that the board has
- * taken, whose payload is int64 indices: (row, None) when all are written, or (row, sample) where one does not fit. An
+ * taken, whose payload is int64 indices: (row, None) when all are written, or (row, sample) if one does not fit. An
  * exception of the data set's passes through; the board knows the row. */
 static PyObject *layout_fill(PyObject *self, PyObject *args)
 {
@@ -630,7 +630,7 @@ static int take_slots(const struct layout *l, PyObject *tuple, unsigned long lon
     return 0;
 }
 
-/* store(sample, slots, row, elsewhere): whether it fits, and is written. */
+/* store(sample, slots, row, elsewhere): writes the sample; whether it fits. */
 static PyObject *layout_store(PyObject *self, PyObject *args)
 {
     struct layout *l = (struct layout *)self;
@@ -791,8 +791,8 @@ static PyObject *layout_asked(PyObject *self, PyObject *tuple)
 /* ---- gathering: batches that the process makes for itself ------------------------------------- */
 
 /* gather(dataset, indices, before, seed, epoch, first_row, tensors): the batch of int64 indices, over these tensors in
- * ordinary memory, one for each array of the layout: (rows, None, batch); or (row, sample, texts) where one does not
- * fit: the rows before it are in the tensors, and their texts in a list. */
+ * ordinary memory, one for each array of the layout: (rows, None, batch); or (row, sample, texts) if one does not fit:
+ * the rows before it are in the tensors, and their texts in a list. */
 static PyObject *layout_gather(PyObject *self, PyObject *args)
 {
     struct layout *l = (struct layout *)self;

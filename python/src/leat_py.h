@@ -1,5 +1,5 @@
 /*
- * The extension module leat._leat: what its files share.
+ * The extension module leat._leat: the common part of its files.
  *
  * The module is thin: objects around the handles of leat/leat.h, and memory given to NumPy and PyTorch without copying.
  * Everything that a user sees is written in Python beside it. It is built over CPython's limited API, so that one
@@ -47,7 +47,7 @@ PyObject *py_raise_text(int code, const char *message);
 /* None, or NULL with the exception. */
 PyObject *py_none_or_raise(int rc, const struct leat_error *error);
 
-/* Appends an item and releases it. Where it is NULL, or there is no memory, the list is given up: NULL. */
+/* Appends an item and releases it. If it is NULL, or there is no memory, the list is given up: NULL. */
 void py_list_add(PyObject **list, PyObject *item);
 
 /* An object of a heap type, all zero behind its head; and the end of its memory. */
@@ -102,21 +102,21 @@ PyObject *py_memory_of_tensor(const struct leat_tensor *tensor, bool offsets, ui
 PyObject *py_memory_of_value(struct leat_value *value, PyObject *dataset);
 PyObject *py_memory_copy(const void *data, enum leat_dtype dtype, uint64_t count);
 
-/* What reads batches (consumer.c): a loader begins with this, and a further consumer of one is this. */
+/* A reader of batches (consumer.c): a loader begins with this, and a further consumer of one is this. */
 struct py_reader {
     PyObject_HEAD struct py_guard guard;
     struct leat_consumer *consumer; /* NULL: closed */
     atomic_bool closing;
 };
-/* Its handle with the guard taken, or NULL with an exception. For asking; enter, too, for what changes something, which
- * no signal handler may do within a call. */
+/* Its handle with the guard taken, or NULL with an exception. For questions; enter, too, for changes, which no signal
+ * handler may make within a call. */
 struct leat_consumer *py_reader_look(struct py_reader *reader);
 struct leat_consumer *py_reader_enter(struct py_reader *reader);
 /* Sets the exception that says so. NULL. */
 PyObject *py_raise_within(void);
 /* A call of the library's that may wait, with the guard taken and without the GIL. `ok`: whether it succeeded; else
- * there is an exception, from its `error`, of a signal handler (what the call gave is then still the caller's to free),
- * or because the reader is closed. */
+ * there is an exception, from its `error`, of a signal handler (the result of the call is then still the caller's to
+ * free), or because the reader is closed. */
 #define PY_READER_CALL(ok, reader, call) PY_READER_DO(ok, py_reader_enter, reader, call)
 #define PY_READER_ASK(ok, reader, call) PY_READER_DO(ok, py_reader_look, reader, call)
 #define PY_READER_DO(ok, enter, reader, call)                                                                          \
@@ -169,7 +169,7 @@ PyObject *py_dlpack_of_slot(struct leat_slot *slot, uint64_t offset, uint8_t cod
                             const int64_t *shape);
 PyObject *py_memory_of_slot(struct leat_slot *slot, uint64_t offset, uint64_t bytes);
 
-/* board.c: handles, borrowed; the unit that a worker's board has taken. NULL with an exception where the object is
+/* board.c: handles, borrowed; the unit that a worker's board has taken. NULL with an exception if the object is
  * another. */
 struct leat_slot *py_slot_handle(PyObject *object);
 PyObject *py_slot_make(uint64_t bytes); /* a new Slot */
@@ -206,10 +206,10 @@ PyObject *py_samples(PyObject *module, PyObject *args);
 
 /* executor.c: the handle, borrowed. */
 struct leat_executor *py_executor_handle(PyObject *object);
-/* loader.c: the table of a list of (address, whether it is of the flat form, what keeps it alive), to be freed with
- * PyMem_Free; NULL with an exception. */
+/* loader.c: the table of a list of (address, whether it is of the flat form, its owner), to be freed with PyMem_Free;
+ * NULL with an exception. */
 struct leat_native *py_native_table(PyObject *list);
-/* loader.c: the handle, borrowed; NULL with an exception where the loader is closed. */
+/* loader.c: the handle, borrowed; NULL with an exception if the loader is closed. */
 struct leat_loader *py_loader_handle(PyObject *object);
 
 /* names.c */
@@ -233,15 +233,15 @@ PyObject *py_batch_new(struct leat_batch *batch, bool readonly);
 struct leat_dataset *py_dataset_handle(PyObject *object);
 PyObject *py_dataset_new(struct leat_dataset *handle); /* takes it over */
 PyObject *py_dataset_concat(PyObject *module, PyObject *list);
-/* writer.c: the fields of a list of (name, kind, dtype, layout, shape), to be freed; names stay those of the list. How
- * many, or -1 with an exception. */
+/* writer.c: the fields of a list of (name, kind, dtype, layout, shape), to be freed; names stay those of the list. The
+ * number, or -1 with an exception. */
 Py_ssize_t py_schema_fields(PyObject *list, struct leat_field **out);
 /* A list of str as C strings, which live as long as its items, in an array to be freed; NULL with an exception. */
 const char **py_strings_of(PyObject *list, size_t *n);
 
-/* Whether Ctrl-C was pressed: the exception is then set, and it stays true until that was raised. Or whether what this
- * thread reads from is being closed: nothing is set then. Only a thread of Python's can say. With or without the GIL.
- * The library may succeed all the same: what calls it asks PyErr_Occurred in any case. */
+/* Whether Ctrl-C was pressed: the exception is then set, and it stays true until that was raised. Or whether the source
+ * of this thread is being closed: nothing is set then. Only a thread of Python's can say. With or without the GIL. The
+ * library may succeed all the same: the caller asks PyErr_Occurred in any case. */
 bool py_interrupted(void);
 /* The call that this thread is in: its consumer, or NULL (it ends, too, instead of handing out a batch beside an
  * exception), and whether that is being closed, which waits for the call. */

@@ -5,9 +5,9 @@
  *     compute: queue a job, wait in slices  ---------->  object.read(positions), checked in leat/data/made.py
  *              values                       <----------  copied into the values that asked, unless these gave up
  *
- * Who waits holds no GIL and gives up when the loader closes, the call that runs is over its time limit, or Ctrl-C was
- * pressed: the job is then abandoned, so that a `read` that hangs takes nobody with it. One lock for all sources: it is
- * held for moments.
+ * A waiting thread holds no GIL and gives up when the loader closes, the call that runs is over its time limit, or
+ * Ctrl-C was pressed: the job is then abandoned, so that a `read` that hangs takes nobody with it. One lock for all
+ * sources: it is held for moments.
  */
 #include "leat_py.h"
 
@@ -130,7 +130,7 @@ static struct kept *place_of(const struct source *s, const char *message)
     return place;
 }
 
-/* The exception that is set, as the error of a job: whatever `read` raised, or what leat.data.made found wrong with it.
+/* The exception that is set, as the error of a job: raised by `read`, or by the checks of leat.data.made.
  */
 static void take_exception(const struct source *s, struct job *job)
 {
@@ -175,7 +175,7 @@ static void take_exception(const struct source *s, struct job *job)
     Py_XDECREF(trace);
 }
 
-/* A sample that has no value, which only who may do without is told. */
+/* A sample without a value; only a caller that may do without is told. */
 static void put_nothing(struct job *job, size_t field, size_t i)
 {
     Py_BEGIN_ALLOW_THREADS;
@@ -309,7 +309,7 @@ PyObject *py_source_serve(PyObject *module, PyObject *capsule)
     Py_RETURN_NONE;
 }
 
-/* ---- who waits ------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Calls a method of the reader, on any thread, without the GIL before and after. */
 static bool call_reader(struct source *s, const char *method, PyObject *argument)
@@ -360,15 +360,16 @@ static void wait_slice(struct source *s, double seconds)
     pthread_cond_timedwait(&s->done, &lock, &until);
 }
 
-/* How long the call that runs takes already. All that wait behind one that hangs give up when it does: a batch asks for
- * its values by several calls, and for each sample once more after an error, and none of them gets another time limit.
+/* The time that the running call has taken so far. All that wait behind one that hangs give up when it does: a batch
+ * asks for its values by several calls, and for each sample once more after an error, and none of them gets another
+ * time limit.
  */
 static double hung(const struct source *s, double begin)
 {
     return now_s() - (s->running || s->since > begin ? s->since : begin);
 }
 
-/* Which samples a call is about: none of them is known to be the one. */
+/* The samples of a call: none of them is known to be the one. */
 static void say_hang(const struct job *job, double waited, char *text, size_t room)
 {
     uint64_t least = job->samples[0], most = least;
@@ -528,7 +529,7 @@ static int name_classes(struct leat_dataset *handle, PyObject *list)
     return rc || !names ? -1 : 0;
 }
 
-/* Of which fields, a list of their numbers, samples may have no value. -1 as above. */
+/* A list of the numbers of fields in which samples may have no value. -1 as above. */
 static int may_lack(struct leat_dataset *handle, PyObject *list)
 {
     struct leat_error error;

@@ -185,7 +185,7 @@ static PyObject *set_error_factory(PyObject *module, PyObject *factory)
     Py_RETURN_NONE;
 }
 
-/* escape(text, /): what can be shown of it */
+/* escape(text, /): the printable form of it */
 static PyObject *escape(PyObject *module, PyObject *text)
 {
     char out[4096];

@@ -32,7 +32,7 @@ PyObject *py_names(PyObject *module, PyObject *list)
     return capsule;
 }
 
-/* find_name(names, name): (the one that is meant or None, what is to be said of one in another form) */
+/* find_name(names, name): (the one that is meant or None, the note on one in another form) */
 PyObject *py_find_name(PyObject *module, PyObject *args)
 {
     PyObject *capsule;

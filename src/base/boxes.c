@@ -1,10 +1,10 @@
 /*
- * Boxes beside the images they lie in. A file whose boxes have another format than is said of it reads without a fault:
- * xyxy taken for xywh is boxes that reach far out. So each box is tried in every format, and the counts tell which of
- * them the boxes would fit.
+ * Boxes beside the images they lie in. A file whose boxes have another format than the stated one reads without a
+ * fault: xyxy taken for xywh is boxes that reach far out. So each box is tried in every format, and the counts tell
+ * which of them the boxes would fit.
  *
- * Annotations are often rounded outwards, by a pixel at most, so what reaches out no farther lies in its image. Where
- * the pixels are not known, a hundredth of the image's side takes the place of one.
+ * Annotations are often rounded outwards, by a pixel at most, so a box that reaches out no farther lies in its image.
+ * If the pixels are not known, a hundredth of the image's side takes the place of one.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -23,7 +23,7 @@ struct canvas {
     double w, h, slack_x, slack_y;
 };
 
-/* Boxes that are normalized lie in an image of 1 x 1. Unbounded: of pixels where these are not known. */
+/* Boxes that are normalized lie in an image of 1 x 1. Unbounded: for pixels that are not known. */
 static struct canvas canvas_of(bool normalized, double width, double height)
 {
     const bool known = width > 0 && height > 0;
@@ -53,7 +53,7 @@ static enum fit try(enum leat_role role, const float b[4], struct canvas in)
         return EMPTY;
     if (c[0] >= in.w || c[1] >= in.h || c[2] <= 0 || c[3] <= 0)
         return OUTSIDE;
-    const double rounding = 1e-4; /* of 32-bit numbers, in parts of what is allowed */
+    const double rounding = 1e-4; /* of 32-bit numbers, in parts of the allowance */
     const double x = in.slack_x * (1 + rounding), y = in.slack_y * (1 + rounding);
     return c[0] < -x || c[1] < -y || c[2] > in.w + x || c[3] > in.h + y ? CUT : INSIDE;
 }
@@ -116,7 +116,7 @@ static bool most(uint64_t part, uint64_t all, unsigned of_a_hundred)
     return (double)part * 100 >= (double)all * of_a_hundred;
 }
 
-/* The format that nearly all boxes fit, which is not the one that is said of them; "": none. */
+/* The format that nearly all boxes fit, which is not the stated one; "": none. */
 static const char *likely(const struct leat_box_counts *n, const struct leat_field *field)
 {
     static const char *const names[2][3] = {{"are they xyxy?", "are they xywh?", "are they cxcywh?"},

@@ -142,7 +142,7 @@ static bool has_lzcnt_and_movbe(void)
 }
 #endif
 
-/* Asks for what LEAT_TARGET_AVX2 and LEAT_TARGET_AVX512 name. */
+/* Asks for the instructions that LEAT_TARGET_AVX2 and LEAT_TARGET_AVX512 name. */
 static enum leat_isa detect(void)
 {
     enum leat_isa best = LEAT_ISA_PORTABLE;

@@ -1,6 +1,6 @@
 /*
- * What the machine offers this process: vector instructions and address space. Cores and memory are leat_cpu_count and
- * leat_memory_allowed of leat.h.
+ * The resources that the machine offers this process: vector instructions and address space. Cores and memory are
+ * leat_cpu_count and leat_memory_allowed of leat.h.
  */
 #ifndef LEAT_BASE_CPU_H
 #define LEAT_BASE_CPU_H
@@ -13,7 +13,7 @@
 enum leat_isa { LEAT_ISA_PORTABLE = 0, LEAT_ISA_AVX2, LEAT_ISA_AVX512 };
 
 /* The instructions that functions of each set are compiled for. cpu.c asks the processor for all of them, because
- * compilers use what they are given. */
+ * compilers use all that they may. */
 #define LEAT_TARGET_AVX2 __attribute__((target("avx2,fma,bmi,bmi2,lzcnt,popcnt,movbe")))
 #define LEAT_TARGET_AVX512                                                                                             \
     __attribute__((target(                                                                                             \
@@ -44,7 +44,7 @@ enum leat_isa leat_cpu_isa(void);
  * not known, or of a set above `best`, only leads to a warning in the log. */
 enum leat_isa leat_cpu_isa_wished(enum leat_isa best, const char *wish);
 
-/* Bytes that may still be mapped: what RLIMIT_AS (ulimit -v) leaves. UINT64_MAX: no limit. */
+/* Bytes that may still be mapped: the rest of RLIMIT_AS (ulimit -v). UINT64_MAX: no limit. */
 uint64_t leat_address_space_left(void);
 
 #endif

@@ -11,17 +11,17 @@
  * are left out, here and of files. Returns `code`. */
 int leat_fail(struct leat_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* As leat_fail, with the current errno and its text appended to the message; of LEAT_E_IO where a file cannot get
- * longer, also with what to do, unless the message says to make room. */
+/* As leat_fail, with the current errno and its text appended to the message; of LEAT_E_IO if a file cannot get longer,
+ * also with the remedy, unless the message says to make room. */
 int leat_fail_errno(struct leat_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Cuts a text that does not fit into `room` bytes in its middle, so that long names push no sentence out of it. */
 void leat_shorten(char *text, size_t room);
 
-/* What to do where an errno says that a file cannot get longer, such as "; make room on the disk", else "". */
+/* The remedy if an errno means that a file cannot get longer, such as "; make room on the disk", else "". */
 const char *leat_if_full(int sys_errno);
 
-/* Add the place to an error that is already filled. `file` is cut at the front if too long; NULL keeps what is there;
+/* Add the place to an error that is already filled. `file` is cut at the front if too long; NULL keeps the present one;
  * so do LEAT_NO_SAMPLE and LEAT_NO_OFFSET. */
 void leat_error_at_file(struct leat_error *error, const char *file, int64_t offset);
 void leat_error_at_sample(struct leat_error *error, int64_t sample, const char *field);

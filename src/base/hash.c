@@ -5,7 +5,8 @@
 
 #include <xxhash.h>
 
-/* Of libraries that have it (on x86, mostly): the same with the widest registers of the machine, and 2.7 times as fast.
+/* For libraries that have it (on x86, mostly): the same with the widest registers of the machine, and 2.7 times as
+ * fast.
  */
 extern XXH64_hash_t XXH3_64bits_dispatch(const void *data, size_t bytes) __attribute__((weak));
 enum { SHORT = 240 }; /* up to here all are the same code */

@@ -1,5 +1,5 @@
 /*
- * Checksums and hashes: XXH3 (libxxhash), 64 bits, seed 0. What the file format calls "checksum".
+ * Checksums and hashes: XXH3 (libxxhash), 64 bits, seed 0. The "checksum" of the file format.
  */
 #ifndef LEAT_BASE_HASH_H
 #define LEAT_BASE_HASH_H

@@ -16,7 +16,7 @@ size_t leat_holders_bytes(uint32_t n)
     return sizeof(struct leat_holders) + n * sizeof(struct leat_holder);
 }
 
-/* The low bits of when a process began, in ticks since the system did; 0 where /proc does not say. */
+/* The low bits of when a process began, in ticks since the system did; 0 if /proc does not say. */
 static uint32_t begin_of(pid_t pid)
 {
     char path[32], text[1024], *at;
@@ -101,7 +101,7 @@ void leat_holder_leave(struct leat_holder *row)
     atomic_store(&row->who, 0);
 }
 
-/* The same, with a row that is joined where there is none. */
+/* The same, with a row that is joined if there is none. */
 static struct leat_holder *go_on(struct leat_holder *row)
 {
     struct leat_holder *more = further(row), *rows = row - atomic_load(&row->number);

@@ -7,7 +7,7 @@
 
 enum leat_log_level { LEAT_LOG_ERROR = 1, LEAT_LOG_WARNING, LEAT_LOG_INFO, LEAT_LOG_DEBUG };
 
-/* Says on standard error, once, that LEAT_LOG is no level. Called where data sets and files are opened: a run may have
+/* Says on standard error, once, that LEAT_LOG is no level. Called when data sets and files are opened: a run may have
  * nothing to log. */
 void leat_log_check(void);
 

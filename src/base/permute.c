@@ -9,9 +9,9 @@
  * Adding modulo a and b instead of xoring bits keeps the rectangle within sqrt(n) of n, so that a second walk is rare
  * and a loop over permute() has no branch that is hard to predict; a network on bits would walk up to four times.
  *
- * Six rounds are plenty where a round function has hundreds of inputs. Where it has fewer, pairs of samples land
- * unevenly over keys. By chi-square it is seen up to 12 rounds for n = 5, up to 8 for n = 64 and up to 6 for n = 256;
- * from n = 400 on six rounds do not show. So ranges below 256 get 20 and those below 4096 get 8.
+ * Six rounds are plenty if a round function has hundreds of inputs. If it has fewer, pairs of samples land unevenly
+ * over keys. By chi-square it is seen up to 12 rounds for n = 5, up to 8 for n = 64 and up to 6 for n = 256; from n =
+ * 400 on six rounds do not show. So ranges below 256 get 20 and those below 4096 get 8.
  */
 #include "base/permute.h"
 

@@ -1,4 +1,4 @@
-/* Which fields can have which role (enum leat_role). */
+/* The fields that can have each role (enum leat_role). */
 #ifndef LEAT_BASE_ROLE_H
 #define LEAT_BASE_ROLE_H
 

@@ -4,10 +4,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The one or two characters that a character is made of: the first may be made of others again; second is 0 where there
- * is none. They are those of the Unicode Character Database, version 14, without the ideographs for compatibility
- * (U+F900 and on, U+2F800 and on), which are single characters, and without the syllables of Hangul, which are
- * computed. */
+/* The one or two characters that a character is made of: the first may be made of others again; second is 0 if there is
+ * none. They are those of the Unicode Character Database, version 14, without the ideographs for compatibility (U+F900
+ * and on, U+2F800 and on), which are single characters, and without the syllables of Hangul, which are computed. */
 static const struct pair {
     uint32_t from, first, second;
 } pairs[] = {

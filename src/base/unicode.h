@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The character at `text`, of at most n > 0 bytes: how many it has; 0: that is not UTF-8. */
+/* The character at `text`, of at most n > 0 bytes: the number of its bytes; 0: that is not UTF-8. */
 unsigned leat_unicode_read(const char *text, size_t n, uint32_t *c);
 
 /* Writes the text with each character decomposed, and bytes that are not UTF-8 as they are. Both forms of a text give

@@ -1,8 +1,7 @@
 /*
- * Kinds of samples. A codec knows one kind of encoded values (photos, say): what their headers tell, what memory
- * decoding takes, whether they are whole, how a part of one is decoded, and in which other forms they may be stored.
- * Codecs are pure: bytes in, values out; no I/O, no threads, no clock. codecs.def lists them, one line each; nobody
- * above src/codec knows any by name.
+ * Kinds of samples. A codec knows one kind of encoded values (photos, say): their headers, the memory of decoding,
+ * whether they are whole, the decoding of a part, and other forms of storage. Codecs are pure: bytes in, values out; no
+ * I/O, no threads, no clock. codecs.def lists them, one line each; nobody above src/codec knows any by name.
  *
  * A value goes through the layers as its bytes and a leat_value_info: the source fills it, src/data and the engine pass
  * it on unread, the codec reads it.
@@ -22,15 +21,15 @@
 
 #include "leat/leat.h"
 
-/* How an encoded value is stored. */
+/* The form in which an encoded value is stored. */
 enum leat_form {
     LEAT_FORM_ORIGINAL = 0, /* its bytes as they came */
-    LEAT_FORM_FAST,         /* what decodes faster and gives back the bytes that came */
+    LEAT_FORM_FAST,         /* the form that decodes faster and gives back the original bytes */
     LEAT_FORM_RAW           /* decoded: pixels */
 };
 #define LEAT_FORMS 3
 
-/* What is known of a value's health. */
+/* The known health of a value. */
 enum leat_health {
     LEAT_HEALTH_UNCHECKED = 0, /* decode to the end on first use in a process, unless the source remembers the bytes as
                                   good */
@@ -38,11 +37,11 @@ enum leat_health {
     LEAT_HEALTH_BROKEN         /* was found broken */
 };
 
-/* What is known of an encoded value beside its bytes. All zero: nothing is known. */
+/* The known facts of an encoded value beside its bytes. All zero: nothing is known. */
 struct leat_value_info {
     uint32_t width, height; /* 0: unknown */
     uint8_t channels;       /* of the value as it came; 0: unknown */
-    uint8_t kind;           /* a number of the codec's: which of its formats; 0: unknown */
+    uint8_t kind;           /* a number of the codec's for its formats; 0: unknown */
     bool deep;              /* has more than 8 bits a sample: a probe alone says so */
     uint8_t health;         /* enum leat_health */
     uint8_t form;           /* enum leat_form */
@@ -60,8 +59,8 @@ static inline uint64_t leat_value_bytes(const struct leat_value_info *info, uint
     return info->form == LEAT_FORM_FAST ? info->original : length;
 }
 
-/* Values of more elements than this (pixels), or with a longer side, are refused as broken. The side also bounds what
- * one resize may take: of a photo of 1 x 2^28 pixels the weights alone would be 2 GiB. */
+/* Values of more elements than this (pixels), or with a longer side, are refused as broken. The side also bounds the
+ * memory of one resize: for a photo of 1 x 2^28 pixels the weights alone would be 2 GiB. */
 #define LEAT_MAX_PIXELS (UINT64_C(1) << 28)
 #define LEAT_MAX_SIDE 65535
 
@@ -71,10 +70,10 @@ static inline uint64_t leat_value_bytes(const struct leat_value_info *info, uint
 /* So many bytes after the last element of a row may be read (their values mean nothing). */
 #define LEAT_DECODE_PADDING 64
 
-/* What becomes of transparency. */
+/* The treatment of transparency. */
 enum leat_alpha {
     LEAT_ALPHA_DROP = 0, /* colours are those that are stored, however transparent */
-    LEAT_ALPHA_KEEP,     /* X of RGBX is the opacity, 255 (65535) where there is none; not with gray */
+    LEAT_ALPHA_KEEP,     /* X of RGBX is the opacity, 255 (65535) if there is none; not with gray */
     LEAT_ALPHA_BLEND     /* blended with a background */
 };
 
@@ -91,13 +90,13 @@ struct leat_decode_request {
     uint8_t background[3]; /* of LEAT_ALPHA_BLEND: R, G, B */
     uint32_t frame;        /* of an animation or of a file of several pages, from 0 */
     bool exif;             /* deliver the image as its EXIF orientation says */
-    bool icc;              /* deliver colours of sRGB, if an ICC profile says what the stored ones are */
+    bool icc;              /* deliver colours of sRGB, if an ICC profile describes the stored ones */
     bool inks;             /* CMYK may come as inks: set between decode.c and the formats alone */
     bool lenient;          /* damage that the decoder can pass is a warning, not an error */
-    bool scan_to_end;      /* leat_decoder_end reads what the box did not need, and reports what is broken in it */
+    bool scan_to_end;      /* leat_decoder_end reads the bytes that the box did not need, and reports damage in them */
 };
 
-/* What one thread keeps from value to value: the decoder's own objects and buffers of rows, so that steady state
+/* The objects that one thread keeps from value to value: the decoder's own and buffers of rows, so that steady state
  * allocates nothing of ours. One thread at a time. A codec's own struct begins with it. */
 struct leat_decoder {
     const struct leat_codec *codec;
@@ -106,7 +105,7 @@ struct leat_decoder {
 struct leat_codec {
     const char *name; /* "photo": in messages, behind "encoded" */
     enum leat_kind kind;
-    const char *kind_name; /* "image": leat_kind_name, and so what leat.field takes */
+    const char *kind_name; /* "image": leat_kind_name, and so the name for leat.field */
     size_t raw_header;     /* bytes that precede the elements of a value in the form RAW */
 
     /* ---- from the header; any thread ---- */
@@ -114,11 +113,11 @@ struct leat_codec {
     /* Fills width, height, channels and kind. The first bytes of the value may be enough. LEAT_E_DECODE: the bytes are
      * none of this kind, or the header makes no sense. */
     int (*probe)(const void *data, size_t length, struct leat_value_info *info, struct leat_error *error);
-    /* About the most memory that decoding takes (from the header, and from width, height and form in `info`), of which
-     * a decoder keeps at most LEAT_DECODE_BYTES afterwards. 0 for bytes that it does not know. */
+    /* About the most memory that decoding takes (from the header, and from width, height and form in `info`), a decoder
+     * keeps at most LEAT_DECODE_BYTES of it afterwards. 0 for bytes that it does not know. */
     uint64_t (*decode_bytes)(const void *data, size_t length, const struct leat_value_info *info, bool exif);
 
-    /* ---- decoding: leat_decoder_* below say what each does ---- */
+    /* ---- decoding: see leat_decoder_* below ---- */
 
     struct leat_decoder *(*decoder_new)(void);
     void (*decoder_free)(struct leat_decoder *decoder);
@@ -135,7 +134,7 @@ struct leat_codec {
     bool (*whole)(const struct leat_decoder *decoder);        /* NULL: leniency makes no difference */
     const char *const *warning_names;                         /* [LEAT_MAX_WARNINGS] at most, ended by NULL */
 
-    /* ---- what is stored instead; each NULL where the kind has no such thing ---- */
+    /* ---- other forms of storage; each NULL if the kind has no such thing ---- */
 
     /* The value in another form; *out is ended with leat_free. It is read to its end: LEAT_E_DECODE if it is broken.
      * LEAT_E_UNSUPPORTED: it has no such form and is to be stored as it came; the error says why, in the same words for
@@ -153,12 +152,13 @@ struct leat_codec {
     bool (*rows_are_whole)(const uint8_t *rows, size_t length);
     /* The form of bytes of which no index says it: ORIGINAL or RAW. */
     enum leat_form (*form_of)(const void *data, size_t length);
-    /* Of `out`, whose data are a value in the form RAW: data, length, shape and orientation of its elements. CORRUPT */
+    /* Fills in `out`, whose data are a value in the form RAW: data, length, shape and orientation of its elements.
+     * CORRUPT */
     int (*view)(struct leat_value *out, struct leat_error *error);
 
     /* About the most memory that restoring takes; 0 for bytes that are not in the form FAST. */
     uint64_t (*restore_bytes)(const void *data, size_t length);
-    /* What came, of a value in the form FAST. *out is ended with leat_free. CORRUPT, NOMEM. */
+    /* The original of a value in the form FAST. *out is ended with leat_free. CORRUPT, NOMEM. */
     int (*restore)(const void *data, size_t length, uint8_t **out, size_t *out_length, struct leat_error *error);
     /* Whether the form FAST is that of the bytes that it gives back, in all that decoding takes from it. CORRUPT, NOMEM
      */
@@ -199,8 +199,8 @@ static inline int leat_decoder_open(struct leat_decoder *decoder, const struct l
 }
 
 /* The size of the opened value at 1/denominator, as begin will have it. A JPEG can be had at 1, 2, 4 and 8: the result
- * is then ceil(size / denominator) and the call returns `denominator`. What has only 1 returns 1 and gives the full
- * size. `denominator` must be 1, 2, 4 or 8. */
+ * is then ceil(size / denominator) and the call returns `denominator`. A value that has only 1 returns 1 and gives the
+ * full size. `denominator` must be 1, 2, 4 or 8. */
 static inline unsigned leat_decoder_scaled_size(const struct leat_decoder *decoder, unsigned denominator,
                                                 uint32_t *width, uint32_t *height)
 {
@@ -239,22 +239,22 @@ static inline const uint8_t *leat_decoder_rows(const struct leat_decoder *decode
     return decoder->codec->rows ? decoder->codec->rows(decoder, length) : NULL;
 }
 
-/* What a lenient decoder has passed in the value that was ended last: a set of bits, one per name in
+/* The faults that a lenient decoder has passed in the value that was ended last: a set of bits, one per name in
  * codec->warning_names. Valid until the next open. */
 static inline unsigned leat_decoder_warnings(const struct leat_decoder *decoder)
 {
     return decoder->codec->warnings ? decoder->codec->warnings(decoder) : 0;
 }
 
-/* Of a value that was scanned to its end without a failure: whether it is good, in that a decoder that is not lenient
- * finds nothing wrong either. Valid until the next open. */
+/* For a value that was scanned to its end without a failure: whether it is good, in that a strict decoder finds no
+ * fault either. Valid until the next open. */
 static inline bool leat_decoder_whole(const struct leat_decoder *decoder)
 {
     return !decoder->codec->whole || decoder->codec->whole(decoder);
 }
 
 /* Scans a value to its end. LEAT_E_DECODE with the reason and, where known, the byte offset, for anything that decoding
- * would report: the one reason that is told of this value, whoever finds it broken. */
+ * would report: the one reason that this value gets, whoever finds it broken. */
 int leat_decoder_check(struct leat_decoder *decoder, const void *data, size_t length, bool lenient,
                        struct leat_error *error);
 

@@ -1,5 +1,5 @@
 /*
- * A PNG (ISO/IEC 15948) of class ids. Rows are differences from the one above (filter 2), which are nearly all 0 where
+ * A PNG (ISO/IEC 15948) of class ids. Rows are differences from the one above (filter 2), which are nearly all 0 if
  * areas are large; runs of one byte are copies from one byte before, in a single block of deflate (RFC 1951) with its
  * fixed codes:
  *

@@ -1,4 +1,4 @@
-/* PNGs of class ids: what a field of semantic masks has, where a format makes them of something else. */
+/* PNGs of class ids: the values of a field of semantic masks, if a format makes them of something else. */
 #ifndef LEAT_CODEC_IDS_PNG_H
 #define LEAT_CODEC_IDS_PNG_H
 

@@ -12,7 +12,7 @@
 /* Corners are rounded to a FIFTH of a pixel. */
 enum { FIFTH = 5, VERSION = 1 };
 #define FARTHEST 0x1p20
-/* What drawing may take, so that some kilobytes are not a minute's work. An edge costs as much as it crosses columns of
+/* The limit of drawing, so that some kilobytes are not a minute's work. An edge costs as much as it crosses columns of
  * the image, however far it reaches: in a value at most MOST_CROSSED, some tenths of a second. A polygon costs the part
  * of the image that it lies in: those of an instance at most MOST_SWEPT images, and SWEPT_AT_LEAST pixels of small
  * ones.
@@ -68,7 +68,7 @@ bool leat_shapes_put_head(struct leat_shape_bytes *to, uint64_t n)
     return put_varint(to, VERSION) && put_varint(to, n);
 }
 
-/* Whether a number is one of hundredths, and of how many. */
+/* Whether a number is one of hundredths, and their number. */
 static bool in_cents(double v, int64_t *cents)
 {
     *cents = (int64_t)nearbyint(v * 100);
@@ -268,7 +268,7 @@ static struct edge edge_of(const double *a, const double *b, bool *flat)
     return e;
 }
 
-/* Of a flat edge, y at a step of x; of a steep one, x at a step of y. */
+/* For a flat edge, y at a step of x; for a steep one, x at a step of y. */
 static int64_t flat_at(const struct edge *e, int64_t step)
 {
     return (int64_t)((double)e->ys + e->slope * (double)step + .5);
@@ -298,7 +298,7 @@ static int64_t steep_crossing(const struct edge *e, int64_t u)
     return e->ys + step - 1;
 }
 
-/* Notes where an edge crosses the middle lines of the image's columns, of which there is one in FIFTH. */
+/* Notes where an edge crosses the middle lines of the image's columns, one of them in FIFTH. */
 static bool draw_edge(struct canvas *c, const double *a, const double *b)
 {
     const int64_t middle = FIFTH / 2;

@@ -30,8 +30,8 @@ struct leat_shape_bytes {
     size_t n, room;
 };
 
-/* Append a record; false: no memory. xy: the corners of all polygons; ends[p]: how many points polygons 0..p have
- * together. Hundredths are used where they lose nothing. */
+/* Append a record; false: no memory. xy: the corners of all polygons; ends[p]: the number of points of polygons 0..p
+ * together. Hundredths are used if they lose nothing. */
 bool leat_shapes_put_none(struct leat_shape_bytes *to);
 bool leat_shapes_put_polygons(struct leat_shape_bytes *to, const double *xy, const uint32_t *ends, size_t n_polygons,
                               bool units);
@@ -39,7 +39,7 @@ bool leat_shapes_put_runs(struct leat_shape_bytes *to, uint32_t h, uint32_t w, c
 /* Appends the head of a value of n records, which follow. */
 bool leat_shapes_put_head(struct leat_shape_bytes *to, uint64_t n);
 
-/* What is wrong with polygons or runs, before they are put; NULL: nothing. A polygon has at least three points, whose
+/* The error of polygons or runs, before they are put; NULL: none. A polygon has at least three points, whose
  * coordinates lie within 2^20. Runs fill the image. */
 const char *leat_shapes_polygon_fault(const double *xy, size_t n_points, double w, double h);
 const char *leat_shapes_runs_fault(const uint32_t *runs, size_t n, uint64_t h, uint64_t w);

@@ -1,4 +1,5 @@
-/* The table of codecs, and what is the same for all. Adding a codec is adding its file, and its line to codecs.def. */
+/* The table of codecs, and the code that is the same for all. Adding a codec is adding its file, and its line to
+ * codecs.def. */
 #include <string.h>
 
 #include "codec/codec.h"

@@ -6,8 +6,8 @@
  *     file       SOI tables SOF SOS | codes | tables SOS | codes | EOI, what follows
  *     skeleton   flags SOI tables SOF SOS      tables SOS          EOI, what follows
  *
- * Where codes are missing follows from the markers (markers.h), and what they were from the tables and the coefficients
- * (encode.h), because encoders have next to no choice. Where one chose otherwise, the result differs from the original,
+ * The places of missing codes follow from the markers (markers.h), and the codes from the tables and the coefficients
+ * (encode.h), because encoders have next to no choice. If one chose otherwise, the result differs from the original,
  * and leat_jpeg_together_equals says so.
  */
 #include "codec/jpeg/coefficients.h"
@@ -160,7 +160,7 @@ static int make_skeleton(struct leat_jpeg_apart *apart, const uint8_t *data, siz
     }
     if (!rc && met == LEAT_JPEG_MET_NONSENSE) {
         rc = leat_fail(error, LEAT_E_UNSUPPORTED,
-                       "JPEG: an unusual marker"); /* where is not in the words: photos are counted by them */
+                       "JPEG: an unusual marker"); /* the position is not in the words: photos are counted by them */
         leat_error_at_file(error, NULL, (int64_t)walk.at);
     }
     if (!rc)
@@ -202,7 +202,7 @@ int leat_jpeg_take_apart_by_rows(struct leat_jpeg_apart *apart, const void *data
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-/* The scans of an arithmetic file, cut out of what libjpeg makes when the first of them is met. */
+/* The scans of an arithmetic file, cut out of libjpeg's output when the first of them is met. */
 struct spliced {
     uint8_t *file;
     struct leat_jpeg_walk walk;
@@ -252,7 +252,7 @@ static int add_default_tables(struct leat_jpeg_walk *walk, struct leat_jpeg_sink
     return LEAT_OK;
 }
 
-/* Whether the coefficients are where a frame's should be: what follows is bounded by that. */
+/* Whether the coefficients are where a frame's should be: the rest is bounded by that. */
 static bool makes_sense(const struct leat_jpeg_coefficients *coefficients)
 {
     struct leat_jpeg_frame frame = coefficients->frame;
@@ -314,7 +314,7 @@ int leat_jpeg_together(const uint8_t *skeleton, size_t skeleton_length,
                        const struct leat_jpeg_coefficients *coefficients, uint64_t original, uint8_t **out,
                        size_t *out_length, struct leat_error *error)
 {
-    if (original > UINT32_MAX) /* what an index record can tell; no promise of more is worth the memory */
+    if (original > UINT32_MAX) /* the most that an index record can tell; a promise of more is not worth the memory */
         return leat_fail(error, LEAT_E_CORRUPT, "JPEG: the original cannot have had %llu bytes",
                          (unsigned long long)original);
     struct leat_jpeg_encoder *encoder = leat_jpeg_encoder_new(leat_cpu_isa());

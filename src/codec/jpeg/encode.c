@@ -90,7 +90,7 @@ void leat_jpeg_encoder_restart(struct leat_jpeg_encoder *e)
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* The code of each symbol; the first one where a table has a symbol twice. False: the table makes no sense. */
+/* The code of each symbol; the first one if a table has a symbol twice. False: the table makes no sense. */
 static bool assign(struct leat_jpeg_codes *codes, const struct leat_jpeg_symbols *symbols)
 {
     for (unsigned i = 0; i < 256; i++)
@@ -121,8 +121,8 @@ static void fill_size(uint32_t *zero, uint32_t code, unsigned size)
     }
 }
 
-/* Codes of a table and the entries of its first `runs` runs of zeros; one for DC, whose symbols are sizes alone. Where
- * the table is the one of the last scan they stay. False: no such table was given, or it is none. */
+/* Codes of a table and the entries of its first `runs` runs of zeros; one for DC, whose symbols are sizes alone. If the
+ * table is the one of the last scan they stay. False: no such table was given, or it is none. */
 static bool make_table(struct leat_jpeg_codes *codes, const struct leat_jpeg_symbols *symbols, unsigned runs,
                        uint32_t *entry)
 {

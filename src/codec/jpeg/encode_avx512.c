@@ -36,8 +36,8 @@ TARGET static __attribute__((noinline)) uint16_t *unusual_items(struct leat_jpeg
     return leat_jpeg_items_ac(s, item, at, block, mask);
 }
 
-/* `mask` with a place for each sixteen zeros before a coefficient, where the last of them is: a value of 0 behind a run
- * of 15 is their item. */
+/* `mask` with a place for each sixteen zeros before a coefficient, at the last of them: a value of 0 behind a run of 15
+ * is their item. */
 TARGET static uint64_t with_zeros(uint64_t mask)
 {
     const uint64_t below = ~UINT64_C(0) >> _lzcnt_u64(mask) >> 1; /* the last coefficient */

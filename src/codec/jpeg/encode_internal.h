@@ -1,4 +1,4 @@
-/* What encode.c shares with the inner loops of each instruction set. */
+/* The common part of encode.c and the inner loops of each instruction set. */
 #ifndef LEAT_CODEC_JPEG_ENCODE_INTERNAL_H
 #define LEAT_CODEC_JPEG_ENCODE_INTERNAL_H
 
@@ -12,11 +12,11 @@
  *
  *     AC table 0 | ... | AC table 3 | DC table 0 | ... | DC table 3 | escapes
  *
- * where code and value of all usual coefficients stand ready: of a run below 16 and a value in [-255, 255], of a
+ * where code and value of all usual coefficients stand ready: for a run below 16 and a value in [-255, 255], and for a
  * difference of DC in the same range. Other ones put entries of their own among the escapes. So both steps go on
- * without a look at what a block holds, and the second has no branches.
+ * without a look at the contents of a block, and the second has no branches.
  *
- * An entry is bits << 8 | how many they are, at most 24; LEAT_JPEG_NO_CODE where the Huffman table has no such code.
+ * An entry is bits << 8 | their number, at most 24; LEAT_JPEG_NO_CODE if the Huffman table has no such code.
  */
 #define LEAT_JPEG_NO_CODE 0x40u
 #define LEAT_JPEG_AC_ENTRIES                                                                                           \
@@ -68,7 +68,7 @@ static inline void leat_jpeg_bits_put(struct leat_jpeg_bit_writer *b, uint64_t v
     leat_jpeg_bits_flush(b);
 }
 
-/* The size of a value: how many bits its magnitude has. */
+/* The size of a value: the number of bits of its magnitude. */
 static inline unsigned leat_jpeg_size(unsigned magnitude)
 {
     return magnitude ? 32u - (unsigned)__builtin_clz(magnitude) : 0;
@@ -108,7 +108,7 @@ struct leat_jpeg_sequence {
     uint32_t escape, escape_stop; /* the next escape; no MCU begins behind `escape_stop` */
 };
 
-/* A code of its own, and a value, as two items. Returns where the next goes. */
+/* A code of its own, and a value, as two items. Returns the place of the next. */
 static inline uint16_t *leat_jpeg_item_escape(struct leat_jpeg_sequence *s, uint16_t *item, uint32_t code, int value,
                                               unsigned size)
 {
@@ -165,7 +165,7 @@ LEAT_INLINE uint16_t *leat_jpeg_items_ac(struct leat_jpeg_sequence *s, uint16_t 
 
 /* Appends the items of MCUs [x, end) of the row while there is room; returns the first that is not among them. */
 typedef uint32_t leat_jpeg_itemise_fn(struct leat_jpeg_sequence *sequence, uint32_t x, uint32_t end);
-/* Items to bits. Returns all entries or'ed, two by two added: has LEAT_JPEG_NO_CODE or twice that where one has no
+/* Items to bits. Returns all entries or'ed, two by two added: has LEAT_JPEG_NO_CODE or twice that if one has no
  * code. */
 typedef uint32_t leat_jpeg_items_fn(struct leat_jpeg_bit_writer *bits, const uint32_t *entry, const uint16_t *item,
                                     size_t n);
@@ -249,7 +249,7 @@ void leat_jpeg_encoder_end(struct leat_jpeg_encoder *encoder);
 /* The same, and a restart marker. */
 void leat_jpeg_encoder_restart(struct leat_jpeg_encoder *encoder);
 
-/* How many units a scan has across and down: MCUs, or, where it has one component, the blocks of the component
+/* The numbers of units of a scan across and down: MCUs, or, if it has one component, the blocks of the component
  * itself. */
 void leat_jpeg_scan_units(const struct leat_jpeg_scan *scan, const struct leat_jpeg_frame *frame, uint32_t *across,
                           uint32_t *down);

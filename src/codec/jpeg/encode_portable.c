@@ -1,4 +1,5 @@
-/* Blocks to items, one coefficient after the other. Which are not 0 is found for a row of eight at once. */
+/* Blocks to items, one coefficient after the other. The coefficients that are not 0 are found for a row of eight at
+ * once. */
 #include "codec/jpeg/encode_internal.h"
 
 /* Bit k: the k-th coefficient of a row is not 0. */

@@ -15,7 +15,7 @@ struct progressive {
     const struct leat_jpeg_codes *dc[LEAT_JPEG_MAX_COMPONENTS], *ac;
     int predictor[LEAT_JPEG_MAX_COMPONENTS];
     uint32_t run; /* blocks that have ended */
-    uint32_t met; /* all entries or'ed: has LEAT_JPEG_NO_CODE where one has no code */
+    uint32_t met; /* all entries or'ed: has LEAT_JPEG_NO_CODE if one has no code */
     unsigned n_waiting;
     uint8_t waiting[MAX_WAITING]; /* bits, one each */
 };

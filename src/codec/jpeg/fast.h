@@ -15,7 +15,7 @@ struct leat_jpeg_packer *leat_jpeg_packer_new(void); /* NULL when memory is out 
 void leat_jpeg_packer_free(struct leat_jpeg_packer *packer);
 
 /* Packs a JPEG, unpacks the result and compares with the original. `orientation` (EXIF, 1 to 8) and `image_kind` (enum
- * leat_image_kind of codec/photo/photo.h) are what the caller knows of it; leat_jpeg_fast_original gives them back.
+ * leat_image_kind of codec/photo/photo.h) are the caller's knowledge of it; leat_jpeg_fast_original gives them back.
  * *out (of the packer, until the next call) holds the fast form. LEAT_E_UNSUPPORTED: the photo is to be stored as it
  * came; `error` says why. LEAT_E_DECODE: the photo is broken. NOMEM. */
 int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t length, unsigned orientation,
@@ -33,7 +33,7 @@ int leat_jpeg_fast_open(struct leat_jpeg_fast *fast, const void *data, size_t le
                         const struct leat_jpeg_frame **frame, struct leat_jpeg_source **source,
                         struct leat_error *error);
 
-/* What the original was: bytes, leat_hash64 of them, EXIF orientation (1 to 8), enum leat_image_kind of
+/* The facts of the original: bytes, leat_hash64 of them, EXIF orientation (1 to 8), enum leat_image_kind of
  * codec/photo/photo.h. */
 struct leat_jpeg_original {
     uint64_t length, checksum;
@@ -53,12 +53,13 @@ int leat_jpeg_fast_frame(const void *data, size_t length, struct leat_jpeg_frame
 uint64_t leat_jpeg_fast_most_bytes(const struct leat_jpeg_frame *frame);
 uint64_t leat_jpeg_restore_most_bytes(const struct leat_jpeg_frame *frame, const struct leat_jpeg_original *original);
 
-/* The original file. *out is ended with leat_free. Errors: CORRUPT (what comes out is not what went in), NOMEM. Any
+/* The original file. *out is ended with leat_free. Errors: CORRUPT (the result differs from the input), NOMEM. Any
  * thread. */
 int leat_jpeg_restore(const void *data, size_t length, uint8_t **out, size_t *out_length, struct leat_error *error);
 
-/* Whether the form is that of the file that it gives back: also what only decoding takes from it (sizes, sampling,
- * tables of quantisation, colour) is what that file says. Errors: CORRUPT (it is not), NOMEM. Any thread. */
+/* Whether the form is that of the file that it gives back: the values that only decoding takes from it (sizes,
+ * sampling, tables of quantisation, colour) are those of that file, too. Errors: CORRUPT (it is not), NOMEM. Any
+ * thread. */
 int leat_jpeg_fast_check(const void *data, size_t length, struct leat_error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The bytes of the decode-fast form, taken apart (docs/format.md specifies them), and what unpacks and packs a row of
- * blocks for each instruction set.
+ * The bytes of the decode-fast form, taken apart (docs/format.md specifies them), and the functions that unpack and
+ * pack a row of blocks for each instruction set.
  *
  *     header | components | tables | ends of the rows | rows | skeleton | 64 zeros
  *
@@ -21,7 +21,7 @@ enum {
     LEAT_FAST_MAX_DC_BITS = 15,
 };
 
-/* Magnitudes: what two bits tell, what four bits more tell, what a byte more tells. */
+/* Magnitudes that two bits hold, that four bits more hold, and that a byte more holds. */
 enum {
     LEAT_FAST_CLASS_ESCAPE = 3,
     LEAT_FAST_NIBBLE_BASE = 4,
@@ -76,7 +76,7 @@ int leat_jpeg_fast_read_all(struct leat_jpeg_fast *fast, int16_t *const of[LEAT_
 /* ---- packing ---- */
 
 /* A row of b blocks takes at most, in bytes: heads b, dc 2b, masks 8b, planes 3 * 63b/8, nibbles 63b/2, bytes 63b, u16
- * 126b. Some of what remains may be written beyond them. */
+ * 126b. Some of the rest may be written beyond them. */
 #define LEAT_FAST_ROW_ROOM(b) (256 * (size_t)(b) + 512)
 
 /* Packs a row of blocks to `out`, which has LEAT_FAST_ROW_ROOM. `values` [64 * blocks + 256] and `work`, twice
@@ -85,7 +85,7 @@ int leat_jpeg_fast_read_all(struct leat_jpeg_fast *fast, int16_t *const of[LEAT_
 size_t leat_jpeg_pack_row(enum leat_isa isa, const int16_t *coefficients, uint32_t blocks, int16_t *values,
                           uint8_t *work, uint8_t *out);
 
-/* Buffers of one who packs. */
+/* Buffers for packing. */
 struct leat_jpeg_fast_writer {
     enum leat_isa isa;
     uint8_t *out;

@@ -1,6 +1,6 @@
 /*
  * Reading the decode-fast form: the header, and a source of blocks. The header's sizes are checked against each other
- * and against the payload once, so that rows need no check but their own; nothing is allocated unless a photo is wider
+ * and against the payload once, so that rows need no check but their own; memory is allocated only if a photo is wider
  * than all before.
  */
 #include "base/alloc.h"

@@ -1,5 +1,5 @@
 /*
- * A JPEG file to the decode-fast form and back. Packing trusts nothing: what it made is unpacked by the functions that
+ * A JPEG file to the decode-fast form and back. Packing trusts nothing: its result is unpacked by the functions that
  * will unpack it later, and put together to the original, byte for byte, before anybody may store it.
  */
 #include <string.h>
@@ -75,7 +75,7 @@ static int check(struct leat_jpeg_packer *packer, const struct leat_jpeg_coeffic
                                           length, error);
 }
 
-/* Packs and checks. *read: the photo was read to its end, so that what failed will fail again. */
+/* Packs and checks. *read: the photo was read to its end, so that a failure will repeat. */
 static int pack(struct leat_jpeg_packer *packer, const void *data, size_t length,
                 const struct leat_jpeg_original *original, bool by_rows, bool *read, struct leat_error *error)
 {
@@ -107,7 +107,7 @@ int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t len
                                                 .image_kind = (uint8_t)image_kind};
     bool read;
     int rc = pack(packer, data, length, &original, true, &read, error); /* a row stays in the cache from step to step */
-    if (rc && rc != LEAT_E_NOMEM && !read) { /* what it is that is wrong is found on the long way */
+    if (rc && rc != LEAT_E_NOMEM && !read) {                            /* the long way finds the cause */
         leat_error_clear(error);
         rc = pack(packer, data, length, &original, false, &read, error);
     }
@@ -121,8 +121,8 @@ int leat_jpeg_pack(struct leat_jpeg_packer *packer, const void *data, size_t len
     return rc;
 }
 
-/* All coefficients, twice where libjpeg has to write them (arithmetic coding), and what it writes; the file, and its
- * beginning while it grows. */
+/* All coefficients, twice if libjpeg has to write them (arithmetic coding), and its output; the file, and its beginning
+ * while it grows. */
 uint64_t leat_jpeg_restore_most_bytes(const struct leat_jpeg_frame *frame, const struct leat_jpeg_original *original)
 {
     uint64_t coefficients = 0;

@@ -1,14 +1,14 @@
 /*
- * Where the streams of a row of blocks lie, and the DC values: the part of unpacking that is the same for every
+ * The places of the streams of a row of blocks, and the DC values: the part of unpacking that is the same for every
  * instruction set, compiled into each.
  *
  *     heads | dc bits | mask bytes | signs | class bits A | class bits B | nibbles | bytes | u16
  *
- * How long a stream is follows from those before it: the heads tell the bits of the DCs and the bytes of the masks, the
- * ones of the masks are as many as bits in each plane, places where A and B are both set as many as nibbles, nibbles of
- * 15 as many as bytes, bytes of 255 as many as u16. So one comparison with the row's length makes all reading safe that
- * stays within these counts, and counting only up to a column gives the place where that column begins. Counting is
- * cheap: streams of bits are counted 64 at a time.
+ * The length of a stream follows from those before it: the heads tell the bits of the DCs and the bytes of the masks,
+ * the ones of the masks are as many as bits in each plane, places where A and B are both set as many as nibbles,
+ * nibbles of 15 as many as bytes, bytes of 255 as many as u16. So one comparison with the row's length makes all
+ * reading safe that stays within these counts, and counting only up to a column gives the place of that column.
+ * Counting is cheap: streams of bits are counted 64 at a time.
  */
 #ifndef LEAT_CODEC_JPEG_FAST_ROW_H
 #define LEAT_CODEC_JPEG_FAST_ROW_H
@@ -191,7 +191,7 @@ LEAT_INLINE void leat_unpack_dc(const struct leat_jpeg_streams *s, uint32_t n, i
 }
 
 /* A row, as leat_jpeg_unpack_row_fn says, with two steps of an instruction set: the DC values of the first columns, and
- * the other coefficients of n columns, of which the heads and DC values are given. */
+ * the other coefficients of n columns, whose heads and DC values are given. */
 LEAT_INLINE bool leat_unpack_row(void (*unpack_dc)(const struct leat_jpeg_streams *s, uint32_t n, int16_t *dc),
                                  bool (*unpack_rest)(struct leat_jpeg_streams *s, uint32_t n, const uint8_t *head,
                                                      const int16_t *dc, const struct leat_jpeg_fast_scratch *scratch,

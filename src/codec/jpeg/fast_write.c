@@ -1,6 +1,6 @@
 /*
  * Writing the decode-fast form from coefficients: the header, then row after row behind it, each by a function of the
- * instruction set, and what is beside the pixels.
+ * instruction set, and the parts beside the pixels.
  */
 #include "base/alloc.h"
 #include "base/bytes.h"

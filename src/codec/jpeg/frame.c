@@ -1,4 +1,4 @@
-/* What a JPEG is, from libjpeg's reading of its header. */
+/* The facts of a JPEG, from libjpeg's reading of its header. */
 #include "codec/jpeg/frame.h"
 
 #include <stdio.h>

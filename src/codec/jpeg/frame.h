@@ -1,5 +1,5 @@
 /*
- * What a JPEG is, as far as its pixels depend on it: size, components, quantisation, colours. Everything in this folder
+ * The facts of a JPEG that its pixels depend on: size, components, quantisation, colours. Everything in this folder
  * works on this description and on blocks of coefficients:
  *
  *     JPEG bytes --(huffman.h)--+
@@ -21,7 +21,7 @@
 #define LEAT_JPEG_MAX_COMPONENTS 4
 #define LEAT_JPEG_MCU_BLOCKS 10 /* of an MCU, in a scan of several components, at most (ITU-T T.81, B.2.3) */
 
-/* What the components are. CMYK and YCCK are stored inverted, as Adobe writes them. */
+/* The meaning of the components. CMYK and YCCK are stored inverted, as Adobe writes them. */
 enum leat_jpeg_colour { LEAT_JPEG_GRAY = 0, LEAT_JPEG_YCC, LEAT_JPEG_RGB, LEAT_JPEG_CMYK, LEAT_JPEG_YCCK };
 
 struct leat_jpeg_component {
@@ -47,8 +47,8 @@ struct jpeg_decompress_struct;
 /* Describes the photo whose header `cinfo` has read. False: pixels that are not 8 bits, factors that do not divide, a
  * table that is missing, a colour that is not one of the above: libjpeg-turbo's business. */
 bool leat_jpeg_frame_of(const struct jpeg_decompress_struct *cinfo, struct leat_jpeg_frame *frame);
-/* Computes what follows from width, height, colour, n_components and the factors; quant stays. False: they make no
- * frame. */
+/* Computes the fields that follow from width, height, colour, n_components and the factors; quant stays. False: they
+ * make no frame. */
 bool leat_jpeg_frame_complete(struct leat_jpeg_frame *frame);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The entropy decoder of baseline and extended Huffman photos of one scan: which photos it knows, and the order in
+ * The entropy decoder of baseline and extended Huffman photos of one scan: the photos that it knows, and the order in
  * which it goes through their MCUs. The loops are huffman_kernels.h. A lane is one place in the scan at which it reads.
  *
  *     row 0  ................    without an index: all MCUs before the wanted ones are skipped, by one lane
@@ -9,7 +9,7 @@
  *
  * Everything that is not exactly as an encoder writes it (a code that does not exist, a block that is too long, a
  * marker too early or too late, a table missing) is a failure here; the caller then asks libjpeg-turbo, which decides
- * and has the words. What is read here, libjpeg-turbo reads too, to the same coefficients; a fuzz target compares the
+ * and has the words. libjpeg-turbo reads what is read here, too, to the same coefficients; a fuzz target compares the
  * two.
  */
 #include "codec/jpeg/huffman.h"
@@ -33,9 +33,9 @@ struct leat_jpeg_huffman {
     uint32_t interval; /* MCUs between restart markers; 0: none */
     struct leat_jpeg_rows rows;
     bool indexed;
-    struct lane {      /* a place in the scan, and what is needed to read on from there */
+    struct lane {      /* a place in the scan, and the state to read on from there */
         uint64_t at;   /* MCUs passed, from the first of the scan on; none if that is above their number */
-        uint32_t left; /* MCUs until a restart marker; where there are none, until the end of the scan at least */
+        uint32_t left; /* MCUs until a restart marker; without markers, until the end of the scan at least */
         struct leat_jpeg_stream stream;
     } lane[LEAT_JPEG_ROWS_AT_ONCE];
     struct leat_jpeg_dc_table dc[NUM_HUFF_TBLS];
@@ -63,7 +63,7 @@ void leat_jpeg_huffman_free(struct leat_jpeg_huffman *h)
     leat_free(h);
 }
 
-/* ---- what it knows --------------------------------------------------------------------------- */
+/* ---- known photos ---------------------------------------------------------------------------- */
 
 static bool make_tables(struct leat_jpeg_huffman *h, const struct jpeg_decompress_struct *cinfo, int dc, int ac)
 {
@@ -109,7 +109,7 @@ static uint64_t mcus(const struct leat_jpeg_huffman *h)
     return (uint64_t)h->frame.mcus_w * h->frame.mcus_h;
 }
 
-/* To row i of the index. Rows behind the next one of the index are to be gone to by that. */
+/* Goes to row i of the index. Rows behind the next one of the index are to be gone to by that. */
 static void go_to_indexed(struct leat_jpeg_huffman *h, struct lane *lane, uint32_t i)
 {
     const struct leat_jpeg_row_start *row = &h->rows.row[i];
@@ -159,7 +159,7 @@ static uint32_t run_of(const struct lane *lane, uint64_t n)
     return n < lane->left ? (uint32_t)n : lane->left;
 }
 
-/* Reads n MCUs, or only over them where `to` is NULL. */
+/* Reads n MCUs, or only over them if `to` is NULL. */
 static bool pass(struct leat_jpeg_huffman *h, struct lane *lane, uint64_t n, struct leat_jpeg_places *to, bool ac)
 {
     while (n) {
@@ -233,7 +233,7 @@ bool leat_jpeg_huffman_scan(struct leat_jpeg_huffman *h, struct leat_jpeg_rows *
     return true;
 }
 
-/* For each block of an MCU where it goes, in rows of `across[c]` blocks of component c. */
+/* The destination of each block of an MCU, in rows of `across[c]` blocks of component c. */
 static void places_of(const struct leat_jpeg_huffman *h, struct leat_jpeg_blocks blocks[LEAT_JPEG_MAX_COMPONENTS],
                       const uint32_t across[LEAT_JPEG_MAX_COMPONENTS], uint8_t *no_last, struct leat_jpeg_places *to)
 {
@@ -270,7 +270,7 @@ bool leat_jpeg_huffman_read_all(struct leat_jpeg_huffman *h, int16_t *const coef
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-/* To the last row of the index that is not behind row r, unless the lane is behind that already. */
+/* Goes to the last row of the index that is not behind row r, unless the lane is behind that already. */
 static void go_near(struct leat_jpeg_huffman *h, struct lane *lane, uint32_t r)
 {
     if (h->indexed && (uint64_t)(r / h->rows.every) * h->rows.every * h->frame.mcus_w >= lane->at)
@@ -308,7 +308,7 @@ static int source_read(struct leat_jpeg_source *source, uint32_t row, uint32_t n
         }
     }
     for (uint32_t i = 0; i < LEAT_JPEG_ROWS_AT_ONCE && read;
-         i++) /* without an end libjpeg may refuse what no row lacks: it looks ahead */
+         i++) /* without an end libjpeg may refuse a photo of which no row lacks anything: it looks ahead */
         if (h->lane[i].at == mcus(h)) {
             read = ends(&h->lane[i]);
             h->lane[i].at++;

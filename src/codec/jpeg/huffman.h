@@ -1,6 +1,6 @@
 /*
  * Entropy decoding of baseline and extended Huffman photos of one scan: a source of blocks, with or without the row
- * index (rows.h), and the coefficients of a whole photo. What is not exactly as an encoder writes it is left to
+ * index (rows.h), and the coefficients of a whole photo. A scan that is not exactly as an encoder writes it is left to
  * libjpeg-turbo.
  */
 #ifndef LEAT_CODEC_JPEG_HUFFMAN_H
@@ -21,11 +21,11 @@ bool leat_jpeg_huffman_knows(struct leat_jpeg_huffman *huffman, const struct jpe
                              const struct leat_jpeg_frame *frame);
 
 /* After `knows`: reads the whole scan without keeping a coefficient. True: all blocks and restart markers are there,
- * and the end marker follows; `rows` then holds the row index. False: libjpeg knows what is wrong, if anything is. NULL
+ * and the end marker follows; `rows` then holds the row index. False: libjpeg names the error, if there is any. NULL
  * `rows`: only the verdict. */
 bool leat_jpeg_huffman_scan(struct leat_jpeg_huffman *huffman, struct leat_jpeg_rows *rows);
 
-/* After `knows`: begins reading blocks, from the scan's beginning where `index` is NULL, else by the packed row index
+/* After `knows`: begins reading blocks, from the scan's beginning if `index` is NULL, else by the packed row index
  * (rows.h) of `length` bytes. False: the index does not fit the photo; begin without. The bytes of the photo must stay.
  * The source fails with LEAT_E_DECODE on anything unusual. */
 bool leat_jpeg_huffman_begin(struct leat_jpeg_huffman *huffman, const uint8_t *index, size_t length,

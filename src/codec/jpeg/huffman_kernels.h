@@ -1,11 +1,11 @@
 /*
- * The loops of the entropy decoder, included by one file for each instruction set. What bounds them is the chain from
- * one look into the table to the next: shift, load, shift. A look mostly passes two coefficients (huffman_tables.c),
- * and two streams side by side give the core two chains.
+ * The loops of the entropy decoder, included by one file for each instruction set. The bound is the chain from one look
+ * into the table to the next: shift, load, shift. A look mostly passes two coefficients (huffman_tables.c), and two
+ * streams side by side give the core two chains.
  *
  * A block is left by one branch, which the core guesses wrong most times: `k`, the coefficient that comes next, is 64
- * or more when the block has ended, when a code is too long for the look, or when a look went too far; what it was is
- * sorted out behind it. What the next block waits for, its DC, is read before the rest of this one is done.
+ * or more when the block has ended, when a code is too long for the look, or when a look went too far; the code behind
+ * it finds out which. The next block waits for its DC, which is read before the rest of this one is done.
  *
  * A file that includes this defines TARGET, the attribute of all functions.
  */
@@ -14,7 +14,7 @@
 #define LOOK LEAT_JPEG_AC_LOOK
 #define INLINE TARGET static inline __attribute__((always_inline))
 
-/* Natural order, and 0 for all behind 63: what is written there is overwritten by the DC, which is written last. */
+/* Natural order, and 0 for all behind 63: values written there are overwritten by the DC, which is written last. */
 static const uint8_t natural[256] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
     41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
@@ -79,15 +79,15 @@ INLINE void clear(int16_t *block)
     p[0] = p[1] = p[2] = p[3] = (lanes){0};
 }
 
-/* What follows reads the fields of an entry from memory: the core loads more in a cycle than it shifts, and compilers
- * would shift them out of what was loaded before. */
+/* The code below reads the fields of an entry from memory: the core loads more in a cycle than it shifts, and compilers
+ * would shift them out of an earlier load. */
 INLINE const union leat_jpeg_ac_look *again(const union leat_jpeg_ac_look *e)
 {
     __asm__("" : "+r"(e));
     return e;
 }
 
-/* Writes what a look at `acc` has found behind `at` in natural order. */
+/* Writes the result of a look at `acc` behind `at` in natural order. */
 INLINE void write(const union leat_jpeg_ac_look *e, uint64_t acc, const uint8_t *at, int16_t *block)
 {
     const uint32_t more = (uint32_t)(acc >> (-e->bits & 63)) & ((1u << e->more) - 1);
@@ -124,7 +124,7 @@ INLINE int last_of(uint64_t k)
     return k == 64 ? 63 : -1;
 }
 
-/* One code by itself; the next k is ALONE for what cannot be. */
+/* One code by itself; the next k is ALONE for an impossible one. */
 INLINE uint64_t one_code(struct leat_jpeg_bit_reader *b, const struct leat_jpeg_ac_table *table, uint64_t k,
                          int16_t *block, bool keep)
 {
@@ -225,7 +225,7 @@ INLINE bool may_read(struct leat_jpeg_stream *s, struct leat_jpeg_bit_reader *b)
     return true;
 }
 
-/* Not to `keep`, blocks are read over; without `ac`, blocks of nothing but a DC are made. */
+/* Without `keep`, blocks are read over; without `ac`, blocks of nothing but a DC are made. */
 INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n,
                       struct leat_jpeg_places *to, bool keep, bool ac)
 {
@@ -265,7 +265,7 @@ INLINE bool read_mcus(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mc
 /* ---- two streams ----------------------------------------------------------------------------- */
 
 /* A look of one stream; `k` is 64 less than the coefficient that comes next. Once a block has ended nothing is taken
- * any more. What is written behind a block's end goes to the place of the DC. */
+ * any more. Values written behind a block's end go to the place of the DC. */
 INLINE int64_t step_two(struct leat_jpeg_bit_reader *b, const union leat_jpeg_ac_look *look, int64_t k, int16_t *block,
                         bool keep)
 {
@@ -330,7 +330,7 @@ INLINE bool read_ac_two(struct leat_jpeg_bit_reader *bits_a, struct leat_jpeg_bi
     return last[0] >= 0 && last[1] >= 0;
 }
 
-/* Not to `keep`, blocks are read over. */
+/* Without `keep`, blocks are read over. */
 INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *sb, const struct leat_jpeg_mcu *mcu,
                           uint32_t n, struct leat_jpeg_places *to_a, struct leat_jpeg_places *to_b, bool keep)
 {
@@ -381,7 +381,7 @@ INLINE bool read_mcus_two(struct leat_jpeg_stream *sa, struct leat_jpeg_stream *
     return wrong < 1u << 16;
 }
 
-/* What a file of an instruction set defines. */
+/* The definitions of a file of an instruction set. */
 #define LEAT_JPEG_HUFFMAN_KERNELS(name)                                                                                \
     TARGET static bool skip(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n)                   \
     {                                                                                                                  \

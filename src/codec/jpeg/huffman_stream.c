@@ -1,12 +1,12 @@
 /*
- * From the bytes of a scan to bits without stuffing. Every 0xff of the coded data has a zero behind it; that is taken
- * out here, in runs between two 0xff, so that the loops that decode need not look for it:
+ * Turns the bytes of a scan into bits without stuffing. Every 0xff of the coded data has a zero behind it; that is
+ * taken out here, in runs between two 0xff, so that the loops that decode need not look for it:
  *
  *     scan     a 7 c ff 00 3 9 ... | ff d0 | ...
  *     buffer   a 7 c ff 3 9 ...    | end, last         limit: where an MCU could reach beyond `end`
  *
  * Loops ask once per MCU whether they are beyond `limit`, so they may read at most an MCU behind `end`: there the
- * buffer has room, and what stands there (the rest of something older) makes nothing but a failure.
+ * buffer has room, and the bytes there (the rest of something older) can only lead to a failure.
  */
 #include "codec/jpeg/huffman_stream.h"
 
@@ -77,7 +77,7 @@ bool leat_jpeg_stream_more(struct leat_jpeg_stream *s)
     return true;
 }
 
-/* Of the next bit, from the buffer's first; below 0 where its byte is in `acc` and no more in the buffer. */
+/* The place of the next bit, from the buffer's first; below 0 if its byte is in `acc` and no more in the buffer. */
 static int64_t position(const struct leat_jpeg_stream *s)
 {
     return 8 * (int64_t)(s->bits.p - s->buffer) - (int64_t)(s->bits.n & 63);

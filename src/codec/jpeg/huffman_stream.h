@@ -23,7 +23,7 @@ struct leat_jpeg_stream {
     struct leat_jpeg_bit_reader bits;
     const uint8_t *limit; /* before an MCU with bits.p beyond it, leat_jpeg_stream_more is to be called */
     uint8_t *end;         /* of the bytes in the buffer */
-    bool last;            /* `in` is at a marker or at in_end: nothing follows `end` before the next restart */
+    bool last;            /* `in` is at a marker or at in_end: no byte follows `end` before the next restart */
     const uint8_t *in, *in_end;
     int32_t dc[LEAT_JPEG_MAX_COMPONENTS]; /* predictors */
     const uint8_t *mark;                  /* a place in the scan and its bit in the buffer: see leat_jpeg_stream_bit */
@@ -39,10 +39,10 @@ bool leat_jpeg_stream_more(struct leat_jpeg_stream *s);
 bool leat_jpeg_stream_within(const struct leat_jpeg_stream *s);
 /* Steps over this marker, if only padding lies before it. */
 bool leat_jpeg_stream_marker(struct leat_jpeg_stream *s, uint8_t marker);
-/* Where the next bit lies: *bit (0: the highest) of the byte returned. */
+/* The place of the next bit: *bit (0: the highest) of the byte returned. */
 const uint8_t *leat_jpeg_stream_bit(struct leat_jpeg_stream *s, unsigned *bit);
 
-/* How the blocks of an MCU are coded, in their order. */
+/* The coding of the blocks of an MCU, in their order. */
 struct leat_jpeg_mcu {
     unsigned n_blocks;
     struct {
@@ -51,16 +51,16 @@ struct leat_jpeg_mcu {
         unsigned component;
     } block[LEAT_JPEG_MCU_BLOCKS];
 };
-/* Where the blocks of the next MCU go, and by how many blocks those of the MCU after it are further on. */
+/* The destination of the blocks of the next MCU, and the distance in blocks to those of the MCU after it. */
 struct leat_jpeg_places {
     struct {
         int16_t *coefficients;
         uint8_t *last;
-        unsigned step, last_step; /* last_step is 0 where `last` is not wanted and each is written to the same place */
+        unsigned step, last_step; /* last_step is 0 if `last` is not wanted and each is written to the same place */
     } block[LEAT_JPEG_MCU_BLOCKS];
 };
 
-/* The loops. Each reads n MCUs between which no restart marker lies, and returns false where it could not. */
+/* The loops. Each reads n MCUs between which no restart marker lies, and returns false if it could not. */
 struct leat_jpeg_huffman_kernels {
     bool (*skip)(struct leat_jpeg_stream *s, const struct leat_jpeg_mcu *mcu, uint32_t n);
     bool (*skip_two)(struct leat_jpeg_stream *a, struct leat_jpeg_stream *b, const struct leat_jpeg_mcu *mcu,

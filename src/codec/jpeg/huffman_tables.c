@@ -7,10 +7,10 @@
  *     entry            at1 4, value1 -1, at2 5, value2 +1, bits 11, move 6 + END
  *
  * So the chain from one look to the next, which bounds a decoder, is passed for several coefficients at once. A value
- * that is partly beyond the look has its sign in it, at least: what is missing is added.
+ * that is partly beyond the look has its sign in it, at least: the rest is added.
  *
  * Many photos have tables of their own, so making them is quick: codes of a length are neighbours, so an entry's first
- * coefficient is the same for a run of entries, and what can follow in r bits is found once for each r.
+ * coefficient is the same for a run of entries, and the values that can follow in r bits are found once for each r.
  */
 #include "codec/jpeg/huffman_tables.h"
 
@@ -124,7 +124,7 @@ static void fill_with(union leat_jpeg_ac_look *look, size_t n, uint64_t all)
         look[i].all = all;
 }
 
-/* What may be added to a coefficient for the r bits behind it, by these bits. `end`: the code of the end of a block; 0:
+/* The addition to a coefficient for the r bits behind it, by these bits. `end`: the code of the end of a block; 0:
  * there is none. */
 static void fill_second(const struct leat_jpeg_canonical_codes *codes, unsigned r, leat_jpeg_code end,
                         uint32_t end_bits, union leat_jpeg_ac_look *out)
@@ -167,7 +167,7 @@ static void fill_second(const struct leat_jpeg_canonical_codes *codes, unsigned 
 
 static const union leat_jpeg_ac_look alone = {.move = LEAT_JPEG_ALONE};
 
-/* One coefficient, or sixteen zeros, and what may follow in the `left` bits behind. */
+/* One coefficient, or sixteen zeros, and the codes that may follow in the `left` bits behind. */
 static void fill_first(union leat_jpeg_ac_look *look, union leat_jpeg_ac_look e, const union leat_jpeg_ac_look *second,
                        unsigned left)
 {
@@ -178,7 +178,8 @@ static void fill_first(union leat_jpeg_ac_look *look, union leat_jpeg_ac_look e,
 
 static void fill_ac_look(const struct leat_jpeg_canonical_codes *codes, union leat_jpeg_ac_look *look)
 {
-    union leat_jpeg_ac_look *const behind = look + (1 << LOOK), second[1 << LOOK]; /* what r bits hold: from 2^r on */
+    union leat_jpeg_ac_look *const behind = look + (1 << LOOK), second[1 << LOOK]; /* the value of r bits: from 2^r
+                                                                                    * on */
     leat_jpeg_code end = 0;
     uint32_t code = 0, end_bits = 0;
     unsigned n = 0;

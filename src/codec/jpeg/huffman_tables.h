@@ -1,4 +1,4 @@
-/* Huffman tables made for decoding: what a look at the next bits of a scan says. */
+/* Huffman tables made for decoding: the meaning of the next bits of a scan. */
 #ifndef LEAT_CODEC_JPEG_HUFFMAN_TABLES_H
 #define LEAT_CODEC_JPEG_HUFFMAN_TABLES_H
 
@@ -8,23 +8,23 @@
 #define LEAT_JPEG_DC_LOOK 9
 #define LEAT_JPEG_AC_LOOK 10
 
-/* How far a look moves on in its block, beside a number of coefficients, which is at most 32. With the coefficient that
- * comes next, 1 to 63, added, what has happened can be told: 64 and up to 95 too many; 97 to 159 the end; 160 to 191
- * the end after too many; 193 to 255 alone. */
+/* The distance that a look moves on in its block, beside a number of coefficients, which is at most 32. With the
+ * coefficient that comes next, 1 to 63, added, the sum tells the outcome: 64 and up to 95 too many; 97 to 159 the end;
+ * 160 to 191 the end after too many; 193 to 255 alone. */
 #define LEAT_JPEG_END 96u /* the block ends here */
 #define LEAT_JPEG_ALONE                                                                                                \
     192u /* nothing was taken: a code that is longer than the look, or with its value longer than LEAT_JPEG_LOOK_BITS, \
             or none */
 #define LEAT_JPEG_LOOK_BITS 18
 
-/* What the next bits hold: up to two AC coefficients with their values, and the end of the block. */
+/* The contents of the next bits: up to two AC coefficients with their values, and the end of the block. */
 union leat_jpeg_ac_look {
     struct {
         uint8_t bits;     /* taken: LEAT_JPEG_LOOK_BITS at most */
         uint8_t more;     /* so many of these, the last ones, are to be added to value1 */
-        uint8_t at1, at2; /* where the values stand, from the current coefficient on */
+        uint8_t at1, at2; /* the places of the values, from the current coefficient on */
         int16_t value1;
-        int8_t value2; /* 0 where there is no second one */
+        int8_t value2; /* 0 if there is no second one */
         uint8_t move;  /* coefficients passed, or more: see above */
     };
     uint64_t all; /* an entry is the sum of its first and its second coefficient */
@@ -50,7 +50,7 @@ static inline unsigned leat_jpeg_code_run(leat_jpeg_code c)
 struct leat_jpeg_canonical_codes {
     bool made;
     uint8_t bits[17], values[256]; /* of JHUFF_TBL */
-    int32_t last_code[17];         /* of each length; -1 where there is none */
+    int32_t last_code[17];         /* of each length; -1 if there is none */
     int32_t value_offset[17];
 };
 /* A DC difference. */
@@ -72,8 +72,8 @@ struct leat_jpeg_ac_table {
     union leat_jpeg_ac_look look[(1 << LEAT_JPEG_AC_LOOK) + 1]; /* the last one takes nothing */
 };
 
-/* Makes a table from the counts of codes by length (bits[1] to bits[16]) and their symbols, unless that is what it was
- * made from. False where they are none that libjpeg takes. */
+/* Makes a table from the counts of codes by length (bits[1] to bits[16]) and their symbols, unless it was made from
+ * these. False if they are none that libjpeg takes. */
 bool leat_jpeg_dc_table_make(struct leat_jpeg_dc_table *table, const uint8_t bits[17], const uint8_t values[256]);
 bool leat_jpeg_ac_table_make(struct leat_jpeg_ac_table *table, const uint8_t bits[17], const uint8_t values[256]);
 

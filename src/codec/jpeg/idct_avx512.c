@@ -6,8 +6,8 @@
 #include "codec/jpeg/idct_internal.h"
 #include "kernels/simd.h"
 
-/* The weights of a pair everywhere. From memory: compilers would make them from an immediate, time and again in the
- * loop, which costs as much as a shuffle. */
+/* The weights of a pair everywhere. Loaded from memory: compilers would make them from an immediate, time and again in
+ * the loop, which costs as much as a shuffle. */
 #define pair(lo, hi)                                                                                                   \
     ({                                                                                                                 \
         static const int16_t pair_[2] = {lo, hi};                                                                      \
@@ -32,7 +32,7 @@ INLINE void turn(words x[4])
     x[2] = (words)_mm512_shuffle_i32x4(c, d, 0x88), x[3] = (words)_mm512_shuffle_i32x4(c, d, 0xdd);
 }
 
-/* Two registers, of which `first` takes elements; and those that stand `further` on. */
+/* Two registers: `first` takes elements, the other those that stand `further` on. */
 INLINE void two_ways(vec x, vec y, vec first, short further, words p[2])
 {
     p[0] = (words)_mm512_permutex2var_epi16(x, first, y);

@@ -1,9 +1,9 @@
 /*
- * What the inverse DCTs share. The constants have 13 fractional bits: FIX_1_847 is sqrt(2) cos(pi/8) or the like, named
- * by its value as in the literature. Every product below is of two 16-bit values.
+ * The common part of the inverse DCTs. The constants have 13 fractional bits: FIX_1_847 is sqrt(2) cos(pi/8) or the
+ * like, named by its value as in the literature. Every product below is of two 16-bit values.
  *
  * Both passes work on 16-bit samples between which PASS1_BITS fractional bits are kept. A rotation is written as two
- * sums of two products, which is what pmaddwd computes; the original form with fewer products gives the same sums.
+ * sums of two products, as pmaddwd computes them; the original form with fewer products gives the same sums.
  */
 #ifndef LEAT_CODEC_JPEG_IDCT_INTERNAL_H
 #define LEAT_CODEC_JPEG_IDCT_INTERNAL_H
@@ -82,8 +82,8 @@ enum {
     LEFT = 3
 };
 
-/* The same for 4 samples, where one more bit is dropped in each pass: the weights as they are, else all alike. Input 0
- * has EVEN_0. */
+/* The same for 4 samples, with one more bit dropped in each pass: the weights as they are, else all alike. Input 0 has
+ * EVEN_0. */
 enum {
     EVEN4_2 = FIX_1_847,
     EVEN4_6 = -FIX_0_765,
@@ -109,12 +109,12 @@ enum {
 
 /*
  * Such code is exact for dequantised coefficients in [-MOST1, MOST1) and, for 8 samples, values between the passes in
- * [-MOST2, MOST2), powers of two. The weights of a sum are 29.9 in all, times what an output counts, so values after
+ * [-MOST2, MOST2), powers of two. The weights of a sum are 29.9 in all, times the weight of an output, so values after
  * the first pass are at most 30600 (18.4 and 18900 for 4 samples, 10.5 and 10800 for 2); no sum of 32 bits overflows.
  */
 enum { MOST1 = 1024, MOST2 = 16384 };
 
-/* How far the sums of each pass are shifted right, for S = 8, 4 and 2. */
+/* The right shift of the sums of each pass, for S = 8, 4 and 2. */
 enum {
     DOWN1_8 = CONST_BITS - PASS1_BITS,
     DOWN2_8 = CONST_BITS + PASS1_BITS + 3,

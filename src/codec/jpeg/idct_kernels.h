@@ -131,7 +131,7 @@ INLINE void pass(const words p[4], int round, longs out[8])
     butterfly(e, o, out);
 }
 
-/* The same where rows 4 to 7 are zero: p[0] = (0, 2), p[1] = (1, 3). */
+/* The same if rows 4 to 7 are zero: p[0] = (0, 2), p[1] = (1, 3). */
 INLINE void pass_low(const words p[2], int round, longs out[8])
 {
     const longs r = (longs){0} + round;
@@ -158,7 +158,7 @@ INLINE void transpose(const words x[4], words p[4])
 }
 
 /* LANES blocks as pairs of rows of dequantised coefficients times 16: p[i] = (i, i + 4) of columns 0 to 3, p[4 + i] of
- * the others, a block in each lane. False where values are too large. */
+ * the others, a block in each lane. False if values are too large. */
 INLINE bool dequantise(const int16_t *k, const uint16_t quant[64], words p[8])
 {
     words x[8];
@@ -181,7 +181,7 @@ INLINE bool dequantise(const int16_t *k, const uint16_t quant[64], words p[8])
     return true;
 }
 
-/* LANES blocks; false, and nothing is written, where values are too large. */
+/* LANES blocks; false, without a write, if values are too large. */
 INLINE bool all8(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_t stride)
 {
     words p[8], x[8];
@@ -277,7 +277,7 @@ INLINE bool all2(const int16_t *k, const uint16_t quant[64], uint8_t *out, size_
     longs e = even2(p[0], ROUND1_2), f = even2(p[4], ROUND1_2), o = odd2(p[1], p[3]), q = odd2(p[5], p[7]);
     words row0 = upper(e + o, f + q) >> 1, row1 = upper(e - o, f - q) >> 1;
     words p01 = LOW32(row0, row1), p23 = HIGH32(row0, row1); /* two rows of (0, 4), of (1, 5); (3, 7) */
-    /* the upper halves of lanes hold what the odd part needs */
+    /* the upper halves of lanes hold the inputs of the odd part */
     longs even = even2(LOW64(p01, p01), ROUND2_2), odd = odd2(HIGH64(p01, p01), HIGH64(p23, p23));
     put2((even + odd) >> DOWN2_2, (even - odd) >> DOWN2_2, out, stride);
     return true;

@@ -1,6 +1,6 @@
 /*
  * The inverse DCTs in plain C, one value after the other: for blocks whose values are too large for the fast ones, and
- * for what the fast ones leave out.
+ * for sizes that the fast ones leave out.
  *
  * Wherever 16 bits may not hold a value, the code says whether it wraps or saturates: coefficients of damaged or
  * hostile photos get there, and libjpeg-turbo's vector code is the measure.
@@ -68,7 +68,7 @@ static inline void transpose(square in, square out)
 }
 
 /* Whether rows 1 to 7 (of those the bits of `rows` name) are all 0 before dequantisation. Then the vector code that is
- * the measure skips the first pass: values are shifted left and wrap where the pass would saturate. */
+ * the measure skips the first pass: values are shifted left and wrap while the pass would saturate. */
 static inline bool flat(const int16_t *k, unsigned rows)
 {
     uint64_t any = 0;
@@ -164,7 +164,7 @@ static void samples4(const int16_t *coefficients, const uint8_t *last, size_t n,
     }
 }
 
-/* The four weights of 2 samples of 8: of rows 1, 3, 5 and 7. */
+/* The four weights of 2 samples of 8: for rows 1, 3, 5 and 7. */
 static inline uint32_t odd2(int32_t i1, int32_t i3, int32_t i5, int32_t i7)
 {
     return (uint32_t)i1 * FIX_3_624 - (uint32_t)i3 * FIX_1_272 + (uint32_t)i5 * FIX_0_850 - (uint32_t)i7 * FIX_0_720;

@@ -24,7 +24,7 @@ typedef uint8_t bytes __attribute__((vector_size(16)));
 #define LOW64(a, b) ((words)SHUFFLE(quads, quads, (quads)(a), (quads)(b), 0, 2))
 #define HIGH64(a, b) ((words)SHUFFLE(quads, quads, (quads)(a), (quads)(b), 1, 3))
 
-/* Of each pair lo * first + hi * second. */
+/* Sums lo * first + hi * second of each pair. */
 INLINE longs times(words x, int lo, int hi)
 {
 #if defined(__SSE2__)

@@ -85,8 +85,8 @@ bool leat_jpeg_trouble_is_memory(const struct leat_jpeg_trouble *trouble)
 
 static void source_begin(j_decompress_ptr cinfo) {}
 
-/* All bytes were there from the beginning: whoever asks for more has found the photo cut off. A lenient reader gets the
- * end of the image in the place of what is missing, as libjpeg's own sources give it. */
+/* All bytes were there from the beginning: a reader that asks for more has found the photo cut off. A lenient reader
+ * gets the end of the image in the place of missing bytes, as libjpeg's own sources give it. */
 static boolean source_fill(j_decompress_ptr cinfo)
 {
     static const JOCTET end[] = {0xff, JPEG_EOI};
@@ -139,7 +139,7 @@ void leat_jpeg_input_begin(struct leat_jpeg_input *input, j_decompress_ptr cinfo
     cinfo->src = &input->source;
 }
 
-/* ---- what a header says ---------------------------------------------------------------------- */
+/* ---- headers --------------------------------------------------------------------------------- */
 
 bool leat_jpeg_promises_too_much(const struct jpeg_decompress_struct *cinfo, size_t length)
 {

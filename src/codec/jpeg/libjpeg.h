@@ -16,17 +16,17 @@
 
 struct leat_jpeg_trouble {
     struct jpeg_error_mgr errors; /* first: libjpeg's pointer to it is cast back */
-    jmp_buf jump;                 /* where failures go: to be set before each run of calls */
+    jmp_buf jump;                 /* the destination of failures: to be set before each run of calls */
     char words[JMSG_LENGTH_MAX];  /* of the failure that jumped */
     bool lenient;                 /* warnings are passed, and noted here: */
     unsigned warnings;            /* bits of enum leat_jpeg_warning */
     bool warned;                  /* the failure is such a warning, of one that is not lenient */
 };
-/* What libjpeg-turbo warns about, and Pillow and browsers pass. */
+/* The warnings of libjpeg-turbo that Pillow and browsers pass. */
 enum leat_jpeg_warning {
     LEAT_JPEG_EXTRANEOUS = 0, /* bytes between two markers that belong to neither */
     LEAT_JPEG_FILE_ENDS,      /* the file ends before the photo does */
-    LEAT_JPEG_SEGMENT_ENDS,   /* a marker stands where data should */
+    LEAT_JPEG_SEGMENT_ENDS,   /* a marker stands in the place of data */
     LEAT_JPEG_BAD_CODE,       /* a code that no table has */
     LEAT_JPEG_RESTARTS,       /* restart markers are missing or out of order */
     LEAT_JPEG_PROGRESSION,    /* scans that do not follow from those before */
@@ -34,7 +34,7 @@ enum leat_jpeg_warning {
     LEAT_PNG_WRONG_SUM /* not libjpeg's: the checksum of a chunk of a PNG */
 };
 extern const char *const leat_jpeg_warning_names[]; /* ended by NULL */
-/* What the `err` of a (de)compressor is to be, before it is created. */
+/* The `err` of a (de)compressor, to be set before it is created. */
 struct jpeg_error_mgr *leat_jpeg_trouble_begin(struct leat_jpeg_trouble *trouble, bool lenient);
 bool leat_jpeg_trouble_is_memory(const struct leat_jpeg_trouble *trouble);
 
@@ -46,11 +46,11 @@ struct leat_jpeg_input {
  * leat_jpeg_trouble. */
 void leat_jpeg_input_begin(struct leat_jpeg_input *input, j_decompress_ptr cinfo, const void *data, size_t length);
 
-/* Of a photo whose header was read. Each block of a Huffman-coded component costs at least one bit, so a header that
+/* For a photo whose header was read. Each block of a Huffman-coded component costs at least one bit, so a header that
  * promises more than the bytes can hold is known to be cut off or false before memory is spent on it. */
 bool leat_jpeg_promises_too_much(const struct jpeg_decompress_struct *cinfo, size_t length);
-/* Whether all scans of a progressive photo are there, once they were read. Where some are not, libjpeg smooths blocks
- * by their neighbours: the pixels depend on more than the coefficients, also on those of blocks that cropping has left
+/* Whether all scans of a progressive photo are there, once they were read. If some are not, libjpeg smooths blocks by
+ * their neighbours: the pixels depend on more than the coefficients, also on those of blocks that cropping has left
  * out. */
 bool leat_jpeg_is_finished(const struct jpeg_decompress_struct *cinfo);
 

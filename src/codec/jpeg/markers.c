@@ -1,8 +1,8 @@
 /*
- * Walking markers as libjpeg does. It is strict: what stands between two segments must be a marker, lengths must fit,
- * and nothing may be defined that libjpeg would refuse. A skeleton may be hostile. A file has been read by libjpeg or
- * by huffman.h before it comes here: strictness costs the fast form of the few that have a marker which libjpeg reads
- * over (DNL), or two components of one name.
+ * Walking markers as libjpeg does. It is strict: only markers may stand between two segments, lengths must fit, and no
+ * definition may be one that libjpeg would refuse. A skeleton may be hostile. A file has been read by libjpeg or by
+ * huffman.h before it comes here: strictness costs the fast form of the few that have a marker which libjpeg reads over
+ * (DNL), or two components of one name.
  */
 #include "codec/jpeg/markers.h"
 

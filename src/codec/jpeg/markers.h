@@ -1,20 +1,21 @@
 /*
- * The markers of a JPEG, walked from scan to scan. The walk knows what the entropy-coded bytes of the scan depend on,
- * so it serves a whole file, whose entropy-coded bytes the caller steps over, and a skeleton (coefficients.h), which
- * has none.
+ * The markers of a JPEG, walked from scan to scan. The walk knows the inputs of the entropy-coded bytes of the scan, so
+ * it serves a whole file, whose entropy-coded bytes the caller steps over, and a skeleton (coefficients.h), which has
+ * none.
  */
 #ifndef LEAT_CODEC_JPEG_MARKERS_H
 #define LEAT_CODEC_JPEG_MARKERS_H
 
 #include "codec/jpeg/frame.h"
 
-/* More scans than any encoder writes, and scans times blocks of a grid: what hostile bytes may cost. */
+/* More scans than any encoder writes, and scans times blocks of a grid: the limit of the cost of hostile bytes. */
 #define LEAT_JPEG_MAX_SCANS 500
 #define LEAT_JPEG_MAX_SCAN_BLOCKS (UINT64_C(1) << 29)
-/* Pixels times scans: what a hostile progressive photo may cost. One of LEAT_MAX_PIXELS may have 32 scans. */
+/* Pixels times scans: the limit of the cost of a hostile progressive photo. One of LEAT_MAX_PIXELS may have 32
+ * scans. */
 #define LEAT_JPEG_MAX_SCAN_PIXELS (UINT64_C(1) << 33)
 
-/* A Huffman table as DHT has it: how many codes of each length, and the symbols in the order of their codes. */
+/* A Huffman table as DHT has it: the number of codes of each length, and the symbols in the order of their codes. */
 struct leat_jpeg_symbols {
     bool set;
     uint8_t count[17], symbol[256];

@@ -1,6 +1,6 @@
 /*
  * The steps of packing a row of the decode-fast form (pack_row.h) with AVX2. Comparisons give the bits of masks and
- * planes; what these bits pick out is taken one by one.
+ * planes; the values that these bits pick out are taken one by one.
  */
 #include "codec/jpeg/pack_row.h"
 
@@ -53,7 +53,7 @@ TARGET static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, ui
 {
     const __m256i base = _mm256_set1_epi16(LEAT_FAST_NIBBLE_BASE), most = _mm256_set1_epi16(LEAT_FAST_NIBBLE_ESCAPE);
     uint8_t *byte = bytes, *wide = wides;
-    for (unsigned i = 0; i < 32; i += 16) /* what the last two vectors have too many */
+    for (unsigned i = 0; i < 32; i += 16) /* the excess of the last two vectors */
         _mm256_storeu_si256((__m256i *)(void *)(escapes + n + i), base);
     for (uint32_t i = 0; i < n; i += 32) {
         const __m256i v = _mm256_min_epu16(_mm256_sub_epi16(load(escapes + i), base), most);

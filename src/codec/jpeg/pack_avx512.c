@@ -1,7 +1,7 @@
 /*
  * The steps of packing a row of the decode-fast form (pack_row.h) with AVX-512 VBMI2: a block, 64 coefficients or 32
- * magnitudes at a time. What is picked out (coefficients other than 0, magnitudes above a bound) is compressed in a
- * register and stored whole, and what comes next is stored over the rest.
+ * magnitudes at a time. The picked values (coefficients other than 0, magnitudes above a bound) are compressed in a
+ * register and stored whole, and the next ones are stored over the rest.
  */
 #include "codec/jpeg/pack_row.h"
 
@@ -82,7 +82,7 @@ TARGET static void write_escapes(uint16_t *escapes, uint32_t n, uint8_t *out, ui
 {
     const __m512i base = _mm512_set1_epi16(LEAT_FAST_NIBBLE_BASE), escape = _mm512_set1_epi16(LEAT_FAST_NIBBLE_ESCAPE);
     uint8_t *byte = bytes, *wide = wides;
-    _mm512_storeu_si512(escapes + n, base); /* what the last vector has too many */
+    _mm512_storeu_si512(escapes + n, base); /* the excess of the last vector */
     for (uint32_t i = 0; i < n; i += 32) {
         const __m512i magnitude = _mm512_loadu_si512(escapes + i), above = _mm512_sub_epi16(magnitude, base);
         const __m512i nibble = _mm512_min_epu16(above, escape);

@@ -1,8 +1,8 @@
 /* The steps of packing a row of the decode-fast form (pack_row.h) in plain C. */
 #include "codec/jpeg/pack_row.h"
 
-/* Where four coefficients that stand side by side are in a mask, by which of them are not 0; the arguments are their
- * places in zigzag order. */
+/* The places in a mask of four coefficients that stand side by side, by which of them are not 0; the arguments are
+ * their places in zigzag order. */
 #define AT(k, which, bit) ((k) > 0 && (which) >> (bit)&1 ? UINT64_C(1) << ((k) > 0 ? (k)-1 : 0) : 0)
 #define OF(a, b, c, d, which) AT(a, which, 0) | AT(b, which, 1) | AT(c, which, 2) | AT(d, which, 3)
 #define OF4(a, b, c, d, which)                                                                                         \

@@ -1,6 +1,6 @@
 /*
- * Packing a row of the decode-fast form, stream after stream. What belongs to a stream whose place is not known yet
- * waits in a buffer:
+ * Packing a row of the decode-fast form, stream after stream. Values of a stream whose place is not known yet wait in a
+ * buffer:
  *
  *     blocks -> heads, dc bits, (mask bytes), (values: coefficients other than 0)
  *     values -> planes, (magnitudes above 3)
@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "codec/jpeg/fast_format.h"
 
-/* The three steps, in an instruction set. Each writes some bytes beyond what it says. */
+/* The three steps, in an instruction set. Each writes some bytes beyond its count. */
 struct leat_jpeg_pack_steps {
     /* Heads and DC bits to `head`, *end behind them; masks, values and how many of each. False: a DC difference needs
      * 16 bits. */
@@ -20,7 +20,7 @@ struct leat_jpeg_pack_steps {
                    size_t *mask_bytes, int16_t *values, uint32_t *n_values);
     /* The three planes of n values, behind which it may write, to `out`; the magnitudes above 3. Returns the end. */
     uint8_t *(*planes)(int16_t *values, uint32_t n, uint8_t *out, uint16_t *escapes, uint32_t *n_escapes);
-    /* Nibbles to `out`; what those do not hold to `bytes` and `wides`, *byte and *wide behind them. */
+    /* Nibbles to `out`; values that they do not hold to `bytes` and `wides`, *byte and *wide behind them. */
     void (*escapes)(uint16_t *escapes, uint32_t n, uint8_t *out, uint8_t *bytes, uint8_t **byte, uint8_t *wides,
                     uint8_t **wide);
 };
@@ -58,9 +58,9 @@ LEAT_INLINE unsigned leat_mask_bytes(uint64_t ones)
     return ones ? 8 - (unsigned)__builtin_clzll(ones) / 8 : 0;
 }
 
-/* ---- the first two steps, in C and with AVX2; AVX-512 compresses what they take one by one ---- */
+/* ---- the first two steps, in C and with AVX2; AVX-512 compresses their input one by one ---- */
 
-/* Where coefficients 4i to 4i + 3 of natural order are in a mask, by which of them are not 0 (four bits). In
+/* The places in a mask of coefficients 4i to 4i + 3 of natural order, by which of them are not 0 (four bits). In
  * pack_portable.c. */
 extern const uint64_t leat_jpeg_in_mask[16][16];
 
@@ -87,13 +87,13 @@ LEAT_INLINE bool leat_write_blocks(uint64_t (*mask_of)(const int16_t *block), co
     return dc.fits;
 }
 
-/* With planes_of: of 64 values the bits of the three planes, sign, A and B. */
+/* With planes_of: the bits of the three planes, sign, A and B, of 64 values. */
 LEAT_INLINE uint8_t *leat_write_planes(void (*planes_of)(const int16_t *values, uint64_t planes[3]), int16_t *values,
                                        uint32_t n, uint8_t *out, uint16_t *escapes, uint32_t *n_escapes)
 {
     const size_t plane = (n + 7) / 8;
     uint16_t *escape = escapes;
-    for (unsigned i = 0; i < 64; i++) /* what the last group has too many: bits that are 0 */
+    for (unsigned i = 0; i < 64; i++) /* the excess of the last group: bits that are 0 */
         values[n + i] = 1;
     for (uint32_t g = 0; g < n; g += 64) {
         uint64_t planes[3];

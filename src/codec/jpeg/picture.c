@@ -6,16 +6,16 @@
  *
  * libjpeg scales by 1/d with an inverse DCT that makes 8/d x 8/d samples of a block. A component that is sampled more
  * coarsely than the image gets a larger one, as long as that makes up for its sampling in both directions: at 1/2, the
- * chroma of a 4:2:0 photo is transformed in full and not upsampled at all. What is left to upsample is doubled smoothly
- * where it is half the size (across, down, or both), and repeated in all other cases; repeated too where a row has only
- * two samples, or the scale is 1/8.
+ * chroma of a 4:2:0 photo is transformed in full and not upsampled at all. The rest is upsampled: doubled smoothly if
+ * it is half the size (across, down, or both), and repeated in all other cases; repeated too if a row has only two
+ * samples, or the scale is 1/8.
  *
- * Smooth doubling looks at the samples beside. Inside the image these are the real ones, also where they lie beyond the
- * box; at its edges the edge's own. A component's blocks may reach beyond the image; what they hold there is never
+ * Smooth doubling looks at the samples beside. Inside the image these are the real ones, also if they lie beyond the
+ * box; at its edges the edge's own. A component's blocks may reach beyond the image; their contents there are never
  * seen.
  *
- * A ring holds rows of blocks: those of all rows of MCUs that are asked for at once and the one before, of which
- * upsampling and pixels that wait for the row below them may need the last row of samples.
+ * A ring holds rows of blocks: those of all rows of MCUs that are asked for at once and the one before, whose last row
+ * of samples upsampling and pixels that wait for the row below them may need.
  *
  *     row of blocks      r - 1 | r | r + 1 ... r + n v - 1         one slot each, n v + 1 in all, round and round
  *     row of samples     64 bytes | samples of the blocks | 64 bytes or more
@@ -30,7 +30,7 @@
 #include "codec/jpeg/idct.h"
 #include "codec/jpeg/pixels.h"
 
-/* Bytes before and after a row of samples: what kernels read there, and what an inverse DCT writes behind. */
+/* Bytes before and after a row of samples: kernels read there, and an inverse DCT writes behind. */
 #define PAD 64
 /* A thread keeps so much from photo to photo: rows of some 6000 pixels. */
 #define KEPT ((size_t)1 << 20)
@@ -67,7 +67,7 @@ struct leat_jpeg_picture {
     bool gray, inks;
     unsigned n_planes;
     struct plane plane[LEAT_JPEG_MAX_COMPONENTS];
-    /* Y, Cb, Cr at once, NULL where components are upsampled first */
+    /* Y, Cb, Cr at once, NULL if components are upsampled first */
     void (*fused)(const uint8_t *y, const struct leat_jpeg_samples chroma[2], size_t n, uint8_t *out);
 
     uint32_t x, w;            /* pixels that are made: x is even, or the box's own if nothing is doubled */
@@ -106,7 +106,7 @@ void leat_jpeg_picture_trim(struct leat_jpeg_picture *picture)
     picture->room = 0;
 }
 
-/* ---- what a box needs ------------------------------------------------------------------------ */
+/* ---- the needs of a box ---------------------------------------------------------------------- */
 
 static uint32_t ceil_div(uint64_t a, uint64_t b)
 {
@@ -233,7 +233,7 @@ static bool place(struct leat_jpeg_picture *p, uint8_t *base, uint64_t *total)
     return true;
 }
 
-/* What `place` sets aside for a box of the whole image, and the most that borders can add. */
+/* The room that `place` sets aside for a box of the whole image, and the most that borders can add. */
 uint64_t leat_jpeg_picture_most_bytes(const struct leat_jpeg_frame *frame)
 {
     const uint64_t width = frame->width;
@@ -257,7 +257,7 @@ static int reserve(struct leat_jpeg_picture *p, struct leat_error *error)
         return leat_fail(error, LEAT_E_NOMEM, "JPEG: a row of %u pixels does not fit into memory", p->w);
     if (p->room < bytes) {
         leat_free(p->memory);
-        p->memory = leat_new_array(1, (size_t)bytes); /* kernels read, under weights of 0, what lies behind a row */
+        p->memory = leat_new_array(1, (size_t)bytes); /* kernels read the bytes behind a row under weights of 0 */
         p->room = p->memory ? (size_t)bytes : 0;
         if (!p->memory)
             return leat_fail(error, LEAT_E_NOMEM, "JPEG: %llu bytes for rows of %u pixels could not be had",

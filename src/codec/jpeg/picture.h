@@ -1,7 +1,7 @@
 /*
- * From coefficients to pixels: rows of a box of the image, out of a source of blocks. Only the blocks that the box
- * needs (and those beside it that smooth upsampling looks at) are asked for, transformed, upsampled and coloured. The
- * rows are byte for byte those of libjpeg-turbo (accurate integer DCT, fancy upsampling) for a full decode, cropped.
+ * From coefficients to pixels: rows of a box of the image, from a source of blocks. Only the blocks that the box needs
+ * (and those beside it that smooth upsampling looks at) are asked for, transformed, upsampled and coloured. The rows
+ * are byte for byte those of libjpeg-turbo (accurate integer DCT, fancy upsampling) for a full decode, cropped.
  */
 #ifndef LEAT_CODEC_JPEG_PICTURE_H
 #define LEAT_CODEC_JPEG_PICTURE_H
@@ -22,15 +22,14 @@ void leat_jpeg_picture_free(struct leat_jpeg_picture *picture); /* NULL is allow
 int leat_jpeg_picture_begin(struct leat_jpeg_picture *picture, const struct leat_jpeg_frame *frame,
                             struct leat_jpeg_source *source, unsigned denominator, bool gray, uint32_t x, uint32_t y,
                             uint32_t w, uint32_t h, struct leat_error *error);
-/* After begin: of a frame of four components, rows have C, M, Y and K, 255 where there is most ink, in the place of
- * colours. */
+/* After begin: for a frame of four components, rows have C, M, Y and K, 255 for most ink, in the place of colours. */
 void leat_jpeg_picture_inks(struct leat_jpeg_picture *picture);
 /* The next row of the box, at most h times: valid until the next call; 64 readable bytes follow the last pixel.
  * Errors: those of the source. */
 int leat_jpeg_picture_row(struct leat_jpeg_picture *picture, const uint8_t **row, struct leat_error *error);
 /* Bytes that a picture of this frame takes at most, whatever the box and the scale. */
 uint64_t leat_jpeg_picture_most_bytes(const struct leat_jpeg_frame *frame);
-/* Gives back what only a huge photo needed. */
+/* Gives back the memory that only a huge photo needed. */
 void leat_jpeg_picture_trim(struct leat_jpeg_picture *picture);
 
 #endif

@@ -46,16 +46,16 @@ struct leat_jpeg_pixels {
     void (*gray)(const uint8_t *in, size_t n, uint8_t *out);
 };
 
-/* Of samples that are repeated, pixel 0 being number `phase` of the `across` that in[0] becomes. */
+/* Repeats samples; pixel 0 is number `phase` of the `across` that in[0] becomes. */
 void leat_jpeg_repeat(const uint8_t *in, unsigned across, unsigned phase, size_t n, uint8_t *out);
-/* What is left of red, green and blue where `black` is printed over them, with Pillow's rounding: R K / 255. K is
- * stored inverted. CMYK has the complements of red, green and blue in their places (`inverted`). */
+/* The rest of red, green and blue after `black` is printed over them, with Pillow's rounding: R K / 255. K is stored
+ * inverted. CMYK has the complements of red, green and blue in their places (`inverted`). */
 void leat_jpeg_blacken(const uint8_t *black, bool inverted, size_t n, uint8_t *pixels);
 /* The same to inks: C, M, Y and K, not inverted. */
 void leat_jpeg_inks(const uint8_t *black, bool inverted, size_t n, uint8_t *pixels);
 
 extern const struct leat_jpeg_pixels leat_jpeg_pixels_portable, leat_jpeg_pixels_avx2, leat_jpeg_pixels_avx512;
-/* The functions of an instruction set; of a lower one where this build has no such. */
+/* The functions of an instruction set; of a lower one if this build has no such. */
 static inline const struct leat_jpeg_pixels *leat_jpeg_pixels(enum leat_isa isa)
 {
     return LEAT_OF_ISA(isa, &leat_jpeg_pixels);

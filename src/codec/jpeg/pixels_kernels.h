@@ -19,7 +19,7 @@
 #include "codec/jpeg/pixels.h"
 #include "kernels/simd.h"
 
-/* Four pixels take samples a - 1 to a + 2, which stand at a to a + 3 where the row is read from its neighbour on the
+/* Four pixels take samples a - 1 to a + 2, which stand at a to a + 3 if the row is read from its neighbour on the
  * left. */
 #define FOUR(a) ((int64_t)((a)*UINT64_C(0x0101010101010101) + UINT64_C(0x0302020102010100)))
 

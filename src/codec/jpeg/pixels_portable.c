@@ -3,7 +3,7 @@
  * make vectors of the loops.
  *
  * With x = Cr' the red difference is (91881 x + 2^15) >> 16, and 91881 = 2^16 + 26345: x, and the upper half of a
- * product of 2 x, halved with rounding. Blue is alike with 116130 = 2 * 2^16 - 14942. For green let n be what is
+ * product of 2 x, halved with rounding. Blue is alike with 116130 = 2 * 2^16 - 14942. For green let n be the number
  * subtracted from Y: n = (22554 x + 46802 z + 2^15 - 1) >> 16 for x = Cb' and z = Cr'. Both factors are even, and
  * halved they are 44 * 256 + 13 and 91 * 256 + 105, so
  *
@@ -21,7 +21,7 @@ static inline int16_t clamp(int16_t v)
     return v < 0 ? 0 : v > 255 ? 255 : v;
 }
 
-/* Pixels are made in groups of so many, in loops that do one thing each: that is what compilers make vectors of. */
+/* Pixels are made in groups of so many, in loops that do one thing each: compilers make vectors of those. */
 #define GROUP 64
 
 /* Two bytes at once, the first in the lower half, anywhere in memory. */

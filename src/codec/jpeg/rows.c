@@ -1,7 +1,7 @@
 /*
  * Packing the row index. A row costs a place (its distance from the row before, in bits) and the predictors (their
- * distances), each as a number of as few bytes as it needs: about seven bytes a row of a colour photo. Where that is
- * more than the photo can afford, every second, third ... row is kept.
+ * distances), each as a number of as few bytes as it needs: about seven bytes a row of a colour photo. If that is more
+ * than the photo can afford, every second, third ... row is kept.
  */
 #include "codec/jpeg/rows.h"
 
@@ -137,7 +137,7 @@ int leat_jpeg_rows_pack(struct leat_jpeg_rows *rows, const struct leat_jpeg_fram
 
 /* ---- unpacking ------------------------------------------------------------------------------- */
 
-/* The state before MCU m: how many MCUs are left to the next marker, where there is one every `interval`. */
+/* The state before MCU m: the number of MCUs left to the next marker, if there is one every `interval`. */
 static uint32_t left_to_restart(uint64_t m, uint32_t interval)
 {
     return interval ? interval - (uint32_t)(m % interval) : 0;

@@ -1,13 +1,13 @@
 /*
- * Where blocks of coefficients come from: an entropy decoder, or the decode-fast form. The picture asks for rows of
- * MCUs from top to bottom, for a range of columns that stays the same; a source need not make anything else.
+ * The source of blocks of coefficients: an entropy decoder, or the decode-fast form. The picture asks for rows of MCUs
+ * from top to bottom, for a range of columns that stays the same; a source need not make anything else.
  */
 #ifndef LEAT_CODEC_JPEG_SOURCE_H
 #define LEAT_CODEC_JPEG_SOURCE_H
 
 #include "codec/jpeg/frame.h"
 
-/* Of one component in one row of MCUs: v rows of (x1 - x0) * h blocks. */
+/* For one component in one row of MCUs: v rows of (x1 - x0) * h blocks. */
 struct leat_jpeg_blocks {
     int16_t *coefficients; /* [v][(x1 - x0) * h][64], quantised, natural order, aligned to 64 bytes; 64 bytes more may
                               be written */

@@ -1,10 +1,10 @@
 /*
  * libjpeg as reader of all coefficients, and as writer of arithmetic scans.
  *
- * The reader treats libjpeg's warnings as errors, as the decoder does (op/decode_libjpeg.c), so that what is taken
- * apart is what decodes. The writer is given the scans, the conditioning and the restart interval of the file; libjpeg
- * makes padding blocks of its own, so a file whose encoder made others does not come out the same, which the caller
- * finds by comparing.
+ * The reader treats libjpeg's warnings as errors, as the decoder does (op/decode_libjpeg.c), so that exactly the photos
+ * that decode are taken apart. The writer is given the scans, the conditioning and the restart interval of the file;
+ * libjpeg makes padding blocks of its own, so a file whose encoder made others does not come out the same, which the
+ * caller finds by comparing.
  */
 #include "codec/jpeg/transcode.h"
 
@@ -56,8 +56,8 @@ static void copy_out(struct reader *r, jvirt_barray_ptr *arrays, struct leat_jpe
     }
 }
 
-/* The usual photo by our own decoder; what that does not know, or finds fault with, by libjpeg. False: scans are
- * missing. */
+/* The usual photo goes through our own decoder; one that it does not know, or finds a fault in, through libjpeg. False:
+ * scans are missing. */
 static bool read_coefficients(struct reader *r, struct leat_jpeg_huffman *huffman, struct leat_jpeg_coefficients *to)
 {
     if (leat_jpeg_huffman_knows(huffman, &r->cinfo, &to->frame) && leat_jpeg_huffman_read_all(huffman, to->of))

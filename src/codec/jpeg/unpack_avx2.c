@@ -1,10 +1,10 @@
 /*
  * Unpacking a row of the decode-fast form with AVX2.
  *
- * The steps are those of unpack_avx512.c. What AVX-512 calls an expansion (the next values, each to a place where a
- * mask has a one) is a shuffle of eight words here, looked up by eight bits of the mask. Coefficients of two blocks are
- * brought from zigzag order to natural order at a time, one in each half of a register: each row of eight is put
- * together from the three to five registers that its coefficients are spread over.
+ * The steps are those of unpack_avx512.c. The expansion of AVX-512 (the next values, each to a place where a mask has a
+ * one) is a shuffle of eight words here, looked up by eight bits of the mask. Coefficients of two blocks are brought
+ * from zigzag order to natural order at a time, one in each half of a register: each row of eight is put together from
+ * the three to five registers that its coefficients are spread over.
  */
 #include "codec/jpeg/fast_row.h"
 
@@ -87,7 +87,7 @@ TARGET static void unpack_values(const struct leat_jpeg_streams *s, const uint16
 /* ---- zigzag order to natural order, of two blocks ---- */
 
 /* Octet i holds coefficients 8i + 1 to 8i + 8 of each block. PICK(i, k ...): the shuffle of octet i for a row of
- * natural order whose coefficients are k ...: zero where one is in another octet. */
+ * natural order whose coefficients are k ...: zero if one is in another octet. */
 #define BYTES(i, k)                                                                                                    \
     ((k)-1) / 8 == (i) && (k) > 0 ? 2 * (((k)-1) % 8) : -128,                                                          \
         ((k)-1) / 8 == (i) && (k) > 0 ? 2 * (((k)-1) % 8) + 1 : -128
@@ -118,7 +118,7 @@ TARGET static inline void store_row(__m256i row, int16_t *first, int16_t *second
     _mm_store_si128((__m128i *)(void *)second, _mm256_extracti128_si256(row, 1));
 }
 
-/* Two blocks, of which the coefficients other than 0 stand at `first` and `second`. */
+/* Two blocks whose coefficients other than 0 stand at `first` and `second`. */
 TARGET static inline void place_two(const int16_t *first, uint64_t ones_of_first, const int16_t *second,
                                     uint64_t ones_of_second, int16_t *out, int16_t *out_second)
 {

@@ -1,7 +1,7 @@
 /*
  * Unpacking a row of the decode-fast form with AVX-512 VBMI2 and BMI2.
  *
- * Nothing is decided by a branch, and nothing waits for the block before but additions of population counts:
+ * No branch decides anything, and only additions wait for the block before: those of population counts:
  *
  *     64 nibbles at a time      -> bytes from 4 to 18; nibbles of 15 are replaced by the bytes stream (expand)
  *     64 coefficients at a time -> 1 + A + 2B, those of 4 and more are replaced by the ones above (expand); made
@@ -31,7 +31,7 @@ TARGET static inline __m512i add_up(__m512i v)
     return _mm512_mask_add_epi16(v, 0xffff0000, v, half);
 }
 
-/* The DC values of the first x1 columns, 32 at a time: where each bit field begins is a sum over the heads, its bits
+/* The DC values of the first x1 columns, 32 at a time: the start of each bit field is a sum over the heads, its bits
  * come out of the 64 bytes that 32 fields lie in at most, and the values are again sums. */
 TARGET static void unpack_dc(const struct leat_jpeg_streams *s, uint32_t x1, int16_t *dc)
 {
@@ -124,8 +124,8 @@ TARGET static void unpack_wide(const struct leat_jpeg_streams *s, const uint8_t 
     }
 }
 
-/* For each byte of 32 coefficients in natural order: which byte of the expanded arrays it is, `high` beginning at 64.
- * The expanded ones begin with the first coefficient behind the DC, whose own place is filled later. */
+/* The byte of the expanded arrays for each byte of 32 coefficients in natural order, `high` beginning at 64. The
+ * expanded ones begin with the first coefficient behind the DC, whose own place is filled later. */
 #define AT(k) (k) - 1, 63 + (k)
 static const uint8_t upper_half[64] = {
     AT(1),  AT(1),  AT(5),  AT(6),  AT(14), AT(15), AT(27), AT(28), AT(2),  AT(4),  AT(7),

@@ -48,7 +48,7 @@ static void unpack_values(const struct leat_jpeg_streams *s, const uint16_t *esc
             for (unsigned j = 0; j < 8; j++)
                 values[i + j] = small[j];
         }
-        /* a loop over many: where it ends cannot be foretold */
+        /* a loop over many: its end cannot be foretold */
         const uint64_t sign = leat_get_u64(s->sign + g / 8);
         for (uint64_t large = leat_get_u64(s->a + g / 8) & leat_get_u64(s->b + g / 8); large; large &= large - 1) {
             const unsigned i = (unsigned)__builtin_ctzll(large), v = *escape++, negative = sign >> i & 1;

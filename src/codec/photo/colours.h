@@ -1,4 +1,4 @@
-/* What happens to a row of pixels between a format's decoder and the caller. All work in place, too. */
+/* The steps of a row of pixels between a format's decoder and the caller. All work in place, too. */
 #ifndef LEAT_CODEC_PHOTO_COLOURS_H
 #define LEAT_CODEC_PHOTO_COLOURS_H
 

@@ -1,6 +1,6 @@
 /*
- * The decoder of photos (codec/codec.h): which format, the EXIF orientation, grey. The formats themselves stand
- * behind the table of decode_internal.h.
+ * The decoder of photos (codec/codec.h): the format, the EXIF orientation, grey. The formats themselves stand behind
+ * the table of decode_internal.h.
  *
  * An orientation is undone by decoding the box of the stored image that becomes the box asked for, into memory, and
  * reading its rows from there in another direction:
@@ -53,7 +53,7 @@ struct photo_decoder {
     struct leat_decode_buffer profile, colours; /* its bytes if they are apart in the file; a row and room for it */
 };
 
-/* ---- what is shared with the formats --------------------------------------------------------- */
+/* ---- shared with the formats ----------------------------------------------------------------- */
 
 int leat_decode_reserve(struct leat_decode_buffer *buffer, uint64_t count, uint64_t each, struct leat_error *error)
 {
@@ -158,7 +158,7 @@ static unsigned pixel_bytes(const struct photo_decoder *d)
     return (d->request.gray ? 1u : 4u) * (d->request.wide ? 2 : 1);
 }
 
-/* Whether rows are not what the format gives, but made of it. */
+/* Whether rows are not the format's own, but made of them. */
 static bool makes_rows(const struct photo_decoder *d)
 {
     const struct leat_decode_request *r = &d->request;
@@ -253,7 +253,7 @@ struct leat_jpeg_packer *leat_photo_packer(struct leat_decoder *decoder)
     return d->packer ? d->packer : (d->packer = leat_jpeg_packer_new());
 }
 
-/* The profile of a photo, in any form; n 0 where there is none. */
+/* The profile of a photo, in any form; n 0 if there is none. */
 static int find_profile(struct photo_decoder *d, const struct leat_decode_backend *backend,
                         const struct leat_decode_request *r, struct leat_bytes *headers, struct leat_bytes *profile,
                         struct leat_error *error)
@@ -372,7 +372,7 @@ unsigned leat_photo_scaled_size(const struct leat_decoder *decoder, unsigned den
     return denominator;
 }
 
-/* Where the box [at, at + length) of an axis of `size` lies when the axis runs the other way. */
+/* The place of the box [at, at + length) on an axis of `size` when the axis runs the other way. */
 static uint32_t mirrored(bool against, uint32_t at, uint32_t length, uint32_t size)
 {
     return against ? size - at - length : at;

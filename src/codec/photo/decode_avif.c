@@ -3,7 +3,7 @@
  * mirroring (irot, imir) are told as the EXIF orientation that does the same, as Pillow does it; an EXIF block in the
  * file only repeats them and is not looked at. Colours that are numbers are told as the ICC profile that says the same.
  *
- * What libavif and its AV1 decoder may allocate follows from the size in the container, which is bounded before they
+ * The allocations of libavif and its AV1 decoder follow from the size in the container, which is bounded before they
  * see any pixels.
  */
 #include <string.h>
@@ -53,9 +53,9 @@ static struct leat_library library = {NAME,    names, "apt install libavif16 (li
                                       symbols, &avif, 0};
 
 /*
- * Version 1.0 (libavif.so.16) put one field into each struct below, and since then they grow at their ends only. So
- * what stands before these fields is the same in both libraries, whichever of them leat was built for; what stands
- * behind is found from there:
+ * Version 1.0 (libavif.so.16) put one field into each struct below, and since then they grow at their ends only. So the
+ * fields before these are the same in both libraries, whichever of them leat was built for; the fields behind are found
+ * from there:
  *
  *     avifImage      .. matrixCoefficients, [clli: 4 bytes], transformFlags, pasp, clap, irot, imir
  *     avifDecoder    .. durationInTimescales, [repetitionCount], alphaPresent
@@ -80,7 +80,7 @@ static bool has_alpha(const avifDecoder *decoder)
     return present;
 }
 
-/* How the image is turned and mirrored: quarters against the clock, and 0 (top and bottom change places), 1 (left and
+/* The turn and mirror of the image: quarters against the clock, and 0 (top and bottom change places), 1 (left and
  * right) or -1. */
 static void find_transform(const avifImage *image, unsigned *angle, int *mirror)
 {
@@ -122,7 +122,7 @@ static int failed(avifResult result, struct leat_bytes file, struct leat_error *
     return leat_decode_fail(error, NAME, -1, file.n, avif.avifResultToString(result));
 }
 
-/* A decoder that knows what the container says. */
+/* A decoder that knows the contents of the container. */
 static int open_file(struct leat_bytes file, avifDecoder **out, struct leat_error *error)
 {
     *out = NULL;

@@ -20,7 +20,7 @@ struct bmp {
     bool top_down;
     struct leat_bytes palette; /* of `entry` bytes each */
     unsigned entry;
-    uint64_t pixels; /* where they begin */
+    uint64_t pixels; /* the start of the pixels */
     uint64_t row;    /* bytes of one, if they are not compressed */
     uint32_t mask[4];
 };

@@ -1,20 +1,20 @@
 /*
  * GIF. A file is a canvas and frames, each a part of it with a palette and LZW codes; a frame is delivered as it is
- * seen, over what is left of those before it.
+ * seen, over the remains of those before it.
  *
  *     "GIF89a", width, height, flags, background, aspect; palette
  *     0x21 label, blocks     an extension; 0xf9: what becomes of the next frame, and its transparent index
  *     0x2c x, y, w, h, flags; palette; bits of a code; blocks
  *     0x3b                   the end, which may be missing
  *
- * A block is its length and as many bytes; length 0 ends them. The first frame fills what it leaves free with its
- * transparent index, or with index 0, as Pillow does; the background is nobody's.
+ * A block is its length and as many bytes; length 0 ends them. The first frame fills its free pixels with its
+ * transparent index, or with index 0, as Pillow does; the background is ignored.
  */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "codec/photo/decode_whole.h"
 
-enum { LEAVE = 1, CLEAR = 2, RESTORE = 3 }; /* what becomes of a frame when the next one comes */
+enum { LEAVE = 1, CLEAR = 2, RESTORE = 3 }; /* the disposal of a frame when the next one comes */
 enum { MOST_CODES = 4096 };
 
 struct gif {

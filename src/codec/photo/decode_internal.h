@@ -1,11 +1,11 @@
-/* What the files of src/codec/photo share. Nobody else includes this. */
+/* The common part of the files of src/codec/photo. No other file includes this. */
 #ifndef LEAT_CODEC_PHOTO_DECODE_INTERNAL_H
 #define LEAT_CODEC_PHOTO_DECODE_INTERNAL_H
 
 #include "codec/photo/bytes.h"
 #include "codec/photo/photo.h"
 
-/* Memory that only grows. What it held is lost when it grows. */
+/* Memory that only grows. Its contents are lost when it grows. */
 struct leat_decode_buffer {
     uint8_t *p;
     size_t bytes;
@@ -14,26 +14,26 @@ struct leat_decode_buffer {
 int leat_decode_reserve(struct leat_decode_buffer *buffer, uint64_t count, uint64_t each, struct leat_error *error);
 void leat_decode_buffer_free(struct leat_decode_buffer *buffer);
 
-/* A failure of the photo's bytes: LEAT_E_DECODE, "FORMAT: words [at byte offset of length]; what to do". `offset` may
- * be -1. */
+/* A failure of the photo's bytes: LEAT_E_DECODE, "FORMAT: words [at byte offset of length]; remedy". `offset` may be
+ * -1. */
 int leat_decode_fail(struct leat_error *error, const char *format, int64_t offset, size_t length, const char *words);
 
-/* DECODE: frame `frame` was asked for of `count`. */
+/* DECODE: frame `frame` of `count` does not exist. */
 int leat_decode_no_frame(const char *format, uint32_t frame, uint32_t count, struct leat_error *error);
 
 /* Whether the size is one that leat decodes: not empty, and within LEAT_MAX_PIXELS and LEAT_MAX_SIDE. */
 int leat_decode_check_size(const char *format, uint64_t width, uint64_t height, struct leat_error *error);
 
-/* What one thread keeps of one format from photo to photo. Each format's file defines its own. */
+/* The state of one format that one thread keeps from photo to photo. Each format's file defines its own. */
 struct leat_backend_decoder;
 
-/* What `open` says of the rows to come. All false: RGBX, bytes. */
+/* The description that `open` gives of the rows to come. All false: RGBX, bytes. */
 struct leat_decode_rows {
     bool gray;        /* one sample per pixel */
     bool wide;        /* 16 bits a sample: only of a request that is so */
     bool cmyk;        /* the photo is stored as C, M, Y and K; rows are RGBX unless `inks` */
-    bool inks;        /* C, M, Y and K, 255 (65535) where there is most ink: only of a request that takes them */
-    bool full_size;   /* this photo cannot be had at 1/2, 1/4 and 1/8 */
+    bool inks;        /* C, M, Y and K, 255 (65535) for most ink: only of a request that takes them */
+    bool full_size;   /* this photo does not decode at 1/2, 1/4 and 1/8 */
     uint8_t channels; /* of this frame, as `probe` says them of the first; 0: all are like that */
 };
 
@@ -43,15 +43,15 @@ struct leat_decode_backend {
     const char *name;
     unsigned max_denominator;
 
-    /* What the first bytes say; any thread. Whether they are of this format. NULL: an index says it. */
+    /* The meaning of the first bytes; any thread. Whether they are of this format. NULL: an index says it. */
     bool (*recognise)(struct leat_bytes file);
     /* Width, height, channels and kind. DECODE: the header makes no sense. */
     int (*probe)(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error);
-    /* The most memory that decoding takes, and width and height; 0 where the header makes no sense. */
+    /* The most memory that decoding takes, and width and height; 0 if the header makes no sense. */
     uint64_t (*bytes)(struct leat_bytes file, struct leat_value_info *info);
-    /* The EXIF data: a TIFF header and what follows; n 0 where there are none. */
+    /* The EXIF data: a TIFF header and its directories; n 0 if there are none. */
     struct leat_bytes (*exif)(struct leat_bytes file);
-    /* The ICC profile of a frame, in the file or in `room`; n 0 where there is none. NULL: the format has none. DECODE:
+    /* The ICC profile of a frame, in the file or in `room`; n 0 if there is none. NULL: the format has none. DECODE:
      * there is one, but not all of it. */
     int (*profile)(struct leat_bytes file, uint32_t frame, struct leat_decode_buffer *room, struct leat_bytes *profile,
                    struct leat_error *error);
@@ -63,16 +63,16 @@ struct leat_decode_backend {
     int (*begin)(struct leat_backend_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
                  uint32_t h, struct leat_error *error);
     int (*row)(struct leat_backend_decoder *decoder, const uint8_t **row, struct leat_error *error);
-    /* Reads what has not been read yet, as cheaply as damage can be found. After open, begin or any row. */
+    /* Reads the bytes that have not been read yet, as cheaply as damage can be found. After open, begin or any row. */
     int (*scan)(struct leat_backend_decoder *decoder, struct leat_error *error);
     /* The row index that this scan has left, valid until the next open; or NULL. Asked after close. May be NULL. */
     const uint8_t *(*rows)(const struct leat_backend_decoder *decoder, size_t *length);
     /* Whether it knows of images behind the first one. */
     bool has_frames;
-    /* What a lenient request has passed (bits of enum leat_jpeg_warning). Asked after close. May be NULL. */
+    /* The faults that a lenient request has passed (bits of enum leat_jpeg_warning). Asked after close. May be NULL. */
     unsigned (*warnings)(const struct leat_backend_decoder *decoder);
-    /* Whether a request that was not lenient would have found nothing wrong in what was scanned. Asked after close.
-     * NULL: leniency makes no difference. */
+    /* Whether a strict request would have found no fault in the scanned part. Asked after close. NULL: leniency makes
+     * no difference. */
     bool (*strict)(const struct leat_backend_decoder *decoder);
     /* Always the last call, also after a failure of open. */
     void (*close)(struct leat_backend_decoder *decoder);
@@ -85,7 +85,7 @@ extern const struct leat_decode_backend leat_decode_jpeg, leat_decode_png, leat_
     leat_decode_gif, leat_decode_bmp, leat_decode_pnm, leat_decode_tiff, leat_decode_avif, leat_decode_jxl,
     leat_decode_jp2;
 
-/* The decoder for a photo in a form; NULL with an error that names what its bytes look like. */
+/* The decoder for a photo in a form; NULL with an error that names the likely format of its bytes. */
 const struct leat_decode_backend *leat_decode_backend_of(uint8_t form, const void *data, size_t length,
                                                          struct leat_error *error);
 
@@ -126,8 +126,8 @@ bool leat_photo_is_cmyk(const struct leat_decoder *decoder);
 const uint8_t *leat_photo_rows(const struct leat_decoder *decoder, size_t *length);
 unsigned leat_photo_warnings(const struct leat_decoder *decoder);
 bool leat_photo_whole(const struct leat_decoder *decoder);
-/* The packer of a decoder's thread, made when it is first asked for. NULL when memory is out. What the last photo has
- * left in the decoder is forgotten. */
+/* The packer of a decoder's thread, made when it is first asked for. NULL when memory is out. The decoder forgets the
+ * last photo. */
 struct leat_jpeg_packer *leat_photo_packer(struct leat_decoder *decoder);
 
 /* shrink.c: antialiased bilinear, then encoded as JPEG */

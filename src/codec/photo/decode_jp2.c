@@ -1,14 +1,14 @@
 /*
  * JPEG 2000 by OpenJPEG, in the container (JP2) and as it is (a codestream). Size, components and tiles are read here:
- * before the library sees a file, what it may allocate is known, and packing knows sizes without it.
+ * before the library sees a file, its allocations are known, and packing knows sizes without it.
  *
  *     JP2          boxes (length 4, type 4, body): jp2h holds boxes about colours, jp2c is the codestream
  *     codestream   SOC, then SIZ: marker 2, length 2, capabilities 2, reference grid (image to, image from, size and
  *                  origin of tiles: x and y of 4 bytes each), number of components 2, of each: bits - 1 (and 128 if
  *                  signed), its steps on the grid x and y
  *
- * A component with steps above 1 is repeated to the size of the image, as Pillow does it. What a sample of p bits
- * becomes is v * 255 / (2^p - 1), rounded; for 16 bits v * 65535 / (2^p - 1).
+ * A component with steps above 1 is repeated to the size of the image, as Pillow does it. A sample of p bits becomes v
+ * * 255 / (2^p - 1), rounded; for 16 bits v * 65535 / (2^p - 1).
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,9 +19,9 @@
 #include "codec/photo/library.h"
 
 #define NAME "JPEG 2000"
-/* Of a sample: 4 bytes, and what a tile is decoded from. Measured with 12 million pixels of 3 components: 4.2. */
+/* For a sample: 4 bytes, and the input of a tile's decoding. Measured with 12 million pixels of 3 components: 4.2. */
 #define SAMPLE_BYTES 6u
-/* What OpenJPEG keeps of a tile and of a component of it, at least. */
+/* The memory of OpenJPEG for a tile and a component of it, at least. */
 #define TILE_BYTES 8192u
 /* The shortest tile: SOT and SOD. */
 #define TILE_MARKERS 14u
@@ -54,7 +54,7 @@ static struct leat_bytes box_of(struct leat_bytes boxes, const char *type)
         } else if (!length) {
             length = boxes.n - at;
         }
-        if (length < begin || length > boxes.n - at) /* cut off: what is there */
+        if (length < begin || length > boxes.n - at) /* cut off: the present bytes */
             length = boxes.n - at;
         if (!memcmp(head.p + 4, type, 4) || length < begin)
             return leat_bytes_part(boxes, at + begin, length < begin ? boxes.n : length - begin);
@@ -204,7 +204,7 @@ static void keep_words(const char *words, void *user)
 
 /* ---- pixels ---------------------------------------------------------------------------------- */
 
-/* Which components are the colours and the opacity, and what the colours are. */
+/* The components that are the colours and the opacity, and the meaning of the colours. */
 struct layout {
     unsigned colours, alpha; /* 1 or 3; number of the component or, if there is none, 4 */
     bool ycc, cmyk, inks;    /* inks: as they are */

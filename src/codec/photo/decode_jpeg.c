@@ -1,13 +1,14 @@
 /*
- * JPEG: which decoder makes the pixels of a photo.
+ * JPEG: the decoder that makes the pixels of a photo.
  *
  *     the decode-fast form           fast.h     -+
  *     baseline, as it came           huffman.h  -+-> blocks of coefficients -> picture.h -> rows
  *     all else, as it came           libjpeg-turbo (decode_libjpeg.c) ---------------------> rows
  *
- * libjpeg reads the header of whatever came as a JPEG: what it refuses is refused, in its words. Our entropy decoder
- * takes only what is exactly as an encoder writes it; where it stops, libjpeg begins again at the row that was due, and
- * either goes on or says what is broken. So a photo's rows, and whether it is broken, never depend on who decoded it.
+ * libjpeg reads the header of whatever came as a JPEG: a photo that it refuses is refused, in its words. Our entropy
+ * decoder takes only scans that are exactly as an encoder writes them; if it stops, libjpeg begins again at the row
+ * that was due, and either goes on or names the damage. So a photo's rows, and whether it is broken, never depend on
+ * the decoder.
  *
  * A photo that is to be scanned to its end is scanned before its first row: the scan leaves the row index, and the box
  * is decoded by it.
@@ -40,7 +41,7 @@ struct leat_backend_decoder {
     uint32_t x, y, w, h, given; /* the box, and rows of it that were given */
     unsigned denominator;
 
-    struct leat_jpeg_rows rows; /* what the scan found, and its packed form */
+    struct leat_jpeg_rows rows; /* the result of the scan, and its packed form */
     uint8_t *index;
     size_t index_length;
 };
@@ -144,7 +145,7 @@ static unsigned warnings_of(const struct leat_backend_decoder *j)
     return j->path == FAST ? 0 : j->libjpeg.trouble.warnings;
 }
 
-/* A lenient libjpeg neither reads what stands behind the last row nor asks whether the file can hold what its header
+/* A lenient libjpeg neither reads the bytes behind the last row nor asks whether the file can hold what its header
  * promises. */
 static bool was_strict(const struct leat_backend_decoder *j)
 {

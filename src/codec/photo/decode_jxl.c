@@ -11,7 +11,7 @@
 #include "codec/photo/library.h"
 
 #define NAME "JPEG XL"
-/* Of a sample: libjxl computes in floats; frames of an animation refer to others. Measured with 12 million pixels of 3
+/* For a sample: libjxl computes in floats; frames of an animation refer to others. Measured with 12 million pixels of 3
  * channels: 5. */
 #define SAMPLE_BYTES 8u
 
@@ -44,7 +44,7 @@ static struct functions {
     FUNCTIONS(LEAT_LIBRARY_MEMBER)
 } jxl;
 static const struct leat_library_symbol symbols[] = {FUNCTIONS(LEAT_LIBRARY_SYMBOL){NULL, 0}};
-/* What is used here is the same in all of these. */
+/* The parts used here are the same in all of these. */
 static const char *const names[] = {
     "libjxl.so.0.12", "libjxl.so.0.11", "libjxl.so.0.10", "libjxl.so.0.9", "libjxl.so.0.8", "libjxl.so.0.7", NULL};
 static struct leat_library library = {NAME,    names, "apt install the libjxl of your system (libjxl0.7 to libjxl0.12)",
@@ -137,8 +137,8 @@ static bool has_plain_colours(JxlDecoder *decoder, JxlColorProfileTarget of, Jxl
     return !((function)found)(decoder, of, colours);
 }
 
-/* Lossy photos are stored in a space of their own. libjxl makes the colours of the original of them, and of one with
- * an ICC profile linear light, which is nobody's: sRGB is asked for instead. */
+/* Lossy photos are stored in a space of their own. libjxl makes the colours of the original of them, and for one with
+ * an ICC profile linear light, which nobody wants: leat asks for sRGB instead. */
 static void choose_colours(JxlDecoder *decoder)
 {
     JxlBasicInfo info;
@@ -155,7 +155,8 @@ static void choose_colours(JxlDecoder *decoder)
     (void)jxl.JxlDecoderSetPreferredColorProfile(decoder, &colours);
 }
 
-/* Where pixels of the frame that is decoded go; `stride` 0: nowhere. libjxl keeps a buffer from frame to frame. */
+/* The destination of the pixels of the frame that is decoded; `stride` 0: none. libjxl keeps a buffer from frame to
+ * frame. */
 struct output {
     uint8_t *pixels;
     size_t stride, pixel;
@@ -210,8 +211,8 @@ static struct leat_bytes exif(struct leat_bytes file)
     return read_info(file, &info, NULL) ? leat_whole_no_exif(file) : leat_whole_orientation((unsigned)info.orientation);
 }
 
-/* Of the pixels that are decoded: the size of their ICC profile, which libjxl makes where the file has none, 0 where
- * there is none; and its bytes. */
+/* The size of the ICC profile of the decoded pixels, which libjxl makes if the file has none, 0 if there is none; and
+ * its bytes. */
 static size_t profile_size(JxlDecoder *decoder)
 {
     typedef JxlDecoderStatus (*function)(const JxlDecoder *, JxlColorProfileTarget, size_t *);

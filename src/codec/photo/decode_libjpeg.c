@@ -2,13 +2,13 @@
  * JPEG by libjpeg-turbo: headers of all photos, and the pixels of those that our own decoder (decode_jpeg.c) leaves to
  * it.
  *
- * What a box needs is decoded and no more: rows above it are entropy-decoded only (jpeg_skip_scanlines), columns beside
- * it are neither transformed nor upsampled (jpeg_crop_scanline), rows below it are not read at all. Smooth ("fancy")
- * upsampling mixes each chroma sample with its neighbour, so the box that libjpeg is asked for is larger by MARGIN on
- * the left and right, from where the neighbours come; above and below libjpeg reads the context rows itself. This
- * equals a full decode byte for byte for the kinds that `decodes_in_part` names (tests/c/codec/photo/test_decode_jpeg.c
- * holds it for every offset); other kinds are decoded in full and the box is picked from the rows. Photos in several
- * scans, as progressive ones, are entropy-decoded in full in any case.
+ * Only the pixels that a box needs are decoded: rows above it are entropy-decoded only (jpeg_skip_scanlines), columns
+ * beside it are neither transformed nor upsampled (jpeg_crop_scanline), rows below it are not read at all. Smooth
+ * ("fancy") upsampling mixes each chroma sample with its neighbour, so the box that libjpeg is asked for is larger by
+ * MARGIN on the left and right, from where the neighbours come; above and below libjpeg reads the context rows itself.
+ * This equals a full decode byte for byte for the kinds that `decodes_in_part` names
+ * (tests/c/codec/photo/test_decode_jpeg.c holds it for every offset); other kinds are decoded in full and the box is
+ * picked from the rows. Photos in several scans, as progressive ones, are entropy-decoded in full in any case.
  *
  * A new decompressor is made for each photo: it costs a tenth of a microsecond, and an old one would lend its tables to
  * a photo that lacks its own.
@@ -33,7 +33,7 @@ static bool is_unknown_kind(int code)
     return code == JERR_SOF_UNSUPPORTED || code == JERR_BAD_PRECISION;
 }
 
-/* Of damage that a lenient request passes. */
+/* Damage that a lenient request passes. */
 static void advise_lenient(bool lenient, struct leat_error *error)
 {
     const size_t used = error ? strlen(error->message) : 0;
@@ -41,7 +41,7 @@ static void advise_lenient(bool lenient, struct leat_error *error)
         snprintf(error->message + used, sizeof error->message - used, "; Decode(strict=False) decodes what there is");
 }
 
-/* What to return after a jump. */
+/* The result after a jump. */
 static int failed(struct leat_libjpeg *j, struct leat_error *error)
 {
     if (leat_jpeg_trouble_is_memory(&j->trouble))
@@ -66,7 +66,7 @@ static int failed(struct leat_libjpeg *j, struct leat_error *error)
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
-/* Kinds for which libjpeg's cropping and skipping give what a full decode gives: samplings whose upsampling looks no
+/* Kinds for which libjpeg's cropping and skipping give the same as a full decode: samplings whose upsampling looks no
  * further than MARGIN. */
 static bool decodes_in_part(j_decompress_ptr cinfo)
 {
@@ -188,7 +188,7 @@ int leat_libjpeg_begin(struct leat_libjpeg *j, unsigned denominator, uint32_t x,
     return LEAT_OK;
 }
 
-/* Pillow's: what a JPEG stores as CMYK is inverted, as Adobe writes it: R = K C / 255, rounded. */
+/* Pillow's: CMYK in a JPEG is inverted, as Adobe writes it: R = K C / 255, rounded. */
 static void cmyk_to_rgbx(uint8_t *p, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++, p += 4) {
@@ -202,8 +202,8 @@ static void cmyk_to_rgbx(uint8_t *p, uint32_t n)
     }
 }
 
-/* Of two components the first is taken for the brightness; what the second one is, no standard says. Two bytes a pixel
- * become four in place, from the last one on. */
+/* The first of two components is taken as brightness. No standard says what the second one is. Two bytes a pixel become
+ * four in place, from the last one on. */
 static void two_to_rgbx(uint8_t *line, uint32_t n)
 {
     for (size_t i = n; i-- > 0;) {
@@ -213,7 +213,7 @@ static void two_to_rgbx(uint8_t *line, uint32_t n)
     }
 }
 
-/* libjpeg-turbo writes a row that is aligned to 16 or 32 bytes past the caches, and whoever reads it next waits for the
+/* libjpeg-turbo writes a row that is aligned to 16 or 32 bytes past the caches, and the next reader waits for the
  * memory: 0.4 us a row. So rows of four bytes a pixel begin one pixel beside such a border. */
 static JSAMPROW row_of(const struct leat_libjpeg *j)
 {
@@ -284,7 +284,7 @@ int leat_libjpeg_scan(struct leat_libjpeg *j, struct leat_error *error)
         jpeg_skip_scanlines(cinfo, left - 1);
     while (cinfo->output_scanline < cinfo->output_height)
         jpeg_read_scanlines(cinfo, &line, 1);
-    if (!j->trouble.lenient) /* what stands behind the last row is of no interest then */
+    if (!j->trouble.lenient) /* the bytes behind the last row do not matter then */
         jpeg_finish_decompress(cinfo);
     return LEAT_OK;
 }

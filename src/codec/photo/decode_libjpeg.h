@@ -27,7 +27,7 @@ struct leat_libjpeg {
     struct leat_decode_buffer line;
 
     enum leat_jpeg_rare rare;
-    bool wide;              /* what follows is of rare kinds: rows of 16 bits a sample are delivered */
+    bool wide;              /* the rest is for rare kinds: rows of 16 bits a sample are delivered */
     unsigned pixel_samples; /* delivered: 1 or 4 */
     uint32_t rare_y;
     struct leat_decode_buffer samples, pixels, plane[MAX_COMPONENTS];
@@ -45,7 +45,7 @@ int leat_libjpeg_scan(struct leat_libjpeg *j, struct leat_error *error);
 void leat_libjpeg_close(struct leat_libjpeg *j);
 
 /* decode_libjpeg_rare.c: whether libjpeg is one that reads 12 bits and lossless photos; the kind of one whose header
- * was read; and begin, row and scan, of which a failure of libjpeg's jumps to j->trouble.jump. */
+ * was read; and begin, row and scan, in which a failure of libjpeg's jumps to j->trouble.jump. */
 bool leat_libjpeg_has_rare(void);
 enum leat_jpeg_rare leat_libjpeg_rare_of(const struct leat_libjpeg *j);
 int leat_libjpeg_rare_begin(struct leat_libjpeg *j, uint32_t x, uint32_t y, uint32_t w, struct leat_error *error);

@@ -8,7 +8,7 @@
  *     largest                       neighbours, as libjpeg's smooth upsampling does for factors of 1 and 2
  *
  * libjpeg converts no colours of a lossless photo, so the colours of all these are converted here, with its numbers.
- * What a sample of p bits becomes is v * 255 / (2^p - 1), rounded; for 16 bits v * 65535 / (2^p - 1).
+ * A sample of p bits becomes v * 255 / (2^p - 1), rounded; for 16 bits v * 65535 / (2^p - 1).
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -93,7 +93,7 @@ static int read_planes(struct leat_libjpeg *j, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* Between which two samples of `n` the pixel lies, and how far from the first one, in parts of 2 * most. */
+/* The two samples of `n` that the pixel lies between, and its distance from the first one, in parts of 2 * most. */
 struct between {
     uint32_t a, b, part;
 };
@@ -245,7 +245,7 @@ int leat_libjpeg_rare_scan(struct leat_libjpeg *j, struct leat_error *error)
     int rc = j->started ? LEAT_OK : leat_libjpeg_rare_begin(j, 0, 0, j->cinfo.image_width, error);
     while (!rc && j->cinfo.output_scanline < j->cinfo.output_height)
         read_row(j);
-    if (!rc && !j->trouble.lenient) /* what stands behind the last row is of no interest then */
+    if (!rc && !j->trouble.lenient) /* the bytes behind the last row do not matter then */
         jpeg_finish_decompress(&j->cinfo);
     return rc;
 }

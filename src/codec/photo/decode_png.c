@@ -2,8 +2,8 @@
  * PNG by libspng: row by row, so that memory is a few rows, except interlaced ones, whose rows come in seven passes and
  * which are decoded in full. A chunk with a wrong checksum is an error, whatever the chunk.
  *
- * Samples of 16 bits are cut to their upper 8, as Pillow does for colour. (Of 16-bit grey Pillow makes an image of its
- * own mode, whose conversion is another matter.) A request for 16 bits has them all. Gamma is not applied.
+ * Samples of 16 bits are cut to their upper 8, as Pillow does for colour. (From 16-bit grey Pillow makes an image of
+ * its own mode, whose conversion is another matter.) A request for 16 bits has them all. Gamma is not applied.
  *
  * A lenient request takes data under a wrong checksum, as Pillow does. libspng does not say that it has passed one, so
  * the checksums are then looked at before.
@@ -19,7 +19,7 @@
 #include "codec/photo/decode_internal.h"
 #include "codec/photo/icc.h"
 
-/* What text, profiles and the like may take, one chunk and all together, after decompression. */
+/* The most that text, profiles and the like may take, one chunk and all together, after decompression. */
 #define MAX_ANCILLARY_BYTES ((size_t)32 << 20)
 /* Deflate never packs tighter: a header that promises more than this times the file is cut off or false. */
 #define MAX_DEFLATE_RATIO 1032
@@ -32,12 +32,12 @@ struct leat_backend_decoder {
     bool started, finished; /* decoding has begun; all rows have been read */
 
     uint32_t x, y, w;                /* of the box; y counts on with each row */
-    uint64_t row_bytes;              /* of what spng writes */
+    uint64_t row_bytes;              /* of spng's output */
     bool ids;                        /* palette indices and grays as they are stored */
     bool wide, opaque;               /* rows have 16 bits a sample; X is to be made all ones */
     bool wrong_sums;                 /* some checksum is wrong, which a lenient request passes */
     struct leat_decode_buffer line;  /* of these, a row of the box */
-    struct leat_decode_buffer image; /* one row; of an interlaced image, all */
+    struct leat_decode_buffer image; /* one row; for an interlaced image, all */
 };
 
 /* zlib, behind libspng, reports some refused allocations as a corrupt stream. A decoder is used by one thread at a
@@ -113,7 +113,7 @@ static unsigned stored_channels(const struct spng_ihdr *header)
 }
 
 /* Whether a chunk has a checksum that is wrong, up to the last chunk or the end of the bytes. That of the header counts
- * as right: with a wrong one nothing else can be believed. */
+ * as right: with a wrong one no other byte can be believed. */
 static bool has_wrong_sums(struct leat_bytes file)
 {
     for (size_t at = 8;;) {

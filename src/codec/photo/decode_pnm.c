@@ -11,7 +11,7 @@
 struct pnm {
     unsigned type; /* 1 to 6 */
     uint32_t width, height, most;
-    size_t at; /* where the samples begin */
+    size_t at; /* the start of the samples */
 };
 
 static int broken(struct leat_bytes file, size_t at, const char *words, struct leat_error *error)
@@ -79,7 +79,7 @@ static int header(struct leat_bytes file, uint32_t frame, struct leat_whole_head
     rc = rc ? rc : leat_decode_check_size("PNM", p.width, p.height, error);
     if (rc)
         return rc;
-    /* in text a sample has a digit, and but for bitmaps a space, of which the last one may lack */
+    /* in text a sample has a digit, and except in bitmaps a space; the last space may be missing */
     uint64_t needs = p.type >= 4   ? row_bytes(&p) * p.height
                      : p.type == 1 ? (uint64_t)p.width * p.height
                                    : (uint64_t)p.width * p.height * samples_of(&p) * 2 - 1;

@@ -1,5 +1,5 @@
 /*
- * Photos stored as pixels (codec/photo/raw.h): nothing is decoded, rows are only widened to what the operators take.
+ * Photos stored as pixels (codec/photo/raw.h): there is no decoding, rows are only widened for the operators.
  */
 #include <string.h>
 
@@ -66,7 +66,7 @@ static void widen_gray(uint8_t *restrict to, const uint8_t *restrict from, uint3
     }
 }
 
-/* Copied even where it is as it should be: LEAT_DECODE_PADDING bytes behind it must be readable. */
+/* Copied even if it is as it should be: LEAT_DECODE_PADDING bytes behind it must be readable. */
 static int raw_row(struct leat_backend_decoder *r, const uint8_t **row, struct leat_error *error)
 {
     const uint8_t *from = r->photo.pixels + ((size_t)r->y++ * r->photo.width + r->x) * r->photo.channels;

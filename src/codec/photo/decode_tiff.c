@@ -1,6 +1,7 @@
 /*
- * TIFF: strips and tiles, planes together or apart, pages. Which image and of what is read here (tiff.h), so that sizes
- * are bounded before the library sees the file; libtiff decompresses, and its bytes become pixels in tiff_pixels.c.
+ * TIFF: strips and tiles, planes together or apart, pages. The image and its format are read here (tiff.h), so that
+ * sizes are bounded before the library sees the file; libtiff decompresses, and its bytes become pixels in
+ * tiff_pixels.c.
  *
  * libtiff's errors are in the error. Its warnings about directories say nothing of pixels and are dropped; one while
  * pixels are decoded is damage. Only compressions whose decoders are kept up are passed to it.
@@ -17,7 +18,7 @@
 enum { MOST_PAGES = 65536, MOST_SAMPLES = 64, CHUNKY = 1, PLANES = 2 };
 enum { NONE = 1, OLD_JPEG = 6, JPEG = 7 };
 
-/* What a page says of itself. */
+/* A page's description of itself. */
 struct page {
     uint64_t at; /* of its directory */
     struct leat_tiff_layout layout;
@@ -41,7 +42,7 @@ static int unread(const char *what, uint64_t number, struct leat_error *error)
                      (unsigned long long)number);
 }
 
-/* How many times more bytes than it has a compression can make; 0: leat does not decode it. */
+/* The largest factor by which a compression can expand its bytes; 0: leat does not decode it. */
 static uint64_t most_expansion(unsigned compression)
 {
     switch (compression) {
@@ -88,8 +89,8 @@ static int find_page(const struct leat_tiff *t, uint32_t frame, struct leat_tiff
     }
 }
 
-/* Transparency is in the first sample beside the colours that says so. Four samples of colours, of which none says what
- * the last one is, are RGBA, as others read them. */
+/* Transparency is in the first sample beside the colours that says so. Four samples of colours without a word on the
+ * last one are RGBA, as others read them. */
 static void find_alpha(const struct leat_tiff *t, const struct leat_tiff_directory *d, struct leat_tiff_layout *l)
 {
     struct leat_tiff_entry extra;
@@ -167,7 +168,7 @@ static int read_samples(const struct leat_tiff *t, const struct leat_tiff_direct
         l->colours = 3;
         if (l->bits != 8)
             return unread("CIE L*a*b* with a number of bits of", l->bits, error);
-        l->number = LEAT_TIFF_UNSIGNED; /* what it says of the first sample: only L has no sign */
+        l->number = LEAT_TIFF_UNSIGNED; /* for the first sample: only L has no sign */
         break;
     default:
         return unread("photometric interpretation", photometric, error);
@@ -331,7 +332,7 @@ static toff_t size(thandle_t handle)
     return ((struct client *)handle)->file.n;
 }
 
-/* libtiff reads what it maps and never writes to it. */
+/* libtiff reads its mapping and never writes to it. */
 static int map(thandle_t handle, void **base, toff_t *length)
 {
     struct client *c = handle;
@@ -542,7 +543,7 @@ static bool recognise(struct leat_bytes file)
     return leat_tiff_begin(file, &t);
 }
 
-/* Its orientation stands where that of EXIF data does: in its first directory. */
+/* Its orientation stands in the same place as that of EXIF data: in its first directory. */
 static struct leat_bytes exif(struct leat_bytes file)
 {
     return file;

@@ -1,9 +1,9 @@
 /*
- * WebP by libwebp, lossy and lossless. libwebp writes a whole image, so what is asked for lies in memory before the
+ * WebP by libwebp, lossy and lossless. libwebp writes a whole image, so all requested pixels lie in memory before the
  * first row: the box and a margin of an even number of pixels around it, because upsampling of lossy photos looks at
  * neighbours and because their chroma lies on even positions.
  *
- * Of an animation a frame is what is seen on its canvas, so all frames before it are decoded, too.
+ * A frame of an animation is the picture on its canvas, so all frames before it are decoded, too.
  *
  * With scan_to_end the whole image is decoded: libwebp stops reading at the bottom of a box.
  */
@@ -213,7 +213,7 @@ static bool is_animated(struct leat_bytes file)
     return body.n && body.p[0] & 2;
 }
 
-/* The delivered pixels, and the decoder's if it is lossless or has transparency; of an animation two canvases more. */
+/* The delivered pixels, and the decoder's if it is lossless or has transparency; for an animation two canvases more. */
 static uint64_t bytes(struct leat_bytes file, struct leat_value_info *info)
 {
     if (probe(file, info, NULL) || leat_decode_check_size("WebP", info->width, info->height, NULL))

@@ -8,17 +8,17 @@
 #include "codec/photo/decode_internal.h"
 #include "codec/photo/library.h"
 
-/* What the header of one image of a file says. */
+/* The contents of the header of one image of a file. */
 struct leat_whole_header {
     uint32_t width, height;
     uint8_t channels; /* 1 to 4: gray, gray and opacity, colours, colours and opacity */
     uint8_t kind;     /* enum leat_image_kind */
     bool deep;        /* more than 8 bits a sample */
-    bool inks;        /* CMYK, which can be had as such */
+    bool inks;        /* CMYK, which is available as such */
     uint64_t bytes;   /* that decoding takes beside the pixels */
 };
 
-/* Where pixels go: RGBA, of 16 bits a sample if `wide`. */
+/* The destination of pixels: RGBA, of 16 bits a sample if `wide`. */
 struct leat_whole_image {
     uint8_t *pixels;
     size_t stride; /* bytes from row to row */
@@ -31,7 +31,7 @@ struct leat_whole_format {
     const char *name;
     /* DECODE: the header makes no sense, or there is no such frame. Width and height are checked by the caller. */
     int (*header)(struct leat_bytes file, uint32_t frame, struct leat_whole_header *header, struct leat_error *error);
-    /* Decodes frame `frame`, of which `header` was found; with `all` looks at what stands behind it, too. */
+    /* Decodes frame `frame`, whose `header` was found; with `all` looks at the bytes behind it, too. */
     int (*decode)(struct leat_bytes file, uint32_t frame, bool all, const struct leat_whole_header *header,
                   const struct leat_whole_image *image, struct leat_error *error);
 };

@@ -1,6 +1,6 @@
 /*
- * What the first bytes of a photo say, for all formats: which one it is, the EXIF orientation, and the table of
- * formats. Adding one is adding its file and its line in the table. The orientation stands here:
+ * The first bytes of a photo, for all formats: the format, the EXIF orientation, and the table of formats. Adding one
+ * is adding its file and its line in the table. The orientation stands here:
  *
  *     JPEG   the first APP1 segment that begins with "Exif\0\0", before the first scan
  *     PNG    chunk eXIf, WebP  chunk EXIF
@@ -20,9 +20,9 @@ const struct leat_decode_backend *const leat_decode_backends[LEAT_PHOTO_FORMATS]
     &leat_decode_pnm,  &leat_decode_tiff, &leat_decode_avif, &leat_decode_jxl, &leat_decode_jp2,
 };
 
-/* ---- what a file is -------------------------------------------------------------------------- */
+/* ---- kinds of files -------------------------------------------------------------------------- */
 
-/* What else people have in folders of photos; `name` NULL ends the table. */
+/* Other files that people have in folders of photos; `name` NULL ends the table. */
 struct look {
     const char *name;
     size_t at, n;
@@ -165,5 +165,5 @@ uint64_t leat_photo_decode_bytes(const void *data, size_t length, const struct l
     uint64_t bytes = backend ? backend->bytes((struct leat_bytes){data, length}, &found) : 0;
     if (bytes && exif && leat_decode_orientation(info->form, data, length) > 2)
         bytes += (uint64_t)found.width * found.height * 4;
-    return bytes; /* 0: decoding will say what is wrong before it takes any memory */
+    return bytes; /* 0: decoding will report the error before it takes any memory */
 }

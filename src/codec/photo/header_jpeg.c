@@ -1,6 +1,6 @@
 /*
- * The header of a JPEG, read without a decoder: size and kind, EXIF, and what memory decoding takes. It passes whatever
- * libjpeg passes between two segments, with or without a warning: whether that is damage is for the decoder to say.
+ * The header of a JPEG, read without a decoder: size and kind, EXIF, and the memory of decoding. It passes whatever
+ * libjpeg passes between two segments, with or without a warning: the decoder says whether that is damage.
  */
 #include "codec/jpeg/fast.h"
 #include "codec/jpeg/picture.h"
@@ -12,7 +12,7 @@
 
 /* Rows of libjpeg between its steps: samples, pixels, and three groups of rows for smooth upsampling. */
 #define ROWS_BYTES LEAT_DECODE_ROW_BYTES
-/* What the entropy decoder and the packer of row indexes know of a row of MCUs. */
+/* The state of the entropy decoder and the packer of row indexes for a row of MCUs. */
 #define INDEX_BYTES 128
 
 /* TEM and restart markers. */
@@ -39,7 +39,7 @@ static size_t next_marker(struct leat_bytes file, size_t at)
 }
 
 /* Walks the segments of a JPEG: `*at` (first 2) is where the next one begins. Gives its marker and body, or 0 at the
- * first scan, at the end and where the bytes make no sense. */
+ * first scan, at the end and if the bytes make no sense. */
 static uint8_t next_segment(struct leat_bytes file, size_t *at, struct leat_bytes *body)
 {
     *at = next_marker(file, *at);
@@ -69,7 +69,7 @@ struct leat_bytes leat_jpeg_exif(struct leat_bytes file)
     return (struct leat_bytes){NULL, 0};
 }
 
-/* Of a profile that is larger than a segment, each has a part: "ICC_PROFILE", 0, number of the part from 1, parts. */
+/* If a profile is larger than a segment, each has a part: "ICC_PROFILE", 0, number of the part from 1, parts. */
 static struct leat_bytes profile_part(struct leat_bytes file, size_t *at)
 {
     struct leat_bytes body;
@@ -183,8 +183,8 @@ static uint64_t fast_bytes(struct leat_bytes file, struct leat_value_info *info)
 }
 
 /* As it came: libjpeg's rows, or ours, or first ours and then libjpeg's. libjpeg keeps all coefficients until it has
- * read the last scan: of a progressive photo, and of one whose scans are apart. (Of an arithmetic one that is not
- * asked.) */
+ * read the last scan of a progressive photo, or of one whose scans are apart. (For an arithmetic one that does not
+ * count.) */
 uint64_t leat_jpeg_bytes(struct leat_bytes file, struct leat_value_info *info)
 {
     if (info->form == LEAT_FORM_FAST)
@@ -201,7 +201,7 @@ uint64_t leat_jpeg_bytes(struct leat_bytes file, struct leat_value_info *info)
         ;
     const struct leat_bytes scan = leat_bytes_part(file, at, 5); /* marker, length, components */
     uint64_t bytes = (uint64_t)info->width * ROWS_BYTES, coefficients = 0;
-    if (!ours) /* components that are kept to be upsampled, with what fills their last blocks */
+    if (!ours) /* components that are kept to be upsampled, with the filling of their last blocks */
         bytes += ((uint64_t)info->width + 32) * ((uint64_t)info->height + 32) * info->channels;
     if (marker <= 0xc1 && (!scan.p || scan.p[1] != 0xda || scan.p[4] >= info->channels))
         return bytes + (ours ? leat_jpeg_picture_most_bytes(&frame) + (uint64_t)frame.mcus_h * INDEX_BYTES : 0);

@@ -1,7 +1,7 @@
 /*
- * Libraries that are looked for when a photo needs them: decoders of rarer formats. Neither the build nor a wheel links
- * them, so that leat installs and starts without them, and that their code is in a process only if a photo wants it.
- * Where one is missing the photo is broken, and the error says what to install. Types and prototypes are those of the
+ * Libraries that are loaded when a photo needs them: decoders of rarer formats. Neither the build nor a wheel links
+ * them, so that leat installs and starts without them, and that their code is in a process only if a photo wants it. If
+ * one is missing the photo is broken, and the error says what to install. Types and prototypes are those of the
  * library's own header when leat was built (LEAT_HAVE_*, meson.build); without it the error says so.
  *
  *     #define FUNCTIONS(X) X(TIFFClose) X(TIFFReadTile)
@@ -27,7 +27,7 @@ struct leat_library {
     const char *const *files;                  /* "libtiff.so.6", ..., the best one first; ended by NULL */
     const char *advice;                        /* "apt install libtiff6" */
     const struct leat_library_symbol *symbols; /* ended by a name NULL */
-    void *functions;                           /* where the pointers go: the struct of functions */
+    void *functions;                           /* the destination of the pointers: the struct of functions */
     _Atomic int state;                         /* 0: not yet looked for */
 };
 

@@ -29,7 +29,7 @@ struct shrinker {
     struct jpeg_destination_mgr destination;
     jmp_buf jump;
     bool created;
-    uint8_t *out; /* what has been encoded; `room` bytes */
+    uint8_t *out; /* the encoded bytes; `room` bytes */
     size_t room;
 
     uint32_t width, height, out_w, out_h;

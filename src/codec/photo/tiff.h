@@ -17,7 +17,7 @@ struct leat_tiff {
 };
 
 struct leat_tiff_directory {
-    uint64_t at, n; /* where its entries are, and how many */
+    uint64_t at, n; /* the place of its entries, and their number */
     uint64_t next;  /* offset of the next one; 0: there is none */
 };
 
@@ -29,18 +29,18 @@ struct leat_tiff_entry {
 
 /* False: the bytes do not begin like a TIFF. */
 bool leat_tiff_begin(struct leat_bytes file, struct leat_tiff *tiff);
-/* The directory at an offset, as much of it as is there. False: nothing is. */
+/* The directory at an offset, as much of it as is there. False: there is none. */
 bool leat_tiff_directory(const struct leat_tiff *tiff, uint64_t at, struct leat_tiff_directory *directory);
 /* The first entry of a tag. False: there is none, or its values are of no type with whole numbers or not there. */
 bool leat_tiff_find(const struct leat_tiff *tiff, const struct leat_tiff_directory *directory, unsigned tag,
                     struct leat_tiff_entry *entry);
 /* Value `i` below the count. Those below 0 are large numbers. */
 uint64_t leat_tiff_value(const struct leat_tiff *tiff, const struct leat_tiff_entry *entry, uint64_t i);
-/* The first value of a tag; `otherwise` where there is none. */
+/* The first value of a tag; `otherwise` if there is none. */
 uint64_t leat_tiff_number(const struct leat_tiff *tiff, const struct leat_tiff_directory *directory, unsigned tag,
                           uint64_t otherwise);
 
-/* The orientation, 1 to 8, of the first directory; 1 where there is none or it makes no sense. */
+/* The orientation, 1 to 8, of the first directory; 1 if there is none or it makes no sense. */
 unsigned leat_tiff_orientation(struct leat_bytes file);
 
 #endif

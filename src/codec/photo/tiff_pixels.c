@@ -65,7 +65,7 @@ static void take(const struct leat_tiff_layout *l, const uint8_t *row, size_t fi
     }
 }
 
-/* Colours as they were before they were multiplied by an opacity; nothing where that is 0. */
+/* Colours as they were before they were multiplied by an opacity; nothing if that is 0. */
 static unsigned divided(unsigned v, unsigned opacity, unsigned most)
 {
     const unsigned q = opacity ? (unsigned)((uint64_t)v * most / opacity) : 0;

@@ -14,8 +14,8 @@ enum leat_tiff_photometric {
     LEAT_TIFF_LAB = 8    /* put as L, a + 128 and b + 128 */
 };
 
-/* Integers without a sign of up to 16 bits are shares of the largest one. All others are numbers, clipped to what a
- * sample holds. */
+/* Integers without a sign of up to 16 bits are shares of the largest one. All others are numbers, clipped to the range
+ * of a sample. */
 enum leat_tiff_number { LEAT_TIFF_UNSIGNED = 0, LEAT_TIFF_SIGNED, LEAT_TIFF_FLOAT };
 
 enum { LEAT_TIFF_MOST_USED = 5 }; /* samples of a pixel that count */
