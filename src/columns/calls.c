@@ -1,5 +1,5 @@
 /*
- * What columns ask of the system: a table, so that a test can make each call fail, and look at the file where it is
+ * Calls of columns to the system: a table, so that a test can make each call fail, and look at the file where it is
  * synced.
  *
  * Locks are those of open file descriptions, on bytes far behind the end of any file: they end with the process,
@@ -17,7 +17,7 @@ static int open_file(const char *path, int flags, mode_t mode)
     return open(path, flags | O_CLOEXEC, mode);
 }
 
-/* All at once, or nothing: where a file system cannot reserve, zeroes are written. */
+/* All at once, or nothing: if a file system cannot reserve, zeroes are written. */
 static int allocate(int fd, uint64_t offset, uint64_t bytes)
 {
     static const uint8_t zeroes[1 << 16];

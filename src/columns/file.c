@@ -1,12 +1,12 @@
 /*
  * The file of columns: creating and opening it, mapping it as it grows, making it longer.
  *
- * It is created under a name of its own, synced, and linked to its path: who opens that finds a whole header, and of
- * several that create it at once only one link succeeds.
+ * It is created under a name of its own, synced, and linked to its path: a process that opens that finds a whole
+ * header, and if several create it at once only one link succeeds.
  *
  * It grows by segments that are reserved before anything points to them, so that no write into the mapping can find the
- * disk full. What a killed process had reserved and not counted is cut off by the next one, and so are bytes that a
- * loss of power left there: new segments are zero.
+ * disk full. Space that a killed process had reserved and not counted is cut off by the next one, and so are bytes that
+ * a loss of power left there: new segments are zero.
  */
 #include "columns/internal.h"
 
@@ -196,7 +196,7 @@ static int count_in(void *arg)
     struct grown *g = arg;
     if (g->table)
         atomic_store(g->table, SEGMENT_TABLE);
-    for (uint64_t i = 1; i <= g->skipped; i++) /* of what was lost with power there may be words */
+    for (uint64_t i = 1; i <= g->skipped; i++) /* there may be words of segments that were lost with power */
         atomic_store(&g->words[-(int64_t)i], SEGMENT_NONE);
     for (uint64_t i = 1; i < g->n; i++)
         atomic_store(&g->words[i], SEGMENT_MORE);
@@ -239,7 +239,7 @@ int leat_columns_grow(struct leat_columns *c, uint64_t first_word, uint64_t n, u
         leat_error_at_file(error, c->path, (int64_t)(begin << SEGMENT_SHIFT));
         return LEAT_E_IO;
     }
-    /* Of data this open file has the lock before anybody can see the group. */
+    /* For data this open file has the lock before anybody can see the group. */
     if (KIND_OF(first_word) == SEGMENT_DATA && leat_columns_calls.lock(c->lock_fd, LOCK_SEGMENTS + first, false))
         return leat_fail_errno(error, LEAT_E_IO, "%s cannot be locked", c->path);
     struct grown grown = {.c = c, .first_word = first_word, .n = n, .end = first + n};
@@ -295,7 +295,7 @@ static int create(const char *path, const struct leat_columns_options *options, 
     atomic_init(&shared->n_segments, 2);
     atomic_init(&shared->kept, 2);
     fd = leat_columns_calls.open(made, O_RDWR | O_CREAT | O_EXCL, 0666);
-    /* Of the first segment only the header is reserved: nothing else of it is used. */
+    /* Only the header of the first segment is reserved: the rest of it is not used. */
     if (fd < 0 || leat_columns_calls.allocate(fd, 0, HEADER_BYTES + sizeof(struct shared)) ||
         leat_columns_calls.allocate(fd, SEGMENT_BYTES, SEGMENT_BYTES) ||
         leat_columns_calls.write(fd, header, HEADER_BYTES + sizeof(struct shared)) || leat_columns_calls.sync(fd) ||
@@ -336,7 +336,7 @@ static bool same_fields(const struct leat_columns *c, const struct leat_columns_
     return true;
 }
 
-/* What the file says, against what is wanted. */
+/* Compares the file's header with the wanted one. */
 static int compare(const struct leat_columns *c, const struct leat_columns_options *o, struct leat_error *error)
 {
     if (o->fields && !same_fields(c, o))

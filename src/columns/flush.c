@@ -1,5 +1,5 @@
 /*
- * The barrier. What was written is on disk in an order that loses nothing, whenever power is lost:
+ * The barrier. Writes reach the disk in an order that loses nothing, whenever power is lost:
  *
  *     1  the live words of what was written since the last flush are noted
  *     2  the file is synced: their records are on disk
@@ -8,7 +8,7 @@
  *     5  slots that rows have left, and that neither word of their entry names, are free
  *
  * Until 4 no slot that a durable word on disk names is written to: slots become free only while FLUSH is held, which
- * this holds from 1 to 5. One that is killed between 3 and 4 leaves `flushing` set, and who holds FLUSH next syncs
+ * this holds from 1 to 5. One that is killed between 3 and 4 leaves `flushing` set, and the next holder of FLUSH syncs
  * first.
  *
  * A sync that has failed may be the last that says so: the system counts the pages as written. So the next flush
@@ -66,8 +66,8 @@ static int note(void *arg)
     return LEAT_OK;
 }
 
-/* Makes the pages of what was written since the last good flush dirty again. No slot becomes free meanwhile, so nobody
- * writes to these. */
+/* Makes the pages written since the last good flush dirty again. No slot becomes free meanwhile, so nobody writes to
+ * these. */
 static int touch(void *arg)
 {
     const struct noted *noted = arg;
@@ -138,7 +138,7 @@ int leat_columns_flush(struct leat_columns *c, struct leat_error *error)
         noted.entries[i] = c->dirty[i];
     c->noting = true;
     pthread_mutex_unlock(&c->slots_mutex);
-    /* Without anything of its own a flush still waits for what it follows: another open file of this process may have
+    /* A flush without writes of its own still waits for the one before it: another open file of this process may have
      * been killed in the middle of one. */
     if (!rc)
         rc = flush(&noted, error);

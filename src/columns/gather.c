@@ -1,6 +1,6 @@
 /*
- * Reading rows, without a lock. What a word points at is copied first and verified then: the copy is whole if the
- * checksum says so, whatever writers did meanwhile.
+ * Reading rows, without a lock. The record that a word points at is copied first and verified then: the copy is whole
+ * if the checksum says so, whatever writers did meanwhile.
  *
  *     live    -> record of this row, its stamp as in the word, its checksum right?     that is the row
  *        no:     the word is another one now?                                          begin again
@@ -111,7 +111,7 @@ static enum read read_row(struct reading *r, const struct entry *entry, uint8_t 
     }
 }
 
-/* Looks up the rows that are next, and lets the processor fetch what they point at. */
+/* Looks up the rows that are next, and lets the processor fetch their records. */
 static bool look_ahead(struct reading *r)
 {
     for (; r->seen < r->end; r->seen++) {
@@ -157,7 +157,7 @@ static float get_scale(const uint8_t *p)
     return scale;
 }
 
-/* Hands out what is of fixed size of a row in the buffer, or zeroes. */
+/* Hands out the values of fixed size of a row in the buffer, or zeroes. */
 static void hand_out(struct reading *r, bool there)
 {
     for (size_t f = 0; f < r->c->n_fields; f++) {
@@ -281,7 +281,7 @@ static int say_broken(struct reading *r, struct leat_error *error)
     return LEAT_E_CORRUPT;
 }
 
-/* Gets what the guarded part needs. */
+/* Gets the needs of the guarded part. */
 static int provide(struct reading *r, struct leat_error *error)
 {
     const uint64_t i = r->seen - r->first;

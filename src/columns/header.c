@@ -1,6 +1,6 @@
 /*
- * The part of the file that never changes: what rows are, and of which data set. It is read from any bytes: whatever
- * they say is checked before it is used.
+ * The part of the file that never changes: the fields of rows, and their data set. It is read from any bytes: each
+ * value is checked before it is used.
  *
  *     0  "leatcols"      24  flags: 1: keyed               160 + 144 f  field f: name (64), dtype, ndim (4 each),
  *     8  version (4)     28  number of fields (4)                       shape (8 of 8 bytes; -1: varies), zeroes (8)
@@ -73,7 +73,7 @@ int leat_columns_check_fields(const struct leat_field *fields, size_t n, struct 
     return LEAT_OK;
 }
 
-/* How each field lies in a record. */
+/* The place of each field in a record. */
 static int lay_out(struct leat_columns *c, struct leat_error *error)
 {
     uint64_t at = 0;

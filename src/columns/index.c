@@ -1,18 +1,18 @@
 /*
  * The index: from an id, or an id and a key, to the entry of a row.
  *
- * Entries are numbered, and lie in chunks of a segment that are made when they are first needed: of ids the number is
+ * Entries are numbered, and lie in chunks of a segment that are made when they are first needed: for ids the number is
  * the id. Pairs are hashed, into levels, each four times as large as the one before:
  *
  *     level 0   | 32 Ki entries |
  *     level 1   |    128 Ki entries     |
  *     level 2   |            512 Ki entries             |
  *
- * A level is whole before it counts. A pair can be in one of 64 entries of each level, from where its hash says on,
- * behind entries that are others'. It is looked for from the largest level down, and a new one takes an entry of the
- * largest: if there is none among the 64, the next level is begun. Nothing is ever moved, so readers and writers need
- * no lock, and a kill leaves nothing half done. If two writers begin a level and write the same new pair at once, it
- * may get an entry in both: then the larger level's counts from there on, for everybody.
+ * A level is whole before it counts. A pair can be in one of 64 entries of each level, from the place of its hash on,
+ * behind entries of others. It is looked for from the largest level down, and a new one takes an entry of the largest:
+ * if there is none among the 64, the next level is begun. Entries never move, so readers and writers need no lock, and
+ * a kill leaves nothing half done. If two writers begin a level and write the same new pair at once, it may get an
+ * entry in both: then the larger level's counts from there on, for everybody.
  *
  * 128 bits of hash say whose an entry is; 32 of these check the others, so that a damaged entry is known as such.
  */
@@ -181,9 +181,9 @@ uint64_t leat_columns_offset_of(const struct leat_columns *c, const void *mapped
     return 0;
 }
 
-/* What a word names: a segment of the kind and number that `is` says, mapped; NULL: nothing. With `make`, which needs
- * GROW, it is made then, and is on disk before the word can be. `anew`: what the word names does not count yet, and may
- * have been lost with power. */
+/* The segment that a word names: a segment of the kind and number that `is` says, mapped; NULL: nothing. With `make`,
+ * which needs GROW, it is made then, and is on disk before the word can be. `anew`: the segment does not count yet, and
+ * may have been lost with power. */
 static int follow(struct leat_columns *c, word *at, uint64_t is, bool make, bool anew, uint8_t **out,
                   struct leat_error *error)
 {
@@ -204,7 +204,7 @@ static int follow(struct leat_columns *c, word *at, uint64_t is, bool make, bool
     return *out ? LEAT_OK : error ? error->code : LEAT_E_IO;
 }
 
-/* Remembers where a chunk is. */
+/* Remembers the place of a chunk. */
 static int remember(struct leat_columns *c, uint64_t chunk, uint8_t *p, struct leat_error *error)
 {
     int rc = LEAT_OK;

@@ -1,9 +1,9 @@
 /*
- * Columns that change, beside a data set (leat/columns.h): what the files of this folder share. docs/stores.md is the
- * specification of the file.
+ * Columns that change, beside a data set (leat/columns.h): the common part of the files of this folder. docs/stores.md
+ * is the specification of the file.
  *
  * The file is cut into segments of 1 MiB, and mapped in windows of 1 GiB as it grows. A table of words, one for each
- * segment, says what each is: the first segment of 128 Gi has it.
+ * segment, gives the kind of each: the first segment of 128 Gi has it.
  *
  *     | header | table | directory | index | data, data, ... | index | data, ...
  *
@@ -17,12 +17,13 @@
  *     durable  the row as of the last flush, whose record is known to be on disk: what is read if power was lost before
  *              the record of `live` was on disk. Set by flush only
  *
- * A slot is in use if the entry of the row that its record names points at it: by either word. Nothing else counts
- * slots, so nothing is off by one after a kill. A group is filled by one open file at a time, which holds a lock on a
- * byte of its number; what a killed writer took and never published is found to be free when its group is taken over.
+ * A slot is in use if the entry of the row that its record names points at it: by either word. No other count of slots
+ * exists, so none is off by one after a kill. A group is filled by one open file at a time, which holds a lock on a
+ * byte of its number; a slot that a killed writer took and never published is found to be free when its group is taken
+ * over.
  *
  * Locks (of the process | of the file): flush_mutex | FLUSH, slots_mutex, grow_mutex | GROW, map_mutex; in this order.
- * Readers take none, but map_mutex where they meet a window or a chunk for the first time.
+ * Readers take none, but map_mutex when they meet a window or a chunk for the first time.
  */
 #ifndef LEAT_COLUMNS_INTERNAL_H
 #define LEAT_COLUMNS_INTERNAL_H
@@ -52,7 +53,7 @@ enum {
     FINGERPRINT_BYTES = 128,
     ROWS_TOGETHER = 32,     /* that a gather works on at a time */
     WRITTEN_TOGETHER = 128, /* likewise a write */
-    /* Of rows that are put (write.c). Measured on tmpfs and ext4, Linux 6.18, Zen 3. */
+    /* For rows that are put (write.c). Measured on tmpfs and ext4, Linux 6.18, Zen 3. */
     PAGE_SHIFT = 12,
     PUT_LEAST = 4096,             /* bytes of a run: a shorter one is not worth the call */
     PUT_LEAST_TOGETHER = 1 << 15, /* likewise, of all rows that are written by one call of leat_columns_write */
@@ -76,18 +77,18 @@ typedef _Atomic uint64_t word;
 /* At HEADER_BYTES of the file. */
 struct shared {
     word n_segments;
-    word levels;   /* of the index of pairs: how many there are */
+    word levels;   /* for the index of pairs: the number of its entries */
     word flushing; /* not 0: words `durable` were set, and may not be on disk yet */
     word kept;     /* segments as of the last flush: a file that has fewer was cut */
     word spare[508];
     word roots[ROOTS]; /* segments of directories; 0: there is none */
 };
 
-/* Words of the table: what a segment is. */
+/* Words of the table: the kind of a segment. */
 enum segment_kind { SEGMENT_NONE = 0, SEGMENT_TABLE, SEGMENT_DIRECTORY, SEGMENT_INDEX, SEGMENT_DATA, SEGMENT_MORE };
 #define KIND_OF(w) ((enum segment_kind)((w)&15))
 #define NUMBER_OF(w) ((w) >> 4) /* of a directory, and a chunk of the index */
-/* Of data: somebody has taken the group (or died with it); slots that became free since, roughly; units of a slot. */
+/* For data: somebody has taken the group (or died with it); slots that became free since, roughly; units of a slot. */
 #define DATA_TAKEN UINT64_C(16)
 #define DATA_UNITS(w) ((uint32_t)((w) >> 5 & 0xffffff))
 #define DATA_FREED(w) ((uint32_t)((w) >> 29))
@@ -97,7 +98,7 @@ enum segment_kind { SEGMENT_NONE = 0, SEGMENT_TABLE, SEGMENT_DIRECTORY, SEGMENT_
 struct entry {
     word live, durable;
 };
-/* Of pairs: as above, and whose it is: hash 0: nobody's. */
+/* For pairs: as above, and the owner: hash 0: nobody. */
 struct pair_entry {
     struct entry entry;
     word hash, check;
@@ -113,13 +114,13 @@ struct record {
     uint64_t spare;
 };
 
-/* Where records are made before they are put into the file. */
+/* The place in which records are made before they are put into the file. */
 struct scratch {
     uint64_t room;
     uint64_t bytes[];
 };
 
-/* How a field lies in a record. */
+/* The place of a field in a record. */
 struct shape {
     enum leat_dtype dtype;
     bool ragged;
@@ -137,8 +138,8 @@ struct group {
     bool listed;
     struct group *next; /* of its class, with free slots */
     uint64_t *free, *busy;
-    /* Of each page: how often it was put lately, and since which flush of this open file (write.c). A hint, which any
-     * thread sets. */
+    /* For each page: the number of recent puts, and the flush of this open file that they count from (write.c). A hint,
+     * which any thread sets. */
     _Atomic uint16_t *puts;
 };
 struct class
@@ -169,7 +170,7 @@ struct leat_columns {
     bool plain; /* one field, as it is: the payload is its value */
 
     struct shared *shared;
-    uint64_t most; /* segments that there can be: of a file that lost power, and is only read, those that are left */
+    uint64_t most; /* segments that there can be: in a file that lost power, and is only read, those that are left */
     _Atomic(uint8_t *) *windows;                 /* MAX_WINDOWS */
     _Atomic(_Atomic(uint8_t *) *) chunks[ROOTS]; /* those that were looked for, DIRECTORY_CHUNKS of each root */
     pthread_mutex_t map_mutex, grow_mutex, slots_mutex, flush_mutex;
@@ -177,7 +178,7 @@ struct leat_columns {
     bool in_memory;                    /* the file system is: a flush leaves pages as they are mapped */
     atomic_uint flushes;               /* of this open file */
     uint64_t put_least;                /* PUT_LEAST_TOGETHER, but in tests */
-    _Atomic(struct scratch *) scratch; /* of who writes next */
+    _Atomic(struct scratch *) scratch; /* of the next writer */
 
     /* of slots_mutex */
     struct group **groups; /* by segment */
@@ -187,8 +188,8 @@ struct leat_columns {
     struct entry **dirty;                   /* entries written since the last flush, some several times */
     size_t n_dirty, dirty_room, dirty_kept; /* of these, so many were there when each was last there once */
     bool noting;                            /* a flush has taken note of the first ones */
-    /* A sync has failed since the last flush that succeeded: what the system has in memory may count as written and not
-     * be on disk. No slot becomes free until a flush has written it again. */
+    /* A sync has failed since the last flush that succeeded: pages that the system has in memory may count as written
+     * and not be on disk. No slot becomes free until a flush has written it again. */
     atomic_bool unsynced;
     struct left *left;                   /* places that were left, and not looked at since */
     size_t n_left, left_room, left_kept; /* of these, so many were there when it was last looked */
@@ -197,7 +198,7 @@ struct leat_columns {
     struct leat_columns *previous, *next; /* open ones, for a fork */
 };
 
-/* ---- calls.c: what is asked of the system, in one place, so that a test can make each fail -------------------- */
+/* ---- calls.c: calls to the system, in one place, so that a test can make each fail ---------------------------- */
 
 struct leat_columns_calls {
     int (*open)(const char *path, int flags, mode_t mode);
@@ -209,7 +210,7 @@ struct leat_columns_calls {
     int (*sync)(int fd);
     int (*publish)(const char *from, const char *to); /* link */
     void *(*map)(int fd, uint64_t offset, uint64_t bytes, bool writable);
-    /* Of byte `number`; wait: until it can be had. 1: another has it. -1: errno */
+    /* The lock of byte `number`; wait: until it is free. 1: another has it. -1: errno */
     int (*lock)(int fd, uint64_t number, bool wait);
     int (*unlock)(int fd, uint64_t number);
 };
@@ -226,7 +227,7 @@ int leat_columns_check_fields(const struct leat_field *fields, size_t n, struct 
 
 /* ---- file.c --------------------------------------------------------------------------------------------------- */
 
-/* Where byte `offset` is mapped. It lies within the segments that there are. NULL with an error. */
+/* The address at which byte `offset` is mapped. It lies within the segments that there are. NULL with an error. */
 uint8_t *leat_columns_map(struct leat_columns *c, uint64_t offset, struct leat_error *error);
 /* The same without a lock; NULL: it is not mapped yet. */
 static inline uint8_t *leat_columns_at(const struct leat_columns *c, uint64_t offset)
@@ -234,7 +235,7 @@ static inline uint8_t *leat_columns_at(const struct leat_columns *c, uint64_t of
     uint8_t *window = atomic_load_explicit(&c->windows[offset >> WINDOW_SHIFT], memory_order_acquire);
     return window ? window + (offset & (WINDOW_BYTES - 1)) : NULL;
 }
-/* How many segments there are, within a guard; leat_columns_look_end: without one around it. */
+/* The number of segments, within a guard; leat_columns_look_end: without one around it. */
 static inline uint64_t leat_columns_segments(const struct leat_columns *c)
 {
     const uint64_t n = atomic_load_explicit(&c->shared->n_segments, memory_order_acquire);
@@ -267,14 +268,14 @@ struct place {
 };
 /* Finds the entry of a row, or takes one for it. No locks, no memory: within a guard. */
 enum found leat_columns_find(struct leat_columns *c, uint64_t id, uint64_t key, bool take, struct place *out);
-/* Gives what it needs: a chunk becomes known, or is made. `there`: whether there is such a chunk. */
+/* Gives the needs of the guarded part: a chunk becomes known, or is made. `there`: whether there is such a chunk. */
 int leat_columns_supply(struct leat_columns *c, enum found needs, const struct place *place, bool make, bool *there,
                         struct leat_error *error);
 /* Both, without a guard around it. entry NULL: there is none; DAMAGED: LEAT_E_CORRUPT. */
 int leat_columns_look_up(struct leat_columns *c, uint64_t id, uint64_t key, bool take, struct entry **entry,
                          struct leat_error *error);
 uint64_t leat_columns_offset_of(const struct leat_columns *c, const void *mapped);
-/* Whether an entry is that of a pair. Within a guard. */
+/* Whether an entry belongs to a pair. Within a guard. */
 bool leat_columns_is_pair(const struct pair_entry *entry, uint64_t id, uint64_t key);
 uint64_t leat_columns_chunks(const struct leat_columns *c, uint64_t *entries_each);
 
@@ -283,8 +284,8 @@ uint64_t leat_columns_chunks(const struct leat_columns *c, uint64_t *entries_eac
 /* A slot with room for so many bytes, which is busy until it is given up, or put into use. */
 int leat_columns_slot(struct leat_columns *c, uint64_t bytes, struct group **group, uint64_t *offset,
                       struct leat_error *error);
-/* Ends that a slot is busy. `entry`: of the row whose record it has now, `before` the word that it had; NULL: it is
- * free again. */
+/* Ends that a slot is busy. `entry`: that of the row whose record it has now, `before` the word that it had; NULL: it
+ * is free again. */
 void leat_columns_slot_done(struct leat_columns *c, struct group *group, uint64_t offset, struct entry *entry,
                             uint64_t before);
 /* FLUSH is held, and all words `durable` are on disk: slots that rows have left and nobody needs are free again. */
@@ -306,11 +307,11 @@ uint64_t leat_columns_checksum(const struct record *header, uint64_t payload);
 uint64_t leat_columns_payload(const struct leat_columns *c, const struct leat_column *columns, uint64_t i);
 /* Writes it. Touches nothing else. */
 void leat_columns_encode(const struct leat_columns *c, const struct leat_column *columns, uint64_t i, uint8_t *payload);
-/* Of a payload that was verified: whether its counts fit its length (a file that was forged). */
+/* For a payload that was verified: whether its counts fit its length (a file that was forged). */
 bool leat_columns_payload_fits(const struct leat_columns *c, const uint8_t *payload, uint64_t length);
 
-/* Copies what a writer may be writing to: a checksum says afterwards whether it was. ThreadSanitizer would call it a
- * race, which it is, so it does not see this. */
+/* Copies bytes that a writer may be writing to: a checksum says afterwards whether it was. ThreadSanitizer would call
+ * it a race, which it is, so it does not see this. */
 #if defined(__SANITIZE_THREAD__)
 __attribute__((no_sanitize_thread, noinline, unused)) static void leat_columns_copy(void *to, const void *from,
                                                                                     uint64_t bytes)
@@ -328,8 +329,8 @@ static inline void leat_columns_copy(void *to, const void *from, uint64_t bytes)
 
 /* ---- flush.c --------------------------------------------------------------------------------------------------- */
 
-/* FLUSH, and words `durable` on disk. unless_here: LEAT_E_BUSY at once where a thread of this open file has it; others
- * are waited for. */
+/* FLUSH, and words `durable` on disk. unless_here: LEAT_E_BUSY at once if a thread of this open file has it; others are
+ * waited for. */
 int leat_columns_flush_begin(struct leat_columns *c, bool unless_here, struct leat_error *error);
 void leat_columns_flush_end(struct leat_columns *c);
 

@@ -1,5 +1,5 @@
 /*
- * What rows there are, and what will be read: the index from its beginning to its end, and requests to the system to
+ * The list of rows, and the rows to be read: the index from its beginning to its end, and requests to the system to
  * read ahead.
  */
 #include <inttypes.h>

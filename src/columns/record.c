@@ -59,7 +59,7 @@ static void quantize(const float *from, uint64_t n, float scale, int8_t *to)
     }
 }
 
-/* n elements to where they are stored; of int8, what their scale is. */
+/* n elements to their place in the file; for int8, their scale. */
 static float store(const struct shape *s, const struct leat_column *column, uint64_t first, uint64_t n, uint8_t *to)
 {
     const size_t size = leat_dtype_size(s->dtype);

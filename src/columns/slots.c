@@ -1,11 +1,10 @@
 /*
- * Slots: where in the file the next record goes.
+ * Slots: the place of the next record in the file.
  *
  * Groups of segments are cut into slots of one size, and an open file fills groups of its own: a lock on a byte of the
- * group's number says so, and is gone with its process. Which slots of a group are free stands nowhere in the file: a
- * slot is in use if the entry of the row that its record names points at it. What a row has left becomes free again
- * here as soon as no entry points at it, on disk neither. Whoever takes over a group that nobody has looks at each
- * slot.
+ * group's number says so, and is gone with its process. The file does not list the free slots of a group: a slot is in
+ * use if the entry of the row that its record names points at it. A slot that a row has left becomes free again here as
+ * soon as no entry points at it, on disk neither. A process that takes over a group that nobody has looks at each slot.
  *
  * Files grow by an eighth at a time, from 1 to 64 MiB, so that large ones have few groups.
  */
@@ -182,7 +181,7 @@ static int new_group(struct leat_columns *c, uint32_t units, struct leat_error *
     return LEAT_OK;
 }
 
-/* ---- what is in use ------------------------------------------------------------------------------------------------
+/* ---- slots in use -------------------------------------------------------------------------------------------------
  */
 
 static bool points_at(uint64_t w, uint64_t offset)
@@ -203,7 +202,7 @@ static int read_name(void *arg)
     return LEAT_OK;
 }
 
-/* Whether no row needs the slot. What cannot be said is needed. */
+/* Whether no row needs the slot. A slot whose state cannot be told is needed. */
 static bool is_free(struct leat_columns *c, uint64_t offset)
 {
     struct name name = {.record = (const struct record *)(const void *)leat_columns_at(c, offset)};
@@ -272,7 +271,7 @@ static bool take_over(struct leat_columns *c, uint32_t units, uint64_t segment, 
     return g->n_free;
 }
 
-/* Looks for a group with free slots among those that are there, from where the last look ended. FLUSH is held. */
+/* Looks for a group with free slots among the existing ones, from the end of the last look. FLUSH is held. */
 static void look_around(struct leat_columns *c, struct class *class)
 {
     uint64_t end = 0;
@@ -298,7 +297,7 @@ struct reclaim {
     size_t at, kept;
 };
 
-/* Tells who has the group, or will, that one slot more is free. */
+/* Tells the present or next owner of the group that one slot more is free. */
 static void tell_freed(struct leat_columns *c, uint64_t offset)
 {
     uint64_t segment = offset >> SEGMENT_SHIFT;
@@ -312,8 +311,8 @@ static void tell_freed(struct leat_columns *c, uint64_t offset)
     }
 }
 
-/* Whether the row that a slot's record names does not need it: the one that has left it may not be the last that it was
- * given to. Where that cannot be said, who looks at the whole group finds out. Within a guard. */
+/* Whether the row that a slot's record names does not need it: the row that has left it may not be the last one that
+ * had it. If it cannot be told here, the scan of the whole group decides. Within a guard. */
 static bool is_left(struct leat_columns *c, uint64_t offset)
 {
     const struct record *record = (const struct record *)(const void *)leat_columns_at(c, offset);
@@ -459,7 +458,7 @@ struct parting {
     size_t at;
 };
 
-/* Leaves to others what is free. */
+/* Leaves the free slots to others. */
 static int part(void *arg)
 {
     struct parting *p = arg;

@@ -5,10 +5,10 @@
  *     put       each row's record is written into its slot
  *     publish   the entries' words are exchanged, in the order of the rows. From that on everybody sees them
  *
- * Records get into the file in two ways. Through the mapping is fast where a page is mapped and dirty; its first touch
- * is a page fault, which takes several times as long as the row. So pages that were not written to since the last flush
+ * Records get into the file in two ways. Through the mapping is fast if a page is mapped and dirty; its first touch is
+ * a page fault, which takes several times as long as the row. So pages that were not written to since the last flush
  * are put: records are made in a buffer, and those that are adjacent in the file are written by one call. Both ways
- * meet in the page cache, so readers and flushes need not know. Which of them a page was written by lately is a hint:
+ * meet in the page cache, so readers and flushes need not know. The way by which a page was written lately is a hint:
  * the system may have written it to disk since, and then it faults.
  */
 #include <errno.h>
@@ -83,8 +83,8 @@ static _Atomic uint16_t *puts_of(const struct job *job, uint64_t r, uint64_t off
     return &g->puts[(offset - (g->segment << SEGMENT_SHIFT)) >> PAGE_SHIFT];
 }
 
-/* Whether a row is to be written through the mapping, as its last page was: the first page of a job that goes on where
- * another one ended was put by that one. */
+/* Whether a row is to be written through the mapping, as its last page was: the first page of a job that goes on at the
+ * end of another one was put by that one. */
 static bool goes_through_mapping(const struct job *job, uint64_t r)
 {
     if (job->c->in_memory && job->rows[r].bytes < PUT_ROW_IN_MEMORY)
@@ -118,7 +118,7 @@ static void note_pages(const struct job *job, uint64_t r, uint64_t from, bool th
 static void put_mapped(struct job *job, uint64_t r)
 {
     make_record(job, r, job->rows[r].slot);
-    atomic_signal_fence(memory_order_seq_cst); /* who is abandoned after this has written it */
+    atomic_signal_fence(memory_order_seq_cst); /* a writer that is abandoned after this has written it */
     job->rows[r].written = true;
     note_pages(job, r, job->rows[r].offset, true);
 }
@@ -128,7 +128,7 @@ static uint64_t slot_bytes(const struct job *job, uint64_t r)
     return (uint64_t)job->rows[r].group->units * UNIT;
 }
 
-/* A file that was cut is left to the mapping, where that is found out: it must not become longer. */
+/* A file that was cut is left to the mapping, which finds that out: it must not become longer. */
 static bool is_in_file(struct job *job, uint64_t end)
 {
     struct stat st;
@@ -137,7 +137,7 @@ static bool is_in_file(struct job *job, uint64_t end)
     return end <= job->size;
 }
 
-/* Where the run ends that begins with row order[k], and how many bytes it has. */
+/* The end of the run that begins with row order[k], and its number of bytes. */
 static uint64_t run_from(struct job *job, uint64_t k, uint64_t *bytes)
 {
     const uint64_t begin = job->rows[job->order[k]].offset;
@@ -171,8 +171,8 @@ static bool put_all(struct job *job, uint64_t offset, uint64_t bytes)
     return true;
 }
 
-/* Puts rows order[k] to order[end], which are adjacent. What lies between their records is nobody's: bytes of others
- * that were made here before, or zeroes. */
+/* Puts rows order[k] to order[end], which are adjacent. The bytes between their records have no owner: they are of
+ * others that were made here before, or zeroes. */
 static bool put_run(struct job *job, uint64_t k, uint64_t end, uint64_t bytes)
 {
     const uint64_t begin = job->rows[job->order[k]].offset;
@@ -283,8 +283,8 @@ static int write_some(struct job *job, uint64_t n, struct leat_error *error)
     return rc;
 }
 
-/* Room for the records of a job, as much as is worth while: of who wrote before. Without it rows are written through
- * the mapping. */
+/* Room for the records of a job, as much as is worth while: that of the last writer. Without it rows are written
+ * through the mapping. */
 static void get_scratch(struct job *job, uint64_t n)
 {
     struct leat_columns *c = job->c;
@@ -315,7 +315,7 @@ static void give_scratch_back(struct job *job)
         leat_free(atomic_exchange(&job->c->scratch, job->scratch));
 }
 
-/* ---- what is given ------------------------------------------------------------------------------------------------
+/* ---- checks of the input ------------------------------------------------------------------------------------------
  */
 
 /* The row of an element. */
@@ -346,7 +346,7 @@ static uint64_t find_between(const float *values, uint64_t n, float least, float
     return n;
 }
 
-/* Refuses float32 that has no word in a smaller format: for int8 all that is not finite, for others what is finite and
+/* Refuses float32 that has no word in a smaller format: for int8 all that is not finite, for others finite ones that
  * would be infinite there. */
 static int check_floats(const struct leat_field *field, const struct shape *s, const struct leat_column *column,
                         const uint64_t *ids, uint64_t n, struct leat_error *error)

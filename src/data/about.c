@@ -1,6 +1,6 @@
 /*
- * leat_dataset_about: the containers behind a data set, as JSON for people and programs; leat_dataset_place: where a
- * sample stands in them.
+ * leat_dataset_about: the containers behind a data set, as JSON for people and programs; leat_dataset_place: the place
+ * of a sample in them.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -14,7 +14,7 @@
 
 enum { SHOWN_LEFT_OUT = 10 };
 
-/* A path, escaped where it is not UTF-8. NULL: there is none. */
+/* A path, escaped if it is not UTF-8. NULL: there is none. */
 static json_t *path_json(const char *path)
 {
     json_t *found = json_string(path);
@@ -104,7 +104,7 @@ static int add_sources(const struct leat_base *base, json_t *shards, json_t *lef
     return LEAT_OK;
 }
 
-/* How many photos are in each form, and their bytes if they were counted. */
+/* The number of photos in each form, and their bytes if they were counted. */
 static json_t *photos_json(const struct leat_source_about *total)
 {
     static const char *const names[LEAT_FORMS] = {"original", "fast", "raw"};
@@ -122,7 +122,7 @@ static json_t *photos_json(const struct leat_source_about *total)
     return photos;
 }
 
-/* Of annotations. */
+/* For annotations. */
 static json_t *boxes_json(const struct leat_box_counts *n)
 {
     return json_pack("{s:I, s:I, s:I, s:I, s:I}", "count", (json_int_t)n->count, "cut", (json_int_t)n->cut, "outside",

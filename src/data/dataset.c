@@ -1,6 +1,6 @@
 /*
- * Data sets from open to release: opening paths, joining, and what is known of them as a whole. selection.c makes
- * views, and read.c reads values.
+ * Data sets from open to release: opening paths, joining, and the facts of the whole. selection.c makes views, and
+ * read.c reads values.
  */
 #include "data/dataset.h"
 
@@ -73,7 +73,7 @@ static void add_part(struct leat_base *base, struct leat_source *source, uint64_
     }
 }
 
-/* In what two fields differ, or NULL. */
+/* The difference of two fields, or NULL. */
 static const char *difference(const struct leat_field *a, const struct leat_field *b)
 {
     if (strcmp(a->name, b->name) != 0)
@@ -128,7 +128,7 @@ static int match(struct leat_base *base, const struct leat_field *fields, size_t
     for (size_t c = 0; c < n_classes && same; c++)
         same = strcmp(classes[c], base->classes[c]) == 0;
     if ((apart || base->classes_apart) && (!n_classes || !base->n_classes)) {
-        if (n_classes) /* those before it do not say what their labels mean */
+        if (n_classes) /* those before it do not give the meaning of their labels */
             name_classes(base, classes, n_classes, true);
     } else if (!same)
         return leat_fail(error, LEAT_E_INVALID,
@@ -336,7 +336,7 @@ static int open_manifest(const char *path, const struct leat_open_options *optio
     return rc;
 }
 
-/* The file's content says what it is; `format` may name leat's own or be NULL. */
+/* The file's content decides the format; `format` may name leat's own or be NULL. */
 static int is_manifest(const char *path, const struct leat_open_options *options, bool *yes, struct leat_error *error)
 {
     uint8_t head[256];
@@ -498,7 +498,7 @@ int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct l
     return rc;
 }
 
-/* ---- what is known of the whole -------------------------------------------------------------- */
+/* ---- facts of the whole ---------------------------------------------------------------------- */
 
 uint64_t leat_dataset_count(const struct leat_dataset *d)
 {

@@ -3,8 +3,9 @@
  *
  *     position in this data set  --selection-->  sample id  --parts-->  (source, sample in it)
  *
- * src/data implements leat_dataset_* of leat/leat.h. Declared here is what only the engine and the faces of leat need.
- * Any thread may call these functions, several at once. The data set must be retained while anything they give is used.
+ * src/data implements leat_dataset_* of leat/leat.h. This header declares only the needs of the engine and the faces of
+ * leat. Any thread may call these functions, several at once. The data set must be retained while anything they give is
+ * used.
  */
 #ifndef LEAT_DATA_DATASET_H
 #define LEAT_DATA_DATASET_H
@@ -21,7 +22,7 @@ struct leat_sample_ref {
 /* Replaces a reference of a zipped data set (leat_dataset_zip) by that of the sample and field behind it. Others stay
  * as they are. `id` never changes. */
 void leat_ref_resolve(struct leat_sample_ref *ref, size_t *field);
-/* How the value of a field is reached. */
+/* The way to the value of a field. */
 static inline enum leat_storage leat_ref_storage(const struct leat_sample_ref *ref, size_t field)
 {
     struct leat_sample_ref found = *ref;
@@ -34,20 +35,20 @@ static inline enum leat_storage leat_ref_storage(const struct leat_sample_ref *r
 void leat_dataset_locate(const struct leat_dataset *dataset, const uint64_t *positions, size_t n,
                          struct leat_sample_ref *refs);
 
-/* Data sets one behind the other, for a loader: where all are views of one data set, ids are those of that one, else as
- * leat_dataset_concat makes them. Positions are located and read; nothing else is done with what is joined: no view is
- * made of it, and nothing asked for its ids. Errors: those of leat_dataset_concat. */
+/* Data sets one behind the other, for a loader: if all are views of one data set, ids are those of that one, else as
+ * leat_dataset_concat makes them. Positions of the joined data set are located and read; it has no other use: no view
+ * is made of it, and no one asks for its ids. Errors: those of leat_dataset_concat. */
 int leat_dataset_join(struct leat_dataset *const *datasets, size_t n, struct leat_dataset **out,
                       struct leat_error *error);
 
-/* How a view was made, as JSON text (view.c): for a state, and for leat_dataset_view. NULL: it is no view, or this is
- * not known. Lives as long as the data set. */
+/* The steps that made a view, as JSON text (view.c): for a state, and for leat_dataset_view. NULL: it is no view, or
+ * this is not known. Lives as long as the data set. */
 const char *leat_dataset_view_text(const struct leat_dataset *dataset);
 
-/* How the sources reach a field: bits 1 << enum leat_storage. */
+/* The ways of the sources to a field: bits 1 << enum leat_storage. */
 unsigned leat_dataset_storages(const struct leat_dataset *dataset, size_t field);
 
-/* Whether some source looks up where values are in an index that may not be in memory. */
+/* Whether some source looks up the places of values in an index that may not be in memory. */
 bool leat_dataset_looks_up(const struct leat_dataset *dataset);
 
 /* As the vtable's functions, with the same `cold` and `*failed`, for references of any sources. Errors name the sample
@@ -85,7 +86,7 @@ uint64_t leat_fetch_bytes(const struct leat_extent *extent, bool with_rows);
 /* Makes the extent that of the pages in which bytes [begin, begin + length) of the value lie, if its source has
  * checksums of pages. */
 void leat_fetch_narrow(struct leat_fetch *fetch, uint64_t begin, uint64_t length);
-/* Reads the extent into new memory, waits, and verifies it; `out` has its bytes, also where the error is CORRUPT. */
+/* Reads the extent into new memory, waits, and verifies it; `out` has its bytes, also if the error is CORRUPT. */
 int leat_fetch_read(struct leat_fetch *fetch, struct leat_value *out, struct leat_error *error);
 /* After reading: verifies the checksum if extent.verify says so, and those of a piece's pages. With `with_rows`, an
  * unchecked photo becomes good in `extent` if the source remembers that its bytes were. LEAT_OK, or LEAT_E_CORRUPT with
@@ -96,7 +97,7 @@ int leat_fetch_check(struct leat_fetch *fetch, struct leat_error *error);
 const uint8_t *leat_fetch_rows(const struct leat_fetch *fetch);
 /* Adds a value's file to an error about it, such as that it does not decode. */
 void leat_error_at_extent(struct leat_error *error, struct leat_source *source, const struct leat_extent *extent);
-/* Tells the source what decoding to the end has shown. */
+/* Tells the source the result of decoding to the end. */
 void leat_fetch_mark(const struct leat_fetch *fetch, enum leat_health health);
 /* Tells a source that remembers it that a photo's bytes are good to their end, with the row index that decoding made
  * (length 0: none). */

@@ -1,9 +1,9 @@
 /*
- * What the files of src/data share.
+ * The common part of the files of src/data.
  *
  *     leat_dataset  --selection: runs of ids, or none-->  leat_base  --parts: by id-->  sources
  *
- * A base is what was opened or joined: ids 0 to count - 1 over one or many sources. Its views share it. A base that
+ * A base is an opened or joined data set: ids 0 to count - 1 over one or many sources. Its views share it. A base that
  * joins others keeps them alive and borrows their sources.
  */
 #ifndef LEAT_DATA_INTERNAL_H
@@ -34,10 +34,10 @@ struct leat_base {
     size_t n_classes;
     bool classes_apart; /* no part of the fingerprint */
     const char *metadata;
-    char *joined_metadata; /* what these are of joined data sets that have different ones, or NULL */
+    char *joined_metadata; /* the differences of joined data sets in these, or NULL */
     char *notice;
     uint64_t sums[2];
-    /* Of each field, or NULL: its texts as codes, made by the first query that asks (query_codes.c). */
+    /* For each field, or NULL: its texts as codes, made by the first query that asks (query_codes.c). */
     _Atomic(struct leat_codes *) *codes;
 };
 
@@ -46,7 +46,7 @@ struct leat_run {
     uint64_t begin, at;
 };
 
-/* Either runs, or, where that takes less memory, a packed set. */
+/* Either runs, or, if that takes less memory, a packed set. */
 struct leat_selection {
     struct leat_run *runs;
     size_t n_runs, room;
@@ -73,7 +73,7 @@ struct leat_dataset {
     _Atomic bool fingerprinted;
 };
 
-/* Takes over the reference to `base` and what `selection` (NULL: all) holds, even on failure. */
+/* Takes over the reference to `base` and the contents of `selection` (NULL: all), even on failure. */
 int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, struct leat_dataset **out,
                       struct leat_error *error);
 /* A data set of one source. Takes the source over, and closes it on failure. */
@@ -129,7 +129,7 @@ struct leat_selection_cursor {
 };
 bool leat_selection_next(const struct leat_selection *selection, struct leat_selection_cursor *cursor, uint64_t *begin,
                          uint64_t *count);
-/* Appends what `dataset` has at positions [begin, end), each id moved by `offset`. */
+/* Appends the ids of `dataset` at positions [begin, end), each moved by `offset`. */
 int leat_selection_push_view(struct leat_selection *selection, const struct leat_dataset *dataset, uint64_t begin,
                              uint64_t end, uint64_t offset);
 int64_t leat_dataset_id(const struct leat_dataset *dataset, uint64_t position);

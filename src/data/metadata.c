@@ -1,11 +1,11 @@
 /*
- * Metadata of data sets that are joined. What is the same in all stays, else there are none; but what was left out on
- * the way to each of them ("skipped") adds up:
+ * Metadata of data sets that are joined. Metadata that are the same in all stay, else there are none; but counts of
+ * records left out on the way to each of them ("skipped") add up:
  *
  *     {"records": 5, "on_open": 3, "tokenising": 2, "first": [{"file": "web.jsonl", "line": 7, ...}, ...]}
  *
- * Any other value of that name is one like all others. Of which records are all in the list of the other counts once:
- * shards of one run have what it knew when they were opened, and the last one what it knew in the end.
+ * Any other value of that name is one like all others. An entry whose records are all in the list of the other counts
+ * once: shards of one run have its counts at their opening, and the last one those at the end.
  */
 #include <jansson.h>
 #include <stdint.h>
@@ -70,7 +70,7 @@ static json_t *add(json_t *a, json_t *b)
                      first);
 }
 
-/* Takes what was left out of the metadata; NULL: they have none. */
+/* Takes the records left out from the metadata; NULL: they have none. */
 static json_t *take(json_t *metadata)
 {
     uint64_t counts[COUNTS];

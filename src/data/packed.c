@@ -55,7 +55,7 @@ static bool next_run(const uint64_t *bits, uint32_t at, uint32_t *begin, uint32_
         return false;
     *begin = at;
     while (at < LEAT_CHUNK_IDS) {
-        const uint64_t zeros = ~(bits[at >> 6] >> (at & 63)); /* what is shifted in is set here */
+        const uint64_t zeros = ~(bits[at >> 6] >> (at & 63)); /* the bits shifted in are set here */
         const uint32_t ones = zeros ? (uint32_t)__builtin_ctzll(zeros) : 64, room = 64 - (at & 63);
         if (ones < room) {
             at += ones;

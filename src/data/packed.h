@@ -4,8 +4,8 @@
  *     ids 0 .. 65535     | 65536 ..     | (no chunk: none)    | ...
  *     runs (begin, at)   | 1024 words   |                     | array of 16-bit numbers
  *
- * A chunk takes at most 8.3 KB, so a set of n ids out of N takes at most N / 8 bytes, about 2 n where they are sparse,
- * and next to nothing where they are intervals. The k-th id is found in O(log chunks). Immutable once made.
+ * A chunk takes at most 8.3 KB, so a set of n ids out of N takes at most N / 8 bytes, about 2 n if they are sparse, and
+ * next to nothing if they are intervals. The k-th id is found in O(log chunks). Immutable once made.
  */
 #ifndef LEAT_DATA_PACKED_H
 #define LEAT_DATA_PACKED_H

@@ -2,8 +2,8 @@
  * leat_dataset_where: from a clause to a view.
  *
  * The clause is checked, given to SQLite as a whole, taken apart, and each leaf gets its way (query_leaf.c). Then each
- * block of rows is a bitmap that goes through the tree: AND hands on what is left, cheap leaves first, so that SQLite
- * is asked only about rows that the others could not decide; OR hands on what is not in yet.
+ * block of rows is a bitmap that goes through the tree: AND hands on the rows that are left, cheap leaves first, so
+ * that SQLite sees only rows that the others could not decide; OR hands on those that are not in yet.
  *
  * A view of many of a data set's samples in their order is evaluated on the data set itself, whose columns lie in one
  * piece and have codes, and rows outside of the view are masked. Any other view is evaluated on its own rows.
@@ -21,7 +21,7 @@
 
 struct query {
     struct leat_dataset *rows;         /* whose rows are evaluated */
-    const struct leat_selection *mask; /* or NULL: of these, only the ids of this set */
+    const struct leat_selection *mask; /* or NULL: only the ids of this set */
     struct leat_query_columns columns;
     struct leat_clause clause;
     struct leat_leaf *leaves;
@@ -67,7 +67,7 @@ static int plan_leaves(struct query *q, const struct leat_node *node, struct lea
     return rc;
 }
 
-/* How expensive a node is: that of its most expensive leaf. */
+/* The cost of a node: that of its most expensive leaf. */
 static unsigned cost_of(const struct query *q, const struct leat_node *node)
 {
     unsigned most = node->kind == LEAT_NODE_LEAF ? (unsigned)q->leaves[node->leaf].way : 0;
@@ -304,7 +304,7 @@ static void set_bits(uint64_t *bits, uint64_t begin, uint64_t count)
     }
 }
 
-/* The selection of the rows whose bits are set. Of a whole data set, whose rows are its ids, blocks are chunks. */
+/* The selection of the rows whose bits are set. For a whole data set, whose rows are its ids, blocks are chunks. */
 static int collect(const struct query *q, struct leat_selection *s, struct leat_error *error)
 {
     const uint64_t n = q->rows->count;

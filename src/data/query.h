@@ -1,5 +1,5 @@
 /*
- * What the files of a query share: leat_dataset_where.
+ * The common part of the files of a query: leat_dataset_where.
  *
  *     clause  --query_clause.c-->  tree of AND and OR over leaves      (only its shape: SQLite has checked the text)
  *     leaf    --query_leaf.c-->    one of three ways to evaluate it:
@@ -9,8 +9,7 @@
  *               rows     anything else: SQLite is asked for each row that is left  (query_sql.c)
  *     rows    65536 at a time, on any thread; each such block gives a bitmap       (query.c, packed.h)
  *
- * SQLite says what is true: ranges are made by its comparison of numbers, tables and rows by its evaluation of
- * text.
+ * SQLite decides the truth: ranges are made by its comparison of numbers, tables and rows by its evaluation of text.
  */
 #ifndef LEAT_DATA_QUERY_H
 #define LEAT_DATA_QUERY_H
@@ -24,7 +23,7 @@ struct leat_query_ranges; /* query_ranges.h */
 #define LEAT_QUERY_WORDS (LEAT_QUERY_ROWS / 64)
 
 /* Whether the text can be put between brackets and stay one expression: strings, comments and brackets end in it, and
- * nothing ends the statement. INVALID. */
+ * no character ends the statement. INVALID. */
 int leat_query_check_text(const char *clause, struct leat_error *error);
 
 /* ---- columns --------------------------------------------------------------------------------- */
@@ -44,8 +43,8 @@ struct leat_query_column {
     size_t field;
     enum leat_dtype dtype; /* U64 of lengths, I64 of ids */
     bool json;
-    /* 1 + the column "NAME.valid" that leat derives, or, of a field of which samples may have no value, the column
-     * VALID; 0 where it has none. Rows with 0 there are NULL. */
+    /* 1 + the column "NAME.valid" that leat derives, or, for a field in which samples may have no value, the column
+     * VALID; 0 if it has none. Rows with 0 there are NULL. */
     size_t valid;
     bool same; /* another field's name differs only in case */
 };
@@ -58,7 +57,8 @@ struct leat_query_columns {
 int leat_query_columns_init(struct leat_query_columns *columns, const struct leat_dataset *dataset,
                             struct leat_error *error);
 void leat_query_columns_destroy(struct leat_query_columns *columns);
-/* Fills `error`: there is no column of that name; says what may be meant, or why the field is none. INVALID. */
+/* Fills `error`: there is no column of that name; it names the likely one, or the reason why the field is none.
+ * INVALID. */
 int leat_query_no_column(const struct leat_query_columns *columns, const struct leat_dataset *dataset, const char *name,
                          struct leat_error *error);
 
@@ -95,15 +95,14 @@ int leat_query_reader_span(struct leat_query_reader *reader, size_t column, size
                            struct leat_error *error);
 /* Gives the reader the codes of its text columns, [columns], of a whole data set. */
 void leat_query_reader_use(struct leat_query_reader *reader, const struct leat_codes *const *codes);
-/* Rows of the block in ascending order that will be asked for next: their texts are read together. They stay the
- * caller's. */
+/* Rows of the block in ascending order that come next: their texts are read together. They stay the caller's. */
 void leat_query_reader_expect(struct leat_query_reader *reader, const uint32_t *rows, size_t n);
 int leat_query_reader_value(struct leat_query_reader *reader, size_t column, uint32_t row, struct leat_query_value *out,
                             struct leat_error *error);
 
 /* ---- blocks on threads ------------------------------------------------------------------------- */
 
-/* Whether the query is to stop: looked at by all its threads; only the one that called leat asks whether it was
+/* Whether the query is to stop: all its threads read it; only the one that called leat asks whether it was
  * interrupted. */
 struct leat_query_stop {
     _Atomic bool stopped;
@@ -123,7 +122,7 @@ int leat_query_run(const struct leat_query_job *job, uint64_t n, struct leat_que
 
 /* ---- codes ----------------------------------------------------------------------------------- */
 
-/* A text column of a base, of which each value is a number into a list of few texts. Immutable. */
+/* A text column of a base, each value of which is a number into a list of few texts. Immutable. */
 struct leat_codes {
     unsigned width;    /* of a code: 1 or 2 bytes; 0: the column has too many texts, or too long ones */
     uint32_t n_values; /* at most 65536 */
@@ -142,12 +141,12 @@ int leat_codes_of(struct leat_dataset *whole, size_t field, const struct leat_co
 
 enum leat_node_kind { LEAT_NODE_AND, LEAT_NODE_OR, LEAT_NODE_LEAF };
 
-/* A clause as AND and OR over leaves. NOT has been moved down to the leaves: NOT (a AND b) is NOT a OR NOT b, also
- * where a or b is unknown. */
+/* A clause as AND and OR over leaves. NOT has been moved down to the leaves: NOT (a AND b) is NOT a OR NOT b, also if a
+ * or b is unknown. */
 struct leat_node {
     enum leat_node_kind kind;
     bool negated;      /* of a leaf: rows where it is false */
-    size_t begin, end; /* of a leaf: where its text stands in the clause */
+    size_t begin, end; /* of a leaf: the place of its text in the clause */
     size_t first_token, last_token;
     struct leat_node **children;
     size_t n_children, room;
@@ -173,7 +172,7 @@ struct leat_clause {
     struct leat_node *root;
     unsigned depth;
 };
-/* Of a text that leat_query_check_text and SQLite have accepted. `split`: false makes it one leaf. */
+/* For a text that leat_query_check_text and SQLite have accepted. `split`: false makes it one leaf. */
 int leat_clause_parse(struct leat_clause *clause, const char *text, bool split, struct leat_error *error);
 void leat_clause_destroy(struct leat_clause *clause);
 /* Whether a token is that word or sign, without regard to case. */
@@ -198,7 +197,7 @@ struct leat_query_expression;
 int leat_query_prepare(struct leat_query_sql *sql, const char *text, size_t length, bool *used,
                        struct leat_query_expression **out, struct leat_error *error);
 void leat_query_finish(struct leat_query_expression *expression);
-/* truth[i]: what it is in row rows[i]. */
+/* truth[i]: the truth of row rows[i]. */
 int leat_query_evaluate(struct leat_query_expression *expression, const uint32_t *rows, size_t n, leat_query_get get,
                         void *user, uint8_t *truth, struct leat_error *error);
 /* The number that an expression without columns is, or NULL if it is none. INVALID: it reads a column. */
@@ -222,7 +221,7 @@ struct leat_query_table {
     const struct leat_query_columns *columns;
 };
 
-/* Whether the columns that are used have few combinations of values. `codes` as for leat_leaf_plan. */
+/* Whether the columns in use have few combinations of values. `codes` as for leat_leaf_plan. */
 bool leat_table_find(struct leat_query_table *table, const struct leat_query_columns *columns, const bool *used,
                      const struct leat_codes *const *codes);
 /* Its truth in each of its places: enum leat_truth. INVALID: SQLite gave an error for a combination, which may not
@@ -240,7 +239,7 @@ void leat_table_add(const struct leat_query_part *part, const void *codes, size_
 /* Cheap ones first. */
 enum leat_leaf_way { LEAT_LEAF_RANGES, LEAT_LEAF_TABLE, LEAT_LEAF_ROWS };
 
-/* How a leaf is evaluated. Its truth is that of its text; `negated` rows are those where it is false. */
+/* The way a leaf is evaluated. Its truth is that of its text; `negated` rows are those where it is false. */
 struct leat_leaf {
     enum leat_leaf_way way;
     bool negated;
@@ -254,13 +253,14 @@ struct leat_leaf {
     uint8_t *truth;                /* 1: rows with these codes are in the result */
 };
 
-/* Chooses the way of a leaf; `tokens` of the clause are its text. `codes`: of each column, or NULL if the rows are not
+/* Chooses the way of a leaf; `tokens` of the clause are its text. `codes`: for each column, or NULL if the rows are not
  * those of a whole data set. `n_rows`: so many rows there are. */
 int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, const struct leat_node *node,
                    struct leat_query_sql *sql, const struct leat_query_columns *columns,
                    const struct leat_codes *const *codes, uint64_t n_rows, struct leat_error *error);
 void leat_leaf_destroy(struct leat_leaf *leaf);
-/* Evaluates it for the n rows of the reader's block, those of `mask`: bits of `out`, of which others are 0. Not ROWS.
+/* Evaluates it for the n rows of the reader's block, those of `mask`: bits of `out`; the others are 0. It is not called
+ * for ROWS.
  */
 int leat_leaf_evaluate(const struct leat_leaf *leaf, struct leat_query_reader *reader, size_t n, const uint64_t *mask,
                        uint64_t *out, struct leat_error *error);

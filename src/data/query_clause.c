@@ -1,6 +1,6 @@
 /*
- * The text of a clause: what may not stand in it at all, and its outermost shape, AND and OR and NOT over leaves.
- * SQLite has parsed the text before it is taken apart here, and parses each leaf again.
+ * The text of a clause: the parts that are not allowed, and its outermost shape, AND and OR and NOT over leaves. SQLite
+ * has parsed the text before it is taken apart here, and parses each leaf again.
  */
 #include <string.h>
 #include <strings.h>
@@ -11,7 +11,7 @@
 
 #define MOST_CLAUSE (1 << 20)
 
-/* Behind the string, name or comment that begins at `at`; NULL: it has no end. `at` itself: none begins there. */
+/* The end of the string, name or comment that begins at `at`; NULL: it has no end. `at` itself: none begins there. */
 static const char *skip(const char *at)
 {
     if (*at == '-' && at[1] == '-') {
@@ -99,8 +99,8 @@ static const char *skip_digits(const char *p)
     return p;
 }
 
-/* Behind the number at `p`, as SQLite ends it: 0x and its digits, of which E is one and begins no exponent; or digits,
- * a fraction, an exponent. What follows without a space is refused by SQLite, or the next token. */
+/* The end of the number at `p`, as SQLite has it: 0x and its digits, in which E begins no exponent; or digits, a
+ * fraction, an exponent. SQLite refuses a character that follows without a space, or it begins the next token. */
 static const char *skip_number(const char *p)
 {
     if (*p == '0' && (p[1] == 'x' || p[1] == 'X')) {
@@ -177,7 +177,7 @@ static int match_brackets(struct leat_clause *c, struct leat_error *error)
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
-#define MOST_DEPTH 64 /* of the tree: below, what remains is a leaf */
+#define MOST_DEPTH 64 /* of the tree: below, the rest is a leaf */
 
 static struct leat_node *node_new(enum leat_node_kind kind)
 {

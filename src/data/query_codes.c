@@ -1,12 +1,12 @@
 /*
  * Texts as codes. A column with few distinct texts is read once in a process, block by block on all threads, and kept
  * as one or two bytes per sample; a query then looks at codes. In leat's own file a value is known by the length and
- * checksum in its index record, so its text is read only where these are new.
+ * checksum in its index record, so its text is read only if these are new.
  *
  *     value -> table of this thread -> table of all, under a lock -> new code, text read and kept
  *
- * Where a source keeps codes of its own (a file of leat), only its list of texts is looked at, and its codes are
- * translated, or copied where they are the same.
+ * If a source keeps codes of its own (a file of leat), only its list of texts is read, and its codes are translated, or
+ * copied if they are the same.
  *
  * A column that turns out to have too many texts, or long ones, is remembered as having no codes.
  */
@@ -52,7 +52,7 @@ struct coding {
     struct given *given; /* per part of the base */
 };
 
-/* What a source has. */
+/* The codes of a source. */
 struct given {
     struct leat_source_codes codes;
     uint16_t *to;   /* our codes of its texts */
@@ -315,7 +315,7 @@ static int take_given(struct coding *c, struct state *s, struct given *g, uint64
     return rc;
 }
 
-/* What the sources have. A column that turns out to have too many texts is `refused`. */
+/* The codes of the sources. A column that turns out to have too many texts is `refused`. */
 static int look_for_given(struct coding *c, struct leat_error *error)
 {
     const struct leat_base *base = c->whole->base;

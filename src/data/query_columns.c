@@ -1,6 +1,6 @@
 /*
- * The columns of a query: which there are, and their values block by block. A block's numbers are gathered once, when
- * the first of them is asked for; texts are read some hundred rows at a time, those that the evaluation expects next.
+ * The columns of a query: their list, and their values block by block. A block's numbers are gathered once, when the
+ * first of them is asked for; texts are read some hundred rows at a time, those that the evaluation expects next.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -25,7 +25,7 @@ static bool has_field(const struct leat_dataset *d, const char *name)
     return false;
 }
 
-/* What a field is in a query; false: nothing. */
+/* The column of a field in a query; false: none. */
 static bool column_of(const struct leat_field *f, struct leat_query_column *c)
 {
     const char *suffix = "";
@@ -47,7 +47,7 @@ static bool column_of(const struct leat_field *f, struct leat_query_column *c)
     return (size_t)snprintf(c->name, sizeof c->name, "%s%s", f->name, suffix) < sizeof c->name;
 }
 
-/* SQL does not tell names apart by case: of those that differ only there, none is a column. */
+/* SQL does not tell names apart by case: none of those that differ only there is a column. */
 static void drop_same(struct leat_query_columns *columns)
 {
     size_t kept = 0;
@@ -78,7 +78,7 @@ static void find_valid(struct leat_query_columns *columns, const struct leat_dat
     }
 }
 
-/* Of fields of which samples may have no value, and that no other field speaks of. */
+/* For fields in which samples may have no value, and that no other field speaks of. */
 static void add_valid(struct leat_query_columns *columns, const struct leat_dataset *d)
 {
     columns->n_named = columns->n;
@@ -121,7 +121,7 @@ void leat_query_columns_destroy(struct leat_query_columns *columns)
 
 /* ---- which there are not --------------------------------------------------------------------- */
 
-/* By how many letters two names differ, without regard to case; names longer than the table differ a lot. */
+/* The number of letters by which two names differ, without regard to case; names longer than the table differ a lot. */
 static unsigned distance(const char *a, const char *b)
 {
     unsigned row[LEAT_QUERY_NAME + 1];
@@ -281,7 +281,7 @@ struct column {
     bool loaded;   /* of this block */
     struct leat_texts *texts;
     uint32_t rows[LEAT_TEXTS]; /* whose texts were read, ascending */
-    size_t n_texts, at;        /* how many; where the last one that was asked for stands */
+    size_t n_texts, at;        /* their number; the place of the last one that was asked for */
 };
 
 struct leat_query_reader {
@@ -380,7 +380,7 @@ static int copy_bytes(void *arg)
     return LEAT_OK;
 }
 
-/* Copies what lies one behind the other: *at values from the block's first on. */
+/* Copies values that lie one behind the other: *at values from the block's first on. */
 static int copy_spans(struct leat_query_reader *r, const struct leat_query_column *c, size_t each, void *to, size_t *at,
                       struct leat_error *error)
 {
@@ -453,7 +453,7 @@ static size_t owner_of(const struct leat_query_columns *columns, size_t column)
     return owner;
 }
 
-/* What is there, and which values are, is one reading. */
+/* The values, and which of them exist, come from one reading. */
 int leat_query_reader_numbers(struct leat_query_reader *r, size_t column, const void **data, struct leat_error *error)
 {
     struct column *at = &r->at[column];
@@ -521,7 +521,7 @@ int leat_query_reader_value(struct leat_query_reader *r, size_t column, uint32_t
 {
     const struct leat_query_column *c = &r->columns->at[column];
     struct column *at = &r->at[column];
-    if (c->valid && !(is_text(c) && valid_of(r, c))) { /* texts that are not there are seen where they are read */
+    if (c->valid && !(is_text(c) && valid_of(r, c))) { /* texts that are missing are seen when they are read */
         const void *valid;
         int rc = leat_query_reader_numbers(r, c->valid - 1, &valid, error);
         if (rc || !((const uint8_t *)valid)[row]) {

@@ -1,5 +1,5 @@
 /*
- * Leaves of a clause: which way each is evaluated, and the ways that need no SQLite while rows are looked at.
+ * Leaves of a clause: the way each is evaluated, and the ways that need no SQLite while rows are read.
  *
  *     RANGES   <number> compared with constants, [NOT] BETWEEN, [NOT] IN (..), IS [NOT] NULL
  *     TABLE    whatever it is, of columns that have together at most 65536 combinations of values: SQLite evaluates
@@ -27,7 +27,7 @@ void leat_leaf_destroy(struct leat_leaf *leaf)
     leaf->truth = NULL;
 }
 
-/* ---- ranges: what the tokens say ------------------------------------------------------------- */
+/* ---- ranges: the tokens ---------------------------------------------------------------------- */
 
 /* 7 < x is x > 7. */
 static enum leat_query_compare turned(enum leat_query_compare compare)
@@ -39,8 +39,8 @@ static enum leat_query_compare turned(enum leat_query_compare compare)
                                       : compare;
 }
 
-/* What follows a column; false: another form. *negated turns with each NOT; *null: it is about NULL, so that a row is
- * never unknown. */
+/* The tokens behind a column; false: another form. *negated turns with each NOT; *null: it is about NULL, so that a row
+ * is never unknown. */
 static bool read_tail(struct leat_shape *s, struct leat_query_ranges *r, bool *negated, bool *null)
 {
     struct leat_query_value v;
@@ -114,7 +114,7 @@ static struct leat_query_ranges *find_ranges(struct leat_shape *s, bool negated,
     return NULL;
 }
 
-/* INVALID, of which `error` says nothing: SQLite gave an error for a combination, which may be that of no row. */
+/* INVALID, without a text in `error`: SQLite gave an error for a combination, which may be that of no row. */
 static int make_table(struct leat_leaf *leaf, struct leat_query_expression *x, struct leat_error *error)
 {
     struct leat_error said;

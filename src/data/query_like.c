@@ -42,7 +42,7 @@ static uint32_t lower(uint32_t c)
     return c >= 'A' && c <= 'Z' ? c + 32 : c;
 }
 
-/* Behind the '[' of a set. Moves *at behind its ']'; false as well if it has none. */
+/* The end of the '[' of a set. Moves *at behind its ']'; false as well if it has none. */
 static bool in_set(const uint8_t **at, uint32_t c)
 {
     uint32_t before = 0, c2 = next(at);
@@ -85,10 +85,10 @@ static bool element(const struct style *s, const uint8_t **at, uint32_t c)
     return p == c || (s->fold && p < 0x80 && c < 0x80 && lower(p) == lower(c));
 }
 
-/* 1, 0, or -1: to be stopped. */
+/* 1, 0, or -1: it is to stop. */
 static int match(const struct style *s, const uint8_t *pattern, const uint8_t *text, const struct leat_query_look *look)
 {
-    const uint8_t *back_pattern = NULL, *back_text = NULL; /* behind the last wildcard; where it may end next */
+    const uint8_t *back_pattern = NULL, *back_text = NULL; /* behind the last wildcard; the next possible end */
     unsigned steps = 0;
     for (;;) {
         if (++steps >= STEPS_BETWEEN_LOOKS) {

@@ -1,4 +1,5 @@
-/* LIKE and GLOB for queries: what SQLite's own give, in time that is bounded by the lengths of text and pattern. */
+/* LIKE and GLOB for queries: the results of SQLite's own, in time that is bounded by the lengths of text and
+ * pattern. */
 #ifndef LEAT_DATA_QUERY_LIKE_H
 #define LEAT_DATA_QUERY_LIKE_H
 

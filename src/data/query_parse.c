@@ -1,6 +1,6 @@
 /*
- * What the tokens of a leaf say: columns, constants and signs. SQLite has parsed the leaf before, so what is not known
- * here is only left to it.
+ * The tokens of a leaf: columns, constants and signs. SQLite has parsed the leaf before, so tokens that are not known
+ * here are only left to it.
  */
 #include "data/query_parse.h"
 

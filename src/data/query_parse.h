@@ -1,4 +1,4 @@
-/* Reading the tokens of a leaf; each function stands still at what it does not know. */
+/* Reading the tokens of a leaf; each function stops at a token that it does not know. */
 #ifndef LEAT_DATA_QUERY_PARSE_H
 #define LEAT_DATA_QUERY_PARSE_H
 

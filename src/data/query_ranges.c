@@ -26,7 +26,7 @@ static int compare_mixed(int64_t i, double r)
     const int64_t whole = (int64_t)r;
     if (i != whole)
         return sign_of(i<whole, i> whole);
-    const double rest = r - (double)whole; /* exact: r has a fraction only where it is small */
+    const double rest = r - (double)whole; /* exact: r has a fraction only if it is small */
     return sign_of(rest > 0, rest < 0);
 }
 
@@ -127,7 +127,7 @@ int leat_query_ranges_add(struct leat_query_ranges *r, enum leat_query_compare h
     bool none_from, none_above;
     const uint64_t from = first_from(r->dtype, constant, false, &none_from),
                    above = first_from(r->dtype, constant, true, &none_above);
-    /* below: [all.low, from), equal: [from, above), greater: [above, all.high], where `none` puts the border behind */
+    /* below: [all.low, from), equal: [from, above), greater: [above, all.high], `none` puts the border behind */
     const bool some_below = none_from || from > all.low, some_equal = !none_from && (none_above || above > from);
     const uint64_t last_below = none_from ? all.high : from - 1, last_equal = none_above ? all.high : above - 1;
     int rc = LEAT_OK;
@@ -206,7 +206,7 @@ LEAT_INLINE uint64_t gather_bits(const uint8_t flags[64])
     return bits;
 }
 
-/* Of integers `flip` turns bits into ordinals; of floats it is the sign, and below it all bits of negative ones. */
+/* For integers `flip` turns bits into ordinals; for floats it is the sign, and below it all bits of negative ones. */
 #define DEFINE_TEST(NAME, TYPE, SIGNED, IS_FLOAT)                                                                      \
     LEAT_INLINE void NAME(const struct leat_query_ranges *r, TYPE flip, const void *values, size_t n, uint64_t *bits)  \
     {                                                                                                                  \

@@ -1,6 +1,6 @@
 /*
  * A number compared with constants, as ranges of ordinals. The ordinal of a value is its bits, turned so that they
- * count up as the values do: of u8 to u64 the value itself, of signed numbers with the sign flipped, of floats as
+ * count up as the values do: for u8 to u64 the value itself, for signed numbers with the sign flipped, for floats as
  *
  *     NaN | -inf ... -1 ... -0 | 0 ... 1 ... inf | NaN
  *

@@ -1,6 +1,6 @@
 /*
  * Blocks on threads, for the time of one query: the engine stands above this layer. The calling thread is one of them,
- * so a query works where no thread can be started.
+ * so a query works if no thread can be started.
  */
 #include <stdatomic.h>
 
@@ -30,7 +30,7 @@ struct worker {
 static void note_failure(struct shared *s, uint64_t block, int rc, const struct leat_error *error)
 {
     pthread_mutex_lock(&s->lock);
-    /* That a thread was told to stop is no news. */
+    /* A thread that was told to stop makes no error. */
     if (!s->rc || (block < s->failed && !(rc == LEAT_E_CANCELLED && atomic_load(&s->stop->stopped)))) {
         s->failed = block;
         s->rc = rc;

@@ -7,11 +7,11 @@
  * leat_truth is an aggregate function, called for each row: one step evaluates all rows that are asked for, which takes
  * two thirds of the time of a step for each.
  *
- * The expression comes from anyone. Its text is looked at first: brackets must match, and nothing may end the statement
- * or hide its end. The authorizer then allows columns of this table and functions that always give the same for the
- * same arguments, and nothing else: no second SELECT, so no loops and no other tables; no writing, attaching or
- * loading. Limits bound memory. What may take long, matching patterns, is ours (query_like.c), and all else is stopped
- * by the progress handler.
+ * The expression comes from anyone. Its text is checked first: brackets must match, and no character may end the
+ * statement or hide its end. The authorizer then allows columns of this table and functions that always give the same
+ * for the same arguments, and nothing else: no second SELECT, so no loops and no other tables; no writing, attaching or
+ * loading. Limits bound memory. Matching patterns, which may take long, is ours (query_like.c), and the progress
+ * handler stops all else.
  */
 #include <inttypes.h>
 #include <sqlite3.h>
@@ -195,7 +195,7 @@ static const sqlite3_module module = {.xConnect = table_connect,
                                       .xColumn = cursor_column,
                                       .xRowid = cursor_rowid};
 
-/* ---- what is allowed ------------------------------------------------------------------------- */
+/* ---- the allowed parts ----------------------------------------------------------------------- */
 
 /* Functions whose result follows from their arguments, in memory that these bound. */
 static const char *const functions[] = {
@@ -301,7 +301,7 @@ static void change_case(sqlite3_context *context, int argc, sqlite3_value **argv
         sqlite3_result_text(context, out, n, sqlite3_free);
 }
 
-/* What SQLite would otherwise do in another way from build to build, or in time without a bound. */
+/* Functions that SQLite would otherwise do in another way from build to build, or in time without a bound. */
 static int add_functions(struct leat_query_sql *s)
 {
     const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS;
@@ -339,7 +339,7 @@ int leat_query_sql_new(const struct leat_query_columns *columns, const struct le
         rc = sqlite3_db_config(s->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
     if (!rc)
         rc = sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    if (!rc) /* an error where there is no such option */
+    if (!rc) /* an error if there is no such option */
         sqlite3_db_config(s->db, FP_DIGITS, 15, NULL);
     if (!rc)
         rc = add_functions(s);

@@ -1,5 +1,5 @@
 /*
- * From positions to bytes: where a sample lies, and reading its values. Each error names its sample.
+ * From positions to bytes: the place of a sample, and the reading of its values. Each error names its sample.
  */
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -250,7 +250,7 @@ static int at_fetch(const struct leat_fetch *fetch, int rc, struct leat_error *e
     return rc;
 }
 
-/* Whether the buffer has a place for the row index. */
+/* Whether the buffer has room for the row index. */
 static bool has_rows_behind(const struct leat_extent *extent)
 {
     return extent->info.form == LEAT_FORM_ORIGINAL && extent->info.rows_length && !extent->info.rows;
@@ -301,7 +301,7 @@ static int read_now(struct leat_fetch *fetch, uint64_t length, struct leat_error
     return rc ? at_fetch(fetch, rc, error) : LEAT_OK;
 }
 
-/* What the source remembers of a photo: where its rows begin, and whether its bytes were good. Neither holds for other
+/* The source's memory of a photo: the starts of its rows, and whether its bytes were good. Neither holds for other
  * bytes. */
 static void recall(struct leat_fetch *fetch)
 {

@@ -1,12 +1,12 @@
 /*
- * Selections: which ids a view has, in which order, as runs of consecutive ids.
+ * Selections: the ids of a view in their order, as runs of consecutive ids.
  *
  *     positions   0   1   2 | 3   4 | 5 | 6 ...
  *     ids        10  11  12 | 7   8 | 3 | ...           runs: (10, 0) (7, 3) (3, 5) ...
  *
- * A slice is one run whatever its length. To find the run of a position, its bucket is looked up in a table, and the
- * runs of the bucket, mostly one, are searched. Many runs in ascending order are packed (packed.h). The worst case, a
- * list of scattered positions in another order, costs 20 bytes each.
+ * A slice is one run whatever its length. To find the run of a position, a table gives its bucket, and the runs of the
+ * bucket, mostly one, are searched. Many runs in ascending order are packed (packed.h). The worst case, a list of
+ * scattered positions in another order, costs 20 bytes each.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -18,7 +18,7 @@
 #include "base/random.h"
 #include "data/internal.h"
 
-/* From so many runs on, ascending ones are packed while they are pushed. */
+/* At this many runs, ascending ones are packed while they are pushed. */
 #define MOST_RUNS 65536
 /* A packed set of no more runs than these is kept as runs, which are found faster. */
 #define FEW_RUNS 4096

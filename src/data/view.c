@@ -1,12 +1,12 @@
 /*
- * How a view was made from what was opened. A saved state says with it which part of a data set its run was over:
+ * The steps that made a view of the opened data. A saved state says with it which part of a data set its run was over:
  *
  *     [["split", [0.9, 0.1], "0", 0], ["slice", 0, 1000, 2], ["select", [5, 3]], ["select", 100000, "hash of them"]]
  *     [["where", "language = 'en'"]]     [["and", [["where", ..]], [["slice", ..]]]]     (or, minus)
  *     [["concat", [100, []], [50, [["slice", 0, 10, 1]]]]]
  *
- * Steps are in order. A seed is text, since JSON's numbers end at 2^63. Views that were joined are parts of what was
- * opened together: each has its number of samples and its own steps.
+ * Steps are in order. A seed is text, since JSON's numbers end at 2^63. Joined views are parts of data opened together:
+ * each has its number of samples and its own steps.
  */
 #include <inttypes.h>
 #include <jansson.h>

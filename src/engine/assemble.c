@@ -9,7 +9,7 @@
 #include "engine/engine.h"
 
 struct run {
-    uint64_t first, n; /* where its rows lie in the batch */
+    uint64_t first, n; /* the place of its rows in the batch */
 };
 
 /* The run of a part that begins at its row `*at` or later. A batch that is complete has its rows together; one that is
@@ -37,7 +37,7 @@ static int64_t steps_of(const struct leat_batch *b, size_t output, uint64_t row)
     return b->loose ? leat_batch_steps(b, output, row) : offsets[1] - offsets[0];
 }
 
-/* Where values will lie in a ragged output. */
+/* The future places of values in a ragged output. */
 static void sum_offsets(const struct leat_excerpt *parts, size_t n, size_t output, uint64_t rows, int64_t *to)
 {
     struct run run;

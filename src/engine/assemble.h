@@ -19,9 +19,9 @@ struct leat_excerpt {
     struct leat_batch *batch;
 };
 
-/* A batch for the rows of `parts`, which are made: with its memory, counted as held, and what the policy noted of them.
+/* A batch for the rows of `parts`, which are made: with its memory, counted as held, and the policy's notes on them.
  * The batches of the parts stay until leat_assemble_fill. Under the lock. Errors: NOMEM, those of leat_loader_ask; that
- * of the first row, where every one was left out. */
+ * of the first row, if every one was left out. */
 int leat_assemble(struct leat_loader *loader, const struct leat_plan_batch *plan, const struct leat_excerpt *parts,
                   size_t n, struct leat_batch **out, struct leat_error *error);
 /* Copies the rows. Under the lock, which is let go meanwhile. */

@@ -29,7 +29,7 @@ uint64_t leat_output_bytes(const struct leat_output *output, uint64_t rows, uint
     return leat_region_round(bytes ? bytes : 1);
 }
 
-/* Of the arrays that `grow` makes. */
+/* For the arrays that `grow` makes. */
 static size_t row_bytes(const struct leat_batch_pool *pool)
 {
     return 2 * sizeof(uint64_t) + sizeof(int32_t) + 2 + (pool->numbered ? sizeof(uint64_t) + 1 : 0) +

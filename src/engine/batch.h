@@ -1,5 +1,5 @@
 /*
- * One batch: its arrays, its buffers and its life. Who plans it, who fills it and who gets it is not known here.
+ * One batch: its arrays, its buffers and its life. It does not know who plans it, who fills it and who gets it.
  *
  *              leat_batch_new    lengths*          leat_batch_allocate     last row         handed out
  *     FREE ----------> SIZING* --------> SIZED* ---------------> FILLING ---------> READY -----------> OUT ---> FREE
@@ -11,7 +11,7 @@
  *
  *     KEPT: its rows, the first `taken`, are copied into other batches (kept.c); then it is FREE
  *
- *     * only where an output is ragged: its buffers cannot be allocated before the lengths of the values are known
+ *     * only if an output is ragged: its buffers cannot be allocated before the lengths of the values are known
  *
  * States change under the engine's lock. The arrays of a FILLING batch are written by its tasks without it, each task
  * its own rows.
@@ -35,7 +35,7 @@ struct leat_buffer {
     uint8_t *data;
     uint64_t offset, bytes; /* in the region; bytes: whole pages */
     size_t output;
-    void *lender; /* of a pool with let_go: whose memory it is */
+    void *lender; /* of a pool with let_go: the owner of the memory */
     void (*release)(void *user);
     void *release_user; /* leat_buffer_on_release */
     struct leat_buffer *next;
@@ -47,7 +47,7 @@ struct leat_broken_row {
     int64_t planned, delivered;
     int code;
     char *reason;               /* owned */
-    uint64_t step, planned_row; /* in order: where it stands in the plan, once it is handed out */
+    uint64_t step, planned_row; /* in order: its place in the plan, once it is handed out */
     bool told;                  /* another consumer was told of it */
 };
 
@@ -70,7 +70,7 @@ struct leat_batch {
     const struct leat_program *program; /* the pool's, or the variant for this batch */
     uint64_t rows;                      /* delivered: planned ones less those left out */
     uint64_t taken;                     /* rows given to tasks */
-    _Atomic uint64_t done;              /* rows finished; who finishes the last one completes the batch */
+    _Atomic uint64_t done;              /* rows finished; the task that finishes the last one completes the batch */
     unsigned tasks;                     /* running or parked */
     _Atomic bool cancelled;             /* not in the window any more; its last task frees it */
     uint64_t room;                      /* rows for which the arrays have room */
@@ -84,7 +84,7 @@ struct leat_batch {
     struct leat_values *made; /* while rows are made: values that a source computed to say how long they are; or NULL */
     uint64_t made_bytes;      /* of these, as the budget counts them; in `meta` too */
     struct leat_buffer **buffers;
-    struct leat_view *views; /* of a pool with let_go: where the values of each output lie; else NULL */
+    struct leat_view *views; /* of a pool with let_go: the places of the values of each output; else NULL */
     uint64_t bytes;          /* of the buffers; 0 while there are none */
     uint64_t meta;           /* of the arrays, as the budget counts them */
     struct leat_broken_row *broken;
@@ -103,7 +103,7 @@ struct leat_batch {
     _Atomic unsigned holders;    /* once it is OUT: the last one that frees it gives it back */
     struct leat_batch *next;
 
-    /* Of a pool that numbers rows: gather.c. */
+    /* For a pool that numbers rows: gather.c. */
     bool loose;               /* its rows may leave it one by one */
     bool listed;              /* its rows are those of `numbers`, not a run of the plan's */
     bool recorded;            /* it stands in the record, and is made again */
@@ -122,10 +122,10 @@ struct leat_view {
     const int64_t *offsets; /* of a ragged one, from 0 */
 };
 
-/* Where the batches of one loader live. It outlives the loader's handle as long as a batch or a buffer is out. */
+/* The owner of the batches of one loader. It outlives the loader's handle as long as a batch or a buffer is out. */
 struct leat_batch_pool {
     const struct leat_program *program;
-    uint64_t seed; /* of the plan: which variant of the program a batch has */
+    uint64_t seed; /* of the plan: the variant of the program for a batch */
     size_t n_outputs;
     bool numbered;       /* batches have numbers and states of rows */
     bool bounded;        /* some output has only a bound of its length before it is made */
@@ -139,21 +139,21 @@ struct leat_batch_pool {
     uint64_t *live;                             /* per output: buffers out; the largest is how many batches are held */
     unsigned generation;                        /* of the process that opened it */
     uint64_t references;                        /* open handle, batches and buffers out, parked tasks */
-    void (*let_go)(struct leat_buffer *buffer); /* what becomes of a buffer whose memory is not the region's, instead of
-                                                   giving it back there; under the lock. NULL: all is the region's */
+    void (*let_go)(struct leat_buffer *buffer); /* the treatment of a buffer whose memory is not the region's, instead
+                                                 * of giving it back there; under the lock. NULL: all is the region's */
     void (*given_back)(struct leat_batch_pool *pool); /* memory is free again; under the lock */
     void (*destroy)(struct leat_batch_pool *pool);    /* the last reference is gone; without the lock */
 };
 
 /* Whether this process opened it: a forked child must not touch it. */
 bool leat_batch_pool_is_ours(const struct leat_batch_pool *pool);
-/* Gives up a reference and lets go of the lock; destroys what the last one kept. */
+/* Gives up a reference and lets go of the lock; destroys the objects that the last one kept. */
 void leat_batch_pool_unref_unlock(struct leat_batch_pool *pool);
-/* Frees what is at rest. Without the lock, after the last reference. */
+/* Frees batches at rest. Without the lock, after the last reference. */
 void leat_batch_pool_clear(struct leat_batch_pool *pool);
 uint64_t leat_batch_pool_held_batches(const struct leat_batch_pool *pool);
 
-/* The bytes of an output's buffer for `rows` rows or `steps` ragged steps, and where its values begin. */
+/* The bytes of an output's buffer for `rows` rows or `steps` ragged steps, and the start of its values. */
 uint64_t leat_output_bytes(const struct leat_output *output, uint64_t rows, uint64_t steps);
 uint64_t leat_output_values(const struct leat_output *output, uint64_t rows);
 /* Bytes of the arrays of a batch. */
@@ -164,7 +164,7 @@ uint64_t leat_batch_meta_bytes(const struct leat_batch_pool *pool, uint64_t rows
 /* A batch of the pool, SIZING, with arrays for its planned rows, counted in `account`. NULL: NOMEM. */
 struct leat_batch *leat_batch_new(struct leat_batch_pool *pool, const struct leat_plan_batch *plan,
                                   enum leat_account account, struct leat_error *error);
-/* The bytes of all its buffers, by its offsets where outputs are ragged; UINT64_MAX / 2: more than any budget. */
+/* The bytes of all its buffers, by its offsets if outputs are ragged; UINT64_MAX / 2: more than any budget. */
 uint64_t leat_batch_buffer_bytes(const struct leat_batch *batch);
 /* Takes the buffers of a batch from the region. NOMEM; HELD: no free piece is large enough. */
 int leat_batch_allocate(struct leat_batch *batch, struct leat_error *error);
@@ -202,12 +202,12 @@ static inline int64_t leat_batch_steps(const struct leat_batch *b, size_t output
 
 /* Computed values are not needed any more. Under the lock. */
 void leat_batch_drop_made(struct leat_batch *batch);
-/* Once all rows are made: takes those that were left out, and what bounded outputs did not need, from between the
+/* Once all rows are made: takes those that were left out, and the unused room of bounded outputs, from between the
  * others; then the program sees the batch as a whole. Without the lock. */
 void leat_batch_complete(struct leat_batch *batch);
 /* The program sees a batch whose rows lie together. */
 void leat_batch_finish(struct leat_batch *batch);
-/* Gives back what only functions took. Under the lock. */
+/* Gives back outputs that only functions took. Under the lock. */
 void leat_batch_release_hidden(struct leat_batch *batch);
 
 /* results.c: results of varying length, of functions, and images of open size: they are made before their buffers can
@@ -224,11 +224,11 @@ static inline bool leat_batch_is_late(const struct leat_batch *b, size_t o)
 }
 /* Makes room for them. False: NOMEM. Under the lock. */
 bool leat_batch_expect_results(struct leat_batch *batch);
-/* Sums their lengths, of the segment that is done, and counts what they take. Under the lock. */
+/* Sums their lengths, of the segment that is done, and counts their bytes. Under the lock. */
 void leat_batch_sum_results(struct leat_batch *batch);
 /* Puts those of rows [first, first + n) in place. Without the lock. */
 void leat_batch_place_results(struct leat_batch *batch, uint64_t first, uint64_t n);
-/* Gives them up, and the buffers of all of them where the batch goes through its segments again. Under the lock. */
+/* Gives them up, and the buffers of all of them if the batch goes through its segments again. Under the lock. */
 void leat_batch_drop_results(struct leat_batch *batch);
 void leat_batch_release_results(struct leat_batch *batch);
 /* Whether the batch is in its last segment. */
@@ -237,7 +237,7 @@ static inline bool leat_batch_is_last(const struct leat_batch *b)
     return b->segment == b->pool->n_segments && (b->placing || !(b->pool->late >> b->segment & 1));
 }
 
-/* The delivered bytes of all tensors, without what their buffers are rounded up by. */
+/* The delivered bytes of all tensors, without the rounding of their buffers. */
 uint64_t leat_batch_tensor_bytes(const struct leat_batch *batch);
 
 /* Whether a batch has rows, or lengths, that no task has yet. */
@@ -249,7 +249,7 @@ static inline bool leat_batch_is_done(const struct leat_batch *b)
 {
     return b->state == LEAT_BATCH_READY || b->state == LEAT_BATCH_FAILED;
 }
-/* How many of n rows can be taken together from row `taken` on; and past rows that have left the batch. */
+/* The number of rows, of n, that can be taken together from row `taken` on; and past rows that have left the batch. */
 static inline uint64_t leat_batch_run(const struct leat_batch *b, uint64_t n)
 {
     for (uint64_t i = 1; b->loose && i < n; i++)

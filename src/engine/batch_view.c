@@ -1,4 +1,4 @@
-/* What a consumer sees of a batch: its tensors, the images in them, and what is known of its rows. */
+/* A consumer's view of a batch: its tensors, the images in them, and the facts of its rows. */
 #include <string.h>
 
 #include "engine/batch.h"

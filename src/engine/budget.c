@@ -47,7 +47,7 @@ enum leat_answer leat_budget_ask(const struct leat_budget *b, enum leat_account 
 {
     const uint64_t *used = b->used;
     switch (account) {
-    case LEAT_TASKS: /* the ledger has what is reserved for them */
+    case LEAT_TASKS: /* the ledger has the bytes reserved for them */
         if (fits(b->reserved, used[LEAT_TASKS], bytes, 0) ||
             fits(b->limit, b->fixed + used[LEAT_TASKS], bytes, used[LEAT_IN_FLIGHT]))
             return LEAT_YES;

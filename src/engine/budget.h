@@ -6,7 +6,7 @@
  *
  * Large values of tasks are not in the ledger.
  *
- * A budget answers; it evicts nothing, cancels nothing and waits for nothing. Whoever owns the batches decides what to
+ * A budget answers; it evicts nothing, cancels nothing and waits for nothing. The owner of the batches decides what to
  * give up for a yes (loader.c). Everything here is protected by the engine's lock.
  */
 #ifndef LEAT_ENGINE_BUDGET_H
@@ -21,7 +21,7 @@
 enum leat_account {
     LEAT_IN_FLIGHT = 0, /* batches of the window: buffers and arrays */
     LEAT_HELD,          /* batches that were handed out or are made on the side */
-    LEAT_TASKS,         /* read buffers and what decoding takes beyond the scratch */
+    LEAT_TASKS,         /* read buffers and the memory of decoding beyond the scratch */
     LEAT_ACCOUNTS
 };
 
@@ -42,14 +42,14 @@ struct leat_budget {
 void leat_budget_open(struct leat_budget *budget);
 void leat_budget_close(struct leat_budget *budget);
 
-/* What tasks have: what is reserved for them, or more. */
+/* The bytes of tasks: their reserve, or more. */
 uint64_t leat_budget_tasks(const struct leat_budget *budget);
 /* Reserves up to `bytes` more for tasks, as far as nobody uses them; returns how many. The ledger counts them. */
 uint64_t leat_budget_reserve(struct leat_budget *budget, uint64_t bytes);
 void leat_budget_unreserve(struct leat_budget *budget, uint64_t bytes);
 /* Whether `bytes` more fit into an account. */
 enum leat_answer leat_budget_ask(const struct leat_budget *budget, enum leat_account account, uint64_t bytes);
-/* Whether what tasks have is in the way of a batch of `bytes`, even if no other were in flight. */
+/* Whether the bytes of tasks are in the way of a batch of `bytes`, even if no other were in flight. */
 bool leat_budget_has_many_tasks(const struct leat_budget *budget, uint64_t bytes);
 void leat_budget_take(struct leat_budget *budget, enum leat_account account, uint64_t bytes);
 void leat_budget_give(struct leat_budget *budget, enum leat_account account, uint64_t bytes);

@@ -1,7 +1,7 @@
 /*
- * Calls: what a task does in a segment of functions. It hands its rows to the executor and is parked until they are
- * done. For rows that failed the policy decides, as for any other; those that are to be replaced are made again by the
- * task's own job, each of the next substitute, and called again, until none fails:
+ * Calls: the work of a task in a segment of functions. It hands its rows to the executor and is parked until they are
+ * done. The policy decides on rows that failed, as on any other; rows to be replaced are made again by the task's own
+ * job, each of the next substitute, and called again, until none fails:
  *
  *     BEGIN --start--> FLIES --done--> failed rows? --policy--> none is left: the task is done
  *       ^                                                 |
@@ -170,7 +170,7 @@ static bool has_room(struct leat_calls *c, uint64_t n)
     return true;
 }
 
-/* Whether functions of the segment take the batch as a whole. Then what fails is the batch. */
+/* Whether functions of the segment take the batch as a whole. Then the batch fails as a whole. */
 static bool is_whole(const struct leat_batch *b)
 {
     return b->segment % 2 == 0;
@@ -223,7 +223,7 @@ static void start(struct leat_calls *c)
     executor->start(executor, &c->call);
 }
 
-/* What becomes of the rows that failed; those that are to be replaced stay in `failed`, by their row. */
+/* The fate of the rows that failed; those to be replaced stay in `failed`, by their row. */
 static void judge(struct leat_calls *c)
 {
     struct leat_task *t = c->task;
@@ -320,7 +320,7 @@ bool leat_calls_run(struct leat_task *t)
                 break;
             }
             c->state = BEGIN;
-            if (b->segment > 1) { /* a function has seen the batch with what was replaced */
+            if (b->segment > 1) { /* a function has seen the batch with the replaced rows */
                 atomic_store_explicit(&b->again, true, memory_order_relaxed);
                 return true;
             }

@@ -1,11 +1,12 @@
 /*
- * Consumers: where the readers of a loader's rows stand, and their calls. Each has a position and a batch size of its
- * own over the rows of this rank, in the order of the plan. The window serves them all: a batch stays in it until every
- * consumer is past it, and planning goes by the one that is farthest ahead.
+ * Consumers: the positions of the readers of a loader's rows, and their calls. Each has a position and a batch size of
+ * its own over the rows of this rank, in the order of the plan. The window serves them all: a batch stays in it until
+ * every consumer is past it, and planning goes by the one that is farthest ahead.
  *
- * What is kept for those behind has at most half of the window; then its oldest batches are evicted. Who comes later
- * makes the batches that it missed again, on the side of the window and one ahead of its reading, and joins the window
- * where it catches up. So a consumer that stops reading never holds up another. ordered.c puts its batches together.
+ * Batches kept for those behind have at most half of the window; then the oldest are evicted. A consumer that comes
+ * later makes the batches that it missed again, on the side of the window and one ahead of its reading, and joins the
+ * window when it catches up. So a consumer that stops reading never holds up another. ordered.c puts its batches
+ * together.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -22,9 +23,9 @@
 
 static const struct leat_position everywhere = {UINT64_MAX, 0};
 
-/* ---- where they stand ------------------------------------------------------------------------ */
+/* ---- positions ------------------------------------------------------------------------------- */
 
-/* How many batches at the window's front all are past, or are kept for those behind. */
+/* The number of batches at the window's front that all are past, or that are kept for those behind. */
 static size_t lead_of(const struct leat_loader *l)
 {
     size_t lead = 0;
@@ -110,7 +111,7 @@ static void work_out(struct leat_consumer *c)
     }
 }
 
-/* Planning goes on at `at`: what the window has is for nobody. */
+/* Planning goes on at `at`: no one needs the batches of the window. */
 static void move_window(struct leat_loader *l, struct leat_position at)
 {
     leat_window_cancel(l, 0);
@@ -121,7 +122,7 @@ void leat_consumers_place(struct leat_loader *l)
 {
     struct leat_position first = l->window.plan_at;
     if (!l->consumer.next)
-        return; /* its place follows from what it was handed */
+        return; /* its place follows from its last batch */
     for (struct leat_consumer *c = &l->consumer; c; c = c->next) {
         if (c->batch_rows && (leat_reader_is_reading(&c->reader) || c->reader.loaded))
             work_out(c);
@@ -166,7 +167,7 @@ void leat_consumer_bring_window(struct leat_consumer *c)
         move_window(l, at);
 }
 
-/* Where the next start of a consumer begins: of the loader's own a position of the plan, of others so many rows of the
+/* The start of the next pass of a consumer: for the loader's own a position of the plan, for others so many rows of the
  * epoch. */
 struct leat_position leat_consumer_next_start(const struct leat_consumer *c)
 {
@@ -175,7 +176,7 @@ struct leat_position leat_consumer_next_start(const struct leat_consumer *c)
     return (struct leat_position){leat_reader_next_epoch(&c->reader), 0};
 }
 
-/* Of another than the loader's own: {epoch, rows of it}. */
+/* For another than the loader's own: {epoch, rows of it}. */
 static struct leat_position rows_of(const struct leat_consumer *c)
 {
     return leat_reader_is_reading(&c->reader) ? (struct leat_position){c->reader.epoch, c->rows}
@@ -199,7 +200,7 @@ static int enter(const struct leat_consumer *c, struct leat_error *error)
     return rc;
 }
 
-/* Where it begins: {epoch, rows of it}. */
+/* Its start: {epoch, rows of it}. */
 static struct leat_position first_rows(const struct leat_loader *l, bool beginning)
 {
     const struct leat_consumer *from = beginning ? &l->consumer : leat_consumers_leader(l);
@@ -298,7 +299,7 @@ struct leat_consumer *leat_loader_consumer(struct leat_loader *l)
 
 /* ---- epochs, of the loader's own and of others ----------------------------------------------- */
 
-/* What is looked up in files as an epoch begins, without the lock and while no thread plans it. */
+/* Reads the files that an epoch needs as it begins, without the lock and while no thread plans it. */
 static int prepare(struct leat_loader *l, uint64_t epoch, struct leat_error *error)
 {
     l->in_next++; /* a closing waits */

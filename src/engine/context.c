@@ -1,6 +1,5 @@
 /*
- * What the jobs of a loader are made from: which fields the program takes, how their values are reached, and how much
- * they need.
+ * The base of the jobs of a loader: the fields that the program takes, the ways to their values, and their needs.
  */
 #include <string.h>
 
@@ -8,7 +7,7 @@
 #include "base/error.h"
 #include "engine/packing.h"
 
-/* Rows that a job handles at a time: where all is mapped, or computed by a source, as many as share the cost of a call;
+/* Rows that a job handles at a time: if all is mapped, or computed by a source, as many as share the cost of a call;
  * else as many as are worth reading ahead of being made. */
 #define CHUNK_MAPPED 256
 #define CHUNK_FETCHED 32
@@ -126,7 +125,7 @@ void leat_job_context_destroy(struct leat_job_context *c)
     leat_packing_close(c->packing);
 }
 
-/* ---- what values need ------------------------------------------------------------------------ */
+/* ---- the needs of values --------------------------------------------------------------------- */
 
 /* Bytes of the ragged outputs whose lengths follow from a value of `bytes`. */
 static uint64_t ragged_bytes(const struct leat_job_context *c, const struct leat_feed *feed, uint64_t bytes)
@@ -142,7 +141,7 @@ static uint64_t ragged_bytes(const struct leat_job_context *c, const struct leat
     return sum;
 }
 
-/* Adds what a value of one sample needs. Where it cannot be asked, it is passed over: its row will say why. */
+/* Adds the needs of a value of one sample. If it cannot be asked, it is passed over: its row will give the reason. */
 static void probe(struct leat_job_context *c, const struct leat_feed *feed, const struct leat_sample_ref *ref,
                   uint64_t *ragged, uint64_t *room)
 {

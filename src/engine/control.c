@@ -1,5 +1,5 @@
 /*
- * Where the consumer stands, and changing the plan: epochs, states, decisions, lists of positions. A change excludes
+ * The consumer's position, and changes of the plan: epochs, states, decisions, lists of positions. A change excludes
  * the plan's readers: no task starts, and those that run are waited for.
  */
 #include <inttypes.h>
@@ -42,7 +42,7 @@ static size_t first_beyond(const struct leat_loader *l, struct leat_position at)
     return i;
 }
 
-/* What no consumer asks for any more. */
+/* Batches that no consumer asks for any more. */
 static struct leat_position done(const struct leat_loader *l)
 {
     struct leat_position least = leat_consumer_received(&l->consumer);
@@ -54,7 +54,7 @@ static struct leat_position done(const struct leat_loader *l)
     return least;
 }
 
-/* Under the lock and paused: what was begun by the plan before is given up, also what began during the pause. */
+/* Under the lock and paused: work begun by the plan before is given up, also that begun during the pause. */
 static void forget_begun(struct leat_loader *l, struct leat_position from)
 {
     for (struct leat_consumer *c = &l->consumer; c; c = c->next)
@@ -63,8 +63,8 @@ static void forget_begun(struct leat_loader *l, struct leat_position from)
     leat_peek_change(l, from);
 }
 
-/* After a change that holds from `from`: where planning stood behind that may be within a batch now, or beyond the end
- * of an epoch whose last batch had no rows for this rank, and has some now. */
+/* After a change that holds from `from`: the position of planning behind that may be within a batch now, or beyond the
+ * end of an epoch whose last batch had no rows for this rank, and has some now. */
 static void plan_again_from(struct leat_loader *l, struct leat_position from)
 {
     const struct leat_consumer *c = &l->consumer;
@@ -124,7 +124,7 @@ static int decide(struct leat_loader *l, struct leat_decision d, struct leat_err
     return change(l, d, error);
 }
 
-/* The position from which a decision holds, where the caller says it, as several ranks must. INVALID, RANGE. */
+/* The position from which a decision holds, if the caller gives it, as several ranks must. INVALID, RANGE. */
 static int find_step(const struct leat_loader *l, const struct leat_step *at, const char *what,
                      struct leat_position *out, struct leat_error *error)
 {
@@ -220,7 +220,7 @@ int leat_loader_set_positions(struct leat_loader *l, const int64_t *positions, u
     return rc;
 }
 
-/* Where a decision on rows holds that is not from a step of its own: from an epoch's start. */
+/* The start of a decision on rows that is not from a step of its own: an epoch's start. */
 static struct leat_position next_epoch(const struct leat_loader *l)
 {
     const struct leat_position at = leat_consumer_next_start(&l->consumer);
@@ -354,7 +354,7 @@ int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_
     rc = l->delivery->load(l, json, error);
     leat_plan_forget_lists(l->plan);
     if (!rc) {
-        leat_loader_fit(l, leat_plan_global_batch(l->plan), NULL); /* what does not fit is said by the batch itself */
+        leat_loader_fit(l, leat_plan_global_batch(l->plan), NULL); /* the batch itself reports what does not fit */
         leat_reader_load(&c->reader);
         c->reader.epoch = c->at.epoch;
         if (l->lists_later)

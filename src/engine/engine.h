@@ -1,6 +1,6 @@
 /*
- * A loader and its parts. Each part knows what it owns. loader.c composes them, and leat_loader_settle brings them into
- * step after every event.
+ * A loader and its parts. Each part knows its own objects. loader.c composes them, and leat_loader_settle brings them
+ * into step after every event.
  *
  *     scheduler   the threads of the process; they take tasks from clients
  *     budget      bytes: answers yes, wait or never
@@ -48,7 +48,7 @@ struct leat_counters {
     uint64_t warned[LEAT_MAX_WARNINGS]; /* values that lenient decoding has passed, by warning */
 };
 
-/* What threads do for a loader. */
+/* The interface between threads and a loader. */
 struct leat_tasks {
     unsigned running;                          /* that threads have: the engine's, or a consumer's */
     unsigned parked;                           /* that wait for reads, or for a time */
@@ -74,9 +74,9 @@ static inline bool leat_tasks_are_done(const struct leat_tasks *t)
     return !t->running && !t->parked && !t->resumed && !t->starved;
 }
 
-/* What an event calls for: noted where it happens, done by leat_loader_settle. */
+/* The work that an event calls for: noted when it happens, done by leat_loader_settle. */
 enum leat_due {
-    LEAT_DUE_WAKE = 1, /* whoever waits for the loader should look again */
+    LEAT_DUE_WAKE = 1, /* those that wait for the loader should look again */
     LEAT_DUE_WORK = 2  /* there may be work for a thread */
 };
 
@@ -99,7 +99,7 @@ struct leat_loader {
     char *program_text;                     /* as it was given; NULL: every field as stored */
     struct leat_executor *executor;         /* of functions in the program (executor.h); NULL: there are none */
     _Atomic(struct leat_decoded *) decoded; /* photos that are shared with other loaders, or NULL; until it closes */
-    struct leat_job_context job;            /* what its jobs are made from */
+    struct leat_job_context job;            /* the base of its jobs */
     bool ragged;
     struct leat_plan *plan;
     uint8_t fingerprint[16];
@@ -122,7 +122,7 @@ struct leat_loader {
     bool raised;   /* the default budget has room for reads in flight */
     bool one_core; /* a consumer that waits may work, whatever the client's threads: it takes nobody's core */
 
-    /* who is inside */
+    /* the callers inside */
     unsigned due;                   /* enum leat_due */
     struct leat_batch *side;        /* batches that are made apart from the window: side.c */
     struct leat_batch *kept;        /* batches of before the size changed, whose rows are copied: kept.c */
@@ -162,7 +162,7 @@ struct leat_own_list {
  * same one), and with row keys that are mixed with `key` (0: as they are). With `own` it has a plan of its own, of
  * lists that leat_loader_give_list gives. It is closed, and all its batches are given back, before `base` is closed; no
  * decision may change the plan meanwhile. Errors: those of leat_loader_open; BUDGET as well if it would need more than
- * a quarter of the memory here; of lists INVALID as well: `base` reads a mixture or packed rows. */
+ * a quarter of the memory here; INVALID as well for lists: `base` reads a mixture or packed rows. */
 int leat_loader_open_beside(struct leat_loader *base, const char *program, uint64_t key,
                             const struct leat_own_list *own, struct leat_loader **out, struct leat_error *error);
 /* The list of an epoch of such a loader, later than those that it has. NOMEM. */
@@ -172,7 +172,7 @@ int leat_loader_give_list(struct leat_loader *loader, uint64_t epoch, const int6
 int leat_loader_hash_beside(const struct leat_loader *base, const char *program, uint64_t *hash,
                             struct leat_error *error);
 
-/* ---- loader.c, open.c (share, fit), control.c (pause): under the lock, where nothing else is said */
+/* ---- loader.c, open.c (share, fit), control.c (pause): under the lock, unless said otherwise */
 
 /* Brings the parts into step: sized batches get memory, tasks that waited for memory go on, waiters with something to
  * see and threads with work are woken. Called once after every event: a task is done or parked, a read is complete,
@@ -185,21 +185,21 @@ void leat_loader_share(struct leat_loader *loader, bool wanted);
 void leat_loader_share_decoded(struct leat_loader *loader, struct leat_decoded *decoded);
 /* Waits until something changes, or until deadline_ns (INT64_MAX: without end). False: the time has passed. */
 bool leat_loader_wait(struct leat_loader *loader, int64_t deadline_ns);
-/* Cancels what is in flight and waits for it; nothing is begun again. False: a task hangs as the process ends. */
+/* Cancels the batches in flight and waits for them; no new ones begin. False: a task hangs as the process ends. */
 bool leat_loader_halt(struct leat_loader *loader);
 
-/* Whether `bytes` more fit into an account, after evicting what is easily had. HELD: not now, with a text if nothing
- * under way will change that. BUDGET: never. */
+/* Whether `bytes` more fit into an account, after evicting cheap batches. HELD: not now, with a text if nothing under
+ * way will change that. BUDGET: never. */
 int leat_loader_ask(struct leat_loader *loader, enum leat_account account, uint64_t bytes, struct leat_error *error);
 /* Asks for a batch's buffers and allocates them. Errors: as above, NOMEM. */
 int leat_loader_allocate(struct leat_loader *loader, struct leat_batch *batch, struct leat_error *error);
 /* Cancels the last batch of the window, unless it is `keep` or the only one. False: there is nothing to evict. */
 bool leat_loader_evict(struct leat_loader *loader, const struct leat_batch *keep);
-/* Evicts what other loaders have prefetched and nobody waits for, until the ledger has room for `bytes`. They compute
+/* Evicts prefetched batches of other loaders that nobody waits for, until the ledger has room for `bytes`. They compute
  * it again when asked. */
 void leat_loader_evict_others(const struct leat_loader *loader, uint64_t bytes);
 
-/* Makes bounds and window fit batches of so many rows of all ranks. BUDGET: what the caller allowed is too little. */
+/* Makes bounds and window fit batches of so many rows of all ranks. BUDGET: the caller's limit is too small. */
 int leat_loader_fit(struct leat_loader *loader, uint64_t global_batch, struct leat_error *error);
 /* A time of leat_clock_ns; negative: none. */
 int64_t leat_loader_deadline(int64_t timeout_ms);
@@ -208,7 +208,7 @@ int leat_loader_enter(const struct leat_loader *loader, struct leat_error *error
 int leat_loader_check_process(const struct leat_loader *loader, struct leat_error *error);
 /* RANGE, of a step that leat_plan_step_is_folded. */
 int leat_loader_fail_folded(uint64_t epoch, uint64_t step, struct leat_error *error);
-/* Whether batches may have so many rows: images of open size come alone unless their output says how they come. */
+/* Whether batches may have so many rows: images of open size come alone unless their output gives their form. */
 int leat_loader_check_rows(const struct leat_loader *loader, uint64_t rows, struct leat_error *error);
 /* Keeps tasks from starting, and waits for those that run. Then the plan may be changed. */
 void leat_loader_pause(struct leat_loader *loader);
@@ -222,10 +222,10 @@ bool leat_loader_help(struct leat_loader *loader);
 /* The end of a call that counted itself in in_next. Releases the lock. */
 void leat_loader_leave(struct leat_loader *loader);
 
-/* Steps of handing a batch out. Whether max_held_bytes allows it; counting it as the consumer's; counting what it
- * holds, and planning on; the error of a failed batch, which is made ready to be computed again; counting an error that
+/* Steps of handing a batch out. Whether max_held_bytes allows it; counting it as the consumer's; counting the held
+ * bytes, and planning on; the error of a failed batch, which is made ready to be computed again; counting an error that
  * is raised at a row of a planned batch (UINT64_MAX: at none), once for all consumers and tries; true and the batch
- * failed where no row of it is left. */
+ * failed if no row of it is left. */
 int leat_loader_check_held(struct leat_loader *loader, const struct leat_batch *batch, struct leat_error *error);
 void leat_loader_put_out(struct leat_loader *loader, struct leat_batch *batch);
 void leat_loader_count(struct leat_loader *loader, const struct leat_batch *batch);
@@ -242,7 +242,7 @@ int leat_side_begin(struct leat_loader *loader, const struct leat_plan_batch *pl
 /* Hands a batch over to the caller. */
 void leat_side_remove(struct leat_loader *loader, struct leat_batch *batch);
 /* Makes a batch: this thread and any idle one. `numbers`: NULL, or the rows that it has. `part`: it is a part of one,
- * of which no row need be left. */
+ * in which no row need be left. */
 int leat_side_make(struct leat_loader *loader, const struct leat_plan_batch *plan, const uint64_t *numbers, bool part,
                    struct leat_batch **out, struct leat_error *error);
 /* The ids of rows [first, first + n) of a planned batch; the plan must not change meanwhile. */
@@ -253,7 +253,7 @@ void leat_side_cancel(struct leat_loader *loader, const void *for_whom, struct l
 
 /* ---- kept.c: under the lock ------------------------------------------------------------------ */
 
-/* The batches of the window from index `from` on leave it, and their rows are kept for a plan with other borders; where
+/* The batches of the window from index `from` on leave it, and their rows are kept for a plan with other borders; if
  * rows depend on more than their number in the epoch, nothing happens. */
 void leat_kept_add(struct leat_loader *loader, size_t from);
 /* While the loader is paused: gives up those that have rows under way or broken ones. */
@@ -265,8 +265,8 @@ void leat_kept_drop_all(struct leat_loader *loader);
 /* Before a batch gets buffers: if these would lie in pages that the kernel has yet to make, which takes longer than
  * copying into them, the last ones that are kept, far behind it, give it theirs. */
 void leat_kept_lend_pages(struct leat_loader *loader, const struct leat_batch *batch);
-/* Which batch has the rows of `batch` that are to be taken next, and how many; it stays until leat_kept_let_go. NULL:
- * none has the first of them; *n is how many are to be made before one has. */
+/* The batch with the rows of `batch` that are to be taken next, and their number; it stays until leat_kept_let_go.
+ * NULL: none has the first of them; *n is how many are to be made before one has. */
 struct leat_batch *leat_kept_find(struct leat_loader *loader, const struct leat_batch *batch, uint64_t *n);
 /* Whether the next rows of a batch are to be copied and somebody waits for an earlier one, whose rows come first: on as
  * many cores as there are threads, another one would be in their way. */
@@ -278,16 +278,16 @@ void leat_kept_let_go(struct leat_loader *loader, struct leat_batch *kept);
 /* ---- task.c, reserve.c ----------------------------------------------------------------------- */
 
 /* The next task of the loader, counted as running, or NULL. Under the lock. With `ahead` it may be of any batch, and
- * further ones are planned. Else it is what the consumer waits for: of batches on the side, and of the first ones of
- * the window as far as the delivery says. */
+ * further ones are planned. Else it is the one that the consumer waits for: on the side, or among the first ones of the
+ * window as far as the delivery says. */
 struct leat_task *leat_task_take(struct leat_loader *loader, bool ahead);
 /* Runs a task until it is done, or has to wait. Without the lock. */
 void leat_task_run(struct leat_task *task);
-/* Books what a task did. Under the lock. */
+/* Books the work of a task. Under the lock. */
 void leat_task_finish(struct leat_task *task);
 /* Whether a batch of the window, or on its side, has rows that no task has yet. Under the lock. */
 bool leat_task_has_work(const struct leat_loader *loader);
-/* A task, or who copies rows, is done with a batch. If that was the last one, the batch is finished, or recycled if it
+/* A task, or a copier of rows, is done with a batch. If that was the last one, the batch is finished, or recycled if it
  * was cancelled. Under the lock. */
 void leat_batch_let_go(struct leat_loader *loader, struct leat_batch *batch);
 /* A task of the pool, or a new one. Under the lock. */
@@ -309,7 +309,7 @@ uint64_t leat_task_size(const struct leat_loader *loader);
 int leat_record_open(const char *folder, const struct leat_loader *loader, uint64_t seed, uint32_t rank,
                      uint32_t world_size, struct leat_record **out, struct leat_error *error);
 void leat_record_close(struct leat_record *record);
-/* Reads what the record has of an epoch, for leat_record_find. Not under the engine's lock. Errors: IO, STATE (of
+/* Reads the record's entries of an epoch, for leat_record_find. Not under the engine's lock. Errors: IO, STATE (of
  * another run). */
 int leat_record_read(struct leat_record *record, uint64_t epoch, struct leat_error *error);
 /* The rows of a step of an epoch that was read, if they are `n`. `numbers` has room for n. */
@@ -325,7 +325,7 @@ void leat_record_append(struct leat_record *record, const struct leat_batch *bat
 /* ---- stats.c --------------------------------------------------------------------------------- */
 
 /* Appends one line per broken row of a batch that is handed out, or one for an error that is raised. Without the lock:
- * a file may take its time. Without effect where no report was asked for. */
+ * a file may take its time. Without effect if no report was asked for. */
 void leat_report_broken(struct leat_loader *loader, const struct leat_batch *batch);
 void leat_report_raised(struct leat_loader *loader, uint64_t epoch, uint64_t step, const struct leat_error *error);
 

@@ -1,7 +1,7 @@
 /*
  * Functions that run outside of the library, in worker processes say: the segments of a program behind its chains. The
- * engine plans batches, makes what the functions take, and decides what becomes of rows that they refuse; an executor
- * runs them. It knows no plan and no policy, and the engine does not know what it runs.
+ * engine plans batches, makes the functions' inputs, and decides on rows that they refuse; an executor runs them. It
+ * knows no plan and no policy, and the engine does not know its functions.
  *
  *     engine                                                       executor
  *     rows of the chains are made  --- start(call): which rows --> reads them where they lie in the loader's region,
@@ -16,13 +16,13 @@
 
 #include "leat/leat.h"
 
-/* Where an output of the batch lies in the loader's region (leat_loader_region): its rows, one after the other; of a
- * ragged one rows + 1 offsets, and `values` bytes behind their begin its values. */
+/* The place of an output of the batch in the loader's region (leat_loader_region): its rows, one after the other; for a
+ * ragged one rows + 1 offsets, and its values `values` bytes behind their start. */
 struct leat_area {
     uint64_t offset, values;
 };
 
-/* Rows of a batch that are to go through the functions of one segment. What it points at stays until it is done. */
+/* Rows of a batch that are to go through the functions of one segment. Its pointers stay valid until it is done. */
 struct leat_call {
     uint64_t epoch, step; /* of the batch */
     unsigned segment;
@@ -30,9 +30,9 @@ struct leat_call {
     uint64_t n_areas;              /* outputs of the program */
     const struct leat_area *areas; /* [n_areas] */
     uint64_t n;
-    uint64_t units;               /* of a segment that takes the batch as a whole: how many outputs it has; else 0 */
+    uint64_t units;               /* of a segment that takes the batch as a whole: the number of its outputs; else 0 */
     const uint64_t *places;       /* [n] rows of the batch */
-    const uint64_t *keys, *draws; /* [n] what native operators draw by, and what functions do */
+    const uint64_t *keys, *draws; /* [n] the keys of native operators' draws, and of functions */
     const int64_t *ids;           /* [n] */
     bool raises;                  /* if one row is given up, nobody wants those after it */
     void *handle;                 /* the executor's */
@@ -42,20 +42,20 @@ struct leat_executor {
     /* Begins with a call, or fails its rows. Without locks; it does not wait. leat_call_done must follow, and may come
      * at once. */
     void (*start)(struct leat_executor *executor, struct leat_call *call);
-    /* Nobody wants its results any more. leat_call_done comes when nothing writes to its rows. Without locks. */
+    /* Its results are not wanted any more. leat_call_done comes when no thread writes to its rows. Without locks. */
     void (*cancel)(struct leat_executor *executor, struct leat_call *call);
-    /* How many rows are worth a call of their own, where rows are delivered one by one. Any thread. */
+    /* The number of rows that are worth a call of their own, if rows are delivered one by one. Any thread. */
     uint64_t (*run)(struct leat_executor *executor);
 };
 
 #define LEAT_WHOLE_CALL UINT64_MAX /* in place of a row: no sample is to blame */
 /* Row i of a call, or output i of one that takes the batch as a whole, has failed: LEAT_E_DECODE or LEAT_E_OPERATOR if
- * its sample is to blame, which the policy then decides about. Before leat_call_done; of one call by one thread at a
- * time, of different ones by several at once. Of a row that has failed, the first reason counts. */
+ * its sample is to blame, which the policy then decides about. Before leat_call_done; for one call by one thread at a
+ * time, for different ones by several at once. If a row has failed, the first reason counts. */
 void leat_call_row_failed(struct leat_call *call, uint64_t i, int code, const char *reason);
 /* A result of varying length of row i, which is copied. As above. */
 void leat_call_result(struct leat_call *call, uint64_t i, size_t output, const void *data, uint64_t bytes);
-/* What a worker did for a call, for the loader's trace. Where the call takes the batch as a whole, rows are outputs. */
+/* The work of a worker for a call, for the loader's trace. If the call takes the batch as a whole, rows are outputs. */
 struct leat_call_work {
     int64_t idle_ns;          /* since when the worker had waited for work; 0: it had not */
     int64_t begin_ns, end_ns; /* leat_clock_ns */
@@ -65,7 +65,7 @@ struct leat_call_work {
     int32_t process, thread;  /* of the system */
     bool died;                /* then, at work on it */
 };
-/* Whether the loader's trace is on: else nobody need find out what workers did. Any thread. */
+/* Whether the loader's trace is on: else the work of workers need not be recorded. Any thread. */
 bool leat_call_is_traced(const struct leat_call *call);
 /* Records it; left out if it began before the trace. Before leat_call_done, without locks. */
 void leat_call_worked(struct leat_call *call, const struct leat_call_work *works, size_t n);

@@ -7,11 +7,11 @@
  *     spans       |-------- one read --------|                |- one read -|        small gaps are read along
  *     buffer   [requests] [row 3]..[row 0][row 7] [row 2][row 5]
  *
- * Where reads complete at once (local files), a window is one large value or as many small ones as fill some pages, so
- * that bytes are used while they are in the cache. Where they complete later, it is as large as the job may have, and
- * its rows are made as they arrive.
+ * If reads complete at once (local files), a window is one large value or as many small ones as fill some pages, so
+ * that bytes are used while they are in the cache. If they complete later, it is as large as the job may have, and its
+ * rows are made as they arrive.
  *
- * A read that fails has a row of its own the next time: only a window of one row says what is wrong.
+ * A read that fails has a row of its own the next time: only a window of one row gives the error.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -22,10 +22,10 @@
 #include "base/error.h"
 #include "engine/packing.h"
 
-/* Bytes between two values that are read rather than skipped: of a local file a call costs what copying 8 KiB does, and
- * over a network a request costs far more than this. */
+/* Bytes between two values that are read rather than skipped: for a local file a call costs as much as copying 8 KiB,
+ * and over a network a request costs far more than this. */
 #define MAX_GAP 8192
-/* ... and all of them together are at most so many times the values: else most of what comes is of no use. */
+/* ... and all of them together are at most so many times the values: else most of the bytes are of no use. */
 #define MOST_IN_VAIN 3
 /* A read that joins values ends here, so that those of a window arrive one after the other, and side by side. */
 #define MAX_JOINED (UINT64_C(1) << 20)
@@ -76,7 +76,7 @@ static size_t order_values(struct leat_job *j, size_t first, size_t end)
     return n;
 }
 
-/* Whether a value can be read together with those of a span; takes what is read between them off `spare`. */
+/* Whether a value can be read together with those of a span; takes the bytes between them off `spare`. */
 static bool joins(const struct leat_span *span, const struct leat_job_value *v, uint64_t bytes, uint64_t room,
                   uint64_t *spare)
 {
@@ -90,7 +90,7 @@ static bool joins(const struct leat_span *span, const struct leat_job_value *v, 
     return true;
 }
 
-/* Cuts the values from `first` up to `last` into reads, and says where each begins in the buffer. `spare`: bytes that
+/* Cuts the values from `first` up to `last` into reads, and gives the start of each in the buffer. `spare`: bytes that
  * may lie between values of one read. */
 static void plan_spans(struct leat_job *j, size_t first, size_t last, uint64_t spare)
 {
@@ -119,7 +119,7 @@ static void plan_spans(struct leat_job *j, size_t first, size_t last, uint64_t s
             j->values[v].place = leat_align64(end);
             end = j->values[v].place + j->values[v].extent.length;
         }
-    /* Before the values lie the requests, where each read has its own. */
+    /* The requests lie before the values; each read has its own. */
     j->values_at = j->flies ? leat_align64(j->n_spans * sizeof(struct leat_io_request)) : 0;
     j->bytes = j->values_at + end;
 }
@@ -187,7 +187,7 @@ static bool is_alone(const struct leat_job *j)
     return j->end == j->begin + 1;
 }
 
-/* The read is over. Only of a window of one row is it known what went wrong. */
+/* The read is over. Only a window of one row knows the error. */
 static void finish(struct leat_job *j, struct leat_span *span, int status, unsigned retry_after_ms,
                    const struct leat_error *error)
 {
@@ -221,7 +221,7 @@ static void take_back(struct leat_job *j, struct leat_span *span)
     span->request = NULL;
 }
 
-/* Where a value lies among those that were read; there is no buffer where all of them are empty. */
+/* The place of a value among those that were read; there is no buffer if all of them are empty. */
 static uint8_t *in_buffer(const struct leat_job *j, uint64_t place)
 {
     return j->buffer ? j->buffer + j->values_at + place : NULL;
@@ -368,7 +368,7 @@ void *leat_reads_value(const struct leat_job *j, const struct leat_job_value *v)
 
 /* ---- looking up ------------------------------------------------------------------------------ */
 
-#define CROWDED_NS 5000000 /* until a job looks again whether the cache has room for what it asks for */
+#define CROWDED_NS 5000000 /* until a job looks again whether the cache has room for its request */
 
 /* Asks for a part of an index, if that was not done yet. False: not now. */
 static bool ask_for(struct leat_job *j, struct leat_source *source, const struct leat_extent *range)
@@ -404,7 +404,7 @@ static bool ask_for(struct leat_job *j, struct leat_source *source, const struct
     return request->status != LEAT_E_HELD;
 }
 
-/* Takes back what was asked for: READS: some is still to come; SLEEPS: some is to be asked for again later. */
+/* Takes back the requests: READS: some are still to come; SLEEPS: some are to be made again later. */
 static enum leat_job_status take_lookups(struct leat_job *j)
 {
     int failed = LEAT_OK;
@@ -429,7 +429,7 @@ static enum leat_job_status take_lookups(struct leat_job *j)
     return LEAT_JOB_SLEEPS;
 }
 
-/* Asks for what row `row` of the chunk is located by in a field. False: not now. */
+/* Asks for the index records that locate row `row` of the chunk in a field. False: not now. */
 static bool look_up(struct leat_job *j, const struct leat_feed *feed, size_t row)
 {
     struct leat_sample_ref ref = j->refs[row];

@@ -1,18 +1,18 @@
 /*
  * Batches in the order in which rows are finished, within bounds. A row is made where the plan puts it, straight into
- * its planned batch, exactly as if the order were kept; only what is handed out differs. Nothing is copied while no row
+ * its planned batch, exactly as if the order were kept; only the batches handed out differ. No row is copied while none
  * is late:
  *
  *     1. a planned batch that is whole goes out as it is, the earliest first, past earlier ones that still lack rows;
- *     2. where none is whole, but finished rows of several would fill one, these are copied into a buffer of their own.
+ *     2. if none is whole, but finished rows of several would fill one, these are copied into a buffer of their own.
  *
  *     window   | a a . a | b b b b | c . c c | d d d .      . : not finished        1: b        2: a a a c
  *                    ^ frontier
  *
- * So a row pays for a copy only if its planned batch has a late row in it, and a late row holds up nobody but its own
- * place: it stays in its planned batch until it is finished and then fills a later one. Making every row in a place of
- * its own and copying it once it is known where it goes would be simpler, but every row would pay; moving late rows
- * instead is not possible, as a thread writes them.
+ * So a row pays for a copy only if its planned batch has a late row in it, and a late row holds up only its own place:
+ * it stays in its planned batch until it is finished and then fills a later one. Making every row in a place of its own
+ * and copying it once its place is known would be simpler, but every row would pay; moving late rows instead is not
+ * possible, as a thread writes them.
  *
  * A row is late when as many rows planned behind it are finished as a batch has; until then the batch is waited for, so
  * that a few microseconds between threads cause no copies. Rows from batches that rows have left already are used up
@@ -89,7 +89,7 @@ static enum choice choose(const struct leat_loader *l, uint64_t rows, size_t *in
     }
     bool enough = all >= rows && (!open || behind >= rows || all - behind >= rows);
     bool left_go = failed != 0 && (left >= rows || (held_up && all >= rows));
-    if (left_go) /* rows that wait for nothing but company keep the frontier where it is, and in the end planning with
+    if (left_go) /* rows that only wait for company keep the frontier where it is, and in the end planning with
                     it */
         return GATHERED;
     *index = failed == 0 || whole == SIZE_MAX ? failed : whole;
@@ -102,7 +102,7 @@ static enum choice choose(const struct leat_loader *l, uint64_t rows, size_t *in
     return failed != SIZE_MAX ? FAILED : NOTHING;
 }
 
-/* Nothing would ever be finished: what is made waits for rows for which there is no memory beside it. */
+/* No row would ever be finished: the batches under way wait for rows that have no memory beside them. */
 static bool is_stuck(const struct leat_loader *l)
 {
     return l->window.n && !l->tasks.running && !l->tasks.parked && !l->tasks.resumed &&
@@ -173,8 +173,8 @@ static int hand_out_whole(struct leat_loader *l, size_t index, const struct leat
     return LEAT_OK;
 }
 
-/* Notes which rows make up a batch, in the order of the plan: of batches that rows have left, and, as far as these do
- * not suffice, of others. Returns the number of parts; 0: memory is out. */
+/* Notes the rows that make up a batch, in the order of the plan: from batches that rows have left, and, as far as these
+ * do not suffice, from others. Returns the number of parts; 0: memory is out. */
 static size_t pick(struct leat_unordered *u, const struct leat_loader *l, uint64_t rows)
 {
     uint64_t left = 0, n = 0;

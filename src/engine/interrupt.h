@@ -1,4 +1,4 @@
-/* What the public header offers for loaders only. */
+/* A function that the public header offers for loaders only. */
 #ifndef LEAT_ENGINE_INTERRUPT_H
 #define LEAT_ENGINE_INTERRUPT_H
 

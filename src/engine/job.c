@@ -61,7 +61,7 @@ static void read_failed(struct leat_job *j, size_t i, int rc)
 
 /* ---- substitutes ----------------------------------------------------------------------------- */
 
-/* Where the values of row i are. */
+/* The places of the values of row i. */
 static void locate_row(struct leat_job *j, size_t i)
 {
     const struct leat_job_context *c = j->context;
@@ -142,7 +142,7 @@ static size_t locate_chunk(struct leat_job *j)
     return n;
 }
 
-/* Values of rows [i, i + n) that sources compute: all at once, and where that fails in parts, so that no other row than
+/* Values of rows [i, i + n) that sources compute: all at once, and in parts if that fails, so that no other row than
  * the one at fault fails. */
 static void compute_rows(struct leat_job *j, size_t i, size_t n)
 {
@@ -179,7 +179,7 @@ static bool is_futile(const struct leat_job *j)
            atomic_load_explicit(j->target.failed_row, memory_order_relaxed) < row;
 }
 
-/* Plans the next rows and makes what is mapped of them. */
+/* Plans the next rows and makes the mapped ones. */
 static enum leat_job_status start_chunk(struct leat_job *j, struct leat_scratch *scratch)
 {
     const struct leat_job_context *c = j->context;
@@ -310,7 +310,7 @@ static enum leat_job_status make_fetched(struct leat_job *j, struct leat_scratch
     }
 }
 
-/* The rows of the chunk that are not made, where rows are cut from documents. */
+/* The rows of the chunk that are not made, if rows are cut from documents. */
 static enum leat_job_status make_packed(struct leat_job *j, struct leat_scratch *scratch)
 {
     for (; j->row < j->count; j->row += j->marks[j->row] >= LEAT_ROW_DONE) {
@@ -407,7 +407,7 @@ static uint64_t lay_out(struct leat_job *j, const struct leat_job_context *c, ui
         carve(base, &at, (c->looks_up && values < LEAT_MAX_LOOKUPS ? LEAT_MAX_LOOKUPS : values) * sizeof *j->spans);
     j->lookups = carve(base, &at, c->looks_up ? LEAT_MAX_LOOKUPS * sizeof *j->lookups : 0);
     j->packed = carve(base, &at, c->packing ? leat_packing_row_bytes(c->packing) : 0);
-    j->cold = carve(base, &at, c->cold_bytes); /* last: it is touched only where it is used */
+    j->cold = carve(base, &at, c->cold_bytes); /* last: it is touched only when it is used */
     return at;
 }
 

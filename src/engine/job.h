@@ -1,20 +1,20 @@
 /*
- * A job: a run of rows of one batch, made from what is fixed (plan, data set, program) and from nothing else. It knows
- * no loader, takes no lock and asks no clock what to do: the same rows come out of the same plan, whoever runs it. What
- * it needs beyond that it says to its caller and is called again:
+ * A job: a run of rows of one batch, made only from fixed inputs (plan, data set, program). It knows no loader, takes
+ * no lock and no clock decides its work: the same rows come out of the same plan, whoever runs it. It tells its caller
+ * its further needs and is called again:
  *
  *     rows of the plan --locate--> values: mapped memory | extents of files --fetch--> bytes --apply--> output rows
  *          ^                                                                                                |
  *          `------------------------------- a substitute, where a sample is broken -------------------------'
  *
- * locate.c, fetch.c and make.c are these three steps, and job.c runs them. policy.c says what becomes of a row that
- * fails, and context.c makes what all jobs of a loader share. Rows that are cut from documents are made by packing.c
+ * locate.c, fetch.c and make.c are these three steps, and job.c runs them. policy.c decides on a row that fails, and
+ * context.c makes the common part of all jobs of a loader. Rows that are cut from documents are made by packing.c
  * instead. A job goes over its rows in chunks: it locates all values of a chunk, makes the outputs of those that are
  * mapped, and then reads the others. For that it opens one read window after another: rows of the chunk whose values
  * fit into its buffer together. (The window of window.h is another thing: the batches in flight.)
  *
- * Rows go straight into their places of the batch; what else came of them (rows that are broken, the error that ends
- * the batch) stands in the job, for its caller to book.
+ * Rows go straight into their places of the batch; further results (rows that are broken, the error that ends the
+ * batch) stand in the job, for its caller to book.
  */
 #ifndef LEAT_ENGINE_JOB_H
 #define LEAT_ENGINE_JOB_H
@@ -40,28 +40,29 @@ struct leat_feed {
     bool tied;              /* the chain of a tuple takes it, from plain memory: mapped values are copied; */
     bool grows;             /* ... or some output grows, and all are made from there */
     bool slotted;           /* fetched or tied: it has a place in the arrays of values of a row */
-    size_t slot;            /* slotted: which one */
+    size_t slot;            /* slotted: the number of the slot */
     size_t made;            /* computed: its number among the computed fields */
     bool ragged;            /* the length of some output follows from its value's */
     bool decodes, delivers; /* some output is decoded; some is not */
     bool strict;            /* some is decoded, and not leniently */
 };
 
-/* What all jobs of a loader are made from: fixed after open. */
+/* The base of all jobs of a loader: fixed after open. */
 struct leat_job_context {
     struct leat_dataset *dataset;
     const struct leat_field *fields;    /* of the program */
-    const struct leat_field *documents; /* of the data set, where rows are cut from documents */
+    const struct leat_field *documents; /* of the data set, if rows are cut from documents */
     struct leat_packing_rule
-        *packing; /* owned: how they are cut, one per source of the plan; NULL: a row is a sample */
+        *packing; /* owned: the rules of the cuts, one per source of the plan; NULL: a row is a sample */
     const struct leat_plan *plan;
-    uint64_t key;           /* what the keys of rows are mixed with; 0: they are the plan's */
+    uint64_t key;           /* the number that the keys of rows are mixed with; 0: they are the plan's */
     uint64_t *source_begin; /* owned: position of each of the plan's sources in `dataset`, and */
     uint64_t *row_begin;    /* ... of its first row among all rows that are cut; owned */
     const struct leat_program *program;
     struct leat_feed *feeds;
     size_t n_feeds;   /* fields that the program takes */
-    size_t n_slots;   /* of these, whose values a job holds while it makes a row; the others are made where they lie */
+    size_t n_slots;   /* the number of those whose values a job holds while it makes a row; the others are made where
+                       * they lie */
     size_t own_slots; /* ... of one sample: a row may be made of `pieces` */
     unsigned pieces;
     size_t n_made;    /* of these, that some source computes */
@@ -71,22 +72,23 @@ struct leat_job_context {
     struct leat_trace *trace; /* or NULL */
     unsigned chunk;           /* rows that a job handles at a time */
     uint64_t made_bytes;      /* of computed values of fixed size, of a chunk */
-    uint64_t cold_bytes; /* what a job has for values of a cold file (format/source.h), all of one output at a time */
-    bool looks_up;       /* some source may have to read where a value is */
+    uint64_t cold_bytes;      /* the bytes of a job for values of a cold file (format/source.h), all of one output at a
+                               * time */
+    bool looks_up;            /* some source may have to read the place of a value */
     bool restores; /* photos in the fast form are delivered as they came: scratch has LEAT_DECODE_BYTES for that */
-    uint64_t window_bytes; /* of a read window of several rows, where reads complete at once */
-    uint64_t fly_bytes;    /* ... and where they complete later */
+    uint64_t window_bytes; /* of a read window of several rows, if reads complete at once */
+    uint64_t fly_bytes;    /* ... and if they complete later */
 };
 
-/* Fills in what follows from the program and from how the data set's fields are reached: feeds, chunk, cold_bytes.
- * NOMEM. */
+/* Fills in the fields that follow from the program and from the ways to the data set's fields: feeds, chunk,
+ * cold_bytes. NOMEM. */
 int leat_job_context_make(struct leat_job_context *context, struct leat_error *error);
 void leat_job_context_destroy(struct leat_job_context *context);
-/* What values need, learned from a few samples: bytes of a row in ragged outputs, and the most that reading a row
- * takes; sets `restores`. */
+/* The needs of values, learned from a few samples: bytes of a row in ragged outputs, and the most memory that reading a
+ * row takes; sets `restores`. */
 void leat_job_context_probe(struct leat_job_context *context, uint64_t *ragged_row, uint64_t *largest);
 
-/* Where the rows of a batch go. All of it is the batch's; each job writes the rows of its run. */
+/* The destination of the rows of a batch. All of it is the batch's; each job writes the rows of its run. */
 struct leat_job_target {
     struct leat_plan_batch plan;
     const struct leat_program *program; /* the context's, or the variant for this batch */
@@ -109,21 +111,21 @@ struct leat_job_note {
     uint64_t row;
     int64_t planned, delivered; /* -1: left out */
     int code;
-    char *reason; /* whoever books the note owns it */
+    char *reason; /* the booker of the note owns it */
 };
 
 enum leat_row_mark {
-    LEAT_ROW_WANTED = 0, /* what is mapped is made, what is fetched is not */
+    LEAT_ROW_WANTED = 0, /* mapped values are made, fetched ones are not */
     LEAT_ROW_BROKEN,     /* a substitute is wanted */
     LEAT_ROW_DONE,       /* made, left out, or its error is the job's */
     LEAT_ROW_BOOKED      /* done, and booked before the others */
 };
 
-/* How a job gets a value. */
+/* The way a job gets a value. */
 enum leat_value_way {
     LEAT_VALUE_NONE = 0, /* its outputs are made where it is mapped */
     LEAT_VALUE_READ,     /* from a file into the buffer */
-    LEAT_VALUE_COPIED,   /* from where it is mapped into the buffer */
+    LEAT_VALUE_COPIED,   /* from its mapping into the buffer */
     LEAT_VALUE_COMPUTED  /* its source has made it */
 };
 
@@ -151,7 +153,7 @@ struct leat_span {
     uint64_t file, offset, length;
     uint64_t in_vain;                /* bytes between its values */
     uint64_t place;                  /* in the buffer */
-    bool apart;                      /* the value's room is larger than what is read: it joins no other */
+    bool apart;                      /* the value's room is larger than its read: it joins no other */
     struct leat_io_request *request; /* while it is in flight */
     _Atomic bool arrived;            /* the request is complete */
     int64_t begun_ns, arrived_ns;    /* where events are recorded, else 0 */
@@ -178,7 +180,7 @@ struct leat_job {
     bool planned, prepared;
     size_t count, row; /* rows; those before `row` are done */
     struct leat_plan_row *rows;
-    uint64_t *positions; /* of a row cut from documents: of the one at fault; UINT64_MAX: there is none */
+    uint64_t *positions; /* for a row cut from documents: that of the one at fault; UINT64_MAX: there is none */
     struct leat_sample_ref *refs;
     struct leat_sample_ref *others; /* of row i and piece p above 0: [i * (pieces - 1) + p - 1] */
     int64_t culprit;                /* of the row at hand: the sample among them that is at fault; -1 */
@@ -204,14 +206,14 @@ struct leat_job {
     uint8_t *attempts;       /* of substitutes */
     uint8_t *tries;          /* of reads that have failed: such a row is read alone, */
     int64_t wake_ns;         /* and not before this time */
-    unsigned retry_after_ms; /* what the last failure asked for */
+    unsigned retry_after_ms; /* the request of the last failure */
 
     /* the read window: rows whose values are in the buffer, or on their way */
     bool flies; /* reads are expected to complete later: the window is large, and all of it is read at once */
     bool open;
     size_t begin, end;  /* rows of the chunk */
     uint64_t bytes;     /* of the buffer that it needs */
-    uint64_t values_at; /* where its values begin in the buffer, behind the requests */
+    uint64_t values_at; /* the start of its values in the buffer, behind the requests */
     uint32_t *order;    /* its values, by place in their files */
     struct leat_span *spans;
     size_t n_spans, next; /* spans that were submitted */
@@ -228,7 +230,7 @@ struct leat_job {
     void (*read_done)(struct leat_io_request *request, void *user); /* called for each read that was in flight */
     void *user;
 
-    /* what came of it, for whoever books it */
+    /* its results, for the booker */
     struct leat_error error; /* of the row at hand */
     uint64_t failed_row;     /* UINT64_MAX: none */
     struct leat_error failure;
@@ -237,7 +239,7 @@ struct leat_job {
     bool pends; /* some read was pending */
     int64_t fetch_ns;
     uint64_t fetches, fetched_bytes;
-    const char *const *warning_names;   /* of what lenient decoding has passed, NULL: nothing */
+    const char *const *warning_names;   /* faults that lenient decoding has passed, NULL: none */
     uint64_t warned[LEAT_MAX_WARNINGS]; /* values */
 };
 
@@ -259,13 +261,13 @@ static inline bool leat_reads_in_flight(const struct leat_job *job)
 {
     return atomic_load_explicit(&job->flying, memory_order_relaxed) != 0;
 }
-/* Cancels all reads in flight. Not under a lock; by who has the job. */
+/* Cancels all reads in flight. Not under a lock; by the owner of the job. */
 void leat_reads_cancel(struct leat_job *job);
 /* Ends a job that has no read in flight. */
 void leat_reads_abandon(struct leat_job *job);
 /* Sums of the steps of ragged outputs, of bounded ones the most that they can be: offsets[o][i + 1] for row i of the
- * batch, where offsets[o] is not NULL. READS and SLEEPS: it is to be called again. What a source computes to say so is
- * left in `made`, which was initialised for context->n_made and the rows, or is NULL. */
+ * batch, if offsets[o] is not NULL. READS and SLEEPS: it is to be called again. Values that a source computes for that
+ * are left in `made`, which was initialised for context->n_made and the rows, or is NULL. */
 enum leat_job_status leat_job_size_rows(struct leat_job *job, int64_t *const *offsets, struct leat_values *made);
 
 /* ---- between the steps ----------------------------------------------------------------------- */
@@ -279,7 +281,7 @@ bool leat_job_plan_substitute(struct leat_job *job, size_t i);
 int leat_job_locate(struct leat_job *job, const struct leat_feed *feed, size_t i, size_t n, size_t *failed);
 /* Values of rows [i, i + n) that sources compute: job->error, and row *failed that is to blame, i + n: not known. */
 int leat_job_compute(struct leat_job *job, size_t i, size_t n, size_t *failed);
-/* Releases what was computed for the chunk. */
+/* Releases the values computed for the chunk. */
 void leat_job_drop_made(struct leat_job *job);
 static inline struct leat_job_value *leat_job_value(const struct leat_job *j, const struct leat_feed *feed, size_t i)
 {
@@ -291,7 +293,7 @@ static inline struct leat_job_value *leat_job_piece(const struct leat_job *j, co
 {
     return leat_job_value(j, feed, i) + piece * j->context->own_slots;
 }
-/* How the job gets the values of the other samples of rows [i, i + n). An error is that of row *failed. */
+/* The way the job gets the values of the other samples of rows [i, i + n). An error is that of row *failed. */
 int leat_job_locate_others(struct leat_job *job, size_t i, size_t n, size_t *failed);
 /* Whether the outputs of ordinary chains are made where its value is mapped. */
 static inline bool leat_job_is_mapped(const struct leat_job *j, const struct leat_feed *feed, size_t i)
@@ -300,10 +302,10 @@ static inline bool leat_job_is_mapped(const struct leat_job *j, const struct lea
            (!feed->fetched || leat_ref_storage(&j->refs[i], feed->field) == LEAT_STORAGE_MAPPED);
 }
 
-/* fetch.c: brings what the chunk's rows are located by into memory, before they are. READS, SLEEPS: it is to be called
- * again; DONE. */
+/* fetch.c: brings the index records that locate the chunk's rows into memory, before they are located. READS, SLEEPS:
+ * it is to be called again; DONE. */
 enum leat_job_status leat_reads_look_up(struct leat_job *job);
-/* Opens the read window at row `begin` of the chunk: which rows, which reads, how many bytes. */
+/* Opens the read window at row `begin` of the chunk: its rows, its reads, its bytes. */
 void leat_reads_plan(struct leat_job *job, size_t begin);
 /* The same for values [0, n) of row i alone, or as many of them as have room: so many. */
 size_t leat_reads_plan_values(struct leat_job *job, size_t i, size_t n);
@@ -312,7 +314,7 @@ enum leat_job_status leat_reads_go(struct leat_job *job);
 /* Whether the values of row i were read: LEAT_OK, LEAT_IO_PENDING, or the error of one, which is job->error if the
  * window is of this row alone. */
 int leat_reads_row(const struct leat_job *job, size_t i);
-/* Where the bytes of a value are, when its row was read; of a copied one, where they go. */
+/* The place of the bytes of a value, when its row was read; for a copied one, its destination. */
 void *leat_reads_value(const struct leat_job *job, const struct leat_job_value *value);
 
 /* make.c: one output of a mapped field, of all rows of the chunk; the policy handles rows that fail. */
@@ -329,7 +331,7 @@ bool leat_job_would_wait(const struct leat_job *job, const struct leat_scratch *
 void leat_job_refuse_row(struct leat_job *job, size_t i, int code);
 /* Whether a value of row i is known to be broken. Then the row fails, unread. */
 bool leat_job_pass_known(struct leat_job *job, size_t i);
-/* Adds to job->error where the value lies; returns `rc`. */
+/* Adds the place of the value to job->error; returns `rc`. */
 int leat_job_at_value(struct leat_job *job, const struct leat_job_value *value, int rc);
 
 /* job.c: whether there is a next try of reads that have failed `tries` times with `code`; not before job->wake_ns. */
@@ -344,7 +346,7 @@ static inline bool leat_is_broken(int code)
 }
 /* Makes job->error the job's, unless an earlier row has failed. */
 void leat_job_raise(struct leat_job *job, uint64_t row);
-/* What becomes of a row of the batch that has failed with `code` and job->error; `broken`: its sample is to blame. */
+/* The fate of a row of the batch that has failed with `code` and job->error; `broken`: its sample is to blame. */
 enum leat_row_fate { LEAT_ROW_RAISED, LEAT_ROW_LEFT_OUT, LEAT_ROW_REPLACED };
 enum leat_row_fate leat_policy(struct leat_job *job, uint64_t row, int64_t planned, int code, bool broken);
 /* The same for row i of the chunk. */
@@ -352,14 +354,14 @@ void leat_job_row_failed(struct leat_job *job, size_t i, int code, bool broken);
 /* A substitute was made for a row that was noted as broken. */
 void leat_job_row_delivered(struct leat_job *job, uint64_t row, int64_t delivered);
 /* Row i of the chunk as a row of the batch. */
-/* Where row i goes of the output that is made in the same call as output o; NULL: there is none. */
+/* The destination of row i in the output that is made in the same call as output o; NULL: there is none. */
 uint8_t *leat_job_beside(const struct leat_job *j, size_t o, size_t i);
 static inline uint64_t leat_job_row(const struct leat_job *j, size_t i)
 {
     return j->first + j->cursor + i;
 }
 
-/* Where the values of a ragged output begin in its memory, behind the offsets of its rows (batch.c). */
+/* The start of the values of a ragged output in its memory, behind the offsets of its rows (batch.c). */
 uint64_t leat_output_values(const struct leat_output *output, uint64_t rows);
 
 #endif

@@ -2,12 +2,12 @@
  * Rows that were made before the batch size changed. The order of the samples is the same, and a row's bytes follow
  * from its number in the epoch, so that batches with the new borders are copied together from those with the old ones:
  *
- *     kept     | a a a a | b b b b | c c . . |             . : not made; d and what lies behind it was given up
+ *     kept | a a a a | b b b b | c c . . | . : not made; d and the batches behind it were given up
  *                |         |         |
  *     window   | a a a a b b | b b c c . . | . . .         rows from the first that nobody has kept are made
  *
- * A task whose rows are kept copies them, and so does nothing of what making them takes. What is kept counts as in
- * flight, and is the first thing to go where memory is short; then its rows are made again, as after any other change.
+ * A task whose rows are kept copies them, and so saves the work of making them. Kept rows count as in flight, and are
+ * the first to go if memory is short; then its rows are made again, as after any other change.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@
 #define LENDERS 4 /* batches that give up their pages for one that would have to wait for new ones */
 #define COPY_BYTES (UINT64_C(4) << 20) /* of a task: several threads copy one batch */
 
-/* ---- what is kept ---------------------------------------------------------------------------- */
+/* ---- kept rows ------------------------------------------------------------------------------- */
 
 /* Whether a row's bytes follow from its number alone, and rows lie apart from each other. */
 static bool can_keep(const struct leat_loader *l)
@@ -71,7 +71,7 @@ void leat_kept_add(struct leat_loader *l, size_t from)
         return;
     l->delivery->rewind(l, leat_window_at(w, from));
     w->full = false;
-    while (w->n > from) { /* before what is kept since an earlier change, which lies behind the window */
+    while (w->n > from) { /* before rows kept since an earlier change, which lie behind the window */
         struct leat_batch *b = leat_window_at(w, --w->n);
         b->next = l->kept;
         l->kept = b;
@@ -137,7 +137,7 @@ static struct leat_batch *find(const struct leat_loader *l, const struct leat_ba
 
 struct leat_batch *leat_kept_find(struct leat_loader *l, const struct leat_batch *b, uint64_t *n)
 {
-    if (b->account == LEAT_IN_FLIGHT) /* tasks go through the window in order: what lies before is used up */
+    if (b->account == LEAT_IN_FLIGHT) /* tasks go through the window in order: the part before is used up */
         while (l->kept && !l->kept->tasks &&
                !leat_position_precedes((struct leat_position){b->plan.epoch, b->plan.begin + b->taken},
                                        (struct leat_position){l->kept->plan.epoch, kept_end(l->kept)}))

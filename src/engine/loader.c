@@ -1,6 +1,6 @@
 /*
- * The loader: what composes the parts. Events come from threads (a task is done, a read is complete), from the consumer
- * (the next batch, a batch given back) and from whoever changes the plan (control.c); each notes what is due, and
+ * The loader: it composes the parts. Events come from threads (a task is done, a read is complete), from the consumer
+ * (the next batch, a batch given back) and from changes of the plan (control.c); each notes the work that is due, and
  * leat_loader_settle does it.
  */
 #include <inttypes.h>
@@ -75,7 +75,7 @@ int leat_loader_ask(struct leat_loader *l, enum leat_account account, uint64_t b
     /* Many reads had waited at once, each in a task of its own. */
     if (answer == LEAT_WAIT && window && leat_budget_has_many_tasks(&l->budget, bytes) && leat_task_drop_resting(l))
         answer = leat_budget_ask(&l->budget, account, bytes);
-    /* What is kept for consumers that are behind does not hold up the one ahead. */
+    /* Batches kept for consumers that are behind do not hold up the one ahead. */
     while (answer == LEAT_WAIT && window && leat_consumers_lead(l) == l->window.n && leat_consumers_evict(l))
         answer = leat_budget_ask(&l->budget, account, bytes);
     if (answer == LEAT_WAIT && !in_flight && !leat_ledger_fits(bytes)) {
@@ -176,7 +176,7 @@ int leat_loader_raise(struct leat_loader *l, struct leat_batch *b, struct leat_e
         *error = b->failure;
     leat_loader_count_raised(l, &b->plan, atomic_load_explicit(&b->failed_row, memory_order_relaxed));
     if (l->ragged || l->executor ||
-        l->pool.late) { /* its values may have other lengths the next time, what functions take is gone */
+        l->pool.late) { /* its values may have other lengths the next time, the inputs of functions are gone */
         leat_batch_release(b);
         b->state = LEAT_BATCH_SIZING;
     } else {
@@ -294,7 +294,7 @@ static int check_iteration(const struct leat_consumer *c, uint64_t iteration, ui
     return interrupts == c->interrupts ? LEAT_OK : leat_fail(error, LEAT_E_CANCELLED, "interrupted");
 }
 
-/* For the record: what the consumer did since it got its last batch, or that it waited. */
+/* For the record: the work of the consumer since it got its last batch, or its wait. */
 static void trace_consumer(struct leat_loader *l, enum leat_trace_kind kind, int64_t begun, int64_t end)
 {
     const struct leat_trace_event event = {
@@ -302,7 +302,7 @@ static void trace_consumer(struct leat_loader *l, enum leat_trace_kind kind, int
     leat_trace_add(&l->trace, &event, end);
 }
 
-/* For the record: a batch is handed out, and how many are ready behind it. */
+/* For the record: a batch is handed out, and the number ready behind it. */
 static void trace_batch(struct leat_loader *l)
 {
     struct leat_trace_event event = {
@@ -313,7 +313,7 @@ static void trace_batch(struct leat_loader *l)
     l->trace.handed_out_ns = event.begin_ns;
 }
 
-/* What a call asks for the next batch, and what it finds. */
+/* The request of a call for the next batch, and its result. */
 struct request {
     uint64_t iteration;
     bool peek;   /* to look at, without being handed it */

@@ -1,5 +1,5 @@
 /*
- * The first step of a job: from rows of the plan to where their values are. No payload is read here.
+ * The first step of a job: from rows of the plan to the places of their values. No payload is read here.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -14,13 +14,13 @@ static uint64_t position_of(const struct leat_job_context *c, const struct leat_
     return c->source_begin[piece->source] + piece->position;
 }
 
-/* Of a row that is cut from documents. */
+/* For a row that is cut from documents. */
 static int64_t row_id(const struct leat_job_context *c, const struct leat_piece *piece)
 {
     return (int64_t)(c->row_begin[piece->source] + piece->position);
 }
 
-/* The one place that says what a row may be here: one whole sample. */
+/* The one definition of a row here: one whole sample. */
 static bool is_whole_sample(const struct leat_plan_row *row)
 {
     return !row->n_more && !row->piece.begin && row->piece.count == UINT64_MAX;
@@ -200,7 +200,7 @@ static bool is_open(const struct leat_job *j, const struct leat_feed *feed, size
     return v && v->way == LEAT_VALUE_COMPUTED && !v->data;
 }
 
-/* Whether the same values are to be computed of two rows. */
+/* Whether the same values are to be computed for two rows. */
 static bool same_open(const struct leat_job *j, size_t a, size_t b)
 {
     const struct leat_job_context *c = j->context;
@@ -243,7 +243,7 @@ void leat_job_drop_made(struct leat_job *j)
         leat_values_destroy(&j->made[--j->n_made]);
 }
 
-/* Of rows [i, i + n), of which the same `k` fields are wanted. */
+/* For rows [i, i + n), of which the same `k` fields are wanted. */
 static int compute_run(struct leat_job *j, size_t i, size_t n, size_t k, size_t *failed)
 {
     const struct leat_job_context *c = j->context;
@@ -391,7 +391,7 @@ static void compute_for_lengths(struct leat_job *j, uint64_t first, struct leat_
 }
 
 /* Lengths of all ragged outputs, summed. A value whose length cannot be learned counts as empty: its row will fail with
- * the same error when it is made. Only where reading failed it is raised at once: it was tried some times, and each
+ * the same error when it is made. It is raised at once only if reading failed: it was tried some times, and each
  * further row would wait as long. */
 enum leat_job_status leat_job_size_rows(struct leat_job *j, int64_t *const *offsets, struct leat_values *made)
 {

@@ -1,6 +1,6 @@
 /*
  * The third step of a job: from values to rows of the outputs. Rows of mapped values are made in runs, where they lie;
- * those of other values one by one, from the job's buffer or from what their source has computed.
+ * those of other values one by one, from the job's buffer or from their source's results.
  */
 #include "engine/job.h"
 
@@ -57,7 +57,8 @@ struct apply {
     struct leat_scratch *scratch;
     const struct leat_row *rows;
     size_t n, made;
-    void *dst, *beside; /* where the rows go, and those of the output that is made in the same call; or NULL */
+    void *dst, *beside; /* the destination of the rows, and of those of the output that is made in the same call; or
+                         * NULL */
     struct leat_error *error;
 };
 
@@ -98,7 +99,7 @@ static int apply_mapped(struct leat_job *j, struct leat_scratch *scratch, size_t
     return rc ? rc : a.made == n ? LEAT_OK : j->error.code ? j->error.code : LEAT_E_DECODE;
 }
 
-/* How many of the rows from i on are mapped, or are not. */
+/* The number of the rows from i on that are mapped, or are not. */
 static size_t same_storage(const struct leat_job *j, const struct leat_feed *feed, size_t i)
 {
     size_t n = feed->fetched ? 1 : j->count - i;
@@ -166,7 +167,7 @@ int leat_job_remake_mapped(struct leat_job *j, struct leat_scratch *scratch, siz
 
 /* ---- outputs of other values ----------------------------------------------------------------- */
 
-/* Counts what lenient decoding has passed in the row made last. */
+/* Counts the faults that lenient decoding has passed in the row made last. */
 static void count_warnings(struct leat_job *j, struct leat_scratch *scratch)
 {
     const char *const *names;
@@ -176,8 +177,7 @@ static void count_warnings(struct leat_job *j, struct leat_scratch *scratch)
     j->warning_names = warnings ? names : j->warning_names;
 }
 
-/* What decoding has shown of a value that nothing was known of. `rows`: where its rows begin, NULL if that is not
- * known.
+/* The result of decoding a value that nothing was known of. `rows`: the starts of its rows, NULL if they are not known.
  */
 static void tell_source(const struct leat_fetch *fetch, enum leat_health health, const uint8_t *rows, size_t length)
 {
@@ -188,7 +188,7 @@ static void tell_source(const struct leat_fetch *fetch, enum leat_health health,
         leat_fetch_keep(fetch, rows, rows ? length : 0);
 }
 
-/* Where row `row` of an output goes, and how many bytes are there for it. */
+/* The destination of row `row` of an output, and the number of bytes there. */
 static uint8_t *place_of(const struct leat_job *j, uint64_t row, size_t o, uint64_t *room)
 {
     const struct leat_output *output = output_of(j, o);
@@ -269,7 +269,7 @@ static int blame(struct leat_job *j, size_t i, size_t piece, int rc)
     return rc;
 }
 
-/* What an output takes of the values of a row's samples, at most. */
+/* The most that an output takes of the values of a row's samples. */
 static uint64_t tuple_bytes(const struct leat_job *j, size_t o, const struct leat_job_value *v, unsigned samples)
 {
     uint64_t sum = 0;
@@ -354,7 +354,7 @@ static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t n
         if (!j->tied[k].scan_to_end || v->way != LEAT_VALUE_READ || (rc && k != failed))
             continue;
         struct leat_fetch fetch = fetch_of(j, v);
-        if (rc || k == chain->canvas) /* what scratch knows is of the last one that was decoded */
+        if (rc || k == chain->canvas) /* scratch knows the last value that was decoded */
             tell_source(&fetch, leat_scratch_health(scratch), rows, length);
         else if (!output_of(j, chain->outputs[field])->lenient)
             tell_source(&fetch, LEAT_HEALTH_GOOD, NULL, 0);
@@ -467,7 +467,8 @@ static int take_value(struct leat_job *j, struct leat_job_value *v, struct leat_
     return rc;
 }
 
-/* What is made of the values of row i, which are in the buffer or computed. LEAT_JOB_ROOM: that needs more memory. */
+/* Makes the outputs of the values of row i, which are in the buffer or computed. LEAT_JOB_ROOM: that needs more
+ * memory. */
 static int make_from_values(struct leat_job *j, struct leat_scratch *scratch, size_t i, bool *broken,
                             const struct leat_job_value **blamed)
 {
@@ -494,7 +495,7 @@ static int make_from_values(struct leat_job *j, struct leat_scratch *scratch, si
     return rc;
 }
 
-/* A value of row i that is known to be broken. Who decodes leniently looks for himself. */
+/* A value of row i that is known to be broken. A lenient decoder looks for itself. */
 static const struct leat_job_value *find_known(const struct leat_job *j, size_t i)
 {
     const struct leat_job_value *v = &j->values[i * j->context->n_slots];

@@ -20,22 +20,22 @@
 
 #define WINDOW_BATCHES 24
 #define LEAST_BATCHES 3
-/* Of the default: batches that are read in order and are smaller than a 24th of this may fill it, as far as they are
+/* For the default: batches that are read in order and are smaller than a 24th of this may fill it, as far as they are
  * cheap (window.h). 256 integers a batch: with 24 in flight 31 us of CPU time each, half of it the system's for waking
  * threads; with 2 MiB of them 19 us. */
 #define SMALL_WINDOW (UINT64_C(2) << 20)
-/* Of the default: for photos of which more than the crop must be kept. The number of batches in the window does not
+/* For the default: for photos of which more than the crop must be kept. The number of batches in the window does not
  * count on it. */
 #define DECODING_SPARE (UINT64_C(64) << 20)
 #define LEAST_HELD                                                                                                     \
     (UINT64_C(64) << 20) /* of the default: with small batches, a list of an epoch's labels is no accident */
-#define READING_SPARE (UINT64_C(16) << 20) /* of the default, where reads complete later: a thousand small values */
+#define READING_SPARE (UINT64_C(16) << 20) /* for the default, if reads complete later: a thousand small values */
 /* ... and of any: more than connections carry, 1.3 GB/s at a latency of 50 ms, would only wait for them. */
 #define MOST_IN_FLIGHT (UINT64_C(64) << 20)
 #define MOST_FLY_BYTES (UINT64_C(4) << 20)    /* of the values that one task reads ahead */
 #define MAX_WINDOW_BYTES (UINT64_C(64) << 10) /* of small values that are read together: they stay in the cache */
 #define MAX_THREADS 1024
-#define CALLS_IN_FLIGHT 8 /* so many are set aside for, each in a task; more where the budget has place for them */
+#define CALLS_IN_FLIGHT 8 /* so many have memory set aside, each in a task; more if the budget has room for them */
 #define EXIT_PATIENCE_NS INT64_C(2000000000)
 #define REST_NS INT64_C(1000000000) /* a loader that was not asked for so long gives free memory back */
 
@@ -150,7 +150,7 @@ static int compile(struct leat_loader *l, const struct leat_sources *sources, co
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* What a batch of `rows` rows takes, ragged outputs as probed. */
+/* The bytes of a batch of `rows` rows, ragged outputs as probed. */
 static uint64_t batch_bytes(const struct leat_loader *l, uint64_t rows)
 {
     uint64_t sum = leat_batch_meta_bytes(&l->pool, rows), values;
@@ -184,7 +184,7 @@ static bool may_run_ahead(const struct leat_loader *l)
     return !l->asked_budget && l->delivery == &leat_delivery_in_order && !l->executor && !(l->pool.late & 1);
 }
 
-/* Bytes in flight: what the caller said, or so many batches with the scratch of the threads. */
+/* Bytes in flight: the caller's number, or so many batches with the scratch of the threads. */
 static int choose_budget(const struct leat_loader *l, uint64_t batch, uint64_t scratch, uint64_t least_scratch,
                          uint64_t *budget, struct leat_error *error)
 {
@@ -197,12 +197,12 @@ static int choose_budget(const struct leat_loader *l, uint64_t batch, uint64_t s
                          "budget_bytes = %" PRIu64 " is too small: three batches of %" PRIu64
                          " bytes and scratch need %" PRIu64,
                          l->asked_budget, batch, least);
-    bool open = l->pool.late & 1; /* nobody knows what its batches will need: they are at most so many */
+    bool open = l->pool.late & 1; /* the needs of its batches are unknown: they are at most so many */
     uint64_t window = WINDOW_BATCHES * batch;
     if (may_run_ahead(l) && window < SMALL_WINDOW)
         window = LEAT_MAX_WINDOW * batch < SMALL_WINDOW ? LEAT_MAX_WINDOW * batch : SMALL_WINDOW;
     if (l->pool.late >> 1 && window < SMALL_WINDOW)
-        window = SMALL_WINDOW; /* what functions return is no part of the estimate, and takes more than small rows do */
+        window = SMALL_WINDOW; /* results of functions are no part of the estimate, and take more than small rows do */
     *budget = !open && window + scratch < most ? window + scratch : most;
     *budget = l->asked_budget ? l->asked_budget : *budget > least ? *budget : least;
     return LEAT_OK;
@@ -219,7 +219,7 @@ int leat_loader_fit(struct leat_loader *l, uint64_t global_batch, struct leat_er
     if (held < batch)
         return leat_fail(error, LEAT_E_BUDGET, "max_held_bytes = %" PRIu64 " is too small: one batch needs %" PRIu64,
                          held, batch);
-    b->limit = budget + l->spare > b->limit ? budget + l->spare : b->limit; /* what is in use stays */
+    b->limit = budget + l->spare > b->limit ? budget + l->spare : b->limit; /* memory in use stays */
     b->max_held = held > b->max_held ? held : b->max_held;
     uint64_t room = (b->limit - l->spare - scratch) / batch;
     room = l->ragged ? 2 * room : room;
@@ -234,7 +234,7 @@ int leat_loader_fit(struct leat_loader *l, uint64_t global_batch, struct leat_er
     return LEAT_OK;
 }
 
-/* What `threads` and a consumer that helps have: scratch, and tasks of which one more may wait. */
+/* The share of `threads` and a consumer that helps: scratch, and tasks of which one more may wait. */
 static uint64_t scratch_of(const struct leat_loader *l, unsigned threads)
 {
     uint64_t task = leat_task_size(l);
@@ -242,8 +242,8 @@ static uint64_t scratch_of(const struct leat_loader *l, unsigned threads)
            task * (l->pool.n_segments ? CALLS_IN_FLIGHT : 1);
 }
 
-/* Reads that are in flight while nobody works at them get a share of the budget: of one that the caller has stated a
- * quarter, without which it still has two batches; the default is raised. */
+/* Reads that are in flight while nobody works at them get a share of the budget: a quarter of one that the caller has
+ * stated, without which it still has two batches; the default is raised. */
 void leat_loader_share(struct leat_loader *l, bool wanted)
 {
     struct leat_tasks *t = &l->tasks;
@@ -387,7 +387,7 @@ static int join_engine(struct leat_loader *l, struct leat_error *error)
         }
     l->tasks.free = list;
     leat_budget_open(&l->budget);
-    leat_loader_evict_others(l, 0); /* what a loader has in any case may have passed the limit of them all */
+    leat_loader_evict_others(l, 0); /* the least that a loader has may have passed the limit of them all */
     if (!rc)
         rc = leat_client_join(&l->client, error);
     if (rc)
@@ -510,7 +510,7 @@ int leat_loader_hash_beside(const struct leat_loader *base, const char *program,
     return LEAT_OK;
 }
 
-/* What others asked for must not take the memory of all. */
+/* The requests of others must not take the memory of all. */
 static int check_share(const struct leat_loader *l, struct leat_error *error)
 {
     const uint64_t least = LEAST_BATCHES * l->window.estimate + l->budget.fixed + l->budget.reserved;
@@ -667,7 +667,7 @@ void leat_loader_close(struct leat_loader *l)
     l->slot = NULL;
     leat_task_feed(l);
     l->detached = true;
-    l->pool.references++; /* until what is at rest is ended */
+    l->pool.references++; /* until tasks at rest are ended */
     leat_task_end_all(l);
     leat_engine_lock();
     struct leat_dataset *dataset = NULL;

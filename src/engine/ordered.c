@@ -7,8 +7,8 @@
  *                    |         ^ the one that is farthest ahead
  *                    `- its next batch: a a b b b b, copied, since both go on needing them
  *
- * Rows are copied for all but the last who needs them: a batch that was handed out is its consumer's to write to. A
- * loader that nobody else reads is the simple case: its next batch is the first of the window, which leaves it.
+ * Rows are copied for all but the last consumer that needs them: a batch that was handed out is its consumer's to write
+ * to. A loader that nobody else reads is the simple case: its next batch is the first of the window, which leaves it.
  */
 #include <inttypes.h>
 
@@ -63,7 +63,7 @@ static int too_spread(const struct leat_consumer *c, struct leat_error *error)
                      c->batch_rows, c->loader->budget.limit);
 }
 
-/* Which planned rows the next batch of a consumer has: the number of parts, or an error. */
+/* The planned rows of the next batch of a consumer: the number of parts, or an error. */
 static int find_rows(struct leat_consumer *c, size_t *n, struct leat_error *error)
 {
     const struct leat_loader *l = c->loader;
@@ -107,7 +107,7 @@ int leat_consumer_check(struct leat_consumer *c, struct leat_error *error)
     int rc = find_rows(c, &n, &unplanned);
     if (rc == LEAT_E_BUDGET && error)
         *error = unplanned;
-    return rc == LEAT_E_BUDGET ? rc : LEAT_OK; /* what is not planned yet is told when it is asked for */
+    return rc == LEAT_E_BUDGET ? rc : LEAT_OK; /* rows that are not planned yet come with the next request */
 }
 
 /* Begins to make a batch again that the window has no more. */
@@ -149,7 +149,7 @@ static int obtain(struct leat_consumer *c, struct leat_excerpt *part, struct lea
     return LEAT_OK;
 }
 
-/* Parts whose lengths are known wait for memory: first what is kept for those behind gives it up, then what is planned
+/* Parts whose lengths are known wait for memory: first batches kept for those behind give it up, then those planned
  * behind the parts. True: something was given up, and the parts are to be looked up again. */
 static bool make_room(struct leat_consumer *c, size_t n)
 {
@@ -174,13 +174,13 @@ static bool make_room(struct leat_consumer *c, size_t n)
     return some;
 }
 
-/* Nothing is under way that could give memory back. */
+/* No work is under way that could give memory back. */
 static bool is_stuck(const struct leat_loader *l)
 {
     return leat_tasks_are_done(&l->tasks) && !leat_task_has_work(l);
 }
 
-/* LEAT_OK: all parts of the next batch of a consumer are made, or failed; *n: how many. */
+/* LEAT_OK: all parts of the next batch of a consumer are made, or failed; *n: their number. */
 static int gather_parts(struct leat_consumer *c, size_t *n, struct leat_error *error)
 {
     struct leat_loader *l = c->loader;
@@ -200,7 +200,7 @@ static int gather_parts(struct leat_consumer *c, size_t *n, struct leat_error *e
     return pending ? LEAT_IO_PENDING : LEAT_OK;
 }
 
-/* The same where nobody else reads: the only part is the first batch of the window. */
+/* The same if nobody else reads: the only part is the first batch of the window. */
 static int first_part(struct leat_consumer *c, size_t *n, struct leat_error *error)
 {
     struct leat_loader *l = c->loader;
@@ -220,7 +220,7 @@ static bool is_due(const struct leat_loader *l)
 
 /* ---- handing out ----------------------------------------------------------------------------- */
 
-/* Where notes of broken rows stand in the plan, and whether some consumer was told of them already. */
+/* The places of notes of broken rows in the plan, and whether some consumer was told of them already. */
 static void sign_notes(const struct leat_loader *l, const struct leat_excerpt *part)
 {
     for (size_t i = 0; i < part->batch->n_broken; i++) {
@@ -232,7 +232,7 @@ static void sign_notes(const struct leat_loader *l, const struct leat_excerpt *p
     }
 }
 
-/* To the first row behind the parts. */
+/* Moves to the first row behind the parts. */
 static void advance(struct leat_consumer *c, size_t n)
 {
     const struct leat_excerpt *last = &c->parts[n - 1];

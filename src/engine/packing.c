@@ -212,10 +212,10 @@ struct part {
     uint64_t position; /* in the data set of documents */
     uint64_t elements, from, until;
     const uint8_t *data;
-    struct leat_fetch fetch; /* EXTENT: what of it is reached, ... */
+    struct leat_fetch fetch; /* EXTENT: the part of it that is reached, ... */
     uint64_t skip;           /* ... and the bytes of that before the piece's */
     bool reads;              /* ... which have to be read */
-    bool differs;            /* it is not what was written */
+    bool differs;            /* it differs from the written bytes */
 };
 
 /* The file that documents were found in last: its mapping stays while it is referred to. */
@@ -243,7 +243,7 @@ struct leat_assembly {
     bool begun;
     const struct leat_feed *columns[2]; /* the tokens, and the documents' own loss mask; NULL: not wanted */
     unsigned column;                    /* of these the one at hand, ... */
-    bool joining;                       /* ... of which some may be there */
+    bool joining;                       /* ... some of which may be there */
     struct leat_plan_row row;
     const struct leat_piece *pieces;
     size_t n_pieces, next, n, n_reads;
@@ -274,7 +274,7 @@ static int compare_checksum(void *arg)
     return LEAT_OK;
 }
 
-/* The rule of the column at hand: what all sources have in common, and that of a piece's own source. */
+/* The rule of the column at hand: the common part of all sources, and that of a piece's own source. */
 static const struct leat_packing_rule *common_rule(const struct leat_job *j)
 {
     const struct leat_packing_rule *r = j->context->packing;
@@ -287,8 +287,8 @@ static const struct leat_packing_rule *rule_of(const struct leat_job *j, const s
     return j->packed->column ? r->mask : r;
 }
 
-/* Compares the checksum of a mapped document where that was not done yet, or those of a piece's pages. False: one
- * differs, or the mapping faulted. */
+/* Compares the checksum of a mapped document if that was not done yet, or those of a piece's pages. False: one differs,
+ * or the mapping faulted. */
 static bool is_whole(const struct leat_packing_rule *r, struct part *p, struct leat_fetch *fetch,
                      struct leat_error *error)
 {
@@ -306,7 +306,7 @@ static bool is_whole(const struct leat_packing_rule *r, struct part *p, struct l
     return true;
 }
 
-/* The document has so many stored elements: which of them its piece has. */
+/* The stored elements of the document that its piece has, of so many. */
 static void bound(const struct leat_packing_rule *r, struct part *p, uint64_t elements)
 {
     uint64_t begin = p->piece->begin, end = begin + p->piece->count, before = r->has_bos;
@@ -317,8 +317,8 @@ static void bound(const struct leat_packing_rule *r, struct part *p, uint64_t el
     p->from = p->from < p->until ? p->from : p->until;
 }
 
-/* One document by its extent, or the pages of the piece where they have checksums: in the mapping if there is one and
- * its bytes are what was written. Else they are to be read, which says so if they are not. */
+/* One document by its extent, or the pages of the piece if they have checksums: in the mapping if there is one and its
+ * bytes are as written. Else they are to be read, which says so if they are not. */
 static int find_document(struct leat_job *j, struct part *p, const struct leat_sample_ref *ref,
                          const struct leat_extent *extent)
 {
@@ -472,8 +472,8 @@ static int find_run(struct leat_job *j, struct leat_assembly *a, size_t i, size_
     return rc;
 }
 
-/* The reads of the run are over. *failed: the piece that an error is of; the run's end where one of several reads
- * failed, as it is not known which of them the error is of. */
+/* The reads of the run are over. *failed: the piece that an error is of; the run's end if one of several reads failed,
+ * as the error does not name it. */
 static int take_reads(struct leat_job *j, struct leat_assembly *a, size_t *failed)
 {
     int rc = LEAT_OK;
@@ -504,7 +504,7 @@ static uint8_t *put(uint8_t *at, const struct leat_packing_rule *r, uint64_t tok
     const uint64_t bytes = n * r->element;
     if (n) /* little endian: a token's bits begin with its lowest byte */
         memcpy(at, &token, r->element);
-    for (uint64_t done = r->element; done < bytes; done *= 2) /* what is there, once more */
+    for (uint64_t done = r->element; done < bytes; done *= 2) /* the present part, once more */
         memcpy(at + done, at, done < bytes - done ? done : bytes - done);
     return at + bytes;
 }
@@ -516,7 +516,8 @@ static uint64_t padding_of(const struct leat_packing_rule *r, const struct leat_
     return over ? r->multiple - over : 0;
 }
 
-/* The elements of a piece: of the document, and what is put around it. Returns where those of the next one begin. */
+/* The elements of a piece: those of the document, and those put around it. Returns the place of those of the next
+ * one. */
 static uint8_t *copy_piece(const struct leat_packing_rule *r, const struct part *p, uint8_t *at)
 {
     const uint64_t begin = p->piece->begin, bytes = (p->until - p->from) * r->element;
@@ -614,7 +615,7 @@ static enum leat_job_status join_documents(struct leat_job *j, struct leat_assem
     return LEAT_JOB_DONE;
 }
 
-/* What stands beside n tokens of one document, or (id -1) of padding. */
+/* The values beside n tokens of one document, or (id -1) of padding. */
 static void put_beside(enum leat_packed_field field, int64_t id, uint64_t at, uint64_t n, void *value)
 {
     int64_t *numbers = (int64_t *)value + at;
@@ -690,7 +691,7 @@ static int begin_row(struct leat_job *j, struct leat_assembly *a, size_t i)
     return LEAT_OK;
 }
 
-/* What is joined of documents: the tokens of row i, then their loss mask. Other than DONE: it goes on later. */
+/* The joined parts of documents: the tokens of row i, then their loss mask. Other than DONE: it goes on later. */
 static enum leat_job_status make_columns(struct leat_job *j, struct leat_scratch *scratch, size_t i, int *rc,
                                          bool *broken)
 {
@@ -773,7 +774,7 @@ void leat_packing_end(struct leat_job *j)
     leat_values_destroy(&j->packed->kept);
 }
 
-/* ---- what a loader sets aside --------------------------------------------------------------------------------------
+/* ---- memory of a loader ---------------------------------------------------------------------------------------------
  */
 
 uint64_t leat_packing_row_bytes(const struct leat_packing_rule *r)

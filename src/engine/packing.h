@@ -1,6 +1,6 @@
 /*
- * Rows cut from documents, as the engine sees them: what the program's fields are, and a row from its pieces. Which
- * pieces a row has says the plan (plan/packed.c).
+ * Rows cut from documents, as the engine sees them: the program's fields, and a row from its pieces. The plan gives the
+ * pieces of a row (plan/packed.c).
  */
 #ifndef LEAT_ENGINE_PACKING_H
 #define LEAT_ENGINE_PACKING_H
@@ -23,12 +23,12 @@ struct leat_packing_rule {
     _Atomic uint8_t *touched; /* a bit per document: its checksum was compared where it is mapped, ... */
     _Atomic uint64_t changes; /* ... since leat_dataset_changes was this */
     bool is_mask;
-    struct leat_packing_rule *mask; /* of the documents' own "loss_mask", as if it were the tokens; NULL: none. Of a
+    struct leat_packing_rule *mask; /* of the documents' own "loss_mask", as if it were the tokens; NULL: none. For a
                                      * mask, that of another source, which is closed with it */
 };
 
 /* Fields of the program for these options. INVALID, NOT_FOUND, TYPE, NOMEM. `rule` is memory of leat_new; that of the
- * first of several sources also says what all their rows have in common. */
+ * first of several sources also has the common part of all their rows. */
 int leat_packing_open(const struct leat_dataset *documents, const struct leat_pack_options *options,
                       struct leat_packing_rule *rule, struct leat_error *error);
 /* Elements of each document with bos and eos, for the plan; ended with leat_free. NOMEM, and the errors of reading. */
@@ -39,13 +39,13 @@ void leat_packing_fingerprint(const struct leat_packing_rule *rule, uint8_t fing
 /* As an epoch begins, after leat_dataset_refresh: documents are compared again if files have changed. */
 void leat_packing_refresh(struct leat_packing_rule *rule, const struct leat_dataset *documents);
 void leat_packing_close(struct leat_packing_rule *rule); /* NULL is allowed */
-/* The mask of `rule`, if it has one, is closed with that of `first`, whose marks of what was compared serve for both.
+/* The mask of `rule`, if it has one, is closed with that of `first`, whose marks of compared documents serve for both.
  */
 void leat_packing_join(struct leat_packing_rule *first, struct leat_packing_rule *rule);
-/* What a job needs for a row: bytes, zero at first, and how many values are read together. */
+/* The needs of a job for a row: bytes, zero at first, and the number of values that are read together. */
 uint64_t leat_packing_row_bytes(const struct leat_packing_rule *rule);
 size_t leat_packing_values(void);
-/* The most bytes that are read for a piece of one of a few documents, where these are not mapped. */
+/* The most bytes that are read for a piece of one of a few documents, if these are not mapped. */
 uint64_t leat_packing_probe(const struct leat_job_context *context);
 
 /* Makes all outputs of row i of the chunk. DONE, or RELAX if something was read: the row is made or has failed, with an

@@ -32,7 +32,7 @@ static struct {
 
 /* ---- writing: under the engine's lock -------------------------------------------------------- */
 
-/* The page is a help for people: where it cannot be made, nothing is said. */
+/* The page is a help for people: if it cannot be made, no error is reported. */
 static void make_page(void)
 {
     struct rlimit limit;
@@ -42,7 +42,7 @@ static void make_page(void)
     const int fd = memfd_create(NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return;
-    /* Sealed, it cannot become shorter under a reader, who would be ended by SIGBUS. */
+    /* Sealed, it cannot become shorter under a reader, which would be ended by SIGBUS. */
     struct leat_page *page = ftruncate(fd, sizeof *page) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)
                                  ? MAP_FAILED
                                  : mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -58,8 +58,8 @@ static void make_page(void)
     own.fd = fd;
 }
 
-/* A slot is written between begin and end, word by word: each is released, so that who has read it (acquired) and then
- * reads `serial` finds that it has changed. Only the holder of the engine's lock writes. */
+/* A slot is written between begin and end, word by word: each is released, so that a reader that has read it (acquired)
+ * and then reads `serial` finds that it has changed. Only the holder of the engine's lock writes. */
 static void begin(struct leat_page_slot *slot)
 {
     const uint64_t serial = atomic_load_explicit(&slot->serial, memory_order_relaxed);

@@ -1,7 +1,7 @@
 /*
  * Looking one batch ahead. A batch that is peeked at is made and at hand, but its consumer was not handed it:
- * positions, states and decisions are those of before. So the consumer stands where it stood, and keeps with the batch
- * where it will stand once it takes it:
+ * positions, states and decisions are those of before. So the consumer stays at its position, and keeps with the batch
+ * the one that it will have once it takes it:
  *
  *     next    | a a a a | b b b b | c c c c |      out: a     at: b
  *     peek                                         out: a     at: b     peeked: b, behind it: c     (window: c ...)
@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 
-/* Where a consumer stands, and going there. */
+/* The position of a consumer, and its moves. */
 static struct leat_stand stand_of(const struct leat_consumer *c)
 {
     return (struct leat_stand){
@@ -62,12 +62,12 @@ void leat_peek_drop(struct leat_consumer *c)
     if (!b)
         return;
     c->peeked = NULL;
-    leat_engine_unlock(); /* what is called when a buffer is released may wait */
+    leat_engine_unlock(); /* the hook of a buffer that is released may wait */
     leat_batch_free(b);
     leat_engine_lock();
 }
 
-/* Of all consumers from one on, which may go meanwhile. */
+/* All consumers from one on, which may go meanwhile. */
 static void drop_from(struct leat_consumer **first)
 {
     struct leat_consumer *c = *first;

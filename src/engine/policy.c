@@ -1,5 +1,5 @@
 /*
- * What becomes of a row that fails: its error is the batch's, it is left out, or a substitute takes its place.
+ * The fate of a row that fails: its error is the batch's, it is left out, or a substitute takes its place.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ void leat_job_raise(struct leat_job *j, uint64_t row)
     j->failure = j->error;
 }
 
-/* Puts what a sample is called, where its data set has names, in front of the error's text. Reads the name. */
+/* Puts the name of a sample, if its data set has names, in front of the error's text. Reads the name. */
 static void say_name(struct leat_job *j, uint64_t position)
 {
     const struct leat_dataset *d = j->context->dataset;
@@ -29,7 +29,7 @@ static void say_name(struct leat_job *j, uint64_t position)
     while (field < n && (strcmp(fields[field].name, "name") != 0 || fields[field].kind != LEAT_KIND_STR))
         field++;
     if (field == n || leat_dataset_read(d, position, field, &value, NULL))
-        return; /* the error is said without it */
+        return; /* the error is reported without it */
     char name[MAX_NAME + 1] = "", shown[4 * sizeof name], said[sizeof j->error.message];
     if (value.length <= MAX_NAME)
         memcpy(name, value.data, value.length);
@@ -63,7 +63,7 @@ static struct leat_job_note *find_note(const struct leat_job *j, uint64_t row)
     return NULL;
 }
 
-/* False: no memory. Of a row that was noted before, the first reason stays. */
+/* False: no memory. If a row was noted before, the first reason stays. */
 static bool note(struct leat_job *j, uint64_t row, int64_t planned, int code)
 {
     if (find_note(j, row))

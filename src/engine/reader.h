@@ -1,7 +1,7 @@
 /*
- * The epochs of a reader, and its state: which epoch it reads, which one begins next, and what a loaded position,
- * set_epoch and the end of an epoch change about that. The loader's own consumer, further ones (consumer.c) and what is
- * attached to a port (port/attach.c) are readers, each with rows and batches from elsewhere.
+ * The epochs of a reader, and its state: the epoch that it reads, the one that begins next, and the effects of a loaded
+ * position, set_epoch and the end of an epoch on these. The loader's own consumer, further ones (consumer.c) and
+ * attached readers of a port (port/attach.c) are readers, each with rows and batches from elsewhere.
  */
 #ifndef LEAT_ENGINE_READER_H
 #define LEAT_ENGINE_READER_H
@@ -16,7 +16,7 @@ struct leat_reader {
     uint64_t epoch;      /* that it reads, or that the loaded position is in */
     uint64_t step;       /* of its next batch */
     uint64_t iteration;  /* counts what begins or ends a pass: `next` of an older one is refused */
-    uint64_t next_epoch; /* if has_next_epoch: what set_epoch has said */
+    uint64_t next_epoch; /* if has_next_epoch: the value of set_epoch */
     bool has_next_epoch;
     bool started, loaded; /* loaded: a position, which the next start begins at */
     bool ended, told_end; /* the epoch's last batch was handed out; `next` has said so */
@@ -41,7 +41,7 @@ void leat_reader_load(struct leat_reader *reader);
 struct leat_reader_run {
     const char *kind; /* the name of its version */
     const char *fingerprint, *order;
-    const char *not_one; /* the error of what is none */
+    const char *not_one; /* the error of an invalid one */
 };
 struct leat_state_number {
     const char *name;

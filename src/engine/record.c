@@ -1,5 +1,5 @@
 /*
- * The record: which rows were handed out together, where the order is not kept. One file per epoch and rank in a folder
+ * The record: the rows that were handed out together, if the order is not kept. One file per epoch and rank in a folder
  * of the run's, of JSON lines, so that anyone can read it:
  *
  *     unordered-000003-0-of-2.jsonl
@@ -7,8 +7,8 @@
  *         {"epoch": 3, "step": 0, "rows": [[0, 120], [121, 8]]}        runs of rows by number: first, how many
  *
  * A line is written with one write(2) before its batch reaches the consumer. Lines that are not whole, as a crash
- * leaves them, count for nothing; of two lines for one step the later one holds. What was read is looked up while
- * batches are planned, under the engine's lock, so it stays in memory: of the epoch that runs and the next.
+ * leaves them, count for nothing; of two lines for one step the later one holds. Entries are looked up while batches
+ * are planned, under the engine's lock, so they stay in memory: those of the epoch that runs and the next.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +39,7 @@ struct step {
     size_t first, n, line; /* its runs; later lines come before earlier ones */
 };
 
-/* What a file says. */
+/* The contents of a file. */
 struct pages {
     uint64_t epoch;
     bool known;
@@ -123,7 +123,7 @@ static void path_of(const struct leat_record *r, uint64_t epoch, char *path, siz
              r->world_size);
 }
 
-/* The whole file as text, NULL where there is none. */
+/* The whole file as text, NULL if there is none. */
 static int read_file(const char *path, char **out, struct leat_error *error)
 {
     *out = NULL;
@@ -184,7 +184,8 @@ static int parse(const struct leat_record *r, char *text, const char *path, stru
 {
     size_t ordinal = 0;
     bool headed = false;
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) { /* what has no end was not finished */
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) { /* a line without an end was not
+                                                                                 * finished */
         *end = '\0';
         json_t *json = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
         int rc = LEAT_OK;

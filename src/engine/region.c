@@ -2,9 +2,9 @@
  * Regions: reserving, cutting and giving back. The free pieces of an area are a sorted array: there are as many as
  * there are holes between live buffers, some dozens, so searching it costs less than any tree.
  *
- * What may be resident is known only as an upper bound: used + sum of `dirty` over the free pieces. A piece that was
- * freed is dirty whole; pieces that join add up; a piece that is cut keeps as much dirt as still fits in it below
- * `touched`. When the bound would pass the limit, the free pieces with the highest addresses are given back first.
+ * Resident memory is known only as an upper bound: used + sum of `dirty` over the free pieces. A piece that was freed
+ * is dirty whole; pieces that join add up; a piece that is cut keeps as much dirt as still fits in it below `touched`.
+ * When the bound would pass the limit, the free pieces with the highest addresses are given back first.
  */
 #include "engine/region.h"
 
@@ -20,10 +20,11 @@
 #include "base/error.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
-/* What an area grows by where addresses are scarce: few system calls, and little that is reserved for nothing. */
+/* The step by which an area grows if addresses are scarce: few system calls, and little reserved in vain. */
 #define STEP_SMALL (UINT64_C(4) << 20)
 #define STEP_LARGE (UINT64_C(64) << 20)
-/* How far below the newest mapping of the process a region lies that grows: the kernel maps from there downwards. */
+/* The distance below the newest mapping of the process at which a region that grows lies: the kernel maps from there
+ * downwards. */
 #define FAR_BELOW (UINT64_C(64) << 30)
 /* Processes that may hold parts of a region at a time: as many as a pool has workers, and some. */
 #define HOLDERS 1056
@@ -38,7 +39,7 @@ static uint64_t lower_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Maps at exactly that address, where nothing may be mapped yet. */
+/* Maps at exactly that address, at which nothing may be mapped yet. */
 static bool map_at(uint8_t *at, uint64_t bytes, int protection, int flags, int fd, uint64_t offset)
 {
     void *p = mmap(at, bytes, protection, flags | MAP_NORESERVE | MAP_FIXED_NOREPLACE, fd, (off_t)offset);
@@ -136,7 +137,8 @@ static bool open_area(struct leat_region_area *area, uint64_t begin, uint64_t en
     return end == begin || insert_extent(area, 0, (struct leat_region_extent){begin, end - begin, 0});
 }
 
-/* Addresses of the whole region, reserved at once if that takes no more than a quarter of what may still be mapped. */
+/* Addresses of the whole region, reserved at once if that takes no more than a quarter of the bytes that may still be
+ * mapped. */
 static bool reserve(struct leat_region *region)
 {
     const uint64_t bytes = region->bytes + HUGE_PAGE;
@@ -158,7 +160,7 @@ static bool reserve(struct leat_region *region)
                             : true;
 }
 
-/* The head lies where others find it first, and counts as nothing that was handed out. */
+/* The head lies where others find it first, and does not count as handed out. */
 static bool make_head(struct leat_region *region)
 {
     uint64_t offset, rows = region->areas[0].end / 16 / sizeof(struct leat_holder);
@@ -202,7 +204,7 @@ int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struc
             return leat_fail_errno(error, LEAT_E_NOMEM, "cannot make a memfd for batches");
         getrlimit(RLIMIT_FSIZE, &file);
     }
-    if (file.rlim_cur < each[0] + each[1]) { /* in whole huge pages where there are some */
+    if (file.rlim_cur < each[0] + each[1]) { /* in whole huge pages if there are some */
         uint64_t unit = file.rlim_cur < 64 * HUGE_PAGE ? leat_region_round(1) : HUGE_PAGE;
         each[0] = file.rlim_cur / 4 / unit * unit;
         each[1] = (file.rlim_cur - each[0]) / unit * unit;
@@ -243,7 +245,7 @@ void leat_region_close(struct leat_region *region)
 
 static void release_pages(const struct leat_region *region, uint64_t offset, uint64_t bytes)
 {
-    if (!region->stays) /* else others may still read what is there */
+    if (!region->stays) /* else others may still read its bytes */
         region->kind->give_back(region->base + offset, bytes);
 }
 

@@ -1,8 +1,8 @@
 /*
  * A region: the memory that the batches of one loader live in. Address space is reserved when the loader opens; pages
  * are committed when they are first written, and given back when the loader is idle or its limit would be passed.
- * Where addresses are scarce (ulimit -v) nothing is reserved: the region lies where the process maps nothing else, and
- * each area is mapped step by step up to where it was used.
+ * If addresses are scarce (ulimit -v) nothing is reserved: the region lies where the process maps nothing else, and
+ * each area is mapped step by step as far as it is used.
  *
  *     base                                                  base + bytes
  *     +------------------------+------------------------------------+
@@ -10,8 +10,8 @@
  *     +------------------------+------------------------------------+
  *     labels, lengths ...        images, token rows ... (>= 1 MiB)
  *
- * Each area is cut first-fit, lowest address first, so that what is written next was in use a moment ago and is still
- * in the caches. Small outputs lie apart from large ones, so that a label kept for an hour pins no huge page.
+ * Each area is cut first-fit, lowest address first, so that the memory written next was in use a moment ago and is
+ * still in the caches. Small outputs lie apart from large ones, so that a label kept for an hour pins no huge page.
  *
  * Not safe for several threads: the engine's lock protects it.
  */
@@ -43,21 +43,21 @@ struct leat_region_area {
 
 struct leat_region_kind;
 
-/* What other processes find at the beginning of a region that is memory of a file. */
+/* The head that other processes find at the beginning of a region that is memory of a file. */
 struct leat_region_head {
     uint64_t bytes, begin[2];    /* of the region and its areas */
     _Atomic uint64_t mapped[2];  /* each area up to here, */
     bool stepwise;               /* if not all of it */
-    struct leat_holders holders; /* who holds what of it, by offset */
+    struct leat_holders holders; /* the holders of its parts, by offset */
 };
 
 struct leat_region {
     const struct leat_region_kind *kind;
     uint8_t *base;
-    uint64_t bytes; /* reserved, or where it is mapped in steps: what it can grow to */
+    uint64_t bytes; /* reserved, or if it is mapped in steps: its largest size */
     bool stepwise;
     bool file_limited; /* it is smaller than it should be, because files may not be larger */
-    bool stays;        /* no page is given back before the region is closed: other processes may read what was freed */
+    bool stays;        /* no page is given back before the region is closed: other processes may read freed parts */
     bool refused;      /* the last allocation found addresses that the system did not map */
     uint64_t limit;    /* used + dirty stays at or below it */
     uint64_t used;     /* in extents that were handed out, and in those that linger */
@@ -68,7 +68,7 @@ struct leat_region {
     struct leat_region_area lingering; /* extents that were freed while another process held them; by no order */
 };
 
-/* How memory is made. One line per kind in region.c; leat_loader_options.region is the index. */
+/* The way memory is made. One line per kind in region.c; leat_loader_options.region is the index. */
 struct leat_region_kind {
     const char *name;
     bool fd; /* memory of a file: an offset in the region is one in the file */
@@ -86,23 +86,24 @@ extern const int leat_region_n_kinds;
 int leat_region_open(struct leat_region *region, int kind, uint64_t limit, struct leat_error *error);
 void leat_region_close(struct leat_region *region);
 
-/* What an extent of `bytes` occupies: whole pages of this machine, 4 to 64 KiB each. Less than a page cannot be given
- * back without what lies beside it. 0 where that does not fit into 64 bits. */
+/* The size of an extent of `bytes`: whole pages of this machine, 4 to 64 KiB each. Less than a page cannot be given
+ * back without its neighbours. 0 if that does not fit into 64 bits. */
 uint64_t leat_region_round(uint64_t bytes);
 
-/* `bytes` as leat_region_round gives them, above 0. NULL if there is no room (or no memory): nothing happened. */
+/* `bytes` as leat_region_round gives them, above 0. NULL if there is no room (or no memory); nothing has changed
+ * then. */
 uint8_t *leat_region_alloc(struct leat_region *region, uint64_t bytes, uint64_t *offset);
 /* Whether all pages that the next allocation of `bytes` gets may be resident: none has to be made by the kernel. */
 bool leat_region_is_warm(const struct leat_region *region, uint64_t bytes);
-/* Where another process holds it (base/holders.h), it is free once that has let go, or died: whoever allocates next
- * finds out. */
+/* If another process holds it (base/holders.h), it is free once that has let go, or died: the next allocation finds
+ * out. */
 void leat_region_free(struct leat_region *region, uint64_t offset, uint64_t bytes);
-/* Frees what lingers and nobody holds any more. */
+/* Frees parts that linger and nobody holds any more. */
 void leat_region_sweep(struct leat_region *region);
 /* Changes the limit, and gives free pages back until it holds, as far as there are any. */
 void leat_region_set_limit(struct leat_region *region, uint64_t limit);
-/* After an allocation that gave NULL: the setting of the system that stands in its way, as the end of a sentence that
- * says what is missing. NULL: none does. */
+/* After an allocation that gave NULL: the setting of the system that stands in its way, as the end of a sentence about
+ * the missing memory. NULL: none does. */
 const char *leat_region_obstacle(const struct leat_region *region);
 
 /* For another process that follows a region of a file in steps: a range of addresses of that size in which the process
@@ -114,7 +115,7 @@ bool leat_region_map(int fd, uint8_t *base, uint64_t offset, uint64_t bytes);
  * region; HELD: the table is full. */
 int leat_region_join(void *begin, uint64_t bytes, struct leat_holder **out, struct leat_error *error);
 
-/* Gives all free pages back; how many bytes at most. */
+/* Gives all free pages back; returns the number of bytes at most. */
 uint64_t leat_region_trim(struct leat_region *region);
 
 #endif

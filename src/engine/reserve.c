@@ -1,10 +1,10 @@
 /*
- * Memory for values that are larger than what was set aside for tasks when the loader opened: the read buffer of a long
- * value, and what decoding a large photo takes.
+ * Memory for values that are larger than the room set aside for tasks when the loader opened: the read buffer of a long
+ * value, and the memory of decoding a large photo.
  *
  *     budget_bytes >= fixed + max(reserved, used[TASKS]) + used[IN_FLIGHT]           (budget.h)
  *
- * Where a task asks for more than that leaves, memory is freed for it in this order:
+ * If a task asks for more than that leaves, memory is freed for it in this order:
  *
  *     1. batches go that are kept for consumers that are behind, then those that were prefetched behind the task's own,
  *        the last one first: they are planned again later;
@@ -12,7 +12,7 @@
  *     3. the task waits in `starved`, without a thread, until a batch is handed out or another task is done.
  *
  * If nothing runs and the task's batch is the first one, no memory will be freed: the value is larger than the budget
- * allows, which is an error. Once its rows are made, a task gives back what is above the usual.
+ * allows, which is an error. Once its rows are made, a task gives back the excess over the usual.
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -21,7 +21,7 @@
 #include "base/error.h"
 #include "engine/task.h"
 
-/* glibc keeps what was freed, for each thread as much as its largest piece was: with the coefficients of a progressive
+/* glibc keeps freed memory, for each thread as much as its largest piece was: with the coefficients of a progressive
  * photo, which libjpeg gets from malloc, more than the budget. Asked for after large values only, as it takes a
  * millisecond. */
 static void trim_heap(void)
@@ -46,7 +46,7 @@ bool leat_task_may_grow(const struct leat_loader *l)
     return l->tasks.free || fits(l, leat_task_size(l) + l->tasks.usual_room) || leat_tasks_are_done(&l->tasks);
 }
 
-/* Pages that batches left behind must not stay resident where tasks have taken their place. */
+/* Pages that batches left behind must not stay resident once tasks have taken their place. */
 static void tell_region(struct leat_loader *l)
 {
     uint64_t above =
@@ -123,7 +123,7 @@ static int book(struct leat_task *t, enum leat_account account, uint64_t more, s
                      " beside its batch and scratch; raise it to at least %" PRIu64,
                      more, l->budget.limit,
                      l->budget.fixed + l->budget.used[LEAT_TASKS] + more + l->budget.used[LEAT_IN_FLIGHT] +
-                         l->budget.reserved); /* with what other tasks usually have */
+                         l->budget.reserved); /* with the usual room of other tasks */
 }
 
 int leat_task_reserve(struct leat_task *t, uint64_t bytes, uint64_t decoding, struct leat_error *error)

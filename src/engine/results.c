@@ -1,6 +1,6 @@
 /*
- * Results of varying length: of functions, and of chains that end in images of open size. How long a batch's are is
- * known when all its rows are made: they are kept with the batch until then, their buffers are allocated as those of a
+ * Results of varying length: of functions, and of chains that end in images of open size. Their lengths are known when
+ * all rows of a batch are made: they are kept with the batch until then, their buffers are allocated as those of a
  * batch that was sized, and a task puts them in place.
  *
  *     rows of a segment --done--> lengths are summed --> SIZED --memory--> FILLING, placing --> the next segment

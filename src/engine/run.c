@@ -1,6 +1,6 @@
 /*
- * What a thread does with a task, without the engine's lock: it runs the task's job, gives it memory where it asks for
- * some, and books what came of it.
+ * A thread's work on a task, without the engine's lock: it runs the task's job, gives it memory if it asks for some,
+ * and books the results.
  */
 #include "engine/task.h"
 
@@ -12,8 +12,8 @@
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Adds a note to those of the batch, in the order of rows, whoever came first. Of a row that was replaced before, the
- * first reason stays. Under the lock. */
+/* Adds a note to those of the batch, in the order of rows, whoever came first. If a row was replaced before, the first
+ * reason stays. Under the lock. */
 static bool add_note(struct leat_batch *b, const struct leat_job_note *note)
 {
     for (size_t k = 0; b->segment && k < b->n_broken; k++)
@@ -35,7 +35,7 @@ static bool add_note(struct leat_batch *b, const struct leat_job_note *note)
     return true;
 }
 
-/* What came of the job becomes the batch's: notes, and its error unless an earlier row has failed. */
+/* The job's results become the batch's: notes, and its error unless an earlier row has failed. */
 static void book_result(struct leat_task *t)
 {
     struct leat_job *j = &t->job;
@@ -75,8 +75,8 @@ static bool has_scratch(struct leat_task *t)
     return false;
 }
 
-/* For the record: operators have made something. Decoding goes on between the other operators of a stage; it is shown
- * as one piece at the stage's beginning. */
+/* For the record: operators have made a row. Decoding goes on between the other operators of a stage; it is shown as
+ * one piece at the stage's beginning. */
 static void trace_stage(void *user, const char *name, int64_t begin_ns, uint64_t ns, uint64_t decode_ns)
 {
     struct leat_trace *trace = user;
@@ -93,7 +93,7 @@ bool leat_task_make_rows(struct leat_task *t)
 {
     struct leat_job *j = &t->job;
     if (!has_scratch(t)) {
-        if (leat_reads_in_flight(j)) /* nothing can be made of what comes, but it is waited for */
+        if (leat_reads_in_flight(j)) /* a read that is still to come is of no use, but it is waited for */
             t->outcome = LEAT_TASK_WAITS;
         else
             leat_reads_abandon(j);
@@ -217,7 +217,7 @@ void leat_task_run(struct leat_task *t)
         leat_batch_is_last(b) && !atomic_load_explicit(&b->again, memory_order_relaxed) && !b->loose &&
         !atomic_load_explicit(&b->cancelled, memory_order_relaxed) && /* its rows need not be made */
         atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX)
-        leat_batch_complete(b); /* whoever makes the last row */
+        leat_batch_complete(b); /* the maker of the last row */
     t->ns = leat_clock_ns() - begun;
     if (atomic_load_explicit(&t->loader->trace.on, memory_order_relaxed))
         trace_task(t, begun, calls);

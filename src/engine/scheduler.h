@@ -34,16 +34,15 @@ struct leat_client_functions {
     struct leat_task *(*take)(struct leat_client *client); /* the next one, or NULL; under the lock */
     void (*run)(struct leat_task *task);                   /* without it */
     void (*finish)(struct leat_task *task);                /* under it */
-    /* Nothing has happened for a second: memory that nobody asks for goes back to the system. True: to be called again
-     * later. */
+    /* Nothing has happened for a second: unused memory goes back to the system. True: to be called again later. */
     bool (*rest)(struct leat_client *client, int64_t now_ns);
-    void (*stop)(struct leat_client *client); /* the process ends: whoever waits is woken */
+    void (*stop)(struct leat_client *client); /* the process ends: waiting threads are woken */
 };
 
 struct leat_client {
     const struct leat_client_functions *functions;
     double weight, vtime;          /* time that its tasks took, by its weight */
-    unsigned max_threads, working; /* at most so many threads at a time; how many now */
+    unsigned max_threads, working; /* at most so many threads at a time; the present number */
     bool paused;                   /* no task is taken */
     bool active;                   /* it may have work */
     struct leat_client *next, *previous, *active_next, *active_previous;

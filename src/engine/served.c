@@ -1,4 +1,4 @@
-/* Reading a loader for others: where a row is in the plan, and batches of rows that are not the plan's own. */
+/* Reading a loader for others: the place of a row in the plan, and batches of rows that are not the plan's own. */
 #include "engine/served.h"
 
 #include <inttypes.h>

@@ -1,23 +1,23 @@
 /*
- * What a port needs of its loader beyond the public functions: rows by their place in the plan, and the loader's
- * memory. The port is the only one who reads the loader. Any thread.
+ * The functions of a loader for its port beyond the public ones: rows by their place in the plan, and the loader's
+ * memory. Only the port reads the loader. Any thread.
  */
 #ifndef LEAT_ENGINE_SERVED_H
 #define LEAT_ENGINE_SERVED_H
 
 #include "engine/engine.h"
 
-/* Whether a port can be opened over it: INVALID says why not. */
+/* Whether a port can be opened over it: INVALID gives the reason. */
 int leat_served_check(const struct leat_loader *loader, struct leat_error *error);
-/* Rows of an epoch. RANGE: it has none, or decisions made since gave up what it needs. */
+/* Rows of an epoch. RANGE: it has none, or decisions made since gave up its rows. */
 int leat_served_epoch_rows(struct leat_loader *loader, uint64_t epoch, uint64_t *rows, struct leat_error *error);
-/* The batch of the plan that a row is in. END: the epoch has fewer rows. RANGE as above, and where this rank has none
- * of the batch. */
+/* The batch of the plan that a row is in. END: the epoch has fewer rows. RANGE as above, and if this rank has none of
+ * the batch. */
 int leat_served_find(struct leat_loader *loader, struct leat_position row, struct leat_plan_batch *out,
                      struct leat_error *error);
-/* Where the next batch begins that this rank has rows of. */
+/* The start of the next batch that this rank has rows of. */
 struct leat_position leat_served_after(struct leat_loader *loader, const struct leat_plan_batch *plan);
-/* The loader's own reading goes on at `at`, where a batch of the plan begins. */
+/* The loader's own reading goes on at `at`, at which a batch of the plan begins. */
 int leat_served_seek(struct leat_loader *loader, struct leat_position at, uint64_t *iteration,
                      struct leat_error *error);
 /* Ends all work for the loader, whose memory nothing writes to from here on. All that is left is to close it. */
@@ -38,7 +38,7 @@ bool leat_served_is_shuffled(const struct leat_loader *loader);
 int leat_served_lend(struct leat_loader *loader, uint64_t bytes, struct leat_buffer **out, struct leat_error *error);
 /* The hash of order and seed. */
 uint64_t leat_served_order(struct leat_loader *loader);
-/* Where its own reading begins next, or goes on. */
+/* The place at which its own reading begins next, or goes on. */
 struct leat_position leat_served_position(struct leat_loader *loader);
 /* Rows of a global batch, and bytes of its buffers as far as they are known. */
 uint64_t leat_served_batch_rows(struct leat_loader *loader);

@@ -1,6 +1,7 @@
 /*
  * Single batches, on the side of the window: the rows of a step computed again, the samples that stand in for broken
- * ones, and what a consumer missed. They are held from the beginning, and their tasks go before those of the window.
+ * ones, and batches that a consumer missed. They are held from the beginning, and their tasks go before those of the
+ * window.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static void drop_planned(struct planned *p)
     leat_free(p->positions);
 }
 
-/* Of rows [begin_row, begin_row + n_rows) of the batch. */
+/* For rows [begin_row, begin_row + n_rows) of the batch. */
 static int fill_planned(const struct leat_loader *l, const struct leat_plan_batch *plan, uint64_t begin_row,
                         uint64_t n_rows, const struct planned *p, struct leat_error *error)
 {

@@ -91,7 +91,7 @@ int leat_sources_cut(const struct leat_sources *s, struct leat_job_context *c, s
         int rc = leat_packing_open(c->dataset, s->at[k].pack, &c->packing[k], error);
         if (rc)
             return rc;
-        if (k) { /* what all have in common is the first one's */
+        if (k) { /* the first one's numbers are common to all */
             leat_free(c->packing[k].touched);
             c->packing[k].touched = NULL;
             leat_packing_join(&c->packing[0], &c->packing[k]);
@@ -124,7 +124,7 @@ static void free_parts(struct parts *p, uint32_t n)
     leat_free(p->sources);
 }
 
-/* Rows cut from documents: how long these are. */
+/* Rows cut from documents: their length. */
 static int describe_cut(const struct leat_sources *s, const struct leat_packing_rule *rule, uint32_t k,
                         const struct leat_loader_options *o, struct parts *parts, struct leat_error *error)
 {
@@ -145,7 +145,7 @@ static int describe_cut(const struct leat_sources *s, const struct leat_packing_
     return LEAT_OK;
 }
 
-/* Batches by length: how long samples are. */
+/* Batches by length: the lengths of samples. */
 static int describe_groups(struct leat_dataset *dataset, const struct leat_bucket_options *b, struct parts *parts,
                            struct leat_error *error)
 {

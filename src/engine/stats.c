@@ -1,5 +1,5 @@
 /*
- * What a loader says about itself: statistics as JSON, and the report of broken samples, one JSON object per line, each
+ * A loader's reports on itself: statistics as JSON, and the report of broken samples, one JSON object per line, each
  * written with one write(2) to a file opened for appending, so that several loaders may share it.
  */
 #include <errno.h>
@@ -192,7 +192,8 @@ int leat_loader_stats(const struct leat_loader *l, char **out, struct leat_error
         char hash[17];
         uint64_t parts[3] = {leat_hash64(l->fingerprint, sizeof l->fingerprint), leat_program_hash(l->program),
                              leat_plan_hash(l->plan)};
-        snprintf(hash, sizeof hash, "%016" PRIx64, leat_hash64(parts, sizeof parts)); /* what all ranks must agree on */
+        snprintf(hash, sizeof hash, "%016" PRIx64, leat_hash64(parts, sizeof parts)); /* the values that all ranks must
+                                                                                       * agree on */
         json_object_set_new(root, "plan_hash", json_string(hash));
     }
     leat_engine_unlock();

@@ -1,6 +1,6 @@
 /*
- * Taking tasks and booking them. How long a run is follows from what a row was measured to cost: some 100 us, so that
- * taking a task (a microsecond) vanishes beside it, and one row where a row costs more than that.
+ * Taking tasks and booking them. The length of a run follows from the measured cost of a row: some 100 us, so that
+ * taking a task (a microsecond) vanishes beside it, and one row if a row costs more than that.
  */
 #include "engine/task.h"
 
@@ -74,7 +74,7 @@ static uint64_t run_length(const struct leat_loader *l, const struct leat_batch 
     if (l->tasks.pends) /* a row that is cut from documents waits for its reads alone */
         return l->job.packing ? 1 : left < l->job.chunk ? left : l->job.chunk;
     double rows = TARGET_NS / l->tasks.ns_per_row;
-    if (l->waiting && l->client.max_threads > 1) { /* somebody waits for this batch: share what is left of it */
+    if (l->waiting && l->client.max_threads > 1) { /* somebody waits for this batch: share the rest of it */
         double share = (double)left / l->client.max_threads, least = LEAST_NS / l->tasks.ns_per_row;
         share = share > least ? share : least;
         rows = rows < share ? rows : share;
@@ -121,7 +121,7 @@ static void begin(struct leat_task *t)
     l->tasks.running++;
 }
 
-/* Sets aside what batches leave of the budget's share for reads in flight, before another batch is planned. */
+/* Sets aside the rest of the budget's share for reads in flight that batches leave, before another batch is planned. */
 static void take_share(struct leat_loader *l)
 {
     struct leat_tasks *t = &l->tasks;
@@ -234,7 +234,7 @@ static void set_parked(struct leat_task *t)
     t->loader->pool.references++;
 }
 
-/* Whether nothing of a task of a closed loader is in flight any more. True to one caller only, who then calls
+/* Whether no part of a task of a closed loader is in flight any more. True to one caller only, who then calls
  * end_claimed: from then on nobody finds the task. */
 static bool claim(struct leat_task *t)
 {
@@ -364,7 +364,7 @@ static void park(struct leat_task *t)
     leat_timer_start(&t->timer);
 }
 
-/* What reads have shown: whether they are complete at once. */
+/* The record of reads: whether they are complete at once. */
 static void learn(struct leat_loader *l, const struct leat_job *j)
 {
     struct leat_tasks *t = &l->tasks;
@@ -487,7 +487,7 @@ static void finish_segment(struct leat_loader *l, struct leat_batch *b)
     l->due |= LEAT_DUE_WORK | LEAT_DUE_WAKE; /* a consumer that waits may help */
 }
 
-/* What a source has computed while lengths were wanted is the batch's, and counted with its arrays. */
+/* Values that a source has computed while lengths were wanted are the batch's, and counted with its arrays. */
 static void book_made(struct leat_loader *l, struct leat_batch *b)
 {
     if (!b->made)
@@ -550,7 +550,7 @@ void leat_task_finish(struct leat_task *t)
     struct leat_loader *l = t->loader;
     l->tasks.running--;
     l->due |= l->consumer.next ? LEAT_DUE_WAKE : 0; /* each waits for another batch */
-    l->due |= l->kept ? LEAT_DUE_WORK : 0;          /* what could wait for the first batch, or was evicted */
+    l->due |= l->kept ? LEAT_DUE_WORK : 0;          /* tasks that could wait for the first batch, or were evicted */
     book_times(t);
     give_work_back(t);
     park_or_end(l, t);

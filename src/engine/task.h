@@ -1,5 +1,5 @@
 /*
- * Tasks: what a thread does for a batch. A task is a job, the loader and batch that it is for, and the memory that was
+ * Tasks: a thread's work for a batch. A task is a job, the loader and batch that it is for, and the memory that was
  * granted to it. Everything that must be remembered while a read is pending stands in it, so that any thread can go on
  * with it.
  *
@@ -36,7 +36,7 @@ enum leat_task_state {
     LEAT_TASK_ENDING
 };
 
-/* What its last run came to: of the thread that runs it. */
+/* The result of its last run: of the thread that runs it. */
 enum leat_task_outcome { LEAT_TASK_NEW = 0, LEAT_TASK_DONE, LEAT_TASK_WAITS, LEAT_TASK_STARVES };
 
 struct leat_task {
@@ -50,8 +50,8 @@ struct leat_task {
     bool sizing;                       /* the lengths of all rows of the batch are wanted, not the rows */
     bool told;                         /* under the lock: it was woken because its batch was cancelled */
     int64_t ns;                        /* of this run */
-    double estimate_ns;                /* what the loader was charged when it was taken */
-    struct leat_timer timer;           /* PARKED, where it waits for a time */
+    double estimate_ns;                /* the charge to the loader when it was taken */
+    struct leat_timer timer;           /* PARKED, if it waits for a time */
     struct leat_task *before, *behind; /* of those that are parked */
     uint64_t n_booked;                 /* rows that left it before the others */
     void *buffer;
@@ -65,7 +65,7 @@ struct leat_task {
 
 /* ---- task.c: pool and bookkeeping; run.c: what a task does; reserve.c: its memory ------------ */
 
-/* The read of a task is complete: called by whoever completed it, on any thread, without the lock. */
+/* The read of a task is complete: called by the thread that completed it, on any thread, without the lock. */
 void leat_task_read_done(struct leat_io_request *request, void *span);
 /* Parked tasks whose batches were cancelled go on, to let go of them. Under the lock. */
 void leat_task_wake_cancelled(struct leat_loader *loader);
@@ -80,11 +80,11 @@ int leat_task_reserve(struct leat_task *task, uint64_t bytes, uint64_t decoding,
 /* leat_job.result_room: memory that stays with the task's batch. Errors as above. */
 int leat_task_result_room(struct leat_job *job, size_t output, uint64_t row, uint64_t bytes, void **memory,
                           struct leat_error *error);
-/* Gives back what the row at hand needed beyond the usual. Without the lock. */
+/* Gives back the memory that the row at hand needed beyond the usual. Without the lock. */
 void leat_task_relax(struct leat_task *task);
 /* Puts a task aside until there is memory. Under the lock. */
 void leat_task_starve(struct leat_task *task);
-/* Runs the task's job. False: it goes on later, with what the task waits for. */
+/* Runs the task's job. False: it goes on later, with the event that the task waits for. */
 bool leat_task_make_rows(struct leat_task *task);
 /* Something that a parked task waits for has come; lets go of the lock. */
 void leat_task_arrived_unlock(struct leat_task *task);
@@ -93,15 +93,15 @@ void leat_task_arrived_unlock(struct leat_task *task);
 
 /* Begins with the rows of the task's job. False: NOMEM. */
 bool leat_calls_begin(struct leat_task *task);
-/* Goes on. False: the task waits for the executor, or for what its job waits for. */
+/* Goes on. False: the task waits for the executor, or for its job's event. */
 bool leat_calls_run(struct leat_task *task);
 /* The job's run is the task's again. */
 void leat_calls_end(struct leat_task *task);
 bool leat_calls_in_flight(const struct leat_task *task);
-/* Tells the executor, once, that nobody wants what it makes. Not under a lock; by who has the task. */
+/* Tells the executor, once, that its results are not wanted. Not under a lock; by the owner of the task. */
 void leat_calls_cancel(struct leat_task *task);
 void leat_calls_free(struct leat_calls *calls); /* NULL is allowed */
-/* Whether something is in flight that uses the task or its batch. */
+/* Whether a read or call is in flight that uses the task or its batch. */
 static inline bool leat_task_in_flight(const struct leat_task *t)
 {
     return leat_reads_in_flight(&t->job) || leat_calls_in_flight(t);

@@ -1,8 +1,8 @@
 /*
- * A record of what threads did for a loader, and when (leat_loader_trace). While it is off, which is what it mostly is,
- * a task and a read cost one relaxed load each. While it is on, an event is a slot of an array of fixed size: taken by
- * an atomic increment, filled by the thread that it is about, and published by its end, so that recording changes
- * little of what is recorded.
+ * A record of the work of threads for a loader, with times (leat_loader_trace). While it is off, as it mostly is, a
+ * task and a read cost one relaxed load each. While it is on, an event is a slot of an array of fixed size: taken by an
+ * atomic increment, filled by the thread that it is about, and published by its end, so that recording changes little
+ * of the recorded work.
  */
 #ifndef LEAT_ENGINE_TRACE_H
 #define LEAT_ENGINE_TRACE_H
@@ -40,7 +40,7 @@ struct leat_trace_event {
         struct {
             uint32_t worker; /* its number */
             int32_t process;
-        } by; /* of what workers do */
+        } by; /* of the work of workers */
     };
     const char *name; /* of a stage or of functions: lives as long as the program, or the executor */
     int32_t thread;   /* 0: that which records it */
@@ -62,8 +62,8 @@ static inline int64_t leat_trace_begin(const struct leat_trace *trace)
     return atomic_load_explicit(&trace->on, memory_order_relaxed) ? leat_clock_ns() : 0;
 }
 
-/* Records an event, of this thread unless it says which, that began at event->begin_ns and ends at `end_ns`; nothing
- * where it began at 0. */
+/* Records an event, of this thread unless it says which, that began at event->begin_ns and ends at `end_ns`; nothing if
+ * it began at 0. */
 void leat_trace_add(struct leat_trace *trace, const struct leat_trace_event *event, int64_t end_ns);
 void leat_trace_clear(struct leat_trace *trace);
 

@@ -1,6 +1,6 @@
 /*
- * Where the order is not kept: what was received, where the frontier is, and what is planned. Which rows are handed out
- * together is chosen in gather.c, whose opening says how this works.
+ * Loaders without order: the received rows, the frontier, and the planned batches. gather.c chooses the rows that are
+ * handed out together; its opening says how this works.
  *
  *     at, received     the frontier, and which rows beyond it were received: per planned batch, a mark for each row
  *     serve            the planned batch whose step and size the next one handed out has
@@ -26,7 +26,7 @@ struct leat_received {
     bool row[]; /* of this rank's part */
 };
 
-/* ---- what was received ----------------------------------------------------------------------- */
+/* ---- received rows --------------------------------------------------------------------------- */
 
 static const struct leat_received *find(const struct leat_loader *l, struct leat_position at)
 {
@@ -126,7 +126,7 @@ void leat_unordered_advance(struct leat_loader *l)
     }
 }
 
-/* Whether a state could still say that a row was received. */
+/* Whether a state could still record that a row was received. */
 bool leat_unordered_is_near(const struct leat_loader *l, uint64_t number)
 {
     struct leat_plan_batch part;
@@ -173,7 +173,7 @@ void leat_unordered_served(struct leat_loader *l, const struct leat_plan_batch *
 
 /* ---- positions ------------------------------------------------------------------------------- */
 
-/* Nothing is planned: it begins at the frontier, or with what the record has. */
+/* No batch is planned: planning begins at the frontier, or with the record's entries. */
 void leat_unordered_replan(struct leat_loader *l)
 {
     l->unordered->replay = l->record != NULL;
@@ -414,8 +414,8 @@ static int plan_fresh(struct leat_loader *l, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* The batch that the record has for the step at plan_at. NOT_FOUND: it has none, or one that does not fit what was
- * received. */
+/* The batch that the record has for the step at plan_at. NOT_FOUND: it has none, or one that does not fit the received
+ * rows. */
 static int plan_recorded(struct leat_loader *l, struct leat_error *error)
 {
     struct leat_plan_batch part;
@@ -454,7 +454,7 @@ static int plan_next(struct leat_loader *l, struct leat_error *error)
         if (rc != LEAT_E_NOT_FOUND)
             continue;
         if (l->window.plan_at.row && (l->window.n || l->window.plan_at.epoch != l->consumer.reader.epoch))
-            return LEAT_E_END; /* first what was recorded goes out: then the frontier is known */
+            return LEAT_E_END; /* first the recorded batches go out: then the frontier is known */
         l->unordered->replay = false;
         if (l->window.plan_at.epoch == l->consumer.reader.epoch && !l->consumer.reader.ended)
             l->window.plan_at = l->consumer.at;
