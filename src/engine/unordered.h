@@ -15,22 +15,22 @@ struct leat_unordered {
     size_t parts_room;
 };
 
-/* gather.c: of struct leat_delivery. */
+/* gather.c: for struct leat_delivery. */
 int leat_unordered_next(struct leat_consumer *consumer, struct leat_batch **out, struct leat_error *error);
 bool leat_unordered_is_due(const struct leat_loader *loader);
 
 /* Sees that n rows of the running epoch, by rising number, are this rank's and were not received, and that they can be
- * marked: false also where memory is out. */
+ * marked: false also if memory is out. */
 bool leat_unordered_can_mark(struct leat_loader *loader, const uint64_t *numbers, uint64_t n);
-/* After can_mark: they are received, and the frontier goes past what is complete. */
+/* After can_mark: they are received, and the frontier goes past complete batches. */
 void leat_unordered_mark(struct leat_loader *loader, const uint64_t *numbers, uint64_t n);
-/* The frontier goes past what is complete. */
+/* The frontier goes past complete batches. */
 void leat_unordered_advance(struct leat_loader *loader);
-/* Whether a state could still say that a row was received. */
+/* Whether a state could still record that a row was received. */
 bool leat_unordered_is_near(const struct leat_loader *loader, uint64_t number);
 /* The batch of step and size `served` is handed out: to the next one, or the epoch's end. */
 void leat_unordered_served(struct leat_loader *loader, const struct leat_plan_batch *served);
-/* The window is empty: planning begins again, at the frontier or with what the record has. */
+/* The window is empty: planning begins again, at the frontier or with the record's entries. */
 void leat_unordered_replan(struct leat_loader *loader);
 
 #endif

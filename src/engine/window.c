@@ -36,7 +36,7 @@ int leat_window_admit(struct leat_loader *l, const struct leat_plan_batch *plan,
 {
     struct leat_window *w = &l->window;
     uint64_t bytes = leat_batch_meta_bytes(&l->pool, plan->rows);
-    if (l->pool.late & 1) { /* images of open size: until it is known what they take, and then for their buffers too */
+    if (l->pool.late & 1) { /* images of open size: until their memory is known, and then for their buffers too */
         if (!l->pool.late_row && w->n > 1)
             return LEAT_E_HELD;
         bytes += w->n ? plan->rows * l->pool.late_row : 0;
@@ -71,12 +71,12 @@ void leat_window_assign(struct leat_loader *l)
         if (b->state != LEAT_BATCH_SIZED)
             continue;
         int rc = leat_loader_allocate(l, b, &b->failure);
-        if (rc && !i && w->n > 1) { /* the first one goes before all others, whose arrays may be what is in the way */
+        if (rc && !i && w->n > 1) { /* the first one goes before all others, whose arrays may be in the way */
             leat_window_cancel(l, 1);
             rc = leat_loader_allocate(l, b, &b->failure);
         }
-        /* A cancelled batch will give memory back. What this one has itself, arrays and the buffers of results whose
-         * length was known before, does not count. */
+        /* A cancelled batch will give memory back. Its own arrays, and buffers of results whose length was known
+         * before, do not count. */
         if (rc && (i || (rc == LEAT_E_HELD && l->budget.used[LEAT_IN_FLIGHT] > b->meta + b->bytes))) {
             w->n_sized = 1;
             break;

@@ -1,7 +1,7 @@
 /*
  * The window: the batches in flight, in the order of the plan. Planning a batch is naming its rows and allocating its
- * buffers; which samples the rows are is computed by the tasks. A window that cannot grow is full; what is cancelled is
- * planned again later.
+ * buffers; the tasks compute the samples of the rows. A window that cannot grow is full; cancelled batches are planned
+ * again later.
  *
  *     handed out | ring[head] ... ring[head + n - 1] | plan_at: the first batch that is not planned
  */
@@ -19,7 +19,7 @@ struct leat_window {
     size_t head, n, room; /* room: batches in flight at most, */
     size_t cheap_room;    /* ... or so many, if they are cheap */
     struct leat_position plan_at;
-    uint64_t estimate; /* bytes of a batch, for planning where it is ragged */
+    uint64_t estimate; /* bytes of a batch, for planning if it is ragged */
     size_t n_sized;    /* at least so many batches may be SIZED: they wait for memory */
     bool full;         /* no planning until it has drained to a half */
 };
@@ -31,10 +31,10 @@ static inline struct leat_batch *leat_window_at(const struct leat_window *w, siz
 
 /* All of these: under the lock. */
 
-/* How many batches may be in flight now. Cheap ones are made so fast that threads which make 24 of them would go to
- * sleep and be woken all the time, which costs more than the batches. */
+/* The number of batches that may be in flight now. Cheap ones are made so fast that threads which make 24 of them would
+ * go to sleep and be woken all the time, which costs more than the batches. */
 size_t leat_window_room(const struct leat_loader *loader);
-/* Whether making a batch of so many rows costs less than waking a thread for it is worth. */
+/* Whether making a batch of so many rows costs less than it is worth to wake a thread for. */
 bool leat_window_is_cheap(const struct leat_loader *loader, uint64_t rows);
 /* A planned batch at the end of the window, with its memory if the lengths of its rows are known. HELD: no memory now;
  * BUDGET, NOMEM. */

@@ -2,9 +2,8 @@
  * Selections by value.
  *
  * The k greatest of n numbers are found without sorting or copying them. The bits of a float, with the sign folded in,
- * rise with its value, so a histogram of their upper 16 bits says in which bin the k-th lies, one of the lower 16 bits
- * in that bin which number it is, and a third pass takes what lies above it and, by position, as many of its equals as
- * are missing:
+ * rise with its value, so a histogram of their upper 16 bits gives the bin of the k-th, one of the lower 16 bits in
+ * that bin its number, and a third pass takes those above it and, by position, as many of its equals as are missing:
  *
  *     key    sign and exponent, 7 bits | lower 16 bits
  *     pass   1: count ............     | 2: count those of the bin      3: take
@@ -34,7 +33,7 @@ static inline bool is_known(const struct leat_measured *v, uint64_t i)
     return !v->counts || *(const uint32_t *)(const void *)((const char *)v->counts + i * v->stride);
 }
 
-/* Rises as what is to be taken first. */
+/* Rises as the values that are to be taken first. */
 static inline uint32_t key_of(const struct leat_measured *v, uint64_t i, uint32_t flip)
 {
     const float value = value_at(v, i) + 0.0F; /* -0 becomes 0 */

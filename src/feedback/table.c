@@ -1,5 +1,5 @@
 /*
- * The table of what was reported by sample, and the thread that fills it.
+ * The table of values reported by sample, and the thread that fills it.
  *
  *     leat_feedback_report --- copies ---> | chunk | chunk | chunk | --- thread ---> marks[position]
  *          checks ids and values             at most MOST values          prefetched, 16 bytes each
@@ -7,7 +7,7 @@
  * The thread that trains pays for a copy; cache misses are the other thread's. A mark is one cache line at most, so
  * that a value, its count and its step cost one miss together.
  *
- * Whether a report is entered depends on its step, not on when it comes: ranks that exchange reports arrive at the same
+ * Whether a report is entered depends on its step, not on its time: ranks that exchange reports arrive at the same
  * table. A deferred table has no thread: its chunks stay until they are taken.
  */
 #include <errno.h>
@@ -44,7 +44,7 @@ struct named {
 
 struct leat_feedback {
     uint64_t n;
-    /* Where the samples of ids are, if not at the position that the id says: by id, -1 being none; or sorted by id. */
+    /* The positions of the samples of ids, if these are not positions: by id, -1 being none; or sorted by id. */
     int64_t *by_id;
     uint64_t n_ids;
     struct named *sorted;
@@ -134,7 +134,7 @@ static int sort_ids(struct leat_feedback *f, const int64_t *ids, struct leat_err
     return LEAT_OK;
 }
 
-/* Makes what finds the sample of an id. */
+/* Makes the table that finds the sample of an id. */
 static int learn_ids(struct leat_feedback *f, const int64_t *ids, struct leat_error *error)
 {
     int64_t most = 0;

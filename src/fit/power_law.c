@@ -3,10 +3,10 @@
  * data optimization: dynamic sample selection with scaling laws", arXiv 2410.11820): the sum of Huber losses of the
  * difference of logarithms, within bounds.
  *
- * With three parameters a step of Newton's method costs no more than its gradient does, so this is what is tried first.
- * Beyond delta the Huber loss is straight, and far from a solution its second derivatives say little. Then the step is
- * that of reweighted least squares: the weighted squares lie above the loss and touch it, so their least value goes
- * down, or does with more weight on the diagonal. Parameters at a bound that the gradient pushes outwards stand still.
+ * With three parameters a step of Newton's method costs no more than its gradient does, so this is tried first. Beyond
+ * delta the Huber loss is straight, and far from a solution its second derivatives say little. Then the step is that of
+ * reweighted least squares: the weighted squares lie above the loss and touch it, so their least value goes down, or
+ * does with more weight on the diagonal. Parameters at a bound that the gradient pushes outwards stand still.
  *
  * The sum often has several minima, which differ in alpha. Without a start, each alpha of the paper's grid of starts is
  * tried. The law is linear in beta and eps, so those are not searched: least squares gives them. These starts are
@@ -77,11 +77,11 @@ static bool solve(const double m[6], const double g[3], const bool free[3], doub
 
 /*
  * Steps are computed for other parameters, in which the valley of good fits is nearly straight: relative changes of eps
- * and of what n^-alpha is multiplied with at the middle of the curve, x = ln n. The law is linear in both.
+ * and of the factor of n^-alpha at the middle of the curve, x = ln n. The law is linear in both.
  *
  *     c = beta exp(-alpha x)      a + da = ln(c (1 + d0)) + (alpha + d1) x      e + de = ln(eps (1 + d2))
  *
- * Where a stands at its bound, c would leave it as alpha moves: then the middle is taken to be at x = 0.
+ * If a stands at its bound, c would leave it as alpha moves: then the middle is taken to be at x = 0.
  */
 struct frame {
     bool free[3];
@@ -302,7 +302,7 @@ int leat_power_law_fit(const double *n, const double *loss, uint64_t count,
     unsigned left = 1;
     if (start) {
         const double given[3] = {start->log_beta, start->alpha, start->log_eps};
-        for (int i = 0; i < 3; i++) /* what is no number is taken as the lowest */
+        for (int i = 0; i < 3; i++) /* a result that is no number is taken as the lowest */
             found->x[i] = given[i] >= p.low[i] ? fmin(given[i], p.high[i]) : p.low[i];
     } else {
         struct problem sketch = p, thin = p;

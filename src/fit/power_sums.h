@@ -1,6 +1,6 @@
 /*
- * What the fit of a power law needs to know at one place: the sum of Huber losses of ln(eps + beta n^-alpha) - ln l
- * over all points, its gradient, and two matrices. Parameters are (a, alpha, e) = (ln beta, alpha, ln eps).
+ * The input of the fit of a power law at one place: the sum of Huber losses of ln(eps + beta n^-alpha) - ln l over all
+ * points, its gradient, and two matrices. Parameters are (a, alpha, e) = (ln beta, alpha, ln eps).
  *
  * Every instruction set gives the same bits: points are dealt to LEAT_POWER_LANES sums, whatever a register holds, exp
  * and log are polynomials, and nothing is fused.

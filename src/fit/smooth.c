@@ -52,7 +52,7 @@ static struct window window_of(int64_t half, int degree)
     return w;
 }
 
-/* What each value of the window counts for the polynomial at `offset` from its middle. */
+/* The weights of the window's values for the polynomial at `offset` from its middle. */
 static void weigh(const struct window *w, int64_t offset, double *weights)
 {
     double there[MAX_DEGREE + 1], here[MAX_DEGREE + 1];

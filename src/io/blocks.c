@@ -4,8 +4,8 @@
  *                            readers that wait   <-'                     `-> evicted from the list's end, unless pinned
  *
  * A block is decoded by the thread that wants it first, and others wait for that. Or it is read as it is from another
- * file: then requests that want it are its readers, nobody waits in a thread, and whoever learns that the block is
- * there goes on with them.
+ * file: then requests that want it are its readers, no thread waits, and the one that learns that the block is there
+ * goes on with them.
  *
  * One lock for all files. It is held neither while a block is filled nor while bytes are copied: the entry is pinned
  * then.
@@ -46,7 +46,7 @@ struct reader {
     bool cancelled;
 };
 
-/* How a block is filled. */
+/* The state of a block that is being filled. */
 struct filling {
     struct leat_io_request read;
     struct blocks_file *file;
@@ -127,7 +127,7 @@ static void after_fork(void)
     pthread_mutex_unlock(&cache.lock);
 }
 
-/* What waits for a block waits in the parent. */
+/* Requests that wait for a block wait in the parent. */
 static void in_child(void)
 {
     pthread_mutex_init(&cache.lock, NULL);
@@ -465,7 +465,7 @@ static void blocks_cancel(struct leat_io_request *r)
     complete(x);
 }
 
-/* Who copies from a block goes on with it; whoever comes next reads it again. */
+/* A thread that copies from a block goes on with it; the next one reads it again. */
 static void blocks_forget(struct leat_io_file *file, uint64_t offset, uint64_t length)
 {
     struct blocks_file *f = (struct blocks_file *)file;

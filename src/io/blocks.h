@@ -1,7 +1,7 @@
 /*
- * A file that is stored in blocks, which are decoded: compressed, for one. To those who read it it is a file of the
- * decoded bytes. Decoded blocks stay in a cache of the process, with a byte budget of its own, so that a block is
- * decoded once however many of its values are read one by one.
+ * A file that is stored in blocks, which are decoded: compressed, for one. Its readers see a file of the decoded bytes.
+ * Decoded blocks stay in a cache of the process, with a byte budget of its own, so that a block is decoded once however
+ * many of its values are read one by one.
  */
 #ifndef LEAT_IO_BLOCKS_H
 #define LEAT_IO_BLOCKS_H
@@ -11,18 +11,18 @@
 struct leat_blocks {
     const char *path;       /* in errors */
     size_t n;               /* blocks */
-    const uint64_t *starts; /* n + 1: where each begins among the decoded bytes; the last is their number */
+    const uint64_t *starts; /* n + 1: the start of each among the decoded bytes; the last is their number */
     /* Or blocks of `block_bytes` are those of another file as they are: then `file` is set, `starts` and `decode` are
      * not. The reference that it holds becomes the blocks'. */
     struct leat_io_file *file;
     uint64_t block_bytes;
-    bool constant; /* such a block is each time what it was when it was read first, else LEAT_E_CHANGED */
+    bool constant; /* such a block is each time the same as when it was read first, else LEAT_E_CHANGED */
     /* Decodes a whole block. Any thread, several at once. Errors: IO, CORRUPT, CHANGED, NOMEM, with the place in the
      * file. */
     int (*decode)(void *user, size_t block, uint8_t *to, struct leat_error *error);
-    /* NULL, or what is done to bytes [offset, offset + length) each time they are read. */
+    /* NULL, or the function that is applied to bytes [offset, offset + length) each time they are read. */
     void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length);
-    void (*close)(void *user); /* NULL: nothing is to be done */
+    void (*close)(void *user); /* NULL: there is no such function */
     void *user;
 };
 
@@ -40,16 +40,16 @@ int leat_blocks_over(struct leat_io_file *file, uint64_t block_bytes, bool const
                      void (*convert)(void *user, uint64_t offset, uint8_t *bytes, uint64_t length), void *user,
                      struct leat_io_file **out, struct leat_error *error);
 
-/* Starts to read the blocks of [offset, offset + length), at most half of what the cache holds. Does nothing for a file
- * that is not made of blocks of another one. */
+/* Starts to read the blocks of [offset, offset + length), at most half of the cache. Does nothing for a file that is
+ * not made of blocks of another one. */
 void leat_blocks_ahead(struct leat_io_file *file, uint64_t offset, uint64_t length);
 
-/* Whether the cache has room for all of such a file, beside the others of which this was said; it has until the file is
+/* Whether the cache has room for all of such a file, beside the others that got this answer; it has until the file is
  * closed. Then reading small values of it anywhere reads each of its bytes once. */
 bool leat_blocks_hold(struct leat_io_file *file);
 
-/* Bytes of blocks that stay in memory; a block in use stays whatever its size. Set by tests; 0: what the environment
- * variable LEAT_CACHE_BYTES says, or a sixteenth of the memory that this process may use, from 16 MiB to 1 GiB. */
+/* Bytes of blocks that stay in memory; a block in use stays whatever its size. Set by tests; 0: the environment
+ * variable LEAT_CACHE_BYTES, or a sixteenth of the memory that this process may use, from 16 MiB to 1 GiB. */
 extern uint64_t leat_blocks_budget;
 /* Bytes in the cache, and blocks filled so far in this process. */
 void leat_blocks_stats(uint64_t *bytes, uint64_t *decoded);

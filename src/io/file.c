@@ -1,5 +1,5 @@
 /*
- * What all backends share: references, and waiting for a read.
+ * The common part of all backends: references, and waiting for a read.
  */
 #include "io/file.h"
 
@@ -131,7 +131,7 @@ bool leat_io_wait_slice(pthread_cond_t *cond, pthread_mutex_t *lock)
     return pthread_cond_clockwait(cond, lock, CLOCK_MONOTONIC, &t) == 0;
 }
 
-/* For a slice of time, or until it is done: true. */
+/* Waits for a slice of time, or until it is done: true. */
 static bool wait_slice(struct waiter *w)
 {
     pthread_mutex_lock(&w->lock);

@@ -3,7 +3,7 @@
  * that fails, delays or cuts (tests/c/faulty.h).
  *
  * Reading is submit and complete: leat_io_submit may finish a request before it returns (local files do, unless their
- * disk is slow) or later, on another thread. Nothing else in leat reads files for samples.
+ * disk is slow) or later, on another thread. No other code in leat reads files for samples.
  */
 #ifndef LEAT_IO_FILE_H
 #define LEAT_IO_FILE_H
@@ -25,7 +25,7 @@ struct leat_io_request {
                    * LEAT_E_CHANGED (it is another one than was opened), LEAT_E_CANCELLED */
     unsigned retry_after_ms; /* of LEAT_E_IO: trying again may help after so long; 0: it does not help */
     void *backend_state;     /* the backend's own while the request is pending */
-    bool waits;              /* set by leat_io_once: whoever submits it waits, and may as well read in place */
+    bool waits;              /* set by leat_io_once: its caller waits, and may as well read in place */
     struct leat_error error; /* filled if status is not 0; names file and offset */
     void (*done)(struct leat_io_request *request, void *user); /* called once if submit returned LEAT_IO_PENDING */
     void *user;
@@ -44,21 +44,21 @@ struct leat_io_backend {
     void (*cancel)(struct leat_io_request *request);
     /* Maps [0, size) read-only, once; NULL if this backend cannot. */
     const uint8_t *(*map)(struct leat_io_file *file, struct leat_error *error);
-    /* What changes when the file's bytes are changed, as far as the system says: a hash of size and times. NULL: it
+    /* A number that changes when the file's bytes do, as far as the system shows: a hash of size and times. NULL: it
      * says nothing. IO. */
     int (*stamp)(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error);
-    /* What it keeps of [offset, offset + length) is read again when it is wanted. NULL: it keeps nothing. */
+    /* Its copies of [offset, offset + length) are read again when they are wanted. NULL: it keeps nothing. */
     void (*forget)(struct leat_io_file *file, uint64_t offset, uint64_t length);
     void (*close)(struct leat_io_file *file);
 };
 extern const struct leat_io_backend leat_io_local, leat_io_http;
-/* Whether a path is an address of another machine, "http://..."; and which backend opens a path, by its scheme. */
+/* Whether a path is an address of another machine, "http://..."; and the backend that opens a path, by its scheme. */
 bool leat_io_is_remote(const char *path);
 const struct leat_io_backend *leat_io_backend_of(const char *path);
 /* The backend of paths without a scheme. Replaced only by tests, while no file is open. */
 extern const struct leat_io_backend *leat_io_backend;
 
-/* What every backend's file begins with. */
+/* The head of every backend's file. */
 struct leat_io_file {
     const struct leat_io_backend *backend;
     char *path;
@@ -69,7 +69,7 @@ struct leat_io_file {
 };
 
 int leat_io_open(const char *path, struct leat_io_file **out, struct leat_error *error);
-/* How long reads of a place take, as measured (io/helpers.h); zero at first. */
+/* The measured times of reads of a place (io/helpers.h); zero at first. */
 struct leat_io_pace {
     _Atomic int64_t mean_ns;
     _Atomic unsigned turn;
@@ -87,11 +87,12 @@ int leat_io_submit(struct leat_io_request *request);
 /* As submit, for n requests of any files; results[i] is what submit would have returned. */
 void leat_io_submit_many(struct leat_io_request *const *requests, size_t n, int *results);
 /* Asks for the end of a request for which submit returned LEAT_IO_PENDING, from any thread, also while `done` runs and
- * behind it: what is complete is left alone. `done` is called in any case. The request and its file stay in place until
- * both have returned. */
+ * behind it: complete requests are left alone. `done` is called in any case. The request and its file stay in place
+ * until both have returned. */
 void leat_io_cancel(struct leat_io_request *request);
 /* Whether a request that has failed for the `tries`-th time, with that status and retry_after_ms, is tried again: after
- * so many milliseconds, each time twice as long; 0: no more. It is tried five times in all, by whoever waits for it. */
+ * so many milliseconds, each time twice as long; 0: no more. It is tried five times in all, by the one that waits for
+ * it. */
 unsigned leat_io_pause_ms(int status, unsigned retry_after_ms, unsigned tries);
 /* Submits and waits, setting `done` and `user`. Returns the status; LEAT_E_CANCELLED, too, if it was interrupted
  * (leat_set_interrupt). */
@@ -100,9 +101,9 @@ int leat_io_once(struct leat_io_request *request);
 int leat_io_wait(struct leat_io_request *request);
 /* Reads and waits, likewise; returns the status. */
 int leat_io_read(struct leat_io_file *file, uint64_t offset, uint64_t length, void *buffer, struct leat_error *error);
-/* As the backend's; 0 and the size at opening where it says nothing. */
+/* As the backend's; 0 and the size at opening if it gives none. */
 int leat_io_stamp(struct leat_io_file *file, uint64_t *stamp, uint64_t *size, struct leat_error *error);
-/* The bytes there are not what they should be: the next read does not get them from a cache. */
+/* The bytes there are damaged: the next read does not get them from a cache. */
 void leat_io_forget(struct leat_io_file *file, uint64_t offset, uint64_t length);
 /* A file that is memory: `bytes` at `data`, which stay the caller's and outlive the file. `label` is its path in
  * errors. */

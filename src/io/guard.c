@@ -133,8 +133,8 @@ static int install(void)
         return LEAT_E_IO;
     if (old.sa_flags & SA_SIGINFO && old.sa_sigaction == on_fault)
         return LEAT_OK;
-    /* Kept before ours is installed, so that ours never runs without one; of two threads that get here at once both
-     * keep the same handler. */
+    /* Kept before ours is installed, so that ours never runs without one; if two threads get here at once both keep the
+     * same handler. */
     unsigned n = atomic_load(&n_kept);
     kept[place_of(n)] = old;
     atomic_compare_exchange_strong(&n_kept, &n, n + 1);

@@ -25,13 +25,13 @@ struct gzip {
     void *user;
     size_t n;
     struct point points[LEAT_GZIP_POINTS];
-    uint64_t starts[LEAT_GZIP_POINTS + 1]; /* where each begins among the decoded bytes, and their number */
+    uint64_t starts[LEAT_GZIP_POINTS + 1]; /* the start of each among the decoded bytes, and their number */
 };
 
 /* Input of an inflate, read piece by piece. */
 struct input {
     struct leat_io_file *file;
-    uint64_t at, end; /* the next byte to be read; where it is known that no more are needed */
+    uint64_t at, end; /* the next byte to be read; the end of the needed ones, once known */
     uint8_t bytes[INPUT];
 };
 
@@ -108,7 +108,7 @@ struct scan {
     struct gzip *g; /* NULL: no points are kept */
     const struct leat_gzip_options *options;
     uint64_t out;       /* bytes decoded */
-    XXH3_state_t *hash; /* of what was decoded since the last point */
+    XXH3_state_t *hash; /* of the bytes decoded since the last point */
     uint8_t decoded[WINDOW];
 };
 
@@ -128,7 +128,7 @@ static int keep_point(struct scan *s, uint64_t in, z_stream *z, struct leat_erro
     return LEAT_OK;
 }
 
-/* One call of inflate, and what it gave. */
+/* One call of inflate, and its result. */
 static int step(struct scan *s, struct input *in, z_stream *z, int *state, struct leat_error *error)
 {
     int rc = feed(in, z, error);

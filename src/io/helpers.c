@@ -19,8 +19,8 @@
 #include "base/thread.h"
 
 /* A place is slow from a mean of SLOW_NS on, until it is below QUICK_NS: a thread switch on each side costs some 10 us,
- * decoding a photo 500 us. The mean is over some MEMORY measurements, of which none counts for more than MOST_NS. Only
- * waiting counts: not what copying takes, and not a core that was lost to somebody else. */
+ * decoding a photo 500 us. The mean is over some MEMORY measurements, none of which counts for more than MOST_NS. Only
+ * waiting counts: not the time of copying, and not that of a core that was lost to somebody else. */
 enum {
     SLOW_NS = 400000,
     QUICK_NS = 100000,
@@ -31,7 +31,7 @@ enum {
     NS_PER_BYTE = 1
 };
 
-/* How often this thread has given up its core because it had to wait. */
+/* The number of times that this thread has given up its core because it had to wait. */
 static long times_waited(void)
 {
     struct rusage usage;
@@ -94,7 +94,7 @@ static void *help(void *unused)
     return NULL;
 }
 
-/* ---- fork: a child has none of the threads, and what waits for them waits in the parent ------- */
+/* ---- fork: a child has none of the threads, and their waiting requests stay in the parent ------ */
 
 static void before_fork(void)
 {

@@ -1,8 +1,8 @@
 /*
- * Reads that block, without blocking who asked for them. Where they are quick, the caller's thread does them: for files
- * in the page cache nothing is faster. Where they have turned out to be slow (a file system on a network, a disk with
- * a moving head), threads of the process do them, so that many wait side by side. What the reads of a place take is
- * measured all the time, so a place that becomes quick again is soon read in the caller's thread again.
+ * Reads that block, without blocking their callers. If they are quick, the caller's thread does them: for files in the
+ * page cache nothing is faster. If they have turned out to be slow (a file system on a network, a disk with a moving
+ * head), threads of the process do them, so that many wait side by side. The times of the reads of a place are measured
+ * all the time, so a place that becomes quick again is soon read in the caller's thread again.
  */
 #ifndef LEAT_IO_HELPERS_H
 #define LEAT_IO_HELPERS_H

@@ -7,9 +7,9 @@
  * curl says which sockets it waits for, and is told which of them are ready: a thousand connections cost no more per
  * request than one.
  *
- * A file is what its first answer said: its length, ETag and time of modification. Each later answer is compared with
- * that, so that an object that was replaced is LEAT_E_CHANGED and never a mixture. One request is one attempt: where
- * trying again may help, it says after how long, and who waits does so (leat_io_wait; the engine, on its timer).
+ * The first answer defines a file: its length, ETag and time of modification. Each later answer is compared with that,
+ * so that an object that was replaced is LEAT_E_CHANGED and never a mixture. One request is one attempt: if trying
+ * again may help, it gives the delay, and the waiting side tries again (leat_io_wait; the engine, on its timer).
  *
  * A forked child starts a thread of its own at its first request; the parent's connections are left alone.
  */
@@ -34,7 +34,7 @@
 #include "io/file.h"
 #include "io/http.h"
 
-/* Connections to one server: what common servers grant one client; at a latency of 50 ms that is 2,500 requests a
+/* Connections to one server: as many as common servers grant one client; at a latency of 50 ms that is 2,500 requests a
  * second. The environment variable LEAT_HTTP_CONNECTIONS sets another number, up to MOST_CONNECTIONS; files that the
  * process may have open bound it, too. curl gets no more requests than that at a time, for each of them costs it time
  * with every other. */
@@ -60,7 +60,7 @@ struct http_file {
     char url[];
 };
 
-/* What one answer has said so far. */
+/* The state of one answer so far. */
 struct answer {
     char etag[128], modified[64];
     uint64_t first, last, size; /* of Content-Range; size is UINT64_MAX if it was not given */
@@ -74,7 +74,7 @@ struct transfer {
     CURL *easy;                       /* while it is active */
     struct answer answer;
     uint64_t received; /* bytes of the body */
-    uint64_t size;     /* opening: what the server says */
+    uint64_t size;     /* opening: the server's facts */
     bool opening, whole, too_long;
     atomic_bool cancelled;
     char text[CURL_ERROR_SIZE];
@@ -95,7 +95,7 @@ static struct {
     size_t n_idle, connections;
 } http = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- what an answer says -------------------------------------------------------------------- */
+/* ---- the head of an answer ------------------------------------------------------------------ */
 
 static void copy_text(char *to, size_t room, const char *from, size_t n)
 {
@@ -161,7 +161,7 @@ static size_t on_header(char *line, size_t size, size_t count, void *user)
     return n;
 }
 
-/* Bytes go straight to where they were asked for; of an answer that is none, they are let go. */
+/* Bytes go straight to their destination; those of an answer that is an error are let go. */
 static size_t on_body(char *bytes, size_t size, size_t count, void *user)
 {
     struct transfer *t = user;
@@ -170,7 +170,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
     curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &code);
     if (code != 206 && !(code == 200 && t->whole)) {
         t->received += n;
-        t->too_long = code == 200; /* a whole file where a range was asked for */
+        t->too_long = code == 200; /* a whole file in the place of a range */
         return t->too_long || t->received > ERROR_BODY ? 0 : n;
     }
     if (n > t->request->length - t->received) {
@@ -182,7 +182,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *user)
     return n;
 }
 
-/* ---- what it comes to ----------------------------------------------------------------------- */
+/* ---- the result ------------------------------------------------------------------------------ */
 
 static int fail(struct transfer *t, int code, unsigned retry_after_ms, const char *what)
 {
@@ -273,7 +273,7 @@ static int judge_opening(struct transfer *t, CURLcode code, long status)
     }
     curl_off_t length = -1;
     curl_easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
-    if (status == 200 && length == 0) { /* servers answer so where there is no first byte */
+    if (status == 200 && length == 0) { /* servers answer so if there is no first byte */
         t->size = 0;
         return LEAT_OK;
     }
@@ -360,7 +360,7 @@ static CURL *new_handle(void)
     curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)REDIRECTS);
     curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, LEAST_SPEED);
     curl_easy_setopt(e, CURLOPT_BUFFERSIZE, READ_BUFFER);
-    curl_easy_setopt(e, CURLOPT_PIPEWAIT, 1L); /* where the server speaks HTTP/2, requests share connections */
+    curl_easy_setopt(e, CURLOPT_PIPEWAIT, 1L); /* if the server speaks HTTP/2, requests share connections */
     curl_easy_setopt(e, CURLOPT_USERAGENT, "leat/" LEAT_VERSION);
     curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
@@ -425,7 +425,7 @@ static void take_queue(struct server *server)
     }
 }
 
-/* Ends what was cancelled, whether it waits or is active. */
+/* Ends cancelled requests, waiting or active. */
 static void take_cancelled(void)
 {
     struct transfer *list = NULL, *next;
@@ -535,7 +535,7 @@ static void after_fork(void)
     pthread_mutex_unlock(&http.lock);
 }
 
-/* What the parent's thread had in hand is the parent's: its memory here is left, and its sockets are not touched. */
+/* The work of the parent's thread is the parent's: its memory here is left, and its sockets are not touched. */
 static void in_child(void)
 {
     pthread_mutex_init(&http.lock, NULL);
@@ -560,7 +560,7 @@ static void ring(void)
     (void)!write(http.bell, &(uint64_t){1}, sizeof(uint64_t));
 }
 
-/* The thread must not outlive what it uses: the TLS library ends itself at exit, too. */
+/* The thread must not outlive the objects that it uses: the TLS library ends itself at exit, too. */
 static void stop_at_exit(void)
 {
     pthread_mutex_lock(&http.lock);
@@ -591,7 +591,7 @@ static size_t connections_wanted(void)
     return files.rlim_cur > 2 ? (size_t)files.rlim_cur / 2 : 1;
 }
 
-/* What the thread needs; false if it cannot be had. */
+/* The needs of the thread; false if they cannot be had. */
 static bool prepare(void)
 {
     http.connections = connections_wanted();
@@ -701,7 +701,7 @@ static void http_close(struct leat_io_file *file)
     leat_free(file);
 }
 
-/* Opening asks for the first byte: that says length, ETag and time in one answer, also where HEAD is not allowed. */
+/* Opening asks for the first byte: that gives length, ETag and time in one answer, also if HEAD is not allowed. */
 static int submit_opening(struct leat_io_file *file, struct leat_io_request *r)
 {
     int result;

@@ -1,6 +1,6 @@
 /*
- * For what waits otherwise than for a read: in slices of time, after each of which, without any lock, it asks whether
- * it was interrupted (leat_set_interrupt).
+ * For waits on other events than a read: in slices of time, after each of which, without any lock, it asks whether it
+ * was interrupted (leat_set_interrupt).
  */
 #ifndef LEAT_IO_INTERRUPT_H
 #define LEAT_IO_INTERRUPT_H

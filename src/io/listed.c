@@ -1,7 +1,7 @@
 /*
- * Files that were found in a folder, of which each holds one value. Opening one takes as long as reading it, on a
- * network file system longer. So it is part of the read, which may be a helper's (io/helpers.h), and the file is closed
- * again when its bytes are there: however many reads are in flight, a few files are open.
+ * Files that were found in a folder, each with one value. Opening one takes as long as reading it, on a network file
+ * system longer. So it is part of the read, which may be a helper's (io/helpers.h), and the file is closed again when
+ * its bytes are there: however many reads are in flight, a few files are open.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /*
- * Memory that is read as a file is, so that what a source makes up (the names of a folder's files) takes the same way
- * as what it stores.
+ * Memory that is read as a file is, so that values that a source makes up (the names of a folder's files) take the same
+ * way as stored ones.
  */
 #include <inttypes.h>
 #include <string.h>

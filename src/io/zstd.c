@@ -51,7 +51,7 @@ static int failed(const struct leat_io_file *file, uint64_t at, const char *what
     return LEAT_E_CORRUPT;
 }
 
-/* ---- where frames begin ---------------------------------------------------------------------- */
+/* ---- the starts of frames -------------------------------------------------------------------- */
 
 /* Headers are read through a piece of the file, because blocks may be short. */
 struct walk {

@@ -1,7 +1,7 @@
 /*
  * Files compressed with zstd. A frame can be decoded by itself, so a file of many frames (pzstd, the seekable format,
- * files that were joined) is read from anywhere. One of a single long frame cannot: it is read in order, and whoever
- * wants more of it keeps a copy in short frames (leat_zstd_copy_*).
+ * files that were joined) is read from anywhere. One of a single long frame cannot: it is read in order, and a reader
+ * that wants more of it keeps a copy in short frames (leat_zstd_copy_*).
  */
 #ifndef LEAT_IO_ZSTD_H
 #define LEAT_IO_ZSTD_H
@@ -13,19 +13,19 @@
 #define LEAT_ZSTD_LONGEST (UINT64_C(8) << 20)
 
 struct leat_zstd_frame {
-    uint64_t in, out; /* where it begins in the file; among the decoded bytes */
+    uint64_t in, out; /* its start in the file; among the decoded bytes */
 };
 
 bool leat_zstd_recognise(const uint8_t *head, size_t n);
 /* The first decoded bytes, as leat_gzip_head. */
 size_t leat_zstd_head(const uint8_t *head, size_t n, uint8_t *out, size_t room);
 
-/* Where frames begin, found by the headers of their blocks; those of short frames are one. *frames has *n + 1 entries
+/* The starts of frames, found by the headers of their blocks; those of short frames are one. *frames has *n + 1 entries
  * with `out` 0, the last of which is the end, and is freed by the caller. *is_long: some frame is longer than
  * LEAT_ZSTD_LONGEST. CORRUPT, IO, NOMEM, CANCELLED. */
 int leat_zstd_find(struct leat_io_file *file, struct leat_zstd_frame **frames, size_t *n, bool *is_long,
                    struct leat_error *error);
-/* Decodes them in order and gives the bytes to `sink`; sets each `out`. What sink returns stops it. */
+/* Decodes them in order and gives the bytes to `sink`; sets each `out`. The result of sink stops it. */
 int leat_zstd_scan(struct leat_io_file *file, struct leat_zstd_frame *frames, size_t n,
                    int (*sink)(void *user, const uint8_t *bytes, size_t n, struct leat_error *error), void *user,
                    struct leat_error *error);

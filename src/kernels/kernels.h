@@ -3,7 +3,7 @@
  * equal byte for byte: the arithmetic of a resize is integer, and values go through tables (or through arithmetic that
  * was compared with the table, all 256 entries, when the program was compiled).
  *
- * None takes a lock, allocates, or touches memory outside what it is given, save for the padding that is named.
+ * None takes a lock, allocates, or touches memory outside of its arguments, except for the named padding.
  */
 #ifndef LEAT_KERNELS_KERNELS_H
 #define LEAT_KERNELS_KERNELS_H
@@ -19,7 +19,7 @@
 /* So many bytes after the last pixel of a row that is read, or written by the passes of a resize, are accessible. */
 #define LEAT_ROW_PADDING 64
 
-/* How bytes of pixels become values of a row of the output. */
+/* The way from bytes of pixels to values of a row of the output. */
 struct leat_store {
     unsigned pixel;    /* bytes per pixel of the source, 1 to 4 */
     unsigned channels; /* of them used, the first ones */
@@ -43,8 +43,8 @@ struct leat_kernels {
      * makes room for the largest such plan. Both may be NULL. */
     int (*reserve)(struct leat_axis *axis, uint32_t out, unsigned taps);
     int (*prepare)(struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels);
-    /* One row along the axis: output pixels [begin, begin + n) of a row of axis->in pixels of 1 or 4 bytes; of each the
-     * first `channels` bytes (1 to 4) are made and packed. */
+    /* One row along the axis: output pixels [begin, begin + n) of a row of axis->in pixels of 1 or 4 bytes; the first
+     * `channels` bytes (1 to 4) of each are made and packed. */
     void (*horizontal)(const struct leat_axis *axis, uint32_t begin, uint32_t n, unsigned pixel, unsigned channels,
                        const uint8_t *src, uint8_t *dst);
     /* n bytes, each the weighted sum of the bytes of `taps` rows. Rows under weight 0 may be any readable row. */
@@ -68,12 +68,12 @@ static inline const uint8_t *leat_gather_row(const void *const *first, size_t st
 
 extern const struct leat_kernels leat_kernels_portable, leat_kernels_avx2, leat_kernels_avx512;
 
-/* What instruction sets have in common. AVX-512 gains nothing over AVX2 at copying small values, or at mirroring pixels
+/* The common part of instruction sets. AVX-512 gains nothing over AVX2 at copying small values, or at mirroring pixels
  * of three bytes. */
 void leat_mirror_3_avx2(const struct leat_store *store, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4]);
 void leat_gather_avx2(const void *const *first, size_t stride, size_t n, size_t bytes, uint8_t *dst);
 
-/* The kernels of an instruction set; of a lower one where this build or machine has no such. */
+/* The kernels of an instruction set; of a lower one if this build or machine has no such. */
 static inline const struct leat_kernels *leat_kernels(enum leat_isa isa)
 {
     return LEAT_OF_ISA(isa, &leat_kernels);

@@ -18,8 +18,8 @@
 /* ---- across ---- */
 
 /*
- * The plan: for each four output pixels where their taps begin, and for each four taps of two neighbouring pixels, one
- * of which fills each half of a register: high weights of taps 0 and 1, of 2 and 3, then the low ones, each pair of
+ * The plan: for each four output pixels the start of their taps, and for each four taps of two neighbouring pixels,
+ * which fill one half of a register each: high weights of taps 0 and 1, of 2 and 3, then the low ones, each pair of
  * words once per channel.
  *
  *     struct plan | four 0: quad of pixels 0 and 1, of 2 and 3; the next four taps: ... | four 1 ...
@@ -31,7 +31,7 @@ struct quad {
 };
 struct four {
     uint32_t at[4]; /* bytes from the beginning of the row */
-    uint32_t quads; /* of the longest of the four; what a shorter one reads beyond has weight 0 */
+    uint32_t quads; /* of the longest of the four; reads of a shorter one beyond it have weight 0 */
     uint32_t unused[11];
     struct quad quad[][2];
 };
@@ -138,7 +138,7 @@ INLINE void all_fours(const struct plan *plan, const uint8_t *src, uint8_t *dst,
         __m256i words = _mm256_packus_epi32(a, b); /* pixels 0 2 | 1 3 */
         words = _mm256_permute4x64_epi64(words, 0xd8);
         __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-        _mm_storeu_si128((__m128i *)dst, _mm_shuffle_epi8(bytes, keep)); /* the row's padding takes what is beyond */
+        _mm_storeu_si128((__m128i *)dst, _mm_shuffle_epi8(bytes, keep)); /* the row's padding takes the bytes beyond */
     }
 }
 
@@ -245,7 +245,7 @@ INLINE void lines_planar(const struct leat_store *s, const uint8_t *src, size_t 
     for (unsigned c = 0; c < channels; c++)
         from[c] = from_of(pixel, c);
     size_t i = 0;
-    uintptr_t places = 0; /* where planes begin: whole vectors can bypass the caches */
+    uintptr_t places = 0; /* the start of planes: whole vectors can bypass the caches */
     for (unsigned c = 0; c < channels; c++)
         places |= (uintptr_t)dst[c];
     const bool stream = s->stream && !(places & 31);

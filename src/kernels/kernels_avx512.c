@@ -62,7 +62,7 @@ static int reserve(struct leat_axis *axis, uint32_t out, unsigned taps)
     return rc ? rc : leat_kernels_avx2.reserve(axis, out, taps);
 }
 
-/* The output pixel that lane `lane` of group g belongs to; what lies after the row repeats its end. */
+/* The output pixel that lane `lane` of group g belongs to; pixels after the row repeat its end. */
 static inline uint32_t pixel_of(uint32_t g, size_t lane, uint32_t begin, uint32_t n, unsigned channels, unsigned *c)
 {
     size_t at = (size_t)g * LANES + lane, last = (size_t)n * channels - 1;
@@ -71,7 +71,7 @@ static inline uint32_t pixel_of(uint32_t g, size_t lane, uint32_t begin, uint32_
     return begin + (uint32_t)(at / channels);
 }
 
-/* Where the group's windows begin: none may reach further beyond the row than its padding. */
+/* The starts of the group's windows: none may reach further beyond the row than its padding. */
 static uint32_t base_of(const struct leat_axis *axis, const struct plan *plan, uint32_t first)
 {
     uint32_t most = axis->in - 4 * (plan->quads - 1); /* above 0: some pixel has that many taps */
@@ -151,7 +151,7 @@ INLINE __m512i group_sum(const struct group *group, const uint8_t *src, size_t l
     size_t at = (size_t)group->base * 4;
     for (uint32_t q = 0; q < quads; q++, at += 16) {
         __m512i bytes = _mm512_loadu_si512(src + at);
-        if (wide) { /* `limit`: where the row ends with its padding */
+        if (wide) { /* `limit`: the end of the row with its padding */
             __mmask64 there =
                 at + 64 < limit ? _bzhi_u64(~UINT64_C(0), limit - at - 64 < 64 ? (uint32_t)(limit - at - 64) : 64) : 0;
             bytes = _mm512_permutex2var_epi8(bytes, from, _mm512_maskz_loadu_epi8(there, src + at + 64));
@@ -353,7 +353,7 @@ INLINE void put_values(uint8_t *d, __m512 v, __mmask16 there, unsigned size, boo
 INLINE void store_lines(const struct leat_store *s, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4],
                         unsigned channels, unsigned size, bool planar)
 {
-    uintptr_t places = 0; /* where planes begin: whole cache lines can bypass the caches */
+    uintptr_t places = 0; /* the start of planes: whole cache lines can bypass the caches */
     for (unsigned k = 0; k < (planar ? channels : 1); k++)
         places |= (uintptr_t)dst[k];
     const bool stream = s->stream && size == 4 && !(places & 63);
@@ -439,7 +439,7 @@ static TARGET void store_bytes(const struct leat_store *s, const uint8_t *src, s
             *(s->planar ? dst[c] + i : dst[0] + i * channels + c) = src[(flip ? n - 1 - i : i) * pixel + c];
 }
 
-/* 16 pixels from 48 bytes; those behind them are read only where they belong to a next pixel. */
+/* 16 pixels from 48 bytes; those behind them are read only if they belong to a next pixel. */
 static TARGET void expand(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst)
 {
     const __m512i three = _mm512_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45);

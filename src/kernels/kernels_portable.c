@@ -1,4 +1,4 @@
-/* The kernels in portable C: what the others must equal. Plain loops; the compiler vectorises what it can. */
+/* The kernels in portable C, which the others must equal. Plain loops, as far as the compiler can vectorise them. */
 #include <string.h>
 
 #include "kernels/kernels.h"

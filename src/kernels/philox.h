@@ -1,6 +1,6 @@
 /*
- * Philox4x32-10, block by block (include/leat/random.h says what a block is of), and the normal distribution's inverse:
- * once in C, and the blocks once for each width of vectors (philox_kernels.h).
+ * Philox4x32-10, block by block (include/leat/random.h defines a block), and the normal distribution's inverse: once in
+ * C, and the blocks once for each width of vectors (philox_kernels.h).
  */
 #ifndef LEAT_KERNELS_PHILOX_H
 #define LEAT_KERNELS_PHILOX_H

@@ -1,7 +1,7 @@
 /*
  * Philox for one width of vectors: included by philox_avx2.c and philox_avx512.c, which define SIMD
  * (kernels/simd.h). A lane of 64 bits has a word of a block in its low half, so a register holds the same word of 4 or
- * 8 blocks, and a multiplication gives both halves of a product at once. What stands in the high half is ignored.
+ * 8 blocks, and a multiplication gives both halves of a product at once. The high half is ignored.
  *
  *     lanes of 4 blocks    0 2 1 3        of 8    0 4 1 5 2 6 3 7
  *

@@ -24,7 +24,7 @@ int leat_axis_reserve_plan(struct leat_axis *axis, size_t bytes)
 {
     if (bytes + 64 <= axis->room_plan)
         return LEAT_OK;
-    leat_free(axis->plan); /* what it holds is not needed: no copy */
+    leat_free(axis->plan); /* its contents are not needed: no copy */
     axis->plan = leat_alloc(bytes + 64);
     axis->room_plan = axis->plan ? bytes + 64 : 0;
     return axis->plan ? LEAT_OK : LEAT_E_NOMEM;
@@ -86,7 +86,7 @@ static double weight_of(enum leat_filter filter, double x)
     }
 }
 
-/* How far a filter reaches, in its own pixels. */
+/* The reach of a filter, in its own pixels. */
 static double reach_of(enum leat_filter filter)
 {
     return filter == LEAT_FILTER_LANCZOS                                         ? 3.0
@@ -130,7 +130,7 @@ static void weigh(struct leat_axis *axis, uint32_t i, double begin, double scale
            sum = 0, *w = axis->work;
     double low = center - support + 0.5, high = center + support + 0.5;
     uint32_t first = low < 0 ? 0 : (uint32_t)low, end = high > (double)axis->in ? axis->in : (uint32_t)high;
-    first = first < axis->in ? first : axis->in - 1; /* only where rounding meets the end */
+    first = first < axis->in ? first : axis->in - 1; /* only if rounding meets the end */
     end = end > first ? end : first + 1;
     end = end - first > axis->taps ? first + axis->taps : end;
     uint32_t n = end - first;

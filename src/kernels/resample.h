@@ -1,7 +1,7 @@
 /*
  * The weights of a resize along one axis, as Pillow computes them: for each output pixel a run of input pixels and
  * weights of 22 fraction bits, from the same double arithmetic in the same order. A resized image is therefore equal to
- * Pillow's, byte for byte. What the weights of one pixel add up to may differ from 1 by some units of 2^-22.
+ * Pillow's, byte for byte. The sum of the weights of one pixel may differ from 1 by some units of 2^-22.
  */
 #ifndef LEAT_KERNELS_RESAMPLE_H
 #define LEAT_KERNELS_RESAMPLE_H
@@ -14,9 +14,9 @@
 
 #define LEAT_WEIGHT_BITS 22
 
-/* BILINEAR and BICUBIC_NEAR are without antialias: of the 4 or 16 nearest pixels, as torch.nn.functional.interpolate
- * weighs them. The others are Pillow's. Where no resize is, but single pixels at any places (sample.h), BILINEAR and
- * BICUBIC are what Pillow's Image.transform does. */
+/* BILINEAR and BICUBIC_NEAR are without antialias: they take the 4 or 16 nearest pixels, as
+ * torch.nn.functional.interpolate weighs them. The others are Pillow's. Without a resize, for single pixels at any
+ * places (sample.h), BILINEAR and BICUBIC are those of Pillow's Image.transform. */
 enum leat_filter {
     LEAT_FILTER_ANTIALIAS = 0,
     LEAT_FILTER_BILINEAR,
@@ -33,7 +33,7 @@ enum leat_filter {
 struct leat_axis {
     uint32_t in, out;
     unsigned taps;
-    uint32_t *first;  /* [out]: where the run of an output pixel begins; never decreases */
+    uint32_t *first;  /* [out]: the start of the run of an output pixel; never decreases */
     uint32_t *end;    /* [out]: after its last pixel of weight above 0, <= in; may decrease */
     int32_t *weights; /* [out][taps] */
     double *work;     /* [taps], used while computing */

@@ -1,6 +1,6 @@
 /*
- * Random numbers of rows (leat/random.h): blocks of Philox, a chunk at a time that stays in the first cache, and from
- * these what was asked for. Only additions, multiplications, divisions and exact scaling, each of which is rounded as
+ * Random numbers of rows (leat/random.h): blocks of Philox, a chunk at a time that stays in the first cache, and the
+ * numbers made from these. Only additions, multiplications, divisions and exact scaling, each of which is rounded as
  * IEEE 754 says, so the same numbers come from any machine and from the same formulas in torch
  * (python/leat/functions/philox.py).
  */
@@ -71,7 +71,7 @@ LEAT_INLINE double log_of(double x)
     memcpy(&bits, &x, sizeof bits);
     const uint64_t fraction = bits & UINT64_C(0xfffffffffffff);
     const uint64_t above = ((fraction - UINT64_C(0x6a09e667f3bcd)) >> 63) ^ 1; /* 1: m is at least the root of 2 */
-    const uint64_t exponent = ((bits >> 52) + above) | UINT64_C(0x4330000000000000); /* 2^52 and what it is */
+    const uint64_t exponent = ((bits >> 52) + above) | UINT64_C(0x4330000000000000); /* 2^52 and its bits */
     const uint64_t reduced = fraction | (UINT64_C(1023) - above) << 52;
     double e, m;
     memcpy(&e, &exponent, sizeof e);

@@ -1,6 +1,6 @@
 /*
- * Pixels of an image at any places, for operators that turn, warp or bend it: they say where each pixel of a row of
- * the result lies in the source, a block at a time, and these loops fetch it.
+ * Pixels of an image at any places, for operators that turn, warp or bend it: they give the place of each pixel of a
+ * row of the result in the source, a block at a time, and these loops fetch it.
  *
  *     place      fixed point, LEAT_SAMPLE_BITS of fraction; (0, 0) is the corner of the first pixel, whose middle is
  *                (1/2, 1/2). Outside of [0, w) x [0, h): the fill
@@ -8,7 +8,8 @@
  *     bilinear   of four pixels, with weights of 14 bits
  *     bicubic    of sixteen, by Pillow's kernel for Image.transform (a = -1), with weights of 13 bits
  *
- * Pixels beyond the edge that a weight falls on are those of the edge, as in Pillow. Within 1 of what doubles give.
+ * Pixels beyond the edge that a weight falls on are those of the edge, as in Pillow. The result is within 1 of that of
+ * doubles.
  */
 #ifndef LEAT_KERNELS_SAMPLE_H
 #define LEAT_KERNELS_SAMPLE_H
@@ -43,8 +44,8 @@ void leat_sample_portable(LEAT_SAMPLE_ARGS);
 void leat_sample_avx2(LEAT_SAMPLE_ARGS);
 void leat_sample_avx512(LEAT_SAMPLE_ARGS);
 
-/* Places of LEAT_SAMPLE_BLOCK pixels of row y from column x0 on, whose middles are mapped by m: op/affine.h. What lies
- * beyond is below 0, or above any size. */
+/* Places of LEAT_SAMPLE_BLOCK pixels of row y from column x0 on, whose middles are mapped by m: op/affine.h. Places
+ * beyond are below 0, or above any size. */
 #define LEAT_PLACES_ARGS const double m[8], bool perspective, uint32_t x0, uint32_t y, int32_t *x_out, int32_t *y_out
 typedef void (*leat_places_fn)(LEAT_PLACES_ARGS);
 void leat_places_portable(LEAT_PLACES_ARGS);
@@ -72,7 +73,7 @@ static inline int32_t leat_place_at(double v)
     return place >= 0 ? (int32_t)(place < 0x1p30 ? place : 0x1p30) : -1;
 }
 
-/* ---- what the loops have in common ---- */
+/* ---- the common part of the loops ---- */
 
 #define LEAT_SAMPLE_HALF (1 << (LEAT_SAMPLE_BITS - 1))
 #define LEAT_SAMPLE_MASK ((1 << LEAT_SAMPLE_BITS) - 1)
@@ -90,7 +91,7 @@ LEAT_INLINE void leat_bilinear_weights(uint32_t dx, uint32_t dy, uint32_t w[4])
     w[0] = (1u << LEAT_BILINEAR_BITS) - (dx << more) - w[2];
 }
 
-/* Weights of four pixels in a row, of which the second is at distance d. */
+/* Weights of four pixels in a row; the second is at distance d. */
 LEAT_INLINE void leat_bicubic_weights(int32_t d, int32_t w[4])
 {
     int32_t d1 = d << (LEAT_BICUBIC_BITS - LEAT_SAMPLE_BITS), square = d * d,

@@ -2,7 +2,7 @@
  * Pixels at any places: included by sample_avx2.c and sample_avx512.c, which define SIMD (kernels/simd.h) and NAMED.
  *
  * A lane of 128 bits is one pixel of the result: its sources are read from memory one by one (gathering is no faster),
- * spread to pairs of words, and multiplied by pairs of weights. Four pixels at a time; where one of them needs pixels
+ * spread to pairs of words, and multiplied by pairs of weights. Four pixels at a time; if one of them needs pixels
  * beyond the edge, or reads would go beyond the image, all four are made one by one.
  */
 #include <string.h>
@@ -19,7 +19,7 @@ enum { FOUR = 4, LANES = SIMD / 128, VECTORS = FOUR / LANES };
 /* All that is read for a pixel is there; it lies outside; or neither is so. */
 enum { NEAR = 1, OUTSIDE = 2 };
 
-/* Where pixels stand, and their weights, of a block. */
+/* The places of pixels, and their weights, for a block. */
 struct block {
     uint32_t at[LEAT_SAMPLE_BLOCK]; /* bytes from the beginning of the image to the first pixel that is read */
     uint32_t across[2][LEAT_SAMPLE_BLOCK], down[2][LEAT_SAMPLE_BLOCK]; /* pairs of words */
@@ -36,7 +36,7 @@ INLINE void find_places(const struct leat_sampler *s, const int32_t *x, const in
                    h = s->h > before + after ? s->h - before - after : 0;
     const uint32_t down = (uint32_t)s->row;
     const uint32_t beyond_x = s->w << LEAT_SAMPLE_BITS, beyond_y = s->h << LEAT_SAMPLE_BITS;
-    const bool hard = !s->fades || !after; /* what lies outside is the fill */
+    const bool hard = !s->fades || !after; /* pixels outside are the fill */
     const int32_t half = after ? LEAT_SAMPLE_HALF : 0;
     for (unsigned i = 0; i < LEAT_SAMPLE_BLOCK; i++) {
         uint32_t xx = (uint32_t)((x[i] - half) >> LEAT_SAMPLE_BITS) - before,
@@ -167,7 +167,7 @@ INLINE void nearest_four(const struct leat_sampler *s, const struct block *b, un
 {
     LEAT_UNROLL
     for (unsigned k = 0; k < FOUR; k++)
-        memcpy(dst + k * pixel, s->base + b->at[i + k], 4); /* the next pixel comes over what is too much */
+        memcpy(dst + k * pixel, s->base + b->at[i + k], 4); /* the next pixel overwrites the excess */
 }
 
 INLINE void sample_block(const struct leat_sampler *s, const int32_t *x, const int32_t *y, unsigned n, uint8_t *dst,
@@ -261,7 +261,7 @@ typedef __m256d doubles;
 #define KEEP_INTS(to, x) _mm_storeu_si128((__m128i *)(to), _mm256_cvttpd_epi32(x))
 #endif
 
-/* What is no number or too large becomes the limit; what is far below 0, -1. */
+/* A number that is none or too large becomes the limit; one far below 0 becomes -1. */
 INLINE void keep_places(int32_t *to, doubles v)
 {
     doubles place = V(mul_pd)(v, V(set1_pd)(1 << LEAT_SAMPLE_BITS));

@@ -49,7 +49,7 @@ static void bicubic(const struct leat_sampler *s, int32_t x, int32_t y, uint8_t 
     }
 }
 
-/* What lies outside adds nothing, to the pixel nor to the mask that says how much of the result it is. */
+/* Pixels outside add nothing, neither to the pixel nor to the mask of its share of the result. */
 static void faded(const struct leat_sampler *s, int32_t x, int32_t y, uint8_t *dst)
 {
     uint32_t w[4], sum[4] = {0}, mask = 0;

@@ -1,7 +1,7 @@
 /*
  * UTF-8 by looking things up, as Keiser and Lemire describe it (Validating UTF-8 in less than one instruction per byte,
- * 2021): what is wrong with two neighbouring bytes follows from three of their half bytes. Each half byte gives the set
- * of faults that it allows, and a fault that all three allow is one.
+ * 2021): an error of two neighbouring bytes follows from three of their half bytes. Each half byte gives the set of
+ * faults that it allows, and a fault that all three allow is one.
  *
  *     first byte     high half -> set \
  *                    low half  -> set  > and = faults of the pair
@@ -88,7 +88,8 @@ LEAT_TARGET_AVX2 static inline __m256i faults_of(__m256i now, __m256i last)
         _mm256_and_si256(_mm256_shuffle_epi8(by_first_high, _mm256_and_si256(_mm256_srli_epi16(first, 4), half)),
                          _mm256_shuffle_epi8(by_first_low, _mm256_and_si256(first, half))),
         _mm256_shuffle_epi8(by_second_high, _mm256_and_si256(_mm256_srli_epi16(now, 4), half)));
-    /* The highest bit where a byte must be the third or fourth of a character: there TWO is right, elsewhere wrong. */
+    /* The highest bit is set if a byte must be the third or fourth of a character: there TWO is right, elsewhere
+     * wrong. */
     const __m256i third = _mm256_subs_epu8(BEFORE(now, last, 2), _mm256_set1_epi8((char)(0xe0 - 0x80))),
                   fourth = _mm256_subs_epu8(BEFORE(now, last, 3), _mm256_set1_epi8((char)(0xf0 - 0x80)));
     return _mm256_xor_si256(_mm256_and_si256(_mm256_or_si256(third, fourth), _mm256_set1_epi8((char)0x80)), pairs);

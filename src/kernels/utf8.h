@@ -10,6 +10,6 @@
 bool leat_utf8_is_valid(const uint8_t *text, size_t n);
 /* The same for each instruction set, for tests. */
 bool leat_utf8_is_valid_portable(const uint8_t *text, size_t n);
-bool leat_utf8_is_valid_avx2(const uint8_t *text, size_t n); /* where the processor has AVX2 */
+bool leat_utf8_is_valid_avx2(const uint8_t *text, size_t n); /* if the processor has AVX2 */
 
 #endif

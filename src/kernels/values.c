@@ -42,7 +42,7 @@ static float half_to_float(uint16_t half)
     return v;
 }
 
-/* To float16: a loop over many, compiled for each instruction set. */
+/* Conversion to float16: a loop over many, compiled for each instruction set. */
 LEAT_INLINE void to_halves(const float *restrict from, uint16_t *restrict to, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -137,8 +137,8 @@ void leat_values_convert(enum leat_dtype from, enum leat_dtype to, const void *s
         table[from](to, src, dst, n);
 }
 
-/* Turned in blocks, so that what is read and what is written both stay in the first-level cache; and a column of a
- * block at a time, because one of the sides is nearly always the few channels of an image. */
+/* Turned in blocks, so that source and destination both stay in the first-level cache; and a column of a block at a
+ * time, because one of the sides is nearly always the few channels of an image. */
 #define TRANSPOSE(T)                                                                                                   \
     {                                                                                                                  \
         enum { BLOCK = 256 };                                                                                          \

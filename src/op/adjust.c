@@ -1,5 +1,5 @@
 /*
- * Steps are first brought to what a row needs: neighbouring functions of single values become one table, and a step
+ * Steps are first reduced to the needs of a row: neighbouring functions of single values become one table, and a step
  * that needs to have seen the image (its mean, extremes or histograms) becomes a table once it has. A pass takes rows
  * through as many steps as it can while they are in the cache:
  *
@@ -7,7 +7,7 @@
  *                                                              |
  *                                                              `--> statistics, for the first step of the next pass
  *
- * Where only tables that all channels share and sharpness are asked for, pixels stay as they lie.
+ * If the steps are only tables that all channels share, and sharpness, pixels stay as they lie.
  */
 #include "op/adjust.h"
 
@@ -67,7 +67,7 @@ void leat_adjust_draw_order(uint64_t key, uint64_t first, unsigned n, uint8_t or
     }
 }
 
-/* What a pass has learned of the rows behind its steps. */
+/* The statistics of a pass about the rows behind its steps. */
 struct statistics {
     uint64_t sum;
     uint8_t low[MAX_CHANNELS], high[MAX_CHANNELS];
@@ -160,7 +160,7 @@ static inline LEAT_TARGET_AVX512 __m512i grey_16(__m512i pixels)
     return _mm512_srli_epi32(_mm512_add_epi32(low, _mm512_slli_epi32(high, 8)), 16);
 }
 
-/* Of each pixel r, g, g and b in a lane. */
+/* r, g, g and b of each pixel in a lane. */
 static inline LEAT_TARGET_AVX512 __m512i lanes_of(__m512i bytes)
 {
     const __m512i first = _mm512_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45);
@@ -169,7 +169,7 @@ static inline LEAT_TARGET_AVX512 __m512i lanes_of(__m512i bytes)
     return _mm512_permutexvar_epi8(from, bytes);
 }
 
-/* Where the first three bytes of each lane are. */
+/* The places of the first three bytes of each lane. */
 static inline LEAT_TARGET_AVX512 __m512i first_three(void)
 {
     uint8_t places[64] = {0};
@@ -273,7 +273,7 @@ struct pass {
     const struct leat_image *in, *out;
     struct op ops[MAX_OPS];
     unsigned n_ops;
-    const struct leat_adjust *sharpness, *learns; /* what ends it: NULL: not this */
+    const struct leat_adjust *sharpness, *learns; /* the last word: NULL: not this */
     struct statistics found;
     bool flat;        /* pixels stay as they lie */
     unsigned planes;  /* the rows that a row of the image becomes */
@@ -330,7 +330,7 @@ static bool add(struct pass *p, const struct leat_adjust *step)
     return true;
 }
 
-/* How rows lie in this pass. */
+/* The layout of rows in this pass. */
 static void lay_out(struct pass *p, void *scratch)
 {
     const struct leat_image *in = p->in, *out = p->out;
@@ -365,7 +365,7 @@ LEAT_INLINE void load_rows(const struct pass *p, uint32_t y, uint8_t *rows)
         part_pixels(s, 2, rows, p->stride, p->n);
 }
 
-/* A result of other channels than the image is grey: of each the first one. */
+/* A result of other channels than the image is grey: the first channel of each. */
 LEAT_INLINE void store_rows(const struct pass *p, uint32_t y, const uint8_t *rows)
 {
     const struct leat_image *out = p->out;

@@ -43,7 +43,7 @@ LEAT_INLINE void grey_block(uint8_t *restrict r, uint8_t *restrict g, uint8_t *r
  * channel is the largest and which the smallest, from chroma = largest - smallest and largest - middle:
  *
  *     x = (largest - middle) / chroma,  hue = frac((0, 2 or 4, and 1 - x or x - 1) / 6)
- *     p = v (1 - s),  q = v (1 - s f) or v (1 - s (1 - f)), f: how far into its sixth of the circle the hue is
+ *     p = v (1 - s),  q = v (1 - s f) or v (1 - s (1 - f)), f: the place of the hue in its sixth of the circle
  */
 LEAT_INLINE void hue_block(uint8_t *restrict r, uint8_t *restrict g, uint8_t *restrict b, size_t n, int shift)
 {
@@ -67,7 +67,7 @@ LEAT_INLINE void hue_block(uint8_t *restrict r, uint8_t *restrict g, uint8_t *re
         saturation[i] = cut - (wide - (float)cut < s);
     }
     for (size_t i = 0; i < n; i++) {
-        /* likewise; of all colors, the floats here give what doubles do there */
+        /* likewise; for all colors, the floats here give the same as doubles there */
         float part = sixth[i] / 6.0f + (sixth[i] < 0 ? 1.0f : 0.0f), wide = 256.0f * part;
         int cut = (int)(wide - part);
         turned[i] = (cut - (wide - (float)cut < part) + shift) & 255;

@@ -8,7 +8,7 @@
 #include "kernels/sample.h"
 
 enum way {
-    WAY_FIXED, /* as Pillow's nearest: 16 bits of fraction, where places have 15 bits before them */
+    WAY_FIXED, /* as Pillow's nearest: 16 bits of fraction, if places have 15 bits before them */
     WAY_SUMS,  /* as Pillow's nearest elsewhere: doubles, added up */
     WAY_MAPPED
 };
@@ -67,7 +67,7 @@ static void warp(const struct map *map, const struct plane *p, struct point row)
     }
 }
 
-/* Where rows stay rows and columns columns: places along a row are added up once for all. */
+/* If rows stay rows and columns columns, places along a row are added up once for all. */
 static void scale(const struct map *map, const struct plane *p, struct point first)
 {
     for (uint32_t x = 0; x < p->w; x += LEAT_SAMPLE_BLOCK) {
@@ -83,7 +83,7 @@ static void scale(const struct map *map, const struct plane *p, struct point fir
 }
 
 /* Turned rows cross an image in an order that no processor foresees: one that may not be in the caches, and fits, is
- * asked for in the order of addresses first. Of 224 x 224 this takes 2 us, and saves 150. */
+ * asked for in the order of addresses first. For 224 x 224 this takes 2 us, and saves 150. */
 static void ask_for(const struct leat_image *in)
 {
     const size_t bytes = in->row * in->h;

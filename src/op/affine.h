@@ -1,6 +1,6 @@
 /*
  * Images turned, sheared, scaled or seen from the side: a pixel of the result at (x, y), whose middle is (x + 1/2,
- * y + 1/2), comes from where the map takes that point in the source; the fill where that is outside of it.
+ * y + 1/2), comes from the place to which the map takes that point in the source; it is the fill if that is outside.
  *
  *     affine         x' = m[0] x + m[1] y + m[2], y' = m[3] x + m[4] y + m[5]
  *     perspective    both divided by m[6] x + m[7] y + 1
@@ -13,8 +13,8 @@
 
 #include "op/operator.h"
 
-/* `in` and `out`: of bytes, 1 to 4 channels, or planes. `filter`: NEAREST, BILINEAR or BICUBIC, NEAREST where `out`
- * has class ids. `fill`: one byte per channel. */
+/* `in` and `out`: bytes, 1 to 4 channels, or planes. `filter`: NEAREST, BILINEAR or BICUBIC, NEAREST if `out` has class
+ * ids. `fill`: one byte per channel. */
 void leat_affine(enum leat_isa isa, const struct leat_image *in, const struct leat_image *out, const double inverse[6],
                  enum leat_filter filter, const uint8_t *fill);
 void leat_perspective(enum leat_isa isa, const struct leat_image *in, const struct leat_image *out,
@@ -29,7 +29,7 @@ static inline void leat_affine_move_origin(double *m, double x, double y)
 
 /* m of a rotation counter-clockwise by degrees about (x, y), as Pillow's Image.rotate rounds it. */
 void leat_affine_rotate(double degrees, double x, double y, double m[6]);
-/* Where the points of an image go that these make of another: the inverse of the inverse. */
+/* The map of an image's points for these: the inverse of the inverse. */
 void leat_perspective_turn(const double inverse[8], struct leat_turn *turn);
 static inline void leat_affine_turn(const double inverse[6], struct leat_turn *turn)
 {

@@ -120,7 +120,7 @@ static struct leat_branch *new_branch(const struct leat_op *op, enum leat_role r
     return branch;
 }
 
-/* What the i-th alternative makes of a type. */
+/* The type that the i-th alternative makes of a type. */
 static int infer_one(const struct leat_use *use, size_t i, enum leat_role role, const struct leat_place *place,
                      struct leat_type *type, struct leat_error *error)
 {
@@ -174,7 +174,7 @@ static void join(struct leat_type *type, const struct leat_type *other)
                      leat_type_width(type) == leat_type_width(other) ? leat_type_width(type) : -1);
 }
 
-/* All of them run, in any order: each takes what came, of any size if one changes it. */
+/* All of them run, in any order: each takes the result of the one before, of any size if one changes it. */
 static int infer_all(const struct leat_use *use, enum leat_role role, const struct leat_place *place,
                      struct leat_type *type, struct leat_error *error)
 {
@@ -209,7 +209,7 @@ static int infer_all(const struct leat_use *use, enum leat_role role, const stru
     return LEAT_OK;
 }
 
-/* Whether what a branch runs can be composed with the moves beside it; then `effect` says what that is. */
+/* Whether the operators of a branch can be composed with the moves beside it; then `effect` describes them. */
 static bool only_moves(const struct leat_branch *branch, struct leat_effect *effect)
 {
     for (size_t i = 0; i < branch->n; i++)

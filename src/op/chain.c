@@ -29,8 +29,8 @@ static void describe(const struct leat_compiled *c, struct leat_chain_result *r)
         goto strides;
     r->layout = t->ask == LEAT_ASK_NHWC ? LEAT_LAYOUT_HWC : LEAT_LAYOUT_CHW;
     r->open = leat_type_height(t) < 0 || leat_type_width(t) < 0;
-    if (r->open &&
-        t->ask == LEAT_ASK_CHANNELS_LAST) { /* strides say nothing where sides are open: it is what lies in memory */
+    if (r->open && t->ask == LEAT_ASK_CHANNELS_LAST) { /* strides say nothing if sides are open: the layout is that of
+                                                        * the memory */
         r->layout = LEAT_LAYOUT_HWC;
         r->shape[0] = r->shape[1] = -1;
         r->shape[2] = leat_type_channels(t);
@@ -81,7 +81,7 @@ void leat_chain_describe(const struct leat_chain *chain, struct leat_chain_resul
     *out = chain->result;
 }
 
-/* Memory for the result; one byte where there is none, so that the value owns something. */
+/* Memory for the result; one byte if there is none, so that the value owns something. */
 static int make_room(struct leat_value *out, uint64_t bytes, struct leat_error *error)
 {
     out->length = bytes;
@@ -105,7 +105,7 @@ static int apply_dense(struct leat_chain *chain, const struct leat_row *row, str
     return rc;
 }
 
-/* Several images of one, or what draws samples together: a tuple of one (parse_output). */
+/* Several images of one, or operators that draw samples together: a tuple of one (parse_output). */
 static int apply_gathered(struct leat_chain *chain, const struct leat_row *row, struct leat_value *out,
                           struct leat_error *error)
 {
@@ -161,7 +161,7 @@ int leat_chain_apply(struct leat_chain *chain, const void *data, uint64_t length
                      chain->compiled->face.name);
 }
 
-/* Whether an image is what its type and the moves say. */
+/* Whether an image agrees with its type and the moves. */
 static int check_image(const struct leat_chain *chain, uint64_t length, uint32_t height, uint32_t width,
                        const void *moves, uint64_t n_moves, struct leat_error *error)
 {

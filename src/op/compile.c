@@ -2,8 +2,8 @@
  * Compiling a program: JSON to operators (compile_operators.c) and outputs (compile_outputs.c), chains to types, types
  * to the path by which rows are made.
  *
- * Everything about a program that can be wrong is found here, and said with the names of output and operator; what
- * remains for the rows themselves is a photo that does not decode or is too small for its crop.
+ * Everything about a program that can be wrong is found here, and reported with the names of output and operator; the
+ * rows themselves can only fail on a photo that does not decode or is too small for its crop.
  */
 #include <stdio.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static void write_names(const struct leat_program *program, const struct leat_co
     }
 }
 
-/* Images of open size that nothing brings to one: where a resize may stand, and how they can be asked for. */
+/* Images of open size that no operator brings to one: the place for a resize, and the forms that can be asked for. */
 static int fail_open(const struct leat_program *program, const struct leat_compiled *c, struct leat_error *error)
 {
     const struct leat_compiled_chain *chain = &program->chains[c->face.chain];
@@ -97,7 +97,7 @@ int leat_compiled_infer(const struct leat_program *program, struct leat_compiled
     struct leat_type type = c->in;
     c->gather = NULL;
     c->codec = leat_codec_of(type.kind);
-    const bool told = program->open == LEAT_OPEN_ALONE; /* what was drawn: leat_chain_apply_image */
+    const bool told = program->open == LEAT_OPEN_ALONE; /* the draws: leat_chain_apply_image */
     for (size_t i = 0; i < c->n_uses && !c->pixels && !told; i++)
         for (const struct leat_op *op = c->uses[i].op, *end = op + op->below; op <= end; op++)
             if (op->class->aim || (op->class->joint && op->depth))
@@ -309,7 +309,7 @@ int leat_compiled_finish(struct leat_program *program, struct leat_compiled *c, 
         elements /= c->pad_steps;
     }
     c->elements = elements;
-    c->in_bytes = elements * leat_dtype_size(c->in.dtype); /* used where the number of elements does not change */
+    c->in_bytes = elements * leat_dtype_size(c->in.dtype); /* used if the number of elements does not change */
     face->row_bytes = elements * leat_dtype_size(t->dtype) * (c->pad_steps ? c->pad_steps : 1);
     if (!c->n_uses) {
         c->path = LEAT_PATH_COPY;
@@ -321,12 +321,12 @@ int leat_compiled_finish(struct leat_program *program, struct leat_compiled *c, 
     int rc = choose_path(c, image, planar, program->kernels, error);
     if (!rc && c->gather)
         rc = compile_gathered(program, c, error);
-    if (!rc && leat_type_is_open(t)) /* the last stage leaves its result where a next one would find it */
+    if (!rc && leat_type_is_open(t)) /* the last stage leaves its result at the place of a next one's input */
         leat_stages_hand_over(c->stages, c->n_stages);
     return rc;
 }
 
-/* How many steps of a chain are measured. */
+/* The number of steps of a chain that are measured. */
 static size_t count_times(const struct leat_compiled *c)
 {
     size_t n = (c->n_stages ? c->n_stages : 1) + leat_compiled_decodes(c);
@@ -335,7 +335,7 @@ static size_t count_times(const struct leat_compiled *c)
     return n;
 }
 
-/* Where each of them stands. */
+/* The place of each of them. */
 static void place_times(struct leat_program *program, struct leat_compiled *c)
 {
     size_t at = c->first_time = program->n_times;
@@ -371,7 +371,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return leat_key_mix(hash, leat_hash64(text, strlen(text)));
 }
 
-/* What a tuple's outputs do not say of it. */
+/* The facts of a tuple that its outputs do not give. */
 static uint64_t hash_tuple(const struct leat_program *program, const struct leat_compiled_chain *chain, uint64_t hash)
 {
     for (size_t k = 0; k < chain->n_uses; k++)
@@ -387,7 +387,7 @@ static uint64_t hash_tuple(const struct leat_program *program, const struct leat
 
 static uint64_t hash_program(const struct leat_program *program, const struct leat_field *fields)
 {
-    uint64_t hash = leat_key_mix(0, 1); /* of what operators compute: to be changed when that changes */
+    uint64_t hash = leat_key_mix(0, 1); /* the version of the operators' results: to be changed when these change */
     for (size_t i = 0; i < program->n_outputs; i++) {
         const struct leat_compiled *c = &program->outputs[i];
         if (c->face.called) /* by functions that are not known here */
@@ -415,7 +415,7 @@ static const struct leat_use *only_native(const struct leat_compiled *c)
     return alone && c->parts->native && c->parts->native->op->class->call_both ? c->parts->native : NULL;
 }
 
-/* Which outputs are the labels of others, made of the same value with the same draws. */
+/* The outputs that are the labels of others, made of the same value with the same draws. */
 static void find_labels(struct leat_program *program)
 {
     for (struct leat_compiled *c = program->outputs; c < program->outputs + program->n_outputs; c++) {

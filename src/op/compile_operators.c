@@ -1,6 +1,6 @@
 /*
  * The operators of a program: read from its JSON, named, and hashed. The name of an operator's instance decides what it
- * draws, so it follows from the output in which it stands first, and from nothing that may change without need.
+ * draws, so it follows from the output in which it stands first, and from no name that may change without need.
  */
 #include <stdio.h>
 #include <string.h>
@@ -159,9 +159,9 @@ static int name_instance(struct leat_program *program, struct leat_op *op, const
 
 /*
  * Names the instances: name=, or "<output>/<type>/<ordinal of the type in that chain>" in the alphabetically first
- * output that uses the operator; of a tuple its first output counts. So a Normalize more or less changes no crop, an
- * operator in two chains draws once, and an image is cropped alike with its boxes and without. In a branch:
- * "<name of the branch>/<alternative>/<type>/<ordinal of the type in it>".
+ * output that uses the operator; for a tuple its first output counts. So a Normalize more or less changes no crop, an
+ * operator in two chains draws once, and an image is cropped alike with its boxes and without. In a branch: "<name of
+ * the branch>/<alternative>/<type>/<ordinal of the type in it>".
  */
 int leat_name_instances(struct leat_program *program, struct leat_error *error)
 {

@@ -84,7 +84,7 @@ static int add_output(struct leat_program *program, const char *name, struct lea
     return LEAT_OK;
 }
 
-/* An ordinary chain is what its output is. */
+/* An ordinary chain is one output. */
 static void one_output(struct leat_compiled_chain *chain, const struct leat_compiled *c)
 {
     chain->name = c->face.name;
@@ -111,8 +111,8 @@ static int add_named(struct leat_program *program, const struct leat_compiled_ch
     return *name ? add_output(program, *name, &c, error) : fail_nomem(error);
 }
 
-/* Images of open size get an output that says how large they are: where the chain asks for it, or where they come in
- * batches of one row. */
+/* Images of open size get an output with their size: if the chain asks for it, or if they come in batches of one
+ * row. */
 static int add_sizes(struct leat_program *program, struct leat_compiled_chain *chain, const struct leat_field *fields,
                      struct leat_error *error)
 {
@@ -167,7 +167,7 @@ static int add_hidden(struct leat_program *program, const struct leat_compiled_c
     return rc;
 }
 
-/* Where functions take the image of a tuple. */
+/* The place at which functions take the image of a tuple. */
 static int parse_cut(struct leat_program *program, struct leat_compiled_chain *chain, const json_t *cut,
                      struct leat_error *error)
 {
@@ -201,7 +201,7 @@ static int parse_stack(struct leat_compiled_chain *chain, const json_t *stack, s
                            chain->name);
 }
 
-/* The result of functions that take output `input`: its type is what the program says. */
+/* The result of functions that take output `input`: the program gives its type. */
 static int parse_call(struct leat_program *program, const char *name, size_t input, const json_t *call,
                       struct leat_error *error)
 {
@@ -269,7 +269,7 @@ static int parse_calls(struct leat_program *program, const char *name, size_t in
     return rc;
 }
 
-/* Functions that take what those of another output take. */
+/* Functions with the same input as those of another output. */
 static int parse_other_calls(struct leat_program *program, const char *name, const json_t *input, const json_t *calls,
                              struct leat_error *error)
 {
@@ -352,7 +352,7 @@ int leat_parse_outputs(struct leat_program *program, const struct leat_field *fi
         const json_t *calls = json_object_get(object, "calls");
         n += (of_tuple ? of_tuple : 1) + 4 + json_array_size(calls); /* 4: a geometry, sizes, and those of a cut */
         if (calls && program->open == LEAT_OPEN_ROWS)
-            program->open = LEAT_OPEN_STACKS; /* whoever runs them knows the outputs by number */
+            program->open = LEAT_OPEN_STACKS; /* their executor knows the outputs by number */
     }
     if (n > 5 * MAX_OUTPUTS)
         return leat_fail(error, LEAT_E_INVALID, "The program has more than %d outputs.", MAX_OUTPUTS);

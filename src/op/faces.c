@@ -1,6 +1,6 @@
 /*
- * What a program's outputs look like, as JSON, and from that a program that has them but computes nothing: for another
- * process, which gets batches that were made elsewhere.
+ * The description of a program's outputs, as JSON, and from that a program that has them but computes nothing: for
+ * another process, which gets batches that were made elsewhere.
  *
  *     [{"name": "image", "kind": 5, "dtype": 9, "shape": [3, 224, 224], "strides": [...], "row_bytes": 602112, ...}]
  */
@@ -94,7 +94,7 @@ static bool fits(const struct leat_output *o)
     return bytes == o->row_bytes && (!bytes || last < bytes / element);
 }
 
-/* Into an output of a program whose chains are one for each output. */
+/* Writes into an output of a program whose chains are one for each output. */
 static bool read_face(const json_t *from, size_t index, struct leat_program *program)
 {
     struct leat_output *o = &program->outputs[index].face;

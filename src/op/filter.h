@@ -1,8 +1,8 @@
 /*
  * A filter that is written once and compiled for every instruction set: LEAT_FILTER_FOR_EACH_ISA(f), behind a
- * LEAT_INLINE function f with the arguments below, defines f_on, which runs the right one. What f calls is LEAT_INLINE
- * too. LEAT_VECTORIZE, before all these, has gcc vectorise their loops as it does at -O3. The results are equal:
- * integers, and floats that are rounded after each operation.
+ * LEAT_INLINE function f with the arguments below, defines f_on, which runs the right one. Functions that f calls are
+ * LEAT_INLINE too. LEAT_VECTORIZE, before all these, has gcc vectorise their loops as it does at -O3. The results are
+ * equal: integers, and floats that are rounded after each operation.
  */
 #ifndef LEAT_OP_FILTER_H
 #define LEAT_OP_FILTER_H

@@ -2,8 +2,8 @@
  * A row of several samples (gather.h): each goes its own way through the operators in front, and the one that puts them
  * together makes one canvas of their images and one list of their targets, which go on as those of one sample.
  *
- * The images say how large the samples are, so the targets go their way as soon as those of the first field are there:
- * what CopyPaste pastes is known by the masks of instances, and what stands behind may be drawn by the boxes.
+ * The images give the sizes of the samples, so the targets go their way as soon as those of the first field are there:
+ * the masks of instances tell what CopyPaste pastes, and the boxes may draw for operators behind.
  */
 #include "op/gather.h"
 
@@ -185,7 +185,7 @@ struct pasting {
     int64_t min_area;
 };
 
-/* The mask of an instance where its image has come to. */
+/* The mask of an instance, at the place of its image. */
 static int place_mask(struct pasting *x, unsigned p, const struct leat_row *photo, struct leat_error *error)
 {
     struct leat_image image;
@@ -195,7 +195,7 @@ static int place_mask(struct pasting *x, unsigned p, const struct leat_row *phot
     return rc;
 }
 
-/* One of the other sample covers what it shows. */
+/* One of the other sample covers the pixels that it shows. */
 static int cover_one(void *context, uint64_t i, const struct leat_row *photo, struct leat_error *error)
 {
     struct pasting *x = context;
@@ -211,7 +211,7 @@ static int cover_one(void *context, uint64_t i, const struct leat_row *photo, st
     return rc;
 }
 
-/* Of one of the row's own what is not covered remains, and if that is too little, nothing. */
+/* The uncovered part of one of the row's own remains, and if that is too little, none. */
 static int uncover_one(void *context, uint64_t i, const struct leat_row *photo, struct leat_error *error)
 {
     struct pasting *x = context;
@@ -240,7 +240,7 @@ static int uncover_one(void *context, uint64_t i, const struct leat_row *photo, 
     return LEAT_OK;
 }
 
-/* Chooses what is pasted, and settles what the targets are then. */
+/* Chooses the objects to paste, and settles the targets that result. */
 static int paste_targets(struct leat_walk *walk, struct leat_scratch *scratch, uint64_t n_own, struct leat_error *error)
 {
     const struct leat_op *op = walk->chain->gather->op;
@@ -294,7 +294,7 @@ static int paste_targets(struct leat_walk *walk, struct leat_scratch *scratch, u
     return rc;
 }
 
-/* What is covered is the other image's; or a mixture, of which `alpha` says how much. */
+/* Covered pixels are the other image's; or a mixture with `alpha` of it. */
 static void paste(uint8_t *canvas, const uint8_t *other, size_t pixels, size_t channels, const uint8_t *cover,
                   const uint8_t *alpha)
 {
@@ -373,8 +373,8 @@ static int gather_overlaid(struct leat_walk *walk, struct leat_scratch *scratch,
     return rc;
 }
 
-/* The image whose size the others go by comes last, and of it the row's own, so that what its decoder has learned of it
- * can be asked for. */
+/* The image whose size the others go by comes last, and its last sample is the row's own, so that its decoder can be
+ * asked about it. */
 int leat_tuple_gather(struct leat_walk *walk, struct leat_scratch *scratch, void *const *dst, size_t *failed,
                       struct leat_error *error)
 {

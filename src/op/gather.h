@@ -1,5 +1,5 @@
 /*
- * Several samples in one image, in the chain of a tuple: which samples a row has, and where they lie.
+ * Several samples in one image, in the chain of a tuple: the samples of a row, and their places.
  *
  *     Mosaic                                                                    CopyPaste
  *     sample 0 --- Decode -- Mosaic's resize --+        +---------+             sample 0 --- Decode -- .. --+
@@ -9,28 +9,29 @@
  *                                                       +---------+ --- the rest of the chain
  *
  * DetectionMixUp has the same form: one image over the other. Sample 0 is the row's own. The others are drawn by the
- * plan (leat_plan_companion), so whoever calls for a row brings the values of all.
+ * plan (leat_plan_companion), so the caller for a row brings the values of all.
  */
 #ifndef LEAT_OP_GATHER_H
 #define LEAT_OP_GATHER_H
 
 #include "op/operator.h"
 
-/* What the arguments of such operators begin with. */
+/* The head of the arguments of such operators. */
 struct leat_gather_args {
     int64_t size;
     double p;
     struct leat_fill fill;
 };
-/* How many samples the row has whose key, mixed with the operator's instance, is `key`: by draw 0 all, or its own. */
+/* The number of samples of the row whose key, mixed with the operator's instance, is `key`: by draw 0 all, or its
+ * own. */
 unsigned leat_gather_samples(const struct leat_op_class *class, const struct leat_gather_args *args, uint64_t key);
 
-/* Where a mosaic has the image of sample `p` of `n`, of w x h: the canvas as a box of it, so x and y are at most 0 and
- * at least -2 size. */
+/* The place of the image of sample `p` of `n`, of w x h, in a mosaic: the canvas as a box of it, so x and y are at most
+ * 0 and at least -2 size. */
 void leat_mosaic_place(const struct leat_gather_args *args, uint64_t key, unsigned p, unsigned n, uint32_t w,
                        uint32_t h, struct leat_move *move);
 
-/* Of operators that lay one image over the other: they take photos of one known size, and leave them as they are. */
+/* For operators that lay one image over the other: they take photos of one known size, and leave them as they are. */
 int leat_overlay_infer(const void *args, const struct leat_place *place, struct leat_type *type,
                        struct leat_effect *effect, struct leat_error *error);
 int leat_overlay_move(const void *args, uint64_t key, uint32_t w, uint32_t h, struct leat_move *move,
@@ -41,9 +42,9 @@ struct leat_paste_args {
     int64_t min_area;
     bool blending;
 };
-/* Which of the n objects of the other sample are pasted: chosen[n]. */
+/* The choice among the n objects of the other sample to paste: chosen[n]. */
 void leat_paste_choose(uint64_t key, uint64_t n, bool *chosen);
-/* How much of each pixel is pasted, in 255ths: what is covered, its edges blurred. `line` has w * h numbers. */
+/* The pasted share of each pixel, in 255ths: the covered part, its edges blurred. `line` has w * h numbers. */
 void leat_paste_blur(const uint8_t *cover, uint32_t w, uint32_t h, uint16_t *line, uint8_t *alpha);
 
 #endif

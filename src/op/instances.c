@@ -19,7 +19,7 @@ static int misfit(const struct leat_compiled *c, const char *why, struct leat_er
     return leat_fail(error, LEAT_E_TYPE, "Masks of instances in output '%s' %s.", c->face.name, why);
 }
 
-/* Whose rows there are as many of: boxes, or else the first array of varying length. */
+/* The field with as many rows: boxes, or else the first array of varying length. */
 static const struct leat_compiled *find_companion(const struct leat_program *program,
                                                   const struct leat_compiled_chain *chain)
 {
@@ -126,7 +126,7 @@ static int draw(struct leat_walk *walk, size_t member, unsigned sample, const ui
     return rc;
 }
 
-/* What the image's decoder has learned of it is asked for afterwards: masks have decoders of their own. */
+/* The image's decoder is asked about it afterwards: masks have decoders of their own. */
 int leat_instances_draw(struct leat_walk *walk, struct leat_scratch *scratch, size_t member, unsigned sample,
                         const uint32_t *which, uint64_t n, leat_instance_fn use, void *context,
                         struct leat_error *error)
@@ -150,7 +150,7 @@ int leat_instances_draw(struct leat_walk *walk, struct leat_scratch *scratch, si
     return rc;
 }
 
-/* Where the masks of a row go. */
+/* The destination of the masks of a row. */
 struct putting {
     struct leat_walk *walk;
     struct leat_scratch *scratch;

@@ -73,7 +73,7 @@ void leat_targets_clamp(const struct leat_targets *t, struct leat_target_part *b
     }
 }
 
-/* ---- what was read ---- */
+/* ---- the input ---- */
 
 static void scale_boxes(struct leat_target_part *part, float across, float down)
 {
@@ -186,7 +186,7 @@ static void move_boxes(const struct leat_targets *t, struct leat_target_part *pa
         mirror_boxes(part, 1, (float)m->out_h);
 }
 
-/* Whether a point is in an image of w x h, as the pixel is that it is nearest to. Not one that is no number. */
+/* Whether a point is in an image of w x h, as the pixel is that it is nearest to. False for one that is no number. */
 static bool is_inside(const float *point, uint32_t w, uint32_t h)
 {
     return point[0] >= -0.5f && point[1] >= -0.5f && point[0] < (float)w - 0.5f && point[1] < (float)h - 0.5f;
@@ -197,10 +197,10 @@ static void leave_behind(float *point)
     point[0] = point[1] = point[2] = 0;
 }
 
-/* A point goes where its pixel goes. It is at whole numbers in the middle of a pixel, so that the left edge of the
- * image is at -1/2: that is what a resize leaves in place, and a mirror brings to the right one. One that a crop
- * leaves behind becomes one without a label, (0, 0, 0) as COCO has it; those stay as they are. What does not crop
- * leaves nothing behind. */
+/* A point goes with its pixel. It is at whole numbers in the middle of a pixel, so that the left edge of the image is
+ * at -1/2: a resize leaves that in place, and a mirror brings it to the right one. One that a crop leaves behind
+ * becomes one without a label, (0, 0, 0) as COCO has it; those stay as they are. An operator that does not crop leaves
+ * no point behind. */
 static void move_points(struct leat_target_part *part, const struct leat_move *m)
 {
     float *v = (float *)(void *)part->data;

@@ -1,10 +1,10 @@
 /*
- * What the chain of a tuple does to the targets of one row: boxes, keypoints, and ragged columns with a value per box.
+ * The chain of a tuple on the targets of one row: boxes, keypoints, and ragged columns with a value per box.
  *
  * Pixels go through stages (stage.h), which compose the moves of a chain. Targets need no composing: the same moves are
  * drawn again, for the same key and size, and applied one after the other. Coordinates are float32, and each step is
  * the arithmetic of torchvision.transforms.v2 on its boxes; so a slow reference gives the same bits. Keypoints are at
- * their pixels, of which whole numbers are the middles; torchvision's are not, where an image is resized or turned.
+ * their pixels, whose middles are whole numbers; torchvision's are not, if an image is resized or turned.
  */
 #ifndef LEAT_OP_JOINT_H
 #define LEAT_OP_JOINT_H
@@ -33,24 +33,24 @@ struct leat_targets {
     uint32_t w, h; /* of the image at this point of the chain */
     size_t n;
     struct leat_target_part *parts;
-    struct leat_target_part *seen; /* floats beside the boxes, of which there is one field: what cuts have left of the
-                                    * area of each; NULL: nothing asks for it */
+    struct leat_target_part *seen; /* floats beside the boxes, of which there is one field: the part of the area of each
+                                    * that cuts have left; NULL: not needed */
 };
 
-/* Checks what was read, and brings it to pixels. DECODE: a coordinate is no finite number, a box is inverted or has
- * nothing in common with the image; *failed is its part. */
+/* Checks the input, and brings it to pixels. DECODE: a coordinate is no finite number, a box is inverted or has nothing
+ * in common with the image; *failed is its part. */
 int leat_targets_begin(struct leat_targets *targets, size_t *failed, struct leat_error *error);
 /* Moves them as the image is moved. */
 void leat_targets_move(struct leat_targets *targets, const struct leat_move *move);
 /* Turns them: a box becomes the smallest that has the four corners of the old one. */
 void leat_targets_turn(struct leat_targets *targets, const struct leat_turn *turn);
-/* Keeps of the boxes, and of what goes with them, those with kept[i]. */
+/* Keeps those with kept[i] of the boxes, and of the columns that go with them. */
 void leat_targets_keep(struct leat_targets *targets, const bool *kept);
 /* Back to the units in which they are stored, those of the image as it is now. */
 void leat_targets_end(struct leat_targets *targets);
 
-/* The arguments of SanitizeBoundingBoxes: it is the class with `sanitizes`. Which ragged columns follow the boxes is
- * settled when the tuple is compiled. */
+/* The arguments of SanitizeBoundingBoxes: it is the class with `sanitizes`. Compiling the tuple settles the ragged
+ * columns that follow the boxes. */
 #define LEAT_SANITIZE_LABELS 16
 struct leat_sanitize_args {
     double min_size, min_area, min_visibility;
@@ -63,7 +63,7 @@ struct leat_sanitize_args {
 void leat_boxes_convert(float *boxes, uint64_t n, enum leat_role from, enum leat_role to);
 /* Cuts them off at the edges of an image of w x h. */
 void leat_boxes_clamp(float *boxes, uint64_t n, enum leat_role format, uint32_t w, uint32_t h);
-/* Likewise boxes of a row, which are in this format now; what is left of them counts. */
+/* Likewise boxes of a row, which are in this format now; their remaining part counts. */
 void leat_targets_clamp(const struct leat_targets *targets, struct leat_target_part *boxes, enum leat_role format,
                         uint32_t w, uint32_t h);
 static inline float *leat_target_boxes(const struct leat_target_part *part)

@@ -1,5 +1,5 @@
-/* Operators on whole batches: what those that mix rows share (the share is drawn once, and each row meets the one
- * before it), and how a batch is given to them. */
+/* Operators on whole batches: the common part of those that mix rows (the share is drawn once, and each row meets the
+ * one before it), and the way a batch is given to them. */
 #include "op/mix.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 /* ---- Beta ---- */
 
-/* exp(x) for x <= 0, 0 where that is below what elementary.h is exact for. */
+/* exp(x) for x <= 0, 0 if that is below the range in which elementary.h is exact. */
 static double small_exp(double x)
 {
     return x < -700 ? 0 : leat_math_exp(x);
@@ -47,7 +47,7 @@ double leat_draw_beta(uint64_t key, double alpha, uint64_t *counter)
     }
 }
 
-/* ---- what all have ---- */
+/* ---- common to all ---- */
 
 void leat_mix_parse(void *into, struct leat_args *json)
 {

@@ -1,4 +1,4 @@
-/* Operators that mix the rows of a batch: what their arguments share, and what they are given. */
+/* Operators that mix the rows of a batch: the common part of their arguments, and their input. */
 #ifndef LEAT_OP_MIX_H
 #define LEAT_OP_MIX_H
 

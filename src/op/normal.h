@@ -51,7 +51,7 @@ LEAT_INLINE void leat_normal_block(uint64_t key, uint64_t first, float out[LEAT_
         y = y * (1.5f - 0.5f * x * y * y);
         radius[i] = x * y;
     }
-    for (unsigned i = 0; i < PAIRS; i++) { /* two bits say which quarter of the circle, the others where in it */
+    for (unsigned i = 0; i < PAIRS; i++) { /* two bits give the quarter of the circle, the others the place in it */
         float x = ((float)(b[i] & 0x1fffffff) * 0x1p-29f - 0.5f) * 0x1.921fb6p+0f, q = x * x;
         float sine =
             x * (1 + q * (-0x1.555556p-3f + q * (0x1.111112p-7f + q * (-0x1.a01a02p-13f + q * 0x1.71de3ap-19f))));

@@ -6,7 +6,7 @@
  *     m image + (1 - m) (s[0] chain 0 + s[1] chain 1 + ...)     m: Beta(alpha, alpha), s: Dirichlet(alpha, ...)
  *
  * Draws: under the key mixed with 0, the shares, from a running counter. Under the key mixed with 1 + i, of chain i: 0:
- * its length; of change j of it, 1 + 3j: which; 2 + 3j: its strength; 3 + 3j: negative below 1/2.
+ * its length; for change j of it, 1 + 3j: which; 2 + 3j: its strength; 3 + 3j: negative below 1/2.
  */
 #include <math.h>
 

@@ -2,7 +2,7 @@
  * AutoAugment: Cubuk et al., "AutoAugment: Learning Augmentation Policies from Data", 2018; as
  * torchvision.transforms.v2. The three policies are those of the paper's appendix, as torchvision reads them.
  *
- * Draws: 0: which pair of changes; of change i of it, 1 + 2i: below its probability it is made; 2 + 2i: negative below
+ * Draws: 0: which pair of changes; for change i of it, 1 + 2i: below its probability it is made; 2 + 2i: negative below
  * 1/2.
  */
 #include "base/random.h"

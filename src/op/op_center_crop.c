@@ -1,4 +1,4 @@
-/* CenterCrop: the middle of an image; what is missing is padded with 0. */
+/* CenterCrop: the middle of an image; the missing part is padded with 0. */
 #include "base/elementary.h"
 #include "op/operator.h"
 
@@ -17,12 +17,12 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
 {
     const struct crop_args *args = from;
     int64_t w = leat_type_width(type), h = leat_type_height(type);
-    effect->pads = w < args->width || h < args->height; /* also where the size is open (-1) */
+    effect->pads = w < args->width || h < args->height; /* also if the size is open (-1) */
     leat_type_resize(type, args->height, args->width);
     return LEAT_OK;
 }
 
-/* Where a centred crop of `crop` begins; before 0: so much is padded. */
+/* The start of a centred crop of `crop`; before 0: so much is padded. */
 static int64_t center(int64_t side, int64_t crop)
 {
     return side < crop ? -((crop - side) / 2) : leat_round_even((double)(side - crop) / 2.0);

@@ -46,7 +46,7 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     return LEAT_OK;
 }
 
-/* ---- what is drawn ---- */
+/* ---- the draws ---- */
 
 struct drawn {
     double factor[KINDS];

@@ -1,7 +1,7 @@
 /*
  * CopyPaste: objects of another sample, cut out by their masks and put onto the row's own. Source: Ghiasi et al.,
- * "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation", CVPR 2021; which objects are
- * chosen, and the blending, are those of torchvision's detection references.
+ * "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation", CVPR 2021; the choice of objects
+ * and the blending are those of torchvision's detection references.
  *
  * Draws: 0: whether; 1 + i: one of the n objects, of i = 0 to n - 1: those that were drawn are pasted.
  */

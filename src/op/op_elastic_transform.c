@@ -1,7 +1,7 @@
 /*
  * ElasticTransform: each pixel comes from some pixels beside, by noise that is uniform in [-1, 1], blurred, and times
  * alpha / 2. Arguments and distribution are those of torchvision.transforms.v2, and the pixels are within 1 of those of
- * its torch.nn.functional.grid_sample; what is seen of the outside fades into the fill.
+ * its torch.nn.functional.grid_sample; visible parts of the outside fade into the fill.
  *
  *     rows of noise --blurred across--> ring of rows --blurred down--> displacement of a row --> places --> pixels
  *
@@ -59,7 +59,7 @@ static int infer_elastic(const void *args, const struct leat_place *place, struc
 
 /* ---- noise ---- */
 
-/* What blurs the noise of one axis: weights [k] are those of the numbers k away on either side, across and down. */
+/* The blur of the noise of one axis: weights [k] are those of the numbers k away on either side, across and down. */
 struct blur {
     unsigned reach;
     float across[MAX_REACH], down[MAX_REACH];
@@ -75,7 +75,7 @@ static void make_weights(double sigma, unsigned reach, float *weights)
         weights[k] = (float)(leat_math_exp(-0.5 * (k / sigma) * (k / sigma)) / sum);
 }
 
-/* Of the noise along an axis: the size of the kernel, in both directions, follows from that axis's sigma. */
+/* For the noise along an axis: the size of the kernel, in both directions, follows from that axis's sigma. */
 static void make_blur(const struct elastic_args *args, unsigned axis, struct blur *blur)
 {
     blur->reach = (unsigned)(8 * args->sigma[axis] + 1) / 2;
@@ -105,7 +105,7 @@ static float blurred_across(const struct blur *blur, uint64_t key, unsigned axis
     return sum;
 }
 
-/* By how many pixels the one at (x, y) is displaced: the number that the rows below have there, found alone. */
+/* The displacement of the pixel at (x, y): the number that the rows below have there, found alone. */
 static float displacement_at(const struct elastic_args *args, uint64_t key, unsigned axis, int64_t x, int64_t y,
                              uint32_t w, uint32_t h)
 {
@@ -123,7 +123,7 @@ static float displacement_at(const struct elastic_args *args, uint64_t key, unsi
 /* The scratch, all parts of it multiples of 64 bytes from each other. */
 struct room {
     struct blur *blur[2];
-    float *line[2]; /* a row of noise, with what goes on beyond its ends */
+    float *line[2]; /* a row of noise, with its continuation beyond the ends */
     float *ring[2], *moved[2];
     const float **rows;
     size_t slot; /* numbers of a row */
@@ -137,7 +137,7 @@ static uint64_t take(uint64_t *used, uint64_t bytes)
     return at;
 }
 
-/* Lays out the scratch from `base` on, which is looked at by nobody here; returns its bytes. */
+/* Lays out the scratch from `base` on, without reading it; returns its bytes. */
 static size_t lay_out(const struct elastic_args *args, const struct leat_image *in, uint8_t *base, struct room *room)
 {
     uint64_t used = 0, slot = (in->w + (uint64_t)BLOCK - 1) / BLOCK * BLOCK, most = 2 * MAX_REACH + 1;
@@ -166,7 +166,7 @@ static void plan_elastic(const void *args, uint64_t key, const struct leat_image
     plan->scratch = lay_out(args, in, NULL, NULL);
 }
 
-/* Blocks of n numbers; what is read or written beyond n has no meaning, and is in the scratch. */
+/* Blocks of n numbers; reads and writes beyond n have no meaning, and stay in the scratch. */
 LEAT_INLINE void across(const float *middle, const struct blur *blur, size_t n, float *restrict dst)
 {
     for (size_t done = 0; done < n; done += BLOCK) {
@@ -318,7 +318,7 @@ static double displaced(const struct leat_turn *turn, unsigned axis, int64_t col
     return (double)displacement_at(turn->args, turn->key, axis, column, row, turn->w, turn->h);
 }
 
-/* As torchvision: by what the pixel at the corner is displaced, the other way. */
+/* As torchvision: by the displacement of the pixel at the corner, the other way. */
 static void bend_corner(const struct leat_turn *turn, float x, float y, float to[2])
 {
     const int64_t column = inside(ceil((double)x), turn->w), row = inside(ceil((double)y), turn->h);
@@ -329,8 +329,8 @@ static void bend_corner(const struct leat_turn *turn, float x, float y, float to
 #define MOST_STEPS 8
 
 /* The place whose pixel comes from the point: one that is as far from it as it is displaced itself. Each step goes to
- * where the displacement of the pixel at the best place so far says; half as far where that was no better one, as where
- * the image is squeezed to less than half. Where it is folded, there may be several such places, or none. */
+ * where the displacement of the pixel at the best place so far says; half as far if that was no better one, as when the
+ * image is squeezed to less than half. If it is folded, there may be several such places, or none. */
 static void bend_point(const struct leat_turn *turn, bool corner, float x, float y, float to[2])
 {
     if (corner) {

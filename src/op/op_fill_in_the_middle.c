@@ -6,11 +6,11 @@
  *
  *     document        prefix          middle         suffix
  *     PSM             <PRE> prefix    <SUF> suffix   <MID> middle
- *     SPM             <PRE> <SUF> suffix    <MID> prefix middle      (what the paper calls variant 2)
+ *     SPM             <PRE> <SUF> suffix    <MID> prefix middle      (variant 2 of the paper)
  *
  * Document d of a row, counted from 0, draws with key' = mix(key, d): unit 0 below `rate` changes it, unit 1 below
- * `spm` in the second way; draws 2 and 3 of [0, m] are where it is cut, m being its length without the three. Documents
- * of fewer than 4 tokens stay.
+ * `spm` in the second way; draws 2 and 3 of [0, m] are the cuts, m being its length without the three. Documents of
+ * fewer than 4 tokens stay.
  */
 #include <string.h>
 

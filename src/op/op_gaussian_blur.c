@@ -1,7 +1,7 @@
 /*
- * GaussianBlur: arguments and distribution are those of torchvision.transforms.v2, and the pixels are within 1 of what
- * its float arithmetic gives: first across, then down, with weights of 15 bits that add up to 1, and 7 bits of fraction
- * in between. Beyond its edge an image goes on mirrored, without the edge's pixel twice.
+ * GaussianBlur: arguments and distribution are those of torchvision.transforms.v2, and the pixels are within 1 of those
+ * of its float arithmetic: first across, then down, with weights of 15 bits that add up to 1, and 7 bits of fraction in
+ * between. Beyond its edge an image goes on mirrored, without the edge's pixel twice.
  *
  * Draw 0: sigma.
  */
@@ -56,7 +56,7 @@ static unsigned make_weights(double sigma, unsigned radius, uint16_t *weights)
     }
     unsigned given = 0, reach = 0;
     double exact = 0;
-    for (unsigned k = radius; k; k--) { /* what is added up is rounded, so that the sum is right */
+    for (unsigned k = radius; k; k--) { /* the sum is rounded */
         double x = (double)k / sigma;
         exact += x < 30 ? leat_math_exp(-0.5 * x * x) / sum * (1 << WEIGHT_BITS) : 0;
         weights[k] = (uint16_t)((unsigned)(exact + 0.5) - given);
@@ -67,7 +67,7 @@ static unsigned make_weights(double sigma, unsigned radius, uint16_t *weights)
     return reach;
 }
 
-/* Blocks of n values; what is read or written beyond n has no meaning, and is in scratch. */
+/* Blocks of n values; reads and writes beyond n have no meaning, and stay in scratch. */
 LEAT_INLINE void across(const uint8_t *src, size_t step, const uint16_t *weights, unsigned reach, size_t n,
                         uint16_t *restrict dst)
 {
@@ -108,7 +108,7 @@ LEAT_INLINE void down(uint16_t *const *rows, const uint16_t *weights, unsigned r
 struct room {
     uint16_t *weights[2]; /* across, down */
     uint16_t **rows;
-    uint8_t *line, *made; /* a row with what goes on beyond its edges, and a row of the result */
+    uint8_t *line, *made; /* a row with its continuation beyond the edges, and a row of the result */
     uint16_t *ring;
     size_t slot; /* values of a row of the ring */
 };
@@ -120,7 +120,7 @@ static uint64_t take(uint64_t *used, uint64_t bytes)
     return at;
 }
 
-/* Lays out the scratch from `base` on, which is looked at by nobody here; returns its bytes. */
+/* Lays out the scratch from `base` on, without reading it; returns its bytes. */
 static size_t lay_out(const struct blur_args *args, const struct leat_image *in, uint8_t *base, struct room *room)
 {
     uint64_t used = 0, step = in->column, n = in->w * step, height = (uint64_t)args->height;

@@ -1,4 +1,4 @@
-/* JPEG: what an image is after it was written as a JPEG. Draw 0: the quality. */
+/* JPEG: an image as it is after it was written as a JPEG. Draw 0: the quality. */
 #include <string.h>
 
 #include "base/random.h"
@@ -33,7 +33,7 @@ static bool is_packed(const struct leat_image *image)
     return image->column == image->channels && (image->plane == 1 || image->channels == 1);
 }
 
-/* Packed pixels, where an image has planes. */
+/* Packed pixels, if an image has planes. */
 static void plan(const void *args, uint64_t key, const struct leat_image *in, struct leat_filter_plan *plan)
 {
     plan->scratch = is_packed(in) ? 0 : (size_t)in->w * in->h * in->channels;

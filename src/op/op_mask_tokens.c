@@ -1,12 +1,11 @@
 /*
- * MaskTokens: some tokens are hidden, and their ids are what is to be predicted (Devlin et al., "BERT", 2019). One
- * uniform number per token says all: below p it is chosen; below p * replace[0] it becomes the mask, then below
- * p * (replace[0] + replace[1]) a random token; else it stays. Special tokens are never chosen.
+ * MaskTokens: some tokens are hidden, and their ids are to be predicted (Devlin et al., "BERT", 2019). One uniform
+ * number per token says all: below p it is chosen; below p * replace[0] it becomes the mask, then below p * (replace[0]
+ * + replace[1]) a random token; else it stays. Special tokens are never chosen.
  *
  * The upper 16 bits of the number of token i are the lower (i even) or upper half of leat_tokens_draw(l, h, i / 2),
- * where l and h are the lower and upper half of the row's key. They decide almost always. The lower 48 bits, asked for
- * where they do not, are the upper ones of draw i under mix(key, 2). A random token is draw_below(mix(key, 1), i,
- * vocab_size).
+ * with l and h the lower and upper half of the row's key. They decide almost always. The lower 48 bits, used if they do
+ * not decide, are the upper ones of draw i under mix(key, 2). A random token is draw_below(mix(key, 1), i, vocab_size).
  */
 #include <inttypes.h>
 #include <stddef.h>
@@ -111,7 +110,7 @@ LEAT_INLINE void spare_special(const struct mask_args *args, size_t size, const 
     }
 }
 
-/* Whether some token is none of the vocabulary. */
+/* Whether some token is outside of the vocabulary. */
 #define BEYOND(type)                                                                                                   \
     {                                                                                                                  \
         type most = 0;                                                                                                 \
@@ -135,8 +134,8 @@ LEAT_INLINE bool is_beyond(size_t size, const void *tokens, int64_t vocabulary)
     }
 }
 
-/* Tokens whose number is below a bound, or (`hidden`) the others, become `other`. They are chosen in 32 bits where
- * tokens have no more, and are widened as they are written. */
+/* Tokens whose number is below a bound, or (`hidden`) the others, become `other`. They are chosen in 32 bits if tokens
+ * have no more, and are widened as they are written. */
 #define PUT(type, wide)                                                                                                \
     for (size_t i = 0; i < BLOCK; i++) {                                                                               \
         const wide token = (wide)((const type *)tokens)[i], there = (wide) - (wide)(numbers[i] < below);               \
@@ -168,7 +167,7 @@ LEAT_INLINE void put_other(enum leat_dtype dtype, const void *tokens, const uint
     }
 }
 
-/* The same of tokens of 16 bits, chosen as such: 16 stand in a register. Of labels 100 more is made, which is taken off
+/* The same of tokens of 16 bits, chosen as such: 16 stand in a register. Labels are made 100 larger, which is taken off
  * again where there is room for -100. */
 LEAT_INLINE void put_short(const uint16_t *tokens, const uint16_t *numbers, uint16_t below, bool hidden, uint16_t other,
                            int64_t *restrict to)
@@ -183,7 +182,7 @@ LEAT_INLINE void put_short(const uint16_t *tokens, const uint16_t *numbers, uint
         to[i] = hidden ? (int64_t)some[i] : (int64_t)some[i] + LEAT_NO_LABEL;
 }
 
-/* Random tokens are few: where they are is a byte for each, and eight are looked at together. */
+/* Random tokens are few: their places are a byte for each, and eight are read together. */
 LEAT_INLINE void put_random(const struct mask_args *args, uint64_t key, uint64_t first, const uint16_t *numbers,
                             int64_t *restrict tokens)
 {
@@ -274,7 +273,7 @@ LEAT_INLINE void mask_row(const struct tokens *t)
     const size_t size = leat_dtype_width(t->dtype);
     const uint64_t random_key = leat_key_mix(t->key, 1);
     union numbers numbers;
-    int64_t last[3][BLOCK]; /* the tokens of a block that is not full, and what becomes of them */
+    int64_t last[3][BLOCK]; /* the tokens of a block that is not full, and their results */
     for (size_t first = 0; first < t->n; first += BLOCK) {
         const size_t n = t->n - first < BLOCK ? t->n - first : BLOCK;
         const void *src = (const uint8_t *)t->src + first * size;

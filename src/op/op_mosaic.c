@@ -2,7 +2,7 @@
  * Mosaic: four samples in one image, as YOLO trainings have it. Source: Bochkovskiy et al., "YOLOv4: Optimal Speed and
  * Accuracy of Object Detection", 2020; the geometry is that of Ultralytics' trainings.
  *
- * Draw 0: whether; 1, 2: across and down, where the four meet.
+ * Draw 0: whether to act; 1, 2: across and down, the point where the four meet.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
  * Native: a function of the user's in a chain. The text of a program names it by an index in a table of functions that
- * the program is compiled with, so that text alone can never make anything run. What a function computes cannot be seen
- * from here: its name and its arguments stand for it in the program's hash.
+ * the program is compiled with, so that text alone can never make anything run. The computation of a function cannot be
+ * seen from here: its name and its arguments stand for it in the program's hash.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,9 +22,9 @@ struct native_args {
     int64_t function; /* index in the table */
     const struct leat_native *bound;
     char *label;  /* "Native(<source>)" */
-    bool returns; /* else: what comes */
+    bool returns; /* else: the type of the input */
     struct leat_type out;
-    enum leat_dtype takes, gives; /* what its pointers point to; 0: it did not say */
+    enum leat_dtype takes, gives; /* the type behind its pointers; 0: it gave none */
     char *text;                   /* the user's arguments */
     double *numbers;
     size_t n_numbers;
@@ -219,7 +219,7 @@ static int call(const struct leat_use *use, const char *output, const struct lea
             (unsigned long long)length, (unsigned long long)step);
     describe(&use->in, length, &in_type);
     describe(&use->out, out_bytes, &out_type);
-    memset(out, 0, out_bytes); /* what it leaves out is then the same each time */
+    memset(out, 0, out_bytes); /* bytes that it leaves out are then the same each time */
     char message[MESSAGE_ROOM];
     message[0] = 0;
     uint64_t key = leat_key_mix(row->key, use->op->instance);

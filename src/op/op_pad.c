@@ -1,4 +1,4 @@
-/* Pad: rows and columns added on each side, or cut off where there are fewer than none. */
+/* Pad: rows and columns added on each side, or cut off if there are fewer than none. */
 #include "base/error.h"
 #include "op/operator.h"
 #include "op/program.h"

@@ -61,7 +61,7 @@ static double draw_between(uint64_t key, uint64_t counter, const double range[2]
     return range[0] + leat_draw_unit(key, counter) * (range[1] - range[0]);
 }
 
-/* By whole pixels. */
+/* Moves by whole pixels. */
 static double draw_shift(uint64_t key, uint64_t counter, double part, uint32_t side)
 {
     double most = part * side;

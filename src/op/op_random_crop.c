@@ -42,7 +42,7 @@ static bool draw_axis(uint64_t key, uint64_t counter, int64_t side, int64_t befo
                       bool pad, int64_t *begin)
 {
     int64_t padded = side + before + after;
-    if (padded < crop && pad) { /* as torchvision: what is missing is added on both sides */
+    if (padded < crop && pad) { /* as torchvision: the missing part is added on both sides */
         int64_t missing = crop - padded;
         before += missing;
         padded += 2 * missing;

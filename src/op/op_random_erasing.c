@@ -66,7 +66,7 @@ static bool skips(const void *from, uint64_t key)
 }
 
 struct box {
-    uint32_t x, y, w, h; /* w = 0: nothing fits */
+    uint32_t x, y, w, h; /* w = 0: no box fits */
 };
 
 static struct box draw_box(const struct erasing_args *args, uint64_t key, uint32_t w, uint32_t h)
@@ -107,7 +107,7 @@ static void spread(const uint8_t *values, size_t size, size_t step, size_t n, ui
         memcpy(dst + i * column, values + i * step, size);
 }
 
-/* The planes of an image: of packed pixels all channels are one. */
+/* The planes of an image: all channels of packed pixels are one. */
 LEAT_INLINE unsigned planes_of(const struct leat_image *image, size_t size)
 {
     return image->column == size ? image->channels : 1;

@@ -3,7 +3,7 @@
  * al., "SSD: Single Shot MultiBox Detector", ECCV 2016; arguments and distribution are those of
  * torchvision.transforms.v2.
  *
- * Rounds follow one another, each of 1 + 4 * trials draws: which option; then of each try width, height, left, top. A
+ * Rounds follow one another, each of 1 + 4 * trials draws: which option; then for each try width, height, left, top. A
  * round of the option 1 or more leaves the image whole. torchvision tries without end; here the image stays whole after
  * ROUNDS of them, which by its own options happens once in 10^17 rows.
  */
@@ -66,7 +66,7 @@ static float overlap(const float *b, const struct leat_move *m)
     return common / ((b[2] - b[0]) * (b[3] - b[1]) + (x1 - x0) * (y1 - y0) - common);
 }
 
-/* Whether a crop keeps the middle of some box, and one of these overlaps it by as much as the option says. */
+/* Whether a crop keeps the middle of some box, and one of these overlaps it by as much as the option demands. */
 static bool keeps(const struct leat_target_part *boxes, const struct leat_move *m, double option)
 {
     for (uint64_t i = 0; i < boxes->n; i++) {

@@ -1,7 +1,7 @@
 /*
  * RandomOrder: all of its operators, each order as likely as any other.
  *
- * Draws: i: what changes places with the operator n - 1 - i.
+ * Draws: i: the operator that changes places with number n - 1 - i.
  */
 #include "base/random.h"
 #include "op/operator.h"

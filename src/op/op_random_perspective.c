@@ -36,7 +36,7 @@ static bool skips(const void *args, uint64_t key)
     return leat_draw_unit(key, 0) >= ((const struct perspective_args *)args)->p;
 }
 
-/* Where the corners go, in the order of the draws. */
+/* The destinations of the corners, in the order of the draws. */
 static void draw_corners(const struct perspective_args *args, uint64_t key, uint32_t w, uint32_t h, double to[4][2])
 {
     const uint32_t sides[2] = {w, h};
@@ -78,7 +78,7 @@ static bool solve(double a[UNKNOWN][UNKNOWN + 1], double *x)
     return true;
 }
 
-/* The map that takes the drawn corners to those of the image; where there is none, because corners meet, the one that
+/* The map that takes the drawn corners to those of the image; if there is none, because corners meet, the one that
  * leaves everything in place. */
 static void draw_perspective(const struct perspective_args *args, uint64_t key, uint32_t w, uint32_t h, double m[8])
 {

@@ -45,7 +45,7 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     return LEAT_OK;
 }
 
-/* Draws 0 to 19: area and shape of ten tries; 20 and 21: where the box lies. */
+/* Draws 0 to 19: area and shape of ten tries; 20 and 21: the place of the box. */
 static int move_pixels(const void *from, uint64_t key, uint32_t width, uint32_t height, struct leat_move *move,
                        struct leat_error *error)
 {
@@ -81,7 +81,7 @@ static int move_pixels(const void *from, uint64_t key, uint32_t width, uint32_t 
     return LEAT_OK;
 }
 
-/* What the box becomes is not drawn. */
+/* The size of the result is not drawn. */
 static bool same_draw(const void *a, const void *b)
 {
     const struct crop_args *p = a, *q = b;

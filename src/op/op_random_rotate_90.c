@@ -1,8 +1,8 @@
 /*
- * RandomRotate90: counter-clockwise by none to three quarter turns, all alike, of which no pixel is changed. Of
- * Albumentations.
+ * RandomRotate90: counter-clockwise by none to three quarter turns, all alike, without a change of pixels. It comes
+ * from Albumentations.
  *
- * Draw 0: below p; 1: how many quarter turns.
+ * Draw 0: below p; 1: the number of quarter turns.
  */
 #include <string.h>
 

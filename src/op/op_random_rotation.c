@@ -49,7 +49,7 @@ static double draw_angle(const struct rotation_args *args, uint64_t key)
     return args->low + leat_draw_unit(key, 0) * (args->high - args->low);
 }
 
-/* Where pixels of the result come from: x' = m[0] x + m[1] y + m[2], y' = m[3] x + m[4] y + m[5]. */
+/* The source of pixels of the result: x' = m[0] x + m[1] y + m[2], y' = m[3] x + m[4] y + m[5]. */
 struct affine {
     double m[6];
     uint32_t w, h; /* of the result */

@@ -1,4 +1,4 @@
-/* SanitizeBoundingBoxes: leaves out boxes that are too small or reach outside, with what follows them. */
+/* SanitizeBoundingBoxes: leaves out boxes that are too small or reach outside, with the values that follow them. */
 #include <string.h>
 
 #include "op/joint.h"

@@ -1,8 +1,8 @@
 /*
- * SpanCorruption: spans of tokens are replaced by sentinels, and are what is to be predicted (Raffel et al., "T5",
- * 2020; random_spans_noise_mask of its code). Of n tokens round(n * density) are noise, at least 1 and at most n - 1,
- * in round(noise / mean) spans, at least 1. Both the noise and the rest are divided at random into so many parts, none
- * of them empty, which alternate, the rest first:
+ * SpanCorruption: spans of tokens are replaced by sentinels, and are to be predicted (Raffel et al., "T5", 2020;
+ * random_spans_noise_mask of its code). round(n * density) of n tokens are noise, at least 1 and at most n - 1, in
+ * round(noise / mean) spans, at least 1. Both the noise and the rest are divided at random into so many parts, none of
+ * them empty, which alternate, the rest first:
  *
  *     tokens   a b c d e f g h     parts  a b | C D | e f g | H
  *     inputs   a b <0> e f g <1> [eos]
@@ -10,8 +10,8 @@
  *
  * A division of m into k parts is a uniform choice of k - 1 of m - 1 places, by Floyd's algorithm (Bentley,
  * "Programming Pearls: a sample of brilliance", 1987): draw j is that of [0, m - k + j], taken if it is new, else the
- * largest is. It is leat_tokens_draw(l, h, j) (m - k + j + 1) / 2^32, where l and h are the halves of a key: for the
- * noise that is mix(key, 1), for the rest mix(key, 2).
+ * largest is. It is leat_tokens_draw(l, h, j) (m - k + j + 1) / 2^32, with l and h the halves of a key: mix(key, 1) for
+ * the noise, mix(key, 2) for the rest.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -30,7 +30,7 @@ LEAT_VECTORIZE
 
 struct span_args {
     double density, mean;
-    int64_t sentinel, eos, fill, length; /* -1: none; of ragged values their most tokens */
+    int64_t sentinel, eos, fill, length; /* -1: none; for ragged values their most tokens */
     bool labels;
 };
 
@@ -140,7 +140,7 @@ LEAT_INLINE void divide(const struct division *a, const struct division *b, uint
     }
 }
 
-/* Where the part that begins at `from` ends. Nearly always that is in the 57 bits from there on, which are read
+/* The end of the part that begins at `from`. Nearly always that is in the 57 bits from there on, which are read
  * together; behind the marks there is a word. */
 LEAT_INLINE uint64_t part_end(const uint64_t *bits, uint64_t from)
 {
@@ -166,8 +166,8 @@ struct corruption {
     } * inputs, *labels;
 };
 
-/* What is left, and the labels: what stands after the marks of `noise` and `rest`. What is a constant leaves no branch
- * on it in the loop. */
+/* The rest, and the labels: the tokens after the marks of `noise` and `rest`. A constant leaves no branch on it in the
+ * loop. */
 LEAT_INLINE void put_spans(const struct corruption *t, enum leat_dtype dtype, bool with_inputs, bool with_labels,
                            const uint64_t *noise, const uint64_t *rest, uint64_t spans)
 {
@@ -211,7 +211,7 @@ LEAT_INLINE void corrupt(const struct corruption *t)
 }
 LEAT_TOKENS_FOR_EACH_ISA(corrupt, struct corruption)
 
-/* What stands behind the spans. */
+/* The tokens behind the spans. */
 static void end(const struct span_args *args, struct spans_to *t, bool labels)
 {
     if (!t->to)

@@ -1,4 +1,4 @@
-/* ToLayout: how the axes of an image stand in its output. */
+/* ToLayout: the order of the axes of an image in its output. */
 #include "op/operator.h"
 
 struct layout_args {

@@ -1,6 +1,6 @@
 /*
- * An operator: one file, op_<name>.c, one line of operators.def, and the class of its name in python/leat/ops. What
- * it does to a value is one of these, and each has its function in struct leat_op_class:
+ * An operator: one file, op_<name>.c, one line of operators.def, and the class of its name in python/leat/ops. Its
+ * effect on a value is one of these, and each has its function in struct leat_op_class:
  *
  *     move    takes a box of the image, brings it to a size, mirrors it (crop, resize, flip)
  *     aim     a move whose draw sees the boxes of the row, in the chain of a tuple (RandomIoUCrop)
@@ -12,7 +12,7 @@
  *     pad     brings a value to a fixed length, as the last of its chain (PadTo)
  *     batch   changes an output of a whole batch, as the last of its chain (MixUp; mix.h)
  *     call    a function of whole values, behind which the chain is cut: of the user's (Native), or on tokens
- *     none    it changes how the value is read or delivered (Decode, ToLayout), which `infer` says
+ *     none    it changes how the value is read or delivered (Decode, ToLayout), as `infer` says
  *
  * Moves that follow one another are composed, maps of bytes become tables of 256 entries, and a stage (stage.h) carries
  * out the result in one pass; a filter is a stage of its own, and so are the steps of neighbours with `adjust`.
@@ -30,25 +30,26 @@
 #include "leat/leat.h"
 #include "op/args.h"
 
-/* What the numbers of a value mean: their own value; 0 to the largest of their type (integers), or 0 to 1 (floats). */
+/* The meaning of the numbers of a value: their own value; 0 to the largest of their type (integers), or 0 to 1
+ * (floats). */
 enum leat_range { LEAT_RANGE_PLAIN = 0, LEAT_RANGE_MAX, LEAT_RANGE_UNIT };
-/* What the chain says of its result's layout. */
+/* The chain's statement on its result's layout. */
 enum leat_ask { LEAT_ASK_NOTHING = 0, LEAT_ASK_NCHW, LEAT_ASK_NHWC, LEAT_ASK_CHANNELS_LAST };
 
 #define LEAT_MAX_CHANNELS 32
 
 /* A value between two operators, as known when the program is compiled. */
 struct leat_type {
-    enum leat_kind kind; /* ARRAY, or of what is still stored bytes the field's kind */
+    enum leat_kind kind; /* ARRAY, or for stored bytes still the field's kind */
     enum leat_dtype dtype;
-    enum leat_layout layout; /* of an image: how its three axes stand; NONE: a plain array */
+    enum leat_layout layout; /* of an image: the order of its three axes; NONE: a plain array */
     enum leat_range range;
     enum leat_ask ask;
     const struct leat_codec *codec;        /* the value comes from Decode, of this codec ... */
     bool gray, exif, dct_scaling, lenient; /* ... and how ... */
     bool ids;                              /* ... as a mask of class ids */
     bool icc;                              /* ... in the colours of sRGB */
-    uint8_t alpha, background[3];          /* enum leat_alpha, and what transparency is blended with */
+    uint8_t alpha, background[3];          /* enum leat_alpha, and the colour that transparency is blended with */
     uint32_t frame;                        /* of an animation */
     unsigned ndim;
     int64_t shape[LEAT_MAX_DIMS]; /* -1: not known before the value is seen */
@@ -76,23 +77,23 @@ static inline void leat_type_resize(struct leat_type *t, int64_t height, int64_t
     t->shape[t->layout == LEAT_LAYOUT_CHW ? 2 : 1] = width;
 }
 
-/* What pixels outside an image are: a constant, the nearest pixel of the edge, or the image mirrored at its edge,
+/* The values of pixels outside an image: a constant, the nearest pixel of the edge, or the image mirrored at its edge,
  * without (REFLECT) or with (SYMMETRIC) the edge's pixel twice; as often as needed. */
 enum leat_padding { LEAT_PAD_CONSTANT = 0, LEAT_PAD_EDGE, LEAT_PAD_REFLECT, LEAT_PAD_SYMMETRIC };
 /* The pixel of [0, n) that stands at `at`, inside or outside; not for CONSTANT. */
 int64_t leat_padded_index(enum leat_padding padding, int64_t at, int64_t n);
 
-/* What an operator does to the pixels of one image, in this order. Before `draw`, it is: everything, unchanged. */
+/* The effect of an operator on the pixels of one image, in this order. Before `draw`, it is: everything, unchanged. */
 struct leat_move {
-    int64_t x, y, w, h;                   /* the box that is taken; what lies outside the image is padding */
-    uint32_t out_w, out_h;                /* what it is brought to */
+    int64_t x, y, w, h;                   /* the box that is taken; parts outside the image are padding */
+    uint32_t out_w, out_h;                /* the size that it is brought to */
     uint32_t frame_w, frame_h, left, top; /* then put into a frame of this size, there; frame_w 0: into none */
     enum leat_filter filter;
     bool flip, flip_y; /* then mirrored left to right, or turned upside down */
     bool crops; /* the box is that of a crop: boxes of objects are cut off at its edges, though it be the whole image */
 };
 
-/* What putting into the frame is by itself, behind `move` without it. */
+/* The step of putting into the frame by itself, behind `move` without it. */
 static inline struct leat_move leat_move_into_frame(const struct leat_move *move)
 {
     return (struct leat_move){.x = -(int64_t)move->left,
@@ -106,23 +107,23 @@ static inline struct leat_move leat_move_into_frame(const struct leat_move *move
 
 #define LEAT_AIM_SHAPES 3
 
-/* What pixels from outside an image become: of a mask of class ids another value than of images. */
+/* The value of pixels from outside an image: another one for a mask of class ids than for images. */
 struct leat_fill {
     unsigned n; /* 0: 0; 1: the same for all channels */
     double values[LEAT_MAX_CHANNELS];
     double ids;
 };
-/* Of one channel of a value. */
+/* For one channel of a value. */
 static inline double leat_fill_of(const struct leat_fill *fill, int64_t channel, bool ids)
 {
     return ids ? fill->ids : !fill->n ? 0 : fill->values[fill->n > 1 ? channel : 0];
 }
 
-/* The value that an image of whole numbers is filled with for a color: of a mean such as 123.675 without its fraction.
- * A share (0.5) stays one, which leat_check_held refuses. */
+/* The value that an image of whole numbers is filled with for a color: a mean such as 123.675 without its fraction. A
+ * share (0.5) stays one, which leat_check_held refuses. */
 double leat_color_of(double value, enum leat_dtype dtype);
 
-/* What infer says of an operator beside the type: what its draws may do. */
+/* The statement of infer on an operator beside the type: the possible effects of its draws. */
 struct leat_effect {
     bool resizes, pads, flips;
     bool moves;                /* of a branch: all that it may run are moves that do not resize, and so is it */
@@ -140,16 +141,16 @@ struct leat_image {
     bool ids; /* of the result of a filter: numbers of classes, which cannot be blended */
 };
 
-/* What a filter makes of one image, and takes for it. Before `plan`, it is: the size of the input, and no scratch. */
+/* The result of a filter for one image, and its needs. Before `plan`, it is: the size of the input, and no scratch. */
 struct leat_filter_plan {
     uint32_t w, h;  /* of the result */
     size_t scratch; /* bytes */
 };
 
-/* Where a filter moves the points of an image of w x h: (x, y) to (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]),
- * both divided by m[6] x + m[7] y + m[8], counted from the edge of the first pixel; or where its own function says.
- * `corner`: the point is that of a box, and whole numbers are edges of pixels, for others their middles. Before `turn`,
- * m leaves everything where it is, and the size stays. */
+/* The move of a filter for the points of an image of w x h: (x, y) to (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]),
+ * both divided by m[6] x + m[7] y + m[8], counted from the edge of the first pixel; or by its own function. `corner`:
+ * the point is that of a box, and whole numbers are edges of pixels, for others their middles. Before `turn`, m leaves
+ * everything where it is, and the size stays. */
 struct leat_turn {
     uint32_t w, h, out_w, out_h;
     double m[9];
@@ -165,7 +166,7 @@ struct leat_view_box {
     bool flip, flip_y;
 };
 
-/* Where an operator stands, for messages. */
+/* The place of an operator, for messages. */
 struct leat_place {
     const char *output, *type; /* "Normalize in output 'image'" */
 };
@@ -178,7 +179,7 @@ struct leat_pad;
 struct leat_adjust;
 #define LEAT_MAX_ADJUSTS 8
 
-/* Which of the alternatives of a branch run for a row. */
+/* The alternatives of a branch that run for a row. */
 enum leat_branch_kind {
     LEAT_BRANCH_ONE = 0, /* one of them */
     LEAT_BRANCH_MAYBE,   /* its only one, or none */
@@ -186,7 +187,7 @@ enum leat_branch_kind {
 };
 #define LEAT_MAX_ALTERNATIVES 256
 
-/* What an operator takes, beside what its `infer` says. Those with `joint` or `batch` take tuples alone. */
+/* The needs of an operator beside those that its `infer` gives. Those with `joint` or `batch` take tuples alone. */
 enum leat_op_input {
     LEAT_INPUT_ANY = 0,
     LEAT_INPUT_IMAGE, /* of any numbers, as geometry needs it */
@@ -198,27 +199,28 @@ struct leat_op_class {
     enum leat_op_input input;
     size_t args_bytes; /* of the operator's own struct, which all functions below get as `args` */
     bool random;       /* it draws: leat_draw_* (base/random.h), under the key that its function gets */
-    bool decodes;      /* takes an encoded photo, of which its stage pulls the rows */
+    bool decodes;      /* takes an encoded photo; its stage pulls the rows */
     bool converts;     /* its map changes the type of numbers, and their range with it, and nothing else */
     bool takes_whole;  /* its map takes an integer of 0 to the largest as it takes a float of 0 to 1 */
-    bool in_place;     /* its filter may be asked for the result where its input lies: of one type, size and layout */
+    bool in_place;     /* its filter may be asked for the result in the place of its input: of one type, size and
+                        * layout */
     bool sanitizes;    /* its joint leaves steps out; the arguments are a struct leat_sanitize_args */
-    bool reformats;    /* its joint changes what the numbers of boxes mean: for all rows, or for none */
-    bool images_only; /* it turns images and not what goes with them: tuples with boxes, masks or keypoints refuse it */
-    unsigned views;   /* makes so many images of one, of which `view` says the boxes; those behind it work on each */
-    unsigned gathers; /* puts images of so many samples into one: gather.h; its move brings each to its size */
-    bool overlays;    /* ... of one size, one over the other: those before its move have brought them to it */
-    bool pastes;      /* ... by the masks of their instances */
-    bool blends;      /* its batch computes with the values of images, which are floats then */
+    bool reformats;    /* its joint changes the meaning of the numbers of boxes: for all rows, or for none */
+    bool images_only;  /* it turns images and not their targets: tuples with boxes, masks or keypoints refuse it */
+    unsigned views;    /* makes so many images of one, whose boxes `view` gives; those behind it work on each */
+    unsigned gathers;  /* puts images of so many samples into one: gather.h; its move brings each to its size */
+    bool overlays;     /* ... of one size, one over the other: those before its move have brought them to it */
+    bool pastes;       /* ... by the masks of their instances */
+    bool blends;       /* its batch computes with the values of images, which are floats then */
     /* Reads the arguments into zeroed `args`, each under the name that the Python class gives it (op/args.h). NULL: it
      * has none. Without `hash` it holds no pointers: its bytes are hashed. */
     void (*parse)(void *args, struct leat_args *json);
-    /* Releases what `args` points to. May be NULL. */
+    /* Releases the memory of `args`. May be NULL. */
     void (*end)(void *args);
     /* Hashes the arguments. NULL: their bytes are hashed. */
     uint64_t (*hash)(const void *args);
-    /* Turns the type of the input into that of the output, and says what fits if it does not (leat_op_misfit). NULL:
-     * the type stays. */
+    /* Turns the type of the input into that of the output, and names the right ones if it does not fit
+     * (leat_op_misfit). NULL: the type stays. */
     int (*infer)(const void *args, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
                  struct leat_error *error);
 
@@ -229,7 +231,7 @@ struct leat_op_class {
     /* In the chain of a tuple, a move that is drawn by the targets of the row as they are here: fills `move`, which is
      * as before `move`. It may change the targets, which are moved afterwards. Pure in (args, key, targets). */
     void (*aim)(const void *args, uint64_t key, struct leat_targets *targets, struct leat_move *move);
-    /* Of such: a box that no box of its shape exceeds, of an image of w x h, by which memory is reckoned before the
+    /* For such: a box that no box of its shape exceeds, in an image of w x h, by which memory is reckoned before the
      * targets are seen. Shapes: 0 that of the image, 1 the widest, 2 the tallest. */
     void (*widest)(const void *args, unsigned shape, uint32_t w, uint32_t h, struct leat_move *move);
 
@@ -239,32 +241,33 @@ struct leat_op_class {
 
     /* Makes n values of the output type of n values of `in`, all of one channel. Pure in (args, channel, value). */
     void (*map)(const void *args, const struct leat_type *in, unsigned channel, const void *src, void *dst, size_t n);
-    /* Where `map` is a straight line but for rounding: turns v * scale + offset, the line so far, into the line after
-     * this operator. False where it is none. May be NULL. */
+    /* If `map` is a straight line but for rounding: turns v * scale + offset, the line so far, into the line after this
+     * operator. False if it is none. May be NULL. */
     bool (*line)(const void *args, const struct leat_type *in, unsigned channel, double *scale, double *offset);
 
-    /* Writes the steps that it takes under this key, and returns how many: at most LEAT_MAX_ADJUSTS. Of an operator
+    /* Writes the steps that it takes under this key, and returns how many: at most LEAT_MAX_ADJUSTS. For an operator
      * that is a map (effect->maps) they are functions of single values. Pure in (args, key, channels). */
     unsigned (*adjust)(const void *args, uint64_t key, unsigned channels, struct leat_adjust *steps);
 
-    /* Makes `out` of `in`, images in memory with layout and channels of the operator's types; `scratch`: of as many
-     * bytes as `plan` said, aligned to 64. Pure in (args, key, in). `plan` may be NULL. */
+    /* Makes `out` of `in`, images in memory with layout and channels of the operator's types; `scratch`: as many bytes
+     * as `plan` said, aligned to 64. Pure in (args, key, in). `plan` may be NULL. */
     void (*filter)(enum leat_isa isa, const void *args, uint64_t key, const struct leat_image *in,
                    const struct leat_image *out, void *scratch);
     void (*plan)(const void *args, uint64_t key, const struct leat_image *in, struct leat_filter_plan *plan);
     /* In place of `filter`: one that may fail. NOMEM, INVALID. */
     int (*remake)(const void *args, uint64_t key, const struct leat_image *in, const struct leat_image *out,
                   void *scratch, struct leat_error *error);
-    /* Of a filter: whether it does nothing under this key, so that its stage is left out for the row; then its types
+    /* For a filter: whether it does nothing under this key, so that its stage is left out for the row; then its types
      * and the size are the same before and behind it. May be NULL. */
     bool (*skips)(const void *args, uint64_t key);
-    /* Of an operator that overlays, but for one that pastes: how much of the row's own image remains. Pure in (args,
-     * key). */
+    /* For an operator that overlays, but for one that pastes: the share of the row's own image that remains. Pure in
+     * (args, key). */
     double (*share)(const void *args, uint64_t key);
-    /* Of a filter that turns images of w x h: how, for what goes with them. */
+    /* For a filter that turns images of w x h: the turn, for their targets. */
     void (*turn)(const void *args, uint64_t key, struct leat_turn *turn);
 
-    /* Of a branch: which of its n alternatives run under this key, in order; returns how many. Pure in (args, key, n).
+    /* For a branch: the alternatives of its n that run under this key, in order; returns their number. Pure in (args,
+     * key, n).
      */
     unsigned (*choose)(const void *args, uint64_t key, unsigned n, uint8_t which[LEAT_MAX_ALTERNATIVES]);
     enum leat_branch_kind branch;
@@ -278,20 +281,20 @@ struct leat_op_class {
     int (*call)(const struct leat_use *use, const char *output, const struct leat_row *row, const void *in,
                 uint64_t length, void *out, struct leat_error *error);
 #define LEAT_MOST_PAIRED 8000
-    /* As `call` for both outputs of an operator that has two (token_ops.h), where they are made of one value: the
-     * labels by `labels`, into `into`. Of at most LEAT_MOST_PAIRED tokens, which may be mapped memory, so that it
-     * allocates nothing. May be NULL. */
+    /* As `call` for both outputs of an operator that has two (token_ops.h), if they are made of one value: the labels
+     * by `labels`, into `into`. For at most LEAT_MOST_PAIRED tokens, which may be mapped memory, so that it allocates
+     * nothing. May be NULL. */
     int (*call_both)(const struct leat_use *use, const struct leat_use *labels, const char *output,
                      const struct leat_row *row, const void *in, uint64_t length, void *out, void *into,
                      struct leat_error *error);
     /* Whether `labels` are those of these arguments, in all that matters. Goes with call_both. */
     bool (*pairs)(const void *args, const void *labels);
-    /* Whether two of this class draw the same for one key; NULL: where their arguments are the same. */
+    /* Whether two of this class draw the same for one key; NULL: if their arguments are the same. */
     bool (*same_draw)(const void *a, const void *b);
 
     /* In the chain of a tuple: changes the targets of a row (joint.h). */
     void (*joint)(const void *args, struct leat_targets *targets);
-    /* Last in a chain: how a value of the field becomes one of fixed length. */
+    /* Last in a chain: the way a value of the field becomes one of fixed length. */
     void (*pad)(const void *args, const char *field, struct leat_pad *pad);
     /* Last in the chain of a tuple: changes one output of a whole batch, whose first row has this key (mix.h). The
      * arguments begin with a struct leat_mix_args. */
@@ -304,7 +307,7 @@ static inline bool leat_op_makes_values(const struct leat_op_class *class)
     return class->move || class->aim || class->map || class->adjust || class->filter || class->remake || class->choose;
 }
 
-/* Steps of a value's first dimension: of a longer one all but the first `n` are cut off, or it is broken; a shorter one
+/* Steps of a value's first dimension: all but the first `n` of a longer one are cut off, or it is broken; a shorter one
  * is filled up. */
 struct leat_pad {
     int64_t n;
@@ -326,11 +329,11 @@ void leat_type_words(const struct leat_type *type, char *text, size_t room);
 /* Says "<type> in output '<output>' takes <wanted>, but gets <type of the value><hint>", LEAT_E_TYPE. */
 int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, const char *wanted,
                    struct leat_error *error);
-/* Bytes of a value, UINT64_MAX where they vary. */
+/* Bytes of a value, UINT64_MAX if they vary. */
 uint64_t leat_type_bytes(const struct leat_type *type);
 /* The value of a stored field, as a chain begins with it. */
 void leat_type_of_field(const struct leat_field *field, struct leat_type *type);
-/* Checks that a value is what an operator takes, and infers what it makes of it. */
+/* Checks that a value fits an operator, and infers the result. */
 int leat_op_infer(const struct leat_op_class *class, const void *args, const struct leat_place *place,
                   struct leat_type *type, struct leat_effect *effect, struct leat_error *error);
 /* Arguments that several operators have: "size" (one side of a square, or height and width), and how pixels are
@@ -339,22 +342,22 @@ void leat_args_size(struct leat_args *args, int64_t *height, int64_t *width);
 /* "padding" (one number, or left and top, or left, top, right and bottom) of `least` on, and "padding_mode". Returns
  * how many numbers there were. */
 unsigned leat_args_padding(struct leat_args *args, int64_t least, int64_t sides[4], enum leat_padding *mode);
-/* "fill": a number, or one per channel, of which masks get 0, or {"image": of these, "mask": a number}. Where there is
- * none, that of images is `image`, and of masks 0. */
+/* "fill": a number, or one per channel, while masks get 0, or {"image": of these, "mask": a number}. If there is none,
+ * that of images is `image`, and that of masks 0. */
 void leat_args_fill(struct leat_args *args, double image, struct leat_fill *fill);
 /* Says that `value`, by which an operator fills `what`, is none that numbers of a dtype can be: INVALID. */
 int leat_check_held(const struct leat_place *place, const char *what, enum leat_dtype dtype, double value,
                     struct leat_error *error);
-/* Says what fits if there is neither one fill nor one per channel (of class ids any count does), or if the dtype does
- * not hold it. */
+/* Names the right ones if there is neither one fill nor one per channel (for class ids any count does), or if the dtype
+ * does not hold it. */
 int leat_fill_check(const struct leat_fill *fill, const struct leat_place *place, const struct leat_type *type,
                     struct leat_error *error);
-/* What infer says of an operator that pads with it, or in another way if `effect` is changed behind it. */
+/* The statement of infer on an operator that pads with it, or in another way if `effect` is changed behind it. */
 int leat_effect_pads(const struct leat_fill *fill, const struct leat_place *place, const struct leat_type *type,
                      struct leat_effect *effect, struct leat_error *error);
 /* As the bytes of an image's channels. */
 void leat_fill_bytes(const struct leat_fill *fill, const struct leat_image *image, uint8_t bytes[LEAT_MAX_CHANNELS]);
-/* "interpolation" of what is no resize: NEAREST, BILINEAR, BICUBIC. */
+/* "interpolation" of operators that do not resize: NEAREST, BILINEAR, BICUBIC. */
 enum leat_filter leat_args_warp(struct leat_args *args, enum leat_filter fallback);
 enum leat_filter leat_args_filter(struct leat_args *args);
 /* `move` of a resize to sides that are cut to whole pixels, at least 1. DECODE: they are too large. */

@@ -1,4 +1,4 @@
-/* The table of operators, and what they share. Adding an operator is adding a file, and its line to operators.def. */
+/* The table of operators, and their common part. Adding an operator is adding a file, and its line to operators.def. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,7 +62,7 @@ int leat_op_misfit(const struct leat_place *place, const struct leat_type *got, 
     return rc;
 }
 
-/* Whether a value is what operators of a class take. */
+/* Whether a value fits the operators of a class. */
 static int check_input(const struct leat_op_class *class, const struct leat_place *place, const struct leat_type *type,
                        struct leat_error *error)
 {

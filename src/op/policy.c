@@ -110,7 +110,7 @@ static bool as_color(const struct leat_change *change, const struct leat_strengt
     return true;
 }
 
-/* A change of geometry: where pixels of the result come from. */
+/* A change of geometry: the source of pixels of the result. */
 static void as_affine(const struct leat_change *change, const struct leat_strengths *strengths, uint32_t w, uint32_t h,
                       double m[6])
 {
@@ -135,7 +135,7 @@ static void fill_row(uint8_t *dst, size_t n, unsigned pixel, const uint8_t *fill
         memset(dst, *fill, n);
 }
 
-/* By whole pixels: the image's pixel at (x, y) goes to (x + right, y + below). */
+/* Moves by whole pixels: the image's pixel at (x, y) goes to (x + right, y + below). */
 static void shift(const struct leat_image *in, const struct leat_image *out, int64_t right, int64_t below,
                   const uint8_t *fill)
 {

@@ -30,18 +30,18 @@ enum leat_change_kind {
 struct leat_change {
     enum leat_change_kind kind;
     unsigned bin;  /* of its strength */
-    bool negative; /* where that has a sign */
+    bool negative; /* if that has a sign */
 };
 
 /* The strengths of a policy: from nothing at bin 0 to these at the last bin. */
 struct leat_strengths {
     unsigned bins;
-    double shear, translate, rotate, blend; /* blend: of brightness, color, contrast and sharpness */
+    double shear, translate, rotate, blend; /* blend: for brightness, color, contrast and sharpness */
     bool pixels;                            /* `translate` counts pixels, not sides of the image */
     unsigned posterize, posterized;         /* from so many bits, so many fewer */
 };
 
-/* What all of them are given, as the first member of their arguments. */
+/* The common input of all of them, as the first member of their arguments. */
 struct leat_policy_args {
     enum leat_filter filter;
     struct leat_fill fill;

@@ -257,7 +257,7 @@ static int run_stages(const struct leat_compiled *c, struct leat_scratch *scratc
         }
         image = target;
     }
-    *result = image; /* of no stages, what came */
+    *result = image; /* without stages, the input */
     return rc;
 }
 
@@ -341,8 +341,8 @@ static int call_native(const struct leat_compiled *part, struct leat_scratch *sc
     return rc;
 }
 
-/* A value in the fast form that is not decoded: the bytes that came, to be ended with leat_free. What its bytes are to
- * blame for is the sample's fault. */
+/* A value in the fast form that is not decoded: the bytes that came, to be ended with leat_free. A fault of its bytes
+ * is the sample's fault. */
 static int restore(const struct leat_compiled *c, const struct leat_row *row, uint8_t **out, size_t *length,
                    struct leat_error *error)
 {
@@ -360,14 +360,14 @@ static int restore(const struct leat_compiled *c, const struct leat_row *row, ui
 static int run_native(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *given,
                       void *dst, struct leat_error *error)
 {
-    struct leat_row row = *given; /* what the next step takes */
+    struct leat_row row = *given; /* the input of the next step */
     unsigned turn = 0;
     int rc = LEAT_OK;
     for (size_t k = 0; !rc && k < c->n_parts; k++) {
         const struct leat_compiled *part = &c->parts[k];
         uint8_t *to = part->native ? scratch->buffers[turn] : dst;
         if (part->idle && !k && c->face.in_place && part->native)
-            memcpy(to, row.data, row.length = leat_type_bytes(&part->in)); /* what may fault is copied */
+            memcpy(to, row.data, row.length = leat_type_bytes(&part->in)); /* bytes that may fault are copied */
         else if (part->idle)
             to = NULL;
         else if (!(rc = apply_part(part, scratch, &row, to, error)))
@@ -418,7 +418,7 @@ static inline void prefetch_row(const struct leat_row *rows, size_t i, size_t n,
         __builtin_prefetch(p + k);
 }
 
-/* Rows that follow each other in memory, and whose numbers all become what they do in the same way. */
+/* Rows that follow each other in memory, and whose numbers are all converted in the same way. */
 static size_t neighbours(const struct leat_compiled *c, const struct leat_row *rows, size_t n)
 {
     size_t run = 1;

@@ -1,4 +1,4 @@
-/* What compiling (compile.c) hands to applying (program.c). */
+/* The data that compiling (compile.c) hands to applying (program.c). */
 #ifndef LEAT_OP_PROGRAM_INTERNAL_H
 #define LEAT_OP_PROGRAM_INTERNAL_H
 
@@ -26,15 +26,15 @@ struct leat_compiled {
     const struct leat_codec *codec; /* of stored values that are encoded, else NULL */
     uint64_t in_bytes, elements;    /* of a row (ragged: of one step of its first dimension) */
     leat_convert_fn convert;        /* CONVERT; NULL: leat_values_convert */
-    struct leat_stage *stages;      /* IMAGE; of MAP one, for its maps and label */
+    struct leat_stage *stages;      /* IMAGE; for MAP one, for its maps and label */
     size_t n_stages;
-    size_t first_time; /* where the times of its steps begin in a scratch's */
+    size_t first_time; /* the start of the times of its steps in a scratch's */
 
     /* NATIVE: the chain is cut behind each function. The parts are made like the whole; their names are the whole's. */
     struct leat_compiled *parts;
     size_t n_parts;
     const struct leat_use *native;      /* of a part: the function behind it; NULL: it is the last */
-    bool idle;                          /* of a part: it hands on what it gets */
+    bool idle;                          /* of a part: it hands on its input */
     const struct leat_compiled *labels; /* of tokens whose labels are made in the same call; or NULL */
     bool beside;                        /* it is made so */
 
@@ -60,7 +60,7 @@ struct leat_compiled {
     size_t stored;       /* of masks of instances: their field; face.field is the one by whose rows they are counted */
 };
 
-/* A chain; of a tuple also all that does not belong to one of its outputs. These stand in the order of the fields,
+/* A chain; for a tuple also all that does not belong to one of its outputs. These stand in the order of the fields,
  * behind them the geometry. */
 struct leat_compiled_chain {
     struct leat_program_chain face;
@@ -68,40 +68,39 @@ struct leat_compiled_chain {
     struct leat_use *uses;
     size_t n_uses;
     size_t first;   /* of its outputs */
-    size_t *fields; /* what face points at, of a tuple */
+    size_t *fields; /* the target of face, for a tuple */
     bool *decodes;
     size_t *outputs;
-    const struct leat_use *gather; /* what makes one image of those of several samples (gather.h); or NULL */
+    const struct leat_use *gather; /* the part that makes one image of those of several samples (gather.h); or NULL */
     size_t canvas;                 /* the output of the image whose size the others go by; SIZE_MAX: there is none */
     size_t n_targets;              /* fields that are not pixels */
     char *geometry_name, *sizes_name;
     bool geometry, sanitizes, aims, draws; /* draws: masks of instances */
-    bool measures;                         /* what is left of each box */
-    /* Functions take the image of this member behind so many uses, and make what the others do not see; n_cut SIZE_MAX:
-     * there are none. The image is hidden then, and behind the geometry stand two hidden outputs more: its size, where
-     * that is open, and where there are moves drawn by targets behind the cut, those moves, n_drawn of them. */
+    bool measures;                         /* the rest of each box */
+    /* Functions take the image of this member behind so many uses, and make a result that the others do not see; n_cut
+     * SIZE_MAX: there are none. The image is hidden then, and behind the geometry stand two hidden outputs more: its
+     * size, if that is open, and the moves drawn by targets behind the cut, if there are any, n_drawn of them. */
     size_t n_cut, cut, n_drawn;
     bool cut_open;
     bool stacks; /* images may end in open size; there is an output of their sizes, the last one */
     bool single; /* ... only because batches have one row */
 };
 
-/* Where those outputs of a tuple stand that functions alone see; there may be none. */
+/* The place of those outputs of a tuple that functions alone see; there may be none. */
 static inline size_t leat_tuple_cut_outputs(const struct leat_compiled_chain *chain)
 {
     return chain->face.n_fields + chain->geometry;
 }
-/* Settles the outputs of a tuple, of which fields and uses are known: tuple_compile.c. */
+/* Settles the outputs of a tuple whose fields and uses are known: tuple_compile.c. */
 int leat_tuple_compile(struct leat_program *program, struct leat_compiled_chain *chain, const struct leat_field *fields,
                        struct leat_error *error);
-/* Whether some image of a chain ends in open size. What it finds is set again when the outputs are settled. */
+/* Whether some image of a chain ends in open size. Its results are set again when the outputs are settled. */
 bool leat_tuple_is_open(struct leat_program *program, struct leat_compiled_chain *chain,
                         const struct leat_field *fields);
-/* Of an output of masks of instances that was compiled as a mask is, once arrays were (instances.c). TYPE,
- * INVALID. */
+/* For an output of masks of instances that was compiled as a mask is, once arrays were (instances.c). TYPE, INVALID. */
 int leat_instances_settle(const struct leat_program *program, const struct leat_compiled_chain *chain,
                           struct leat_compiled *c, struct leat_error *error);
-/* What its rows take of a scratch. */
+/* The share of its rows in a scratch. */
 struct leat_tuple_work;
 struct leat_tuple_work *leat_tuple_work_new(const struct leat_program *program);
 void leat_tuple_work_free(struct leat_tuple_work *work);
@@ -129,7 +128,7 @@ struct leat_program {
     struct leat_compiled *outputs;
     struct leat_compiled_chain *chains;
     size_t n_outputs, n_chains, n_times, n_aims;
-    char **names; /* of fields, where the program came without JSON */
+    char **names; /* of fields, if the program came without JSON */
     uint64_t hash;
     struct leat_native *functions;
     size_t n_functions;
@@ -151,11 +150,11 @@ static inline bool leat_compiled_decodes(const struct leat_compiled *c)
     return c->face.decodes && !c->gather;
 }
 /* compile_operators.c: the operators of a program from its JSON; the names of their instances, once chains are known;
- * and what an operator is, with those in its branches, mixed into a hash. */
+ * and an operator, with those in its branches, mixed into a hash. */
 int leat_parse_operators(struct leat_program *program, struct leat_error *error);
 int leat_name_instances(struct leat_program *program, struct leat_error *error);
 uint64_t leat_op_hash(const struct leat_op *op, uint64_t hash);
-/* compile_outputs.c: the outputs of a program, from its JSON; every field that is not derived, where there is none. */
+/* compile_outputs.c: the outputs of a program, from its JSON; every field that is not derived, if there is none. */
 int leat_parse_outputs(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
                        struct leat_error *error);
 int leat_all_fields(struct leat_program *program, const struct leat_field *fields, size_t n_fields,
@@ -163,15 +162,15 @@ int leat_all_fields(struct leat_program *program, const struct leat_field *field
 /* compile.c, for tuples: the types of a chain; shape, strides and bytes of its rows. */
 int leat_compiled_infer(const struct leat_program *program, struct leat_compiled *c, struct leat_error *error);
 int leat_compiled_finish(struct leat_program *program, struct leat_compiled *c, struct leat_error *error);
-/* What the last operator of a chain says of padding. INVALID: the output's type does not hold its fill. */
+/* The last operator's statement on padding. INVALID: the output's type does not hold its fill. */
 int leat_compiled_pad(struct leat_compiled *c, const struct leat_op *op, struct leat_error *error);
-/* program_memory.c: what images of known size need of a thread, so that making them allocates nothing; false: there is
- * no memory. And about what the images of a program take of a thread. */
+/* program_memory.c: the needs of a thread for images of known size, so that making them allocates nothing; false: there
+ * is no memory. And roughly the needs of a thread for the images of a program. */
 bool leat_program_reserve(const struct leat_program *program, struct leat_stage_work *work);
 uint64_t leat_program_images_bytes(const struct leat_program *program);
 /* gather.c: by which the operators before a mosaic draw for the piece of this number. */
 uint64_t leat_piece_key(uint64_t row_key, unsigned piece);
-/* program.c: what stages and tuples take of a thread's scratch. */
+/* program.c: the needs of stages and tuples in a thread's scratch. */
 struct leat_stage_work *leat_scratch_stages(struct leat_scratch *scratch);
 struct leat_tuple_work *leat_scratch_tuples(struct leat_scratch *scratch);
 /* program.c: one value of `n` steps into a row whose length PadTo has fixed. DECODE: it is too long. */

@@ -1,17 +1,17 @@
 /*
- * What a program takes of memory: what a thread has for all rows, and what one row takes beside that, for which the
- * engine asks the budget before the row is made.
+ * The memory of a program: that of a thread for all rows, and that of one row beside it, for which the engine asks the
+ * budget before the row is made.
  */
 #include "op/program_internal.h"
 
-/* ---- what a thread has ---- */
+/* ---- memory of a thread ---- */
 
 static const struct leat_type *first_type(const struct leat_compiled *c)
 {
     return c->gather ? &c->gather->out : &c->in;
 }
 
-/* What images of known size need, so that making them allocates nothing. */
+/* The needs of images of known size, so that making them allocates nothing. */
 static bool reserve(const struct leat_compiled *c, struct leat_stage_work *work)
 {
     if (c->path != LEAT_PATH_IMAGE || c->face.decodes || c->idle || leat_type_is_open(first_type(c)))
@@ -37,7 +37,7 @@ static uint64_t image_bytes(const struct leat_compiled *c)
     if (c->path != LEAT_PATH_IMAGE || c->idle)
         return 0;
     const uint64_t kept = c->n_stages * (uint64_t)LEAT_KEEP_BYTES;
-    if (c->gather) /* a canvas and what stands between its stages, and those of each sample */
+    if (c->gather) /* a canvas and the images between its stages, and those of each sample */
         return (1 + c->gather->op->class->views + c->gather->op->class->overlays + 2 * c->gather->op->class->pastes +
                 2 * c->n_stages) *
                    leat_type_bytes(&c->gather->out) +
@@ -73,7 +73,7 @@ uint64_t leat_program_images_bytes(const struct leat_program *program)
     return bytes;
 }
 
-/* ---- what a row takes ---- */
+/* ---- memory of a row ---- */
 
 /* Those that take the stored value. */
 static const struct leat_compiled *first_part(const struct leat_compiled *c)
@@ -81,7 +81,7 @@ static const struct leat_compiled *first_part(const struct leat_compiled *c)
     return c->path == LEAT_PATH_NATIVE || c->gather ? &c->parts[0] : c;
 }
 
-/* Of decoded photos the samples have 16 bits. */
+/* Samples of decoded photos have 16 bits. */
 static bool decodes_wide(const struct leat_compiled *c)
 {
     return c->n_stages && c->stages[0].decode && c->stages[0].in.dtype == LEAT_U16;
@@ -95,7 +95,7 @@ static const struct leat_compiled_chain *drawing_chain(const struct leat_program
     return chain->face.tuple && chain->draws && chain->canvas == c->index ? chain : NULL;
 }
 
-/* Between the stages of an image of w x h, or of the masks that are drawn as large. */
+/* Between the stages of an image of w x h, or of masks that are drawn as large. */
 static uint64_t between_bytes(const struct leat_program *program, const struct leat_compiled *c, uint64_t row_key,
                               unsigned piece, uint32_t w, uint32_t h)
 {

@@ -116,7 +116,7 @@ static bool append(struct leat_stage *stage, const char *a, const char *b)
     return fits;
 }
 
-/* "RandomResizedCrop+Normalize"; of a branch "RandomApply(ColorJitter)". What does not fit is left out. */
+/* "RandomResizedCrop+Normalize"; for a branch "RandomApply(ColorJitter)". A name that does not fit is left out. */
 static void add_label(struct leat_stage *stage, const struct leat_use *use)
 {
     size_t was = strlen(stage->label), below = use->op->below;
@@ -171,7 +171,7 @@ const void *leat_stage_map(const struct leat_stage *stage, unsigned channel, con
     return src;
 }
 
-/* Tries arithmetic in place of the table, where the maps together are a line. */
+/* Tries arithmetic in place of the table, if the maps together are a line. */
 static void find_affine(struct leat_store *store, const struct leat_stage *stage, unsigned first_channel)
 {
     double scale[4], offset[4];
@@ -195,7 +195,7 @@ size_t leat_stage_channels(const struct leat_stage *stage)
     return leat_type_is_image(&stage->in) ? (size_t)leat_type_channels(&stage->in) : 1;
 }
 
-/* What the maps of a stage make of all bytes (of a fast stage), and of its fill. */
+/* The results of a stage's maps for all bytes (of a fast stage), and for its fill. */
 static void tabulate(struct leat_stage *stage)
 {
     size_t size = leat_dtype_size(stage->out.dtype);
@@ -303,8 +303,8 @@ static bool works_in_place(const struct leat_use *use)
            (use->op->class->in_place || (use->op->class->adjust && keeps_channels(&use->in, &use->out)));
 }
 
-/* How many of the uses, the last ones, can change what was delivered by the others: those that say nothing but how the
- * result lies are among them. */
+/* The number of the uses, the last ones, that can change the delivered result of the others: those that only give the
+ * layout of the result are among them. */
 static size_t count_in_place(const struct leat_use *uses, size_t n, enum leat_stages_end end)
 {
     size_t found = 0;
@@ -351,7 +351,7 @@ int leat_stages_compile(const struct leat_use *uses, size_t n, const struct leat
     for (size_t i = deliver; i < n; i++)
         if (works_in_place(&uses[i]) && place(stages, n_out, &uses[i], n, first))
             return LEAT_E_NOMEM;
-    bool reread = last + 1 < *n_out && stages[last + 1].n_colors; /* what erases looks at little of it */
+    bool reread = last + 1 < *n_out && stages[last + 1].n_colors; /* an eraser reads little of it */
     for (size_t i = 0; i < *n_out; i++) {
         stages[i].last = end != LEAT_STAGES_HAND_OVER && i == last;
         stages[i].in_place = i > last;

@@ -29,15 +29,15 @@ bool leat_stage_buffer(void **buffer, size_t *room, size_t count, size_t each)
     return *buffer != NULL;
 }
 
-/* ---- where rows come from ---- */
+/* ---- the source of rows ---- */
 
 struct reader {
     struct leat_stage_work *work;
     bool decode;
     const uint8_t *next; /* in memory */
     ptrdiff_t step;
-    unsigned pixel, expand; /* expand: bytes per pixel at rest where they are spread to 4; 0: not */
-    bool pad;               /* rows at rest end where memory may end: copied, so that kernels can read beyond */
+    unsigned pixel, expand; /* expand: bytes per pixel at rest if they are spread to 4; 0: not */
+    bool pad;               /* rows at rest end at the end of memory: copied, so that kernels can read beyond */
     size_t n;               /* pixels */
     size_t column;          /* bytes from one to the next, at rest */
     bool ahead;             /* ask for later rows */
@@ -136,7 +136,7 @@ static int begin_rows(struct reader *reader, const struct leat_stage *stage, str
     return LEAT_OK;
 }
 
-/* ---- where rows go ---- */
+/* ---- the destination of rows ---- */
 
 struct writer {
     const struct leat_stage *stage;
@@ -150,7 +150,7 @@ struct writer {
     size_t above, h;  /* rows that are filled first, then rows of pixels: upside down from the last one up */
 };
 
-/* Fills n times `bytes` bytes, of which the first ones are there: twice as much each time. */
+/* Fills n times `bytes` bytes, the first of which are there: twice as much each time. */
 static void repeat(uint8_t *to, size_t bytes, size_t n)
 {
     for (size_t done = 1, more; done < n; done += more) {
@@ -228,7 +228,7 @@ static struct writer begin_write(const struct leat_stage *stage, const struct le
     return w;
 }
 
-/* Where row y of the valid part goes. */
+/* The destination of row y of the valid part. */
 static inline size_t row_of(const struct writer *w, size_t y)
 {
     return w->above + (w->flip_y ? w->h - 1 - y : y);
@@ -285,7 +285,7 @@ int64_t leat_padded_index(enum leat_padding padding, int64_t at, int64_t n)
     return at < n ? at : period - at - twice;
 }
 
-/* Where pixel x of a row of the target stands in a row of the image, for padding that is not constant. */
+/* The place of pixel x of a row of the target in a row of the image, for padding that is not constant. */
 static int64_t padded_column(const struct leat_stage *stage, const struct leat_view *view,
                              const struct leat_image *image, int64_t x)
 {
@@ -313,8 +313,8 @@ static void gather_pixels(const uint8_t *row, unsigned pixel, unsigned channels,
             memcpy(to + channels * i, row + (size_t)places[i] * pixel, channels);
 }
 
-/* The same for places that never decrease, in a row of `width` pixels, to where there is padding behind: three bytes
- * are taken as four, whose last the next pixel overwrites. */
+/* The same for places that never decrease, in a row of `width` pixels, to a destination with padding behind: three
+ * bytes are taken as four, whose last the next pixel overwrites. */
 static void nearest_row(const uint8_t *row, unsigned pixel, unsigned channels, const uint32_t *places, size_t n,
                         size_t width, uint8_t *to)
 {
@@ -360,7 +360,7 @@ static int padded_pass(const struct leat_stage *stage, struct leat_stage_work *w
     return LEAT_OK;
 }
 
-/* The largest denominator at which the scaled box still covers what it is brought to. */
+/* The largest denominator at which the scaled box still covers its target size. */
 static unsigned choose_denominator(const struct leat_stage *stage, const struct leat_stage_work *work,
                                    const struct leat_view *view, uint32_t *w, uint32_t *h)
 {
@@ -373,7 +373,7 @@ static unsigned choose_denominator(const struct leat_stage *stage, const struct 
     return leat_decoder_scaled_size(work->decoder, 1, w, h);
 }
 
-/* Weights from the source's box at 1/d; the axis counts from what is read first. */
+/* Weights from the source's box at 1/d; the axis counts from the first pixel read. */
 static int make_axis(struct leat_axis *axis, struct leat_side *side)
 {
     const int64_t d = side->denominator;
@@ -405,7 +405,7 @@ static int make_axis(struct leat_axis *axis, struct leat_side *side)
     return LEAT_OK;
 }
 
-/* Makes both axes, unless they are those of the row before, and what the kernel wants for these columns. */
+/* Makes both axes, unless they are those of the row before, and the kernel's data for these columns. */
 static int make_axes(struct leat_stage_work *work, struct leat_side sides[2], unsigned pixel, unsigned channels)
 {
     int64_t *planned = work->planned;
@@ -434,8 +434,8 @@ static int make_axes(struct leat_stage_work *work, struct leat_side sides[2], un
     return rc;
 }
 
-/* Both axes and the ring. `box` becomes what is read of the source at 1/d; what of the grid shows nothing of the image
- * is no longer valid. */
+/* Both axes and the ring. `box` becomes the part of the source read at 1/d; parts of the grid that show nothing of the
+ * image are no longer valid. */
 static int prepare_resize(const struct leat_stage *stage, struct leat_stage_work *work, struct leat_view *view,
                           unsigned pixel, struct leat_rect *box, unsigned *denominator, struct leat_error *error)
 {
@@ -487,7 +487,7 @@ static int resize_pass(const struct leat_stage *stage, struct leat_stage_work *w
     rc = begin_rows(&reader, stage, work, image, pass, denominator, seen, view->padded ? &box : NULL, true, error);
     const struct leat_axis *across = &work->across, *down = &work->down;
     unsigned nearest = view->filter == LEAT_FILTER_NEAREST ? pixel : 0; /* bytes of the pixels that are taken */
-    if (nearest && !stage->decode && !view->padded) {                   /* from where they lie */
+    if (nearest && !stage->decode && !view->padded) {                   /* from their place in memory */
         nearest = (unsigned)image->column;
         reader.expand = 0;
         reader.pad = false;

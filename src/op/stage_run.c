@@ -1,4 +1,4 @@
-/* Running a stage: what is drawn for a row, the room that it takes, and filters and branches; pixels: stage_pass.c. */
+/* Running a stage: the draws for a row, its room, and filters and branches; pixels: stage_pass.c. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -45,7 +45,7 @@ void leat_stage_work_trim(struct leat_stage_work *work)
 struct viewing {
     const struct leat_stage *stage;
     const struct leat_move *aims; /* those that are drawn by targets; NULL: these are not known, */
-    unsigned shape;               /* and what is widest of this shape is taken */
+    unsigned shape;               /* and the widest of this shape is taken */
     struct leat_view *view;
     struct leat_error *error;
 };
@@ -56,7 +56,8 @@ static int add_move(void *context, const struct leat_op *op, uint64_t key)
     uint32_t w = (uint32_t)v->view->window.w, h = (uint32_t)v->view->window.h;
     struct leat_move move = {.w = w, .h = h, .out_w = w, .out_h = h};
     int rc = LEAT_OK;
-    if (!op->class->move && !op->class->aim) /* of a branch, what does not concern a mask stands beside its moves */
+    if (!op->class->move && !op->class->aim) /* of a branch, operators that do not concern a mask stand beside its
+                                              * moves */
         return LEAT_OK;
     if (op->class->move)
         rc = op->class->move(op->args, key, w, h, &move, v->error);
@@ -116,8 +117,8 @@ static size_t image_bytes(const struct leat_type *type, uint32_t w, uint32_t h)
     return (size_t)w * h * (size_t)leat_type_channels(type) * leat_dtype_size(type->dtype);
 }
 
-/* Room for the result of a stage: in a buffer between stages, after which the next image goes to the other one; or
- * where an image of open size is delivered. */
+/* Room for the result of a stage: in a buffer between stages, after which the next image goes to the other one; or at
+ * the destination of an image of open size. */
 static int make_room(const struct leat_stage *stage, struct leat_stage_work *work, unsigned *buffer, uint32_t w,
                      uint32_t h, struct leat_image *image, struct leat_error *error)
 {
@@ -137,8 +138,8 @@ static int make_room(const struct leat_stage *stage, struct leat_stage_work *wor
     return LEAT_OK;
 }
 
-/* The part of a photo of 16 bits that is seen, into memory: what comes then goes value by value. `view` becomes that of
- * the part. */
+/* The visible part of a photo of 16 bits, into memory: the later steps go value by value. `view` becomes that of the
+ * part. */
 static int read_part(const struct leat_stage *stage, struct leat_stage_work *work, struct leat_view *view,
                      unsigned buffer, struct leat_image *part, struct leat_error *error)
 {
@@ -192,7 +193,7 @@ static struct leat_filter_plan plan_filter(const struct leat_stage *stage, uint6
     return plan;
 }
 
-/* What a branch runs for a row. */
+/* The operators that a branch runs for a row. */
 struct chosen {
     unsigned n;
     uint8_t which[LEAT_MAX_ALTERNATIVES];
@@ -324,7 +325,7 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_stage_work *work,
         leat_values_convert(LEAT_F64, LEAT_U8, &stage->fill[c], &work->fill[c], 1);
     struct leat_image part;
     if (!rc && stage->decode && !stage->fast) {
-        rc = read_part(stage, work, &view, *buffer, &part, error); /* the first stage: nothing lies there */
+        rc = read_part(stage, work, &view, *buffer, &part, error); /* the first stage: it has no input there */
         image = &part;
     }
     if (!rc)
@@ -346,7 +347,7 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_stage_work *work,
     return rc;
 }
 
-/* ---- what is needed for images of a known size ---- */
+/* ---- needs of images of a known size ---- */
 
 /* The stages of a row, as they would run. */
 struct sizing {
@@ -433,7 +434,7 @@ static int reserve_branch(const struct leat_stage *stage, struct leat_stage_work
 
 int leat_stages_reserve(const struct leat_stage *stages, size_t n, struct leat_stage_work *work, uint32_t w, uint32_t h)
 {
-    work->asked[0].grid = work->asked[1].grid = work->planned[1] = 0; /* axes may lose what they hold */
+    work->asked[0].grid = work->asked[1].grid = work->planned[1] = 0; /* axes may lose their contents */
     for (size_t i = 0; i < n; i++) {
         const struct leat_stage *stage = &stages[i];
         int64_t out_w = leat_type_width(&stage->out), out_h = leat_type_height(&stage->out);
@@ -495,7 +496,7 @@ static uint64_t resize_bytes(const struct leat_use *use, uint32_t w, uint32_t h)
            (down + 2) * ((uint64_t)grid_w * pixel + LEAT_ROW_PADDING);
 }
 
-/* The largest image between stages whose size is known, the most scratch of a filter, what the largest resize takes,
+/* The largest image between stages whose size is known, the most scratch of a filter, the memory of the largest resize,
  * and the widest row. */
 static void find_largest(const struct leat_stage *stages, size_t n, uint32_t w, uint32_t h, uint64_t most[4])
 {

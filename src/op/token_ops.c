@@ -1,4 +1,4 @@
-/* What operators on tokens have in common. */
+/* The common part of operators on tokens. */
 #include "op/token_ops.h"
 
 #include <string.h>

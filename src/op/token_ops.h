@@ -1,6 +1,6 @@
 /*
- * What operators on tokens have in common: a value is a list of integers, of a fixed length or as it is stored, and
- * what comes is int64, as models take it. They are `call` (operator.h), and parts of the library.
+ * The common part of operators on tokens: a value is a list of integers, of a fixed length or as it is stored, and the
+ * result is int64, as models take it. They are `call` (operator.h), and parts of the library.
  */
 #ifndef LEAT_OP_TOKEN_OPS_H
 #define LEAT_OP_TOKEN_OPS_H
@@ -8,7 +8,7 @@
 #include "op/operator.h"
 #include "op/stage.h"
 
-#define LEAT_NO_LABEL (-100) /* what losses leave out: the ignore_index of PyTorch's */
+#define LEAT_NO_LABEL (-100) /* labels without a loss: the ignore_index of PyTorch's */
 #define LEAT_MAX_SPECIAL 64
 
 /* Bytes of an integer. */
@@ -21,7 +21,7 @@ static inline size_t leat_dtype_width(enum leat_dtype dtype)
 }
 
 /* A Weyl sequence under the mixing function of 32 bits with least bias among those with two multiplications (Wellons,
- * "Prospecting for hash functions"), keyed by the halves of a key: vectors multiply 32 bits, where they lack an
+ * "Prospecting for hash functions"), keyed by the halves of a key: vectors multiply 32 bits, as they lack an
  * instruction for 64. It never changes. */
 LEAT_INLINE uint32_t leat_tokens_draw(uint32_t low, uint32_t high, uint32_t i)
 {
@@ -100,7 +100,7 @@ LEAT_INLINE void leat_tokens_widen_some(enum leat_dtype dtype, const void *src, 
     for (size_t at = 0; at < n; at += some)
         leat_tokens_widen(dtype, (const uint8_t *)src + at * size, to + at, some);
 }
-/* How many tokens a value of `bytes` has when those equal to `fill` at its end are taken off, if `has_fill`. */
+/* The number of tokens of a value of `bytes` when those equal to `fill` at its end are taken off, if `has_fill`. */
 size_t leat_tokens_count(enum leat_dtype dtype, const void *src, uint64_t bytes, bool has_fill, int64_t fill);
 /* Whether the type is a list of integers. */
 bool leat_type_is_tokens(const struct leat_type *type);

@@ -31,7 +31,7 @@ struct leat_tuple_work *leat_tuple_work_new(const struct leat_program *program)
 {
     size_t n = 1;
     for (size_t c = 0; c < program->n_chains; c++)
-        n = program->chains[c].n_targets >= n ? program->chains[c].n_targets + 1 : n; /* 1: what is left of boxes */
+        n = program->chains[c].n_targets >= n ? program->chains[c].n_targets + 1 : n; /* 1: the rest of boxes */
     struct leat_tuple_work *work = leat_new(struct leat_tuple_work);
     if (!work)
         return NULL;
@@ -263,7 +263,8 @@ static int walk_targets(void *context, uint32_t w, uint32_t h, struct leat_error
 
 /* ---- the whole row ---- */
 
-/* An image of open size, in memory of its own; `sizes`: where its height and width go, which all images of a row share.
+/* An image of open size, in memory of its own; `sizes`: the place of its height and width, which all images of a row
+ * share.
  */
 static int make_open(const struct leat_program *program, const struct leat_compiled *c, struct leat_scratch *scratch,
                      const struct leat_row *value, bool first, int64_t *sizes, struct leat_error *error)
@@ -342,8 +343,8 @@ int leat_tuple_image(const struct leat_program *program, const struct leat_compi
     return LEAT_OK;
 }
 
-/* Makes the images and masks; *w and *h become the size by which targets go. The canvas comes last, so that what its
- * decoder has learned of it can be asked for. */
+/* Makes the images and masks; *w and *h become the size by which targets go. The canvas comes last, so that its decoder
+ * can be asked about it. */
 static int make_pixels(const struct leat_program *program, const struct leat_compiled_chain *chain,
                        struct leat_scratch *scratch, const struct leat_row *values, void *const *dst, uint32_t *w,
                        uint32_t *h, const struct leat_walk *walk, size_t *failed, struct leat_error *error)
@@ -422,7 +423,7 @@ static int one_hot(const struct leat_compiled *c, const struct leat_target_part 
     return LEAT_OK;
 }
 
-/* What functions that take the image are told of it, and how large it is behind them. */
+/* The facts for functions that take the image, and its size behind them. */
 static void tell_cut(const struct leat_walk *walk, void *const *dst)
 {
     const struct leat_compiled_chain *chain = walk->chain;

@@ -1,6 +1,6 @@
 /*
- * Compiling the chain of a tuple (tuple.c): what each field is in it, which operators concern it, and whether they can
- * stand so.
+ * Compiling the chain of a tuple (tuple.c): the role of each field in it, the operators that concern it, and whether
+ * they can stand so.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static int misfit(const struct leat_compiled_chain *chain, const struct leat_op_
     return rc;
 }
 
-/* What a field is in the tuple, from its kind. */
+/* The role of a field in the tuple, from its kind. */
 static int take_field(struct leat_compiled_chain *chain, struct leat_compiled *c, const struct leat_field *field,
                       struct leat_error *error)
 {
@@ -146,14 +146,14 @@ static int compile_pixels(struct leat_program *program, struct leat_compiled_cha
         return leat_fail(error, LEAT_E_TYPE,
                          "The images of output '%s' are stored in one size, and stack in any case: leave stack out.",
                          c->face.name);
-    bool alone = program->open == LEAT_OPEN_ALONE; /* who applies the chain sees the image itself */
+    bool alone = program->open == LEAT_OPEN_ALONE; /* the caller that applies the chain sees the image itself */
     if (!rc && !alone && (leat_type_is_open(&c->out) || (stacks && !chain->single)))
         open_face(c);
     if (!rc && c->gather && c->gather->op->class->views)
         rc = view_face(c, c->gather->op->class->views, error);
     if (rc || !mask || c->face.open)
         return rc;
-    c->face.ndim = 2; /* (height, width): of its one channel nothing is left to say */
+    c->face.ndim = 2; /* (height, width): its one channel needs no mention */
     memmove(c->face.shape, c->face.shape + 1, 2 * sizeof *c->face.shape);
     memmove(c->face.strides, c->face.strides + 1, 2 * sizeof *c->face.strides);
     return LEAT_OK;
@@ -200,7 +200,7 @@ static int check_boxes(struct leat_compiled_chain *chain, size_t k, size_t n_box
     return LEAT_OK;
 }
 
-/* What may stand before an operator that makes a row of several samples. */
+/* The operators that may stand before one that makes a row of several samples. */
 static int check_gather(const struct leat_compiled_chain *chain, const struct leat_op_class *class,
                         struct leat_error *error)
 {
@@ -249,7 +249,7 @@ static int check_cut(const struct leat_compiled_chain *chain, const struct leat_
                            chain->name);
 }
 
-/* Whether the operators can stand so, and what there must be for them. */
+/* Whether the operators can stand so, and their conditions. */
 static int check_order(struct leat_compiled_chain *chain, size_t n_boxes, size_t n_masks, bool targets,
                        struct leat_error *error)
 {
@@ -301,7 +301,7 @@ static int check_order(struct leat_compiled_chain *chain, size_t n_boxes, size_t
     return LEAT_OK;
 }
 
-/* Which ragged columns go with the boxes, by one operator that leaves boxes out. */
+/* The ragged columns that go with the boxes, by one operator that leaves boxes out. */
 static int follow(const struct leat_program *program, struct leat_compiled_chain *chain, const struct leat_op *op,
                   struct leat_error *error)
 {
@@ -448,7 +448,7 @@ static int make_face(struct leat_program *program, struct leat_compiled_chain *c
         return fail_nomem(error);
     for (size_t i = 0; i < n; i++) {
         const struct leat_compiled *c = leat_tuple_member(program, chain, i);
-        const bool drawn = c->role == LEAT_ROLE_MASKS; /* what is decoded is drawn before */
+        const bool drawn = c->role == LEAT_ROLE_MASKS; /* decoded values are drawn before */
         chain->fields[i] = drawn ? c->stored : c->face.field;
         chain->decodes[i] = c->face.decodes && !drawn;
     }
@@ -467,7 +467,7 @@ static int make_face(struct leat_program *program, struct leat_compiled_chain *c
     return LEAT_OK;
 }
 
-/* Where there are boxes or keypoints. */
+/* If there are boxes or keypoints. */
 static int check_padding(const struct leat_compiled_chain *chain, const struct leat_use *uses, size_t n,
                          struct leat_error *error)
 {
@@ -531,7 +531,7 @@ int leat_tuple_compile(struct leat_program *program, struct leat_compiled_chain 
         else if (c->role != LEAT_ROLE_MASKS)
             rc = (c->pixels ? compile_pixels : compile_column)(program, chain, c, error);
     }
-    for (size_t i = 0; !rc && i < n; i++) { /* counted by what was settled above */
+    for (size_t i = 0; !rc && i < n; i++) { /* counted by the settings above */
         struct leat_compiled *c = leat_tuple_member(program, chain, i);
         if (c->role == LEAT_ROLE_MASKS)
             rc = compile_instances(program, chain, c, error);

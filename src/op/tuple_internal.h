@@ -1,5 +1,5 @@
-/* How a row of a tuple is made: what tuple.c (the walk of its targets, its pixels), gather.c (rows of several samples)
- * and instances.c (masks) share. */
+/* The making of a row of a tuple: the common part of tuple.c (the walk of its targets, its pixels), gather.c (rows of
+ * several samples) and instances.c (masks). */
 #ifndef LEAT_OP_TUPLE_INTERNAL_H
 #define LEAT_OP_TUPLE_INTERNAL_H
 
@@ -12,7 +12,7 @@ struct leat_grown {
 };
 bool leat_grown_room(struct leat_grown *store, size_t bytes);
 
-/* What rows take of a scratch. */
+/* The needs of rows in a scratch. */
 struct leat_tuple_work {
     struct leat_target_part *parts;
     size_t *members;  /* [parts] the field of each */
@@ -20,22 +20,22 @@ struct leat_tuple_work {
     size_t *room, n;
     struct leat_move *aims;                /* [program->n_aims] of the row */
     struct leat_grown canvas, *gathered;   /* of images of several samples; [parts] the targets of all samples */
-    struct leat_grown other, cover, which; /* what is pasted: the other image; where, and by how much; of which rows */
+    struct leat_grown other, cover, which; /* the paste: the other image; its place and its share; for which rows */
     struct leat_grown drawn, placed;       /* a mask of an instance as it is stored, and on the canvas */
     struct leat_decoders decoders;         /* of masks */
 };
 
-/* The samples of a row whose images become one, and where each lies; of an ordinary row its own. */
+/* The samples of a row whose images become one, and the place of each; for an ordinary row its own. */
 struct leat_samples {
     unsigned n;
     uint64_t keys[LEAT_MAX_PIECES];
     bool known[LEAT_MAX_PIECES];
     uint32_t w[LEAT_MAX_PIECES], h[LEAT_MAX_PIECES]; /* of the images as they were decoded */
     struct leat_move places[LEAT_MAX_PIECES];
-    const uint8_t *cover; /* of the canvas: not 0 where others are pasted over the row's own; NULL: nowhere */
+    const uint8_t *cover; /* for the canvas: not 0 where others are pasted over the row's own; NULL: nowhere */
 };
 
-/* Where the pixels of a row come from, as its moves are followed. */
+/* The source of the pixels of a row, as its moves are followed. */
 struct leat_geometry {
     double x, y, w, h; /* of the part of the image that is seen */
     bool flip, flip_y;
@@ -58,10 +58,10 @@ struct leat_walk {
 };
 /* Begins it with the targets of sample `p`, in an image of targets.w x targets.h. */
 int leat_walk_take(struct leat_walk *walk, unsigned p);
-/* What an operator does that acts on this row. */
+/* The effect of an operator that acts on this row. */
 int leat_walk_act(void *walk, const struct leat_op *op, uint64_t key);
 
-/* Whether functions take the image of this member; its size goes where they find it. */
+/* Whether functions take the image of this member; its size goes to their input. */
 static inline bool leat_tuple_is_cut(const struct leat_compiled_chain *chain, size_t member)
 {
     return chain->n_cut != SIZE_MAX && chain->cut == member;
@@ -84,7 +84,7 @@ int leat_tuple_gather(struct leat_walk *walk, struct leat_scratch *scratch, void
  * instance in its value. Only those that are left are drawn.
  */
 #define LEAT_INSTANCE_BITS 30
-/* How many a value has. DECODE. */
+/* The number of a value's steps. DECODE. */
 int leat_instances_count(const struct leat_row *value, uint64_t *n, struct leat_error *error);
 /* Draws n instances of one sample, as large as its image, and gives each to `use` as the row of a photo. `which`: their
  * numbers, rising. */
@@ -92,7 +92,7 @@ typedef int (*leat_instance_fn)(void *context, uint64_t i, const struct leat_row
 int leat_instances_draw(struct leat_walk *walk, struct leat_scratch *scratch, size_t member, unsigned sample,
                         const uint32_t *which, uint64_t n, leat_instance_fn use, void *context,
                         struct leat_error *error);
-/* The masks that are left into their output. `size`: height and width of the row's images, where they are of open size.
+/* The masks that are left into their output. `size`: height and width of the row's images, if they are of open size.
  */
 int leat_instances_put(struct leat_walk *walk, struct leat_scratch *scratch, size_t member,
                        const struct leat_target_part *part, const int64_t *size, uint8_t *dst,

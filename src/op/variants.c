@@ -4,16 +4,15 @@
  *     {"per_batch": 0, "sizes": [[160, 160], [192, 192]], "weights": [1, 2], "name": "..."}
  *
  * and the program is compiled once for each combination of sizes. Sizes with one number "per_batch" are drawn together.
- * The draw has a name as operators have: its own, or that of the operators that take it, of which the lowest instance
- * counts.
+ * The draw has a name as operators have: its own, or that of the operators that take it, by the lowest instance.
  *
  * An operator that is only for some epochs has
  *
  *     "epochs": [first, end]     end: the first epoch without it, or null
  *
  * These bounds cut the epochs into phases, and the program is compiled once for each phase, without the operators that
- * are left out in it; all operators keep the names, and so the draws, that they have in the whole chain. Which variant
- * a batch has follows from its epoch and its key.
+ * are left out in it; all operators keep the names, and so the draws, that they have in the whole chain. The variant of
+ * a batch follows from its epoch and its key.
  */
 #include <string.h>
 
@@ -120,7 +119,7 @@ static int visit_operators(json_t *json, visit_fn visit, void *context)
     return rc;
 }
 
-/* Whether the operator has epochs, and which. */
+/* Whether the operator has epochs, and which ones. */
 static int epochs_of(const char *id, const json_t *operator, bool * has, uint64_t epochs[2], struct leat_error *error)
 {
     const json_t *pair = json_object_get(operator, "epochs"), *first = json_array_get(pair, 0),
@@ -293,7 +292,7 @@ static int check_outputs(const struct leat_variants *v, const struct leat_progra
     return LEAT_OK;
 }
 
-/* What the loader asks of the root holds for all variants; each phase has steps, and so times, of its own. */
+/* The loader's questions to the root hold for all variants; each phase has steps, and so times, of its own. */
 static void gather(struct leat_variants *v, struct leat_program *most)
 {
     size_t n_times = 0, n_sizes = v->n / (v->n_bounds + 1);

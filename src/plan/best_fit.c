@@ -3,15 +3,15 @@
  * Modeling" (Ding et al., ICML 2024) packs.
  *
  * The longest documents come first. Each goes into the row that it leaves the least room in, or into a new one. A
- * document longer than a row is cut into pieces of a row's length before; only what is left of it is packed. So a
- * document is at most one item, a list of rows is a list of documents, and it takes 4 bytes a document and a row.
+ * document longer than a row is cut into pieces of a row's length before; only the rest of it is packed. So a document
+ * is at most one item, a list of rows is a list of documents, and it takes 4 bytes a document and a row.
  *
  *     waiting[r]     the row with room r that came to it last -> the one before -> ...
  *     a bitmap       of the r with rows, and bitmaps of its words: the smallest r >= length is found in a few steps
  *
  * So an item costs a search in the bitmaps, whatever the number of rows. Best fit needs more rows than first fit for
- * few lists of lengths. Where it may (it needs more than a bound that no packing can go below), first fit is tried as
- * well, with a tree of the largest room in each half, and the better of the two is taken.
+ * few lists of lengths. If it needs more than a bound that no packing can go below, first fit is tried as well, with a
+ * tree of the largest room in each half, and the better of the two is taken.
  */
 #include <string.h>
 
@@ -116,8 +116,8 @@ static void sort_items(struct items *s, uint64_t documents, uint64_t key, uint32
 }
 
 /* A number of rows that no packing goes below (Martello and Toth 1990, their bound L2). For any a, an item above
- * length - a has a row for itself as far as items of at least a go, and no two of the upper half share one. What items
- * of [a, length / 2] need beyond the room beside the others of the upper half needs further rows. */
+ * length - a has a row for itself as far as items of at least a go, and no two of the upper half share one. Items of
+ * [a, length / 2] that exceed the room beside the others of the upper half need further rows. */
 static uint64_t least_rows(const struct items *s)
 {
     uint64_t best = 0, alone = 0, upper = 0, upper_sum = 0, small_sum = 0;
@@ -273,7 +273,7 @@ int leat_bins_new(const uint32_t *lengths, uint64_t documents, uint64_t length, 
         out->begin[s.row[i] + 2]++;
     for (uint64_t k = 2; k <= s.n_rows; k++)
         out->begin[k] += out->begin[k - 1];
-    for (uint64_t i = 0; i < s.n; i++) /* begin[k + 1] goes from where row k begins to where it ends */
+    for (uint64_t i = 0; i < s.n; i++) /* begin[k + 1] goes from the start of row k to its end */
         out->documents[out->begin[s.row[i] + 1]++] = s.sorted[i];
 out:
     leat_free(s.counts);

@@ -1,21 +1,21 @@
 /*
  * Dependent sampling, after "A Deep Learning Dataloader with Shared Data Preparation" (Xie, Xu et al., NeurIPS 2022),
- * whose loader is called Joader. There a tree of intersections draws for all jobs at once. Here those who are there
- * keep their orders, and a newcomer follows one of them at a time, which needs no more than lists.
+ * whose loader is called Joader. There a tree of intersections draws for all jobs at once. Here those already there
+ * keep their orders, and a newcomer follows one of them at a time, which needs only lists.
  *
- * At a tick, let J be what the run that is followed has left, x its sample at this tick, and K what is left of this
- * order. Given all that was read before, x is uniform in J. The order takes
+ * At a tick, let J be the rest of the run that is followed, x its sample at this tick, and K the rest of this order.
+ * Given all that was read before, x is uniform in J. The order takes
  *
  *     x                           with probability min(1, |J| / |K|), if x is in K; else
  *     any of K without J          alike, if |J| <= |K|;
- *     any of K                    if |J| > |K|, with weight |J| - |K| for what is also in J, and |J| for the others.
+ *     any of K if |J| > |K|, with weight |J| - |K| for samples that are also in J, and |J| for the others.
  *
  * So each of K is taken with probability 1 / |K|, and x itself with |J and K| / max(|J|, |K|), the most that two
- * uniform draws can have in common. This is where a run is chosen by: whenever one begins, or the one that is followed
- * ends, the order goes on with the run of which that is largest. The choice looks at sets alone, not at what comes, so
- * x stays uniform in J.
+ * uniform draws can have in common. Runs are chosen by this number: whenever one begins, or the one that is followed
+ * ends, the order goes on with the run for which that is largest. The choice depends on sets alone, not on later
+ * samples, so x stays uniform in J.
  *
- * What is left is one array, so that a tick costs a constant time:
+ * The rest is one array, so that a tick costs a constant time:
  *
  *     left    | also in J: n_common | not in J ... n_left | taken |
  *     place   of each sample: where it stands in `left`
@@ -50,7 +50,7 @@ struct dependent {
 
 /* ---- numbers of samples ---------------------------------------------------------------------- */
 
-/* The slot of a sample, or the empty one where it would be. */
+/* The slot of a sample, or the empty one in its place. */
 static uint32_t *slot_of(const struct dependent *d, int64_t id)
 {
     uint64_t at = leat_mix64((uint64_t)id) & (d->n_slots - 1);
@@ -102,7 +102,7 @@ static int number_runs(struct dependent *d, const struct leat_dependent_run *run
     return LEAT_OK;
 }
 
-/* ---- what is left ---------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static void move(struct dependent *d, uint32_t sample, uint32_t to)
 {
@@ -143,7 +143,7 @@ static bool is_running(const struct run *run, uint64_t tick)
     return run->begin <= tick && tick - run->begin < run->n;
 }
 
-/* Of `most` samples that both might have: how probable it is that both have the same one at this tick. */
+/* The probability that both have the same one at this tick, of `most` samples that both might have. */
 static double share(const struct dependent *d, uint64_t others, uint64_t most)
 {
     return (double)most / (double)(others > d->n_left ? others : d->n_left);

@@ -1,5 +1,5 @@
 /*
- * Which rows of a phase come from which source where shares are of tokens and rows vary in length.
+ * The source of each row of a phase if shares are of tokens and rows vary in length.
  *
  * Each row has a tag: the time at which its source, given tokens steadily at the rate of its share, would have been
  * given half of it. Rows come in the order of their tags, those of one tag by source:
@@ -8,10 +8,10 @@
  *     share 1/4   |       4       |       4       |                    8       24
  *     time        0       8      16      24      32          rows of  0, 1, 0, 0, 1
  *
- * So at any time each source is within half a row of what is due (docs/order.md has the proof). A tag is a whole number
- * of tokens, rounded up, and depends on its source alone. The rows before a time are therefore found by one search in
- * each source, and the time of a row by trying some. From there on rows are taken one by one from a heap. Where that
- * stopped is kept, so that a run that goes on does not search.
+ * So at any time each source is within half a row of its due (docs/order.md has the proof). A tag is a whole number of
+ * tokens, rounded up, and depends on its source alone. The rows before a time are therefore found by one search in each
+ * source, and the time of a row by trying some. From there on rows are taken one by one from a heap. The place of that
+ * stop is kept, so that a run that goes on does not search.
  */
 #include "plan/fair.h"
 
@@ -33,7 +33,7 @@ typedef __int128 wide;
 struct next {
     uint64_t pass, row, length;
     int64_t tag;
-    uint64_t rest; /* what rounding the tag up added, times the share */
+    uint64_t rest; /* the excess from rounding the tag up, times the share */
 };
 
 struct cursor {
@@ -114,7 +114,8 @@ static bool repeats(const struct leat_source_order *o)
     return o->exhausted == LEAT_EXHAUSTED_REPEAT;
 }
 
-/* Where row x of a source in the phase is: in which pass, counted from that in which the phase begins, and where. */
+/* The place of row x of a source in the phase: its pass, counted from that in which the phase begins, and its row
+ * there. */
 static void place_of(const struct leat_plan *plan, const struct leat_phase *p, uint32_t k, uint64_t x, uint64_t *pass,
                      uint64_t *row)
 {
@@ -165,7 +166,7 @@ static bool set_next(const struct leat_plan *plan, const struct leat_phase *p, u
     return true;
 }
 
-/* How many rows a source gives in the phase up to a tag, with it. */
+/* The number of rows that a source gives in the phase up to a tag, with it. */
 static uint64_t count_of(const struct leat_plan *plan, const struct leat_phase *p, uint32_t k, int64_t tag)
 {
     const struct leat_source_order *o = &plan->sources[k];

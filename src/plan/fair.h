@@ -1,27 +1,27 @@
 /*
- * How the rows of a phase are divided among sources whose rows vary in length, by shares of tokens. What is counted
- * there in units of 2^-32 rows is in units of 2^-32 tokens here. Any thread; each call excludes the others.
+ * The division of the rows of a phase among sources whose rows vary in length, by shares of tokens. Counts in units of
+ * 2^-32 rows there are in units of 2^-32 tokens here. Any thread; each call excludes the others.
  */
 #ifndef LEAT_PLAN_FAIR_H
 #define LEAT_PLAN_FAIR_H
 
 #include "plan/phase.h"
 
-/* Sets plan->fair and the lengths of its sources. Errors: INVALID, RANGE, NOMEM; the plan frees what it has. */
+/* Sets plan->fair and the lengths of its sources. Errors: INVALID, RANGE, NOMEM; the plan frees its memory. */
 int leat_fair_new(struct leat_plan *plan, const struct leat_plan_spec *spec, struct leat_error *error);
 void leat_fair_free(struct leat_fair *fair);
 
-/* Of a phase whose position and counts are known: what else of it this needs. */
+/* For a phase whose position and counts are known: its further needs. */
 void leat_fair_begin(const struct leat_plan *plan, struct leat_phase *p);
 /* Sources of n rows of a phase from the first-th on, and which row of which of their passes they are. Returns how many
  * there are. */
 size_t leat_fair_run(const struct leat_plan *plan, const struct leat_phase *p, uint64_t first, size_t n,
                      uint32_t *sources, uint64_t *passes, uint64_t *rows);
-/* How many of the first i rows come from each source, and the tokens of these. Returns the tokens of all. */
+/* The number of the first i rows that come from each source, and the tokens of these. Returns the tokens of all. */
 uint64_t leat_fair_counts(const struct leat_plan *plan, const struct leat_phase *p, uint64_t i, uint64_t *counts,
                           uint64_t *tokens);
-/* How many rows the phase has before the first one that a source cannot give, and that source, or n: each has so many
- * left, LEAT_NO_END for any number. */
+/* The number of rows of the phase before the first one that a source cannot give, and that source, or n: each has so
+ * many left, LEAT_NO_END for any number. */
 uint64_t leat_fair_end(const struct leat_plan *plan, const struct leat_phase *p, const uint64_t *left, uint32_t *ends);
 /* Rows until each source with a share has given so many in the epoch as a pass has. 0: each has. */
 uint64_t leat_fair_rows_to_read_all(const struct leat_plan *plan, const struct leat_phase *p);

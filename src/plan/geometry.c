@@ -9,8 +9,8 @@
  * A batch that a decision cuts short is handed out under "drop" too, which drops only the epoch's last one. Its parts
  * are padded to equal size as those of the last one, except under "uneven".
  *
- * Of a plan of groups all this counts groups in the place of rows. A rank has one in each batch, and what it is given
- * are the rows of it.
+ * In a plan of groups all this counts groups in the place of rows. A rank has one in each batch, and gets the rows of
+ * it.
  */
 #include "base/alloc.h"
 #include "base/error.h"

@@ -30,7 +30,7 @@ struct leat_bucket {
     uint64_t first;             /* of its groups */
 };
 
-/* The width where none are stated: three more bits than the first, so that padding stays below an eighth. */
+/* The width if none are stated: three more bits than the first, so that padding stays below an eighth. */
 static uint64_t round_width(uint64_t length)
 {
     const int bits = length ? 64 - __builtin_clzll(length) : 0, low = bits > 4 ? bits - 4 : 0;
@@ -45,7 +45,7 @@ static uint64_t own_number(uint64_t length)
     return bits <= 4 ? width : (uint64_t)(bits - 3) * 8 + (width >> (bits - 4));
 }
 
-/* The number of the bucket of a length; of stated widths the first that is not below it. */
+/* The number of the bucket of a length; for stated widths the first that is not below it. */
 static uint64_t bucket_of(const struct leat_group_spec *s, uint64_t length)
 {
     if (!s->n_widths)

@@ -1,5 +1,5 @@
 /*
- * What the files of this layer share.
+ * The common part of the files of this layer.
  *
  *     order.c     one pass of one source: index in the pass -> position
  *     weighted.c  the two weighted orders
@@ -63,7 +63,7 @@ char *leat_to_base64(const uint8_t *bytes, uint64_t n);
 bool leat_from_base64(const char *text, uint8_t *out, uint64_t *n);
 
 #define LEAT_VARINT_BYTES 10
-/* A number, zigzag-coded, as a base-128 varint: how many bytes that are; and back, from `*at` on. */
+/* A number, zigzag-coded, as a base-128 varint: the number of bytes; and back, from `*at` on. */
 uint64_t leat_varint_put(int64_t value, uint8_t *out);
 bool leat_varint_take(const uint8_t *bytes, uint64_t n, uint64_t *at, int64_t *out);
 
@@ -74,14 +74,14 @@ struct json_t *leat_numbers_json(const int64_t *numbers, uint32_t n, bool packed
 int leat_numbers_read(const struct json_t *value, uint32_t n, int64_t *out);
 /* Whether so many sources are few. */
 bool leat_numbers_listed(uint32_t n);
-/* order_json.c: what the plan was opened with. */
+/* order_json.c: the opening of the plan. */
 struct json_t *leat_order_json(const struct leat_plan *plan);
 /* The number of samples in all sources of the order of a state. */
 uint64_t leat_order_samples(const struct json_t *order);
 /* Whether orders of few sources are the same but for the lengths of packed documents. */
 bool leat_order_differs_in_lengths(const struct json_t *a, const struct json_t *b);
 
-/* received.c: the part of a state that says what was received out of order. `value` is what leat_received_json made.
+/* received.c: the part of a state about rows received out of order. `value` is the result of leat_received_json.
  * Errors: those of leat_plan_load_unordered. */
 struct json_t *leat_received_json(const struct leat_plan *plan, struct leat_position at,
                                   const struct leat_plan_received *received);
@@ -114,7 +114,7 @@ uint64_t leat_weights_draw(const struct leat_weights *w, uint64_t key, uint64_t 
 /* n of the num_samples draws under a key, without replacement, from the first-th on. Any thread. */
 void leat_weights_take(struct leat_weights *w, uint64_t key, uint64_t first, size_t n, uint64_t *out);
 
-/* Rows that cut no document: best_fit.c. Row k has what is left of documents [begin[k], begin[k + 1]) of the list when
+/* Rows that cut no document: best_fit.c. Row k has the rest of documents [begin[k], begin[k + 1]) of the list when
  * pieces of a row's length are cut off, the longest first. */
 struct leat_bins {
     uint64_t n; /* rows */
@@ -130,7 +130,7 @@ void leat_bins_clear(struct leat_bins *bins);
 struct leat_packed_pass {
     bool set;
     uint64_t key;
-    struct leat_permutation order; /* of the documents, where they are shuffled */
+    struct leat_permutation order; /* of the documents, if they are shuffled */
     uint64_t *sums;                /* number of elements before document 16 i */
 };
 struct leat_packing {
@@ -154,7 +154,7 @@ void leat_packing_free(struct leat_packing *packing);
 struct leat_groups_pass {
     bool set;
     uint64_t key;
-    struct leat_permutation order; /* of the groups, where they are shuffled */
+    struct leat_permutation order; /* of the groups, if they are shuffled */
     uint64_t *sums;                /* rows before the group in each place; at the end, all */
 };
 struct leat_groups {
@@ -183,7 +183,7 @@ void leat_groups_run(struct leat_groups *groups, uint64_t key, uint64_t row, siz
 struct leat_source_order {
     enum leat_order order;
     uint64_t count;      /* samples, or rows of a packed source */
-    uint64_t rows;       /* of a pass; of a LIST: see the list */
+    uint64_t rows;       /* of a pass; for a LIST: see the list */
     uint64_t block_rows; /* BLOCKS: at most count */
     bool replacement;
     enum leat_exhausted exhausted; /* of a mixture, as is */
@@ -196,7 +196,7 @@ struct leat_source_order {
     struct leat_groups *groups;
 };
 
-/* What a run of rows of one pass can share. Zero is a valid start. */
+/* The state that a run of rows of one pass can share. Zero is a valid start. */
 struct leat_order_cursor {
     bool pass_set, window_set;
     const struct leat_source_order *order;
@@ -221,13 +221,13 @@ bool leat_shares_scale(uint64_t *parts, uint32_t n, const uint64_t *divisors);
 void leat_shares_between(const uint64_t *from, const uint64_t *to, uint32_t n, uint64_t at, uint64_t length,
                          uint64_t *out);
 
-/* How the rows of a phase are divided among n sources: mixture.c. */
+/* The division of the rows of a phase among n sources: mixture.c. */
 struct leat_tree {
     uint32_t n;
     uint64_t *sums;   /* n + 1 */
     int64_t *offsets; /* by node, n */
 };
-/* The mean of what the sources with a share were given too much, in units of 2^-32 rows: rounded down. */
+/* The mean excess of the sources with a share, in units of 2^-32 rows: rounded down. */
 int64_t leat_mix_mean(const struct leat_tree *tree, const int64_t *carry);
 /* Sets the offsets so that each of these comes to it, whatever it had. */
 void leat_mix_aim(struct leat_tree *tree, const int64_t *carry, int64_t mean);
@@ -235,9 +235,9 @@ void leat_mix_aim(struct leat_tree *tree, const int64_t *carry, int64_t mean);
 uint32_t leat_mix_pick(const struct leat_tree *tree, uint64_t i, uint64_t *ordinal);
 /* The same of n rows from the i-th on. */
 void leat_mix_run(const struct leat_tree *tree, uint64_t i, size_t n, uint32_t *sources, uint64_t *ordinals);
-/* How many of the first i rows come from each source. */
+/* The number of the first i rows that come from each source. */
 void leat_mix_counts(const struct leat_tree *tree, uint64_t i, uint64_t *counts);
-/* Which row is the j-th of source k; UINT64_MAX: there is none below 2^63. */
+/* The row that is the j-th of source k; UINT64_MAX: there is none below 2^63. */
 uint64_t leat_mix_place(const struct leat_tree *tree, uint32_t k, uint64_t j);
 
 /* The phases of a mixture: timeline.c. Any thread may look up; forgetting and cutting exclude that. */
@@ -247,8 +247,8 @@ void leat_timeline_free(struct leat_timeline *timeline);
 /* Gives up all phases; those that end behind a position, where shares change. */
 void leat_timeline_forget(struct leat_timeline *timeline);
 void leat_timeline_cut(const struct leat_plan *plan, struct leat_position at);
-/* Makes the first phase of an epoch from what begin->base, carry and stream say of its start: those of earlier epochs
- * are then not needed. Of a new timeline. False: it has no rows. */
+/* Makes the first phase of an epoch from begin->base, carry and stream at its start: those of earlier epochs are then
+ * not needed. For a new timeline. False: it has no rows. */
 bool leat_timeline_seed(const struct leat_plan *plan, const struct leat_entry *begin);
 /* Sources of up to n rows from a position of the epoch on, and which row of which of their passes they are. Returns of
  * how many: those of one phase. */
@@ -256,20 +256,20 @@ size_t leat_timeline_run(const struct leat_plan *plan, struct leat_position at, 
                          uint64_t *passes, uint64_t *indices);
 /* Rows of an epoch whose sources end it. 0: it lies too far behind those that are known, or has none. */
 uint64_t leat_timeline_epoch_rows(const struct leat_plan *plan, uint64_t epoch);
-/* What each source has given before a position (of one that does not repeat: in the epoch), how much that is too much
- * in units of 2^-32 rows, and how many rows there were. */
+/* The rows that each source has given before a position (in the epoch, for one that does not repeat), its excess in
+ * units of 2^-32 rows, and the number of rows. */
 bool leat_timeline_counts(const struct leat_plan *plan, struct leat_position at, uint64_t *given, int64_t *carry,
                           uint64_t *stream);
 /* Whether the row at a position can be found, in not too many steps. */
 bool leat_timeline_gives(const struct leat_plan *plan, struct leat_position at);
-/* The phase of a position: its first row, what each source had given before it and how much that is too much, and which
- * were through. False: there is none. */
+/* The phase of a position: its first row, the rows that each source had given before it and its excess, and the sources
+ * that were through. False: there is none. */
 bool leat_timeline_begin(const struct leat_plan *plan, struct leat_position at, uint64_t *row, uint64_t *given,
                          int64_t *carry, bool *through);
 
 enum leat_entry_kind { LEAT_ENTRY_OPEN = 0, LEAT_ENTRY_RESUME, LEAT_ENTRY_DECIDE, LEAT_ENTRY_FOLDED };
 
-/* One entry: what it changes (0 or NULL: nothing; -1 for the tail), and what holds from then on. */
+/* One entry: its changes (0 or NULL: none; -1 for the tail), and the values that hold from then on. */
 struct leat_entry {
     enum leat_entry_kind kind;
     struct leat_position at;
@@ -294,7 +294,7 @@ struct leat_entry {
     uint64_t *base, stream;
     int64_t *carry;
     /* FOLDED, if the shares that hold were decided after the epoch's start: the phase that it lies in (as
-     * leat_timeline_begin says). Of the rows before only the first ones are needed, which padding repeats. */
+     * leat_timeline_begin says). Only the first of the rows before are needed, which padding repeats. */
     struct leat_fold_inside {
         uint64_t row;     /* the phase's first; 0: nothing of this, phases follow from the epoch's start */
         uint64_t opening; /* rows of the epoch before its first decision about shares */
@@ -323,7 +323,7 @@ struct leat_plan {
     uint32_t n_sources;
     bool packed;            /* some source is */
     bool mixed;             /* rows come from a stream over all epochs: several sources, or epoch_rows given */
-    bool varies;            /* mixed: epochs end where sources are through */
+    bool varies;            /* mixed: epochs end when sources are through */
     uint64_t epoch_rows;    /* mixed: of each epoch; if that varies, at most, or 0 */
     uint64_t *tokens;       /* of a row of each source, if shares are of tokens; else NULL */
     struct leat_fair *fair; /* if they are, and rows of a source vary in length; else NULL */
@@ -334,7 +334,7 @@ struct leat_plan {
     struct leat_timeline *timeline;
     uint64_t seed;
     uint32_t rank;
-    uint64_t opened_global_batch; /* what this process asked for, whatever a loaded state said */
+    uint64_t opened_global_batch; /* the options of this process, whatever a loaded state had */
     uint32_t opened_world_size;
     enum leat_tail opened_tail;
     char *opened_facts;
@@ -352,14 +352,14 @@ static inline bool leat_entry_is_rest(const struct leat_entry *e)
     return e->kind == LEAT_ENTRY_DECIDE && e->at.row && (e->list || e->unlisted);
 }
 
-/* What positions of an epoch count: rows, or groups. */
+/* The unit of positions of an epoch: rows, or groups. */
 static inline uint64_t leat_plan_epoch_units(const struct leat_plan *plan, uint64_t epoch)
 {
     return plan->sources->groups ? plan->sources->groups->n : leat_plan_epoch_rows(plan, epoch);
 }
 
 /* The list of an epoch's rows, or NULL: those that the plan was opened with. Its positions are NULL where they are not
- * known any more, with `n` 0 where their number is not. Not of a mixture. */
+ * known any more, with `n` 0 if their number is not. It excludes mixtures. */
 const struct leat_list *leat_plan_list(const struct leat_plan *plan, uint64_t epoch);
 
 /* All rows of an epoch within which a decision on rows holds: rest.c. */
@@ -368,8 +368,8 @@ struct leat_rest {
     uint64_t epoch;
     struct leat_list *list;
 };
-/* Those of the epoch of `at`, if from there on `decided` holds (NULL: what the plan was opened with). Errors: INVALID
- * (nothing is left), RANGE (earlier rows are not known), NOMEM. */
+/* Those of the epoch of `at`, if from there on `decided` holds (NULL: the plan's opening). Errors: INVALID (nothing is
+ * left), RANGE (earlier rows are not known), NOMEM. */
 int leat_rest_new(const struct leat_plan *plan, struct leat_position at, const struct leat_list *decided,
                   struct leat_rest **out, struct leat_error *error);
 /* Takes them over, in the place of those that the epoch had. */
@@ -411,14 +411,14 @@ void leat_log_free(struct leat_entry *log, uint32_t n);
 /* Makes one entry of entries 1 to `last`. Its list is borrowed from an entry, or NULL. Errors: NOMEM. */
 int leat_log_fold(const struct leat_plan *plan, uint32_t last, struct leat_entry *out);
 /* The last entry up to `last` up to which the log can be folded. If epochs end by their sources, that is not one that
- * ended its own epoch, or whose row a further decision may be for, which might end it: where an epoch ended follows
- * from the shares before. Nor is it one of `epoch` or a later one behind a decision on rows within that. */
+ * ended its own epoch, or whose row a further decision may be for, which might end it: the end of an epoch follows from
+ * the shares before. Nor is it one of `epoch` or a later one behind a decision on rows within that. */
 uint32_t leat_log_foldable(const struct leat_plan *plan, uint32_t last, uint64_t epoch);
 /* Folds the entries 1 to `last`. If memory runs out, the log stays as it is, which is correct and only longer. */
 void leat_log_fold_up_to(struct leat_plan *plan, uint32_t last);
 /* Computes the steps before an entry from those before the one that precedes it. */
 void leat_plan_count_steps(const struct leat_plan *plan, const struct leat_entry *before, struct leat_entry *e);
-/* Computes what holds after each entry of a log from the first-th on. Errors: INVALID (sizes that do not fit each
+/* Computes the values after each entry of a log from the first-th on. Errors: INVALID (sizes that do not fit each
  * other). */
 int leat_log_resolve(const struct leat_plan *plan, struct leat_entry *log, uint32_t first, uint32_t n,
                      struct leat_error *error);

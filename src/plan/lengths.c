@@ -1,14 +1,14 @@
 /*
- * Running sums of the tokens of a source's rows, in the order of a pass: what a mixture by tokens is planned by where
- * rows vary in length.
+ * Running sums of the tokens of a source's rows, in the order of a pass: the base of a mixture by tokens if rows vary
+ * in length.
  *
  *     pass     | 5 | 0 | 12 | 7 | ... | 3 | 9 | ...           tokens of its rows
  *     sums     0                      ^ of the 16 before      kept for each 16th row, of the two passes used last
  *              |--- made ---| front         back |-- made --|
  *
  * The row at which a sum is reached is found by searching these, and 16 lengths. So 5 bytes are kept for each row, and
- * nothing is read. The sums of a pass are made when they are asked for, from its begin or, as the sum of all is known,
- * from its end: of whatever place, half of them at most.
+ * nothing is read. The sums of a pass are made on demand, from its begin or, as the sum of all is known, from its end:
+ * half of them at most, for any place.
  */
 #include "plan/lengths.h"
 
@@ -123,7 +123,7 @@ static uint64_t blocks_of(const struct leat_lengths *l)
     return l->n / STEP + (l->n % STEP > 0);
 }
 
-/* The sums of a pass, of which at least the first and the last are known. */
+/* The sums of a pass; at least the first and the last are known. */
 static struct sums *sums_of(const struct leat_source_order *o, uint64_t pass)
 {
     struct leat_lengths *l = o->lengths;
@@ -140,7 +140,7 @@ static struct sums *sums_of(const struct leat_source_order *o, uint64_t pass)
     return s;
 }
 
-/* Tokens of each of the blocks from `first` on, of rows that are computed together: of how many. */
+/* Tokens of each of the blocks from `first` on, of rows that are computed together: their number. */
 static uint64_t sum_blocks(const struct leat_source_order *o, uint64_t pass, uint64_t first, uint64_t n,
                            uint64_t tokens[LEAT_ORDER_RUN / STEP])
 {

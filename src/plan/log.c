@@ -1,22 +1,23 @@
 /*
- * The log: entries in the order of their positions, the first at (0, 0). An entry says what changes. What holds after
- * each entry is computed when the log changes, so that readers only look it up.
+ * The log: entries in the order of their positions, the first at (0, 0). An entry gives the changes. The values after
+ * each entry are computed when the log changes, so that readers only look them up.
  *
- * Shares begin a phase (timeline.c), in which each source goes on where it was. The folded entry notes what each source
- * had given as its epoch began.
+ * Shares begin a phase (timeline.c), in which each source goes on from its place. The folded entry notes the rows that
+ * each source had given as its epoch began.
  *
  * Lists of positions may be large and are replaced every epoch. The last KEPT_LISTS stay in memory, and so do those
  * that the run still needs: all of the epoch that it is in, from whose first rows padding is made and substitutes of
- * any row are drawn, and whose rest a state follows from. Of older ones only the hash is known.
+ * any row are drawn, and whose rest a state follows from. Only the hash of older ones is known.
  *
  * A run may make a decision every epoch without end. So when there are more than FOLD_ABOVE entries, those before the
  * position that the run has passed are folded into one, except the last KEPT_ENTRIES of them:
  *
  *     open  e1 e2 e3 ... e190 | e191 ... e254 | done | e255 e256      ->      open  folded  e191 ... e256
  *
- * From the folded entry on, the plan and its hash are unchanged; rows before it can no longer be planned. Of a mixture
- * the folded entry says what each source had given by the start of its epoch. If shares were decided since then, it
- * also says so of the phase that it lies in, and has the shares of the epoch's start: padding repeats rows from there.
+ * From the folded entry on, the plan and its hash are unchanged; rows before it can no longer be planned. In a mixture
+ * the folded entry has the rows that each source had given by the start of its epoch. If shares were decided since
+ * then, it also says so of the phase that it lies in, and has the shares of the epoch's start: padding repeats rows
+ * from there.
  */
 #include <assert.h>
 #include <string.h>
@@ -131,7 +132,7 @@ static void give_up_old_lists(struct leat_plan *plan, struct leat_position done)
     if (plan->mixed)
         return;
     done.row = 0;
-    struct leat_position until = {UINT64_MAX, UINT64_MAX}; /* from where the next list holds */
+    struct leat_position until = {UINT64_MAX, UINT64_MAX}; /* from the start of the next list */
     for (uint32_t i = plan->n_log; i-- > 1;) {
         struct leat_list *list = plan->log[i].list;
         if (!list && !plan->log[i].unlisted)
@@ -171,7 +172,7 @@ static const struct leat_entry *first_inside(const struct leat_plan *plan, uint3
     return found;
 }
 
-/* What a folded entry says of a mixture. */
+/* The folded entry of a mixture. */
 static bool fold_shares(const struct leat_plan *plan, uint32_t last, struct leat_entry *out)
 {
     const struct leat_entry *e = &plan->log[last], *inside = first_inside(plan, last), *before = inside;
@@ -258,10 +259,10 @@ void leat_log_fold_up_to(struct leat_plan *plan, uint32_t last)
     assert(resolved); /* the same entries were in force before */
     (void)resolved;
     if (plan->mixed)
-        leat_timeline_forget(plan->timeline); /* what is made from now on follows from the folded entry */
+        leat_timeline_forget(plan->timeline); /* later rows follow from the folded entry */
 }
 
-/* Moving what stays takes time, so what goes must be a part of it. */
+/* Moving the entries that stay takes time, so those that go must be a part of them. */
 static void fold_old_entries(struct leat_plan *plan, struct leat_position done)
 {
     if (plan->n_log <= FOLD_ABOVE || leat_plan_forgot(plan, done))
@@ -271,7 +272,7 @@ static void fold_old_entries(struct leat_plan *plan, struct leat_position done)
         leat_log_fold_up_to(plan, past - 1 - KEPT_ENTRIES);
 }
 
-/* Of a decision on rows within an epoch. */
+/* For a decision on rows within an epoch. */
 static int check_rest(const struct leat_plan *plan, const struct leat_decision *d, struct leat_position at,
                       struct leat_error *error)
 {

@@ -1,11 +1,11 @@
 /*
- * Which source the i-th row of a phase comes from, without replaying the rows before it.
+ * The source of the i-th row of a phase, without replaying the rows before it.
  *
- * The sources are the leaves of a binary tree. Of i rows that reach a node, floor((i L + C) / T) go to its left half,
- * and never less than none or more than all, where L and T are the shares of the left half and of the node. C is
- * T / 2, which rounds, and what the phases before owe to the left half: so errors do not add up (docs/order.md has the
- * proof). The counts at i and i + 1 say whether row i goes left, and the count at i is its number within that half.
- * All arithmetic is in integers, and so the same on every machine.
+ * The sources are the leaves of a binary tree. floor((i L + C) / T) of i rows that reach a node go to its left half,
+ * never less than none or more than all, with L and T the shares of the left half and of the node. C is T / 2, which
+ * rounds, and the debt of the phases before to the left half: so errors do not add up (docs/order.md has the proof).
+ * The counts at i and i + 1 say whether row i goes left, and the count at i is its number within that half. All
+ * arithmetic is in integers, and so the same on every machine.
  *
  *                 [0, 4)             row 6, shares 1/2 1/4 1/8 1/8:  round(6/2) = 3, round(7/2) = 4: left, as its row 3
  *             [0, 2)  [2, 4)                                      [0, 2): round(3*2/3) = 2, round(4*2/3) = 3: source 0
@@ -25,7 +25,7 @@ typedef __int128 signed_wide;
 
 /* ---- shares ------------------------------------------------------------------------------------------------------ */
 
-/* What is left of a whole after rounding goes to the largest, the first of equals. */
+/* The rest of a whole after rounding goes to the largest, the first of equals. */
 static void settle(uint64_t *parts, uint32_t n)
 {
     uint64_t sum = 0;
@@ -34,7 +34,7 @@ static void settle(uint64_t *parts, uint32_t n)
         sum += parts[k];
         largest = parts[k] > parts[largest] ? k : largest;
     }
-    parts[largest] += WHOLE - sum; /* wraps where rounding up made it more */
+    parts[largest] += WHOLE - sum; /* wraps if rounding up made it more */
 }
 
 void leat_shares_sum(uint64_t *parts, uint32_t n)
@@ -133,8 +133,8 @@ int64_t leat_mix_mean(const struct leat_tree *tree, const int64_t *carry)
     return n ? (int64_t)divide_down(sum, n) : 0;
 }
 
-/* The sum of what the sources of [low, high) were given too much, and their nodes' offsets. Those without a share do
- * not count: nobody can make up for them now. */
+/* The total excess of the sources of [low, high), and their nodes' offsets. Those without a share do not count: nobody
+ * can make up for them now. */
 static int64_t set_offsets(const struct leat_tree *tree, const int64_t *carry, int64_t mean, uint32_t low,
                            uint32_t high)
 {
@@ -231,7 +231,8 @@ uint64_t leat_mix_place(const struct leat_tree *tree, uint32_t k, uint64_t j)
 
 /* ---- many rows --------------------------------------------------------------------------------------------------- */
 
-/* A node on the way through consecutive rows: how many of its rows have gone left, and the rest of its division. */
+/* A node on the way through consecutive rows: the number of its rows that have gone left, and the rest of its
+ * division. */
 struct node {
     int64_t rest; /* i L + C - T times the count */
     uint64_t left, right;

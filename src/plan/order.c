@@ -89,7 +89,7 @@ static void window_run(const struct leat_source_order *o, const struct leat_orde
     leat_permute_many(&c->inner, out, n);
     for (size_t k = 0; k < n; k++) {
         uint64_t j = out[k] += begin;
-        bool in_short = j - before < left; /* the difference wraps where j lies before it */
+        bool in_short = j - before < left; /* the difference wraps if j lies before it */
         j = in_short ? 0 : j < before ? j : j - left;
         block[k] = (uint64_t)(((unsigned __int128)j * reciprocal) >> 64); /* j / rows or one less */
         offset[k] = j - block[k] * rows;
@@ -134,7 +134,7 @@ static struct leat_source_order among(const struct leat_source_order *o, const s
     return some;
 }
 
-/* Row i is list[j], where j is row i of the order of as many samples as the list has. */
+/* Row i is list[j], with j row i of the order of as many samples as the list has. */
 static void selected_run(const struct leat_source_order *o, const struct leat_list *list, struct leat_order_cursor *c,
                          uint64_t pass, uint64_t first, size_t n, uint64_t *out)
 {

@@ -1,7 +1,6 @@
 /*
- * What a state says of the order that a plan was opened with: per source an object, or, of a mixture of many sources, a
- * column of numbers for each thing that is said of them (numbers.c), and one hash for all that is too long to stand
- * there.
+ * The order of a plan's opening in a state: per source an object, or, for a mixture of many sources, a column of
+ * numbers for each of their properties (numbers.c), and one hash for all that is too long to stand there.
  */
 #include <jansson.h>
 #include <string.h>
@@ -89,7 +88,7 @@ static uint64_t hash_of(const struct leat_plan *p)
     return h;
 }
 
-/* One number or name where all are the same. */
+/* One number or name if all are the same. */
 static json_t *column_json(const int64_t *numbers, uint32_t n, const char *const *names)
 {
     bool same = true;

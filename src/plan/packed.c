@@ -9,10 +9,10 @@
  * A row is found by searching the running sums of lengths. Every 16th sum is kept, for each of the two passes used
  * last. So each row costs the same, wherever it lies, and nothing is stored per row.
  *
- * Or documents are not joined: those longer than a row are cut into pieces of its length and what is left of them. With
- * PAD each of these is a row. With BEST_FIT the pieces of full length are rows, and what is left of documents shares
- * the rows behind them (best_fit.c). These rows are the same in every pass, which orders them. The n-th of the pieces
- * that are rows is found like a row above, by sums of how many such pieces documents have.
+ * Or documents are not joined: those longer than a row are cut into pieces of its length and the rest. With PAD each of
+ * these is a row. With BEST_FIT the pieces of full length are rows, and the rests of documents share the rows behind
+ * them (best_fit.c). These rows are the same in every pass, which orders them. The n-th of the pieces that are rows is
+ * found like a row above, by sums of how many such pieces documents have.
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@ static uint64_t room_of(const struct leat_packing *p, uint64_t document)
     return over ? length + p->multiple - over : length;
 }
 
-/* How many rows a document has for itself. */
+/* The number of rows that a document has for itself. */
 static uint64_t chunks_of(const struct leat_packing *p, uint64_t document)
 {
     const uint64_t length = room_of(p, document);
@@ -240,7 +240,7 @@ static int cut(const struct leat_packing *p, const struct leat_packed_pass *pass
     return rc;
 }
 
-/* The pieces of a row that has one document, or what is left of several. */
+/* The pieces of a row that has one document, or the rests of several. */
 static int whole(const struct leat_packing *p, uint32_t source, uint64_t row, struct leat_pieces *pieces)
 {
     int rc = LEAT_OK;

@@ -5,11 +5,11 @@
  *     |---- shares as opened ---|-- decision --|-|----------- ...
  *                                                ^ a source is through: its share goes to the others
  *
- * A phase begins where shares change, where a source is through, and, if epochs end by that, where an epoch begins. It
- * carries what each source has given, and how far that is from its shares of all rows before (exactly, in units of
- * 2^-32 rows). The next one aims its tree by that. So the phases of an epoch follow from those of the epochs before it.
- * If all sources repeat, an epoch has a fixed number of rows, and begins no phase: any position is then found in one
- * step.
+ * A phase begins when shares change, when a source is through, and, if epochs end by that, when an epoch begins. It
+ * carries the rows that each source has given, and their distance from its shares of all rows before (exactly, in units
+ * of 2^-32 rows). The next one aims its tree by that. So the phases of an epoch follow from those of the epochs before
+ * it. If all sources repeat, an epoch has a fixed number of rows, and begins no phase: any position is then found in
+ * one step.
  */
 #include "plan/phase.h"
 
@@ -57,7 +57,7 @@ void leat_phase_copy(struct leat_phase *to, const struct leat_phase *from)
 
 /* ---- shares that were asked for ---------------------------------------------------------------------------------- */
 
-/* How many rows there are from a phase's first one to a position; LEAT_NO_END if that lies in a later epoch. */
+/* The number of rows from a phase's first one to a position; LEAT_NO_END if that lies in a later epoch. */
 static uint64_t rows_until(const struct leat_plan *plan, const struct leat_phase *p, struct leat_position at)
 {
     if (!plan->varies) {
@@ -182,8 +182,8 @@ static uint64_t rows_to_read_all(const struct leat_plan *plan, const struct leat
     return most;
 }
 
-/* Ends a phase where its epoch must end, if that is before its end. False: that is at its begin. Where shares change at
- * the row after which all were read, those that hold from there on say whether the epoch goes on. */
+/* Ends a phase at the end of its epoch, if that is before its end. False: that is at its begin. If shares change at the
+ * row after which all were read, those that hold from there on say whether the epoch goes on. */
 static bool end_epoch(const struct leat_plan *plan, const uint64_t *asked, struct leat_phase *p)
 {
     bool some = false, left = false;
@@ -217,7 +217,7 @@ void leat_phase_next_epoch(const struct leat_plan *plan, struct leat_phase *p)
     }
 }
 
-/* How long a phase is whose shares are set, if a source ends it. */
+/* The length of a phase whose shares are set, if a source ends it. */
 static void find_end(const struct leat_plan *plan, struct leat_phase *p, uint64_t *left)
 {
     uint64_t rows = LEAT_NO_END;
@@ -320,7 +320,7 @@ void leat_phase_advance(const struct leat_plan *plan, uint64_t *scratch, struct 
     p->number++;
     p->stream += p->rows;
     p->row += p->rows;
-    if (!plan->varies) { /* numbered by the stream; epoch and row only say where decisions are looked up */
+    if (!plan->varies) { /* numbered by the stream; epoch and row only serve to look up decisions */
         p->epoch = p->stream / plan->epoch_rows;
         p->row = p->stream % plan->epoch_rows;
         return;

@@ -13,8 +13,8 @@ struct leat_phase {
     uint64_t number;             /* in the chain of those made from one beginning */
     uint64_t epoch, row, stream; /* of its first row */
     uint64_t rows;               /* LEAT_NO_END: it has no end */
-    uint64_t key;                /* if rows vary in length: of all that says which rows it has */
-    int64_t mean;                /* of what sources with a share were given too much */
+    uint64_t key;                /* if rows vary in length: the rest of the facts that define its rows */
+    int64_t mean;                /* of the excess of sources with a share */
     bool last;                   /* of its epoch, if epochs end by their sources */
     uint32_t ends;               /* the source that cannot give the row behind it, or n */
     struct leat_tree tree;
@@ -29,7 +29,7 @@ uint64_t leat_phase_bytes(uint32_t n);
 struct leat_phase *leat_phase_place(void *memory, uint32_t n);
 void leat_phase_copy(struct leat_phase *to, const struct leat_phase *from);
 
-/* The begin of an epoch, from what `begin` says that sources had given then; NULL: of the first one. */
+/* The begin of an epoch, from the counts of sources in `begin`; NULL: of the first one. */
 void leat_phase_begin(const struct leat_plan *plan, struct leat_phase *p, const struct leat_entry *begin);
 /* The begin of the phase within an epoch that a folded entry lies in. */
 void leat_phase_begin_inside(const struct leat_plan *plan, struct leat_phase *p, const struct leat_entry *fold);
@@ -39,10 +39,10 @@ const struct leat_entry *leat_phase_opens(const struct leat_plan *plan, struct l
 /* Makes a phase whose position and counts are known. `scratch` has room for 2 n + 1. False: its epoch ends before it.
  */
 bool leat_phase_make(const struct leat_plan *plan, uint64_t *scratch, struct leat_phase *p);
-/* How many of the first rows of a phase come from each source, and what each was then given too much. */
+/* The number of the first rows of a phase that come from each source, and the excess of each then. */
 void leat_phase_counts(const struct leat_plan *plan, const struct leat_phase *p, uint64_t rows, uint64_t *counts,
                        int64_t *carry);
-/* Moves a phase to where the next one begins, which is then to be made; to the begin of the next epoch. */
+/* Moves a phase to the start of the next one, which is then to be made; to the begin of the next epoch. */
 void leat_phase_advance(const struct leat_plan *plan, uint64_t *scratch, struct leat_phase *p);
 void leat_phase_next_epoch(const struct leat_plan *plan, struct leat_phase *p);
 

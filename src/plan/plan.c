@@ -1,5 +1,5 @@
 /*
- * A plan from its specification, and the rows of a batch: what the engine asks for every sample.
+ * A plan from its specification, and the rows of a batch: as the engine needs them for every sample.
  */
 #include <assert.h>
 #include <jansson.h>
@@ -179,7 +179,7 @@ static int copy_schedule(struct leat_plan *p, const struct leat_plan_spec *spec,
     return LEAT_OK;
 }
 
-/* Shares of tokens where rows vary in length. */
+/* Shares of tokens if rows vary in length. */
 static int make_fair(struct leat_plan *p, const struct leat_plan_spec *spec, struct leat_error *error)
 {
     int rc = leat_fair_new(p, spec, error);
@@ -240,7 +240,7 @@ static uint64_t rows_of_fair(const struct leat_plan *p)
     return rows < p->most_rows ? rows : p->most_rows;
 }
 
-/* The same where a source's rows are of one length. A share is rounded down by less than a unit: less than a unit a row
+/* The same if a source's rows are of one length. A share is rounded down by less than a unit: less than a unit a row
  * that is missing is no row. 0: no memory. */
 static uint64_t rows_to_read_all(const struct leat_plan *p)
 {
@@ -290,7 +290,7 @@ int leat_plan_new(const struct leat_plan_spec *spec, struct leat_plan **out, str
         if (!rc && p->mixed && p->sources[k].groups)
             rc = leat_fail(error, LEAT_E_INVALID, "the rows of a mixture are no batches by length");
         if (rc) {
-            p->n_sources++; /* leat_plan_free releases what it has */
+            p->n_sources++; /* leat_plan_free releases its memory */
             goto out;
         }
         if (p->mixed && !p->sources[k].rows && may_have_share(spec, k)) {

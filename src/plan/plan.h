@@ -1,10 +1,10 @@
 /*
- * The plan: which samples are in which batch, as a pure function of (counts, seed, log, position). No I/O, no threads,
- * no clock, no state but the log. docs/order.md says what it computes.
+ * The plan: the samples of each batch, as a pure function of (counts, seed, log, position). No I/O, no threads, no
+ * clock, no state but the log. docs/order.md defines its results.
  *
  * A position is (epoch, row in the global order). The log is a list of decisions, each holding from a position; its
- * first entry, at (0, 0), is what the loader was opened with. `step` counts global batches since the epoch's start,
- * through the log.
+ * first entry, at (0, 0), is the opening of the loader. `step` counts global batches since the epoch's start, through
+ * the log.
  */
 #ifndef LEAT_PLAN_PLAN_H
 #define LEAT_PLAN_PLAN_H
@@ -31,7 +31,7 @@ static inline bool leat_position_precedes(struct leat_position a, struct leat_po
 }
 
 /* The sizes of a reader that has the rows of a plan in batches of its own: global batches from row `origin` of an epoch
- * on, where step `first_step` begins. */
+ * on, at which step `first_step` begins. */
 struct leat_cut {
     uint64_t global_batch; /* above 0 */
     uint32_t rank, world_size;
@@ -52,7 +52,7 @@ struct leat_piece {
 
 /* One row of a batch. Most rows have one piece; `more` then is NULL. */
 struct leat_plan_row {
-    uint64_t row; /* in the global order of the epoch; what the random key is made of */
+    uint64_t row; /* in the global order of the epoch; the base of the random key */
     uint64_t key; /* leat_plan_key(seed, epoch, row) */
     struct leat_piece piece;
     const struct leat_piece *more; /* the pieces after the first, in the array given to leat_plan_pieces */
@@ -70,7 +70,7 @@ struct leat_plan_batch {
     bool last;                 /* of the epoch */
 };
 
-/* How rows are ordered. */
+/* The order of rows. */
 struct leat_order_spec {
     enum leat_order order;
     uint64_t block_rows;
@@ -82,17 +82,17 @@ struct leat_order_spec {
 };
 
 /* The samples of a source are made into rows of `length` elements, as enum leat_pack_how of leat.h says. The order is
- * then one of rows; SHUFFLED permutes the samples first where they are joined and cut, by a key of the pass, and then
- * the rows. */
+ * then one of rows; SHUFFLED permutes the samples first if they are joined and cut, by a key of the pass, and then the
+ * rows. */
 struct leat_pack_spec {
     enum leat_pack_how how;
     uint64_t length; /* 1 to 2^32 - 1 */
     /* Elements of each sample, bos and eos included; below 2^32. Copied, 4 bytes each. */
     const uint64_t *lengths;
-    bool partial;       /* CUT: keep the last row where its elements do not fill it */
+    bool partial;       /* CUT: keep the last row if its elements do not fill it */
     uint64_t seed;      /* BEST_FIT: decides between documents of one length */
     uint64_t multiple;  /* BEST_FIT: documents take up a multiple of this, which divides `length`; 0: 1 */
-    uint64_t n_weights; /* WEIGHTED: how many weights there are: one per row */
+    uint64_t n_weights; /* WEIGHTED: the number of weights: one per row */
 };
 
 /* A batch of a rank has samples of about one length (docs/order.md, "Batches by length"). The global batch of the plan
@@ -112,7 +112,7 @@ struct leat_plan_source {
     enum leat_exhausted exhausted; /* of a mixture, */
     uint64_t limit;                /* ... as in leat_mix_source */
     uint64_t tokens;               /* of each of its rows; 0 and row_tokens NULL: shares are of rows */
-    const uint64_t *row_tokens;    /* of each of its samples, where they vary; at most 2^28. Copied, 4 bytes each */
+    const uint64_t *row_tokens;    /* of each of its samples, if they vary; at most 2^28. Copied, 4 bytes each */
     struct leat_order_spec order;
     const struct leat_pack_spec *pack;   /* NULL: a row is a sample */
     const struct leat_group_spec *group; /* NULL: batches have the same number of rows */
@@ -137,7 +137,7 @@ struct leat_plan_spec {
 /* The batch of a step, as leat_plan_batch has those of the plan. LEAT_E_END: there is none. */
 int leat_cut_batch(const struct leat_cut *cut, uint64_t epoch, uint64_t epoch_rows, uint64_t step,
                    struct leat_plan_batch *out);
-/* How many steps its rank has, those before the origin included. */
+/* The number of steps of its rank, those before the origin included. */
 uint64_t leat_cut_steps(const struct leat_cut *cut, uint64_t epoch_rows);
 
 struct leat_plan; /* any thread may read; leat_plan_decide excludes readers */
@@ -153,11 +153,11 @@ uint64_t leat_plan_epoch_rows(const struct leat_plan *plan, uint64_t epoch);
 uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch);
 uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch);
 
-/* The batch that begins at `at`, where a global batch must begin (else LEAT_E_INVALID). LEAT_E_END: the epoch ends
- * there. LEAT_E_RANGE: past 2^63 rows, or an epoch whose list was released or whose decisions were folded. `rows` is 0
- * where LEAT_TAIL_UNEVEN leaves this rank without a batch. */
+/* The batch that begins at `at`, the start of a global batch (else LEAT_E_INVALID). LEAT_E_END: the epoch ends there.
+ * LEAT_E_RANGE: past 2^63 rows, or an epoch whose list was released or whose decisions were folded. `rows` is 0 if
+ * LEAT_TAIL_UNEVEN leaves this rank without a batch. */
 int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struct leat_plan_batch *out);
-/* Of a plan of groups, else 0: the most rows of one, and the most elements as a share of those of all samples, in rows
+/* For a plan of groups, else 0: the most rows of one, and the most elements as a share of those of all samples, in rows
  * of the mean length. */
 uint64_t leat_plan_group_rows(const struct leat_plan *plan);
 uint64_t leat_plan_group_weight(const struct leat_plan *plan);
@@ -171,7 +171,7 @@ int leat_plan_find(const struct leat_plan *plan, struct leat_position row, struc
 /* Whether it does: it can be planned only with the whole log. */
 bool leat_plan_step_is_folded(const struct leat_plan *plan, uint64_t epoch, uint64_t step);
 /* Rows [first, first + n) of the batch. Fast: it is called for every row. LEAT_E_RANGE, with `rows` untouched:
- * decisions made since the batch was planned released what it needs. */
+ * decisions made since the batch was planned released its data. */
 int leat_plan_rows(const struct leat_plan *plan, const struct leat_plan_batch *batch, uint64_t first, uint64_t n,
                    struct leat_plan_row *rows);
 
@@ -193,8 +193,8 @@ int leat_plan_pieces(const struct leat_plan *plan, struct leat_plan_row *rows, s
 /* Elements of the whole sample that such a piece is of. */
 uint64_t leat_plan_piece_of(const struct leat_plan *plan, const struct leat_piece *piece);
 
-/* How many of the first `rows` rows of an epoch each source of a mixture gives; at most all rows. LEAT_E_RANGE: an
- * epoch that has none, or decisions were folded that it needs. NOMEM. */
+/* The number of the first `rows` rows of an epoch that each source of a mixture gives; at most all rows. LEAT_E_RANGE:
+ * an epoch that has none, or decisions were folded that it needs. NOMEM. */
 int leat_plan_mix_counts(const struct leat_plan *plan, uint64_t epoch, uint64_t rows, uint64_t *counts);
 
 uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row);
@@ -203,7 +203,7 @@ uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row);
 struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned attempt);
 
 /* The n-th sample that is drawn to go with a row's own (Mosaic): a pure function of (seed, epoch, row, n), by the
- * order's weights or from its list, and another than its own where there is one. Its count is 0 as above. */
+ * order's weights or from its list, and another than its own if there is one. Its count is 0 as above. */
 struct leat_piece leat_plan_companion(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned n);
 
 /* Decisions. Each holds from `at`, which must not lie before an earlier entry's. */
@@ -217,7 +217,7 @@ struct leat_decision {
     bool unlisted; /* ... no list holds any more, and the order is that of the opening */
     bool selects;  /* not the rows as they are, but the samples that the order is one of; not WEIGHTED */
     /* The run needs nothing before this position any more, so that old entries may be folded and old lists be released.
-     * {0, 0}: nothing is. */
+     * {0, 0}: none are. */
     struct leat_position done;
 };
 /* Errors: INVALID, RANGE, NOMEM; the plan is then unchanged. If `at` lies within a batch, that batch is cut short. */
@@ -236,11 +236,11 @@ int leat_plan_log(const struct leat_plan *plan, uint64_t first, char **json, str
 int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at, char **json,
                     struct leat_error *error);
 /* Checks a state against this plan and data set, takes over its log, with an entry for sizes or ranks that differ now,
- * and returns the position. LEAT_E_STATE says what differs; LEAT_E_INVALID: not a state. */
+ * and returns the position. LEAT_E_STATE names the difference; LEAT_E_INVALID: not a state. */
 int leat_plan_load(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json, struct leat_position *at,
                    struct leat_error *error);
 
-/* A list for the next leat_plan_load, where a state has its hash alone; copied. It is no part of the plan until a state
+/* A list for the next leat_plan_load, if a state has its hash alone; copied. It is no part of the plan until a state
  * with it is loaded. Errors: RANGE (a negative position), NOMEM. */
 int leat_plan_know_list(struct leat_plan *plan, const int64_t *positions, uint64_t n, struct leat_error *error);
 void leat_plan_forget_lists(struct leat_plan *plan);
@@ -254,11 +254,11 @@ int leat_positions_from_text(const char *text, uint64_t n, int64_t **out, struct
  * that batch's first one on. As many bits are set as this rank's batches from the frontier to `row` have rows. */
 #define LEAT_PLAN_MAX_BITS 65536 /* 8 KiB: a state stays small; no row is delivered so far beyond the frontier */
 struct leat_plan_received {
-    uint64_t row; /* where the planned batch begins that gives the next one handed out its number and size */
+    uint64_t row; /* the start of the planned batch that gives the next one handed out its number and size */
     uint64_t n_bits;
     uint8_t bits[LEAT_PLAN_MAX_BITS / 8]; /* zero after n_bits */
 };
-/* As leat_plan_state; `received` NULL: nothing out of order. */
+/* As leat_plan_state; `received` NULL: no rows out of order. */
 int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at,
                               const struct leat_plan_received *received, char **json, struct leat_error *error);
 /* As leat_plan_load, which refuses a state with rows received out of order. Here *found says whether it has any; then

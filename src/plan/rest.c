@@ -1,6 +1,6 @@
 /*
  * A decision on rows that holds from within an epoch. The rows before it stay, and the rest of the epoch follows from
- * what is decided:
+ * the decision:
  *
  *     row of the epoch    0 1 2 3 4 5 6 7 8 9
  *     as opened           7 2 9 0 4 1 8 5 3 6
@@ -8,8 +8,8 @@
  *     as opened from 6    7 2 9 0 8 5|4 1 3 6      selected are all
  *     listed 0 0 from 8   7 2 9 0 8 5 4 1|0 0      these rows, in this order
  *
- * All rows of that epoch are one list, which is made as the decision enters the log, and made again from the log where
- * a state is loaded. It is kept until a decision is made when the run has passed that epoch.
+ * All rows of that epoch are one list, which is made as the decision enters the log, and made again from the log when a
+ * state is loaded. It is kept until a decision is made when the run has passed that epoch.
  */
 #include <string.h>
 
@@ -41,7 +41,7 @@ static void rows_of(const struct leat_source_order *o, const struct leat_list *l
     }
 }
 
-/* Of `rows` those that are not among the first `had`, and are selected, behind them. Returns how many there are then.
+/* Appends those of `rows` that are not among the first `had`, and are selected. Returns how many there are then.
  * `bits`: zero, one for each sample. */
 static uint64_t keep_rest(int64_t *first, uint64_t had, const int64_t *rows, uint64_t n,
                           const struct leat_list *selects, uint64_t *bits, uint64_t *chosen)

@@ -21,13 +21,13 @@
 #define UNORDERED_VERSION 2          /* with rows received beyond the position, which an older leat must not ignore */
 #define INSIDE_VERSION 3             /* with a log that was folded within an epoch, or not whole behind the position */
 #define MAX_STATE 65536              /* bytes of a state that we write, */
-#define MAX_OF_SOURCE 128            /* ... or so many a source, where that is more */
+#define MAX_OF_SOURCE 128            /* ... or so many a source, if that is more */
 #define MAX_READ (UINT64_C(1) << 26) /* of one with a whole log, as runs that are repeated have */
 #define MAX_LISTS 45056              /* bytes of lists in it */
 #define MAX_CARRY (INT64_C(1) << 48) /* of a source, in units of 2^-32 rows: no run gets near, */
-#define MAX_FAIR (INT64_C(1) << 61)  /* ... of tokens, where rows vary in length */
+#define MAX_FAIR (INT64_C(1) << 61)  /* ... of tokens, if rows vary in length */
 #define KEPT_ENTRIES 32              /* entries before the position; older ones are folded */
-#define KEPT_LATER 32                /* entries behind it, where not all of them find room */
+#define KEPT_LATER 32                /* entries behind it, if not all of them find room */
 
 static const char *const tail_names[] = {"pad", "drop", "uneven"};
 static const char *const kind_names[] = {"open", "resume", "decide", "folded"};
@@ -52,7 +52,7 @@ static json_t *list_json(const struct leat_list *list, uint64_t *room)
     return leat_json_whole(o, bad);
 }
 
-/* What each source of a mixture had given as an epoch began. */
+/* The rows that each source of a mixture had given as an epoch began. */
 static int given_json(const struct leat_plan *p, const struct leat_entry *e, bool packed, json_t *o)
 {
     int bad = json_object_set_new(o, "given", leat_numbers_json((const int64_t *)e->base, p->n_sources, packed));
@@ -60,7 +60,7 @@ static int given_json(const struct leat_plan *p, const struct leat_entry *e, boo
     return bad | json_object_set_new(o, "stream", json_integer((json_int_t)e->stream));
 }
 
-/* Of the epoch that a position is in: it need not be found again from those before it. */
+/* For the epoch of a position: it need not be found again from those before it. */
 static json_t *begin_json(const struct leat_plan *p, uint64_t epoch)
 {
     struct leat_entry e = {.base = leat_new_array(p->n_sources, sizeof *e.base),
@@ -126,7 +126,7 @@ static int folded_json(const struct leat_plan *p, const struct leat_entry *e, bo
     return p->mixed ? bad | given_json(p, e, packed, o) : bad;
 }
 
-/* `packed`: as a state has it, where numbers of many sources take little room. */
+/* `packed`: as a state has it, in which numbers of many sources take little room. */
 static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e, bool packed, uint64_t *room)
 {
     json_t *o = json_object();
@@ -150,11 +150,11 @@ static json_t *entry_json(const struct leat_plan *p, const struct leat_entry *e,
     return leat_json_whole(o, bad);
 }
 
-/* What is left out of a state that is too large otherwise. */
+/* The parts that are left out of a state that is too large otherwise. */
 struct part {
     uint32_t kept, later; /* entries before and behind the position; the others before it are folded */
     bool view;            /* which only informs */
-    uint64_t lists;       /* bytes of lists that stand in it; of others there is the hash */
+    uint64_t lists;       /* bytes of lists that stand in it; others have only the hash */
 };
 
 /* The log as a run at `at` needs it: entries long before, and lists that a later one has replaced, are folded into one.
@@ -233,7 +233,7 @@ static bool surely_too_large(const struct leat_plan *plan, struct leat_position 
     return bytes > MAX_STATE;
 }
 
-/* A state is small, whatever the run; from some number of sources on, for what it says of each. */
+/* A state is small, whatever the run; from some number of sources on, for its facts of each. */
 static uint64_t most_bytes(const struct leat_plan *plan)
 {
     const uint64_t all = plan->n_sources * (uint64_t)MAX_OF_SOURCE;
@@ -465,7 +465,7 @@ static int64_t most_carry(const struct leat_plan *p)
 
 static const char *const damaged = "the phase of the folded entry of its log is malformed";
 
-/* What each source of a mixture had given as the epoch of the folded entry began. */
+/* The rows that each source of a mixture had given as the epoch of the folded entry began. */
 static int read_given(const struct leat_plan *p, const json_t *o, struct leat_entry *e, struct leat_error *error)
 {
     static const char *const missing = "it does not say what each source gave";
@@ -620,7 +620,8 @@ static int read_log(const struct leat_plan *p, const json_t *log, struct leat_en
                                                    : LEAT_OK;
 }
 
-/* Inserts an entry at `at` for what differs from the state's own opening. `says`: whether other facts are told of. */
+/* Inserts an entry at `at` for the differences from the state's own opening. `says`: whether other facts are
+ * reported. */
 static int add_resume(const struct leat_plan *p, struct leat_entry *log, uint32_t *n, struct leat_position at,
                       bool says, struct leat_error *error)
 {
@@ -731,7 +732,7 @@ static int check_versions(const json_t *o, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* Enters into a new timeline how the position's epoch begins, where that is stated. */
+/* Enters the start of the position's epoch into a new timeline, if it is stated. */
 static int read_begin(const struct leat_plan *trial, const json_t *begin, uint64_t epoch, struct leat_error *error)
 {
     struct leat_entry e = {.at = {epoch, 0}, .stream = UINT64_MAX};
@@ -746,7 +747,7 @@ static int read_begin(const struct leat_plan *trial, const json_t *begin, uint64
     return rc;
 }
 
-/* The rows of the position's epoch and of later ones, where they were decided within it. */
+/* The rows of the position's epoch and of later ones, if they were decided within it. */
 static int load_rests(struct leat_plan *trial, uint64_t epoch, struct leat_rest **rests, struct leat_error *error)
 {
     trial->rests = NULL;

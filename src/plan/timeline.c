@@ -7,7 +7,7 @@
  *
  * If there is no place for another, those stay whose number is a multiple of `spacing`, which doubles, and those near
  * the new one. Any other is made again from the one that is kept before it, at most `spacing` steps away. So a phase is
- * found in a small part of what it takes to make all, whatever their number, and no memory grows with it.
+ * found in a small part of the time of making all, whatever their number, and no memory grows with it.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@
 #define MOST_KEPT 2048                 /* ... and at most */
 #define EPOCHS 16                      /* whose number of rows is kept */
 /* Phases that are made to learn how long an epoch is, and phases times sources beside them: some seconds. No run gets
- * so far ahead of what is kept; who asks for an epoch without end is told so. */
+ * so far ahead of the kept phases; a request for an epoch without end gets this error. */
 #define MOST_PHASES 16384
 #define MOST_WALKED 4000000
 
@@ -30,13 +30,13 @@ struct leat_timeline {
     uint64_t spacing;
     struct leat_phase **kept, *spare; /* kept: in order */
     bool begun;
-    struct leat_entry begin; /* if begun: of an epoch, where a chain may begin as well */
+    struct leat_entry begin; /* if begun: of an epoch, at which a chain may begin as well */
     struct {
         bool set;
         uint64_t epoch, rows;
     } epochs[EPOCHS];
     unsigned next_epoch;
-    uint64_t *scratch; /* of who makes phases */
+    uint64_t *scratch; /* of the makers of phases */
     void *memory;
 };
 
@@ -166,7 +166,7 @@ static void note_epoch(struct leat_timeline *t, const struct leat_phase *last)
     t->next_epoch = (t->next_epoch + 1) % EPOCHS;
 }
 
-/* What the chain is made from if no phase before a position is kept. */
+/* The base of the chain if no phase before a position is kept. */
 static void begin_chain(const struct leat_plan *plan, struct leat_position at, struct leat_phase *p)
 {
     const struct leat_timeline *t = plan->timeline;
@@ -283,7 +283,7 @@ size_t leat_timeline_run(const struct leat_plan *plan, struct leat_position at, 
     return n;
 }
 
-/* How many phases are made to learn how long an epoch is. */
+/* The number of phases that are made to learn the length of an epoch. */
 static uint64_t most_phases(const struct leat_plan *plan)
 {
     const uint64_t of_schedule = (uint64_t)plan->n_points * (plan->linear ? LEAT_LINE_PARTS : 1);

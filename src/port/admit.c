@@ -1,7 +1,7 @@
 /*
- * Consumers that come: which line each wants, and what it is told of it. A line that nobody has had is opened first,
- * which may take a while, as may reading a million samples of a consumer's own; so a thread of its own does it, one
- * consumer after the other, and the service goes on answering those who are there.
+ * Consumers that come: the line that each wants, and its welcome. A line that nobody has had is opened first, which may
+ * take a while, as may reading a million samples of a consumer's own; so a thread of its own does it, one consumer
+ * after the other, and the service goes on answering the others.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,14 +18,14 @@
 #include "base/json.h"
 #include "port/internal.h"
 
-/* ---- what it wants --------------------------------------------------------------------------- */
+/* ---- its wishes ------------------------------------------------------------------------------ */
 
 static bool number(const json_t *o, const char *key, uint64_t most, uint64_t *out)
 {
     return leat_json_number(json_object_get(o, key), most, out);
 }
 
-/* What a consumer says of itself. */
+/* A consumer's description of itself. */
 static int read_wish(struct leat_port_consumer *c, const json_t *o, struct leat_error *error)
 {
     uint64_t rank, world;
@@ -45,7 +45,7 @@ static int read_wish(struct leat_port_consumer *c, const json_t *o, struct leat_
     return LEAT_OK;
 }
 
-/* Its batches, of those of the line: how many it may need at once. */
+/* Its batches, in those of the line: the number that it may need at once. */
 static int fit(const struct leat_line *l, struct leat_port_consumer *c, struct leat_error *error)
 {
     c->batch_size = c->batch_size ? c->batch_size : l->batch_rows;
@@ -86,7 +86,7 @@ static int open_samples(struct leat_port *p, const struct leat_wish *wish, const
     return rc;
 }
 
-/* The line that it wants: of a program of its own, of other draws than the others' have. */
+/* The line that it wants: with a program of its own, or with other draws than the others. */
 static int choose_line(struct leat_port *p, const struct leat_wish *wish, const json_t *o, struct leat_line **out,
                        struct leat_error *error)
 {
@@ -103,7 +103,7 @@ static int choose_line(struct leat_port *p, const struct leat_wish *wish, const 
     return rc;
 }
 
-/* Where the consumer farthest ahead stands, as far as what it says can be so; without others, where the loader did. */
+/* The position of the consumer farthest ahead, as far as its word is plausible; without others, the loader's. */
 static struct leat_position foremost(const struct leat_port *p)
 {
     struct leat_position most = p->lines->starts;
@@ -201,7 +201,7 @@ static struct leat_port_consumer *next_one(const struct leat_port *p)
     struct leat_port_consumer *first = NULL;
     for (struct leat_port_consumer *c = p->consumers; c; c = c->next)
         if (c->wish.text && !c->gone)
-            first = c; /* who came last stands first in the list */
+            first = c; /* the newest stands first in the list */
     return first;
 }
 

@@ -278,7 +278,7 @@ static int no_step(struct leat_attached *a, uint64_t epoch, uint64_t step, int r
                : rc;
 }
 
-/* Of samples of its own the running or next epoch alone has an order. */
+/* For samples of its own only the running or next epoch has an order. */
 static int ready(struct leat_attached *a, uint64_t epoch, struct leat_error *error)
 {
     int rc = leat_attached_check(a, error);

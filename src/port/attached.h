@@ -1,8 +1,9 @@
 /*
- * A reader of a port, from inside: session.c speaks with the port and has what it lends; cut.c makes batches of that;
+ * A reader of a port, from inside: session.c speaks with the port and has its loans; cut.c makes batches of those;
  * receive.c puts the next batch together; attach.c opens and closes it, and has its epochs and states.
  *
- * What other threads may change, by releasing a buffer, is under the engine's lock: who has what of the port.
+ * The state that other threads may change, by releasing a buffer, is under the engine's lock: the holders of the port's
+ * batches.
  */
 #ifndef LEAT_PORT_ATTACHED_H
 #define LEAT_PORT_ATTACHED_H
@@ -52,7 +53,7 @@ struct leat_own {
     uint64_t n, seed, hash;
     bool known;          /* `order` is that */
     uint64_t epoch;      /* ... of this epoch */
-    uint64_t wanted;     /* the epoch that a port is asked for that it attaches to */
+    uint64_t wanted;     /* the epoch for which it attaches to a port */
     uint64_t line_epoch; /* the last epoch that the port was asked for */
 };
 
@@ -67,23 +68,23 @@ struct leat_attached {
     uint64_t key;             /* of draws of its own; 0: the port's */
     struct leat_own *own;     /* NULL: it has the port's order */
     uint64_t batch_rows;      /* of its batches */
-    struct leat_cut port_cut; /* what the port makes of each epoch */
+    struct leat_cut port_cut; /* the port's batches of each epoch */
     bool whole, writable;
     enum leat_lag lag;
     int64_t patience_ms;
     char fingerprint[33], order[17], hash[17];
 
     struct leat_cut cut;
-    struct leat_position others; /* where the port said, at first, that others read */
+    struct leat_position others; /* the position at which others read, as the port gave it at first */
     uint64_t cut_epoch;          /* in which cut.origin and first_step hold */
     struct leat_reader reader;
     uint64_t known_epoch, known_rows; /* known_rows 0: none */
     _Atomic uint64_t interrupts;
 
-    struct leat_lent *first, **last; /* what was given, in the order of the plan */
+    struct leat_lent *first, **last; /* batches given, in the order of the plan */
     bool streams;                    /* the port goes on giving */
     uint32_t stream;
-    struct leat_position expected; /* what it gives next */
+    struct leat_position expected; /* its next batch */
 
     uint64_t batches, samples, bytes, copied, made, waits, reconnects;
     int64_t wait_ns;
@@ -92,23 +93,23 @@ struct leat_attached {
 
 /* session.c */
 
-/* Connects, and says who it is; the first time it takes over what the port says of itself, later it compares. Waits up
- * to patience_ms for a port to be there. */
+/* Connects, and introduces itself; the first time it takes over the port's description, later it compares. Waits up to
+ * patience_ms for a port to be there. */
 int leat_session_open(struct leat_attached *attached, bool first, struct leat_error *error);
-/* Lets go of what was not handed out, and of the connection. */
+/* Lets go of batches that were not handed out, and of the connection. */
 void leat_session_close(struct leat_attached *attached);
 /* Asks, and waits for the answer, which is in attached->message. CLOSED: the port has ended. */
 int leat_session_ask(struct leat_attached *attached, enum leat_message_type type, const void *body, size_t bytes,
                      struct leat_error *error);
 /* LEAT_OK: the port is there still. CLOSED: it has ended. */
 int leat_session_check(struct leat_attached *attached, struct leat_error *error);
-/* One more of what the port gives, at the end of the list. LEAT_IO_PENDING: there is none yet. */
+/* One more of the port's batches, at the end of the list. LEAT_IO_PENDING: there is none yet. */
 int leat_session_take(struct leat_attached *attached, struct leat_error *error);
-/* What a MAKE was answered with, one reference. */
+/* The answer to a MAKE, one reference. */
 int leat_session_made(struct leat_attached *attached, struct leat_lent **out, struct leat_error *error);
 /* Gives up the first of the list. */
 void leat_session_drop_first(struct leat_attached *attached);
-/* Waits for what comes next, at most so long. HELD: nothing will, before batches are let go of. */
+/* Waits for the next event, at most so long. HELD: none will come, before batches are let go of. */
 int leat_session_wait(struct leat_attached *attached, int64_t timeout_ns, struct leat_error *error);
 /* Under the engine's lock. */
 void leat_lent_unref(struct leat_lent *lent);
@@ -118,11 +119,11 @@ void leat_lent_unref(struct leat_lent *lent);
 /* INVALID, NOMEM. */
 int leat_own_new(const int64_t *ids, uint64_t n, uint64_t seed, struct leat_own **out, struct leat_error *error);
 void leat_own_free(struct leat_own *own);
-/* What a HELLO says of them; *fd, the caller's to close, goes with it. IO, NOMEM. */
+/* The part of a HELLO about them; *fd, the caller's to close, goes with it. IO, NOMEM. */
 int leat_own_say(struct leat_own *own, json_t *hello, int *fd, struct leat_error *error);
 /* From here on the order of an epoch is known, and the port reads it. */
 int leat_own_order(struct leat_attached *attached, uint64_t epoch, struct leat_error *error);
-/* What a state has of them, also if they are NULL. STATE, INVALID, NOMEM. */
+/* Their part of a state, also if they are NULL. STATE, INVALID, NOMEM. */
 int leat_own_save(const struct leat_own *own, json_t *state, uint64_t epoch, uint64_t row, struct leat_error *error);
 int leat_own_load(struct leat_own *own, const json_t *state, uint64_t epoch, uint64_t row, struct leat_error *error);
 
@@ -132,13 +133,13 @@ int leat_own_load(struct leat_own *own, const json_t *state, uint64_t epoch, uin
 int leat_attached_check(const struct leat_attached *attached, struct leat_error *error);
 /* Attaches to the port that has come in the place of one that ended. CLOSED: none has. */
 int leat_attached_reopen(struct leat_attached *attached, struct leat_error *error);
-/* Asks, as leat_session_ask does; of a port that has ended, the one that comes in its place. */
+/* Asks, as leat_session_ask does; if the port has ended, the one that comes in its place. */
 int leat_attached_ask(struct leat_attached *attached, enum leat_message_type type, const void *body, size_t bytes,
                       struct leat_error *error);
-/* How many rows an epoch has, and how this reader cuts batches out of them. */
+/* The number of rows of an epoch, and the way this reader cuts batches out of them. */
 int leat_attached_rows(struct leat_attached *attached, uint64_t epoch, uint64_t *rows, struct leat_error *error);
 struct leat_cut leat_attached_cut(const struct leat_attached *attached, uint64_t epoch);
-/* What is in a batch of this reader. END: the epoch has no such step. */
+/* The contents of a batch of this reader. END: the epoch has no such step. */
 int leat_attached_plan_batch(struct leat_attached *attached, uint64_t epoch, uint64_t step,
                              struct leat_plan_batch *plan, struct leat_error *error);
 struct leat_ask_batch leat_attached_ask_batch(const struct leat_plan_batch *plan);
@@ -148,7 +149,7 @@ int leat_attached_make(struct leat_attached *attached, const struct leat_plan_ba
 
 /* cut.c */
 
-/* Rows [first, first + n) of what the plan of a lent batch has. */
+/* Rows [first, first + n) of the plan of a lent batch. */
 struct leat_lent_rows {
     struct leat_lent *lent;
     uint64_t first, n;
@@ -156,7 +157,7 @@ struct leat_lent_rows {
 /* A batch of these rows: views if they are of one batch, else copies. `plan`: of the reader's own batch. */
 int leat_cut_out(struct leat_attached *attached, const struct leat_plan_batch *plan, const struct leat_lent_rows *parts,
                  size_t n, struct leat_batch **out, struct leat_error *error);
-/* What becomes of a buffer of such a batch (leat_batch_pool.let_go). */
+/* The end of a buffer of such a batch (leat_batch_pool.let_go). */
 void leat_cut_let_go(struct leat_buffer *buffer);
 /* Frees the memory of copies; nobody uses the reader any more. */
 void leat_cut_free_spares(struct leat_attached *attached);

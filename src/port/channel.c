@@ -66,10 +66,10 @@ void leat_channel_unmap(struct leat_channel *c)
         munmap(c, sizeof *c);
 }
 
-/* One side writes what it has done and then looks whether the other one sleeps; that one says that it sleeps and then
- * looks what was done. All four are sequentially consistent, so that at least one of them sees the other. Sleeping is
- * the third: the kernel looks at `sleeping` again. So whatever is to wake a consumer changes that, and not a word of
- * its own: one that has seen that the port goes on, and sleeps on n_given, would sleep through its end. */
+/* One side writes its work and then looks whether the other one sleeps; that one says that it sleeps and then looks at
+ * the work. All four are sequentially consistent, so that at least one of them sees the other. Sleeping is the third:
+ * the kernel looks at `sleeping` again. So whatever is to wake a consumer changes that, and not a word of its own: one
+ * that has seen that the port goes on, and sleeps on n_given, would sleep through its end. */
 
 static void wake(struct leat_channel *c)
 {

@@ -1,12 +1,12 @@
 /*
- * Batches of a consumer, from those that the port has lent. Rows of one of them are views: nothing is copied. Rows of
+ * Batches of a consumer, from those that the port has lent. Rows of one of them are views, without a copy. Rows of
  * several are put together in memory of this process, which is used again for the next such batch: pages that are new
  * to a process cost several times what copying into them costs.
  *
  * Their pages could be mapped one piece beside the other instead. Measured with two pieces (a virtual machine of two
  * Zen cores, pages of 4 KiB, CPU time with reading all values once; a view alone: 2.9 ms of 29 MiB), that takes 1.4
- * times a copy into memory that was used before for 1 MiB, as much for 8 MiB, and 0.9 of it for 29 MiB: what is mapped
- * anew is faulted in anew. It would keep the port's batches for longer, too.
+ * times a copy into memory that was used before for 1 MiB, as much for 8 MiB, and 0.9 of it for 29 MiB: pages mapped
+ * anew are faulted in anew. It would keep the port's batches for longer, too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +19,10 @@
 /* From so many bytes on, memory of copies is kept for the next ones: less comes from the heap without new pages. */
 #define LEAST_SPARE (UINT64_C(256) << 10)
 
-/* What keeps the values of one output. */
+/* The keeper of the values of one output. */
 struct keeper {
     struct leat_lent *lent; /* NULL: they are copies, in */
-    void *own;              /* ... this; of views: their offsets, where these are not the port's */
+    void *own;              /* ... this; for views: their offsets, if these are not the port's */
     uint64_t own_bytes;
 };
 
@@ -33,7 +33,7 @@ static void *aligned(uint64_t bytes)
     return aligned_alloc(64, leat_align64(bytes ? bytes : 1));
 }
 
-/* Memory for a copy: what was used before if it is not much too large, else new. */
+/* Memory for a copy: that used before if it is not much too large, else new. */
 static void *take_memory(struct leat_attached *a, uint64_t bytes, uint64_t *has)
 {
     struct leat_spare found = {0};
@@ -93,7 +93,7 @@ static struct run run_of(const struct leat_lent_rows *part)
     return (struct run){part->lent, first, end - first};
 }
 
-/* The values of an output in a lent batch; of a ragged one its offsets too. NULL: they do not lie in the memory. */
+/* The values of an output in a lent batch; for a ragged one its offsets too. NULL: they do not lie in the memory. */
 static uint8_t *values_of(const struct run *run, const struct leat_output *output, size_t o, const int64_t **offsets)
 {
     const struct leat_session *s = run->lent->session;
@@ -127,7 +127,7 @@ static int no_memory(struct leat_error *error)
     return leat_fail(error, LEAT_E_NOMEM, "no memory for a batch");
 }
 
-/* Where the rows of one run begin among values that begin at `base`. */
+/* The start of the rows of one run among values that begin at `base`. */
 static void put_offsets(const int64_t *from, uint64_t n, int64_t base, int64_t *to)
 {
     for (uint64_t i = 0; i <= n; i++)
@@ -181,7 +181,7 @@ static int copy(struct leat_attached *a, const struct run *runs, size_t n, size_
     out->offsets = output->ragged ? to_offsets : NULL;
     int64_t step = 0;
     if (output->ragged)
-        *to_offsets = 0; /* also where no row is left */
+        *to_offsets = 0; /* also if no row is left */
     for (size_t i = 0; i < n; i++) {
         const struct run *run = &runs[i];
         const uint8_t *values = values_of(run, output, o, &offsets);
@@ -197,7 +197,7 @@ static int copy(struct leat_attached *a, const struct run *runs, size_t n, size_
     return LEAT_OK;
 }
 
-/* ---- what is known of the rows --------------------------------------------------------------- */
+/* ---- facts of the rows ----------------------------------------------------------------------- */
 
 static void copy_rows(const struct run *runs, size_t n, struct leat_batch *b)
 {
@@ -239,7 +239,7 @@ static bool copy_errors(const struct leat_lent_rows *parts, size_t n, struct lea
 
 /* ---- the batch ------------------------------------------------------------------------------- */
 
-/* The values of all outputs. What was made so far is the caller's, also with an error. */
+/* The values of all outputs. Batches made so far are the caller's, also with an error. */
 static int make_outputs(struct leat_attached *a, const struct run *runs, size_t n, struct keeper **keepers,
                         struct leat_batch *b, struct leat_error *error)
 {

@@ -56,7 +56,7 @@ static int read_next(struct leat_line *l, struct leat_position at, bool seek, st
     return rc ? rc : leat_loader_next(l->loader, l->iteration, -1, batch, error);
 }
 
-/* Nothing can be given up: others have all memory. */
+/* No batch can be given up: others have all memory. */
 static void wait_for_memory(struct leat_line *l)
 {
     leat_shelf_lend_all(l);
@@ -64,7 +64,7 @@ static void wait_for_memory(struct leat_line *l)
         pthread_cond_wait(&l->feed, &l->port->lock);
 }
 
-/* Publishes what was read; NULL: those rows failed. Under the lock, which is let go while memory is short. */
+/* Publishes the rows that were read; NULL: those rows failed. Under the lock, which is let go while memory is short. */
 static void publish(struct leat_line *l, struct leat_batch *batch, const struct leat_plan_batch *plan)
 {
     struct leat_error error;
@@ -88,7 +88,7 @@ static void publish(struct leat_line *l, struct leat_batch *batch, const struct 
     leat_shelf_trim(l);
 }
 
-/* One batch. Under the lock, which is let go meanwhile. Whether it was published, and lent to all who wait for it. */
+/* One batch. Under the lock, which is let go meanwhile. Whether it was published, and lent to all that wait for it. */
 static bool feed(struct leat_line *l)
 {
     struct leat_batch *batch = NULL;
@@ -103,7 +103,8 @@ static bool feed(struct leat_line *l)
     if (!rc)
         plan = batch->plan;
     else if (rc != LEAT_E_HELD && rc != LEAT_E_CANCELLED && rc != LEAT_E_CLOSED) {
-        struct leat_error unplanned; /* its rows failed: who needs one of them asks for it, and is told why */
+        struct leat_error unplanned; /* its rows failed: a reader that needs one of them asks for it, and gets the
+                                      * reason */
         if (!leat_served_find(l->loader, at, &plan, &unplanned))
             rc = LEAT_OK;
     }
@@ -131,7 +132,7 @@ static bool feed(struct leat_line *l)
 void *leat_line_feeder(void *line)
 {
     struct leat_line *l = line;
-    struct leat_error later; /* who reads is told */
+    struct leat_error later; /* readers are told */
     const bool begun = !leat_served_seek(l->loader, l->starts, &l->iteration, &later);
     pthread_mutex_lock(&l->port->lock);
     l->seek = !begun || !leat_position_is(l->feeds, l->starts); /* the loader reads ahead before anybody has attached */
@@ -144,7 +145,7 @@ void *leat_line_feeder(void *line)
             lent = feed(l);
             continue;
         }
-        if (worked || lent) { /* before it waits it looks once more at who has returned something */
+        if (worked || lent) { /* before it waits it looks once more for returned batches */
             lent = false;
             continue;
         }

@@ -104,7 +104,7 @@ static int refused(struct leat_error *error, const char *what, const char *path)
     return LEAT_E_IO;
 }
 
-/* What `error` says is the folder's fault, so that another one helps. */
+/* The error is the folder's fault, so that another one helps. */
 static int unusable(struct leat_error *error, const char *folder)
 {
     const size_t n = error ? strlen(error->message) : 0;
@@ -119,8 +119,8 @@ static bool is_strangers(const struct stat *st)
     return st->st_uid != geteuid() && st->st_uid != 0;
 }
 
-/* Somebody else who may write to the folder could put a socket of their own in the place of the port's; so could whose
- * symbolic link leads to it, by having it lead to another one. */
+/* Somebody else who may write to the folder could put a socket of their own in the place of the port's; so could the
+ * owner of a symbolic link to it, by changing the link. */
 static int make_folder(const char *folder, gid_t group, struct leat_error *error)
 {
     struct stat st, link;
@@ -156,7 +156,7 @@ static int make_folder(const char *folder, gid_t group, struct leat_error *error
     return rc ? unusable(error, folder) : LEAT_OK;
 }
 
-/* `pid`: whose it is, or was; 0: not known. */
+/* `pid`: that of its owner, present or former; 0: not known. */
 static bool is_locked(const char *path, json_int_t *pid)
 {
     char text[32] = "";
@@ -213,7 +213,7 @@ static int take_lock(struct leat_place *p, const char *name, struct leat_error *
                              "a port \"%s\" is open already: choose another name, or end it with leat port stop %s",
                              name, name);
         }
-        /* Who left a moment ago has removed the name that was opened here. */
+        /* A process that left a moment ago has removed the name that was opened here. */
         if (!fstat(p->lock, &held) && !stat(p->lock_path, &named) && held.st_ino == named.st_ino)
             return !ftruncate(p->lock, 0) && dprintf(p->lock, "%ld\n", (long)getpid()) > 0
                        ? LEAT_OK

@@ -1,7 +1,6 @@
 /*
- * Where ports are found: each is a socket NAME.port in a folder, with a file NAME.lock beside it that the port's
- * process holds a lock on as long as it lives. A socket whose lock nobody holds is of a process that died, and is
- * replaced.
+ * The places of ports: each is a socket NAME.port in a folder, with a file NAME.lock beside it that the port's process
+ * holds a lock on as long as it lives. A socket whose lock nobody holds is of a process that died, and is replaced.
  */
 #ifndef LEAT_PORT_FOLDER_H
 #define LEAT_PORT_FOLDER_H

@@ -1,7 +1,7 @@
 /*
- * How images of open size, and masks of instances, are stacked: batches hold them one behind the other, and the program
- * says in its own words ("stack", ToLayout, PadTo) what becomes of that. The package does the same of a program that is
- * written in Python (leat/program.py, `stacked`).
+ * The stacking of images of open size, and masks of instances: batches hold them one behind the other, and the program
+ * says in its own words ("stack", ToLayout, PadTo) how they are delivered. The package does the same of a program that
+ * is written in Python (leat/program.py, `stacked`).
  */
 #include <jansson.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "engine/packing.h"
 #include "port/internal.h"
 
-/* The value of the first operator of that type in a chain, where it is `word` if one is given; or NULL. */
+/* The value of the first operator of that type in a chain, which is `word` if one is given; or NULL. */
 static const json_t *value_in(const json_t *operators, const json_t *chain, const char *type, const char *key,
                               const char *word)
 {

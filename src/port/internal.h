@@ -1,6 +1,6 @@
 /*
- * A port, from inside. It has lines, one for each program and key that its consumers want. A line is a loader, what
- * that has made, and two threads; two threads more of the port are for all of them. All share one lock:
+ * A port, from inside. It has lines, one for each program and key that its consumers want. A line is a loader, its
+ * batches, and two threads; two threads more of the port are for all of them. All share one lock:
  *
  *     service    (service.c)  takes in connections, and answers what consumers ask; finds those that have died
  *     admission  (admit.c)    gives consumers that come their line, which it opens if nobody has had it
@@ -8,13 +8,13 @@
  *     maker      (maker.c)    of a line: makes batches again for consumers that have fallen behind, and others that
  * they ask for
  *
- * What a line has published is lent to its consumers by each of the three (shelf.c).
+ * Each of the three lends the published batches of a line to its consumers (shelf.c).
  *
  *     planned rows  ... | given up | kept | kept | kept | next of the feeder ...
  *                          ^ behind: the maker     ^ near: what it needs next is kept, or is the feeder's next
  *
  * The first line is of the loader that the port was opened over. Others are opened beside it, over the same data set
- * and plan, when a consumer comes who wants one, and closed when the last of theirs has gone (line.c).
+ * and plan, when a consumer comes that wants one, and closed when the last of theirs has gone (line.c).
  */
 #ifndef LEAT_PORT_INTERNAL_H
 #define LEAT_PORT_INTERNAL_H
@@ -31,7 +31,7 @@
 #include "port/message.h"
 #include "port/published.h"
 
-/* How many batches are kept for those who are near, and how far ahead of its reading a consumer is lent. */
+/* The number of batches kept for near consumers, and the distance ahead of its reading to which a consumer is lent. */
 #define LEAT_PORT_KEPT 64u
 #define LEAT_PORT_AHEAD_BYTES (UINT64_C(16) << 20)
 #define LEAT_PORT_MOST_CONSUMERS 1024u
@@ -53,7 +53,7 @@ struct leat_shelf_place {
     bool used;
 };
 
-/* What a consumer that has come wants. */
+/* The wishes of a consumer that has come. */
 struct leat_wish {
     char *text;  /* its HELLO; NULL: nothing */
     int samples; /* the descriptor that came with it, or -1 */
@@ -103,7 +103,7 @@ struct leat_samples_order {
 
 /* Samples that a line has of its own, for its only reader. */
 struct leat_samples {
-    uint64_t n, count;   /* how many; of the data set's */
+    uint64_t n, count;   /* their number; of the data set's */
     uint8_t *set;        /* a bit for each of the data set's */
     int64_t *all;        /* ascending */
     uint64_t seed, turn; /* turn: tells lines of the same seed apart */
@@ -112,13 +112,13 @@ struct leat_samples {
         *orders[LEAT_PORT_ORDERS]; /* of the epochs that were drawn last, the last first, or NULL */
 };
 
-/* A program and key, its loader, and what that has made. */
+/* A program and key, its loader, and the loader's batches. */
 struct leat_line {
     struct leat_line *next;
     struct leat_port *port;
     struct leat_loader *loader;
-    bool own;              /* opened for this line, and closed with it; of the first one it is the user's */
-    uint64_t program, key; /* the hash of the program; what row keys are mixed with, 0: nothing */
+    bool own;              /* opened for this line, and closed with it; for the first one it is the user's */
+    uint64_t program, key; /* the hash of the program; the number that row keys are mixed with, 0: none */
     char *outputs;         /* leat_program_faces */
     uint64_t batch_rows, batch_bytes, max_held;
     unsigned n_decodes;           /* outputs that decode */
@@ -133,10 +133,10 @@ struct leat_line {
     bool opened, closing;
     struct leat_error failure; /* why it cannot go on; code 0: it can */
 
-    struct leat_position starts, feeds; /* where the loader stood; the feeder's next batch */
+    struct leat_position starts, feeds; /* the loader's position; the feeder's next batch */
     uint64_t epoch_rows;                /* of the feeder's epoch */
     uint64_t iteration;
-    bool seek; /* ... which is not where the loader stands */
+    bool seek; /* ... which is not the loader's position */
     struct leat_lending lending;
     struct leat_shelf_place shelf[LEAT_LENDING_SLOTS];
     uint32_t kept[LEAT_LENDING_SLOTS], n_kept; /* slots that are kept, in the order in which they came */
@@ -162,7 +162,7 @@ struct leat_port {
     pthread_t threads[2];
     unsigned n_threads;
     int wake; /* of the service: an eventfd */
-    int poll; /* what the service waits for */
+    int poll; /* the event that the service waits for */
     bool closing, stop;
 
     struct leat_line *lines; /* the first one first */
@@ -182,23 +182,23 @@ int leat_shelf_put(struct leat_line *line, struct leat_batch *batch, const struc
                    enum leat_shelf_kind kind, uint32_t *slot, struct leat_error *error);
 /* A slot with the batch that a consumer needs next, which it does not have; LEAT_NO_SLOT: it is not there. */
 uint32_t leat_shelf_find(const struct leat_line *line, const struct leat_port_consumer *consumer);
-/* Takes back what consumers have returned. */
+/* Takes back returned batches. */
 void leat_shelf_take_back(struct leat_line *line, struct leat_port_consumer *consumer);
-/* Before waiting for memory: whoever has a batch says when it returns one. Whether some came back meanwhile. */
+/* Before waiting for memory: each holder of a batch says when it returns one. Whether some came back meanwhile. */
 bool leat_shelf_ask_back(struct leat_line *line);
-/* Lends consumers what is there and they need next. */
+/* Lends consumers the available batches that they need next. */
 void leat_shelf_lend(struct leat_line *line, struct leat_port_consumer *consumer);
 void leat_shelf_lend_all(struct leat_line *line);
 /* Lends one slot out of the order. */
 void leat_shelf_give(struct leat_line *line, struct leat_port_consumer *consumer, uint32_t slot,
                      struct leat_given *out);
-/* Gives up what nobody is near, and the oldest beyond what may be kept. */
+/* Gives up batches that no consumer is near, and the oldest beyond the limit. */
 void leat_shelf_trim(struct leat_line *line);
-/* Gives up the oldest that is kept, whoever is near, unless a consumer that others wait for needs it. */
+/* Gives up the oldest that is kept, even if a consumer is near, unless a consumer that others wait for needs it. */
 bool leat_shelf_evict(struct leat_line *line);
 /* A consumer has gone: all that it had comes back. */
 void leat_shelf_reclaim(struct leat_line *line, struct leat_port_consumer *consumer);
-/* Whether one may be made for a consumer alone: who keeps them all must not take the memory of others. */
+/* Whether one may be made for a consumer alone: one that keeps them all must not take the memory of others. */
 bool leat_shelf_may_ask(const struct leat_line *line, const struct leat_port_consumer *consumer);
 /* A slot is kept no longer. */
 void leat_shelf_let_go(struct leat_line *line, uint32_t slot);
@@ -206,7 +206,7 @@ void leat_shelf_let_go(struct leat_line *line, uint32_t slot);
 void leat_shelf_clear(struct leat_line *line);
 /* Whether the shelf may have one more batch that the feeder reads. */
 bool leat_shelf_has_room(const struct leat_line *line);
-/* How many more a consumer may be lent. */
+/* The number that a consumer may still be lent. */
 uint32_t leat_shelf_credit(const struct leat_line *line, const struct leat_port_consumer *consumer);
 /* Whether it has all of the epoch that it reads, and of the next one. */
 bool leat_consumer_is_far(const struct leat_port_consumer *consumer);
@@ -220,12 +220,12 @@ void *leat_line_feeder(void *line);
 void *leat_line_maker(void *line);
 void *leat_port_service(void *port);
 void *leat_port_admission(void *port);
-/* A consumer whose next batch the maker has to make, or who asked for one; NULL: there is none. */
+/* A consumer whose next batch the maker has to make, or that asked for one; NULL: there is none. */
 struct leat_port_consumer *leat_line_needs_maker(struct leat_line *line);
 
 /* service.c */
 
-/* What the service may be woken by: of the port, and of a consumer. */
+/* The events that may wake the service: of the port, and of a consumer. */
 enum leat_port_source {
     LEAT_PORT_CONNECTIONS = 0,
     LEAT_PORT_WAKE,
@@ -252,17 +252,17 @@ void leat_wish_free(struct leat_wish *wish);
 int leat_line_open(struct leat_port *port, struct leat_loader *loader, uint64_t key, struct leat_samples *samples,
                    struct leat_line **out, struct leat_error *error);
 /* The line of a program (JSON; NULL: the first line's) and key, opened if there is none. The lock is let go meanwhile.
- * HELD: there are too many. INVALID, TYPE, NOT_FOUND, BUDGET: what is wrong with the program. */
+ * HELD: there are too many. INVALID, TYPE, NOT_FOUND, BUDGET: the fault of the program. */
 int leat_line_find(struct leat_port *port, const char *program, uint64_t key, struct leat_line **out,
                    struct leat_error *error);
 /* A line for samples of a reader's own, which it takes over. As leat_line_find. */
 int leat_line_open_samples(struct leat_port *port, const char *program, uint64_t key, struct leat_samples *samples,
                            struct leat_line **out, struct leat_error *error);
-/* A consumer joins, and leaves: what it had comes back. */
+/* A consumer joins, and leaves: its batches come back. */
 void leat_line_join(struct leat_line *line, struct leat_port_consumer *consumer);
 void leat_line_leave(struct leat_port_consumer *consumer);
 /* Closes a line beside the first that has no consumer; whether there was one. The lock is let go meanwhile. By the
- * admission alone, which adds lines as well: nobody else changes the list of lines. */
+ * admission alone, which adds lines as well: no other thread changes the list of lines. */
 bool leat_line_close_idle(struct leat_port *port);
 /* Ends its threads, and all work for its loader. Without the port's lock. */
 void leat_line_stop(struct leat_line *line);
@@ -270,32 +270,32 @@ void leat_line_stop(struct leat_line *line);
 void leat_line_close(struct leat_line *line);
 /* The line cannot go on; with the first one the port cannot. */
 void leat_line_fail(struct leat_line *line, const struct leat_error *why);
-/* What is said of a line that cannot: CLOSED. Gives `error`. */
+/* The error of a line that cannot: CLOSED. Gives `error`. */
 const struct leat_error *leat_line_ended(const struct leat_line *line, struct leat_error *error);
 /* Others come first, the next time. */
 void leat_line_defer(struct leat_line *line, struct leat_port_consumer *consumer);
-/* After a batch came back or was asked for: wakes whoever may have work. */
+/* After a batch came back or was asked for: wakes the threads that may have work. */
 void leat_line_nudge(struct leat_line *line);
 
-/* form.c: how its outputs of open size are stacked, a json_t object {output: [how, name of the mask, axis of channels
+/* form.c: the stacking of its outputs of open size, a json_t object {output: [how, name of the mask, axis of channels
  * or null, masks of a row or null]}. */
 struct json_t *leat_line_stacks(const struct leat_loader *loader);
 
 /* samples.c: lines whose reader has samples of its own */
 
-/* Reads what a HELLO says of them, with the descriptor that came with it; the first epoch has the order that it says,
- * if it says one. Without the lock. Errors: FORMAT, INVALID, RANGE, NOMEM. */
+/* Reads the part of a HELLO about them, with the descriptor that came with it; the first epoch has the order that it
+ * says, if it says one. Without the lock. Errors: FORMAT, INVALID, RANGE, NOMEM. */
 int leat_samples_read(struct leat_loader *base, const json_t *wish, int fd, struct leat_samples **out,
                       struct leat_error *error);
 void leat_samples_free(struct leat_samples *samples);
 /* Before their line is there: draws the order of the first epoch for its loader, if its reader has not said one, so
- * that who is attached has begun. The lock is let go meanwhile. */
+ * that the attached reader has begun. The lock is let go meanwhile. */
 int leat_samples_begin(struct leat_port *port, struct leat_samples *samples, struct leat_loader *loader,
                        struct leat_error *error);
-/* By the feeder: draws the order of the next epoch if that is due, and tells who has asked for one. Whether there was
- * something to do. The lock is let go meanwhile. */
+/* By the feeder: draws the order of the next epoch if that is due, and tells the reader that has asked for one. Whether
+ * there was work to do. The lock is let go meanwhile. */
 bool leat_samples_work(struct leat_line *line);
-/* How many rows of the epoch that it feeds the line has at the same time as others. */
+/* The number of rows of the epoch that it feeds that the line has at the same time as others. */
 uint64_t leat_samples_shared(const struct leat_line *line);
 
 /* port.c */

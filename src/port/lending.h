@@ -1,12 +1,11 @@
 /*
- * Which batches a port has published, and which consumer has which: bookkeeping that only the port's own process sees,
- * so that it is right whatever a consumer does. It reads no memory that is shared and knows neither sockets nor
- * loaders.
+ * The batches that a port has published, and their holders: bookkeeping that only the port's own process sees, so that
+ * it is right whatever a consumer does. It reads no memory that is shared and knows neither sockets nor loaders.
  *
  *     FREE --publish--> kept --lend--> kept and held --take back--> kept --drop--> FREE
  *                                           `--drop--> held --take back (the last one)--> FREE
  *
- * A slot is free once it is not kept and nobody holds it; its memory may then be used again. Not for several threads.
+ * A slot is free once it is not kept and nobody holds it; its memory may then be used again. For one thread at a time.
  */
 #ifndef LEAT_PORT_LENDING_H
 #define LEAT_PORT_LENDING_H
@@ -17,7 +16,7 @@
 #define LEAT_LENDING_SLOTS 512u
 #define LEAT_NO_SLOT UINT32_MAX
 
-/* What one consumer has. */
+/* The batches of one consumer. */
 struct leat_loan {
     uint64_t slots[LEAT_LENDING_SLOTS / 64]; /* a bit each */
     uint32_t n;

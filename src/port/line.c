@@ -16,7 +16,7 @@
 
 /* ---- photos that lines share ----------------------------------------------------------------- */
 
-/* How often each photo is decoded now: by one line alone they are not shared. */
+/* The number of decodings of each photo now: by one line alone they are not shared. */
 static void expect_users(struct leat_port *p)
 {
     const uint64_t sixteenth = leat_memory_allowed() / 16;
@@ -29,13 +29,13 @@ static void expect_users(struct leat_port *p)
     if (lines > 1 && !p->decoded)
         p->decoded = leat_decoded_new(sixteenth < MOST_DECODED ? sixteenth : MOST_DECODED);
     if (!p->decoded)
-        return; /* each decodes for itself, as where there is no memory for a store */
+        return; /* each decodes for itself, as without memory for a store */
     leat_decoded_expect(p->decoded, lines > 1 ? users : 1);
     for (struct leat_line *l = p->lines; l; l = l->next)
         leat_loader_share_decoded(l->loader, p->decoded);
 }
 
-/* ---- who is in it ---------------------------------------------------------------------------- */
+/* ---- its consumers --------------------------------------------------------------------------- */
 
 void leat_line_join(struct leat_line *l, struct leat_port_consumer *c)
 {
@@ -203,7 +203,7 @@ void leat_line_stop(struct leat_line *l)
     for (; l->n_threads; l->n_threads--)
         pthread_join(l->threads[l->n_threads - 1], NULL);
     if (l->opened)
-        leat_served_end(l->loader); /* what others hold stays as it is, though it is given up here */
+        leat_served_end(l->loader); /* batches that others hold stay as they are, though they are given up here */
 }
 
 void leat_line_close(struct leat_line *l)

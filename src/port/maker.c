@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "port/internal.h"
 
-/* Memory is given back by consumers; who has waited for that looks again. */
+/* Consumers give memory back; a thread that has waited for it looks again. */
 static int put(struct leat_line *l, struct leat_batch *batch, const struct leat_plan_batch *plan,
                enum leat_shelf_kind kind, uint32_t *slot, struct leat_error *error)
 {
@@ -40,7 +40,7 @@ static void make_again(struct leat_line *l, struct leat_port_consumer *c)
     rc = put(l, batch, &plan, LEAT_SHELF_MADE, &slot, &error);
     if (!rc) {
         l->n_made++;
-        l->shelf[slot].at = at; /* where the consumer stands, if a decision has moved the border */
+        l->shelf[slot].at = at; /* the consumer's position, if a decision has moved the border */
         leat_shelf_lend_all(l);
         leat_shelf_trim(l);
     } else if (!l->closing && !leat_shelf_ask_back(l)) {

@@ -64,7 +64,7 @@ void leat_message_close(struct leat_message *m)
     }
 }
 
-/* Keeps the first descriptors that came, and closes what is too many. */
+/* Keeps the first descriptors that came, and closes the others. */
 static bool keep_descriptors(struct msghdr *from, struct leat_message *m)
 {
     size_t n = 0;
@@ -117,7 +117,7 @@ int leat_message_take(int fd, struct leat_message *m, struct leat_error *error)
         m->fds[i] = -1;
     memset(&m->head, 0, sizeof m->head);
     ssize_t n;
-    int resets = 0; /* one says that the other side did not read all; what it sent stands behind that */
+    int resets = 0; /* one says that the other side did not read all; its message stands behind that */
     do
         n = recvmsg(fd, &to, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !resets++)));
@@ -175,7 +175,7 @@ int leat_message_error(const struct leat_message *m, struct leat_error *error)
     return said.code;
 }
 
-/* ---- what is too long ------------------------------------------------------------------------ */
+/* ---- long data ------------------------------------------------------------------------------- */
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 

@@ -1,7 +1,7 @@
 /*
- * What a port and a consumer say to each other, through a socket that keeps messages apart (SOCK_SEQPACKET): rare
- * things, for batches go through the channel. A message is a head and at most LEAT_MESSAGE_MOST bytes behind it; texts
- * are JSON objects, and nothing in them is executed or trusted. Each side checks every length before it reads on.
+ * The messages between a port and a consumer, through a socket that keeps messages apart (SOCK_SEQPACKET): rare things,
+ * for batches go through the channel. A message is a head and at most LEAT_MESSAGE_MOST bytes behind it; texts are JSON
+ * objects, and nothing in them is executed or trusted. Each side checks every length before it reads on.
  *
  *     consumer                          port
  *     HELLO {"want": "attach", ...} ->
@@ -34,7 +34,7 @@ enum leat_message_type {
     LEAT_MESSAGE_ROWS, /* struct leat_ask_rows -> struct leat_reply_rows */
     LEAT_MESSAGE_IDS,  /* struct leat_ask_batch -> int64 [n] */
     LEAT_MESSAGE_MAKE, /* struct leat_ask_batch -> struct leat_given */
-    LEAT_MESSAGE_END,  /* nothing -> nothing: it wants no more, and keeps what it has */
+    LEAT_MESSAGE_END,  /* nothing -> nothing: it wants no more, and keeps its batches */
     LEAT_MESSAGE_REPLY,
     LEAT_MESSAGE_FAILED,
     LEAT_MESSAGE_ORDER /* struct leat_ask_rows -> struct leat_reply_rows, once the order of that epoch is drawn */
@@ -43,18 +43,18 @@ enum leat_message_type {
 struct leat_message_head {
     char magic[4]; /* "leat" */
     uint16_t version, type;
-    uint32_t number; /* of what is asked; a reply has the same */
+    uint32_t number; /* of the question; a reply has the same */
     uint32_t bytes;  /* behind the head */
 };
 
-/* What comes with a WELCOME, in this order. */
+/* The descriptors of a WELCOME, in this order. */
 enum { LEAT_FD_MEMORY = 0, LEAT_FD_CHANNEL, LEAT_FD_WAKE };
 /* With a HELLO that has "samples": so many ids, int64, and as many again in their order if it has "ordered". */
 enum { LEAT_FD_SAMPLES = 0 };
 /* With a REPLY that has no body: a text that is longer than a body can be. */
 enum { LEAT_FD_TEXT = 0 };
 
-/* The consumer reads on from the batch that has this row; what it is given from then on bears `stream`. */
+/* The consumer reads on from the batch that has this row; batches from then on bear `stream`. */
 struct leat_ask_seek {
     uint64_t epoch, row;
     uint32_t stream, reserved;
@@ -65,7 +65,7 @@ struct leat_ask_rows {
 struct leat_reply_rows {
     uint64_t rows; /* of the epoch */
 };
-/* Rows of the plan, as struct leat_plan_batch has them; of IDS at most LEAT_MOST_IDS rows from `first` of these on. */
+/* Rows of the plan, as struct leat_plan_batch has them; for IDS at most LEAT_MOST_IDS rows from `first` of these on. */
 #define LEAT_MOST_IDS 8192u
 struct leat_ask_batch {
     uint64_t epoch, step, at_row, global_rows, begin, rows, first, n;
@@ -77,28 +77,28 @@ struct leat_message {
     char body[LEAT_MESSAGE_MOST + 1]; /* NUL after the last byte */
 };
 
-/* Sends one. END: the other side is gone; leat_message_take gives what it said before. IO: it does not read. No
+/* Sends one. END: the other side is gone; leat_message_take gives its earlier messages. IO: it does not read. No
  * descriptors: n_fds 0. */
 int leat_message_send(int fd, enum leat_message_type type, uint32_t number, const void *body, size_t bytes,
                       const int *fds, size_t n_fds, struct leat_error *error);
-/* Sends what an error says. */
+/* Sends the contents of an error. */
 int leat_message_fail(int fd, uint32_t number, const struct leat_error *why, struct leat_error *error);
 /* Takes one that has arrived. LEAT_OK; LEAT_IO_PENDING: none; END: the other side has ended the connection; FORMAT: no
  * message; UNSUPPORTED: of another version; IO. With an error no descriptor is left open. */
 int leat_message_take(int fd, struct leat_message *out, struct leat_error *error);
-/* The same of bytes that were received: what a test gives. */
+/* The same for received bytes, for tests. */
 int leat_message_check(struct leat_message *message, size_t bytes, struct leat_error *error);
 /* Waits for the next one. TIMEOUT; as above. */
 int leat_message_wait(int fd, int64_t timeout_ms, struct leat_message *out, struct leat_error *error);
 /* The body as a structure of so many bytes, or NULL: it has another size. */
 const void *leat_message_body(const struct leat_message *message, size_t bytes);
-/* What a FAILED says, as the code that is in it. */
+/* The contents of a FAILED, as its code. */
 int leat_message_error(const struct leat_message *message, struct leat_error *error);
 void leat_message_close(struct leat_message *message); /* its descriptors */
-/* What is too long for a message goes with one as a descriptor: of memory that is sealed against writing and resizing.
- * *fd is the caller's. IO. */
+/* Data too long for a message go with one as a descriptor: of memory that is sealed against writing and resizing. *fd
+ * is the caller's. IO. */
 int leat_message_seal(const void *from, uint64_t bytes, int *fd, struct leat_error *error);
-/* How long it is. FORMAT: it is no such memory. */
+/* Its length. FORMAT: it is no such memory. */
 int leat_message_sealed(int fd, uint64_t *bytes, struct leat_error *error);
 /* All of it. FORMAT: it has another length; IO. */
 int leat_message_unseal(int fd, void *to, uint64_t bytes, struct leat_error *error);

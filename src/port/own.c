@@ -17,7 +17,7 @@
 
 #define TRIES 4
 
-/* Of a set of samples, whatever their order. */
+/* For a set of samples, whatever their order. */
 static uint64_t hash_of(const int64_t *ids, uint64_t n)
 {
     uint64_t sum = 0;

@@ -52,8 +52,8 @@ int leat_port_stat(struct leat_port *p, char **json, struct leat_error *error)
 
 /* ---- fork ------------------------------------------------------------------------------------ */
 
-/* A child has copies of all descriptors. It closes them: as long as one is open, the port does not look dead to those
- * who are attached when its process dies, nor to who would take its name. */
+/* A child has copies of all descriptors. It closes them: as long as one is open, the port does not look dead to
+ * attached readers when its process dies, nor to a port that would take its name. */
 static struct leat_port *ports;
 static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -213,7 +213,7 @@ void leat_port_close(struct leat_port *p)
 {
     if (!p || p->generation != leat_engine_generation())
         return;
-    leat_place_leave(&p->place); /* who comes now waits for the next port */
+    leat_place_leave(&p->place); /* a reader that comes now waits for the next port */
     pthread_mutex_lock(&p->lock);
     p->closing = true;
     pthread_cond_broadcast(&p->stopped);

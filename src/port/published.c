@@ -7,7 +7,7 @@
 
 static const char magic[8] = "LEATPUB1";
 
-/* Where the parts lie; the last one is all of it. */
+/* The places of the parts; the last one is all of it. */
 struct layout {
     uint64_t outputs, ids, keys, domains, errors, valid, texts, end;
 };

@@ -1,5 +1,5 @@
-/* How a reader of a port gets its batches: what it asks of the port, and how the next batch is put together from what
- * the port lends. */
+/* The way a reader of a port gets its batches: its requests to the port, and putting the next batch together from the
+ * port's loans. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -128,7 +128,7 @@ static bool precedes_rows(const struct leat_lent *lent, struct leat_position at)
     return h->epoch < at.epoch || (h->epoch == at.epoch && h->begin + h->rows <= at.row);
 }
 
-/* The port gives what comes from a row on. */
+/* The port gives rows from a row on. */
 static int seek(struct leat_attached *a, struct leat_position at, struct leat_error *error)
 {
     while (a->first)
@@ -143,7 +143,7 @@ static int seek(struct leat_attached *a, struct leat_position at, struct leat_er
     return LEAT_OK;
 }
 
-/* Whether what the port gives will come to `at` soon. */
+/* Whether the port's batches will come to `at` soon. */
 static bool will_come(const struct leat_attached *a, struct leat_position at)
 {
     if (!a->session || !a->streams || leat_position_precedes(at, a->expected))
@@ -154,7 +154,7 @@ static bool will_come(const struct leat_attached *a, struct leat_position at)
                : at.epoch == a->expected.epoch + 1 && at.row <= far && a->known_rows - a->expected.row <= far;
 }
 
-/* Which lent batches have rows [begin, begin + rows), as far as they are there. PENDING: not all are. */
+/* The lent batches that have rows [begin, begin + rows), as far as they are there. PENDING: not all are. */
 static int find_parts(struct leat_attached *a, const struct leat_plan_batch *plan, struct leat_lent_rows *parts,
                       size_t *n, bool *failed, struct leat_error *error)
 {
@@ -169,7 +169,7 @@ static int find_parts(struct leat_attached *a, const struct leat_plan_batch *pla
         const struct leat_published_head *h = lent ? &lent->said.head : NULL;
         if (!lent)
             return LEAT_IO_PENDING;
-        if (h->epoch != plan->epoch || h->begin > row) { /* not what comes next: it was given from elsewhere */
+        if (h->epoch != plan->epoch || h->begin > row) { /* not the next one: it was given from elsewhere */
             a->streams = false;
             return LEAT_IO_PENDING;
         }
@@ -200,7 +200,7 @@ static int out_of_time(const struct leat_attached *a, int64_t deadline_ns, uint6
                : LEAT_OK;
 }
 
-/* Until all parts are there: takes what the port gives, and waits for it. */
+/* Until all parts are there: takes the port's batches, and waits for them. */
 static int gather(struct leat_attached *a, const struct leat_plan_batch *plan, struct leat_lent_rows *parts, size_t *n,
                   bool *failed, int64_t deadline_ns, uint64_t interrupts, struct leat_error *error)
 {
@@ -211,7 +211,7 @@ static int gather(struct leat_attached *a, const struct leat_plan_batch *plan, s
         if (!a->first && !will_come(a, from))
             a->streams = false;
         if (!a->streams || !a->session) {
-            /* one that gives other rows than it is asked for is not asked for ever */
+            /* one that gives other rows than requested is not asked for ever */
             rc = seeks++ ? out_of_time(a, deadline_ns, interrupts, error) : LEAT_OK;
             rc = rc ? rc : seek(a, from, error);
             if (rc)
@@ -297,7 +297,7 @@ static uint64_t tensor_bytes(const struct leat_batch *b)
     return bytes;
 }
 
-/* To the next step; what is behind it goes back to the port. */
+/* Moves to the next step; batches behind it go back to the port. */
 static void advance(struct leat_attached *a, const struct leat_plan_batch *plan, uint64_t rows,
                     const struct leat_batch *batch)
 {

@@ -1,14 +1,14 @@
 /*
  * Lines whose reader has samples of its own. Each epoch is an order of them that leat_dependent_order draws, as near as
- * can be to what another line reads at the same time; the reader asks for it, because its state has to have it.
+ * can be to the order of another line at the same time; the reader asks for it, because its state has to have it.
  *
  *     this line     ... running epoch | next: drawn before the feeder comes to it ...
  *     followed      ... where it is then | what is read of it at the same time, if both keep their pace ...
  *
  * One line is followed in an epoch: the one of which most is expected from numbers alone (how many samples both have,
  * how many rows are left), never from which samples those are. So an order is a uniformly random permutation, whatever
- * pace the lines keep. Of the port's own order, whose epochs are independent, all epochs are followed, of another
- * line's samples one.
+ * pace the lines keep. All epochs of the port's own order, which are independent, are followed, but one of another
+ * line's samples.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static int begin(struct leat_samples *s, const int64_t *order, struct leat_error
     return LEAT_OK;
 }
 
-/* ---- what a consumer says of them ------------------------------------------------------------ */
+/* ---- a consumer's word on them --------------------------------------------------------------- */
 
 /* Whether positions are ids; or else these ascend. */
 static int look_at_ids(const struct leat_dataset *d, uint64_t count, bool *same, struct leat_error *error)
@@ -239,7 +239,7 @@ uint64_t leat_samples_shared(const struct leat_line *l)
 
 /* ---- whom to follow -------------------------------------------------------------------------- */
 
-/* What is read of a line while the next epoch of this one is: rows from `at` on. */
+/* The samples of a line that are read while the next epoch of this one is: rows from `at` on. */
 struct partner {
     struct leat_line *line; /* only while the lock is held */
     struct leat_position at;
@@ -258,8 +258,8 @@ static bool is_read(const struct leat_line *l)
     return false;
 }
 
-/* Where the consumer farthest ahead stands, as far as what it says can be so. The feeder is ahead of that, by about as
- * much in each line. */
+/* The position of the consumer farthest ahead, as far as its word is plausible. The feeder is ahead of that, by about
+ * as much in each line. */
 static struct leat_position stands(const struct leat_line *l)
 {
     struct leat_position most = {0}, at;
@@ -326,7 +326,7 @@ static bool look_at_order(const struct leat_samples *s, struct leat_line *other,
     return true;
 }
 
-/* Whom to follow in an epoch that begins after so many rows of what others read. */
+/* The line to follow in an epoch that begins after so many rows of the others. */
 static struct partner choose(const struct leat_port *p, const struct leat_samples *s, uint64_t before)
 {
     struct partner best = {0}, found;
@@ -340,7 +340,7 @@ static struct partner choose(const struct leat_port *p, const struct leat_sample
     return best;
 }
 
-/* Of the port's order: epochs until `n` rows are there. */
+/* For the port's order: epochs until `n` rows are there. */
 static int read_epochs(const struct partner *p, uint64_t n, struct leat_dependent_run *runs, size_t *n_runs,
                        int64_t **memory, struct leat_error *error)
 {

@@ -1,6 +1,6 @@
 /*
- * The service: connections, and what consumers ask through them. It trusts nothing that it reads: what is no message,
- * or no number that fits, ends that connection with a FAILED that says why, and nobody else notices.
+ * The service: connections, and the questions of consumers. It trusts nothing that it reads: bytes that are no message,
+ * or a number that does not fit, end that connection with a FAILED that says why, and no other consumer notices.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -35,13 +35,14 @@ struct service {
 
 bool leat_port_watch(const struct leat_port *p, int fd, enum leat_port_source source, uint32_t id)
 {
-    /* What a consumer wakes by is never read, because it could be made to wait: each write wakes once. */
+    /* The descriptor by which a consumer wakes it is never read, because it could be made to wait: each write wakes
+     * once. */
     struct epoll_event e = {.events = EPOLLIN | (source == LEAT_PORT_RETURNED ? EPOLLET : 0),
                             .data.u64 = (uint64_t)id << 8 | source};
     return !epoll_ctl(p->poll, EPOLL_CTL_ADD, fd, &e);
 }
 
-/* What comes from one that is gone would wake the service again and again, until it can be taken out. */
+/* Events from one that is gone would wake the service again and again, until it can be taken out. */
 static void unwatch(const struct leat_port *p, const struct leat_port_consumer *c)
 {
     const int fds[] = {c->socket, c->process, c->wake};
@@ -69,7 +70,7 @@ static struct leat_port_consumer *find(struct leat_port *p, uint32_t id)
     return c;
 }
 
-/* Takes out those that are gone, and what they had comes back. */
+/* Takes out those that are gone, and their batches come back. */
 static void remove_gone(struct leat_port *p)
 {
     bool some = false;
@@ -97,7 +98,7 @@ static void remove_gone(struct leat_port *p)
     }
 }
 
-/* Whether who has connected may. Errors: IO. */
+/* Whether the peer of a connection is allowed. Errors: IO. */
 static int check_peer(const struct leat_port *p, int socket, pid_t *pid, struct leat_error *error)
 {
     struct ucred who;
@@ -146,7 +147,7 @@ static void refuse(int socket, const char *why)
     close(socket);
 }
 
-/* Whoever waits to be accepted wakes the service again at once. The lock is let go meanwhile. */
+/* A connection that waits to be accepted wakes the service again at once. The lock is let go meanwhile. */
 static void pause_accepting(struct leat_port *p)
 {
     pthread_mutex_unlock(&p->lock);
@@ -200,7 +201,7 @@ static void accept_one(struct service *s)
     c->gone = !leat_port_watch(p, socket, LEAT_PORT_SOCKET, c->id);
 }
 
-/* ---- what is asked --------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 static int reply(struct service *s, struct leat_port_consumer *c, const void *body, size_t bytes,
                  struct leat_error *error)
@@ -272,7 +273,7 @@ static int seek(struct service *s, struct leat_port_consumer *c, struct leat_err
     memcpy(&ask, body, sizeof ask);
     int rc = leat_served_find(l->loader, (struct leat_position){ask.epoch, ask.row}, &plan, error);
     rc = rc ? rc : leat_served_epoch_rows(l->loader, ask.epoch, &rows.rows, error);
-    if (rc) /* it may ask for what is not there */
+    if (rc) /* it may ask for missing rows */
         return leat_message_fail(c->socket, s->message.head.number, error, error);
     c->at = plan.at;
     c->sought = ask.epoch;

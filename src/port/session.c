@@ -22,11 +22,11 @@
 
 #define MADE (UINT32_C(1) << 31) /* in the number of a MAKE: a late answer to one lends a batch */
 #define SLICE_MS 100
-#define ANSWER_MS 30000 /* a port answers at once, but for what it has to make */
-#define END_MS 500      /* closing does not wait for one that is stopped: it keeps a little longer what it has given */
+#define ANSWER_MS 30000 /* a port answers at once, except for rows that it has to make */
+#define END_MS 500      /* closing does not wait for one that is stopped: it keeps its batches a little longer */
 #define TRY_AGAIN_NS 20000000
 
-/* ---- what is lent ---------------------------------------------------------------------------- */
+/* ---- loans ----------------------------------------------------------------------------------- */
 
 static void unref(struct leat_session *s)
 {
@@ -50,7 +50,7 @@ static void wake_port(struct leat_session *s, bool all)
         return; /* it is awake, or gone */
 }
 
-/* Pages that were written to are this process's own, and would hide what the port writes there next. */
+/* Pages that were written to are this process's own, and would hide the port's next writes there. */
 static void forget_copies(const struct leat_lent *lent)
 {
     const struct leat_published *said = &lent->said;
@@ -214,7 +214,7 @@ static void drop_answer(struct leat_attached *a)
     leat_engine_unlock();
 }
 
-/* The answer to what was asked with that number, in slices: leat_attached_interrupt ends the wait. */
+/* The answer to the question with that number, in slices: leat_attached_interrupt ends the wait. */
 static int await_answer(struct leat_attached *a, uint32_t number, int64_t end, struct leat_error *error)
 {
     const uint64_t interrupts = atomic_load(&a->interrupts);
@@ -231,7 +231,7 @@ static int await_answer(struct leat_attached *a, uint32_t number, int64_t end, s
         leat_message_close(a->message);
         if (a->message->head.number == number ||
             (a->message->head.type == LEAT_MESSAGE_FAILED && !a->message->head.number))
-            return LEAT_OK; /* 0: not about what was asked, but why it ends the connection */
+            return LEAT_OK; /* 0: not about the question, but the reason for the end of the connection */
         drop_answer(a);
     }
 }
@@ -260,8 +260,8 @@ int leat_session_ask(struct leat_attached *a, enum leat_message_type type, const
     return a->message->head.type == LEAT_MESSAGE_FAILED ? leat_message_error(a->message, error) : LEAT_OK;
 }
 
-/* The port gives nothing more, and what it has given and nobody has taken goes back. What is held of it keeps the
- * connection, without which the port would use that memory again. */
+/* The port gives no more, and batches that it has given and nobody has taken go back. Held batches keep the connection,
+ * without which the port would use that memory again. */
 static void stop_giving(struct leat_attached *a)
 {
     struct leat_session *s = a->session;
@@ -296,7 +296,7 @@ static int map(struct leat_session *s, const struct leat_attached *a, struct lea
 {
     struct stat st;
     const int fd = a->message->fds[LEAT_FD_MEMORY];
-    /* Memory that became shorter would end this process where it reads. */
+    /* Memory that became shorter would end this process at a read. */
     if (fstat(fd, &st) || st.st_size <= 0 || !leat_channel_is_sealed(fd))
         return leat_fail(error, LEAT_E_FORMAT, "the port sent no memory that is sealed against resizing");
     s->memory_bytes = (uint64_t)st.st_size;
@@ -321,7 +321,7 @@ static int text_of(const json_t *o, const char *key, char *to, size_t room, stru
     return LEAT_OK;
 }
 
-/* What the port says of itself: taken over, or compared with what it said before. */
+/* The port's description of itself: taken over, or compared with the earlier one. */
 static int take_welcome(struct leat_attached *a, const json_t *o, bool first, struct leat_position *at,
                         struct leat_error *error)
 {

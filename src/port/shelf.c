@@ -1,6 +1,6 @@
 /*
- * The shelf: what is published, for whom it is kept, and who has it. Lending is the same for a batch that was read in
- * the order of the plan and for one that was made again.
+ * The shelf: the published batches, the consumers that they are kept for, and their holders. Lending is the same for a
+ * batch that was read in the order of the plan and for one that was made again.
  */
 #include <string.h>
 
@@ -151,7 +151,7 @@ void leat_shelf_clear(struct leat_line *l)
 
 /* ---- lending --------------------------------------------------------------------------------- */
 
-/* Whether a slot has what a consumer needs next. One that it has already, and may have written to, is not that: it
+/* Whether a slot has the next batch of a consumer. One that it has already, and may have written to, is not that: it
  * holds this batch while it begins anew. */
 static bool suits(const struct leat_line *l, const struct leat_port_consumer *c, uint32_t slot)
 {
@@ -202,19 +202,19 @@ bool leat_consumer_is_far(const struct leat_port_consumer *c)
     return c->at.epoch > 1 && c->at.epoch - 1 > epoch; /* it may be past the last batch, which has no rows for it */
 }
 
-/* Whether a consumer may be lent nothing more until it returns some; it then says when it has. */
+/* Whether a consumer may be lent no more until it returns some; it then says when it has. */
 static bool is_starved(struct leat_line *l, struct leat_port_consumer *c)
 {
     struct leat_channel *channel = c->channel;
     if (!leat_consumer_wants(l, c)) {
         const bool far = leat_shelf_credit(l, c) > 0; /* it has all it may have, or all of this epoch and the next */
         atomic_store_explicit(&channel->credit, far ? UINT32_MAX : c->loan.n, memory_order_relaxed);
-        atomic_store(&channel->starved, 1); /* either what it returns now is seen, or it sees that (channel.c) */
+        atomic_store(&channel->starved, 1); /* either its present return is seen, or it sees that (channel.c) */
         leat_shelf_take_back(l, c);
         if (!leat_consumer_wants(l, c))
             return true;
     }
-    /* What was said before is over: a reader that compares would tell its user that too much is held. */
+    /* Its earlier answer is over: a reader that compares would tell its user that too much is held. */
     if (atomic_load_explicit(&channel->credit, memory_order_relaxed) != UINT32_MAX)
         atomic_store_explicit(&channel->credit, UINT32_MAX, memory_order_relaxed);
     return false;
@@ -238,8 +238,8 @@ void leat_shelf_lend(struct leat_line *l, struct leat_port_consumer *c)
     }
 }
 
-/* Whether it is starved as it was when it was looked at last: it has returned nothing since, and will say when it does.
- * So that consumers who read nothing cost the others next to nothing. */
+/* Whether it is starved as at the last look: it has returned nothing since, and will say when it does. So consumers
+ * that read nothing cost the others next to nothing. */
 static bool is_starved_still(const struct leat_line *l, const struct leat_port_consumer *c)
 {
     struct leat_channel *channel = c->channel;
@@ -283,7 +283,7 @@ bool leat_shelf_ask_back(struct leat_line *l)
     return some;
 }
 
-/* A consumer that says what cannot be is told so, and goes. */
+/* A consumer that says the impossible is told so, and goes. */
 static void throw_out(struct leat_line *l, struct leat_port_consumer *c)
 {
     struct leat_error error, unsent;

@@ -1,4 +1,4 @@
-/* What a port does, as JSON; and asking a port of another process. */
+/* The state of a port, as JSON; and asking a port of another process. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static uint64_t held_bytes(const struct leat_port_consumer *c)
     return bytes;
 }
 
-/* Rows from where it stands to the feeder, of the plan; of whole epochs between them as many as this one has. */
+/* Rows of the plan from its position to the feeder; whole epochs between them count as many as this one has. */
 static uint64_t lag_of(const struct leat_port_consumer *c, struct leat_position at, uint64_t epoch_rows)
 {
     const struct leat_position feeds = c->line->feeds;
@@ -58,7 +58,7 @@ static json_t *of_consumer(const struct leat_port_consumer *c, uint64_t epoch_ro
         "waiting", (int)(atomic_load(&ch->sleeping) != 0));
 }
 
-/* Of samples of its own: how many, and rows of the epoch that others have at the same time. */
+/* For samples of its own: their number, and rows of the epoch that others have at the same time. */
 static int put_samples(json_t *to, const struct leat_line *l)
 {
     return !to || (l->samples && (json_object_set_new(to, "own_samples", json_integer((json_int_t)l->samples->n)) ||
@@ -88,7 +88,7 @@ static json_t *of_line(const struct leat_line *l)
                      (json_int_t)l->n_rows, "recomputed", (json_int_t)l->n_made);
 }
 
-/* What all lines have done, and the place of the one that is farthest. */
+/* The sums of all lines, and the place of the one that is farthest. */
 static int put_lines(const struct leat_port *p, json_t *to)
 {
     static const char *const sums[] = {"published", "published_bytes", "batches", "samples", "recomputed"};
@@ -140,7 +140,7 @@ int leat_port_describe(struct leat_port *p, char **json, struct leat_error *erro
 
 /* ---- of another process ---------------------------------------------------------------------- */
 
-/* What a REPLY says, freed with leat_free. */
+/* The contents of a REPLY, freed with leat_free. */
 static int text_of(const struct leat_message *m, char **text, struct leat_error *error)
 {
     const int fd = m->head.bytes ? -1 : m->fds[LEAT_FD_TEXT];

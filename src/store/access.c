@@ -45,7 +45,7 @@ static inline uint64_t group_of(const struct leat_store_source *s, uint64_t row)
     return low;
 }
 
-/* Where a row of a column stands in the file. */
+/* The place of a row of a column in the file. */
 static inline uint64_t value_at(const struct leat_store_source *s, uint64_t group, const struct leat_store_field *info,
                                 uint64_t row)
 {
@@ -56,7 +56,7 @@ static inline uint64_t value_at(const struct leat_store_source *s, uint64_t grou
 
 /* Pages are read with pread into a buffer on the stack, not through the mapping. Then a page that is not in memory
  * takes one request instead of one fault per 4 KiB. And touching a mapping can make the kernel map two megabytes around
- * it, which count as this process's memory. Only a value larger than a page is hashed where it is mapped. */
+ * it, which count as this process's memory. Only a value larger than a page is hashed in place. */
 #define SCRATCH LEAT_STORE_PAGE_BYTES
 
 struct stretch {
@@ -198,10 +198,10 @@ static int wrong_field(const struct leat_store_source *s, size_t field, const ch
 
 /* ---- cold files ------------------------------------------------------------------------------ */
 
-/* The first touches of a mapping are expensive: a fault maps what the page cache has around, 64 KiB or a huge page, and
- * all of that counts as memory of this process. One shuffled batch of small values out of ten million touches the whole
- * column. So the first values of a large file (reader.c says how many) are read with pread, which costs about as much
- * as a fault. A process that reads a good part of the file soon uses the mapping. */
+/* The first touches of a mapping are expensive: a fault maps the neighbours in the page cache, 64 KiB or a huge page,
+ * and all of that counts as memory of this process. One shuffled batch of small values out of ten million touches the
+ * whole column. So the first values of a large file (reader.c says how many) are read with pread, which costs about as
+ * much as a fault. A process that reads a good part of the file soon uses the mapping. */
 static bool is_cold(struct leat_store_source *s, size_t n)
 {
     uint64_t left = atomic_load_explicit(&s->cold_values, memory_order_relaxed);
@@ -337,7 +337,8 @@ struct record_read {
     volatile size_t i; /* how far it got, also when a read faults */
 };
 
-/* Of a file whose blocks are all kept, values from this length on are read apart from them, straight to their place. */
+/* For a file whose blocks are all kept, values from this length on are read apart from them, straight to their
+ * place. */
 #define LONG_VALUE (UINT64_C(256) << 10)
 
 static uint64_t file_for(const struct leat_store_source *s, uint64_t length)
@@ -431,7 +432,7 @@ static __attribute__((noinline)) int verify_records(struct leat_store_source *s,
 /* Records of samples in any order are cache misses, which overlap if later ones are asked for early. */
 #define RECORDS_AHEAD 8
 
-/* The records of verified pages, where they are mapped. Runs inside leat_guarded. */
+/* The records of verified pages, if they are mapped. Runs inside leat_guarded. */
 static int read_records(void *arg)
 {
     struct record_read *x = arg;
@@ -603,7 +604,7 @@ static size_t add_lookup(const struct leat_store_source *s, uint64_t at, uint64_
     return n && ranges[n].offset == ranges[n - 1].offset && ranges[n].length == ranges[n - 1].length ? n : n + 1;
 }
 
-/* What verify_records and fixed_extents read of one sample. */
+/* The reads of verify_records and fixed_extents for one sample. */
 size_t leat_store_lookups(struct leat_source *source, size_t field, uint64_t sample, struct leat_extent *ranges)
 {
     const struct leat_store_source *s = (const struct leat_store_source *)source;

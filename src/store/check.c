@@ -79,7 +79,7 @@ static void check_payloads(const struct leat_store_layout *l, const uint8_t *p, 
             leat_store_record_get(p + place, &r, info->codec);
             if (r.offset != at || !leat_store_record_fits(l, info, &r, end - at)) {
                 leat_store_fault_add(faults, LEAT_FAULT_RECORD, f, row, 1, place);
-                return; /* where the next one begins is no longer known */
+                return; /* the start of the next one is no longer known */
             }
             if (leat_hash64(p + at, r.length) != r.checksum)
                 leat_store_fault_add(faults, LEAT_FAULT_PAYLOAD, f, row, 1, at);

@@ -1,6 +1,6 @@
 /*
  * Checking every byte of a group that lies in memory: header, payloads and that they follow each other without gaps,
- * columns, directory, notes, padding. Resume trusts a group only after this; verify reports what it finds. Pure: it
+ * columns, directory, notes, padding. Resume trusts a group only after this; verify reports its findings. Pure: it
  * takes no lock and allocates nothing, so it may run over mapped memory inside leat_guarded.
  */
 #ifndef LEAT_STORE_CHECK_H
@@ -14,14 +14,14 @@ enum leat_fault_kind {
     LEAT_FAULT_DIRECTORY,
     LEAT_FAULT_NOTES,
     LEAT_FAULT_PAGE,         /* rows [row, row + rows) of a column */
-    LEAT_FAULT_RECORD,       /* an index record that points where it must not */
+    LEAT_FAULT_RECORD,       /* an index record with an impossible place */
     LEAT_FAULT_PAYLOAD,      /* the value of a row */
     LEAT_FAULT_ROWS,         /* the row index of a photo */
-    LEAT_FAULT_FORM,         /* a photo that is not what its record says */
+    LEAT_FAULT_FORM,         /* a photo that does not match its record */
     LEAT_FAULT_TABLE,        /* the page checksums of its payloads */
     LEAT_FAULT_PAYLOAD_PAGE, /* ... and a page */
     LEAT_FAULT_TEXT,         /* a value of text that is none */
-    LEAT_FAULT_RESTORE,      /* a photo in the fast form that does not give back what came */
+    LEAT_FAULT_RESTORE,      /* a photo in the fast form that does not give back the original */
     LEAT_FAULT_CODE,         /* a text whose code is another's */
 };
 
@@ -42,7 +42,7 @@ struct leat_store_faults {
 void leat_store_fault_add(struct leat_store_faults *faults, enum leat_fault_kind kind, uint32_t field, uint64_t row,
                           uint64_t rows, uint64_t offset);
 
-/* `p` holds `shape->bytes` bytes; `group` is what the index says of it. */
+/* `p` holds `shape->bytes` bytes; `group` is the group's entry in the index. */
 void leat_store_check_group(const struct leat_store_layout *layout, const uint8_t *p,
                             const struct leat_store_group *group, const struct leat_store_shape *shape,
                             struct leat_store_faults *faults);
@@ -51,7 +51,7 @@ void leat_store_check_group(const struct leat_store_layout *layout, const uint8_
 void leat_store_check_pages(const uint8_t *p, const struct leat_store_group *group, unsigned shift,
                             const uint8_t *table, uint64_t n, uint64_t checksum, struct leat_store_faults *faults);
 
-/* The texts of a field against their codes, which begin with the group's first row. `checksums`: of the texts. */
+/* The texts of a field against their codes, which begin with the group's first row. `checksums`: those of the texts. */
 void leat_store_check_codes(const struct leat_store_layout *layout, uint32_t field, const uint8_t *p,
                             const struct leat_store_group *group, const struct leat_store_shape *shape,
                             const struct leat_source_codes *codes, const uint64_t *checksums,
@@ -68,7 +68,7 @@ struct leat_store_note {
 };
 /* Takes one note off [*p, end); false if it does not fit. */
 bool leat_store_note_get(const uint8_t **p, const uint8_t *end, struct leat_store_note *note);
-/* Where the notes of a group begin. */
+/* The start of the notes of a group. */
 static inline uint64_t leat_store_notes_at(const struct leat_store_layout *layout, const struct leat_store_shape *shape,
                                            uint64_t n_rows)
 {

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "store/text.h"
 
-/* Below 4096 texts any field may have; more only where each stands for four samples, else codes save little. */
+/* Below 4096 texts any field may have; more only if each stands for four samples, else codes save little. */
 #define FEW 4096
 #define REPEATED 4
 #define MOST_BYTES (16u << 20) /* of all texts */
@@ -27,7 +27,7 @@ void leat_store_coder_destroy(struct leat_store_coder *c)
     memset(c, 0, sizeof *c);
 }
 
-/* No section: nothing more is kept. */
+/* No section: no more is kept. */
 static bool turn_off(struct leat_store_coder *c)
 {
     leat_store_coder_destroy(c);

@@ -1,7 +1,7 @@
 /*
  * Texts as codes: an optional section for each field of text that has few values, so that a query looks at a byte or
  * two per sample and reads no text (data/query_codes.c). The values themselves stay where they are, and a reader
- * without the section, or for which it is damaged, reads those.
+ * without the section, or with a damaged one, reads those.
  *
  *     field 4 | texts n 4 | samples 8 | bytes of a code 4 | 0 | bytes of all texts t 8 | n lengths 4 each | texts |
  * zeros to a multiple of 64 | codes, one per sample
@@ -20,9 +20,9 @@ enum {
     LEAT_CODES_TEXT = 1024,   /* bytes of one at most */
 };
 
-/* What a field must have for a section. Set by tests. */
+/* The conditions of a field for a section. Set by tests. */
 struct leat_store_coding {
-    uint64_t rows;  /* at least: of fewer, texts are read as fast */
+    uint64_t rows;  /* at least: with fewer, texts are read as fast */
     uint64_t bytes; /* of codes at most: so much memory a writer may take for a field */
 };
 extern struct leat_store_coding leat_store_coding;

@@ -334,8 +334,8 @@ static int check_value(struct leat_group *g, struct leat_group_value *value, str
     return LEAT_OK;
 }
 
-/* Checks one encoded value: fills its record, and replaces it by a smaller one or another form where that was asked
- * for. `*warnings`: those that lenient decoding accepted. LEAT_E_DECODE: broken. */
+/* Checks one encoded value: fills its record, and replaces it by a smaller one or another form if that was asked for.
+ * `*warnings`: those that lenient decoding accepted. LEAT_E_DECODE: broken. */
 static int look(struct leat_group *g, uint64_t input, uint32_t field, struct leat_group_value *value,
                 struct leat_decoder *decoder, const struct leat_group_options *options, unsigned *warnings)
 {

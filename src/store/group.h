@@ -25,7 +25,7 @@ struct leat_group_value {
     uint64_t at, length; /* in `bytes` */
     uint64_t path;       /* 1 + place in `paths`, or 0 */
     const uint8_t *read; /* of a file, until it has moved: its place in `files`, or NULL if it is in `bytes` */
-    uint8_t *instead;    /* what replaces it, of record.length bytes, or NULL */
+    uint8_t *instead;    /* its replacement, of record.length bytes, or NULL */
     uint8_t *rows;       /* the row index of a photo, of record.info.rows_length bytes, or NULL */
     bool turned;         /* of a photo: its orientation exchanges width and height */
     struct leat_store_record record;
@@ -43,9 +43,9 @@ struct leat_group {
     const struct leat_store_layout *layout;
     uint64_t first_input;
     uint32_t n_inputs;
-    uint64_t input_bytes;      /* what decides when it is full */
+    uint64_t input_bytes;      /* the number that decides when it is full */
     struct leat_growing bytes; /* the group as it will be written */
-    struct leat_growing moved; /* the same, where payloads had to move */
+    struct leat_growing moved; /* the same, if payloads had to move */
     struct leat_growing
         files;    /* of one sample, once payloads move: each sample's are read into the memory of the last one's */
     bool swapped; /* `bytes` and `moved` are swapped */
@@ -81,7 +81,7 @@ void leat_group_destroy(struct leat_group *group);
 bool leat_group_begin(struct leat_group *group, uint64_t first_input);
 /* Bytes that a sample of these values adds. */
 uint64_t leat_group_cost(const struct leat_store_layout *layout, const struct leat_value_ref *values);
-/* How many samples a group takes at most. */
+/* The number of samples that a group takes at most. */
 uint32_t leat_group_room(const struct leat_store_layout *layout);
 /* Adds a sample whose values were checked. NOMEM. */
 int leat_group_add(struct leat_group *group, const struct leat_value_ref *values, struct leat_error *error);

@@ -1,4 +1,4 @@
-/* Boxes beside the images of their samples, while a group is finished: what leat_writer_boxes tells. */
+/* Boxes beside the images of their samples, while a group is finished: the counts of leat_writer_boxes. */
 #include "base/role.h"
 #include "store/group.h"
 
@@ -15,7 +15,7 @@ static uint32_t find_image(const struct leat_group *g, uint64_t input, struct le
     return UINT32_MAX;
 }
 
-/* 0 x 0 where it is not known. */
+/* 0 x 0 if it is not known. */
 static void size_of(const struct leat_group *g, uint32_t f, const struct leat_group_value *value, double *width,
                     double *height)
 {

@@ -1,4 +1,4 @@
-/* A growing run of bytes: what groups and sections are built in. Keeps its memory when emptied, so that a writer's
+/* A growing run of bytes, in which groups and sections are built. Keeps its memory when emptied, so that a writer's
  * buffers are allocated once and not once per group. */
 #ifndef LEAT_STORE_GROWING_H
 #define LEAT_STORE_GROWING_H

@@ -1,7 +1,7 @@
 /*
  * The header has room for a hash of the options, not for the options. But each option has few values, so searching for
  * the hash finds them: there are 24 combinations of check, on_bad, photos and lenient, 65536 sides and a hundred
- * qualities. Not found are a shard_bytes that nobody would type, and a change of shard and photo sizes at once.
+ * qualities. It does not find a shard_bytes that nobody would type, nor a change of shard and photo sizes at once.
  */
 #include "store/identity.h"
 
@@ -14,7 +14,7 @@
 
 enum { LENIENT = 4, MAX_SIDE = 65535, MAX_QUALITY = 100, DEFAULT_QUALITY = 90 };
 
-/* The options that decide what is stored. */
+/* The options that decide the stored bytes. */
 struct choice {
     uint64_t check, skip, shard_bytes, max_side,
         quality;     /* RAISE and MARK write the same: a pack that RAISE has stopped can be resumed with MARK */
@@ -33,7 +33,8 @@ static uint64_t hash_choice(const struct choice *c)
     const uint64_t numbers[5] = {c->check, c->skip, c->shard_bytes, c->max_side, c->max_side ? c->quality : 0};
     const uint64_t hash = leat_hash64(numbers, sizeof numbers);
     const uint64_t more[2] = {hash, c->photos};
-    return c->photos ? leat_hash64(more, sizeof more) : hash; /* any version can resume what ORIGINAL has written */
+    return c->photos ? leat_hash64(more, sizeof more) : hash; /* any version can resume a file that ORIGINAL has
+                                                               * written */
 }
 
 static uint64_t hash_text(uint64_t seed, const char *text)
@@ -177,7 +178,7 @@ static void say_word(struct text *t, const char *name, const char *then, const c
         add(t, "%s%s: %s then, %s now", t->out[t->used - 1] == '(' ? "" : "; ", name, then, now);
 }
 
-/* `images`: whether the file that was begun has some; `now`: what is asked for. */
+/* `images`: whether the file that was begun has some; `now`: the new request. */
 static void say_options(struct text *t, uint64_t want, bool images, const struct choice *now, enum leat_on_bad on_bad)
 {
     static const char *const photos[] = {"original", "fast", "raw"}, *const bad[] = {"mark", "skip", "raise"};
@@ -219,7 +220,7 @@ static bool has_field(const struct leat_store_layout *l, const char *name)
     return false;
 }
 
-/* How two schemas differ: in a field that only one has, else in the types or the order of fields. */
+/* The difference of two schemas: a field that only one has, else the types or the order of fields. */
 static void say_schema(struct text *t, const struct leat_store_layout *then, const struct leat_store_layout *now)
 {
     begin_part(t, "the schema (");

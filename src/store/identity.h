@@ -11,8 +11,8 @@
 struct leat_store_identity leat_identity_of(const struct leat_writer_options *options,
                                             const struct leat_store_layout *layout, const char *metadata);
 
-/* Writes for a person how the file that was begun (`then`) differs from the one that is asked for
- * (`now`): "the source and the
+/* Writes for a person the differences of the file that was begun (`then`) from the requested one (`now`): "the source
+ * and the
  * options (check: on then, off now)". Options are found by searching for the hash, in a second or two at most. If that
  * fails, the text says so. */
 void leat_identity_differences(const struct leat_store_identity *then, const struct leat_store_layout *then_layout,

@@ -330,7 +330,7 @@ int leat_store_header_get(const uint8_t *p, uint64_t bytes, struct leat_store_la
     l->features = leat_get_u32(p + 12);
     *identity = (struct leat_store_identity){leat_get_u64(p + 32), leat_get_u64(p + 40), leat_get_u64(p + 48),
                                              leat_get_u64(p + 56)};
-    /* A header must be what the writer would write, byte for byte, page sizes included. */
+    /* A header must be as the writer would write it, byte for byte, page sizes included. */
     uint8_t *again = leat_alloc(bytes);
     if (!again) {
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a header of %llu bytes", (unsigned long long)bytes);

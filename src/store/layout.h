@@ -1,6 +1,6 @@
 /*
- * The layout of leat's own file, version 1: constants, records, and where the columns of a group lie. Reader, writer,
- * resume and verify share it. docs/format.md is the specification.
+ * The layout of leat's own file, version 1: constants, records, and the places of the columns of a group. Reader,
+ * writer, resume and verify share it. docs/format.md is the specification.
  *
  *     +--------+---------+---------+-----+---------+----------+-----------+--------+
  *     | header | group 0 | group 1 | ... | group n | sections | directory | footer |
@@ -33,7 +33,7 @@ enum {
     LEAT_STORE_FIELD_BYTES = 160,
     LEAT_STORE_GROUP_HEADER = 64,
     LEAT_STORE_GROUP_ENTRY = 48,
-    LEAT_STORE_GROUP_FACTS = 32, /* what precedes the page checksums in a group's directory */
+    LEAT_STORE_GROUP_FACTS = 32, /* the part before the page checksums in a group's directory */
     LEAT_STORE_NOTE_FIXED = 20,
     LEAT_STORE_SECTION_ENTRY = 40,
     LEAT_STORE_SUMMARY = 48,
@@ -51,10 +51,10 @@ enum leat_section_type {
     LEAT_SECTION_GROUPS = 3,
     LEAT_SECTION_SUMMARY = 4,
     LEAT_SECTION_JPEG_ROWS = 5, /* not used: the row index of a photo lies behind it */
-    LEAT_SECTION_FORMS = 6,     /* optional, beside LEAT_FEATURE_FORMS: how many photos are in each form */
-    LEAT_SECTION_ROLES = 7,     /* optional: which fields are boxes, masks, keypoints */
+    LEAT_SECTION_FORMS = 6,     /* optional, beside LEAT_FEATURE_FORMS: the number of photos in each form */
+    LEAT_SECTION_ROLES = 7,     /* optional: the fields that are boxes, masks, keypoints */
     LEAT_SECTION_PAGES = 8,     /* optional: checksums of pages of payloads, in groups with large values */
-    LEAT_SECTION_PAIRS = 9,     /* optional: which keypoints are left and right of each other */
+    LEAT_SECTION_PAIRS = 9,     /* optional: the keypoints that are left and right of each other */
     LEAT_SECTION_CODES = 10,    /* optional, of each field of few texts: codes.h */
 };
 #define LEAT_SECTION_REQUIRED 1u
@@ -62,14 +62,14 @@ enum leat_section_type {
 /* Bits of the header that a reader must know. */
 #define LEAT_FEATURE_FORMS 1u /* photos may be stored in another form than the original */
 
-/* What is known of a field, stored or derived. */
+/* The facts of a field, stored or derived. */
 struct leat_store_field {
     const struct leat_codec *codec; /* of a stored field of encoded values, else NULL */
     bool varying;
     uint32_t column;   /* the stored field whose column holds it */
     uint32_t position; /* of that column among the columns of a group */
     uint32_t at;       /* byte of the value in a row of the column */
-    uint64_t unit;     /* bytes of the value; of a varying one: of one step of its first dimension */
+    uint64_t unit;     /* bytes of the value; for a varying one: of one step of its first dimension */
     uint64_t width;    /* bytes of a row of the column */
     uint64_t before;   /* widths of all columns before it */
     unsigned page_shift;
@@ -87,7 +87,7 @@ struct leat_store_layout {
     uint32_t features;  /* LEAT_FEATURE_*: of the file, not of its schema */
 };
 
-/* Checks a schema and computes where everything lies. Errors: INVALID (names the field), NOMEM. */
+/* Checks a schema and computes all places. Errors: INVALID (names the field), NOMEM. */
 int leat_store_layout_init(struct leat_store_layout *layout, const struct leat_field *fields, size_t n_fields,
                            struct leat_error *error);
 void leat_store_layout_destroy(struct leat_store_layout *layout);
@@ -108,28 +108,28 @@ uint64_t leat_store_group_pages(const struct leat_store_layout *layout, uint64_t
 
 /* ---- the header ---- */
 
-/* What a file was written with; resume compares it. */
+/* The options that a file was written with; resume compares them. */
 struct leat_store_identity {
     uint64_t options, source, content, shard;
 };
 uint64_t leat_store_header_bytes(uint32_t n_fields);
 void leat_store_header_put(uint8_t *p, const struct leat_store_layout *layout,
                            const struct leat_store_identity *identity);
-/* How long the header is, from its first LEAT_STORE_HEADER_FIXED bytes. FORMAT, CORRUPT. */
+/* The length of the header, from its first LEAT_STORE_HEADER_FIXED bytes. FORMAT, CORRUPT. */
 int leat_store_header_length(const uint8_t *p, uint64_t *bytes, struct leat_error *error);
-/* `bytes` is what leat_store_header_length gave. FORMAT, CORRUPT, NOMEM. */
+/* `bytes` is the result of leat_store_header_length. FORMAT, CORRUPT, NOMEM. */
 int leat_store_header_get(const uint8_t *p, uint64_t bytes, struct leat_store_layout *layout,
                           struct leat_store_identity *identity, struct leat_error *error);
 /* The checksum that a header ends with. */
 uint64_t leat_store_header_checksum(const uint8_t *p, uint64_t bytes);
 
-/* A byte of each stored field: its role, and 128 where it is normalized. False: no field has one, and there is no such
+/* A byte of each stored field: its role, and 128 if it is normalized. False: no field has one, and there is no such
  * section. */
 bool leat_store_roles_put(const struct leat_store_layout *layout, uint8_t *roles);
 /* Roles that this leat does not know count as none. False: one is impossible for its field. */
 bool leat_store_roles_get(struct leat_store_layout *layout, const uint8_t *roles);
-/* Of each field with pairs of keypoints: its number, how many (4 bytes each), the pairs (2 bytes a point). Nothing is
- * appended, and there is no such section, if no field has one. False: no memory. */
+/* For each field with pairs of keypoints: its number, their number (4 bytes each), the pairs (2 bytes a point). Without
+ * such a field nothing is appended, and there is no such section. False: no memory. */
 bool leat_store_pairs_put(const struct leat_store_layout *layout, struct leat_growing *out);
 /* False: they are impossible, or with !*memory there is no memory. */
 bool leat_store_pairs_get(struct leat_store_layout *layout, const uint8_t *bytes, uint64_t length, bool *memory);
@@ -144,7 +144,7 @@ struct leat_store_group {
 void leat_store_group_put(uint8_t p[LEAT_STORE_GROUP_HEADER], const struct leat_store_group *group);
 bool leat_store_group_get(const uint8_t p[LEAT_STORE_GROUP_HEADER], struct leat_store_group *group);
 
-/* Where the parts of a group lie, from its first byte. */
+/* The places of the parts of a group, from its first byte. */
 struct leat_store_shape {
     uint64_t columns_at, directory_at, bytes;
 };
@@ -176,7 +176,7 @@ uint64_t leat_store_page_checksum(const uint8_t *group, uint64_t payload_bytes, 
 struct leat_store_record {
     uint64_t offset; /* from the first byte of the group */
     uint64_t length, checksum;
-    struct leat_value_info info; /* of an encoded value, what is stored of it */
+    struct leat_value_info info; /* of an encoded value, its stored form */
 };
 enum { LEAT_STORE_RECORD = 24, LEAT_STORE_CODEC_RECORD = 40 };
 void leat_store_record_put(uint8_t *p, const struct leat_store_record *record, bool encoded);
@@ -202,7 +202,7 @@ struct leat_store_summary {
 void leat_store_summary_put(uint8_t p[LEAT_STORE_SUMMARY], const struct leat_store_summary *summary);
 void leat_store_summary_get(const uint8_t p[LEAT_STORE_SUMMARY], struct leat_store_summary *summary);
 
-/* The encoded values of a file by form: how many, their bytes with row indexes, and their original bytes. */
+/* The encoded values of a file by form: their number, their bytes with row indexes, and their original bytes. */
 struct leat_store_forms {
     uint64_t photos[LEAT_FORMS], bytes[LEAT_FORMS], original[LEAT_FORMS];
 };

@@ -37,7 +37,7 @@ static int rename_file(const char *from, const char *to, bool replace)
 
 struct leat_store_calls leat_store_calls = {pwrite, ftruncate, fsync, rename_file};
 
-/* A page is what a column's page is, and a value that is read as a whole in as many pages as this needs none. */
+/* A page is as a column's page, and a value that is read as a whole in as many pages as this needs none. */
 struct leat_store_paging leat_store_paging = {4 * LEAT_STORE_PAGE_BYTES, 16};
 
 int leat_part_write(int fd, const char *path, const void *data, size_t bytes, uint64_t offset, struct leat_error *error)
@@ -60,7 +60,7 @@ int leat_part_write(int fd, const char *path, const void *data, size_t bytes, ui
     return LEAT_OK;
 }
 
-/* Allocates nothing: it comes after the rename, where only the disk may still fail. */
+/* Allocates nothing: it comes after the rename, when only the disk may still fail. */
 int leat_part_sync_folder(const char *path, struct leat_error *error)
 {
     int rc = LEAT_OK;
@@ -72,7 +72,7 @@ int leat_part_sync_folder(const char *path, struct leat_error *error)
         folder[n ? n : 1] = 0;
     }
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* Some file systems cannot sync a folder (EINVAL) or open it for that (EACCES): nothing can be done then. */
+    /* Some file systems cannot sync a folder (EINVAL) or open it for that (EACCES): there is no remedy then. */
     if (fd < 0 ? errno != EACCES : leat_store_calls.sync(fd) && errno != EINVAL) {
         rc = leat_fail_errno(error, LEAT_E_IO, "syncing the folder failed: check the disk");
         leat_error_at_file(error, folder, LEAT_NO_OFFSET);

@@ -33,9 +33,9 @@ struct leat_part {
     int fd;               /* -1: not open */
     uint64_t bytes;       /* written so far */
     struct leat_growing entries;
-    struct leat_growing paged, page_checksums; /* LEAT_SECTION_PAGES: its index, and what follows */
+    struct leat_growing paged, page_checksums; /* LEAT_SECTION_PAGES: its index, and the bytes behind it */
     struct leat_store_summary summary;
-    struct leat_store_forms forms;   /* counted where the file has LEAT_FEATURE_FORMS */
+    struct leat_store_forms forms;   /* counted if the file has LEAT_FEATURE_FORMS */
     struct leat_store_coder *coders; /* [n_coders], per stored field; NULL before the first group */
     uint32_t n_coders;
     uint64_t header_checksum, footer_checksum;
@@ -59,7 +59,7 @@ int leat_part_publish(const char *partial, const char *path, bool replace, struc
 /* "PATH.partial", freed with leat_free. NULL: out of memory. */
 char *leat_part_partial(const char *path);
 
-/* Writes all of it; says what to do when the disk is full. */
+/* Writes all of it; names the remedy when the disk is full. */
 int leat_part_write(int fd, const char *path, const void *data, size_t bytes, uint64_t offset,
                     struct leat_error *error);
 /* fsync of the folder that holds `path`. */

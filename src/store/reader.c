@@ -1,5 +1,5 @@
 /*
- * Opening a leat file: header, footer, directory and sections are read into memory and checked; nothing else is
+ * Opening a leat file: header, footer, directory and sections are read into memory and checked; the rest is not
  * touched. Groups and sections must fill the file without gaps, so that each byte belongs to something with a checksum,
  * and no number can point outside.
  *
@@ -24,7 +24,7 @@
 
 /* Blocks of a file on a network: long enough that index and small columns take few requests, short enough for one. */
 #define REMOTE_BLOCK (UINT64_C(512) << 10)
-/* ... and where payloads lie between: of a file that the cache does not hold, only what is of columns is wanted. */
+/* ... and if payloads lie between: from a file that the cache does not hold, only bytes of columns are wanted. */
 #define REMOTE_COLUMNS (UINT64_C(64) << 10)
 
 static int corrupt(struct leat_error *error, uint64_t offset, const char *what)
@@ -402,7 +402,7 @@ static int read_forms(struct leat_store_source *s, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* Only the index of the section: page checksums are read as pieces are. Nobody needs them: where the index is damaged,
+/* Only the index of the section: page checksums are read as pieces are. Nobody needs them: if the index is damaged,
  * which leat_verify reports, values are verified as wholes. */
 static int read_pages(struct leat_store_source *s, struct leat_error *error)
 {
@@ -573,7 +573,7 @@ static int fill(struct leat_store_source *s, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* Where columns are short and lie apart, long blocks of them would be payloads mostly. */
+/* If columns are short and lie apart, long blocks of them would be payloads mostly. */
 static int shorten_blocks(struct leat_store_source *s, struct leat_error *error)
 {
     struct leat_io_file *blocks;

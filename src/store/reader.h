@@ -19,7 +19,7 @@ struct leat_store_source {
     struct leat_source base;
     struct leat_io_file *file;
     const uint8_t *map;         /* NULL: the file is elsewhere, and nothing of it is reached in place */
-    struct leat_io_file *pages; /* what index and columns are read from: `file`, or blocks of it that are cached */
+    struct leat_io_file *pages; /* the source of index and columns: `file`, or blocks of it that are cached */
     uint64_t block_bytes;       /* of these */
     bool kept;                  /* the cache has room for all of these: short values are read from them, too */
     uint64_t header_bytes, sections_at, directory_at, footer_checksum;
@@ -31,7 +31,7 @@ struct leat_store_source {
     uint32_t n_sections;
     enum leat_recheck recheck;
 
-    /* Finding a row: a hint of where to look, then the group. */
+    /* Finding a row: a hint at its group, then the group. */
     struct leat_store_entry *groups;
     uint64_t *first_rows; /* n_groups + 1: the last is the count */
     uint64_t *columns_at; /* in the file */
@@ -39,22 +39,22 @@ struct leat_store_source {
     uint64_t n_groups;
     unsigned hint_shift;
 
-    /* Of a file with LEAT_SECTION_PAGES whose index is good, else NULL: pages of payloads. */
+    /* For a file with LEAT_SECTION_PAGES whose index is good, else NULL: pages of payloads. */
     struct leat_store_paged *paged; /* per group */
-    void *page_index;               /* the memory where they lie */
+    void *page_index;               /* their memory */
     unsigned paged_shift;
     uint64_t n_page_checksums, page_checksums_at;
 
-    _Atomic uint64_t stamp; /* of the file, when what follows was verified */
-    /* What this process has verified. Pages have the number (first_row of the group >> page_shift) + group + page in
-     * the group, which is unique in a column and needs no table. */
+    _Atomic uint64_t stamp; /* of the file, when the fields below were verified */
+    /* The parts that this process has verified. Pages have the number (first_row of the group >> page_shift) + group +
+     * page in the group, which is unique in a column and needs no table. */
     struct leat_bits groups_good;
     struct leat_bits tables_good;               /* per group: its page checksums */
     struct leat_bits payload_pages_good;        /* by the number of their checksums */
     struct leat_bits *pages_good;               /* per stored field */
     _Atomic(struct leat_bits *) *payloads_good; /* per stored field, made at the first mark */
     _Atomic(struct leat_bits *) *learnt[2];     /* per stored field: found good, found broken */
-    /* How many more values are read with pread and not through the mapping: access.c. */
+    /* The number of further values that are read with pread and not through the mapping: access.c. */
     _Atomic(uint64_t) cold_values;
     char *path, *metadata;
     uint8_t *storage; /* of the fields */
@@ -62,7 +62,7 @@ struct leat_store_source {
     const char **classes;
 };
 
-/* Extents lie in the file itself, or in what its pages are read from. */
+/* Extents lie in the file itself, or in the source of its pages. */
 enum { LEAT_STORE_FILE = 0, LEAT_STORE_PAGES = 1 };
 
 int leat_store_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
@@ -71,11 +71,11 @@ int leat_store_open(const char *path, const struct leat_open_options *options, s
 /* The size of the file and its footer's checksum. */
 void leat_store_file_facts(const struct leat_source *source, uint64_t *bytes, uint64_t *footer_checksum);
 
-/* Where the group stands in the file, and its shape. Its numbers were checked at open. */
+/* The place of the group in the file, and its shape. Its numbers were checked at open. */
 void leat_store_group_of(const struct leat_store_source *source, uint64_t group, struct leat_store_group *header,
                          struct leat_store_shape *shape);
 
-/* How many pages of a group's payloads have checksums: all, or 0. */
+/* The number of pages of a group's payloads that have checksums: all, or 0. */
 uint64_t leat_store_paged_count(const struct leat_store_source *source, uint64_t group);
 
 /* Rows, extents, pieces and marks: access.c. */

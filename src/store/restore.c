@@ -1,7 +1,7 @@
 /*
- * A checksum says that a photo in the fast form is what was written. It does not say that it was written correctly:
+ * A checksum says that a photo in the fast form is as it was written. It does not say that it was written correctly:
  * another program, an older version or a memory error may have made it. So the original file is encoded again from it
- * and compared with the checksum of the original, which the fast form carries, and with what the form tells decoders.
+ * and compared with the checksum of the original, which the fast form carries, and with the form's data for decoders.
  */
 #include "store/restore.h"
 

@@ -1,6 +1,6 @@
 /*
- * What the schema of a file says about the image of a sample: the role of each field, and the pairs of its keypoints.
- * They stand in optional sections, so that files without them are those of before.
+ * The part of a file's schema about the image of a sample: the role of each field, and the pairs of its keypoints. They
+ * stand in optional sections, so that files without them are those of before.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /*
- * A resume trusts only groups that pass every checksum and follow each other. Whatever follows the last of them is cut
+ * A resume trusts only groups that pass every checksum and follow each other. The bytes behind the last of them are cut
  * off and written again. As groups depend only on the samples added, the finished file is byte for byte that of an
  * uninterrupted run.
  */
@@ -329,10 +329,10 @@ static void remove_stale(const struct leat_target *t, bool finished_too)
     }
 }
 
-/* ---- what an earlier run has left ------------------------------------------------------------ */
+/* ---- the remains of an earlier run ----------------------------------------------------------- */
 
 /* Counts the samples in the complete groups of an unfinished file, whatever its schema. The first group is checked to
- * its end, as a resume does, because without it nothing can be resumed. Of the others only headers are read, which is
+ * its end, as a resume does, because without it nothing can be resumed. Only headers of the others are read, which is
  * quick. */
 static int count_whole(int fd, uint64_t *inputs, struct leat_error *error)
 {

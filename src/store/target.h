@@ -1,5 +1,5 @@
 /*
- * Where a writer's groups go: one file, or shards and a manifest; new or resumed. One thread at a time.
+ * The destination of a writer's groups: one file, or shards and a manifest; new or resumed. One thread at a time.
  *
  *     one file:   PATH.partial -> PATH
  *     shards:     stem.00000.leat.partial ... -> stem.00000.leat ..., then PATH.partial (the manifest) -> PATH

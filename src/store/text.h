@@ -12,9 +12,10 @@
 size_t leat_utf8_check(const void *text, size_t n);
 /* As above for one JSON value; nesting up to 512. Bytes must be UTF-8 too. */
 size_t leat_json_check(const void *text, size_t n);
-/* Whether it is a value of that kind; of kinds that are no text, anything is. False: *bad is the byte that is wrong. */
+/* Whether it is a value of that kind; for kinds that are no text, anything is. False: *bad is the byte that is
+ * wrong. */
 bool leat_text_fits(enum leat_kind kind, const void *text, size_t n, size_t *bad);
-/* What such a value is, in words. */
+/* The kind of such a value, in words. */
 static inline const char *leat_text_kind(enum leat_kind kind)
 {
     return kind == LEAT_KIND_JSON ? "JSON" : "UTF-8 text";

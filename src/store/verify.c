@@ -1,6 +1,6 @@
 /*
- * Checks every byte of a file. Threads take groups one after the other and check them where they are mapped. Their
- * results pass through a small queue to the caller's thread, which alone calls `report` and `progress`.
+ * Checks every byte of a file. Threads take groups one after the other and check them in the mapping. Their results
+ * pass through a small queue to the caller's thread, which alone calls `report` and `progress`.
  *
  * Photos in the fast form are restored from a copy of their bytes, because that must not run over a mapping.
  *
@@ -45,7 +45,7 @@ struct job {
     struct leat_store_source *s;
     const struct leat_verify_options *options;
     uint64_t first_id, bytes_done;
-    struct leat_source_codes *codes; /* per stored field; their memory is NULL where there are none */
+    struct leat_source_codes *codes; /* per stored field; their memory is NULL if there are none */
     uint64_t **code_checksums;       /* of their texts */
     pthread_mutex_t lock;            /* everything below */
     pthread_cond_t came, went;
@@ -98,7 +98,7 @@ static void read_ahead(const struct leat_store_source *s, uint64_t group)
     }
 }
 
-/* Checks a group: first what may run over the mapping, then its photos in the fast form. */
+/* Checks a group: first the checks that may run over the mapping, then its photos in the fast form. */
 static int check_group(struct job *job, struct result *r, struct leat_growing *buffer)
 {
     struct leat_store_group group;

@@ -5,8 +5,8 @@
  *     add() -> | filling | waiting | waiting | in work | in work | done | -> file
  *                 made                taken                        written
  *
- * The groups are a ring, two more than there are threads, which bounds the memory. The samples alone decide what a
- * group holds, never the threads, so the file's bytes are the same for any number of them.
+ * The groups are a ring, two more than there are threads, which bounds the memory. The samples alone decide the
+ * contents of a group, never the threads, so the file's bytes are the same for any number of them.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,7 +24,7 @@
 #include "store/target.h"
 #include "store/text.h"
 
-/* How many reasons why photos stay unchanged are told apart. */
+/* The number of different reasons why photos stay unchanged. */
 enum { REASONS = 32 };
 
 enum stage { FREE = 0, WAITING, WORKING, DONE };
@@ -512,7 +512,7 @@ int leat_writer_add(struct leat_writer *w, const struct leat_value_ref *values, 
     if (group->n_inputs == leat_group_room(&w->layout))
         return submit(w, error);
     return LEAT_OK;
-fail: /* the group may hold half a sample: nothing can be added after it */
+fail: /* the group may hold half a sample: no more can be added after it */
     pthread_mutex_lock(&w->lock);
     w->status = rc;
     leat_fail(&w->error, rc, "an earlier sample could not be added: free the writer and resume");

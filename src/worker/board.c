@@ -1,6 +1,6 @@
 /*
- * The board: where a process says what its workers are to do, and where they take it from, without a lock that a dying
- * worker could keep.
+ * The board: a process puts the work of its workers there, and they take it, without a lock that a dying worker could
+ * keep.
  *
  *     entries   one per batch in flight: what to compute, where its rows go
  *     units     of each entry: runs of rows. One word each:   serial (40 bits) | worker (16) | state (8)
@@ -12,9 +12,9 @@
  *                    +---- the worker died ----------+
  *
  * A worker goes through the entries in the order of their serials and takes the first queued unit: all that is in
- * flight is worked on, earliest batch first, and a slow row holds nobody but its own batch: a serial whose entry such a
- * batch still has is passed over. The serial in the word makes taking safe while the parent reuses an entry: the
- * compare fails. Who took a unit stands in the same word, so whatever a killed worker had is known.
+ * flight is worked on, earliest batch first, and a slow row holds only its own batch: a serial whose entry such a batch
+ * still has is passed over. The serial in the word makes taking safe while the parent reuses an entry: the compare
+ * fails. The taker of a unit stands in the same word, so the units of a killed worker are known.
  *
  * A worker may be held up between any two instructions while the parent goes on, retires the batch it looks at and
  * gives the entry to another. Whatever it then writes to the entry must not count for that other batch:
@@ -24,8 +24,8 @@
  *                 dropped
  *     placed      where rows go, if that was not known when the batch was published: written once, before `layout`
  *
- * What only the parent needs to know of its batches is in its own memory (struct flight): how long rows take, by which
- * later batches are cut into units, and what becomes of rows that end workers.
+ * Facts of batches that only the parent needs are in its own memory (struct flight): the time of rows, by which later
+ * batches are cut into units, and the fate of rows that end workers.
  *
  * Sleeping is by futex: workers on the pool's `work`, the parent on the board's `done`, which counts batches and
  * messages. Messages are counted by the worker that announces them, in its record: those that a killed worker announced

@@ -1,4 +1,5 @@
-/* What the files of the board share: what lies in shared memory, and each side's own view of it (see board.c). */
+/* The common part of the files of the board: the layout of shared memory, and each side's own view of it (see
+ * board.c). */
 #ifndef LEAT_WORKER_BOARD_H
 #define LEAT_WORKER_BOARD_H
 
@@ -17,13 +18,13 @@
 enum unit_state { QUEUED = 1, TAKEN, DONE, CANCELLED };
 
 struct worker_record {
-    _Atomic uint64_t board, serial; /* what it works on; serial 0: nothing */
+    _Atomic uint64_t board, serial; /* its present work; serial 0: none */
     _Atomic uint32_t row, units, messages;
     uint8_t pad[32];
 };
 
 struct pool_shared {
-    _Atomic uint32_t work; /* futex: counts what was published */
+    _Atomic uint32_t work; /* futex: counts the published batches */
     _Atomic uint32_t asleep;
     uint32_t n;
     struct worker_record workers[];
@@ -41,7 +42,7 @@ struct entry {
     struct leat_board_batch batch; /* as it was published */
 };
 
-/* Who works on a unit, and when: of the unit's last taker, which alone writes it. */
+/* The worker of a unit, with times: of the unit's last taker, which alone writes it. */
 struct work {
     _Atomic uint64_t serial; /* of the batch; written last */
     _Atomic int64_t idle_ns, begun_ns, ended_ns;
@@ -58,7 +59,7 @@ struct board_shared {
     double weight;
 };
 
-/* What the parent knows of a batch in flight, at the index of its entry. */
+/* The parent's record of a batch in flight, at the index of its entry. */
 struct flight {
     uint8_t *kills; /* [rows] workers that each row has ended; NULL: none */
     bool paced;     /* cut by how long rows take, which it tells in turn */
@@ -68,11 +69,11 @@ struct flight {
 struct leat_pool {
     struct pool_shared *shared;
     struct leat_slot *slot;     /* NULL in a worker */
-    struct leat_holder *holder; /* of a worker process: what it holds of its parent's memory */
+    struct leat_holder *holder; /* of a worker process: its holds on its parent's memory */
     uint64_t offset;
     unsigned n, worker;
-    unsigned working; /* in the parent: how many of them there are now */
-    /* Of a worker: */
+    unsigned working; /* in the parent: their present number */
+    /* For a worker: */
     struct work *work;       /* of the unit that it has; NULL: none, or its message was announced */
     int64_t idle_ns;         /* since when it sleeps for want of work; 0: it does not */
     int32_t process, thread; /* its own; 0: not known yet */
@@ -86,9 +87,9 @@ struct leat_board {
     struct work *works; /* [n_entries][max_units], as units */
     struct leat_slot *slot;
     uint64_t offset;
-    struct flight *flights; /* [n_entries]; this and what follows is the parent's */
+    struct flight *flights; /* [n_entries]; this and the fields below are the parent's */
     unsigned n_flights;
-    double unit_ns, ns_per_row; /* what a unit should take; what a row does, 0: not known yet */
+    double unit_ns, ns_per_row; /* the aim for a unit; the time of a row, 0: not known yet */
     uint64_t unsure;            /* before this serial a worker may have died between ending a unit and counting it */
 };
 

@@ -6,8 +6,8 @@
  *                ^          |   \-> cancelled: as soon as nothing of it runs
  *                +-- withdrawn: a function ends workers
  *
- * Where a function ends workers, only the earliest call goes on, and others one at a time until one ends no worker:
- * which row it is shows after few deaths. If nobody asks for batches, none goes on.
+ * If a function ends workers, only the earliest call goes on, and others one at a time until one ends no worker: the
+ * row at fault shows after few deaths. If nobody asks for batches, none goes on.
  *
  * One mutex protects it all, the board's parent side included; it is never held when the engine is called. The engine
  * calls `start` and `cancel` without its own lock.
@@ -33,12 +33,12 @@ struct flight {
     uint64_t serial; /* on the board */
     bool cancelled, withdrawn;
     bool died;                    /* a worker, since it was published */
-    struct leat_call_work *works; /* what workers did for it, while there is a trace */
+    struct leat_call_work *works; /* the work of workers on it, while there is a trace */
     size_t n_works, room;
     struct flight *next;
 };
 
-/* What functions are called in a trace: of a segment, or of one output of it. */
+/* The name of functions in a trace: of a segment, or of one output of it. */
 struct name {
     uint64_t segment, unit;
     char *text;
@@ -81,7 +81,7 @@ static uint8_t *flags_of(const struct flight *f)
     return (uint8_t *)leat_slot_data(f->payload) + sizeof(struct leat_worker_call) + 16 * c->n_areas + 32 * c->n;
 }
 
-/* What workers take one by one: rows, or outputs. */
+/* The items that workers take one by one: rows, or outputs. */
 static uint64_t takes(const struct leat_call *c)
 {
     return c->units ? c->units : c->n;
@@ -182,7 +182,7 @@ static void publish(struct board_executor *e, struct flight **done)
         f->next = e->published;
         e->published = f;
         if (!e->n_published++)
-            leat_board_wake(e->board); /* who attends looks more often now */
+            leat_board_wake(e->board); /* the attending thread looks more often now */
     }
 }
 
@@ -196,8 +196,8 @@ static const char *name_of(const struct board_executor *e, const struct leat_cal
     return NULL;
 }
 
-/* Notes what workers did for a call that is on the board: what they have ended; or, where one is dead, what it was at.
- * What there is no memory for is left out. */
+/* Notes the work of workers on a call that is on the board: the units that they have ended; or, if one is dead, its
+ * last unit. Notes that there is no memory for are left out. */
 static void note_work(const struct board_executor *e, struct flight *f, int64_t dead_worker)
 {
     struct leat_board_work w;
@@ -244,7 +244,7 @@ static void leave(struct board_executor *e, struct flight *done)
     }
 }
 
-/* Takes what is complete off the board, and goes on with what waits. */
+/* Takes complete calls off the board, and goes on with the waiting ones. */
 static void settle(struct board_executor *e, struct flight **done)
 {
     for (struct flight *f = e->published, *next; f; f = next) {
@@ -417,7 +417,7 @@ void leat_executor_received(struct leat_executor *face, uint64_t serial, uint32_
 
 /* ---- workers that die ------------------------------------------------------------------------ */
 
-/* Workers compute no more what has ended too many of them. */
+/* Workers do not compute rows again that have ended too many of them. */
 static void gone(void *user, uint64_t serial, uint32_t row)
 {
     struct board_executor *e = user;
@@ -429,8 +429,8 @@ static void gone(void *user, uint64_t serial, uint32_t row)
     flags_of(f)[row] = LEAT_WORKER_GONE;
 }
 
-/* Takes calls back from workers that they may end: all but the earliest, or that too if nobody asks for it. What is
- * complete ends no worker. */
+/* Takes calls back from workers that they may end: all but the earliest, or that too if nobody asks for it. A complete
+ * call ends no worker. */
 static void withdraw(struct board_executor *e)
 {
     const struct flight *earliest = e->published;

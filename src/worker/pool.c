@@ -1,4 +1,4 @@
-/* A pool of workers: what all boards of a process share. Each worker has a record there of what it works on. */
+/* A pool of workers: the common part of all boards of a process. Each worker has a record of its work there. */
 #include "worker/board.h"
 
 #include <string.h>

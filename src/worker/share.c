@@ -6,11 +6,11 @@
  *     parent:   own.region --- cut into slots, counted, given back when the last reference goes
  *     worker:   inherited (by fork) or attached (by descriptor): read and written, never cut
  *
- * A worker holds what it works on in a table at the region's beginning (base/holders.h): what the parent lets go of
- * meanwhile is not used again before the worker has ended its unit, or died.
+ * A worker holds its buffers in a table at the region's beginning (base/holders.h): buffers that the parent lets go of
+ * meanwhile are not used again before the worker has ended its unit, or died.
  *
- * Where addresses are scarce (ulimit -v) the region is mapped in steps. Its head says how far it goes, and a
- * worker that has taken a unit maps what it lacks: what a unit names was mapped before the unit was published.
+ * If addresses are scarce (ulimit -v) the region is mapped in steps. Its head has its size, and a worker that has taken
+ * a unit maps the parts that it lacks: the memory of a unit was mapped before the unit was published.
  *
  * A process may be both: a worker whose data set runs a loader of its own. Pages have no name in any file system, so
  * that nothing is left behind however the processes end.
@@ -182,7 +182,7 @@ int leat_slot_new(uint64_t bytes, struct leat_slot **out, struct leat_error *err
     struct leat_slot *slot = leat_new(struct leat_slot);
     if (!slot)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a slot");
-    slot->bytes = leat_region_round(bytes ? bytes : 1); /* 0 where that does not fit into 64 bits */
+    slot->bytes = leat_region_round(bytes ? bytes : 1); /* 0 if that does not fit into 64 bits */
     pthread_mutex_lock(&own.lock);
     int rc = open_region(error);
     if (!rc)

@@ -1,4 +1,4 @@
-/* What the files of this folder need of the shared memory beyond worker.h. */
+/* The functions of the shared memory that the files of this folder need beyond worker.h. */
 #ifndef LEAT_WORKER_SHARE_H
 #define LEAT_WORKER_SHARE_H
 
@@ -8,10 +8,10 @@
 #include "base/holders.h"
 #include "worker/worker.h"
 
-/* Where the shared memory begins: this process's own, or (`worker`) that of the process whose worker this is. NULL:
+/* The start of the shared memory: this process's own, or (`worker`) that of the process whose worker this is. NULL:
  * none. */
 uint8_t *leat_share_base(bool worker);
-/* In a worker process, once it has its parent's memory: who holds what of that. */
+/* In a worker process, once it has its parent's memory: the holders of its parts. */
 struct leat_holders *leat_share_holders(void);
 
 #endif

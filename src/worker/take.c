@@ -1,4 +1,4 @@
-/* A worker's side of the board: taking a unit, saying where it is, ending it. */
+/* A worker's side of the board: taking a unit, reporting its progress, ending it. */
 #include "worker/board.h"
 
 #include <string.h>
@@ -62,7 +62,7 @@ static void describe(const struct leat_board *b, struct entry *e, uint32_t unit,
     out->begun_ns = leat_clock_ns();
 }
 
-/* What a worker process reads and writes for a unit is held for it, from when it has taken the unit until it ends it or
+/* The memory that a worker process reads and writes for a unit is held for it, from taking the unit until it ends it or
  * dies: the parent may let go of the batch meanwhile, and its memory is not used again before. */
 static void hold(const struct leat_board *b, const struct leat_board_batch *batch,
                  void (*change)(struct leat_holder *row, uint64_t offset))
@@ -101,7 +101,7 @@ static bool take(struct leat_board *b, struct entry *e, uint64_t serial, struct 
         hold(b, &out->batch, hold_one);
         return true;
     }
-    if (from < n) /* all were taken: the next one who looks need not */
+    if (from < n) /* all were taken: the next one to look need not */
         atomic_compare_exchange_strong(&e->hint, &hint, version | n);
     return false;
 }
