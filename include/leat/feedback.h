@@ -85,9 +85,8 @@ LEAT_API int leat_feedback_enter(struct leat_feedback *feedback, const struct le
  * From a step above 0 the epoch keeps its rows before it. Behind them come the listed rows; or the selected samples
  * (AS_OPENED: all) that the epoch has not had, in the order that the loader was opened with. Later epochs follow the
  * decision as if from their start. This takes 8 bytes for each row of that epoch, and for each position of the lists
- * decided within it until it has ended; a loader with further consumers has it not, nor one without order (in_order),
- * nor one of a list, and an epoch at most 256 times, in
- * 16 epochs to come.
+ * decided within it until it has ended. Loaders with further consumers, without order (in_order) or of a list do not
+ * allow it, others at most 256 times in an epoch, in 16 epochs to come.
  *
  * A decision enters the log, and so the state: lists that do not fit 44 KiB of text together, or for which it has no
  * room, by their hash alone, as those of leat_loader_set_positions. `positions` are copied. Errors: INVALID (that step

@@ -1,8 +1,7 @@
 /*
  * exp, log, sin and cos that give the same bits on every machine, compiler and C library: only additions,
  * multiplications, divisions and exact scaling. The numbers that decide a crop go through these. Relative error below
- * 1e-15 where used
- * (|x| < 700; normal positive numbers). Part of the plan version: they never change.
+ * 1e-15 where used (|x| < 700; normal positive numbers). Part of the plan version: they never change.
  */
 #ifndef LEAT_BASE_ELEMENTARY_H
 #define LEAT_BASE_ELEMENTARY_H

@@ -2,7 +2,7 @@
  * Rows that were made before the batch size changed. The order of the samples is the same, and a row's bytes follow
  * from its number in the epoch, so that batches with the new borders are copied together from those with the old ones:
  *
- *     kept | a a a a | b b b b | c c . . | . : not made; d and the batches behind it were given up
+ *     kept     | a a a a | b b b b | c c . . |             . : not made; d and the batches behind it were given up
  *                |         |         |
  *     window   | a a a a b b | b b c c . . | . . .         rows from the first that nobody has kept are made
  *

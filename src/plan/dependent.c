@@ -8,7 +8,7 @@
  *
  *     x                           with probability min(1, |J| / |K|), if x is in K; else
  *     any of K without J          alike, if |J| <= |K|;
- *     any of K if |J| > |K|, with weight |J| - |K| for samples that are also in J, and |J| for the others.
+ *     any of K                    if |J| > |K|, with weight |J| - |K| for samples also in J, and |J| for the others.
  *
  * So each of K is taken with probability 1 / |K|, and x itself with |J and K| / max(|J|, |K|), the most that two
  * uniform draws can have in common. Runs are chosen by this number: whenever one begins, or the one that is followed

@@ -269,8 +269,8 @@ def _views(column: Column) -> Ragged:
 def values_of(
     column: Column, as_json: bool = False, as_files: bool = False, folder: str = ""
 ) -> tuple[Values, np.ndarray[Any, np.dtype[np.bool_]] | None]:
-    """The values of a column as its field has them, and which are missing; those hold any value.
-    `as_files`: texts are paths of files, which are the values. `folder`: the one of relative paths."""
+    """The values of a column as its field has them, and which are missing; those hold any value. `as_files`:
+    texts are paths of files, which are the values. `folder`: the one of relative paths."""
     kind, nulls = column.type, column.nulls
     if as_json:
         return Each(column, False), _none_of(column)
