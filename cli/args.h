@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How the value of an option is read, and the type that it is stored as. */
+/* The way the value of an option is read, and the type that it is stored as. */
 enum cli_type {
     CLI_SET,          /* no value: bool, becomes true */
     CLI_CLEAR,        /* no value: bool, becomes false */

@@ -46,7 +46,7 @@ struct work {
     char *program;
     char folder[4096]; /* of the temporary files */
 
-    /* How far the work is: read by the thread that draws the progress. */
+    /* The progress of the work: read by the thread that draws the progress. */
     double begin;
     _Atomic(const char *) doing;
     _Atomic uint64_t pack_units, pack_units_done; /* photos to be packed, over all forms */

@@ -1,5 +1,5 @@
 /*
- * How fast the storage is, without the page cache: a file is read for a moment with O_DIRECT, from places spread over
+ * The speed of the storage, without the page cache: a file is read for a moment with O_DIRECT, from places spread over
  * it, which leaves the cache as it is. mincore tells what is in the cache.
  */
 #include <fcntl.h>

@@ -2,13 +2,13 @@
 
 ``accelerator.prepare(loader)`` reads the arguments of a loader, gives them to a ``torch.utils.data.DataLoader`` of its
 own, and adds sharding, devices and the end of the epoch. All of this stays Accelerate's; only the loader inside becomes
-leat's again. Nothing has to be called for that: while Accelerate is imported, the timeout that is read from a
+leat's again. That needs no call: while Accelerate is imported, the timeout that is read from a
 ``leat.DataLoader`` carries a reference to the loader, and when Accelerate passes it on, :class:`Inside` is made in
 place of PyTorch's loader. The same holds for ``skip_first_batches``, and no argument of leat's is lost.
 
 Accelerate fetches batches before it hands out those before them, so a state counts what was handed out, at any time.
-``save_state`` writes one file of a loader's state for all ranks, each rank the same one. What samplers draw differs
-from rank to rank, so leat writes a file for each rank, as Accelerate does of their random generators.
+``save_state`` writes one file of a loader's state for all ranks, each rank the same one. Draws of samplers differ from
+rank to rank, so leat writes a file for each rank, as Accelerate does of their random generators.
 
 :class:`TrainerMixin` does the same for the loaders that a Trainer makes.
 """

@@ -73,7 +73,7 @@ class BatchSize:
         return (self.steps + 1) % self.every == 0
 
     def observe(self, gradient: Any, rows: int = 1) -> None:
-        """Takes the mean gradient of `rows` samples: of a part of the batch, or of one sample. Nothing is kept but a
+        """Takes the mean gradient of `rows` samples: of a part of the batch, or of one sample. It keeps only a
         mean and a number.
 
         Args:

@@ -13,7 +13,7 @@ double leat_math_log(double x);
 /* For |x| < 1e5; the error is below 4e-16. */
 double leat_math_sin(double x);
 double leat_math_cos(double x);
-/* To the nearest integer, halves to the even one (as Python's round), for |x| < 2^52. */
+/* Rounds to the nearest integer, halves to the even one (as Python's round), for |x| < 2^52. */
 int64_t leat_round_even(double x);
 
 #endif

@@ -24,7 +24,7 @@
 #define SMALL 256 /* below these more rounds are run */
 #define MEDIUM 4096
 
-/* Of 1 <= n <= 2^63. sqrt() is rounded correctly by IEEE 754, so what it gives is the root or next to it. */
+/* For 1 <= n <= 2^63. sqrt() is rounded correctly by IEEE 754, so what it gives is the root or next to it. */
 static uint64_t square_root_up(uint64_t n)
 {
     uint64_t root = (uint64_t)sqrt((double)n);

@@ -217,7 +217,7 @@ static inline int leat_decoder_begin(struct leat_decoder *decoder, unsigned deno
 }
 
 /* The next row of the box: `*row` points to its first element, with no particular alignment, and is valid until the
- * next call on this decoder. LEAT_DECODE_PADDING readable bytes follow the last one. To be called at most `h` times;
+ * next call on this decoder. LEAT_DECODE_PADDING readable bytes follow the last one. Called at most `h` times;
  * the caller may stop earlier. After a failure only leat_decoder_end may be called. Errors: DECODE, NOMEM. */
 static inline int leat_decoder_row(struct leat_decoder *decoder, const uint8_t **row, struct leat_error *error)
 {

@@ -255,7 +255,7 @@ enum leat_job_status leat_job_run(struct leat_job *job, struct leat_scratch *scr
 /* After ROOM and RELAX: the memory that the job has now; or why it cannot have more, which becomes its row's error. */
 void leat_job_grant(struct leat_job *job, void *buffer, uint64_t room, uint64_t decoding);
 void leat_job_refuse(struct leat_job *job, int code);
-/* To be called by `read_done`, while nobody can free the job: its request is complete. */
+/* Called by `read_done`, while nobody can free the job: its request is complete. */
 void leat_reads_arrived(struct leat_span *span);
 static inline bool leat_reads_in_flight(const struct leat_job *job)
 {

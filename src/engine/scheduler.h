@@ -34,7 +34,7 @@ struct leat_client_functions {
     struct leat_task *(*take)(struct leat_client *client); /* the next one, or NULL; under the lock */
     void (*run)(struct leat_task *task);                   /* without it */
     void (*finish)(struct leat_task *task);                /* under it */
-    /* Nothing has happened for a second: unused memory goes back to the system. True: to be called again later. */
+    /* No event has come for a second: unused memory goes back to the system. True: to be called again later. */
     bool (*rest)(struct leat_client *client, int64_t now_ns);
     void (*stop)(struct leat_client *client); /* the process ends: waiting threads are woken */
 };

@@ -1,4 +1,4 @@
-/* What unordered.c (what was received and what is planned) does for gather.c (what is handed out). All under the
+/* The functions of unordered.c (received rows and planned batches) for gather.c (batches handed out). All under the
  * lock. */
 #ifndef LEAT_ENGINE_UNORDERED_H
 #define LEAT_ENGINE_UNORDERED_H

@@ -61,7 +61,7 @@ LEAT_INLINE vec vec_exp(vec x)
     return (vec)((bits)sum + ((bits)t << 52));
 }
 
-/* Of a normal positive number: x = 2^k m with m in [sqrt(1/2), sqrt(2)), and ln m = 2 artanh((m - 1) / (m + 1)). */
+/* For a normal positive number: x = 2^k m with m in [sqrt(1/2), sqrt(2)), and ln m = 2 artanh((m - 1) / (m + 1)). */
 LEAT_INLINE vec vec_log(vec x)
 {
     bits word = (bits)x, shifted = word - UINT64_C(0x3fe6a09e667f3bcd) + (UINT64_C(1023) << 52);

@@ -54,7 +54,7 @@ struct leat_kernels {
     leat_convert_fn (*convert)(enum leat_dtype from, enum leat_dtype to); /* NULL: leat_values_convert */
     /* Pixels of 3 bytes (or 2) to pixels of 4, the rest of each 255. */
     void (*expand)(const uint8_t *src, unsigned pixel, size_t n, uint8_t *dst);
-    /* To be called after stores with `stream`, before another thread reads. May be NULL. */
+    /* Called after stores with `stream`, before another thread reads. May be NULL. */
     void (*fence)(void);
     /* Copies values of `bytes` bytes to dst + i * bytes; pointers to them stand at *first and every `stride` bytes
      * after it. */

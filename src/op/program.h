@@ -202,11 +202,11 @@ unsigned leat_program_row_pieces(const struct leat_program *program, uint64_t ro
 
 /* Makes one row of each output of a tuple's chain. values[i]: of the chain's field i, all with the same key, and if the
  * row is made of several samples, values[p * n_fields + i] of sample p; dst[o]: room
- * for a row of its output o, for a ragged one as many bytes as leat_program_ragged_bytes says of its value; not used for
- * an open one. steps[o]: for a ragged one the steps of its first dimension that were made, at most what fits there, else 1. No value
- * may be mapped memory: it is copied first. Errors: DECODE, and *failed is the index in `values` of the one at fault,
- * n_fields if each is good by itself; NOMEM. The answers of leat_scratch_rows and leat_scratch_health are about the
- * value at fault, else the canvas. */
+ * for a row of its output o, for a ragged one as many bytes as leat_program_ragged_bytes says of its value; not used
+ * for an open one. steps[o]: for a ragged one the steps of its first dimension that were made, at most as many as fit
+ * there, else 1. No value may be mapped memory: it is copied first. Errors: DECODE, and *failed is the index in
+ * `values` of the one at fault, n_fields if each is good by itself; NOMEM. The answers of leat_scratch_rows and
+ * leat_scratch_health are about the value at fault, else the canvas. */
 int leat_program_apply_tuple(const struct leat_program *program, size_t chain, struct leat_scratch *scratch,
                              const struct leat_row *values, void *const *dst, uint64_t *steps, size_t *failed,
                              struct leat_error *error);

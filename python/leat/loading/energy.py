@@ -139,7 +139,7 @@ class Meter:
 
 
 def _cpu_seconds() -> float:
-    """Of all threads of this process, and of children that have ended."""
+    """The time of all threads of this process, and of children that have ended."""
     times = os.times()
     return sum(times[:4])
 

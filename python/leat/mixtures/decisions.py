@@ -58,8 +58,8 @@ class Lines:
 
 
 class Decisions:
-    """The log of a loader. `folder`: where the file is; `writes`: whether this process writes it. Of the lists of a
-    Sampler only the hashes are kept.
+    """The log of a loader. `folder`: that of the file; `writes`: whether this process writes it. Only the hashes of the
+    lists of a Sampler are kept.
     """
 
     def __init__(self, log: list[Entry], folder: str | None, writes: bool) -> None:

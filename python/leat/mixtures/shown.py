@@ -99,7 +99,7 @@ class Shown:
 
     @property
     def passes(self) -> Shares:
-        """How often each source was gone through before each edge."""
+        """The number of passes of each source before each edge."""
         return self.rows / np.maximum([s.size for s in self.sources], 1)
 
     def as_dict(self) -> dict[str, Any]:

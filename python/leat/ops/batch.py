@@ -116,10 +116,10 @@ class CopyPaste(Operator):
     """Pastes objects of another sample onto the row's own image, by their masks.
 
     Its tuple has boxes and :func:`leat.masks`: ``{("image", "boxes", "masks", "label"): [...]}``. Among the n objects
-    of the other sample as many are chosen as differ among n draws, about two thirds of them. Where one lies, the image,
-    and a :func:`leat.mask`, are those of the other sample. Covered pixels leave the masks of the row's own objects;
-    their boxes shrink to the rest, and an object with less than `min_area` left is left out. Those that are pasted come
-    behind them, in all arrays of the tuple whose first dimension varies, which have a row per box.
+    of the other sample as many are chosen as differ among n draws, about two thirds of them. The image, and a
+    :func:`leat.mask`, are those of the other sample where one lies. Covered pixels leave the masks of the row's own
+    objects; their boxes shrink to the rest, and an object with less than `min_area` left is left out. Those that are
+    pasted come behind them, in all arrays of the tuple whose first dimension varies, which have a row per box.
 
     Images are uint8 photos of channels, height and width, which stay. Both have one size there, and operators
     before it draw for each apart. The published recipe jitters the scale of both:

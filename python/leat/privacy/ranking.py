@@ -1,4 +1,4 @@
-"""Which running sum is the largest: a question that costs more than the sums, and is rationed."""
+"""The question which running sum is the largest: one that costs more than the sums, and is rationed."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class BadChat(InvalidError):
 
 @dataclass(frozen=True)
 class Chat:
-    """How chats become tokens; made by :func:`leat.chat`."""
+    """The way chats become tokens; made by :func:`leat.chat`."""
 
     template: str | os.PathLike[str] | None
     messages: str
@@ -74,7 +74,7 @@ def chat(
     date: Date | None = None,
     variables: Mapping[str, Any] | None = None,
 ) -> Chat:
-    """How chats become tokens and loss masks: ``leat.tokenize(ds, path, tokenizer=..., chat=leat.chat())``.
+    """The way chats become tokens and loss masks: ``leat.tokenize(ds, path, tokenizer=..., chat=leat.chat())``.
 
     Messages are a list of objects with a ``role`` and the keys that the template needs: ``content``, ``tool_calls`` and
     so on. They go through a template as `transformers` applies it, with ``tools``, without a prompt for a further

@@ -129,7 +129,7 @@ def tokenize(
             an encoding that tiktoken knows. Not needed for a file with such a name (``cl100k_base.tiktoken``).
         special_tokens: for a tiktoken file: {text: id}.
         shard_bytes, metadata, overwrite, resume: as of :class:`leat.Writer`. A resumed run gives the same bytes as one
-            that was not interrupted. Nothing is overwritten that could be resumed, unless `overwrite` is set.
+            that was not interrupted. A run that could be resumed is not overwritten, unless `overwrite` is set.
         progress: show a line with the rate and the time left on standard error.
 
     Returns: The numbers of documents and tokens, and of records left out (:class:`Tokenized`).

@@ -755,7 +755,7 @@ def stream_state(job: Job, made: Any) -> dict[str, Any] | None:
 
 
 def end_state(job: Job, made: Any) -> dict[str, Any] | None:
-    """The state of a data set whose stream has ended: where its next one begins. That of its iterator counts if the
+    """The state of a data set whose stream has ended: the start of its next one. That of its iterator counts if the
     data set keeps the iterator, and so will give the same one again.
     """
     found: dict[str, Any] = {}
@@ -798,7 +798,7 @@ def dumps_with(value: Any, dataset: Any) -> bytes:
 
 
 def loads_with(data: bytes, dataset: Any) -> Any:
-    """Reads what :func:`dumps_with` wrote."""
+    """Reads the output of :func:`dumps_with`."""
 
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, name: Any) -> Any:

@@ -35,7 +35,7 @@ _EXIT_PATIENCE_S = 5.0
 
 
 class Client(ABC):
-    """A loader, as the pool knows it: whose board the workers serve. The pool calls it under its lock."""
+    """A loader, as the pool knows it: the board that the workers serve. The pool calls it under its lock."""
 
     board: _leat.Board
 
@@ -47,13 +47,13 @@ class Client(ABC):
 
     @abstractmethod
     def on_death(self, worker: int, exitcode: int | None) -> None:
-        """A worker is dead: what it had taken is to be queued again."""
+        """A worker is dead: its units are to be queued again."""
 
     def on_start(self, worker: int) -> None:  # noqa: B027 - not every client cares
         """A worker has been started, with all jobs of the pool."""
 
     def resume_of(self, worker: int) -> Any:
-        """Where a worker that starts continues with an iterable data set."""
+        """The place from which a new worker continues with an iterable data set."""
         return None
 
 
@@ -105,7 +105,7 @@ class _Handle:
 
 
 def _preload() -> None:
-    """Makes the fork server, if it does not run yet, load once what every worker needs."""
+    """Makes the fork server, if it does not run yet, load the modules that every worker needs once."""
     from multiprocessing import forkserver
 
     server = forkserver._forkserver
@@ -123,7 +123,7 @@ class Pool:
     """Workers with one data set.
 
     Args:
-        n: how many to start with; `room`: how many there can be.
+        n: the number at the start; `room`: the largest number.
         context: of multiprocessing; None: the default start method.
         threads: workers are threads of this process.
     """
@@ -256,7 +256,7 @@ class Pool:
 
     @property
     def pids(self) -> list[int]:
-        """Of the workers that run."""
+        """For the workers that run."""
         return [] if self.threads else [process.pid for process in self.processes]
 
     # ---- loaders -------------------------------------------------------------------------------------------------
@@ -281,7 +281,8 @@ class Pool:
         self.jobs[board] = job
 
     def leave(self, board: int, memory: Any) -> None:
-        """Ends a board. `memory`: what workers may still write to; it is kept until each has left the board."""
+        """Ends a board. `memory`: the memory that workers may still write to; it is kept until each has left the
+        board."""
         if self.clients.pop(board, None) is None:
             return
         self.jobs.pop(board, None)
@@ -318,7 +319,7 @@ class Pool:
         self.core.wake()
 
     def _send(self, i: int) -> None:
-        """Sends what a worker has room for: it may itself be waiting for this process to read."""
+        """Sends the messages that a worker has room for: it may itself be waiting for this process to read."""
         handle = self.handles[i]
         if handle is None:
             return
@@ -348,7 +349,7 @@ class Pool:
     # ---- watching ------------------------------------------------------------------------------------------------
 
     def look(self, patience_ms: int = 0) -> None:
-        """Takes what workers have sent, and replaces those that have died."""
+        """Takes the messages of workers, and replaces those that have died."""
         with self.lock:
             self.check()
             found = self.poll.poll(patience_ms)
@@ -429,7 +430,7 @@ class Pool:
         if handle is None:
             return
         handle.sock.setblocking(False)
-        while self._read(i):  # what it had sent before it died
+        while self._read(i):  # the messages that it had sent before it died
             pass
         process = self._drop(i)
         process.join()
@@ -592,8 +593,8 @@ _shared: dict[Any, weakref.ref[Pool]] = {}
 
 
 def shared(key: tuple[Any, ...], make: Callable[[], Pool]) -> Pool:
-    """The workers that loaders with this key have in common, held for one more of them. They are made where there are
-    none, where they have ended, or where they were interrupted.
+    """The workers that loaders with this key have in common, held for one more of them. They are made if there are
+    none, if they have ended, or if they were interrupted.
     """
     key = (os.getpid(), *key)
     found = _shared[key]() if key in _shared else None

@@ -47,14 +47,14 @@ def _ints_of(dtype: Any) -> Any:
 
 
 def array_of(tensor: Any) -> np.ndarray[Any, Any]:
-    """The memory of a tensor as an array, of integers where NumPy lacks its type."""
+    """The memory of a tensor as an array, of integers if NumPy lacks its type."""
     ints = _ints_of(tensor.dtype)
     found: np.ndarray[Any, Any] = (tensor if ints is None else tensor.view(ints)).numpy()
     return found
 
 
 def _is_dense(tensor: Any) -> bool:
-    """Whether its values are all that a tensor is: ordinary numbers in this process's memory."""
+    """Whether a tensor is only its values: ordinary numbers in this process's memory."""
     torch = sys.modules["torch"]
     return bool(
         tensor.device.type == "cpu" and tensor.layout == torch.strided and not (tensor.is_nested or tensor.is_quantized)
@@ -127,7 +127,7 @@ def leaves(spec: Spec) -> list[Spec]:
 
 
 def buffers_of(spec: Spec) -> int:
-    """How many buffers a batch has: one for each array, and one for all texts."""
+    """The number of buffers of a batch: one for each array, and one for all texts."""
     kinds = [leaf[1] for leaf in leaves(spec)]
     return len(kinds) - max(0, kinds.count(TEXT) - 1)
 
@@ -183,7 +183,7 @@ def tensors_of(spec: Spec) -> list[tuple[tuple[int, ...], Any]]:
 
 
 def _tensor(array: np.ndarray[Any, Any], dtype: Any, order: tuple[int, ...] | None, needs_gradients: bool) -> Any:
-    """A tensor that was sent as an array, whose dimensions are in `order`. `dtype`: what to view it as, or None."""
+    """A tensor that was sent as an array, whose dimensions are in `order`. `dtype`: the dtype of its view, or None."""
     import torch
 
     tensor = torch.from_numpy(array)
@@ -218,11 +218,11 @@ class _Pickler(pickle.Pickler):
         return _tensor, (value.numpy(), dtype, order, needs_gradients)
 
 
-_ROOM = struct.Struct("<QQQ")  # bytes of the skeleton, where it is, whether places of buffers are with it
+_ROOM = struct.Struct("<QQQ")  # bytes of the skeleton, its place, whether places of buffers are with it
 
 
 def put(value: Any, room: memoryview | None) -> tuple[bytes, list[tuple[int, int]], int | None] | None:
-    """Puts a value into a slot, where :func:`fetch` finds it; None. What does not fit: as :func:`encode`."""
+    """Puts a value into a slot, where :func:`fetch` finds it; None. A value that does not fit: as :func:`encode`."""
     data, places, fd = encode(value, room)
     if room is None or fd is not None:
         return data, places, fd
@@ -245,7 +245,7 @@ def fetch(slot: _leat.Slot) -> tuple[Any, int]:
 
 
 def places_end(places: list[tuple[int, int]]) -> int:
-    """Where the buffers at these places end."""
+    """The ends of the buffers at these places."""
     return max((-(-(offset + size) // _ALIGN) * _ALIGN for offset, size in places), default=_ALIGN)
 
 
@@ -277,7 +277,7 @@ def encode(value: Any, room: memoryview | None = None) -> tuple[bytes, list[tupl
 
         buffers.clear()
         data = bytes(cloudpickle.dumps(value, protocol=5, buffer_callback=keep))
-    places, end = [], _ALIGN  # what comes before is the caller's
+    places, end = [], _ALIGN  # the part before is the caller's
     for raw in buffers:
         places.append((end, raw.nbytes))
         end += (raw.nbytes + _ALIGN - 1) // _ALIGN * _ALIGN

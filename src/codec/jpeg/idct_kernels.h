@@ -17,7 +17,7 @@
  * does only groups in which nothing reaches 16 bits: coefficients within MOST1 after dequantisation (photos' are within
  * 1024) and within MOST2 between the passes. Plain C does the others.
  *
- * What including files define, of vectors of LANES lanes and 16-bit words unless it says otherwise:
+ * Definitions of including files, for vectors of LANES lanes and 16-bit words unless it says otherwise:
  *
  *     LANES, IDCT, TARGET, INLINE       lanes; the table of functions that is filled; what functions are compiled for
  *     times(x, lo, hi)                  of each pair lo * first + hi * second, as 32 bits
@@ -150,7 +150,7 @@ INLINE void store(const longs o[8], uint8_t *out, size_t stride)
     put8(w, out, stride);
 }
 
-/* Of every lane: x[i], 32-bit element j becomes p[j], element i. */
+/* For every lane: x[i], 32-bit element j becomes p[j], element i. */
 INLINE void transpose(const words x[4], words p[4])
 {
     words a = LOW32(x[0], x[1]), b = LOW32(x[2], x[3]), c = HIGH32(x[0], x[1]), d = HIGH32(x[2], x[3]);

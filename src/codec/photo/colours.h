@@ -9,7 +9,7 @@
 void leat_luma(uint8_t *gray, const uint8_t *rgbx, size_t n);
 void leat_luma_wide(uint16_t *gray, const uint16_t *rgbx, size_t n);
 
-/* n samples of 8 bits to 16: 255 becomes 65535. Not in place. */
+/* n samples of 8 bits to 16: 255 becomes 65535. It does not work in place. */
 void leat_widen(uint16_t *wide, const uint8_t *samples, size_t n);
 
 /* n pixels RGBA over a background, to RGBX: (colour A + background (255 - A)) / 255, rounded. */
