@@ -217,7 +217,7 @@ static bool options_fit(const struct cli_command *command, const struct cat *wis
     return false;
 }
 
-/* Values of several samples must be told apart again. */
+/* The values of several samples must stay distinct. */
 static bool can_follow(const struct cli_command *command, const struct leat_dataset *dataset, int index, bool raw)
 {
     size_t n_fields;

@@ -21,7 +21,7 @@ static bool is_blank(const char *line)
 }
 
 /* The lines of a list of classes, which are cut from its text, without the blank ones at its end; the array is freed
- * with free. NULL: it is no such list, which was said. */
+ * with free. NULL: it is no such list, after a message. */
 static const char **lines_of(const struct cli_command *command, const char *path, char *text, size_t *n)
 {
     size_t room = 1, blank = 0;

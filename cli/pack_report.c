@@ -120,7 +120,7 @@ static void print_classes(const struct cli_pack *pack)
     free(tallies);
 }
 
-/* Photos that could not have the form that was asked for, and why. */
+/* Photos that could not have the requested form, and the reasons. */
 static void print_as_came(const struct cli_pack *pack, uint64_t n)
 {
     static const char *const forms[] = {"", "in the fast form", "as pixels"};

@@ -219,7 +219,7 @@ static void allow_descriptors(void)
     struct rlimit most;
     if (!getrlimit(RLIMIT_NOFILE, &most) && most.rlim_cur < most.rlim_max) {
         most.rlim_cur = most.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &most); /* without it there is room for fewer readers, who are told so */
+        setrlimit(RLIMIT_NOFILE, &most); /* without it there is room for fewer readers, which get that answer */
     }
 }
 

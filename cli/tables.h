@@ -8,7 +8,7 @@
 /* Whether all of them are files of Parquet or Arrow, by their names. */
 bool cli_are_tables(const struct cli_paths *paths);
 /* Opens a copy of their samples, as a file of leat in $TMPDIR that has no name any more. Samples with missing values
- * are left out, which is said. NULL after a message. */
+ * are left out, with a message. NULL after a message. */
 struct leat_dataset *cli_open_tables(const struct cli_command *command, const struct cli_paths *paths, int *exit_code);
 
 #endif

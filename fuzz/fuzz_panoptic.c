@@ -1,5 +1,5 @@
 /* The PNG of a panoptic file: opening never crashes, and the masks that were made of it can be drawn. If PNGs of class
- * ids are asked for, each is as large as the one that it was made of. */
+ * ids are requested, each is as large as the one that it was made of. */
 #include <sys/stat.h>
 
 #include "fuzz_annotated.h"

@@ -1,7 +1,7 @@
 /*
  * Any port: its answers, the descriptors that it sends, its writes into the channel and into the memory of batches. A
- * reader attaches to it, reads, plans, saves and closes. Its batches lie in memory that it has, whatever it is told,
- * and it leaves nothing open when it is closed.
+ * reader attaches to it, reads, plans, saves and closes. Its batches lie in memory that it has, whatever messages it
+ * gets, and it leaves nothing open when it is closed.
  *
  * The valid messages of a port were recorded from a real one. The input is the reader's steps, and then, for each
  * question of the reader, a byte that selects the answer, and the answer's data.

@@ -32,7 +32,7 @@ static void keep(const char *name, char what, const void *head, size_t head_byte
 }
 
 /* The steps of a consumer, as fuzz_port_service has them: HELLO is 0 with which of its extras, rows, rank, world size
- * and four ids; a question is 2 with which one, its words, and whether the answer is waited for. */
+ * and four ids; a question is 2 with which one, its words, and whether it waits for the answer. */
 static void steps(const char *target, const char *name, const void *bytes, size_t n)
 {
     char path[4096];

@@ -48,7 +48,7 @@ void cli_numbers_clear(struct cli_numbers *numbers);
 struct cli_stats_wish {
     uint64_t samples; /* at most so many are decoded if the sizes of photos are not known without */
     bool text;        /* read all texts and tokens */
-    bool no_text;     /* do not choose a field of documents if none was asked for */
+    bool no_text;     /* do not choose a field of documents if none was requested */
     const char *by;   /* the field of a property by which their sums are divided, or NULL */
 };
 /* The object above. NULL after a message. */

@@ -3,8 +3,8 @@
  * background, selections from it, and decisions which rows an epoch has. A header of its own, because nothing else of
  * leat needs it.
  *
- * A loader is told by leat_loader_decide_rows which rows an epoch has; with `decided` among its options it plans
- * nothing beyond the epoch that is read, so that nothing is read that a decision leaves out.
+ * leat_loader_decide_rows tells a loader the rows of an epoch; with `decided` among its options it plans nothing beyond
+ * the epoch that is read, so that nothing is read that a decision leaves out.
  *
  * A table is one array of 16 bytes a sample, in anonymous memory or in a mapped file. A reader calls leat_feedback_wait
  * first. The selection depends on the numbers alone, so ranks with equal tables select the same.

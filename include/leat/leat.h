@@ -57,10 +57,10 @@ LEAT_API uint64_t leat_memory_allowed(void);
  * with its workers have. Any thread. */
 LEAT_API uint64_t leat_memory_left(void);
 
-/* For programs that Ctrl-C must reach: `stop` is asked about ten times a second by each thread that waits for a read,
- * for trying it again or for the PNGs of a panoptic file, and may take any time. Once it is true, the read is
- * cancelled, and the thread's call fails with LEAT_E_CANCELLED. It holds for the whole process; NULL: nobody is asked,
- * as at first. Any thread. */
+/* For programs that Ctrl-C must reach: each thread that waits for a read, for trying it again or for the PNGs of a
+ * panoptic file asks `stop` about ten times a second. It may take any time. Once it is true, the read is cancelled, and
+ * the thread's call fails with LEAT_E_CANCELLED. It holds for the whole process; NULL: no thread asks, as at first. Any
+ * thread. */
 LEAT_API void leat_set_interrupt(bool (*stop)(void));
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -361,7 +361,7 @@ struct leat_dataset; /* opaque, reference-counted, immutable. Any thread, severa
 /* When the checksum of a value that is read from a file is compared: on the first read in a process, always or never. A
  * photo of a folder that has no checksum yet is decoded to its end instead. Columns of fixed size are mapped, not read.
  * Unless NEVER is given, their pages are verified on first touch, and again after the file's size or times have
- * changed; leat looks at these when an epoch of a loader begins and when a column is asked for. */
+ * changed; leat looks at these when an epoch of a loader begins and when a column is read. */
 enum leat_recheck { LEAT_RECHECK_FIRST = 0, LEAT_RECHECK_ALWAYS, LEAT_RECHECK_NEVER };
 enum leat_labels { LEAT_LABELS_AUTO = 0, LEAT_LABELS_FOLDERS, LEAT_LABELS_NONE };
 
@@ -402,7 +402,7 @@ struct leat_open_options {
      * only of 64. Another size is a notice; with LEAT_BAD_RAISE it is LEAT_E_CORRUPT. */
     bool check_sizes;
     /* The properties of records of text that become fields, in this order; NULL: all. "meta" is all that is below it.
-     * field_kinds[i] (NULL: none is said) may be "json": the value as it stands in the file, whatever it is. */
+     * field_kinds[i] (NULL: none is stated) may be "json": the value as it stands in the file, whatever it is. */
     const char *const *fields;
     const char *const *field_kinds;
     size_t n_fields;
@@ -582,7 +582,7 @@ LEAT_API int leat_dataset_read(const struct leat_dataset *dataset, uint64_t posi
 LEAT_API void leat_value_clear(struct leat_value *value);
 
 /* All values of a field of fixed size as one array of leat_dataset_count rows, verified. If they lie in one piece and
- * no `copy` is asked for, the memory is the data set's and `owned` is NULL. It is a mapped file then: touching it after
+ * no `copy` is requested, the memory is the data set's and `owned` is NULL. It is a mapped file then: touching it after
  * the file was cut raises SIGBUS, so ask for a copy if that can happen. Otherwise the values are gathered into memory
  * of the column. With `lengths`, a varying field gives the lengths of its values in bytes, as u64. */
 LEAT_API int leat_dataset_column(const struct leat_dataset *dataset, size_t field, bool lengths, bool copy,
@@ -732,7 +732,7 @@ struct leat_loader_options {
     const int64_t *positions; /* LIST: copied; NULL: given by leat_loader_set_positions before each epoch */
     uint64_t n_positions;
     uint64_t seed;
-    int64_t epochs; /* how many will be asked for; -1: unknown, and at most one window is prefetched into the next */
+    int64_t epochs; /* the number that will be read; -1: unknown, and at most one window is prefetched into the next */
     enum leat_tail tail;
     uint32_t rank, world_size; /* rank r of w; 0 of 1 */
     uint32_t local_ranks;      /* processes of this job on this host, which share its cores; 0: 1 */

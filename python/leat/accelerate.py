@@ -258,7 +258,7 @@ def _unskipped(batch_sampler: Any) -> tuple[Any, int]:
 
 
 class Later:
-    """A batch sampler that begins when its first batch is asked for, as inside Accelerate's SkipBatchSampler."""
+    """A batch sampler that begins with the request for its first batch, as inside Accelerate's SkipBatchSampler."""
 
     def __init__(self, batch_sampler: Any) -> None:
         self.batch_sampler = batch_sampler

@@ -83,7 +83,7 @@ def half_pair(e: UnicodeEncodeError) -> str:
 
 
 def text(name: str, value: str) -> str:
-    """A name that the library is told.
+    """A name for the library.
 
     Raises:
         ValueError: UTF-8 cannot say it, or it has a NUL.

@@ -1,5 +1,5 @@
 /*
- * Batches: the result of one step of a loader. Arrays and tensors are made when they are asked for.
+ * Batches: the result of one step of a loader. Arrays and tensors are made on demand.
  */
 #include "leat_py.h"
 

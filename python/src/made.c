@@ -175,7 +175,7 @@ static void take_exception(const struct source *s, struct job *job)
     Py_XDECREF(trace);
 }
 
-/* A sample without a value; only a caller that may do without is told. */
+/* A sample without a value; only a caller that may do without learns this. */
 static void put_nothing(struct job *job, size_t field, size_t i)
 {
     Py_BEGIN_ALLOW_THREADS;

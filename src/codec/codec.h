@@ -190,7 +190,7 @@ static inline void leat_decoder_free(struct leat_decoder *decoder)
 }
 
 /* Reads the header. `*width` and `*height` receive the size of the value as it will be delivered (after the EXIF
- * orientation, if that was asked for). After a failure the decoder is ready for the next open; after success
+ * orientation, if that was requested). After a failure the decoder is ready for the next open; after success
  * leat_decoder_end must be called. Errors: DECODE, NOMEM. */
 static inline int leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request,
                                     uint32_t *width, uint32_t *height, struct leat_error *error)
@@ -198,8 +198,8 @@ static inline int leat_decoder_open(struct leat_decoder *decoder, const struct l
     return decoder->codec->open(decoder, request, width, height, error);
 }
 
-/* The size of the opened value at 1/denominator, as begin will have it. A JPEG can be had at 1, 2, 4 and 8: the result
- * is then ceil(size / denominator) and the call returns `denominator`. A value that has only 1 returns 1 and gives the
+/* The size of the opened value at 1/denominator, as begin will have it. A JPEG decodes at 1, 2, 4 and 8: the result is
+ * then ceil(size / denominator) and the call returns `denominator`. A value that has only 1 returns 1 and gives the
  * full size. `denominator` must be 1, 2, 4 or 8. */
 static inline unsigned leat_decoder_scaled_size(const struct leat_decoder *decoder, unsigned denominator,
                                                 uint32_t *width, uint32_t *height)

@@ -329,8 +329,8 @@ static inline void leat_columns_copy(void *to, const void *from, uint64_t bytes)
 
 /* ---- flush.c --------------------------------------------------------------------------------------------------- */
 
-/* FLUSH, and words `durable` on disk. unless_here: LEAT_E_BUSY at once if a thread of this open file has it; others are
- * waited for. */
+/* FLUSH, and words `durable` on disk. unless_here: LEAT_E_BUSY at once if a thread of this open file has it; it waits
+ * for others. */
 int leat_columns_flush_begin(struct leat_columns *c, bool unless_here, struct leat_error *error);
 void leat_columns_flush_end(struct leat_columns *c);
 

@@ -202,7 +202,7 @@ static int read_name(void *arg)
     return LEAT_OK;
 }
 
-/* Whether no row needs the slot. A slot whose state cannot be told is needed. */
+/* Whether no row needs the slot. A slot of unknown state is needed. */
 static bool is_free(struct leat_columns *c, uint64_t offset)
 {
     struct name name = {.record = (const struct record *)(const void *)leat_columns_at(c, offset)};

@@ -68,7 +68,7 @@ struct leat_dataset {
     struct leat_selection selection;
     uint64_t count;
     char *view; /* how it was made from the base: view.c. NULL: all of it, or not known */
-    /* Made when it is asked for, as that takes a walk over the runs of a view; any thread may, and makes the same. */
+    /* Made on demand, as that takes a walk over the runs of a view; any thread may, and makes the same. */
     _Atomic uint64_t fingerprint[2];
     _Atomic bool fingerprinted;
 };

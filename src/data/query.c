@@ -17,7 +17,7 @@
 #include "data/query.h"
 
 #define MANY 8         /* a view of more than one sample in so many is evaluated on its base */
-#define MIN_CODED 4096 /* of fewer rows, texts are read as they are asked for */
+#define MIN_CODED 4096 /* with fewer rows, texts are read on demand */
 
 struct query {
     struct leat_dataset *rows;         /* whose rows are evaluated */

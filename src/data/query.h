@@ -70,7 +70,7 @@ struct leat_query_value {
     enum leat_query_type type;
     int64_t number;
     double real;
-    const void *bytes; /* stay until the next row is asked for */
+    const void *bytes; /* stay until the request for the next row */
     uint64_t length;
 };
 
@@ -80,7 +80,7 @@ struct leat_query_value leat_query_number(enum leat_dtype dtype, const void *val
 /* A text or bytes of a column. */
 struct leat_query_value leat_query_text(const struct leat_query_column *column, const void *bytes, uint64_t length);
 
-/* Reads a block of rows of a data set for one thread, column by column as they are asked for. */
+/* Reads a block of rows of a data set for one thread, column by column on demand. */
 struct leat_query_reader;
 struct leat_query_reader *leat_query_reader_new(struct leat_dataset *dataset, const struct leat_query_columns *columns);
 void leat_query_reader_free(struct leat_query_reader *reader);
@@ -182,7 +182,7 @@ bool leat_token_is(const struct leat_clause *clause, size_t token, const char *t
 
 enum leat_truth { LEAT_FALSE, LEAT_TRUE, LEAT_UNKNOWN };
 
-/* Gives the value of a column in a row of those that are asked for. */
+/* Gives the value of a column in one of the requested rows. */
 typedef int (*leat_query_get)(void *user, size_t column, uint32_t row, struct leat_query_value *out,
                               struct leat_error *error);
 

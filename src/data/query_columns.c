@@ -1,6 +1,6 @@
 /*
  * The columns of a query: their list, and their values block by block. A block's numbers are gathered once, when the
- * first of them is asked for; texts are read some hundred rows at a time, those that the evaluation expects next.
+ * first of them is needed; texts are read some hundred rows at a time, those that the evaluation expects next.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -281,7 +281,7 @@ struct column {
     bool loaded;   /* of this block */
     struct leat_texts *texts;
     uint32_t rows[LEAT_TEXTS]; /* whose texts were read, ascending */
-    size_t n_texts, at;        /* their number; the place of the last one that was asked for */
+    size_t n_texts, at;        /* their number; the place of the last one requested */
 };
 
 struct leat_query_reader {

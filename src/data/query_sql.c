@@ -4,8 +4,8 @@
  *
  *     SELECT leat_truth((\n<expression>\n)) FROM samples
  *
- * leat_truth is an aggregate function, called for each row: one step evaluates all rows that are asked for, which takes
- * two thirds of the time of a step for each.
+ * leat_truth is an aggregate function, called for each row: one step evaluates all requested rows, which takes two
+ * thirds of the time of a step for each.
  *
  * The expression comes from anyone. Its text is checked first: brackets must match, and no character may end the
  * statement or hide its end. The authorizer then allows columns of this table and functions that always give the same

@@ -48,7 +48,7 @@ struct leat_broken_row {
     int code;
     char *reason;               /* owned */
     uint64_t step, planned_row; /* in order: its place in the plan, once it is handed out */
-    bool told;                  /* another consumer was told of it */
+    bool told;                  /* another consumer knows of it */
 };
 
 enum leat_batch_state {

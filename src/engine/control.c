@@ -1,6 +1,6 @@
 /*
  * The consumer's position, and changes of the plan: epochs, states, decisions, lists of positions. A change excludes
- * the plan's readers: no task starts, and those that run are waited for.
+ * the plan's readers: no task starts, and the change waits for those that run.
  */
 #include <inttypes.h>
 

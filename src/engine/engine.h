@@ -126,7 +126,7 @@ struct leat_loader {
     unsigned due;                   /* enum leat_due */
     struct leat_batch *side;        /* batches that are made apart from the window: side.c */
     struct leat_batch *kept;        /* batches of before the size changed, whose rows are copied: kept.c */
-    struct leat_position told;      /* consumers were told of broken rows up to here: epoch, number */
+    struct leat_position told;      /* consumers know of broken rows up to here: epoch, number */
     struct leat_position raised_to; /* ... and of errors up to here; out of order: of the one that ends here */
     uint64_t raised_step;           /* of the last one */
     bool closed;
@@ -325,7 +325,7 @@ void leat_record_append(struct leat_record *record, const struct leat_batch *bat
 /* ---- stats.c --------------------------------------------------------------------------------- */
 
 /* Appends one line per broken row of a batch that is handed out, or one for an error that is raised. Without the lock:
- * a file may take its time. Without effect if no report was asked for. */
+ * a file may take its time. Without effect if no report was requested. */
 void leat_report_broken(struct leat_loader *loader, const struct leat_batch *batch);
 void leat_report_raised(struct leat_loader *loader, uint64_t epoch, uint64_t step, const struct leat_error *error);
 

@@ -14,13 +14,13 @@
  * and copying it once its place is known would be simpler, but every row would pay; moving late rows instead is not
  * possible, as a thread writes them.
  *
- * A row is late when as many rows planned behind it are finished as a batch has; until then the batch is waited for, so
- * that a few microseconds between threads cause no copies. Rows from batches that rows have left already are used up
- * first: when their late rows are in, they come to whole batches again.
+ * A row is late when as many rows planned behind it are finished as a batch has; until then the consumer waits for the
+ * batch, so that a few microseconds between threads cause no copies. Rows from batches that rows have left already are
+ * used up first: when their late rows are in, they come to whole batches again.
  *
  * Bounds: no batch is planned further than the window's capacity from the frontier, nor one of the next epoch handed
- * out before the last of this one; so a late row is waited for after at most that many batches. The n-th batch has the
- * step and the size that the n-th has in order.
+ * out before the last of this one; so the consumer waits for a late row after at most that many batches. The n-th batch
+ * has the step and the size that the n-th has in order.
  *
  * Rows are known by their number in the epoch, keys are made of that, and so a row's bytes are those of the ordered
  * run.

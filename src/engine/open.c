@@ -643,8 +643,7 @@ bool leat_loader_halt(struct leat_loader *l)
     for (const struct leat_consumer *c = &l->consumer; c; c = c->next)
         leat_side_cancel(l, c, (struct leat_position){UINT64_MAX, 0});
     leat_loader_settle(l);
-    /* Running tasks are waited for. When the process ends, a stuck one must not hold it: the loader is left as it
-     * is. */
+    /* It waits for running tasks. When the process ends, a stuck one must not hold it: the loader is left as it is. */
     int64_t patience = leat_scheduler.stopping ? leat_clock_ns() + EXIT_PATIENCE_NS : INT64_MAX;
     while (l->tasks.running || l->in_next)
         if (!leat_loader_wait(l, patience))

@@ -220,7 +220,7 @@ static bool is_due(const struct leat_loader *l)
 
 /* ---- handing out ----------------------------------------------------------------------------- */
 
-/* The places of notes of broken rows in the plan, and whether some consumer was told of them already. */
+/* The places of notes of broken rows in the plan, and whether some consumer knows of them already. */
 static void sign_notes(const struct leat_loader *l, const struct leat_excerpt *part)
 {
     for (size_t i = 0; i < part->batch->n_broken; i++) {

@@ -93,7 +93,7 @@ bool leat_task_make_rows(struct leat_task *t)
 {
     struct leat_job *j = &t->job;
     if (!has_scratch(t)) {
-        if (leat_reads_in_flight(j)) /* a read that is still to come is of no use, but it is waited for */
+        if (leat_reads_in_flight(j)) /* a read that is still to come is of no use, but the task waits for it */
             t->outcome = LEAT_TASK_WAITS;
         else
             leat_reads_abandon(j);

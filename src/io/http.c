@@ -4,7 +4,7 @@
  *     submit, cancel  --> queue -->  thread: as many as there are connections are   --> done(request), on that thread
  *     (any thread)        (lock)     with curl's multi interface, the others wait
  *
- * curl says which sockets it waits for, and is told which of them are ready: a thousand connections cost no more per
+ * curl says which sockets it waits for, and learns which of them are ready: a thousand connections cost no more per
  * request than one.
  *
  * The first answer defines a file: its length, ETag and time of modification. Each later answer is compared with that,
@@ -591,7 +591,7 @@ static size_t connections_wanted(void)
     return files.rlim_cur > 2 ? (size_t)files.rlim_cur / 2 : 1;
 }
 
-/* The needs of the thread; false if they cannot be had. */
+/* The needs of the thread; false if they are not met. */
 static bool prepare(void)
 {
     http.connections = connections_wanted();

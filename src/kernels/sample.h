@@ -22,7 +22,7 @@
 #include "kernels/resample.h"
 
 #define LEAT_SAMPLE_BITS 11
-/* Places of so many pixels are read, though fewer of them are asked for. */
+/* Places of so many pixels are read, though fewer of them are needed. */
 #define LEAT_SAMPLE_BLOCK 64
 
 struct leat_sampler {

@@ -140,7 +140,7 @@ static int apply_open(struct leat_chain *chain, const struct leat_row *row, stru
     if (!rc)
         rc = make_room(out, (uint64_t)image.w * image.h * image.channels * leat_dtype_size(out->dtype), error);
     if (!rc) {
-        bool last = chain->result.layout == LEAT_LAYOUT_HWC; /* packed, and in the order that was asked for */
+        bool last = chain->result.layout == LEAT_LAYOUT_HWC; /* packed, and in the requested order */
         memcpy(out->owned, image.base, out->length);
         const bool plane = out->ndim == 2; /* a mask has no axis for its one channel */
         out->shape[0] = last || plane ? image.h : image.channels;

@@ -1,7 +1,7 @@
 /*
  * Masks of instances (codec/shapes.h) in the chain of a tuple. Each is drawn as large as the image of its row, as a
  * photo of pixels, and goes through the stages of a mask, so that every operator moves it as it moves those. Only the
- * instances that are left are drawn, and only for an output that was asked for. As many rows as there are boxes (or
+ * instances that are left are drawn, and only for an output that was requested. As many rows as there are boxes (or
  * steps of another array): by these the output is sized before the masks are read.
  */
 #include <inttypes.h>

@@ -228,7 +228,7 @@ static int check_gather(const struct leat_compiled_chain *chain, const struct le
     return LEAT_OK;
 }
 
-/* The moves that are drawn by targets behind a cut are those that functions are told of. */
+/* The moves that are drawn by targets behind a cut are those that functions learn of. */
 static int check_cut(const struct leat_compiled_chain *chain, const struct leat_compiled *first,
                      struct leat_error *error)
 {

@@ -55,7 +55,7 @@ void leat_phase_copy(struct leat_phase *to, const struct leat_phase *from)
     memcpy(to->tree.sums, from->tree.sums, leat_phase_bytes(n) - sizeof *from);
 }
 
-/* ---- shares that were asked for ---------------------------------------------------------------------------------- */
+/* ---- stated shares ----------------------------------------------------------------------------------------------- */
 
 /* The number of rows from a phase's first one to a position; LEAT_NO_END if that lies in a later epoch. */
 static uint64_t rows_until(const struct leat_plan *plan, const struct leat_phase *p, struct leat_position at)
@@ -249,7 +249,7 @@ static void set_key(const struct leat_plan *plan, struct leat_phase *p)
     p->key = leat_key_mix(p->key, leat_hash64(p->carry, n * sizeof *p->carry));
 }
 
-/* Makes the tree from shares that were asked for, without sources that are through. False: nobody is left. */
+/* Makes the tree from stated shares, without sources that are through. False: nobody is left. */
 static bool make_tree(const struct leat_plan *plan, const uint64_t *asked, struct leat_phase *p)
 {
     bool some = false;

@@ -34,7 +34,7 @@ void leat_phase_begin(const struct leat_plan *plan, struct leat_phase *p, const 
 /* The begin of the phase within an epoch that a folded entry lies in. */
 void leat_phase_begin_inside(const struct leat_plan *plan, struct leat_phase *p, const struct leat_entry *fold);
 /* The folded entry, if the position lies before the phase within an epoch from which phases follow then: only rows that
- * padding repeats are asked for there. */
+ * padding repeats are requested there. */
 const struct leat_entry *leat_phase_opens(const struct leat_plan *plan, struct leat_position at);
 /* Makes a phase whose position and counts are known. `scratch` has room for 2 n + 1. False: its epoch ends before it.
  */

@@ -54,7 +54,7 @@ struct leat_own {
     bool known;          /* `order` is that */
     uint64_t epoch;      /* ... of this epoch */
     uint64_t wanted;     /* the epoch for which it attaches to a port */
-    uint64_t line_epoch; /* the last epoch that the port was asked for */
+    uint64_t line_epoch; /* the last epoch that the reader asked the port for */
 };
 
 struct leat_attached {

@@ -132,7 +132,7 @@ static bool feed(struct leat_line *l)
 void *leat_line_feeder(void *line)
 {
     struct leat_line *l = line;
-    struct leat_error later; /* readers are told */
+    struct leat_error later; /* readers learn of it */
     const bool begun = !leat_served_seek(l->loader, l->starts, &l->iteration, &later);
     pthread_mutex_lock(&l->port->lock);
     l->seek = !begun || !leat_position_is(l->feeds, l->starts); /* the loader reads ahead before anybody has attached */

@@ -163,7 +163,7 @@ static bool is_locked(const char *path, json_int_t *pid)
     *pid = 0;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        return errno == EACCES; /* another user's: it cannot be asked */
+        return errno == EACCES; /* another user's: it does not answer */
     const bool locked = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
     if (read(fd, text, sizeof text - 1) > 0)
         *pid = strtol(text, NULL, 10);
@@ -338,7 +338,7 @@ int leat_place_connect(const char *folder, const char *name, int *fd, struct lea
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* Removes the socket of a process that is dead: its lock can be had, and is still the one that has that name. */
+/* Removes the socket of a process that is dead: its lock is free, and is still the one that has that name. */
 static bool clear_away(const char *socket, const char *lock)
 {
     struct stat st, held, named;

@@ -274,7 +274,7 @@ void leat_line_fail(struct leat_line *line, const struct leat_error *why);
 const struct leat_error *leat_line_ended(const struct leat_line *line, struct leat_error *error);
 /* Others come first, the next time. */
 void leat_line_defer(struct leat_line *line, struct leat_port_consumer *consumer);
-/* After a batch came back or was asked for: wakes the threads that may have work. */
+/* After a batch came back or was requested: wakes the threads that may have work. */
 void leat_line_nudge(struct leat_line *line);
 
 /* form.c: the stacking of its outputs of open size, a json_t object {output: [how, name of the mask, axis of channels

@@ -34,7 +34,7 @@ static void make_again(struct leat_line *l, struct leat_port_consumer *c)
         return;
     }
     if (rc && !planned) {
-        c->gone = !l->closing; /* there is no such row: it was checked when it was asked for */
+        c->gone = !l->closing; /* there is no such row: it was checked with the request */
         return;
     }
     rc = put(l, batch, &plan, LEAT_SHELF_MADE, &slot, &error);

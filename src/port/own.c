@@ -1,6 +1,6 @@
 /*
  * A reader's own samples. The port draws the order of each epoch; the reader asks for it before the epoch's first
- * batch, and keeps it: its state has it, and a port that comes in the place of another one is told it, so that each
+ * batch, and keeps it: its state has it, and gives it to a port that comes in the place of another one, so that each
  * sample is read once whatever becomes of the port.
  *
  * A line of a port goes from epoch to epoch. For any other epoch, or another order of one, the reader attaches again.

@@ -138,7 +138,7 @@ int leat_port_full(struct leat_error *error, const char *why)
     return leat_fail(error, LEAT_E_HELD, "the port takes no further connection: %s", why);
 }
 
-/* A connection that there is no place for is told so. */
+/* A connection without a place gets that answer. */
 static void refuse(int socket, const char *why)
 {
     struct leat_error error, unsent;

@@ -283,7 +283,7 @@ bool leat_shelf_ask_back(struct leat_line *l)
     return some;
 }
 
-/* A consumer that says the impossible is told so, and goes. */
+/* A consumer that says the impossible gets that answer, and goes. */
 static void throw_out(struct leat_line *l, struct leat_port_consumer *c)
 {
     struct leat_error error, unsent;

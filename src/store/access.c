@@ -429,7 +429,7 @@ static __attribute__((noinline)) int verify_records(struct leat_store_source *s,
     return LEAT_OK;
 }
 
-/* Records of samples in any order are cache misses, which overlap if later ones are asked for early. */
+/* Records of samples in any order are cache misses, which overlap if later ones are requested early. */
 #define RECORDS_AHEAD 8
 
 /* The records of verified pages, if they are mapped. Runs inside leat_guarded. */

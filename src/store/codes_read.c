@@ -1,6 +1,6 @@
 /*
- * The codes of a field of an opened file (codes.h). They are read into memory and checked when they are asked for: they
- * are an index that nobody needs, so if they are damaged, which leat_verify reports, there are none.
+ * The codes of a field of an opened file (codes.h). They are read into memory and checked on demand: they are an index
+ * that nobody needs, so if they are damaged, which leat_verify reports, there are none.
  */
 #include "base/bytes.h"
 #include "base/error.h"

@@ -290,7 +290,7 @@ static int shrink(struct leat_group *g, struct leat_group_value *value, const st
     return codec->probe(*data, n, &value->record.info, &g->error);
 }
 
-/* The value in the form that was asked for. LEAT_E_UNSUPPORTED: it cannot have it. */
+/* The value in the requested form. LEAT_E_UNSUPPORTED: it cannot have it. */
 static int change_form(struct leat_group *g, uint32_t field, struct leat_group_value *value,
                        struct leat_decoder *decoder, const struct leat_group_options *options, const uint8_t *data,
                        size_t length)
@@ -334,7 +334,7 @@ static int check_value(struct leat_group *g, struct leat_group_value *value, str
     return LEAT_OK;
 }
 
-/* Checks one encoded value: fills its record, and replaces it by a smaller one or another form if that was asked for.
+/* Checks one encoded value: fills its record, and replaces it by a smaller one or another form if that was requested.
  * `*warnings`: those that lenient decoding accepted. LEAT_E_DECODE: broken. */
 static int look(struct leat_group *g, uint64_t input, uint32_t field, struct leat_group_value *value,
                 struct leat_decoder *decoder, const struct leat_group_options *options, unsigned *warnings)

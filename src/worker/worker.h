@@ -177,7 +177,7 @@ void leat_board_start_at(struct leat_board *board, uint64_t served_ns);
 struct leat_worker_call {
     uint64_t n, batch_rows, n_areas, epoch, step, segment;
 };
-/* NOMEM. The loader is opened with it, and given a board before its first batch is asked for. */
+/* NOMEM. The loader is opened with it, and given a board before the request for its first batch. */
 int leat_executor_new(struct leat_executor **out, struct leat_error *error);
 void leat_executor_attach(struct leat_executor *executor, struct leat_board *board); /* its alone, and lives as long */
 /* The name of the functions of a segment in a trace, or, if it takes the batch as a whole, of those of its output
@@ -204,7 +204,7 @@ void leat_executor_received(struct leat_executor *executor, uint64_t serial, uin
 void leat_executor_worker_died(struct leat_executor *executor, unsigned worker);
 /* Somebody begins, or ends, to wait for batches. */
 void leat_executor_ask(struct leat_executor *executor, bool begins);
-/* Fails all rows of all calls, from now on and whatever the policy: workers cannot be had. */
+/* Fails all rows of all calls, from now on and whatever the policy: no workers can run. */
 void leat_executor_break(struct leat_executor *executor, const char *reason);
 /* Its loader is closed: workers take nothing more. Then, when no worker uses the board any more: ends its calls. */
 void leat_executor_close(struct leat_executor *executor);

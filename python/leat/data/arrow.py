@@ -1,7 +1,7 @@
 """Tables of Arrow, and Parquet files, as data sets.
 
 Data in memory are used in place: each batch of a table is a data set of arrays, and they are joined. Parquet is read
-row group by row group when samples are asked for; those read last are kept, within a bound.
+row group by row group when samples are read; those read last are kept, within a bound.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def from_arrow(
 
     Args:
         obj: has ``__arrow_c_stream__``: a pyarrow ``Table``, ``RecordBatch`` or ``RecordBatchReader``, a polars
-            ``DataFrame`` ...; a ``pyarrow.dataset.Dataset``, which is read row group by row group when samples are
-            asked for; or a ``datasets.Dataset``, in place, with its selection.
+            ``DataFrame`` ...; a ``pyarrow.dataset.Dataset``, which is read row group by row group with its samples; or
+            a ``datasets.Dataset``, in place, with its selection.
         fields: names of the columns to take; or a dict of names to what they are (None: as found), such as
             ``{"photo": "image", "label": None}``. Characters of a name that are not ``A-Za-z0-9_.-`` become ``_``.
         fill: for a column with missing values the substitute for them: ``{"year": -1, "title": ""}``. Those of floats
@@ -425,7 +425,7 @@ class _Joined(Each):
 
 
 def _scattered(parts: list[Any], order: list[np.ndarray[Any, Any]]) -> Any:
-    """Values of several chunks in the order in which they were asked for; `order`: the places of each chunk's."""
+    """Values of several chunks in the order of the request; `order`: the places of each chunk's."""
     if len(parts) == 1:
         return parts[0]
     count, arrays = sum(map(len, order)), all(isinstance(p, np.ndarray) for p in parts)

@@ -51,7 +51,7 @@ class Features:
             self._take(feature.get("feature"), name, True, depth + 1)
 
     def refuse_mode(self, name: str, wanted: Mapping[Any, Any]) -> None:
-        """Refuses photos that `datasets` would convert. `wanted`: all fields that are asked for, with their kinds."""
+        """Refuses photos that `datasets` would convert. `wanted`: all requested fields, with their kinds."""
         if (mode := self.modes.get(name)) is None:
             return
         decode = {"RGB": "RGB", "L": "GRAY", "RGBA": "RGBA"}.get(mode)

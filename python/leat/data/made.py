@@ -161,8 +161,8 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
             value per position (arrays, numbers; bytes, str, JSON values for those kinds). It must give the same values
             each time. ``source.version``, a text, is optional and names the content: the fingerprint covers it, the
             schema and the length.
-        timeout_s: a `read` that takes longer is an error, for all that wait behind it too. None: it is waited for, with
-            a warning after 30 s.
+        timeout_s: a `read` that takes longer is an error, for all that wait behind it too. None: the loader waits for
+            it, with a warning after 30 s.
 
     `read` is called in a thread of its own, in one call at a time, while batches are made ahead. Nothing is pickled. A
     data set of a source pickles as the source does.

@@ -327,9 +327,9 @@ class Mix:
     ) -> Shown:
         """The result of a run of this mixture.
 
-        It is computed from the plan, exactly, and nothing is read: the shares that are asked for and delivered, rows,
-        tokens, passes of each source, and the row by which it has given each sample once. The result prints as a table,
-        `save` draws it, and `as_dict` is plain data; ``leat mix show`` prints the same.
+        It is computed from the plan, exactly, and nothing is read: the stated and the delivered shares, rows, tokens,
+        passes of each source, and the row by which it has given each sample once. The result prints as a table, `save`
+        draws it, and `as_dict` is plain data; ``leat mix show`` prints the same.
 
         Args:
             batch_size: rows of a batch of all ranks together. Then places are steps.

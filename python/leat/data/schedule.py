@@ -80,7 +80,7 @@ class Schedule:
         return self.points[0][1]
 
     def weights_at(self, step: int) -> dict[str, float]:
-        """The weights that are asked for at a step (or row, as `counts` says)."""
+        """The stated weights at a step (or row, as `counts` says)."""
         step = check.integer("step", step)
         i = max(k for k, (at, _) in enumerate(self.points) if at <= step)
         weights = self.points[i][1].weights
@@ -103,9 +103,9 @@ class Schedule:
     ) -> Shown:
         """The result of a run of this schedule: :meth:`leat.Mix.show`.
 
-        It is computed from the plan, exactly, and nothing is read: the shares that are asked for and delivered, rows,
-        tokens, passes of each source, and the row by which it has given each sample once. The result prints as a table,
-        `save` draws it, and `as_dict` is plain data; ``leat mix show`` prints the same.
+        It is computed from the plan, exactly, and nothing is read: the stated and the delivered shares, rows, tokens,
+        passes of each source, and the row by which it has given each sample once. The result prints as a table, `save`
+        draws it, and `as_dict` is plain data; ``leat mix show`` prints the same.
 
         Args:
             batch_size: rows of a batch of all ranks together. Then places are steps. Points that count steps need it.

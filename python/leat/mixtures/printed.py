@@ -61,7 +61,7 @@ def _asked(source: Source) -> str:
 
 
 def _moves(shown: Shown) -> bool:
-    """Whether shares that are asked for change."""
+    """Whether stated shares change."""
     return bool(np.ptp(shown.asked, axis=0).max() > 1e-9)
 
 

@@ -70,8 +70,8 @@ class Source:
 class Shown:
     """The result of ``mix.show()``. It prints as a table; `save` draws it, and `as_dict` is plain data.
 
-    `rows` and `tokens` are counts by source before each of `edges`; `asked` is the mean share that was asked for
-    between two of them.
+    `rows` and `tokens` are counts by source before each of `edges`; `asked` is the mean of the stated share between two
+    of them.
     """
 
     title: str
@@ -268,7 +268,7 @@ def _decisions(log: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _asked(plan: _Plan, mixture: Mix | Schedule, batch: int, log: Sequence[Mapping[str, Any]], edges: Counts) -> Shares:
-    """The mean share that is asked for between edges."""
+    """The mean of the stated share between edges."""
     end = int(edges[-1])
     weights = np.array(list(mixture.weights.values()))
     parts: list[tuple[int, Shares, Shares]] = [(0, weights, weights)]  # from a row on: shares there, and at the next
@@ -432,7 +432,7 @@ def _end(
 
 
 def _changes(plan: _Plan, mixture: Mix | Schedule, batch: int, log: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Rows of the stream at which other shares are asked for. A decision ends a schedule."""
+    """Rows of the stream at which the stated shares change. A decision ends a schedule."""
     decided = [plan.starts[e["epoch"]] + e["row"] for e in _decisions(log) if e["epoch"] < len(plan.starts)]
     points: list[int] = []
     if isinstance(mixture, Schedule):

@@ -56,7 +56,7 @@ def job_core(loader: Loader) -> Any:
             name = _name(loader, here)
             if int(os.environ["RANK"]) == here.ranks.start:
                 port = _opened_port(loader, name, here.part)
-        except Exception as e:  # the other ranks wait for this process to agree: they are told first
+        except Exception as e:  # the other ranks wait for this process to agree: they get the message first
             problem = e
     try:
         if loader._distributed:
@@ -165,7 +165,7 @@ def _attach(loader: Loader, name: str, rows: int) -> _leat.Attached:
 
 def sweep() -> None:
     """Removes the sockets of processes that were killed: as a job begins, and as any of its ranks ends."""
-    with contextlib.suppress(OSError):  # the process that opens a port there is told why
+    with contextlib.suppress(OSError):  # the process that opens a port there gets the reason
         known.ls()
 
 

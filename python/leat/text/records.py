@@ -34,8 +34,8 @@ class Reader:
     """Values of a data set as buffers, in the order of its records.
 
     A block of records of a table (Parquet, Arrow), a view or a joined data set is read in one call: reading them one by
-    one costs more than tokenising them. Other data sets are asked one by one, as is a block with a record that cannot
-    be read.
+    one costs more than tokenising them. Other data sets are read one by one, as is a block with a record that cannot be
+    read.
     """
 
     def __init__(self, dataset: Dataset, wanted: set[int]) -> None:

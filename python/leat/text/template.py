@@ -29,7 +29,7 @@ _NOBODY = -1  # a turn that is not of a message
 
 
 class TemplateError(ValueError):
-    """A template refuses messages, or cannot be told to pieces."""
+    """A template refuses messages, or cannot be divided."""
 
 
 class Template:
@@ -93,7 +93,7 @@ class Template:
         return [(begin, end) for kind, _, begin, end in found if kind == _END]
 
     def of_messages(self, messages: Sequence[Any], given: Mapping[str, Any], text: str) -> dict[int, tuple[int, int]]:
-        """By its number, the part of `text` that each message is; those whose part cannot be told are left out."""
+        """The part of `text` of each message, by its number; messages whose part is unclear are left out."""
         marks = _Marks(text, messages)
         found = marks.taken_out(self._render(self._traced, messages, given, False, marks), text)
         parts: dict[int, tuple[int, int]] = {}

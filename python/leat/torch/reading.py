@@ -91,7 +91,7 @@ class Watch:
 
 
 class Reading(Iterator[Planned]):
-    """The batches that the sampler of a loader names in one epoch, read when they are asked for.
+    """The batches that the sampler of a loader names in one epoch, read on demand.
 
     Args:
         order: has the loader, the epoch and the seed of its rows.

@@ -445,7 +445,7 @@ class Worker:
             client.ended = True
             return END, end_state(client.job, client.stream)
         except BaseException:
-            client.ended = client.stream is None  # it could not begin; otherwise the next batch is asked for
+            client.ended = client.stream is None  # it could not begin; otherwise it requests the next batch
             raise
 
     # ---- sending -------------------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ def _preload() -> None:
 
 
 def threads_wanted(context: Any) -> bool:
-    """Whether workers are threads: on an interpreter without the GIL, unless processes are asked for."""
+    """Whether workers are threads: on an interpreter without the GIL, unless processes are requested."""
     free = getattr(sys, "_is_gil_enabled", None)
     return context is None and free is not None and not free()
 

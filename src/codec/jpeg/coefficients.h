@@ -24,8 +24,8 @@ struct leat_jpeg_coefficients {
  * contents are lost. NOMEM; UNSUPPORTED: all of it would be above LEAT_JPEG_MAX_COEFFICIENT_BYTES. */
 int leat_jpeg_coefficients_reserve(struct leat_jpeg_coefficients *coefficients, const struct leat_jpeg_frame *frame,
                                    struct leat_jpeg_source *source);
-/* The places of the blocks of row `row` of MCUs, *of [v][blocks_w][64]; a source, if there is one, is asked for them
- * first, for rows from top to bottom. Errors: those of the source. */
+/* The places of the blocks of row `row` of MCUs, *of [v][blocks_w][64]; a source, if there is one, makes them first,
+ * for rows from top to bottom. Errors: those of the source. */
 int leat_jpeg_coefficients_row(const struct leat_jpeg_coefficients *coefficients, uint32_t row,
                                int16_t *of[LEAT_JPEG_MAX_COMPONENTS], struct leat_error *error);
 void leat_jpeg_coefficients_destroy(struct leat_jpeg_coefficients *coefficients);

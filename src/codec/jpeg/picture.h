@@ -1,7 +1,7 @@
 /*
  * From coefficients to pixels: rows of a box of the image, from a source of blocks. Only the blocks that the box needs
- * (and those beside it that smooth upsampling looks at) are asked for, transformed, upsampled and coloured. The rows
- * are byte for byte those of libjpeg-turbo (accurate integer DCT, fancy upsampling) for a full decode, cropped.
+ * (and those beside it that smooth upsampling needs) are read, transformed, upsampled and coloured. The rows are byte
+ * for byte those of libjpeg-turbo (accurate integer DCT, fancy upsampling) for a full decode, cropped.
  */
 #ifndef LEAT_CODEC_JPEG_PICTURE_H
 #define LEAT_CODEC_JPEG_PICTURE_H

@@ -14,7 +14,7 @@ struct leat_jpeg_blocks {
     uint8_t *last; /* [v][(x1 - x0) * h]: in zigzag order no coefficient behind this one (0 to 63) is other than 0 */
 };
 
-/* So many rows of MCUs are asked for at once, at most: an entropy decoder reads them side by side. */
+/* So many rows of MCUs are read at once, at most: an entropy decoder reads them side by side. */
 #define LEAT_JPEG_ROWS_AT_ONCE 2
 
 struct leat_jpeg_source {

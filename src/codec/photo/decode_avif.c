@@ -1,7 +1,8 @@
 /*
  * AVIF by libavif, images and sequences. A frame of a sequence is decoded behind those that it needs. Rotation and
- * mirroring (irot, imir) are told as the EXIF orientation that does the same, as Pillow does it; an EXIF block in the
- * file only repeats them and is not looked at. Colours that are numbers are told as the ICC profile that says the same.
+ * mirroring (irot, imir) are reported as the EXIF orientation that does the same, as Pillow does it; an EXIF block in
+ * the file only repeats them and is ignored. Colours that are numbers are reported as the ICC profile that says the
+ * same.
  *
  * The allocations of libavif and its AV1 decoder follow from the size in the container, which is bounded before they
  * see any pixels.

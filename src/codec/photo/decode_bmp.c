@@ -99,8 +99,8 @@ static int header(struct leat_bytes file, uint32_t frame, struct leat_whole_head
     if (rc)
         return rc;
     bool packed = b.compression == RLE8 || b.compression == RLE4;
-    /* The last row need not be filled up. RLE may leave out any pixels: four bytes go 255 to the right and 255 up. So
-     * much is asked of large ones only, that a few bytes cannot claim all memory. */
+    /* The last row need not be filled up. RLE may leave out any pixels: four bytes go 255 to the right and 255 up. Only
+     * large ones must meet this, so that a few bytes cannot claim all memory. */
     uint64_t pixels = (uint64_t)b.width * b.height,
              needs = packed ? (pixels > 1 << 20 ? pixels / (255 * 64) : 2)
                             : b.row * (b.height - 1) + ((uint64_t)b.width * b.bits + 7) / 8;

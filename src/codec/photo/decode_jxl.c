@@ -1,7 +1,7 @@
 /*
  * JPEG XL by libjxl, in the container and as it is, images and animations. Frames are whole canvases (libjxl blends
- * them). The orientation of the header is told as the EXIF orientation that does the same; an EXIF block in the file
- * only repeats it and is not looked at.
+ * them). The orientation of the header is reported as the EXIF orientation that does the same; an EXIF block in the
+ * file only repeats it and is ignored.
  */
 #include <string.h>
 

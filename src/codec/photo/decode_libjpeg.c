@@ -4,11 +4,11 @@
  *
  * Only the pixels that a box needs are decoded: rows above it are entropy-decoded only (jpeg_skip_scanlines), columns
  * beside it are neither transformed nor upsampled (jpeg_crop_scanline), rows below it are not read at all. Smooth
- * ("fancy") upsampling mixes each chroma sample with its neighbour, so the box that libjpeg is asked for is larger by
- * MARGIN on the left and right, from where the neighbours come; above and below libjpeg reads the context rows itself.
- * This equals a full decode byte for byte for the kinds that `decodes_in_part` names
- * (tests/c/codec/photo/test_decode_jpeg.c holds it for every offset); other kinds are decoded in full and the box is
- * picked from the rows. Photos in several scans, as progressive ones, are entropy-decoded in full in any case.
+ * ("fancy") upsampling mixes each chroma sample with its neighbour, so the box for libjpeg is larger by MARGIN on the
+ * left and right, from where the neighbours come; above and below libjpeg reads the context rows itself. This equals a
+ * full decode byte for byte for the kinds that `decodes_in_part` names (tests/c/codec/photo/test_decode_jpeg.c holds it
+ * for every offset); other kinds are decoded in full and the box is picked from the rows. Photos in several scans, as
+ * progressive ones, are entropy-decoded in full in any case.
  *
  * A new decompressor is made for each photo: it costs a tenth of a microsecond, and an old one would lend its tables to
  * a photo that lacks its own.

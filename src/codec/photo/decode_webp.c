@@ -103,7 +103,7 @@ static void widen(uint32_t size, uint32_t *at, uint32_t *length)
     *length = end - first;
 }
 
-/* Decodes the frame that was asked for, or with scan_to_end all, up to that one into p->image. */
+/* Decodes the requested frame, or with scan_to_end all, up to that one into p->image. */
 static int decode_frames(struct leat_backend_decoder *p, struct leat_error *error)
 {
     const WebPData data = {p->data, p->length};
@@ -113,7 +113,7 @@ static int decode_frames(struct leat_backend_decoder *p, struct leat_error *erro
         return leat_fail(error, LEAT_E_UNSUPPORTED,
                          "the libwebpdemux at hand is not the one that leat was built for: install a matching one");
     WebPAnimDecoder *decoder = WebPAnimDecoderNew(&data, &options);
-    if (!decoder) /* it does not say which: its canvas could not be had, or the container is corrupt */
+    if (!decoder) /* it does not say which: its canvas failed, or the container is corrupt */
         return failed(p, VP8_STATUS_BITSTREAM_ERROR, error);
     int rc = WebPAnimDecoderGetInfo(decoder, &info) ? LEAT_OK : failed(p, VP8_STATUS_BITSTREAM_ERROR, error);
     if (!rc && p->frame >= info.frame_count)

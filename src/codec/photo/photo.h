@@ -1,7 +1,7 @@
 /*
- * Photos of many formats to rows of pixels, only the box that is asked for. The first bytes decide the format, never a
- * name. Anything that a decoder warns about (corrupt data, a premature end) is an error: LEAT_E_DECODE with the
- * decoder's words and, where known, the byte offset.
+ * Photos of many formats to rows of pixels, only the requested box. The first bytes decide the format, never a name.
+ * Anything that a decoder warns about (corrupt data, a premature end) is an error: LEAT_E_DECODE with the decoder's
+ * words and, where known, the byte offset.
  *
  * A pixel is one byte of grey, or four bytes R, G, B, 255. The colours are those of Pillow's convert("RGB") and
  * convert("L"): transparency is dropped, CMYK and YCCK are converted by R = (255 - C) (255 - K) / 255.
