@@ -559,8 +559,8 @@ PyObject *py_substitutes(PyObject *module, PyObject *args)
     return list;
 }
 
-/* region_join(memory) -> capsule: this process's row in the table of who holds what of a loader's region, of which
- * `memory`, writable, is the beginning. It has to outlive the row. */
+/* region_join(memory) -> capsule: this process's row in the table of holders of a loader's region; `memory`, writable,
+ * is the beginning of the region. It has to outlive the row. */
 PyObject *py_region_join(PyObject *module, PyObject *memory)
 {
     Py_buffer view;

@@ -1,5 +1,6 @@
 /*
- * The memory of a process: bytes that hold samples, by who uses them. Half of what the process may use is for all.
+ * The memory of a process: bytes that hold samples, by their user. All share half of the memory that the process may
+ * use.
  *
  *     loaders   batches, scratch and reserves of each loader, served ones too (engine/budget.h)
  *     workers   slots that are shared with worker processes (worker/share.h)
@@ -20,11 +21,11 @@ enum leat_memory_user { LEAT_OF_LOADERS = 0, LEAT_OF_WORKERS, LEAT_OF_BLOCKS, LE
 
 void leat_ledger_take(enum leat_memory_user user, uint64_t bytes);
 void leat_ledger_give(enum leat_memory_user user, uint64_t bytes);
-/* In a forked child, for what stayed in the parent. */
+/* In a forked child, for memory that stayed in the parent. */
 void leat_ledger_forget(enum leat_memory_user user);
 
 uint64_t leat_ledger_used(enum leat_memory_user user);
-/* For all of them: half of leat_memory_allowed, as it was when the ledger was last opened. */
+/* The limit for all of them: half of leat_memory_allowed, as it was when the ledger was last opened. */
 uint64_t leat_ledger_allowed(void);
 /* Asks the system again how much the process may use. */
 void leat_ledger_open(void);

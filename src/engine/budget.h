@@ -1,5 +1,5 @@
 /*
- * Bytes that one loader may use. What it uses stands in the ledger of the process, too (base/ledger.h).
+ * Bytes that one loader may use. Its use stands in the ledger of the process, too (base/ledger.h).
  *
  *     limit    >= fixed + max(reserved, used[TASKS]) + used[IN_FLIGHT]     budget_bytes
  *     max_held >= used[HELD]                                               max_held_bytes
@@ -38,7 +38,7 @@ struct leat_budget {
     uint64_t used[LEAT_ACCOUNTS];
 };
 
-/* Begins and ends a loader's use of memory: what is fixed and reserved enters the ledger, and leaves it. */
+/* Begins and ends a loader's use of memory: fixed and reserved bytes enter the ledger, and leave it. */
 void leat_budget_open(struct leat_budget *budget);
 void leat_budget_close(struct leat_budget *budget);
 

@@ -536,7 +536,7 @@ uint64_t leat_order_substitute(uint64_t row_key, unsigned attempt, uint64_t coun
     return one_of(count, leat_key_mix(row_key, LEAT_TAG_SUBSTITUTE), attempt, broken);
 }
 
-/* Another sample of what the order draws from: an entry of a list, a sample by weight, else any sample. */
+/* Another sample from the order's set: an entry of a list, a sample by weight, else any sample. */
 static uint64_t another(const struct leat_source_order *o, const struct leat_list *list, uint64_t key, unsigned attempt,
                         uint64_t broken)
 {

@@ -199,7 +199,7 @@ int leat_plan_mix_counts(const struct leat_plan *plan, uint64_t epoch, uint64_t 
 
 uint64_t leat_plan_key(uint64_t seed, uint64_t epoch, uint64_t row);
 /* The substitute of a broken sample at attempt 0 to 15: a pure function of (seed, epoch, row, attempt). Its count is 0
- * where leat_plan_rows would return LEAT_E_RANGE. */
+ * if leat_plan_rows would return LEAT_E_RANGE. */
 struct leat_piece leat_plan_substitute(const struct leat_plan *plan, uint64_t epoch, uint64_t row, unsigned attempt);
 
 /* The n-th sample that is drawn to go with a row's own (Mosaic): a pure function of (seed, epoch, row, n), by the
