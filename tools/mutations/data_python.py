@@ -100,9 +100,7 @@ MUTATIONS = [
     Mutation(
         "a file that was replaced is unpickled as if it were the same",
         "python/leat/data/dataset.py",
-        "    if dataset.fingerprint != fingerprint:\n"
-        "        raise ChangedError(\n"
-        '            f"{path} has changed',
+        '    if dataset.fingerprint != fingerprint:\n        raise ChangedError(\n            f"{path} has changed',
         "    if len(dataset.fingerprint) != len(fingerprint):\n"
         "        raise ChangedError(\n"
         '            f"{path} has changed',

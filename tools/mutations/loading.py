@@ -76,8 +76,8 @@ MUTATIONS = [
     Mutation(
         "plans of two steps have other decisions though none was made between them",
         "python/leat/loading/lineage.py",
-        """        left["at"] = {"epoch": folded[0]["epoch"], "row": folded[0]["row"]} if folded else {"epoch": 0, "row": 0}
-""",
+        '        left["at"] = {"epoch": folded[0]["epoch"], "row": folded[0]["row"]} '
+        'if folded else {"epoch": 0, "row": 0}\n',
         "",
         ("py:test_lineage.py::test_plans_of_all_steps_between_two_decisions_have_the_same_ones",),
     ),
