@@ -133,7 +133,7 @@ def removed(index: Any, tries: int) -> int:
     """A mark in the place of an index that the parent removed from a batch, where so many substitutes for it are broken
     too. It is one of 64 bits, below every index, and tells the position if it is one."""
     if _is_removed(index):
-        position = index & _POSITION
+        position: int = index & _POSITION
     else:
         position = index if type(index) is int and 0 <= index < _POSITION else _POSITION
     return _REMOVED + (tries << 48) + position
