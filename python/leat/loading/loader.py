@@ -68,54 +68,65 @@ class Loader(Deciding, Taking):
     It is the same for any number of threads, any budget and any number of ranks.
 
     Args:
-        dataset: what to load: a data set, or a :class:`leat.Mix` or :class:`leat.Schedule` of several.
+        dataset: what to load: what ``leat.open`` gives, or a view of it (``split``, ``select``, a slice); or a
+            :class:`leat.Mix` or :class:`leat.Schedule` of several.
         batch_size: rows per batch and rank.
-        shuffle: True, False, or ``leat.Blocks(rows)``.
-        outputs: ``{name: chain}``: each name is a field and the list of operators that its values go through;
-            ``leat.Out(field, chain)`` names the field. A tuple of fields, ``{("image", "boxes"): chain}``, is moved
-            together, and gives one output each (docs/targets.md). ``[]`` delivers the value as stored. None: every
-            field as stored.
-        global_batch_size: instead of `batch_size`: rows per batch of all ranks together.
-        batch_tokens: instead of `batch_size`: a batch of a rank has samples of about one length, so many that they have
-            at most `batch_tokens` tokens when they are padded to one length; `batch_size` may bound their number. With
-            ``leat.pack_rows(how="ragged")``: sequences of at most so many tokens per rank and batch, one behind the
-            other, of shape ``(1, tokens)``; ``batch["cu_seqlens"]`` says where each begins (docs/packing.md).
+        shuffle: ``False``: in order of position. ``True``: a permutation of the whole data set each epoch.
+            ``leat.Blocks(rows)``: blocks of neighbours in random order, shuffled among few blocks, for disks that are
+            slow at short reads.
+        outputs: ``{name: chain}``: what a batch holds (docs/loader.md). Each name is a field and the list of operators
+            that its values go through; ``leat.Out(field, chain)`` names the field. A tuple of fields, ``{("image",
+            "boxes"): chain}``, is moved together, and gives one output each (docs/targets.md). ``[]`` delivers the
+            value as stored. ``None``: every field as stored.
+        global_batch_size: in the place of `batch_size`: rows per batch of all ranks together. The sequence of global
+            batches stays the same when the number of ranks changes.
+        batch_tokens: in the place of `batch_size`: a batch of a rank has samples of about one length, so many that they
+            have at most `batch_tokens` tokens when they are padded to one length; `batch_size` may bound their number
+            (docs/packing.md). With ``leat.pack_rows(how="ragged")``: sequences of at most so many tokens per rank and
+            batch, one behind the other, of shape ``(1, tokens)``; ``batch["cu_seqlens"]`` says where each begins
+            (docs/packing.md).
         buckets: lengths that rise, such as ``[128, 256, 512]``: samples come together that are padded to the same one
-            of these. The last is not below the longest sample. With `batch_tokens` or `batch_size`; None: eight to each
-            doubling of the length.
-        tokens_field: the field whose lengths count: None: ``tokens``, or the only one of varying length.
-        sampler: instead of `shuffle`: ``leat.Weighted(...)``, a list of positions, or a PyTorch Sampler, which is
-            read once per epoch.
-        seed: of order and augmentations.
-        epochs: how many will be asked for; None: at most one window is prefetched from the next one.
+            of these. The last is not below the longest sample. With `batch_tokens` or `batch_size`; ``None``: eight to
+            each doubling of the length.
+        tokens_field: the field whose lengths count. ``None``: ``tokens``, or the only one of varying length.
+        sampler: in the place of `shuffle`: ``leat.Weighted(weights, num_samples)``, a list of positions, or a PyTorch
+            ``Sampler`` of positions, which is read once per epoch.
+        seed: of the order and of the augmentations: 64 bits.
+        epochs: how many will be asked for. ``None``: not known, and at most one window of batches is prefetched from
+            the next one.
         drop_last: the same as ``tail="drop"``.
-        tail: what becomes of the last rows of an epoch: ``"pad"``, ``"drop"``, ``"uneven"``.
-        rank, world_size: of data-parallel training; None: from ``torch.distributed``, else RANK and WORLD_SIZE, else 0
-            of 1.
-        in_order: False: rows are delivered as they are finished, within bounds, so that a slow one delays no batch
-            (docs/order.md). Sizes and bytes of rows are the same. Only which rows are together differs from run to run.
-        on_error: what becomes of a broken sample: ``"raise"``, ``"skip"`` (its row is left out), ``"substitute"``.
-        error_report: a file to which broken samples are appended as JSON lines.
-        num_threads: at most so many threads work for this loader.
-        budget_bytes: bound of the batches in flight and the threads' scratch. None: the smaller of 24 batches (of small
-            ones as many as 2 MiB hold, up to 256, as far as they are cheap to make) and a quarter of the memory that
-            the process may use, but at least 3 batches. Where photos are decoded, 64 MiB are added (at most an eighth
-            of that memory), for photos of which more than the crop is kept while they decode.
-        max_held_bytes: bound of outputs whose memory a tensor still refers to. None: as much again, without what is for
-            decoding, at least 64 MiB.
-        weight: share of the threads, relative to other loaders.
-        framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
-        yields: ``"dict"`` (a :class:`leat.Batch`) or ``"tuple"`` (its outputs, with `valid` appended where padding is
-            possible).
-        log_dir: a folder of this run. It gets what is too large for a state (the lists of a Sampler; all decisions
+        tail: what becomes of the last rows of an epoch, where they fill no global batch: ``"pad"`` (each rank has
+            equally many rows; ``batch.valid`` says which count), ``"drop"``, ``"uneven"``.
+        rank: of data-parallel training, with `world_size`. ``None``: from ``torch.distributed``, else from RANK and
+            WORLD_SIZE, else 0 of 1.
+        world_size: how many ranks there are.
+        in_order: ``False``: rows are delivered as they are finished, within bounds, so that a slow one delays no batch
+            (docs/order.md). Sizes and bytes of rows are the same; only which rows are together differs from run to run.
+        on_error: what becomes of a broken sample: ``"raise"``, ``"skip"`` (its row is left out; a batch of which no row
+            is left is an error), ``"substitute"`` (another sample takes its place; outputs have fixed shapes).
+        error_report: a file to which broken samples are appended, one JSON object per line.
+        num_threads: at most so many threads work for this loader. ``"auto"``: the cores of this process, divided among
+            the ranks of this host.
+        budget_bytes: bound of what is in flight: batches, values that are read, scratch of the threads. ``None``: the
+            smaller of 24 batches (of small ones as many as 2 MiB hold, up to 256, as far as they are cheap to make) and
+            a quarter of the memory that the process may use, but at least 3 batches. Where photos are decoded, 64 MiB
+            are added (at most an eighth of that memory), for photos of which more than the crop is kept while they
+            decode.
+        max_held_bytes: bound of batches and tensors that you keep; beyond it the next batch is :class:`leat.HeldError`.
+            ``None``: as much again, without what is for decoding, at least 64 MiB.
+        weight: share of the threads, relative to other loaders of this process.
+        framework: of what batches hold: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
+        yields: ``"dict"``: a :class:`leat.Batch`. ``"tuple"``: its outputs in order, for ``for x, y in loader``, with
+            ``valid`` appended where there can be padding.
+        log_dir: a folder of this run. It gets what is too large for a state (the lists of a ``Sampler``; all decisions
             about a mixture, in ``decisions.jsonl``) and, without `in_order`, the record of which rows came together.
             Recorded batches are delivered again as they were.
-        mixture: what decides the weights of a :class:`leat.Mix` while the model trains, from what :meth:`report` is
+        mixture: what decides the weights of a :class:`leat.Mix` while the model trains, from what ``loader.report`` is
             given: :class:`leat.ADO`, :class:`leat.DoReMi`, or one of your own (docs/mixtures.md). Not with
             ``in_order=False``.
         log: decisions of another run, as its ``loader.log`` gave them, or a JSON file of them: this loader repeats that
             run, without the losses that led to them.
-        feedback: what decides, as each epoch begins, which samples it has, from what :meth:`report` was given:
+        feedback: what decides, as each epoch begins, which samples it has, from what ``loader.report`` was given:
             :class:`leat.TopBatches`, :class:`leat.TopFraction`, :class:`leat.LossWeighted`, :class:`leat.Curriculum`,
             or a function of (table, epoch) (docs/feedback.md). What is left out is neither read nor decoded.
         mesh: in the place of `rank` and `world_size`, where training is parallel in more ways than over data: a torch
@@ -125,17 +136,17 @@ class Loader(Deciding, Taking):
             outputs.
         cp: how context-parallel ranks share a row: ``"zigzag"``: of 2n chunks rank r has r and 2n - 1 - r;
             ``"contiguous"``: the r-th of n.
-        cp_outputs: outputs that are sliced, along their second dimension. None: those called tokens, input_ids,
+        cp_outputs: outputs that are sliced, along their second dimension. ``None``: those called tokens, input_ids,
             labels, positions, position_ids, doc_ids or loss_mask.
         tp_read: ``"first"``: of tensor-parallel peers only the first on each host reads, and sends batches to the
-            others there through `torch.distributed`. ``"each"``: all read.
+            others there through ``torch.distributed``. ``"each"``: all read.
         share: ``"job"``: the ranks of a job on one host read one loader, which its first process opens
-            (docs/loader.md); `num_threads` and `budget_bytes` are of that one. None: each its own.
-        stores: ``{name: store}``: ``batch[name]`` is what a :class:`leat.Store` has for the samples of the batch (or
-            ``batch[f"{name}.{field}"]`` of each of several fields), and ``batch[f"{name}.present"]`` says for which
+            (docs/loader.md); `num_threads` and `budget_bytes` are then of that one. ``None``: each its own.
+        stores: ``{name: store}``: what a :class:`leat.Store` has for the samples of a batch is ``batch[name]`` (or
+            ``batch["name.field"]`` of each of several fields), read ahead, and ``batch["name.present"]`` says for which
             rows it has something (docs/stores.md).
-        counters: ``{name: counter}``: counters of `leat.privacy` whose states are a part of the loader's, so that both
-            go on together (docs/privacy.md).
+        counters: ``{name: counter}``: counters of ``leat.privacy`` whose states are a part of the loader's, so that
+            both go on together (docs/privacy.md).
 
     Raises:
         ValueError: an argument is not valid, or the budget holds no three batches (:class:`leat.BudgetError`).
