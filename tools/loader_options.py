@@ -25,6 +25,7 @@ class Argument(NamedTuple):
     type: str
     default: str  #: "...": there is none
     text: str
+    told: bool  #: to the library, under the same name
 
 
 def arguments() -> list[Argument]:
@@ -35,9 +36,9 @@ def arguments() -> list[Argument]:
     for call in calls:
         assert isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
         if call.func.id != "LEAT_MADE":
-            name, *_, kind, default, says = call.args
-            parts = [ast.get_source_segment(text, part) or "" for part in (name, kind, default)]
-            found.append(Argument(*parts, ast.literal_eval(says)))
+            name, *_, type_, default, says = call.args
+            parts = [ast.get_source_segment(text, part) or "" for part in (name, type_, default)]
+            found.append(Argument(*parts, ast.literal_eval(says), call.func.id == "LEAT_OPTION"))
     return found
 
 

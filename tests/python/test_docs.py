@@ -25,7 +25,7 @@ import leat
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
-from loader_options import written  # noqa: E402  of tools/
+from loader_options import arguments, written  # noqa: E402  of tools/
 
 LIMIT = 8 << 30
 PAGES = sorted(
@@ -203,6 +203,11 @@ def test_signature_docstring_and_page_of_the_loader_are_as_its_options_are() -> 
     for path, made in written().items():
         lines = "\n".join(difflib.unified_diff(path.read_text().splitlines(), made.splitlines(), n=0))
         assert not lines, f"{path}: run tools/loader_options.py\n{lines}"
+
+
+def test_the_library_is_told_each_option_of_the_loader_that_it_takes() -> None:
+    told = leat.Loader(leat.from_arrays(x=np.arange(4)), 2, framework="numpy")._options
+    assert {argument.name for argument in arguments() if argument.told} - told.keys() == set()
 
 
 def test_the_table_of_statistics_has_every_key(workplace: Path) -> None:
