@@ -206,8 +206,8 @@ PyObject *py_samples(PyObject *module, PyObject *args);
 
 /* executor.c: the handle, borrowed. */
 struct leat_executor *py_executor_handle(PyObject *object);
-/* loader.c: the table of a list of (address, whether it is of the flat form, its owner), to be freed with PyMem_Free;
- * NULL with an exception. */
+/* loader_options.c: the table of a list of (address, whether it is of the flat form, what keeps it alive), to be freed
+ * with PyMem_Free; NULL with an exception. */
 struct leat_native *py_native_table(PyObject *list);
 /* loader.c: the handle, borrowed; NULL with an exception if the loader is closed. */
 struct leat_loader *py_loader_handle(PyObject *object);

@@ -1,6 +1,7 @@
-/* Loaders: opening, closing, and what they can do beyond reading (consumer.c). */
+/* Loaders: opening (loader_options.c reads with what), closing, and what they can do beyond reading (consumer.c). */
 #include "leat/feedback.h"
 #include "leat_py.h"
+#include "loader_options.h"
 
 struct loader {
     struct py_reader reader;
@@ -9,299 +10,21 @@ struct loader {
     PyObject *executor;         /* of functions in Python; NULL: there are none */
 };
 
-static const char *const keywords[] = {"dataset",
-                                       "batch_size",
-                                       "global_batch_size",
-                                       "order",
-                                       "block_rows",
-                                       "weights",
-                                       "num_samples",
-                                       "replacement",
-                                       "positions",
-                                       "seed",
-                                       "epochs",
-                                       "tail",
-                                       "rank",
-                                       "world_size",
-                                       "local_ranks",
-                                       "on_error",
-                                       "error_report",
-                                       "num_threads",
-                                       "budget_bytes",
-                                       "max_held_bytes",
-                                       "weight",
-                                       "program",
-                                       "region",
-                                       "log_dir",
-                                       "functions",
-                                       "in_order",
-                                       "pack",
-                                       "executor",
-                                       "mix",
-                                       "buckets",
-                                       "decided",
-                                       NULL};
-
-struct leat_native *py_native_table(PyObject *list)
-{
-    Py_ssize_t n = PyList_Size(list);
-    struct leat_native *table = n < 0 ? NULL : PyMem_Calloc((size_t)n + 1, sizeof *table);
-    if (!table)
-        return n < 0 ? NULL : (struct leat_native *)PyErr_NoMemory();
-    for (Py_ssize_t i = 0; i < n; i++) {
-        unsigned long long address;
-        int flat;
-        PyObject *owner;
-        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "KpO", &address, &flat, &owner)) {
-            PyMem_Free(table);
-            return NULL;
-        }
-        if (flat)
-            table[i].flat = (leat_native_flat_fn)(uintptr_t)address;
-        else
-            table[i].call = (leat_native_fn)(uintptr_t)address;
-    }
-    return table;
-}
-
-/* (field, length, bos or None, eos or None, fill, how, seed, multiple) as the library takes it; the field's name stays
- * that of the tuple. */
-static bool parse_pack(PyObject *tuple, struct leat_pack_options *pack)
-{
-    PyObject *tokens[3];
-    int64_t *to[3] = {&pack->bos, &pack->eos, &pack->fill};
-    unsigned long long length, seed = 0, multiple = 0;
-    int how = LEAT_PACK_CUT;
-    if (!PyArg_ParseTuple(tuple, "sKOOO|iKK:pack", &pack->field, &length, &tokens[0], &tokens[1], &tokens[2], &how,
-                          &seed, &multiple))
-        return false;
-    pack->length = length;
-    pack->how = (enum leat_pack_how)how;
-    pack->seed = seed;
-    pack->multiple = multiple;
-    pack->has_bos = tokens[0] != Py_None;
-    pack->has_eos = tokens[1] != Py_None;
-    for (int i = 0; i < 3; i++)
-        if (tokens[i] != Py_None)
-            *to[i] = (int64_t)PyLong_AsUnsignedLongLongMask(tokens[i]);
-    return !PyErr_Occurred();
-}
-
-/* (field, elements, rows, widths as uint64) as the library takes it; the memory stays that of the tuple. */
-static bool parse_buckets(PyObject *tuple, struct leat_bucket_options *buckets, Py_buffer *widths)
-{
-    unsigned long long elements, rows;
-    if (!PyArg_ParseTuple(tuple, "sKKy*:buckets", &buckets->field, &elements, &rows, widths))
-        return false;
-    buckets->elements = elements;
-    buckets->rows = rows;
-    buckets->widths = widths->buf;
-    buckets->n_widths = (size_t)widths->len / sizeof(uint64_t);
-    return true;
-}
-
-/* ---- mixtures ---------------------------------------------------------------------------------------------------- */
-
-/* A mixture as the library takes it, with the memory that it refers to. */
-struct mix {
-    struct leat_mix_options options;
-    struct leat_mix_source *sources;
-    struct leat_pack_options *packs;
-    struct leat_mix_point *points;
-    double *shares; /* of all points */
-};
-
-static void mix_free(struct mix *m)
-{
-    PyMem_Free(m->sources);
-    PyMem_Free(m->packs);
-    PyMem_Free(m->points);
-    PyMem_Free(m->shares);
-}
-
-/* A borrowed entry of a dict, or NULL and a KeyError. */
-static PyObject *entry(PyObject *dict, const char *name)
-{
-    PyObject *value = PyDict_Check(dict) ? PyDict_GetItemString(dict, name) : NULL;
-    if (!value && !PyErr_Occurred())
-        PyErr_Format(PyExc_KeyError, "a mixture lacks %s", name);
-    return value;
-}
-
-static bool number_of(PyObject *dict, const char *name, unsigned long long *out)
-{
-    PyObject *value = entry(dict, name);
-    *out = value ? PyLong_AsUnsignedLongLong(value) : 0;
-    return value && !PyErr_Occurred();
-}
-
-static bool shares_of(PyObject *list, Py_ssize_t n, double *out)
-{
-    if (!PyList_Check(list) || PyList_Size(list) != n) {
-        PyErr_Format(PyExc_ValueError, "shares are a list of %zd numbers, one per source", n);
-        return false;
-    }
-    for (Py_ssize_t k = 0; k < n; k++)
-        out[k] = PyFloat_AsDouble(PyList_GetItem(list, k));
-    return !PyErr_Occurred();
-}
-
-static bool parse_source(PyObject *dict, struct leat_mix_source *source, struct leat_pack_options *pack)
-{
-    PyObject *dataset = entry(dict, "dataset"), *packed = dataset ? entry(dict, "pack") : NULL,
-             *share = packed ? entry(dict, "share") : NULL;
-    unsigned long long exhausted, limit;
-    if (!share || !number_of(dict, "exhausted", &exhausted) || !number_of(dict, "limit", &limit))
-        return false;
-    if (!PyObject_TypeCheck(dataset, py_dataset_type)) {
-        PyErr_SetString(PyExc_TypeError, "the source of a mixture is a data set");
-        return false;
-    }
-    if (packed != Py_None && !parse_pack(packed, pack))
-        return false;
-    *source = (struct leat_mix_source){.dataset = py_dataset_handle(dataset),
-                                       .pack = packed == Py_None ? NULL : pack,
-                                       .share = PyFloat_AsDouble(share),
-                                       .exhausted = (enum leat_exhausted)exhausted,
-                                       .limit = limit};
-    return !PyErr_Occurred();
-}
-
-static bool parse_schedule(PyObject *list, struct mix *m)
-{
-    const Py_ssize_t n = PyList_Check(list) ? PyList_Size(list) : -1, k = (Py_ssize_t)m->options.n_sources;
-    if (n < 0) {
-        PyErr_SetString(PyExc_TypeError, "the schedule of a mixture is a list of [row, shares]");
-        return false;
-    }
-    m->points = PyMem_Calloc((size_t)n + 1, sizeof *m->points);
-    m->shares = PyMem_Calloc((size_t)(n * k) + 1, sizeof *m->shares);
-    if (!m->points || !m->shares)
-        return PyErr_NoMemory(), false;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *point = PyList_GetItem(list, i), *row = PySequence_GetItem(point, 0),
-                 *shares = row ? PySequence_GetItem(point, 1) : NULL;
-        m->points[i] = (struct leat_mix_point){row ? PyLong_AsUnsignedLongLong(row) : 0, m->shares + i * k};
-        bool ok = shares && !PyErr_Occurred() && shares_of(shares, k, m->shares + i * k);
-        Py_XDECREF(row);
-        Py_XDECREF(shares);
-        if (!ok)
-            return false;
-    }
-    m->options.schedule = m->points;
-    m->options.n_points = (size_t)n;
-    return true;
-}
-
-/* Says whether a choice of two words is the second one. */
-static bool is_second(PyObject *dict, const char *name, const char *first, const char *second, bool *out)
-{
-    PyObject *value = entry(dict, name);
-    *out = value && PyUnicode_Check(value) && !PyUnicode_CompareWithASCIIString(value, second);
-    if (value && !*out && (!PyUnicode_Check(value) || PyUnicode_CompareWithASCIIString(value, first)))
-        PyErr_Format(PyExc_ValueError, "%s of a mixture is \"%s\" or \"%s\", not %R", name, first, second, value);
-    return !PyErr_Occurred();
-}
-
-/* {"sources": [{"dataset", "pack", "share", "exhausted", "limit"}], "unit", "tokens_field", "epoch_rows", "schedule",
- * "interpolate"}; the dict keeps what the result refers to. */
-static bool parse_mix(PyObject *dict, struct mix *m)
-{
-    m->options = (struct leat_mix_options)LEAT_MIX_OPTIONS_INIT;
-    PyObject *sources = entry(dict, "sources"), *field = sources ? entry(dict, "tokens_field") : NULL;
-    unsigned long long rows;
-    bool tokens;
-    if (!field || !number_of(dict, "epoch_rows", &rows) || !is_second(dict, "unit", "samples", "tokens", &tokens) ||
-        !is_second(dict, "interpolate", "step", "linear", &m->options.linear))
-        return false;
-    const Py_ssize_t n = PyList_Check(sources) ? PyList_Size(sources) : -1;
-    if (n < 1) {
-        PyErr_SetString(PyExc_ValueError, "a mixture has a list of at least one source");
-        return false;
-    }
-    m->options.unit = tokens ? LEAT_MIX_TOKENS : LEAT_MIX_SAMPLES;
-    m->options.tokens_field = PyUnicode_AsUTF8AndSize(field, NULL);
-    m->options.epoch_rows = rows;
-    m->options.n_sources = (uint32_t)n;
-    m->options.sources = m->sources = PyMem_Calloc((size_t)n, sizeof *m->sources);
-    m->packs = PyMem_Calloc((size_t)n, sizeof *m->packs);
-    if (!m->sources || !m->packs)
-        return PyErr_NoMemory(), false;
-    for (Py_ssize_t k = 0; k < n; k++)
-        if (!parse_source(PyList_GetItem(sources, k), &m->sources[k], &m->packs[k]))
-            return false;
-    PyObject *schedule = entry(dict, "schedule");
-    return schedule && m->options.tokens_field && parse_schedule(schedule, m);
-}
-
-/* ---- opening ----------------------------------------------------------------------------------------------------- */
-
 static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named)
 {
-    struct leat_loader_options o = LEAT_LOADER_OPTIONS_INIT;
+    struct py_loader_options given;
     struct loader *l = NULL;
     struct leat_error error;
-    PyObject *dataset = Py_None, *report = NULL, *log_dir = NULL, *functions, *packed = Py_None, *executor = Py_None,
-             *mixed = Py_None, *grouped = Py_None;
-    struct leat_bucket_options buckets = {0};
-    struct mix mix = {0};
-    struct leat_pack_options pack = {0};
-    struct leat_native *table = NULL;
-    Py_buffer weights = {0}, positions = {0}, widths = {0};
-    int order, replacement, tail, on_error, in_order = 1, decided = 0, rc;
-    unsigned long long batch, global, block, samples, seed, budget, held;
-    long long epochs;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "OKKiKz*Kpz*KLiIIIiO&IKKdziO&O!|pOOOOp:open",
-                                     (char **)(uintptr_t)keywords, &dataset, &batch, &global, &order, &block, &weights,
-                                     &samples, &replacement, &positions, &seed, &epochs, &tail, &o.rank, &o.world_size,
-                                     &o.local_ranks, &on_error, py_path_or_none, &report, &o.num_threads, &budget,
-                                     &held, &o.weight, &o.program, &o.region, py_path_or_none, &log_dir, &PyList_Type,
-                                     &functions, &in_order, &packed, &executor, &mixed, &grouped, &decided))
+    int rc;
+    if (!PyArg_ParseTuple(args, ":open"))
         return NULL;
-    if (mixed == Py_None && !PyObject_TypeCheck(dataset, py_dataset_type)) {
-        PyErr_SetString(PyExc_TypeError, "a loader reads a data set or a mixture");
-        goto out;
-    }
-    if (mixed != Py_None && !parse_mix(mixed, &mix))
-        goto out;
-    if (packed != Py_None && !parse_pack(packed, &pack))
-        goto out;
-    if (grouped != Py_None && !parse_buckets(grouped, &buckets, &widths))
-        goto out;
-    o.pack = packed == Py_None ? NULL : &pack;
-    o.buckets = grouped == Py_None ? NULL : &buckets;
-    o.batch_size = batch;
-    o.global_batch_size = global;
-    o.order = (enum leat_order)order;
-    o.block_rows = block;
-    o.weights = weights.buf;
-    o.n_weights = (uint64_t)weights.len / sizeof(double);
-    o.num_samples = samples;
-    o.replacement = replacement;
-    o.positions = positions.buf;
-    o.n_positions = (uint64_t)positions.len / sizeof(int64_t);
-    o.seed = seed;
-    o.epochs = epochs;
-    o.tail = (enum leat_tail)tail;
-    o.on_error = (enum leat_on_error)on_error;
-    o.in_order = in_order;
-    o.decided = decided;
-    o.error_report = report ? PyBytes_AsString(report) : NULL;
-    o.budget_bytes = budget;
-    o.max_held_bytes = held;
-    o.log_dir = log_dir ? PyBytes_AsString(log_dir) : NULL;
-    o.functions = table = py_native_table(functions);
-    o.n_functions = (size_t)PyList_Size(functions);
-    o.executor = executor == Py_None ? NULL : py_executor_handle(executor);
-    l = table ? py_object_new(type) : NULL;
-    if (!l)
+    if (!py_loader_options_read(&given, named) || !(l = py_object_new(type)))
         goto out;
     py_guard_init(&l->reader.guard);
-    l->functions = Py_NewRef(functions);
-    l->executor = executor == Py_None ? NULL : Py_NewRef(executor);
-    struct leat_dataset *data = mixed == Py_None ? py_dataset_handle(dataset) : NULL;
-    PY_WITHOUT_GIL(rc = data ? leat_loader_open(data, &o, &l->handle, &error)
-                             : leat_loader_open_mix(&mix.options, &o, &l->handle, &error));
+    l->functions = Py_XNewRef(given.functions);
+    l->executor = Py_XNewRef(given.executor);
+    PY_WITHOUT_GIL(rc = given.dataset ? leat_loader_open(given.dataset, &given.options, &l->handle, &error)
+                                      : leat_loader_open_mix(&given.mix.options, &given.options, &l->handle, &error));
     if (rc)
         l->handle = NULL;
     else
@@ -315,16 +38,7 @@ static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named
         PyErr_Restore(type_, value, trace);
     }
 out:
-    if (weights.obj)
-        PyBuffer_Release(&weights);
-    if (positions.obj)
-        PyBuffer_Release(&positions);
-    if (widths.obj)
-        PyBuffer_Release(&widths);
-    PyMem_Free(table);
-    mix_free(&mix);
-    Py_XDECREF(report);
-    Py_XDECREF(log_dir);
+    py_loader_options_release(&given);
     return (PyObject *)l;
 }
 
@@ -460,7 +174,7 @@ static PyObject *loader_set_shares(PyObject *self, PyObject *args)
     double *shares = PyMem_Calloc((size_t)n + 1, sizeof *shares);
     if (!shares)
         return PyErr_NoMemory();
-    if (!shares_of(list, n, shares)) {
+    if (!py_shares_of(list, n, shares)) {
         PyMem_Free(shares);
         return NULL;
     }
@@ -597,7 +311,7 @@ static PyObject *loader_consumer(PyObject *self, PyObject *args)
 
 static PyMethodDef loader_methods[] = {
     {"open", (PyCFunction)(void (*)(void))loader_open, METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-     "open(dataset, ...): see leat.Loader"},
+     "open(**options): see loader_options.def"},
     PY_READER_METHODS,
     {"region", loader_region, METH_NOARGS, "region(): descriptor and bytes of memory that is shared"},
     {"close", loader_close, METH_NOARGS, "close()"},

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import gzip
-import inspect
 import json
 import os
 import re
 import shutil
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,10 @@ from script_support import python
 import leat
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from loader_options import arguments, written  # noqa: E402  of tools/
+
 LIMIT = 8 << 30
 PAGES = sorted(
     str(page.relative_to(ROOT))
@@ -194,10 +199,15 @@ def test_the_commands_of_a_page_run(page: str, workplace: Path, tmp_path: Path) 
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
 
 
-def test_the_page_of_the_loader_names_every_argument() -> None:
-    page = (ROOT / "docs" / "loader.md").read_text()
-    arguments = set(inspect.signature(leat.Loader.__init__).parameters) - {"self", "args", "kwargs"}
-    assert len(arguments) > 15 and {name for name in arguments if f"`{name}`" not in page} == set()
+def test_signature_docstring_and_page_of_the_loader_are_as_its_options_are() -> None:
+    for path, made in written().items():
+        lines = "\n".join(difflib.unified_diff(path.read_text().splitlines(), made.splitlines(), n=0))
+        assert not lines, f"{path}: run tools/loader_options.py\n{lines}"
+
+
+def test_the_library_is_told_each_option_of_the_loader_that_it_takes() -> None:
+    told = leat.Loader(leat.from_arrays(x=np.arange(4)), 2, framework="numpy")._options
+    assert {argument.name for argument in arguments() if argument.told} - told.keys() == set()
 
 
 def test_the_table_of_statistics_has_every_key(workplace: Path) -> None:

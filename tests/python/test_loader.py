@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import leat
+from leat import _leat
 
 CHAIN = [
     leat.ops.Decode(),
@@ -677,6 +678,31 @@ def test_an_argument_of_another_type_is_a_type_error_that_names_it(records: Path
     options: dict[str, Any] = {"batch_size": 2, **({"world_size": 2} if name == "rank" else {}), name: value}
     with pytest.raises(TypeError, match=name):
         leat.Loader(leat.open(records), **options)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"seed": "1"},
+        {"epochs": 1.5},
+        {"rank": "0"},
+        {"order": "shuffled"},
+        {"weight": "1"},
+        {"program": 1},
+        {"log_dir": 1},
+        {"positions": 1},
+        {"functions": ()},
+        {"dataset": 1},
+        {"dataset": None},
+        {"no_such_option": 1},
+    ],
+    ids=str,
+)
+def test_the_extension_refuses_options_of_other_types_or_names(records: Path, wrong: dict[str, Any]) -> None:
+    options = {"dataset": leat.open(records)._handle, "batch_size": 2}
+    _leat.Loader.open(**options).close()
+    with pytest.raises(TypeError):
+        _leat.Loader.open(**options | wrong)
 
 
 def test_integers_of_numpy_are_taken_wherever_integers_are(records: Path) -> None:

@@ -34,34 +34,7 @@ def a_mix(sets: list[Any], shares: list[float], **changed: Any) -> dict[str, Any
 
 
 def opened(mix: dict[str, Any], **changed: Any) -> Any:
-    options: dict[str, Any] = {
-        "dataset": None,
-        "batch_size": 8,
-        "global_batch_size": 0,
-        "order": SHUFFLED,
-        "block_rows": 0,
-        "weights": None,
-        "num_samples": 0,
-        "replacement": True,
-        "positions": None,
-        "seed": 3,
-        "epochs": -1,
-        "tail": 0,
-        "rank": 0,
-        "world_size": 1,
-        "local_ranks": 1,
-        "on_error": 0,
-        "error_report": None,
-        "num_threads": 0,
-        "budget_bytes": 0,
-        "max_held_bytes": 0,
-        "weight": 1.0,
-        "program": None,
-        "region": 0,
-        "log_dir": None,
-        "functions": [],
-        "mix": mix,
-    }
+    options: dict[str, Any] = {"batch_size": 8, "order": SHUFFLED, "seed": 3, "mix": mix}
     return _leat.Loader.open(**(options | changed))
 
 

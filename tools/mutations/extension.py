@@ -113,14 +113,21 @@ MUTATIONS = [
     ),
     Mutation(
         "a source may be repeated without limit",
-        "python/src/loader.c",
+        "python/src/loader_options.c",
         "                                       .limit = limit};\n",
         "                                       .limit = 0 * limit};\n",
         ("py:test_mix_show.py",),
     ),
     Mutation(
+        "False is taken for True among the options of a loader",
+        "python/src/loader_options.c",
+        "PyObject_IsTrue(value) > 0",
+        "PyObject_IsTrue(value) >= 0",
+        ("py:test_unordered.py",),
+    ),
+    Mutation(
         "sequences are not padded to the multiple that was asked for",
-        "python/src/loader.c",
+        "python/src/loader_options.c",
         "    pack->multiple = multiple;\n",
         "    pack->multiple = multiple > 1;\n",
         ("py:test_thd.py",),

@@ -18,7 +18,7 @@ from .. import _leat, check
 from ..data.dataset import Dataset
 from ..errors import RangeError, StateError
 from ..loading import ranks, states
-from ..loading.samplers import load_list, save_list
+from ..loading.samplers import SEQUENTIAL, SHUFFLED, load_list, save_list
 from .driver import Feedback, check_batches
 from .policies import Rows
 from .replay import Replay, folder_of, has_lists, positions_of
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from ..mixtures.decisions import Decisions
     from ..mixtures.steering import Mixture
 
-SEQUENTIAL, SHUFFLED, _, _, LIST = range(5)  # numbers of the library's orders
-AS_OPENED, LISTED, SELECTED = range(3)  # ... and of its enum leat_rows
+AS_OPENED, LISTED, SELECTED = range(3)  # numbers of the library's enum leat_rows
 INSIDE = 1 << 20  #: bytes of lists, compressed, in a state of a loader without a folder
 TEXTS = 16 << 20  #: characters of lists in `loader.log`
 

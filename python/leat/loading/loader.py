@@ -13,47 +13,34 @@ from typing import Any, Literal
 import numpy as np
 
 from .. import _leat, check
-from ..data.dataset import Dataset, positions_array
+from ..data.dataset import Dataset
 from ..data.mixing import Mix
-from ..data.packing import PackedRows
 from ..data.schedule import Schedule
 from ..errors import UnsupportedError
 from ..feedback.deciding import Deciding
 from ..files import writing
 from ..mixtures.decisions import Decisions
 from ..mixtures.steering import Mixture
-from ..ops import Map
 from ..privacy import RunningArgmax, TreeCounter
-from ..program import (
-    NO_OUTPUTS,
-    Outputs,
-    compiled_program,
-    described_program,
-    entries,
-    has_functions,
-    per_batch,
-    stacked,
-    warn_of_loose_targets,
-)
+from ..program import Outputs, entries
 from ..stores.beside import Beside
 from ..stores.store import Store
-from . import html, mixtures, ranks, states, thd
+from . import html, mixtures, opening, ranks, states
 from .agreement import Agreement
-from .batch import Batch, Form, framework_of
-from .buckets import buckets_of
+from .batch import Batch
 from .consumer import Consumer
 from .context import HOW, Slices
 from .delivery import checked_step
 from .energy import Spent
 from .iteration import Kept, Taking
 from .lineage import Lineage, planned_rows
-from .mesh import Mesh, mesh_of
+from .mesh import place_of
 from .peers import Peers
+from .programs import Program, described, program_of
 from .reader import Pass
-from .samplers import Blocks, Weighted, digest, save_list
+from .samplers import LIST, Blocks, digest, order_of, positions_of, save_list
 
 # Numbers of the library's enumerations.
-SEQUENTIAL, SHUFFLED, BLOCKS, WEIGHTED, LIST = range(5)
 TAILS = {"pad": 0, "drop": 1, "uneven": 2}
 ON_ERROR = {"raise": 0, "skip": 1, "substitute": 2}
 
@@ -68,74 +55,85 @@ class Loader(Deciding, Taking):
     It is the same for any number of threads, any budget and any number of ranks.
 
     Args:
-        dataset: what to load: a data set, or a :class:`leat.Mix` or :class:`leat.Schedule` of several.
+        dataset: what to load: a data set from ``leat.open``, or a view of it (``split``, ``select``, a slice); or a
+            :class:`leat.Mix` or :class:`leat.Schedule` of several.
         batch_size: rows per batch and rank.
-        shuffle: True, False, or ``leat.Blocks(rows)``.
-        outputs: ``{name: chain}``: each name is a field and the list of operators that its values go through;
-            ``leat.Out(field, chain)`` names the field. A tuple of fields, ``{("image", "boxes"): chain}``, is moved
-            together, and gives one output each (docs/targets.md). ``[]`` delivers the value as stored. None: every
-            field as stored.
-        global_batch_size: instead of `batch_size`: rows per batch of all ranks together.
-        batch_tokens: instead of `batch_size`: a batch of a rank has samples of about one length, so many that they have
-            at most `batch_tokens` tokens when they are padded to one length; `batch_size` may bound their number. With
-            ``leat.pack_rows(how="ragged")``: sequences of at most so many tokens per rank and batch, one behind the
-            other, of shape ``(1, tokens)``; ``batch["cu_seqlens"]`` says where each begins (docs/packing.md).
+        shuffle: ``False``: in order of position. ``True``: a permutation of the whole data set each epoch.
+            ``leat.Blocks(rows)``: blocks of neighbours in random order, shuffled among few blocks, for disks that are
+            slow at short reads.
+        outputs: ``{name: chain}``: what a batch holds (docs/loader.md). Each name is a field and the list of operators
+            that its values go through; ``leat.Out(field, chain)`` names the field. A tuple of fields, ``{("image",
+            "boxes"): chain}``, is moved together, and gives one output each (docs/targets.md). ``[]`` delivers the
+            value as stored. ``None``: every field as stored.
+        global_batch_size: in the place of `batch_size`: rows per batch of all ranks together. The sequence of global
+            batches stays the same when the number of ranks changes.
+        batch_tokens: in the place of `batch_size`: a batch of a rank has samples of about one length, so many that they
+            have at most `batch_tokens` tokens when they are padded to one length; `batch_size` may bound their number
+            (docs/packing.md). With ``leat.pack_rows(how="ragged")``: sequences of at most so many tokens per rank and
+            batch, one behind the other, of shape ``(1, tokens)``; ``batch["cu_seqlens"]`` says where each begins
+            (docs/packing.md).
         buckets: lengths that rise, such as ``[128, 256, 512]``: samples come together that are padded to the same one
-            of these. The last is not below the longest sample. With `batch_tokens` or `batch_size`; None: eight to each
-            doubling of the length.
-        tokens_field: the field whose lengths count: None: ``tokens``, or the only one of varying length.
-        sampler: instead of `shuffle`: ``leat.Weighted(...)``, a list of positions, or a PyTorch Sampler, which is
-            read once per epoch.
-        seed: of order and augmentations.
-        epochs: how many will be asked for; None: at most one window is prefetched from the next one.
+            of these. The last is not below the longest sample. With `batch_tokens` or `batch_size`; ``None``: eight to
+            each doubling of the length.
+        tokens_field: the field whose lengths count. ``None``: ``tokens``, or the only one of varying length.
+        sampler: in the place of `shuffle`: ``leat.Weighted(weights, num_samples)``, a list of positions, or a PyTorch
+            ``Sampler`` of positions, which is read once per epoch.
+        seed: of the order and of the augmentations: 64 bits.
+        epochs: the number that will be read. ``None``: not known, and at most one window of batches is prefetched from
+            the next one.
         drop_last: the same as ``tail="drop"``.
-        tail: what becomes of the last rows of an epoch: ``"pad"``, ``"drop"``, ``"uneven"``.
-        rank, world_size: of data-parallel training; None: from ``torch.distributed``, else RANK and WORLD_SIZE, else 0
-            of 1.
-        in_order: False: rows are delivered as they are finished, within bounds, so that a slow one delays no batch
-            (docs/order.md). Sizes and bytes of rows are the same. Only which rows are together differs from run to run.
-        on_error: what becomes of a broken sample: ``"raise"``, ``"skip"`` (its row is left out), ``"substitute"``.
-        error_report: a file to which broken samples are appended as JSON lines.
-        num_threads: at most so many threads work for this loader.
-        budget_bytes: bound of the batches in flight and the threads' scratch. None: the smaller of 24 batches (of small
-            ones as many as 2 MiB hold, up to 256, as far as they are cheap to make) and a quarter of the memory that
-            the process may use, but at least 3 batches. Where photos are decoded, 64 MiB are added (at most an eighth
-            of that memory), for photos of which more than the crop is kept while they decode.
-        max_held_bytes: bound of outputs whose memory a tensor still refers to. None: as much again, without what is for
-            decoding, at least 64 MiB.
-        weight: share of the threads, relative to other loaders.
-        framework: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
-        yields: ``"dict"`` (a :class:`leat.Batch`) or ``"tuple"`` (its outputs, with `valid` appended where padding is
-            possible).
-        log_dir: a folder of this run. It gets what is too large for a state (the lists of a Sampler; all decisions
+        tail: the last rows of an epoch, if they fill no global batch: ``"pad"`` (each rank has equally many rows;
+            ``batch.valid`` says which count), ``"drop"``, ``"uneven"``.
+        rank: of data-parallel training, with `world_size`. ``None``: from ``torch.distributed``, else from RANK and
+            WORLD_SIZE, else 0 of 1.
+        world_size: how many ranks there are.
+        in_order: ``False``: rows are delivered as they are finished, within bounds, so that a slow one delays no batch
+            (docs/order.md). Sizes and bytes of rows are the same; only which rows are together differs from run to run.
+        on_error: a broken sample: ``"raise"``, ``"skip"`` (its row is left out; a batch without a row is an error),
+            ``"substitute"`` (another sample takes its place; outputs have fixed shapes).
+        error_report: a file to which broken samples are appended, one JSON object per line.
+        num_threads: at most so many threads work for this loader. ``"auto"``: the cores of this process, divided among
+            the ranks of this host.
+        budget_bytes: bound of what is in flight: batches, values that are read, scratch of the threads. ``None``: the
+            smaller of 24 batches (of small ones as many as 2 MiB hold, up to 256, as far as they are cheap to make) and
+            a quarter of the memory that the process may use, but at least 3 batches. Where photos are decoded, 64 MiB
+            are added (at most an eighth of that memory), for photos of which more than the crop is kept while they
+            decode.
+        max_held_bytes: bound of batches and tensors that you keep; beyond it the next batch is :class:`leat.HeldError`.
+            ``None``: as much again, without what is for decoding, at least 64 MiB.
+        weight: share of the threads, relative to other loaders of this process.
+        framework: the type of the arrays in batches: ``"torch"``, ``"numpy"``, or ``"auto"``: torch if it is imported.
+        yields: ``"dict"``: a :class:`leat.Batch`. ``"tuple"``: its outputs in order, for ``for x, y in loader``, with
+            ``valid`` appended if there can be padding.
+        log_dir: a folder of this run. It gets what is too large for a state (the lists of a ``Sampler``; all decisions
             about a mixture, in ``decisions.jsonl``) and, without `in_order`, the record of which rows came together.
             Recorded batches are delivered again as they were.
-        mixture: what decides the weights of a :class:`leat.Mix` while the model trains, from what :meth:`report` is
-            given: :class:`leat.ADO`, :class:`leat.DoReMi`, or one of your own (docs/mixtures.md). Not with
-            ``in_order=False``.
+        mixture: the algorithm that decides the weights of a :class:`leat.Mix` while the model trains, from what
+            ``loader.report`` is given: :class:`leat.ADO`, :class:`leat.DoReMi`, or one of your own (docs/mixtures.md).
+            Not with ``in_order=False``.
         log: decisions of another run, as its ``loader.log`` gave them, or a JSON file of them: this loader repeats that
             run, without the losses that led to them.
-        feedback: what decides, as each epoch begins, which samples it has, from what :meth:`report` was given:
+        feedback: the policy that selects the samples of each epoch as it begins, from what ``loader.report`` was given:
             :class:`leat.TopBatches`, :class:`leat.TopFraction`, :class:`leat.LossWeighted`, :class:`leat.Curriculum`,
             or a function of (table, epoch) (docs/feedback.md). What is left out is neither read nor decoded.
-        mesh: in the place of `rank` and `world_size`, where training is parallel in more ways than over data: a torch
+        mesh: in the place of `rank` and `world_size`, if training is parallel in more ways than over data: a torch
             DeviceMesh, a topology or grid of DeepSpeed, or ``{"dp": (rank, size), "tp": ..., "pp": ..., "cp": ...}``
             (docs/frameworks.md). Tensor- and pipeline-parallel peers see identical batches, those of context
             parallelism slices of identical rows. Between the first and the last stage of a pipeline batches have no
             outputs.
         cp: how context-parallel ranks share a row: ``"zigzag"``: of 2n chunks rank r has r and 2n - 1 - r;
             ``"contiguous"``: the r-th of n.
-        cp_outputs: outputs that are sliced, along their second dimension. None: those called tokens, input_ids,
+        cp_outputs: outputs that are sliced, along their second dimension. ``None``: those called tokens, input_ids,
             labels, positions, position_ids, doc_ids or loss_mask.
         tp_read: ``"first"``: of tensor-parallel peers only the first on each host reads, and sends batches to the
-            others there through `torch.distributed`. ``"each"``: all read.
+            others there through ``torch.distributed``. ``"each"``: all read.
         share: ``"job"``: the ranks of a job on one host read one loader, which its first process opens
-            (docs/loader.md); `num_threads` and `budget_bytes` are of that one. None: each its own.
-        stores: ``{name: store}``: ``batch[name]`` is what a :class:`leat.Store` has for the samples of the batch (or
-            ``batch[f"{name}.{field}"]`` of each of several fields), and ``batch[f"{name}.present"]`` says for which
-            rows it has something (docs/stores.md).
-        counters: ``{name: counter}``: counters of `leat.privacy` whose states are a part of the loader's, so that both
-            go on together (docs/privacy.md).
+            (docs/loader.md); `num_threads` and `budget_bytes` are then of that one. ``None``: each its own.
+        stores: ``{name: store}``: rows that a :class:`leat.Store` has for the samples of a batch are ``batch[name]``
+            (or ``batch["name.field"]`` of each of several fields), read ahead, and ``batch["name.present"]`` says for
+            which rows it has something (docs/stores.md).
+        counters: ``{name: counter}``: counters of ``leat.privacy`` whose states are a part of the loader's, so that
+            both go on together (docs/privacy.md).
 
     Raises:
         ValueError: an argument is not valid, or the budget holds no three batches (:class:`leat.BudgetError`).
@@ -186,131 +184,58 @@ class Loader(Deciding, Taking):
         stores: Mapping[str, Store] | None = None,
         counters: Mapping[str, TreeCounter | RunningArgmax] | None = None,
     ) -> None:
-        if not isinstance(dataset, (Dataset, Mix, Schedule)):
-            raise TypeError(f"dataset is a leat.Dataset, not {type(dataset).__name__}: leat.open(path) gives one")
-        follows: dict[str, Any] = {
-            "dataset": dataset,
+        opening.check_together(dataset, sampler, in_order, mixture, yields, share, tp_read)
+        asked: dict[str, Any] = {
             "batch_size": batch_size,
             "global_batch_size": global_batch_size,
             "batch_tokens": batch_tokens,
             "buckets": None if buckets is None else list(buckets),
             "tokens_field": tokens_field,
-            "outputs": outputs,
-            "shuffle": shuffle,
-            "on_error": on_error,
         }
-        mixed = not isinstance(dataset, Dataset)
-        if mixed and sampler is not None:
-            raise ValueError("sampler does not go with a mixture, which says itself what comes: leave it out")
-        if not isinstance(in_order, (bool, np.bool_)):
-            raise TypeError(f"in_order is True or False, not {in_order!r:.60}")
-        if mixture is not None and not in_order:
-            raise ValueError("in_order=False does not go with mixture=, which decides from some planned batch on")
-        grouped = buckets_of(dataset, batch_tokens, buckets, tokens_field, batch_size, global_batch_size)
-        if grouped is not None:
-            if sampler is not None or isinstance(shuffle, Blocks) or not in_order:
-                raise ValueError("batches by length are in order or shuffled: leave sampler, Blocks and in_order out")
-            batch_size = 1  # of a rank, one group of samples
-        dataset, batch_size = thd.rows_of(dataset, batch_tokens, batch_size, global_batch_size)
-        lines = dataset if grouped is None and batch_tokens is not None and isinstance(dataset, PackedRows) else None
-        if lines is not None:
-            outputs = thd.outputs_of(outputs, lines)
-        if (batch_size is None) == (global_batch_size is None):
-            raise ValueError("give batch_size (rows per rank) or global_batch_size (rows of all ranks), one of them")
-        if yields not in ("dict", "tuple"):
-            raise ValueError(f"yields is 'dict' or 'tuple', not {yields!r}")
-        if share not in (None, "job"):
-            raise ValueError(f"share is 'job' or None, not {share!r:.60}")
-        if share and tp_read == "first":
-            raise ValueError("tp_read='first' and share='job' both let one process read for others: give one of them")
+        plain = sampler is None and not isinstance(shuffle, Blocks) and bool(in_order)
+        rows = opening.rows_of(dataset, outputs, plain, **asked)
         other = {"batch_tokens": batch_tokens, "buckets": buckets, "mesh": mesh, "share": share}
-        log = self._start_deciding(dataset, feedback, log, log_dir, sampler, other)
-        given = {
-            "batch_size": batch_size,
-            "global_batch_size": global_batch_size,
-            "budget_bytes": budget_bytes,
-            "max_held_bytes": max_held_bytes,
-        }
+        log = self._start_deciding(rows.dataset, feedback, log, log_dir, sampler, other)
+        given = {"batch_size": rows.batch_size, "global_batch_size": global_batch_size}
+        given |= {"budget_bytes": budget_bytes, "max_held_bytes": max_held_bytes}
         sizes = {name: 0 if value is None else check.integer(name, value, 1) for name, value in given.items()}
         seed = check.seed(seed)
-        tail = "drop" if drop_last else tail
-        self.dataset = dataset
-        self.mesh = _mesh_of(mesh, rank, world_size)
-        if self.mesh is None:
-            self.rank, self.world_size, self._distributed = ranks.find(rank, world_size)
-        else:
-            (self.rank, self.world_size), self._distributed = self.mesh.dp, self.mesh.distributed
+        self.dataset = rows.dataset
+        self.mesh, self.rank, self.world_size, self._distributed = place_of(mesh, rank, world_size)
         self._global = self._opened_global = sizes["global_batch_size"] or sizes["batch_size"] * self.world_size
-        self._tail = tail
+        self._tail = tail = "drop" if drop_last else tail
         self._counters = states.checked_counters(counters)
         self._kept: Kept | None = None
         self._yields = yields
         self._framework = framework  # as it was said
-        self._form = Form(framework_of(framework))
-        if lines is not None:
-            self._form.length, self._form.multiple = lines.length, lines.multiple
-        self._entries = None if outputs is None else entries(outputs)
-        self._form.meaning = html.meaning(dataset.schema, dataset.classes, self._entries)
-        if stores:
-            taken = dataset.schema if self._entries is None else [name for e in self._entries for name in e.outputs]
-            self._form.beside = Beside(stores, taken, seed, self._form.framework)
-            self._form.beside.check(dataset)
-            self._form.beside.marks = on_error != "raise"
-            self._form.beside.looks = in_order and share is None
-        self._sampler: Any = None
+        self._share = share
         self._resuming = False
         self._log_dir = None if log_dir is None else os.fspath(log_dir)
-        order, arrays = self._order(shuffle, sampler)
-        self._order_of = order
-        follows |= {"sampler": arrays.get("positions", sampler), "seed": seed, "tail": tail}
-        follows |= {"rank": self.rank, "world_size": self.world_size, "framework": self._form.framework}
+        self._entries = None if rows.outputs is None else entries(rows.outputs)
+        marks, looks = on_error != "raise", bool(in_order) and share is None
+        self._form = opening.form_of(rows, self._entries, framework, stores, seed, marks, looks)
+        self._order_of, arrays, self._sampler = order_of(self.dataset, shuffle, sampler)
+        follows = {**asked, "dataset": dataset, "outputs": outputs, "shuffle": shuffle, "seed": seed, "tail": tail}
+        follows |= {"sampler": arrays.get("positions", sampler), "on_error": on_error, "rank": self.rank}
+        follows |= {"world_size": self.world_size, "framework": self._form.framework}
         self._lineage = Lineage(follows, arrays, self._log_dir)
         self._peers = self._join(cp, cp_outputs, tp_read, in_order)
-        told, outputs = outputs, outputs if self._makes else None
-        compiler = None
-        if outputs is not None and has_functions(outputs):
-            from ..functions.mapping import Compiler
-
-            for entry in entries(outputs):
-                if any(per_batch(op) for op in entry.chain) and any(isinstance(op, Map) for op in entry.chain):
-                    raise ValueError(
-                        f"output {', '.join(entry.outputs)}: leat.PerBatch does not go with leat.ops.Map and MapBatch "
-                        "in one chain, because the shape of what a function takes is settled before the first batch"
-                    )
-            compiler = Compiler(outputs, dataset.schema, self._form.framework, self._first, _leat.row_key(seed, 0, 0))
-            if not in_order and compiler.whole:
-                raise ValueError("in_order=False does not go with leat.ops.MapBatch, which takes batches as planned")
-        if outputs is not None:
-            warn_of_loose_targets(outputs, dataset.schema, 4)
-            self._form.stacks = stacked(outputs, dataset.schema)
-        if compiler is not None:
-            self._form.order = compiler.order
-        executor = None if compiler is None else _leat.Executor()
-        program, functions = (
-            (None if self._makes else NO_OUTPUTS, [])
-            if outputs is None
-            else (compiler.compiled if compiler else compiled_program)(outputs)
-        )
+        program = program_of(rows.outputs, self.dataset, self._form, seed, in_order)
+        sizes_and_policy = (self._global, self._order_of, digest(arrays), tail, on_error, self.world_size)
         self._facts = {
-            "the data set": dataset.fingerprint,
+            "the data set": self.dataset.fingerprint,
             "seed": str(seed),
-            "outputs": _described(told),
-            "order, sizes and error policy": repr(
-                (self._global, order, digest(arrays), tail, on_error, self.world_size)
-                + (() if grouped is None else (*grouped[:3], grouped[3].tolist()))
-            ),
+            "outputs": described(rows.outputs),
+            "order, sizes and error policy": repr((*sizes_and_policy, *rows.facts())),
         }
         if self.mesh is not None:
             self._facts["the mesh"] = repr((self.mesh.sizes, cp if self.mesh.cp.size > 1 else None, tp_read))
-        options: dict[str, Any] = {
-            **mixtures.source_options(dataset, self._global),
+        self._options: dict[str, Any] = {  # a port opens the same once more
+            **mixtures.source_options(self.dataset, self._global),
             **sizes,
-            "order": order,
-            "block_rows": arrays.get("block_rows", 0),
-            "weights": arrays.get("weights"),
-            "num_samples": arrays.get("num_samples", 0),
-            "replacement": arrays.get("replacement", True),
-            "positions": arrays.get("positions"),
+            **arrays,
+            **program.options,
+            "order": self._order_of,
             "seed": seed,
             "epochs": -1 if epochs is None else check.integer("epochs", epochs, 1),
             "tail": check.choice("tail", tail, TAILS),
@@ -321,31 +246,26 @@ class Loader(Deciding, Taking):
             "error_report": error_report,
             "num_threads": check.threads(num_threads),
             "weight": weight,
-            "program": program,
-            "region": 0 if compiler is None else 1,
             "log_dir": log_dir,
-            "functions": functions,
             "in_order": bool(in_order),
-            "executor": executor,
-            "buckets": grouped,
+            "buckets": rows.buckets,
             "decided": feedback is not None or self._replay is not None,
         }
-        if not in_order and self._log_dir is not None:
+        self._open(program, on_error, mixture, log)
+        self._open_feedback(feedback)
+        self._agreement = Agreement(self._distributed)  # which counts loaders that are open
+
+    def _open(self, program: Program, on_error: str, mixture: Any, log: Any) -> None:
+        """Opens the library's loader, with what decides about it and what runs its functions."""
+        if not self._options["in_order"] and self._log_dir is not None:
             os.makedirs(self._log_dir, exist_ok=True)
-        self._options = options  # a port opens the same once more
-        self._share = share
-        self._core = _leat.Loader.open(**options)
-        self._mixture = mixtures.mixture_of(dataset, self._core, mixture, self._log_dir, self._leads())
+        self._core = _leat.Loader.open(**self._options)
+        self._mixture = mixtures.mixture_of(self.dataset, self._core, mixture, self._log_dir, self._leads())
         self._decisions = self._mixture.decisions if self._mixture else Decisions(self._folded_log(), None, False)
         if log is not None:
             self._repeat(log)
-        self._calls = None
-        if compiler is not None and executor is not None:
-            from ..functions.calls import Calls
-
-            workers = json.loads(self._core.stats())["threads"]
-            self._calls = Calls(executor, self._core, compiler.program(on_error), workers, weight)
-        if share is not None:
+        self._calls = program.calls(self._core, on_error, self._options["weight"])
+        if self._share is not None:
             from ..ports.job import job_core
 
             try:
@@ -364,8 +284,6 @@ class Loader(Deciding, Taking):
         # of Python.
         self._finalizer = weakref.finalize(self, _close, self._core, self._calls)
         self._finalizer.atexit = False
-        self._open_feedback(feedback)
-        self._agreement = Agreement(self._distributed)  # which counts loaders that are open
 
     def _join(self, cp: str, cp_outputs: Sequence[str] | None, tp_read: str, in_order: bool) -> Peers | None:
         """What this process makes of batches, by its place in the mesh, and the peers that it shares them with."""
@@ -398,64 +316,8 @@ class Loader(Deciding, Taking):
         mesh = self.mesh
         return self.rank == 0 and (mesh is None or not (mesh.tp.rank or mesh.pp.rank or mesh.cp.rank))
 
-    def _order(self, shuffle: bool | Blocks, sampler: Any) -> tuple[int, dict[str, Any]]:
-        if sampler is None:
-            if isinstance(shuffle, Blocks):
-                return BLOCKS, {"block_rows": shuffle.rows}
-            if not isinstance(shuffle, (bool, np.bool_)) and shuffle is not None:  # torch's DataLoader takes None too
-                raise TypeError(f"shuffle is True, False or leat.Blocks(rows), not {shuffle!r:.60}")
-            return (SHUFFLED if shuffle else SEQUENTIAL), {}
-        if shuffle:
-            raise ValueError("sampler and shuffle exclude each other: the sampler says the order")
-        n = len(self.dataset)
-        if isinstance(sampler, Weighted):
-            if len(sampler.weights) != n:
-                raise ValueError(
-                    f"Weighted has {len(sampler.weights)} weights, the data set {n} samples: one per sample is needed"
-                )
-            return WEIGHTED, {
-                "weights": sampler.weights,
-                "num_samples": sampler.num_samples,
-                "replacement": sampler.replacement,
-            }
-        if any(c.__name__ == "DistributedSampler" for c in type(sampler).__mro__):
-            raise ValueError(
-                "a DistributedSampler would share the data out twice: leat.Loader does it by itself; leave the "
-                "sampler out and say shuffle=True"
-            )
-        if isinstance(sampler, (list, tuple, range, np.ndarray)) or type(sampler).__name__ == "Tensor":
-            return LIST, {"positions": self._positions(sampler)}
-        if not hasattr(sampler, "__iter__") or isinstance(sampler, (str, bytes)):
-            raise TypeError(
-                f"sampler is leat.Weighted, a list of positions or a PyTorch Sampler, not {type(sampler).__name__}"
-            )
-        if hasattr(sampler, "__next__"):
-            raise TypeError(
-                f"a {type(sampler).__name__} is used up after one epoch: give a list of positions, or an object with "
-                "__iter__"
-            )
-        if hasattr(sampler, "batch_size") and hasattr(sampler, "sampler"):
-            raise TypeError(
-                f"a {type(sampler).__name__} makes batches, which the Loader does: give its sampler, and batch_size"
-            )
-        self._sampler = sampler
-        return LIST, {}
-
     def _positions(self, values: Any, of: str = "sampler") -> np.ndarray[Any, np.dtype[np.int64]]:
-        try:
-            return positions_array(values, len(self.dataset))
-        except (TypeError, IndexError) as e:
-            raise type(e)(f"{of}: {e}") from None
-
-    def _first(self, name: str) -> tuple[Any, int]:
-        """The stored value of a field in the first sample, and that sample's id."""
-        if not len(self.dataset):
-            raise ValueError(
-                "the data set is empty: a function's result is known only where returns=leat.field(dtype, shape) "
-                "declares it"
-            )
-        source = mixtures.first_source(self.dataset)
-        return source.stored(0, name), int(source.ids[0])
+        return positions_of(values, len(self.dataset), of)
 
     # ---- iterating ---------------------------------------------------------------------------------------------------
 
@@ -904,21 +766,6 @@ class Loader(Deciding, Taking):
 
     def __repr__(self) -> str:
         return f"<leat.Loader of {self.dataset!r}, global batch {self._global}, rank {self.rank} of {self.world_size}>"
-
-
-def _mesh_of(given: Any, rank: int | None, world_size: int | None) -> Mesh | None:
-    if given is None:
-        return None
-    if rank is not None or world_size is not None:
-        raise ValueError("mesh says the rank and the world size: leave these out")
-    return mesh_of(given)
-
-
-def _described(outputs: Outputs | None) -> str:
-    """The program of these outputs, as ranks compare it."""
-    if outputs is None:
-        return ""
-    return described_program(outputs) if has_functions(outputs) else compiled_program(outputs)[0]
 
 
 def _close(core: _leat.Loader, calls: Any) -> None:

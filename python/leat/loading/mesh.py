@@ -82,6 +82,17 @@ def mesh_of(given: Any) -> Mesh:
     )
 
 
+def place_of(mesh: Any, rank: int | None, world_size: int | None) -> tuple[Mesh | None, int, int, bool]:
+    """What a Loader's arguments say: the mesh, the data-parallel rank and world size, and whether these are those of
+    torch.distributed."""
+    if mesh is None:
+        return None, *ranks.find(rank, world_size)
+    if rank is not None or world_size is not None:
+        raise ValueError("mesh says the rank and the world size: leave these out")
+    found = mesh_of(mesh)
+    return found, *found.dp, found.distributed
+
+
 def _place(kind: str, rank: Any, size: Any) -> Place:
     place = Place(check.integer(f"the rank in {kind}", rank), check.integer(f"the size of {kind}", size, 1, 1 << 31))
     if place.rank >= place.size:

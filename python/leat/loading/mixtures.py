@@ -18,11 +18,16 @@ def _pack(dataset: Dataset) -> tuple[Any, ...] | None:
     return dataset.pack if isinstance(dataset, PackedRows) else None
 
 
-def first_source(dataset: Dataset | Mix | Schedule) -> Dataset:
-    """A data set that has samples like all others."""
-    if isinstance(dataset, Dataset):
-        return dataset
-    return next((source for source in dataset.datasets if len(source)), dataset.datasets[0])
+def first_stored(dataset: Dataset | Mix | Schedule, name: str) -> tuple[Any, int]:
+    """The stored value of a field in the first sample, and that sample's id."""
+    if not len(dataset):
+        raise ValueError(
+            "the data set is empty: a function's result is known only where returns=leat.field(dtype, shape) "
+            "declares it"
+        )
+    if not isinstance(dataset, Dataset):
+        dataset = next(source for source in dataset.datasets if len(source))
+    return dataset.stored(0, name), int(dataset.ids[0])
 
 
 def source_options(dataset: Dataset | Mix | Schedule, global_batch: int) -> dict[str, Any]:
@@ -48,8 +53,6 @@ def source_options(dataset: Dataset | Mix | Schedule, global_batch: int) -> dict
             raise ValueError(f"the last point of the schedule, {last}, is too far away: {last * rows:,} rows")
         schedule = [[at * rows, list(point.weights.values())] for at, point in dataset.points]
     return {
-        "dataset": None,
-        "pack": None,
         "mix": {
             "sources": sources,
             "unit": mix.unit,

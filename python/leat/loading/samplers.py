@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 
 from .. import _leat, check
+from ..data.dataset import positions_array
 from ..errors import StateError
 from ..files import whole
+
+SEQUENTIAL, SHUFFLED, BLOCKS, WEIGHTED, LIST = range(5)  # numbers of the library's orders
 
 
 class Blocks:
@@ -73,6 +76,55 @@ class Weighted:
 
     def __repr__(self) -> str:
         return f"Weighted({len(self.weights)} weights, num_samples={self.num_samples}, replacement={self.replacement})"
+
+
+def order_of(dataset: Any, shuffle: bool | Blocks, sampler: Any) -> tuple[int, dict[str, Any], Any]:
+    """The order that arguments of a Loader say: its number, the options beside it, and the Sampler to ask, if any."""
+    if sampler is None:
+        if isinstance(shuffle, Blocks):
+            return BLOCKS, {"block_rows": shuffle.rows}, None
+        if not isinstance(shuffle, (bool, np.bool_)) and shuffle is not None:  # torch's DataLoader takes None too
+            raise TypeError(f"shuffle is True, False or leat.Blocks(rows), not {shuffle!r:.60}")
+        return (SHUFFLED if shuffle else SEQUENTIAL), {}, None
+    if shuffle:
+        raise ValueError("sampler and shuffle exclude each other: the sampler says the order")
+    n = len(dataset)
+    if isinstance(sampler, Weighted):
+        if len(sampler.weights) != n:
+            raise ValueError(
+                f"Weighted has {len(sampler.weights)} weights, the data set {n} samples: one per sample is needed"
+            )
+        drawn = {"weights": sampler.weights, "num_samples": sampler.num_samples, "replacement": sampler.replacement}
+        return WEIGHTED, drawn, None
+    if any(c.__name__ == "DistributedSampler" for c in type(sampler).__mro__):
+        raise ValueError(
+            "a DistributedSampler would share the data out twice: leat.Loader does it by itself; leave the sampler out "
+            "and say shuffle=True"
+        )
+    if isinstance(sampler, (list, tuple, range, np.ndarray)) or type(sampler).__name__ == "Tensor":
+        return LIST, {"positions": positions_of(sampler, n, "sampler")}, None
+    if not hasattr(sampler, "__iter__") or isinstance(sampler, (str, bytes)):
+        raise TypeError(
+            f"sampler is leat.Weighted, a list of positions or a PyTorch Sampler, not {type(sampler).__name__}"
+        )
+    if hasattr(sampler, "__next__"):
+        raise TypeError(
+            f"a {type(sampler).__name__} is used up after one epoch: give a list of positions, or an object with "
+            "__iter__"
+        )
+    if hasattr(sampler, "batch_size") and hasattr(sampler, "sampler"):
+        raise TypeError(
+            f"a {type(sampler).__name__} makes batches, which the Loader does: give its sampler, and batch_size"
+        )
+    return LIST, {}, sampler
+
+
+def positions_of(values: Any, count: int, of: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Positions in a data set of `count` samples; `of`: what gave them."""
+    try:
+        return positions_array(values, count)
+    except (TypeError, IndexError) as e:
+        raise type(e)(f"{of}: {e}") from None
 
 
 def digest(arguments: Mapping[str, Any]) -> str:

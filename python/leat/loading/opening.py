@@ -1,0 +1,99 @@
+"""What the arguments of a Loader say together, before it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..data.dataset import Dataset
+from ..data.mixing import Mix
+from ..data.packing import PackedRows
+from ..data.schedule import Schedule
+from ..program import Entry, Outputs
+from ..stores.beside import Beside
+from . import html, thd
+from .batch import Form, framework_of
+from .buckets import buckets_of
+
+
+def check_together(
+    dataset: Any, sampler: Any, in_order: Any, mixture: Any, yields: Any, share: Any, tp_read: Any
+) -> None:
+    """Refuses what is of another type, and what does not go together."""
+    if not isinstance(dataset, (Dataset, Mix, Schedule)):
+        raise TypeError(f"dataset is a leat.Dataset, not {type(dataset).__name__}: leat.open(path) gives one")
+    if not isinstance(dataset, Dataset) and sampler is not None:
+        raise ValueError("sampler does not go with a mixture, which says itself what comes: leave it out")
+    if not isinstance(in_order, (bool, np.bool_)):
+        raise TypeError(f"in_order is True or False, not {in_order!r:.60}")
+    if mixture is not None and not in_order:
+        raise ValueError("in_order=False does not go with mixture=, which decides from some planned batch on")
+    if yields not in ("dict", "tuple"):
+        raise ValueError(f"yields is 'dict' or 'tuple', not {yields!r}")
+    if share not in (None, "job"):
+        raise ValueError(f"share is 'job' or None, not {share!r:.60}")
+    if share and tp_read == "first":
+        raise ValueError("tp_read='first' and share='job' both let one process read for others: give one of them")
+
+
+class Rows(NamedTuple):
+    """What a row is, and how many of them a batch has."""
+
+    dataset: Any
+    outputs: Outputs | None
+    batch_size: int | None
+    buckets: tuple[Any, ...] | None  #: batches by length, as the library takes them; a row is a group of samples
+    lines: PackedRows | None  #: a row is sequences, one behind the other
+
+    def facts(self) -> tuple[Any, ...]:
+        """Of buckets, what ranks compare."""
+        return () if self.buckets is None else (*self.buckets[:3], self.buckets[3].tolist())
+
+
+def rows_of(
+    dataset: Any,
+    outputs: Outputs | None,
+    plain: bool,
+    batch_size: int | None,
+    global_batch_size: int | None,
+    batch_tokens: int | None,
+    buckets: Sequence[int] | None,
+    tokens_field: str | None,
+) -> Rows:
+    """What sizes of batches mean for this data set. `plain`: in order or shuffled."""
+    grouped = buckets_of(dataset, batch_tokens, buckets, tokens_field, batch_size, global_batch_size)
+    if grouped is not None:
+        if not plain:
+            raise ValueError("batches by length are in order or shuffled: leave sampler, Blocks and in_order out")
+        batch_size = 1  # of a rank, one group of samples
+    dataset, batch_size = thd.rows_of(dataset, batch_tokens, batch_size, global_batch_size)
+    lines = dataset if grouped is None and batch_tokens is not None and isinstance(dataset, PackedRows) else None
+    if lines is not None:
+        outputs = thd.outputs_of(outputs, lines)
+    if (batch_size is None) == (global_batch_size is None):
+        raise ValueError("give batch_size (rows per rank) or global_batch_size (rows of all ranks), one of them")
+    return Rows(dataset, outputs, batch_size, grouped, lines)
+
+
+def form_of(
+    rows: Rows,
+    outputs: list[Entry] | None,
+    framework: str,
+    stores: Mapping[str, Any] | None,
+    seed: int,
+    marks: bool,
+    looks: bool,
+) -> Form:
+    """The form of batches, with the stores whose values come with them; `marks`, `looks`: of :class:`Beside`."""
+    form = Form(framework_of(framework))
+    if rows.lines is not None:
+        form.length, form.multiple = rows.lines.length, rows.lines.multiple
+    form.meaning = html.meaning(rows.dataset.schema, rows.dataset.classes, outputs)
+    if stores:
+        taken = rows.dataset.schema if outputs is None else [name for entry in outputs for name in entry.outputs]
+        form.beside = Beside(stores, taken, seed, form.framework)
+        form.beside.check(rows.dataset)
+        form.beside.marks, form.beside.looks = marks, looks
+    return form
