@@ -2,14 +2,16 @@
 
 A file of src/X may include headers of its own folder and of the folders that BELOW lists for X; the faces (cli, python,
 examples) only include/leat/leat.h and their own, and the Python extension worker/worker.h, engine/interrupt.h
-and format/names.h.
+and format/names.h. A package of python/leat may import those of its own layer and below, and those that UPWARDS names.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,16 +27,65 @@ BELOW["engine"] = BELOW["data"] | {"data", "plan", "op"}
 BELOW["worker"] = BELOW["port"] = BELOW["engine"] | {"engine"}
 FACES = {"cli", "python", "examples"}
 
+PYTHON = [
+    {"_leat", "check", "errors", "files", "ranks"},
+    {"data", "text"},
+    {"functions", "ops", "program", "presets"},
+    {"workers"},
+    {"loading"},
+    {"accelerate", "batch_size", "feedback", "lightning", "mixtures", "ports", "privacy", "stores", "torch"},
+]
+#: the imports that still point up
+UPWARDS = {
+    ("data", "loading"),  # texts of a column, and the length of an epoch, come from a loader
+    ("data", "mixtures"),  # Mix.show() and Schedule.show()
+    ("text", "loading"),  # write_megatron() reads its rows by a loader
+    ("text", "mixtures"),  # `leat mix` is a command beside those of texts
+    ("functions", "workers"),  # calls.py and running.py run functions in workers
+    ("loading", "feedback"),  # a Loader has decisions, counters and stores as arguments
+    ("loading", "mixtures"),
+    ("loading", "privacy"),
+    ("loading", "stores"),
+    ("loading", "ports"),  # share="job"
+}
+
+
+def files(*patterns: str) -> list[str]:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
+    found = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, check=True).stdout.split()
+    return [name for name in found if (ROOT / name).exists()]
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of each package or module of leat's top level that a file of python/leat imports, in functions,
+    too."""
+    inside = path.relative_to(ROOT / "python" / "leat").parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*inside[: len(inside) - node.level], *(node.module.split(".") if node.module else [])]
+            for name in base[:1] or [alias.name for alias in node.names]:
+                yield node.lineno, name
+
+
+def wrong_in_python() -> list[str]:
+    layer = {name: i for i, names in enumerate(PYTHON) for name in names}
+    wrong = []
+    for name in files("python/leat/*.py"):
+        package = Path(name).relative_to("python/leat").parts[0].removesuffix(".py")
+        if package == "__init__":
+            continue
+        if package not in layer:
+            wrong.append(f"{name}: PYTHON in tools/check_layers.py gives {package} no layer")
+            continue
+        for line, target in imported(ROOT / name):
+            if target in layer and layer[target] > layer[package] and (package, target) not in UPWARDS:
+                wrong.append(f"{name}:{line}: {package} may not import {target}")
+    return wrong
+
 
 def main() -> int:
-    wrong = []
-    for name in subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.c", "*.h"],
-        cwd=ROOT,
-        text=True,
-        stdout=subprocess.PIPE,
-        check=True,
-    ).stdout.split():
+    wrong = wrong_in_python()
+    for name in files("*.c", "*.h"):
         path = Path(name)
         layer = path.parts[1] if path.parts[0] == "src" else path.parts[0]
         for number, line in enumerate((ROOT / path).read_text().splitlines(), 1):

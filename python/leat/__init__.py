@@ -22,6 +22,7 @@ from .data.made import from_arrays, from_source, zip  # noqa: A004, E402
 from .data.masks import draw_masks, encode_masks  # noqa: E402
 from .data.mixing import Mix  # noqa: E402
 from .data.packing import pack_rows  # noqa: E402
+from .data.ragged import Ragged  # noqa: E402
 from .data.schedule import Schedule  # noqa: E402
 from .data.schema import Field, boxes, field, keypoints, mask, masks  # noqa: E402
 from .data.writer import Writer  # noqa: E402
@@ -58,7 +59,6 @@ from .loading.batch import Batch, RowError  # noqa: E402
 from .loading.consumer import Consumer  # noqa: E402
 from .loading.lineage import make_rows  # noqa: E402
 from .loading.loader import Loader  # noqa: E402
-from .loading.ragged import Ragged  # noqa: E402
 from .loading.samplers import Blocks, Weighted  # noqa: E402
 from .mixtures.ado import ADO  # noqa: E402
 from .mixtures.doremi import DoReMi  # noqa: E402

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import check
+from . import check, ranks
 from .errors import StateError
-from .loading import ranks
 from .loading.loader import Loader
 
 

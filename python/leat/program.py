@@ -6,11 +6,10 @@ import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from .data.schema import ENCODED, OF_A_BOX, Field
 from .functions import native
-from .loading.batch import Stack
 from .ops import (
     AugMix,
     AutoAugment,
@@ -81,6 +80,15 @@ class Out:
         names = self.field if isinstance(self.field, tuple) else (self.field,)
         if not names or not all(isinstance(name, str) for name in names):
             raise TypeError(f"the field of an output is a name, or a tuple of names, not {self.field!r:.60}")
+
+
+class Stack(NamedTuple):
+    """The form of images of open size."""
+
+    how: str  #: "list", "pad", or "row" (masks of instances in a list of one tensor per row)
+    mask: str  #: the output that marks padding
+    channels: int | None  #: their axis in an image
+    instances: int | None = None  #: masks of instances: 0 as many as a row has, or as PadTo says
 
 
 Outputs = Mapping[str | tuple[str, ...], "Chain | Operator | Out"]

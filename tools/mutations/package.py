@@ -6,7 +6,7 @@ MUTATIONS = [
     # --- loading ----------------------------------------------------------------------------------------------------
     Mutation(
         "a row of a ragged batch ends one value early",
-        "python/leat/loading/ragged.py",
+        "python/leat/data/ragged.py",
         "return self.values[int(self.offsets[i]) : int(self.offsets[i + 1])]",
         "return self.values[int(self.offsets[i]) : int(self.offsets[i + 1]) - 1]",
         ("py:test_ragged.py",),

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import FileError, FormatError, InvalidError, UnsupportedError
-from ..loading.ragged import Ragged
 from . import arrow_c, arrow_values, made
 from . import schema as _schema
 from .arrow_values import Each
 from .dataset import Dataset, concat
 from .features import Features, of_dataset, of_metadata, refuse_format
+from .ragged import Ragged
 from .schema import Field
 
 #: of row groups that are kept decoded, of one data set

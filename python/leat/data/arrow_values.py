@@ -20,8 +20,8 @@ import numpy as np
 
 from .. import _leat, check
 from ..errors import InvalidError, UnsupportedError
-from ..loading.ragged import Ragged
 from .arrow_c import BINARY, LISTS, NUMBERS, TEXT, Column, Type, bits
+from .ragged import Ragged
 from .schema import Field, field
 
 T = TypeVar("T")

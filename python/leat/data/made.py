@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from .. import _leat
-from ..loading.ragged import Ragged
 from . import schema as _schema
 from .dataset import Dataset, no_dataset
+from .ragged import Ragged
 from .schema import Field
 
 _BROKEN, _INVALID = -23, -2  # of enum leat_status

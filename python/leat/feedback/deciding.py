@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .. import _leat, check
+from .. import _leat, check, ranks
 from ..data.dataset import Dataset
 from ..errors import RangeError, StateError
-from ..loading import ranks, states
+from ..loading import states
 from ..loading.samplers import SEQUENTIAL, SHUFFLED, load_list, save_list
 from .driver import Feedback, check_batches
 from .policies import Rows

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .. import _leat, check
+from .. import _leat, check, ranks
 from ..errors import StateError
-from ..loading import ranks, states
+from ..loading import states
 from .blobs import Blobs, Inside
 from .policies import Own, Policy, Rows, Run, policy_of
 from .reports import Place, Reports

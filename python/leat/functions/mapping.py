@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from ..data.ragged import Ragged
 from ..data.schema import ARRAY, KINDS, Field
-from ..loading.ragged import Ragged
 from ..ops import CopyPaste, Decode, DetectionMixUp, Map, MapBatch, Operator, ToLayout, named
 from ..ops.convert import _Call
 from ..program import Out, Outputs, compiled_program, entries, instance_names

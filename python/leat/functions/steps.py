@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import _leat
+from ..data.ragged import Ragged
 from ..data.schema import ARRAY, BINARY, KIND_NAMES, KINDS, LAYOUT_NAMES, LAYOUTS, Field
-from ..loading.ragged import Ragged
 from ..ops import Operator
 from ..program import Out, compiled_program
 from . import keyed

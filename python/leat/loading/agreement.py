@@ -20,7 +20,7 @@ from datetime import timedelta
 from typing import Any
 
 from ..errors import StateError
-from .ranks import distributed, short_hash
+from ..ranks import distributed, short_hash
 
 log = logging.getLogger("leat")
 

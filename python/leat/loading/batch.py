@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import _leat, check
+from ..data.ragged import Ragged
 from ..data.schema import JSON, STR
 from ..errors import CorruptError
+from ..program import Stack
 from . import thd
-from .ragged import Ragged
 
 if TYPE_CHECKING:
     from ..stores.beside import Beside
@@ -34,15 +35,6 @@ class RowError(NamedTuple):
     delivered: int | None  #: sample id of the substitute (of itself, if it lacks only what a store had), or None: the
     #: row was left out
     reason: str
-
-
-class Stack(NamedTuple):
-    """The form of images of open size."""
-
-    how: str  #: "list", "pad", or "row" (masks of instances in a list of one tensor per row)
-    mask: str  #: the output that marks padding
-    channels: int | None  #: their axis in an image
-    instances: int | None = None  #: masks of instances: 0 as many as a row has, or as PadTo says
 
 
 class Form:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from .. import _leat, check
+from ..data.ragged import Ragged
 from .mesh import Place
-from .ragged import Ragged
 
 HOW = {"zigzag": 0, "contiguous": 1}
 #: Outputs that are sliced if none are named.

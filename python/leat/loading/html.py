@@ -11,10 +11,10 @@ import numpy as np
 
 from ..data import html as drawing
 from ..data.dataset import Dataset
+from ..data.ragged import Ragged
 from ..data.schema import Field
 from ..ops.base import Operator
 from ..ops.branches import Branch
-from .ragged import Ragged
 
 if TYPE_CHECKING:
     from ..data.mixing import Mix

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .. import _leat, check
+from .. import _leat, check, ranks
 from ..data.dataset import Dataset
 from ..data.mixing import Mix
 from ..data.schedule import Schedule
@@ -25,7 +25,7 @@ from ..privacy import RunningArgmax, TreeCounter
 from ..program import Outputs, entries
 from ..stores.beside import Beside
 from ..stores.store import Store
-from . import html, mixtures, opening, ranks, states
+from . import html, mixtures, opening, states
 from .agreement import Agreement
 from .batch import Batch
 from .consumer import Consumer

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .. import check
-from . import ranks
+from .. import check, ranks
 
 KINDS = ("dp", "tp", "pp", "cp")
 #: Names that frameworks give to dimensions. Several of one kind, as of hybrid sharding, count as one.

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ..data.ragged import Ragged
 from ..errors import UnsupportedError
 from .batch import Batch, RowError
-from .ragged import Ragged
 
 
 class Part(Batch):

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import ranks
+from ..data.ragged import Ragged
 from ..errors import Error
-from . import ranks
 from .batch import Batch, Form, RowError
-from .ragged import Ragged
 
 SMALL = ("ids", "domains", "row_keys", "valid")
 

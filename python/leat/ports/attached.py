@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .. import _leat, check
+from .. import _leat, check, ranks
 from ..errors import InvalidError, UnsupportedError
-from ..loading import ranks, states
+from ..loading import states
 from ..loading.agreement import Agreement
 from ..loading.batch import Batch
 from ..loading.delivery import Delivering, checked_step

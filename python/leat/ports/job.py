@@ -22,9 +22,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from .. import _leat, check
+from .. import _leat, check, ranks
 from ..errors import ClosedError, StateError, UnsupportedError, WaitTimeoutError
-from ..loading import ranks
 from ..loading.loader import TAILS
 from ..program import per_batch
 from . import known

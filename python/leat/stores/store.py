@@ -15,10 +15,10 @@ import numpy as np
 
 from .. import _leat, check
 from ..data.dataset import Dataset
+from ..data.ragged import Ragged
 from ..data.schema import Field, as_field, to_raw
 from ..errors import ClosedError
 from ..loading.batch import framework_of
-from ..loading.ragged import Ragged
 from .values import Array, Column, checked_ids, checked_keys, column_of, finished, given_of
 
 BROKEN = 2  #: of a row whose bytes differ from those written, as the library says whether rows are there

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..data.ragged import Ragged
 from ..data.schema import Field, dtype_name
-from ..loading.ragged import Ragged
 
 ROUNDED = ("float16", "bfloat16", "int8")  #: fields that take float32, and round it
 FLOATS = ("float16", "bfloat16", "float32", "float64")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ..loading import ranks
+from .. import ranks
 from ..workers import adapt, cores, loop
 from ..workers.pool import Pool
 

@@ -31,8 +31,8 @@ from torch.utils.data import (
 )
 from torch.utils.data.distributed import DistributedSampler
 
+from .. import ranks
 from ..errors import StateError
-from ..loading import ranks
 from ..workers.feed import Planned
 from ..workers.loop import ROWS, WHOLE
 from .generators import (

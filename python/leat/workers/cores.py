@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from .. import _leat
-from ..loading import ranks
+from .. import _leat, ranks
 
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 

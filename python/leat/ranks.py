@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import check
-from ..errors import StateError
+from . import check
+from .errors import StateError
 
 
 def distributed() -> Any:
