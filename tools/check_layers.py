@@ -41,7 +41,6 @@ UPWARDS = {
     ("data", "mixtures"),  # Mix.show() and Schedule.show()
     ("text", "loading"),  # write_megatron() reads its rows by a loader
     ("text", "mixtures"),  # `leat mix` is a command beside those of texts
-    ("functions", "workers"),  # calls.py and running.py run functions in workers
     ("loading", "feedback"),  # a Loader has decisions, counters and stores as arguments
     ("loading", "mixtures"),
     ("loading", "privacy"),

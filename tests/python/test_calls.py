@@ -159,7 +159,7 @@ def test_what_cannot_be_taken_from_a_worker_is_an_error_and_no_endless_wait(
         raise ValueError("no")
 
     with opened(data, raises, on_error="skip") as loader:
-        monkeypatch.setattr("leat.functions.calls.transport.decode", decode)
+        monkeypatch.setattr("leat.workers.calls.transport.decode", decode)
         with pytest.raises(OSError, match="too many open files"):
             next(iter(loader))
 

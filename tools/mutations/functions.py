@@ -40,7 +40,7 @@ MUTATIONS = [
     ),
     Mutation(
         "pixels that a function gave behind channels first are delivered as they lie",
-        "python/leat/functions/running.py",
+        "python/leat/workers/running.py",
         "kept.append((i, number, _flat(value.transpose(1, 2, 0) if output.turned else value)))",
         "kept.append((i, number, _flat(value)))",
         (

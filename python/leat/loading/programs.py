@@ -23,8 +23,8 @@ from .batch import Form
 from .mixtures import first_stored
 
 if TYPE_CHECKING:
-    from ..functions.calls import Calls
     from ..functions.mapping import Compiler
+    from ..workers.calls import Calls
 
 
 class Program(NamedTuple):
@@ -37,7 +37,7 @@ class Program(NamedTuple):
         """What runs the functions of the loader that was opened with these options."""
         if self.compiler is None:
             return None
-        from ..functions.calls import Calls  # here, as the compiler: worker processes are for functions alone
+        from ..workers.calls import Calls  # here, as the compiler: worker processes are for functions alone
 
         workers = json.loads(core.stats())["threads"]
         return Calls(self.options["executor"], core, self.compiler.program(on_error), workers, weight)

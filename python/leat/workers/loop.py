@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 #: kinds of batches: the payload, and the unit
 ROWS, WHOLE, ITER = 0, 1, 2
-CALL = 3  #: of the engine's: functions/running.py
+CALL = 3  #: of the engine's: workers/running.py
 
 #: kinds of messages from a worker
 SAMPLES, ODD, BATCH, ERROR, END, FAILED, LEFT = range(7)
@@ -233,7 +233,7 @@ class Worker:
             self.clients.pop(args[0], None)
             self.left.append(args[0])
         elif what == "region":  # its descriptor follows
-            from ..functions.running import Region
+            from .running import Region
 
             _, fds, _, _ = socket.recv_fds(self.sock, 1, 1)
             board, size = args
@@ -282,7 +282,7 @@ class Worker:
         room = board.view(unit.buffers[0], unit.capacity) if unit.capacity else None
         try:
             if unit.kind == CALL:
-                from ..functions.running import run
+                from .running import run
 
                 sent = run(self, client, unit)
             elif unit.kind == ITER:

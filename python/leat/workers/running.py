@@ -22,11 +22,21 @@ import numpy as np
 from .. import _leat
 from ..data.schema import Field
 from ..errors import BrokenSampleError
-from ..workers import transport
-from ..workers.loop import Unit
-from . import keyed
-from .mapping import Mapped, Program
-from .steps import BFLOAT16, CallStep, NativeStep, is_dense, is_open, load_torch, row_bytes, sides, stored_dtype
+from ..functions import keyed
+from ..functions.mapping import Mapped, Program
+from ..functions.steps import (
+    BFLOAT16,
+    CallStep,
+    NativeStep,
+    is_dense,
+    is_open,
+    load_torch,
+    row_bytes,
+    sides,
+    stored_dtype,
+)
+from . import transport
+from .loop import Unit
 
 #: kind of a worker's message: rows that failed, and results of varying length
 RESULTS = 17

@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 
 from .. import _leat
 from ..errors import Error
-from ..workers import transport
-from ..workers.loop import ERROR, FAILED, Job
-from ..workers.pool import Client, Pool, shared, threads_wanted
-from .mapping import Program
+from ..functions.mapping import Program
+from . import transport
+from .loop import ERROR, FAILED, Job
+from .pool import Client, Pool, shared, threads_wanted
 from .running import RESULTS
 
 _ENTRIES = 64  # calls on the board; more wait for a place
