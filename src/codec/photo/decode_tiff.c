@@ -536,12 +536,6 @@ static int decode(struct leat_bytes file, uint32_t frame, bool all, const struct
 }
 #endif
 
-static bool recognise(struct leat_bytes file)
-{
-    struct leat_tiff t;
-    return leat_tiff_begin(file, &t);
-}
-
 /* Its orientation stands where that of EXIF data does: in its first directory. */
 static struct leat_bytes exif(struct leat_bytes file)
 {
@@ -565,4 +559,4 @@ static int profile(struct leat_bytes file, uint32_t frame, struct leat_decode_bu
 
 static const struct leat_whole_format format = {.name = "TIFF", .header = header, .decode = decode};
 
-LEAT_WHOLE_BACKEND(tiff, "TIFF", format, true, profile);
+LEAT_WHOLE_BACKEND(tiff, NULL, format, true, profile);
