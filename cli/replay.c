@@ -130,15 +130,6 @@ static bool as_pixels(const uint8_t *data, size_t length, struct cli_photo *phot
            (length - 16) % ((size_t)photo->channels * photo->width) == 0;
 }
 
-static const char *stored_suffix(const uint8_t *data, size_t length)
-{
-    /* by leat_photo_kind */
-    static const char *const suffixes[] = {".bin", ".jpg", ".jpg", ".jpg",  ".png", ".webp", ".gif",
-                                           ".bmp", ".pnm", ".tif", ".avif", ".jxl", ".jp2"};
-    const unsigned kind = leat_photo_kind(data, length);
-    return suffixes[kind < sizeof suffixes / sizeof *suffixes ? kind : 0];
-}
-
 static bool make_folder(const struct replay *replay, const char *path)
 {
     struct stat st;
@@ -202,7 +193,7 @@ static bool write_stored(const struct replay *replay, const char *name, const st
         char *path, part[128];
         snprintf(part, sizeof part, "%04" PRIu64 "-id%" PRId64 "%s", r, ids[r],
                  pixels  ? ".png"
-                 : image ? stored_suffix(data, length)
+                 : image ? leat_photo_kind_suffix(leat_photo_kind(data, length))
                          : ".bin");
         good = asprintf(&path, "%s/%s", folder, part) >= 0;
         if (!good)

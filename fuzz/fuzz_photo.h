@@ -72,7 +72,8 @@ static inline void fuzz_box(struct leat_decoder *d, struct leat_decode_request *
             !memcmp(part + i * box[2] * pixel, all + ((size_t)(box[1] + i) * w + box[0]) * pixel, box[2] * pixel));
 }
 
-static inline int fuzz_photo(const uint8_t *data, size_t length)
+/* `pages`: the frames are pages, of which nothing follows from one for another; the one asked for is only decoded. */
+static inline int fuzz_photo(const uint8_t *data, size_t length, bool pages)
 {
     static struct leat_decoder *d;
     static struct leat_decoder *checker;
@@ -100,14 +101,14 @@ static inline int fuzz_photo(const uint8_t *data, size_t length)
         (void)leat_decoder_end(d, &error);
     if (leat_decoder_open(d, &request, &w, &h, &error))
         return 0;
-#ifdef FUZZ_PAGES /* nothing follows from one page for another: this one is only decoded */
-    if (request.frame && (uint64_t)w * h <= FUZZ_MAX_PIXELS)
-        (void)leat_decoder_begin(d, 1, 0, 0, w, h, &error);
-    (void)leat_decoder_end(d, &error);
-    request.frame = 0;
-    if (leat_decoder_open(d, &request, &w, &h, &error))
-        return 0;
-#endif
+    if (pages) {
+        if (request.frame && (uint64_t)w * h <= FUZZ_MAX_PIXELS)
+            (void)leat_decoder_begin(d, 1, 0, 0, w, h, &error);
+        (void)leat_decoder_end(d, &error);
+        request.frame = 0;
+        if (leat_decoder_open(d, &request, &w, &h, &error))
+            return 0;
+    }
     denominator = leat_decoder_scaled_size(d, denominator, &w, &h);
     uint32_t full_w, full_h;
     leat_decoder_scaled_size(d, 1, &full_w, &full_h);

@@ -151,9 +151,10 @@ LEAT_API const char *leat_kind_name(enum leat_kind kind);
 
 /* The format that the header of an encoded photo gives: a number as in the derived field F.kind; 0 if it makes no
  * sense. And the name of such a number: "JPEG", "PNG" ...; "other" for 0 and numbers that this version does not know.
- * Never NULL, static. Any thread. */
+ * And the suffix of such files: ".jpg", ".png" ...; ".bin" for those. Never NULL, static. Any thread. */
 LEAT_API unsigned leat_photo_kind(const void *data, size_t length);
 LEAT_API const char *leat_photo_kind_name(unsigned kind);
+LEAT_API const char *leat_photo_kind_suffix(unsigned kind);
 /* The EXIF orientation of an encoded photo, 1 to 8: from 5 on, turning it exchanges width and height. 1 if there is
  * none or it makes no sense. Any thread. */
 LEAT_API unsigned leat_photo_orientation(const void *data, size_t length);

@@ -173,7 +173,7 @@ static int choose(struct folder *f, enum leat_labels labels, bool *by_folder, st
     if (labels == LEAT_LABELS_FOLDERS && !below)
         return leat_fail(error, LEAT_E_NOT_FOUND,
                          "%s has no sub-folder with photos, so there are no labels by folder (photos: %s)",
-                         f->photos.root, LEAT_LISTING_EXTENSIONS);
+                         f->photos.root, leat_listing_suffixes);
     if (parts && labels != LEAT_LABELS_NONE)
         leat_note(&f->notes, "the folder holds %s/ and %s/: open one of them%s", train, other,
                   *by_folder ? "; as asked, they are taken as classes" : "; taken together here, without labels");
@@ -241,7 +241,7 @@ static int folder_open(const char *path, const struct leat_open_options *options
         char notes[512];
         rc = leat_fail(error, LEAT_E_NOT_FOUND,
                        "%s holds no photo: files that end in %s were looked for, here and in its folders%s",
-                       f->photos.root, LEAT_LISTING_EXTENSIONS, notes_in_a_line(f, notes, sizeof notes));
+                       f->photos.root, leat_listing_suffixes, notes_in_a_line(f, notes, sizeof notes));
         leat_error_at_file(error, f->photos.root, LEAT_NO_OFFSET);
         goto out;
     }

@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "codec/photo/photo.h"
 
 struct scan {
     struct leat_listing *listing;
@@ -32,16 +32,14 @@ struct scan {
     struct leat_error *error;
 };
 
-bool leat_listing_is_photo(const char *name)
-{
-    static const char *const extensions[] = {".jpg", ".jpeg", ".png",  ".webp", ".gif", ".bmp", ".pbm", ".pgm", ".ppm",
-                                             ".pnm", ".tif",  ".tiff", ".avif", ".jxl", ".jp2", ".j2k", ".jpc"};
-    const char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot && i < sizeof extensions / sizeof *extensions; i++)
-        if (strcasecmp(dot, extensions[i]) == 0)
-            return true;
-    return false;
-}
+#define LEAT_PHOTO(id, ID, number, name, suffixes, ...) suffixes ", "
+const char leat_listing_suffixes[] =
+#include "codec/photo/formats.def"
+    "in any case";
+static const char other_suffix[] = "leat takes only names with "
+#include "codec/photo/formats.def"
+                                   "in any case: convert it";
+#undef LEAT_PHOTO
 
 static bool is_utf8(const char *text)
 {
@@ -182,7 +180,7 @@ static int look(struct scan *s, int fd, const struct dirent *entry, unsigned dep
     }
     if (link && fstatat(fd, name, &st, 0) == 0)
         type = S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
-    if (type != DT_DIR && !leat_listing_is_photo(name)) {
+    if (type != DT_DIR && !leat_photo_has_suffix(name)) {
         add_other(s, name);
         return LEAT_OK;
     }
@@ -350,8 +348,8 @@ const char *leat_listing_why_not(const char *root, const char *name)
     if (*name == '/' || strstr(name, "..") || n <= 0 || (size_t)n >= sizeof path || stat(path, &st) ||
         !S_ISREG(st.st_mode))
         return NULL;
-    if (!leat_listing_is_photo(name))
-        return "leat takes only names with " LEAT_LISTING_EXTENSIONS ": convert it";
+    if (!leat_photo_has_suffix(name))
+        return other_suffix;
     return is_hidden(name) ? "leat passes over names that begin with a dot: rename it, here and there"
                            : "leat lists it under another name, or passes over a link in its path: correct the name";
 }

@@ -49,10 +49,7 @@ struct leat_listing {
 };
 
 #define LEAT_LISTING_DEPTH 32
-/* What is looked for, for messages. */
-#define LEAT_LISTING_EXTENSIONS                                                                                        \
-    ".jpg, .jpeg, .png, .webp, .gif, .bmp, .pbm, .pgm, .ppm, .pnm, .tif, .tiff, .avif, .jxl, .jp2, .j2k and .jpc, in " \
-    "any case"
+extern const char leat_listing_suffixes[]; /* what is looked for, for messages: ".jpg, .jpeg ..., in any case" */
 
 /* NOT_FOUND, INVALID (not a folder), IO (a folder that cannot be read), NOMEM. On failure the listing is destroyed. */
 int leat_listing_scan(const char *root, struct leat_listing *listing, struct leat_error *error);
@@ -60,8 +57,6 @@ void leat_listing_destroy(struct leat_listing *listing);
 /* Leaves out the photos in the root itself, or all but those. */
 void leat_listing_keep(struct leat_listing *listing, int in_root);
 
-/* Whether a file of this name would be listed. */
-bool leat_listing_is_photo(const char *name);
 /* Of a name that is not listed: if there is such a file below the root, why, and what to do about it; else NULL. Names
  * that lead out of it are not looked up. */
 const char *leat_listing_why_not(const char *root, const char *name);

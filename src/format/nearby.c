@@ -9,6 +9,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "codec/photo/photo.h"
 #include "format/yolo.h"
 
 enum { MOST_FOLDERS = 200, MOST_ENTRIES = 20000 }; /* that are looked at */
@@ -72,7 +73,7 @@ static bool is_other(const char *folder, const char *name)
     for (const struct dirent *e; dir && !fits && n < MOST_FOLDERS && (e = readdir(dir));)
         if (e->d_name[0] != '.') {
             n++;
-            fits = e->d_type == DT_DIR || leat_listing_is_photo(e->d_name);
+            fits = e->d_type == DT_DIR || leat_photo_has_suffix(e->d_name);
         }
     if (dir)
         closedir(dir);

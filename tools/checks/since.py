@@ -157,6 +157,7 @@ def c_tests(files: list[str]) -> list[str]:
     layers |= {layer for path, of in C_TESTS.items() if any(f.startswith(path) for f in files) for layer in of}
     layers |= {f.split("/")[2] for f in files if f.startswith("tests/c/") and f.endswith("meson.build")}
     affected |= {f"fuzz/{f.split('/')[2]}.c" for f in files if f.startswith("fuzz/corpus/")}
+    affected |= {"fuzz/fuzz_decode.c" for f in files if f.startswith("fuzz/corpus/fuzz_decode_")}
     everything = bool({"meson.build", "meson.options", "tests/meson.build", "tests/c/faulty.c"} & set(files))
     folder = build("asan", "build.ninja")
     tests = json.loads(run("meson", "introspect", "--tests", folder))

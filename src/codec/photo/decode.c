@@ -1,6 +1,6 @@
 /*
  * The decoder of photos (codec/codec.h): the format, the EXIF orientation, grey. The formats themselves stand behind
- * the table of decode_internal.h.
+ * the table of photo.h.
  *
  * An orientation is undone by decoding the box of the stored image that becomes the box asked for, into memory, and
  * reading its rows from there in another direction:
@@ -26,6 +26,7 @@
 
 /* A format and this thread's decoder of it. */
 struct format {
+    const char *name;
     const struct leat_decode_backend *backend;
     struct leat_backend_decoder *decoder;
 };
@@ -33,7 +34,7 @@ struct format {
 struct photo_decoder {
     struct leat_decoder base;
     struct leat_jpeg_packer *packer; /* made when a photo is to get the fast form */
-    struct format formats[LEAT_PHOTO_FORMATS];
+    struct format formats[LEAT_PHOTO_FORMATS + 1];
     struct format now;     /* of the open photo; backend NULL if none is open */
     struct format scanned; /* that has read the last photo to its end; backend NULL if none has */
     unsigned warnings;     /* of the last photo */
@@ -219,8 +220,9 @@ struct leat_decoder *leat_photo_decoder_new(void)
     struct photo_decoder *d = leat_new(struct photo_decoder);
     if (!d)
         return NULL;
-    for (size_t i = 0; leat_decode_backends[i]; i++) {
-        d->formats[i] = (struct format){leat_decode_backends[i], leat_decode_backends[i]->create()};
+    for (size_t i = 0; i <= LEAT_PHOTO_FORMATS; i++) {
+        const struct leat_photo_format *f = &leat_photo_formats[i];
+        d->formats[i] = (struct format){f->name, f->backend, f->backend->create()};
         if (!d->formats[i].decoder) {
             leat_photo_decoder_free(&d->base);
             return NULL;
@@ -234,7 +236,7 @@ void leat_photo_decoder_free(struct leat_decoder *decoder)
     struct photo_decoder *d = (struct photo_decoder *)decoder;
     if (d->now.backend)
         d->now.backend->close(d->now.decoder);
-    for (size_t i = 0; i < LEAT_PHOTO_FORMATS; i++)
+    for (size_t i = 0; i <= LEAT_PHOTO_FORMATS; i++)
         if (d->formats[i].decoder)
             d->formats[i].backend->destroy(d->formats[i].decoder);
     leat_jpeg_packer_free(d->packer);
@@ -268,15 +270,15 @@ static int find_profile(struct photo_decoder *d, const struct leat_decode_backen
 }
 
 /* Whether the open photo has the colours that its profile is for, and the transform for its rows. */
-static int open_profile(struct photo_decoder *d, const struct leat_decode_backend *backend, struct leat_bytes headers,
+static int open_profile(struct photo_decoder *d, struct format format, struct leat_bytes headers,
                         struct leat_bytes profile, struct leat_error *error)
 {
     const enum leat_icc_space space = leat_icc_space(profile);
     struct leat_value_info info = {.channels = d->rows.channels};
-    int rc = info.channels ? LEAT_OK : backend->probe(headers, &info, error);
+    int rc = info.channels ? LEAT_OK : format.backend->probe(headers, &info, error);
     if (!rc && (d->rows.inks != (space == LEAT_ICC_CMYK) || (space == LEAT_ICC_GRAY && info.channels > 2)))
-        rc = leat_icc_broken(backend->name, "it is for other colours than the photo has", error);
-    return rc ? rc : leat_icc_open(backend->name, profile, d->rows.wide, &d->icc, error);
+        rc = leat_icc_broken(format.name, "it is for other colours than the photo has", error);
+    return rc ? rc : leat_icc_open(format.name, profile, d->rows.wide, &d->icc, error);
 }
 
 static int open_format(struct photo_decoder *d, struct format format, const struct leat_decode_request *request,
@@ -305,7 +307,7 @@ static int open_in_colours(struct photo_decoder *d, struct format format, const 
         rc = open_format(d, format, &asked, error);
         if (rc)
             return rc;
-        rc = open_profile(d, format.backend, headers, profile, error);
+        rc = open_profile(d, format, headers, profile, error);
         if (!rc)
             return LEAT_OK;
         format.backend->close(format.decoder);
@@ -320,23 +322,17 @@ int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_reque
                     uint32_t *height, struct leat_error *error)
 {
     struct photo_decoder *d = (struct photo_decoder *)decoder;
-    const struct leat_decode_backend *backend =
-        leat_decode_backend_of(request->form, request->data, request->length, error);
+    const struct leat_photo_format *found = leat_photo_format_of(request->form, request->data, request->length, error);
     d->scanned.backend = NULL;
     d->warnings = 0;
-    if (!backend)
+    if (!found)
         return LEAT_E_DECODE;
-    if (request->ids && backend != &leat_decode_png && backend != &leat_decode_raw) /* masks that were drawn */
-        return leat_fail(error, LEAT_E_DECODE, "%s has colours, and no class ids: store the mask as PNG",
-                         backend->name);
-    if (request->frame && !backend->has_frames)
+    const struct format format = d->formats[found - leat_photo_formats];
+    if (request->ids && format.backend != &leat_decode_png && format.backend != &leat_decode_raw) /* drawn masks */
+        return leat_fail(error, LEAT_E_DECODE, "%s has colours, and no class ids: store the mask as PNG", format.name);
+    if (request->frame && !format.backend->has_frames)
         return leat_fail(error, LEAT_E_DECODE, "%s: frame %u was asked for, and leat reads only its first image",
-                         backend->name, request->frame);
-    struct format format = {backend, NULL};
-    for (size_t i = 0; !format.decoder; i++)
-        if (d->formats[i].backend == backend)
-            format = d->formats[i];
-
+                         format.name, request->frame);
     d->request = *request;
     d->failed = false;
     d->rows_given = d->rows_wanted = 0;
@@ -384,7 +380,7 @@ static int begin(struct photo_decoder *d, unsigned denominator, uint32_t x, uint
     uint32_t width, height, stored_w, stored_h;
     if (denominator == 0 || denominator > d->now.backend->max_denominator || (denominator & (denominator - 1)) ||
         (d->rows.full_size && denominator > 1) || d->rows_wanted)
-        return leat_fail(error, LEAT_E_INVALID, "a %s can not be begun at 1/%u now", d->now.backend->name, denominator);
+        return leat_fail(error, LEAT_E_INVALID, "a %s can not be begun at 1/%u now", d->now.name, denominator);
     leat_photo_scaled_size(&d->base, denominator, &width, &height);
     if (!w || !h || x >= width || y >= height || w > width - x || h > height - y)
         return leat_fail(error, LEAT_E_INVALID, "the box (%u, %u) + %u x %u does not lie in the image of %u x %u", x, y,

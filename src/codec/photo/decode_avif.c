@@ -243,4 +243,4 @@ LEAT_WHOLE_NOT_BUILT(NAME, "libavif-dev")
 
 static const struct leat_whole_format format = {.name = NAME, .header = header, .decode = decode};
 
-LEAT_WHOLE_BACKEND(avif, NAME, format, true, profile);
+LEAT_WHOLE_BACKEND(avif, recognise, format, true, profile);

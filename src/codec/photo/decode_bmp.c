@@ -222,11 +222,6 @@ static int decode(struct leat_bytes file, uint32_t frame, bool all, const struct
     return LEAT_OK;
 }
 
-static bool recognise(struct leat_bytes file)
-{
-    return LEAT_BYTES_START(file, "BM");
-}
-
 static struct leat_bytes exif(struct leat_bytes file)
 {
     return leat_whole_no_exif(file);
@@ -234,4 +229,4 @@ static struct leat_bytes exif(struct leat_bytes file)
 
 static const struct leat_whole_format format = {.name = "BMP", .header = header, .decode = decode};
 
-LEAT_WHOLE_BACKEND(bmp, "BMP", format, false, NULL);
+LEAT_WHOLE_BACKEND(bmp, NULL, format, false, NULL);

@@ -335,11 +335,6 @@ static int decode(struct leat_bytes file, uint32_t frame, bool all, const struct
     return rc;
 }
 
-static bool recognise(struct leat_bytes file)
-{
-    return LEAT_BYTES_START(file, "GIF87a") || LEAT_BYTES_START(file, "GIF89a");
-}
-
 static struct leat_bytes exif(struct leat_bytes file)
 {
     return leat_whole_no_exif(file);
@@ -347,4 +342,4 @@ static struct leat_bytes exif(struct leat_bytes file)
 
 static const struct leat_whole_format format = {.name = "GIF", .header = header, .decode = decode};
 
-LEAT_WHOLE_BACKEND(gif, "GIF", format, true, NULL);
+LEAT_WHOLE_BACKEND(gif, NULL, format, true, NULL);

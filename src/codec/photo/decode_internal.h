@@ -37,13 +37,13 @@ struct leat_decode_rows {
     uint8_t channels; /* of this frame, as `probe` says them of the first; 0: all are like that */
 };
 
-/* One format. Calls come in the order of the decoder in codec/codec.h. Sizes and boxes are those of the stored image,
- * before the EXIF orientation. X of RGBX is the opacity if the request is not LEAT_ALPHA_DROP, else 255. */
+/* The decoder of one format. Calls come in the order of the decoder in codec/codec.h. Sizes and boxes are those of the
+ * stored image, before the EXIF orientation. X of RGBX is the opacity if the request is not LEAT_ALPHA_DROP, else 255.
+ */
 struct leat_decode_backend {
-    const char *name;
     unsigned max_denominator;
 
-    /* The meaning of the first bytes; any thread. Whether they are of this format. NULL: an index says it. */
+    /* Whether the first bytes of a file with the magic are of this format; any thread. NULL: they are. */
     bool (*recognise)(struct leat_bytes file);
     /* Width, height, channels and kind. DECODE: the header makes no sense. */
     int (*probe)(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error);
@@ -78,16 +78,14 @@ struct leat_decode_backend {
     void (*close)(struct leat_backend_decoder *decoder);
 };
 
-/* Every format, ended by NULL: the only place that lists them (header.c). */
-enum { LEAT_PHOTO_FORMATS = 16 };
-extern const struct leat_decode_backend *const leat_decode_backends[LEAT_PHOTO_FORMATS];
-extern const struct leat_decode_backend leat_decode_jpeg, leat_decode_png, leat_decode_webp, leat_decode_raw,
-    leat_decode_gif, leat_decode_bmp, leat_decode_pnm, leat_decode_tiff, leat_decode_avif, leat_decode_jxl,
-    leat_decode_jp2;
+#define LEAT_PHOTO(id, ...) extern const struct leat_decode_backend leat_decode_##id;
+#include "codec/photo/formats.def"
+#undef LEAT_PHOTO
+extern const struct leat_decode_backend leat_decode_raw;
 
-/* The decoder for a photo in a form; NULL with an error that names the likely format of its bytes. */
-const struct leat_decode_backend *leat_decode_backend_of(uint8_t form, const void *data, size_t length,
-                                                         struct leat_error *error);
+/* The format of a photo in a form; NULL with an error that names the likely format of its bytes. */
+const struct leat_photo_format *leat_photo_format_of(uint8_t form, const void *data, size_t length,
+                                                     struct leat_error *error);
 
 /* Bytes per pixel of width that a decoder's rows take between its steps. */
 #define LEAT_DECODE_ROW_BYTES 160
@@ -96,7 +94,6 @@ const struct leat_decode_backend *leat_decode_backend_of(uint8_t form, const voi
 unsigned leat_decode_orientation(uint8_t form, const void *data, size_t length);
 
 /* header_jpeg.c: the first functions of leat_decode_jpeg */
-bool leat_jpeg_recognise(struct leat_bytes file);
 int leat_jpeg_probe(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error);
 uint64_t leat_jpeg_bytes(struct leat_bytes file, struct leat_value_info *info);
 struct leat_bytes leat_jpeg_exif(struct leat_bytes file);

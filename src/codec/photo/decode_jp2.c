@@ -31,11 +31,6 @@ static bool is_container(struct leat_bytes file)
     return LEAT_BYTES_START(file, "\0\0\0\x0cjP  \r\n\x87\n");
 }
 
-static bool recognise(struct leat_bytes file)
-{
-    return is_container(file) || LEAT_BYTES_START(file, "\xff\x4f\xff\x51");
-}
-
 /* The body of the first box of a type; n 0: there is none. */
 static struct leat_bytes box_of(struct leat_bytes boxes, const char *type)
 {
@@ -349,4 +344,4 @@ static struct leat_bytes exif(struct leat_bytes file)
 
 static const struct leat_whole_format format = {.name = NAME, .header = header, .decode = decode};
 
-LEAT_WHOLE_BACKEND(jp2, NAME, format, false, profile);
+LEAT_WHOLE_BACKEND(jp2, NULL, format, false, profile);

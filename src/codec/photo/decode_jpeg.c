@@ -214,9 +214,7 @@ static void close_photo(struct leat_backend_decoder *j)
 }
 
 const struct leat_decode_backend leat_decode_jpeg = {
-    .name = "JPEG",
     .max_denominator = 8,
-    .recognise = leat_jpeg_recognise,
     .probe = leat_jpeg_probe,
     .bytes = leat_jpeg_bytes,
     .exif = leat_jpeg_exif,

@@ -15,11 +15,6 @@
  * channels: 5. */
 #define SAMPLE_BYTES 8u
 
-static bool recognise(struct leat_bytes file)
-{
-    return LEAT_BYTES_START(file, "\xff\x0a") || LEAT_BYTES_START(file, "\0\0\0\x0cJXL \r\n\x87\n");
-}
-
 #ifdef LEAT_HAVE_JXL
 #include <jxl/decode.h>
 
@@ -277,4 +272,4 @@ LEAT_WHOLE_NOT_BUILT(NAME, "libjxl-dev")
 
 static const struct leat_whole_format format = {.name = NAME, .header = header, .decode = decode};
 
-LEAT_WHOLE_BACKEND(jxl, NAME, format, true, profile);
+LEAT_WHOLE_BACKEND(jxl, NULL, format, true, profile);

@@ -292,11 +292,6 @@ static bool png_strict(const struct leat_backend_decoder *p)
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-static bool recognise(struct leat_bytes file)
-{
-    return LEAT_BYTES_START(file, "\x89PNG\r\n\x1a\n");
-}
-
 static int probe(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error)
 {
     static const uint8_t channels[] = {1, 0, 3, 3, 2, 0, 4};
@@ -355,9 +350,7 @@ static int profile(struct leat_bytes file, uint32_t frame, struct leat_decode_bu
 }
 
 const struct leat_decode_backend leat_decode_png = {
-    .name = "PNG",
     .max_denominator = 1,
-    .recognise = recognise,
     .probe = probe,
     .bytes = bytes,
     .exif = exif,

@@ -162,4 +162,4 @@ static struct leat_bytes exif(struct leat_bytes file)
 
 static const struct leat_whole_format format = {.name = "PNM", .header = header, .decode = decode};
 
-LEAT_WHOLE_BACKEND(pnm, "PNM", format, false, NULL);
+LEAT_WHOLE_BACKEND(pnm, recognise, format, false, NULL);

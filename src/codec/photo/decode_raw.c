@@ -97,7 +97,6 @@ static uint64_t raw_bytes(struct leat_bytes file, struct leat_value_info *info)
 }
 
 const struct leat_decode_backend leat_decode_raw = {
-    .name = "photo stored as pixels",
     .max_denominator = 1,
     .bytes = raw_bytes,
     .create = raw_create,

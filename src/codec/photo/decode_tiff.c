@@ -537,12 +537,6 @@ static int decode(struct leat_bytes file, uint32_t frame, bool all, const struct
 }
 #endif
 
-static bool recognise(struct leat_bytes file)
-{
-    struct leat_tiff t;
-    return leat_tiff_begin(file, &t);
-}
-
 /* Its orientation stands in the same place as that of EXIF data: in its first directory. */
 static struct leat_bytes exif(struct leat_bytes file)
 {
@@ -566,4 +560,4 @@ static int profile(struct leat_bytes file, uint32_t frame, struct leat_decode_bu
 
 static const struct leat_whole_format format = {.name = "TIFF", .header = header, .decode = decode};
 
-LEAT_WHOLE_BACKEND(tiff, "TIFF", format, true, profile);
+LEAT_WHOLE_BACKEND(tiff, NULL, format, true, profile);

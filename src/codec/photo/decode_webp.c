@@ -190,11 +190,6 @@ static int webp_scan(struct leat_backend_decoder *p, struct leat_error *error)
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-static bool recognise(struct leat_bytes file)
-{
-    return file.n >= 12 && LEAT_BYTES_START(file, "RIFF") && !memcmp(file.p + 8, "WEBP", 4);
-}
-
 static int probe(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error)
 {
     WebPBitstreamFeatures features;
@@ -235,10 +230,8 @@ static int profile(struct leat_bytes file, uint32_t frame, struct leat_decode_bu
 }
 
 const struct leat_decode_backend leat_decode_webp = {
-    .name = "WebP",
     .max_denominator = 1,
     .has_frames = true,
-    .recognise = recognise,
     .probe = probe,
     .bytes = bytes,
     .exif = exif,

@@ -55,9 +55,9 @@ unsigned leat_whole_warnings(const struct leat_backend_decoder *decoder);
 bool leat_whole_strict(const struct leat_backend_decoder *decoder);
 void leat_whole_close(struct leat_backend_decoder *decoder);
 
-/* The backend leat_decode_<id> of a format, behind the functions `recognise` and `exif` of its file; `icc`: that for
- * the profile, or NULL. */
-#define LEAT_WHOLE_BACKEND(id, title, format, frames, icc)                                                             \
+/* The backend leat_decode_<id> of a format, behind the function `exif` of its file; `known`: that which recognises it,
+ * and `icc`: that for the profile, or NULL. */
+#define LEAT_WHOLE_BACKEND(id, known, format, frames, icc)                                                             \
     static int whole_probe(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error)             \
     {                                                                                                                  \
         return leat_whole_probe(&(format), file, info, error);                                                         \
@@ -71,10 +71,9 @@ void leat_whole_close(struct leat_backend_decoder *decoder);
         return leat_whole_new(&(format));                                                                              \
     }                                                                                                                  \
     const struct leat_decode_backend leat_decode_##id = {                                                              \
-        .name = title,                                                                                                 \
         .max_denominator = 1,                                                                                          \
         .has_frames = frames,                                                                                          \
-        .recognise = recognise,                                                                                        \
+        .recognise = known,                                                                                            \
         .probe = whole_probe,                                                                                          \
         .bytes = whole_bytes,                                                                                          \
         .exif = exif,                                                                                                  \

@@ -1,6 +1,6 @@
 /*
  * The first bytes of a photo, for all formats: the format, the EXIF orientation, and the table of formats. Adding one
- * is adding its file and its line in the table. The orientation stands here:
+ * is adding its file and its entry in formats.def. The orientation stands here:
  *
  *     JPEG   the first APP1 segment that begins with "Exif\0\0", before the first scan
  *     PNG    chunk eXIf, WebP  chunk EXIF
@@ -8,6 +8,8 @@
  *
  * Malformed EXIF means that there is no orientation: it is common, and the pixels are fine.
  */
+#include <strings.h>
+
 #include "base/error.h"
 #include "codec/jpeg/fast.h"
 #include "codec/photo/bytes.h"
@@ -15,12 +17,49 @@
 #include "codec/photo/raw.h"
 #include "codec/photo/tiff.h"
 
-const struct leat_decode_backend *const leat_decode_backends[LEAT_PHOTO_FORMATS] = {
-    &leat_decode_jpeg, &leat_decode_png,  &leat_decode_webp, &leat_decode_raw, &leat_decode_gif, &leat_decode_bmp,
-    &leat_decode_pnm,  &leat_decode_tiff, &leat_decode_avif, &leat_decode_jxl, &leat_decode_jp2,
-};
+#define UNPACK(...) __VA_ARGS__
+#define MAGIC(literal)                                                                                                 \
+    {                                                                                                                  \
+        literal, sizeof(literal) - 1                                                                                   \
+    }
+const struct leat_photo_format leat_photo_formats[LEAT_PHOTO_FORMATS + 1] = {
+#define LEAT_PHOTO(id, ID, number, title, names, written_as, begins, flag)                                             \
+    {.name = title,                                                                                                    \
+     .kind = number,                                                                                                   \
+     .suffixes = names,                                                                                                \
+     .written = written_as,                                                                                            \
+     .magic = {UNPACK begins},                                                                                         \
+     .needs = flag,                                                                                                    \
+     .backend = &leat_decode_##id},
+#include "codec/photo/formats.def"
+#undef LEAT_PHOTO
+    {.name = "photo stored as pixels", .backend = &leat_decode_raw}};
 
 /* ---- kinds of files -------------------------------------------------------------------------- */
+
+bool leat_photo_has_suffix(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    const size_t n = dot ? strlen(dot) : 0;
+    for (size_t i = 0; dot && i < LEAT_PHOTO_FORMATS; i++)
+        for (const char *p = leat_photo_formats[i].suffixes; p; p = strchr(p + 1, '.'))
+            if (!strncasecmp(p, dot, n) && (!p[n] || p[n] == ','))
+                return true;
+    return false;
+}
+
+bool leat_photo_has_magic(const struct leat_photo_format *format, const void *data, size_t length)
+{
+    const uint8_t *p = data;
+    for (const struct leat_photo_magic *magic = format->magic; magic->bytes; magic++) {
+        size_t i = 0;
+        while (i < magic->n && i < length && (magic->bytes[i] == '?' || (uint8_t)magic->bytes[i] == p[i]))
+            i++;
+        if (i == magic->n)
+            return true;
+    }
+    return false;
+}
 
 /* Other files that people have in folders of photos; `name` NULL ends the table. */
 struct look {
@@ -57,12 +96,12 @@ static const struct look looks[] = {
     {NULL, 0, 0, NULL},
 };
 
-static const struct leat_decode_backend *recognise(const void *data, size_t length, struct leat_error *error)
+static const struct leat_photo_format *recognise(const void *data, size_t length, struct leat_error *error)
 {
     struct leat_bytes file = {data, length};
-    for (size_t i = 0; leat_decode_backends[i]; i++)
-        if (leat_decode_backends[i]->recognise && leat_decode_backends[i]->recognise(file))
-            return leat_decode_backends[i];
+    for (const struct leat_photo_format *f = leat_photo_formats; f < leat_photo_formats + LEAT_PHOTO_FORMATS; f++)
+        if (leat_photo_has_magic(f, data, length) && (!f->backend->recognise || f->backend->recognise(file)))
+            return f;
     if (!error)
         return NULL;
     if (!length) {
@@ -93,10 +132,10 @@ static const struct leat_decode_backend *recognise(const void *data, size_t leng
 
 unsigned leat_photo_orientation(const void *data, size_t length)
 {
-    const struct leat_decode_backend *backend = recognise(data, length, NULL);
-    if (!backend)
+    const struct leat_photo_format *format = recognise(data, length, NULL);
+    if (!format)
         return 1;
-    struct leat_bytes exif = backend->exif((struct leat_bytes){data, length});
+    struct leat_bytes exif = format->backend->exif((struct leat_bytes){data, length});
     /* some writers of PNG and WebP keep JPEG's prefix */
     if (LEAT_BYTES_START(exif, "Exif\0\0"))
         exif = leat_bytes_part(exif, 6, exif.n - 6);
@@ -116,20 +155,31 @@ unsigned leat_decode_orientation(uint8_t form, const void *data, size_t length)
 
 /* ---- size, kind and memory ------------------------------------------------------------------- */
 
-const struct leat_decode_backend *leat_decode_backend_of(uint8_t form, const void *data, size_t length,
-                                                         struct leat_error *error)
+/* That of a kind; NULL: there is none. */
+static const struct leat_photo_format *format_of(unsigned kind)
+{
+    if (kind == LEAT_IMAGE_JPEG_PROGRESSIVE || kind == LEAT_IMAGE_JPEG_OTHER)
+        kind = LEAT_IMAGE_JPEG;
+    for (const struct leat_photo_format *f = leat_photo_formats; f < leat_photo_formats + LEAT_PHOTO_FORMATS; f++)
+        if (f->kind == kind)
+            return f;
+    return NULL;
+}
+
+const struct leat_photo_format *leat_photo_format_of(uint8_t form, const void *data, size_t length,
+                                                     struct leat_error *error)
 {
     if (form == LEAT_FORM_RAW)
-        return &leat_decode_raw;
-    return form == LEAT_FORM_FAST ? &leat_decode_jpeg : recognise(data, length, error);
+        return &leat_photo_formats[LEAT_PHOTO_FORMATS];
+    return form == LEAT_FORM_FAST ? format_of(LEAT_IMAGE_JPEG) : recognise(data, length, error);
 }
 
 int leat_photo_probe(const void *data, size_t length, struct leat_value_info *info, struct leat_error *error)
 {
-    const struct leat_decode_backend *backend = recognise(data, length, error);
+    const struct leat_photo_format *format = recognise(data, length, error);
     info->deep = false;
-    int rc = backend ? backend->probe((struct leat_bytes){data, length}, info, error) : LEAT_E_DECODE;
-    return rc ? rc : leat_decode_check_size(backend->name, info->width, info->height, error);
+    int rc = format ? format->backend->probe((struct leat_bytes){data, length}, info, error) : LEAT_E_DECODE;
+    return rc ? rc : leat_decode_check_size(format->name, info->width, info->height, error);
 }
 
 unsigned leat_photo_kind(const void *data, size_t length)
@@ -140,29 +190,25 @@ unsigned leat_photo_kind(const void *data, size_t length)
 
 const char *leat_photo_kind_name(unsigned kind)
 {
-    static const char *const names[] = {
-        [LEAT_IMAGE_UNKNOWN] = "other",
-        [LEAT_IMAGE_JPEG_BASELINE] = "JPEG",
-        [LEAT_IMAGE_JPEG_PROGRESSIVE] = "progressive JPEG",
-        [LEAT_IMAGE_JPEG_OTHER] = "other JPEG",
-        [LEAT_IMAGE_PNG] = "PNG",
-        [LEAT_IMAGE_WEBP] = "WebP",
-        [LEAT_IMAGE_GIF] = "GIF",
-        [LEAT_IMAGE_BMP] = "BMP",
-        [LEAT_IMAGE_PNM] = "PNM",
-        [LEAT_IMAGE_TIFF] = "TIFF",
-        [LEAT_IMAGE_AVIF] = "AVIF",
-        [LEAT_IMAGE_JXL] = "JPEG XL",
-        [LEAT_IMAGE_JP2] = "JPEG 2000",
-    };
-    return names[kind < sizeof names / sizeof *names ? kind : LEAT_IMAGE_UNKNOWN];
+    const struct leat_photo_format *format = format_of(kind);
+    if (kind == LEAT_IMAGE_JPEG_PROGRESSIVE)
+        return "progressive JPEG";
+    if (kind == LEAT_IMAGE_JPEG_OTHER)
+        return "other JPEG";
+    return format ? format->name : "other";
+}
+
+const char *leat_photo_kind_suffix(unsigned kind)
+{
+    const struct leat_photo_format *format = format_of(kind);
+    return format ? format->written : ".bin";
 }
 
 uint64_t leat_photo_decode_bytes(const void *data, size_t length, const struct leat_value_info *info, bool exif)
 {
     struct leat_value_info found = {.form = info->form};
-    const struct leat_decode_backend *backend = leat_decode_backend_of(info->form, data, length, NULL);
-    uint64_t bytes = backend ? backend->bytes((struct leat_bytes){data, length}, &found) : 0;
+    const struct leat_photo_format *format = leat_photo_format_of(info->form, data, length, NULL);
+    uint64_t bytes = format ? format->backend->bytes((struct leat_bytes){data, length}, &found) : 0;
     if (bytes && exif && leat_decode_orientation(info->form, data, length) > 2)
         bytes += (uint64_t)found.width * found.height * 4;
     return bytes; /* 0: decoding will report the error before it takes any memory */

@@ -54,11 +54,6 @@ static uint8_t next_segment(struct leat_bytes file, size_t *at, struct leat_byte
     return head.p[1];
 }
 
-bool leat_jpeg_recognise(struct leat_bytes file)
-{
-    return LEAT_BYTES_START(file, "\xff\xd8\xff");
-}
-
 struct leat_bytes leat_jpeg_exif(struct leat_bytes file)
 {
     struct leat_bytes body;

@@ -98,9 +98,9 @@ static int pack(struct leat_decoder *decoder, enum leat_photos form, bool lenien
         return leat_fail(error, LEAT_E_UNSUPPORTED, "it has more than 8 bits a sample, which pixels are stored with");
     if (form == LEAT_PHOTOS_RAW)
         return pack_raw(decoder, lenient, data, length, &info, out, out_length, error);
-    const char *name = leat_decode_backend_of(LEAT_FORM_ORIGINAL, data, length, NULL)->name;
-    if (strcmp(name, "JPEG") != 0)
-        return leat_fail(error, LEAT_E_UNSUPPORTED, "it is a %s: only a JPEG has a fast form", name);
+    const struct leat_photo_format *format = leat_photo_format_of(LEAT_FORM_ORIGINAL, data, length, NULL);
+    if (format->kind != LEAT_IMAGE_JPEG)
+        return leat_fail(error, LEAT_E_UNSUPPORTED, "it is a %s: only a JPEG has a fast form", format->name);
     if (leat_jpeg_is_lossless((struct leat_bytes){data, length}))
         return leat_fail(error, LEAT_E_UNSUPPORTED, "it is a lossless JPEG, which has no fast form");
     rc = pack_fast(decoder, data, length, &info, out, out_length, error);

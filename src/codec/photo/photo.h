@@ -14,19 +14,40 @@
 /* leat_value_info.kind of a photo: leat_photo_kind_name has their names. Files have these numbers. */
 enum leat_image_kind {
     LEAT_IMAGE_UNKNOWN = 0,
-    LEAT_IMAGE_JPEG_BASELINE,    /* baseline or extended, Huffman: can be decoded in part */
-    LEAT_IMAGE_JPEG_PROGRESSIVE, /* progressive, Huffman */
-    LEAT_IMAGE_JPEG_OTHER,       /* arithmetic, lossless, 12 bits */
-    LEAT_IMAGE_PNG,
-    LEAT_IMAGE_WEBP,
-    LEAT_IMAGE_GIF,
-    LEAT_IMAGE_BMP,
-    LEAT_IMAGE_PNM,
-    LEAT_IMAGE_TIFF,
-    LEAT_IMAGE_AVIF,
-    LEAT_IMAGE_JXL,
-    LEAT_IMAGE_JP2
+    LEAT_IMAGE_JPEG_BASELINE = 1,    /* baseline or extended, Huffman: can be decoded in part */
+    LEAT_IMAGE_JPEG_PROGRESSIVE = 2, /* progressive, Huffman */
+    LEAT_IMAGE_JPEG_OTHER = 3,       /* arithmetic, lossless, 12 bits */
+#define LEAT_PHOTO(id, ID, number, ...) LEAT_IMAGE_##ID = number,
+#include "codec/photo/formats.def"
+#undef LEAT_PHOTO
 };
+
+/* One format of photos; formats.def says what each is. */
+struct leat_photo_format {
+    const char *name;
+    unsigned kind;
+    const char *suffixes, *written;
+    struct leat_photo_magic {
+        const char *bytes;
+        size_t n;
+    } magic[5]; /* NULL behind the last one */
+    const char *needs;
+    const struct leat_decode_backend *backend;
+};
+
+enum {
+    LEAT_PHOTO_FORMATS = 0
+#define LEAT_PHOTO(...) +1
+#include "codec/photo/formats.def"
+#undef LEAT_PHOTO
+};
+/* All of formats.def, and behind them what leat stores as pixels, which is no file. */
+extern const struct leat_photo_format leat_photo_formats[LEAT_PHOTO_FORMATS + 1];
+
+/* Whether the bytes have the magic of this format, which may have more to say about them. */
+bool leat_photo_has_magic(const struct leat_photo_format *format, const void *data, size_t length);
+/* Whether a file of this name is a photo. */
+bool leat_photo_has_suffix(const char *name);
 
 extern const struct leat_codec leat_codec_photo; /* codec/photo/photo.c */
 

@@ -200,11 +200,11 @@ static int resize_and_encode(struct shrinker *s, const struct leat_kernels *kern
 static int find_profile(struct shrinker *s, struct leat_bytes file, struct leat_error *error)
 {
     enum { MOST = 255 * 65519 }; /* in so many segments */
-    const struct leat_decode_backend *backend = leat_decode_backend_of(LEAT_FORM_ORIGINAL, file.p, file.n, error);
-    if (!backend || !backend->profile || leat_photo_is_cmyk(s->decoder))
+    const struct leat_photo_format *format = leat_photo_format_of(LEAT_FORM_ORIGINAL, file.p, file.n, error);
+    if (!format || !format->backend->profile || leat_photo_is_cmyk(s->decoder))
         return LEAT_OK;
     struct leat_bytes profile;
-    int rc = backend->profile(file, 0, &s->profile_room, &profile, error);
+    int rc = format->backend->profile(file, 0, &s->profile_room, &profile, error);
     const enum leat_icc_space space = rc ? LEAT_ICC_OTHER : leat_icc_space(profile);
     if ((space == LEAT_ICC_RGB || (space == LEAT_ICC_GRAY && s->pixel == 1)) && profile.n <= MOST)
         s->profile = profile;
