@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StateError
-from ..loading.batch import Form, Stack, framework_of
+from ..loading.batch import Form, framework_of
+from ..program import Stack
 
 if TYPE_CHECKING:
     from ..loading.loader import Loader
