@@ -61,21 +61,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         expected = malloc(4 * FUZZ_MAX_PIXELS);
         pixels = malloc(4 * FUZZ_MAX_PIXELS);
     }
-    struct leat_decode_request request = {.data = data, .length = length};
+    struct leat_image_wish wish = {0};
+    struct leat_decode_request request = {.data = data, .length = length, .wish = &wish};
     uint32_t w, h;
-    if (leat_codec_photo.probe(data, length, &info, &error) || (uint64_t)info.width * info.height > FUZZ_MAX_PIXELS)
+    if (leat_codec_photo.probe(data, length, &info, &error) || (uint64_t)info.size[0] * info.size[1] > FUZZ_MAX_PIXELS)
         return 0;
-    if (leat_decoder_open(decoder, &request, &w, &h, &error))
+    if (leat_image_open(decoder, &request, &w, &h, &error))
         return 0;
     const uint64_t draw = leat_hash64(data, length);
     const unsigned denominator = leat_decoder_scaled_size(decoder, 1u << (draw & 3), &w, &h);
     leat_decoder_end(decoder, &error);
-    request.gray = info.channels == 1;
+    wish.gray = info.channels == 1;
     request.scan_to_end = draw & 4;
     const uint32_t x = (uint32_t)(draw >> 8) % w, y = (uint32_t)(draw >> 16) % h;
     const uint32_t box[4] = {x, y, 1 + (uint32_t)(draw >> 32) % (w - x), 1 + (uint32_t)(draw >> 48) % (h - y)};
     const int verdict = oracle(&request, denominator, box);
-    compare(&request, denominator, box, request.gray, verdict);
+    compare(&request, denominator, box, wish.gray, verdict);
 
     request.scan_to_end = false;
     const bool whole = leat_decoder_check(checker, data, length, false, &error) == LEAT_OK;
@@ -83,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         FUZZ_ASSERT(oracle(&request, denominator, box) == LEAT_OK);
         request.rows = leat_decoder_rows(checker, &request.rows_length);
         if (request.rows)
-            compare(&request, denominator, box, request.gray, LEAT_OK);
+            compare(&request, denominator, box, wish.gray, LEAT_OK);
     }
     uint8_t *fast;
     size_t fast_length;
@@ -91,8 +92,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     FUZZ_ASSERT(whole ? rc == LEAT_OK || rc == LEAT_E_UNSUPPORTED : rc != LEAT_OK);
     if (!rc) {
         const struct leat_decode_request of_fast = {
-            .data = fast, .length = fast_length, .form = LEAT_FORM_FAST, .gray = request.gray};
-        compare(&of_fast, denominator, box, request.gray, LEAT_OK);
+            .data = fast, .length = fast_length, .form = LEAT_FORM_FAST, .wish = &wish};
+        compare(&of_fast, denominator, box, wish.gray, LEAT_OK);
     }
     leat_free(fast);
     return 0;

@@ -2,6 +2,7 @@
  * ids are requested, each is as large as the one that it was made of. */
 #include <sys/stat.h>
 
+#include "codec/image.h"
 #include "fuzz_annotated.h"
 
 static const char json[] =
@@ -39,9 +40,11 @@ static void check_mask(struct leat_source *s)
     if (!png || leat_io_read(file, extent.offset, extent.length, png, &error))
         abort();
     leat_io_release(file);
-    const struct leat_decode_request request = {
-        .data = png, .length = extent.length, .gray = true, .ids = true, .scan_to_end = true};
-    if (leat_decoder_open(decoder, &request, &w, &h, &error) || leat_decoder_begin(decoder, 1, 0, 0, w, h, &error))
+    const struct leat_decode_request request = {.data = png,
+                                                .length = extent.length,
+                                                .wish = &(struct leat_image_wish){.gray = true, .ids = true},
+                                                .scan_to_end = true};
+    if (leat_image_open(decoder, &request, &w, &h, &error) || leat_decoder_begin(decoder, 1, 0, 0, w, h, &error))
         abort();
     for (uint32_t y = 0; y < h; y++) {
         const uint8_t *row;

@@ -28,7 +28,8 @@
 
 static inline size_t fuzz_pixel(const struct leat_decode_request *request)
 {
-    return (request->gray ? 1u : 4u) * (request->wide ? 2 : 1);
+    const struct leat_image_wish *wish = leat_image_wish_of(request);
+    return (wish->gray ? 1u : 4u) * (wish->wide ? 2 : 1);
 }
 
 /* 0 and the pixels of the box at `out`, or the code of the first failure. */
@@ -37,7 +38,7 @@ static inline int fuzz_decode(struct leat_decoder *d, const struct leat_decode_r
 {
     struct leat_error error;
     uint32_t w, h;
-    int rc = leat_decoder_open(d, request, &w, &h, &error);
+    int rc = leat_image_open(d, request, &w, &h, &error);
     if (rc)
         return rc;
     size_t stride = box[2] * fuzz_pixel(request);
@@ -89,24 +90,25 @@ static inline int fuzz_photo(const uint8_t *data, size_t length, bool pages)
     (void)leat_codec_photo.probe(data, length, &info, &error);
 
     uint64_t draw = leat_hash64(data, length);
-    struct leat_decode_request request = {.data = data, .length = length, .gray = draw & 1, .exif = draw & 2};
-    request.wide = draw & 64;
-    request.alpha = draw & 128 ? LEAT_ALPHA_BLEND : request.gray ? LEAT_ALPHA_DROP : LEAT_ALPHA_KEEP;
+    struct leat_image_wish wish = {.gray = draw & 1, .exif = draw & 2};
+    struct leat_decode_request request = {.data = data, .length = length, .wish = &wish};
+    wish.wide = draw & 64;
+    wish.alpha = draw & 128 ? LEAT_ALPHA_BLEND : wish.gray ? LEAT_ALPHA_DROP : LEAT_ALPHA_KEEP;
     unsigned denominator = 1u << (draw >> 2 & 3);
     uint32_t w, h;
-    request.frame = draw >> 56 & 3;
-    if (leat_decoder_open(d, &request, &w, &h, &error))
-        request.frame = 0;
+    wish.frame = draw >> 56 & 3;
+    if (leat_image_open(d, &request, &w, &h, &error))
+        wish.frame = 0;
     else
         (void)leat_decoder_end(d, &error);
-    if (leat_decoder_open(d, &request, &w, &h, &error))
+    if (leat_image_open(d, &request, &w, &h, &error))
         return 0;
     if (pages) {
-        if (request.frame && (uint64_t)w * h <= FUZZ_MAX_PIXELS)
+        if (wish.frame && (uint64_t)w * h <= FUZZ_MAX_PIXELS)
             (void)leat_decoder_begin(d, 1, 0, 0, w, h, &error);
         (void)leat_decoder_end(d, &error);
-        request.frame = 0;
-        if (leat_decoder_open(d, &request, &w, &h, &error))
+        wish.frame = 0;
+        if (leat_image_open(d, &request, &w, &h, &error))
             return 0;
     }
     denominator = leat_decoder_scaled_size(d, denominator, &w, &h);
@@ -121,7 +123,7 @@ static inline int fuzz_photo(const uint8_t *data, size_t length, bool pages)
     const uint32_t box[4] = {x, y, 1 + (uint32_t)(draw >> 32) % (w - x), 1 + (uint32_t)(draw >> 48) % (h - y)};
     fuzz_box(d, &request, denominator, w, h, box, whole, draw & 16, all, part);
     request.lenient = true;
-    request.icc = draw & 256; /* a broken profile is passed */
+    wish.icc = draw & 256; /* a broken profile is passed */
     bool passes = leat_decoder_check(checker, data, length, true, &error) == LEAT_OK;
     FUZZ_ASSERT(!whole || (passes && !leat_decoder_warnings(checker)));
     fuzz_box(d, &request, denominator, w, h, box, passes, draw & 32, all, part);

@@ -15,13 +15,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     FUZZ_ASSERT(rc == LEAT_OK || rc == LEAT_E_DECODE);
     if (rc)
         return 0;
-    FUZZ_ASSERT(info.width && info.height && info.channels >= 1 && info.channels <= 4 && info.kind);
-    FUZZ_ASSERT((uint64_t)info.width * info.height <= LEAT_MAX_PIXELS);
+    FUZZ_ASSERT(info.size[0] && info.size[1] && info.channels >= 1 && info.channels <= 4 && info.kind);
+    FUZZ_ASSERT((uint64_t)info.size[0] * info.size[1] <= LEAT_MAX_PIXELS);
     uint32_t w, h;
     struct leat_decode_request request = {.data = data, .length = length};
-    if (leat_decoder_open(decoder, &request, &w, &h, &error))
+    if (leat_image_open(decoder, &request, &w, &h, &error))
         return 0;
-    FUZZ_ASSERT(w == info.width && h == info.height);
+    FUZZ_ASSERT(w == info.size[0] && h == info.size[1]);
     FUZZ_ASSERT(leat_decoder_end(decoder, &error) == LEAT_OK);
     return 0;
 }

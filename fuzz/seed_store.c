@@ -33,18 +33,18 @@ static int probe(const void *data, size_t length, struct leat_value_info *info, 
 {
     (void)data;
     (void)error;
-    *info = (struct leat_value_info){.width = (uint32_t)length, .height = 7, .channels = 3, .kind = 1};
+    *info = (struct leat_value_info){.size = {(uint32_t)length, 7}, .channels = 3, .kind = 1};
     return LEAT_OK;
 }
 /* Every photo is good, and some have a row index: of no photo, but with the checksum of one. */
 static uint8_t index_of_nothing[9];
 static size_t length_of_last;
-static int open_any(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
-                    uint32_t *height, struct leat_error *error)
+static int open_any(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t size[2],
+                    struct leat_error *error)
 {
     (void)decoder;
     (void)error;
-    *width = *height = 7;
+    size[0] = size[1] = 7;
     length_of_last = request->length;
     return LEAT_OK;
 }

@@ -7,10 +7,14 @@
  * it on unread, the codec reads it.
  *
  *     field -> kind -> leat_codec_of(kind)
- *                         probe, decode_bytes                     from the header
- *                         decoder: open, begin, row, row .. end   a box of the value; scan_to_end: to its last byte
- *                         pack, shrink                            what a writer stores instead
- *                         restore, view                           what is delivered of that without decoding
+ *                         probe, decode_bytes           from the header
+ *                         decoder: open, read .. end    slices of the value; scan_to_end: to its last byte
+ *                         image                         in the place of read: boxes of rows (codec/image.h)
+ *                         pack, shrink                  what a writer stores instead
+ *                         restore, view                 what is delivered of that without decoding
+ *
+ * A decoded value is an array, which comes in slices along its first axis, or an image. codec/image.h has the parts
+ * that only images have.
  */
 #ifndef LEAT_CODEC_CODEC_H
 #define LEAT_CODEC_CODEC_H
@@ -39,13 +43,14 @@ enum leat_health {
 
 /* The known facts of an encoded value beside its bytes. All zero: nothing is known. */
 struct leat_value_info {
-    uint32_t width, height; /* 0: unknown */
-    uint8_t channels;       /* of the value as it came; 0: unknown */
-    uint8_t kind;           /* a number of the codec's for its formats; 0: unknown */
-    bool deep;              /* has more than 8 bits a sample: a probe alone says so */
-    uint8_t health;         /* enum leat_health */
-    uint8_t form;           /* enum leat_form */
-    uint32_t original;      /* FAST, RAW: bytes of the value as it came */
+    uint32_t size[2];  /* of an array: steps of its first axis, and a number of the codec's; of an image: width and
+                          height; 0: unknown */
+    uint8_t channels;  /* of the value as it came; 0: unknown */
+    uint8_t kind;      /* a number of the codec's for its formats; 0: unknown */
+    bool deep;         /* has more than 8 bits a sample: a probe alone says so */
+    uint8_t health;    /* enum leat_health */
+    uint8_t form;      /* enum leat_form */
+    uint32_t original; /* FAST, RAW: bytes of the value as it came */
     uint32_t
         rows_length;     /* ORIGINAL: bytes of the row index, 0 if there is none: they lie right behind the value ... */
     const uint8_t *rows; /* ... unless this points to them, in memory that stays while the source is open ... */
@@ -59,23 +64,8 @@ static inline uint64_t leat_value_bytes(const struct leat_value_info *info, uint
     return info->form == LEAT_FORM_FAST ? info->original : length;
 }
 
-/* Values of more elements than this (pixels), or with a longer side, are refused as broken. The side also bounds the
- * memory of one resize: for a photo of 1 x 2^28 pixels the weights alone would be 2 GiB. */
-#define LEAT_MAX_PIXELS (UINT64_C(1) << 28)
-#define LEAT_MAX_SIDE 65535
-
 /* So much memory a decoder may keep from value to value. */
 #define LEAT_DECODE_BYTES (UINT64_C(2) << 20)
-
-/* So many bytes after the last element of a row may be read (their values mean nothing). */
-#define LEAT_DECODE_PADDING 64
-
-/* The treatment of transparency. */
-enum leat_alpha {
-    LEAT_ALPHA_DROP = 0, /* colours are those that are stored, however transparent */
-    LEAT_ALPHA_KEEP,     /* X of RGBX is the opacity, 255 (65535) if there is none; not with gray */
-    LEAT_ALPHA_BLEND     /* blended with a background */
-};
 
 struct leat_decode_request {
     const void *data; /* the encoded value: must stay in place until leat_decoder_end */
@@ -83,20 +73,13 @@ struct leat_decode_request {
     uint8_t form;        /* enum leat_form */
     const uint8_t *rows; /* the row index of a value in the form ORIGINAL, or NULL */
     size_t rows_length;
-    bool gray;             /* 1 sample per pixel, else RGBX: 4 samples per pixel, X = 255 (65535) */
-    bool wide;             /* samples of 16 bits in the machine's byte order, of 0 to 65535, else bytes */
-    bool ids;              /* with gray: a mask, whose stored numbers are wanted as they are; only PNGs have them */
-    uint8_t alpha;         /* enum leat_alpha */
-    uint8_t background[3]; /* of LEAT_ALPHA_BLEND: R, G, B */
-    uint32_t frame;        /* of an animation or of a file of several pages, from 0 */
-    bool exif;             /* deliver the image as its EXIF orientation says */
-    bool icc;              /* deliver colours of sRGB, if an ICC profile describes the stored ones */
-    bool inks;             /* CMYK may come as inks: set between decode.c and the formats alone */
-    bool lenient;          /* damage that the decoder can pass is a warning, not an error */
-    bool scan_to_end;      /* leat_decoder_end reads the bytes that the box did not need, and reports damage in them */
+    const void *wish; /* the wanted form, in the terms of its kind (for images struct leat_image_wish); NULL: the usual
+                       * one. It must stay in place until leat_decoder_open has returned */
+    bool lenient;     /* damage that the decoder can pass is a warning, not an error */
+    bool scan_to_end; /* leat_decoder_end reads the bytes that were not needed, and reports damage in them */
 };
 
-/* The objects that one thread keeps from value to value: the decoder's own and buffers of rows, so that steady state
+/* The objects that one thread keeps from value to value: the decoder's own and buffers, so that steady state
  * allocates nothing of ours. One thread at a time. A codec's own struct begins with it. */
 struct leat_decoder {
     const struct leat_codec *codec;
@@ -106,14 +89,18 @@ struct leat_codec {
     const char *name; /* "photo": in messages, behind "encoded" */
     enum leat_kind kind;
     const char *kind_name; /* "image": leat_kind_name, and so the name for leat.field */
-    size_t raw_header;     /* bytes that precede the elements of a value in the form RAW */
+    const char *sizes[2]; /* "width", "height": fields that are derived from leat_value_info.size, of at most 8 bytes */
+    size_t raw_header;    /* bytes that precede the elements of a value in the form RAW */
+    /* For a kind that decodes to arrays: its type, and the number of elements in a step of the first axis. */
+    enum leat_dtype dtype;
+    uint32_t elements;
 
     /* ---- from the header; any thread ---- */
 
-    /* Fills width, height, channels and kind. The first bytes of the value may be enough. LEAT_E_DECODE: the bytes are
+    /* Fills size, channels and kind. The first bytes of the value may be enough. LEAT_E_DECODE: the bytes are
      * none of this kind, or the header makes no sense. */
     int (*probe)(const void *data, size_t length, struct leat_value_info *info, struct leat_error *error);
-    /* About the most memory that decoding takes (from the header, and from width, height and form in `info`), a decoder
+    /* About the most memory that decoding takes (from the header, and from size and form in `info`); a decoder
      * keeps at most LEAT_DECODE_BYTES of it afterwards. 0 for bytes that it does not know. */
     uint64_t (*decode_bytes)(const void *data, size_t length, const struct leat_value_info *info, bool exif);
 
@@ -121,13 +108,10 @@ struct leat_codec {
 
     struct leat_decoder *(*decoder_new)(void);
     void (*decoder_free)(struct leat_decoder *decoder);
-    int (*open)(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
-                uint32_t *height, struct leat_error *error);
-    unsigned (*scaled_size)(const struct leat_decoder *decoder, unsigned denominator, uint32_t *width,
-                            uint32_t *height);
-    int (*begin)(struct leat_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,
-                 struct leat_error *error);
-    int (*row)(struct leat_decoder *decoder, const uint8_t **row, struct leat_error *error);
+    int (*open)(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t size[2],
+                struct leat_error *error);
+    int (*read)(struct leat_decoder *decoder, uint64_t begin, uint64_t count, void *out, struct leat_error *error);
+    const struct leat_image_codec *image; /* NULL: arrays, which `read` gives */
     int (*end)(struct leat_decoder *decoder, struct leat_error *error);
     const uint8_t *(*rows)(const struct leat_decoder *decoder, size_t *length); /* NULL: there are no row indexes */
     unsigned (*warnings)(const struct leat_decoder *decoder); /* NULL, with warning_names: there are none */
@@ -189,39 +173,21 @@ static inline void leat_decoder_free(struct leat_decoder *decoder)
         decoder->codec->decoder_free(decoder);
 }
 
-/* Reads the header. `*width` and `*height` receive the size of the value as it will be delivered (after the EXIF
- * orientation, if that was requested). After a failure the decoder is ready for the next open; after success
- * leat_decoder_end must be called. Errors: DECODE, NOMEM. */
+/* Reads the header. `size` receives the size of the value as it will be delivered. After a failure the decoder is ready
+ * for the next open; after success leat_decoder_end must be called. Errors: DECODE, NOMEM. */
 static inline int leat_decoder_open(struct leat_decoder *decoder, const struct leat_decode_request *request,
-                                    uint32_t *width, uint32_t *height, struct leat_error *error)
+                                    uint32_t size[2], struct leat_error *error)
 {
-    return decoder->codec->open(decoder, request, width, height, error);
+    return decoder->codec->open(decoder, request, size, error);
 }
 
-/* The size of the opened value at 1/denominator, as begin will have it. A JPEG decodes at 1, 2, 4 and 8: the result is
- * then ceil(size / denominator) and the call returns `denominator`. A value that has only 1 returns 1 and gives the
- * full size. `denominator` must be 1, 2, 4 or 8. */
-static inline unsigned leat_decoder_scaled_size(const struct leat_decoder *decoder, unsigned denominator,
-                                                uint32_t *width, uint32_t *height)
+/* Copies the steps [begin, begin + count) of an array, which lie in it, to `out`. Slices come in the order of the
+ * array, and may leave steps out between them. They are byte for byte those of the whole. After a failure only
+ * leat_decoder_end may be called. Errors: DECODE, NOMEM. */
+static inline int leat_decoder_read(struct leat_decoder *decoder, uint64_t begin, uint64_t count, void *out,
+                                    struct leat_error *error)
 {
-    return decoder->codec->scaled_size(decoder, denominator, width, height);
-}
-
-/* Begins the rows of the box [x, x + w) x [y, y + h), of the value scaled by 1/denominator (1, or what
- * leat_decoder_scaled_size returned). The box must lie in it and not be empty. May be called once per open. Rows are
- * byte for byte those of a full decode, cropped. Errors: DECODE, NOMEM, INVALID (the box). */
-static inline int leat_decoder_begin(struct leat_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y,
-                                     uint32_t w, uint32_t h, struct leat_error *error)
-{
-    return decoder->codec->begin(decoder, denominator, x, y, w, h, error);
-}
-
-/* The next row of the box: `*row` points to its first element, with no particular alignment, and is valid until the
- * next call on this decoder. LEAT_DECODE_PADDING readable bytes follow the last one. Called at most `h` times;
- * the caller may stop earlier. After a failure only leat_decoder_end may be called. Errors: DECODE, NOMEM. */
-static inline int leat_decoder_row(struct leat_decoder *decoder, const uint8_t **row, struct leat_error *error)
-{
-    return decoder->codec->row(decoder, row, error);
+    return decoder->codec->read(decoder, begin, count, out, error);
 }
 
 /* Ends the value. With scan_to_end, and if nothing has failed before, the rest of the bytes is read and damage

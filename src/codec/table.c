@@ -34,8 +34,8 @@ int leat_decoder_check(struct leat_decoder *decoder, const void *data, size_t le
                        struct leat_error *error)
 {
     struct leat_decode_request request = {.data = data, .length = length, .lenient = lenient, .scan_to_end = true};
-    uint32_t width, height;
-    int rc = leat_decoder_open(decoder, &request, &width, &height, error);
+    uint32_t size[2];
+    int rc = leat_decoder_open(decoder, &request, size, error);
     return rc ? rc : leat_decoder_end(decoder, error);
 }
 

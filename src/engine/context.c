@@ -128,14 +128,15 @@ void leat_job_context_destroy(struct leat_job_context *c)
 /* ---- the needs of values --------------------------------------------------------------------- */
 
 /* Bytes of the ragged outputs whose lengths follow from a value of `bytes`. */
-static uint64_t ragged_bytes(const struct leat_job_context *c, const struct leat_feed *feed, uint64_t bytes)
+static uint64_t ragged_bytes(const struct leat_job_context *c, const struct leat_feed *feed,
+                             const struct leat_value_info *info, uint64_t bytes)
 {
     uint64_t sum = 0;
     for (size_t o = 0; feed->ragged && o < leat_program_outputs(c->program); o++) {
         const struct leat_output *output = leat_program_output(c->program, o);
         if (!output->ragged || output->open || output->field != feed->field)
             continue;
-        const uint64_t one = leat_program_ragged_bytes(c->program, o, bytes);
+        const uint64_t one = leat_program_value_bytes(c->program, o, info, bytes);
         sum += output->drawn && one > LEAT_MOST_DRAWN ? 0 : one; /* such a row is broken */
     }
     return sum;
@@ -145,12 +146,12 @@ static uint64_t ragged_bytes(const struct leat_job_context *c, const struct leat
 static void probe(struct leat_job_context *c, const struct leat_feed *feed, const struct leat_sample_ref *ref,
                   uint64_t *ragged, uint64_t *room)
 {
-    struct leat_extent extent;
+    struct leat_extent extent = {0};
     size_t failed;
     enum leat_storage storage = leat_ref_storage(ref, feed->field);
     if (storage == LEAT_STORAGE_MAPPED) {
         *room += feed->tied ? feed->value_bytes : 0;
-        *ragged += ragged_bytes(c, feed, feed->value_bytes);
+        *ragged += ragged_bytes(c, feed, &extent.info, feed->value_bytes);
         return;
     }
     if (storage != LEAT_STORAGE_EXTENT ||
@@ -158,7 +159,7 @@ static void probe(struct leat_job_context *c, const struct leat_feed *feed, cons
         !leat_add_u64(*room, leat_fetch_room(&extent, feed->decodes), room))
         return;
     c->restores |= feed->delivers && extent.info.form == LEAT_FORM_FAST;
-    *ragged += ragged_bytes(c, feed, leat_value_bytes(&extent.info, extent.length));
+    *ragged += ragged_bytes(c, feed, &extent.info, extent.length);
 }
 
 /* Values of ragged outputs that a source has to compute to say how long they are. */
@@ -166,13 +167,14 @@ static void probe_made(struct leat_job_context *c, const struct leat_sample_ref 
 {
     for (size_t f = 0; f < c->n_feeds; f++) {
         const struct leat_feed *feed = &c->feeds[f];
+        const struct leat_value_info none = {0};
         struct leat_values values;
         size_t failed;
         if (!feed->computed || !feed->ragged || leat_ref_storage(ref, feed->field) != LEAT_STORAGE_COMPUTED ||
             leat_values_init(&values, 1, 1))
             continue;
         if (!leat_dataset_compute(c->dataset, &feed->field, 1, ref, 1, &values, &failed, NULL))
-            *ragged += ragged_bytes(c, feed, values.at[0].bytes) + values.at[0].bytes;
+            *ragged += ragged_bytes(c, feed, &none, values.at[0].bytes) + values.at[0].bytes;
         leat_values_destroy(&values);
     }
 }

@@ -329,12 +329,15 @@ static int compute_own(struct leat_job *j, size_t i, size_t n, size_t *failed)
 
 /* ---- lengths --------------------------------------------------------------------------------- */
 
-static uint64_t length_of(const struct leat_job *j, const struct leat_feed *feed, size_t i)
+/* The bytes of an output that the value of row i becomes. */
+static uint64_t bytes_of(const struct leat_job *j, const struct leat_feed *feed, size_t o, size_t i)
 {
+    const struct leat_program *program = j->context->program;
     const struct leat_job_value *v = feed->slotted ? leat_job_value(j, feed, i) : NULL;
     if (v && v->way == LEAT_VALUE_COMPUTED && !v->data)
         return 0;
-    return v ? leat_value_bytes(&v->extent.info, v->extent.length) : feed->value_bytes;
+    return v ? leat_program_value_bytes(program, o, &v->extent.info, v->extent.length)
+             : leat_program_ragged_bytes(program, o, feed->value_bytes);
 }
 
 /* The bytes of an output that the values of the other samples of row i become. */
@@ -346,7 +349,7 @@ static uint64_t others_bytes(const struct leat_job *j, const struct leat_feed *f
     for (unsigned p = 1; p < leat_program_chain(program, output->chain)->pieces; p++) {
         const struct leat_job_value *v = leat_job_piece(j, feed, i, p);
         if (v->way != LEAT_VALUE_NONE && !(v->way == LEAT_VALUE_COMPUTED && !v->data))
-            sum += leat_program_ragged_bytes(program, o, leat_value_bytes(&v->extent.info, v->extent.length));
+            sum += leat_program_value_bytes(program, o, &v->extent.info, v->extent.length);
     }
     return sum;
 }
@@ -360,7 +363,7 @@ static void sum_steps(const struct leat_job *j, size_t o, uint64_t first, int64_
     while (feed->field != output->field)
         feed++;
     for (size_t i = 0; i < j->count; i++) {
-        uint64_t bytes = leat_program_ragged_bytes(c->program, o, length_of(j, feed, i)), sum = 0;
+        uint64_t bytes = bytes_of(j, feed, o, i), sum = 0;
         bytes += output->bounded ? others_bytes(j, feed, o, i) : 0;
         if (output->drawn && bytes > LEAT_MOST_DRAWN) /* its row will say so */
             bytes = 0;

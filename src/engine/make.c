@@ -206,8 +206,7 @@ static uint8_t *place_of(const struct leat_job *j, uint64_t row, size_t o, uint6
 static bool fits_room(struct leat_job *j, size_t o, const struct leat_value_info *info, uint64_t length, uint64_t room)
 {
     const struct leat_output *output = output_of(j, o);
-    if (!output->ragged || output->open ||
-        leat_program_ragged_bytes(j->target.program, o, leat_value_bytes(info, length)) == room)
+    if (!output->ragged || output->open || leat_program_value_bytes(j->target.program, o, info, length) == room)
         return true;
     leat_fail(&j->error, LEAT_E_CHANGED,
               "a value changed its length while its batch was made; open the data set again");
@@ -274,7 +273,7 @@ static uint64_t tuple_bytes(const struct leat_job *j, size_t o, const struct lea
 {
     uint64_t sum = 0;
     for (unsigned p = 0; p < (output_of(j, o)->bounded ? samples : 1); p++, v += j->context->own_slots)
-        sum += leat_program_ragged_bytes(j->target.program, o, leat_value_bytes(&v->extent.info, v->extent.length));
+        sum += leat_program_value_bytes(j->target.program, o, &v->extent.info, v->extent.length);
     return sum;
 }
 

@@ -19,8 +19,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/thread.h"
-#include "codec/codec.h"
 #include "codec/ids_png.h"
+#include "codec/image.h"
 #include "format/coco.h"
 #include "io/interrupt.h"
 
@@ -129,7 +129,7 @@ static int decode(struct reading *r, const char *name, const struct leat_coco_im
     if (rc || t->wrong)
         return rc;
     const struct leat_decode_request request = {.data = r->bytes, .length = length};
-    if ((rc = leat_decoder_open(r->decoder, &request, &t->w, &t->h, &t->error))) {
+    if ((rc = leat_image_open(r->decoder, &request, &t->w, &t->h, &t->error))) {
         t->wrong = t->error.message;
         return rc == LEAT_E_NOMEM ? rc : LEAT_OK;
     }

@@ -34,10 +34,10 @@ bool leat_photo_sizes_look(struct leat_annotated *a, uint64_t sample, uint8_t *h
 {
     struct leat_value_info info = {0};
     const size_t n = leat_photo_files_head(&a->photos, sample, head, room);
-    if (!n || leat_codec_of(LEAT_KIND_IMAGE)->probe(head, n, &info, NULL) || !info.width)
+    if (!n || leat_codec_of(LEAT_KIND_IMAGE)->probe(head, n, &info, NULL) || !info.size[0])
         return false;
-    out->width = info.width;
-    out->height = info.height;
+    out->width = info.size[0];
+    out->height = info.size[1];
     out->turned = leat_photo_orientation(head, n) > 4;
     return true;
 }

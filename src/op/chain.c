@@ -124,7 +124,8 @@ static int apply_gathered(struct leat_chain *chain, const struct leat_row *row, 
 static int apply_ragged(struct leat_chain *chain, const struct leat_row *row, struct leat_value *out,
                         struct leat_error *error)
 {
-    uint64_t bytes = leat_program_ragged_bytes(chain->program, 0, row->length), step = chain->compiled->face.row_bytes;
+    uint64_t bytes = leat_program_value_bytes(chain->program, 0, &row->info, row->length),
+             step = chain->compiled->face.row_bytes;
     int rc = make_room(out, bytes, error);
     if (!rc)
         rc = leat_program_apply_ragged(chain->program, 0, chain->scratch, row, out->owned, error);
@@ -188,13 +189,15 @@ int leat_chain_apply_image(struct leat_chain *chain, const void *data, uint64_t 
     if (rc)
         return rc;
     if (leat_type_is_open(&chain->compiled->in)) {
-        row.info.height = height;
-        row.info.width = width;
+        row.info.size[1] = height;
+        row.info.size[0] = width;
     }
     if (moves)
         memcpy(chain->moves, moves, n_moves);
     leat_scratch_stages(chain->scratch)->aims = moves ? chain->moves : NULL;
     const struct leat_codec *codec = leat_codec_of(chain->compiled->in.kind);
+    if (codec && !codec->image && (rc = codec->probe(data, length, &row.info, error)))
+        return rc;
     if (codec && codec->form_of) /* as a loader delivers a photo that was packed as pixels */
         row.info.form = (uint8_t)codec->form_of(data, length);
     out->dtype = chain->result.dtype;

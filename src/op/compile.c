@@ -149,7 +149,15 @@ int leat_compiled_infer(const struct leat_program *program, struct leat_compiled
 static int choose_path(struct leat_compiled *c, bool image, bool planar, const struct leat_kernels *kernels,
                        struct leat_error *error)
 {
+    const struct leat_codec *codec = c->n_uses ? c->uses[0].out.codec : NULL;
     size_t from = c->gather ? (size_t)(c->gather - c->uses) + 1 : 0;
+    if (codec && !codec->image) {
+        c->path = LEAT_PATH_SLICES;
+        return c->n_uses == 1 || !leat_stages_compile(c->uses + 1, c->n_uses - 1, &c->uses[0].out,
+                                                      LEAT_STAGES_DELIVER_PIXELS, kernels, &c->stages, &c->n_stages)
+                   ? LEAT_OK
+                   : fail_nomem(error);
+    }
     if (leat_stages_compile(c->uses + from, c->n_uses - from, c->gather ? &c->gather->out : &c->in,
                             planar ? LEAT_STAGES_DELIVER_PLANES : LEAT_STAGES_DELIVER_PIXELS, kernels, &c->stages,
                             &c->n_stages))

@@ -22,7 +22,7 @@
 #ifndef LEAT_OP_DECODED_H
 #define LEAT_OP_DECODED_H
 
-#include "codec/codec.h"
+#include "codec/image.h"
 #include "op/program.h"
 
 /* Any thread; not across a fork. */
@@ -66,6 +66,7 @@ struct leat_decoded_decoder {
     struct leat_decoded *store;
     struct leat_decoder *real;
     struct leat_decode_request request;
+    struct leat_image_wish wish;
     uint64_t key[LEAT_DECODED_KEY];
     struct leat_decoded_photo *photo; /* whose rows it gives; NULL: those of the other one */
     bool opened, decoded;             /* the other one is open; has decoded the last photo */

@@ -23,27 +23,29 @@ static struct leat_decoded_decoder *of(const struct leat_decoder *decoder)
 
 static size_t pixel_bytes(const struct leat_decoded_decoder *d)
 {
-    return (d->request.gray ? 1u : 4u) * (d->request.wide ? 2u : 1u);
+    return (d->wish.gray ? 1u : 4u) * (d->wish.wide ? 2u : 1u);
 }
 
-static int decoded_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
-                        uint32_t *height, struct leat_error *error)
+static int decoded_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t size[2],
+                        struct leat_error *error)
 {
     struct leat_decoded_decoder *d = of(decoder);
     int rc = LEAT_OK;
     d->part = 0;
     d->request = *request;
+    d->wish = *leat_image_wish_of(request);
+    d->request.wish = &d->wish;
     d->photo = leat_decoded_find(d->store, d->key, request->scan_to_end);
     if (!d->photo)
-        rc = leat_decoder_open(d->real, request, &d->w, &d->h, error);
+        rc = leat_image_open(d->real, request, &d->w, &d->h, error);
     d->opened = !d->photo && !rc;
     d->decoded = !d->photo;
     if (rc)
         return rc;
     d->w = d->photo ? d->photo->w : d->w;
     d->h = d->photo ? d->photo->h : d->h;
-    *width = d->w;
-    *height = d->h;
+    size[0] = d->w;
+    size[1] = d->h;
     return LEAT_OK;
 }
 
@@ -93,7 +95,7 @@ static int get_whole(struct leat_decoded_decoder *d, struct leat_error *error)
     }
     if (!decode_whole(d, photo->pixels)) {
         leat_decoded_drop(d->store, photo);
-        int rc = leat_decoder_open(d->real, &d->request, &d->w, &d->h, error);
+        int rc = leat_image_open(d->real, &d->request, &d->w, &d->h, error);
         d->opened = !rc;
         return rc;
     }
@@ -167,6 +169,9 @@ static bool decoded_whole(const struct leat_decoder *decoder)
     return of(decoder)->decoded && leat_decoder_whole(of(decoder)->real);
 }
 
+static const struct leat_image_codec image = {
+    .scaled_size = decoded_scaled_size, .begin = decoded_begin, .row = decoded_row};
+
 struct leat_decoder *leat_decoded_decoder_for(struct leat_decoded_decoder *d, struct leat_decoded *store,
                                               struct leat_decoder *real, const struct leat_value_id *value,
                                               const struct leat_decode_request *r, bool dct_scaling)
@@ -177,9 +182,7 @@ struct leat_decoder *leat_decoded_decoder_for(struct leat_decoded_decoder *d, st
                                   .kind = real->codec->kind,
                                   .kind_name = real->codec->kind_name,
                                   .open = decoded_open,
-                                  .scaled_size = decoded_scaled_size,
-                                  .begin = decoded_begin,
-                                  .row = decoded_row,
+                                  .image = &image,
                                   .end = decoded_end,
                                   .rows = decoded_rows,
                                   .warnings = decoded_warnings,
@@ -188,13 +191,14 @@ struct leat_decoder *leat_decoded_decoder_for(struct leat_decoded_decoder *d, st
     d->base.codec = &d->face;
     d->store = store;
     d->real = real;
+    const struct leat_image_wish *wish = leat_image_wish_of(r);
     const unsigned flags =
-        (unsigned)r->gray | r->wide * 2u | r->ids * 4u | r->exif * 8u | r->icc * 16u | r->alpha * 32u;
-    const unsigned background = r->background[0] | r->background[1] * 256u | r->background[2] * 65536u;
+        (unsigned)wish->gray | wish->wide * 2u | wish->ids * 4u | wish->exif * 8u | wish->icc * 16u | wish->alpha * 32u;
+    const unsigned background = wish->background[0] | wish->background[1] * 256u | wish->background[2] * 65536u;
     leat_decoded_key(d->key, value);
     d->key[3] = (uintptr_t)real->codec;
     d->key[4] = r->length;
-    d->key[5] = (uint64_t)r->frame << 32 | r->form;
+    d->key[5] = (uint64_t)wish->frame << 32 | r->form;
     d->key[6] = (uint64_t)flags << 32 | background;
     return &d->base;
 }

@@ -112,7 +112,7 @@ static int draw(struct leat_walk *walk, size_t member, unsigned sample, const ui
         .length = bytes,
         .key = walk->samples.keys[sample],
         .sample = value->sample,
-        .info = {.width = w, .height = h, .channels = 1, .health = LEAT_HEALTH_GOOD, .form = LEAT_FORM_RAW}};
+        .info = {.size = {w, h}, .channels = 1, .health = LEAT_HEALTH_GOOD, .form = LEAT_FORM_RAW}};
     for (uint64_t i = 0, k = 0; k < n && !rc; i++) {
         const uint8_t *record;
         size_t length;

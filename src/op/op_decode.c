@@ -1,5 +1,5 @@
-/* Decode: an encoded photo to an image of open size. The codec of its kind decodes it (codec/codec.h); a stage pulls
- * the rows. */
+/* Decode: an encoded photo to an image of open size, another encoded value to an array whose first axis varies. The
+ * codec of its kind decodes it (codec/codec.h); a stage pulls the rows, slices.c the array. */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -65,6 +65,22 @@ static uint64_t hash(const void *from)
     return leat_hash64(bytes, args->lenient ? 4 : 3);
 }
 
+/* The array that another kind than images is decoded to. */
+static int infer_array(const struct decode_args *args, const struct leat_codec *codec, const struct leat_place *place,
+                       struct leat_type *type, struct leat_error *error)
+{
+    const struct decode_args plain = {.lenient = args->lenient};
+    if (hash(args) != hash(&plain))
+        return leat_op_misfit(place, type, "an encoded photo where it has other arguments than strict", error);
+    *type = (struct leat_type){.kind = LEAT_KIND_ARRAY,
+                               .dtype = codec->dtype,
+                               .codec = codec,
+                               .lenient = args->lenient,
+                               .ndim = codec->elements > 1 ? 2 : 1,
+                               .shape = {-1, codec->elements > 1 ? codec->elements : 0}};
+    return LEAT_OK;
+}
+
 static int infer(const void *from, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
                  struct leat_error *error)
 {
@@ -72,6 +88,8 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
     const struct leat_codec *codec = leat_codec_of(type->kind == LEAT_KIND_BYTES ? LEAT_KIND_IMAGE : type->kind);
     if (!codec)
         return leat_op_misfit(place, type, "an encoded photo, as the first operator of its chain", error);
+    if (!codec->image)
+        return infer_array(args, codec, place, type, error);
     if (args->icc && leat_icc_load(error))
         return leat_fail(error, LEAT_E_UNSUPPORTED,
                          "%s in output '%s' with icc \"srgb\" needs Little CMS (liblcms2.so.2), which is not on this "

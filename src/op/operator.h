@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #include "base/cpu.h"
-#include "codec/codec.h"
+#include "codec/image.h"
 #include "kernels/resample.h"
 #include "leat/leat.h"
 #include "op/args.h"

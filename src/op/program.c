@@ -164,8 +164,9 @@ const uint8_t *leat_scratch_rows(const struct leat_scratch *scratch, size_t *len
 
 /* ---- the loops ---- */
 
-/* Elements of an array through its maps, in blocks that stay in the first-level cache. */
-static void map_elements(const struct leat_compiled *c, const uint8_t *src, uint8_t *dst, uint64_t n)
+/* In blocks that stay in the first-level cache. */
+void leat_map_elements(const struct leat_compiled *c, enum leat_dtype from, const uint8_t *src, uint8_t *dst,
+                       uint64_t n)
 {
     enum { BLOCK = 512 };
     if (c->stages[0].dense) {
@@ -173,7 +174,7 @@ static void map_elements(const struct leat_compiled *c, const uint8_t *src, uint
         return;
     }
     uint64_t a[BLOCK], b[BLOCK];
-    size_t in = leat_dtype_size(c->in.dtype), out = leat_dtype_size(c->out.dtype);
+    size_t in = leat_dtype_size(from), out = leat_dtype_size(c->out.dtype);
     for (uint64_t done = 0; done < n; done += BLOCK) {
         size_t some = n - done < BLOCK ? (size_t)(n - done) : BLOCK;
         const void *values = src + done * in;
@@ -227,8 +228,8 @@ static int run_stages(const struct leat_compiled *c, struct leat_scratch *scratc
     const struct leat_type *in = c->gather ? &c->gather->out : &c->in;
     bool planar = in->layout == LEAT_LAYOUT_CHW, decodes = leat_compiled_decodes(c);
     if (!decodes) /* read only: the base loses its const in the common type of sources and targets */
-        leat_image_packed(&image, in, planar, leat_type_is_open(in) ? row->info.width : (uint32_t)leat_type_width(in),
-                          leat_type_is_open(in) ? row->info.height : (uint32_t)leat_type_height(in),
+        leat_image_packed(&image, in, planar, leat_type_is_open(in) ? row->info.size[0] : (uint32_t)leat_type_width(in),
+                          leat_type_is_open(in) ? row->info.size[1] : (uint32_t)leat_type_height(in),
                           (void *)(uintptr_t)row->data);
     int rc = LEAT_OK;
     unsigned buffer = 0;
@@ -315,7 +316,7 @@ static int apply_part(const struct leat_compiled *part, struct leat_scratch *scr
     else if (part->path == LEAT_PATH_CONVERT)
         convert_elements(part, row->data, dst, part->elements);
     else
-        map_elements(part, row->data, dst, part->elements);
+        leat_map_elements(part, part->in.dtype, row->data, dst, part->elements);
     end_step(scratch, &scratch->times[part->first_time], channels ? "ToLayout" : "ToDtype", begin, 1, 0);
     return LEAT_OK;
 }
@@ -439,26 +440,48 @@ static int check_steps(const struct leat_compiled *c, const struct leat_row *row
     return LEAT_OK;
 }
 
-int leat_padded_row(const struct leat_compiled *c, uint64_t key, const void *data, uint64_t n, void *dst,
-                    struct leat_error *error)
+int leat_pad_check(const struct leat_compiled *c, uint64_t n, struct leat_error *error)
 {
-    size_t size = leat_dtype_size(c->out.dtype);
-    uint64_t kept = n < c->pad_steps ? n : c->pad_steps, made = kept * c->elements, all = c->pad_steps * c->elements;
-    uint8_t *to = dst;
     if (n > c->pad_steps && !c->pad_cuts)
         return leat_fail(
             error, LEAT_E_DECODE,
             "'%s' has %llu rows, and PadTo makes %llu: give it a larger n, or say cut=True to drop what is above",
             c->field, (unsigned long long)n, (unsigned long long)c->pad_steps);
+    return LEAT_OK;
+}
+
+void leat_pad_fill(const struct leat_compiled *c, uint64_t n, uint8_t *dst)
+{
+    const size_t size = leat_dtype_size(c->out.dtype);
+    for (uint64_t i = n * c->elements; i < c->pad_steps * c->elements; i++)
+        memcpy(dst + i * size, c->pad_fill, size);
+}
+
+int leat_padded_row(const struct leat_compiled *c, uint64_t key, const void *data, uint64_t n, void *dst,
+                    struct leat_error *error)
+{
+    uint64_t kept = n < c->pad_steps ? n : c->pad_steps, made = kept * c->elements;
+    int rc = leat_pad_check(c, n, error);
+    if (rc)
+        return rc;
     if (c->path == LEAT_PATH_COPY && made)
-        memcpy(dst, data, made * size);
+        memcpy(dst, data, made * leat_dtype_size(c->out.dtype));
     else if (c->path == LEAT_PATH_CONVERT)
         convert_elements(c, data, dst, made);
     else if (c->path == LEAT_PATH_MAP)
-        map_elements(c, data, dst, made);
-    for (uint64_t i = made; i < all; i++)
-        memcpy(to + i * size, c->pad_fill, size);
+        leat_map_elements(c, c->in.dtype, data, dst, made);
+    leat_pad_fill(c, kept, dst);
     return LEAT_OK;
+}
+
+/* A value that is decoded to an array. */
+static int apply_slices(const struct leat_compiled *c, struct leat_scratch *scratch, const struct leat_row *row,
+                        void *dst, struct leat_error *error)
+{
+    int64_t begin = leat_clock_ns();
+    int rc = leat_slices_apply(c, &scratch->work, row, dst, error);
+    end_step(scratch, &scratch->times[c->first_time], "Decode", begin, 1, 0);
+    return rc;
 }
 
 /* A value whose length is not that of its row. */
@@ -474,10 +497,11 @@ size_t leat_program_apply(const struct leat_program *program, size_t output, str
     const struct leat_compiled *c = &program->outputs[output];
     uint64_t row_bytes = c->face.row_bytes;
     uint8_t *to = dst;
-    if (c->path == LEAT_PATH_IMAGE || c->path == LEAT_PATH_NATIVE) {
+    if (c->path == LEAT_PATH_IMAGE || c->path == LEAT_PATH_NATIVE || c->path == LEAT_PATH_SLICES) {
         for (size_t i = 0; i < n; i++)
-            if ((c->path == LEAT_PATH_IMAGE ? apply_image : apply_native)(c, scratch, &rows[i], to + i * row_bytes,
-                                                                          error))
+            if ((c->path == LEAT_PATH_IMAGE    ? apply_image
+                 : c->path == LEAT_PATH_NATIVE ? apply_native
+                                               : apply_slices)(c, scratch, &rows[i], to + i * row_bytes, error))
                 return i;
         return n;
     }
@@ -493,7 +517,7 @@ size_t leat_program_apply(const struct leat_program *program, size_t output, str
         if (c->path == LEAT_PATH_CONVERT)
             convert_elements(c, rows[i].data, to + i * row_bytes, run * c->elements);
         else
-            map_elements(c, rows[i].data, to + i * row_bytes, run * c->elements);
+            leat_map_elements(c, c->in.dtype, rows[i].data, to + i * row_bytes, run * c->elements);
     }
     end_step(scratch, &scratch->times[c->first_time], "copy", begin, n, 0);
     return n;
@@ -524,6 +548,14 @@ uint64_t leat_program_ragged_bytes(const struct leat_program *program, size_t ou
     return c->in_bytes ? length / c->in_bytes * c->face.row_bytes : 0;
 }
 
+uint64_t leat_program_value_bytes(const struct leat_program *program, size_t output, const struct leat_value_info *info,
+                                  uint64_t length)
+{
+    const struct leat_compiled *c = &program->outputs[output];
+    return c->path == LEAT_PATH_SLICES ? info->size[0] * c->face.row_bytes
+                                       : leat_program_ragged_bytes(program, output, leat_value_bytes(info, length));
+}
+
 /* A value in the fast form that is delivered as it came. */
 static int apply_restored(const struct leat_compiled *c, const struct leat_row *row, void *dst,
                           struct leat_error *error)
@@ -546,8 +578,8 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
                               const struct leat_row *row, void *dst, struct leat_error *error)
 {
     const struct leat_compiled *c = &program->outputs[output];
-    int rc = check_steps(c, row, error);
-    if (rc)
+    int rc = c->path == LEAT_PATH_SLICES ? apply_slices(c, scratch, row, dst, error) : check_steps(c, row, error);
+    if (rc || c->path == LEAT_PATH_SLICES)
         return rc;
     int64_t begin = leat_clock_ns();
     uint64_t n = row->length / leat_dtype_size(c->in.dtype);
@@ -558,7 +590,7 @@ int leat_program_apply_ragged(const struct leat_program *program, size_t output,
     else if (c->path == LEAT_PATH_CONVERT)
         convert_elements(c, row->data, dst, n);
     else
-        map_elements(c, row->data, dst, n);
+        leat_map_elements(c, c->in.dtype, row->data, dst, n);
     end_step(scratch, &scratch->times[c->first_time], "copy", begin, 1, 0);
     return rc;
 }
@@ -592,9 +624,11 @@ static size_t variant_times(const struct leat_scratch *scratch, const struct lea
         const struct step_time *t = &scratch->times[c->first_time];
         if (c->face.called)
             continue;
-        if (!c->n_stages && !c->n_parts && used < room)
-            times[used++] = (struct leat_step_time){c->face.name, "copy", t->ns, t->rows};
-        used = add_stage_times(scratch, c, times, used, room);
+        const bool slices = c->path == LEAT_PATH_SLICES;
+        if ((slices || !c->n_stages) && !c->n_parts && used < room)
+            times[used++] = (struct leat_step_time){c->face.name, slices ? "Decode" : "copy", t->ns, t->rows};
+        if (!slices)
+            used = add_stage_times(scratch, c, times, used, room);
         for (size_t k = 0; k < c->n_parts; k++) {
             const struct leat_compiled *part = &c->parts[k];
             used = add_stage_times(scratch, part, times, used, room);

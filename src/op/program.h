@@ -153,6 +153,19 @@ struct leat_row {
     bool scan_to_end;            /* decode to the end even if the crop does not need it, to learn whether it is whole */
 };
 
+/* To decode its value. */
+static inline struct leat_decode_request leat_row_request(const struct leat_row *row, const void *wish, bool lenient)
+{
+    return (struct leat_decode_request){.data = row->data,
+                                        .length = row->length,
+                                        .form = row->info.form,
+                                        .rows = row->info.rows,
+                                        .rows_length = row->info.rows ? row->info.rows_length : 0,
+                                        .wish = wish,
+                                        .lenient = lenient,
+                                        .scan_to_end = row->scan_to_end};
+}
+
 /* Memory of one thread: about leat_program_scratch_bytes, more for large photos. */
 struct leat_scratch *leat_scratch_new(const struct leat_program *program);
 void leat_scratch_free(struct leat_scratch *scratch);
@@ -181,6 +194,10 @@ size_t leat_program_apply_both(const struct leat_program *program, size_t output
                                struct leat_error *error);
 /* Ragged: the number of bytes that a value of `length` bytes (leat_value_bytes) becomes, and the conversion itself. */
 uint64_t leat_program_ragged_bytes(const struct leat_program *program, size_t output, uint64_t length);
+/* The same of a value of which `info` is known, and whose stored bytes are `length`: of one that is decoded to an array
+ * its size says it. */
+uint64_t leat_program_value_bytes(const struct leat_program *program, size_t output, const struct leat_value_info *info,
+                                  uint64_t length);
 int leat_program_apply_ragged(const struct leat_program *program, size_t output, struct leat_scratch *scratch,
                               const struct leat_row *row, void *dst, struct leat_error *error);
 

@@ -11,6 +11,7 @@ enum leat_path {
     LEAT_PATH_CONVERT, /* an array through one conversion between types */
     LEAT_PATH_MAP,     /* an array, or an image as it lies, through other functions of single values */
     LEAT_PATH_IMAGE,   /* through stages */
+    LEAT_PATH_SLICES,  /* decoded to an array, slice by slice, and through functions of single values */
     LEAT_PATH_TURN,    /* of a part: from pixels to planes or back, and nothing else */
     LEAT_PATH_NATIVE   /* in parts, with functions of the user's between them */
 };
@@ -26,7 +27,7 @@ struct leat_compiled {
     const struct leat_codec *codec; /* of stored values that are encoded, else NULL */
     uint64_t in_bytes, elements;    /* of a row (ragged: of one step of its first dimension) */
     leat_convert_fn convert;        /* CONVERT; NULL: leat_values_convert */
-    struct leat_stage *stages;      /* IMAGE; for MAP one, for its maps and label */
+    struct leat_stage *stages;      /* IMAGE; for MAP one, for its maps and label; for SLICES those behind Decode */
     size_t n_stages;
     size_t first_time; /* the start of the times of its steps in a scratch's */
 
@@ -149,6 +150,15 @@ static inline bool leat_compiled_decodes(const struct leat_compiled *c)
 {
     return c->face.decodes && !c->gather;
 }
+/* slices.c: a row of a value that is decoded to an array. */
+int leat_slices_apply(const struct leat_compiled *c, struct leat_stage_work *work, const struct leat_row *row,
+                      void *dst, struct leat_error *error);
+/* program.c: n elements of a type through the maps of a chain; whether a value of n steps may become a row of fixed
+ * length, and what is filled of that behind them. */
+void leat_map_elements(const struct leat_compiled *c, enum leat_dtype from, const uint8_t *src, uint8_t *dst,
+                       uint64_t n);
+int leat_pad_check(const struct leat_compiled *c, uint64_t n, struct leat_error *error);
+void leat_pad_fill(const struct leat_compiled *c, uint64_t n, uint8_t *dst);
 /* compile_operators.c: the operators of a program from its JSON; the names of their instances, once chains are known;
  * and an operator, with those in its branches, mixed into a hash. */
 int leat_parse_operators(struct leat_program *program, struct leat_error *error);

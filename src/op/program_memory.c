@@ -131,17 +131,19 @@ uint64_t leat_program_decode_bytes(const struct leat_program *program, size_t ou
                              (uint32_t)leat_type_height(&c->in));
     if (!c->face.decodes)
         return c->codec && row->info.form == LEAT_FORM_FAST ? c->codec->restore_bytes(row->data, row->length) : 0;
+    if (c->path == LEAT_PATH_SLICES)
+        return c->codec->decode_bytes(row->data, row->length, &row->info, false);
     struct leat_value_info info = row->info;
     uint64_t bytes =
         c->codec->decode_bytes(row->data, row->length, &row->info, c->face.turns) * (decodes_wide(first) ? 2 : 1);
     if ((first->n_stages < 2 && !decodes_wide(first) && !c->gather && !drawing_chain(program, c)) ||
         (info.form == LEAT_FORM_ORIGINAL && c->codec->probe(row->data, row->length, &info, NULL)))
         return bytes;
-    if (info.width > LEAT_MAX_SIDE || info.height > LEAT_MAX_SIDE) /* an index says so: decoding will not */
+    if (info.size[0] > LEAT_MAX_SIDE || info.size[1] > LEAT_MAX_SIDE) /* an index says so: decoding will not */
         return bytes;
-    uint64_t between = between_bytes(program, c, row->key, piece, info.width, info.height);
-    if (c->face.turns && info.width != info.height) {
-        uint64_t turned = between_bytes(program, c, row->key, piece, info.height, info.width);
+    uint64_t between = between_bytes(program, c, row->key, piece, info.size[0], info.size[1]);
+    if (c->face.turns && info.size[0] != info.size[1]) {
+        uint64_t turned = between_bytes(program, c, row->key, piece, info.size[1], info.size[0]);
         between = turned > between ? turned : between;
     }
     return bytes + between;

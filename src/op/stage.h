@@ -21,7 +21,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "codec/codec.h"
 #include "kernels/kernels.h"
 #include "kernels/resample.h"
 #include "op/decoded.h"
@@ -211,6 +210,11 @@ size_t leat_stages_straight(const struct leat_stage *stages, size_t n, size_t at
 int leat_stage_run(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_row *row,
                    const struct leat_image *image, unsigned *buffer, struct leat_image *target,
                    struct leat_error *error);
+
+/* Ends the decoding of a row's value with the result `rc`; `misfit` is the part of it that is the fault of operators,
+ * not of the value. work->health and work->warnings get the outcome. */
+int leat_stage_end_value(struct leat_stage_work *work, const struct leat_row *row, int rc, int misfit,
+                         struct leat_error *error);
 
 /* stage_pass.c: the part of `image` that the view shows, or of the photo that is open, into `target`. The tables of the
  * row are made. */

@@ -85,12 +85,7 @@ static int draw_view(const struct leat_stage *stage, const struct leat_move *aim
 static int open_photo(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_row *row,
                       uint32_t *w, uint32_t *h, struct leat_error *error)
 {
-    const struct leat_decode_request request = {
-        .data = row->data,
-        .length = row->length,
-        .form = row->info.form,
-        .rows = row->info.rows,
-        .rows_length = row->info.rows ? row->info.rows_length : 0,
+    const struct leat_image_wish wish = {
         .gray = stage->in.gray,
         .wide = stage->in.dtype == LEAT_U16,
         .ids = stage->in.ids,
@@ -98,14 +93,13 @@ static int open_photo(const struct leat_stage *stage, struct leat_stage_work *wo
         .background = {stage->in.background[0], stage->in.background[1], stage->in.background[2]},
         .frame = stage->in.frame,
         .exif = stage->in.exif,
-        .icc = stage->in.icc,
-        .lenient = stage->in.lenient,
-        .scan_to_end = row->scan_to_end};
+        .icc = stage->in.icc};
+    const struct leat_decode_request request = leat_row_request(row, &wish, stage->in.lenient);
     int64_t begin = work->detail ? leat_clock_ns() : 0;
     work->decoder =
         leat_decoded_decoder_for(&work->sharing, work->decoded, leat_decoders_get(&work->decoders, stage->in.codec),
                                  &row->value, &request, stage->in.dct_scaling);
-    int rc = work->decoder ? leat_decoder_open(work->decoder, &request, w, h, error)
+    int rc = work->decoder ? leat_image_open(work->decoder, &request, w, h, error)
                            : leat_fail(error, LEAT_E_NOMEM, "No memory for a decoder.");
     if (work->detail)
         work->decode_ns += (uint64_t)(leat_clock_ns() - begin);
@@ -295,6 +289,19 @@ static int run_branch(const struct leat_stage *stage, struct leat_stage_work *wo
     return LEAT_OK;
 }
 
+int leat_stage_end_value(struct leat_stage_work *work, const struct leat_row *row, int rc, int misfit,
+                         struct leat_error *error)
+{
+    int end = leat_decoder_end(work->decoder, rc != misfit ? NULL : error);
+    work->warnings |= leat_decoder_warnings(work->decoder);
+    rc = end && rc == misfit ? end : rc; /* a value that is broken is that first of all */
+    if (rc == LEAT_E_DECODE && (end || !misfit))
+        work->health = LEAT_HEALTH_BROKEN;
+    else if (row->scan_to_end && !end && rc == misfit && leat_decoder_whole(work->decoder))
+        work->health = LEAT_HEALTH_GOOD;
+    return rc;
+}
+
 int leat_stage_run(const struct leat_stage *stage, struct leat_stage_work *work, const struct leat_row *row,
                    const struct leat_image *image, unsigned *buffer, struct leat_image *target,
                    struct leat_error *error)
@@ -335,13 +342,7 @@ int leat_stage_run(const struct leat_stage *stage, struct leat_stage_work *work,
     if (!stage->decode)
         return rc;
     int64_t begin = work->detail ? leat_clock_ns() : 0;
-    int end = leat_decoder_end(work->decoder, rc != misfit ? NULL : error);
-    work->warnings |= leat_decoder_warnings(work->decoder);
-    rc = end && rc == misfit ? end : rc; /* a photo that is broken is that first of all */
-    if (rc == LEAT_E_DECODE && (end || !misfit))
-        work->health = LEAT_HEALTH_BROKEN;
-    else if (row->scan_to_end && !end && rc == misfit && leat_decoder_whole(work->decoder))
-        work->health = LEAT_HEALTH_GOOD;
+    rc = leat_stage_end_value(work, row, rc, misfit, error);
     if (work->detail)
         work->decode_ns += (uint64_t)(leat_clock_ns() - begin);
     return rc;

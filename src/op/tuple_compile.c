@@ -32,7 +32,8 @@ static int take_field(struct leat_compiled_chain *chain, struct leat_compiled *c
 {
     c->role = field->role;
     c->normalized = field->normalized;
-    bool image = leat_codec_of(c->in.kind) || leat_type_is_image(&c->in);
+    const struct leat_codec *codec = leat_codec_of(c->in.kind);
+    bool image = (codec && codec->image) || leat_type_is_image(&c->in);
     c->pixels = c->role == LEAT_ROLE_MASK || (c->role == LEAT_ROLE_NONE && image);
     chain->n_targets += !c->pixels;
     if (leat_role_fits(field))

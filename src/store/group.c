@@ -347,9 +347,9 @@ static int look(struct leat_group *g, uint64_t input, uint32_t field, struct lea
     if (rc)
         return rc;
     *info = found;
-    value->turned = leat_photo_orientation(data, length) > 4;
+    value->turned = codec->image && leat_photo_orientation(data, length) > 4;
     bool mask = g->layout->fields[field].role == LEAT_ROLE_MASK; /* its pixels are no colours: it stays unchanged */
-    bool large = !mask && options->max_side && (info->width > options->max_side || info->height > options->max_side);
+    bool large = !mask && options->max_side && (info->size[0] > options->max_side || info->size[1] > options->max_side);
     bool check = options->check;
     char reason[sizeof g->error.message] = ""; /* why it stays unchanged */
     if (large && check) {

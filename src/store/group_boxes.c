@@ -21,8 +21,8 @@ static void size_of(const struct leat_group *g, uint32_t f, const struct leat_gr
 {
     const struct leat_field *field = &g->layout->fields[f];
     if (g->layout->info[f].codec) {
-        *width = value->record.info.width;
-        *height = value->record.info.height;
+        *width = value->record.info.size[0];
+        *height = value->record.info.size[1];
         return;
     }
     const double first = value ? (double)(value->length / g->layout->info[f].unit) : (double)field->shape[0];

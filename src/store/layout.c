@@ -21,8 +21,8 @@ static const struct {
     enum leat_dtype dtype;
     uint32_t at;
 } derived[LEAT_STORE_DERIVED] = {
-    {".width", LEAT_U32, 24}, {".height", LEAT_U32, 28}, {".channels", LEAT_U8, 32},
-    {".kind", LEAT_U8, 33},   {".health", LEAT_U8, 34},
+    {NULL, LEAT_U32, 24},  {NULL, LEAT_U32, 28},    {"channels", LEAT_U8, 32}, /* NULL: by the codec's name */
+    {"kind", LEAT_U8, 33}, {"health", LEAT_U8, 34},
 };
 enum { LONGEST_SUFFIX = 9 };
 
@@ -145,9 +145,11 @@ static void derive_fields(struct leat_store_layout *l)
     uint32_t at = l->n_stored;
     for (uint32_t f = 0; f < l->n_stored; f++)
         for (size_t d = 0; d < LEAT_STORE_DERIVED && l->info[f].codec; d++, at++) {
+            const char *suffix = derived[d].suffix ? derived[d].suffix : l->info[f].codec->sizes[d];
             size_t n = strlen(l->names[f]);
             memcpy(l->names[at], l->names[f], n);
-            memcpy(l->names[at] + n, derived[d].suffix, strlen(derived[d].suffix) + 1);
+            l->names[at][n] = '.';
+            memcpy(l->names[at] + n + 1, suffix, strlen(suffix) + 1);
             l->fields[at] = (struct leat_field){
                 .name = l->names[at], .kind = LEAT_KIND_ARRAY, .dtype = derived[d].dtype, .flags = LEAT_FIELD_DERIVED};
             l->info[at] = l->info[f];
@@ -407,8 +409,8 @@ void leat_store_record_put(uint8_t *p, const struct leat_store_record *r, bool e
     leat_put_u64(p + 16, r->checksum);
     if (!encoded)
         return;
-    leat_put_u32(p + 24, r->info.width);
-    leat_put_u32(p + 28, r->info.height);
+    leat_put_u32(p + 24, r->info.size[0]);
+    leat_put_u32(p + 28, r->info.size[1]);
     p[32] = r->info.channels;
     p[33] = r->info.kind;
     p[34] = r->info.health;
@@ -422,8 +424,7 @@ void leat_store_record_get(const uint8_t *p, struct leat_store_record *r, bool e
         .offset = leat_get_u64(p), .length = leat_get_u64(p + 8), .checksum = leat_get_u64(p + 16)};
     if (!encoded)
         return;
-    r->info = (struct leat_value_info){.width = leat_get_u32(p + 24),
-                                       .height = leat_get_u32(p + 28),
+    r->info = (struct leat_value_info){.size = {leat_get_u32(p + 24), leat_get_u32(p + 28)},
                                        .channels = p[32],
                                        .kind = p[33],
                                        .health = p[34],
@@ -437,6 +438,8 @@ bool leat_store_record_fits(const struct leat_store_layout *l, const struct leat
     return r->length <= room && r->info.rows_length <= room - r->length && r->length % field->unit == 0 &&
            r->info.health <= LEAT_HEALTH_BROKEN &&
            r->info.form <= (l->features & LEAT_FEATURE_FORMS ? LEAT_FORM_RAW : LEAT_FORM_ORIGINAL) &&
+           (!r->info.form || field->codec->form_is_true) &&          /* else its kind has no other forms, */
+           (!r->info.rows_length || field->codec->rows_are_whole) && /* and no row indexes */
            (r->info.form != LEAT_FORM_RAW || r->length >= field->codec->raw_header);
 }
 

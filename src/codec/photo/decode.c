@@ -39,6 +39,7 @@ struct photo_decoder {
     struct format scanned; /* that has read the last photo to its end; backend NULL if none has */
     unsigned warnings;     /* of the last photo */
     struct leat_decode_request request;
+    struct leat_image_wish wish;
     uint32_t width, height; /* as stored */
     unsigned orientation, denominator;
     struct leat_decode_rows rows; /* as the format gives them */
@@ -156,19 +157,19 @@ static void copy_pixels(uint8_t *dst, const uint8_t *src, ptrdiff_t step, uint32
 
 static unsigned pixel_bytes(const struct photo_decoder *d)
 {
-    return (d->request.gray ? 1u : 4u) * (d->request.wide ? 2 : 1);
+    return (d->wish.gray ? 1u : 4u) * (d->wish.wide ? 2 : 1);
 }
 
 /* Whether rows are not the format's own, but made of them. */
 static bool makes_rows(const struct photo_decoder *d)
 {
-    const struct leat_decode_request *r = &d->request;
+    const struct leat_image_wish *r = &d->wish;
     return r->gray != d->rows.gray || r->wide != d->rows.wide || (r->alpha == LEAT_ALPHA_BLEND && !d->rows.gray);
 }
 
 static const uint8_t *make_row(const struct photo_decoder *d, const uint8_t *row)
 {
-    const struct leat_decode_request *r = &d->request;
+    const struct leat_image_wish *r = &d->wish;
     size_t n = d->box_w;
     uint8_t *bytes = d->line.p;
     uint16_t *words = (uint16_t *)(void *)bytes;
@@ -262,11 +263,11 @@ static int find_profile(struct photo_decoder *d, const struct leat_decode_backen
 {
     *headers = (struct leat_bytes){r->data, r->length};
     *profile = (struct leat_bytes){NULL, 0};
-    if (!r->icc || r->ids || r->form == LEAT_FORM_RAW || !backend->profile)
+    if (!d->wish.icc || d->wish.ids || r->form == LEAT_FORM_RAW || !backend->profile)
         return LEAT_OK;
     int rc = r->form == LEAT_FORM_FAST ? leat_jpeg_fast_headers(r->data, r->length, &headers->p, &headers->n, error)
                                        : LEAT_OK;
-    return rc ? rc : backend->profile(*headers, r->frame, &d->profile, profile, error);
+    return rc ? rc : backend->profile(*headers, d->wish.frame, &d->profile, profile, error);
 }
 
 /* Whether the open photo has the colours that its profile is for, and the transform for its rows. */
@@ -296,14 +297,16 @@ static int open_format(struct photo_decoder *d, struct format format, const stru
 static int open_in_colours(struct photo_decoder *d, struct format format, const struct leat_decode_request *request,
                            struct leat_error *error)
 {
+    struct leat_image_wish wish = d->wish;
     struct leat_decode_request asked = *request;
     struct leat_bytes headers, profile;
     int rc = find_profile(d, format.backend, request, &headers, &profile, error);
     if (!rc && !profile.n)
         return open_format(d, format, request, error);
     if (!rc) {
-        asked.gray = false;
-        asked.inks = true;
+        wish.gray = false;
+        wish.inks = true;
+        asked.wish = &wish;
         rc = open_format(d, format, &asked, error);
         if (rc)
             return rc;
@@ -318,8 +321,8 @@ static int open_in_colours(struct photo_decoder *d, struct format format, const 
     return open_format(d, format, request, error);
 }
 
-int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
-                    uint32_t *height, struct leat_error *error)
+int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t size[2],
+                    struct leat_error *error)
 {
     struct photo_decoder *d = (struct photo_decoder *)decoder;
     const struct leat_photo_format *found = leat_photo_format_of(request->form, request->data, request->length, error);
@@ -328,11 +331,12 @@ int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_reque
     if (!found)
         return LEAT_E_DECODE;
     const struct format format = d->formats[found - leat_photo_formats];
-    if (request->ids && format.backend != &leat_decode_png && format.backend != &leat_decode_raw) /* drawn masks */
+    d->wish = *leat_image_wish_of(request);
+    if (d->wish.ids && format.backend != &leat_decode_png && format.backend != &leat_decode_raw) /* drawn masks */
         return leat_fail(error, LEAT_E_DECODE, "%s has colours, and no class ids: store the mask as PNG", format.name);
-    if (request->frame && !format.backend->has_frames)
+    if (d->wish.frame && !format.backend->has_frames)
         return leat_fail(error, LEAT_E_DECODE, "%s: frame %u was asked for, and leat reads only its first image",
-                         format.name, request->frame);
+                         format.name, d->wish.frame);
     d->request = *request;
     d->failed = false;
     d->rows_given = d->rows_wanted = 0;
@@ -343,8 +347,8 @@ int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_reque
     if (rc)
         return rc;
     d->now = format;
-    d->orientation = request->exif ? leat_decode_orientation(request->form, request->data, request->length) : 1;
-    leat_photo_scaled_size(decoder, 1, width, height);
+    d->orientation = d->wish.exif ? leat_decode_orientation(request->form, request->data, request->length) : 1;
+    leat_photo_scaled_size(decoder, 1, &size[0], &size[1]);
     return LEAT_OK;
 }
 
@@ -395,7 +399,7 @@ static int begin(struct photo_decoder *d, unsigned denominator, uint32_t x, uint
     uint32_t box_y = mirrored(against_y(d->orientation), swap ? x : y, d->box_h, stored_h);
     int rc = LEAT_OK;
     if (d->orientation > 1 || makes_rows(d))
-        rc = leat_decode_reserve(&d->line, w > d->box_w ? w : d->box_w, d->request.wide ? 8 : 4, error);
+        rc = leat_decode_reserve(&d->line, w > d->box_w ? w : d->box_w, d->wish.wide ? 8 : 4, error);
     if (!rc && d->icc)
         rc = leat_decode_reserve(&d->colours, d->box_w, 16, error);
     if (!rc && needs_whole_box(d->orientation))

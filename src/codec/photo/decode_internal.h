@@ -38,7 +38,7 @@ struct leat_decode_rows {
 };
 
 /* The decoder of one format. Calls come in the order of the decoder in codec/codec.h. Sizes and boxes are those of the
- * stored image, before the EXIF orientation. X of RGBX is the opacity if the request is not LEAT_ALPHA_DROP, else 255.
+ * stored image, before the EXIF orientation. X of RGBX is the opacity if the wish is not LEAT_ALPHA_DROP, else 255.
  */
 struct leat_decode_backend {
     unsigned max_denominator;
@@ -110,8 +110,8 @@ uint64_t leat_photo_decode_bytes(const void *data, size_t length, const struct l
 /* decode.c */
 struct leat_decoder *leat_photo_decoder_new(void);
 void leat_photo_decoder_free(struct leat_decoder *decoder);
-int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
-                    uint32_t *height, struct leat_error *error);
+int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t size[2],
+                    struct leat_error *error);
 unsigned leat_photo_scaled_size(const struct leat_decoder *decoder, unsigned denominator, uint32_t *width,
                                 uint32_t *height);
 int leat_photo_begin(struct leat_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w, uint32_t h,

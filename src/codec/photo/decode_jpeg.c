@@ -78,7 +78,7 @@ static int open_fast(struct leat_backend_decoder *j, uint32_t *width, uint32_t *
         return rc;
     *width = j->frame->width;
     *height = j->frame->height;
-    j->gray_rows = j->request.gray && j->frame->n_components == 1;
+    j->gray_rows = leat_image_wish_of(&j->request)->gray && j->frame->n_components == 1;
     return leat_decode_check_size("JPEG", *width, *height, error);
 }
 
@@ -95,7 +95,7 @@ static int open_photo(struct leat_backend_decoder *j, const struct leat_decode_r
         int rc = open_fast(j, width, height, error);
         rows->gray = j->gray_rows;
         rows->cmyk = !rc && j->frame->n_components == 4;
-        rows->inks = j->inks = request->inks && rows->cmyk;
+        rows->inks = j->inks = leat_image_wish_of(request)->inks && rows->cmyk;
         return rc;
     }
     int rc = leat_libjpeg_open(&j->libjpeg, request, width, height, rows, error);

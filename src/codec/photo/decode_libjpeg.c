@@ -139,12 +139,12 @@ int leat_libjpeg_open(struct leat_libjpeg *j, const struct leat_decode_request *
     j->partial = !j->rare && decodes_in_part(cinfo);
     *width = cinfo->image_width;
     *height = cinfo->image_height;
-    rows->gray = request->gray && cinfo->num_components == 1;
+    rows->gray = leat_image_wish_of(request)->gray && cinfo->num_components == 1;
     j->pixel_bytes = j->pixel_samples = rows->gray ? 1 : 4;
     rows->cmyk = cinfo->num_components == 4;
-    rows->inks = j->inks = request->inks && rows->cmyk;
+    rows->inks = j->inks = leat_image_wish_of(request)->inks && rows->cmyk;
     rows->full_size = j->rare;
-    rows->wide = j->wide = request->wide && cinfo->data_precision > 8;
+    rows->wide = j->wide = leat_image_wish_of(request)->wide && cinfo->data_precision > 8;
     return LEAT_OK;
 }
 

@@ -161,9 +161,9 @@ static int png_open(struct leat_backend_decoder *p, const struct leat_decode_req
         return leat_decode_fail(error, "PNG", (int64_t)p->length, p->length, "the file ends before the photo does");
     *width = p->header.width;
     *height = p->header.height;
-    rows->gray = p->ids = request->ids;
-    rows->wide = p->wide = request->wide && !p->ids && p->header.bit_depth == 16;
-    p->opaque = request->alpha == LEAT_ALPHA_DROP;
+    rows->gray = p->ids = leat_image_wish_of(request)->ids;
+    rows->wide = p->wide = leat_image_wish_of(request)->wide && !p->ids && p->header.bit_depth == 16;
+    p->opaque = leat_image_wish_of(request)->alpha == LEAT_ALPHA_DROP;
     if (p->ids && (p->header.bit_depth > 8 || stored_channels(&p->header) != 1))
         return leat_fail(error, LEAT_E_DECODE,
                          "a PNG of class ids is gray or has a palette, with at most 8 bits a pixel: store the mask so");
@@ -301,8 +301,8 @@ static int probe(struct leat_bytes file, struct leat_value_info *info, struct le
     if (body.p[9] > 6 || !channels[body.p[9]])
         return leat_decode_fail(error, "PNG", 25, file.n,
                                 "the header chunk (IHDR) has a colour type that does not exist");
-    info->width = leat_bytes_number(body.p, 4, true);
-    info->height = leat_bytes_number(body.p + 4, 4, true);
+    info->size[0] = leat_bytes_number(body.p, 4, true);
+    info->size[1] = leat_bytes_number(body.p + 4, 4, true);
     info->channels = channels[body.p[9]];
     info->kind = LEAT_IMAGE_PNG;
     info->deep = body.p[8] == 16;
@@ -312,9 +312,10 @@ static int probe(struct leat_bytes file, struct leat_value_info *info, struct le
 /* An interlaced one: its rows come in seven passes. */
 static uint64_t bytes(struct leat_bytes file, struct leat_value_info *info)
 {
-    if (probe(file, info, NULL) || leat_decode_check_size("PNG", info->width, info->height, NULL))
+    if (probe(file, info, NULL) || leat_decode_check_size("PNG", info->size[0], info->size[1], NULL))
         return 0;
-    return (uint64_t)info->width * LEAT_DECODE_ROW_BYTES + (file.p[28] ? (uint64_t)info->width * info->height * 4 : 0);
+    return (uint64_t)info->size[0] * LEAT_DECODE_ROW_BYTES +
+           (file.p[28] ? (uint64_t)info->size[0] * info->size[1] * 4 : 0);
 }
 
 static struct leat_bytes exif(struct leat_bytes file)

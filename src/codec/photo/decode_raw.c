@@ -34,7 +34,7 @@ static int raw_open(struct leat_backend_decoder *r, const struct leat_decode_req
                                 "the header makes no sense, or is not of so many bytes");
     *width = r->photo.width;
     *height = r->photo.height;
-    rows->gray = r->gray_rows = request->gray && r->photo.channels == 1;
+    rows->gray = r->gray_rows = leat_image_wish_of(request)->gray && r->photo.channels == 1;
     return leat_decode_check_size("pixels", *width, *height, error);
 }
 
@@ -91,8 +91,8 @@ static uint64_t raw_bytes(struct leat_bytes file, struct leat_value_info *info)
     struct leat_raw_photo photo;
     if (!leat_raw_photo_get(file.p, file.n, &photo))
         return 0;
-    info->width = photo.width;
-    info->height = photo.height;
+    info->size[0] = photo.width;
+    info->size[1] = photo.height;
     return (uint64_t)photo.width * 4;
 }
 

@@ -81,9 +81,9 @@ static int webp_open(struct leat_backend_decoder *p, const struct leat_decode_re
     VP8StatusCode code = WebPGetFeatures(p->data, p->length, &features);
     if (code)
         return failed(p, code, error);
-    p->opaque = request->alpha == LEAT_ALPHA_DROP;
+    p->opaque = leat_image_wish_of(request)->alpha == LEAT_ALPHA_DROP;
     p->animated = features.has_animation;
-    p->frame = request->frame;
+    p->frame = leat_image_wish_of(request)->frame;
     if (p->frame && !p->animated)
         return leat_decode_no_frame("WebP", p->frame, 1, error);
     int rc = leat_decode_check_size("WebP", (uint64_t)features.width, (uint64_t)features.height, error);
@@ -195,8 +195,8 @@ static int probe(struct leat_bytes file, struct leat_value_info *info, struct le
     WebPBitstreamFeatures features;
     if (WebPGetFeatures(file.p, file.n, &features))
         return leat_decode_fail(error, "WebP", -1, file.n, "the header is corrupt or cut off");
-    info->width = (uint32_t)features.width;
-    info->height = (uint32_t)features.height;
+    info->size[0] = (uint32_t)features.width;
+    info->size[1] = (uint32_t)features.height;
     info->channels = features.has_alpha ? 4 : 3;
     info->kind = LEAT_IMAGE_WEBP;
     return LEAT_OK;
@@ -211,10 +211,10 @@ static bool is_animated(struct leat_bytes file)
 /* The delivered pixels, and the decoder's if it is lossless or has transparency; for an animation two canvases more. */
 static uint64_t bytes(struct leat_bytes file, struct leat_value_info *info)
 {
-    if (probe(file, info, NULL) || leat_decode_check_size("WebP", info->width, info->height, NULL))
+    if (probe(file, info, NULL) || leat_decode_check_size("WebP", info->size[0], info->size[1], NULL))
         return 0;
-    return (uint64_t)info->width * LEAT_DECODE_ROW_BYTES +
-           (uint64_t)info->width * info->height * (is_animated(file) ? 16 : 8);
+    return (uint64_t)info->size[0] * LEAT_DECODE_ROW_BYTES +
+           (uint64_t)info->size[0] * info->size[1] * (is_animated(file) ? 16 : 8);
 }
 
 static struct leat_bytes exif(struct leat_bytes file)

@@ -49,8 +49,8 @@ int leat_whole_probe(const struct leat_whole_format *format, struct leat_bytes f
     int rc = find_header(format, file, 0, &header, error);
     if (rc)
         return rc;
-    info->width = header.width;
-    info->height = header.height;
+    info->size[0] = header.width;
+    info->size[1] = header.height;
     info->channels = header.channels;
     info->kind = header.kind;
     info->deep = header.deep;
@@ -62,8 +62,8 @@ uint64_t leat_whole_bytes(const struct leat_whole_format *format, struct leat_by
     struct leat_whole_header header;
     if (find_header(format, file, 0, &header, NULL))
         return 0;
-    info->width = header.width;
-    info->height = header.height;
+    info->size[0] = header.width;
+    info->size[1] = header.height;
     return (uint64_t)header.width * header.height * 4 + header.bytes;
 }
 
@@ -88,18 +88,18 @@ int leat_whole_open(struct leat_backend_decoder *p, const struct leat_decode_req
                     uint32_t *height, struct leat_decode_rows *rows, struct leat_error *error)
 {
     p->file = (struct leat_bytes){request->data, request->length};
-    p->frame = request->frame;
+    p->frame = leat_image_wish_of(request)->frame;
     p->all = request->scan_to_end;
-    p->opaque = request->alpha == LEAT_ALPHA_DROP;
+    p->opaque = leat_image_wish_of(request)->alpha == LEAT_ALPHA_DROP;
     p->decoded = false;
     p->lenient = request->lenient;
     p->warnings = 0;
     int rc = find_header(p->format, p->file, p->frame, &p->header, error);
     if (rc)
         return rc;
-    rows->wide = p->image.wide = request->wide && p->header.deep;
+    rows->wide = p->image.wide = leat_image_wish_of(request)->wide && p->header.deep;
     rows->cmyk = p->header.inks;
-    rows->inks = p->image.inks = request->inks && rows->cmyk;
+    rows->inks = p->image.inks = leat_image_wish_of(request)->inks && rows->cmyk;
     rows->channels = p->header.channels;
     p->opaque = p->opaque && !rows->inks;
     *width = p->header.width;

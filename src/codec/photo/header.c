@@ -179,7 +179,7 @@ int leat_photo_probe(const void *data, size_t length, struct leat_value_info *in
     const struct leat_photo_format *format = recognise(data, length, error);
     info->deep = false;
     int rc = format ? format->backend->probe((struct leat_bytes){data, length}, info, error) : LEAT_E_DECODE;
-    return rc ? rc : leat_decode_check_size(format->name, info->width, info->height, error);
+    return rc ? rc : leat_decode_check_size(format->name, info->size[0], info->size[1], error);
 }
 
 unsigned leat_photo_kind(const void *data, size_t length)
@@ -210,6 +210,6 @@ uint64_t leat_photo_decode_bytes(const void *data, size_t length, const struct l
     const struct leat_photo_format *format = leat_photo_format_of(info->form, data, length, NULL);
     uint64_t bytes = format ? format->backend->bytes((struct leat_bytes){data, length}, &found) : 0;
     if (bytes && exif && leat_decode_orientation(info->form, data, length) > 2)
-        bytes += (uint64_t)found.width * found.height * 4;
+        bytes += (uint64_t)found.size[0] * found.size[1] * 4;
     return bytes; /* 0: decoding will report the error before it takes any memory */
 }

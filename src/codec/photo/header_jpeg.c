@@ -123,8 +123,8 @@ static int find_frame(struct leat_bytes file, size_t *at, uint8_t *marker, struc
     if (!components || components > 4)
         return leat_fail(error, LEAT_E_DECODE, "JPEG: %d colour components; leat reads 1 to 4: convert the photo",
                          components);
-    info->height = leat_bytes_number(body->p + 1, 2, true);
-    info->width = leat_bytes_number(body->p + 3, 2, true);
+    info->size[1] = leat_bytes_number(body->p + 1, 2, true);
+    info->size[0] = leat_bytes_number(body->p + 3, 2, true);
     info->channels = components;
     info->deep = body->p[0] > 8;
     info->kind = LEAT_IMAGE_JPEG_OTHER;
@@ -154,8 +154,8 @@ bool leat_jpeg_is_lossless(struct leat_bytes file)
 static bool describe_frame(struct leat_bytes body, const struct leat_value_info *info, struct leat_jpeg_frame *frame)
 {
     memset(frame, 0, sizeof *frame);
-    frame->height = info->height;
-    frame->width = info->width;
+    frame->height = info->size[1];
+    frame->width = info->size[0];
     frame->n_components = info->channels;
     frame->colour = info->channels == 1 ? LEAT_JPEG_GRAY : info->channels == 3 ? LEAT_JPEG_YCC : LEAT_JPEG_CMYK;
     if (body.n < 6 + 3 * (size_t)info->channels)
@@ -172,8 +172,8 @@ static uint64_t fast_bytes(struct leat_bytes file, struct leat_value_info *info)
     struct leat_jpeg_frame frame;
     if (leat_jpeg_fast_frame(file.p, file.n, &frame, NULL))
         return 0;
-    info->width = frame.width;
-    info->height = frame.height;
+    info->size[0] = frame.width;
+    info->size[1] = frame.height;
     return leat_jpeg_picture_most_bytes(&frame) + leat_jpeg_fast_most_bytes(&frame);
 }
 
@@ -189,18 +189,18 @@ uint64_t leat_jpeg_bytes(struct leat_bytes file, struct leat_value_info *info)
     size_t at = 2;
     uint8_t marker;
     if (find_frame(file, &at, &marker, &body, info, NULL) ||
-        leat_decode_check_size("JPEG", info->width, info->height, NULL))
+        leat_decode_check_size("JPEG", info->size[0], info->size[1], NULL))
         return 0;
     bool ours = describe_frame(body, info, &frame);
     while (next_segment(file, &at, &other))
         ;
     const struct leat_bytes scan = leat_bytes_part(file, at, 5); /* marker, length, components */
-    uint64_t bytes = (uint64_t)info->width * ROWS_BYTES, coefficients = 0;
-    if (!ours) /* components that are kept to be upsampled, with the filling of their last blocks */
-        bytes += ((uint64_t)info->width + 32) * ((uint64_t)info->height + 32) * info->channels;
+    uint64_t bytes = (uint64_t)info->size[0] * ROWS_BYTES, coefficients = 0;
+    if (!ours) /* components that are kept to be upsampled, with what fills their last blocks */
+        bytes += ((uint64_t)info->size[0] + 32) * ((uint64_t)info->size[1] + 32) * info->channels;
     if (marker <= 0xc1 && (!scan.p || scan.p[1] != 0xda || scan.p[4] >= info->channels))
         return bytes + (ours ? leat_jpeg_picture_most_bytes(&frame) + (uint64_t)frame.mcus_h * INDEX_BYTES : 0);
     for (unsigned c = 0; ours && c < frame.n_components; c++)
         coefficients += (uint64_t)frame.component[c].blocks_w * frame.component[c].blocks_h * 64 * 2;
-    return bytes + (ours ? coefficients : (uint64_t)info->width * info->height * LEAT_JPEG_MAX_COMPONENTS * 2);
+    return bytes + (ours ? coefficients : (uint64_t)info->size[0] * info->size[1] * LEAT_JPEG_MAX_COMPONENTS * 2);
 }

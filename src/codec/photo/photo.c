@@ -39,11 +39,12 @@ static int pack_raw(struct leat_decoder *decoder, bool lenient, const void *data
                     const struct leat_value_info *info, uint8_t **out, size_t *out_length, struct leat_error *error)
 {
     const bool gray = info->channels < 3;
+    const struct leat_image_wish wish = {.gray = gray};
     const struct leat_decode_request request = {
-        .data = data, .length = length, .gray = gray, .lenient = lenient, .scan_to_end = true};
+        .data = data, .length = length, .wish = &wish, .lenient = lenient, .scan_to_end = true};
     struct leat_raw_photo photo = {.channels = gray ? 1 : 3,
                                    .orientation = (uint8_t)leat_photo_orientation(data, length)};
-    int rc = leat_decoder_open(decoder, &request, &photo.width, &photo.height, error);
+    int rc = leat_image_open(decoder, &request, &photo.width, &photo.height, error);
     if (rc)
         return rc;
     uint64_t bytes =
@@ -116,7 +117,7 @@ static bool form_is_true(const void *data, size_t length, const struct leat_valu
     struct leat_raw_photo raw;
     struct leat_jpeg_original original;
     if (info->form == LEAT_FORM_RAW)
-        return leat_raw_photo_get(data, length, &raw) && raw.width == info->width && raw.height == info->height;
+        return leat_raw_photo_get(data, length, &raw) && raw.width == info->size[0] && raw.height == info->size[1];
     return info->form != LEAT_FORM_FAST ||
            (!leat_jpeg_fast_original(data, length, &original, NULL) && original.length == info->original);
 }
@@ -152,19 +153,24 @@ static uint64_t restore_bytes(const void *data, size_t length)
     return leat_jpeg_restore_most_bytes(&frame, &original);
 }
 
+static const struct leat_image_codec image_codec = {
+    .scaled_size = leat_photo_scaled_size,
+    .begin = leat_photo_begin,
+    .row = leat_photo_row,
+};
+
 const struct leat_codec leat_codec_photo = {
     .name = "photo",
     .kind = LEAT_KIND_IMAGE,
     .kind_name = "image",
+    .sizes = {"width", "height"},
     .raw_header = LEAT_RAW_HEADER,
     .probe = leat_photo_probe,
     .decode_bytes = leat_photo_decode_bytes,
     .decoder_new = leat_photo_decoder_new,
     .decoder_free = leat_photo_decoder_free,
     .open = leat_photo_open,
-    .scaled_size = leat_photo_scaled_size,
-    .begin = leat_photo_begin,
-    .row = leat_photo_row,
+    .image = &image_codec,
     .end = leat_photo_end,
     .rows = leat_photo_rows,
     .warnings = leat_photo_warnings,

@@ -9,7 +9,7 @@
 #ifndef LEAT_CODEC_PHOTO_PHOTO_H
 #define LEAT_CODEC_PHOTO_PHOTO_H
 
-#include "codec/codec.h"
+#include "codec/image.h"
 
 /* leat_value_info.kind of a photo: leat_photo_kind_name has their names. Files have these numbers. */
 enum leat_image_kind {

@@ -257,18 +257,19 @@ int leat_photo_shrink(const void *data, size_t length, unsigned max_side, unsign
     if (max_side < 1 || max_side > JPEG_MAX_DIMENSION || quality > 100)
         return leat_fail(error, LEAT_E_INVALID, "max_side is 1 to %ld and quality 1 to 100, not %u and %u",
                          JPEG_MAX_DIMENSION, max_side, quality);
-    if (info.width <= max_side && info.height <= max_side)
+    if (info.size[0] <= max_side && info.size[1] <= max_side)
         return LEAT_OK;
     struct shrinker *s = leat_new(struct shrinker);
     if (!s || !(s->decoder = leat_decoder_new(&leat_codec_photo))) {
         leat_free(s);
         return leat_fail(error, LEAT_E_NOMEM, "memory to decode a photo could not be had");
     }
-    struct leat_decode_request request = {
-        .data = data, .length = length, .gray = info.channels < 3, .lenient = lenient, .scan_to_end = true};
-    s->pixel = request.gray ? 1 : 4;
+    const struct leat_image_wish wish = {.gray = info.channels < 3};
+    const struct leat_decode_request request = {
+        .data = data, .length = length, .wish = &wish, .lenient = lenient, .scan_to_end = true};
+    s->pixel = wish.gray ? 1 : 4;
     s->orientation = leat_photo_orientation(data, length);
-    rc = leat_decoder_open(s->decoder, &request, &s->width, &s->height, error);
+    rc = leat_image_open(s->decoder, &request, &s->width, &s->height, error);
     if (!rc) {
         rc = find_profile(s, (struct leat_bytes){data, length}, error);
         rc = rc ? rc : shrink(s, max_side, quality ? quality : 90, out_length, error);

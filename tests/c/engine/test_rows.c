@@ -55,8 +55,8 @@ static bool is_right(const struct leat_decode_request *request)
     return request->rows_length == n && !memcmp(request->rows, rows, n);
 }
 
-static int spying_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
-                       uint32_t *height, struct leat_error *error)
+static int spying_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t size[2],
+                       struct leat_error *error)
 {
     if (without_memory)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a decoder");
@@ -66,7 +66,7 @@ static int spying_open(struct leat_decoder *decoder, const struct leat_decode_re
     scanned += request->scan_to_end;
     with_rows += request->rows != NULL;
     with_right_rows += request->rows && is_right(request);
-    return leat_codec_photo.open(decoder, request, width, height, error);
+    return leat_codec_photo.open(decoder, request, size, error);
 }
 
 static const uint8_t *made_rows_of(const struct leat_decoder *decoder, size_t *length)

@@ -34,10 +34,8 @@ static void make_samples(void)
 static void take_values(struct leat_row *values, uint64_t key)
 {
     for (int p = 0; p < PIECES; p++) {
-        const struct leat_row photo = {.data = photos[p],
-                                       .length = sizeof photos[p],
-                                       .key = key,
-                                       .info = {.form = LEAT_FORM_RAW, .width = W, .height = H}};
+        const struct leat_row photo = {
+            .data = photos[p], .length = sizeof photos[p], .key = key, .info = {.form = LEAT_FORM_RAW, .size = {W, H}}};
         values[3 * p] = photo;
         values[3 * p + 1] = (struct leat_row){.data = boxes[p], .length = sizeof boxes[p], .key = key};
         values[3 * p + 2] = (struct leat_row){.data = &labels[p], .length = sizeof labels[p], .key = key};
@@ -173,7 +171,7 @@ TEST(each_sample_is_reckoned_by_the_key_that_it_draws_from)
     for (uint64_t key = 0; key < 50; key++)
         for (unsigned piece = 0; piece < PIECES; piece++) {
             const uint64_t own = piece ? leat_key_mix(key, (UINT64_C(1) << 62) + piece) : key;
-            const struct leat_row row = {.key = key, .info = {.form = LEAT_FORM_RAW, .width = 2000, .height = 1500}};
+            const struct leat_row row = {.key = key, .info = {.form = LEAT_FORM_RAW, .size = {2000, 1500}}};
             const struct leat_row alone = {.key = own, .info = row.info};
             const uint64_t bytes = leat_program_decode_bytes(p, 0, &row, piece);
             assert_int_equal(bytes, leat_program_decode_bytes(p, 0, &alone, 0));
@@ -194,7 +192,7 @@ TEST(a_mask_is_reckoned_as_large_as_its_image)
     fields[2] = field_of("masks", LEAT_KIND_BYTES, LEAT_U8, LEAT_LAYOUT_NONE, 0, NULL);
     fields[2].role = LEAT_ROLE_MASKS;
     assert_ok(leat_program_compile(fields, 3, with, NULL, 0, LEAT_OPEN_STACKS, &p, &error));
-    const struct leat_row row = {.info = {.form = LEAT_FORM_RAW, .width = 3000, .height = 2000}};
+    const struct leat_row row = {.info = {.form = LEAT_FORM_RAW, .size = {3000, 2000}}};
     const uint64_t bytes = leat_program_decode_bytes(p, 0, &row, 0);
     leat_program_free(p);
     fields[2] = field_of("masks", LEAT_KIND_BYTES, LEAT_U8, LEAT_LAYOUT_NONE, 0, NULL);

@@ -46,8 +46,8 @@ TEST_IN_FOLDER(each_form_has_the_same_verdicts_facts_and_fingerprint)
             assert_int_equal(e.info.form ? e.info.original : e.length, files[i].length);
             if (!photos)
                 first[i] = e;
-            assert_int_equal(e.info.width, first[i].info.width);
-            assert_int_equal(e.info.height, first[i].info.height);
+            assert_int_equal(e.info.size[0], first[i].info.size[0]);
+            assert_int_equal(e.info.size[1], first[i].info.size[1]);
             assert_int_equal(e.info.channels, first[i].info.channels);
             assert_int_equal(e.info.kind, first[i].info.kind);
         }
@@ -113,7 +113,7 @@ TEST_IN_FOLDER(what_came_is_read_from_the_first_two_forms_and_pixels_from_the_th
                 struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);
                 uint32_t w, h;
                 const uint8_t *row, *pixel = value.data;
-                assert_ok(leat_decoder_open(decoder, &request, &w, &h, &error));
+                assert_ok(leat_image_open(decoder, &request, &w, &h, &error));
                 assert_int_equal(value.ndim, 3);
                 assert_int_equal(value.shape[0], h);
                 assert_int_equal(value.shape[1], w);
@@ -213,7 +213,7 @@ TEST_IN_FOLDER(a_photo_is_made_smaller_before_it_gets_its_form)
         for (unsigned i = 0; i < CUT; i++) {
             const struct leat_extent e = extent_of(s, i);
             struct leat_value value;
-            assert_true(e.info.width <= 100 && e.info.height <= 100);
+            assert_true(e.info.size[0] <= 100 && e.info.size[1] <= 100);
             assert_int_equal(e.info.form, photos == LEAT_PHOTOS_RAW || is_jpeg(i) ? photos : LEAT_PHOTOS_ORIGINAL);
             assert_int_equal(e.info.health, LEAT_HEALTH_GOOD);
             assert_ok(leat_dataset_read(d, i, 0, photos ? &value : &smaller[i], &error));

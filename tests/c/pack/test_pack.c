@@ -95,8 +95,8 @@ TEST_IN(broken_photos_are_marked_and_named_and_the_rest_is_good, make_folder, re
         assert_int_equal(e.info.health, broken[i] ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
         if (broken[i])
             continue;
-        assert_int_equal(e.info.width, i == 8 ? 900 : 60 + i);
-        assert_int_equal(e.info.height, 40);
+        assert_int_equal(e.info.size[0], i == 8 ? 900 : 60 + i);
+        assert_int_equal(e.info.size[1], 40);
         assert_int_equal(e.info.channels, i == 7 ? 1 : 3);
         assert_int_equal(e.info.kind, i == 5 ? LEAT_IMAGE_JPEG_PROGRESSIVE : LEAT_IMAGE_JPEG_BASELINE);
     }
@@ -147,11 +147,11 @@ TEST_IN(a_photo_above_max_side_is_stored_as_a_smaller_jpeg, make_folder, remove_
         size_t failed;
         assert_ok(s->v->extents(s, 0, &i, 1, &e, &failed, &error));
         assert_int_equal(e.info.health, broken[i] ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
-        assert_true(e.info.width <= 300);
+        assert_true(e.info.size[0] <= 300);
         if (i == 8) {
             struct leat_io_file *file;
-            assert_int_equal(e.info.width, 300);
-            assert_int_equal(e.info.height, 13);
+            assert_int_equal(e.info.size[0], 300);
+            assert_int_equal(e.info.size[1], 13);
             assert_ok(s->v->file(s, e.file, &file, &error));
             uint8_t *bytes = malloc(e.length);
             assert_ok(leat_io_read(file, e.offset, e.length, bytes, &error));

@@ -24,7 +24,7 @@ static int toy_probe(const void *data, size_t length, struct leat_value_info *in
     if (length < 7 || p[0] != 'T' || p[1] != 'P')
         return leat_fail(error, LEAT_E_DECODE, "this is no toy photo");
     *info = (struct leat_value_info){
-        .width = leat_get_u16(p + 2), .height = leat_get_u16(p + 4), .channels = 3, .kind = LEAT_IMAGE_PNG};
+        .size = {leat_get_u16(p + 2), leat_get_u16(p + 4)}, .channels = 3, .kind = LEAT_IMAGE_PNG};
     return LEAT_OK;
 }
 /* Toys with a row index of ROWS_BYTES, and forms: small ones can become pixels, and what stands for the fast form is no
@@ -45,16 +45,15 @@ static void toy_decoder_free(struct leat_decoder *decoder)
 {
     leat_free(decoder);
 }
-static int toy_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
-                    uint32_t *height, struct leat_error *error)
+static int toy_open(struct leat_decoder *decoder, const struct leat_decode_request *request, uint32_t size[2],
+                    struct leat_error *error)
 {
     struct leat_value_info info = {0};
     struct toy_decoder *d = (struct toy_decoder *)decoder;
     int rc = toy_probe(request->data, request->length, &info, error);
     if (rc)
         return rc;
-    *width = info.width;
-    *height = info.height;
+    memcpy(size, info.size, sizeof info.size);
     d->has_rows = decoder->codec->pack && request->length % 3;
     memset(d->rows + 4, (int)(request->length & 255), ROWS_BYTES - 4);
     leat_put_u32(d->rows, (uint32_t)leat_hash64(d->rows + 4, ROWS_BYTES - 4));
@@ -94,7 +93,7 @@ static int toy_pack(struct leat_decoder *decoder, enum leat_photos form, bool le
         rc = leat_decoder_check(decoder, data, length, false, error);
     if (rc)
         return rc;
-    const size_t pixels = (size_t)facts.width * facts.height,
+    const size_t pixels = (size_t)facts.size[0] * facts.size[1],
                  bytes = form == LEAT_PHOTOS_RAW ? pixels + LEAT_RAW_HEADER : 100;
     if (pixels > TOY_PIXELS)
         return leat_fail(error, LEAT_E_UNSUPPORTED, length % 4 ? "it is too large" : "it is much too large");
@@ -103,7 +102,7 @@ static int toy_pack(struct leat_decoder *decoder, enum leat_photos form, bool le
     memset(*out, (int)(length & 255), bytes);
     if (form == LEAT_PHOTOS_RAW)
         leat_raw_photo_put(*out, &(struct leat_raw_photo){
-                                     .width = facts.width, .height = facts.height, .channels = 1, .orientation = 1});
+                                     .width = facts.size[0], .height = facts.size[1], .channels = 1, .orientation = 1});
     *out_length = bytes;
     return LEAT_OK;
 }

@@ -62,15 +62,15 @@ TEST_IN_FOLDER(what_is_known_of_a_photo_stands_beside_it)
         struct leat_extent e;
         const void *rows[5];
         assert_ok(s->v->extents(s, 0, &i, 1, &e, &failed, &error));
-        assert_int_equal(e.info.width, i + 1);
-        assert_int_equal(e.info.height, i + 1);
+        assert_int_equal(e.info.size[0], i + 1);
+        assert_int_equal(e.info.size[1], i + 1);
         assert_int_equal(e.info.channels, 3);
         assert_int_equal(e.info.kind, LEAT_IMAGE_PNG);
         assert_int_equal(e.info.health, i % 11 == 5 ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
         for (size_t d = 0; d < 5; d++)
             assert_ok(s->v->rows(s, MADE_FIELDS + d, &i, 1, NULL, &rows[d], &failed, &error));
-        assert_int_equal(leat_get_u32(rows[0]), e.info.width);
-        assert_int_equal(leat_get_u32(rows[1]), e.info.height);
+        assert_int_equal(leat_get_u32(rows[0]), e.info.size[0]);
+        assert_int_equal(leat_get_u32(rows[1]), e.info.size[1]);
         assert_int_equal(*(const uint8_t *)rows[2], e.info.channels);
         assert_int_equal(*(const uint8_t *)rows[3], e.info.kind);
         assert_int_equal(*(const uint8_t *)rows[4], e.info.health);
@@ -347,7 +347,7 @@ TEST_IN_FOLDER(unchecked_photos_say_so)
     assert_ok(leat_source_open(in("a.leat"), &first, &s, &error));
     assert_ok(s->v->extents(s, 0, &sample, 1, &e, &failed, &error));
     assert_int_equal(e.info.health, LEAT_HEALTH_UNCHECKED);
-    assert_int_equal(e.info.width, 6);
+    assert_int_equal(e.info.size[0], 6);
     assert_true(e.verify);
     s->v->mark(s, 0, sample, true, LEAT_HEALTH_BROKEN); /* what a process learns, it remembers */
     sample = 6;
@@ -379,7 +379,7 @@ TEST_IN_FOLDER(large_photos_are_made_smaller_and_are_no_longer_files)
         uint64_t n;
         assert_ok(s->v->extents(s, 0, &i, 1, &e, &failed, &error));
         bool broken = i % 11 == 5, large = i + 1 > 15;
-        assert_int_equal(e.info.width, large && !broken ? 15 : i + 1);
+        assert_int_equal(e.info.size[0], large && !broken ? 15 : i + 1);
         assert_int_equal(e.info.health, broken ? LEAT_HEALTH_BROKEN : LEAT_HEALTH_GOOD);
         assert_ok(made_read(s, 0, i, bytes, &n, &error));
         if (large && !broken) {

@@ -127,8 +127,8 @@ TEST_IN_FOLDER(a_photo_in_another_form_keeps_what_is_known_of_the_one_that_came)
             assert_int_equal(b.length, length);
             assert_int_equal(b.info.rows_length, a.info.rows_length);
         }
-        assert_int_equal(a.info.width, b.info.width);
-        assert_int_equal(a.info.height, b.info.height);
+        assert_int_equal(a.info.size[0], b.info.size[0]);
+        assert_int_equal(a.info.size[1], b.info.size[1]);
         assert_int_equal(a.info.channels, b.info.channels);
         assert_int_equal(a.info.kind, b.info.kind);
         assert_int_equal(a.info.health, b.info.health);

@@ -91,9 +91,11 @@ static inline void check_form(const struct forms *forms, size_t form, const stru
 {
     uint32_t width, height;
     struct leat_decode_request request = forms->form[form];
-    request.gray = full->pixel_bytes == 1;
+    struct leat_image_wish wish = *leat_image_wish_of(&request);
+    wish.gray = full->pixel_bytes == 1;
+    request.wish = &wish;
     request.scan_to_end = scan;
-    assert_ok(leat_decoder_open(decoder, &request, &width, &height, &error));
+    assert_ok(leat_image_open(decoder, &request, &width, &height, &error));
     assert_int_equal(leat_decoder_scaled_size(decoder, denominator, &width, &height), denominator);
     assert_int_equal(width, full->width);
     assert_int_equal(height, full->height);
@@ -122,9 +124,9 @@ static const struct photo_style color = {"4:2:0", JCS_RGB, JCS_YCbCr, {2, 1, 1},
 /* All of a photo. The caller frees the result. */
 static inline uint8_t *decode_request(const struct leat_decode_request *request, uint32_t *w, uint32_t *h)
 {
-    assert_ok(leat_decoder_open(decoder, request, w, h, &error));
+    assert_ok(leat_image_open(decoder, request, w, h, &error));
     assert_ok(leat_decoder_begin(decoder, 1, 0, 0, *w, *h, &error));
-    size_t stride = *w * (request->gray ? 1u : 4u);
+    size_t stride = *w * (leat_image_wish_of(request)->gray ? 1u : 4u);
     uint8_t *out = malloc(stride * *h);
     assert_non_null(out);
     for (uint32_t i = 0; i < *h; i++) {
@@ -138,7 +140,8 @@ static inline uint8_t *decode_request(const struct leat_decode_request *request,
 
 static inline uint8_t *decode_all(const uint8_t *data, size_t length, bool gray, uint32_t *w, uint32_t *h)
 {
-    const struct leat_decode_request request = {.data = data, .length = length, .gray = gray};
+    const struct leat_decode_request request = {
+        .data = data, .length = length, .wish = &(struct leat_image_wish){.gray = gray}};
     return decode_request(&request, w, h);
 }
 
@@ -160,7 +163,7 @@ static inline int decode_a_pixel_and_scan(const uint8_t *data, size_t length)
     uint32_t w, h;
     const uint8_t *row;
     struct leat_decode_request request = {.data = data, .length = length, .scan_to_end = true};
-    int rc = leat_decoder_open(decoder, &request, &w, &h, &error);
+    int rc = leat_image_open(decoder, &request, &w, &h, &error);
     if (rc)
         return rc;
     rc = leat_decoder_begin(decoder, 1, w / 2, h / 2, 1, 1, &error);

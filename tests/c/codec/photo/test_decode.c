@@ -37,13 +37,13 @@ static int unmake(void **state)
 static uint8_t *decode(const struct leat_decode_request *request, const uint32_t box[4], uint32_t *w, uint32_t *h)
 {
     uint32_t all[4] = {0, 0, 0, 0};
-    assert_ok(leat_decoder_open(decoder, request, &all[2], &all[3], &error));
+    assert_ok(leat_image_open(decoder, request, &all[2], &all[3], &error));
     *w = all[2];
     *h = all[3];
     if (box)
         memcpy(all, box, sizeof all);
     assert_ok(leat_decoder_begin(decoder, 1, all[0], all[1], all[2], all[3], &error));
-    size_t stride = all[2] * (request->gray ? 1u : 4u);
+    size_t stride = all[2] * (leat_image_wish_of(request)->gray ? 1u : 4u);
     uint8_t *out = malloc(stride * all[3]);
     assert_non_null(out);
     unsigned sum = 0;
@@ -73,8 +73,8 @@ static void check_boxes(const char *name, const uint8_t *data, size_t length, bo
         uint32_t w, h, x = (uint32_t)leat_draw_below(i, 0, width), y = (uint32_t)leat_draw_below(i, 1, height);
         uint32_t box[4] = {x, y, 1 + (uint32_t)leat_draw_below(i, 2, width - x),
                            1 + (uint32_t)leat_draw_below(i, 3, height - y)};
-        struct leat_decode_request request = {
-            .data = data, .length = length, .exif = exif, .gray = i & 1, .scan_to_end = i & 2};
+        const struct leat_image_wish wish = {.exif = exif, .gray = i & 1};
+        struct leat_decode_request request = {.data = data, .length = length, .wish = &wish, .scan_to_end = i & 2};
         uint8_t *got = decode(&request, box, &w, &h);
         assert_int_equal(w, width);
         assert_int_equal(h, height);
@@ -83,7 +83,7 @@ static void check_boxes(const char *name, const uint8_t *data, size_t length, bo
                 const uint8_t *p = full + 4 * ((size_t)(y + r) * width + x + c);
                 size_t at = (size_t)r * box[2] + c;
                 uint8_t luma = (uint8_t)((p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 32768) >> 16);
-                if (request.gray ? got[at] != luma : memcmp(got + 4 * at, p, 4))
+                if (wish.gray ? got[at] != luma : memcmp(got + 4 * at, p, 4))
                     fail_msg("%s: pixel (%u, %u) of box (%u, %u) + %u x %u differs", name, c, r, x, y, box[2], box[3]);
             }
         free(got);
@@ -151,13 +151,13 @@ TEST(malformed_exif_is_no_orientation)
     size_t length, n;
     uint8_t *pixels = photo_pixels(8, 4, 3, 9), *plain = photo_encode(&color, pixels, 8, 4, 90, &length);
     uint8_t *data = with_orientation(plain, length, 6, false, &n);
-    struct leat_decode_request request = {.data = data, .length = n, .exif = true};
+    struct leat_decode_request request = {.data = data, .length = n, .wish = &(struct leat_image_wish){.exif = true}};
     uint32_t w, h;
     for (size_t at = 12; at < 32; at++)
         for (unsigned value = 0; value < 256; value += 17) {
             uint8_t was = data[at];
             data[at] = (uint8_t)value;
-            assert_ok(leat_decoder_open(decoder, &request, &w, &h, &error));
+            assert_ok(leat_image_open(decoder, &request, &w, &h, &error));
             assert_ok(leat_decoder_end(decoder, &error));
             assert_int_equal(w * h, 32);
             data[at] = was;
@@ -234,8 +234,8 @@ TEST(every_kind_of_png_becomes_rgbx)
         check_boxes(name, data, length, false, expected, w, h);
         struct leat_value_info info;
         assert_ok(leat_codec_photo.probe(data, length, &info, &error));
-        assert_int_equal(info.width, w);
-        assert_int_equal(info.height, h);
+        assert_int_equal(info.size[0], w);
+        assert_int_equal(info.size[1], h);
         assert_int_equal(info.channels, kinds[k][0] == 3 ? 3 : channels);
         assert_int_equal(info.kind, LEAT_IMAGE_PNG);
         assert_ok(leat_decoder_check(checker, data, length, false, &error));
@@ -346,8 +346,8 @@ TEST(boxes_of_webp_equal_a_full_decode_cropped)
             check_boxes(kind & 2 ? "lossless WebP" : "lossy WebP", data, length, false, full, w, h);
             struct leat_value_info info;
             assert_ok(leat_codec_photo.probe(data, length, &info, &error));
-            assert_int_equal(info.width, w);
-            assert_int_equal(info.height, h);
+            assert_int_equal(info.size[0], w);
+            assert_int_equal(info.size[1], h);
             assert_int_equal(info.channels, channels);
             assert_int_equal(info.kind, LEAT_IMAGE_WEBP);
             assert_ok(leat_decoder_check(checker, data, length, false, &error));
@@ -426,8 +426,8 @@ TEST(a_probe_tells_size_and_kind_of_a_jpeg_from_its_header)
             assert_true(rc == LEAT_OK || rc == LEAT_E_DECODE);
             if (rc)
                 continue;
-            assert_int_equal(info.width, 31);
-            assert_int_equal(info.height, 17);
+            assert_int_equal(info.size[0], 31);
+            assert_int_equal(info.size[1], 17);
             assert_int_equal(info.channels, expected[k][0]);
             assert_int_equal(info.kind, expected[k][1]);
         }
@@ -447,16 +447,16 @@ TEST(a_decoder_survives_misuse)
     uint32_t w, h;
     const uint8_t *row;
     for (size_t i = 0; i < sizeof boxes / sizeof *boxes; i++) {
-        assert_ok(leat_decoder_open(decoder, &request, &w, &h, &error));
+        assert_ok(leat_image_open(decoder, &request, &w, &h, &error));
         assert_int_equal(leat_decoder_begin(decoder, 1, boxes[i][0], boxes[i][1], boxes[i][2], boxes[i][3], &error),
                          LEAT_E_INVALID);
         assert_int_equal(leat_decoder_row(decoder, &row, &error), LEAT_E_INVALID);
         assert_ok(leat_decoder_end(decoder, &error));
     }
-    assert_ok(leat_decoder_open(decoder, &request, &w, &h, &error));
+    assert_ok(leat_image_open(decoder, &request, &w, &h, &error));
     assert_int_equal(leat_decoder_begin(decoder, 3, 0, 0, 1, 1, &error), LEAT_E_INVALID);
     assert_ok(leat_decoder_end(decoder, &error));
-    assert_ok(leat_decoder_open(decoder, &request, &w, &h, &error));
+    assert_ok(leat_image_open(decoder, &request, &w, &h, &error));
     assert_ok(leat_decoder_begin(decoder, 1, 0, 0, 1, 1, &error));
     assert_ok(leat_decoder_row(decoder, &row, &error));
     assert_int_equal(leat_decoder_row(decoder, &row, &error), LEAT_E_INVALID);
@@ -464,7 +464,7 @@ TEST(a_decoder_survives_misuse)
     /* a decoder may be ended with a photo open */
     struct leat_decoder *other = leat_decoder_new(&leat_codec_photo);
     assert_non_null(other);
-    assert_ok(leat_decoder_open(other, &request, &w, &h, &error));
+    assert_ok(leat_image_open(other, &request, &w, &h, &error));
     leat_decoder_free(other);
     free(data);
     free(pixels);
@@ -487,8 +487,8 @@ static unsigned visit_odd(const char *path, const uint8_t *data, size_t length)
     struct leat_value_info info;
     assert_ok(leat_codec_photo.probe(data, length, &info, &error));
     uint8_t *full = decode(&request, NULL, &w, &h);
-    assert_int_equal(info.width, w);
-    assert_int_equal(info.height, h);
+    assert_int_equal(info.size[0], w);
+    assert_int_equal(info.size[1], h);
     if ((uint64_t)w * h < 1 << 18)
         check_boxes(path, data, length, false, full, w, h);
     free(full);
@@ -514,11 +514,13 @@ static int life_of_a_decoder(const uint8_t *data, size_t length, bool exif)
     struct leat_decoder *d = leat_decoder_new(&leat_codec_photo);
     if (!d)
         return LEAT_E_NOMEM;
-    struct leat_decode_request request = {
-        .data = data, .length = length, .gray = true, .exif = exif, .scan_to_end = true};
+    struct leat_decode_request request = {.data = data,
+                                          .length = length,
+                                          .wish = &(struct leat_image_wish){.gray = true, .exif = exif},
+                                          .scan_to_end = true};
     uint32_t w, h;
     const uint8_t *row;
-    int rc = leat_decoder_open(d, &request, &w, &h, &error);
+    int rc = leat_image_open(d, &request, &w, &h, &error);
     if (!rc) {
         rc = leat_decoder_begin(d, 1, 0, 0, w, h, &error);
         if (!rc)

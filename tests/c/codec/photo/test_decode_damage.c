@@ -92,7 +92,8 @@ static int by_libjpeg(const uint8_t *data, size_t length, bool gray, bool scan, 
                       uint8_t **pixels)
 {
     static struct leat_libjpeg libjpeg;
-    const struct leat_decode_request request = {.data = data, .length = length, .gray = gray};
+    const struct leat_decode_request request = {
+        .data = data, .length = length, .wish = &(struct leat_image_wish){.gray = gray}};
     struct leat_decode_rows rows = {0};
     *pixels = NULL;
     int rc = leat_libjpeg_open(&libjpeg, &request, w, h, &rows, &error);
@@ -126,12 +127,13 @@ TEST(the_rows_of_a_photo_without_its_end_are_given_where_libjpeg_gives_them)
         uint8_t *pixels = photo_pixels(41, 37, gray ? 1 : 3, s),
                 *data = photo_encode(&styles[s], pixels, 41, 37, 80, &length);
         for (size_t missing = 1; missing <= 4; missing++) {
-            const struct leat_decode_request request = {.data = data, .length = length - missing, .gray = gray};
+            const struct leat_decode_request request = {
+                .data = data, .length = length - missing, .wish = &(struct leat_image_wish){.gray = gray}};
             uint32_t w, h;
             const uint8_t *row;
             uint8_t *full;
             const int verdict = by_libjpeg(data, length - missing, gray, false, &w, &h, &full);
-            assert_ok(leat_decoder_open(decoder, &request, &w, &h, &error));
+            assert_ok(leat_image_open(decoder, &request, &w, &h, &error));
             int rc = leat_decoder_begin(decoder, 1, 0, 0, w, h, &error);
             for (uint32_t y = 0; !rc && y < h; y++)
                 rc = leat_decoder_row(decoder, &row, &error);
@@ -306,11 +308,11 @@ TEST(markers_without_a_body_before_the_frame_are_read_over_as_libjpeg_does)
     memcpy(more, "\xff\xd8\xff\xd3\xff\xff\xff\x01", 8);
     memcpy(more + 8, data + 2, length - 2);
     const struct leat_decode_request request = {.data = more, .length = length + 6};
-    assert_ok(leat_decoder_open(decoder, &request, &w, &h, &error));
+    assert_ok(leat_image_open(decoder, &request, &w, &h, &error));
     assert_ok(leat_decoder_end(decoder, &error));
     assert_ok(leat_codec_photo.probe(more, length + 6, &info, &error));
-    assert_int_equal(info.width, w);
-    assert_int_equal(info.height, h);
+    assert_int_equal(info.size[0], w);
+    assert_int_equal(info.size[1], h);
     struct forms forms = forms_of("markers without a body", more, length + 6);
     assert_int_equal(forms.form[forms.n - 1].form, LEAT_FORM_FAST);
     forms_free(&forms);
@@ -375,7 +377,7 @@ TEST(a_crop_is_read_by_the_row_index_it_is_given)
     const struct leat_decode_request without = {.data = data, .length = length};
     const uint8_t *row;
     uint32_t w, h;
-    assert_ok(leat_decoder_open(decoder, &without, &w, &h, &error));
+    assert_ok(leat_image_open(decoder, &without, &w, &h, &error));
     int rc = leat_decoder_begin(decoder, 1, 5, 600, 30, 20, &error);
     if (!rc)
         rc = leat_decoder_row(decoder, &row, &error);

@@ -187,12 +187,14 @@ TEST(the_fast_form_is_turned_as_the_photo_it_was_made_of)
             uint8_t *data = with_orientation(plain, length, orientation, kind, &n);
             struct forms forms = forms_of(style->name, data, n);
             assert_int_equal(forms.n, 3);
+            static const struct leat_image_wish turned = {.exif = true};
             for (size_t form = 0; form < forms.n; form++)
-                forms.form[form].exif = true;
+                forms.form[form].wish = &turned;
             for (int gray = 0; gray < 2; gray++) {
                 struct leat_decode_request request = forms.form[0];
                 struct photo_full full = {.pixel_bytes = gray ? 1 : 4};
-                request.gray = gray;
+                const struct leat_image_wish wish = {.exif = true, .gray = gray};
+                request.wish = &wish;
                 full.pixels = decode_request(&request, &full.width, &full.height);
                 assert_int_equal(full.width, orientation > 4 ? 38 : 53);
                 check_box(&forms, &full, 1, 0, 0, full.width, full.height, false);
@@ -217,7 +219,7 @@ TEST(a_row_index_is_of_the_photo_that_was_ended_last)
         free(decode_request(&scanned, &w, &h));
         assert_non_null(leat_decoder_rows(decoder, &n));
         assert_true(n > 0);
-        if (!leat_decoder_open(decoder, &others[i], &w, &h, &error))
+        if (!leat_image_open(decoder, &others[i], &w, &h, &error))
             assert_ok(leat_decoder_end(decoder, &error));
         assert_null(leat_decoder_rows(decoder, &n));
         assert_int_equal(n, 0);

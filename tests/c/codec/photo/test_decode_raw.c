@@ -57,8 +57,8 @@ static uint8_t *rows_of(const struct leat_decode_request *request, const uint32_
     uint32_t width, height;
     const uint8_t *row;
     assert_non_null(decoder);
-    assert_ok(leat_decoder_open(decoder, request, &width, &height, &error));
-    const uint32_t x = box ? box[0] : 0, y = box ? box[1] : 0, pixel = request->gray ? 1 : 4;
+    assert_ok(leat_image_open(decoder, request, &width, &height, &error));
+    const uint32_t x = box ? box[0] : 0, y = box ? box[1] : 0, pixel = leat_image_wish_of(request)->gray ? 1 : 4;
     *w = box ? box[2] : width;
     *h = box ? box[3] : height;
     uint8_t *out = malloc((size_t)*w * *h * pixel);
@@ -79,8 +79,10 @@ TEST(rows_are_those_of_the_photo_in_every_orientation_and_mode)
     for (unsigned orientation = 1; orientation <= 8; orientation++)
         for (unsigned kind = 0; kind < 16; kind++) {
             struct pair pair = make_pair(kind & 1, orientation);
-            struct leat_decode_request came = {
-                .data = pair.jpeg, .length = pair.jpeg_length, .gray = kind & 2, .exif = kind & 4, .scan_to_end = true};
+            struct leat_decode_request came = {.data = pair.jpeg,
+                                               .length = pair.jpeg_length,
+                                               .wish = &(struct leat_image_wish){.gray = kind & 2, .exif = kind & 4},
+                                               .scan_to_end = true};
             struct leat_decode_request raw = came;
             raw.data = pair.raw;
             raw.length = pair.raw_length;
@@ -129,14 +131,14 @@ TEST(bytes_that_are_no_such_photo_are_an_error)
         memcpy(bytes, pair.raw, pair.raw_length);
         bytes[bad[i].at] = bad[i].value;
         request.length = pair.raw_length;
-        assert_int_equal(leat_decoder_open(decoder, &request, &w, &h, &error), LEAT_E_DECODE);
+        assert_int_equal(leat_image_open(decoder, &request, &w, &h, &error), LEAT_E_DECODE);
     }
     for (size_t length = 0; length <= pair.raw_length + 1; length++) {
         uint8_t *exact = malloc(length ? length : 1); /* what lies behind it is not ours */
         memcpy(exact, pair.raw, length < pair.raw_length ? length : pair.raw_length);
         request.data = exact;
         request.length = length;
-        int rc = leat_decoder_open(decoder, &request, &w, &h, &error);
+        int rc = leat_image_open(decoder, &request, &w, &h, &error);
         assert_int_equal(rc, length == pair.raw_length ? LEAT_OK : LEAT_E_DECODE);
         if (!rc)
             assert_ok(leat_decoder_end(decoder, &error));
@@ -161,7 +163,7 @@ TEST(sizes_beyond_all_bounds_are_refused)
         .data = calloc(1, side + LEAT_RAW_HEADER), .length = side + LEAT_RAW_HEADER, .form = LEAT_FORM_RAW};
     uint32_t w, h;
     leat_raw_photo_put((uint8_t *)(uintptr_t)request.data, &(struct leat_raw_photo){side, 1, 1, 1, NULL, 0});
-    assert_int_equal(leat_decoder_open(decoder, &request, &w, &h, &error), LEAT_E_DECODE);
+    assert_int_equal(leat_image_open(decoder, &request, &w, &h, &error), LEAT_E_DECODE);
     assert_non_null(strstr(error.message, "65536"));
     free((void *)(uintptr_t)request.data);
     leat_decoder_free(decoder);

@@ -139,10 +139,11 @@ TEST(photos_of_five_components_are_refused)
 /* All rows of a photo of 16 x 16. */
 static void read_rows(const void *data, size_t length, bool gray, uint8_t *out)
 {
-    const struct leat_decode_request request = {.data = data, .length = length, .gray = gray};
+    const struct leat_decode_request request = {
+        .data = data, .length = length, .wish = &(struct leat_image_wish){.gray = gray}};
     const size_t stride = gray ? 16 : 64;
     uint32_t w, h;
-    assert_ok(leat_decoder_open(checker, &request, &w, &h, &error));
+    assert_ok(leat_image_open(checker, &request, &w, &h, &error));
     assert_ok(leat_decoder_begin(checker, 1, 0, 0, 16, 16, &error));
     for (size_t y = 0; y < 16; y++) {
         const uint8_t *row;
@@ -209,7 +210,7 @@ TEST(a_fast_form_of_more_pixels_than_are_decoded_is_refused)
             leat_put_u32(p + HEADER + 4 * (size_t)row, ACROSS * (row + 1));
         const struct leat_decode_request request = {.data = p, .length = length, .form = LEAT_FORM_FAST};
         uint32_t w, h;
-        const int rc = leat_decoder_open(decoder, &request, &w, &h, &error);
+        const int rc = leat_image_open(decoder, &request, &w, &h, &error);
         assert_int_equal(rc, down == 512 ? LEAT_OK : LEAT_E_DECODE);
         if (!rc)
             assert_ok(leat_decoder_end(decoder, &error));

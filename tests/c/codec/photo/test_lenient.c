@@ -59,7 +59,7 @@ static void check_lenient_box(const char *name, const uint8_t *data, size_t leng
 {
     const struct leat_decode_request request = {.data = data, .length = length, .lenient = true, .scan_to_end = scan};
     uint32_t width, height;
-    if (leat_decoder_open(decoder, &request, &width, &height, &error))
+    if (leat_image_open(decoder, &request, &width, &height, &error))
         fail_msg("%s: %s", name, error.message);
     leat_decoder_scaled_size(decoder, denominator, &width, &height);
     assert_int_equal(width, full->width);
@@ -189,7 +189,7 @@ TEST(damage_is_told_by_kind)
     assert_string_equal(checker->codec->warning_names[LEAT_JPEG_EXTRANEOUS], "extraneous bytes");
     struct leat_value_info info;
     assert_ok(leat_codec_photo.probe(bytes, n, &info, &error));
-    assert_int_equal(info.width, 64);
+    assert_int_equal(info.size[0], 64);
     free(bytes);
     assert_ok(leat_decoder_check(checker, data, length * 2 / 3, true, &error));
     assert_true(leat_decoder_warnings(checker) & 1u << LEAT_JPEG_FILE_ENDS);

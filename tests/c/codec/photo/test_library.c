@@ -84,7 +84,7 @@ TEST(a_photo_without_its_library_is_broken_and_has_a_size)
     struct leat_value_info info;
     struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);
     assert_ok(leat_codec_photo.probe(tiff, sizeof tiff, &info, &error));
-    assert_int_equal(info.width, 1);
+    assert_int_equal(info.size[0], 1);
     assert_string_equal(leat_photo_kind_name(info.kind), "TIFF");
     leat_libtiff.files = none;
     assert_int_equal(leat_decoder_check(decoder, tiff, sizeof tiff, true, &error), LEAT_E_DECODE);

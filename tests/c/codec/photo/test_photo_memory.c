@@ -83,13 +83,13 @@ static uint64_t decode(const struct stored *photo, unsigned denominator, bool al
                                                 .form = photo->info.form,
                                                 .rows = photo->info.rows,
                                                 .rows_length = photo->info.rows_length,
-                                                .exif = true,
+                                                .wish = &(struct leat_image_wish){.exif = true},
                                                 .scan_to_end = scan};
     uint64_t before = now = most = 0;
     struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);
     assert_non_null(decoder);
     for (int turn = 0; turn < 2; turn++) { /* the second uses what the first has left */
-        assert_ok(leat_decoder_open(decoder, &request, &w, &h, &error));
+        assert_ok(leat_image_open(decoder, &request, &w, &h, &error));
         leat_decoder_scaled_size(decoder, denominator, &w, &h);
         uint32_t x = all ? 0 : w / 3, y = all ? 0 : h / 3, box_w = all ? w : (w + 2) / 3, box_h = all ? h : (h + 2) / 3;
         assert_ok(leat_decoder_begin(decoder, denominator, x, y, box_w, box_h, &error));
@@ -214,8 +214,9 @@ TEST(a_profile_of_many_parts_does_not_stay_with_the_decoder)
     for (int lenient = 0; lenient < 2; lenient++) {
         struct leat_error error;
         uint32_t w, h;
-        const struct leat_decode_request request = {.data = data, .length = length, .icc = true, .lenient = lenient};
-        const int rc = leat_decoder_open(decoder, &request, &w, &h, &error);
+        const struct leat_decode_request request = {
+            .data = data, .length = length, .wish = &(struct leat_image_wish){.icc = true}, .lenient = lenient};
+        const int rc = leat_image_open(decoder, &request, &w, &h, &error);
         assert_int_equal(rc, lenient ? LEAT_OK : LEAT_E_DECODE);
         assert_true(most > (uint64_t)PARTS * PART); /* it was put together */
         assert_true(now <= LEAT_DECODE_BYTES);

@@ -99,8 +99,8 @@ TEST(the_thinnest_photo_keeps_a_pixel_of_width)
     struct leat_value_info info;
     assert_ok(leat_codec_photo.shrink(data, length, 100, 90, false, &out, &out_length, &error));
     assert_ok(leat_codec_photo.probe(out, out_length, &info, &error));
-    assert_int_equal(info.width, 1);
-    assert_int_equal(info.height, 100);
+    assert_int_equal(info.size[0], 1);
+    assert_int_equal(info.size[1], 100);
     leat_free(out);
     free(data);
     free(pixels);
@@ -120,9 +120,10 @@ TEST(the_orientation_is_carried_over)
     assert_ok(leat_codec_photo.shrink(turned, length + sizeof exif, 40, 90, false, &out, &out_length, &error));
     struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);
     assert_non_null(decoder);
-    struct leat_decode_request request = {.data = out, .length = out_length, .exif = true};
+    struct leat_decode_request request = {
+        .data = out, .length = out_length, .wish = &(struct leat_image_wish){.exif = true}};
     uint32_t w, h;
-    assert_ok(leat_decoder_open(decoder, &request, &w, &h, &error));
+    assert_ok(leat_image_open(decoder, &request, &w, &h, &error));
     assert_ok(leat_decoder_end(decoder, &error));
     assert_int_equal(w, 20);
     assert_int_equal(h, 40);
