@@ -51,16 +51,15 @@ struct leat_image_codec {
     int (*row)(struct leat_decoder *decoder, const uint8_t **row, struct leat_error *error);
 };
 
-/* leat_decoder_open, which says width and height (after the EXIF orientation, if that was asked for). */
+/* leat_decoder_open, which says width and height (after the EXIF orientation, if that was asked for); 0 after a
+ * failure. */
 static inline int leat_image_open(struct leat_decoder *decoder, const struct leat_decode_request *request,
                                   uint32_t *width, uint32_t *height, struct leat_error *error)
 {
-    uint32_t size[2];
+    uint32_t size[2] = {0, 0};
     int rc = leat_decoder_open(decoder, request, size, error);
-    if (!rc) {
-        *width = size[0];
-        *height = size[1];
-    }
+    *width = size[0];
+    *height = size[1];
     return rc;
 }
 
