@@ -60,7 +60,11 @@ def imported(path: Path) -> Iterator[tuple[int, str]]:
     too."""
     inside = path.relative_to(ROOT / "python" / "leat").parts
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level:
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.split(".")[1]) for alias in node.names if alias.name[:5] == "leat.")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "leat" and not node.level:
+            yield node.lineno, [*str(node.module).split("."), node.names[0].name][1]
+        elif isinstance(node, ast.ImportFrom) and node.level:
             base = [*inside[: len(inside) - node.level], *(node.module.split(".") if node.module else [])]
             for name in base[:1] or [alias.name for alias in node.names]:
                 yield node.lineno, name

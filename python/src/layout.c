@@ -523,15 +523,12 @@ static PyObject *sample_at(const struct source *s, unsigned row, PyObject *index
     return PyObject_GetItem(s->dataset, index);
 }
 
-/* Marks in the place of indices: leat.workers.loop.removed(). */
-#define REMOVED_END (INT64_MIN + ((LEAT_MAX_SUBSTITUTES + INT64_C(1)) << 48))
-
 /* Writes rows [*row, end) of these indices. FITS: all are written; DIFFERS: *sample, of *row, is not. */
 static enum fit write_rows(struct place *place, const struct source *s, const int64_t *indices, unsigned *row,
                            unsigned end, PyObject **sample)
 {
     for (; *row < end; ++*row) {
-        if (s->removable && indices[*row] < REMOVED_END) { /* the parent has taken it out */
+        if (s->removable && indices[*row] <= INT64_MIN + LEAT_MAX_SUBSTITUTES) { /* the parent has taken it out */
             *sample = Py_NewRef(Py_NotImplemented);
             return DIFFERS;
         }

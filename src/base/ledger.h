@@ -7,7 +7,8 @@
  *     blocks    of files that were decoded or read ahead (io/blocks.h)
  *     photos    that were decoded for several loaders (op/decoded.h)
  *
- * Blocks and photos give way: they are dropped while all together are above what is allowed.
+ * Blocks and photos give way: while all together use more than is allowed, blocks are dropped down to a quarter of
+ * their cache, and photos as others are to be added.
  *
  * The ledger counts; it waits for nothing and gives nothing back. Any thread may call these functions.
  */

@@ -103,7 +103,7 @@ int leat_budget_refuse(const struct leat_budget *b, enum leat_account account, u
                          "; raise it or make batches smaller",
                          bytes, scratch, b->limit);
     return leat_fail(error, LEAT_E_HELD,
-                     "all loaders of this process together use %" PRIu64 " bytes, and a batch of %" PRIu64
+                     "loaders and workers of this process together use %" PRIu64 " bytes, and a batch of %" PRIu64
                      " more would pass half of the allowed memory, %" PRIu64 "; let go of batches, or close loaders",
                      leat_ledger_used(LEAT_OF_LOADERS) + leat_ledger_used(LEAT_OF_WORKERS), bytes,
                      leat_ledger_allowed());

@@ -103,7 +103,7 @@ static uint64_t budget(void)
 
 static bool is_full(void)
 {
-    return cache.bytes > budget() || leat_ledger_is_over();
+    return cache.bytes > budget() || (cache.bytes > budget() / 4 && leat_ledger_is_over());
 }
 
 static void evict(void)

@@ -148,21 +148,38 @@ def test_a_substitute_is_the_one_that_a_loader_takes(workers: int) -> None:
 
 
 @pytest.mark.parametrize("collate", [None, torch.tensor])
-def test_a_sample_that_ends_workers_has_the_substitute_of_one_that_raises(collate: Any) -> None:
+def test_a_sample_that_ends_workers_has_the_same_substitute_for_any_number_of_them(collate: Any) -> None:
     class Fails(Range):
         def __getitem__(self, i: int) -> int:
-            if i == 5 and os.getpid() != parent:
+            if i == 5:
                 os.kill(os.getpid(), signal.SIGKILL)
-            elif i == 5:
-                raise ValueError
             return i
 
-    parent = os.getpid()
     found = [
         rows(leat.DataLoader(Fails(12), 4, on_error="substitute", seed=7, num_workers=n, collate_fn=collate))
-        for n in (0, 2)
+        for n in (1, 2)
     ]
     assert found[0] == found[1] and 5 not in sum(found[0], [])
+
+
+def test_indices_below_zero_are_read_and_have_the_substitutes_of_their_positions() -> None:
+    class Keyed:
+        def __len__(self) -> int:
+            return 12
+
+        def __getitem__(self, key: int) -> int:
+            if key == 5:
+                raise ValueError
+            return key
+
+    keys = [-(1 << 63) + (1 << 20), -(1 << 62), 3]
+    assert rows(leat.DataLoader(Keyed(), 3, sampler=keys, on_error="skip", num_workers=1)) == [keys]
+    given: list[Any] = [[5], [np.int64(5)], [torch.tensor(5)]]
+    found = [
+        rows(leat.DataLoader(Keyed(), 1, sampler=i, on_error="substitute", seed=7, collate_fn=torch.tensor))
+        for i in given
+    ]
+    assert found[0] == found[1] == found[2]
 
 
 def test_each_broken_row_of_a_batch_has_a_substitute_of_its_own() -> None:

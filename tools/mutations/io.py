@@ -104,7 +104,7 @@ MUTATIONS = [
     Mutation(
         "blocks stay in the cache though loaders use what the process may",
         "src/io/blocks.c",
-        "cache.bytes > budget() || leat_ledger_is_over()",
+        "cache.bytes > budget() || (cache.bytes > budget() / 4 && leat_ledger_is_over())",
         "cache.bytes > budget()",
         ("c:io/blocks",),
     ),

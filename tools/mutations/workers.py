@@ -66,10 +66,10 @@ MUTATIONS = [
         ("py:test_feed.py::test_what_a_worker_may_still_write_to_is_kept_until_it_finishes_or_is_dead",),
     ),
     Mutation(
-        "a substitute for a sample that ended workers is drawn as if nothing were known of it",
+        "a substitute is drawn as if nothing were known of the broken sample",
         "python/leat/workers/loop.py",
-        "position = index if type(index) is int and 0 <= index < _POSITION else _POSITION",
-        "position = _POSITION",
+        "return position if 0 <= position < n else n",
+        "return n",
         ("py:test_dataloader_own.py::test_a_substitute_is_the_one_that_a_loader_takes",),
     ),
     Mutation(

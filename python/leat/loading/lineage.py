@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import os
@@ -24,7 +25,7 @@ from ..data.packing import PackedRows
 from ..data.schedule import Schedule
 from ..errors import ChangedError, Error, InvalidError, MissingFileError, StateError, UnsupportedError
 from ..files import whole
-from ..program import Outputs, has_functions, program_from_json, program_to_json
+from ..program import Out, Outputs, has_functions, program_from_json, program_to_json
 from . import states
 from .batch import Batch
 from .delivery import checked_step
@@ -33,7 +34,7 @@ from .samplers import Blocks, Weighted, digest, load_list
 if TYPE_CHECKING:
     from .loader import Loader
 
-VERSION = 1
+VERSION = 2
 PLAN = 40 << 10  #: bytes of what all plans of a loader have in common; more lies in log_dir, under its hash
 DECISIONS = 16 << 10  #: the same, of decisions
 ARRAY = 24 << 10  #: the same, of one array or text within
@@ -82,7 +83,7 @@ class _Folder:
     def keep_text(self, text: str, most: int) -> Any:
         """What stands in the plan for a text: itself, or its hash."""
         data = text.encode()
-        return text if len(data) <= most else self._kept(data)
+        return text if len(json.dumps(text)) <= most else self._kept(data)
 
     def _kept(self, data: bytes) -> dict[str, str]:
         if self.path is None:
@@ -200,20 +201,26 @@ class _Elsewhere:
         raise InvalidError("the list of this epoch is not known where its rows are made")
 
 
+def _copy(entry: Any) -> Any:
+    if isinstance(entry, Out):
+        return dataclasses.replace(entry, chain=_copy(entry.chain))
+    return list(entry) if isinstance(entry, list) else entry
+
+
 class Lineage:
     """What all plans of rows of a loader have in common: its data, its program, and its options.
 
     Args:
         given: arguments of the Loader that its batches follow from.
-        arrays: those of them that are arrays, by name, as the loader has read them.
+        arrays, hashed: those of them that are arrays, by name, as the loader has read them, and their hash.
         log_dir: for what is too large for a plan.
     """
 
-    def __init__(self, given: dict[str, Any], arrays: Mapping[str, Any], log_dir: str | None) -> None:
+    def __init__(self, given: dict[str, Any], arrays: Mapping[str, Any], hashed: str, log_dir: str | None) -> None:
         outputs = given["outputs"]
         if outputs is not None:  # as they are now, whatever becomes of the caller's lists
-            outputs = {name: list(chain) if isinstance(chain, list) else chain for name, chain in outputs.items()}
-        self._given, self._arrays, self._hash = {**given, "outputs": outputs}, arrays, digest(arrays)
+            outputs = {name: _copy(chain) for name, chain in outputs.items()}
+        self._given, self._arrays, self._hash = {**given, "outputs": outputs}, arrays, hashed
         self._folder = _Folder(None if log_dir is None else os.path.abspath(log_dir))
         self._common: dict[str, Any] | None = None
 
@@ -462,7 +469,10 @@ def _open(planned: Mapping[str, Any]) -> Loader:
 
     folder = _Folder(planned["log_dir"])
     with _damage_is_said():
-        told = json.loads(folder.take_text(planned["loader"]))
+        text = folder.take_text(planned["loader"])
+        if hashlib.sha256(text.encode()).hexdigest() != planned["run"]:
+            raise StateError("the plan of rows is damaged: 'loader' has another hash than 'run' says")
+        told = json.loads(text)
         options = {name: _value(value, folder) for name, value in told["options"].items()}
         if options.keys() != _OPTIONS:
             raise StateError(f"the plan of rows is damaged: a loader has other options than {sorted(options)!r:.200}")
@@ -486,7 +496,7 @@ def _open(planned: Mapping[str, Any]) -> Loader:
 def _damage_is_said() -> Iterator[None]:
     try:
         yield
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError, RecursionError) as e:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, SyntaxError, RecursionError) as e:
         if isinstance(e, Error):
             raise
         raise StateError(f"the plan of rows is damaged: it cannot be read ({e!r:.120})") from e

@@ -218,10 +218,11 @@ class Loader(Deciding, Taking):
         follows = {**asked, "dataset": dataset, "outputs": outputs, "shuffle": shuffle, "seed": seed, "tail": tail}
         follows |= {"sampler": arrays.get("positions", sampler), "on_error": on_error, "rank": self.rank}
         follows |= {"world_size": self.world_size, "framework": self._form.framework}
-        self._lineage = Lineage(follows, arrays, self._log_dir)
+        hashed = digest(arrays)
+        self._lineage = Lineage(follows, arrays, hashed, self._log_dir)
         self._peers = self._join(cp, cp_outputs, tp_read, in_order)
         program = program_of(rows.outputs, self.dataset, self._form, seed, in_order)
-        sizes_and_policy = (self._global, self._order_of, digest(arrays), tail, on_error, self.world_size)
+        sizes_and_policy = (self._global, self._order_of, hashed, tail, on_error, self.world_size)
         self._facts = {
             "the data set": self.dataset.fingerprint,
             "seed": str(seed),

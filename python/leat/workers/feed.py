@@ -27,7 +27,7 @@ import numpy as np
 from .. import _leat
 from ..errors import BrokenSampleError, ForkedError, HeldError
 from . import transport
-from .loop import BATCH, END, ERROR, FAILED, ITER, ODD, ROWS, SAMPLES, TRIES, WHOLE, Job, now, removed
+from .loop import BATCH, END, ERROR, FAILED, ITER, ODD, REMOVED, ROWS, SAMPLES, TRIES, WHOLE, Job, now
 from .pool import Client, Pool, describe_exit
 
 _SLICE_MS = 50
@@ -446,13 +446,12 @@ class Feed(Client):
         ):
             return False
         if flight.planned.kind == ROWS:
-            asked = _view(flight.payload, flight.planned.rows * 8).view(np.int64)
-            asked[row] = removed(int(asked[row]), tries)
+            _view(flight.payload, flight.planned.rows * 8).view(np.int64)[row] = REMOVED + tries
         elif flight.planned.kind == WHOLE and self.job.auto_collation:
             indices = list(pickle.loads(flight.payload.memory(0, flight.payload.bytes)))
             if row >= len(indices):
                 return False
-            indices[row] = removed(indices[row], tries)
+            indices[row] = REMOVED + tries
             data = pickle.dumps(indices, protocol=5)
             if len(data) > flight.payload.bytes:
                 return False

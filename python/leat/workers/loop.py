@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import operator
 import os
 import pickle
 import random
@@ -44,7 +45,7 @@ SAMPLES, ODD, BATCH, ERROR, END, FAILED, LEFT = range(7)
 
 #: substitutes that are tried for a broken sample, as a leat.Loader tries them
 TRIES = len(_leat.substitutes(0, 1, 0))
-_REMOVED, _POSITION = -(1 << 63), (1 << 48) - 1  # no position is as large
+REMOVED = -(1 << 63)  #: in the place of an index that the parent removed: plus the substitutes that are broken too
 
 HEADER = struct.Struct("<QQIIQI")  # board, serial, unit, kind, bytes of the pickle, number of buffers
 _NAP_MS = 1000
@@ -129,18 +130,18 @@ class _Client:
     state: Any = None  #: of those, between units
 
 
-def removed(index: Any, tries: int) -> int:
-    """A mark in the place of an index that the parent removed from a batch, where so many substitutes for it are broken
-    too. It is one of 64 bits, below every index, and tells the position if it is one."""
-    if _is_removed(index):
-        position: int = index & _POSITION
-    else:
-        position = index if type(index) is int and 0 <= index < _POSITION else _POSITION
-    return _REMOVED + (tries << 48) + position
-
-
 def _is_removed(index: Any) -> bool:
-    return type(index) is int and _REMOVED <= index < _REMOVED + (TRIES + 1 << 48)
+    return type(index) is int and REMOVED <= index <= REMOVED + TRIES
+
+
+def _position(index: Any, n: int) -> int:
+    """The position of n that an index means; n: none that is known."""
+    try:
+        position = operator.index(index)
+    except TypeError:
+        return n
+    position += n if position < 0 else 0
+    return position if 0 <= position < n else n
 
 
 def seed_everything(key: int) -> None:
@@ -365,9 +366,8 @@ class Worker:
             broken.append((row, None, reason))
             return _LEFT_OUT
         key = _leat.row_key(unit.seed, unit.epoch, unit.first_row + row)
-        mark = removed(index, 0) if not _is_removed(index) else index
-        tried, position = mark - _REMOVED >> 48, mark & _POSITION
-        for other in _leat.substitutes(key, len(job.dataset), position)[tried:]:
+        tried, n = index - REMOVED if _is_removed(index) else 0, len(job.dataset)
+        for other in _leat.substitutes(key, n, _position(index, n))[tried:]:
             try:
                 found = self.sample(job, unit, row, other)
             except Exception as e:
