@@ -1,4 +1,4 @@
-/* What a loader is opened with: values by name, as Python has them, to options of the library. */
+/* The options of a loader: values by name, as Python has them, become options of the library. */
 #ifndef LEAT_PY_LOADER_OPTIONS_H
 #define LEAT_PY_LOADER_OPTIONS_H
 
@@ -19,7 +19,7 @@ struct py_loader_options {
     struct leat_dataset *dataset; /* NULL: */
     struct py_mix mix;
     PyObject *functions, *executor; /* which a loader must keep; NULL: there are none */
-    /* What the options refer to. */
+    /* The things that the options refer to. */
     struct leat_pack_options pack;
     struct leat_bucket_options buckets;
     struct leat_native *table;

@@ -63,9 +63,9 @@ static inline int leat_image_open(struct leat_decoder *decoder, const struct lea
     return rc;
 }
 
-/* The size of the open image at 1/denominator, as begin will have it. A JPEG can be had at 1, 2, 4 and 8: the result
- * is then ceil(size / denominator) and the call returns `denominator`. What has only 1 returns 1 and gives the full
- * size. `denominator` must be 1, 2, 4 or 8. */
+/* The size of the open image at 1/denominator, as begin will have it. A JPEG decodes at 1, 2, 4 and 8: the result is
+ * then ceil(size / denominator) and the call returns `denominator`. An image that has only 1 returns 1 and gives the
+ * full size. `denominator` must be 1, 2, 4 or 8. */
 static inline unsigned leat_decoder_scaled_size(const struct leat_decoder *decoder, unsigned denominator,
                                                 uint32_t *width, uint32_t *height)
 {

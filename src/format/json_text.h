@@ -27,7 +27,7 @@
 
 #define LEAT_JSON_DEPTH 64
 
-/* What is wrong. The numbers up to LONG stand in index files. */
+/* The faults of a text. The numbers up to LONG stand in index files. */
 enum leat_json_fault {
     LEAT_FAULT_NONE = 0,
     LEAT_FAULT_NO_OBJECT,

@@ -94,10 +94,10 @@ class Loader(Deciding, Taking):
         error_report: a file to which broken samples are appended, one JSON object per line.
         num_threads: at most so many threads work for this loader. ``"auto"``: the cores of this process, divided among
             the ranks of this host.
-        budget_bytes: bound of what is in flight: batches, values that are read, scratch of the threads. ``None``: the
-            smaller of 24 batches (of small ones as many as 2 MiB hold, up to 256, as far as they are cheap to make) and
-            a quarter of the memory that the process may use, but at least 3 batches. Where photos are decoded, 64 MiB
-            are added (at most an eighth of that memory), for photos of which more than the crop is kept while they
+        budget_bytes: bound of the memory in flight: batches, values that are read, scratch of the threads. ``None``:
+            the smaller of 24 batches (of small ones as many as 2 MiB hold, up to 256, as far as they are cheap to make)
+            and a quarter of the memory that the process may use, but at least 3 batches. Where photos are decoded, 64
+            MiB are added (at most an eighth of that memory), for photos of which more than the crop is kept while they
             decode.
         max_held_bytes: bound of batches and tensors that you keep; beyond it the next batch is :class:`leat.HeldError`.
             ``None``: as much again, without what is for decoding, at least 64 MiB.
@@ -113,9 +113,10 @@ class Loader(Deciding, Taking):
             Not with ``in_order=False``.
         log: decisions of another run, as its ``loader.log`` gave them, or a JSON file of them: this loader repeats that
             run, without the losses that led to them.
-        feedback: the policy that selects the samples of each epoch as it begins, from what ``loader.report`` was given:
+        feedback: the policy that selects the samples of each epoch as it begins, from the reports of ``loader.report``:
             :class:`leat.TopBatches`, :class:`leat.TopFraction`, :class:`leat.LossWeighted`, :class:`leat.Curriculum`,
-            or a function of (table, epoch) (docs/feedback.md). What is left out is neither read nor decoded.
+            or a function of (table, epoch) (docs/feedback.md). Samples that are not selected are neither read nor
+            decoded.
         mesh: in the place of `rank` and `world_size`, if training is parallel in more ways than over data: a torch
             DeviceMesh, a topology or grid of DeepSpeed, or ``{"dp": (rank, size), "tp": ..., "pp": ..., "cp": ...}``
             (docs/frameworks.md). Tensor- and pipeline-parallel peers see identical batches, those of context
