@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from process_support import Process, eventually
+from process_support import Process, eventually, shared_memory
 
 import leat
 
@@ -151,7 +151,7 @@ def undisturbed(server: Server, folder: Path, rows: int, batch_size: int, epochs
     pid = server.process.pid or 0
     with leat.attach("p", folder=folder, framework="numpy") as first:  # what it opens once is open
         next(iter(first))
-    files, shared = open_files(pid), set(os.listdir("/dev/shm"))
+    files, shared = open_files(pid), shared_memory()
     want = [wanted(rows, size, epochs) for size in (batch_size, 20)]
     readers = [Consumer(folder, batch_size=size, start="beginning") for size in (batch_size, 20)]
     for reader, batches in zip(readers, want, strict=True):
@@ -168,4 +168,4 @@ def undisturbed(server: Server, folder: Path, rows: int, batch_size: int, epochs
     eventually(is_empty)
     eventually(lambda: open_files(pid) <= files)
     assert {path.name for path in folder.iterdir()} == {"p.port", "p.lock"}
-    assert not {name for name in set(os.listdir("/dev/shm")) - shared if "leat" in name}
+    assert not {name for name in shared_memory() - shared if "leat" in name}

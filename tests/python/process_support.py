@@ -10,6 +10,7 @@ import contextlib
 import faulthandler
 import multiprocessing
 import os
+import re
 import runpy
 import signal
 import sys
@@ -75,6 +76,18 @@ def eventually(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def shared_memory() -> set[str]:
+    """The names in /dev/shm, without those of processes that run beside the test: PyTorch's in one that still runs, and
+    those of fuzz targets.
+    """
+
+    def is_of_another(name: str) -> bool:
+        made = re.match(r"torch_(\d+)_", name)
+        return name.startswith("leat-fuzz-") or made is not None and Path(f"/proc/{made[1]}").exists()
+
+    return {name for name in os.listdir("/dev/shm") if not is_of_another(name)}
 
 
 def _script(path: str, words: list[str], output: str, pipe: Any) -> None:

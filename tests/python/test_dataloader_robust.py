@@ -16,7 +16,6 @@ import multiprocessing
 import multiprocessing.resource_tracker
 import os
 import random
-import re
 import signal
 import sys
 import tempfile
@@ -31,6 +30,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from dataloader_support import HUNG_S, Count, From, PerWorker, Waits, as_is, batches, error_of, rows  # noqa: E402
+from process_support import shared_memory  # noqa: E402
 from script_support import python  # noqa: E402
 
 import leat  # noqa: E402
@@ -41,7 +41,6 @@ pytestmark = [
 ]
 TORCH = pytest.mark.shard("torch")
 FORK = multiprocessing.get_context("fork")
-SHM = Path("/dev/shm")
 
 # What the scripts below begin with. `Loader` is the class under test; all that is printed goes to a file.
 SETUP = f"""
@@ -67,17 +66,11 @@ def sleep_at(slow):
 """
 
 
-def of_another(name: str) -> bool:
-    """Whether a process beside the test made that name: PyTorch in one that still runs, or a fuzz target."""
-    made = re.match(r"torch_(\d+)_", name)
-    return name.startswith("leat-fuzz-") or made is not None and Path(f"/proc/{made[1]}").exists()
-
-
 class Child:
     """A process that runs a script, with everything that it starts."""
 
     def __init__(self, code: str, kind: str = "leat") -> None:
-        self.names = set(os.listdir(SHM))
+        self.names = shared_memory()
         self.printed = tempfile.NamedTemporaryFile("r")  # noqa: SIM115
         words = ["-c", SETUP + textwrap.dedent(code), kind, self.printed.name]
         self.returncode: int | None = None
@@ -112,10 +105,10 @@ class Child:
         out = self.printed.read()
         self.printed.close()
         assert not left, f"processes are left: {left}\n{out}"
-        names = {name for name in os.listdir(SHM) if name not in self.names and not of_another(name)}
+        names = shared_memory() - self.names
         while names and time.monotonic() < deadline:  # what tests beside this one make there goes with their processes
             time.sleep(0.05)
-            names &= set(os.listdir(SHM))
+            names &= shared_memory()
         assert not names, f"left in /dev/shm: {names}"
         return out
 
@@ -599,7 +592,7 @@ def test_opening_and_leaving_loaders_leaves_nothing() -> None:
     loader = leat.DataLoader(Count(20), 2, num_workers=1)  # what is opened once for the process
     rows(loader)
     del loader
-    names = set(os.listdir(SHM))
+    names = shared_memory()
     with nothing_left():
         for k in range(20):
             loader = leat.DataLoader(Count(200), 2, num_workers=2, persistent_workers=k % 2 == 0)
@@ -607,7 +600,7 @@ def test_opening_and_leaving_loaders_leaves_nothing() -> None:
             for _ in range(k % 4):
                 next(it)
             del loader, it
-    assert not [n for n in set(os.listdir(SHM)) - names if n.startswith("leat") and not of_another(n)]
+    assert not [name for name in shared_memory() - names if name.startswith("leat")]
 
 
 def test_the_memory_of_loaders_that_are_over_is_free_again() -> None:
