@@ -34,7 +34,8 @@ static const struct leat_field fields[] = {
     {.name = "list", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I8, .ndim = 2, .shape = {-1, 2}},
 };
 
-static int no_sync(int fd)
+/* In the place of the C library's: no disk is to be waited for. */
+int fdatasync(int fd)
 {
     return fd < 0 ? -1 : 0;
 }
@@ -82,7 +83,6 @@ static void make(int keyed)
 
 static void make_files(void)
 {
-    leat_columns_calls.sync = no_sync;
     snprintf(folder, sizeof folder, "%s/leat-fuzz-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
     FUZZ_ASSERT(mkdtemp(folder));
     make(0);

@@ -1,6 +1,6 @@
 /*
- * Calls of columns to the system: a table, so that a test can make each call fail, and look at the file where it is
- * synced.
+ * Calls of columns to the system, in one file: a test wraps them (--wrap), makes each one fail, and looks at the file when
+ * it is synced.
  *
  * Locks are those of open file descriptions, on bytes far behind the end of any file: they end with the process,
  * however it ends, and exclude two open files of one process too.
@@ -12,13 +12,13 @@
 
 #include "columns/internal.h"
 
-static int open_file(const char *path, int flags, mode_t mode)
+int leat_call_open(const char *path, int flags, mode_t mode)
 {
     return open(path, flags | O_CLOEXEC, mode);
 }
 
 /* All at once, or nothing: if a file system cannot reserve, zeroes are written. */
-static int allocate(int fd, uint64_t offset, uint64_t bytes)
+int leat_call_allocate(int fd, uint64_t offset, uint64_t bytes)
 {
     static const uint8_t zeroes[1 << 16];
     int rc;
@@ -37,7 +37,7 @@ static int allocate(int fd, uint64_t offset, uint64_t bytes)
     return 0;
 }
 
-static int cut(int fd, uint64_t bytes)
+int leat_call_cut(int fd, uint64_t bytes)
 {
     int rc;
     do
@@ -46,7 +46,7 @@ static int cut(int fd, uint64_t bytes)
     return rc;
 }
 
-static int write_all(int fd, const void *data, uint64_t bytes)
+int leat_call_write(int fd, const void *data, uint64_t bytes)
 {
     for (uint64_t done = 0; done < bytes;) {
         const ssize_t n = pwrite(fd, (const uint8_t *)data + done, bytes - done, (off_t)done);
@@ -57,7 +57,7 @@ static int write_all(int fd, const void *data, uint64_t bytes)
     return 0;
 }
 
-static int read_all(int fd, void *data, uint64_t bytes)
+int leat_call_read(int fd, void *data, uint64_t bytes)
 {
     for (uint64_t done = 0; done < bytes;) {
         const ssize_t n = pread(fd, (uint8_t *)data + done, bytes - done, (off_t)done);
@@ -70,12 +70,12 @@ static int read_all(int fd, void *data, uint64_t bytes)
     return 0;
 }
 
-static ssize_t put(int fd, const void *data, uint64_t bytes, uint64_t offset)
+ssize_t leat_call_put(int fd, const void *data, uint64_t bytes, uint64_t offset)
 {
     return pwrite(fd, data, bytes, (off_t)offset);
 }
 
-static int sync_file(int fd)
+int leat_call_sync(int fd)
 {
     int rc;
     do
@@ -84,7 +84,12 @@ static int sync_file(int fd)
     return rc;
 }
 
-static void *map(int fd, uint64_t offset, uint64_t bytes, bool writable)
+int leat_call_publish(const char *from, const char *to)
+{
+    return link(from, to);
+}
+
+void *leat_call_map(int fd, uint64_t offset, uint64_t bytes, bool writable)
 {
     void *p =
         mmap(NULL, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, (off_t)offset);
@@ -103,15 +108,12 @@ static int set_lock(int fd, uint64_t number, short type, bool wait)
     return rc && (errno == EAGAIN || errno == EACCES) ? 1 : rc;
 }
 
-static int lock_byte(int fd, uint64_t number, bool wait)
+int leat_call_lock(int fd, uint64_t number, bool wait)
 {
     return set_lock(fd, number, F_WRLCK, wait);
 }
 
-static int unlock_byte(int fd, uint64_t number)
+int leat_call_unlock(int fd, uint64_t number)
 {
     return set_lock(fd, number, F_UNLCK, false);
 }
-
-struct leat_columns_calls leat_columns_calls = {open_file, allocate, cut, write_all, read_all,   put,
-                                                sync_file, link,     map, lock_byte, unlock_byte};

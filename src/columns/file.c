@@ -107,7 +107,7 @@ uint8_t *leat_columns_map(struct leat_columns *c, uint64_t offset, struct leat_e
     pthread_mutex_lock(&c->map_mutex);
     p = atomic_load_explicit(&c->windows[number], memory_order_acquire);
     if (!p) {
-        p = leat_columns_calls.map(c->fd, number << WINDOW_SHIFT, WINDOW_BYTES, !c->read_only);
+        p = leat_call_map(c->fd, number << WINDOW_SHIFT, WINDOW_BYTES, !c->read_only);
         int rc = p ? leat_guard_add(p, WINDOW_BYTES, c->path) : 0;
         if (!p)
             leat_fail_errno(error, LEAT_E_IO, "%s cannot be mapped", c->path);
@@ -172,7 +172,7 @@ int leat_columns_look_end(const struct leat_columns *c, uint64_t *n, struct leat
 int leat_columns_grow_begin(struct leat_columns *c, struct leat_error *error)
 {
     pthread_mutex_lock(&c->grow_mutex);
-    if (!leat_columns_calls.lock(c->lock_fd, LOCK_GROW, true))
+    if (!leat_call_lock(c->lock_fd, LOCK_GROW, true))
         return LEAT_OK;
     pthread_mutex_unlock(&c->grow_mutex);
     return leat_fail_errno(error, LEAT_E_IO, "%s cannot be locked", c->path);
@@ -180,7 +180,7 @@ int leat_columns_grow_begin(struct leat_columns *c, struct leat_error *error)
 
 void leat_columns_grow_end(struct leat_columns *c)
 {
-    leat_columns_calls.unlock(c->lock_fd, LOCK_GROW);
+    leat_call_unlock(c->lock_fd, LOCK_GROW);
     pthread_mutex_unlock(&c->grow_mutex);
 }
 
@@ -231,16 +231,16 @@ int leat_columns_grow(struct leat_columns *c, uint64_t first_word, uint64_t n, u
         leat_error_at_file(error, c->path, (int64_t)st.st_size);
         return LEAT_E_CORRUPT;
     }
-    if ((uint64_t)st.st_size > before << SEGMENT_SHIFT && leat_columns_calls.cut(c->fd, before << SEGMENT_SHIFT))
+    if ((uint64_t)st.st_size > before << SEGMENT_SHIFT && leat_call_cut(c->fd, before << SEGMENT_SHIFT))
         return leat_fail_errno(error, LEAT_E_IO, "%s cannot be cut to what it holds", c->path);
-    if (leat_columns_calls.allocate(c->fd, begin << SEGMENT_SHIFT, (n + table) << SEGMENT_SHIFT)) {
+    if (leat_call_allocate(c->fd, begin << SEGMENT_SHIFT, (n + table) << SEGMENT_SHIFT)) {
         leat_fail_errno(error, LEAT_E_IO, "%s cannot grow by %" PRIu64 " MiB; what it holds is as it was", c->path,
                         n + table);
         leat_error_at_file(error, c->path, (int64_t)(begin << SEGMENT_SHIFT));
         return LEAT_E_IO;
     }
     /* For data this open file has the lock before anybody can see the group. */
-    if (KIND_OF(first_word) == SEGMENT_DATA && leat_columns_calls.lock(c->lock_fd, LOCK_SEGMENTS + first, false))
+    if (KIND_OF(first_word) == SEGMENT_DATA && leat_call_lock(c->lock_fd, LOCK_SEGMENTS + first, false))
         return leat_fail_errno(error, LEAT_E_IO, "%s cannot be locked", c->path);
     struct grown grown = {.c = c, .first_word = first_word, .n = n, .end = first + n};
     grown.skipped = table ? 0 : begin - before; /* a table that is new is zero */
@@ -256,7 +256,7 @@ int leat_columns_grow(struct leat_columns *c, uint64_t first_word, uint64_t n, u
 
 int leat_columns_sync(struct leat_columns *c)
 {
-    const int failed = leat_columns_calls.sync(c->fd);
+    const int failed = leat_call_sync(c->fd);
     if (failed)
         atomic_store(&c->unsynced, true);
     return failed;
@@ -294,12 +294,12 @@ static int create(const char *path, const struct leat_columns_options *options, 
     struct shared *shared = (struct shared *)(void *)(header + HEADER_BYTES);
     atomic_init(&shared->n_segments, 2);
     atomic_init(&shared->kept, 2);
-    fd = leat_columns_calls.open(made, O_RDWR | O_CREAT | O_EXCL, 0666);
+    fd = leat_call_open(made, O_RDWR | O_CREAT | O_EXCL, 0666);
     /* Only the header of the first segment is reserved: the rest of it is not used. */
-    if (fd < 0 || leat_columns_calls.allocate(fd, 0, HEADER_BYTES + sizeof(struct shared)) ||
-        leat_columns_calls.allocate(fd, SEGMENT_BYTES, SEGMENT_BYTES) ||
-        leat_columns_calls.write(fd, header, HEADER_BYTES + sizeof(struct shared)) || leat_columns_calls.sync(fd) ||
-        (leat_columns_calls.publish(made, path) && errno != EEXIST)) {
+    if (fd < 0 || leat_call_allocate(fd, 0, HEADER_BYTES + sizeof(struct shared)) ||
+        leat_call_allocate(fd, SEGMENT_BYTES, SEGMENT_BYTES) ||
+        leat_call_write(fd, header, HEADER_BYTES + sizeof(struct shared)) || leat_call_sync(fd) ||
+        (leat_call_publish(made, path) && errno != EEXIST)) {
         rc = leat_fail_errno(error, LEAT_E_IO, "%s cannot be created", path);
         leat_error_at_file(error, path, LEAT_NO_OFFSET);
         goto out;
@@ -307,8 +307,8 @@ static int create(const char *path, const struct leat_columns_options *options, 
     char *slash = strrchr(made, '/');
     if (slash)
         slash[1] = 0;
-    int folder = leat_columns_calls.open(slash ? made : ".", O_RDONLY | O_DIRECTORY, 0);
-    if (folder < 0 || leat_columns_calls.sync(folder))
+    int folder = leat_call_open(slash ? made : ".", O_RDONLY | O_DIRECTORY, 0);
+    if (folder < 0 || leat_call_sync(folder))
         rc = leat_fail_errno(error, LEAT_E_IO, "the folder of %s cannot be synced", path);
     if (folder >= 0)
         close(folder);
@@ -393,10 +393,10 @@ static int open_there(struct leat_columns *c, const struct leat_columns_options 
     if (!header)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", c->path);
     if (!c->read_only)
-        c->lock_fd = leat_columns_calls.open(c->path, O_RDWR, 0);
+        c->lock_fd = leat_call_open(c->path, O_RDWR, 0);
     if (fstat(c->fd, &st) || (!c->read_only && c->lock_fd < 0))
         leat_fail_errno(error, LEAT_E_IO, "%s cannot be opened", c->path);
-    else if (leat_columns_calls.read(c->fd, header, HEADER_BYTES))
+    else if (leat_call_read(c->fd, header, HEADER_BYTES))
         rc = errno ? leat_fail_errno(error, LEAT_E_IO, "%s cannot be read", c->path)
                    : leat_fail(error, LEAT_E_FORMAT, "%s is no store of leat's: it is too short", c->path);
     else if (!(rc = leat_columns_header_read(c, header, error)) &&
@@ -451,7 +451,7 @@ int leat_columns_open(const char *path, const struct leat_columns_options *optio
     if (options->fields && (rc = leat_columns_check_fields(options->fields, options->n_fields, error)))
         goto out;
     for (int turn = 0; turn < 2; turn++) {
-        c->fd = leat_columns_calls.open(path, c->read_only ? O_RDONLY : O_RDWR, 0);
+        c->fd = leat_call_open(path, c->read_only ? O_RDONLY : O_RDWR, 0);
         if (c->fd >= 0 || errno != ENOENT || turn || !options->fields || c->read_only)
             break;
         if ((rc = create(path, options, error)))

@@ -28,7 +28,7 @@ int leat_columns_flush_begin(struct leat_columns *c, bool unless_here, struct le
         pthread_mutex_lock(&c->flush_mutex);
     else if (pthread_mutex_trylock(&c->flush_mutex))
         return LEAT_E_BUSY;
-    int rc = leat_columns_calls.lock(c->lock_fd, LOCK_FLUSH, true);
+    int rc = leat_call_lock(c->lock_fd, LOCK_FLUSH, true);
     if (rc) {
         pthread_mutex_unlock(&c->flush_mutex);
         return leat_fail_errno(error, LEAT_E_IO, "%s cannot be locked", c->path);
@@ -45,7 +45,7 @@ int leat_columns_flush_begin(struct leat_columns *c, bool unless_here, struct le
 
 void leat_columns_flush_end(struct leat_columns *c)
 {
-    leat_columns_calls.unlock(c->lock_fd, LOCK_FLUSH);
+    leat_call_unlock(c->lock_fd, LOCK_FLUSH);
     pthread_mutex_unlock(&c->flush_mutex);
 }
 

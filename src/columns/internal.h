@@ -198,23 +198,21 @@ struct leat_columns {
     struct leat_columns *previous, *next; /* open ones, for a fork */
 };
 
-/* ---- calls.c: calls to the system, in one place, so that a test can make each fail ---------------------------- */
+/* ---- calls.c: calls to the system, which a test can wrap ------------------------------------------------------- */
 
-struct leat_columns_calls {
-    int (*open)(const char *path, int flags, mode_t mode);
-    int (*allocate)(int fd, uint64_t offset, uint64_t bytes);
-    int (*cut)(int fd, uint64_t bytes);
-    int (*write)(int fd, const void *data, uint64_t bytes); /* of the whole, at 0 */
-    int (*read)(int fd, void *data, uint64_t bytes);        /* likewise; fewer are an error without errno */
-    ssize_t (*put)(int fd, const void *data, uint64_t bytes, uint64_t offset); /* how many; -1: errno */
-    int (*sync)(int fd);
-    int (*publish)(const char *from, const char *to); /* link */
-    void *(*map)(int fd, uint64_t offset, uint64_t bytes, bool writable);
-    /* The lock of byte `number`; wait: until it is free. 1: another has it. -1: errno */
-    int (*lock)(int fd, uint64_t number, bool wait);
-    int (*unlock)(int fd, uint64_t number);
-};
-extern struct leat_columns_calls leat_columns_calls;
+/* Each returns 0, a file or an address; on failure -1 or NULL, and errno. */
+int leat_call_open(const char *path, int flags, mode_t mode);
+int leat_call_allocate(int fd, uint64_t offset, uint64_t bytes);
+int leat_call_cut(int fd, uint64_t bytes);
+int leat_call_write(int fd, const void *data, uint64_t bytes); /* of the whole, at 0 */
+int leat_call_read(int fd, void *data, uint64_t bytes);        /* likewise; fewer are an error without errno */
+ssize_t leat_call_put(int fd, const void *data, uint64_t bytes, uint64_t offset); /* how many */
+int leat_call_sync(int fd);
+int leat_call_publish(const char *from, const char *to); /* link */
+void *leat_call_map(int fd, uint64_t offset, uint64_t bytes, bool writable);
+/* The lock of byte `number`; wait: until it is free. 1: another has it. */
+int leat_call_lock(int fd, uint64_t number, bool wait);
+int leat_call_unlock(int fd, uint64_t number);
 enum { LOCK_FLUSH = 0, LOCK_GROW = 1, LOCK_SEGMENTS = 16 };
 
 /* ---- header.c ------------------------------------------------------------------------------------------------ */

@@ -173,7 +173,7 @@ static int new_group(struct leat_columns *c, uint32_t units, struct leat_error *
         return rc;
     struct group *g = group_add(c, segment, n, units);
     if (!g) { /* the next one to look finds it taken by nobody */
-        leat_columns_calls.unlock(c->lock_fd, LOCK_SEGMENTS + segment);
+        leat_call_unlock(c->lock_fd, LOCK_SEGMENTS + segment);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a group of slots of %s", c->path);
     }
     for (uint32_t i = 0; i < g->slots; i++)
@@ -253,10 +253,10 @@ static bool take_over(struct leat_columns *c, uint32_t units, uint64_t segment, 
         return false;
     if (!g) {
         if (!leat_columns_map(c, segment << SEGMENT_SHIFT, NULL) ||
-            leat_columns_calls.lock(c->lock_fd, LOCK_SEGMENTS + segment, false))
+            leat_call_lock(c->lock_fd, LOCK_SEGMENTS + segment, false))
             return false;
         if (!(g = group_add(c, segment, n, units))) {
-            leat_columns_calls.unlock(c->lock_fd, LOCK_SEGMENTS + segment);
+            leat_call_unlock(c->lock_fd, LOCK_SEGMENTS + segment);
             return false;
         }
     }
@@ -265,7 +265,7 @@ static bool take_over(struct leat_columns *c, uint32_t units, uint64_t segment, 
     if (!g->n_free && !g->n_busy) {
         leat_columns_set(at, DATA_WORD(units), NULL);
         group_remove(c, g);
-        leat_columns_calls.unlock(c->lock_fd, LOCK_SEGMENTS + segment);
+        leat_call_unlock(c->lock_fd, LOCK_SEGMENTS + segment);
         return false;
     }
     return g->n_free;

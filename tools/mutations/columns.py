@@ -65,15 +65,15 @@ MUTATIONS = [
     Mutation(
         "a store is published before its header is on disk",
         "src/columns/file.c",
-        "HEADER_BYTES + sizeof(struct shared)) || leat_columns_calls.sync(fd) ||",
+        "HEADER_BYTES + sizeof(struct shared)) || leat_call_sync(fd) ||",
         "HEADER_BYTES + sizeof(struct shared)) ||",
         ("c:columns/crash",),
     ),
     Mutation(
         "bytes that a loss of power left behind the end become a part of new segments",
         "src/columns/file.c",
-        "if ((uint64_t)st.st_size > before << SEGMENT_SHIFT && leat_columns_calls.cut(c->fd, before << SEGMENT_SHIFT))",
-        "if ((uint64_t)st.st_size > before << WINDOW_SHIFT && leat_columns_calls.cut(c->fd, before << SEGMENT_SHIFT))",
+        "if ((uint64_t)st.st_size > before << SEGMENT_SHIFT && leat_call_cut(c->fd, before << SEGMENT_SHIFT))",
+        "if ((uint64_t)st.st_size > before << WINDOW_SHIFT && leat_call_cut(c->fd, before << SEGMENT_SHIFT))",
         ("c:columns/crash",),
     ),
     Mutation(

@@ -15,20 +15,54 @@ static inline int rows_no_sync(int fd)
 }
 
 static char path[PATH_MAX + 16]; /* the file of a test */
-static struct leat_columns_calls plain_calls;
+
+/* What the library calls: those of calls.c, or a test's. */
+static struct calls {
+    int (*open)(const char *path, int flags, mode_t mode);
+    int (*allocate)(int fd, uint64_t offset, uint64_t bytes);
+    int (*cut)(int fd, uint64_t bytes);
+    int (*write)(int fd, const void *data, uint64_t bytes);
+    int (*read)(int fd, void *data, uint64_t bytes);
+    ssize_t (*put)(int fd, const void *data, uint64_t bytes, uint64_t offset);
+    int (*sync)(int fd);
+    int (*publish)(const char *from, const char *to);
+    void *(*map)(int fd, uint64_t offset, uint64_t bytes, bool writable);
+    int (*lock)(int fd, uint64_t number, bool wait);
+} calls, plain_calls;
+
+/* The wrapped call NAME, with its parameters and arguments in brackets. */
+#define ROWS_CALL(TYPE, NAME, PARAMETERS, ARGUMENTS)                                                                   \
+    TYPE __real_leat_call_##NAME PARAMETERS;                                                                           \
+    TYPE __wrap_leat_call_##NAME PARAMETERS;                                                                           \
+    TYPE __wrap_leat_call_##NAME PARAMETERS                                                                            \
+    {                                                                                                                  \
+        return calls.NAME ARGUMENTS;                                                                                   \
+    }
+ROWS_CALL(int, open, (const char *at, int flags, mode_t mode), (at, flags, mode))
+ROWS_CALL(int, allocate, (int fd, uint64_t offset, uint64_t bytes), (fd, offset, bytes))
+ROWS_CALL(int, cut, (int fd, uint64_t bytes), (fd, bytes))
+ROWS_CALL(int, write, (int fd, const void *data, uint64_t bytes), (fd, data, bytes))
+ROWS_CALL(int, read, (int fd, void *data, uint64_t bytes), (fd, data, bytes))
+ROWS_CALL(ssize_t, put, (int fd, const void *data, uint64_t bytes, uint64_t offset), (fd, data, bytes, offset))
+ROWS_CALL(int, sync, (int fd), (fd))
+ROWS_CALL(int, publish, (const char *from, const char *to), (from, to))
+ROWS_CALL(void *, map, (int fd, uint64_t offset, uint64_t bytes, bool writable), (fd, offset, bytes, writable))
+ROWS_CALL(int, lock, (int fd, uint64_t number, bool wait), (fd, number, wait))
 
 static inline int rows_make_folder(void **state)
 {
     make_folder(state);
-    leat_columns_calls.sync = rows_no_sync;
-    plain_calls = leat_columns_calls;
+    calls = plain_calls = (struct calls){__real_leat_call_open, __real_leat_call_allocate, __real_leat_call_cut,
+                                         __real_leat_call_write, __real_leat_call_read, __real_leat_call_put,
+                                         rows_no_sync, __real_leat_call_publish, __real_leat_call_map,
+                                         __real_leat_call_lock};
     snprintf(path, sizeof path, "%s/a.store", folder);
     return 0;
 }
 
 static inline int rows_remove_folder(void **state)
 {
-    leat_columns_calls = plain_calls;
+    calls = plain_calls;
     return remove_folder(state);
 }
 

@@ -317,8 +317,8 @@ static void check_list(struct leat_columns *c, const struct history *h, bool key
 static void check_after_loss(const struct history *h, uint64_t seed, bool keyed)
 {
     struct leat_error error;
-    const struct leat_columns_calls calls = leat_columns_calls;
-    leat_columns_calls = plain_calls;
+    const struct calls before = calls;
+    calls = plain_calls;
     lose_power(seed);
     struct leat_columns *c;
     int rc = rows_open(other, keyed, &c, &error);
@@ -341,7 +341,7 @@ static void check_after_loss(const struct history *h, uint64_t seed, bool keyed)
         assert_true(id % 2 ? version >= h->flushed[id] && version <= h->written[id] : version == h->written[id] + 1);
     }
     leat_columns_close(c);
-    leat_columns_calls = calls;
+    calls = before;
 }
 
 static struct history history;
@@ -364,7 +364,7 @@ static void lose_power_again_and_again(bool keyed)
     history = (struct history){0};
     history_keyed = keyed;
     remembering_sync(0);
-    leat_columns_calls.sync = remembering_sync;
+    calls.sync = remembering_sync;
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         for (unsigned n = 0; n < 30; n++) {
             const uint64_t id = leat_mix64(round * 100 + n) % (round < 5 ? IDS / 2 : IDS), key = id * 3;
@@ -384,9 +384,9 @@ static void lose_power_again_and_again(bool keyed)
             check_after_loss(&history, history_seed += 77, keyed);
         if (round % 2)
             continue;
-        leat_columns_calls.sync = losing_sync;
+        calls.sync = losing_sync;
         assert_ok(leat_columns_flush(c, &error));
-        leat_columns_calls.sync = remembering_sync;
+        calls.sync = remembering_sync;
         memcpy(history.flushed, history.written, sizeof history.flushed);
     }
     leat_columns_close(c);
@@ -457,9 +457,9 @@ static int noting_publish(const char *from, const char *to)
 TEST_IN_FOLDER(a_file_is_on_disk_before_it_has_its_name_and_its_name_before_it_is_used)
 {
     creation[0] = 0;
-    leat_columns_calls.write = noting_write;
-    leat_columns_calls.sync = noting_sync;
-    leat_columns_calls.publish = noting_publish;
+    calls.write = noting_write;
+    calls.sync = noting_sync;
+    calls.publish = noting_publish;
     leat_columns_close(opened(path, false));
     assert_string_equal(creation, "wsps"); /* the last one is the folder's */
 }

@@ -69,23 +69,22 @@ static int faulty_lock(int fd, uint64_t number, bool wait)
 {
     return fails() ? -1 : plain_calls.lock(fd, number, wait);
 }
-static const struct leat_columns_calls faulty_calls = {faulty_open, faulty_allocate, faulty_cut,  faulty_write,
+static const struct calls faulty_calls = {faulty_open, faulty_allocate, faulty_cut,  faulty_write,
                                                        faulty_read, faulty_put,      faulty_sync, faulty_publish,
-                                                       faulty_map,  faulty_lock,     NULL};
+                                                       faulty_map,  faulty_lock};
 
 /* The n-th call, from 1. */
 static void fail_call(uint64_t n)
 {
     failing_call = n;
     calls_made = 0;
-    leat_columns_calls = faulty_calls;
-    leat_columns_calls.unlock = plain_calls.unlock;
+    calls = faulty_calls;
 }
 
 /* Returns whether it came to that. */
 static bool call_failed(void)
 {
-    leat_columns_calls = plain_calls;
+    calls = plain_calls;
     return calls_made >= failing_call;
 }
 
@@ -212,7 +211,7 @@ TEST_IN_FOLDER(a_full_disk_is_an_error_that_says_so_and_goes_away_with_it)
     uint64_t version = 0;
     assert_ok(rows_open(path, false, &c, &error));
     assert_ok(rows_write(c, 1, NULL, 1, &error));
-    leat_columns_calls.allocate = full;
+    calls.allocate = full;
     int rc = LEAT_OK;
     for (uint64_t i = 0; !rc && i < 100000; i++)
         if (!(rc = rows_write(c, i, NULL, i + 2, &error)))
@@ -225,7 +224,7 @@ TEST_IN_FOLDER(a_full_disk_is_an_error_that_says_so_and_goes_away_with_it)
         assert_int_equal(rows_version(c, i, NULL), i + 2);
     assert_int_equal(rows_version(c, version + 1, NULL), 0);
     assert_ok(leat_columns_flush(c, &error));
-    leat_columns_calls = plain_calls;
+    calls = plain_calls;
     assert_ok(rows_write(c, version + 1, NULL, 5, &error));
     leat_columns_close(c);
 }
@@ -387,7 +386,7 @@ TEST_IN_FOLDER(after_a_sync_that_failed_no_slot_is_free_before_a_good_one)
     for (int which = 1; which <= 2; which++) {
         unlink(path);
         broken_syncs = 0;
-        leat_columns_calls.sync = breaking_sync;
+        calls.sync = breaking_sync;
         assert_ok(rows_open(path, false, &c, &error));
         for (uint64_t version = 1; version <= 2; version++) {
             for (uint64_t i = 0; i < ROWS; i++)
@@ -552,10 +551,10 @@ TEST_IN_FOLDER(a_flush_after_one_that_failed_writes_its_rows_again)
     watched.written = 0;
     assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
     assert_int_equal(mprotect(watched.page, watched.bytes, PROT_READ), 0);
-    leat_columns_calls.sync = failing_sync;
+    calls.sync = failing_sync;
     const int failed = leat_columns_flush(c, &error);
     const bool too_early = watched.written;
-    leat_columns_calls = plain_calls;
+    calls = plain_calls;
     const int rc = leat_columns_flush(c, &error);
     mprotect(watched.page, watched.bytes, PROT_READ | PROT_WRITE);
     assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);

@@ -40,7 +40,7 @@ static ssize_t watched_put(int fd, const void *data, uint64_t bytes, uint64_t of
 static int watch_puts(void **state)
 {
     rows_make_folder(state);
-    leat_columns_calls.put = watched_put;
+    calls.put = watched_put;
     memset(&puts_made, 0, sizeof puts_made);
     return 0;
 }
@@ -268,11 +268,11 @@ TEST_IN_FOLDER(values_that_are_rounded_and_rows_of_all_sizes_are_the_same_both_w
         const uint64_t before = puts_made.calls;
         assert_ok(write_mixed(c, &m, 0, MIXED, &error));
         assert_true(puts_made.calls > before);
-        leat_columns_calls.put = NULL; /* none is made */
+        calls.put = NULL; /* none is made */
         for (uint64_t i = 0; i < MIXED; i++)
             if (m.list_at[i + 1] - m.list_at[i] < 300) /* one row at a time, of less than 4096 bytes */
                 assert_ok(write_mixed(one, &m, i, 1, &error));
-        leat_columns_calls.put = watched_put;
+        calls.put = watched_put;
         for (uint64_t i = 0; i < MIXED; i++)
             if (m.list_at[i + 1] - m.list_at[i] >= 300)
                 assert_ok(write_mixed(one, &m, i, 1, &error));
@@ -396,7 +396,7 @@ TEST_IN_FOLDER(a_run_goes_on_from_one_group_and_window_to_the_next)
     struct leat_error error;
     struct leat_columns *c = opened_wide(PAGE_ROW * 8, false);
     uint64_t segment, end = 0;
-    leat_columns_calls.allocate = sparse;
+    calls.allocate = sparse;
     assert_ok(write_wide(c, PAGE_ROW, 0, 1, 1, &error)); /* the index is there */
     for (uint64_t i = 1; i < 300; i++)                   /* and what is free of its group is taken */
         assert_ok(write_wide(c, PAGE_ROW, i, 1, 1, &error));
@@ -534,7 +534,7 @@ TEST_IN_FOLDER(threads_that_put_the_same_rows_leave_whole_ones)
 {
     pthread_t threads[THREADS];
     void *failed;
-    leat_columns_calls.put = plain_calls.put;
+    calls.put = plain_calls.put;
     common = opened(false);
     for (uintptr_t t = 0; t < THREADS; t++)
         assert_int_equal(pthread_create(&threads[t], NULL, write_together, (void *)t), 0);
