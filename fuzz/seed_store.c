@@ -20,8 +20,8 @@
 #include "codec/photo/photo.h"
 #include "codec/photo/raw.h"
 #include "format/source.h"
-#include "store/codes.h"
-#include "store/part.h"
+#include "../tests/c/codecs.h"
+#include "../tests/c/tuning.h"
 
 static void fail(const char *what)
 {
@@ -186,7 +186,7 @@ static void make_codes(const char *to, unsigned samples, unsigned distinct)
     char meta[32], text[32];
     o.overwrite = true;
     o.num_threads = 1;
-    leat_store_coding.rows = 1;
+    tuning.coded_rows = 1;
     int rc = leat_writer_open(to, fields, 2, &o, &w, &error);
     for (unsigned i = 0; i < samples && !rc; i++) {
         const int m = snprintf(meta, sizeof meta, i % 3 ? "null" : "{\"a\": %u}", i % 2),
@@ -195,7 +195,7 @@ static void make_codes(const char *to, unsigned samples, unsigned distinct)
         rc = leat_writer_add(w, values, NULL, &error);
     }
     finish(w, rc, &error);
-    leat_store_coding.rows = UINT64_MAX;
+    tuning.coded_rows = UINT64_MAX;
 }
 
 int main(int argc, char **argv)
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
     codec.end = end_any;
     codec.rows = rows_of_any;
     codec.pack = pack;
-    leat_codecs[0] = &codec;
+    codec_instead = &codec;
     static const struct leat_field rows[] = {
         {.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
         {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8, .ndim = 1, .shape = {8}}};
@@ -249,11 +249,10 @@ int main(int argc, char **argv)
     keep(argv[1], "fuzz_store_file", "fast", path);
     make(path, mixed, 4, 3, wish(true, LEAT_PHOTOS_RAW, 0));
     keep(argv[1], "fuzz_store_file", "raw", path);
-    const struct leat_store_paging as_shipped = leat_store_paging;
-    leat_store_paging = (struct leat_store_paging){30, 6};
+    tuning = (struct leat_store_tuning){.large = 30, .shift = 6};
     make(path, mixed, 4, 14, wish(false, LEAT_PHOTOS_ORIGINAL, 0));
     keep(argv[1], "fuzz_store_file", "pages", path);
-    leat_store_paging = as_shipped;
+    tuning = (struct leat_store_tuning){0};
     make(path, roles, 3, 3, wish(false, LEAT_PHOTOS_ORIGINAL, 0));
     keep(argv[1], "fuzz_store_file", "roles", path);
     make_codes(path, 60, 7);

@@ -149,8 +149,6 @@ struct leat_codec {
     int (*restore_check)(const void *data, size_t length, struct leat_error *error);
 };
 
-/* Every codec, ended by NULL. Only tests write to it. */
-extern const struct leat_codec *leat_codecs[];
 enum { LEAT_MAX_CODECS = 8, LEAT_MAX_WARNINGS = 8 };
 /* The codec of a field's values; NULL: they are not encoded. */
 const struct leat_codec *leat_codec_of(enum leat_kind kind);

@@ -11,7 +11,6 @@
 #define REPEATED 4
 #define MOST_BYTES (16u << 20) /* of all texts */
 
-struct leat_store_coding leat_store_coding = {4096, UINT64_C(512) << 20};
 
 struct entry {
     uint64_t checksum;
@@ -123,7 +122,7 @@ bool leat_store_coder_add(struct leat_store_coder *c, const struct leat_store_la
         } else if (memcmp(c->texts.data + entry_at(c, code - 1)->at, text, r.length) != 0) {
             return turn_off(c); /* two texts of one checksum */
         }
-        if (c->codes.length + c->width > leat_store_coding.bytes)
+        if (c->codes.length + c->width > l->tuning.coded_bytes)
             return turn_off(c);
         uint8_t *to = leat_growing_extend(&c->codes, c->width);
         if (!to)
@@ -135,10 +134,11 @@ bool leat_store_coder_add(struct leat_store_coder *c, const struct leat_store_la
     return true;
 }
 
-bool leat_store_coder_end(struct leat_store_coder *c, uint32_t field, uint64_t rows, bool *there)
+bool leat_store_coder_end(struct leat_store_coder *c, const struct leat_store_layout *l, uint32_t field, uint64_t rows,
+                          bool *there)
 {
     *there = false;
-    if (c->off || !c->width || rows < leat_store_coding.rows || c->n > rows / REPEATED ||
+    if (c->off || !c->width || rows < l->tuning.coded_rows || c->n > rows / REPEATED ||
         c->codes.length != rows * c->width)
         return true;
     const size_t codes = c->codes.length,

@@ -20,13 +20,6 @@ enum {
     LEAT_CODES_TEXT = 1024,   /* bytes of one at most */
 };
 
-/* The conditions of a field for a section. Set by tests. */
-struct leat_store_coding {
-    uint64_t rows;  /* at least: with fewer, texts are read as fast */
-    uint64_t bytes; /* of codes at most: so much memory a writer may take for a field */
-};
-extern struct leat_store_coding leat_store_coding;
-
 /* A field of the file that is being written. */
 struct leat_store_coder {
     bool off; /* it has too many texts, or too long ones */
@@ -43,7 +36,8 @@ bool leat_store_coder_add(struct leat_store_coder *coder, const struct leat_stor
                           const uint8_t *group, const struct leat_store_group *header,
                           const struct leat_store_shape *shape);
 /* The section of a field of a file of so many samples, in `coder->codes`; *there: it has one. False: no memory. */
-bool leat_store_coder_end(struct leat_store_coder *coder, uint32_t field, uint64_t rows, bool *there);
+bool leat_store_coder_end(struct leat_store_coder *coder, const struct leat_store_layout *layout, uint32_t field,
+                          uint64_t rows, bool *there);
 
 /* The section's parts, for `count` samples; `section` stays the caller's. False: they are impossible, or a text is none
  * of its kind. */

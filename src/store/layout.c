@@ -176,11 +176,14 @@ static int check_names(const struct leat_store_layout *l, struct leat_error *err
     return LEAT_OK;
 }
 
+/* A page is as a column's page, and a value that is read as a whole in as many pages as this needs none. Fewer texts
+ * are read as fast as codes. */
+static const struct leat_store_tuning usual_tuning = {4 * LEAT_STORE_PAGE_BYTES, 16, 4096, UINT64_C(512) << 20};
+
 int leat_store_layout_init(struct leat_store_layout *l, const struct leat_field *fields, size_t n_fields,
                            struct leat_error *error)
 {
-    memset(l, 0, sizeof *l);
-    l->name_field = -1;
+    *l = (struct leat_store_layout){.name_field = -1, .tuning = usual_tuning};
     if (n_fields == 0 || n_fields > LEAT_STORE_MAX_FIELDS)
         return leat_fail(error, LEAT_E_INVALID, "a schema has 1 to %d fields, not %zu", LEAT_STORE_MAX_FIELDS,
                          n_fields);

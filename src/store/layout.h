@@ -75,6 +75,16 @@ struct leat_store_field {
     unsigned page_shift;
 };
 
+/* What a writer adds to a file for its readers. */
+struct leat_store_tuning {
+    /* Groups with a value of at least `large` bytes that is no encoded one get checksums of pages of 2^shift bytes of
+     * their payloads, so that a piece of the value can be verified. */
+    uint64_t large;
+    unsigned shift;
+    /* A field of text of at least so many rows gets codes, if they take at most so many bytes of a writer's memory. */
+    uint64_t coded_rows, coded_bytes;
+};
+
 struct leat_store_layout {
     struct leat_field *fields; /* stored ones in the order of the schema, then derived ones */
     struct leat_store_field *info;
@@ -85,6 +95,7 @@ struct leat_store_layout {
     bool has_files;     /* some field is flagged LEAT_FIELD_FILES */
     uint64_t row_bytes; /* sum of the widths */
     uint32_t features;  /* LEAT_FEATURE_*: of the file, not of its schema */
+    struct leat_store_tuning tuning;
 };
 
 /* Checks a schema and computes all places. Errors: INVALID (names the field), NOMEM. */

@@ -20,7 +20,7 @@
 #include "format/fingerprint.h"
 
 /* RENAME_NOREPLACE closes the gap between looking for the target and renaming, if the file system has it. */
-static int rename_file(const char *from, const char *to, bool replace)
+int leat_part_rename(const char *from, const char *to, bool replace)
 {
     if (replace)
         return rename(from, to);
@@ -35,16 +35,11 @@ static int rename_file(const char *from, const char *to, bool replace)
     return rename(from, to);
 }
 
-struct leat_store_calls leat_store_calls = {pwrite, ftruncate, fsync, rename_file};
-
-/* A page is as a column's page, and a value that is read as a whole in as many pages as this needs none. */
-struct leat_store_paging leat_store_paging = {4 * LEAT_STORE_PAGE_BYTES, 16};
-
 int leat_part_write(int fd, const char *path, const void *data, size_t bytes, uint64_t offset, struct leat_error *error)
 {
     for (size_t done = 0; done < bytes;) {
         size_t want = bytes - done < ((size_t)1 << 30) ? bytes - done : (size_t)1 << 30;
-        ssize_t n = leat_store_calls.write(fd, (const uint8_t *)data + done, want, (off_t)(offset + done));
+        ssize_t n = pwrite(fd, (const uint8_t *)data + done, want, (off_t)(offset + done));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -73,7 +68,7 @@ int leat_part_sync_folder(const char *path, struct leat_error *error)
     }
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* Some file systems cannot sync a folder (EINVAL) or open it for that (EACCES): there is no remedy then. */
-    if (fd < 0 ? errno != EACCES : leat_store_calls.sync(fd) && errno != EINVAL) {
+    if (fd < 0 ? errno != EACCES : fsync(fd) && errno != EINVAL) {
         rc = leat_fail_errno(error, LEAT_E_IO, "syncing the folder failed: check the disk");
         leat_error_at_file(error, folder, LEAT_NO_OFFSET);
     }
@@ -164,7 +159,7 @@ void leat_part_destroy(struct leat_part *part, bool remove)
 
 int leat_part_start(struct leat_part *part, const uint8_t *header, uint64_t header_bytes, struct leat_error *error)
 {
-    if (leat_store_calls.truncate(part->fd, 0)) {
+    if (ftruncate(part->fd, 0)) {
         int rc = leat_fail_errno(error, LEAT_E_IO, "cannot empty the file");
         leat_error_at_file(error, part->partial, LEAT_NO_OFFSET);
         return rc;
@@ -201,18 +196,18 @@ static bool has_large_value(const struct leat_store_layout *l, const uint8_t *co
         for (uint64_t row = 0; row < n_rows && l->info[f].varying && !l->info[f].codec; row++) {
             struct leat_store_record r;
             leat_store_record_get(columns + l->info[f].before * n_rows + row * l->info[f].width, &r, false);
-            if (r.length >= leat_store_paging.large)
+            if (r.length >= l->tuning.large)
                 return true;
         }
     return false;
 }
 
-static bool count_pages(struct leat_part *part, const uint8_t *group, uint64_t payload_bytes, bool large)
+static bool count_pages(struct leat_part *part, const uint8_t *group, uint64_t payload_bytes, unsigned shift, bool large)
 {
     const uint64_t before = part->page_checksums.length;
     bool ok = true;
-    for (uint64_t page = 0; ok && large && page < leat_store_pages(payload_bytes, leat_store_paging.shift); page++) {
-        uint64_t sum = leat_store_page_checksum(group, payload_bytes, leat_store_paging.shift, page);
+    for (uint64_t page = 0; ok && large && page < leat_store_pages(payload_bytes, shift); page++) {
+        uint64_t sum = leat_store_page_checksum(group, payload_bytes, shift, page);
         ok = leat_growing_append(&part->page_checksums, &sum, sizeof sum);
     }
     if (!ok)
@@ -250,7 +245,8 @@ int leat_part_count(struct leat_part *part, const struct leat_store_layout *layo
                                      .directory_bytes = g.directory_bytes,
                                      .directory_checksum = g.directory_checksum};
     if (!leat_growing_append(&part->entries, &entry, sizeof entry) ||
-        !count_pages(part, group, g.payload_bytes, has_large_value(layout, group + shape.columns_at, g.n_rows)) ||
+        !count_pages(part, group, g.payload_bytes, layout->tuning.shift,
+                     has_large_value(layout, group + shape.columns_at, g.n_rows)) ||
         !count_texts(part, layout, group, &g, &shape))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for the index of groups");
     if (layout->features & LEAT_FEATURE_FORMS)
@@ -279,14 +275,15 @@ int leat_part_append(struct leat_part *part, const uint8_t *group, size_t bytes,
 /* ---- the end of a file ----------------------------------------------------------------------- */
 
 /* The codes of texts: one section for each field that has them, written before the others, because they are long. */
-static int write_codes(struct leat_part *part, struct leat_growing *directory, struct leat_error *error)
+static int write_codes(struct leat_part *part, const struct leat_store_layout *layout, struct leat_growing *directory,
+                       struct leat_error *error)
 {
     static const uint8_t zeros[LEAT_STORE_ALIGN];
     for (uint32_t f = 0; f < part->n_coders; f++) {
         struct leat_growing *codes = &part->coders[f].codes;
         bool there;
         uint8_t *entry = NULL;
-        if (!leat_store_coder_end(&part->coders[f], f, part->summary.count, &there) ||
+        if (!leat_store_coder_end(&part->coders[f], layout, f, part->summary.count, &there) ||
             (there && !(entry = leat_growing_extend(directory, LEAT_STORE_SECTION_ENTRY))))
             return leat_fail(error, LEAT_E_NOMEM, "no memory for the codes of texts");
         if (!there)
@@ -340,14 +337,14 @@ static bool pack_classes(struct leat_growing *out, const char *const *classes, s
     return ok;
 }
 
-static bool pack_pages(struct leat_growing *out, const struct leat_part *part)
+static bool pack_pages(struct leat_growing *out, const struct leat_part *part, unsigned shift)
 {
     out->length = 0;
     bool ok = leat_growing_extend(out, LEAT_STORE_PAGES_HEAD) &&
               leat_growing_append(out, part->paged.data, part->paged.length) &&
               leat_growing_append(out, part->page_checksums.data, part->page_checksums.length);
     if (ok) {
-        leat_put_u64(out->data + 8, leat_store_paging.shift);
+        leat_put_u64(out->data + 8, shift);
         leat_put_u64(out->data, leat_hash64(out->data + 8, 8 + part->paged.length));
     }
     return ok;
@@ -381,7 +378,7 @@ static bool build_tail(struct leat_part *part, const struct leat_store_layout *l
     if (ok && scratch->length)
         ok = add_section(part, tail, directory, LEAT_SECTION_PAIRS, 0, scratch->data, scratch->length);
     if (ok && part->page_checksums.length)
-        ok = pack_pages(scratch, part) &&
+        ok = pack_pages(scratch, part, layout->tuning.shift) &&
              add_section(part, tail, directory, LEAT_SECTION_PAGES, 0, scratch->data, scratch->length);
     ok = ok && leat_growing_align(tail, LEAT_STORE_ALIGN);
     struct leat_store_footer footer = {.directory_at = part->bytes + tail->length,
@@ -404,7 +401,7 @@ int leat_part_end(struct leat_part *part, const struct leat_store_layout *layout
                   size_t n_classes, const char *metadata, struct leat_error *error)
 {
     struct leat_growing tail = {0}, directory = {0}, scratch = {0};
-    int rc = write_codes(part, &directory, error);
+    int rc = write_codes(part, layout, &directory, error);
     if (!rc)
         rc = build_tail(part, layout, &tail, &directory, &scratch,
                         layout->features & LEAT_FEATURE_FORMS ? &part->forms : NULL, classes, n_classes, metadata)
@@ -413,7 +410,7 @@ int leat_part_end(struct leat_part *part, const struct leat_store_layout *layout
     if (rc)
         goto out;
     part->bytes += tail.length;
-    if (leat_store_calls.truncate(part->fd, (off_t)part->bytes) || leat_store_calls.sync(part->fd)) {
+    if (ftruncate(part->fd, (off_t)part->bytes) || fsync(part->fd)) {
         rc =
             leat_fail_errno(error, LEAT_E_IO, "the disk did not take the file: check it, then start again with resume");
         leat_error_at_file(error, part->partial, LEAT_NO_OFFSET);
@@ -427,7 +424,7 @@ out:
 
 int leat_part_publish(const char *partial, const char *path, bool replace, struct leat_error *error)
 {
-    if (!leat_store_calls.rename(partial, path, replace))
+    if (!leat_part_rename(partial, path, replace))
         return LEAT_OK;
     int rc =
         errno == EEXIST

@@ -5,28 +5,9 @@
 #ifndef LEAT_STORE_PART_H
 #define LEAT_STORE_PART_H
 
-#include <sys/types.h>
-
 #include "store/codes.h"
 #include "store/group.h"
 #include "store/layout.h"
-
-/* The system calls that change files. Replaced only by tests, to make the n-th one fail. */
-struct leat_store_calls {
-    ssize_t (*write)(int fd, const void *data, size_t bytes, off_t offset);
-    int (*truncate)(int fd, off_t bytes);
-    int (*sync)(int fd);
-    int (*rename)(const char *from, const char *to, bool replace);
-};
-extern struct leat_store_calls leat_store_calls;
-
-/* Groups with a value of at least `large` bytes that is no encoded one get checksums of pages of 2^shift bytes of their
- * payloads, so that a piece of the value can be verified. Set by tests. */
-struct leat_store_paging {
-    uint64_t large;
-    unsigned shift;
-};
-extern struct leat_store_paging leat_store_paging;
 
 struct leat_part {
     char *path, *partial; /* final name; while it is written */
@@ -54,6 +35,8 @@ int leat_part_count(struct leat_part *part, const struct leat_store_layout *layo
 /* Writes sections, directory and footer, and syncs the file. */
 int leat_part_end(struct leat_part *part, const struct leat_store_layout *layout, const char *const *classes,
                   size_t n_classes, const char *metadata, struct leat_error *error);
+/* rename, or, unless it is to replace what has that name, EEXIST. */
+int leat_part_rename(const char *from, const char *to, bool replace);
 /* Gives a finished file its name. */
 int leat_part_publish(const char *partial, const char *path, bool replace, struct leat_error *error);
 /* "PATH.partial", freed with leat_free. NULL: out of memory. */

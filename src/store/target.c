@@ -189,7 +189,7 @@ static int resume_part(struct leat_target *t, struct leat_part *part, struct lea
     if (rc != LEAT_E_END)
         goto out;
     rc = LEAT_OK;
-    if (leat_store_calls.truncate(part->fd, (off_t)part->bytes))
+    if (ftruncate(part->fd, (off_t)part->bytes))
         rc = leat_fail_errno(error, LEAT_E_IO, "cannot cut the unfinished file behind its last whole group");
     leat_log(LEAT_LOG_INFO, "%s: %" PRIu64 " samples are whole; what is behind byte %" PRIu64 " is written again",
              part->partial, part->summary.count, part->bytes);
@@ -273,7 +273,7 @@ static void take_back_shards(const struct leat_target *t)
     for (size_t i = 0; i < m.n_shards; i++) {
         char *path = shard_path(t->main.path, i), *partial = path ? leat_part_partial(path) : NULL;
         if (partial && access(partial, F_OK) && is_shard(path, &m.shards[i]))
-            (void)leat_store_calls.rename(path, partial, false);
+            (void)leat_part_rename(path, partial, false);
         leat_free(partial);
         leat_free(path);
     }
@@ -453,7 +453,7 @@ static int refuse_shards(const struct leat_target *t, struct leat_error *error)
 /* The main name of a sharded target, under which there is nothing until the manifest. */
 static int empty_main(const struct leat_target *t, struct leat_error *error)
 {
-    if (!leat_store_calls.truncate(t->main.fd, 0))
+    if (!ftruncate(t->main.fd, 0))
         return LEAT_OK;
     const int rc = leat_fail_errno(error, LEAT_E_IO, "cannot empty the file");
     leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
@@ -538,7 +538,7 @@ static int publish_shards(struct leat_target *t, struct leat_error *error)
         rc = empty_main(t, error);
     if (!rc)
         rc = leat_part_write(t->main.fd, t->main.partial, text, length, 0, error);
-    if (!rc && leat_store_calls.sync(t->main.fd)) {
+    if (!rc && fsync(t->main.fd)) {
         rc = leat_fail_errno(error, LEAT_E_IO,
                              "the disk did not take the manifest: check it, then start again with resume");
         leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);

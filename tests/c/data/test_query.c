@@ -4,11 +4,11 @@
 #include "../allocations.h"
 #include "../files.h"
 #include "../test.h"
+#include "../tuning.h"
 #include "base/random.h"
 
 #include "data/internal.h"
 #include "native.h"
-#include "store/codes.h"
 
 enum { N = 6000 };
 
@@ -137,12 +137,11 @@ TEST_SET_UP(codes_of_several_files_are_one_list)
 {
     struct leat_error error;
     struct leat_dataset *a, *b, *joined, *d;
-    const struct leat_store_coding usual = leat_store_coding;
     assert_ok(leat_dataset_open(repeated, NULL, &a, &error));
     assert_int_equal(unlink(repeated), 0);
-    leat_store_coding.rows = UINT64_MAX; /* the next file has none */
+    tuning.coded_rows = UINT64_MAX; /* the next file has none */
     write_repeated();
-    leat_store_coding = usual;
+    tuning.coded_rows = 0;
     assert_ok(leat_dataset_open(repeated, NULL, &b, &error));
     struct leat_dataset *const parts[] = {b, a, b};
     assert_ok(leat_dataset_concat(parts, 3, &joined, &error));

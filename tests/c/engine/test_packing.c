@@ -3,9 +3,9 @@
 #include <fcntl.h>
 
 #include "../faulty.h"
+#include "../tuning.h"
 #include "io/blocks.h"
 #include "io/file.h"
-#include "store/part.h"
 #include "support.h"
 
 enum { DOCUMENTS = 12, MOST = 4000, LENGTH = 100, ROWS = 4096 };
@@ -18,7 +18,6 @@ static uint64_t length_of(uint64_t i)
 
 static const char *write_documents(void)
 {
-    const struct leat_store_paging as_shipped = leat_store_paging;
     const struct leat_field fields[] = {
         {.name = "tokens", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16, .ndim = 1, .shape = {-1}}};
     struct leat_writer_options options = LEAT_WRITER_OPTIONS_INIT;
@@ -27,7 +26,7 @@ static const char *write_documents(void)
     const char *path = test_path("documents.leat");
     static uint16_t tokens[MOST];
     options.overwrite = true;
-    leat_store_paging = (struct leat_store_paging){2000, 8};
+    tuning = (struct leat_store_tuning){.large = 2000, .shift = 8};
     assert_ok(leat_writer_open(path, fields, 1, &options, &writer, &error));
     for (uint64_t i = 0; i < DOCUMENTS; i++) {
         test_bytes((uint8_t *)tokens, length_of(i) * 2, i, 1);
@@ -35,7 +34,7 @@ static const char *write_documents(void)
     }
     assert_ok(leat_writer_finish(writer, &error));
     leat_writer_free(writer, false);
-    leat_store_paging = as_shipped;
+    tuning = (struct leat_store_tuning){0};
     return path;
 }
 

@@ -4,10 +4,10 @@
  *     signal:  'S' 'G' | steps u32 | a difference i16 for each step
  *     step i is half the sum of the differences up to it, float32; the difference -32768 is damage
  */
+#include "../codecs.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "codec/codec.h"
 #include "support.h"
 
 enum { SIGNAL = LEAT_KIND_IMAGE + 1, HEAD = 6, SAMPLES = 40, DAMAGE = 0x8000, FIXED = 100 };
@@ -140,13 +140,13 @@ static void assert_signal(uint64_t i, const float *got, uint64_t n)
 
 static int take_kind(void **state)
 {
-    leat_codecs[1] = &codec;
+    codec_instead = &codec;
     return 0;
 }
 
 static int leave_kind(void **state)
 {
-    leat_codecs[1] = NULL;
+    codec_instead = NULL;
     return test_clean(state);
 }
 

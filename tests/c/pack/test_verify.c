@@ -1,5 +1,6 @@
 /* Photos in the fast form that are verified: each is put together again, whatever checksums say. */
 #include "../allocations.h"
+#include "../codecs.h"
 #include "kinds.h"
 
 #include "codec/photo/photo.h"
@@ -52,7 +53,7 @@ static void assert_found_wherever_spoiled(size_t (*place)(const uint8_t *fast, s
     struct leat_source *s;
     o.num_threads = 1;
     o.overwrite = true;
-    leat_codecs[0] = &codec;
+    codec_instead = &codec;
     spoiled_place = place;
     for (spoiled_photo = BASELINE; spoiled_photo <= TRAILED; spoiled_photo++)
         for (spoiled_which = 0; spoiled_which < 5; spoiled_which++) {
@@ -77,7 +78,7 @@ static void assert_found_wherever_spoiled(size_t (*place)(const uint8_t *fast, s
             assert_int_equal(verdict.last.offset, extent_of(s, spoiled_photo).offset);
             leat_source_close(s);
         }
-    leat_codecs[0] = &leat_codec_photo;
+    codec_instead = NULL;
 }
 
 TEST_IN(verify_finds_a_fast_photo_that_does_not_give_back_what_came, make_folder, remove_folder)

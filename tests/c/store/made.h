@@ -8,6 +8,7 @@
 #ifndef LEAT_TESTS_STORE_MADE_H
 #define LEAT_TESTS_STORE_MADE_H
 
+#include "../codecs.h"
 #include "../files.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
@@ -131,7 +132,7 @@ static inline int writer_open_with(const char *path, const struct leat_field *fi
                                    struct leat_writer **out, struct leat_error *error)
 {
     if (codec)
-        leat_codecs[0] = codec;
+        codec_instead = codec;
     return leat_writer_open(path, fields, n_fields, options, out, error);
 }
 

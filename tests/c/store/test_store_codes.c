@@ -1,26 +1,24 @@
 /* Fields of few texts have codes beside the texts, which say the same. */
 #include "../allocations.h"
+#include "../tuning.h"
 #include "made.h"
 #include "store/codes.h"
-#include "store/part.h"
 #include "store/reader.h"
 
 static char folder[PATH_MAX], path[PATH_MAX + 16], other[PATH_MAX + 16];
-static struct leat_store_coding as_shipped;
 
 static int make_folder(void **state)
 {
     files_folder(folder);
     snprintf(path, sizeof path, "%s/a.leat", folder);
     snprintf(other, sizeof other, "%s/b.leat", folder);
-    as_shipped = leat_store_coding;
-    leat_store_coding.rows = 20;
+    tuning.coded_rows = 20;
     return 0;
 }
 
 static int remove_folder(void **state)
 {
-    leat_store_coding = as_shipped;
+    tuning = (struct leat_store_tuning){0};
     files_remove(folder);
     return 0;
 }
@@ -157,9 +155,9 @@ TEST_IN_FOLDER(more_codes_than_a_writer_may_keep_are_left_out)
 {
     unsigned width;
     struct leat_error error;
-    leat_store_coding.bytes = 60;
+    tuning.coded_bytes = 60;
     assert_ok(write_to(path, 100, &error));
-    leat_store_coding.bytes = as_shipped.bytes;
+    tuning.coded_bytes = 0;
     assert_ok(leat_verify(path, NULL, &error));
     struct leat_source *s = open_it();
     assert_false(has_codes(s, 1, &width));

@@ -22,11 +22,54 @@ static int make_folder(void **state)
     return 0;
 }
 
-static struct leat_store_calls plain_calls;
+/* What the library calls. */
+struct calls {
+    ssize_t (*write)(int fd, const void *data, size_t bytes, off_t offset);
+    int (*truncate)(int fd, off_t bytes);
+    int (*sync)(int fd);
+    int (*rename)(const char *from, const char *to, bool replace);
+};
+ssize_t __real_pwrite64(int fd, const void *data, size_t bytes, off_t offset);
+int __real_ftruncate64(int fd, off_t bytes);
+int __real_fsync(int fd);
+int __real_rename(const char *from, const char *to);
+int __real_renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags);
+static int plain_rename(const char *from, const char *to, bool replace)
+{
+    return replace ? __real_rename(from, to) : __real_renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+}
+static const struct calls plain_calls = {__real_pwrite64, __real_ftruncate64, __real_fsync, plain_rename};
+static struct calls calls = {__real_pwrite64, __real_ftruncate64, __real_fsync, plain_rename};
+
+ssize_t __wrap_pwrite64(int fd, const void *data, size_t bytes, off_t offset);
+ssize_t __wrap_pwrite64(int fd, const void *data, size_t bytes, off_t offset)
+{
+    return calls.write(fd, data, bytes, offset);
+}
+int __wrap_ftruncate64(int fd, off_t bytes);
+int __wrap_ftruncate64(int fd, off_t bytes)
+{
+    return calls.truncate(fd, bytes);
+}
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+    return calls.sync(fd);
+}
+int __wrap_rename(const char *from, const char *to);
+int __wrap_rename(const char *from, const char *to)
+{
+    return calls.rename(from, to, true);
+}
+int __wrap_renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags);
+int __wrap_renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags)
+{
+    return calls.rename(from, to, false);
+}
 
 static int remove_folder(void **state)
 {
-    leat_store_calls = plain_calls;
+    calls = plain_calls;
     files_remove(folder);
     return 0;
 }
@@ -125,7 +168,7 @@ static void disturb(int n, int number, bool kill_instead)
     atomic_store(&calls_left, n);
     call_errno = number;
     dies = kill_instead;
-    leat_store_calls = (struct leat_store_calls){disturbed_write, disturbed_truncate, disturbed_sync, disturbed_rename};
+    calls = (struct calls){disturbed_write, disturbed_truncate, disturbed_sync, disturbed_rename};
 }
 
 typedef int write_fn(const char *to, const struct leat_writer_options *o, struct leat_error *error);
@@ -139,7 +182,7 @@ static void fail_each_call(write_fn *write_it, struct leat_writer_options o, int
         disturb(n, number, false);
         int rc = write_it(path, &o, &error);
         bool reached = atomic_load(&calls_left) < 0;
-        leat_store_calls = plain_calls;
+        calls = plain_calls;
         assert_int_equal(rc, reached ? LEAT_E_IO : LEAT_OK);
         if (!reached)
             break;
@@ -237,7 +280,7 @@ TEST_IN_FOLDER(a_full_disk_or_file_is_an_error_that_names_the_byte_and_says_what
     assert_int_equal(write_rows(path, &o, &error), LEAT_E_IO);
     assert_int_equal(error.sys_errno, ENOSPC);
     assert_non_null(strstr(error.message, "make room"));
-    leat_store_calls = plain_calls;
+    calls = plain_calls;
     assert_ok(write_rows(path, &o, &error));
     assert_same_files(whole, path);
 }
@@ -283,9 +326,9 @@ TEST_IN_FOLDER(what_is_written_is_on_disk_before_it_has_its_name_and_shards_befo
         o.shard_bytes = sharded ? 200000 : 0;
         o.overwrite = true;
         memset(calls_noted, 0, sizeof calls_noted);
-        leat_store_calls = (struct leat_store_calls){noting_write, noting_truncate, noting_sync, noting_rename};
+        calls = (struct calls){noting_write, noting_truncate, noting_sync, noting_rename};
         const int rc = write_rows(path, &o, &error);
-        leat_store_calls = plain_calls;
+        calls = plain_calls;
         assert_ok(rc);
         /* two shards, their manifest, the names of the shards, their folder, and the name of the manifest */
         assert_string_equal(calls_noted, sharded ? "ttwtstwtstwsrrsrs" : "twtsrs");
@@ -534,9 +577,9 @@ TEST_IN_FOLDER(a_stop_between_the_names_of_shards_loses_nothing_when_overwriting
         o.resume = false;
         assert_ok(made_file(path, 100, &o, &error)); /* an older one under the same names */
         renames_left = stop;
-        leat_store_calls.rename = few_renames;
+        calls.rename = few_renames;
         assert_int_equal(write_rows(path, &o, &error), LEAT_E_IO);
-        leat_store_calls = plain_calls;
+        calls = plain_calls;
         o.resume = true;
         static const struct leat_field fields[2] = {{.name = "x", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U8},
                                                     {.name = "y", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_U16}};
@@ -591,9 +634,9 @@ TEST_IN_FOLDER(shards_that_have_their_names_already_are_kept_too)
     snprintf(words, sizeof words, "%d samples of an unfinished target", (int)ROWS);
     for (int stop = 0; stop < 3; stop++) {
         renames_left = stop;
-        leat_store_calls.rename = few_renames;
+        calls.rename = few_renames;
         assert_int_equal(write_rows(path, &o, &error), LEAT_E_IO);
-        leat_store_calls = plain_calls;
+        calls = plain_calls;
         o.resume = false;
         assert_int_equal(writer_open_with(path, fields, 2, &o, NULL, &w, &error), LEAT_E_EXISTS);
         assert_non_null(strstr(error.message, words));
@@ -634,9 +677,9 @@ TEST_IN_FOLDER(a_file_that_has_taken_the_name_of_a_shard_is_left_alone)
         snprintf(shard, sizeof shard, "%s/%d.00000.leat", folder, longer);
         o.shard_bytes = 200000;
         renames_left = 1;
-        leat_store_calls.rename = few_renames;
+        calls.rename = few_renames;
         assert_int_equal(write_rows(target, &o, &error), LEAT_E_IO);
-        leat_store_calls = plain_calls;
+        calls = plain_calls;
         uint8_t *bytes = made_bytes(shard, &n), *theirs = calloc(1, n + 8);
         assert_non_null(theirs);
         memcpy(theirs, bytes, n);
@@ -868,7 +911,6 @@ TEST_IN_FOLDER(any_failing_read_while_opening_is_an_error)
 
 int main(void)
 {
-    plain_calls = leat_store_calls;
     made_extra = PHOTO_EXTRA;
     return test_run(NULL, NULL);
 }

@@ -3,8 +3,8 @@
  * tests/golden were written by this program from the data of made.h: `test_store_golden write FOLDER` writes those of
  * the current version.
  */
+#include "../tuning.h"
 #include "made.h"
-#include "store/part.h"
 
 enum { SAMPLES = 12 };
 
@@ -18,13 +18,12 @@ static int write_golden(const char *folder, enum golden which, struct leat_error
     struct leat_writer_options o = made_options();
     char path[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/%s", folder, names[which]);
-    const struct leat_store_paging as_shipped = leat_store_paging;
     o.photos = which == RAW ? LEAT_PHOTOS_RAW : LEAT_PHOTOS_ORIGINAL;
     made_codec = which == PLAIN || which == PAGES ? &toy_codec : &toy_form_codec;
     if (which == PAGES)
-        leat_store_paging = (struct leat_store_paging){100, 6};
+        tuning = (struct leat_store_tuning){.large = 100, .shift = 6};
     int rc = made_file(path, SAMPLES, &o, error);
-    leat_store_paging = as_shipped;
+    tuning = (struct leat_store_tuning){0};
     return rc;
 }
 

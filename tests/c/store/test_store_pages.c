@@ -1,24 +1,23 @@
 /* Large values have checksums of pages, so that a piece of one is verified without the rest. */
+#include "../tuning.h"
 #include "made.h"
-#include "store/part.h"
 #include "store/reader.h"
 
 static char folder[PATH_MAX], path[PATH_MAX + 16], other[PATH_MAX + 16];
-static struct leat_store_paging as_shipped;
+static const struct leat_store_tuning small = {.large = 2000, .shift = 8};
 
 static int make_folder(void **state)
 {
     files_folder(folder);
     snprintf(path, sizeof path, "%s/a.leat", folder);
     snprintf(other, sizeof other, "%s/b.leat", folder);
-    as_shipped = leat_store_paging;
-    leat_store_paging = (struct leat_store_paging){2000, 8};
+    tuning = small;
     return 0;
 }
 
 static int remove_folder(void **state)
 {
-    leat_store_paging = as_shipped;
+    tuning = (struct leat_store_tuning){0};
     files_remove(folder);
     return 0;
 }
@@ -252,7 +251,7 @@ TEST_IN_FOLDER(a_flipped_bit_is_found_by_its_value_and_its_page)
 TEST_IN_FOLDER(only_files_with_a_large_value_that_is_not_encoded_have_them)
 {
     for (int large = 0; large < 2; large++) {
-        leat_store_paging.large = large ? 3000 : 3001;
+        tuning.large = large ? 3000 : 3001;
         write_it();
         struct leat_store_source *s = open_it(LEAT_RECHECK_ALWAYS);
         struct leat_extent e = extent_of(s, 1);
@@ -262,12 +261,12 @@ TEST_IN_FOLDER(only_files_with_a_large_value_that_is_not_encoded_have_them)
     }
     struct leat_writer_options o = made_options();
     struct leat_error error;
-    leat_store_paging.large = 200; /* photos are longer, and nothing else is */
+    tuning.large = 200; /* photos are longer, and nothing else is */
     assert_ok(made_file(path, 30, &o, &error));
     struct leat_store_source *s = open_it(LEAT_RECHECK_ALWAYS);
     assert_null(s->paged);
     leat_source_close(&s->base);
-    leat_store_paging = (struct leat_store_paging){2000, 8};
+    tuning = small;
 }
 
 /* Groups of one value of 5 MiB each. */
@@ -298,7 +297,7 @@ static void write_long(const char *to, bool resume, uint64_t shard_bytes, uint64
 TEST_IN_FOLDER(a_resumed_file_has_the_same_bytes_and_so_have_shards)
 {
     struct leat_error error;
-    leat_store_paging = as_shipped;
+    tuning = (struct leat_store_tuning){0};
     for (uint64_t shard_bytes = 0; shard_bytes < 2; shard_bytes++) {
         const char *number = shard_bytes ? ".00001" : "";
         char a[PATH_MAX + 32], b[PATH_MAX + 32];
