@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/results.h"
+#include "engine/task.h"
 
 struct run {
     uint64_t first, n; /* the place of its rows in the batch */

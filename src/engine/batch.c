@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/results.h"
 #include "engine/scheduler.h"
 #include "format/source.h"
 

@@ -210,8 +210,8 @@ void leat_batch_finish(struct leat_batch *batch);
 /* Gives back outputs that only functions took. Under the lock. */
 void leat_batch_release_hidden(struct leat_batch *batch);
 
-/* results.c: results of varying length, of functions, and images of open size: they are made before their buffers can
- * be allocated. */
+/* Results of varying length, of functions, and images of open size: they are made before their buffers can be
+ * allocated (results.h). */
 static inline bool leat_output_is_late(const struct leat_output *output)
 {
     return output->open || (output->called && output->ragged);
@@ -222,14 +222,7 @@ static inline bool leat_batch_is_late(const struct leat_batch *b, size_t o)
     const struct leat_output *output = leat_program_output(b->program, o);
     return leat_output_is_late(output) && output->segment == b->segment;
 }
-/* Makes room for them. False: NOMEM. Under the lock. */
-bool leat_batch_expect_results(struct leat_batch *batch);
-/* Sums their lengths, of the segment that is done, and counts their bytes. Under the lock. */
-void leat_batch_sum_results(struct leat_batch *batch);
-/* Puts those of rows [first, first + n) in place. Without the lock. */
-void leat_batch_place_results(struct leat_batch *batch, uint64_t first, uint64_t n);
-/* Gives them up, and the buffers of all of them if the batch goes through its segments again. Under the lock. */
-void leat_batch_drop_results(struct leat_batch *batch);
+/* Gives them up with their buffers: the batch goes through its segments again. Under the lock. */
 void leat_batch_release_results(struct leat_batch *batch);
 /* Whether the batch is in its last segment. */
 static inline bool leat_batch_is_last(const struct leat_batch *b)

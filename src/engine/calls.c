@@ -7,12 +7,16 @@
  *       ^                                                 |
  *       +---- all of them are made ---- REPLACE <---------+ substitutes are wanted
  */
+#include "engine/calls.h"
+
 #include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/executor.h"
+#include "engine/policy.h"
+#include "engine/run.h"
 #include "engine/task.h"
 #include "format/source.h"
 

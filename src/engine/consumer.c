@@ -19,6 +19,8 @@
 #include "base/json.h"
 #include "engine/engine.h"
 #include "engine/packing.h"
+#include "engine/record.h"
+#include "engine/side.h"
 #include "engine/task.h"
 
 static const struct leat_position everywhere = {UINT64_MAX, 0};

@@ -1,6 +1,8 @@
 /*
  * The base of the jobs of a loader: the fields that the program takes, the ways to their values, and their needs.
  */
+#include "engine/context.h"
+
 #include <string.h>
 
 #include "base/alloc.h"

@@ -2,11 +2,16 @@
  * The consumer's position, and changes of the plan: epochs, states, decisions, lists of positions. A change excludes
  * the plan's readers: no task starts, and the change waits for those that run.
  */
+#include "engine/control.h"
+
 #include <inttypes.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/kept.h"
+#include "engine/open.h"
+#include "engine/side.h"
 #include "engine/sources.h"
 #include "leat/feedback.h"
 

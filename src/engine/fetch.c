@@ -13,6 +13,8 @@
  *
  * A read that fails has a row of its own the next time: only a window of one row gives the error.
  */
+#include "engine/fetch.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

@@ -30,6 +30,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/record.h"
 #include "engine/task.h"
 #include "engine/unordered.h"
 

@@ -11,7 +11,11 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/fetch.h"
+#include "engine/locate.h"
+#include "engine/make.h"
 #include "engine/packing.h"
+#include "engine/policy.h"
 
 /* ---- reads that fail ------------------------------------------------------------------------- */
 

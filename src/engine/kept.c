@@ -9,6 +9,8 @@
  * A task whose rows are kept copies them, and so saves the work of making them. Kept rows count as in flight, and are
  * the first to go if memory is short; then its rows are made again, as after any other change.
  */
+#include "engine/kept.h"
+
 #include <string.h>
 
 #include "engine/engine.h"

@@ -11,6 +11,11 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/interrupt.h"
+#include "engine/kept.h"
+#include "engine/record.h"
+#include "engine/reserve.h"
+#include "engine/run.h"
+#include "engine/stats.h"
 #include "engine/task.h"
 
 #define RECENT_NS INT64_C(1000000000)
@@ -186,7 +191,7 @@ int leat_loader_raise(struct leat_loader *l, struct leat_batch *b, struct leat_e
     return rc;
 }
 
-void leat_loader_count(struct leat_loader *l, const struct leat_batch *b)
+static void count(struct leat_loader *l, const struct leat_batch *b)
 {
     uint64_t bytes = leat_batch_tensor_bytes(b);
     int64_t now = leat_clock_ns();
@@ -338,7 +343,7 @@ static int find_next(struct leat_consumer *c, struct request *r, struct leat_bat
         rc = l->delivery->next(c, out, error);
     r->raised = rc && l->count.raised != before;
     if (!rc && !r->peek)
-        leat_loader_count(l, *out);
+        count(l, *out);
     return rc;
 }
 

@@ -1,13 +1,17 @@
 /*
  * The first step of a job: from rows of the plan to the places of their values. No payload is read here.
  */
+#include "engine/locate.h"
+
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "engine/fetch.h"
 #include "engine/job.h"
+#include "engine/policy.h"
 
 static uint64_t position_of(const struct leat_job_context *c, const struct leat_piece *piece)
 {

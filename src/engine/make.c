@@ -2,6 +2,10 @@
  * The third step of a job: from values to rows of the outputs. Rows of mapped values are made in runs, where they lie;
  * those of other values one by one, from the job's buffer or from their source's results.
  */
+#include "engine/make.h"
+
+#include "engine/batch.h"
+#include "engine/fetch.h"
 #include "engine/job.h"
 
 #include <inttypes.h>
@@ -9,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/policy.h"
 #include "io/guard.h"
 
 static uint8_t *memory_of(const struct leat_job *j, size_t o)

@@ -1,6 +1,8 @@
 /*
  * Opening and closing a loader: options, program, plan, budget, region; then it joins the engine.
  */
+#include "engine/open.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,9 +14,15 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "base/error.h"
+#include "engine/context.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
+#include "engine/kept.h"
 #include "engine/packing.h"
+#include "engine/record.h"
+#include "engine/reserve.h"
+#include "engine/run.h"
+#include "engine/side.h"
 #include "engine/sources.h"
 #include "engine/task.h"
 

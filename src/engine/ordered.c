@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/side.h"
 #include "engine/task.h"
 
 static struct leat_position after(const struct leat_plan_batch *plan)

@@ -18,6 +18,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "engine/fetch.h"
+#include "engine/make.h"
+#include "engine/policy.h"
 #include "format/fingerprint.h"
 #include "io/guard.h"
 

@@ -1,6 +1,8 @@
 /*
  * The fate of a row that fails: its error is the batch's, it is left out, or a substitute takes its place.
  */
+#include "engine/policy.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -10,6 +10,8 @@
  * leaves them, count for nothing; of two lines for one step the later one holds. Entries are looked up while batches
  * are planned, under the engine's lock, so they stay in memory: those of the epoch that runs and the next.
  */
+#include "engine/record.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

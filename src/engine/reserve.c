@@ -14,11 +14,14 @@
  * If nothing runs and the task's batch is the first one, no memory will be freed: the value is larger than the budget
  * allows, which is an error. Once its rows are made, a task gives back the excess over the usual.
  */
+#include "engine/reserve.h"
+
 #include <inttypes.h>
 #include <malloc.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/results.h"
 #include "engine/task.h"
 
 /* glibc keeps freed memory, for each thread as much as its largest piece was: with the coefficients of a progressive

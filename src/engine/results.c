@@ -5,6 +5,8 @@
  *
  *     rows of a segment --done--> lengths are summed --> SIZED --memory--> FILLING, placing --> the next segment
  */
+#include "engine/results.h"
+
 #include <string.h>
 
 #include "base/alloc.h"

@@ -2,6 +2,15 @@
  * A thread's work on a task, without the engine's lock: it runs the task's job, gives it memory if it asks for some,
  * and books the results.
  */
+#include "engine/run.h"
+
+#include "engine/calls.h"
+#include "engine/fetch.h"
+#include "engine/kept.h"
+#include "engine/locate.h"
+#include "engine/policy.h"
+#include "engine/reserve.h"
+#include "engine/results.h"
 #include "engine/task.h"
 
 #include <string.h>

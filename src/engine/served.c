@@ -4,6 +4,8 @@
 #include <inttypes.h>
 
 #include "base/error.h"
+#include "engine/open.h"
+#include "engine/side.h"
 
 int leat_served_check(const struct leat_loader *l, struct leat_error *error)
 {

@@ -3,6 +3,8 @@
  * ones, and batches that a consumer missed. They are held from the beginning, and their tasks go before those of the
  * window.
  */
+#include "engine/side.h"
+
 #include <inttypes.h>
 #include <string.h>
 

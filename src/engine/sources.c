@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/context.h"
 #include "engine/packing.h"
 
 int leat_shares_check(const double *shares, uint32_t n, struct leat_error *error)

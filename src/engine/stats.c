@@ -2,6 +2,8 @@
  * A loader's reports on itself: statistics as JSON, and the report of broken samples, one JSON object per line, each
  * written with one write(2) to a file opened for appending, so that several loaders may share it.
  */
+#include "engine/stats.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>

@@ -9,7 +9,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/calls.h"
 #include "engine/executor.h"
+#include "engine/fetch.h"
+#include "engine/kept.h"
+#include "engine/open.h"
+#include "engine/reserve.h"
+#include "engine/results.h"
 
 #define TARGET_NS 100000.0
 #define LEAST_NS 20000.0 /* a run is not cut shorter than this to keep threads busy at the end of a batch */
@@ -19,6 +25,16 @@
 uint64_t leat_task_size(const struct leat_loader *l)
 {
     return leat_align64(sizeof(struct leat_task)) + leat_job_size(&l->job) + l->job.made_bytes + 64;
+}
+
+/* The read of a task is complete: called by the thread that completed it, on any thread, without the lock. */
+static void read_done(struct leat_io_request *request, void *user)
+{
+    struct leat_span *span = user;
+    struct leat_task *t = span->job->user;
+    leat_engine_lock();
+    leat_reads_arrived(span); /* the task's thread may use the span for another read now; it ends under the lock */
+    leat_task_arrived_unlock(t);
 }
 
 struct leat_task *leat_task_new(struct leat_loader *l)
@@ -37,14 +53,14 @@ struct leat_task *leat_task_new(struct leat_loader *l)
     t->loader = l;
     block += leat_align64(sizeof *t);
     leat_job_init(&t->job, &l->job, block + (-(uintptr_t)block & 63));
-    t->job.read_done = leat_task_read_done;
+    t->job.read_done = read_done;
     t->job.result_room = leat_task_result_room;
     t->job.user = t;
     leat_budget_take(&l->budget, LEAT_TASKS, leat_task_size(l));
     return t;
 }
 
-void leat_task_recycle(struct leat_task *t)
+static void recycle(struct leat_task *t)
 {
     t->batch = NULL;
     t->state = LEAT_TASK_FREE;
@@ -197,6 +213,12 @@ void leat_task_resume(struct leat_task *t)
     l->due |= LEAT_DUE_WORK | LEAT_DUE_WAKE; /* a consumer that waits may help */
 }
 
+/* Whether a read or call is in flight that uses the task or its batch. */
+static bool is_in_flight(const struct leat_task *t)
+{
+    return leat_reads_in_flight(&t->job) || leat_calls_in_flight(t);
+}
+
 /* ---- parking --------------------------------------------------------------------------------- */
 
 static void unlink_away(struct leat_task *t)
@@ -238,7 +260,7 @@ static void set_parked(struct leat_task *t)
  * end_claimed: from then on nobody finds the task. */
 static bool claim(struct leat_task *t)
 {
-    if (t->state != LEAT_TASK_PARKED || leat_task_in_flight(t))
+    if (t->state != LEAT_TASK_PARKED || is_in_flight(t))
         return false;
     unlink_away(t);
     t->state = LEAT_TASK_ENDING;
@@ -257,22 +279,13 @@ static void end_claimed(struct leat_task *t)
     l->pool.references++; /* given back below */
     if (!--b->tasks)
         leat_batch_recycle(b);
-    leat_task_recycle(t);
+    recycle(t);
     if (!l->tasks.parked && l->detached) {
         dataset = l->dataset;
         l->dataset = NULL;
     }
     leat_batch_pool_unref_unlock(&l->pool);
     leat_dataset_release(dataset);
-}
-
-void leat_task_read_done(struct leat_io_request *request, void *user)
-{
-    struct leat_span *span = user;
-    struct leat_task *t = span->job->user;
-    leat_engine_lock();
-    leat_reads_arrived(span); /* the task's thread may use the span for another read now; it ends under the lock */
-    leat_task_arrived_unlock(t);
 }
 
 void leat_task_arrived_unlock(struct leat_task *t)
@@ -353,12 +366,12 @@ static void park(struct leat_task *t)
     /* Its batch may have been cancelled while it ran: then it goes on at once, to cancel its reads. */
     bool cancelled = atomic_load_explicit(&t->batch->cancelled, memory_order_relaxed) && !t->told;
     t->told |= cancelled;
-    if (t->state == LEAT_TASK_SIGNALLED || cancelled || (t->told && !leat_task_in_flight(t))) {
+    if (t->state == LEAT_TASK_SIGNALLED || cancelled || (t->told && !is_in_flight(t))) {
         leat_task_resume(t);
         return;
     }
     set_parked(t);
-    if (leat_task_in_flight(t))
+    if (is_in_flight(t))
         return;
     t->timer = (struct leat_timer){.due_ns = t->job.wake_ns, .fire = wake_up};
     leat_timer_start(&t->timer);
@@ -542,7 +555,7 @@ static void park_or_end(struct leat_loader *l, struct leat_task *t)
         leat_kept_let_go(l, t->kept);
         l->count.reused += t->job.n;
     }
-    leat_task_recycle(t);
+    recycle(t);
 }
 
 void leat_task_finish(struct leat_task *t)

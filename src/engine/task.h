@@ -63,48 +63,31 @@ struct leat_task {
     struct leat_task *next;
 };
 
-/* ---- task.c: pool and bookkeeping; run.c: what a task does; reserve.c: its memory ------------ */
+/* ---- under the lock -------------------------------------------------------------------------- */
 
-/* The read of a task is complete: called by the thread that completed it, on any thread, without the lock. */
-void leat_task_read_done(struct leat_io_request *request, void *span);
-/* Parked tasks whose batches were cancelled go on, to let go of them. Under the lock. */
+/* The next task of the loader, counted as running, or NULL. With `ahead` it may be of any batch, and further ones
+ * are planned. Else it is the one that the consumer waits for: on the side, or among the first ones of the window as
+ * far as the delivery says. */
+struct leat_task *leat_task_take(struct leat_loader *loader, bool ahead);
+/* Books the work of a task. */
+void leat_task_finish(struct leat_task *task);
+/* Whether a batch of the window, or on its side, has rows that no task has yet. */
+bool leat_task_has_work(const struct leat_loader *loader);
+/* A task of the pool, or a new one. */
+struct leat_task *leat_task_new(struct leat_loader *loader);
+void leat_task_destroy(struct leat_task *task);
+uint64_t leat_task_size(const struct leat_loader *loader);
+/* A task, or a copier of rows, is done with a batch. If that was the last one, the batch is finished, or recycled if it
+ * was cancelled. */
+void leat_batch_let_go(struct leat_loader *loader, struct leat_batch *batch);
+/* Parked tasks whose batches were cancelled go on, to let go of them. */
 void leat_task_wake_cancelled(struct leat_loader *loader);
-/* Ends all tasks of a closed loader that no thread has, those with reads in flight when these are complete. Under the
- * lock, which it lets go of; the caller has a reference to the pool meanwhile. */
+/* Ends all tasks of a closed loader that no thread has, those with reads in flight when these are complete. Lets go of
+ * the lock; the caller has a reference to the pool meanwhile. */
 void leat_task_end_all(struct leat_loader *loader);
-/* Puts a task into the queue of those to go on with. Under the lock. */
+/* Puts a task into the queue of those to go on with. */
 void leat_task_resume(struct leat_task *task);
-/* Makes the task's buffer at least `bytes` large, its content lost, and sees that the budget has room for `decoding`
- * bytes. LEAT_IO_PENDING: the task is to let go and to ask again when it goes on. Errors: BUDGET, CANCELLED, NOMEM. */
-int leat_task_reserve(struct leat_task *task, uint64_t bytes, uint64_t decoding, struct leat_error *error);
-/* leat_job.result_room: memory that stays with the task's batch. Errors as above. */
-int leat_task_result_room(struct leat_job *job, size_t output, uint64_t row, uint64_t bytes, void **memory,
-                          struct leat_error *error);
-/* Gives back the memory that the row at hand needed beyond the usual. Without the lock. */
-void leat_task_relax(struct leat_task *task);
-/* Puts a task aside until there is memory. Under the lock. */
-void leat_task_starve(struct leat_task *task);
-/* Runs the task's job. False: it goes on later, with the event that the task waits for. */
-bool leat_task_make_rows(struct leat_task *task);
 /* Something that a parked task waits for has come; lets go of the lock. */
 void leat_task_arrived_unlock(struct leat_task *task);
-
-/* ---- calls.c --------------------------------------------------------------------------------- */
-
-/* Begins with the rows of the task's job. False: NOMEM. */
-bool leat_calls_begin(struct leat_task *task);
-/* Goes on. False: the task waits for the executor, or for its job's event. */
-bool leat_calls_run(struct leat_task *task);
-/* The job's run is the task's again. */
-void leat_calls_end(struct leat_task *task);
-bool leat_calls_in_flight(const struct leat_task *task);
-/* Tells the executor, once, that its results are not wanted. Not under a lock; by the owner of the task. */
-void leat_calls_cancel(struct leat_task *task);
-void leat_calls_free(struct leat_calls *calls); /* NULL is allowed */
-/* Whether a read or call is in flight that uses the task or its batch. */
-static inline bool leat_task_in_flight(const struct leat_task *t)
-{
-    return leat_reads_in_flight(&t->job) || leat_calls_in_flight(t);
-}
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/record.h"
 #include "engine/task.h"
 #include "engine/unordered.h"
 

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "engine/open.h"
 #include "engine/scheduler.h"
 #include "port/internal.h"
 

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/random.h"
+#include "engine/control.h"
 #include "port/internal.h"
 
 #define TAG UINT64_C(0x6a6f696e74)

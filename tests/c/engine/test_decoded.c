@@ -1,5 +1,6 @@
 /* Loaders that share decoded photos: the same batches as without, and each photo decoded once. */
 #include "engine/engine.h"
+#include "engine/open.h"
 #include "support.h"
 
 #include "../codec/photo/photos.h"

@@ -7,6 +7,7 @@
 #include "../codec/photo/photos.h"
 #include "codec/photo/photo.h"
 #include "engine/engine.h"
+#include "engine/task.h"
 #include "support.h"
 
 enum { N = 300, SMALL = 48 };

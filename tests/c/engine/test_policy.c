@@ -6,6 +6,7 @@
 #include "../faulty.h"
 #include "base/error.h"
 #include "engine/engine.h"
+#include "engine/policy.h"
 #include "support.h"
 
 enum { PHOTOS = 60, SIDE = 40, CROP = 24 };

@@ -1,0 +1,16 @@
+/*
+ * Changes of the plan of a loader while it runs: control.c. Under the lock, unless said otherwise.
+ */
+#ifndef LEAT_ENGINE_CONTROL_H
+#define LEAT_ENGINE_CONTROL_H
+
+#include "engine/engine.h"
+
+/* Keeps tasks from starting, and waits for those that run. Then the plan may be changed. */
+void leat_loader_pause(struct leat_loader *loader);
+void leat_loader_unpause(struct leat_loader *loader);
+/* The list of an epoch of such a loader, later than those that it has. Without the lock. NOMEM. */
+int leat_loader_give_list(struct leat_loader *loader, uint64_t epoch, const int64_t *list, uint64_t n,
+                          struct leat_error *error);
+
+#endif

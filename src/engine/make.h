@@ -1,0 +1,29 @@
+/*
+ * The outputs of the rows of a job: make.c.
+ */
+#ifndef LEAT_ENGINE_MAKE_H
+#define LEAT_ENGINE_MAKE_H
+
+#include "engine/job.h"
+
+/* One output of a mapped field, of all rows of the chunk; the policy handles rows that fail. */
+void leat_job_make_mapped(struct leat_job *job, struct leat_scratch *scratch, const struct leat_feed *feed,
+                          size_t output);
+/* All outputs of mapped fields of row i, for a substitute. The code of the first that fails. */
+int leat_job_remake_mapped(struct leat_job *job, struct leat_scratch *scratch, size_t i);
+/* The outputs of the other values of row i, which are in the buffer or computed. LEAT_OK, also if the row has failed.
+ * LEAT_JOB_ROOM: decoding, or an image of open size, needs more memory. */
+int leat_job_make_row(struct leat_job *job, struct leat_scratch *scratch, size_t i);
+/* Whether it would wait for another thread, which decodes a photo of row i for several users. */
+bool leat_job_would_wait(const struct leat_job *job, const struct leat_scratch *scratch, size_t i);
+/* Row i fails for a reason that is not its sample's fault, unless it is a photo that is known to be broken. */
+void leat_job_refuse_row(struct leat_job *job, size_t i, int code);
+/* Whether a value of row i is known to be broken. Then the row fails, unread. */
+bool leat_job_pass_known(struct leat_job *job, size_t i);
+/* Adds the place of the value to job->error; returns `rc`. */
+int leat_job_at_value(struct leat_job *job, const struct leat_job_value *value, int rc);
+
+/* The destination of row i in the output that is made in the same call as output o; NULL: there is none. */
+uint8_t *leat_job_beside(const struct leat_job *j, size_t o, size_t i);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * Rows of a job that fail: policy.c.
+ */
+#ifndef LEAT_ENGINE_POLICY_H
+#define LEAT_ENGINE_POLICY_H
+
+#include "engine/job.h"
+
+/* Whether an error of this code is a sample's fault: its bytes do not decode, or a function of the user's, or a source
+ * that computes, failed on it. Everything else that can fail is raised: a page of a column or index that is damaged or
+ * cut off says nothing about one sample. */
+static inline bool leat_is_broken(int code)
+{
+    return code == LEAT_E_DECODE || code == LEAT_E_OPERATOR;
+}
+/* Makes job->error the job's, unless an earlier row has failed. */
+void leat_job_raise(struct leat_job *job, uint64_t row);
+/* The fate of a row of the batch that has failed with `code` and job->error; `broken`: its sample is to blame. */
+enum leat_row_fate { LEAT_ROW_RAISED, LEAT_ROW_LEFT_OUT, LEAT_ROW_REPLACED };
+enum leat_row_fate leat_policy(struct leat_job *job, uint64_t row, int64_t planned, int code, bool broken);
+/* The same for row i of the chunk. */
+void leat_job_row_failed(struct leat_job *job, size_t i, int code, bool broken);
+/* A substitute was made for a row that was noted as broken. */
+void leat_job_row_delivered(struct leat_job *job, uint64_t row, int64_t delivered);
+
+#endif
