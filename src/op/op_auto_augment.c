@@ -117,13 +117,13 @@ static const struct entry policies[POLICIES][PAIRS][2] = {
 };
 /* clang-format on */
 
-static const struct leat_strengths strengths = {.bins = BINS,
-                                                .shear = 0.3,
-                                                .translate = 150.0 / 331.0,
-                                                .rotate = 30,
-                                                .blend = 0.9,
-                                                .posterize = 8,
-                                                .posterized = 4};
+static const struct leat_strengths usual = {.bins = BINS,
+                                            .shear = 0.3,
+                                            .translate = 150.0 / 331.0,
+                                            .rotate = 30,
+                                            .blend = 0.9,
+                                            .posterize = 8,
+                                            .posterized = 4};
 
 struct auto_args {
     struct leat_policy_args common;
@@ -137,10 +137,12 @@ static void parse(void *into, struct leat_args *json)
     leat_policy_parse(&args->common, LEAT_FILTER_NEAREST, json);
 }
 
-static unsigned draw(const struct auto_args *args, uint64_t key, struct leat_change changes[2])
+static unsigned draw(const struct auto_args *args, uint64_t key, struct leat_change *changes,
+                     struct leat_strengths *strengths)
 {
     const struct entry *pair = policies[args->policy][leat_draw_below(key, 0, PAIRS)];
     unsigned n = 0;
+    *strengths = usual;
     for (unsigned i = 0; i < 2; i++)
         if (leat_draw_unit(key, 1 + 2 * i) < pair[i].tenths / 10.0)
             changes[n++] = (struct leat_change){
@@ -148,32 +150,4 @@ static unsigned draw(const struct auto_args *args, uint64_t key, struct leat_cha
     return n;
 }
 
-static bool skips(const void *from, uint64_t key)
-{
-    struct leat_change changes[2];
-    unsigned n = draw(from, key, changes);
-    for (unsigned i = 0; i < n; i++)
-        if (!leat_change_idle(&changes[i], &strengths))
-            return false;
-    return true;
-}
-
-static void filter(enum leat_isa isa, const void *from, uint64_t key, const struct leat_image *in,
-                   const struct leat_image *out, void *scratch)
-{
-    const struct auto_args *args = from;
-    struct leat_change changes[2];
-    unsigned n = draw(args, key, changes);
-    leat_policy_run(isa, &args->common, &strengths, changes, n, in, out, scratch);
-}
-
-const struct leat_op_class leat_op_auto_augment = {.type = "AutoAugment",
-                                                   .input = LEAT_INPUT_PIXELS,
-                                                   .args_bytes = sizeof(struct auto_args),
-                                                   .random = true,
-                                                   .images_only = true,
-                                                   .parse = parse,
-                                                   .infer = leat_policy_infer,
-                                                   .filter = filter,
-                                                   .plan = leat_policy_plan,
-                                                   .skips = skips};
+LEAT_POLICY(auto_augment, "AutoAugment", auto_args, parse)

@@ -38,14 +38,6 @@ static void parse(void *into, struct leat_args *json)
     }
 }
 
-static int infer(const void *from, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
-                 struct leat_error *error)
-{
-    if (leat_type_channels(type) != 1 && leat_type_channels(type) != 3)
-        return leat_op_misfit(place, type, "an image of 1 or 3 channels", error);
-    return LEAT_OK;
-}
-
 /* ---- the draws ---- */
 
 struct drawn {
@@ -85,5 +77,5 @@ const struct leat_op_class leat_op_color_jitter = {.type = "ColorJitter",
                                                    .args_bytes = sizeof(struct jitter_args),
                                                    .random = true,
                                                    .parse = parse,
-                                                   .infer = infer,
+                                                   .infer = leat_infer_gray_or_rgb,
                                                    .adjust = adjust};

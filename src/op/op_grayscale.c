@@ -17,10 +17,10 @@ static int infer(const void *from, const struct leat_place *place, struct leat_t
                  struct leat_error *error)
 {
     const struct grayscale_args *args = from;
-    if (leat_type_channels(type) != 1 && leat_type_channels(type) != 3)
-        return leat_op_misfit(place, type, "an image of 1 or 3 channels", error);
-    type->shape[type->layout == LEAT_LAYOUT_CHW ? 0 : 2] = args->channels;
-    return LEAT_OK;
+    int rc = leat_infer_gray_or_rgb(from, place, type, effect, error);
+    if (!rc)
+        type->shape[type->layout == LEAT_LAYOUT_CHW ? 0 : 2] = args->channels;
+    return rc;
 }
 
 static unsigned adjust(const void *from, uint64_t key, unsigned channels, struct leat_adjust *steps)

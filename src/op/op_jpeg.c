@@ -20,14 +20,6 @@ static void parse(void *into, struct leat_args *json)
         leat_args_wrong(json, "quality", "a whole number of 1 to 100, or (low, high) of these");
 }
 
-static int infer(const void *from, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
-                 struct leat_error *error)
-{
-    if (leat_type_channels(type) != 1 && leat_type_channels(type) != 3)
-        return leat_op_misfit(place, type, "an image of 1 or 3 channels", error);
-    return LEAT_OK;
-}
-
 static bool is_packed(const struct leat_image *image)
 {
     return image->column == image->channels && (image->plane == 1 || image->channels == 1);
@@ -66,6 +58,6 @@ const struct leat_op_class leat_op_jpeg = {.type = "JPEG",
                                            .random = true,
                                            .in_place = true,
                                            .parse = parse,
-                                           .infer = infer,
+                                           .infer = leat_infer_gray_or_rgb,
                                            .remake = recode,
                                            .plan = plan};

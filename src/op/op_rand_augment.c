@@ -21,56 +21,21 @@ static void parse(void *into, struct leat_args *json)
     leat_policy_parse(&args->common, LEAT_FILTER_NEAREST, json);
 }
 
-static struct leat_strengths strengths_of(const struct rand_args *args)
+static unsigned draw(const struct rand_args *args, uint64_t key, struct leat_change *changes,
+                     struct leat_strengths *strengths)
 {
-    return (struct leat_strengths){.bins = (unsigned)args->bins,
-                                   .shear = 0.3,
-                                   .translate = 150.0 / 331.0,
-                                   .rotate = 30,
-                                   .blend = 0.9,
-                                   .posterize = 8,
-                                   .posterized = 4};
-}
-
-static struct leat_change draw(const struct rand_args *args, uint64_t key, unsigned i)
-{
-    static const enum leat_change_kind none = LEAT_CHANGE_IDENTITY;
-    enum leat_change_kind kind = (enum leat_change_kind)leat_draw_below(key, 2 * i, LEAT_CHANGE_EQUALIZE + 2);
-    return (struct leat_change){.kind = kind > LEAT_CHANGE_EQUALIZE ? none : kind,
-                                .bin = (unsigned)args->magnitude,
-                                .negative = leat_draw_unit(key, 2 * i + 1) < 0.5};
-}
-
-static bool skips(const void *from, uint64_t key)
-{
-    const struct rand_args *args = from;
-    const struct leat_strengths strengths = strengths_of(args);
-    for (unsigned i = 0; i < args->num_ops; i++) {
-        const struct leat_change change = draw(args, key, i);
-        if (!leat_change_idle(&change, &strengths))
-            return false;
-    }
-    return true;
-}
-
-static void filter(enum leat_isa isa, const void *from, uint64_t key, const struct leat_image *in,
-                   const struct leat_image *out, void *scratch)
-{
-    const struct rand_args *args = from;
-    const struct leat_strengths strengths = strengths_of(args);
-    struct leat_change changes[LEAT_MAX_CHANGES];
+    *strengths = (struct leat_strengths){.bins = (unsigned)args->bins,
+                                         .shear = 0.3,
+                                         .translate = 150.0 / 331.0,
+                                         .rotate = 30,
+                                         .blend = 0.9,
+                                         .posterize = 8,
+                                         .posterized = 4};
     for (unsigned i = 0; i < args->num_ops; i++)
-        changes[i] = draw(args, key, i);
-    leat_policy_run(isa, &args->common, &strengths, changes, (unsigned)args->num_ops, in, out, scratch);
+        changes[i] = (struct leat_change){.kind = leat_change_draw(key, 2 * i),
+                                          .bin = (unsigned)args->magnitude,
+                                          .negative = leat_draw_unit(key, 2 * i + 1) < 0.5};
+    return (unsigned)args->num_ops;
 }
 
-const struct leat_op_class leat_op_rand_augment = {.type = "RandAugment",
-                                                   .input = LEAT_INPUT_PIXELS,
-                                                   .args_bytes = sizeof(struct rand_args),
-                                                   .random = true,
-                                                   .images_only = true,
-                                                   .parse = parse,
-                                                   .infer = leat_policy_infer,
-                                                   .filter = filter,
-                                                   .plan = leat_policy_plan,
-                                                   .skips = skips};
+LEAT_POLICY(rand_augment, "RandAugment", rand_args, parse)

@@ -12,14 +12,6 @@ static void parse(void *into, struct leat_args *json)
     leat_args_double(json, "p", 0, 1, 0.1, &args->p);
 }
 
-static int infer(const void *from, const struct leat_place *place, struct leat_type *type, struct leat_effect *effect,
-                 struct leat_error *error)
-{
-    if (leat_type_channels(type) != 1 && leat_type_channels(type) != 3)
-        return leat_op_misfit(place, type, "an image of 1 or 3 channels", error);
-    return LEAT_OK;
-}
-
 static unsigned adjust(const void *from, uint64_t key, unsigned channels, struct leat_adjust *steps)
 {
     const struct grayscale_args *args = from;
@@ -32,5 +24,5 @@ const struct leat_op_class leat_op_random_grayscale = {.type = "RandomGrayscale"
                                                        .args_bytes = sizeof(struct grayscale_args),
                                                        .random = true,
                                                        .parse = parse,
-                                                       .infer = infer,
+                                                       .infer = leat_infer_gray_or_rgb,
                                                        .adjust = adjust};

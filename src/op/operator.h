@@ -363,6 +363,9 @@ enum leat_filter leat_args_filter(struct leat_args *args);
 /* `move` of a resize to sides that are cut to whole pixels, at least 1. DECODE: they are too large. */
 int leat_move_resize(struct leat_move *move, const char *type, double width, double height, enum leat_filter filter,
                      struct leat_error *error);
+/* `infer` of operators that take images of 1 or 3 channels alone. */
+int leat_infer_gray_or_rgb(const void *args, const struct leat_place *place, struct leat_type *type,
+                           struct leat_effect *effect, struct leat_error *error);
 /* `infer` of operators that resize to a size that varies. */
 int leat_infer_resize(const void *args, const struct leat_place *place, struct leat_type *type,
                       struct leat_effect *effect, struct leat_error *error);

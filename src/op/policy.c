@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/elementary.h"
+#include "base/random.h"
 #include "op/adjust.h"
 #include "op/affine.h"
 #include "op/stage.h"
@@ -26,9 +27,8 @@ int leat_policy_infer(const void *from, const struct leat_place *place, struct l
                       struct leat_effect *effect, struct leat_error *error)
 {
     const struct leat_policy_args *args = from;
-    if (leat_type_channels(type) != 1 && leat_type_channels(type) != 3)
-        return leat_op_misfit(place, type, "an image of 1 or 3 channels", error);
-    return leat_fill_check(&args->fill, place, type, error);
+    int rc = leat_infer_gray_or_rgb(from, place, type, effect, error);
+    return rc ? rc : leat_fill_check(&args->fill, place, type, error);
 }
 
 /* ---- strengths ---- */
@@ -75,6 +75,12 @@ static double strength_of(const struct leat_change *change, const struct leat_st
     }
     double strength = linear(0, most, change->bin, s->bins);
     return change->negative ? -strength : strength;
+}
+
+enum leat_change_kind leat_change_draw(uint64_t key, uint64_t counter)
+{
+    enum leat_change_kind kind = (enum leat_change_kind)leat_draw_below(key, counter, LEAT_CHANGE_EQUALIZE + 2);
+    return kind > LEAT_CHANGE_EQUALIZE ? LEAT_CHANGE_IDENTITY : kind;
 }
 
 bool leat_change_idle(const struct leat_change *change, const struct leat_strengths *strengths)
@@ -205,6 +211,13 @@ void leat_policy_run(enum leat_isa isa, const struct leat_policy_args *args, con
     }
     if (now.base == in->base) /* all of them change nothing */
         leat_adjust(isa, NULL, 0, in, out, scratch);
+}
+
+bool leat_policy_skips(const struct leat_strengths *strengths, const struct leat_change *changes, unsigned n)
+{
+    while (n && leat_change_idle(&changes[n - 1], strengths))
+        n--;
+    return !n;
 }
 
 void leat_policy_plan(const void *args, uint64_t key, const struct leat_image *in, struct leat_filter_plan *plan)

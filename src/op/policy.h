@@ -53,6 +53,8 @@ int leat_policy_infer(const void *args, const struct leat_place *place, struct l
 
 void leat_policy_plan(const void *args, uint64_t key, const struct leat_image *in, struct leat_filter_plan *plan);
 
+/* One of the kinds up to LEAT_CHANGE_EQUALIZE, or LEAT_CHANGE_IDENTITY, all alike. */
+enum leat_change_kind leat_change_draw(uint64_t key, uint64_t counter);
 /* Whether a change leaves every image as it is. */
 bool leat_change_idle(const struct leat_change *change, const struct leat_strengths *strengths);
 /* Makes `out` of `in` by n changes, one after the other; n at most LEAT_MAX_CHANGES. `scratch`: leat_policy_scratch
@@ -62,5 +64,36 @@ size_t leat_policy_scratch(const struct leat_image *in);
 void leat_policy_run(enum leat_isa isa, const struct leat_policy_args *args, const struct leat_strengths *strengths,
                      const struct leat_change *changes, unsigned n, const struct leat_image *in,
                      const struct leat_image *out, void *scratch);
+/* Whether all of n changes are idle. */
+bool leat_policy_skips(const struct leat_strengths *strengths, const struct leat_change *changes, unsigned n);
+
+/* The class leat_op_<name> of a policy that carries out the changes that `draw` gives: unsigned draw(const struct
+ * args_type *args, uint64_t key, struct leat_change *changes, struct leat_strengths *strengths). */
+#define LEAT_POLICY(name, title, args_type, parser)                                                                    \
+    static bool skips(const void *from, uint64_t key)                                                                  \
+    {                                                                                                                  \
+        struct leat_strengths strengths;                                                                               \
+        struct leat_change changes[LEAT_MAX_CHANGES];                                                                  \
+        const unsigned n = draw(from, key, changes, &strengths);                                                       \
+        return leat_policy_skips(&strengths, changes, n);                                                              \
+    }                                                                                                                  \
+    static void filter(enum leat_isa isa, const void *from, uint64_t key, const struct leat_image *in,                 \
+                       const struct leat_image *out, void *scratch)                                                    \
+    {                                                                                                                  \
+        struct leat_strengths strengths;                                                                               \
+        struct leat_change changes[LEAT_MAX_CHANGES];                                                                  \
+        const unsigned n = draw(from, key, changes, &strengths);                                                       \
+        leat_policy_run(isa, from, &strengths, changes, n, in, out, scratch);                                          \
+    }                                                                                                                  \
+    const struct leat_op_class leat_op_##name = {.type = title,                                                        \
+                                                 .input = LEAT_INPUT_PIXELS,                                           \
+                                                 .args_bytes = sizeof(struct args_type),                               \
+                                                 .random = true,                                                       \
+                                                 .images_only = true,                                                  \
+                                                 .parse = parser,                                                      \
+                                                 .infer = leat_policy_infer,                                           \
+                                                 .filter = filter,                                                     \
+                                                 .plan = leat_policy_plan,                                             \
+                                                 .skips = skips};
 
 #endif
