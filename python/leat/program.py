@@ -430,7 +430,7 @@ def _with_sizes(value: Any, shared: dict[str, Any]) -> Any:
     found = dict(value)
     if isinstance(found.get("size"), dict):
         size = found["size"]
-        found["size"] = shared.setdefault(json.dumps(size.get("per_batch")), _size(size))
+        found["size"] = shared.setdefault(json.dumps(size.get("per_batch")), _size("size", size))
     if "transforms" in found:
         found["transforms"] = _with_sizes(found["transforms"], shared)
     return found

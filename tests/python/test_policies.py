@@ -337,10 +337,10 @@ def test_forms_and_arguments_of_policies() -> None:
     for op in made:
         assert ops.from_json(op.to_json()) == op == pickle.loads(pickle.dumps(op))
     for wrong, message in [
-        (lambda: ops.RandAugment(magnitude=31), "magnitude is an integer of 0 to 30"),
+        (lambda: ops.RandAugment(magnitude=31), "magnitude is below num_magnitude_bins, 31, not 31"),
         (lambda: ops.RandAugment(num_ops=1.5), "num_ops is an integer"),
         (lambda: ops.AutoAugment("mnist"), "policy is 'imagenet', 'cifar10' or 'svhn'"),
-        (lambda: ops.AugMix(severity=11), "severity is an integer of 1 to 10"),
+        (lambda: ops.AugMix(severity=11), "severity is 1 or above and below 11, not 11"),
         (lambda: ops.AugMix(alpha=0), "alpha is a number"),
         (lambda: ops.TrivialAugmentWide(interpolation="box"), "interpolation is 'nearest'"),
     ]:

@@ -117,6 +117,6 @@ def test_what_was_left_of_a_box_is_known_behind_a_mosaic_and_a_turn(tmp_path: Pa
 
 def test_a_share_is_from_0_to_1() -> None:
     for wrong in (-0.1, 1.1):
-        with pytest.raises(ValueError, match="min_visibility is a share"):
+        with pytest.raises(ValueError, match="min_visibility is a number from 0 to 1"):
             ops.SanitizeBoundingBoxes(min_visibility=wrong)
     assert ops.from_json({"type": "SanitizeBoundingBoxes"}) == ops.SanitizeBoundingBoxes()

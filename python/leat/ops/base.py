@@ -2,29 +2,81 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
+
+from .. import check
 
 __all__ = ["Chain", "Operator", "PerBatch", "named", "qualified_name"]
 
 Chain = Sequence["Operator"]
 _Op = TypeVar("_Op", bound="Operator")
+_NAME = inspect.Parameter("name", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=str | None)
 
 
-class Operator:
-    """The common part of all operators: arguments as attributes, ``repr``, equality by value, and a JSON form."""
+@dataclass_transform(eq_default=False)
+class _Declared:
+    """Tells type checkers that the annotations of an operator's class are the arguments of its ``__init__``."""
+
+
+class Operator(_Declared):
+    """The common part of all operators: arguments as attributes, ``repr``, equality by value, and a JSON form.
+
+    A class declares its arguments as a dataclass does, each with its check: ``p: Annotated[float, check] = 0.5``.
+    ``check(name, value)`` gives the value that is kept, or raises an error that names the argument. A value without a
+    check (``InitVar``) is accepted and not kept.
+    """
 
     _moves: ClassVar[bool] = False  #: whether it moves pixels, so that boxes and masks must move with them
-    name: str | None
-    __slots__ = ("_values", "name")
+    _checks: ClassVar[dict[str, Callable[[str, Any], Any]]] = {}
+    _parameters: ClassVar[dict[str, inspect.Parameter]] = {}
+    _: KW_ONLY
+    name: str | None = None
 
-    def __init__(self, name: str | None, **values: Any) -> None:
+    def __init_subclass__(cls, moves: bool | None = None) -> None:
+        if moves is not None:
+            cls._moves = moves
+        if cls.__init__ is not Operator.__init__:
+            return
+        cls._parameters, cls._checks, by_name = dict(cls._parameters), dict(cls._checks), False
+        for key, hint in inspect.get_annotations(cls).items():
+            if hint is KW_ONLY:
+                by_name = True
+                continue
+            kind = inspect.Parameter.KEYWORD_ONLY if by_name else inspect.Parameter.POSITIONAL_OR_KEYWORD
+            default, kept = vars(cls).get(key, inspect.Parameter.empty), hasattr(hint, "__metadata__")
+            if key in vars(cls):
+                delattr(cls, key)  # it would hide the value
+            cls._parameters[key] = inspect.Parameter(
+                key, kind, default=default, annotation=hint.__origin__ if kept else hint.type
+            )
+            if kept:
+                cls._checks[key] = hint.__metadata__[0]
+        signature = inspect.Signature([*cls._parameters.values(), _NAME])
+        cls.__signature__ = signature  # type: ignore[attr-defined]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            given = inspect.signature(type(self)).bind(*args, **kwargs)
+        except TypeError as e:
+            raise TypeError(f"{type(self).__name__}() {e}") from None
+        given.apply_defaults()
+        values = given.arguments
+        self._set(values["name"], **{key: checked(key, values[key]) for key, checked in self._checks.items()})
+        self._check()
+
+    def _set(self, name: str | None, **values: Any) -> None:
         if name is not None and not (isinstance(name, str) and name):
             raise TypeError(f"name is a text or None, not {name!r}")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "_values", values)
+
+    def _check(self) -> None:
+        """Raises an error if arguments do not go together."""
 
     def __setattr__(self, key: str, value: Any) -> None:
         raise AttributeError(f"operators are not changed: make another {type(self).__name__}")
@@ -123,7 +175,7 @@ class PerBatch:
             raise TypeError(f"PerBatch takes a list of sizes, not {sizes!r:.60}")
         if name is not None and not (isinstance(name, str) and name):
             raise TypeError(f"name is a text or None, not {name!r}")
-        self.sizes = tuple(_one_size(s) for s in sizes)
+        self.sizes = tuple(_one_size("size", s) for s in sizes)
         self.weights = None if weights is None else _numbers("weights", weights)
         self.name = name
         if len(self.sizes) > 256:
@@ -166,11 +218,11 @@ class _Fill(dict[str, Any]):
         return hash(tuple(self.items()))
 
 
-def _fill(fill: Any, image: float = 0) -> Any:
+def _fill(what: str, fill: Any, image: float = 0) -> Any:
     """A number or one per channel; or by kind: {"image": ..., "mask": a number, "others": ...}. Classes of torchvision
     (tv_tensors.Image) are taken in the place of the words; `image` is that of images if none is given, or None."""
     if not isinstance(fill, Mapping):
-        return _numbers("fill", image if fill is None else fill)
+        return _numbers(what, image if fill is None else fill)
     kinds = {str(getattr(k, "__name__", k)).lower().replace("tensor", "image"): v for k, v in fill.items()}
     if not kinds or not set(kinds) <= {"image", "mask", "others"}:
         raise ValueError(f"fill is a number, one per channel, or a dict of 'image', 'mask' and 'others', not {fill!r}")
@@ -189,35 +241,50 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, tuple) else value
 
 
-def _size(size: Any) -> Any:
+def _gray_fill(what: str, fill: Any) -> Any:
+    """The fill of canvases: 114 in images and 0 in masks, unless it says otherwise."""
+    return _fill(what, fill if isinstance(fill, Mapping) else {"image": fill}, 114)
+
+
+def _size(what: str, size: Any) -> Any:
     """A side, (height, width), or a size per batch."""
     if isinstance(size, Mapping) and "per_batch" in size:  # as to_json wrote it
         return PerBatch(size.get("sizes"), size.get("weights"), name=size.get("name"))
-    return size if isinstance(size, PerBatch) else _one_size(size)
+    return size if isinstance(size, PerBatch) else _one_size(what, size)
 
 
-def _one_size(size: Any) -> int | tuple[int, int]:
-    sides = _integers("size", size)
+def _one_size(what: str, size: Any) -> int | tuple[int, int]:
+    sides = _integers(what, size)
     if len(sides) not in (1, 2) or any(s < 1 for s in sides):
-        raise ValueError(f"size is a number of pixels above 0, or (height, width), not {size!r}")
+        raise ValueError(f"{what} is a number of pixels above 0, or (height, width), not {size!r}")
     return sides[0] if len(sides) == 1 else (sides[0], sides[1])
 
 
-def _square(size: Any) -> Any:
-    sides = _size(size)
+def _square(what: str, size: Any) -> Any:
+    sides = _size(what, size)
     return (sides, sides) if isinstance(sides, int) else sides
 
 
 _PILLOW_MODES = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}
 
 
-def _interpolation(mode: Any, *names: str) -> str:
-    """One of these names; torchvision's InterpolationMode and Pillow's number are taken too."""
-    name = _PILLOW_MODES.get(mode, mode) if isinstance(mode, int) else getattr(mode, "value", mode)
-    if name not in names:
-        *others, last = map(repr, names)
-        raise ValueError(f"interpolation is {', '.join(others)} or {last}, not {mode!r}")
-    return str(name)
+def _choice(*known: Any) -> Callable[[str, Any], Any]:
+    """The check for one of these values; a member of an enum stands for its value."""
+
+    def chosen(what: str, value: Any) -> Any:
+        plain = getattr(value, "value", value)
+        if plain not in known:
+            words = ", ".join(map(repr, known[:-1])) + " or " * (len(known) > 1) + repr(known[-1])
+            raise ValueError(f"{what} is {words}, not {value!r:.60}")
+        return known[known.index(plain)]
+
+    return chosen
+
+
+def _interpolation(*names: str) -> Callable[[str, Any], Any]:
+    """The check for one of these names; torchvision's InterpolationMode and Pillow's number are taken too."""
+    chosen = _choice(*names)
+    return lambda what, mode: chosen(what, _PILLOW_MODES.get(mode, mode) if isinstance(mode, int) else mode)
 
 
 def _numbers(what: str, values: Any) -> tuple[float, ...]:
@@ -231,11 +298,25 @@ def _numbers(what: str, values: Any) -> tuple[float, ...]:
     return found
 
 
-def _chance(p: Any) -> float:
-    (chance,) = _numbers("p", [p])
-    if not 0 <= chance <= 1:
-        raise ValueError(f"p is a probability, from 0 to 1, not {p!r}")
-    return chance
+def _in_bounds(
+    what: str, form: str, given: Any, found: tuple[float, ...], least: float, most: float, above: float
+) -> None:
+    if not all(least <= v <= most and v > above for v in found):
+        low = f" above {above:g}" if above > -math.inf else f" from {least:g}" if least > -math.inf else ""
+        raise ValueError(f"{what} is {form}{low}{f' to {most:g}' if most < math.inf else ''}, not {given!r:.60}")
+
+
+def _number(
+    least: float = -math.inf, most: float = math.inf, *, above: float = -math.inf
+) -> Callable[[str, Any], float]:
+    """The check for a number within bounds."""
+
+    def number(what: str, value: Any) -> float:
+        found = _numbers(what, [value])
+        _in_bounds(what, "a number", value, found, least, most, above)
+        return found[0]
+
+    return number
 
 
 def _pair(what: str, values: Any) -> tuple[float, float]:
@@ -243,6 +324,53 @@ def _pair(what: str, values: Any) -> tuple[float, float]:
     if len(found) != 2 or found[0] > found[1]:
         raise ValueError(f"{what} is (low, high), not {values!r}")
     return found[0], found[1]
+
+
+def _range(
+    least: float = -math.inf, most: float = math.inf, *, above: float = -math.inf
+) -> Callable[[str, Any], tuple[float, float]]:
+    """The check for (low, high) within bounds."""
+
+    def pair(what: str, values: Any) -> tuple[float, float]:
+        found = _pair(what, values)
+        _in_bounds(what, "(low, high)", values, found, least, most, above)
+        return found
+
+    return pair
+
+
+def _whole(least: int = 0, most: int = (1 << 63) - 1) -> Callable[[str, Any], int]:
+    """The check for an integer, both bounds included."""
+    return lambda what, value: check.integer(what, value, least, most + 1)
+
+
+def _maybe(checked: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    """The check for a value that may be None."""
+    return lambda what, value: None if value is None else checked(what, value)
+
+
+def _chance(what: str, value: Any) -> float:
+    (chance,) = _numbers(what, [value])
+    if not 0 <= chance <= 1:
+        raise ValueError(f"{what} is a probability, from 0 to 1, not {value!r}")
+    return chance
+
+
+def _flag(what: str, value: Any) -> bool:
+    return bool(value)
+
+
+Chance = Annotated[float, _chance]
+Flag = Annotated[bool, _flag]
+Antialias = Annotated[bool | None, lambda what, value: value is None or bool(value)]
+Fill = Annotated[Any, _fill]
+GrayFill = Annotated[Any, _gray_fill]
+Square = Annotated[Any, _square]
+Side = Annotated[int, _whole(1)]
+Resampling = Annotated[
+    Any, _interpolation("bilinear", "nearest", "nearest-exact", "bicubic", "lanczos", "hamming", "box")
+]
+Warp = Annotated[Any, _interpolation("nearest", "bilinear", "bicubic")]
 
 
 def qualified_name(function: Any, module: bool) -> str:

@@ -1,15 +1,25 @@
 """Operators that make rows of several samples or images: mixed with others, or cut out of one."""
 
-from __future__ import annotations
-
-import operator
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import KW_ONLY
+from typing import Annotated, Any
 
 from .. import check
-from .base import Operator, _chance, _fill, _integers, _numbers, _square
+from .base import Chance, Flag, GrayFill, Operator, Square, _maybe, _number, _whole
 
 __all__ = ["CopyPaste", "CutMix", "DetectionMixUp", "FiveCrop", "MixUp", "Mosaic", "TenCrop"]
+
+
+def _field_name(what: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is 'default' or the name of a field, not {value!r:.60}")
+    return value
+
+
+def _canvas_side(what: str, value: Any) -> int:
+    return check.integer(f"{what}, the longer side of each image,", value, 1, 16384)
+
+
+Beta = Annotated[float, _number(1e-3, 1e6)]
 
 
 class MixUp(Operator):
@@ -36,27 +46,10 @@ class MixUp(Operator):
     torch.Size([2, 4])
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        num_classes: int | None = None,
-        labels_getter: str = "default",
-        name: str | None = None,
-    ) -> None:
-        (shape,) = _numbers("alpha", [alpha])
-        if not 1e-3 <= shape <= 1e6:
-            raise ValueError(f"alpha is from 0.001 to 1000000, not {alpha}")
-        if num_classes is not None and (classes := _integers("num_classes", num_classes)[0]) < 1:
-            raise ValueError(f"num_classes is above 0, not {classes}")
-        if not isinstance(labels_getter, str):
-            raise TypeError(f"labels_getter is 'default' or the name of a field, not {labels_getter!r:.60}")
-        super().__init__(
-            name,
-            alpha=shape,
-            num_classes=None if num_classes is None else operator.index(num_classes),
-            labels_getter=labels_getter,
-        )
+    _: KW_ONLY
+    alpha: Beta = 1.0
+    num_classes: Annotated[int | None, _maybe(_whole(1))] = None
+    labels_getter: Annotated[str, _field_name] = "default"
 
 
 class CutMix(MixUp):
@@ -72,7 +65,7 @@ class CutMix(MixUp):
     """
 
 
-class Mosaic(Operator):
+class Mosaic(Operator, moves=True):
     """Four samples in one image: the row's own and three others of the data set, on a canvas of twice `size`.
 
     Each image is brought to `size` on its longer side. The four meet in a point that is drawn in the middle half of the
@@ -103,16 +96,12 @@ class Mosaic(Operator):
     torch.Size([2, 3, 32, 32])
     """
 
-    _moves = True
-
-    def __init__(self, size: int, p: float = 1.0, fill: Any = 114, *, name: str | None = None) -> None:
-        side = check.integer("size, the longer side of each image,", size, 1, 16384)
-        super().__init__(
-            name, size=side, p=_chance(p), fill=_fill(fill if isinstance(fill, Mapping) else {"image": fill}, 114)
-        )
+    size: Annotated[int, _canvas_side]
+    p: Chance = 1.0
+    fill: GrayFill = 114
 
 
-class CopyPaste(Operator):
+class CopyPaste(Operator, moves=True):
     """Pastes objects of another sample onto the row's own image, by their masks.
 
     Its tuple has boxes and :func:`leat.masks`: ``{("image", "boxes", "masks", "label"): [...]}``. Among the n objects
@@ -155,14 +144,12 @@ class CopyPaste(Operator):
     (torch.Size([2, 3, 32, 32]), [True, True])
     """
 
-    _moves = True
-
-    def __init__(self, p: float = 1.0, min_area: int = 1, blending: bool = False, *, name: str | None = None) -> None:
-        area = check.integer("min_area", min_area, 1, 1 << 31)
-        super().__init__(name, p=_chance(p), min_area=area, blending=check.flag("blending", blending))
+    p: Chance = 1.0
+    min_area: Annotated[int, _whole(1, (1 << 31) - 1)] = 1
+    blending: Annotated[bool, check.flag] = False
 
 
-class DetectionMixUp(Operator):
+class DetectionMixUp(Operator, moves=True):
     """Two samples in one image, the row's own and another one blended, with the boxes of both.
 
     Each pixel is `share` of the row's own image and the rest of the other one, and the share of a row is drawn from
@@ -182,16 +169,11 @@ class DetectionMixUp(Operator):
     torch.Size([2, 3, 32, 32])
     """
 
-    _moves = True
-
-    def __init__(self, alpha: float = 1.5, p: float = 1.0, *, name: str | None = None) -> None:
-        (shape,) = _numbers("alpha", [alpha])
-        if not 1e-3 <= shape <= 1e6:
-            raise ValueError(f"alpha is from 0.001 to 1000000, not {alpha}")
-        super().__init__(name, alpha=shape, p=_chance(p))
+    alpha: Beta = 1.5
+    p: Chance = 1.0
 
 
-class FiveCrop(Operator):
+class FiveCrop(Operator, moves=True):
     """The four corners and the middle of an image, (height, width) or a square each. Operators behind it work on each,
     and the output has shape ``(batch, 5, channels, height, width)``.
 
@@ -203,13 +185,10 @@ class FiveCrop(Operator):
     torch.Size([2, 5, 3, 32, 32])
     """
 
-    _moves = True
-
-    def __init__(self, size: Any, *, name: str | None = None) -> None:
-        super().__init__(name, size=_square(size))
+    size: Square
 
 
-class TenCrop(Operator):
+class TenCrop(Operator, moves=True):
     """The five crops of :class:`FiveCrop`, and those of the image's mirror image: ``(batch, 10, ...)``.
 
     Args:
@@ -221,7 +200,5 @@ class TenCrop(Operator):
     torch.Size([2, 10, 3, 32, 32])
     """
 
-    _moves = True
-
-    def __init__(self, size: Any, vertical_flip: bool = False, *, name: str | None = None) -> None:
-        super().__init__(name, size=_square(size), vertical_flip=bool(vertical_flip))
+    size: Square
+    vertical_flip: Flag = False

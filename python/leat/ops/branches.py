@@ -1,11 +1,9 @@
 """Branches: operators that hold others, and draw which of them run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from .base import Operator, _numbers
+from .base import Chance, Operator, _maybe, _numbers
 from .functions import Map, Native
 
 __all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
@@ -13,8 +11,6 @@ __all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
 
 class Branch(Operator):
     """The common part of RandomApply, RandomChoice and RandomOrder: `transforms`."""
-
-    __slots__ = ()
 
     @property
     def _moves(self) -> bool:  # type: ignore[override]
@@ -37,7 +33,7 @@ class Branch(Operator):
 
 def _remade(cls: type[Branch], values: dict[str, Any], name: str | None) -> Branch:
     made = object.__new__(cls)
-    Operator.__init__(made, name, **values)
+    Operator._set(made, name, **values)  # shares are not divided again
     return made
 
 
@@ -70,13 +66,17 @@ def _list(parent: str, transforms: Any) -> Sequence[Any]:
     return transforms
 
 
-def _alternatives(parent: str, transforms: Any) -> tuple[Operator | tuple[Operator, ...], ...]:
-    """Operators, and lists of them."""
-    given = _list(parent, transforms)
-    if not 1 <= len(given) <= 256:
-        raise ValueError(f"{parent} takes 1 to 256 operators or lists of them, not {len(given)}")
-    found = [(one, _chain(parent, one, f"transforms[{i}]")) for i, one in enumerate(given)]
-    return tuple(chain if isinstance(one, Sequence) else chain[0] for one, chain in found)
+def _alternatives(parent: str) -> Callable[[str, Any], tuple[Operator | tuple[Operator, ...], ...]]:
+    """The check for operators, and lists of them."""
+
+    def alternatives(what: str, transforms: Any) -> tuple[Operator | tuple[Operator, ...], ...]:
+        given = _list(parent, transforms)
+        if not 1 <= len(given) <= 256:
+            raise ValueError(f"{parent} takes 1 to 256 operators or lists of them, not {len(given)}")
+        found = [(one, _chain(parent, one, f"{what}[{i}]")) for i, one in enumerate(given)]
+        return tuple(chain if isinstance(one, Sequence) else chain[0] for one, chain in found)
+
+    return alternatives
 
 
 class RandomApply(Branch):
@@ -93,12 +93,8 @@ class RandomApply(Branch):
     RandomApply(transforms=[GaussianBlur(kernel_size=(23, 23), sigma=(0.1, 2.0))], p=0.2)
     """
 
-    def __init__(self, transforms: Any, p: float = 0.5, *, name: str | None = None) -> None:
-        if not 0 <= p <= 1:
-            raise ValueError(f"p is a probability from 0 to 1, not {p!r}")
-        super().__init__(
-            name, transforms=_chain("RandomApply", _list("RandomApply", transforms), "transforms"), p=float(p)
-        )
+    transforms: Annotated[Any, lambda what, given: _chain("RandomApply", _list("RandomApply", given), what)]
+    p: Chance = 0.5
 
 
 class RandomChoice(Branch):
@@ -115,18 +111,18 @@ class RandomChoice(Branch):
     (0.25, 0.75)
     """
 
-    def __init__(self, transforms: Any, p: Any = None, *, name: str | None = None) -> None:
-        alternatives = _alternatives("RandomChoice", transforms)
-        weights = None if p is None else _numbers("p", p)
-        if weights is not None and (
-            len(weights) != len(alternatives) or min(weights) < 0 or not 0 < sum(weights) < float("inf")
-        ):
-            raise ValueError(
-                f"p is a number from 0 for each of the {len(alternatives)} transforms, one of them above 0, not "
-                f"{p!r:.60}"
-            )
-        shares = None if weights is None else tuple(w / sum(weights) for w in weights)
-        super().__init__(name, transforms=alternatives, p=shares)
+    transforms: Annotated[Any, _alternatives("RandomChoice")]
+    p: Annotated[Any, _maybe(_numbers)] = None
+
+    def _set(self, name: str | None, **values: Any) -> None:
+        weights, n = values["p"], len(values["transforms"])
+        if weights is not None:
+            if len(weights) != n or min(weights) < 0 or not 0 < sum(weights) < float("inf"):
+                raise ValueError(
+                    f"p is a number from 0 for each of the {n} transforms, one of them above 0, not {weights!r:.60}"
+                )
+            values["p"] = tuple(w / sum(weights) for w in weights)
+        super()._set(name, **values)
 
 
 class RandomOrder(Branch):
@@ -139,8 +135,7 @@ class RandomOrder(Branch):
     True
     """
 
-    def __init__(self, transforms: Any, *, name: str | None = None) -> None:
-        super().__init__(name, transforms=_alternatives("RandomOrder", transforms))
+    transforms: Annotated[Any, _alternatives("RandomOrder")]
 
 
 def visit(op: Operator, json: dict[str, Any], act: Callable[[Operator, dict[str, Any]], None]) -> None:

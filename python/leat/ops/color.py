@@ -1,10 +1,9 @@
 """Operators that change pixels in place: colors, blur."""
 
-from __future__ import annotations
+from dataclasses import InitVar
+from typing import Annotated, Any
 
-from typing import Any
-
-from .base import Operator, _chance, _integers, _numbers, _pair, _square
+from .base import Chance, Flag, Operator, _choice, _integers, _number, _numbers, _range, _square, _whole
 
 __all__ = [
     "JPEG",
@@ -25,10 +24,11 @@ __all__ = [
 ]
 
 
-def _jitter(what: str, value: Any, center: float = 1.0) -> tuple[float, float] | None:
-    """The range of a factor: around `center`, as far as a number says; or (low, high)."""
+def _jitter(what: str, value: Any) -> tuple[float, float] | None:
+    """The range of a factor: around 1, or 0 for the hue, as far as a number says; or (low, high)."""
     if value is None:
         return None
+    center = 0.0 if what == "hue" else 1.0
     found = _numbers(what, value)
     if len(found) == 1 and found[0] >= 0:
         found = (center - found[0] if center == 0 else max(0.0, center - found[0]), center + found[0])
@@ -39,6 +39,35 @@ def _jitter(what: str, value: Any, center: float = 1.0) -> tuple[float, float] |
             f"{value!r}"
         )
     return None if found == (center, center) else (found[0], found[1])
+
+
+def _kernel(what: str, value: Any) -> tuple[int, int]:
+    sides: tuple[int, int] = _square(what, _integers(what, value))
+    if any(s % 2 == 0 or s > 2047 for s in sides):
+        raise ValueError(f"{what} is an odd number of pixels of 1 to 2047, or (width, height), not {value!r}")
+    return sides
+
+
+def _width(what: str, value: Any) -> tuple[float, float]:
+    found = _numbers(what, value)
+    return _range(above=0)(what, found * 2 if len(found) == 1 else found)
+
+
+def _erased(what: str, value: Any) -> Any:
+    if isinstance(value, str) and value != "random":
+        raise ValueError(f"{what} is a number, one per channel, or 'random', not {value!r}")
+    return value if isinstance(value, str) else _numbers(what, value)
+
+
+def _quality(what: str, value: Any) -> tuple[int, ...]:
+    found = _integers(what, value)
+    found = found * 2 if len(found) == 1 else found
+    if len(found) != 2 or not 1 <= found[0] <= found[1] <= 100:
+        raise ValueError(f"{what} is a whole number of 1 to 100, or (low, high) of these, not {value!r}")
+    return found
+
+
+Factors = Annotated[Any, _range(0, 1e6)]
 
 
 class ColorJitter(Operator):
@@ -58,22 +87,10 @@ class ColorJitter(Operator):
     ColorJitter(brightness=(0.6, 1.4), contrast=None, saturation=None, hue=(-0.1, 0.2))
     """
 
-    def __init__(
-        self,
-        brightness: Any = None,
-        contrast: Any = None,
-        saturation: Any = None,
-        hue: Any = None,
-        *,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            name,
-            brightness=_jitter("brightness", brightness),
-            contrast=_jitter("contrast", contrast),
-            saturation=_jitter("saturation", saturation),
-            hue=_jitter("hue", hue, 0.0),
-        )
+    brightness: Annotated[Any, _jitter] = None
+    contrast: Annotated[Any, _jitter] = None
+    saturation: Annotated[Any, _jitter] = None
+    hue: Annotated[Any, _jitter] = None
 
 
 class GaussianBlur(Operator):
@@ -90,17 +107,8 @@ class GaussianBlur(Operator):
     GaussianBlur(kernel_size=(5, 5), sigma=(0.1, 2.0))
     """
 
-    def __init__(self, kernel_size: Any, sigma: Any = (0.1, 2.0), *, name: str | None = None) -> None:
-        sides = _square(_integers("kernel_size", kernel_size))
-        if any(s % 2 == 0 or s > 2047 for s in sides):
-            raise ValueError(
-                f"kernel_size is an odd number of pixels of 1 to 2047, or (width, height), not {kernel_size!r}"
-            )
-        found = _numbers("sigma", sigma)
-        found = _pair("sigma", found * 2 if len(found) == 1 else found)
-        if found[0] <= 0:
-            raise ValueError(f"sigma is above 0, not {sigma!r}")
-        super().__init__(name, kernel_size=sides, sigma=found)
+    kernel_size: Annotated[Any, _kernel]
+    sigma: Annotated[Any, _width] = (0.1, 2.0)
 
 
 class Grayscale(Operator):
@@ -116,11 +124,7 @@ class Grayscale(Operator):
     torch.Size([2, 1, 32, 32])
     """
 
-    def __init__(self, num_output_channels: int = 1, *, name: str | None = None) -> None:
-        (channels,) = _integers("num_output_channels", num_output_channels)
-        if channels not in (1, 3):
-            raise ValueError(f"num_output_channels is 1 or 3, not {num_output_channels!r}")
-        super().__init__(name, num_output_channels=channels)
+    num_output_channels: Annotated[int, _choice(1, 3)] = 1
 
 
 class RandomGrayscale(Operator):
@@ -130,8 +134,7 @@ class RandomGrayscale(Operator):
     RandomGrayscale(p=0.2)
     """
 
-    def __init__(self, p: float = 0.1, *, name: str | None = None) -> None:
-        super().__init__(name, p=_chance(p))
+    p: Chance = 0.1
 
 
 class RandomInvert(Operator):
@@ -141,8 +144,7 @@ class RandomInvert(Operator):
     RandomInvert(p=0.5)
     """
 
-    def __init__(self, p: float = 0.5, *, name: str | None = None) -> None:
-        super().__init__(name, p=_chance(p))
+    p: Chance = 0.5
 
 
 class RandomPosterize(Operator):
@@ -156,11 +158,8 @@ class RandomPosterize(Operator):
     RandomPosterize(bits=2, p=0.5)
     """
 
-    def __init__(self, bits: int, p: float = 0.5, *, name: str | None = None) -> None:
-        (kept,) = _integers("bits", bits)
-        if not 0 <= kept <= 8:
-            raise ValueError(f"bits is a number of 0 to 8, not {bits!r}")
-        super().__init__(name, bits=kept, p=_chance(p))
+    bits: Annotated[int, _whole(0, 8)]
+    p: Chance = 0.5
 
 
 class RandomSolarize(Operator):
@@ -174,9 +173,8 @@ class RandomSolarize(Operator):
     RandomSolarize(threshold=128.0, p=0.5)
     """
 
-    def __init__(self, threshold: float, p: float = 0.5, *, name: str | None = None) -> None:
-        (found,) = _numbers("threshold", [threshold])
-        super().__init__(name, threshold=found, p=_chance(p))
+    threshold: Annotated[float, _number()]
+    p: Chance = 0.5
 
 
 class RandomAutocontrast(Operator):
@@ -188,8 +186,7 @@ class RandomAutocontrast(Operator):
     RandomAutocontrast(p=0.5)
     """
 
-    def __init__(self, p: float = 0.5, *, name: str | None = None) -> None:
-        super().__init__(name, p=_chance(p))
+    p: Chance = 0.5
 
 
 class RandomEqualize(Operator):
@@ -201,8 +198,7 @@ class RandomEqualize(Operator):
     RandomEqualize(p=0.5)
     """
 
-    def __init__(self, p: float = 0.5, *, name: str | None = None) -> None:
-        super().__init__(name, p=_chance(p))
+    p: Chance = 0.5
 
 
 class RandomAdjustSharpness(Operator):
@@ -218,11 +214,8 @@ class RandomAdjustSharpness(Operator):
     RandomAdjustSharpness(sharpness_factor=2.0, p=0.5)
     """
 
-    def __init__(self, sharpness_factor: float, p: float = 0.5, *, name: str | None = None) -> None:
-        (factor,) = _numbers("sharpness_factor", [sharpness_factor])
-        if not 0 <= factor <= 1e6:
-            raise ValueError(f"sharpness_factor is a number from 0, not {sharpness_factor!r}")
-        super().__init__(name, sharpness_factor=factor, p=_chance(p))
+    sharpness_factor: Annotated[float, _number(0, 1e6)]
+    p: Chance = 0.5
 
 
 class RandomPhotometricDistort(Operator):
@@ -243,27 +236,11 @@ class RandomPhotometricDistort(Operator):
     ((0.875, 1.125), (0.5, 1.5), (0.5, 1.5), (-0.05, 0.05))
     """
 
-    def __init__(
-        self,
-        brightness: Any = (0.875, 1.125),
-        contrast: Any = (0.5, 1.5),
-        saturation: Any = (0.5, 1.5),
-        hue: Any = (-0.05, 0.05),
-        p: float = 0.5,
-        *,
-        name: str | None = None,
-    ) -> None:
-        ranges = {
-            what: _pair(what, value)
-            for what, value in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation))
-        }
-        for what, (low, high) in ranges.items():
-            if low < 0 or high > 1e6:
-                raise ValueError(f"{what} is (low, high) from 0, not {(low, high)}")
-        turned = _pair("hue", hue)
-        if turned[0] < -0.5 or turned[1] > 0.5:
-            raise ValueError(f"hue is (low, high) within [-0.5, 0.5], not {hue!r}")
-        super().__init__(name, **ranges, hue=turned, p=_chance(p))
+    brightness: Factors = (0.875, 1.125)
+    contrast: Factors = (0.5, 1.5)
+    saturation: Factors = (0.5, 1.5)
+    hue: Annotated[Any, _range(-0.5, 0.5)] = (-0.05, 0.05)
+    p: Chance = 0.5
 
 
 class RandomChannelPermutation(Operator):
@@ -272,9 +249,6 @@ class RandomChannelPermutation(Operator):
     >>> leat.ops.RandomChannelPermutation()
     RandomChannelPermutation()
     """
-
-    def __init__(self, *, name: str | None = None) -> None:
-        super().__init__(name)
 
 
 class GaussianNoise(Operator):
@@ -291,11 +265,9 @@ class GaussianNoise(Operator):
     GaussianNoise(mean=0.0, sigma=0.05, clip=True)
     """
 
-    def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True, *, name: str | None = None) -> None:
-        (middle,), (spread,) = _numbers("mean", [mean]), _numbers("sigma", [sigma])
-        if not 0 <= spread <= 1e6 or abs(middle) > 1e6:
-            raise ValueError(f"sigma is a number from 0, and mean one, both to 1e6, not {sigma!r} and {mean!r}")
-        super().__init__(name, mean=middle, sigma=spread, clip=bool(clip))
+    mean: Annotated[float, _number(-1e6, 1e6)] = 0.0
+    sigma: Annotated[float, _number(0, 1e6)] = 0.1
+    clip: Flag = True
 
 
 class RandomErasing(Operator):
@@ -315,25 +287,11 @@ class RandomErasing(Operator):
     RandomErasing(p=0.25, scale=(0.02, 0.33), ratio=(0.3, 3.3), value='random')
     """
 
-    def __init__(
-        self,
-        p: float = 0.5,
-        scale: Any = (0.02, 0.33),
-        ratio: Any = (0.3, 3.3),
-        value: Any = 0.0,
-        inplace: bool = False,
-        *,
-        name: str | None = None,
-    ) -> None:
-        part, sides = _pair("scale", scale), _pair("ratio", ratio)
-        if part[0] < 0 or part[1] > 1:
-            raise ValueError(f"scale is (low, high) within 0 and 1, not {scale!r}")
-        if sides[0] <= 0 or sides[1] > 1e6:
-            raise ValueError(f"ratio is (low, high) above 0, not {ratio!r}")
-        if isinstance(value, str) and value != "random":
-            raise ValueError(f"value is a number, one per channel, or 'random', not {value!r}")
-        erased = value if isinstance(value, str) else _numbers("value", value)
-        super().__init__(name, p=_chance(p), scale=part, ratio=sides, value=erased)
+    p: Chance = 0.5
+    scale: Annotated[Any, _range(0, 1)] = (0.02, 0.33)
+    ratio: Annotated[Any, _range(above=0, most=1e6)] = (0.3, 3.3)
+    value: Annotated[Any, _erased] = 0.0
+    inplace: InitVar[bool] = False
 
 
 class JPEG(Operator):
@@ -349,9 +307,4 @@ class JPEG(Operator):
     JPEG(quality=(30, 90))
     """
 
-    def __init__(self, quality: Any, *, name: str | None = None) -> None:
-        found = _integers("quality", quality)
-        found = found * 2 if len(found) == 1 else found
-        if len(found) != 2 or not 1 <= found[0] <= found[1] <= 100:
-            raise ValueError(f"quality is a whole number of 1 to 100, or (low, high) of these, not {quality!r}")
-        super().__init__(name, quality=found)
+    quality: Annotated[Any, _quality]

@@ -1,12 +1,25 @@
 """Operators of detectors' recipes, for the chains of tuples with boxes: moves by the boxes, and around them."""
 
-from __future__ import annotations
+from typing import Annotated, Any
 
-from collections.abc import Mapping
-from typing import Any
-
-from .base import Operator, _chance, _fill, _integers, _interpolation, _numbers, _pair, _square
-from .geometry import _RESIZES
+from .base import (
+    Antialias,
+    Chance,
+    Fill,
+    Flag,
+    GrayFill,
+    Operator,
+    Resampling,
+    Side,
+    Square,
+    _integers,
+    _maybe,
+    _number,
+    _numbers,
+    _pair,
+    _range,
+    _whole,
+)
 
 __all__ = [
     "Letterbox",
@@ -19,7 +32,25 @@ __all__ = [
 ]
 
 
-class RandomZoomOut(Operator):
+def _overlaps(what: str, value: Any) -> tuple[float, ...]:
+    return _numbers(what, (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0) if value is None else value)
+
+
+def _two_sides(what: str, value: Any) -> tuple[int, ...]:
+    sides = _integers(what, value)
+    if len(sides) != 2 or min(sides) < 1:
+        raise ValueError(f"{what} is two sides above 0, not {value!r}")
+    return sides
+
+
+def _sides(what: str, value: Any) -> tuple[int, ...]:
+    sides = _integers(what, value)
+    if not sides or min(sides) < 1 or len(sides) > 256:
+        raise ValueError(f"{what} is a side above 0, or a list of at most 256 of them, not {value!r}")
+    return sides
+
+
+class RandomZoomOut(Operator, moves=True):
     """Puts the image at a random place of a larger canvas, with probability `p`.
 
     Args:
@@ -35,16 +66,12 @@ class RandomZoomOut(Operator):
     RandomZoomOut(fill=(124.0, 116.0, 104.0), side_range=(1.0, 4.0), p=0.5)
     """
 
-    _moves = True
-
-    def __init__(self, fill: Any = 0, side_range: Any = (1.0, 4.0), p: float = 0.5, *, name: str | None = None) -> None:
-        sides = _pair("side_range", side_range)
-        if sides[0] < 1:
-            raise ValueError(f"side_range is (low, high) with low from 1, not {side_range!r}")
-        super().__init__(name, fill=_fill(fill), side_range=sides, p=_chance(p))
+    fill: Fill = 0
+    side_range: Annotated[Any, _range(1)] = (1.0, 4.0)
+    p: Chance = 0.5
 
 
-class RandomIoUCrop(Operator):
+class RandomIoUCrop(Operator, moves=True):
     """Crops so that the middle of at least one box stays, and the crop overlaps such a box by a drawn share.
 
     Args:
@@ -63,39 +90,19 @@ class RandomIoUCrop(Operator):
     (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
     """
 
-    _moves = True
+    min_scale: Annotated[float, _number(0, 1)] = 0.3
+    max_scale: Annotated[float, _number(0, 1)] = 1.0
+    min_aspect_ratio: Annotated[float, _number(above=0)] = 0.5
+    max_aspect_ratio: Annotated[float, _number()] = 2.0
+    sampler_options: Annotated[Any, _overlaps] = None
+    trials: Annotated[int, _whole()] = 40
 
-    def __init__(
-        self,
-        min_scale: float = 0.3,
-        max_scale: float = 1.0,
-        min_aspect_ratio: float = 0.5,
-        max_aspect_ratio: float = 2.0,
-        sampler_options: Any = None,
-        trials: int = 40,
-        *,
-        name: str | None = None,
-    ) -> None:
-        options = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0) if sampler_options is None else sampler_options
-        scales = _pair("min_scale, max_scale", (min_scale, max_scale))
-        ratios = _pair("min_aspect_ratio, max_aspect_ratio", (min_aspect_ratio, max_aspect_ratio))
-        if not 0 <= scales[0] <= scales[1] <= 1:
-            raise ValueError(f"min_scale and max_scale are from 0 to 1, not {scales}")
-        if ratios[0] <= 0:
-            raise ValueError(f"min_aspect_ratio is above 0, not {min_aspect_ratio}")
-        (tries,) = _integers("trials", trials)
-        super().__init__(
-            name,
-            min_scale=scales[0],
-            max_scale=scales[1],
-            min_aspect_ratio=ratios[0],
-            max_aspect_ratio=ratios[1],
-            sampler_options=_numbers("sampler_options", options),
-            trials=tries,
-        )
+    def _check(self) -> None:
+        _pair("(min_scale, max_scale)", (self.min_scale, self.max_scale))
+        _pair("(min_aspect_ratio, max_aspect_ratio)", (self.min_aspect_ratio, self.max_aspect_ratio))
 
 
-class ScaleJitter(Operator):
+class ScaleJitter(Operator, moves=True):
     """Resizes to a random multiple of the size that fits into a target, keeping the ratio of the sides.
 
     Args:
@@ -112,33 +119,13 @@ class ScaleJitter(Operator):
     (0.1, 2.0)
     """
 
-    _moves = True
-
-    def __init__(
-        self,
-        target_size: Any,
-        scale_range: Any = (0.1, 2.0),
-        interpolation: Any = "bilinear",
-        antialias: bool | None = True,
-        *,
-        name: str | None = None,
-    ) -> None:
-        target = _integers("target_size", target_size)
-        if len(target) != 2 or min(target) < 1:
-            raise ValueError(f"target_size is two sides above 0, not {target_size!r}")
-        scales = _pair("scale_range", scale_range)
-        if scales[0] <= 0:
-            raise ValueError(f"scale_range is (low, high) with low above 0, not {scale_range!r}")
-        super().__init__(
-            name,
-            target_size=target,
-            scale_range=scales,
-            interpolation=_interpolation(interpolation, *_RESIZES),
-            antialias=antialias is None or bool(antialias),
-        )
+    target_size: Annotated[Any, _two_sides]
+    scale_range: Annotated[Any, _range(above=0)] = (0.1, 2.0)
+    interpolation: Resampling = "bilinear"
+    antialias: Antialias = True
 
 
-class RandomShortestSize(Operator):
+class RandomShortestSize(Operator, moves=True):
     """Resizes so that the shorter side becomes one of some sizes, or less if the longer one would exceed a bound.
 
     Args:
@@ -153,30 +140,13 @@ class RandomShortestSize(Operator):
     (480, 512, 544)
     """
 
-    _moves = True
-
-    def __init__(
-        self,
-        min_size: Any,
-        max_size: int | None = None,
-        interpolation: Any = "bilinear",
-        antialias: bool | None = True,
-        *,
-        name: str | None = None,
-    ) -> None:
-        sizes = _integers("min_size", min_size)
-        if not sizes or min(sizes) < 1 or len(sizes) > 256:
-            raise ValueError(f"min_size is a side above 0, or a list of at most 256 of them, not {min_size!r}")
-        super().__init__(
-            name,
-            min_size=sizes,
-            max_size=None if max_size is None else _integers("max_size", max_size)[0],
-            interpolation=_interpolation(interpolation, *_RESIZES),
-            antialias=antialias is None or bool(antialias),
-        )
+    min_size: Annotated[Any, _sides]
+    max_size: Annotated[int | None, _maybe(_whole())] = None
+    interpolation: Resampling = "bilinear"
+    antialias: Antialias = True
 
 
-class RandomResize(Operator):
+class RandomResize(Operator, moves=True):
     """Resizes so that the shorter side becomes a random size of ``range(min_size, max_size)``.
 
     Args:
@@ -192,30 +162,17 @@ class RandomResize(Operator):
     torch.Size([2, 3, 32, 32])
     """
 
-    _moves = True
+    min_size: Side
+    max_size: Side
+    interpolation: Resampling = "bilinear"
+    antialias: Antialias = True
 
-    def __init__(
-        self,
-        min_size: int,
-        max_size: int,
-        interpolation: Any = "bilinear",
-        antialias: bool | None = True,
-        *,
-        name: str | None = None,
-    ) -> None:
-        (low,), (high,) = _integers("min_size", min_size), _integers("max_size", max_size)
-        if not 0 < low < high:
-            raise ValueError(f"max_size is above min_size, and that above 0; not {max_size} and {min_size}")
-        super().__init__(
-            name,
-            min_size=low,
-            max_size=high,
-            interpolation=_interpolation(interpolation, *_RESIZES),
-            antialias=antialias is None or bool(antialias),
-        )
+    def _check(self) -> None:
+        if self.min_size >= self.max_size:
+            raise ValueError(f"max_size is above min_size, {self.min_size}, not {self.max_size}")
 
 
-class Letterbox(Operator):
+class Letterbox(Operator, moves=True):
     """Resizes so that the image fits into `size`, keeping the ratio of its sides, and fills the rest.
 
     Args:
@@ -234,31 +191,15 @@ class Letterbox(Operator):
     torch.Size([2, 3, 32, 64])
     """
 
-    _moves = True
-
-    def __init__(
-        self,
-        size: Any,
-        fill: Any = 114,
-        scale_up: bool = True,
-        center: bool = True,
-        interpolation: Any = "bilinear",
-        antialias: bool | None = True,
-        *,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            name,
-            size=_square(size),
-            fill=_fill(fill if isinstance(fill, Mapping) else {"image": fill}, 114),
-            scale_up=bool(scale_up),
-            center=bool(center),
-            interpolation=_interpolation(interpolation, *_RESIZES),
-            antialias=antialias is None or bool(antialias),
-        )
+    size: Square
+    fill: GrayFill = 114
+    scale_up: Flag = True
+    center: Flag = True
+    interpolation: Resampling = "bilinear"
+    antialias: Antialias = True
 
 
-class RandomSizeCrop(Operator):
+class RandomSizeCrop(Operator, moves=True):
     """Cuts out a box of random sides at a random place, as DETR's training does.
 
     Args:
@@ -271,10 +212,9 @@ class RandomSizeCrop(Operator):
     RandomSizeCrop(min_size=384, max_size=600)
     """
 
-    _moves = True
+    min_size: Side
+    max_size: Side
 
-    def __init__(self, min_size: int, max_size: int, *, name: str | None = None) -> None:
-        (low,), (high,) = _integers("min_size", min_size), _integers("max_size", max_size)
-        if not 0 < low <= high:
-            raise ValueError(f"max_size is no less than min_size, and that above 0; not {max_size} and {min_size}")
-        super().__init__(name, min_size=low, max_size=high)
+    def _check(self) -> None:
+        if self.min_size > self.max_size:
+            raise ValueError(f"max_size is no less than min_size, {self.min_size}, not {self.max_size}")

@@ -63,7 +63,7 @@ class Native(Operator):
             isinstance(returns, Field) and returns.kind == "array" and None not in returns.shape
         ):
             raise TypeError(f"returns is leat.field(dtype, shape) of fixed shape, or None, not {returns!r:.80}")
-        super().__init__(name, function=function, args=args, returns=returns, call=call)
+        self._set(name, function=function, args=args, returns=returns, call=call)
 
     def __hash__(self) -> int:
         return hash((self.function, json.dumps(self.args), self.returns, self.call, self.name))
@@ -148,7 +148,7 @@ class Map(Operator):
             returns = field(returns)
         if returns is not None and not (isinstance(returns, Field) and returns.kind not in ENCODED):
             raise TypeError(f"returns is leat.field(dtype, shape) or None, not {returns!r:.80}")
-        super().__init__(name, function=function, returns=returns)
+        self._set(name, function=function, returns=returns)
 
     @property
     def label(self) -> str:

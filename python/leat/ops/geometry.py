@@ -1,10 +1,28 @@
 """Operators that move pixels: sizes, crops, mirrors, turns. Boxes, masks and keypoints follow them."""
 
-from __future__ import annotations
+from collections.abc import Callable
+from typing import Annotated, Any
 
-from typing import Any
-
-from .base import Operator, _chance, _fill, _integers, _interpolation, _numbers, _pair, _size, _square
+from .base import (
+    Antialias,
+    Chance,
+    Fill,
+    Flag,
+    Operator,
+    Resampling,
+    Square,
+    Warp,
+    _choice,
+    _integers,
+    _interpolation,
+    _maybe,
+    _number,
+    _numbers,
+    _pair,
+    _range,
+    _size,
+    _whole,
+)
 
 __all__ = [
     "CenterCrop",
@@ -21,41 +39,54 @@ __all__ = [
     "Resize",
 ]
 
-_RESIZES = ("bilinear", "nearest", "nearest-exact", "bicubic", "lanczos", "hamming", "box")
-_WARPS = ("nearest", "bilinear", "bicubic")
 
-
-def _padding(padding: Any) -> tuple[int, ...]:
-    sides = _integers("padding", padding)
+def _padding(what: str, padding: Any) -> tuple[int, ...]:
+    sides = _integers(what, padding)
     if len(sides) not in (1, 2, 4):
-        raise ValueError(f"padding is one, two or four numbers, not {padding!r}")
+        raise ValueError(f"{what} is one, two or four numbers, not {padding!r}")
     return sides
 
 
-def _padding_mode(mode: Any) -> str:
-    if mode not in ("constant", "edge", "reflect", "symmetric"):
-        raise ValueError(f"padding_mode is 'constant', 'edge', 'reflect' or 'symmetric', not {mode!r}")
-    return str(mode)
-
-
-def _angles(what: str, degrees: Any, sizes: tuple[int, ...] = (1, 2)) -> tuple[float, ...]:
+def _angles(*sizes: int) -> Callable[[str, Any], tuple[float, ...]]:
     """d: from -d to d; or (low, high), of one or two axes."""
-    angles = _numbers(what, degrees)
-    if len(angles) == 1 and angles[0] >= 0:
-        angles = (-angles[0], angles[0])
-    if len(angles) not in sizes or any(a > b for a, b in zip(angles[::2], angles[1::2], strict=False)):
-        raise ValueError(f"{what} is a number from 0, or (low, high), not {degrees!r}")
+
+    def angles(what: str, degrees: Any) -> tuple[float, ...]:
+        found = _numbers(what, degrees)
+        if len(found) == 1 and found[0] >= 0:
+            found = (-found[0], found[0])
+        if len(found) not in sizes or any(a > b for a, b in zip(found[::2], found[1::2], strict=False)):
+            raise ValueError(f"{what} is a number from 0, or (low, high), not {degrees!r}")
+        return found
+
     return angles
 
 
-def _center(center: Any) -> tuple[float, ...] | None:
-    middle = None if center is None else _numbers("center", center)
-    if middle is not None and len(middle) != 2:
-        raise ValueError(f"center is (x, y), not {center!r}")
+def _point(what: str, center: Any) -> tuple[float, ...]:
+    middle = _numbers(what, center)
+    if len(middle) != 2:
+        raise ValueError(f"{what} is (x, y), not {center!r}")
     return middle
 
 
-class Resize(Operator):
+def _shift(what: str, value: Any) -> tuple[float, ...]:
+    shift = _numbers(what, value)
+    if len(shift) != 2 or min(shift) < 0 or max(shift) > 1:
+        raise ValueError(f"{what} is two numbers from 0 to 1, parts of width and height, not {value!r}")
+    return shift
+
+
+def _by_axis(what: str, value: Any) -> tuple[float, ...]:
+    found = _numbers(what, value)
+    if len(found) not in (1, 2):
+        raise ValueError(f"{what} is a number, or one for x and one for y, not {value!r}")
+    return found
+
+
+PaddingMode = Annotated[str, _choice("constant", "edge", "reflect", "symmetric")]
+Center = Annotated[Any, _maybe(_point)]
+
+
+class Resize(Operator, moves=True):
     """Resizes to (height, width), or to a shorter side of `size`, keeping the ratio of the sides.
 
     Args:
@@ -73,32 +104,19 @@ class Resize(Operator):
     torch.Size([2, 3, 32, 48])
     """
 
-    _moves = True
+    size: Annotated[Any, _maybe(_size)]
+    interpolation: Resampling = "bilinear"
+    max_size: Annotated[int | None, _maybe(_whole())] = None
+    antialias: Antialias = True
 
-    def __init__(
-        self,
-        size: Any,
-        interpolation: Any = "bilinear",
-        max_size: int | None = None,
-        antialias: bool | None = True,
-        *,
-        name: str | None = None,
-    ) -> None:
-        sides = None if size is None else _size(size)
-        if sides is None and max_size is None:
+    def _check(self) -> None:
+        if self.size is None and self.max_size is None:
             raise ValueError("size is None only where max_size is given")
-        if max_size is not None and isinstance(sides, tuple):
+        if self.max_size is not None and isinstance(self.size, tuple):
             raise ValueError("max_size goes with one number as size")
-        super().__init__(
-            name,
-            size=sides,
-            interpolation=_interpolation(interpolation, *_RESIZES),
-            max_size=max_size,
-            antialias=antialias is None or bool(antialias),
-        )
 
 
-class CenterCrop(Operator):
+class CenterCrop(Operator, moves=True):
     """Cuts (height, width), or a square, out of the middle. If the image is smaller, black is added around it.
 
     >>> chain = [leat.ops.Decode(), leat.ops.Resize(40), leat.ops.CenterCrop(32)]
@@ -106,13 +124,10 @@ class CenterCrop(Operator):
     torch.Size([2, 3, 32, 32])
     """
 
-    _moves = True
-
-    def __init__(self, size: Any, *, name: str | None = None) -> None:
-        super().__init__(name, size=_square(size))
+    size: Square
 
 
-class RandomCrop(Operator):
+class RandomCrop(Operator, moves=True):
     """Cuts (height, width), or a square, at a random place.
 
     Args:
@@ -127,32 +142,18 @@ class RandomCrop(Operator):
     RandomCrop(size=(32, 32), padding=(4,), pad_if_needed=False, fill=(0.0,), padding_mode='constant')
     """
 
-    _moves = True
+    size: Square
+    padding: Annotated[Any, _maybe(_padding)] = None
+    pad_if_needed: Flag = False
+    fill: Fill = 0
+    padding_mode: PaddingMode = "constant"
 
-    def __init__(
-        self,
-        size: Any,
-        padding: Any = None,
-        pad_if_needed: bool = False,
-        fill: Any = 0,
-        padding_mode: str = "constant",
-        *,
-        name: str | None = None,
-    ) -> None:
-        sides = None if padding is None else _padding(padding)
-        if sides is not None and min(sides) < 0:
-            raise ValueError(f"padding is one, two or four numbers, none below 0, not {padding!r}")
-        super().__init__(
-            name,
-            size=_square(size),
-            padding=sides,
-            pad_if_needed=bool(pad_if_needed),
-            fill=_fill(fill),
-            padding_mode=_padding_mode(padding_mode),
-        )
+    def _check(self) -> None:
+        if self.padding is not None and min(self.padding) < 0:
+            raise ValueError(f"padding is one, two or four numbers, none below 0, not {self.padding!r}")
 
 
-class RandomResizedCrop(Operator):
+class RandomResizedCrop(Operator, moves=True):
     """Cuts a part of random area and ratio of sides at a random place, and resizes it to `size`.
 
     Args:
@@ -170,55 +171,34 @@ class RandomResizedCrop(Operator):
     torch.Size([2, 3, 32, 32])
     """
 
-    _moves = True
-
-    def __init__(
-        self,
-        size: Any,
-        scale: Any = (0.08, 1.0),
-        ratio: Any = (3.0 / 4.0, 4.0 / 3.0),
-        interpolation: Any = "bilinear",
-        antialias: bool | None = True,
-        *,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            name,
-            size=_square(size),
-            scale=_pair("scale", scale),
-            ratio=_pair("ratio", ratio),
-            interpolation=_interpolation(interpolation, *_RESIZES),
-            antialias=antialias is None or bool(antialias),
-        )
+    size: Square
+    scale: Annotated[Any, _pair] = (0.08, 1.0)
+    ratio: Annotated[Any, _pair] = (3.0 / 4.0, 4.0 / 3.0)
+    interpolation: Resampling = "bilinear"
+    antialias: Antialias = True
 
 
-class RandomHorizontalFlip(Operator):
+class RandomHorizontalFlip(Operator, moves=True):
     """Mirrors left and right with probability `p`.
 
     >>> leat.ops.RandomHorizontalFlip()
     RandomHorizontalFlip(p=0.5)
     """
 
-    _moves = True
-
-    def __init__(self, p: float = 0.5, *, name: str | None = None) -> None:
-        super().__init__(name, p=_chance(p))
+    p: Chance = 0.5
 
 
-class RandomVerticalFlip(Operator):
+class RandomVerticalFlip(Operator, moves=True):
     """Turns an image upside down, as a mirror below it does, with probability `p`.
 
     >>> leat.ops.RandomVerticalFlip(0.2)
     RandomVerticalFlip(p=0.2)
     """
 
-    _moves = True
-
-    def __init__(self, p: float = 0.5, *, name: str | None = None) -> None:
-        super().__init__(name, p=_chance(p))
+    p: Chance = 0.5
 
 
-class RandomRotate90(Operator):
+class RandomRotate90(Operator, moves=True):
     """Turns counter-clockwise by none, one, two or three quarter turns, all alike, with probability `p`.
 
     Images are of any dtype, which stays. No pixel is changed, and boxes, masks and keypoints turn with the image. The
@@ -235,13 +215,10 @@ class RandomRotate90(Operator):
     torch.Size([2, 3, 32, 32])
     """
 
-    _moves = True
-
-    def __init__(self, p: float = 1.0, *, name: str | None = None) -> None:
-        super().__init__(name, p=_chance(p))
+    p: Chance = 1.0
 
 
-class Pad(Operator):
+class Pad(Operator, moves=True):
     """Adds pixels on each side; if the number is below 0, cuts them off.
 
     Args:
@@ -255,13 +232,12 @@ class Pad(Operator):
     torch.Size([2, 3, 34, 42])
     """
 
-    _moves = True
+    padding: Annotated[Any, _padding]
+    fill: Fill = 0
+    padding_mode: PaddingMode = "constant"
 
-    def __init__(self, padding: Any, fill: Any = 0, padding_mode: str = "constant", *, name: str | None = None) -> None:
-        super().__init__(name, padding=_padding(padding), fill=_fill(fill), padding_mode=_padding_mode(padding_mode))
 
-
-class RandomRotation(Operator):
+class RandomRotation(Operator, moves=True):
     """Turns counter-clockwise by a random angle.
 
     Args:
@@ -279,29 +255,14 @@ class RandomRotation(Operator):
     torch.Size([2, 3, 32, 32])
     """
 
-    _moves = True
-
-    def __init__(
-        self,
-        degrees: Any,
-        interpolation: Any = "nearest",
-        expand: bool = False,
-        center: Any = None,
-        fill: Any = 0,
-        *,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(
-            name,
-            degrees=_angles("degrees", degrees, (2,)),
-            interpolation=_interpolation(interpolation, *_WARPS),
-            expand=bool(expand),
-            center=_center(center),
-            fill=_fill(fill),
-        )
+    degrees: Annotated[Any, _angles(2)]
+    interpolation: Warp = "nearest"
+    expand: Flag = False
+    center: Center = None
+    fill: Fill = 0
 
 
-class RandomAffine(Operator):
+class RandomAffine(Operator, moves=True):
     """Turns, moves, scales and shears about a point that stays in place.
 
     Args:
@@ -320,39 +281,16 @@ class RandomAffine(Operator):
     torch.Size([2, 3, 32, 32])
     """
 
-    _moves = True
-
-    def __init__(
-        self,
-        degrees: Any,
-        translate: Any = None,
-        scale: Any = None,
-        shear: Any = None,
-        interpolation: Any = "nearest",
-        fill: Any = 0,
-        center: Any = None,
-        *,
-        name: str | None = None,
-    ) -> None:
-        shift = None if translate is None else _numbers("translate", translate)
-        if shift is not None and (len(shift) != 2 or min(shift) < 0 or max(shift) > 1):
-            raise ValueError(f"translate is two numbers from 0 to 1, parts of width and height, not {translate!r}")
-        factors = None if scale is None else _pair("scale", scale)
-        if factors is not None and factors[0] <= 0:
-            raise ValueError(f"scale is (low, high), above 0, not {scale!r}")
-        super().__init__(
-            name,
-            degrees=_angles("degrees", degrees, (2,)),
-            translate=shift,
-            scale=factors,
-            shear=None if shear is None else _angles("shear", shear, (2, 4)),
-            interpolation=_interpolation(interpolation, *_WARPS),
-            fill=_fill(fill),
-            center=_center(center),
-        )
+    degrees: Annotated[Any, _angles(2)]
+    translate: Annotated[Any, _maybe(_shift)] = None
+    scale: Annotated[Any, _maybe(_range(above=0))] = None
+    shear: Annotated[Any, _maybe(_angles(2, 4))] = None
+    interpolation: Warp = "nearest"
+    fill: Fill = 0
+    center: Center = None
 
 
-class RandomPerspective(Operator):
+class RandomPerspective(Operator, moves=True):
     """Shows the image as seen from the side, with probability `p`: each corner is moved inwards by a random part.
 
     Args:
@@ -367,30 +305,13 @@ class RandomPerspective(Operator):
     RandomPerspective(distortion_scale=0.3, p=0.5, interpolation='bilinear', fill=(0.0,))
     """
 
-    _moves = True
-
-    def __init__(
-        self,
-        distortion_scale: float = 0.5,
-        p: float = 0.5,
-        interpolation: Any = "bilinear",
-        fill: Any = 0,
-        *,
-        name: str | None = None,
-    ) -> None:
-        (part,) = _numbers("distortion_scale", [distortion_scale])
-        if not 0 <= part <= 1:
-            raise ValueError(f"distortion_scale lies between 0 and 1, not {distortion_scale}")
-        super().__init__(
-            name,
-            distortion_scale=part,
-            p=_chance(p),
-            interpolation=_interpolation(interpolation, *_WARPS),
-            fill=_fill(fill),
-        )
+    distortion_scale: Annotated[float, _number(0, 1)] = 0.5
+    p: Chance = 0.5
+    interpolation: Warp = "bilinear"
+    fill: Fill = 0
 
 
-class ElasticTransform(Operator):
+class ElasticTransform(Operator, moves=True):
     """Bends the image as if it were seen through water: each pixel comes from a place beside, by smooth noise.
 
     Args:
@@ -409,27 +330,11 @@ class ElasticTransform(Operator):
     torch.Size([2, 3, 32, 32])
     """
 
-    _moves = True
+    alpha: Annotated[Any, _by_axis] = 50.0
+    sigma: Annotated[Any, _by_axis] = 5.0
+    interpolation: Annotated[Any, _interpolation("nearest", "bilinear")] = "bilinear"
+    fill: Fill = 0
 
-    def __init__(
-        self,
-        alpha: Any = 50.0,
-        sigma: Any = 5.0,
-        interpolation: Any = "bilinear",
-        fill: Any = 0,
-        *,
-        name: str | None = None,
-    ) -> None:
-        strength, width = (_numbers(what, v) for what, v in (("alpha", alpha), ("sigma", sigma)))
-        for what, found in (("alpha", strength), ("sigma", width)):
-            if len(found) not in (1, 2) or (what == "sigma" and min(found) < 0):
-                raise ValueError(f"{what} is a number, or one for x and one for y, not {found!r}")
-        if min(width) == 0 != max(width):
-            raise ValueError(f"sigma is above 0 for x and for y, or 0, not {sigma!r}")
-        super().__init__(
-            name,
-            alpha=strength,
-            sigma=width,
-            interpolation=_interpolation(interpolation, "nearest", "bilinear"),
-            fill=_fill(fill),
-        )
+    def _check(self) -> None:
+        if min(self.sigma) < 0 or min(self.sigma) == 0 != max(self.sigma):
+            raise ValueError(f"sigma is above 0 for x and for y, or 0, not {self.sigma!r}")

@@ -1,13 +1,19 @@
 """From encoded photos to pixels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
+from typing import Annotated
 
 from .. import check
-from .base import Operator
+from .base import Flag, Operator, _choice, _maybe, _whole
 
 __all__ = ["Decode"]
+
+
+def _colour(what: str, given: Sequence[int]) -> tuple[int, ...]:
+    if isinstance(given, (str, bytes)) or len(given) != 3:
+        raise ValueError(f"{what} is red, green and blue, each of 0 to 255, not {given!r}")
+    return tuple(check.integer(what, v, 0, 256) for v in given)
 
 
 class Decode(Operator):
@@ -39,48 +45,19 @@ class Decode(Operator):
     torch.Size([2, 1, 32, 32])
     """
 
-    def __init__(
-        self,
-        mode: str = "RGB",
-        *,
-        exif: bool = False,
-        dct_scaling: bool = False,
-        strict: bool = True,
-        dtype: str = "uint8",
-        alpha: str = "drop",
-        background: Sequence[int] | None = None,
-        frame: int = 0,
-        icc: str = "ignore",
-        name: str | None = None,
-    ) -> None:
-        for key, value, known in (
-            ("mode", mode, ("RGB", "GRAY", "RGBA")),
-            ("dtype", dtype, ("uint8", "uint16")),
-            ("alpha", alpha, ("drop", "blend")),
-            ("icc", icc, ("ignore", "srgb")),
-        ):
-            if value not in known:
-                raise ValueError(f"{key} is {' or '.join(map(repr, known))}, not {value!r}")
-        if alpha == "blend" and mode == "RGBA":
+    mode: Annotated[str, _choice("RGB", "GRAY", "RGBA")] = "RGB"
+    _: KW_ONLY
+    exif: Flag = False
+    dct_scaling: Flag = False
+    strict: Flag = True
+    dtype: Annotated[str, _choice("uint8", "uint16")] = "uint8"
+    alpha: Annotated[str, _choice("drop", "blend")] = "drop"
+    background: Annotated[Sequence[int] | None, _maybe(_colour)] = None
+    frame: Annotated[int, _whole(0, (1 << 31) - 1)] = 0
+    icc: Annotated[str, _choice("ignore", "srgb")] = "ignore"
+
+    def _check(self) -> None:
+        if self.alpha == "blend" and self.mode == "RGBA":
             raise ValueError("mode 'RGBA' keeps transparency: alpha='blend' is for 'RGB' and 'GRAY'")
-        if background is not None and alpha != "blend":
+        if self.background is not None and self.alpha != "blend":
             raise ValueError("background is what alpha='blend' blends with: give both")
-        super().__init__(
-            name,
-            mode=mode,
-            exif=bool(exif),
-            dct_scaling=bool(dct_scaling),
-            strict=bool(strict),
-            dtype=dtype,
-            alpha=alpha,
-            background=None if background is None else _colour(background),
-            frame=check.integer("frame", frame, 0, 1 << 31),
-            icc=icc,
-        )
-
-
-def _colour(given: Sequence[int]) -> tuple[int, int, int]:
-    if isinstance(given, (str, bytes)) or len(given) != 3:
-        raise ValueError(f"background is red, green and blue, each of 0 to 255, not {given!r}")
-    red, green, blue = (check.integer("background", v, 0, 256) for v in given)
-    return red, green, blue

@@ -1,38 +1,18 @@
 """Policies: random lists of changes of color and geometry, for training classifiers."""
 
-from __future__ import annotations
+from typing import Annotated, Any
 
-import operator
-from typing import Any
-
-from .base import Operator, _interpolation, _numbers
+from .base import Flag, Operator, Warp, _choice, _maybe, _number, _numbers, _whole
 
 __all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
 
 
-def _whole(what: str, value: Any, least: int, most: int) -> int:
-    try:
-        found = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{what} is an integer, not {value!r:.60}") from None
-    if not least <= found <= most:
-        raise ValueError(f"{what} is an integer of {least} to {most}, not {value!r}")
-    return found
+Bins = Annotated[int, _whole(2, 1 << 20)]
+PolicyFill = Annotated[Any, _maybe(_numbers)]
 
 
-class _Policy(Operator):
+class _Policy(Operator, moves=True):
     """The common part of all of them. They move pixels, and know nothing of boxes, masks and keypoints."""
-
-    __slots__ = ()
-    _moves = True
-
-    def __init__(self, name: str | None, interpolation: Any, fill: Any, **values: Any) -> None:
-        super().__init__(
-            name,
-            **values,
-            interpolation=_interpolation(interpolation, "nearest", "bilinear", "bicubic"),
-            fill=None if fill is None else _numbers("fill", fill),
-        )
 
 
 class RandAugment(_Policy):
@@ -55,25 +35,15 @@ class RandAugment(_Policy):
     torch.Size([2, 3, 32, 32])
     """
 
-    def __init__(
-        self,
-        num_ops: int = 2,
-        magnitude: int = 9,
-        num_magnitude_bins: int = 31,
-        interpolation: Any = "nearest",
-        fill: Any = None,
-        *,
-        name: str | None = None,
-    ) -> None:
-        bins = _whole("num_magnitude_bins", num_magnitude_bins, 2, 1 << 20)
-        super().__init__(
-            name,
-            interpolation,
-            fill,
-            num_ops=_whole("num_ops", num_ops, 0, 64),
-            magnitude=_whole("magnitude", magnitude, 0, bins - 1),
-            num_magnitude_bins=bins,
-        )
+    num_ops: Annotated[int, _whole(0, 64)] = 2
+    magnitude: Annotated[int, _whole(0, 1 << 20)] = 9
+    num_magnitude_bins: Bins = 31
+    interpolation: Warp = "nearest"
+    fill: PolicyFill = None
+
+    def _check(self) -> None:
+        if self.magnitude >= self.num_magnitude_bins:
+            raise ValueError(f"magnitude is below num_magnitude_bins, {self.num_magnitude_bins}, not {self.magnitude}")
 
 
 class TrivialAugmentWide(_Policy):
@@ -92,11 +62,9 @@ class TrivialAugmentWide(_Policy):
     TrivialAugmentWide(num_magnitude_bins=31, interpolation='nearest', fill=None)
     """
 
-    def __init__(
-        self, num_magnitude_bins: int = 31, interpolation: Any = "nearest", fill: Any = None, *, name: str | None = None
-    ) -> None:
-        bins = _whole("num_magnitude_bins", num_magnitude_bins, 2, 1 << 20)
-        super().__init__(name, interpolation, fill, num_magnitude_bins=bins)
+    num_magnitude_bins: Bins = 31
+    interpolation: Warp = "nearest"
+    fill: PolicyFill = None
 
 
 class AutoAugment(_Policy):
@@ -115,13 +83,9 @@ class AutoAugment(_Policy):
     'cifar10'
     """
 
-    def __init__(
-        self, policy: Any = "imagenet", interpolation: Any = "nearest", fill: Any = None, *, name: str | None = None
-    ) -> None:
-        word = getattr(policy, "value", policy)
-        if word not in ("imagenet", "cifar10", "svhn"):
-            raise ValueError(f"policy is 'imagenet', 'cifar10' or 'svhn', not {policy!r}")
-        super().__init__(name, interpolation, fill, policy=str(word))
+    policy: Annotated[Any, _choice("imagenet", "cifar10", "svhn")] = "imagenet"
+    interpolation: Warp = "nearest"
+    fill: PolicyFill = None
 
 
 class AugMix(_Policy):
@@ -144,27 +108,10 @@ class AugMix(_Policy):
     'bilinear'
     """
 
-    def __init__(
-        self,
-        severity: int = 3,
-        mixture_width: int = 3,
-        chain_depth: int = -1,
-        alpha: float = 1.0,
-        all_ops: bool = True,
-        interpolation: Any = "bilinear",
-        fill: Any = None,
-        *,
-        name: str | None = None,
-    ) -> None:
-        if not 1e-3 <= alpha <= 1e6:
-            raise ValueError(f"alpha is a number of 0.001 to 1000000, not {alpha!r}")
-        super().__init__(
-            name,
-            interpolation,
-            fill,
-            severity=_whole("severity", severity, 1, 10),
-            mixture_width=_whole("mixture_width", mixture_width, 1, 64),
-            chain_depth=_whole("chain_depth", chain_depth, -(1 << 31), 64),
-            alpha=float(alpha),
-            all_ops=bool(all_ops),
-        )
+    severity: Annotated[int, _whole(1, 10)] = 3
+    mixture_width: Annotated[int, _whole(1, 64)] = 3
+    chain_depth: Annotated[int, _whole(-(1 << 31), 64)] = -1
+    alpha: Annotated[float, _number(1e-3, 1e6)] = 1.0
+    all_ops: Flag = True
+    interpolation: Warp = "bilinear"
+    fill: PolicyFill = None

@@ -1,15 +1,32 @@
 """Operators on boxes, and on values of varying length."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import KW_ONLY
+from typing import Annotated, Any
 
 from ..data.schema import box_format
-from .base import Operator, _integers, _numbers
+from .base import Flag, Operator, _choice, _flag, _maybe, _number, _numbers, _whole
 
 __all__ = ["ClampBoundingBoxes", "ConvertBoundingBoxFormat", "PadTo", "SanitizeBoundingBoxes"]
+
+
+def _labels(what: str, labels: Any) -> Any:
+    if labels == "default":
+        return labels
+    names = () if labels is None else (labels,) if isinstance(labels, str) else labels
+    if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
+        raise TypeError(f"{what} is 'default', a name of a field, a list of names or None, not {labels!r:.60}")
+    return tuple(names)
+
+
+def _padding(what: str, fill: Any) -> Any:
+    if isinstance(fill, Mapping):
+        return {str(k): _numbers(what, [v])[0] for k, v in fill.items()}
+    return _numbers(what, [fill])[0]
+
+
+_clamping = _choice("auto", "soft", "hard", "none")
 
 
 class SanitizeBoundingBoxes(Operator):
@@ -31,30 +48,11 @@ class SanitizeBoundingBoxes(Operator):
     SanitizeBoundingBoxes(min_size=2.0, min_area=1.0, labels_getter='default', min_visibility=0.0)
     """
 
-    def __init__(
-        self,
-        min_size: float = 1.0,
-        min_area: float = 1.0,
-        labels_getter: Any = "default",
-        *,
-        min_visibility: float = 0.0,
-        name: str | None = None,
-    ) -> None:
-        (size,), (area,) = _numbers("min_size", [min_size]), _numbers("min_area", [min_area])
-        if size < 1 or area < 1:
-            raise ValueError(f"min_size and min_area are 1 or more, not {min_size} and {min_area}")
-        (share,) = _numbers("min_visibility", [min_visibility])
-        if not 0 <= share <= 1:
-            raise ValueError(f"min_visibility is a share, from 0 to 1, not {min_visibility}")
-        labels = labels_getter
-        if labels != "default":
-            labels = () if labels is None else (labels,) if isinstance(labels, str) else labels
-            if not isinstance(labels, (list, tuple)) or not all(isinstance(n, str) for n in labels):
-                raise TypeError(
-                    f"labels_getter is 'default', a name of a field, a list of names or None, not {labels_getter!r:.60}"
-                )
-            labels = tuple(labels)
-        super().__init__(name, min_size=size, min_area=area, labels_getter=labels, min_visibility=share)
+    min_size: Annotated[float, _number(1)] = 1.0
+    min_area: Annotated[float, _number(1)] = 1.0
+    labels_getter: Annotated[Any, _labels] = "default"
+    _: KW_ONLY
+    min_visibility: Annotated[float, _number(0, 1)] = 0.0
 
 
 class ClampBoundingBoxes(Operator):
@@ -68,11 +66,7 @@ class ClampBoundingBoxes(Operator):
     ClampBoundingBoxes(clamping_mode='auto')
     """
 
-    def __init__(self, clamping_mode: str | None = "auto", *, name: str | None = None) -> None:
-        mode = "none" if clamping_mode is None else clamping_mode
-        if mode not in ("auto", "soft", "hard", "none"):
-            raise ValueError(f"clamping_mode is 'auto', 'soft', 'hard' or None, not {clamping_mode!r:.60}")
-        super().__init__(name, clamping_mode=mode)
+    clamping_mode: Annotated[str | None, lambda what, mode: _clamping(what, "none" if mode is None else mode)] = "auto"
 
 
 class ConvertBoundingBoxFormat(Operator):
@@ -87,9 +81,9 @@ class ConvertBoundingBoxFormat(Operator):
     ConvertBoundingBoxFormat(format='cxcywh', normalized=True)
     """
 
-    def __init__(self, format: Any, *, normalized: bool | None = None, name: str | None = None) -> None:
-        shares = None if normalized is None else bool(normalized)
-        super().__init__(name, format=box_format(format), normalized=shares)
+    format: Annotated[Any, lambda _, format: box_format(format)]
+    _: KW_ONLY
+    normalized: Annotated[bool | None, _maybe(_flag)] = None
 
 
 class PadTo(Operator):
@@ -106,15 +100,10 @@ class PadTo(Operator):
     PadTo(n=100, fill={'label': -1.0}, cut=False)
     """
 
-    def __init__(self, n: int, fill: Any = 0, *, cut: bool = False, name: str | None = None) -> None:
-        (rows,) = _integers("n", n)
-        if rows < 1:
-            raise ValueError(f"n is a number of rows above 0, not {n}")
-        if isinstance(fill, Mapping):
-            value: Any = {str(k): _numbers("fill", [v])[0] for k, v in fill.items()}
-        else:
-            (value,) = _numbers("fill", [fill])
-        super().__init__(name, n=rows, fill=value, cut=bool(cut))
+    n: Annotated[int, _whole(1)]
+    fill: Annotated[Any, _padding] = 0
+    _: KW_ONLY
+    cut: Flag = False
 
     def __hash__(self) -> int:
         return hash((self.n, json.dumps(self.fill), self.cut, self.name))

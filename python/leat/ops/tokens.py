@@ -1,25 +1,44 @@
 """Tokens: targets of models in pre-training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import KW_ONLY
+from typing import Annotated, Any
 
-from .. import check
-from .base import Operator, _chance, _integers, _numbers
+from .base import Chance, Operator, _choice, _integers, _maybe, _number, _numbers, _whole
 
 __all__ = ["FillInTheMiddle", "MaskTokens", "SpanCorruption"]
 
 
-def _token(name: str, value: Any) -> int:
-    return check.integer(name, value, 0, 1 << 53)
+_token = _whole(0, (1 << 53) - 1)
 
 
-def _maybe(name: str, value: Any) -> int | None:
-    return None if value is None else _token(name, value)
+def _special(what: str, ids: Any) -> tuple[int, ...]:
+    special = tuple(_token(what, i) for i in _integers(what, ids))
+    if len(special) > 64:
+        raise ValueError(f"{what} are at most 64 tokens, not {len(special)}")
+    return special
 
 
-class MaskTokens(Operator):
+def _shares(what: str, value: Any) -> tuple[float, ...]:
+    shares = _numbers(what, value)
+    if len(shares) != 2 or min(shares) < 0 or sum(shares) > 1:
+        raise ValueError(f"{what} is two shares from 0 that sum to at most 1, not {value!r}")
+    return shares
+
+
+_part = _choice("labels")
+Token = Annotated[int, _token]
+MaybeToken = Annotated[int | None, _maybe(_token)]
+
+
+class _Targets(Operator):
+    """Operators that give tokens and their labels; `part` names the one of both that the operator makes."""
+
+    def _set(self, name: str | None, **values: Any) -> None:
+        super()._set(name, **{k: v for k, v in values.items() if k != "part" or v is not None})
+
+
+class MaskTokens(_Targets):
     """Hides some tokens, whose ids are to be predicted (Devlin et al., "BERT", 2019): gives `tokens` and
     ``tokens.labels``, both int64, of the tokens' shape.
 
@@ -41,32 +60,20 @@ class MaskTokens(Operator):
     MaskTokens(mask_id=103, vocab_size=30522, special_ids=(0, 101, 102), p=0.15, replace=(0.8, 0.1))
     """
 
-    def __init__(
-        self,
-        mask_id: int,
-        vocab_size: int,
-        special_ids: Sequence[int] = (),
-        p: float = 0.15,
-        replace: tuple[float, float] = (0.8, 0.1),
-        *,
-        part: str | None = None,
-        name: str | None = None,
-    ) -> None:
-        special = tuple(_token("special_ids", i) for i in _integers("special_ids", special_ids))
-        size = check.integer("vocab_size", vocab_size, 1, 1 << 53)
-        if len(special) > 64:
-            raise ValueError(f"special_ids are at most 64 tokens, not {len(special)}")
-        shares = _numbers("replace", replace)
-        if len(shares) != 2 or min(shares) < 0 or sum(shares) > 1:
-            raise ValueError(f"replace is two shares from 0 that sum to at most 1, not {replace!r}")
-        if not 0 <= _token("mask_id", mask_id) < size:
-            raise ValueError(f"mask_id is below vocab_size, {size}, not {mask_id}")
-        values: dict[str, Any] = {"mask_id": _token("mask_id", mask_id), "vocab_size": size, "special_ids": special,
-                                  "p": _chance(p), "replace": shares}  # fmt: skip
-        super().__init__(name, **values, **({} if part is None else {"part": part}))
+    mask_id: Token
+    vocab_size: Annotated[int, _whole(1, (1 << 53) - 1)]
+    special_ids: Annotated[Sequence[int], _special] = ()
+    p: Chance = 0.15
+    replace: Annotated[tuple[float, float], _shares] = (0.8, 0.1)
+    _: KW_ONLY
+    part: Annotated[str | None, _maybe(_part)] = None
+
+    def _check(self) -> None:
+        if self.mask_id >= self.vocab_size:
+            raise ValueError(f"mask_id is below vocab_size, {self.vocab_size}, not {self.mask_id}")
 
 
-class SpanCorruption(Operator):
+class SpanCorruption(_Targets):
     """Replaces spans of tokens by sentinels, after which they are to be predicted (Raffel et al., "T5", 2020): gives
     `tokens` (the rest, with a sentinel for each span) and ``tokens.labels`` (each sentinel and its span), int64.
 
@@ -88,28 +95,14 @@ class SpanCorruption(Operator):
     SpanCorruption(sentinel_id=32127, density=0.15, mean_length=3.0, eos=1, fill=None, length=None)
     """
 
-    def __init__(
-        self,
-        sentinel_id: int,
-        density: float = 0.15,
-        mean_length: float = 3.0,
-        *,
-        eos: int | None = None,
-        fill: int | None = None,
-        length: int | None = None,
-        part: str | None = None,
-        name: str | None = None,
-    ) -> None:
-        (share,), (mean,) = _numbers("density", [density]), _numbers("mean_length", [mean_length])
-        if not 1e-6 <= share <= 1 - 1e-6:
-            raise ValueError(f"density is between 0 and 1, not {density!r}")
-        if not 1 <= mean <= 1e6:
-            raise ValueError(f"mean_length is 1 or more tokens, not {mean_length!r}")
-        most = None if length is None else check.integer("length", length, 2, (1 << 20) + 1)
-        values: dict[str, Any] = {"sentinel_id": _token("sentinel_id", sentinel_id), "density": share,
-                                  "mean_length": mean, "eos": _maybe("eos", eos), "fill": _maybe("fill", fill),
-                                  "length": most}  # fmt: skip
-        super().__init__(name, **values, **({} if part is None else {"part": part}))
+    sentinel_id: Token
+    density: Annotated[float, _number(1e-6, 1 - 1e-6)] = 0.15
+    mean_length: Annotated[float, _number(1, 1e6)] = 3.0
+    _: KW_ONLY
+    eos: MaybeToken = None
+    fill: MaybeToken = None
+    length: Annotated[int | None, _maybe(_whole(2, 1 << 20))] = None
+    part: Annotated[str | None, _maybe(_part)] = None
 
 
 class FillInTheMiddle(Operator):
@@ -133,32 +126,14 @@ class FillInTheMiddle(Operator):
     FillInTheMiddle(prefix_id=50281, middle_id=50282, suffix_id=50283, rate=0.9, spm=0.5, eos=50256, fill=None)
     """
 
-    def __init__(
-        self,
-        prefix_id: int,
-        middle_id: int,
-        suffix_id: int,
-        rate: float = 0.5,
-        spm: float = 0.5,
-        *,
-        eos: int | None = None,
-        fill: int | None = None,
-        name: str | None = None,
-    ) -> None:
-        (changed,), (second,) = _numbers("rate", [rate]), _numbers("spm", [spm])
-        for what, share in (("rate", changed), ("spm", second)):
-            if not 0 <= share <= 1:
-                raise ValueError(f"{what} is a probability, from 0 to 1, not {share!r}")
-        super().__init__(
-            name,
-            prefix_id=_token("prefix_id", prefix_id),
-            middle_id=_token("middle_id", middle_id),
-            suffix_id=_token("suffix_id", suffix_id),
-            rate=changed,
-            spm=second,
-            eos=_maybe("eos", eos),
-            fill=_maybe("fill", fill),
-        )
+    prefix_id: Token
+    middle_id: Token
+    suffix_id: Token
+    rate: Chance = 0.5
+    spm: Chance = 0.5
+    _: KW_ONLY
+    eos: MaybeToken = None
+    fill: MaybeToken = None
 
 
 def labels_of(op: Operator, name: str) -> Operator:

@@ -1,11 +1,10 @@
 """Types, ranges and layouts of numbers."""
 
-from __future__ import annotations
-
-from typing import Any
+from dataclasses import InitVar
+from typing import Annotated, Any
 
 from ..data.schema import dtype_name
-from .base import Operator, _numbers
+from .base import Operator, _choice, _flag, _maybe, _numbers
 
 __all__ = ["Normalize", "ToDtype", "ToLayout"]
 
@@ -25,13 +24,15 @@ class Normalize(Operator):
     torch.float32
     """
 
-    def __init__(self, mean: Any, std: Any, inplace: bool = False, *, name: str | None = None) -> None:
-        means, stds = _numbers("mean", mean), _numbers("std", std)
-        if len(means) != len(stds):
-            raise ValueError(f"mean has {len(means)} numbers and std {len(stds)}: one per channel in both")
-        if any(not s > 0 for s in stds):
-            raise ValueError(f"std is above 0, not {stds}")
-        super().__init__(name, mean=means, std=stds)
+    mean: Annotated[Any, _numbers]
+    std: Annotated[Any, _numbers]
+    inplace: InitVar[bool] = False
+
+    def _check(self) -> None:
+        if len(self.mean) != len(self.std):
+            raise ValueError(f"mean has {len(self.mean)} numbers and std {len(self.std)}: one per channel in both")
+        if any(not s > 0 for s in self.std):
+            raise ValueError(f"std is above 0, not {self.std}")
 
 
 class ToDtype(Operator):
@@ -46,8 +47,8 @@ class ToDtype(Operator):
     tensor([0., 1.])
     """
 
-    def __init__(self, dtype: Any, scale: bool | None = None, *, name: str | None = None) -> None:
-        super().__init__(name, dtype=dtype_name(dtype), scale=None if scale is None else bool(scale))
+    dtype: Annotated[Any, lambda _, dtype: dtype_name(dtype)]
+    scale: Annotated[bool | None, _maybe(_flag)] = None
 
 
 class ToLayout(Operator):
@@ -59,7 +60,4 @@ class ToLayout(Operator):
     torch.Size([2, 32, 32, 3])
     """
 
-    def __init__(self, layout: str, *, name: str | None = None) -> None:
-        if layout not in ("NCHW", "NHWC", "channels_last"):
-            raise ValueError(f"layout is 'NCHW', 'NHWC' or 'channels_last', not {layout!r}")
-        super().__init__(name, layout=layout)
+    layout: Annotated[str, _choice("NCHW", "NHWC", "channels_last")]
