@@ -13,6 +13,15 @@
 
 #include "print.h"
 
+/* Of the options of the command that was parsed last. */
+#define MOST_OPTIONS 64
+static const char *typed[MOST_OPTIONS];
+
+const char *cli_typed(size_t i)
+{
+    return typed[i];
+}
+
 /* Levenshtein distance; 64 for words of 64 bytes and more. */
 static size_t distance(const char *a, const char *b)
 {
@@ -70,9 +79,9 @@ static bool unknown_option(const struct cli_command *command, const char *name, 
 {
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)(length < 63 ? length : 63), name);
-    const char *names[64];
+    const char *names[MOST_OPTIONS + 1];
     size_t n = 0;
-    for (; n < command->n_options && n < 63; n++)
+    for (; n < command->n_options; n++)
         names[n] = command->options[n].name;
     names[n++] = "help";
     const char *near = cli_nearest(word, names, n);
@@ -229,7 +238,30 @@ static bool take_option(const struct cli_command *command, int argc, char **argv
         cli_usage_error(command, "--%s needs a value: --%s %s", option->name, option->name, option->value);
         return false;
     }
-    return store(command, option, name[length] ? name + length + 1 : option->value ? argv[++*i] : NULL, into);
+    const char *text = name[length] ? name + length + 1 : option->value ? argv[++*i] : "yes";
+    typed[option - command->options] = text;
+    return store(command, option, text, into);
+}
+
+static bool was_given(const struct cli_command *command, const char *name)
+{
+    size_t i = 0;
+    while (i < command->n_options && strcmp(command->options[i].name, name) != 0)
+        i++;
+    return i < command->n_options && typed[i];
+}
+
+/* Whether each option that was given has the one that it needs. False after a message. */
+static bool options_fit(const struct cli_command *command)
+{
+    for (size_t i = 0; i < command->n_options; i++) {
+        const struct cli_option *option = &command->options[i];
+        if (typed[i] && option->needs && !was_given(command, option->needs)) {
+            cli_usage_error(command, "--%s needs --%s.", option->name, option->needs);
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Stores the n arguments; `wanted` of them are needed. */
@@ -254,6 +286,7 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, void *i
     size_t n = 0, wanted = 0;
     bool only_arguments = false;
     free(arguments);
+    memset(typed, 0, sizeof typed);
     arguments = calloc((size_t)argc + 1, sizeof *arguments);
     if (!arguments) {
         cli_say(command, "There is no memory for the arguments.");
@@ -284,7 +317,7 @@ bool cli_parse(const struct cli_command *command, int argc, char **argv, void *i
         cli_usage_error(command, "there is one argument too many. Usage: leat %s %s", command->name, command->usage);
     else if (wanted)
         store_arguments(command, arguments, n, wanted, into);
-    return n == wanted || (several && n > wanted);
+    return (n == wanted || (several && n > wanted)) && options_fit(command);
 }
 
 static void print_option(const char *name, const char *value, const char *help)

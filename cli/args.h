@@ -30,6 +30,7 @@ struct cli_option {
     size_t at; /* the place of the result: an offset in the structure that the command fills */
     uint64_t min, max;
     const char *choices; /* as they are listed in messages: "mark, skip or raise" */
+    const char *needs;   /* the option without which this one means nothing, or NULL */
 };
 
 #define CLI_ARGUMENTS 2
@@ -61,6 +62,10 @@ enum { CLI_EXIT_OK = 0, CLI_EXIT_FAULTS = 1, CLI_EXIT_FAILED = 2, CLI_EXIT_INTER
 /* Stores the arguments and options of a command line in `into`, the structure of the command. Returns false after a
  * message or the help; *exit_code then is how the command ends. */
 bool cli_parse(const struct cli_command *command, int argc, char **argv, void *into, int *exit_code);
+
+/* The value of option `i` of the command that was parsed, as it was typed, "yes" if it takes none; NULL: it was not
+ * given. */
+const char *cli_typed(size_t i);
 
 /* Reports the error of the command line, and the place of the help. Returns CLI_EXIT_FAILED. */
 int cli_usage_error(const struct cli_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -61,10 +61,11 @@ static const struct cli_option options[] = {
     {"photos", NULL, "compare the forms that photos can be packed in, on one thread; FILE may be a folder", CLI_SET,
      .at = offsetof(struct bench, photos)},
     {"max-side", "N[,N...]", "with --photos: each form also with photos resized to at most N pixels a side", CLI_TEXT,
-     .at = offsetof(struct bench, sides)},
+     .at = offsetof(struct bench, sides), .needs = "photos"},
     {"samples", "N", "with --photos: how many are packed; default: as many as have 64 MB, in a few seconds", CLI_U64,
-     .at = offsetof(struct bench, forms.samples), 1, INT32_MAX},
-    {"plot", "FILE", "with --photos: the plot as SVG", CLI_TEXT, .at = offsetof(struct bench, forms.plot_path)},
+     .at = offsetof(struct bench, forms.samples), 1, INT32_MAX, .needs = "photos"},
+    {"plot", "FILE", "with --photos: the plot as SVG", CLI_TEXT, .at = offsetof(struct bench, forms.plot_path),
+     .needs = "photos"},
     CLI_WHERE_OPTION(struct bench, opening),
     CLI_OPENING_OPTIONS(struct bench, opening),
 };
@@ -340,12 +341,8 @@ static bool parse_sides(struct bench *bench, const char *text)
 /* Options that fit the other measurement only. */
 static bool options_fit(const struct bench *bench)
 {
-    const struct cli_forms *forms = &bench->forms;
     static const struct cli_opening none;
-    const char *other = forms->n_sides > 1 ? "max-side" : forms->samples ? "samples" : forms->plot_path ? "plot" : NULL;
-    if (!bench->photos && other)
-        cli_usage_error(bench->command, "--%s is of the comparison of forms: add --photos.", other);
-    else if (bench->photos && bench->threads > 1)
+    if (bench->photos && bench->threads > 1)
         cli_usage_error(bench->command, "--photos measures one thread; leave --num-threads out.");
     else if (bench->photos && memcmp(&bench->opening, &none, sizeof none) != 0)
         cli_usage_error(bench->command, "--photos packs the photos of a folder alone: leave annotations, labels "

@@ -42,12 +42,13 @@ static const struct cli_option options[] = {
      "FILE or in the present folder",
      CLI_SET, .at = offsetof(struct cat, decode)},
     {"tokenizer", "PATH", "of --decode: the tokenizer; it must be the one that FILE names, if it names one", CLI_TEXT,
-     .at = offsetof(struct cat, tokenizer)},
-    {"pattern", "REGEX", "of a tiktoken file: as of leat pack", CLI_TEXT, .at = offsetof(struct cat, pattern)},
+     .at = offsetof(struct cat, tokenizer), .needs = "decode"},
+    {"pattern", "REGEX", "of a tiktoken file: as of leat pack", CLI_TEXT, .at = offsetof(struct cat, pattern),
+     .needs = "decode"},
     {"length", "N", "of --decode: FILE has documents; N numbers rows of so many tokens, packed of them", CLI_UNSIGNED,
-     .at = offsetof(struct cat, length), 1, 1 << 24},
+     .at = offsetof(struct cat, length), 1, 1 << 24, .needs = "decode"},
     {"how", "WAY", "of --length: cut, best_fit or pad; default: cut", CLI_CHOICE, .at = offsetof(struct cat, how),
-     .choices = "cut, best_fit or pad"},
+     .choices = "cut, best_fit or pad", .needs = "length"},
     {"force", NULL, "write binary bytes even to a terminal", CLI_SET, .at = offsetof(struct cat, force)},
 };
 
@@ -195,19 +196,10 @@ static int deliver(const struct cli_command *command, struct leat_dataset *datas
 
 static bool options_fit(const struct cli_command *command, const struct cat *wish)
 {
-    const char *of_text = wish->tokenizer ? "--tokenizer"
-                          : wish->pattern ? "--pattern"
-                          : wish->length  ? "--length"
-                          : wish->how     ? "--how"
-                                          : NULL;
     if (wish->id == UINT64_MAX && !wish->opening.where)
         cli_usage_error(command, "--id is missing: the sample's number, from 0; or --where, for several.");
     else if (wish->id != UINT64_MAX && wish->opening.where)
         cli_usage_error(command, "--id and --where exclude each other: --where \"id = ... AND ...\" asks for both.");
-    else if (of_text && !wish->decode)
-        cli_usage_error(command, "%s is for text, and needs --decode.", of_text);
-    else if (wish->how && !wish->length)
-        cli_usage_error(command, "--how is for rows, and needs --length.");
     else if (wish->decode && wish->raw)
         cli_usage_error(command, "--decode gives text, and --raw bytes: give one of them.");
     else if (wish->length && wish->opening.where)
@@ -233,27 +225,6 @@ static bool can_follow(const struct cli_command *command, const struct leat_data
     return false;
 }
 
-/* Python has the tokenizers. */
-static int decode(const struct cli_command *command, const struct cat *wish)
-{
-    static const char *const ways[] = {NULL, "best_fit", "pad"};
-    char id[32], length[32];
-    snprintf(id, sizeof id, "%" PRIu64, wish->id);
-    snprintf(length, sizeof length, "%u", wish->length);
-    const char *const options_of_it[][2] = {
-        {"id", wish->opening.where ? NULL : id},
-        {"field", wish->field},
-        {"out", wish->out},
-        {"tokenizer", wish->tokenizer},
-        {"pattern", wish->pattern},
-        {"length", wish->length ? length : NULL},
-        {"how", ways[wish->how]},
-        {"where", wish->opening.where},
-    };
-    return cli_become_python_with(command, "path", &wish->paths, options_of_it,
-                                  sizeof options_of_it / sizeof *options_of_it);
-}
-
 static int run(const struct cli_command *command, int argc, char **argv)
 {
     struct cat wish = {.id = UINT64_MAX};
@@ -263,8 +234,8 @@ static int run(const struct cli_command *command, int argc, char **argv)
         return exit_code;
     if (!options_fit(command, &wish))
         return CLI_EXIT_FAILED;
-    if (wish.decode)
-        return decode(command, &wish);
+    if (wish.decode) /* Python has the tokenizers */
+        return cli_become_python(command, &wish, "path", &wish.paths, NULL, NULL);
     struct leat_dataset *dataset = cli_open_all(command, &wish.paths, &wish.opening, &exit_code);
     if (!dataset)
         return exit_code;

@@ -1,65 +1,43 @@
 /*
  * leat mix show: the options are checked here. Mixtures are declared in Python, so the Python package does the work.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "commands.h"
-#include "print.h"
 #include "python.h"
 
 struct mix {
-    const char *action, *spec, *out, *log;
-    uint64_t batch_size, epochs, steps, rows, seed;
-    bool json;
+    const char *action, *spec, *text;
+    uint64_t number;
+    bool flag;
 };
 
-#define ABSENT UINT64_MAX
-
+/* All are handed over as they were typed. */
 static const struct cli_option options[] = {
     {"out", "FILE", "draw shares and passes into a .png, .pdf or .svg (needs matplotlib)", CLI_TEXT,
-     offsetof(struct mix, out), 0, 0, NULL},
-    {"log", "FILE", "JSON of a run's decisions (loader.log), or of its state", CLI_TEXT, offsetof(struct mix, log), 0,
-     0, NULL},
+     .at = offsetof(struct mix, text)},
+    {"log", "FILE", "JSON of a run's decisions (loader.log), or of its state", CLI_TEXT,
+     .at = offsetof(struct mix, text)},
     {"batch-size", "N", "rows of a batch of all ranks together: places are then steps", CLI_U64,
-     offsetof(struct mix, batch_size), 1, INT64_MAX, NULL},
+     .at = offsetof(struct mix, number), 1, INT64_MAX},
     {"epochs", "N", "how much is shown; the default: whole epochs,\nup to the last change of shares", CLI_U64,
-     offsetof(struct mix, epochs), 1, INT64_MAX, NULL},
-    {"steps", "N", "the same in steps", CLI_U64, offsetof(struct mix, steps), 1, INT64_MAX, NULL},
-    {"rows", "N", "the same in rows", CLI_U64, offsetof(struct mix, rows), 1, INT64_MAX, NULL},
+     .at = offsetof(struct mix, number), 1, INT64_MAX},
+    {"steps", "N", "the same in steps", CLI_U64, .at = offsetof(struct mix, number), 1, INT64_MAX},
+    {"rows", "N", "the same in rows", CLI_U64, .at = offsetof(struct mix, number), 1, INT64_MAX},
     {"seed", "N", "of the order; it matters only for the tokens of rows\nthat differ in length", CLI_U64,
-     offsetof(struct mix, seed), 0, INT64_MAX, NULL},
-    {"json", NULL, "everything as one JSON object", CLI_SET, offsetof(struct mix, json), 0, 0, NULL},
+     .at = offsetof(struct mix, number), 0, INT64_MAX},
+    {"json", NULL, "everything as one JSON object", CLI_SET, .at = offsetof(struct mix, flag)},
 };
-
-static const char *number(uint64_t n, char out[24])
-{
-    snprintf(out, 24, "%" PRIu64, n);
-    return n == ABSENT ? NULL : out;
-}
 
 static int run(const struct cli_command *command, int argc, char **argv)
 {
-    struct mix mix = {.batch_size = ABSENT, .epochs = ABSENT, .steps = ABSENT, .rows = ABSENT, .seed = ABSENT};
-    char text[5][24];
+    struct mix mix;
     int exit_code;
     if (!cli_parse(command, argc, argv, &mix, &exit_code))
         return exit_code;
     if (strcmp(mix.action, "show") != 0)
         return cli_usage_error(command, "there is no \"%s\"; did you mean leat mix show?", mix.action);
-    const char *const pairs[][2] = {
-        {"spec", mix.spec},
-        {"out", mix.out},
-        {"log", mix.log},
-        {"batch_size", number(mix.batch_size, text[0])},
-        {"epochs", number(mix.epochs, text[1])},
-        {"steps", number(mix.steps, text[2])},
-        {"rows", number(mix.rows, text[3])},
-        {"seed", number(mix.seed, text[4])},
-        {"json", mix.json ? "yes" : NULL},
-    };
-    return cli_become_python(command, pairs, sizeof pairs / sizeof *pairs);
+    return cli_become_python(command, &mix, "spec", &(struct cli_several){(char *const *)&mix.spec, 1}, NULL, NULL);
 }
 
 const struct cli_command cli_mix = {

@@ -20,6 +20,7 @@
 #include "left_out.h"
 #include "print.h"
 #include "progress.h"
+#include "python.h"
 
 #define OPTION(member) offsetof(struct cli_pack, options.member)
 static const struct cli_option options[] = {
@@ -32,7 +33,7 @@ static const struct cli_option options[] = {
     {"max-side", "N", "resize photos whose longer side is above N and store them as JPEG; default: none", CLI_UNSIGNED,
      .at = OPTION(max_side), 1, 65535},
     {"quality", "N", "of the photos that --max-side resizes, 1 to 100; default: 90", CLI_UNSIGNED,
-     .at = OPTION(quality), 1, 100},
+     .at = OPTION(quality), 1, 100, .needs = "max-side"},
     {"overwrite", NULL,
      "replace DST if it exists; the old one stays until the new one is complete. Start\n"
      "again if an interrupted run has left a DST.partial",
@@ -64,41 +65,41 @@ static const struct cli_option options[] = {
      "other fields of each record become columns",
      CLI_TEXT, .at = offsetof(struct cli_pack, tokenizer)},
     {"text", "FIELD", "the field with the text, for --tokenizer; default: text", CLI_TEXT,
-     .at = offsetof(struct cli_pack, text)},
+     .at = offsetof(struct cli_pack, text), .needs = "tokenizer"},
     {"tokens", "FIELD",
      "FIELD has tokens already, as of a Megatron file: compare them with the vocabulary, and\n"
      "keep the tokenizer's hash with them",
-     CLI_TEXT, .at = offsetof(struct cli_pack, tokens)},
+     CLI_TEXT, .at = offsetof(struct cli_pack, tokens), .needs = "tokenizer"},
     {"chat", "FIELD",
      "records are chats, in the place of --text: FIELD has their messages. DST gets\n"
      "loss_mask beside the tokens",
-     CLI_TEXT, .at = offsetof(struct cli_pack, chat)},
+     CLI_TEXT, .at = offsetof(struct cli_pack, chat), .needs = "tokenizer"},
     {"template", "PATH",
      "of chats: a Jinja2 template, a tokenizer_config.json or a folder; default: what lies\n"
      "beside the tokenizer",
-     CLI_TEXT, .at = offsetof(struct cli_pack, template)},
+     CLI_TEXT, .at = offsetof(struct cli_pack, handed_on), .needs = "chat"},
     {"learn", "A,B", "of chats: the roles that are learned from; default: assistant", CLI_TEXT,
-     .at = offsetof(struct cli_pack, learn)},
+     .at = offsetof(struct cli_pack, handed_on), .needs = "chat"},
     {"turns", "WHICH", "of these roles: all messages, or the last one of a chat alone; default: all", CLI_CHOICE,
-     .at = offsetof(struct cli_pack, turns), .choices = "all or last"},
+     .at = offsetof(struct cli_pack, choice_handed_on), .choices = "all or last", .needs = "chat"},
     {"tools", "FIELD", "of chats: the field with the tools that may be called; default: tools, if there is one",
-     CLI_TEXT, .at = offsetof(struct cli_pack, tools)},
+     CLI_TEXT, .at = offsetof(struct cli_pack, handed_on), .needs = "chat"},
     {"prompt", "TEXT",
      "of chats: with what the template asks for an answer, where it does not show it (in\n"
      "bash, $'<|assistant|>\\n' has a line end)",
-     CLI_TEXT, .at = offsetof(struct cli_pack, prompt)},
+     CLI_TEXT, .at = offsetof(struct cli_pack, handed_on), .needs = "chat"},
     {"date", "DAY", "of chats: today, such as 2026-01-31, for templates that write it", CLI_TEXT,
-     .at = offsetof(struct cli_pack, date)},
+     .at = offsetof(struct cli_pack, handed_on), .needs = "chat"},
     {"variables", "JSON", "of chats: more values for the template, such as '{\"enable_thinking\": false}'", CLI_TEXT,
-     .at = offsetof(struct cli_pack, variables)},
+     .at = offsetof(struct cli_pack, handed_on), .needs = "chat"},
     {"fields", "A,B", "the fields to keep beside the tokens; default: all", CLI_TEXT,
-     .at = offsetof(struct cli_pack, kept)},
+     .at = offsetof(struct cli_pack, handed_on), .needs = "tokenizer"},
     {"add-special-tokens", NULL, "add those that the tokenizer puts around a text", CLI_SET,
-     .at = offsetof(struct cli_pack, add_special)},
+     .at = offsetof(struct cli_pack, flag_handed_on), .needs = "tokenizer"},
     {"pattern", "REGEX",
      "of a tiktoken file: how text is cut into words, or the name of an encoding that\n"
      "tiktoken knows; default: by the name of the file",
-     CLI_TEXT, .at = offsetof(struct cli_pack, pattern)},
+     CLI_TEXT, .at = offsetof(struct cli_pack, handed_on), .needs = "tokenizer"},
     {"quiet", NULL, "no progress and no report; errors and DST.bad.jsonl remain", CLI_SET,
      .at = offsetof(struct cli_pack, quiet)},
 };
@@ -111,38 +112,11 @@ static bool parse(struct cli_pack *pack, int argc, char **argv, int *exit_code)
     pack->src_length = (int)strnlen(pack->src, 65536);
     while (pack->src_length > 1 && pack->src[pack->src_length - 1] == '/')
         pack->src_length--;
-    const char *of_chat = pack->template    ? "--template"
-                          : pack->learn     ? "--learn"
-                          : pack->turns     ? "--turns"
-                          : pack->tools     ? "--tools"
-                          : pack->prompt    ? "--prompt"
-                          : pack->date      ? "--date"
-                          : pack->variables ? "--variables"
-                                            : NULL;
-    if (of_chat && !pack->chat) {
-        *exit_code = cli_usage_error(pack->command, "%s is for chats, and needs --chat.", of_chat);
-        return false;
-    }
     if (!!pack->chat + !!pack->text + !!pack->tokens > 1) {
         *exit_code = cli_usage_error(pack->command, "--text, --chat and --tokens exclude each other.");
         return false;
     }
-    const char *of_text = pack->text          ? "--text"
-                          : pack->chat        ? "--chat"
-                          : pack->tokens      ? "--tokens"
-                          : pack->kept        ? "--fields"
-                          : pack->pattern     ? "--pattern"
-                          : pack->add_special ? "--add-special-tokens"
-                                              : NULL;
-    if (of_text && !pack->tokenizer) {
-        *exit_code = cli_usage_error(pack->command, "%s is for text, and needs --tokenizer.", of_text);
-        return false;
-    }
-    if (!pack->options.quality || pack->options.max_side)
-        return true;
-    *exit_code =
-        cli_usage_error(pack->command, "--quality is for photos that --max-side resizes; without it none are.");
-    return false;
+    return true;
 }
 
 /* Names the source for a resume, by its listing (names, lengths and classes: the fingerprint) and the times at which
@@ -391,6 +365,33 @@ static bool refuse_smaller_photos(const struct cli_pack *pack)
     return false;
 }
 
+/* An option that says nothing about tokens was given. */
+static const char *foreign(const struct cli_pack *pack)
+{
+    const struct leat_writer_options *o = &pack->options;
+    if (o->max_side)
+        return "--max-side";
+    if (o->photos)
+        return "--photos";
+    if (o->lenient)
+        return "--lenient";
+    if (pack->opening.coco || pack->opening.yolo || pack->opening.voc || pack->opening.masks)
+        return "annotations";
+    return NULL;
+}
+
+/* --tokenizer: leat.tokenize of the Python package does the work, where tokenizers are. Returns an exit code, if at
+ * all.
+ */
+static int make_tokens(const struct cli_pack *pack)
+{
+    const char *other = foreign(pack);
+    if (other)
+        return cli_usage_error(pack->command, "--tokenizer makes tokens of text, and %s %s about photos.", other,
+                               other[0] == '-' ? "is" : "are");
+    return cli_become_python(pack->command, pack, "src", &pack->sources, "dst", pack->dst);
+}
+
 static int run(const struct cli_command *command, int argc, char **argv)
 {
     static struct cli_pack the_pack;
@@ -405,7 +406,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
     if (!parse(pack, argc, argv, &exit_code))
         goto out;
     if (pack->tokenizer) {
-        exit_code = cli_pack_tokens(pack);
+        exit_code = make_tokens(pack);
         goto out;
     }
     pack->opening.quiet = pack->quiet;

@@ -21,11 +21,10 @@ struct cli_pack {
     struct leat_writer_options options;
     struct cli_opening opening;
     bool quiet;
-    /* For text: NULL, or the option's value. */
-    const char *tokenizer, *text, *tokens, *chat, *template, *learn, *kept, *pattern;
-    const char *tools, *prompt, *date, *variables;
-    unsigned turns; /* of a chat: 0 all, 1 the last one */
-    bool add_special;
+    const char *tokenizer, *text, *tokens, *chat; /* for text: NULL, or the option's value */
+    const char *handed_on;                        /* of further options, which Python reads as they were typed */
+    int choice_handed_on;
+    bool flag_handed_on;
 
     struct leat_dataset *dataset;
     struct leat_writer *writer;
@@ -45,8 +44,5 @@ struct cli_pack {
 
 /* Writes DST.bad.jsonl if there are bad samples, and prints the report. Returns an exit code. */
 int cli_pack_report(const struct cli_pack *pack);
-
-/* Makes tokens of the text of SRC, in Python: pack_tokens.c. Returns an exit code, if at all. */
-int cli_pack_tokens(struct cli_pack *pack);
 
 #endif

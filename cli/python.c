@@ -9,6 +9,7 @@
 #include "python.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -70,57 +71,61 @@ static const char *find_python(char *out, size_t room)
     return beside(program_invocation_name, out, room) ? out : "python3";
 }
 
-int cli_become_python(const struct cli_command *command, const char *const (*pairs)[2], size_t n)
+static char **words; /* the arguments of the interpreter, to the end of this process */
+static size_t n_words;
+
+static bool add(const char *name, size_t i, const char *value)
+{
+    char *text;
+    if ((i ? asprintf(&text, "%s %zu", name, i) : asprintf(&text, "%s", name)) < 0)
+        return false;
+    for (char *c = text; (c = strchr(c, '-'));)
+        *c = '_';
+    words[n_words++] = text;
+    words[n_words++] = (char *)(uintptr_t)value;
+    return true;
+}
+
+/* False: no memory. */
+static bool make_words(const struct cli_command *command, const char *python, const void *parsed, const char *name,
+                       const struct cli_several *paths, const char *more, const char *value)
+{
+    const char *const first[] = {python, "-c", start, command->name, leat_version()};
+    bool good = (words = calloc(2 * (command->n_options + paths->n) + 8, sizeof *words));
+    for (; good && n_words < sizeof first / sizeof *first; n_words++)
+        words[n_words] = (char *)(uintptr_t)first[n_words];
+    for (size_t i = 0; good && i < paths->n; i++)
+        good = add(name, i, paths->at[i]);
+    if (good && more)
+        good = add(more, 0, value);
+    for (size_t i = 0; good && i < command->n_options; i++) {
+        const struct cli_option *option = &command->options[i];
+        char *text = (char *)(uintptr_t)cli_typed(i);
+        if (text && option->type == CLI_BYTES)
+            good =
+                asprintf(&text, "%" PRIu64, *(const uint64_t *)(const void *)((const char *)parsed + option->at)) >= 0;
+        if (good && text)
+            good = add(option->name, 0, text);
+    }
+    return good;
+}
+
+int cli_become_python(const struct cli_command *command, const void *parsed, const char *name,
+                      const struct cli_several *paths, const char *more, const char *value)
 {
     char place[PATH_MAX + 16];
     const char *python = find_python(place, sizeof place);
-    char **argv = calloc(2 * n + 6, sizeof *argv);
-    size_t used = 0;
-    if (!argv) {
+    if (!make_words(command, python, parsed, name, paths, more, value)) {
         cli_say(command, "There is no memory to start Python.");
         return CLI_EXIT_FAILED;
     }
-    const char *const first[] = {python, "-c", start, command->name, leat_version()};
-    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
-        argv[used++] = (char *)(uintptr_t)first[i];
-    for (size_t i = 0; i < n; i++) {
-        if (!pairs[i][1])
-            continue;
-        argv[used++] = (char *)(uintptr_t)pairs[i][0];
-        argv[used++] = (char *)(uintptr_t)pairs[i][1];
-    }
     fflush(NULL);
-    execvp(python, argv);
-    const int why = errno;
-    free(argv);
-    if (why == ENOENT && !strcmp(python, "python3"))
+    execvp(python, words);
+    if (errno == ENOENT && !strcmp(python, "python3"))
         cli_say(command, "this part of leat is written in Python, and there is no python3 beside leat or in PATH. "
                          "LEAT_PYTHON=PATH names one that has the package leat.");
     else
         cli_say(command, "this part of leat is written in Python, and %s could not be started: %s.", python,
-                strerror(why));
+                strerror(errno));
     return CLI_EXIT_FAILED;
-}
-
-int cli_become_python_with(const struct cli_command *command, const char *name, const struct cli_several *values,
-                           const char *const (*pairs)[2], size_t n)
-{
-    enum { NAME = 32 };
-    const char *(*all)[2] = calloc(values->n + n, sizeof *all);
-    char(*names)[NAME] = calloc(values->n, sizeof *names);
-    int exit_code = CLI_EXIT_FAILED;
-    for (size_t i = 0; all && names && i < values->n; i++) {
-        snprintf(names[i], NAME, i ? "%.10s %zu" : "%.10s", name, i);
-        all[i][0] = names[i];
-        all[i][1] = values->at[i];
-    }
-    if (all && names) {
-        memcpy(all + values->n, pairs, n * sizeof *all);
-        exit_code = cli_become_python(command, (const char *const(*)[2])all, values->n + n);
-    } else {
-        cli_say(command, "There is no memory to start Python.");
-    }
-    free(all);
-    free(names);
-    return exit_code;
 }

@@ -1,18 +1,14 @@
 /*
- * leat replay: the batch that a saved state points at, computed again and
- * written as files that other programs open.
+ * leat replay: the batch that a saved state points at, computed again and written as files that other programs open.
  *
- * The state has all that decides what is in the batch, except the program and
- * the data: seed, order, sizes, position.
+ * The state has all that decides what is in the batch, except the program and the data: seed, order, sizes, position.
  *
- *     OUT/batch.json            epoch, step, ids, random keys, which rows are
- * padding, what was broken, the outputs OUT/image.npy             a dense
- * output; OUT/image.png beside it if it is a batch of images
- *     OUT/boxes.values.npy      an output whose rows vary in length, one after
- * the other, and OUT/boxes.offsets.npy     where each row begins
- *     OUT/photo/0003-id17.jpg   a value as it is stored, one file a row; .png
- * of a photo that is stored as pixels OUT/caption.json          text, a list of
- * strings
+ *     OUT/batch.json            epoch, step, ids, random keys, which rows are padding, what was broken, the outputs
+ *     OUT/image.npy             a dense output; OUT/image.png beside it if it is a batch of images
+ *     OUT/boxes.values.npy      an output whose rows vary in length, one after the other, and
+ *     OUT/boxes.offsets.npy     where each row begins
+ *     OUT/photo/0003-id17.jpg   a value as it is stored, one file a row; .png of a photo that is stored as pixels
+ *     OUT/caption.json          text, a list of strings
  */
 #include "replay.h"
 
@@ -45,23 +41,19 @@ static const struct cli_option options[] = {
     {"world-size", "W", "ranks among which the batch was divided; default: what the state says", CLI_U64,
      .at = offsetof(struct replay, saved.world_size), 1, UINT32_MAX},
     {"program", "FILE",
-     "the program of the loader as JSON (its outputs and operators); default: "
-     "every\n"
+     "the program of the loader as JSON (its outputs and operators); default: every\n"
      "field as it is stored",
      CLI_TEXT, .at = offsetof(struct replay, saved.program_path)},
     {"epoch", "E", "another batch of that run: its epoch; needs --step", CLI_U64,
-     .at = offsetof(struct replay, saved.epoch), 0, INT64_MAX},
+     .at = offsetof(struct replay, saved.epoch), 0, INT64_MAX, .needs = "step"},
     {"step", "S", "another batch of that run: its step; default epoch: the state's", CLI_U64,
      .at = offsetof(struct replay, saved.step), 0, INT64_MAX},
     {"select", "FILE",
-     "the positions of a run over select(positions) with more than 256 of "
-     "them:\n"
+     "the positions of a run over select(positions) with more than 256 of them:\n"
      "numbers, one a line",
      CLI_TEXT, .at = offsetof(struct replay, saved.select_path)},
-    {"log", "FILE",
-     "instead of STATE: repeat a whole run of a mixture; see leat replay --log "
-     "--help",
-     CLI_TEXT, .at = offsetof(struct replay, log)},
+    {"log", "FILE", "instead of STATE: repeat a whole run of a mixture; see leat replay --log --help", CLI_TEXT,
+     .at = offsetof(struct replay, log)},
     CLI_OPENING_OPTIONS(struct replay, saved.opening),
 };
 
@@ -315,73 +307,55 @@ static int replay_state(struct replay *replay)
     return exit_code;
 }
 
-/* ---- a whole run
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- a whole run ----------------------------------------------------------------------------- */
 
 struct repeat {
-    const char *log, *spec, *against;
-    uint64_t steps, seed;
-    bool sequential, quiet;
+    const char *log, *spec, *text;
+    uint64_t number;
+    bool flag;
 };
 
+/* Those behind the first are handed over as they were typed. */
 static const struct cli_option repeat_options[] = {
-    {"log", "FILE",
-     "the run's decisions: decisions.jsonl of its log_dir, JSON of loader.log, "
-     "or a\n"
-     "state",
-     CLI_TEXT, .at = offsetof(struct repeat, log)},
+    {"log", "FILE", "the run's decisions: decisions.jsonl of its log_dir, JSON of loader.log, or a\nstate", CLI_TEXT,
+     .at = offsetof(struct repeat, log)},
     {"against", "FILE", "compare with what an earlier call printed; stop at the first difference", CLI_TEXT,
-     .at = offsetof(struct repeat, against)},
+     .at = offsetof(struct repeat, text)},
     {"steps", "N", "so many steps from the beginning; default: up to the last decision", CLI_U64,
-     .at = offsetof(struct repeat, steps), 1, INT64_MAX},
-    {"seed", "N", "of the run; default: what the state says, else 0", CLI_U64, .at = offsetof(struct repeat, seed), 0,
+     .at = offsetof(struct repeat, number), 1, INT64_MAX},
+    {"seed", "N", "of the run; default: what the state says, else 0", CLI_U64, .at = offsetof(struct repeat, number), 0,
      INT64_MAX},
     {"sequential", NULL, "the run did not shuffle; default: what the state says, else it did", CLI_SET,
-     .at = offsetof(struct repeat, sequential)},
-    {"quiet", NULL, "only the hash of all steps", CLI_SET, .at = offsetof(struct repeat, quiet)},
+     .at = offsetof(struct repeat, flag)},
+    {"quiet", NULL, "only the hash of all steps", CLI_SET, .at = offsetof(struct repeat, flag)},
 };
 
 /* Mixtures are declared in Python, so the Python package does the work. */
 static int run_repeat(const struct cli_command *command, int argc, char **argv)
 {
-    struct repeat repeat = {.steps = 0, .seed = UINT64_MAX};
-    char steps[24], seed[24];
+    struct repeat repeat = {.log = NULL};
     int exit_code;
     if (!cli_parse(command, argc, argv, &repeat, &exit_code))
         return exit_code;
     if (!repeat.log)
         return cli_usage_error(command, "--log takes a file: the decisions of the run.");
-    snprintf(steps, sizeof steps, "%" PRIu64, repeat.steps);
-    snprintf(seed, sizeof seed, "%" PRIu64, repeat.seed);
-    const char *const pairs[][2] = {
-        {"spec", repeat.spec},
-        {"log", repeat.log},
-        {"against", repeat.against},
-        {"steps", repeat.steps ? steps : NULL},
-        {"seed", repeat.seed == UINT64_MAX ? NULL : seed},
-        {"sequential", repeat.sequential ? "yes" : NULL},
-        {"quiet", repeat.quiet ? "yes" : NULL},
-    };
-    return cli_become_python(command, pairs, sizeof pairs / sizeof *pairs);
+    return cli_become_python(command, &repeat, "spec", &(struct cli_several){(char *const *)&repeat.spec, 1}, NULL,
+                             NULL);
 }
 
 static const struct cli_command repeats = {
     .name = "replay",
     .usage = "--log FILE SPEC [options]",
     .summary = "repeat a run of a mixture from its log",
-    .about = "SPEC is the mixture that the run was opened with, as of leat mix "
-             "show. Its decisions are taken from FILE,\n"
-             "without the losses that led to them. Prints a line a step, with "
-             "a hash of the sample ids of all ranks, and\n"
-             "at the end one of all steps. Nothing is read but what the plan "
-             "needs.\n",
+    .about =
+        "SPEC is the mixture that the run was opened with, as of leat mix show. Its decisions are taken from FILE,\n"
+        "without the losses that led to them. Prints a line a step, with a hash of the sample ids of all ranks, and\n"
+        "at the end one of all steps. Nothing is read but what the plan needs.\n",
     .arguments = {{"SPEC", offsetof(struct repeat, spec)}},
     .options = repeat_options,
     .n_options = sizeof repeat_options / sizeof *repeat_options,
     .more = "Examples:\n"
-            "  leat replay --log run/decisions.jsonl train.py:mix --seed 7 > "
-            "steps.txt\n"
+            "  leat replay --log run/decisions.jsonl train.py:mix --seed 7 > steps.txt\n"
             "  leat replay --log state.json mix.toml --against steps.txt\n"
             "\nExit codes: 0 repeated; 1 a step differs; 2 could not run.\n",
     .run = run_repeat,
@@ -410,8 +384,6 @@ static int run(const struct cli_command *command, int argc, char **argv)
         return exit_code;
     if (!replay.out)
         return cli_usage_error(command, "--out is missing: the folder that gets the batch.");
-    if (!cli_saved_batch_fits(command, &replay.saved))
-        return CLI_EXIT_FAILED;
     return replay_state(&replay);
 }
 
@@ -419,30 +391,22 @@ const struct cli_command cli_replay = {
     .name = "replay",
     .usage = "STATE DATA... --out DIR [options]",
     .summary = "write the batch that a saved state points at",
-    .about = "STATE is a JSON file with what loader.state_dict() gave; DATA is "
-             "the data set that the loader had, or all\n"
-             "that were joined to it, in their order. A state points at the "
-             "batch that comes next: after an error in a\n"
-             "training, the one that failed. The batch is computed again, the "
-             "same to the last bit, and written to DIR:\n"
-             "batch.json with ids and random keys, each output as .npy, "
-             "batches of images also as a contact sheet (.png),\n"
-             "stored photos byte for byte, or as .png where they were packed "
-             "as pixels.\n",
+    .about =
+        "STATE is a JSON file with what loader.state_dict() gave; DATA is the data set that the loader had, or all\n"
+        "that were joined to it, in their order. A state points at the batch that comes next: after an error in a\n"
+        "training, the one that failed. The batch is computed again, the same to the last bit, and written to DIR:\n"
+        "batch.json with ids and random keys, each output as .npy, batches of images also as a contact sheet (.png),\n"
+        "stored photos byte for byte, or as .png where they were packed as pixels.\n",
     .arguments = {{"STATE", offsetof(struct replay, saved.state_path)}, {"DATA", offsetof(struct replay, saved.data)}},
     .several = true,
     .options = options,
     .n_options = sizeof options / sizeof *options,
-    .more = "Examples:\n"
-            "  leat replay state.json train.leat --out batch --program "
-            "program.json\n"
-            "  leat replay state.json train.leat --out batch --rank 3 "
-            "--world-size 8\n"
-            "  leat replay state.json train.leat --out batch --step 0        "
-            "the first batch of that epoch\n"
-            "  leat replay --log run/decisions.jsonl train.py:mix --seed 7   "
-            "the rows of a whole run of a mixture\n"
-            "\nExit codes: 0 written; 1 a sample of the batch is broken; 2 "
-            "could not run, or the state is of other data.\n",
+    .more =
+        "Examples:\n"
+        "  leat replay state.json train.leat --out batch --program program.json\n"
+        "  leat replay state.json train.leat --out batch --rank 3 --world-size 8\n"
+        "  leat replay state.json train.leat --out batch --step 0        the first batch of that epoch\n"
+        "  leat replay --log run/decisions.jsonl train.py:mix --seed 7   the rows of a whole run of a mixture\n"
+        "\nExit codes: 0 written; 1 a sample of the batch is broken; 2 could not run, or the state is of other data.\n",
     .run = run,
 };

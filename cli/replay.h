@@ -40,8 +40,6 @@ struct cli_saved_batch {
         .rank = UINT64_MAX, .world_size = UINT64_MAX, .epoch = UINT64_MAX, .step = UINT64_MAX                          \
     }
 
-/* Whether the options go together. False after a message. */
-bool cli_saved_batch_fits(const struct cli_command *command, const struct cli_saved_batch *saved);
 /* Returns an exit code, after a message if it is not CLI_EXIT_OK. In any case close it. */
 int cli_saved_batch_open(const struct cli_command *command, struct cli_saved_batch *saved);
 void cli_saved_batch_close(struct cli_saved_batch *saved);

@@ -10,14 +10,6 @@
 #include "print.h"
 #include "replay.h"
 
-bool cli_saved_batch_fits(const struct cli_command *command, const struct cli_saved_batch *saved)
-{
-    if (saved->epoch == UINT64_MAX || saved->step != UINT64_MAX)
-        return true;
-    cli_usage_error(command, "--epoch needs --step.");
-    return false;
-}
-
 /* The batch at the state's position, or the one that --step names. */
 static int take_batch(struct cli_saved_batch *saved, const char *state, struct leat_error *error)
 {

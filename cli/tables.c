@@ -32,7 +32,6 @@ bool cli_are_tables(const struct cli_paths *paths)
 /* Python writes the samples to `to`. Returns its exit code. */
 static int copy(const struct cli_command *command, const struct cli_paths *paths, const char *to)
 {
-    const char *const pairs[][2] = {{"copy", to}};
     int status = 0;
     fflush(NULL);
     const pid_t child = fork();
@@ -41,7 +40,7 @@ static int copy(const struct cli_command *command, const struct cli_paths *paths
         return CLI_EXIT_FAILED;
     }
     if (!child)
-        _exit(cli_become_python_with(command, "src", &(struct cli_several){paths->at, paths->n}, pairs, 1));
+        _exit(cli_become_python(command, NULL, "src", &(struct cli_several){paths->at, paths->n}, "copy", to));
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     return WIFEXITED(status) ? WEXITSTATUS(status) : CLI_EXIT_INTERRUPTED;

@@ -55,15 +55,15 @@ static const struct cli_option options[] = {
     {"batch", "STATE", "a saved state (loader.state_dict() as JSON): show the batch that it points at", CLI_TEXT,
      .at = offsetof(struct view, saved.state_path)},
     {"rank", "R", "with --batch: the rank whose part is shown; default: 0", CLI_U64,
-     .at = offsetof(struct view, saved.rank), 0, UINT32_MAX - 1},
+     .at = offsetof(struct view, saved.rank), 0, UINT32_MAX - 1, .needs = "batch"},
     {"world-size", "W", "with --batch: ranks that it was divided among; default: what the state says", CLI_U64,
-     .at = offsetof(struct view, saved.world_size), 1, UINT32_MAX},
+     .at = offsetof(struct view, saved.world_size), 1, UINT32_MAX, .needs = "batch"},
     {"epoch", "E", "with --batch: another batch of that run; needs --step", CLI_U64,
-     .at = offsetof(struct view, saved.epoch), 0, INT64_MAX},
+     .at = offsetof(struct view, saved.epoch), 0, INT64_MAX, .needs = "step"},
     {"step", "S", "with --batch: another batch of that run", CLI_U64, .at = offsetof(struct view, saved.step), 0,
-     INT64_MAX},
+     INT64_MAX, .needs = "batch"},
     {"select", "FILE", "with --batch: the positions of a run over a long select(positions), one a line", CLI_TEXT,
-     .at = offsetof(struct view, saved.select_path)},
+     .at = offsetof(struct view, saved.select_path), .needs = "batch"},
     {"tokens", NULL, "FILE has tokens: print them, documents in colours, or write a page with --out FILE.html", CLI_SET,
      .at = offsetof(struct view, tokens)},
     {"length", "N", "the same of rows of so many tokens, packed of the documents of FILE", CLI_U64,
@@ -438,46 +438,24 @@ static int collect(struct view *view)
 static bool options_fit(const struct view *view)
 {
     const struct cli_saved_batch *saved = &view->saved;
-    const bool of_batch = saved->rank != UINT64_MAX || saved->world_size != UINT64_MAX || saved->epoch != UINT64_MAX ||
-                          saved->step != UINT64_MAX || saved->select_path;
     if (!view->out)
         cli_usage_error(view->command, "--out is missing: the PNG to write.");
-    else if (!saved->state_path && of_batch)
-        cli_usage_error(view->command, "--rank, --world-size, --epoch, --step and --select are about a batch: add "
-                                       "--batch STATE.");
     else if (saved->state_path && (view->ids || view->samples != UINT64_MAX || view->first != UINT64_MAX))
         cli_usage_error(view->command, "--batch shows all rows of the batch: leave --samples, --from and --ids out.");
     else if (saved->state_path && saved->opening.where)
         cli_usage_error(view->command, "--batch shows the batch of the part that the state names: leave --where out.");
     else
-        return cli_saved_batch_fits(view->command, saved);
+        return true;
     return false;
 }
 
 /* Rows of tokens are shown by the Python package, where tokenizers are. */
 static int view_tokens(const struct view *view)
 {
-    static const char *const ways[] = {"cut", "best_fit", "pad"};
-    char length[24], samples[24], first[24];
     if (view->saved.program_path || view->saved.state_path)
         return cli_usage_error(view->command, "--tokens and --length go with neither --program nor --batch.");
-    snprintf(length, sizeof length, "%" PRIu64, view->length);
-    snprintf(samples, sizeof samples, "%" PRIu64, view->samples);
-    snprintf(first, sizeof first, "%" PRIu64, view->first);
-    const char *const pairs[][2] = {
-        {"path", view->path},
-        {"out", view->out},
-        {"ids", view->ids},
-        {"field", view->field},
-        {"where", view->saved.opening.where},
-        {"tokenizer", view->tokenizer},
-        {"pattern", view->pattern},
-        {"length", view->length ? length : NULL},
-        {"how", view->length ? ways[view->how] : NULL},
-        {"samples", view->samples == UINT64_MAX ? NULL : samples},
-        {"first", view->first == UINT64_MAX ? NULL : first},
-    };
-    return cli_become_python(view->command, pairs, sizeof pairs / sizeof *pairs);
+    return cli_become_python(view->command, view, "path", &(struct cli_several){(char *const *)&view->path, 1}, NULL,
+                             NULL);
 }
 
 static int run(const struct cli_command *command, int argc, char **argv)

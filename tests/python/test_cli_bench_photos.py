@@ -264,9 +264,9 @@ def test_the_progress_says_the_time_that_is_left_and_an_interrupted_training_lea
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--max-side", "256"], "add --photos"),
-        (["--samples", "3"], "add --photos"),
-        (["--plot", "x.svg"], "add --photos"),
+        (["--max-side", "256"], "needs --photos."),
+        (["--samples", "3"], "needs --photos."),
+        (["--plot", "x.svg"], "needs --photos."),
         (["--photos", "--max-side", "256,0"], "--max-side takes a whole number from 1 to 65535"),
         (["--photos", "--max-side", "256,,512"], "--max-side takes a whole number"),
         (["--photos", "--max-side", "256,256"], "--max-side names 256 twice"),

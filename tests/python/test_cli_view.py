@@ -311,7 +311,7 @@ def test_which_samples_are_shown_can_be_said(tmp_path: Path) -> None:
     ("options", "said"),
     [
         ([], "--out is missing"),
-        (["--out", "a.png", "--step", 3], "--batch STATE"),
+        (["--out", "a.png", "--step", 3], "--step needs --batch."),
         (["--out", "a.png", "--ids", "3", "--samples", 2], "--ids says which"),
         (["--out", "a.png", "--ids", "3,x"], "--ids takes a whole number from 0 to 0"),
         (["--out", "a.png", "--from", 1], "has 1 samples"),

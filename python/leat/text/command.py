@@ -124,8 +124,8 @@ def _pack(options: Mapping[str, str]) -> int:
     src, dst = _paths(options, "src"), options["dst"]
     quiet = "quiet" in options
     metadata = _object(options, "metadata", '{"licence": "CC0"}')
-    given: dict[str, Any] = {"on_bad": options["on_bad"]} if "on_bad" in options else {}
-    dataset = leat.open(src, **given)
+    on_bad = options.get("on_bad", "auto")
+    dataset = leat.open(src, on_bad=None if on_bad == "auto" else on_bad)
     if "where" in options:
         dataset = dataset.where(options["where"])
     resume = "resume" in options
@@ -138,8 +138,8 @@ def _pack(options: Mapping[str, str]) -> int:
             chat=_chat(options),
             tokens=options.get("tokens"),
             fields=options["fields"].split(",") if options.get("fields") else [] if "fields" in options else None,
-            on_bad="skip" if "skip" in options else "raise",
-            add_special_tokens="special_tokens" in options,
+            on_bad="skip" if options.get("on_error") == "skip" else "raise",
+            add_special_tokens="add_special_tokens" in options,
             pattern=options.get("pattern"),
             shard_bytes=int(options["shard_bytes"]) if "shard_bytes" in options else None,
             metadata=metadata,
@@ -255,15 +255,12 @@ def _chat(options: Mapping[str, str]) -> Any:
 
 def _words(options: Mapping[str, str]) -> str:
     """The command line that resumes."""
-    names = {"special_tokens": "--add-special-tokens", "skip": "--on-error=skip"}
-    flags = {"overwrite", "quiet"}
+    flags = {"add_special_tokens", "no_check", "overwrite", "quiet"}
     paths = _paths(options, "src")
     words = ["pack", *([paths] if isinstance(paths, str) else paths), options["dst"]]
     for name, value in options.items():
-        if name in names:
-            words.append(names[name])
-        elif name in flags:
-            words.append(f"--{name}")
+        if name in flags:
+            words.append(f"--{name.replace('_', '-')}")
         elif name not in ("src", "dst", "resume") and not name.startswith("src "):
             words += [f"--{name.replace('_', '-')}", value]
     return shlex.join([*words, "--resume"])

@@ -77,7 +77,7 @@ def _numbers(options: Mapping[str, str], count: int, path: str) -> list[int]:
             if not 0 <= i < count:
                 raise ValueError(f"{path} has no row {i}; it has {count}, numbered from 0.")
         return found
-    first, wanted = int(options.get("first", 0)), int(options.get("samples", ROWS))
+    first, wanted = int(options.get("from", 0)), int(options.get("samples", ROWS))
     if first and first >= count:
         raise ValueError(f"{path} has no row {first}; it has {count}, numbered from 0.")
     return list(range(first, min(first + wanted, count)))
