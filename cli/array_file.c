@@ -111,6 +111,25 @@ static bool write_png(const struct cli_command *command, const char *path, const
     return good || cannot_write(command, path);
 }
 
+static uint32_t get_u32(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+bool cli_photo_of_pixels(const uint8_t *data, uint64_t length, struct cli_photo *photo)
+{
+    if (length < 16 || memcmp(data, "\x89RAW", 4) != 0)
+        return false;
+    *photo = (struct cli_photo){.width = get_u32(data + 4),
+                                .height = get_u32(data + 8),
+                                .channels = data[12],
+                                .orientation = data[13],
+                                .pixels = data + 16};
+    const uint64_t row = (uint64_t)photo->width * photo->channels;
+    return row && (photo->channels == 1 || photo->channels == 3) && photo->height && photo->width <= 65535 &&
+           photo->height <= 65535 && row * photo->height == length - 16;
+}
+
 static void photo_row(void *user, uint32_t y, uint8_t *out)
 {
     const struct cli_photo *photo = user;

@@ -33,6 +33,8 @@ struct cli_photo {
     uint8_t orientation;   /* EXIF, 1 to 8 */
     const uint8_t *pixels; /* [height][width][channels] */
 };
+/* Whether the bytes are a photo that is stored as pixels (docs/format.md). */
+bool cli_photo_of_pixels(const uint8_t *data, uint64_t length, struct cli_photo *photo);
 /* Writes `path` as a PNG with the orientation of the photo. False after a message. */
 bool cli_write_photo(const struct cli_command *command, const char *path, const struct cli_photo *photo);
 

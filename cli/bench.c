@@ -112,11 +112,6 @@ static void add_step(struct cli_result *result, const char *name, double seconds
     result->steps[i].seconds += seconds;
 }
 
-static double number_at(const json_t *object, const char *part, const char *key)
-{
-    return json_number_value(json_object_get(part ? json_object_get(object, part) : object, key));
-}
-
 /* The seconds of the step of that output in a list of statistics. */
 static double seconds_of(const json_t *steps, const json_t *like)
 {
@@ -126,40 +121,41 @@ static double seconds_of(const json_t *steps, const json_t *like)
     {
         if (json_equal(json_object_get(step, "output"), json_object_get(like, "output")) &&
             json_equal(json_object_get(step, "step"), json_object_get(like, "step")))
-            return number_at(step, NULL, "s");
+            return cli_real(step, "s");
     }
     return 0;
 }
 
-void cli_read_measured(const struct cli_measured *run, struct cli_result *result)
+/* What happened between two statistics of a loader, which are released. */
+static void read_statistics(char *first, char *last, struct cli_result *result)
 {
-    json_t *before = json_loads(run->before, 0, NULL), *after = json_loads(run->after, 0, NULL), *step;
+    json_t *before = cli_taken(first), *after = cli_taken(last), *step;
     const json_t *old = json_object_get(before, "operators");
     size_t i;
-    result->samples = run->samples;
-    result->seconds = run->seconds;
-    result->cpu_seconds = run->cpu_seconds;
-    result->bytes = (uint64_t)(number_at(after, "fetch", "bytes") - number_at(before, "fetch", "bytes"));
-    result->waited = number_at(after, NULL, "consumer_wait_s") - number_at(before, NULL, "consumer_wait_s");
-    add_step(result, "reading", number_at(after, "fetch", "s") - number_at(before, "fetch", "s"));
+    result->bytes = (uint64_t)(cli_real(json_object_get(after, "fetch"), "bytes") -
+                               cli_real(json_object_get(before, "fetch"), "bytes"));
+    result->waited = cli_real(after, "consumer_wait_s") - cli_real(before, "consumer_wait_s");
+    add_step(result, "reading",
+             cli_real(json_object_get(after, "fetch"), "s") - cli_real(json_object_get(before, "fetch"), "s"));
     json_array_foreach(json_object_get(after, "operators"), i, step)
     {
         const char *name = json_string_value(json_object_get(step, "step"));
         /* the part of decoding in a step is estimated from some of the photos, so it may shrink */
-        add_step(result, name ? name : "?", fmax(0, number_at(step, NULL, "s") - seconds_of(old, step)));
+        add_step(result, name ? name : "?", fmax(0, cli_real(step, "s") - seconds_of(old, step)));
     }
     json_decref(before);
     json_decref(after);
 }
 
 int cli_measure(struct leat_dataset *dataset, const struct leat_loader_options *wish, bool whole_epochs, double seconds,
-                double step_seconds, struct cli_measured *out, struct leat_error *error)
+                double step_seconds, struct cli_result *out, struct leat_error *error)
 {
     struct leat_loader *loader = NULL;
     struct leat_batch *batch;
     uint64_t iteration = 0, taken = 0;
     double begin = 0, cpu_begin = 0;
-    *out = (struct cli_measured){0};
+    char *before = NULL, *after = NULL;
+    *out = (struct cli_result){.threads = wish->num_threads ? wish->num_threads : leat_cpu_count()};
     int rc = leat_loader_open(dataset, wish, &loader, error);
     const uint64_t unit = !rc && whole_epochs ? leat_loader_steps(loader) : 1;
     if (!rc)
@@ -177,7 +173,7 @@ int cli_measure(struct leat_dataset *dataset, const struct leat_loader_options *
         cli_sleep(step_seconds);
         leat_batch_free(batch);
         if (taken == WARM_BATCHES) {
-            rc = leat_loader_stats(loader, &out->before, error);
+            rc = leat_loader_stats(loader, &before, error);
             begin = cli_now();
             cpu_begin = cli_cpu_now();
         }
@@ -187,8 +183,9 @@ int cli_measure(struct leat_dataset *dataset, const struct leat_loader_options *
             break;
     }
     if (!rc && !cli_interrupted())
-        rc = leat_loader_stats(loader, &out->after, error);
+        rc = leat_loader_stats(loader, &after, error);
     leat_loader_close(loader);
+    read_statistics(before, after, out);
     return rc;
 }
 
@@ -196,19 +193,13 @@ int cli_measure(struct leat_dataset *dataset, const struct leat_loader_options *
 static int measure(struct bench *bench, unsigned threads, struct leat_error *error)
 {
     struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
-    struct cli_result *result = &bench->results[bench->n_results];
-    struct cli_measured run;
     wish.batch_size = bench->batch_size;
     wish.order = bench->order ? LEAT_ORDER_SEQUENTIAL : LEAT_ORDER_SHUFFLED;
     wish.on_error = LEAT_ON_ERROR_SKIP; /* broken photos are not measured */
     wish.num_threads = threads;
     wish.program = bench->program;
-    const int rc = cli_measure(bench->dataset, &wish, false, bench->seconds, 0, &run, error);
-    *result = (struct cli_result){.threads = threads};
-    if (run.after)
-        cli_read_measured(&run, result);
-    leat_free(run.before);
-    leat_free(run.after);
+    const int rc =
+        cli_measure(bench->dataset, &wish, false, bench->seconds, 0, &bench->results[bench->n_results], error);
     bench->n_results += !rc;
     return rc;
 }

@@ -13,18 +13,7 @@
 char *cli_photo_program(const struct leat_dataset *dataset);
 #define CLI_PHOTO_PROGRAM "Decode, RandomResizedCrop(224), RandomHorizontalFlip, Normalize to float32"
 
-/* Batches are taken and dropped for so many seconds, or for whole epochs until the seconds are over. Batches before the
- * clock starts fill caches and the window; over whole epochs, as much is in flight when it stops as when it started. */
-struct cli_measured {
-    uint64_t samples;
-    double seconds, cpu_seconds; /* cpu: of all threads of the process */
-    char *before, *after;        /* statistics of the loader, freed with leat_free; NULL if it was interrupted */
-};
-/* `step_seconds`: the consumer sleeps so long with each batch, as a training step would take. */
-int cli_measure(struct leat_dataset *dataset, const struct leat_loader_options *wish, bool whole_epochs, double seconds,
-                double step_seconds, struct cli_measured *out, struct leat_error *error);
-
-/* The work of the threads meanwhile. */
+/* A measurement, and the work of the threads meanwhile. */
 #define CLI_STEPS 32
 struct cli_step {
     char name[200];
@@ -32,14 +21,19 @@ struct cli_step {
 };
 struct cli_result {
     unsigned threads;
-    uint64_t samples, bytes; /* bytes: read */
-    double seconds, cpu_seconds;
+    uint64_t samples, bytes;          /* bytes: read */
+    double seconds, cpu_seconds;      /* cpu: of all threads of the process */
     double waited;                    /* the consumer, for batches */
     struct cli_step steps[CLI_STEPS]; /* thread time of "reading", and of each step of the program */
     size_t n_steps;
 };
-/* Of a run that was not interrupted; adds to the result. */
-void cli_read_measured(const struct cli_measured *run, struct cli_result *result);
+
+/* Batches are taken and dropped for so many seconds, or for whole epochs until the seconds are over. Batches before the
+ * clock starts fill caches and the window; over whole epochs, as much is in flight when it stops as when it started.
+ * `step_seconds`: the consumer sleeps so long with each batch, as a training step would take. If it was interrupted,
+ * the work of the threads is missing. */
+int cli_measure(struct leat_dataset *dataset, const struct leat_loader_options *wish, bool whole_epochs, double seconds,
+                double step_seconds, struct cli_result *out, struct leat_error *error);
 
 /* ---- the forms of photos --------------------------------------------------------------------- */
 

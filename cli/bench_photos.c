@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <jansson.h>
@@ -53,13 +52,6 @@ struct work {
     _Atomic uint64_t pack_us;                     /* spent on those done */
     _Atomic uint64_t runs, runs_done, run_us;     /* `run_us` is spent on those done */
 };
-
-static double cpu_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static uint64_t microseconds(double seconds)
 {
@@ -165,20 +157,6 @@ static int write_sample(struct work *work, struct leat_writer *writer, struct le
     return LEAT_OK;
 }
 
-/* Bytes of a leat file, as leat_dataset_about gives them. */
-static int bytes_of(const struct leat_dataset *dataset, uint64_t *bytes, struct leat_error *error)
-{
-    char *text;
-    const int rc = leat_dataset_about(dataset, &text, error);
-    if (rc)
-        return rc;
-    json_t *about = json_loads(text, 0, NULL);
-    *bytes = (uint64_t)json_integer_value(json_object_get(about, "bytes"));
-    json_decref(about);
-    leat_free(text);
-    return LEAT_OK;
-}
-
 /* Takes the writer's counts, and the reason if no photo has this form. */
 static void read_outcome(const struct work *work, struct leat_writer *writer, struct cli_form *form)
 {
@@ -209,20 +187,21 @@ static int pack_form(struct work *work, struct cli_form *form, struct leat_error
     options.max_side = form->max_side;
     options.photos = known_forms[form->form].photos;
     snprintf(path, sizeof path, "%s/%s-%u.leat", work->folder, form->name, form->max_side);
-    const double begin = cpu_seconds();
+    const double begin = cli_cpu_now();
     int rc = leat_writer_open(path, &work->field, 1, &options, &writer, error);
     if (!rc)
         rc = write_sample(work, writer, error);
     if (!rc && !cli_interrupted())
         rc = leat_writer_finish(writer, error);
-    form->pack_seconds = cpu_seconds() - begin;
+    form->pack_seconds = cli_cpu_now() - begin;
     if (!rc && !cli_interrupted())
         read_outcome(work, writer, form);
     leat_writer_free(writer, false);
     if (!rc && !cli_interrupted() && !form->missing[0]) {
         rc = leat_dataset_open(path, &open, &form->dataset, error);
-        if (!rc)
-            rc = bytes_of(form->dataset, &form->bytes, error);
+        json_t *about = rc ? NULL : cli_about(form->dataset);
+        form->bytes = cli_whole(about, "bytes");
+        json_decref(about);
     }
     unlink(path);
     return rc;
@@ -250,7 +229,7 @@ static int run_once(const struct work *work, const struct cli_form *form, uint64
 {
     const struct cli_forms *forms = work->forms;
     struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
-    struct cli_measured run;
+    struct cli_result run;
     wish.batch_size = forms->batch_size;
     wish.order = forms->order ? LEAT_ORDER_SEQUENTIAL : LEAT_ORDER_SHUFFLED;
     wish.on_error = LEAT_ON_ERROR_SKIP;
@@ -258,8 +237,6 @@ static int run_once(const struct work *work, const struct cli_form *form, uint64
     wish.program = work->program;
     wish.seed = seed;
     const int rc = cli_measure(form->dataset, &wish, true, seconds, 0, &run, error);
-    leat_free(run.before);
-    leat_free(run.after);
     *rate = run.seconds > 0 ? (double)run.samples / run.seconds : 0;
     return rc;
 }

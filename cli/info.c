@@ -86,12 +86,6 @@ static json_t *collect(const struct leat_dataset *dataset, const char *path, jso
     return info;
 }
 
-static uint64_t number(const json_t *object, const char *key)
-{
-    json_int_t value = json_integer_value(json_object_get(object, key));
-    return value > 0 ? (uint64_t)value : 0;
-}
-
 /* For a part: its number, and the number of parts. Counts of the whole that say nothing about the part are left out. */
 static void tell_part(json_t *info, const char *clause)
 {
@@ -99,7 +93,7 @@ static void tell_part(json_t *info, const char *clause)
     uint64_t all = 0;
     size_t i;
     json_t *shard;
-    json_array_foreach(json_object_get(info, "shards"), i, shard) all += number(shard, "count");
+    json_array_foreach(json_object_get(info, "shards"), i, shard) all += cli_whole(shard, "count");
     json_object_set_new(info, "where", json_string(clause));
     json_object_set_new(info, "of", json_integer((json_int_t)all));
     for (i = 0; i < sizeof of_whole / sizeof *of_whole; i++)
@@ -157,7 +151,7 @@ static void print_shards(const json_t *shards)
         }
         printf("  %s  %s samples  %s\n",
                leat_escape(json_string_value(json_object_get(shard, "path")), clean, sizeof clean),
-               cli_count(number(shard, "count"), a), cli_bytes(number(shard, "bytes"), b));
+               cli_count(cli_whole(shard, "count"), a), cli_bytes(cli_whole(shard, "bytes"), b));
     }
 }
 
@@ -173,8 +167,8 @@ static void print_photos(const json_t *photos)
         const json_t *one = json_object_get(photos, keys[i]);
         if (!one)
             continue;
-        const uint64_t bytes = number(one, "bytes"), original = number(one, "original_bytes");
-        printf("%-14s %s %s, %s", shown++ ? "" : "photos", cli_count(number(one, "count"), a), words[i],
+        const uint64_t bytes = cli_whole(one, "bytes"), original = cli_whole(one, "original_bytes");
+        printf("%-14s %s %s, %s", shown++ ? "" : "photos", cli_count(cli_whole(one, "count"), a), words[i],
                cli_bytes(bytes, b));
         if (i < 2 && original)
             printf(" (%.2f times the %s that came)", (double)bytes / (double)original, cli_bytes(original, b));
@@ -187,19 +181,19 @@ static void print_person(const struct leat_dataset *dataset, const json_t *info)
     char a[32], path[1200];
     const char *format = json_string_value(json_object_get(info, "format"));
     printf("%s\n", leat_escape(json_string_value(json_object_get(info, "path")), path, sizeof path));
-    if (format && number(info, "format_version"))
-        printf("format         %s, version %" PRIu64 "\n", format, number(info, "format_version"));
+    if (format && cli_whole(info, "format_version"))
+        printf("format         %s, version %" PRIu64 "\n", format, cli_whole(info, "format_version"));
     else if (format)
         printf("format         %s\n", format);
     printf("samples        %s", cli_count(leat_dataset_count(dataset), a));
     if (json_object_get(info, "where"))
-        printf(" of %s, where %s", cli_count(number(info, "of"), a),
+        printf(" of %s, where %s", cli_count(cli_whole(info, "of"), a),
                leat_escape(json_string_value(json_object_get(info, "where")), path, sizeof path));
     putchar('\n');
     if (json_is_integer(json_object_get(info, "broken")))
-        printf("broken         %s\n", cli_count(number(info, "broken"), a));
+        printf("broken         %s\n", cli_count(cli_whole(info, "broken"), a));
     if (json_is_integer(json_object_get(info, "bytes")))
-        printf("size           %s\n", cli_bytes(number(info, "bytes"), a));
+        printf("size           %s\n", cli_bytes(cli_whole(info, "bytes"), a));
     print_photos(json_object_get(info, "photos"));
     print_fields(dataset);
     print_classes(dataset);
@@ -240,7 +234,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
         leat_dataset_release(dataset);
         return exit_code;
     }
-    json_t *about = json_loads(text, 0, NULL);
+    json_t *about = cli_taken(text);
     json_t *info = collect(dataset, cli_paths_name(&wish.paths, name, sizeof name), about);
     if (wish.opening.where)
         tell_part(info, wish.opening.where);
@@ -251,7 +245,6 @@ static int run(const struct cli_command *command, int argc, char **argv)
         json_decref(info);
     }
     json_decref(about);
-    leat_free(text);
     leat_dataset_release(dataset);
     return CLI_EXIT_OK;
 }

@@ -68,11 +68,7 @@ static json_t *opened(const json_t *about, const json_t *before)
 char *cli_metadata_left_out(const struct cli_command *command, const struct leat_dataset *dataset, const char *metadata)
 {
     char *text = NULL;
-    if (leat_dataset_about(dataset, &text, NULL))
-        return NULL;
-    json_t *about = json_loads(text, 0, NULL);
-    leat_free(text);
-    text = NULL;
+    json_t *about = cli_about(dataset);
     if (json_array_size(json_object_get(about, "skipped_first"))) { /* annotations have a report of their own */
         json_error_t fault;
         json_t *object = json_loads(metadata, JSON_ALLOW_NUL, &fault), *before = json_object_get(object, "skipped");

@@ -164,20 +164,16 @@ static uint64_t stored_boxes(const struct cli_pack *pack, uint64_t given)
  * photos. */
 static void print_boxes(const struct cli_pack *pack)
 {
-    char *text = NULL, count[32], said[400], name[160];
-    if (!leat_dataset_about(pack->dataset, &text, NULL)) {
-        json_t *about = json_loads(text, 0, NULL), *boxes = json_object_get(about, "boxes");
-        const uint64_t given = (uint64_t)json_integer_value(json_object_get(boxes, "count")),
-                       stored = stored_boxes(pack, given);
-        if (boxes || stored) { /* polygons have their boxes made */
-            printf("%s boxes", cli_count(stored, count));
-            if (boxes && stored != given)
-                printf(", of %s in the annotations", cli_count(given, count));
-            puts(cli_print_box_faults(": ", boxes) ? ", and are cut off or left out" : "");
-        }
-        json_decref(about);
-        leat_free(text);
+    char count[32], said[400], name[160];
+    json_t *about = cli_about(pack->dataset), *boxes = json_object_get(about, "boxes");
+    const uint64_t given = cli_whole(boxes, "count"), stored = stored_boxes(pack, given);
+    if (about && (boxes || stored)) { /* polygons have their boxes made */
+        printf("%s boxes", cli_count(stored, count));
+        if (boxes && stored != given)
+            printf(", of %s in the annotations", cli_count(given, count));
+        puts(cli_print_box_faults(": ", boxes) ? ", and are cut off or left out" : "");
     }
+    json_decref(about);
     for (size_t f = 0; f < pack->n_fields; f++) {
         struct leat_box_counts n;
         if (leat_writer_boxes(pack->writer, f, &n) && leat_box_counts_suspect(&n, &pack->fields[f], said, sizeof said))

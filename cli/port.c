@@ -28,16 +28,6 @@ static const struct cli_option options[] = {
      CLI_TEXT, .at = offsetof(struct port, folder)},
 };
 
-static double number(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
-static uint64_t count_of(const json_t *object, const char *key)
-{
-    return (uint64_t)fmax(number(object, key), 0);
-}
-
 static const char *text_of(const json_t *object, const char *key, char *out, size_t room)
 {
     const char *text = json_string_value(json_object_get(object, key));
@@ -52,8 +42,7 @@ static int list(const struct port *port)
     char *text, name[256], path[1200];
     if (leat_ports(port->folder, &text, &error))
         return cli_fail(port->command, &error, NULL);
-    json_t *found = json_loads(text, 0, NULL), *one;
-    leat_free(text);
+    json_t *found = cli_taken(text), *one;
     if (port->json) {
         cli_print_json(found);
         return CLI_EXIT_OK;
@@ -63,7 +52,7 @@ static int list(const struct port *port)
     {
         const bool alive = json_is_true(json_object_get(one, "alive"));
         const char *shown = text_of(one, "name", name, sizeof name);
-        printf("%-*s  process %-8" PRIu64 " %s%s\n", cli_padded(shown, 24), shown, count_of(one, "pid"),
+        printf("%-*s  process %-8" PRIu64 " %s%s\n", cli_padded(shown, 24), shown, cli_whole(one, "pid"),
                text_of(one, "path", path, sizeof path), alive ? "" : "  (dead)");
     }
     if (!json_array_size(found))
@@ -81,8 +70,8 @@ static double rate_of(const json_t *now, const json_t *before, double seconds)
     json_t *one;
     json_array_foreach(json_object_get(before, "consumers"), i, one)
     {
-        if (number(one, "id") == number(now, "id") && number(one, "pid") == number(now, "pid") && seconds > 0)
-            return fmax(number(now, "samples") - number(one, "samples"), 0) / seconds;
+        if (cli_real(one, "id") == cli_real(now, "id") && cli_real(one, "pid") == cli_real(now, "pid") && seconds > 0)
+            return fmax(cli_real(now, "samples") - cli_real(one, "samples"), 0) / seconds;
     }
     return -1;
 }
@@ -94,15 +83,15 @@ static void print_consumer(const json_t *now, const json_t *before, double secon
     const double speed = rate_of(now, before, seconds);
     if (speed >= 0)
         cli_count((uint64_t)(speed + 0.5), rate);
-    if (number(now, "world_size") > 1)
-        snprintf(of, sizeof of, "  rank %.0f of %.0f", number(now, "rank"), number(now, "world_size"));
-    if (number(now, "line") > 0)
-        snprintf(line, sizeof line, "  line %.0f", number(now, "line"));
+    if (cli_real(now, "world_size") > 1)
+        snprintf(of, sizeof of, "  rank %.0f of %.0f", cli_real(now, "rank"), cli_real(now, "world_size"));
+    if (cli_real(now, "line") > 0)
+        snprintf(line, sizeof line, "  line %.0f", cli_real(now, "line"));
     printf("%-*s %8" PRIu64 " %6" PRIu64 " %6.0f %12s %12s %6" PRIu64 " %10s %11s %10s%s%s%s\n", cli_padded(shown, 20),
-           shown, count_of(now, "pid"), count_of(now, "batch_size"), number(now, "epoch"),
-           cli_count(count_of(now, "row"), row), cli_count(count_of(now, "lag_rows"), lag), count_of(now, "held"),
-           cli_bytes(count_of(now, "held_bytes"), held), cli_count(count_of(now, "recomputed"), again), rate, of, line,
-           json_is_true(json_object_get(now, "waiting")) ? "  waiting" : "");
+           shown, cli_whole(now, "pid"), cli_whole(now, "batch_size"), cli_real(now, "epoch"),
+           cli_count(cli_whole(now, "row"), row), cli_count(cli_whole(now, "lag_rows"), lag), cli_whole(now, "held"),
+           cli_bytes(cli_whole(now, "held_bytes"), held), cli_count(cli_whole(now, "recomputed"), again), rate, of,
+           line, json_is_true(json_object_get(now, "waiting")) ? "  waiting" : "");
 }
 
 static void draw(const struct port *port, const json_t *now, const json_t *before)
@@ -110,15 +99,15 @@ static void draw(const struct port *port, const json_t *now, const json_t *befor
     char name[256], a[32], b[32], c[32], d[32];
     const json_t *consumers = json_object_get(now, "consumers");
     const size_t n = json_array_size(consumers);
-    const double seconds = before ? number(now, "uptime_s") - number(before, "uptime_s") : 0;
+    const double seconds = before ? cli_real(now, "uptime_s") - cli_real(before, "uptime_s") : 0;
     size_t i;
     json_t *one;
     if (port->watch)
         cli_redraw();
     printf("port %s: process %" PRIu64 ", open for %s; made %s samples in %s batches, keeps %s\n",
-           text_of(now, "name", name, sizeof name), count_of(now, "pid"), cli_duration(number(now, "uptime_s"), a),
-           cli_count(count_of(now, "samples"), b), cli_count(count_of(now, "batches"), c),
-           cli_bytes(count_of(now, "published_bytes"), d));
+           text_of(now, "name", name, sizeof name), cli_whole(now, "pid"), cli_duration(cli_real(now, "uptime_s"), a),
+           cli_count(cli_whole(now, "samples"), b), cli_count(cli_whole(now, "batches"), c),
+           cli_bytes(cli_whole(now, "published_bytes"), d));
     if (!n)
         printf("nobody is attached\n");
     else
@@ -142,8 +131,7 @@ static int show(const struct port *port, const char *name)
                 exit_code = cli_fail(port->command, &error, NULL);
             break;
         }
-        json_t *now = json_loads(text, 0, NULL);
-        leat_free(text);
+        json_t *now = cli_taken(text);
         if (port->json) {
             cli_print_json(now);
             break;

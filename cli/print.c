@@ -329,6 +329,31 @@ const char *cli_fingerprint(const struct leat_dataset *dataset, char out[33])
     return out;
 }
 
+double cli_real(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+uint64_t cli_whole(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    const json_int_t whole = json_is_integer(value) ? json_integer_value(value) : (json_int_t)json_number_value(value);
+    return whole > 0 ? (uint64_t)whole : 0;
+}
+
+json_t *cli_taken(char *text)
+{
+    json_t *made = json_loads(text, 0, NULL);
+    leat_free(text);
+    return made;
+}
+
+json_t *cli_about(const struct leat_dataset *dataset)
+{
+    char *text = NULL;
+    return leat_dataset_about(dataset, &text, NULL) ? NULL : cli_taken(text);
+}
+
 void cli_print_json(json_t *object)
 {
     json_dumpf(object, stdout, JSON_INDENT(2));
@@ -377,13 +402,9 @@ fail:
 
 bool cli_refuse_pixels(const struct cli_command *command, const struct leat_dataset *dataset, const char *path)
 {
-    char *text = NULL;
-    if (leat_dataset_about(dataset, &text, NULL))
-        return false;
-    json_t *about = json_loads(text, 0, NULL);
+    json_t *about = cli_about(dataset);
     const bool raw = json_object_get(json_object_get(about, "photos"), "raw") != NULL;
     json_decref(about);
-    leat_free(text);
     if (raw)
         cli_say(
             command,

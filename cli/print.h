@@ -55,6 +55,15 @@ int cli_field(const struct leat_dataset *dataset, const char *name);
 /* 32 hexadecimal digits. Returns `out`. */
 const char *cli_fingerprint(const struct leat_dataset *dataset, char out[33]);
 
+/* A number of an object; 0 if it is not there. A whole one is 0 if it is negative. */
+double cli_real(const json_t *object, const char *key);
+uint64_t cli_whole(const json_t *object, const char *key);
+
+/* The JSON that the library has made, whose text it releases. NULL of NULL. */
+json_t *cli_taken(char *text);
+/* What leat_dataset_about says; NULL: nothing. */
+json_t *cli_about(const struct leat_dataset *dataset);
+
 /* Prints and releases an object. */
 void cli_print_json(json_t *object);
 

@@ -102,26 +102,6 @@ static const char *file_name(const struct replay *replay, const char *name, size
     return out;
 }
 
-static uint32_t get_u32(const uint8_t *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-/* Whether the bytes are a photo that is stored as pixels (docs/format.md). */
-static bool as_pixels(const uint8_t *data, size_t length, struct cli_photo *photo)
-{
-    if (length < 16 || memcmp(data, "\x89RAW", 4) != 0)
-        return false;
-    *photo = (struct cli_photo){.width = get_u32(data + 4),
-                                .height = get_u32(data + 8),
-                                .channels = data[12],
-                                .orientation = data[13],
-                                .pixels = data + 16};
-    return photo->width && photo->height && (photo->channels == 1 || photo->channels == 3) &&
-           (length - 16) / photo->channels / photo->width == photo->height &&
-           (length - 16) % ((size_t)photo->channels * photo->width) == 0;
-}
-
 static bool make_folder(const struct replay *replay, const char *path)
 {
     struct stat st;
@@ -181,7 +161,7 @@ static bool write_stored(const struct replay *replay, const char *name, const st
         const size_t length = (size_t)(tensor->offsets[r + 1] - tensor->offsets[r]);
         const bool image = tensor->kind == LEAT_KIND_IMAGE;
         struct cli_photo photo;
-        const bool pixels = image && as_pixels(data, length, &photo);
+        const bool pixels = image && cli_photo_of_pixels(data, length, &photo);
         char *path, part[128];
         snprintf(part, sizeof part, "%04" PRIu64 "-id%" PRId64 "%s", r, ids[r],
                  pixels  ? ".png"

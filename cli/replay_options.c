@@ -30,12 +30,6 @@ static int find(const json_t *value, const char *const *names, int n)
     return -1;
 }
 
-static uint64_t number(const json_t *object, const char *key)
-{
-    const json_int_t value = json_integer_value(json_object_get(object, key));
-    return value > 0 ? (uint64_t)value : 0;
-}
-
 static bool read_order(const struct cli_command *command, const char *path, const json_t *state,
                        struct leat_loader_options *options)
 {
@@ -57,7 +51,7 @@ static bool read_order(const struct cli_command *command, const char *path, cons
         return false;
     }
     options->order = (enum leat_order)order;
-    options->block_rows = number(source, "block_rows");
+    options->block_rows = cli_whole(source, "block_rows");
     return true;
 }
 
@@ -77,7 +71,7 @@ static bool read_log(const struct cli_command *command, const char *path, const 
             continue;
         const int tail = find(json_object_get(entry, "tail"), tails, 3),
                   policy = find(json_object_get(facts, "on_error"), policies, 3);
-        const uint64_t rows = number(entry, "global_batch"), ranks = number(entry, "world_size");
+        const uint64_t rows = cli_whole(entry, "global_batch"), ranks = cli_whole(entry, "world_size");
         options->global_batch_size = rows ? rows : options->global_batch_size;
         options->world_size = ranks && ranks <= UINT32_MAX ? (uint32_t)ranks : options->world_size;
         options->tail = tail >= 0 ? (enum leat_tail)tail : options->tail;
@@ -114,7 +108,7 @@ void cli_check_program(const struct cli_command *command, const struct leat_load
     char *text = NULL;
     if (!saved->program || leat_loader_state(loader, &text, NULL))
         return;
-    json_t *own = json_loads(text, 0, NULL);
+    json_t *own = cli_taken(text);
     const json_t *facts = json_object_get(json_array_get(json_object_get(own, "log"), 0), "facts");
     const char *hash = json_string_value(json_object_get(facts, "program"));
     if (hash && strcmp(hash, saved->program) != 0)
@@ -123,7 +117,6 @@ void cli_check_program(const struct cli_command *command, const struct leat_load
                 "values may not be.",
                 hash, saved->program);
     json_decref(own);
-    leat_free(text);
 }
 
 void cli_saved_options_clear(struct cli_saved_options *saved)

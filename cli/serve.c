@@ -69,7 +69,7 @@ static const struct cli_option options[] = {
 static void print_line(const struct serve *serve, const struct leat_dataset *dataset, struct leat_port *port)
 {
     char count[32], path[1200], place[1200], order[64] = "in order", *text = NULL;
-    json_t *stat = leat_port_stat(port, &text, NULL) ? NULL : json_loads(text, 0, NULL);
+    json_t *stat = leat_port_stat(port, &text, NULL) ? NULL : cli_taken(text);
     const char *at = json_string_value(json_object_get(stat, "path"));
     if (serve->shuffle)
         snprintf(order, sizeof order, "shuffled with seed %" PRIu64, serve->seed);
@@ -78,16 +78,14 @@ static void print_line(const struct serve *serve, const struct leat_dataset *dat
            at ? leat_escape(at, place, sizeof place) : "");
     fflush(stdout);
     json_decref(stat);
-    leat_free(text);
 }
 
 static bool has_readers(struct leat_port *port)
 {
     char *text = NULL;
-    json_t *stat = leat_port_stat(port, &text, NULL) ? NULL : json_loads(text, 0, NULL);
+    json_t *stat = leat_port_stat(port, &text, NULL) ? NULL : cli_taken(text);
     const bool some = !stat || json_array_size(json_object_get(stat, "consumers"));
     json_decref(stat);
-    leat_free(text);
     return some;
 }
 

@@ -22,19 +22,14 @@ static const struct cli_option options[] = {
     {"json", NULL, "one JSON list, and end; the keys are in docs/cli.md", CLI_SET, .at = offsetof(struct top, json)},
 };
 
-static double number(const json_t *object, const char *part, const char *key)
-{
-    return json_number_value(json_object_get(part ? json_object_get(object, part) : object, key));
-}
-
 /* The loader of that number as it was before; NULL: it was not there, or another one has its place. */
 static const json_t *before_of(const json_t *list, const json_t *now)
 {
     size_t i;
     json_t *one;
-    json_array_foreach(list, i, one) if (number(one, NULL, "loader") == number(now, NULL, "loader") &&
-                                         number(one, NULL, "samples") <= number(now, NULL, "samples") &&
-                                         number(one, NULL, "open_s") <= number(now, NULL, "open_s")) return one;
+    json_array_foreach(list, i, one) if (cli_real(one, "loader") == cli_real(now, "loader") &&
+                                         cli_real(one, "samples") <= cli_real(now, "samples") &&
+                                         cli_real(one, "open_s") <= cli_real(now, "open_s")) return one;
     return NULL;
 }
 
@@ -42,40 +37,46 @@ static void print_loader(const json_t *now, const json_t *before)
 {
     char a[32], b[32], c[32];
     /* Time between two writings of the page, not of the readings: the rate is that of what was counted. */
-    const double written = number(now, NULL, "open_s") - number(now, NULL, "age_s");
-    const double was = before ? number(before, NULL, "open_s") - number(before, NULL, "age_s") : 0;
+    const double written = cli_real(now, "open_s") - cli_real(now, "age_s");
+    const double was = before ? cli_real(before, "open_s") - cli_real(before, "age_s") : 0;
     double span = fmax(written - was, 1e-9);
-    const double samples = number(now, NULL, "samples") - (before ? number(before, NULL, "samples") : 0);
-    const double bytes = number(now, NULL, "bytes") - (before ? number(before, NULL, "bytes") : 0);
-    double waited = number(now, NULL, "consumer_wait_s") - (before ? number(before, NULL, "consumer_wait_s") : 0);
+    const double samples = cli_real(now, "samples") - (before ? cli_real(before, "samples") : 0);
+    const double bytes = cli_real(now, "bytes") - (before ? cli_real(before, "bytes") : 0);
+    double waited = cli_real(now, "consumer_wait_s") - (before ? cli_real(before, "consumer_wait_s") : 0);
     const bool moved = before && written > was;
-    printf("loader %-3.0f epoch %.0f, step %.0f; open for %s\n", number(now, NULL, "loader"),
-           number(now, NULL, "epoch"), number(now, NULL, "step"), cli_duration(number(now, NULL, "open_s"), a));
+    printf("loader %-3.0f epoch %.0f, step %.0f; open for %s\n", cli_real(now, "loader"), cli_real(now, "epoch"),
+           cli_real(now, "step"), cli_duration(cli_real(now, "open_s"), a));
     if (moved)
         printf("  rate       %s samples/s, %s/s; %s samples in all\n", cli_count((uint64_t)(samples / span + 0.5), a),
-               cli_bytes((uint64_t)(bytes / span), b), cli_count((uint64_t)number(now, NULL, "samples"), c));
+               cli_bytes((uint64_t)(bytes / span), b), cli_count((uint64_t)cli_real(now, "samples"), c));
     else
         printf("  rate       %s%s samples in all\n", before ? "nothing was handed out meanwhile; " : "",
-               cli_count((uint64_t)number(now, NULL, "samples"), c));
+               cli_count((uint64_t)cli_real(now, "samples"), c));
     if (!before) {
-        waited = number(now, NULL, "consumer_wait_s");
-        span = fmax(number(now, NULL, "open_s"), 1e-9);
+        waited = cli_real(now, "consumer_wait_s");
+        span = fmax(cli_real(now, "open_s"), 1e-9);
     }
     printf("  waits      %.1f%% of the time", moved || !before ? fmin(100 * waited / span, 100) : 0.0);
-    if (number(now, NULL, "waiting_s") > 0.2)
-        printf("; now for %s", cli_duration(number(now, NULL, "waiting_s"), a));
-    else if (number(now, NULL, "age_s") > 2)
-        printf("; the training has taken no batch for %s", cli_duration(number(now, NULL, "age_s"), a));
-    printf("\n  window     %.0f batches ready of %.0f in flight\n", number(now, "window", "ready"),
-           number(now, "window", "depth"));
-    const double running = number(now, "tasks", "running"), threads = number(now, "tasks", "threads");
+    if (cli_real(now, "waiting_s") > 0.2)
+        printf("; now for %s", cli_duration(cli_real(now, "waiting_s"), a));
+    else if (cli_real(now, "age_s") > 2)
+        printf("; the training has taken no batch for %s", cli_duration(cli_real(now, "age_s"), a));
+    printf("\n  window     %.0f batches ready of %.0f in flight\n", cli_real(json_object_get(now, "window"), "ready"),
+           cli_real(json_object_get(now, "window"), "depth"));
+    const double running = cli_real(json_object_get(now, "tasks"), "running"),
+                 threads = cli_real(json_object_get(now, "tasks"), "threads");
     printf("  threads    %.0f task%s running on at most %.0f thread%s; %.0f waiting for reads\n", running,
-           running == 1 ? "" : "s", threads, threads == 1 ? "" : "s", number(now, "tasks", "parked"));
-    printf("  memory     %s of %s\n", cli_bytes((uint64_t)number(now, "memory", "in_use_bytes"), a),
-           cli_bytes((uint64_t)number(now, "memory", "budget_bytes"), b));
-    if (number(now, "broken", "skipped") + number(now, "broken", "substituted") + number(now, "broken", "raised") > 0)
-        printf("  broken     %.0f skipped, %.0f substituted, %.0f raised\n", number(now, "broken", "skipped"),
-               number(now, "broken", "substituted"), number(now, "broken", "raised"));
+           running == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
+           cli_real(json_object_get(now, "tasks"), "parked"));
+    printf("  memory     %s of %s\n", cli_bytes((uint64_t)cli_real(json_object_get(now, "memory"), "in_use_bytes"), a),
+           cli_bytes((uint64_t)cli_real(json_object_get(now, "memory"), "budget_bytes"), b));
+    if (cli_real(json_object_get(now, "broken"), "skipped") + cli_real(json_object_get(now, "broken"), "substituted") +
+            cli_real(json_object_get(now, "broken"), "raised") >
+        0)
+        printf("  broken     %.0f skipped, %.0f substituted, %.0f raised\n",
+               cli_real(json_object_get(now, "broken"), "skipped"),
+               cli_real(json_object_get(now, "broken"), "substituted"),
+               cli_real(json_object_get(now, "broken"), "raised"));
 }
 
 static void draw(const struct top *top, const json_t *now, const json_t *before)
@@ -157,8 +158,7 @@ static int show(const struct cli_command *command, const struct top *top, int pi
             snprintf(hint, sizeof hint, "Of the processes that it started, these have loaders: %s", below);
             return cli_fail(command, &error, *below ? hint : NULL);
         }
-        json_t *now = json_loads(text, 0, NULL);
-        leat_free(text);
+        json_t *now = cli_taken(text);
         if (top->json) {
             cli_print_json(now);
             return CLI_EXIT_OK;

@@ -39,20 +39,13 @@ int cli_doctor_run(const struct cli_doctor *doctor, struct leat_dataset *dataset
 {
     struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
     struct leat_error error;
-    struct cli_measured run;
     wish.batch_size = doctor->batch_size;
     wish.order = LEAT_ORDER_SHUFFLED;
     wish.on_error = LEAT_ON_ERROR_SKIP;
     wish.num_threads = threads;
     wish.budget_bytes = budget;
     wish.program = program;
-    *out = (struct cli_result){.threads = threads ? threads : doctor->cores};
-    const int rc = cli_measure(dataset, &wish, false, doctor->seconds, step_ms * 1e-3, &run, &error);
-    if (!rc && run.after)
-        cli_read_measured(&run, out);
-    leat_free(run.before);
-    leat_free(run.after);
-    if (rc)
+    if (cli_measure(dataset, &wish, false, doctor->seconds, step_ms * 1e-3, out, &error))
         return cli_fail(doctor->command, &error, NULL);
     return cli_interrupted() ? CLI_EXIT_INTERRUPTED : CLI_EXIT_OK;
 }

@@ -144,18 +144,16 @@ static bool has_original_photos(const struct cli_doctor *doctor, size_t *field)
 {
     size_t n;
     const struct leat_field *fields = leat_dataset_fields(doctor->dataset, &n);
-    char *text = NULL;
     *field = n;
     for (size_t i = 0; i < n && *field == n; i++)
         if (fields[i].kind == LEAT_KIND_IMAGE && fields[i].role == LEAT_ROLE_NONE)
             *field = i;
-    if (*field == n || leat_dataset_about(doctor->dataset, &text, NULL))
+    json_t *about = *field < n ? cli_about(doctor->dataset) : NULL;
+    if (!about)
         return false;
-    json_t *about = json_loads(text, 0, NULL);
     const json_t *photos = json_object_get(about, "photos");
     const bool other = json_object_get(photos, "fast") || json_object_get(photos, "raw");
     json_decref(about);
-    leat_free(text);
     return !other;
 }
 
@@ -307,11 +305,10 @@ static uint64_t budget_of(const struct cli_doctor *doctor)
     wish.program = doctor->program;
     uint64_t budget = 0;
     if (!leat_loader_open(doctor->dataset, &wish, &loader, NULL) && !leat_loader_stats(loader, &text, NULL)) {
-        json_t *stats = json_loads(text, 0, NULL);
-        budget = (uint64_t)json_integer_value(json_object_get(json_object_get(stats, "memory"), "budget_bytes"));
+        json_t *stats = cli_taken(text);
+        budget = cli_whole(json_object_get(stats, "memory"), "budget_bytes");
         json_decref(stats);
     }
-    leat_free(text);
     leat_loader_close(loader);
     return budget;
 }

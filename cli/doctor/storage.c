@@ -96,11 +96,10 @@ void cli_doctor_storage(struct cli_doctor *doctor)
 {
     struct probe probe = {0};
     struct stat st;
-    char *text = NULL;
     const double until = cli_now() + MOMENT_S;
-    json_t *about = leat_dataset_about(doctor->dataset, &text, NULL) ? NULL : json_loads(text, 0, NULL), *shard;
+    json_t *about = cli_about(doctor->dataset), *shard;
     size_t i;
-    doctor->bytes = (uint64_t)json_integer_value(json_object_get(about, "bytes"));
+    doctor->bytes = cli_whole(about, "bytes");
     if (!stat(doctor->path, &st) && S_ISDIR(st.st_mode))
         look_at_folder(doctor, &probe, until);
     else
@@ -115,5 +114,4 @@ void cli_doctor_storage(struct cli_doctor *doctor)
     doctor->storage_rate = probe.seconds > 0 ? probe.bytes / probe.seconds : 0;
     doctor->cached = probe.seen > 0 ? probe.cached / probe.seen : -1;
     json_decref(about);
-    leat_free(text);
 }

@@ -26,7 +26,7 @@ void cli_canvas_clear(struct cli_canvas *canvas)
     *canvas = (struct cli_canvas){0};
 }
 
-static struct cli_rect intersect(struct cli_rect a, struct cli_rect b)
+struct cli_rect cli_rect_shared(struct cli_rect a, struct cli_rect b)
 {
     const int x = a.x > b.x ? a.x : b.x, y = a.y > b.y ? a.y : b.y;
     const int right = a.x + a.width < b.x + b.width ? a.x + a.width : b.x + b.width,
@@ -36,7 +36,7 @@ static struct cli_rect intersect(struct cli_rect a, struct cli_rect b)
 
 void cli_canvas_clip(struct cli_canvas *canvas, struct cli_rect rect)
 {
-    canvas->clip = intersect(rect, (struct cli_rect){0, 0, canvas->width, canvas->height});
+    canvas->clip = cli_rect_shared(rect, (struct cli_rect){0, 0, canvas->width, canvas->height});
 }
 
 void cli_canvas_unclip(struct cli_canvas *canvas)
@@ -58,7 +58,7 @@ void cli_canvas_blend(struct cli_canvas *canvas, int x, int y, uint32_t colour, 
 
 void cli_canvas_fill(struct cli_canvas *canvas, struct cli_rect rect, uint32_t colour, double cover)
 {
-    rect = intersect(rect, canvas->clip);
+    rect = cli_rect_shared(rect, canvas->clip);
     for (int y = rect.y; y < rect.y + rect.height; y++)
         for (int x = rect.x; x < rect.x + rect.width; x++)
             cli_canvas_blend(canvas, x, y, colour, cover);

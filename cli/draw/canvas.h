@@ -8,6 +8,8 @@
 struct cli_rect {
     int x, y, width, height;
 };
+/* The part that both cover; its sides are 0 where there is none. */
+struct cli_rect cli_rect_shared(struct cli_rect a, struct cli_rect b);
 
 struct cli_canvas {
     int width, height;

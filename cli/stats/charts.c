@@ -48,11 +48,6 @@ struct charts {
     size_t n;
 };
 
-static double real(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
 static const char *short_number(double v, char out[32])
 {
     const double a = fabs(v);
@@ -147,11 +142,11 @@ static void draw_histogram(struct cli_canvas *canvas, struct cli_rect in, const 
 
 static int by_count(const void *a, const void *b)
 {
-    const double x = real(*(const json_t *const *)a, "count"), y = real(*(const json_t *const *)b, "count");
-    return x > y                                                                                 ? -1
-           : x < y                                                                               ? 1
-           : real(*(const json_t *const *)a, "class") < real(*(const json_t *const *)b, "class") ? -1
-                                                                                                 : 1;
+    const double x = cli_real(*(const json_t *const *)a, "count"), y = cli_real(*(const json_t *const *)b, "count");
+    return x > y                                                                                         ? -1
+           : x < y                                                                                       ? 1
+           : cli_real(*(const json_t *const *)a, "class") < cli_real(*(const json_t *const *)b, "class") ? -1
+                                                                                                         : 1;
 }
 
 /* The most frequent classes, one below the other, each in the colour that leat view gives it. */
@@ -168,23 +163,23 @@ static void draw_bars(struct cli_canvas *canvas, struct cli_rect in, const json_
     qsort(list, n, sizeof *list, by_count);
     in.x += 70;
     in.width -= 110;
-    const double most = n ? fmax(real(list[0], "count"), 1) : 1;
+    const double most = n ? fmax(cli_real(list[0], "count"), 1) : 1;
     for (size_t i = 0; i < shown; i++) {
         const int top = in.y + (int)((size_t)in.height * i / shown), high = in.height / (int)shown;
-        const double count = real(list[i], "count");
+        const double count = cli_real(list[i], "count");
         const char *said = json_string_value(json_object_get(list[i], "name"));
-        snprintf(number, sizeof number, "%.0f", real(list[i], "class"));
+        snprintf(number, sizeof number, "%.0f", cli_real(list[i], "class"));
         leat_escape(said ? said : number, clean, sizeof clean);
         const int bar = high > 22 ? 18 : high - 4;
         cli_canvas_fill(canvas,
                         (struct cli_rect){in.x, top + (high - bar) / 2, (int)lround(count / most * in.width) + 1, bar},
-                        cli_colour((uint64_t)real(list[i], "class")), 1);
+                        cli_colour((uint64_t)cli_real(list[i], "class")), 1);
         text(canvas, in.x - 8, top + high / 2.0 + 4, SIZE, CLI_INK, 1,
              cli_text_fit(clean, SIZE, 120, name, sizeof name));
         text(canvas, in.x + count / most * in.width + 8, top + high / 2.0 + 4, SIZE, CLI_GREY, 0,
              short_number(count, number));
     }
-    const size_t used = (size_t)real(classes, "used");
+    const size_t used = (size_t)cli_real(classes, "used");
     if (used > shown) {
         snprintf(clean, sizeof clean, "and %zu more", used - shown);
         text(canvas, in.x, in.y + in.height + 18, SIZE, CLI_GREY, 0, clean);
@@ -196,8 +191,8 @@ static void draw_bars(struct cli_canvas *canvas, struct cli_rect in, const json_
 static void draw_shapes(struct cli_canvas *canvas, struct cli_rect in, const json_t *images)
 {
     const json_t *shapes = json_object_get(images, "shapes");
-    const double wide = fmax(real(json_object_get(images, "width"), "most"), 1) * 1.08,
-                 high = fmax(real(json_object_get(images, "height"), "most"), 1) * 1.08;
+    const double wide = fmax(cli_real(json_object_get(images, "width"), "most"), 1) * 1.08,
+                 high = fmax(cli_real(json_object_get(images, "height"), "most"), 1) * 1.08;
     const double all = fmax((double)json_integer_value(json_array_get(json_array_get(shapes, 0), 2)), 1);
     draw_levels(canvas, in, high);
     for (size_t i = 0; i < json_array_size(shapes); i++) {
@@ -286,9 +281,9 @@ bool cli_stats_plot(const struct cli_command *command, const json_t *stats, cons
     const char *said = json_string_value(json_object_get(stats, "path"));
     leat_escape(said ? said : "", clean, sizeof clean);
     text(&canvas, MARGIN, 36, 13, CLI_INK, 0, cli_text_fit(clean, 13, width - 2 * MARGIN, fit, sizeof fit));
-    snprintf(fit, sizeof fit, "%s samples", cli_count((uint64_t)real(stats, "count"), count));
+    snprintf(fit, sizeof fit, "%s samples", cli_count((uint64_t)cli_real(stats, "count"), count));
     if (json_is_integer(json_object_get(stats, "broken")))
-        snprintf(fit + strlen(fit), sizeof fit - strlen(fit), ", %.0f broken", real(stats, "broken"));
+        snprintf(fit + strlen(fit), sizeof fit - strlen(fit), ", %.0f broken", cli_real(stats, "broken"));
     text(&canvas, MARGIN, 56, 8.5, CLI_GREY, 0, fit);
     for (size_t i = 0; i < charts.n; i++)
         draw_panel(&canvas, &charts.panels[i], MARGIN + (int)(i % 2) * (PANEL_WIDTH + MARGIN),

@@ -572,15 +572,11 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
     struct cli_progress *progress = drawing.total_bytes ? cli_progress_start(&drawing) : NULL;
     c.stats = json_pack("{so? sI s[] s[] s[] s[] s[]}", "path", json_string(path), "count", (json_int_t)c.count,
                         "images", "classes", "boxes", "lengths", "numbers");
-    char *text = NULL;
-    if (!leat_dataset_about(dataset, &text, NULL)) {
-        json_t *about = json_loads(text, 0, NULL);
-        c.broken = (uint64_t)json_integer_value(json_object_get(about, "broken"));
-        if (json_object_get(about, "boxes"))
-            json_object_set(c.stats, "annotations", json_object_get(about, "boxes"));
-        json_decref(about);
-        leat_free(text);
-    }
+    json_t *about = cli_about(dataset);
+    c.broken = cli_whole(about, "broken");
+    if (json_object_get(about, "boxes"))
+        json_object_set(c.stats, "annotations", json_object_get(about, "boxes"));
+    json_decref(about);
     json_t *left_out = cli_left_out(dataset);
     if (left_out)
         json_object_set_new(c.stats, "left_out", left_out);

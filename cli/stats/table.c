@@ -10,17 +10,6 @@
 
 enum { LABEL = 14, SHOWN = 12, BAR = 40, VALUE = 24 };
 
-static double real(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
-static uint64_t whole(const json_t *object, const char *key)
-{
-    const json_int_t n = json_integer_value(json_object_get(object, key));
-    return n > 0 ? (uint64_t)n : 0;
-}
-
 static const char *name_of(const json_t *object, char *out, size_t room)
 {
     const char *name = json_string_value(json_object_get(object, "field"));
@@ -38,7 +27,7 @@ static void print_range(const json_t *q, bool bytes)
     static const char *const keys[] = {"least", "most", "median", "p5", "p95"};
     char text[5][32];
     for (int i = 0; i < 5; i++) {
-        const double v = real(q, keys[i]);
+        const double v = cli_real(q, keys[i]);
         if (bytes)
             cli_bytes((uint64_t)(v > 0 ? v : 0), text[i]);
         else
@@ -78,7 +67,7 @@ static void print_images(const json_t *images)
                (int64_t)json_integer_value(json_array_get(shape, 1)),
                cli_count((uint64_t)json_integer_value(json_array_get(shape, 2)), count));
     }
-    const uint64_t distinct = whole(images, "distinct_shapes");
+    const uint64_t distinct = cli_whole(images, "distinct_shapes");
     if (distinct > 5)
         printf(", %s others", cli_count(distinct - 5, count));
     putchar('\n');
@@ -90,38 +79,39 @@ static void print_classes(const json_t *classes)
     json_t *list = json_object_get(classes, "counts"), *one;
     size_t shown = 0, i;
     uint64_t most = 0, below = UINT64_MAX;
-    const uint64_t outside = whole(classes, "outside");
+    const uint64_t outside = cli_whole(classes, "outside");
     begin(name_of(classes, name, sizeof name));
-    printf("%s %s; %s", cli_count(whole(classes, "count"), a),
+    printf("%s %s; %s", cli_count(cli_whole(classes, "count"), a),
            strcmp(json_string_value(json_object_get(classes, "per")), "box") ? "samples" : "boxes",
-           cli_count(whole(classes, "used"), b));
-    if (whole(classes, "names"))
-        printf(" of %s", cli_count(whole(classes, "names"), a));
-    printf(" %s\n", whole(classes, "names") <= 1 && whole(classes, "used") == 1 ? "class occurs" : "classes occur");
+           cli_count(cli_whole(classes, "used"), b));
+    if (cli_whole(classes, "names"))
+        printf(" of %s", cli_count(cli_whole(classes, "names"), a));
+    printf(" %s\n",
+           cli_whole(classes, "names") <= 1 && cli_whole(classes, "used") == 1 ? "class occurs" : "classes occur");
     if (outside)
         printf("  %s numbers are no class%s\n", cli_count(outside, a),
-               whole(classes, "names") ? " that has a name" : "");
-    json_array_foreach(list, i, one) most = whole(one, "count") > most ? whole(one, "count") : most;
+               cli_whole(classes, "names") ? " that has a name" : "");
+    json_array_foreach(list, i, one) most = cli_whole(one, "count") > most ? cli_whole(one, "count") : most;
     /* The most frequent ones: the list is gone through once for each. */
     for (size_t last = SIZE_MAX; shown < SHOWN; shown++) {
         const json_t *best = NULL;
         size_t at = 0;
         json_array_foreach(list, i, one)
         {
-            const uint64_t n = whole(one, "count");
+            const uint64_t n = cli_whole(one, "count");
             const bool after = n < below || (n == below && last != SIZE_MAX && i > last);
-            if (n && after && (!best || n > whole(best, "count"))) {
+            if (n && after && (!best || n > cli_whole(best, "count"))) {
                 best = one;
                 at = i;
             }
         }
         if (!best)
             break;
-        below = whole(best, "count");
+        below = cli_whole(best, "count");
         last = at;
         const char *text = json_string_value(json_object_get(best, "name"));
         char number[24], clean[120];
-        snprintf(number, sizeof number, "%" PRIu64, whole(best, "class"));
+        snprintf(number, sizeof number, "%" PRIu64, cli_whole(best, "class"));
         leat_escape(text ? text : number, clean, sizeof clean);
         char bar[BAR + 1];
         const size_t length = (size_t)(below * BAR / most);
@@ -129,16 +119,16 @@ static void print_classes(const json_t *classes)
         bar[length] = 0;
         printf("  %-*s %10s %s\n", cli_padded(clean, 24), clean, cli_count(below, a), bar);
     }
-    if (whole(classes, "used") > shown)
-        printf("  ... %s more (--json lists all)\n", cli_count(whole(classes, "used") - shown, a));
+    if (cli_whole(classes, "used") > shown)
+        printf("  ... %s more (--json lists all)\n", cli_count(cli_whole(classes, "used") - shown, a));
 }
 
 static void print_boxes(const json_t *boxes)
 {
     char name[160], a[32], b[32], c[32];
     begin(name_of(boxes, name, sizeof name));
-    const uint64_t without = whole(boxes, "images_without");
-    printf("%s boxes; %s sample%s without any\n", cli_count(whole(boxes, "count"), a),
+    const uint64_t without = cli_whole(boxes, "images_without");
+    printf("%s boxes; %s sample%s without any\n", cli_count(cli_whole(boxes, "count"), a),
            without ? cli_count(without, b) : "no", without > 1 ? "s" : "");
     if (json_is_object(json_object_get(boxes, "per_image"))) {
         begin("  per sample");
@@ -150,8 +140,9 @@ static void print_boxes(const json_t *boxes)
         begin("  aspect");
         print_range(json_object_get(boxes, "aspect"), false);
         begin("  area");
-        printf("%s small (below 32 x 32), %s medium, %s large (from 96 x 96)\n", cli_count(whole(boxes, "small"), a),
-               cli_count(whole(boxes, "medium"), b), cli_count(whole(boxes, "large"), c));
+        printf("%s small (below 32 x 32), %s medium, %s large (from 96 x 96)\n",
+               cli_count(cli_whole(boxes, "small"), a), cli_count(cli_whole(boxes, "medium"), b),
+               cli_count(cli_whole(boxes, "large"), c));
     }
     char label[32];
     snprintf(label, sizeof label, "%-*s ", LABEL, "  faults");
@@ -180,11 +171,11 @@ static void print_repeated(const json_t *texts)
         if (i == 3)
             break;
         begin("");
-        printf("%s x \"%s\": samples ", cli_count(whole(one, "count"), a),
+        printf("%s x \"%s\": samples ", cli_count(cli_whole(one, "count"), a),
                json_string_value(json_object_get(one, "begins")));
         json_array_foreach(samples, k, sample)
             printf("%s%" JSON_INTEGER_FORMAT, k ? ", " : "", json_integer_value(sample));
-        printf("%s\n", whole(one, "count") > json_array_size(samples) ? ", ..." : "");
+        printf("%s\n", cli_whole(one, "count") > json_array_size(samples) ? ", ..." : "");
     }
 }
 
@@ -200,7 +191,7 @@ static void print_groups(const json_t *texts, bool bytes, const char *by)
     json_array_foreach(list, i, one)
     {
         const char *value = json_string_value(json_object_get(one, "value"));
-        const double total = real(one, "total");
+        const double total = cli_real(one, "total");
         if (i == SHOWN)
             break;
         if (bytes)
@@ -208,9 +199,9 @@ static void print_groups(const json_t *texts, bool bytes, const char *by)
         else
             cli_count((uint64_t)total, b);
         printf("    %-*s %12s documents %5.1f%% %14s%s %5.1f%%\n", cli_padded(value ? value : "others", 24),
-               value ? value : "others", cli_count(whole(one, "documents"), a),
-               percent(real(one, "documents"), real(texts, "documents")), b, bytes ? "" : " tokens",
-               percent(total, real(texts, "total")));
+               value ? value : "others", cli_count(cli_whole(one, "documents"), a),
+               percent(cli_real(one, "documents"), cli_real(texts, "documents")), b, bytes ? "" : " tokens",
+               percent(total, cli_real(texts, "total")));
     }
     if (json_array_size(list) > SHOWN)
         printf("    ... %s more (--json lists all)\n", cli_count(json_array_size(list) - SHOWN, a));
@@ -219,9 +210,9 @@ static void print_groups(const json_t *texts, bool bytes, const char *by)
 /* Texts that nearly all occur again and again, such as languages: the values say more than their lengths do. */
 static bool is_property(const json_t *texts)
 {
-    const double median = real(json_object_get(texts, "characters"), "median");
-    return real(texts, "documents") >= 20 && real(texts, "distinct") * 2 < real(texts, "documents") && median > 0 &&
-           median < 100;
+    const double median = cli_real(json_object_get(texts, "characters"), "median");
+    return cli_real(texts, "documents") >= 20 && cli_real(texts, "distinct") * 2 < cli_real(texts, "documents") &&
+           median > 0 && median < 100;
 }
 
 static void print_property(const json_t *texts)
@@ -230,7 +221,7 @@ static void print_property(const json_t *texts)
     json_t *one, *list = json_object_get(texts, "repeated");
     size_t i;
     begin(name_of(texts, name, sizeof name));
-    printf("%s values:", cli_count(whole(texts, "distinct"), a));
+    printf("%s values:", cli_count(cli_whole(texts, "distinct"), a));
     json_array_foreach(list, i, one)
     {
         if (i == 5)
@@ -240,9 +231,9 @@ static void print_property(const json_t *texts)
         while (length && ((unsigned char)text[length] & 0xc0) == 0x80) /* not within a character */
             length--;
         printf("%s %.*s%s (%s)", i ? "," : "", length, text, text[length] ? "..." : "",
-               cli_count(whole(one, "count"), a));
+               cli_count(cli_whole(one, "count"), a));
     }
-    printf("%s\n", whole(texts, "distinct") > i ? ", ..." : "");
+    printf("%s\n", cli_whole(texts, "distinct") > i ? ", ..." : "");
 }
 
 static void print_texts(const json_t *texts, const char *by)
@@ -250,19 +241,19 @@ static void print_texts(const json_t *texts, const char *by)
     char name[160], a[32], b[32];
     const bool bytes = !strcmp(json_string_value(json_object_get(texts, "unit")), "bytes");
     begin(name_of(texts, name, sizeof name));
-    printf("%s documents, ", cli_count(whole(texts, "documents"), a));
+    printf("%s documents, ", cli_count(cli_whole(texts, "documents"), a));
     if (bytes)
-        printf("%s, %s characters", cli_bytes(whole(texts, "total"), a),
-               cli_count((uint64_t)real(texts, "characters_total"), b));
+        printf("%s, %s characters", cli_bytes(cli_whole(texts, "total"), a),
+               cli_count((uint64_t)cli_real(texts, "characters_total"), b));
     else
-        printf("%s tokens, the largest is %s", cli_count(whole(texts, "total"), a),
-               cli_count(whole(texts, "largest_token"), b));
-    if (whole(texts, "empty"))
-        printf("; %s empty", cli_count(whole(texts, "empty"), a));
-    if (whole(texts, "broken"))
-        printf("; %s broken", cli_count(whole(texts, "broken"), a));
-    if (whole(texts, "not_utf8"))
-        printf("; %s not UTF-8", cli_count(whole(texts, "not_utf8"), a));
+        printf("%s tokens, the largest is %s", cli_count(cli_whole(texts, "total"), a),
+               cli_count(cli_whole(texts, "largest_token"), b));
+    if (cli_whole(texts, "empty"))
+        printf("; %s empty", cli_count(cli_whole(texts, "empty"), a));
+    if (cli_whole(texts, "broken"))
+        printf("; %s broken", cli_count(cli_whole(texts, "broken"), a));
+    if (cli_whole(texts, "not_utf8"))
+        printf("; %s not UTF-8", cli_count(cli_whole(texts, "not_utf8"), a));
     putchar('\n');
     const json_t *q = json_object_get(texts, bytes ? "characters" : "lengths");
     if (json_is_object(q)) {
@@ -270,8 +261,9 @@ static void print_texts(const json_t *texts, const char *by)
         print_range(q, false);
     }
     begin("  duplicates");
-    printf("%s (%.2f%%); %s distinct\n", cli_count(whole(texts, "duplicates"), a),
-           percent(real(texts, "duplicates"), real(texts, "documents")), cli_count(whole(texts, "distinct"), b));
+    printf("%s (%.2f%%); %s distinct\n", cli_count(cli_whole(texts, "duplicates"), a),
+           percent(cli_real(texts, "duplicates"), cli_real(texts, "documents")),
+           cli_count(cli_whole(texts, "distinct"), b));
     print_repeated(texts);
     print_groups(texts, bytes, by);
 }
@@ -286,7 +278,7 @@ bool cli_stats_per_box(const json_t *stats, const json_t *lengths)
         const json_t *per_image = json_object_get(boxes, "per_image");
         bool equal = json_is_object(per_image) && !strcmp(json_string_value(json_object_get(lengths, "unit")), "rows");
         for (size_t k = 0; equal && k < sizeof keys / sizeof *keys; k++)
-            equal = real(per_image, keys[k]) == real(lengths, keys[k]);
+            equal = cli_real(per_image, keys[k]) == cli_real(lengths, keys[k]);
         if (equal)
             return true;
     }
@@ -301,9 +293,9 @@ void cli_stats_print(const json_t *stats)
     size_t i;
     printf("%s\n", leat_escape(text ? text : "", path, sizeof path));
     begin("samples");
-    printf("%s", cli_count(whole(stats, "count"), a));
-    if (whole(stats, "looked_at") < whole(stats, "count"))
-        printf("; of photos, %s were decoded, spread evenly (--samples)", cli_count(whole(stats, "looked_at"), b));
+    printf("%s", cli_count(cli_whole(stats, "count"), a));
+    if (cli_whole(stats, "looked_at") < cli_whole(stats, "count"))
+        printf("; of photos, %s were decoded, spread evenly (--samples)", cli_count(cli_whole(stats, "looked_at"), b));
     putchar('\n');
     if (json_is_string(json_object_get(stats, "where"))) {
         begin("where");
@@ -311,7 +303,7 @@ void cli_stats_print(const json_t *stats)
     }
     if (json_is_integer(json_object_get(stats, "broken"))) {
         begin("broken");
-        printf("%s\n", cli_count(whole(stats, "broken"), a));
+        printf("%s\n", cli_count(cli_whole(stats, "broken"), a));
     }
     if (json_object_get(stats, "left_out"))
         begin("left out");
@@ -334,9 +326,9 @@ void cli_stats_print(const json_t *stats)
             continue;
         }
         if (bytes)
-            printf("%s; per sample ", cli_bytes((uint64_t)real(one, "total"), a));
+            printf("%s; per sample ", cli_bytes((uint64_t)cli_real(one, "total"), a));
         else
-            printf("%s rows; per sample ", cli_count((uint64_t)real(one, "total"), a));
+            printf("%s rows; per sample ", cli_count((uint64_t)cli_real(one, "total"), a));
         print_range(one, bytes);
     }
     json_array_foreach(json_object_get(stats, "numbers"), i, one)

@@ -102,10 +102,7 @@ static int area(struct cli_rect r)
 
 static int shared(struct cli_rect a, struct cli_rect b)
 {
-    const int left = a.x > b.x ? a.x : b.x, top = a.y > b.y ? a.y : b.y;
-    const int right = a.x + a.width < b.x + b.width ? a.x + a.width : b.x + b.width,
-              bottom = a.y + a.height < b.y + b.height ? a.y + a.height : b.y + b.height;
-    return right > left && bottom > top ? (right - left) * (bottom - top) : 0;
+    return area(cli_rect_shared(a, b));
 }
 
 /* Whether a tag hides no other tag, and not much of the boxes' contents. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "array_file.h"
 #include "draw/picture.h"
 #include "print.h"
 
@@ -149,26 +150,17 @@ static void dense(struct cli_cell *cell)
         cell->strides[d] = stride;
 }
 
-static uint32_t get_u32(const uint8_t *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-/* A photo that is stored as pixels comes in a batch as it lies in the file (docs/format.md). */
+/* A photo that is stored as pixels comes in a batch as it lies in the file. */
 static void take_pixels(struct cli_cell *cell)
 {
-    const uint8_t *data = cell->data;
-    if (cell->length < 16 || memcmp(data, "\x89RAW", 4) != 0)
+    struct cli_photo photo;
+    if (!cli_photo_of_pixels(cell->data, cell->length, &photo))
         return;
-    const uint64_t width = get_u32(data + 4), height = get_u32(data + 8), channels = data[12];
-    if ((channels != 1 && channels != 3) || !width || !height || width > 65535 || height > 65535 ||
-        width * height * channels != cell->length - 16)
-        return;
-    cell->data = data + 16;
+    cell->data = photo.pixels;
     cell->length -= 16;
     cell->pixels = true;
     cell->ndim = 3;
-    memcpy(cell->shape, (int64_t[]){(int64_t)height, (int64_t)width, (int64_t)channels}, 3 * sizeof *cell->shape);
+    memcpy(cell->shape, (int64_t[]){photo.height, photo.width, photo.channels}, 3 * sizeof *cell->shape);
 }
 
 static int read_batch(const struct cli_rows *rows, uint64_t row, size_t column, struct cli_cell *cell)
