@@ -12,11 +12,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static uint64_t read_all(const char *path, struct leat_source **out)
+static uint64_t read_all(const char *path, uint64_t memory_bytes, struct leat_source **out)
 {
     struct leat_error error;
     uint64_t sum = 0, bytes;
-    if (leat_format_idx.open(path, NULL, out, &error))
+    if (leat_idx_open(path, memory_bytes, out, &error))
         return UINT64_MAX;
     struct leat_source *s = *out;
     bytes = leat_dtype_size(s->fields[0].dtype);
@@ -55,8 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t sums[2];
     for (int way = 0; way < 2; way++) {
         struct leat_source *s = NULL;
-        leat_idx_memory_bytes = way ? 0 : 1 << 20;
-        sums[way] = read_all(path, &s);
+        sums[way] = read_all(path, way ? 0 : 1 << 20, &s);
         leat_source_close(s);
     }
     if (sums[0] != sums[1])

@@ -13,6 +13,18 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+int __real_leat_text_scan_file(struct leat_io_file *file, const struct leat_text_scan *options,
+                               struct leat_text_index *out, struct leat_error *error);
+int __wrap_leat_text_scan_file(struct leat_io_file *file, const struct leat_text_scan *options,
+                               struct leat_text_index *out, struct leat_error *error);
+int __wrap_leat_text_scan_file(struct leat_io_file *file, const struct leat_text_scan *options,
+                               struct leat_text_index *out, struct leat_error *error)
+{
+    struct leat_text_scan shorter = *options;
+    shorter.longest = 4096;
+    return __real_leat_text_scan_file(file, &shorter, out, error);
+}
+
 static uint64_t read_all(struct leat_source *s)
 {
     struct leat_error error;
@@ -44,7 +56,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     struct leat_open_options options = LEAT_OPEN_OPTIONS_INIT;
-    leat_text_longest = 4096;
     for (int way = 0; way < 2; way++) {
         struct leat_source *s = NULL;
         options.on_bad = way ? LEAT_BAD_MARK : LEAT_BAD_SKIP;

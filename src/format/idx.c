@@ -8,7 +8,7 @@
  * are reached:
  *
  *     plain, bytes                    mapped in place
- *     up to leat_idx_memory_bytes     read into memory, turned to this machine's byte order; mapped in place
+ *     up to MEMORY_BYTES              read into memory, turned to this machine's byte order; mapped in place
  *     longer                          extents of the file, read or decoded block by block (io/blocks.h); turned when
  *                                     read. Each block is compared when it is read again
  *     longer, plain, bytes, not       extents of the file: reading a whole block for each value of a file that the
@@ -25,13 +25,12 @@
 #include "base/hash.h"
 #include "format/fingerprint.h"
 #include "format/idx.h"
-#include "format/source.h"
 #include "io/blocks.h"
 #include "io/gzip.h"
 
 enum { MAX_HEADER = 4 + 4 * LEAT_MAX_DIMS, PIECE = 1 << 20, AHEAD = 8 * PIECE, DEFLATE_RATIO = 1032 };
 
-uint64_t leat_idx_memory_bytes = UINT64_C(64) << 20;
+#define MEMORY_BYTES (UINT64_C(64) << 20)
 
 struct idx {
     struct leat_source source;
@@ -253,7 +252,7 @@ static void idx_close(struct leat_source *source)
     leat_free(x);
 }
 
-static int load(struct idx *x, struct leat_error *error)
+static int load(struct idx *x, uint64_t memory_bytes, struct leat_error *error)
 {
     uint8_t head[4096], decoded[MAX_HEADER];
     size_t n = x->file->size < sizeof head ? (size_t)x->file->size : sizeof head;
@@ -269,7 +268,7 @@ static int load(struct idx *x, struct leat_error *error)
         return rc;
     atomic_init(&x->stamp, stamp);
     bool in_place = !x->gzip && x->element == 1 && x->file->backend->map,
-         kept = !in_place && x->total <= leat_idx_memory_bytes;
+         kept = !in_place && x->total <= memory_bytes;
     uint8_t **room = kept ? &x->memory : &x->value;
     *room = x->total < SIZE_MAX ? leat_alloc((size_t)(kept ? x->total : value_room(x))) : NULL;
     if (!*room)
@@ -304,8 +303,7 @@ static int load(struct idx *x, struct leat_error *error)
     return rc;
 }
 
-static int idx_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
-                    struct leat_error *error)
+int leat_idx_open(const char *path, uint64_t memory_bytes, struct leat_source **out, struct leat_error *error)
 {
     struct idx *x = leat_new(struct idx);
     int rc = LEAT_E_NOMEM;
@@ -313,7 +311,7 @@ static int idx_open(const char *path, const struct leat_open_options *options, s
     if (!x || !(x->path = leat_strdup(path)))
         leat_fail(error, rc, "no memory to open %s", path);
     else if (!(rc = leat_io_open(path, &x->file, error)))
-        rc = load(x, error);
+        rc = load(x, memory_bytes, error);
     if (rc) {
         if (x)
             idx_close(&x->source);
@@ -329,6 +327,12 @@ static int idx_open(const char *path, const struct leat_open_options *options, s
     x->source.notice = "";
     *out = &x->source;
     return LEAT_OK;
+}
+
+static int idx_open(const char *path, const struct leat_open_options *options, struct leat_source **out,
+                    struct leat_error *error)
+{
+    return leat_idx_open(path, MEMORY_BYTES, out, error);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------ */

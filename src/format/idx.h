@@ -1,10 +1,10 @@
 #ifndef LEAT_FORMAT_IDX_H
 #define LEAT_FORMAT_IDX_H
 
-#include <stdint.h>
+#include "format/source.h"
 
-/* An array that cannot be mapped, because it is compressed or of another byte order, is read into memory at opening if
- * it has up to so many bytes. A longer one is decoded block by block. Set by tests. */
-extern uint64_t leat_idx_memory_bytes;
+/* Opens an IDX file. An array that cannot be mapped, because it is compressed or of another byte order, is read into
+ * memory if it has at most `memory_bytes`. A longer one is decoded block by block. */
+int leat_idx_open(const char *path, uint64_t memory_bytes, struct leat_source **out, struct leat_error *error);
 
 #endif

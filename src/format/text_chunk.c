@@ -8,8 +8,6 @@
 #include "format/fingerprint.h"
 #include "kernels/utf8.h"
 
-uint64_t leat_text_longest = UINT64_C(256) << 20;
-
 /* ---- words ----------------------------------------------------------------------------------- */
 
 void leat_words_destroy(struct leat_words *w)
@@ -284,8 +282,8 @@ static bool add_good(struct leat_text_chunk *k, uint64_t hash)
 
 static bool take_record(struct leat_text_chunk *k, const uint8_t *text, size_t length, uint64_t offset)
 {
-    if (length > leat_text_longest || length > UINT32_MAX) {
-        const size_t most = length < leat_text_longest ? length : (size_t)leat_text_longest;
+    if (length > k->longest || length > UINT32_MAX) {
+        const size_t most = length < k->longest ? length : (size_t)k->longest;
         return add_line(k, offset, 0, 0) && add_bad(k, line_of(k, text, length, most), offset + most, LEAT_FAULT_LONG);
     }
     const uint64_t hash = leat_hash64(text, length);
@@ -312,7 +310,7 @@ static bool is_space(uint8_t c)
 
 bool leat_text_chunk_take_long(struct leat_text_chunk *k, uint64_t offset)
 {
-    return add_line(k, offset, 0, 0) && add_bad(k, k->n_lines, offset + leat_text_longest, LEAT_FAULT_LONG);
+    return add_line(k, offset, 0, 0) && add_bad(k, k->n_lines, offset + k->longest, LEAT_FAULT_LONG);
 }
 
 bool leat_text_chunk_take(struct leat_text_chunk *k, const uint8_t *bytes, size_t n, uint64_t offset)
@@ -362,9 +360,9 @@ bool leat_text_chunk_take(struct leat_text_chunk *k, const uint8_t *bytes, size_
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-bool leat_text_chunk_init(struct leat_text_chunk *k, enum leat_text_mode mode)
+bool leat_text_chunk_init(struct leat_text_chunk *k, const struct leat_text_scan *options)
 {
-    *k = (struct leat_text_chunk){.mode = mode};
+    *k = (struct leat_text_chunk){.mode = options->mode, .longest = options->longest};
     k->walk = (struct leat_record_walk){.tree = &k->tree, .tell = hear, .user = k};
     if (!leat_property_tree_init(&k->tree) || !leat_grow(&k->walk.seen, &k->walk.seen_room, 16, sizeof *k->walk.seen))
         return false;

@@ -37,6 +37,7 @@ struct leat_chunk_column {
 
 struct leat_text_chunk {
     enum leat_text_mode mode;
+    uint64_t longest; /* line */
     struct leat_text_line *lines;
     struct leat_text_bad *bad; /* records and lines of the chunk */
     size_t n, room, n_bad, bad_room;
@@ -54,7 +55,7 @@ struct leat_text_chunk {
     size_t text_room;
 };
 
-bool leat_text_chunk_init(struct leat_text_chunk *chunk, enum leat_text_mode mode);
+bool leat_text_chunk_init(struct leat_text_chunk *chunk, const struct leat_text_scan *options);
 void leat_text_chunk_destroy(struct leat_text_chunk *chunk);
 /* Releases what only reading needs. */
 void leat_text_chunk_seal(struct leat_text_chunk *chunk);

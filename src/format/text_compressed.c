@@ -208,10 +208,11 @@ int leat_text_file_index(struct leat_text_file *t, const struct leat_open_option
     if (rc)
         return rc;
     const bool gzip = leat_gzip_recognise(head, n), zstd = leat_zstd_recognise(head, n);
+    const struct leat_text_care care = {.small = LEAT_TEXT_INDEX_SMALL, .careful = careful};
     bool kept = mode != LEAT_TEXT_FILE && leat_text_index_path(t->path, options->index_dir, place, sizeof place);
     if (kept)
         snprintf(copy, sizeof copy, "%.*s.leat-frames.zst", (int)(strlen(place) - strlen(END)), place);
-    if (kept && leat_text_index_load(&t->index, place, t->file, mode, careful)) {
+    if (kept && leat_text_index_load(&t->index, place, t->file, mode, &care)) {
         if (!gzip && !zstd)
             t->decoded = leat_io_retain(t->file);
         if (t->decoded || open_kept(t, copy))

@@ -86,22 +86,23 @@ void leat_text_index_destroy(struct leat_text_index *index);
 /* How many broken records are before or at `record`; whether it is one of them: then *bad is it. */
 uint64_t leat_text_index_bad(const struct leat_text_index *index, uint64_t record, const struct leat_text_bad **bad);
 
-/* Set by fuzz targets: neither checksums nor the source are compared. */
-extern bool leat_text_index_trusts;
-/* Index files of more bytes are mapped. Set by tests. */
-extern uint64_t leat_text_index_small;
-
 /* Where the index of a file is kept: beside it, or in `dir` (which is made) under a name from its absolute path. A path
  * that is remote has none without `dir`: false. */
 bool leat_text_index_path(const char *source, const char *dir, char *out, size_t room);
 /* A name beside `path`, of no other thread or process, under which a file is written that is then renamed to `path`.
  * False: it does not fit. */
 bool leat_text_partial_name(char *name, size_t room, const char *path);
+/* How an index file is read. */
+struct leat_text_care {
+    uint64_t small; /* one of more bytes is mapped */
+    bool careful;   /* lines and columns of a mapped one are compared with their checksums, too */
+    bool trusts;    /* neither checksums nor the source are compared: for fuzzers, which guess no checksum */
+};
+#define LEAT_TEXT_INDEX_SMALL (UINT64_C(64) << 20)
 /* Reads the index of a source. False: there is none, or it is of another source, or of other contents, or damaged; then
- * it is made anew. `mode` tells kinds of indexes apart. Of a large one lines and columns are compared with their
- * checksums only with `careful`. */
+ * it is made anew. `mode` tells kinds of indexes apart. */
 bool leat_text_index_load(struct leat_text_index *index, const char *path, struct leat_io_file *source, uint64_t mode,
-                          bool careful);
+                          const struct leat_text_care *care);
 /* Writes it beside its place and renames it. A failure is only logged: then the next one who opens makes it anew. */
 bool leat_text_index_save(struct leat_text_index *index, const char *path, struct leat_io_file *source, uint64_t mode);
 /* Removes the file of an index that turned out to be wrong, unless another one is in its place by now. False: it is

@@ -27,8 +27,6 @@
 #include "format/text_index.h"
 #include "io/guard.h"
 
-bool leat_text_index_trusts;
-uint64_t leat_text_index_small = 64 << 20;
 
 enum { VERSION = 3, PIECES = 16, END = 64 << 10, PIECE = 4 << 10 };
 static const char magic[8] = {'L', 'E', 'A', 'T', 'L', 'I', 'N', 'E'};
@@ -310,20 +308,18 @@ static bool is_of(const struct header *h, struct leat_io_file *source)
            pieces == h->source_pieces;
 }
 
-static bool take_header(struct reading *r, struct leat_io_file *file, struct leat_io_file *source, uint64_t mode)
+static bool take_header(struct reading *r, struct leat_io_file *file, struct leat_io_file *source, uint64_t mode,
+                        bool trusts)
 {
     struct header *h = &r->h;
-    const bool read = file->size >= sizeof *h && !leat_io_read(file, 0, sizeof *h, h, NULL),
-               trusts = leat_text_index_trusts;
-    return read && !memcmp(h->magic, magic, 8) && h->version == VERSION && (trusts || h->mode == mode) &&
+    return file->size >= sizeof *h && !leat_io_read(file, 0, sizeof *h, h, NULL) && !memcmp(h->magic, magic, 8) && h->version == VERSION && (trusts || h->mode == mode) &&
            (trusts || h->hash == leat_hash64(h, offsetof(struct header, hash))) && h->file_bytes == file->size &&
            place_parts(h, &r->parts) && r->parts.columns <= file->size && (trusts || is_of(h, source));
 }
 
 static bool is_whole(const struct reading *r)
 {
-    return leat_text_index_trusts ||
-           leat_hash64(r->catalogue + sizeof r->h, (size_t)(r->parts.lines - sizeof r->h)) == r->h.catalogue_hash;
+    return leat_hash64(r->catalogue + sizeof r->h, (size_t)(r->parts.lines - sizeof r->h)) == r->h.catalogue_hash;
 }
 
 /* Lines and columns. Lines of files without a checksum of theirs, of older versions, are only known to lie within. */
@@ -349,7 +345,7 @@ static bool keep_path(struct leat_text_index *x, const char *path, uint64_t inod
 }
 
 bool leat_text_index_load(struct leat_text_index *x, const char *path, struct leat_io_file *source, uint64_t mode,
-                          bool careful)
+                          const struct leat_text_care *care)
 {
     struct leat_io_file *file = NULL;
     struct reading r = {.x = x};
@@ -357,8 +353,8 @@ bool leat_text_index_load(struct leat_text_index *x, const char *path, struct le
     *x = (struct leat_text_index){0};
     if (stat(path, &st) || !S_ISREG(st.st_mode) || leat_io_open(path, &file, NULL))
         return false;
-    bool good = take_header(&r, file, source, mode);
-    if (good && file->size <= leat_text_index_small) {
+    bool good = take_header(&r, file, source, mode, care->trusts);
+    if (good && file->size <= care->small) {
         uint8_t *bytes = leat_text_index_room(x, file->size, 1);
         good = bytes && !leat_io_read(file, 0, file->size, bytes, NULL);
         r.base = r.catalogue = bytes;
@@ -368,11 +364,11 @@ bool leat_text_index_load(struct leat_text_index *x, const char *path, struct le
         good = bytes && !leat_io_read(file, 0, r.parts.lines, bytes, NULL) && (r.base = leat_io_map(file, NULL));
         r.catalogue = bytes;
     }
-    good = good && r.parts.lines <= file->size && is_whole(&r) && take_catalogue(&r);
+    good = good && r.parts.lines <= file->size && (care->trusts || is_whole(&r)) && take_catalogue(&r);
     good = good && keep_path(x, path, st.st_ino);
-    if (good && careful)
+    if (good && care->careful)
         good = x->lines_hash && is_sound(x);
-    else if (good && !x->file && !leat_text_index_trusts)
+    else if (good && !x->file && !care->trusts)
         good = is_sound(x);
     leat_io_release(file);
     if (!good)

@@ -123,7 +123,7 @@ static int take_last(struct leat_text_stream *s, struct pieces *p, struct leat_t
         const uint8_t *newline = memchr(p->buffer + searched, '\n', p->n - searched);
         if (newline || p->at + p->n == s->file->size)
             return take_lines(s, p, newline ? (size_t)(newline - p->buffer) + 1 : p->n, chunk, error);
-        if (p->n > leat_text_longest) {
+        if (p->n > s->options.longest) {
             chunk->n_lines++;
             return leat_text_chunk_take_long(chunk, p->at) ? LEAT_OK : no_memory(s, error);
         }
@@ -150,7 +150,7 @@ static int take_of_file(struct leat_text_stream *s, uint64_t number, struct leat
         const uint8_t *newline = memrchr(p->buffer, '\n', p->n);
         if (newline)
             rc = take_lines(s, p, (size_t)(newline - p->buffer) + 1, chunk, error);
-        else if (p->n > leat_text_longest)
+        else if (p->n > s->options.longest)
             break;
         rc = rc ? rc : read_more(s, p, end, error);
     }
@@ -217,7 +217,7 @@ static void *work(void *user)
         struct leat_error error;
         struct leat_text_chunk *chunk = leat_new(struct leat_text_chunk);
         int rc = LEAT_E_NOMEM;
-        if (!chunk || !leat_text_chunk_init(chunk, s->options.mode))
+        if (!chunk || !leat_text_chunk_init(chunk, &s->options))
             leat_fail(&error, rc, "no memory to read %s", s->path);
         else
             rc = part ? take_of_stream(s, part, chunk, &error) : take_of_file(s, number, chunk, &pieces, &error);
@@ -285,6 +285,7 @@ static int begin(const char *path, struct leat_io_file *file, const struct leat_
     if (!s)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to read %s", path);
     s->options = *options;
+    s->options.longest = options->longest ? options->longest : LEAT_TEXT_LONGEST;
     s->path = path;
     s->file = file;
     pthread_mutex_init(&s->lock, NULL);
@@ -465,7 +466,7 @@ int leat_text_stream_push(struct leat_text_stream *s, const uint8_t *bytes, size
         s->searched = cut ? 0 : s->open_n;
         if (cut)
             rc = hand_on(s, cut, false);
-        if (!rc && left > leat_text_longest && s->options.mode != LEAT_TEXT_BLANK) {
+        if (!rc && left > s->options.longest && s->options.mode != LEAT_TEXT_BLANK) {
             rc = hand_on(s, 0, true);
             s->open_offset += s->open_n;
             s->open_n = 0;

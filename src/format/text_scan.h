@@ -19,16 +19,16 @@ enum leat_text_mode {
     LEAT_TEXT_FILE       /* the whole file */
 };
 
+#define LEAT_TEXT_LONGEST (UINT64_C(256) << 20)
+
 struct leat_text_scan {
     enum leat_text_mode mode;
     unsigned threads;     /* 0: one for each core */
     uint64_t chunk_bytes; /* 0: it chooses */
+    uint64_t longest;     /* bytes of a line; longer ones are broken (LEAT_FAULT_LONG). 0: LEAT_TEXT_LONGEST */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 };
-
-/* Lines that are longer are broken (LEAT_FAULT_LONG). Set by tests. */
-extern uint64_t leat_text_longest;
 
 /* A file that is read from anywhere. Errors: IO, NOMEM, CANCELLED. */
 int leat_text_scan_file(struct leat_io_file *file, const struct leat_text_scan *options, struct leat_text_index *out,

@@ -17,6 +17,8 @@ static size_t make(uint8_t *out, uint8_t type, const uint32_t *dims, unsigned nd
     return 4 + 4 * ndim + n;
 }
 
+static bool in_blocks; /* what cannot be mapped */
+
 static int open_bytes(const char *name, const uint8_t *bytes, size_t n, bool gz, struct leat_source **out,
                       struct leat_error *error)
 {
@@ -35,7 +37,7 @@ static int open_bytes(const char *name, const uint8_t *bytes, size_t n, bool gz,
         n = sizeof packed - z.avail_out;
     }
     files_write(folder, name, bytes, n);
-    return leat_source_open(path, NULL, out, error);
+    return in_blocks ? leat_idx_open(path, 0, out, error) : leat_source_open(path, NULL, out, error);
 }
 
 static void read_value(struct leat_source *s, uint64_t sample, void *to, size_t bytes)
@@ -68,7 +70,6 @@ TEST(numbers_are_those_that_were_stored_however_they_are_reached)
     } types[] = {{8, LEAT_U8, 1},    {9, LEAT_I8, 1},    {0xb, LEAT_I16, 2},
                  {0xc, LEAT_I32, 4}, {0xd, LEAT_F32, 4}, {0xe, LEAT_F64, 8}};
     enum { N = 300, EACH = 6 };
-    uint64_t memory = leat_idx_memory_bytes;
     for (size_t t = 0; t < 6; t++) {
         uint8_t elements[N * EACH * 8], bytes[sizeof elements + 64], native[N * EACH * 8];
         size_t each = types[t].bytes;
@@ -82,7 +83,7 @@ TEST(numbers_are_those_that_were_stored_however_they_are_reached)
         for (int way = 0; way < 4; way++) {
             struct leat_error error;
             struct leat_source *s;
-            leat_idx_memory_bytes = way & 1 ? 0 : memory;
+            in_blocks = way & 1;
             assert_ok(open_bytes("numbers", bytes, n, way & 2, &s, &error));
             assert_string_equal(s->v->name, "idx");
             assert_int_equal(s->count, N);
@@ -101,7 +102,7 @@ TEST(numbers_are_those_that_were_stored_however_they_are_reached)
             leat_source_close(s);
         }
     }
-    leat_idx_memory_bytes = memory;
+    in_blocks = false;
 }
 
 /* A value, or the error that the file was changed, as a loader would get it: it looks for changes first. */
@@ -134,7 +135,7 @@ TEST(values_that_change_behind_an_open_file_are_told)
         struct leat_error error;
         struct leat_source *s;
         size_t n = make(bytes, way ? 8 : 0xe, (uint32_t[]){N}, 1, elements, way ? N : 8 * N);
-        leat_idx_memory_bytes = 0;
+        in_blocks = true;
         leat_io_backend = way ? &without_map : usual;
         leat_blocks_budget = way == 2 ? 1 : 0;
         assert_ok(open_bytes("changing", bytes, n, false, &s, &error));
@@ -149,7 +150,7 @@ TEST(values_that_change_behind_an_open_file_are_told)
     }
     leat_blocks_budget = 0;
     leat_io_backend = usual;
-    leat_idx_memory_bytes = 64 << 20;
+    in_blocks = false;
 }
 
 TEST(bytes_of_two_or_three_axes_are_images)
@@ -245,7 +246,7 @@ TEST(running_out_of_memory_is_an_error_and_leaks_nothing)
     uint8_t bytes[2000], elements[1000] = {1};
     size_t n = make(bytes, 0xc, (uint32_t[]){250}, 1, elements, 1000);
     for (int way = 0; way < 4; way++) {
-        leat_idx_memory_bytes = way & 1 ? 0 : 1 << 20;
+        in_blocks = way & 1;
         int rc = LEAT_E_NOMEM;
         for (size_t i = 0; rc && i < 100; i++) {
             left = i;
@@ -257,7 +258,7 @@ TEST(running_out_of_memory_is_an_error_and_leaks_nothing)
         assert_int_equal(rc, LEAT_OK);
         leat_source_close(s);
     }
-    leat_idx_memory_bytes = 64 << 20;
+    in_blocks = false;
 }
 
 TEST_MAIN_IN(make_folder, remove_folder)

@@ -87,16 +87,14 @@ TEST(a_line_that_is_too_long_is_broken_and_the_next_ones_are_not)
 {
     static char text[6000];
     struct leat_io_file *file;
-    const uint64_t before = leat_text_longest;
     size_t used = (size_t)sprintf(text, "{\"a\": 1}\n{\"a\": \"");
     memset(text + used, 'x', 3000);
     used += 3000;
     used += (size_t)sprintf(text + used, "\"}\n{\"a\": 2}\n");
-    leat_text_longest = 1000;
     assert_int_equal(leat_io_from_memory("text", text, used, &file, NULL), LEAT_OK);
     for (uint64_t chunk = 50; chunk < 10000; chunk *= 5) {
         struct leat_text_index x;
-        const struct leat_text_scan scan = {.mode = LEAT_TEXT_JSONL, .threads = 2, .chunk_bytes = chunk};
+        const struct leat_text_scan scan = {.mode = LEAT_TEXT_JSONL, .threads = 2, .chunk_bytes = chunk, .longest = 1000};
         assert_int_equal(leat_text_scan_file(file, &scan, &x, NULL), LEAT_OK);
         assert_int_equal(x.count, 3);
         assert_int_equal(x.n_bad, 1);
@@ -106,7 +104,6 @@ TEST(a_line_that_is_too_long_is_broken_and_the_next_ones_are_not)
         leat_text_index_destroy(&x);
     }
     leat_io_release(file);
-    leat_text_longest = before;
 }
 
 TEST_MAIN()
