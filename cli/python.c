@@ -38,7 +38,7 @@ static const char start[] =
     "if leat.__version__ != version:\n"
     "    stop('the package leat of %s is version %s, and this command is %s: LEAT_PYTHON=PATH names another Python.'\n"
     "         % (sys.executable, leat.__version__, version))\n"
-    "from leat.text.command import main\n"
+    "from leat.commands.main import main\n"
     "sys.exit(main(name, dict(zip(pairs[::2], pairs[1::2]))))\n";
 
 /* python3 or python in the folder of `path`. */

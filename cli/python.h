@@ -6,7 +6,7 @@
 
 #include "args.h"
 
-/* Becomes Python, which runs `leat.text.command` with pairs of a name and a value: does not return, unless no Python
+/* Becomes Python, which runs `leat.commands.main` with pairs of a name and a value: does not return, unless no Python
  * can be started. The message is printed, and the exit code returned. The pairs are all options that were given, as
  * typed (numbers of bytes in digits, "-" in a name as "_"); the paths, as `name`, "name 1", "name 2" and so on; and one
  * more, if it has a name. */

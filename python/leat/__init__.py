@@ -20,10 +20,8 @@ from .data.arrow import from_arrow  # noqa: E402
 from .data.dataset import Dataset, concat, open  # noqa: A004, E402
 from .data.made import from_arrays, from_source, zip  # noqa: A004, E402
 from .data.masks import draw_masks, encode_masks  # noqa: E402
-from .data.mixing import Mix  # noqa: E402
 from .data.packing import pack_rows  # noqa: E402
 from .data.ragged import Ragged  # noqa: E402
-from .data.schedule import Schedule  # noqa: E402
 from .data.schema import Field, boxes, field, keypoints, mask, masks  # noqa: E402
 from .data.writer import Writer  # noqa: E402
 from .errors import (  # noqa: E402
@@ -62,6 +60,8 @@ from .loading.loader import Loader  # noqa: E402
 from .loading.samplers import Blocks, Weighted  # noqa: E402
 from .mixtures.ado import ADO  # noqa: E402
 from .mixtures.doremi import DoReMi  # noqa: E402
+from .mixtures.mixing import Mix  # noqa: E402
+from .mixtures.schedule import Schedule  # noqa: E402
 from .ops import PerBatch  # noqa: E402
 from .ports.attached import Attached, attach  # noqa: E402
 from .ports.port import Port  # noqa: E402

@@ -6,12 +6,18 @@ import difflib
 import functools
 import inspect
 import operator
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from numbers import Integral
 from typing import Any, ParamSpec
 
 P = ParamSpec("P")
+
+# Numbers of the library's enumerations.
+TAILS = {"pad": 0, "drop": 1, "uneven": 2}
+ORDERS = {"sequential": 0, "shuffled": 1, "blocks": 2, "weighted": 3, "list": 4}
+ON_ERROR = {"raise": 0, "skip": 1, "substitute": 2}
 
 # Arguments of PyTorch's DataLoader that a Loader lacks by choice, with the substitute for each.
 _INSTEAD = {
@@ -71,6 +77,32 @@ def choice(name: str, value: Any, choices: dict[str, int]) -> int:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} is one of {', '.join(map(repr, choices))}, not {value!r}")
     return choices[value]
+
+
+def step(epoch: Any, number: Any) -> tuple[int, int]:
+    """The number of an epoch and of a step in it.
+
+    Raises:
+        IndexError: one is negative.
+    """
+    try:
+        return integer("epoch", epoch), integer("step", number)
+    except ValueError as e:
+        raise IndexError(str(e)) from None
+
+
+def place(at: Any) -> tuple[int, int]:
+    """The argument ``at=(epoch, step)``. Raises: as `step`."""
+    if not isinstance(at, (tuple, list)) or len(at) != 2:
+        raise TypeError(f"at is (epoch, step), not {at!r:.60}")
+    return step(*at)
+
+
+def framework(name: Any) -> str:
+    """``"torch"`` or ``"numpy"``; ``"auto"`` is torch if it is imported."""
+    if name not in ("auto", "torch", "numpy"):
+        raise ValueError(f"framework is 'torch', 'numpy' or 'auto', not {name!r}")
+    return ("torch" if sys.modules.get("torch") else "numpy") if name == "auto" else str(name)
 
 
 def half_pair(e: UnicodeEncodeError) -> str:

@@ -85,7 +85,7 @@ def leat_here(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[
     """As leat(), of a command that goes on in Python: that part runs in this process, which has imported it already."""
     done = leat(*arguments, code=None, env={**os.environ, "LEAT_PYTHON": str(WORDS)})
     if done.returncode == 0:
-        from leat.text.command import main
+        from leat.commands.main import main
 
         _, _, name, _, *pairs = done.stdout.split("\0")[:-1]
         out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True), io.StringIO()

@@ -160,7 +160,7 @@ def test_a_list_that_no_state_has_room_for_is_said_when_it_is_saved(monkeypatch:
 def test_a_folder_has_the_lists_of_all_decisions_so_that_the_log_of_a_resumed_run_is_repeated(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("leat.feedback.deciding.TEXTS", 200)
+    monkeypatch.setattr("leat.mixtures.deciding.TEXTS", 200)
     options: dict[str, Any] = {"log_dir": tmp_path, "feedback": lambda table, epoch: some(epoch, 30, 100)}
     with opened(100, 10, **options) as loader:
         ids = [read(loader) for _ in range(8)]

@@ -83,9 +83,6 @@ def test_a_decision_of_a_log_changes_what_is_asked_for_and_delivered() -> None:
     assert shown.rows.tolist() == [[rows[:n].count(0), rows[:n].count(1)] for n in shown.edges]
     assert [(at.epoch, at.row, at.step) for at in shown.changes] == [(0, 300, 30), (1, 200, 120)]
     assert shown.asked[-1].tolist() == [0.5, 0.5] and round(shown.sources[0].asked, 6) == (0.09 + 0.81 + 0.4) / 2
-    from leat.mixtures.shown import show
-
-    assert show(loader).rows.tolist() == shown.rows.tolist()
 
 
 def test_steps_follow_batch_sizes_that_a_log_decides() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import leat
-from leat.loading import states
+from leat.mixtures import logs
 from leat.mixtures.decisions import Decisions
 
 MANY, BATCH = 100, 8
@@ -245,4 +245,4 @@ def test_decisions_of_many_sources_take_half_of_their_text_in_memory() -> None:
 )
 def test_sources_of_a_state_that_cannot_be_are_an_error_at_once(sources: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        states.orders_of({"order": {"sources": sources}})
+        logs.orders_of({"order": {"sources": sources}})

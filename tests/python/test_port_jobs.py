@@ -219,7 +219,7 @@ def test_a_shared_loader_has_memory_for_every_rank_of_its_host(folder: Path, mon
     for key, value in {"RANK": "0", "WORLD_SIZE": "8", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "8"}.items():
         monkeypatch.setenv(key, value)
     monkeypatch.setenv("LEAT_RUNTIME_DIR", str(folder))
-    monkeypatch.setattr("leat.ports.port.HELD", 1)
+    monkeypatch.setattr("leat.sharing.served.HELD", 1)
     ds = leat.from_arrays(x=np.zeros((64, 1 << 17)))
     with leat.Loader(ds, 8, framework="numpy", share="job") as loader, contextlib.ExitStack() as stack:
         name = loader.stats()["shared"]["port"]
@@ -524,6 +524,6 @@ def test_a_rank_whose_first_process_opens_another_loader_is_told_so(
     for key, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(key, value)
     monkeypatch.setenv("LEAT_RUNTIME_DIR", str(folder))
-    monkeypatch.setattr("leat.ports.job.PATIENCE_S", 0.05)
+    monkeypatch.setattr("leat.sharing.job.PATIENCE_S", 0.05)
     with pytest.raises(leat.WaitTimeoutError, match="has not opened this loader"):
         numbers(ROWS, BATCH, share="job")

@@ -46,6 +46,8 @@ PYTHON = {
     "python/leat/mixtures": "mixture* mix* adapt simulate cli_mix",
     "python/leat/ops": "ops policies branches geometry colors presets foreign_names",
     "python/leat/ports": "port* cli_port",
+    "python/leat/sharing": "port port_folder port_jobs",
+    "python/leat/commands": "cli_mix cli_pack cli_replay* cli_tokens",
     "python/leat/stores": "store*",
     "python/leat/privacy": "privacy",
     "python/leat/text": "text chat* tokenize cli_tokens",

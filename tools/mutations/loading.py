@@ -47,7 +47,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a state of a run that decided otherwise names a batch of this one",
-        "python/leat/loading/states.py",
+        "python/leat/mixtures/logs.py",
         "    return mine[0] == other[0] and left[: len(right)] == right\n",
         "    return mine[0] == other[0] and len(left) >= len(right)\n",
         ("py:test_loader.py::test_batch_at_refuses_a_state_of_a_run_that_decided_otherwise",),
@@ -61,7 +61,7 @@ MUTATIONS = [
     ),
     Mutation(
         "steps are counted behind folded decisions as if sizes had never changed",
-        "python/leat/loading/states.py",
+        "python/leat/mixtures/logs.py",
         'self.step = entry["steps"] if entry["kind"] == "folded" else self.at(entry["epoch"], entry["row"])',
         'self.step = self.at(entry["epoch"], entry["row"])',
         ("py:test_mixture_logs.py::test_steps_of_a_state_are_right_where_the_size_of_batches_was_folded",),

@@ -34,7 +34,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a list of positions that was changed on disk is believed",
-        "python/leat/loading/samplers.py",
+        "python/leat/feedback/lists.py",
         "whole = found.dtype == np.int64 and found.ndim == 1 and _leat.positions_hash(found) == name",
         "whole = found.dtype == np.int64 and found.ndim == 1",
         ("py:test_feedback_lists.py",),

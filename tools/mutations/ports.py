@@ -23,13 +23,13 @@ MUTATIONS = [
     Mutation(
         "a state that was taken after peeking leaves out the batch that was peeked at",
         "python/leat/ports/attached.py",
-        "super().state_dict() if self._ahead is None else states.plain(self._ahead.state)",
+        "super().state_dict() if self._ahead is None else plain(self._ahead.state)",
         "super().state_dict()",
         ("py:test_peek.py::test_what_is_attached_looks_ahead_like_a_loader",),
     ),
     Mutation(
         "a loader that gives rows in any order is served",
-        "python/leat/ports/port.py",
+        "python/leat/sharing/served.py",
         'if not loader._options["in_order"]',
         'if loader._options["in_order"] is None',
         ("py:test_port.py::test_loaders_that_cannot_be_shared_are_refused_with_the_reason",),
@@ -43,7 +43,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a port over a loader within an epoch begins at the beginning of the epoch",
-        "python/leat/ports/port.py",
+        "python/leat/sharing/served.py",
         'if loader._share is None and (state["at"]["epoch"] or state["at"]["row"]):',
         'if loader._share is None and state["at"]["epoch"]:',
         ("py:test_port.py::test_a_port_begins_where_its_loader_stands",),

@@ -210,6 +210,11 @@ class PackedRows(Dataset):
         return (PackedRows, self._recipe)
 
 
+def pack_of(dataset: Dataset) -> tuple[Any, ...] | None:
+    """How the library packs the rows of a data set; None: they are its samples."""
+    return dataset.pack if isinstance(dataset, PackedRows) else None
+
+
 def pack_rows(
     ds: Dataset,
     field: str = "tokens",

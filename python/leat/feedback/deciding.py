@@ -9,64 +9,34 @@ import contextlib
 import json
 import warnings
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from .. import _leat, check, ranks
 from ..data.dataset import Dataset
 from ..errors import RangeError, StateError
-from ..loading import states
-from ..loading.samplers import SEQUENTIAL, SHUFFLED, load_list, save_list
+from ..mixtures.deciding import Steering
+from ..mixtures.logs import has_lists, is_within, lists_elsewhere, log_of
+from ..saved import needed, part
 from .driver import Feedback, check_batches
+from .lists import load_list, positions_of, save_list, shown, unpacked
 from .policies import Rows
-from .replay import Replay, folder_of, has_lists, positions_of
+from .replay import Replay, folder_of
 from .table import Array
-
-if TYPE_CHECKING:
-    from ..mixtures.decisions import Decisions
-    from ..mixtures.steering import Mixture
 
 AS_OPENED, LISTED, SELECTED = range(3)  # numbers of the library's enum leat_rows
 INSIDE = 1 << 20  #: bytes of lists, compressed, in a state of a loader without a folder
-TEXTS = 16 << 20  #: characters of lists in `loader.log`
 
 
-class Prepared(NamedTuple):
-    """The parts of a state beside the library's."""
-
-    decided: dict[str, Any] | None  #: of a mixture
-    beside: dict[str, Any]  #: decisions that the library has folded or left out
-    lists: list[Array]  #: that it names by their hash
-    takes: list[Callable[[], None]]  #: to be called once the library has loaded it
-
-
-class Deciding:
+class Deciding(Steering):
     """A loader's part that decides on rows."""
 
-    dataset: Any
     rank: int
-    world_size: int
-
-    if TYPE_CHECKING:
-
-        @property
-        def mixture(self) -> Mixture: ...
-
-        @property
-        def global_batch_size(self) -> int: ...
-
-    _core: _leat.Loader
-    _counters: dict[str, Any]
-    _decisions: Decisions
     _distributed: bool
-    _global: int
-    _log_dir: str | None
-    _mixture: Mixture | None
     _opened_global: int
     _options: dict[str, Any]
-    _order_of: int
     _sampler: Any
     _tail: str
     _leads: Callable[[], bool]
@@ -82,12 +52,12 @@ class Deciding:
     ) -> Any:
         """Checks the options that feedback does not go with. Returns the log that the library is to take over, if
         any."""
-        self._texts: dict[str, str] = {}  # lists by hash, as `loader.log` shows them
+        self._texts = {}
         self._lists: dict[str, Array] = {}  # without a folder, by hash: what states name and the library cannot show
         self._repeats = log is not None  # another run, with or without decisions on rows
         self._lacked = False  # whether a state had no room for them, which is said once
         if log is not None and sampler is None:
-            entries = states.log_of(log)
+            entries = log_of(log)
             if has_lists(entries):
                 if feedback is not None:
                     raise ValueError("log= repeats what feedback decided in another run: leave feedback out")
@@ -248,11 +218,7 @@ class Deciding:
         self._decide_by_hand(positions, at, LISTED, "set_order")
 
     def _decide_by_hand(self, positions: Any, at: Any, how: int, what: str) -> None:
-        epoch, step = -1, 0
-        if at is not None:
-            if not (isinstance(at, (tuple, list)) and len(at) == 2):
-                raise TypeError(f"at is (epoch, step), not {at!r:.60}")
-            epoch, step = check.integer("epoch", at[0]), check.integer("step", at[1])
+        epoch, step = (-1, 0) if at is None else check.place(at)
         self._check_by_hand(epoch, step, what)
         if positions is not None:
             array = np.asarray(positions)
@@ -316,29 +282,7 @@ class Deciding:
         """The lists that a state with its decisions names by their hash alone, and how many rows they have."""
         later = state.get("decisions", {}).get("later", [])
         log = [*state["log"], *(later if isinstance(later, list) else [])]
-        return {told["hash"]: told["n"] for told in states.lists_elsewhere({"log": log})}
-
-    def _decided(self) -> dict[str, Any]:
-        """Takes over the new entries of the library's log: the last ones."""
-        new = self._decisions.take(self._core)
-        self._note(new)
-        return new[-1] if new else {}
-
-    def _note(self, log: Sequence[Mapping[str, Any]]) -> None:
-        for entry in log:
-            told = entry.get("list")
-            if told and "positions" in told:
-                self._texts[told["hash"]] = told["positions"]
-        while sum(map(len, self._texts.values())) > TEXTS:
-            del self._texts[next(iter(self._texts))]
-
-    def _with_lists(self, log: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """A log with the lists that are small enough to stand in it."""
-        for entry in log:
-            told = entry.get("list")
-            if told and told["hash"] in self._texts:
-                told["positions"] = self._texts[told["hash"]]
-        return log
+        return {told["hash"]: told["n"] for told in lists_elsewhere({"log": log})}
 
     # ---- as epochs begin ---------------------------------------------------------------------------------------------
 
@@ -355,9 +299,9 @@ class Deciding:
     def _opened_rows(self) -> Array:
         """Positions of the rows of epoch 0, as the loader was opened: int64."""
         n = len(self.dataset)
-        if self._order_of == SEQUENTIAL:
+        if self._order_of == check.ORDERS["sequential"]:
             return np.arange(n)
-        if self._order_of == SHUFFLED:
+        if self._order_of == check.ORDERS["shuffled"]:
             found: Array = np.frombuffer(memoryview(_leat.order_shuffled(n, self._options["seed"], 0, 0, n)), np.int64)
             return found
         raise ValueError("mini-batches that stay the same go with shuffle=True and shuffle=False")
@@ -388,29 +332,16 @@ class Deciding:
         if self._feedback is not None:
             state["feedback"] = self._feedback.state_dict()
 
-    def _prepare(self, plain: dict[str, Any]) -> Prepared:
-        """Checks all that the library knows nothing of, and takes it out of a state. Nothing changes."""
-        take_counters = states.prepared_counters(plain, self._counters, (self.rank, self.world_size))
-        decided, beside = states.part(plain, "mixture"), states.part(plain, "decisions", dict, {})
-        for name in ("mixture", "decisions"):
-            plain.pop(name, None)
-        if self._mixture is not None:
-            beside = decided or {}
-        self._decisions.check(beside, None if self._mixture is None else len(self._mixture.names))
-        self._decisions.complete(plain, beside)
-        take_deciding, lists = self._prepare_deciding(plain)
-        return Prepared(decided, beside, lists, [take_deciding, take_counters])
-
     def _prepare_deciding(self, state: dict[str, Any]) -> tuple[Callable[[], None], list[Array]]:
         """Takes its part out of a state, and checks it, before the library loads it. Returns the steps that are then
         due, and the lists that the library has to know for it.
         """
-        saved, lists = states.part(state, "feedback"), states.part(state, "lists", dict, {})
+        saved, lists = part(state, "feedback"), part(state, "lists", dict, {})
         for name in ("feedback", "lists"):
             state.pop(name, None)
         if saved is not None and self._feedback is None and not self._repeats:
             raise StateError(
-                f"the state has what was reported to {states.needed(saved, 'policy', str)}, and this loader has no "
+                f"the state has what was reported to {needed(saved, 'policy', str)}, and this loader has no "
                 "policy: open it with the feedback= of the run. To go on with the rows that were decided last, and "
                 "without reports, delete state['feedback']; loader.select(None) then gives all samples again"
             )
@@ -426,7 +357,7 @@ class Deciding:
             log = json.loads(self._core.log(0))
             self._note(log)
             if self._log_dir is not None:  # which may be another than that of the run so far
-                found.update(_shown(log))
+                found.update(shown(log))
             self._keep_all(found)
             if self._feedback is not None and prepared is not None:
                 self._feedback.load(prepared, log)
@@ -439,10 +370,10 @@ class Deciding:
         """A Sampler's list that is too large for a state: in `log_dir`, or by reading the sampler again, which must
         then give the same list. The library compares hashes.
         """
-        missing = states.lists_elsewhere(state)
+        missing = lists_elsewhere(state)
         if not missing:
             return []
-        if not states.is_within(state):  # the next epoch reads a list of its own
+        if not is_within(state):  # the next epoch reads a list of its own
             state["log"] = [e for e in state["log"] if not isinstance(e, dict) or e.get("list") not in missing]
             return []
         mine, wanted = json.loads(self._core.state()), missing[-1]["hash"]
@@ -467,11 +398,11 @@ class Deciding:
             StateError: one is nowhere, or is damaged.
         """
         rows: dict[str, Array] = {}
-        for told in states.lists_elsewhere(state):
+        for told in lists_elsewhere(state):
             name = told["hash"]
             found = None if self._log_dir is None else load_list(self._log_dir, name)
             if found is None and name in lists:
-                found = _unpacked(states.part(lists, name, str), name)
+                found = unpacked(part(lists, name, str), name)
             if found is None:
                 raise StateError(
                     f"the state has only the hash of the {told['n']} rows that were decided ({name}): open the Loader "
@@ -481,20 +412,3 @@ class Deciding:
                 raise StateError(f"the list of positions {name} in the state is of another data set")
             rows[name] = found
         return rows
-
-
-def _shown(log: Sequence[Mapping[str, Any]]) -> dict[str, Array]:
-    """The lists that stand in a log, by their hash."""
-    lists = (entry["list"] for entry in log if entry.get("list"))
-    return {told["hash"]: positions_of(told["positions"]) for told in lists if "positions" in told}
-
-
-def _unpacked(text: str, name: str) -> Array:
-    """A list that stands compressed in a state."""
-    try:
-        found: Array = np.frombuffer(zlib.decompress(base64.b64decode(text, validate=True)), np.int64)
-    except (zlib.error, ValueError) as e:
-        raise StateError(f"a list of positions in the state is damaged: {e}") from None
-    if _leat.positions_hash(found) != name:
-        raise StateError(f"a list of positions in the state is damaged: its hash is not {name:.16}")
-    return found

@@ -25,7 +25,7 @@ import numpy as np
 
 from .. import _leat, check, ranks
 from ..errors import StateError
-from ..loading import states
+from ..saved import needed, pair, part
 from .blobs import Blobs, Inside
 from .policies import Own, Policy, Rows, Run, policy_of
 from .reports import Place, Reports
@@ -309,7 +309,7 @@ class Feedback(Mapping[str, Table]):
         Raises:
             StateError: it is damaged, or was saved by another rank while reports waited to be exchanged.
         """
-        policy = self.name if saved is None else states.needed(saved, "policy", str)
+        policy = self.name if saved is None else needed(saved, "policy", str)
         if saved is not None and policy != self.name:
             warnings.warn(
                 f"the state is of a loader with the policy {policy}: {self.name} decides from the next epoch on, and "
@@ -322,11 +322,11 @@ class Feedback(Mapping[str, Table]):
                 stacklevel=5,
             )
             return Saved(None, {}, {}, {})
-        n, beside = len(self._loader.dataset), states.part(saved, "data", dict, {})
-        packed = self._found(states.needed(saved, "tables"), beside, "table of {!r}", "it begins empty")
+        n, beside = len(self._loader.dataset), part(saved, "data", dict, {})
+        packed = self._found(needed(saved, "tables"), beside, "table of {!r}", "it begins empty")
         tables = {name: unpacked(name, n, data) for name, data in packed.items()}
-        waiting = states.part(saved, "pending", dict, {})
-        place = states.pair(saved, "rank")
+        waiting = part(saved, "pending", dict, {})
+        place = pair(saved, "rank")
         if waiting and (place != (self._loader.rank, self._loader.world_size) or not self._loader._distributed):
             raise StateError(
                 f"the state was saved by rank {place[0]} of {place[1]} within an epoch, and has that rank's reports "
@@ -334,7 +334,7 @@ class Feedback(Mapping[str, Table]):
             )
         packed = self._found(waiting, beside, "reports of {!r} that waited for an exchange", "it goes on without them")
         pending = {name: unpacked_reports(name, n, data) for name, data in packed.items()}
-        handed = None if saved.get("handed", 0) is None else states.pair(saved, "handed")
+        handed = None if saved.get("handed", 0) is None else pair(saved, "handed")
         made = {name: self._made(name) for name in (*tables, *pending) if name not in self._tables}
         return Saved(handed, tables, pending, made)
 

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .. import _leat
 from ..errors import StateError
-from ..loading import states
-from ..loading.samplers import load_list
+from ..mixtures.logs import Steps
+from .lists import load_list, positions_of
 from .policies import Rows
 from .table import Array
 
 if TYPE_CHECKING:
     from .deciding import Deciding
 
-
 Place = tuple[int, int]  #: epoch and row
-
-
-def has_lists(log: Sequence[Mapping[str, Any]]) -> bool:
-    return any("list" in entry for entry in log)
 
 
 class Replay:
@@ -34,7 +26,7 @@ class Replay:
         self._folder = folder
         self._done = 0  # how many decisions were made
         self._decisions: list[tuple[int, Mapping[str, Any]]] = []  # in the order of their places, with their steps
-        steps = states.Steps()
+        steps = Steps()
         for entry in log:
             step = steps.enter(entry)
             if entry["kind"] != "open" and ("list" in entry or "global_batch" in entry):
@@ -124,30 +116,6 @@ def _is_made(entry: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _hash(entry: Mapping[str, Any]) -> Any:
     return None if entry["list"] is None else entry["list"]["hash"]
-
-
-def positions_of(text: str) -> Array:
-    """Positions as a state has them (docs/order.md): differences, zigzag, base-128 varints, base64.
-
-    Raises:
-        StateError: it is not that.
-    """
-    try:
-        data = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)
-    except (ValueError, TypeError):
-        raise StateError("a list of positions in the log is not base64") from None
-    if len(data) == 0:
-        return np.empty(0, np.int64)
-    last = data < 128
-    ends = np.flatnonzero(last)
-    begins = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
-    if not last[-1] or int((ends - begins).max()) > 8:
-        raise StateError("a list of positions in the log is damaged")
-    shifts = 7 * (np.arange(len(data)) - np.repeat(begins, ends - begins + 1)).astype(np.uint64)
-    z = np.add.reduceat((data & 127).astype(np.uint64) << shifts, begins)
-    steps = (z >> np.uint64(1)).astype(np.int64) ^ -(z & np.uint64(1)).astype(np.int64)
-    found: Array = np.cumsum(steps)
-    return found
 
 
 def folder_of(log: Any, given: str | None) -> str | None:

@@ -7,7 +7,6 @@ without a copy. A tensor keeps the memory of its own output only, so a label tha
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,10 +18,10 @@ from ..data.ragged import Ragged
 from ..data.schema import JSON, STR
 from ..errors import CorruptError
 from ..program import Stack
+from ..stores.beside import Beside
 from . import thd
 
 if TYPE_CHECKING:
-    from ..stores.beside import Beside
     from .context import Slices
     from .html import Meaning
 
@@ -115,7 +114,12 @@ class Form:
     def batch(self, core: _leat.Batch) -> Batch:
         """A batch of this form."""
         made = Batch(core, self)
-        return made if self.beside is None or self.hidden else self.beside.read(made, core)
+        if self.beside is not None and not self.hidden:
+            values, broken = self.beside.read(core)
+            made._values.update(values)
+            if broken:
+                made._values[".errors"] = sorted([*made.errors, *(_lacking(made, *each) for each in broken)])
+        return made
 
     def _images(self, i: int, name: str, kind: int, dtype: str, _: bool) -> Callable[[_leat.Batch], Any]:
         """Images of open size: views of the memory that they share."""
@@ -138,6 +142,13 @@ class Form:
         if ragged:
             return lambda core: Ragged(tensor(core.dlpack(i)), tensor(core.dlpack_offsets(i)))
         return lambda core: tensor(core.dlpack(i))
+
+
+def _lacking(batch: Batch, row: int, sample: int, reason: str) -> RowError:
+    """About a row of a batch that was handed out, without those that the error policy has left out before it."""
+    for left_out in sorted(e.row for e in batch.errors if e.delivered is None):
+        row += left_out <= row
+    return RowError(row, sample, sample, reason)
 
 
 def _view_tensor(values: Any, begin: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
@@ -469,10 +480,3 @@ def _rebuild(framework: str, names: list[str], values: dict[str, Any]) -> Batch:
     form = Form(framework)
     form.makers = dict.fromkeys(names, lambda core: None)  # never called: all values are there
     return Batch(None, form, {name: _mapped(_unpickled, value) for name, value in values.items()})
-
-
-def framework_of(name: str) -> str:
-    """``"torch"`` or ``"numpy"``; ``"auto"`` is torch if it is imported."""
-    if name not in ("auto", "torch", "numpy"):
-        raise ValueError(f"framework is 'torch', 'numpy' or 'auto', not {name!r}")
-    return ("torch" if sys.modules.get("torch") else "numpy") if name == "auto" else name

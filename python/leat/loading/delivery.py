@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _leat, check
+from .. import _leat
 from .batch import Batch, Form
 
 
@@ -30,15 +30,3 @@ class Delivering:
         """The outputs, with `valid` if there can be padding."""
         padded = self._tail == "pad" and self.world_size > 1
         return (*batch.tuple(), batch.valid) if padded else batch.tuple()
-
-
-def checked_step(epoch: int, step: int) -> tuple[int, int]:
-    """The number of an epoch and of a step in it.
-
-    Raises:
-        IndexError: one is negative.
-    """
-    try:
-        return check.integer("epoch", epoch), check.integer("step", step)
-    except ValueError as e:
-        raise IndexError(str(e)) from None

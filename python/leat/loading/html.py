@@ -17,8 +17,8 @@ from ..ops.base import Operator
 from ..ops.branches import Branch
 
 if TYPE_CHECKING:
-    from ..data.mixing import Mix
-    from ..data.schedule import Schedule
+    from ..mixtures.mixing import Mix
+    from ..mixtures.schedule import Schedule
     from ..program import Entry
     from .batch import Batch
     from .loader import Loader

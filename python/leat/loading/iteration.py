@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
-from .. import _leat
+import numpy as np
+
+from .. import _leat, check, ranks
+from ..errors import UnsupportedError
+from ..feedback.deciding import Deciding
+from ..feedback.lists import save_list
+from ..mixtures.logs import lists_elsewhere
 from ..stores.beside import Beside
 from .agreement import Agreement
 from .batch import Batch, Form
 from .delivery import Delivering
 from .peers import PeerError, Peers
-from .reader import Reader
+from .reader import Pass, Reader
 
 
 class Kept(NamedTuple):
@@ -22,18 +30,131 @@ class Kept(NamedTuple):
     before: str  #: the library's state before it was taken
 
 
-class Taking(Delivering, Reader):
+class Taking(Deciding, Delivering, Reader):
     """The part of a loader that hands out batches: of the engine, with the values of stores, or from a peer."""
 
     _next: Callable[[int], _leat.Batch | None]
+    _peek: Callable[[], _leat.Batch | None]
     _agreement: Agreement
     _ahead: weakref.ref[Batch] | None  # the peeked batch, if it is kept
-    _distributed: bool
-    _feedback: Any
+    _calls: Any
     _form: Form
     _kept: Kept | None
-    _mixture: Any
     _peers: Peers | None
+    _resuming: bool
+    _common: Callable[[], dict[str, str]]  # what all ranks must have in common
+
+    def __iter__(self) -> Iterator[Any]:
+        self._agreement.begin(self._common, self._core.next_start()[0])
+        if self._sampler is not None:
+            self._read_sampler()
+        self._decide_epoch()
+        iteration = Pass(self, self._core.start())
+        self._kept, self._loaded = None, False
+        if self._calls is not None:
+            self._calls.open()
+        if self._form.beside is not None:
+            self._expect(self._form.beside, self._core.epoch(), -1)
+        return iteration
+
+    def peek(self) -> Any:
+        """The batch that ``next`` would give now, without handing it out: the look-ahead of one batch that stale copies
+        of a batch, prefetches to a device and stores need. None behind the last batch of an epoch.
+
+        The position, ``state_dict()``, ``epoch`` and the counts of :meth:`stats` stay as they are, and ``next`` then
+        gives the same batch: the same object as long as it is kept, the same memory in any case. It counts as held
+        (``max_held_bytes``). Where something is decided in between that changes that batch, ``next`` gives the one that
+        is planned then, and what was peeked at stays valid. A broken sample raises as it would from ``next``.
+
+        Raises:
+            ValueError: no epoch has begun: ``iter(loader)`` begins one (:class:`leat.InvalidError`).
+            leat.UnsupportedError: with ``in_order=False``, where the next batch is the one that is ready;
+                with ``tp_read="first"`` or ``share="job"``.
+
+        >>> loader = leat.Loader(leat.open(path), batch_size=32)
+        >>> batches = iter(loader)
+        >>> ahead = loader.peek()
+        >>> loader.state_dict()["at"], next(batches) is ahead, loader.peek().step
+        ({'epoch': 0, 'row': 0}, True, 1)
+        """
+        if self._peers is not None:
+            raise UnsupportedError("peek() is of one process: with tp_read='first' several have one batch")
+        batch = self._look()
+        return self._tuple(batch) if batch is not None and self._yields == "tuple" else batch
+
+    def _look(self) -> Batch | None:
+        core = self._peek()
+        if core is None:
+            return None
+        batch = self._seen(core) or self._batch(core)
+        self._ahead = weakref.ref(batch)
+        return batch
+
+    def _seen(self, core: _leat.Batch) -> Batch | None:
+        """The batch that was peeked at, if it is this one and is kept."""
+        ahead = None if self._ahead is None else self._ahead()
+        return ahead if ahead is not None and core.same(ahead._core) else None
+
+    def _read_sampler(self) -> None:
+        """Takes over the PyTorch Sampler's list for the epoch that begins."""
+        if self._resuming:  # within an epoch, with the positions that it began with
+            self._resuming = False
+            return
+        positions = self._read_list()
+        self._unread = None
+        self._core.set_positions(positions)
+        self._decisions.take(self._core)
+        if self._log_dir is not None and (not self._distributed or ranks.leads()):
+            for entry in lists_elsewhere(self.state_dict()):
+                save_list(self._log_dir, entry["hash"], positions)
+
+    def _shared(self, make: Callable[[], np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        """The result of `make`, which only rank 0 calls where torch.distributed is initialised."""
+        if not self._distributed:
+            return make()
+        if not ranks.leads():
+            return ranks.broadcast(None)
+        try:
+            positions = make()
+        except BaseException:
+            with contextlib.suppress(RuntimeError):
+                ranks.broadcast(None)  # tells the others
+            raise
+        return ranks.broadcast(positions)
+
+    def __len__(self) -> int:
+        """Batches of this rank in an epoch.
+
+        Raises:
+            RangeError: of a mixture whose epochs end by their sources, the epoch is too far ahead to be known.
+        """
+        if self._sampler is None:
+            steps = self._core.steps()
+            if not steps and self._mixture is not None:  # raises where the epoch has no rows for any rank
+                self._core.mix_counts(self.epoch, 0, np.zeros(len(self._mixture.names), np.uint64))
+            return steps
+        n = len(self._sampler)
+        whole, rest = divmod(n, self._global)
+        if not rest or self._tail == "drop":
+            return whole
+        if self._tail == "pad":
+            return whole + 1
+        mine = (self.rank + 1) * rest // self.world_size > self.rank * rest // self.world_size
+        return whole + mine
+
+    def set_epoch(self, epoch: int) -> None:
+        epoch = check.integer("epoch", epoch)
+        if hasattr(self._sampler, "set_epoch"):
+            self._sampler.set_epoch(epoch)
+            self._unread = None
+        if self._drops(epoch):
+            self._resuming = False
+
+    def _asked(self, function: Callable[..., Any], epoch: Callable[[], int]) -> Callable[..., Any]:
+        """A function of the engine's that makes batches of an epoch, which may need functions of the program."""
+        return function if self._calls is None else partial(self._calls.ask, function, epoch)
+
+    # ---- one batch ---------------------------------------------------------------------------------------------------
 
     def _take(self, number: int) -> Any:
         batch = self._own(number) if self._peers is None else self._of_peers(self._peers, number)
@@ -103,11 +224,6 @@ class Taking(Delivering, Reader):
         peers.send(batch)
         return batch
 
-    def _look(self) -> Batch | None:
-        raise NotImplementedError
-
-    def _seen(self, core: _leat.Batch) -> Batch | None:
-        raise NotImplementedError
-
     def _expect(self, beside: Beside, epoch: int, step: int) -> None:
-        raise NotImplementedError
+        """Has what stores have for the batches behind a step read ahead."""
+        beside.expect(self._core, epoch, step, self.rank * self._global // self.world_size, self._global)

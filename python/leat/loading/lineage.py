@@ -10,8 +10,7 @@ import os
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,20 +18,23 @@ import numpy as np
 
 from .. import check
 from ..data import dataset as datasets
-from ..data import mixing
-from ..data.mixing import Mix
 from ..data.packing import PackedRows
-from ..data.schedule import Schedule
-from ..errors import ChangedError, Error, InvalidError, MissingFileError, StateError, UnsupportedError
+from ..errors import ChangedError, InvalidError, MissingFileError, StateError, UnsupportedError
+from ..feedback.lists import load_list
 from ..files import whole
+from ..mixtures import mixing
+from ..mixtures.logs import lists_elsewhere, step_of
+from ..mixtures.mixing import Mix
+from ..mixtures.schedule import Schedule
 from ..program import Out, Outputs, has_functions, program_from_json, program_to_json
-from . import states
+from ..saved import damage_is_said, is_number
 from .batch import Batch
-from .delivery import checked_step
-from .samplers import Blocks, Weighted, digest, load_list
+from .samplers import LIST, Blocks, Weighted, digest
+from .states import Stateful
 
 if TYPE_CHECKING:
     from .loader import Loader
+    from .mesh import Mesh
 
 VERSION = 2
 PLAN = 40 << 10  #: bytes of what all plans of a loader have in common; more lies in log_dir, under its hash
@@ -281,24 +283,84 @@ def _plain_order(shuffle: Any, sampler: Any, folder: _Folder) -> Any:
     return {"sampler": True} if sampler is not None else {"shuffle": bool(shuffle)}
 
 
-def planned_rows(loader: Loader, epoch: int, step: int, rows: Any) -> dict[str, Any]:
-    """See :meth:`leat.Loader.plan_rows`."""
-    if not loader._options["in_order"]:
-        raise UnsupportedError("without in_order which rows are together follows from when they were ready, not a plan")
-    if loader.mesh is not None and loader.mesh.cp.size > 1:
-        raise UnsupportedError("rows of context-parallel ranks are slices, which the loader cuts: plan them without cp")
-    if loader.mesh is not None and not loader.mesh.reads:
-        raise UnsupportedError("this pipeline stage reads nothing: plan the rows where they are read")
-    epoch, step = checked_step(epoch, step)
-    there = len(loader.plan(epoch, step))
-    first, end = _range(rows, there)
-    return {
-        **loader._lineage.common(),
-        "decisions": loader._lineage.decisions(loader.state_dict()),
-        "epoch": epoch,
-        "step": step,
-        "rows": [first, end - first],
-    }
+class Planning(Stateful):
+    """The part of a loader that plans batches, and makes those of any step again."""
+
+    mesh: Mesh | None
+    _lineage: Lineage
+
+    def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The sample ids planned for this rank's batch `step` of `epoch`, without reading anything: int64.
+
+        >>> leat.Loader(leat.open(path), batch_size=4).plan(0, 2).tolist()
+        [8, 9, 10, 11]
+        """
+        return np.asarray(self._core.plan(*check.step(epoch, step)))
+
+    def batch_at(self, epoch: int | Mapping[str, Any], step: int | None = None) -> Batch:
+        """Computes a batch again: that of an epoch and step, or the one that a state points at. The loader's position
+        does not move.
+
+        Raises:
+            IndexError: the epoch has no such step.
+            ValueError: the state is of another run (:class:`leat.StateError`).
+
+        >>> loader = leat.Loader(leat.open(path), batch_size=32)
+        >>> batches = iter(loader)
+        >>> next(batches).step, loader.batch_at(loader.state_dict()).step, next(batches).step
+        (0, 1, 1)
+
+        Without `in_order` which rows it had stands only in the record in `log_dir`: ValueError without that, IndexError
+        for a batch that was not handed out.
+        """
+        if isinstance(epoch, Mapping):
+            if step is not None:
+                raise TypeError("batch_at takes a state, or epoch and step")
+            mine = self.state_dict()
+            whole = "later" in mine and self._order_of != LIST
+            epoch, step = step_of(mine, epoch, self._decisions.entries() if whole else None)
+        elif step is None:
+            raise TypeError("batch_at takes epoch and step, or a state")
+        return self._batch(self._asked(self._core.batch_at, lambda: int(epoch))(*check.step(epoch, step)))
+
+    def plan_rows(self, epoch: int, step: int, rows: Any = None) -> dict[str, Any]:
+        """What the rows of this rank's batch `step` of `epoch` follow from: plain values (paths and fingerprint of the
+        data set, program, order, decisions, position), that can be pickled or written as JSON and are at most 64 KiB.
+        Whoever reads the same files makes the rows of it with :func:`leat.make_rows`, with the same bytes.
+
+        Args:
+            rows: a range of rows within the batch: a range, a slice, or ``(first, end)``. None: all.
+
+        Raises:
+            IndexError: the epoch has no such step, or the batch no such rows.
+            leat.UnsupportedError: the data lie in memory (`from_arrays`, `from_source`), where nobody else reads them;
+                with ``in_order=False``, and with slices for context-parallel ranks.
+            leat.InvalidError: without `log_dir`, a selection, paths or decisions are too long to stand in the plan.
+            leat.ChangedError: weights or positions of the sampler were changed after the loader was opened.
+
+        >>> loader = leat.Loader(leat.open(path), batch_size=32, shuffle=True)
+        >>> leat.make_rows(loader.plan_rows(0, 2)).ids.tolist() == loader.plan(0, 2).tolist()
+        True
+        """
+        if not self._options["in_order"]:
+            raise UnsupportedError(
+                "without in_order which rows are together follows from when they were ready, not a plan"
+            )
+        if self.mesh is not None and self.mesh.cp.size > 1:
+            raise UnsupportedError(
+                "rows of context-parallel ranks are slices, which the loader cuts: plan them without cp"
+            )
+        if self.mesh is not None and not self.mesh.reads:
+            raise UnsupportedError("this pipeline stage reads nothing: plan the rows where they are read")
+        there = len(self.plan(epoch, step))
+        first, end = _range(rows, there)
+        return {
+            **self._lineage.common(),
+            "decisions": self._lineage.decisions(self.state_dict()),
+            "epoch": int(epoch),
+            "step": int(step),
+            "rows": [first, end - first],
+        }
 
 
 def _range(rows: Any, n: int) -> tuple[int, int]:
@@ -338,7 +400,7 @@ class _Made:
             if self._decisions != decisions:
                 self._decisions = None  # until they are taken over whole
                 folder = _Folder(planned["log_dir"])
-                with states.damage_is_said():
+                with damage_is_said():
                     state = json.loads(folder.take_text(decisions))
                 _decide(loader, state, folder.path)
                 self._decisions = decisions
@@ -434,9 +496,9 @@ def _check(planned: Mapping[str, Any]) -> None:
         "run": isinstance(planned.get("run"), str),
         "log_dir": isinstance(planned.get("log_dir"), (str, type(None))),
         "decisions": _is_kept(planned.get("decisions")),
-        "epoch": states.is_number(planned.get("epoch")),
-        "step": states.is_number(planned.get("step")),
-        "rows": isinstance(rows, (list, tuple)) and len(rows) == 2 and all(map(states.is_number, rows)),
+        "epoch": is_number(planned.get("epoch")),
+        "step": is_number(planned.get("step")),
+        "rows": isinstance(rows, (list, tuple)) and len(rows) == 2 and all(map(is_number, rows)),
     }
     for name, is_sound in sound.items():
         if not is_sound:
@@ -468,7 +530,7 @@ def _open(planned: Mapping[str, Any]) -> Loader:
     from .loader import Loader
 
     folder = _Folder(planned["log_dir"])
-    with _damage_is_said():
+    with damage_is_said("the plan of rows"):
         text = folder.take_text(planned["loader"])
         if hashlib.sha256(text.encode()).hexdigest() != planned["run"]:
             raise StateError("the plan of rows is damaged: 'loader' has another hash than 'run' says")
@@ -492,16 +554,6 @@ def _open(planned: Mapping[str, Any]) -> Loader:
     return loader
 
 
-@contextmanager
-def _damage_is_said() -> Iterator[None]:
-    try:
-        yield
-    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, SyntaxError, RecursionError) as e:
-        if isinstance(e, Error):
-            raise
-        raise StateError(f"the plan of rows is damaged: it cannot be read ({e!r:.120})") from e
-
-
 def _outputs(plain: Any, folder: _Folder) -> tuple[Any, bytes | None]:
     """The program, or the bytes of a pickled one."""
     if plain is None:
@@ -523,11 +575,9 @@ def _order(plain: dict[str, Any], folder: _Folder) -> dict[str, Any]:
 
 def _decide(loader: Loader, state: dict[str, Any], log_dir: str | None) -> None:
     """Takes over the decisions of a run, with the lists of positions that they name."""
-    with states.damage_is_said():
+    with damage_is_said():
         lists = loader._prepare(state).lists
         if loader._sampler is not None:
-            found = [load_list(str(log_dir), each["hash"]) for each in states.lists_elsewhere(state)]
+            found = [load_list(str(log_dir), each["hash"]) for each in lists_elsewhere(state)]
             lists = [each for each in found if each is not None]
-        for positions in lists:
-            loader._core.know_list(positions)
-        loader._core.load_state(json.dumps(state))
+        loader._load(state, lists)

@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import check
 from ..data.dataset import Dataset
-from ..data.mixing import Mix
 from ..data.packing import PackedRows
-from ..data.schedule import Schedule
+from ..mixtures.mixing import Mix
+from ..mixtures.schedule import Schedule
 from ..program import Entry, Outputs
 from ..stores.beside import Beside
 from . import html, thd
-from .batch import Form, framework_of
+from .batch import Form
 from .buckets import buckets_of
 
 
@@ -87,7 +88,7 @@ def form_of(
     looks: bool,
 ) -> Form:
     """The form of batches, with the stores whose values come with them; `marks`, `looks`: of :class:`Beside`."""
-    form = Form(framework_of(framework))
+    form = Form(check.framework(framework))
     if rows.lines is not None:
         form.length, form.multiple = rows.lines.length, rows.lines.multiple
     form.meaning = html.meaning(rows.dataset.schema, rows.dataset.classes, outputs)

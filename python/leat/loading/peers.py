@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from .. import ranks
 from ..data.ragged import Ragged
 from ..errors import Error
 from .batch import Batch, Form, RowError
+from .context import Slices
+from .mesh import Mesh
 
 SMALL = ("ids", "domains", "row_keys", "valid")
 
@@ -139,6 +142,28 @@ class Peers:
         form = Form("torch")
         form.makers = dict.fromkeys(names, lambda core: None)  # never called: all values are there
         return Batch(None, form, values)
+
+
+def joined(
+    mesh: Mesh | None, form: Form, cp: str, cp_outputs: Sequence[str] | None, first: bool, in_order: bool
+) -> Peers | None:
+    """The peers that this process shares batches with; `form` says what it makes of them, by its place in the mesh."""
+    if mesh is None:
+        return None
+    if not in_order and mesh.processes > mesh.dp.size:
+        raise ValueError(
+            "in_order=False does not go with a mesh in which several processes have the same rows: each of them would "
+            "have these in an order of its own"
+        )
+    peers = None
+    if first and mesh.tp.size > 1 and mesh.reads:
+        if form.framework != "torch":
+            raise ValueError("tp_read='first' sends tensors: open the Loader with framework='torch'")
+        peers = Peers(mesh.tp_group)
+    form.hidden = not mesh.reads or not (peers is None or peers.reads)
+    if mesh.cp.size > 1 and not form.hidden:
+        form.slices = Slices(mesh.cp, cp, cp_outputs)
+    return peers
 
 
 def _about(tensor: Any) -> tuple[list[int], str]:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import _leat
+from ..data.dataset import Dataset
 from ..ops import Map
 from ..program import (
     NO_OUTPUTS,
@@ -20,7 +21,6 @@ from ..program import (
     warn_of_loose_targets,
 )
 from .batch import Form
-from .mixtures import first_stored
 
 if TYPE_CHECKING:
     from ..functions.mapping import Compiler
@@ -78,7 +78,19 @@ def _compiler(outputs: Outputs, dataset: Any, framework: str, seed: int) -> Comp
                 f"output {', '.join(entry.outputs)}: leat.PerBatch does not go with leat.ops.Map and MapBatch in one "
                 "chain, because the shape of what a function takes is settled before the first batch"
             )
-    return Compiler(outputs, dataset.schema, framework, partial(first_stored, dataset), _leat.row_key(seed, 0, 0))
+    return Compiler(outputs, dataset.schema, framework, partial(_first_stored, dataset), _leat.row_key(seed, 0, 0))
+
+
+def _first_stored(dataset: Any, name: str) -> tuple[Any, int]:
+    """The stored value of a field in the first sample, and that sample's id."""
+    if not len(dataset):
+        raise ValueError(
+            "the data set is empty: a function's result is known only where returns=leat.field(dtype, shape) "
+            "declares it"
+        )
+    if not isinstance(dataset, Dataset):
+        dataset = next(source for source in dataset.datasets if len(source))
+    return dataset.stored(0, name), int(dataset.ids[0])
 
 
 def described(outputs: Outputs | None) -> str:

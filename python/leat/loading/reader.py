@@ -4,31 +4,12 @@ from __future__ import annotations
 
 import json
 import warnings
-import weakref
 from collections.abc import Iterator, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from .. import check
-from . import states
-
-
-class Closing:
-    """A resource that ends when it is closed, or no longer referred to."""
-
-    _finalizer: weakref.finalize[Any, Any]
-
-    def close(self) -> None:
-        """Ends it; batches and tensors that are held stay valid."""
-        self._finalizer()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+from ..closing import Closing
+from ..saved import damage_is_said, plain
 
 
 class Reader(Closing):
@@ -77,8 +58,8 @@ class Reader(Closing):
         Raises:
             ValueError: the state is of another data set or order (:class:`leat.StateError`), or is none.
         """
-        text = json.dumps(states.plain(state))
-        with states.damage_is_said():
+        text = json.dumps(plain(state))
+        with damage_is_said():
             self._core.load_state(text)
         self._loaded = True
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from .. import _leat, check
+from .. import check
 from ..data.dataset import positions_array
-from ..errors import StateError
-from ..files import whole
 
-SEQUENTIAL, SHUFFLED, BLOCKS, WEIGHTED, LIST = range(5)  # numbers of the library's orders
+SEQUENTIAL, SHUFFLED, BLOCKS, WEIGHTED, LIST = check.ORDERS.values()
 
 
 class Blocks:
@@ -135,38 +131,3 @@ def digest(arguments: Mapping[str, Any]) -> str:
         found.update(f"{name} {array.dtype} {array.shape} ".encode())
         found.update(array.tobytes())
     return found.hexdigest()
-
-
-def _list_path(folder: str, name: str) -> str:
-    return os.path.join(folder, f"positions-{name}.npy")
-
-
-def save_list(folder: str, name: str, positions: np.ndarray[Any, Any]) -> None:
-    """Saves a list of positions under its hash. The file appears whole or not at all."""
-    path = _list_path(folder, name)
-    if os.path.exists(path):
-        return
-    array = np.ascontiguousarray(positions)
-    with whole(path, folder=True) as file:  # np.save would write by itself, and its error has no cause
-        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
-        file.write(array.data)
-
-
-def load_list(folder: str, name: str) -> np.ndarray[Any, Any] | None:
-    """A list that was saved, or None. Nothing is unpickled.
-
-    Raises: StateError: the file does not match this hash.
-    """
-    path = _list_path(folder, name)
-    if not re.fullmatch("[0-9a-f]{16}", name) or not os.path.exists(path):
-        return None
-    try:
-        found: np.ndarray[Any, Any] = np.load(path, allow_pickle=False)
-        whole = found.dtype == np.int64 and found.ndim == 1 and _leat.positions_hash(found) == name
-    except OSError:
-        raise
-    except Exception as e:  # a file that was cut or changed makes NumPy raise almost anything
-        raise StateError(f"{path} is damaged: {e!s:.120}") from None
-    if not whole:
-        raise StateError(f"{path} is damaged: its positions have another hash than the one in its name")
-    return found

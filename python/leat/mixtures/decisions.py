@@ -21,7 +21,8 @@ from typing import Any
 from .. import _leat
 from ..errors import RangeError, StateError
 from ..files import whole, writing
-from ..loading import states
+from ..saved import part
+from .logs import Steps, is_entry
 
 Place = tuple[int, int]  #: epoch and step
 Entry = dict[str, Any]  #: of the loader's log
@@ -81,7 +82,7 @@ class Decisions:
         self.lost = hidden - len(older)  #: entries of which only the folded one is known: all that are folded, or none
         self.folded = log[1] if self.lost else None
         self._lines = Lines()  # of all entries after those
-        self._steps = states.Steps()
+        self._steps = Steps()
         self._places: list[Place] = []
         self._numbers: list[int] = []  # of the lines that decided shares, by place
         self._base = self._sum = (self.lost, digest if self.lost else "")
@@ -187,9 +188,9 @@ class Decisions:
         Raises:
             StateError: it is damaged.
         """
-        states.part(saved, "folded", str)
-        for entry in states.part(saved, "older", list, []):
-            if not states.is_entry(entry, sources):
+        part(saved, "folded", str)
+        for entry in part(saved, "older", list, []):
+            if not is_entry(entry, sources):
                 raise StateError(f"the state is damaged: its decisions have {entry!r:.120}")
         if not isinstance(saved.get("later", []), (list, str)):
             raise StateError(f"the state is damaged: 'later' cannot be {saved['later']!r:.60}")
@@ -224,7 +225,7 @@ class Decisions:
         hidden, digest = _hidden(log), saved.get("folded", "")
         for known in (saved.get("older", []), self._whole()[1:], read(self.path)[1:]):
             older = known[:hidden]
-            whole = len(older) == hidden and all(map(states.is_entry, older))
+            whole = len(older) == hidden and all(map(is_entry, older))
             if whole and _digest(map(_text, older), "") == digest:
                 break
         else:

@@ -11,18 +11,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 
-from .. import check
-from ..data.mixing import Mix, token_lengths
+from .. import _leat, check
 from ..data.packing import PackedRows
-from ..data.schedule import Schedule
 from ..errors import RangeError
-
-if TYPE_CHECKING:
-    from ..loading.loader import Loader
+from ..saved import damage_is_said
+from .logs import has_lists, log_of
+from .mixing import Mix, planning, token_lengths
+from .schedule import Schedule
 
 Counts = np.ndarray[Any, np.dtype[np.int64]]
 Shares = np.ndarray[Any, np.dtype[np.float64]]
@@ -156,23 +155,16 @@ def shares_of(counts: Counts) -> Shares:
     return shares
 
 
-def planning(mixture: Mix | Schedule, batch: int, seed: int, shuffle: Any, **options: Any) -> Loader:
-    """A loader of one process whose plan alone is used."""
-    from ..loading.loader import Loader
-
-    fixed = (name for name, f in mixture.schema.items() if f.kind == "array" and None not in f.shape)
-    field = next(fixed, next(iter(mixture.schema)))  # it has to deliver one: memory for batches is small then
-    return Loader(
-        mixture,
-        global_batch_size=batch,
-        shuffle=shuffle,
-        seed=seed,
-        rank=0,
-        world_size=1,
-        outputs={field: []},
-        framework="numpy",
-        **options,
-    )
+def _planned(
+    mixture: Mix | Schedule, batch: int, log: Sequence[Mapping[str, Any]] | None, seed: int, shuffle: bool
+) -> _leat.Loader:
+    """The plan of a run that has decided `log`; lists of rows are decided as epochs begin, and do not count here."""
+    order = check.ORDERS["shuffled" if shuffle else "sequential"]
+    core = planning(mixture, batch, order=order, seed=seed, tail=check.TAILS["uneven"])
+    if log and not has_lists(log):
+        with damage_is_said():
+            core.load_state(json.dumps({**json.loads(core.state()), "log": log}))
+    return core
 
 
 # ---- the plan --------------------------------------------------------------------------------------------------------
@@ -185,14 +177,14 @@ class _Plan:
         self, mixture: Mix | Schedule, batch: int, log: Sequence[Mapping[str, Any]] | None, seed: int, shuffle: bool
     ) -> None:
         self.mix = mixture.first if isinstance(mixture, Schedule) else mixture
-        self.loader = planning(mixture, batch, seed, shuffle, tail="uneven", log=log)
+        self.core = _planned(mixture, batch, log, seed, shuffle)
         self.n = len(self.mix.names)
         self.starts = [0]  # of each epoch that is known, in rows of the stream, and of the next one
         self.before = [np.zeros(self.n, np.int64)]  # counts then
 
     def of_epoch(self, epoch: int, rows: int) -> Counts:
         counts = np.zeros(self.n, np.uint64)
-        self.loader._core.mix_counts(epoch, rows, counts)
+        self.core.mix_counts(epoch, rows, counts)
         return counts.astype(np.int64)
 
     def add_epoch(self) -> int:
@@ -337,7 +329,7 @@ def _tokens(plan: _Plan, lengths: list[int | Counts], edges: Counts, rows: Count
         n = 0
         while n < AT_ONCE and done + n < end:
             try:
-                domains, positions = map(np.asarray, plan.loader._core.plan_domains(epoch, step))
+                domains, positions = map(np.asarray, plan.core.plan_domains(epoch, step))
             except RangeError:
                 epoch, step = epoch + 1, 0
                 continue
@@ -358,7 +350,7 @@ def _tokens(plan: _Plan, lengths: list[int | Counts], edges: Counts, rows: Count
 
 
 def show(
-    mixture: Mix | Schedule | Loader,
+    mixture: Mix | Schedule,
     *,
     batch_size: int | None = None,
     epochs: int | None = None,
@@ -371,18 +363,7 @@ def show(
     until: tuple[int, int] | None = None,
 ) -> Shown:
     """Documented in :meth:`leat.Mix.show`."""
-    from ..loading.loader import Loader
-    from ..loading.states import log_of, orders_of
-
     entries = None if log is None else log_of(log)
-    if isinstance(mixture, Loader):
-        batch_size = mixture._global if batch_size is None else batch_size
-        entries = mixture.log if entries is None else entries
-        state = json.loads(mixture._core.state())
-        seed, shuffle = int(state["seed"]), orders_of(state)[0]["order"] != "sequential"
-        mixture = cast(Any, mixture.dataset)
-    if not isinstance(mixture, (Mix, Schedule)):
-        raise TypeError(f"what is shown is a leat.Mix, a leat.Schedule or a Loader of one, not {mixture!r:.60}")
     if batch_size is not None:
         batch_size = check.integer("batch_size", batch_size, 1)
     elif entries:
@@ -401,7 +382,7 @@ def show(
     try:
         return _show(plan, mixture, batch_size, entries or [], wanted, points, until)
     finally:
-        plan.loader.close()
+        plan.core.close()
 
 
 def _end(

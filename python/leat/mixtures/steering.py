@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from .. import _leat, check
-from ..data.keys import Keys
-from ..data.mixing import checked_weights, unknown_name
 from ..errors import RangeError, StateError
-from ..loading import states
+from ..saved import needed, pair, part
 from .algorithm import Algorithm, Weights, algorithm_of, counted, total
 from .decisions import Decisions, Place
+from .keys import Keys, checked_weights, unknown_name
+from .logs import place_of, step_of
 
 LEAD = 4  #: steps from a report to its decision, more than frameworks fetch ahead
 
@@ -97,7 +97,7 @@ class Mixture:
         found = checked_weights({name: weights[name] for name in self._names}, of, False)
         if at is None:
             state = json.loads(self.core.state())
-            at = states.step_of(state, state)
+            at = step_of(state, state)
         self.core.set_shares(*at, list(found.values()))
         self.decisions.take(self.core)
 
@@ -190,7 +190,7 @@ class Mixture:
         state: dict[str, Any] = {"names": self._names, **self.decisions.state(core)}
         if self.algorithm is not None:
             # a run that went back has handed out, and reported, the batches before it again
-            position, handed, reported = states.place_of(core), self._handed, self._reported
+            position, handed, reported = place_of(core), self._handed, self._reported
             handed = None if handed is None or (position is not None and handed >= position) else handed
             reported = None if handed is None or reported is None or reported > handed else reported
             state |= {
@@ -226,7 +226,7 @@ class Mixture:
         places: dict[str, Place | None] = {"handed": None, "reported": None}
         reports = 0
         if saved is not None:
-            places = {name: None if saved.get(name, 0) is None else states.pair(saved, name) for name in places}
+            places = {name: None if saved.get(name, 0) is None else pair(saved, name) for name in places}
             reports = counted(saved, "reports")
             _check_places(places["reported"], places["handed"], position)
         algorithm = self.algorithm
@@ -253,10 +253,10 @@ class Mixture:
 
     def _checked(self, state: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """A state that is of these domains, if it has the algorithm's numbers."""
-        names = states.needed(state, "names", list)
+        names = needed(state, "names", list)
         if names != self._names:
             raise StateError(f"the state is of a mixture of other domains: {', '.join(map(str, names))}")
-        name = states.part(state, "algorithm", str)
+        name = part(state, "algorithm", str)
         own = None if self.algorithm is None else type(self.algorithm).__name__
         if name == own:
             return None if name is None else state

@@ -1,6 +1,6 @@
 """Ports of this host: one loader for many processes (docs/ports.md)."""
 
-from .known import ls, stat, stop
+from ..sharing.known import ls, stat, stop
 from .order import dependent_order
 from .serve import serve
 

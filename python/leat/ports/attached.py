@@ -11,19 +11,17 @@ import numpy as np
 
 from .. import _leat, check, ranks
 from ..errors import InvalidError, UnsupportedError
-from ..loading import states
 from ..loading.agreement import Agreement
 from ..loading.batch import Batch
-from ..loading.delivery import Delivering, checked_step
-from ..loading.loader import TAILS
+from ..loading.delivery import Delivering
 from ..loading.reader import Pass, Reader
 from ..program import Outputs, compiled_program, has_functions
+from ..saved import plain
+from ..sharing.known import LAGS, Folder, path_of, text_of
 from .form import form_of
-from .known import Folder, path_of, text_of
 from .order import ids_of
 from .port import milliseconds
 
-LAGS = {"recompute": 0, "wait": 1}
 STARTS = {"here": 0, "beginning": 1}
 
 
@@ -113,7 +111,7 @@ def attach(
         "batch_size": size,
         "rank": found,
         "world_size": count,
-        "tail": check.choice("tail", tail, TAILS),
+        "tail": check.choice("tail", tail, check.TAILS),
         "lag": check.choice("lag", lag, LAGS),
         "beginning": bool(check.choice("start", start, STARTS)),
         "writable": check.flag("writable", writable),
@@ -233,7 +231,7 @@ class Attached(Delivering, Reader):
         """Its position: the epoch, and the row of it that comes next. It fits readers of any batch size and world size
         that are attached to a port over the same data set, order and seed.
         """
-        return super().state_dict() if self._ahead is None else states.plain(self._ahead.state)
+        return super().state_dict() if self._ahead is None else plain(self._ahead.state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
@@ -241,7 +239,7 @@ class Attached(Delivering, Reader):
 
     def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The sample ids planned for this rank's batch `step` of `epoch`: int64."""
-        return np.asarray(self._core.plan(*checked_step(epoch, step)))
+        return np.asarray(self._core.plan(*check.step(epoch, step)))
 
     def batch_at(self, epoch: int, step: int) -> Batch:
         """That batch, made again. The position does not move.
@@ -249,7 +247,7 @@ class Attached(Delivering, Reader):
         Raises:
             IndexError: the epoch has no such step.
         """
-        return self._batch(self._core.batch_at(*checked_step(epoch, step)))
+        return self._batch(self._core.batch_at(*check.step(epoch, step)))
 
     def stats(self) -> dict[str, Any]:
         """Statistics since it was attached; docs/ports.md names the keys."""

@@ -1,28 +1,14 @@
-"""A port's description of the form of its batches, as JSON, and the form that attached readers make of it."""
+"""The form that attached readers make of the description that a port gives of its batches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .. import check
 from ..errors import StateError
-from ..loading.batch import Form, framework_of
+from ..loading.batch import Form
 from ..program import Stack
-
-if TYPE_CHECKING:
-    from ..loading.loader import Loader
-
-
-def told(loader: Loader) -> dict[str, Any]:
-    """The facts that readers of a port over this loader must know, as plain values."""
-    form = loader._form
-    return {
-        "framework": loader._framework,  # as given: "auto" is decided where the batches arrive
-        "yields": loader._yields,
-        "order": form.order,
-        "length": form.length,
-        "multiple": form.multiple,
-    }
 
 
 def form_of(said: Mapping[str, Any], framework: str | None) -> Form:
@@ -32,7 +18,7 @@ def form_of(said: Mapping[str, Any], framework: str | None) -> Form:
     """
     try:
         about = said.get("about", {})
-        form = Form(framework_of(framework or about.get("framework", "auto")))
+        form = Form(check.framework(framework or about.get("framework", "auto")))
         form.stacks = {str(name): Stack(*stack) for name, stack in said.get("stacks", {}).items()}
         form.order = [str(name) for name in about.get("order", [])]
         length = about.get("length")

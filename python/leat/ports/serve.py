@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from ..errors import Error, MissingFileError
 from ..program import Outputs
+from ..sharing.known import Folder, ls, path_of, text_of
 from .attached import program_of
-from .known import Folder, ls, path_of, text_of
 
 
 def serve(

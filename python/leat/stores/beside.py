@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from .. import _leat
 from ..data.dataset import Dataset
 from ..errors import StateError
 from .store import BROKEN, Store, identity
-
-if TYPE_CHECKING:
-    from ..loading.batch import Batch, RowError
 
 AHEAD = 8  #: batches whose rows are asked for: a few reads from a disk (0.1 to 10 ms) within a few steps
 
@@ -66,23 +63,20 @@ class Beside:
             if store.fingerprint and isinstance(dataset, Dataset) and store.fingerprint != identity(dataset):
                 raise StateError(f"store {name!r} ({store.path}) is of another data set: its ids mean other samples")
 
-    def read(self, batch: Batch, core: _leat.Batch) -> Batch:
-        """Puts the values for the rows of a batch into it."""
+    def read(self, core: _leat.Batch) -> tuple[dict[str, Any], list[tuple[int, int, str]]]:
+        """The values for the rows of a batch, by name; and the rows whose bytes are broken, each with its sample id and
+        the reason."""
         ids = np.asarray(core.ids()).astype(np.uint64)
-        broken: list[RowError] = []
+        made: dict[str, Any] = {}
+        broken: list[tuple[int, int, str]] = []
         for name, store in self.stores.items():
             keys = np.asarray(core.row_keys()) if store.keyed else None
             found = np.empty(len(ids), np.uint8)
-            values, present = store.read(ids, keys, None, self.marks, self._framework, found)
-            for value, field in self._values(name).items():
-                batch._values[value] = values[field]
-            batch._values[f"{name}.present"] = present
-            for row in np.flatnonzero(found == BROKEN).tolist():
-                why = f"store {name!r} ({store.path}): the row's bytes are not what was written: it comes as missing"
-                broken.append(_error(batch, row, int(ids[row]), why))
-        if broken:
-            batch._values[".errors"] = sorted([*batch.errors, *broken])
-        return batch
+            values, made[f"{name}.present"] = store.read(ids, keys, None, self.marks, self._framework, found)
+            made |= {value: values[field] for value, field in self._values(name).items()}
+            why = f"store {name!r} ({store.path}): the row's bytes are not what was written: it comes as missing"
+            broken += [(row, int(ids[row]), why) for row in np.flatnonzero(found == BROKEN).tolist()]
+        return made, broken
 
     def expect(self, core: _leat.Loader, epoch: int, step: int, first: int, rows: int) -> None:
         """Asks for the rows of batches behind `step`. `first`: of a global batch of `rows` rows, this rank's."""
@@ -104,15 +98,6 @@ class Beside:
                     made = [_leat.row_key(self._seed, epoch, begin + i) for i in range(len(ids))]
                     keys = np.array(made, np.uint64)
                 store.ask(ids, keys)
-
-
-def _error(batch: Batch, row: int, sample: int, reason: str) -> RowError:
-    """About a row of a batch that was handed out, without those that the error policy has left out before it."""
-    from ..loading.batch import RowError
-
-    for left_out in sorted(e.row for e in batch.errors if e.delivered is None):
-        row += left_out <= row
-    return RowError(row, sample, sample, reason)
 
 
 _pools: dict[int, ThreadPoolExecutor] = {}

@@ -18,7 +18,6 @@ from ..data.dataset import Dataset
 from ..data.ragged import Ragged
 from ..data.schema import Field, as_field, to_raw
 from ..errors import ClosedError
-from ..loading.batch import framework_of
 from .values import Array, Column, checked_ids, checked_keys, column_of, finished, given_of
 
 BROKEN = 2  #: of a row whose bytes differ from those written, as the library says whether rows are there
@@ -72,7 +71,7 @@ class Store:
         self.path = os.path.abspath(os.fspath(path))
         self.read_only = bool(read_only)
         self.queue_bytes = check.integer("queue_bytes", queue_bytes, 1)
-        self._framework = framework_of(framework)
+        self._framework = check.framework(framework)
         keyed = _keyed(key)
         raw = None
         if fields is not None:

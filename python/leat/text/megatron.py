@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..data.column import batches
 from ..files import writing
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ def write_megatron(
     >>> leat.open(tmp / "corpus.idx")[1]["tokens"].tolist()
     [3, 4, 5]
     """
-    from ..loading.loader import Loader
-
     if field not in dataset.schema:
         raise KeyError(f"no field {field!r}: this data set has {', '.join(dataset.schema)}")
     kind = dataset.schema[field]
@@ -67,27 +66,23 @@ def write_megatron(
     at = 0
     try:
         with writing(places[0]), open(partial[0], "wb") as out:
-            if len(dataset):
-                with Loader(
-                    dataset, _DOCUMENTS, outputs={field: []}, rank=0, world_size=1, framework="numpy", epochs=1
-                ) as loader:
-                    for batch in loader:
-                        got = batch[field]
-                        if isinstance(got, np.ndarray):
-                            values, counts = got.reshape(-1), np.full(len(got), got.shape[1])
-                        else:
-                            values, counts = np.asarray(got.values), np.diff(np.asarray(got.offsets))
-                        if counts.size and int(counts.max()) > 2**31 - 1:
-                            raise ValueError(f"sample {at + int(counts.argmax())} has 2**31 tokens or more")
-                        if limit is not None and values.size and int(values.max()) > limit:
-                            where = int(np.searchsorted(np.cumsum(counts), int(values.argmax()), "right"))
-                            raise ValueError(
-                                f"sample {at + where} has the token {int(values.max())}, which {dtype}, the largest "
-                                "type that Megatron has for it, cannot hold"
-                            )
-                        out.write(np.ascontiguousarray(values, dtype).tobytes())
-                        lengths[at : at + len(counts)] = counts
-                        at += len(counts)
+            for batch in batches(dataset, field, _DOCUMENTS):
+                values = np.asarray(batch.memory(0))
+                if kind.shape[0] is None:
+                    counts = np.diff(np.asarray(batch.memory_offsets(0)))
+                else:
+                    counts, values = np.full(len(values), kind.shape[0]), values.reshape(-1)
+                if counts.size and int(counts.max()) > 2**31 - 1:
+                    raise ValueError(f"sample {at + int(counts.argmax())} has 2**31 tokens or more")
+                if limit is not None and values.size and int(values.max()) > limit:
+                    where = int(np.searchsorted(np.cumsum(counts), int(values.argmax()), "right"))
+                    raise ValueError(
+                        f"sample {at + where} has the token {int(values.max())}, which {dtype}, the largest type that "
+                        "Megatron has for it, cannot hold"
+                    )
+                out.write(np.ascontiguousarray(values, dtype).tobytes())
+                lengths[at : at + len(counts)] = counts
+                at += len(counts)
         starts = np.zeros(len(lengths), "<i8")
         np.cumsum(lengths[:-1].astype(np.int64) * np.dtype(dtype).itemsize, out=starts[1:])
         with writing(places[1]), open(partial[1], "wb") as out:

@@ -1,4 +1,4 @@
-"""`leat view --tokens` and `--length`: rows of tokens in a terminal or as a page. Called by leat.text.command."""
+"""`leat view --tokens` and `--length`: rows of tokens in a terminal or as a page. Called by leat.commands.main."""
 
 from __future__ import annotations
 

@@ -81,19 +81,19 @@ def _worded(text: str) -> str:
 
 
 def _mix(options: Mapping[str, str]) -> int:
-    from ..mixtures.command import main
+    from .mix import main
 
     return main(options)
 
 
 def _replay(options: Mapping[str, str]) -> int:
-    from ..mixtures.replayed import main
+    from .replay import main
 
     return main(options)
 
 
 def _view(options: Mapping[str, str]) -> int:
-    from .view import main
+    from ..text.view import main
 
     return main(options)
 
@@ -113,7 +113,7 @@ def _tell(text: str) -> None:
 def _shown(text: str) -> str:
     """A text in a form for a terminal: control characters are written as escapes, as the core does."""
     from .. import _leat
-    from .skipped import plain
+    from ..text.skipped import plain
 
     return "\n".join(_leat.escape(plain(line).replace("\0", "\\x00")) for line in text.split("\n"))
 
@@ -207,7 +207,7 @@ def _copy(options: Mapping[str, str]) -> int:
 def _cat(options: Mapping[str, str]) -> int:
     import leat
 
-    from .decode import Decoder
+    from ..text.decode import Decoder
 
     path, position = options["path"], int(options.get("id", 0))
     dataset: leat.Dataset = leat.open(_paths(options, "path"))
@@ -267,8 +267,8 @@ def _words(options: Mapping[str, str]) -> str:
 
 
 def _report(made: Any, options: Mapping[str, str]) -> None:
-    from .progress import duration, rate
-    from .skipped import lines
+    from ..text.progress import duration, rate
+    from ..text.skipped import lines
 
     size = os.path.getsize(made.path)
     seconds = max(made.seconds, 1e-9)

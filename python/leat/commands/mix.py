@@ -1,4 +1,4 @@
-"""`leat mix show`. Called by leat.text.command, which cli/python.c starts."""
+"""`leat mix show`. Called by leat.commands.main, which cli/python.c starts."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 
 def main(options: Mapping[str, str]) -> int:
     """Shows a mixture. `options`: as the command line has read them."""
-    from .printed import text
-    from .shown import show
+    from ..mixtures.printed import text
+    from ..mixtures.shown import show
     from .spec import find
 
     if "out" in options:
-        from .plotted import check
+        from ..mixtures.plotted import check
 
         check(options["out"])
     found = find(options["spec"])
     numbers: dict[str, Any] = {
         name: int(options[name]) for name in ("batch_size", "epochs", "steps", "rows", "seed") if name in options
     }
-    if found.seed is not None:
-        numbers.setdefault("seed", found.seed)
-    shown = show(found.mixture, log=options.get("log", found.log), until=found.end, **numbers)
+    shown = show(
+        found.mixture, **{"log": options.get("log", found.log), "until": found.end, **found.options, **numbers}
+    )
     if "json" in options:
         json.dump(shown.as_dict(), sys.stdout, indent=1)
         print()

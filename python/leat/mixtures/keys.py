@@ -3,12 +3,47 @@ columns."""
 
 from __future__ import annotations
 
+import difflib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 Path = tuple[str, ...]
+
+NEAR_ONE = 1e-6  #: how far a sum of weights may be from 1
+LARGEST = 1e100  #: weight: their sum is finite
+
+
+def checked_weights(weights: Mapping[str, Any], of: str, normalize: bool) -> dict[str, float]:
+    """The weights as floats that sum to 1. `of` names their owner in errors."""
+    found: dict[str, float] = {}
+    for name, weight in weights.items():
+        if isinstance(weight, (bool, np.bool_, str, bytes)) or weight is None:
+            raise TypeError(f"{of}: the weight of {name!r} is a number, not {weight!r:.60}")
+        try:
+            found[name] = float(weight)
+        except (TypeError, ValueError, OverflowError):
+            raise TypeError(f"{of}: the weight of {name!r} is a number, not {weight!r:.60}") from None
+        if not 0 <= found[name] <= LARGEST:
+            raise ValueError(f"{of}: the weight of {name!r} is {found[name]:g}: weights are finite and not negative")
+    total = math.fsum(found.values())
+    if total <= 0:
+        raise ValueError(f"{of}: the weights sum to {total:g}: at least one is above 0")
+    if not normalize and abs(total - 1) > NEAR_ONE:
+        raise ValueError(
+            f"{of}: the weights sum to {total:.9g}, not to 1: correct them, or say normalize=True, which divides by "
+            "their sum"
+        )
+    return {name: weight / total for name, weight in found.items()} if normalize else found
+
+
+def unknown_name(name: Any, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(str(name), names, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    return f"there is no source {name!r}: the sources are {some}{hint}"
 
 
 def _plain(value: Any) -> tuple[bool, Any]:
@@ -69,8 +104,6 @@ class Keys:
         normalize: bool,
         found: dict[str, Any],
     ) -> None:
-        from .mixing import checked_weights, unknown_name
-
         here: dict[str, Any] = {}
         for key, given in weights.items():
             name = key if not path and isinstance(key, str) and key in names else self.find(path, key)

@@ -20,15 +20,13 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from .. import _leat, check, ranks
 from ..errors import ClosedError, StateError, UnsupportedError, WaitTimeoutError
-from ..loading.loader import TAILS
 from ..program import per_batch
 from . import known
-from .attached import LAGS
-from .port import Port, refuse
+from .served import Served, Shared, refuse
 
 PATIENCE_S = 120.0  #: for the first process of the host to open the port
 LOOK_S = 0.02  #: between two looks for it
@@ -39,7 +37,7 @@ JOB = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MAST
 _opened: collections.Counter[str] = collections.Counter()  #: loaders of this process, by name
 
 
-def job_core(loader: Loader) -> Any:
+def job_core(loader: Shared) -> Any:
     """The source of a loader with ``share="job"``: its own core, if there is nothing to share.
 
     Raises:
@@ -47,7 +45,7 @@ def job_core(loader: Loader) -> Any:
         WaitTimeoutError: the first process of the host has not opened this loader.
     """
     here = _host(loader)
-    port: Port | None = None
+    port: Served | None = None
     name, problem = "", None
     if here is not None:
         try:
@@ -66,7 +64,7 @@ def job_core(loader: Loader) -> Any:
                     raise
         if problem is not None:
             raise problem
-        if here is None or not loader._makes:
+        if here is None or loader._form.hidden:
             return loader._core
         rows = loader._global // loader.world_size
         return JobCore(loader._core, port, _attach(loader, name, rows), loader._global)
@@ -83,7 +81,7 @@ class Host(NamedTuple):
     part: tuple[int, int]  #: of each global batch, which its port makes: (0, 2) is the first half
 
 
-def _host(loader: Loader) -> Host | None:
+def _host(loader: Shared) -> Host | None:
     """This host, if its ranks have something to share: rows that are the same for some of them, or one part of each
     global batch.
 
@@ -104,7 +102,7 @@ def _host(loader: Loader) -> Host | None:
     return Host(here, (first // count, n // count))
 
 
-def check_shared(loader: Loader) -> None:
+def check_shared(loader: Shared) -> None:
     """Raises if the ranks of a host cannot share this loader."""
     refuse(loader)
     if any(per_batch(op) for entry in loader._entries or () for op in entry.chain):
@@ -116,17 +114,17 @@ def check_shared(loader: Loader) -> None:
         )
 
 
-def _opened_port(loader: Loader, name: str, part: tuple[int, int]) -> Port:
-    if not loader._makes:
+def _opened_port(loader: Shared, name: str, part: tuple[int, int]) -> Served:
+    if loader._form.hidden:
         raise UnsupportedError(
             "share='job': the first process of a host opens the loader for all, and this one reads nothing: it is "
             "between the first and the last stage of a pipeline"
         )
     sweep()
-    return Port(loader, name, _part=part)
+    return Served(loader, name, part=part)
 
 
-def _name(loader: Loader, here: Host) -> str:
+def _name(loader: Shared, here: Host) -> str:
     """For the port: the same in all processes of the host that open this loader, and no other."""
     facts = [os.environ.get(key, "") for key in JOB]
     said = hashlib.sha256(repr((facts, here.ranks.start, here.part, loader._common())).encode()).hexdigest()[:12]
@@ -135,15 +133,15 @@ def _name(loader: Loader, here: Host) -> str:
     return f"{PREFIX}{run}-{said}-{_opened[said]}"
 
 
-def _attach(loader: Loader, name: str, rows: int) -> _leat.Attached:
+def _attach(loader: Shared, name: str, rows: int) -> _leat.Attached:
     options: dict[str, Any] = {
         "name": name,
         "folder": None,
         "batch_size": rows,
         "rank": loader.rank,
         "world_size": loader.world_size,
-        "tail": check.choice("tail", loader._tail, TAILS),
-        "lag": LAGS["recompute"],
+        "tail": check.choice("tail", loader._tail, check.TAILS),
+        "lag": known.LAGS["recompute"],
         "beginning": True,
         "writable": True,
         "label": f"rank {os.environ['RANK']}",
@@ -171,7 +169,7 @@ def sweep() -> None:
 class JobCore:
     """The core of a loader that ranks share, with the functions of ``_leat.Loader``."""
 
-    def __init__(self, own: _leat.Loader, port: Port | None, attached: _leat.Attached, global_batch: int) -> None:
+    def __init__(self, own: _leat.Loader, port: Served | None, attached: _leat.Attached, global_batch: int) -> None:
         self._own = own
         self._port = port  # of the first process of the host
         self._attached: _leat.Attached | None = attached
@@ -351,7 +349,3 @@ def _is_plain(log: list[Mapping[str, Any]], at: Mapping[str, Any], global_batch:
             return False
         size = entry.get("global_batch", size)
     return bool(size == global_batch and log[0]["kind"] == "open")
-
-
-if TYPE_CHECKING:
-    from ..loading.loader import Loader

@@ -9,6 +9,7 @@ from typing import Any
 from .. import _leat
 
 Folder = str | os.PathLike[str] | None
+LAGS = {"recompute": 0, "wait": 1}
 
 
 def ls(folder: Folder = None) -> list[dict[str, Any]]:

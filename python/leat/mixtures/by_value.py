@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from .. import check
-from .dataset import Dataset, no_dataset
-from .keys import Keys
-from .mixing import checked_weights
-from .packing import PackedRows
+from ..data.column import batches
+from ..data.dataset import Dataset, no_dataset
+from ..data.packing import PackedRows
+from .keys import Keys, checked_weights
 
 Codes = np.ndarray[Any, np.dtype[np.int64]]
 OTHERS = "others"  #: the name of the source that ``...`` stands for
@@ -71,19 +71,13 @@ def read_column(ds: Dataset, name: str) -> Column:
 
 
 def _texts(ds: Dataset, name: str) -> tuple[list[str], Codes]:
-    from ..loading.loader import Loader
-
     seen: dict[str, int] = {}
     codes = np.empty(len(ds), np.int64)
-    if len(ds):
-        with Loader(
-            ds, min(READ, len(ds)), outputs={name: []}, rank=0, world_size=1, epochs=1, framework="numpy", tail="pad"
-        ) as loader:
-            at = 0
-            for batch in loader:
-                texts = batch[name]
-                codes[at : at + len(texts)] = [seen.setdefault(text, len(seen)) for text in texts]
-                at += len(texts)
+    at = 0
+    for batch in batches(ds, name, READ):
+        texts = batch.text(0)
+        codes[at : at + len(texts)] = [seen.setdefault(text, len(seen)) for text in texts]
+        at += len(texts)
     order = sorted(seen)
     rank = np.empty(len(seen), np.int64)
     rank[[seen[text] for text in order]] = np.arange(len(order))

@@ -9,14 +9,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from .. import check
-from .dataset import Dataset
+from ..data.dataset import Dataset
+from ..data.schema import Field
 from .mixing import NO_DATASET, Mix, rows_of_an_epoch
-from .schema import Field
 
 if TYPE_CHECKING:
-    from ..mixtures.shown import Shown
+    from .shown import Shown
 
 INTERPOLATE = {"step": 0, "linear": 1}
+MOST_ROWS = 1 << 62  #: up to the last point
 
 
 class Schedule:
@@ -126,7 +127,7 @@ class Schedule:
         >>> [(s.name, s.rows) for s in shown.sources], [at.step for at in shown.changes]
         ([('a', 280), ('b', 120)], [10])
         """
-        from ..mixtures.shown import show
+        from .shown import show
 
         return show(
             self, batch_size=batch_size, epochs=epochs, steps=steps, rows=rows, log=log, seed=seed, shuffle=shuffle
@@ -178,6 +179,15 @@ class Schedule:
     def __bool__(self) -> bool:
         return True
 
+    def _options(self, global_batch: int) -> dict[str, Any]:
+        """The schedule as the library takes it, which counts rows."""
+        rows = global_batch if self.counts == "steps" else 1
+        last = self.points[-1][0]
+        if last * rows >= MOST_ROWS:
+            raise ValueError(f"the last point of the schedule, {last}, is too far away: {last * rows:,} rows")
+        schedule = [[at * rows, list(point.weights.values())] for at, point in self.points]
+        return {**self.first._options(global_batch), "schedule": schedule, "interpolate": self.interpolate}
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (Schedule, (self.points, self.interpolate, self.counts))
 
@@ -188,7 +198,7 @@ class Schedule:
 
     def _repr_html_(self) -> str:
         """Its display in a notebook: the weights at each point."""
-        from .html import table, text
+        from ..data.html import table, text
 
         rows = ((at, *(f"{w:.4g}" for w in mix.weights.values())) for at, mix in self.points)
         head = f"<div><b>leat.Schedule</b>, {text(self.interpolate)}, points count {text(self.counts)}</div>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import math
 import os
@@ -12,24 +11,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from .. import check
-from .dataset import Dataset
-from .keys import Keys
-from .packing import PackedRows
-from .schema import Field
-from .tokenizers import Tokenizers, compare
+from .. import _leat, check
+from ..data.column import opened
+from ..data.dataset import Dataset
+from ..data.packing import PackedRows, pack_of
+from ..data.schema import Field
+from ..data.tokenizers import Tokenizers, compare
+from .by_value import all_parts, parts_of
+from .keys import Keys, checked_weights, unknown_name
 
 if TYPE_CHECKING:
-    from ..mixtures.shown import Shown
     from .schedule import Schedule
+    from .shown import Shown
 
 Word = Literal["stop", "redistribute", "repeat"]
 Exhausted = Word | Mapping[str, Word | tuple[Word, int]]
 
 UNITS = {"samples": 0, "tokens": 1}
 EXHAUSTED = {"stop": 0, "redistribute": 1, "repeat": 2}
-NEAR_ONE = 1e-6  #: how far a sum of weights may be from 1
-LARGEST = 1e100  #: weight: their sum is finite
 MOST_SOURCES = 1024  #: the state has the rows that each has given, and stays small
 
 NO_DATASET = (
@@ -199,8 +198,6 @@ class Mix:
         >>> mix.names, mix.left_out["9"]
         (['0', '1+2'], 10)
         """
-        from .by_value import parts_of
-
         check.choice("others", others, {"error": 0, "leave_out": 1})
         parts, left_out, keys = parts_of(ds, column, weights, others == "leave_out", check.flag("normalize", normalize))
         ends = exhausted
@@ -228,8 +225,6 @@ class Mix:
         >>> leat.Mix.inferred(leat.open(path), "label").weights["3"]
         0.1
         """
-        from .by_value import all_parts
-
         parts, keys = all_parts(ds, column)
         ends = exhausted
         if isinstance(exhausted, Mapping):
@@ -348,7 +343,7 @@ class Mix:
         >>> [(s.name, s.rows, s.passes, s.through and s.through.row) for s in mix.show().sources]
         [('small', 80, 4.0, 39), ('large', 80, 1.0, 160)]
         """
-        from ..mixtures.shown import show
+        from .shown import show
 
         return show(
             self, batch_size=batch_size, epochs=epochs, steps=steps, rows=rows, log=log, seed=seed, shuffle=shuffle
@@ -397,6 +392,26 @@ class Mix:
     def __iter__(self) -> Any:
         raise TypeError("a Mix is iterated by a Loader: leat.Loader(mix, batch_size=32)")
 
+    def _options(self, _: int) -> dict[str, Any]:
+        """The mixture as the library takes it."""
+        return {
+            "sources": [
+                {
+                    "dataset": source._handle,
+                    "pack": pack_of(source),
+                    "share": share,
+                    "exhausted": EXHAUSTED[word],
+                    "limit": limit,
+                }
+                for source, share, (word, limit) in zip(self._datasets, self._weights, self._exhausted, strict=True)
+            ],
+            "unit": self.unit,
+            "tokens_field": self.tokens_field,
+            "epoch_rows": self.epoch_rows or 0,
+            "schedule": [],
+            "interpolate": "step",
+        }
+
     def __reduce__(self) -> tuple[Any, ...]:
         if self._recipe is not None:
             return self._recipe[0], self._recipe[1:]
@@ -432,36 +447,6 @@ def _source(name: Any, source: Any) -> tuple[Dataset, Any]:
     if not isinstance(dataset, Dataset):
         raise TypeError(f"source {name!r} has no leat.Dataset but {type(dataset).__name__}: leat.open(path) gives one")
     return dataset, weight
-
-
-def checked_weights(weights: Mapping[str, Any], of: str, normalize: bool) -> dict[str, float]:
-    """The weights as floats that sum to 1. `of` names their owner in errors."""
-    found: dict[str, float] = {}
-    for name, weight in weights.items():
-        if isinstance(weight, (bool, np.bool_, str, bytes)) or weight is None:
-            raise TypeError(f"{of}: the weight of {name!r} is a number, not {weight!r:.60}")
-        try:
-            found[name] = float(weight)
-        except (TypeError, ValueError, OverflowError):
-            raise TypeError(f"{of}: the weight of {name!r} is a number, not {weight!r:.60}") from None
-        if not 0 <= found[name] <= LARGEST:
-            raise ValueError(f"{of}: the weight of {name!r} is {found[name]:g}: weights are finite and not negative")
-    total = math.fsum(found.values())
-    if total <= 0:
-        raise ValueError(f"{of}: the weights sum to {total:g}: at least one is above 0")
-    if not normalize and abs(total - 1) > NEAR_ONE:
-        raise ValueError(
-            f"{of}: the weights sum to {total:.9g}, not to 1: correct them, or say normalize=True, which divides by "
-            "their sum"
-        )
-    return {name: weight / total for name, weight in found.items()} if normalize else found
-
-
-def unknown_name(name: Any, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(str(name), names, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    some = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    return f"there is no source {name!r}: the sources are {some}{hint}"
 
 
 def _exhausted(given: Any, names: Sequence[str]) -> list[tuple[Word, int]]:
@@ -520,20 +505,36 @@ def token_lengths(dataset: Dataset, name: str) -> np.ndarray[Any, np.dtype[np.in
     return lengths.astype(np.int64) // item
 
 
-def rows_of_an_epoch(mixture: Mix | Schedule) -> int:
-    """Rows of the first epoch, as the plan has them."""
-    from ..loading.loader import Loader
+def source_options(dataset: Dataset | Mix | Schedule, global_batch: int) -> dict[str, Any]:
+    """The data that a loader reads, among the options of ``_leat.Loader.open``."""
+    if isinstance(dataset, Dataset):
+        return {"dataset": dataset._handle, "pack": pack_of(dataset)}
+    return {"mix": dataset._options(global_batch)}
 
-    fields = mixture.schema
-    cheap = next((name for name, f in fields.items() if f.kind == "array" and None not in f.shape), next(iter(fields)))
-    with Loader(
-        mixture, global_batch_size=1, rank=0, world_size=1, outputs={cheap: []}, framework="numpy", tail="uneven"
-    ) as loader:
-        return len(loader)
+
+def planning(mixture: Mix | Schedule, batch: int, **options: Any) -> _leat.Loader:
+    """A loader of the library whose plan alone is used."""
+    fixed = (name for name, f in mixture.schema.items() if f.kind == "array" and None not in f.shape)
+    field = next(fixed, next(iter(mixture.schema)))  # it has to deliver one: memory for batches is small then
+    return opened(field, global_batch_size=batch, **source_options(mixture, batch), **options)
+
+
+def rows_of_an_epoch(mixture: Mix | Schedule) -> int:
+    """Rows of the first epoch, as the plan has them.
+
+    Raises:
+        RangeError: it has none.
+    """
+    core = planning(mixture, 1)
+    try:
+        core.mix_counts(0, 0, np.zeros(len(mixture.names), np.uint64))  # raises
+        return core.steps()
+    finally:
+        core.close()
 
 
 def _html(mix: Mix) -> str:
-    from .html import table, text
+    from ..data.html import table, text
 
     head = f"<div><b>leat.Mix</b> of {text(mix.unit)}</div>"
     rows = (

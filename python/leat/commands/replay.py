@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ..data.mixing import Mix
-from ..data.schedule import Schedule
 from ..errors import StateError
-from ..loading import states
 from ..loading.loader import Loader
 from ..loading.samplers import Blocks
-from .shown import planning
+from ..mixtures.logs import log_of, orders_of, step_at
+from ..mixtures.mixing import Mix
+from ..mixtures.schedule import Schedule
 from .spec import find
 
 
@@ -53,7 +52,7 @@ def main(options: Mapping[str, str]) -> int:
 def opened(mixture: Mix | Schedule, options: Mapping[str, str]) -> tuple[Loader, list[dict[str, Any]]]:
     """A loader of all rows of the run's global batches, and its log."""
     path = options["log"]
-    log = states.log_of(path)
+    log = log_of(path)
     for entry in log:
         if "world_size" in entry:
             entry["world_size"] = 1
@@ -65,7 +64,19 @@ def opened(mixture: Mix | Schedule, options: Mapping[str, str]) -> tuple[Loader,
     batch = log[0].get("global_batch")
     if not isinstance(batch, int):
         raise StateError(f"{path}: the opening of the log has no global_batch")
-    return planning(mixture, batch, seed, shuffle, log=log), log
+    field = next((name for name, f in mixture.schema.items() if f.kind == "array"), next(iter(mixture.schema)))
+    loader = Loader(
+        mixture,
+        global_batch_size=batch,
+        shuffle=shuffle,
+        outputs={field: []},
+        seed=seed,
+        rank=0,
+        world_size=1,
+        framework="numpy",
+        log=log,
+    )
+    return loader, log
 
 
 def _order(path: str) -> tuple[int, bool | Blocks]:
@@ -73,7 +84,7 @@ def _order(path: str) -> tuple[int, bool | Blocks]:
     try:
         with open(path, encoding="utf-8") as file:
             state = json.load(file)
-        source = states.orders_of(state)[0]
+        source = orders_of(state)[0]
         kind = source["order"]
         return int(state["seed"]), Blocks(source["block_rows"]) if kind == "blocks" else kind == "shuffled"
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
@@ -84,7 +95,7 @@ def planned(
     loader: Loader, log: list[dict[str, Any]], steps: int | None
 ) -> Iterator[tuple[int, int, np.ndarray[Any, np.dtype[np.int64]]]]:
     """Epoch, step and ids of `steps` steps. None: of all up to the first one under the last decision."""
-    last = log[-1]["epoch"], states.step_at(log, log[-1])
+    last = log[-1]["epoch"], step_at(log, log[-1])
     epoch = step = 0
     while steps is None or steps > 0:
         try:

@@ -10,16 +10,16 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..data.mixing import Mix
-from ..data.schedule import Schedule
-from ..loading.states import orders_of, with_shares
-
-if TYPE_CHECKING:
-    from ..loading.loader import Loader
+from ..data.dataset import Dataset
+from ..data.made import of_arrays
+from ..loading.loader import Loader
+from ..mixtures.logs import orders_of, with_shares
+from ..mixtures.mixing import Mix
+from ..mixtures.schedule import Schedule
 
 MIX_KEYS = ("unit", "exhausted", "epoch_rows", "tokens_field", "normalize")
 KEYS = ("sources", "schedule", "interpolate", "counts", *MIX_KEYS)
@@ -28,11 +28,10 @@ SHARES = 1 << 32
 
 
 class Found:
-    """A mixture, and the facts of its run."""
+    """A mixture, and the facts of its run; `options`: of the Loader, as ``mix.show`` takes them."""
 
-    def __init__(self, mixture: Any, log: Any = None, seed: int | None = None, end: tuple[int, int] | None = None):
-        self.mixture: Mix | Schedule | Loader = mixture
-        self.log, self.seed, self.end = log, seed, end
+    def __init__(self, mixture: Mix | Schedule, log: Any = None, end: tuple[int, int] | None = None, **options: Any):
+        self.mixture, self.log, self.end, self.options = mixture, log, end, options
 
 
 def find(spec: str) -> Found:
@@ -64,11 +63,13 @@ def _object(spec: str, module: str, name: str) -> Found:
             near = difflib.get_close_matches(part, dir(found), 1)
             raise ValueError(f"{spec}: there is no {part!r} in it" + (f"; did you mean {near[0]!r}?" if near else ""))
         found = getattr(found, part)
-    from ..loading.loader import Loader
-
     if callable(found) and not isinstance(found, (Mix, Schedule, Loader)):
         found = found()
-    if not isinstance(found, (Mix, Schedule, Loader)):
+    if isinstance(found, Loader) and not isinstance(found.dataset, Dataset):
+        state = json.loads(found._core.state())
+        shuffle = orders_of(state)[0]["order"] != "sequential"
+        return Found(found.dataset, found.log, seed=int(state["seed"]), shuffle=shuffle, batch_size=found._global)
+    if not isinstance(found, (Mix, Schedule)):
         raise TypeError(
             f"{spec} is a {type(found).__name__}, not a leat.Mix, a leat.Schedule, a Loader of one, or a function "
             "without arguments that gives one"
@@ -199,7 +200,7 @@ def _state(state: Mapping[str, Any]) -> Found:
     mixed = {n: (_empty(int(s["count"])), share) for n, s, share in zip(names, sources, shares, strict=True)}
     mix = Mix(mixed, exhausted=exhausted, epoch_rows=order.get("epoch_rows") or None)
     at = state["at"]
-    return Found(mix, log, int(state["seed"]), (at["epoch"], at["row"]))
+    return Found(mix, log, (at["epoch"], at["row"]), seed=int(state["seed"]))
 
 
 def _whole(log: list[Any], older: Any) -> list[Any]:
@@ -211,6 +212,4 @@ def _whole(log: list[Any], older: Any) -> list[Any]:
 
 def _empty(count: int) -> Any:
     """A data set of so many samples that takes no memory."""
-    from ..data.made import of_arrays
-
     return of_arrays(None, {"x": np.zeros(count, np.uint8)}, f"{count} samples of a state")

@@ -1,0 +1,1 @@
+"""What `leat` on the command line runs in Python."""
