@@ -307,7 +307,7 @@ bool leat_calls_run(struct leat_task *t)
             if (cancelled)
                 return true;
             judge(c);
-            if (!c->n_failed || j->failed_row != UINT64_MAX)
+            if (!c->n_failed || j->results.failed_row != UINT64_MAX)
                 return true;
             c->state = REPLACE;
             c->replaced = 0;
@@ -316,7 +316,7 @@ bool leat_calls_run(struct leat_task *t)
         case REPLACE:
             if (!leat_task_make_rows(t))
                 return false;
-            if (cancelled || j->failed_row != UINT64_MAX)
+            if (cancelled || j->results.failed_row != UINT64_MAX)
                 return true;
             b->draws[j->first] = b->attempts[j->first];
             if (++c->replaced < c->n_failed) {

@@ -3,6 +3,8 @@
  */
 #include "engine/context.h"
 
+#include "engine/job.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
@@ -109,6 +111,10 @@ int leat_job_context_make(struct leat_job_context *c, struct leat_error *error)
     if (made_bytes * c->chunk > MADE_BYTES)
         c->chunk = made_bytes < MADE_BYTES ? (unsigned)(MADE_BYTES / made_bytes) : 1;
     c->made_bytes = made_bytes * c->chunk;
+    c->steps = c->packing ? &leat_steps_of_pieces : &leat_steps_of_samples;
+    c->fly_rows = c->packing ? 1 : c->chunk; /* a row that is cut from documents waits for its reads alone */
+    c->chunk_values = c->packing ? leat_packing_values() : c->n_slots * c->chunk;
+    c->assembly_bytes = c->packing ? leat_packing_row_bytes(c->packing) : 0;
     for (size_t f = 0; f < c->n_feeds; f++) {
         uint64_t value = c->feeds[f].value_bytes, room = value * c->chunk;
         if (c->feeds[f].mapped && value <= LEAT_COLD_VALUE && room > c->cold_bytes)

@@ -47,6 +47,7 @@ struct leat_job_context {
     const struct leat_field *documents; /* of the data set, if rows are cut from documents */
     struct leat_packing_rule
         *packing; /* owned: the rules of the cuts, one per source of the plan; NULL: a row is a sample */
+    const struct leat_job_steps *steps; /* for the kind of its rows */
     const struct leat_plan *plan;
     uint64_t key;           /* the number that the keys of rows are mixed with; 0: they are the plan's */
     uint64_t *source_begin; /* owned: position of each of the plan's sources in `dataset`, and */
@@ -64,6 +65,9 @@ struct leat_job_context {
     enum leat_on_error on_error;
     struct leat_trace *trace; /* or NULL */
     unsigned chunk;           /* rows that a job handles at a time */
+    unsigned fly_rows;        /* ... and a task, if reads complete later */
+    size_t chunk_values;      /* values of these that a job holds */
+    uint64_t assembly_bytes;  /* of a row that is cut from documents */
     uint64_t made_bytes;      /* of computed values of fixed size, of a chunk */
     uint64_t cold_bytes;      /* the bytes of a job for values of a cold file (format/source.h), all of one output at a
                                * time */

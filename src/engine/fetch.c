@@ -15,6 +15,8 @@
  */
 #include "engine/fetch.h"
 
+#include "engine/job.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +24,6 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/packing.h"
 
 /* Bytes between two values that are read rather than skipped: for a local file a call costs as much as copying 8 KiB,
  * and over a network a request costs far more than this. */
@@ -39,7 +40,7 @@
 /* Room for the values of row i, each aligned; none if it is made. */
 static uint64_t row_room(const struct leat_job *j, size_t i)
 {
-    const struct leat_job_value *v = &j->values[i * j->context->n_slots];
+    const struct leat_job_value *v = &j->chunk.values[i * j->context->n_slots];
     uint64_t sum = 0;
     for (size_t s = 0; s < j->context->n_slots; s++, v++) {
         uint64_t room = v->way == LEAT_VALUE_READ     ? leat_fetch_room(&v->extent, v->with_rows)
@@ -54,7 +55,8 @@ static uint64_t row_room(const struct leat_job *j, size_t i)
 static int compare(const void *a, const void *b, void *job)
 {
     const struct leat_job *j = job;
-    const struct leat_job_value *x = &j->values[*(const uint32_t *)a], *y = &j->values[*(const uint32_t *)b];
+    const struct leat_job_value *x = &j->chunk.values[*(const uint32_t *)a],
+                                *y = &j->chunk.values[*(const uint32_t *)b];
     uintptr_t sx = (uintptr_t)x->ref.source, sy = (uintptr_t)y->ref.source;
     if (sx != sy)
         return sx < sy ? -1 : 1;
@@ -69,12 +71,12 @@ static size_t order_values(struct leat_job *j, size_t first, size_t end)
     size_t n = 0;
     bool sorted = true;
     for (size_t v = first; v < end; v++)
-        if (j->values[v].way == LEAT_VALUE_READ) {
-            j->order[n++] = (uint32_t)v;
-            sorted = sorted && (n < 2 || compare(&j->order[n - 2], &j->order[n - 1], j) <= 0);
+        if (j->chunk.values[v].way == LEAT_VALUE_READ) {
+            j->window.order[n++] = (uint32_t)v;
+            sorted = sorted && (n < 2 || compare(&j->window.order[n - 2], &j->window.order[n - 1], j) <= 0);
         }
     if (!sorted)
-        qsort_r(j->order, n, sizeof *j->order, compare, j);
+        qsort_r(j->window.order, n, sizeof *j->window.order, compare, j);
     return n;
 }
 
@@ -98,11 +100,11 @@ static void plan_spans(struct leat_job *j, size_t first, size_t last, uint64_t s
 {
     uint64_t end = 0;
     for (size_t k = 0, n = order_values(j, first, last); k < n; k++) {
-        struct leat_job_value *v = &j->values[j->order[k]];
+        struct leat_job_value *v = &j->chunk.values[j->window.order[k]];
         uint64_t bytes = leat_fetch_bytes(&v->extent, v->with_rows), room = leat_fetch_room(&v->extent, v->with_rows);
-        struct leat_span *span = j->n_spans ? &j->spans[j->n_spans - 1] : NULL;
+        struct leat_span *span = j->window.n_spans ? &j->window.spans[j->window.n_spans - 1] : NULL;
         if (!span || !joins(span, v, bytes, room, &spare)) {
-            span = &j->spans[j->n_spans++];
+            span = &j->window.spans[j->window.n_spans++];
             *span = (struct leat_span){.job = j,
                                        .source = v->ref.source,
                                        .file = v->extent.file,
@@ -114,53 +116,53 @@ static void plan_spans(struct leat_job *j, size_t first, size_t last, uint64_t s
         span->in_vain += before > span->length ? before - span->length : 0;
         span->length = before + bytes > span->length ? before + bytes : span->length;
         end = span->place + before + room > end ? span->place + before + room : end;
-        v->span = (uint32_t)(j->n_spans - 1);
+        v->span = (uint32_t)(j->window.n_spans - 1);
     }
     for (size_t v = first; v < last; v++)
-        if (j->values[v].way == LEAT_VALUE_COPIED) {
-            j->values[v].place = leat_align64(end);
-            end = j->values[v].place + j->values[v].extent.length;
+        if (j->chunk.values[v].way == LEAT_VALUE_COPIED) {
+            j->chunk.values[v].place = leat_align64(end);
+            end = j->chunk.values[v].place + j->chunk.values[v].extent.length;
         }
     /* The requests lie before the values; each read has its own. */
-    j->values_at = j->flies ? leat_align64(j->n_spans * sizeof(struct leat_io_request)) : 0;
-    j->bytes = j->values_at + end;
+    j->window.values_at = j->window.together ? leat_align64(j->window.n_spans * sizeof(struct leat_io_request)) : 0;
+    j->window.bytes = j->window.values_at + end;
 }
 
 static uint64_t begin_window(struct leat_job *j)
 {
-    j->flies |= j->pends;
-    return j->flies ? j->context->fly_bytes : j->context->window_bytes;
+    j->window.together |= j->results.pends;
+    return j->window.together ? j->context->fly_bytes : j->context->window_bytes;
 }
 
 /* Opens the window for these values, which take `sum` bytes of `limit`. */
 static void open_window(struct leat_job *j, size_t first, size_t end, uint64_t sum, uint64_t limit)
 {
-    j->n_spans = 0;
-    j->bytes = sum;
+    j->window.n_spans = 0;
+    j->window.bytes = sum;
     if (sum < UINT64_MAX)
         plan_spans(j, first, end, sum < limit ? limit - sum : 0);
-    j->next = 0;
-    j->retry_after_ms = 0;
-    j->open = true;
+    j->window.next = 0;
+    j->window.retry_after_ms = 0;
 }
 
 void leat_reads_plan(struct leat_job *j, size_t begin)
 {
     const uint64_t limit = begin_window(j);
     uint64_t sum = 0;
-    j->begin = begin;
-    for (j->end = begin; j->end < j->count; j->end++) {
-        uint64_t room = row_room(j, j->end);
-        if (j->end > begin && (j->marks[j->end] != LEAT_ROW_WANTED || j->tries[j->end] || j->tries[begin] ||
-                               room > limit || sum > limit - room))
+    j->window.begin = begin;
+    for (j->window.end = begin; j->window.end < j->chunk.count; j->window.end++) {
+        uint64_t room = row_room(j, j->window.end);
+        if (j->window.end > begin &&
+            (j->chunk.marks[j->window.end] != LEAT_ROW_WANTED || j->chunk.tries[j->window.end] ||
+             j->chunk.tries[begin] || room > limit || sum > limit - room))
             break;
         sum += room;
         if (room == UINT64_MAX) { /* an extent that makes no sense: it is refused when it asks for memory */
-            j->end++;
+            j->window.end++;
             break;
         }
     }
-    open_window(j, j->begin * j->context->n_slots, j->end * j->context->n_slots, sum, limit);
+    open_window(j, j->window.begin * j->context->n_slots, j->window.end * j->context->n_slots, sum, limit);
 }
 
 size_t leat_reads_plan_values(struct leat_job *j, size_t i, size_t n)
@@ -170,14 +172,14 @@ size_t leat_reads_plan_values(struct leat_job *j, size_t i, size_t n)
     size_t v = 0;
     for (; v < n; v++) {
         uint64_t room;
-        if (!leat_add_u64(leat_fetch_room(&j->values[v].extent, false), ALIGN, &room))
+        if (!leat_add_u64(leat_fetch_room(&j->chunk.values[v].extent, false), ALIGN, &room))
             room = UINT64_MAX; /* it makes no sense, and is refused when it asks for memory */
         if (v && (room > limit || sum > limit - room))
             break;
         sum += room;
     }
-    j->begin = i;
-    j->end = i + 1;
+    j->window.begin = i;
+    j->window.end = i + 1;
     open_window(j, 0, v, sum, limit);
     return v;
 }
@@ -186,7 +188,7 @@ size_t leat_reads_plan_values(struct leat_job *j, size_t i, size_t n)
 
 static bool is_alone(const struct leat_job *j)
 {
-    return j->end == j->begin + 1;
+    return j->window.end == j->window.begin + 1;
 }
 
 /* The read is over. Only a window of one row knows the error. */
@@ -198,9 +200,10 @@ static void finish(struct leat_job *j, struct leat_span *span, int status, unsig
     if (status && is_alone(j))
         j->error = *error;
     if (!status)
-        j->fetched_bytes += span->length;
+        j->results.fetched_bytes += span->length;
     if (status == LEAT_E_IO)
-        j->retry_after_ms = retry_after_ms > j->retry_after_ms ? retry_after_ms : j->retry_after_ms;
+        j->window.retry_after_ms =
+            retry_after_ms > j->window.retry_after_ms ? retry_after_ms : j->window.retry_after_ms;
 }
 
 /* For the record: the read is over. */
@@ -226,7 +229,7 @@ static void take_back(struct leat_job *j, struct leat_span *span)
 /* The place of a value among those that were read; there is no buffer if all of them are empty. */
 static uint8_t *in_buffer(const struct leat_job *j, uint64_t place)
 {
-    return j->buffer ? j->buffer + j->values_at + place : NULL;
+    return j->memory.buffer ? j->memory.buffer + j->window.values_at + place : NULL;
 }
 
 /* Fills in the request of a read. False: the read is over, with the error of opening its file. */
@@ -254,17 +257,17 @@ static bool begin(struct leat_job *j, struct leat_span *span, struct leat_io_req
 /* One after the other, with one request for all: mostly each is complete when submit returns. */
 static void read_in_turn(struct leat_job *j)
 {
-    while (j->next < j->n_spans) {
-        struct leat_span *span = &j->spans[j->next++];
-        if (!begin(j, span, &j->one))
+    while (j->window.next < j->window.n_spans) {
+        struct leat_span *span = &j->window.spans[j->window.next++];
+        if (!begin(j, span, &j->window.one))
             continue;
         span->state = LEAT_SPAN_FLYING;
-        atomic_store_explicit(&j->flying, 1, memory_order_relaxed);
-        if (leat_io_submit(&j->one) == LEAT_IO_PENDING) {
-            j->pends = true;
+        atomic_store_explicit(&j->window.flying, 1, memory_order_relaxed);
+        if (leat_io_submit(&j->window.one) == LEAT_IO_PENDING) {
+            j->results.pends = true;
             return;
         }
-        atomic_store_explicit(&j->flying, 0, memory_order_relaxed);
+        atomic_store_explicit(&j->window.flying, 0, memory_order_relaxed);
         take_back(j, span);
     }
 }
@@ -272,21 +275,21 @@ static void read_in_turn(struct leat_job *j)
 /* All at once. */
 static void read_together(struct leat_job *j)
 {
-    struct leat_io_request *all = (struct leat_io_request *)(void *)j->buffer, *some[MAX_TOGETHER];
+    struct leat_io_request *all = (struct leat_io_request *)(void *)j->memory.buffer, *some[MAX_TOGETHER];
     int results[MAX_TOGETHER];
-    while (j->next < j->n_spans) {
+    while (j->window.next < j->window.n_spans) {
         size_t n = 0;
-        for (; j->next < j->n_spans && n < MAX_TOGETHER; j->next++)
-            if (begin(j, &j->spans[j->next], &all[j->next])) {
-                j->spans[j->next].state = LEAT_SPAN_FLYING;
-                some[n++] = &all[j->next];
+        for (; j->window.next < j->window.n_spans && n < MAX_TOGETHER; j->window.next++)
+            if (begin(j, &j->window.spans[j->window.next], &all[j->window.next])) {
+                j->window.spans[j->window.next].state = LEAT_SPAN_FLYING;
+                some[n++] = &all[j->window.next];
             }
-        atomic_fetch_add_explicit(&j->flying, n, memory_order_relaxed);
+        atomic_fetch_add_explicit(&j->window.flying, n, memory_order_relaxed);
         leat_io_submit_many(some, n, results);
         for (size_t k = 0; k < n; k++) {
-            j->pends |= results[k] == LEAT_IO_PENDING;
+            j->results.pends |= results[k] == LEAT_IO_PENDING;
             if (results[k] != LEAT_IO_PENDING) {
-                atomic_fetch_sub_explicit(&j->flying, 1, memory_order_relaxed);
+                atomic_fetch_sub_explicit(&j->window.flying, 1, memory_order_relaxed);
                 take_back(j, some[k]->user);
             }
         }
@@ -295,40 +298,53 @@ static void read_together(struct leat_job *j)
 
 enum leat_job_status leat_reads_go(struct leat_job *j)
 {
-    if (j->bytes > j->room) {
-        j->wants = j->bytes;
-        j->wants_decoding = 0;
+    if (j->window.bytes > j->memory.room) {
+        j->memory.wants = j->window.bytes;
+        j->memory.wants_decoding = 0;
         return LEAT_JOB_ROOM;
     }
     bool flying;
     do {
         flying = false;
-        for (size_t k = 0; k < j->next; k++) {
-            struct leat_span *span = &j->spans[k];
+        for (size_t k = 0; k < j->window.next; k++) {
+            struct leat_span *span = &j->window.spans[k];
             if (span->state == LEAT_SPAN_FLYING && atomic_load_explicit(&span->arrived, memory_order_acquire))
                 take_back(j, span);
             flying |= span->state == LEAT_SPAN_FLYING;
         }
-        if (j->next < j->n_spans && !flying)
-            (j->flies ? read_together : read_in_turn)(j);
+        if (j->window.next < j->window.n_spans && !flying)
+            (j->window.together ? read_together : read_in_turn)(j);
         else
             break;
     } while (true);
     return flying ? LEAT_JOB_READS : LEAT_JOB_DONE;
 }
 
+bool leat_reads_are_out(const struct leat_job *j)
+{
+    for (size_t k = 0; k < j->window.next; k++)
+        if (j->window.spans[k].state == LEAT_SPAN_FLYING)
+            return true;
+    return false;
+}
+
+void leat_reads_close(struct leat_job *j)
+{
+    j->window.next = 0;
+}
+
 void leat_reads_arrived(struct leat_span *span)
 {
     if (span->begun_ns)
         span->arrived_ns = leat_clock_ns();
-    atomic_fetch_sub_explicit(&span->job->flying, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&span->job->window.flying, 1, memory_order_relaxed);
     atomic_store_explicit(&span->arrived, true, memory_order_release);
 }
 
 void leat_reads_cancel(struct leat_job *j)
 {
-    for (size_t k = 0; j->open && k < j->next; k++) {
-        struct leat_span *span = &j->spans[k];
+    for (size_t k = 0; k < j->window.next; k++) {
+        struct leat_span *span = &j->window.spans[k];
         if (span->state == LEAT_SPAN_FLYING && !atomic_load_explicit(&span->arrived, memory_order_acquire))
             leat_io_cancel(span->request);
     }
@@ -336,24 +352,24 @@ void leat_reads_cancel(struct leat_job *j)
 
 void leat_reads_abandon(struct leat_job *j)
 {
-    for (size_t k = 0; j->open && k < j->next; k++)
-        if (j->spans[k].state == LEAT_SPAN_FLYING)
-            take_back(j, &j->spans[k]);
-    j->open = false;
-    if (j->context->packing)
-        leat_packing_drop_row(j);
+    for (size_t k = 0; k < j->window.next; k++)
+        if (j->window.spans[k].state == LEAT_SPAN_FLYING)
+            take_back(j, &j->window.spans[k]);
+    leat_reads_close(j);
+    if (j->context->steps->drop)
+        j->context->steps->drop(j);
 }
 
 int leat_reads_row(const struct leat_job *j, size_t i)
 {
-    const struct leat_job_value *v = &j->values[i * j->context->n_slots];
+    const struct leat_job_value *v = &j->chunk.values[i * j->context->n_slots];
     int rc = LEAT_OK;
     for (size_t s = 0; s < j->context->n_slots; s++, v++) {
         if (v->way != LEAT_VALUE_READ)
             continue;
-        if (j->spans[v->span].state != LEAT_SPAN_DONE)
+        if (j->window.spans[v->span].state != LEAT_SPAN_DONE)
             return LEAT_IO_PENDING;
-        rc = rc ? rc : j->spans[v->span].status;
+        rc = rc ? rc : j->window.spans[v->span].status;
     }
     return rc;
 }
@@ -364,7 +380,7 @@ void *leat_reads_value(const struct leat_job *j, const struct leat_job_value *v)
         return (void *)(uintptr_t)v->data; /* which is read only */
     if (v->way == LEAT_VALUE_COPIED)
         return in_buffer(j, v->place);
-    const struct leat_span *span = &j->spans[v->span];
+    const struct leat_span *span = &j->window.spans[v->span];
     return in_buffer(j, span->place + (v->extent.offset - span->offset));
 }
 
@@ -375,12 +391,12 @@ void *leat_reads_value(const struct leat_job *j, const struct leat_job_value *v)
 /* Asks for a part of an index, if that was not done yet. False: not now. */
 static bool ask_for(struct leat_job *j, struct leat_source *source, const struct leat_extent *range)
 {
-    for (size_t k = 0; k < j->n_spans; k++)
-        if (j->spans[k].source == source && j->spans[k].file == range->file && j->spans[k].offset == range->offset &&
-            j->spans[k].length == range->length)
+    for (size_t k = 0; k < j->window.n_spans; k++)
+        if (j->window.spans[k].source == source && j->window.spans[k].file == range->file &&
+            j->window.spans[k].offset == range->offset && j->window.spans[k].length == range->length)
             return true;
-    struct leat_io_request *request = &j->lookups[j->n_spans];
-    struct leat_span *span = &j->spans[j->n_spans];
+    struct leat_io_request *request = &j->index.requests[j->window.n_spans];
+    struct leat_span *span = &j->window.spans[j->window.n_spans];
     memset(request, 0, offsetof(struct leat_io_request, error));
     if (source->v->file(source, range->file, &request->file, NULL))
         return true; /* locating says why */
@@ -395,13 +411,13 @@ static bool ask_for(struct leat_job *j, struct leat_source *source, const struct
     request->length = range->length;
     request->done = j->read_done;
     request->user = span;
-    atomic_fetch_add_explicit(&j->flying, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&j->window.flying, 1, memory_order_relaxed);
     if (leat_io_submit(request) == LEAT_IO_PENDING) {
-        j->pends = true;
-        j->n_spans++;
+        j->results.pends = true;
+        j->window.n_spans++;
         return true;
     }
-    atomic_fetch_sub_explicit(&j->flying, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&j->window.flying, 1, memory_order_relaxed);
     leat_io_release(request->file);
     return request->status != LEAT_E_HELD;
 }
@@ -410,31 +426,30 @@ static bool ask_for(struct leat_job *j, struct leat_source *source, const struct
 static enum leat_job_status take_lookups(struct leat_job *j)
 {
     int failed = LEAT_OK;
-    for (size_t k = 0; k < j->n_spans; k++) {
-        struct leat_span *span = &j->spans[k];
+    for (size_t k = 0; k < j->window.n_spans; k++) {
+        struct leat_span *span = &j->window.spans[k];
         if (span->state == LEAT_SPAN_FLYING && !atomic_load_explicit(&span->arrived, memory_order_acquire))
             return LEAT_JOB_READS;
         if (span->state == LEAT_SPAN_FLYING) {
             const struct leat_io_request *request = span->request;
             leat_io_release(request->file);
             span->state = LEAT_SPAN_DONE;
-            if ((span->status = request->status) == LEAT_E_IO && request->retry_after_ms > j->retry_after_ms)
-                j->retry_after_ms = request->retry_after_ms;
+            if ((span->status = request->status) == LEAT_E_IO && request->retry_after_ms > j->window.retry_after_ms)
+                j->window.retry_after_ms = request->retry_after_ms;
         }
         failed = span->status == LEAT_E_IO ? span->status : failed;
     }
-    j->open = false;
-    j->n_spans = 0;
-    if (!failed || !leat_job_back_off(j, failed, ++j->look_tries))
+    j->window.n_spans = j->window.next = 0;
+    if (!failed || !leat_job_back_off(j, failed, ++j->index.tries))
         return LEAT_JOB_DONE; /* or locating says why */
-    j->looked = 0;
+    j->index.looked = 0;
     return LEAT_JOB_SLEEPS;
 }
 
 /* Asks for the index records that locate row `row` of the chunk in a field. False: not now. */
 static bool look_up(struct leat_job *j, const struct leat_feed *feed, size_t row)
 {
-    struct leat_sample_ref ref = j->refs[row];
+    struct leat_sample_ref ref = j->chunk.refs[row];
     struct leat_extent ranges[LEAT_LOOKUPS];
     size_t field = feed->field;
     bool asked = true;
@@ -446,32 +461,33 @@ static bool look_up(struct leat_job *j, const struct leat_feed *feed, size_t row
     return asked;
 }
 
+void leat_reads_begin(struct leat_job *j)
+{
+    j->index.looked = j->index.tries = 0;
+    j->window.n_spans = j->window.next = j->window.begin = j->window.end = 0;
+    j->window.retry_after_ms = 0;
+    j->chunk.wake_ns = 0;
+}
+
 enum leat_job_status leat_reads_look_up(struct leat_job *j)
 {
     const struct leat_job_context *c = j->context;
-    if (!j->planned) {
-        j->planned = true;
-        j->looked = j->look_tries = 0;
-        j->n_spans = j->next = j->begin = j->end = 0;
-        j->retry_after_ms = 0;
-        j->wake_ns = 0;
-    }
     while (c->looks_up) {
-        const enum leat_job_status status = j->open ? take_lookups(j) : LEAT_JOB_DONE;
+        const enum leat_job_status status = j->window.next ? take_lookups(j) : LEAT_JOB_DONE;
         if (status != LEAT_JOB_DONE || atomic_load_explicit(j->target.cancelled, memory_order_relaxed))
             return status;
         bool asked = true;
-        while (asked && j->looked < c->n_feeds * j->count && j->n_spans + LEAT_LOOKUPS <= LEAT_MAX_LOOKUPS) {
-            asked = look_up(j, &c->feeds[j->looked / j->count], j->looked % j->count);
-            j->looked += asked;
+        while (asked && j->index.looked < c->n_feeds * j->chunk.count &&
+               j->window.n_spans + LEAT_LOOKUPS <= LEAT_MAX_LOOKUPS) {
+            asked = look_up(j, &c->feeds[j->index.looked / j->chunk.count], j->index.looked % j->chunk.count);
+            j->index.looked += asked;
         }
-        j->next = j->n_spans;
-        j->open = j->n_spans;
-        if (!asked && !j->n_spans) {
-            j->wake_ns = leat_clock_ns() + CROWDED_NS;
+        j->window.next = j->window.n_spans;
+        if (!asked && !j->window.n_spans) {
+            j->chunk.wake_ns = leat_clock_ns() + CROWDED_NS;
             return LEAT_JOB_SLEEPS;
         }
-        if (!j->n_spans)
+        if (!j->window.n_spans)
             break;
     }
     return LEAT_JOB_DONE;

@@ -29,6 +29,29 @@ struct leat_span {
     enum { LEAT_SPAN_PLANNED = 0, LEAT_SPAN_FLYING, LEAT_SPAN_DONE } state;
 };
 
+/* The rows whose values are in the buffer, or on their way. */
+struct leat_read_window {
+    bool together;      /* reads are expected to complete later: it is large, and all of it is read at once */
+    size_t begin, end;  /* rows of the chunk */
+    uint64_t bytes;     /* of the buffer that it needs */
+    uint64_t values_at; /* the start of its values in the buffer, behind the requests */
+    uint32_t *order;    /* its values, by place in their files */
+    struct leat_span *spans;
+    size_t n_spans, next;       /* spans that were submitted */
+    _Atomic size_t flying;      /* of these, in flight */
+    struct leat_io_request one; /* for one read at a time; else each span has its own, at the buffer's begin */
+    unsigned retry_after_ms;    /* the request of the last failure */
+};
+
+/* Reads of an index, whose spans are the window's meanwhile. */
+struct leat_index_reads {
+    size_t looked; /* of the chunk's (field, row) pairs, those that were looked up */
+    unsigned tries;
+    struct leat_io_request *requests;
+};
+
+/* Before the first call of leat_reads_look_up for a chunk. */
+void leat_reads_begin(struct leat_job *job);
 /* Brings the index records that locate the chunk's rows into memory, before they are located. READS, SLEEPS: it is to
  * be called again; DONE. */
 enum leat_job_status leat_reads_look_up(struct leat_job *job);
@@ -38,6 +61,10 @@ void leat_reads_plan(struct leat_job *job, size_t begin);
 size_t leat_reads_plan_values(struct leat_job *job, size_t i, size_t n);
 /* Reads on: ROOM; READS: some are in flight; DONE: none is left. */
 enum leat_job_status leat_reads_go(struct leat_job *job);
+/* Whether reads of the window were in flight when it looked last. */
+bool leat_reads_are_out(const struct leat_job *job);
+/* The window's rows are made, or it is given up; no read is in flight. */
+void leat_reads_close(struct leat_job *job);
 /* Whether the values of row i were read: LEAT_OK, LEAT_IO_PENDING, or the error of one, which is job->error if the
  * window is of this row alone. */
 int leat_reads_row(const struct leat_job *job, size_t i);

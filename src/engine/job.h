@@ -19,10 +19,11 @@
 #ifndef LEAT_ENGINE_JOB_H
 #define LEAT_ENGINE_JOB_H
 
-#include <stdatomic.h>
-
 #include "engine/context.h"
 #include "engine/fetch.h"
+#include "engine/locate.h"
+#include "engine/make.h"
+#include "engine/policy.h"
 
 /* The destination of the rows of a batch. All of it is the batch's; each job writes the rows of its run. */
 struct leat_job_target {
@@ -42,41 +43,38 @@ struct leat_job_target {
     const _Atomic uint64_t *failed_row; /* rows behind this one are not wanted */
 };
 
-/* A row that the policy has left out or replaced. */
-struct leat_job_note {
-    uint64_t row;
-    int64_t planned, delivered; /* -1: left out */
-    int code;
-    char *reason; /* the booker of the note owns it */
+/* The steps of a job over a chunk of its rows. `step` is the next one; each says what follows it. */
+enum leat_job_step {
+    LEAT_STEP_PLAN = 0, /* the rows of the next chunk, and their samples */
+    LEAT_STEP_LOOK_UP,  /* the index records that locate their values are brought into memory */
+    LEAT_STEP_LOCATE,   /* their values are located; outputs of mapped ones are made, others are computed */
+    LEAT_STEP_CHOOSE, /* a row is chosen, with a substitute if its sample is broken, and a read window opened for it */
+    LEAT_STEP_FETCH,  /* the reads of the window */
+    LEAT_STEP_MAKE,   /* the rows of the window whose reads are over */
+    LEAT_STEP_END
 };
 
-enum leat_row_mark {
-    LEAT_ROW_WANTED = 0, /* mapped values are made, fetched ones are not */
-    LEAT_ROW_BROKEN,     /* a substitute is wanted */
-    LEAT_ROW_DONE,       /* made, left out, or its error is the job's */
-    LEAT_ROW_BOOKED      /* done, and booked before the others */
+/* The functions for one kind of rows: a row is a sample (job.c), or is cut from documents (packing.c). */
+struct leat_job_steps {
+    enum leat_job_status (*at[LEAT_STEP_END])(struct leat_job *job, struct leat_scratch *scratch);
+    /* The samples of rows [i, i + n) of the chunk. An error is that of row *failed of the chunk. */
+    int (*place)(struct leat_job *job, size_t i, size_t n, size_t *failed);
+    /* There is no memory for what it asked for. */
+    void (*refuse)(struct leat_job *job, int code);
+    /* Gives up the row at hand; and, as the job ends, all else. NULL: nothing. */
+    void (*drop)(struct leat_job *job);
+    void (*end)(struct leat_job *job);
+    bool names_samples; /* the errors of rows name the sample themselves */
 };
 
-/* The way a job gets a value. */
-enum leat_value_way {
-    LEAT_VALUE_NONE = 0, /* its outputs are made where it is mapped */
-    LEAT_VALUE_READ,     /* from a file into the buffer */
-    LEAT_VALUE_COPIED,   /* from its mapping into the buffer */
-    LEAT_VALUE_COMPUTED  /* its source has made it */
-};
+extern const struct leat_job_steps leat_steps_of_samples;
 
-/* A value of a row that is not made where it is mapped. */
-struct leat_job_value {
-    const struct leat_feed *feed;
-    uint8_t way;                /* enum leat_value_way */
-    bool with_rows;             /* a photo's row index is read with it */
-    bool checked;               /* its bytes are verified */
-    uint32_t span;              /* READ: with which it is read */
-    uint64_t place;             /* COPIED: in the buffer */
-    const uint8_t *data;        /* COMPUTED */
-    struct leat_sample_ref ref; /* READ: resolved, as is; COPIED */
-    size_t field;
-    struct leat_extent extent; /* of others only its length */
+/* The memory of a job for the window at hand. */
+struct leat_job_memory {
+    uint8_t *buffer;
+    uint64_t room, decoding;        /* granted: bytes of buffer; for decoding */
+    uint64_t wants, wants_decoding; /* asked for; to read, if nothing is wanted for decoding */
+    size_t asking;                  /* the row that asks */
 };
 
 struct leat_job {
@@ -84,72 +82,21 @@ struct leat_job {
     struct leat_job_target target;
     uint64_t first, n; /* the run */
     uint64_t cursor;   /* rows of the run before this chunk */
-
-    /* the chunk */
-    bool planned, prepared;
-    size_t count, row; /* rows; those before `row` are done */
-    struct leat_plan_row *rows;
-    uint64_t *positions; /* for a row cut from documents: that of the one at fault; UINT64_MAX: there is none */
-    struct leat_sample_ref *refs;
-    struct leat_sample_ref *others; /* of row i and piece p above 0: [i * (pieces - 1) + p - 1] */
-    int64_t culprit;                /* of the row at hand: the sample among them that is at fault; -1 */
-    const void **data;
-    uint8_t *cold;                /* context->cold_bytes */
-    struct leat_assembly *packed; /* a row that is cut from documents (packing.h), and its pieces */
-    struct leat_pieces pieces;
-    struct leat_row *args;
-    struct leat_extent *extents;
-    struct leat_job_value *values; /* of row i and slot s: [i * context->n_slots + s] */
-    struct leat_values *made;      /* values that were computed for this chunk */
-    size_t n_made, made_room;
-    size_t *fields;               /* context->n_made */
-    struct leat_row *inputs;      /* the values of the row at hand, by slot */
-    struct leat_room room_of_row; /* for images of open size: asks `result_room` */
-    /* Memory for such an image, of a row of the batch. LEAT_IO_PENDING: there is none now, and the job returns ROOM. */
+    enum leat_job_step step;
+    struct leat_job_chunk chunk;
+    struct leat_index_reads index;
+    struct leat_read_window window;
+    struct leat_job_memory memory;
+    struct leat_job_making making;
+    struct leat_job_results results;
+    struct leat_error error;        /* of the row at hand */
+    struct leat_assembly *assembly; /* of a row that is cut from documents (packing.c) */
+    /* Memory for an image of open size, of a row of the batch. LEAT_IO_PENDING: there is none now, and the job returns
+     * ROOM. */
     int (*result_room)(struct leat_job *job, size_t output, uint64_t row, uint64_t bytes, void **memory,
                        struct leat_error *error);
-    struct leat_row *tied; /* context->most_tied, as are */
-    void **tied_outputs;
-    uint64_t *tied_steps;
-    uint8_t *marks;          /* enum leat_row_mark */
-    uint8_t *attempts;       /* of substitutes */
-    uint8_t *tries;          /* of reads that have failed: such a row is read alone, */
-    int64_t wake_ns;         /* and not before this time */
-    unsigned retry_after_ms; /* the request of the last failure */
-
-    /* the read window: rows whose values are in the buffer, or on their way */
-    bool flies; /* reads are expected to complete later: the window is large, and all of it is read at once */
-    bool open;
-    size_t begin, end;  /* rows of the chunk */
-    uint64_t bytes;     /* of the buffer that it needs */
-    uint64_t values_at; /* the start of its values in the buffer, behind the requests */
-    uint32_t *order;    /* its values, by place in their files */
-    struct leat_span *spans;
-    size_t n_spans, next; /* spans that were submitted */
-    size_t looked;        /* of the chunk's (field, row) pairs, those that were looked up */
-    unsigned look_tries;
-    struct leat_io_request *lookups; /* for spans of the index */
-    _Atomic size_t flying;           /* of these, in flight */
-    struct leat_io_request one;      /* for one read at a time; else each span has its own, at the buffer's begin */
-    uint8_t *buffer;
-    uint64_t room, decoding;                                        /* granted: bytes of buffer; for decoding */
-    uint64_t wants, wants_decoding;                                 /* asked for */
-    size_t asking;                                                  /* the row that asks */
-    bool asked_to_decode;                                           /* its values are read: it asks for decoding */
     void (*read_done)(struct leat_io_request *request, void *user); /* called for each read that was in flight */
     void *user;
-
-    /* its results, for the booker */
-    struct leat_error error; /* of the row at hand */
-    uint64_t failed_row;     /* UINT64_MAX: none */
-    struct leat_error failure;
-    struct leat_job_note *notes;
-    size_t n_notes, notes_room;
-    bool pends; /* some read was pending */
-    int64_t fetch_ns;
-    uint64_t fetches, fetched_bytes;
-    const char *const *warning_names;   /* faults that lenient decoding has passed, NULL: none */
-    uint64_t warned[LEAT_MAX_WARNINGS]; /* values */
 };
 
 /* Bytes of a job's arrays for a context, and giving it such memory, aligned to 64 bytes. */
@@ -170,7 +117,7 @@ void leat_job_refuse(struct leat_job *job, int code);
 /* Whether reads are in flight. */
 static inline bool leat_reads_in_flight(const struct leat_job *job)
 {
-    return atomic_load_explicit(&job->flying, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&job->window.flying, memory_order_relaxed) != 0;
 }
 /* Row i of the chunk as a row of the batch. */
 static inline uint64_t leat_job_row(const struct leat_job *j, size_t i)
@@ -179,7 +126,7 @@ static inline uint64_t leat_job_row(const struct leat_job *j, size_t i)
 }
 static inline struct leat_job_value *leat_job_value(const struct leat_job *j, const struct leat_feed *feed, size_t i)
 {
-    return &j->values[i * j->context->n_slots + feed->slot];
+    return &j->chunk.values[i * j->context->n_slots + feed->slot];
 }
 /* The same of one of the samples that the row is made of. */
 static inline struct leat_job_value *leat_job_piece(const struct leat_job *j, const struct leat_feed *feed, size_t i,
@@ -191,9 +138,19 @@ static inline struct leat_job_value *leat_job_piece(const struct leat_job *j, co
 static inline bool leat_job_is_mapped(const struct leat_job *j, const struct leat_feed *feed, size_t i)
 {
     return feed->mapped && !feed->grows &&
-           (!feed->fetched || leat_ref_storage(&j->refs[i], feed->field) == LEAT_STORAGE_MAPPED);
+           (!feed->fetched || leat_ref_storage(&j->chunk.refs[i], feed->field) == LEAT_STORAGE_MAPPED);
 }
-/* Whether there is a next try of reads that have failed `tries` times with `code`; not before job->wake_ns. */
+/* Whether further rows of the run are made for nothing: their batch is not wanted, or an earlier row of it has failed.
+ */
+bool leat_job_is_futile(const struct leat_job *job);
+/* Gives row i of the chunk, which is broken, the next substitute whose mapped outputs can be made. */
+void leat_job_substitute(struct leat_job *job, struct leat_scratch *scratch, size_t i);
+/* Steps that all kinds of rows have in common; and the end of a chunk. */
+enum leat_job_status leat_step_plan(struct leat_job *job, struct leat_scratch *scratch);
+enum leat_job_status leat_step_look_up(struct leat_job *job, struct leat_scratch *scratch);
+enum leat_job_status leat_step_fetch(struct leat_job *job, struct leat_scratch *scratch);
+enum leat_job_status leat_step_next(struct leat_job *job);
+/* Whether there is a next try of reads that have failed `tries` times with `code`; not before chunk.wake_ns. */
 bool leat_job_back_off(struct leat_job *job, int code, unsigned tries);
 
 #endif

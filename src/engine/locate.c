@@ -18,12 +18,6 @@ static uint64_t position_of(const struct leat_job_context *c, const struct leat_
     return c->source_begin[piece->source] + piece->position;
 }
 
-/* For a row that is cut from documents. */
-static int64_t row_id(const struct leat_job_context *c, const struct leat_piece *piece)
-{
-    return (int64_t)(c->row_begin[piece->source] + piece->position);
-}
-
 /* The one definition of a row here: one whole sample. */
 static bool is_whole_sample(const struct leat_plan_row *row)
 {
@@ -34,53 +28,57 @@ int leat_job_plan(struct leat_job *j, uint64_t first, uint64_t left, uint64_t *f
 {
     const struct leat_job_context *c = j->context;
     const struct leat_job_target *to = &j->target;
-    j->count = left < c->chunk ? (size_t)left : c->chunk;
+    leat_job_drop_made(j);
+    j->chunk.row = 0;
+    j->chunk.count = left < c->chunk ? (size_t)left : c->chunk;
     *failed = first;
-    int rc = to->numbers ? leat_plan_rows_at(c->plan, to->plan.epoch, to->numbers + first, j->count, j->rows)
-                         : leat_plan_rows(c->plan, &to->plan, first, j->count, j->rows);
+    int rc = to->numbers
+                 ? leat_plan_rows_at(c->plan, to->plan.epoch, to->numbers + first, j->chunk.count, j->chunk.rows)
+                 : leat_plan_rows(c->plan, &to->plan, first, j->chunk.count, j->chunk.rows);
     if (rc)
         return leat_fail(&j->error, rc,
                          "row %" PRIu64 " of epoch %" PRIu64
                          " can no longer be planned: decisions made since gave up what it needs",
                          to->plan.begin + first, to->plan.epoch);
-    for (size_t i = 0; c->key && i < j->count; i++)
-        j->rows[i].key = leat_key_mix(j->rows[i].key, c->key);
-    for (size_t i = 0; c->packing && i < j->count; i++) {
-        j->refs[i] = (struct leat_sample_ref){.id = row_id(c, &j->rows[i].piece)};
-        j->positions[i] = UINT64_MAX;
+    for (size_t i = 0; c->key && i < j->chunk.count; i++)
+        j->chunk.rows[i].key = leat_key_mix(j->chunk.rows[i].key, c->key);
+    size_t bad = 0;
+    rc = c->steps->place(j, 0, j->chunk.count, &bad);
+    *failed = first + bad;
+    if (!rc) {
+        j->step = LEAT_STEP_LOOK_UP;
+        leat_reads_begin(j);
     }
-    if (c->packing)
-        return LEAT_OK;
-    for (size_t i = 0; i < j->count; i++) {
-        if (!is_whole_sample(&j->rows[i])) {
-            *failed = first + i;
+    return rc;
+}
+
+int leat_job_place_samples(struct leat_job *j, size_t i, size_t n, size_t *failed)
+{
+    struct leat_job_chunk *chunk = &j->chunk;
+    for (size_t k = i; k < i + n; k++) {
+        if (!is_whole_sample(&chunk->rows[k])) {
+            *failed = k;
             return leat_fail(&j->error, LEAT_E_UNSUPPORTED,
                              "row %" PRIu64 " is made of parts of samples, which this engine cannot join",
-                             j->rows[i].row);
+                             chunk->rows[k].row);
         }
-        j->positions[i] = position_of(c, &j->rows[i].piece);
+        chunk->positions[k] = position_of(j->context, &chunk->rows[k].piece);
     }
-    leat_dataset_locate(c->dataset, j->positions, j->count, j->refs);
+    leat_dataset_locate(j->context->dataset, chunk->positions + i, n, chunk->refs + i);
     return LEAT_OK;
 }
 
 bool leat_job_plan_substitute(struct leat_job *j, size_t i)
 {
-    const struct leat_job_context *c = j->context;
-    if (j->attempts[i] >= LEAT_MAX_SUBSTITUTES)
+    size_t failed;
+    if (j->chunk.attempts[i] >= LEAT_MAX_SUBSTITUTES)
         return false;
-    struct leat_piece piece = leat_plan_substitute(c->plan, j->target.plan.epoch, j->rows[i].row, j->attempts[i]++);
+    struct leat_piece piece =
+        leat_plan_substitute(j->context->plan, j->target.plan.epoch, j->chunk.rows[i].row, j->chunk.attempts[i]++);
     if (!piece.count)
         return false;
-    if (c->packing) {
-        j->rows[i].piece = piece;
-        j->refs[i].id = row_id(c, &piece);
-        j->positions[i] = UINT64_MAX;
-        return true;
-    }
-    j->positions[i] = position_of(c, &piece);
-    leat_dataset_locate(c->dataset, j->positions + i, 1, j->refs + i);
-    return true;
+    j->chunk.rows[i].piece = piece;
+    return !j->context->steps->place(j, i, 1, &failed);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -90,7 +88,7 @@ static int wrong_length(struct leat_job *j, struct leat_job_value *v, size_t i)
     leat_fail(&j->error, LEAT_E_CORRUPT, "a value of %" PRIu64 " bytes has an extent of %" PRIu64, v->feed->value_bytes,
               v->extent.length);
     leat_error_at_extent(&j->error, v->ref.source, &v->extent);
-    leat_error_at_sample(&j->error, j->refs[i].id, j->context->fields[v->feed->field].name);
+    leat_error_at_sample(&j->error, j->chunk.refs[i].id, j->context->fields[v->feed->field].name);
     return LEAT_E_CORRUPT;
 }
 
@@ -98,14 +96,15 @@ static int wrong_length(struct leat_job *j, struct leat_job_value *v, size_t i)
 static int locate_extents(struct leat_job *j, const struct leat_feed *feed, size_t i, size_t n, size_t *failed)
 {
     size_t bad = 0;
-    int rc = leat_dataset_extents(j->context->dataset, feed->field, j->refs + i, n, j->extents, &bad, &j->error);
+    int rc =
+        leat_dataset_extents(j->context->dataset, feed->field, j->chunk.refs + i, n, j->chunk.extents, &bad, &j->error);
     for (size_t k = 0; k < (rc ? bad : n); k++) {
         struct leat_job_value *v = leat_job_value(j, feed, i + k);
         v->way = LEAT_VALUE_READ;
         v->with_rows = feed->decodes;
-        v->ref = j->refs[i + k];
+        v->ref = j->chunk.refs[i + k];
         v->field = feed->field;
-        v->extent = j->extents[k];
+        v->extent = j->chunk.extents[k];
         leat_ref_resolve(&v->ref, &v->field);
         *failed = i + k;
         if (feed->fixed && v->extent.length != feed->value_bytes)
@@ -118,8 +117,8 @@ static int locate_extents(struct leat_job *j, const struct leat_feed *feed, size
 int leat_job_locate(struct leat_job *j, const struct leat_feed *feed, size_t i, size_t n, size_t *failed)
 {
     for (size_t end = i + n, run; i < end; i += run) {
-        enum leat_storage storage = leat_ref_storage(&j->refs[i], feed->field);
-        for (run = 1; i + run < end && leat_ref_storage(&j->refs[i + run], feed->field) == storage; run++)
+        enum leat_storage storage = leat_ref_storage(&j->chunk.refs[i], feed->field);
+        for (run = 1; i + run < end && leat_ref_storage(&j->chunk.refs[i + run], feed->field) == storage; run++)
             ;
         for (size_t k = i; k < i + run; k++) {
             struct leat_job_value *v = leat_job_value(j, feed, k);
@@ -127,7 +126,7 @@ int leat_job_locate(struct leat_job *j, const struct leat_feed *feed, size_t i, 
             v->way = storage == LEAT_STORAGE_COMPUTED ? LEAT_VALUE_COMPUTED
                      : feed->tied                     ? LEAT_VALUE_COPIED
                                                       : LEAT_VALUE_NONE;
-            v->ref = j->refs[k];
+            v->ref = j->chunk.refs[k];
         }
         int rc = storage == LEAT_STORAGE_EXTENT ? locate_extents(j, feed, i, run, failed) : LEAT_OK;
         if (rc)
@@ -161,19 +160,20 @@ static int locate_other(struct leat_job *j, const struct leat_feed *feed, struct
 static int locate_others(struct leat_job *j, size_t i)
 {
     const struct leat_job_context *c = j->context;
-    const unsigned n = leat_program_row_pieces(j->target.program ? j->target.program : c->program, j->rows[i].key);
-    memset(&j->values[i * c->n_slots + c->own_slots], 0, (c->n_slots - c->own_slots) * sizeof *j->values);
-    j->culprit = -1;
+    const unsigned n =
+        leat_program_row_pieces(j->target.program ? j->target.program : c->program, j->chunk.rows[i].key);
+    memset(&j->chunk.values[i * c->n_slots + c->own_slots], 0, (c->n_slots - c->own_slots) * sizeof *j->chunk.values);
+    j->chunk.culprit = -1;
     for (unsigned p = 1; p < n; p++) { /* a substitute's row has others, too: one of these may have been broken */
-        struct leat_sample_ref *ref = &j->others[i * (c->pieces - 1) + p - 1];
-        const struct leat_piece piece = leat_plan_companion(c->plan, j->target.plan.epoch, j->rows[i].row,
-                                                            p - 1 + (c->pieces - 1) * j->attempts[i]);
+        struct leat_sample_ref *ref = &j->chunk.others[i * (c->pieces - 1) + p - 1];
+        const struct leat_piece piece = leat_plan_companion(c->plan, j->target.plan.epoch, j->chunk.rows[i].row,
+                                                            p - 1 + (c->pieces - 1) * j->chunk.attempts[i]);
         if (!piece.count)
             return leat_fail(&j->error, LEAT_E_RANGE, "the other samples of row %" PRIu64 " can no longer be planned",
-                             j->rows[i].row);
+                             j->chunk.rows[i].row);
         const uint64_t position = position_of(c, &piece);
         leat_dataset_locate(c->dataset, &position, 1, ref);
-        j->culprit = ref->id;
+        j->chunk.culprit = ref->id;
         for (size_t f = 0; f < c->n_feeds; f++) {
             int rc = c->feeds[f].gathered ? locate_other(j, &c->feeds[f], leat_job_piece(j, &c->feeds[f], i, p), ref)
                                           : LEAT_OK;
@@ -181,7 +181,7 @@ static int locate_others(struct leat_job *j, size_t i)
                 return rc;
         }
     }
-    j->culprit = -1;
+    j->chunk.culprit = -1;
     return LEAT_OK;
 }
 
@@ -208,7 +208,7 @@ static bool is_open(const struct leat_job *j, const struct leat_feed *feed, size
 static bool same_open(const struct leat_job *j, size_t a, size_t b)
 {
     const struct leat_job_context *c = j->context;
-    bool same = j->refs[a].source == j->refs[b].source;
+    bool same = j->chunk.refs[a].source == j->chunk.refs[b].source;
     for (size_t f = 0; same && f < c->n_feeds; f++)
         same = is_open(j, &c->feeds[f], a) == is_open(j, &c->feeds[f], b);
     return same;
@@ -231,20 +231,20 @@ static void take_made(struct leat_job *j, size_t i)
 /* An arena for values; it stays until the chunk is done. */
 static struct leat_values *new_arena(struct leat_job *j, size_t n_fields, size_t n)
 {
-    if (!leat_grow(&j->made, &j->made_room, j->n_made + 1, sizeof *j->made))
+    if (!leat_grow(&j->chunk.made, &j->chunk.made_room, j->chunk.n_made + 1, sizeof *j->chunk.made))
         return NULL;
-    struct leat_values *values = &j->made[j->n_made];
+    struct leat_values *values = &j->chunk.made[j->chunk.n_made];
     if (leat_values_init(values, n_fields, n))
         return NULL;
     values->cancelled = j->target.cancelled;
-    j->n_made++;
+    j->chunk.n_made++;
     return values;
 }
 
 void leat_job_drop_made(struct leat_job *j)
 {
-    while (j->n_made)
-        leat_values_destroy(&j->made[--j->n_made]);
+    while (j->chunk.n_made)
+        leat_values_destroy(&j->chunk.made[--j->chunk.n_made]);
 }
 
 /* For rows [i, i + n), of which the same `k` fields are wanted. */
@@ -254,7 +254,7 @@ static int compute_run(struct leat_job *j, size_t i, size_t n, size_t k, size_t 
     struct leat_values *values = new_arena(j, k, n);
     if (!values)
         return leat_fail(&j->error, LEAT_E_NOMEM, "no memory for computed values");
-    int rc = leat_dataset_compute(c->dataset, j->fields, k, j->refs + i, n, values, failed, &j->error);
+    int rc = leat_dataset_compute(c->dataset, j->chunk.fields, k, j->chunk.refs + i, n, values, failed, &j->error);
     for (size_t f = 0, m = 0; !rc && f < c->n_feeds; f++) {
         if (!is_open(j, &c->feeds[f], i))
             continue;
@@ -276,14 +276,14 @@ static int compute_other(struct leat_job *j, size_t i, unsigned piece)
     for (size_t f = 0; f < c->n_feeds; f++) {
         const struct leat_job_value *v = c->feeds[f].gathered ? leat_job_piece(j, &c->feeds[f], i, piece) : NULL;
         if (v && v->way == LEAT_VALUE_COMPUTED && !v->data)
-            j->fields[k++] = c->feeds[f].field;
+            j->chunk.fields[k++] = c->feeds[f].field;
     }
     struct leat_values *values = k ? new_arena(j, k, 1) : NULL;
     if (!values)
         return k ? leat_fail(&j->error, LEAT_E_NOMEM, "no memory for computed values") : LEAT_OK;
-    const struct leat_sample_ref *ref = &j->others[i * (c->pieces - 1) + piece - 1];
-    j->culprit = ref->id;
-    int rc = leat_dataset_compute(c->dataset, j->fields, k, ref, 1, values, &failed, &j->error);
+    const struct leat_sample_ref *ref = &j->chunk.others[i * (c->pieces - 1) + piece - 1];
+    j->chunk.culprit = ref->id;
+    int rc = leat_dataset_compute(c->dataset, j->chunk.fields, k, ref, 1, values, &failed, &j->error);
     for (size_t f = 0; !rc && f < c->n_feeds; f++) {
         struct leat_job_value *v = c->feeds[f].gathered ? leat_job_piece(j, &c->feeds[f], i, piece) : NULL;
         if (!v || v->way != LEAT_VALUE_COMPUTED || v->data)
@@ -291,7 +291,7 @@ static int compute_other(struct leat_job *j, size_t i, unsigned piece)
         v->data = values->at[m].data;
         v->extent.length = values->at[m++].bytes;
     }
-    j->culprit = rc ? j->culprit : -1;
+    j->chunk.culprit = rc ? j->chunk.culprit : -1;
     return rc;
 }
 
@@ -318,7 +318,7 @@ static int compute_own(struct leat_job *j, size_t i, size_t n, size_t *failed)
         size_t k = 0, bad;
         for (size_t f = 0; f < c->n_feeds; f++)
             if (is_open(j, &c->feeds[f], i))
-                j->fields[k++] = c->feeds[f].field;
+                j->chunk.fields[k++] = c->feeds[f].field;
         for (run = 1; i + run < end && same_open(j, i, i + run); run++)
             ;
         bad = run;
@@ -366,7 +366,7 @@ static void sum_steps(const struct leat_job *j, size_t o, uint64_t first, int64_
     const struct leat_feed *feed = c->feeds;
     while (feed->field != output->field)
         feed++;
-    for (size_t i = 0; i < j->count; i++) {
+    for (size_t i = 0; i < j->chunk.count; i++) {
         uint64_t bytes = bytes_of(j, feed, o, i), sum = 0;
         bytes += output->bounded ? others_bytes(j, feed, o, i) : 0;
         if (output->drawn && bytes > LEAT_MOST_DRAWN) /* its row will say so */
@@ -385,11 +385,11 @@ static void compute_for_lengths(struct leat_job *j, uint64_t first, struct leat_
 {
     const struct leat_job_context *c = j->context;
     size_t failed = 0;
-    if (leat_job_compute(j, 0, j->count, &failed))
-        for (size_t i = 0; i < j->count; i++)
+    if (leat_job_compute(j, 0, j->chunk.count, &failed))
+        for (size_t i = 0; i < j->chunk.count; i++)
             leat_job_compute(j, i, 1, &failed);
     for (size_t f = 0; f < c->n_feeds; f++)
-        for (size_t i = 0; c->feeds[f].computed && i < j->count; i++) {
+        for (size_t i = 0; c->feeds[f].computed && i < j->chunk.count; i++) {
             const struct leat_job_value *v = leat_job_value(j, &c->feeds[f], i);
             if (v->way == LEAT_VALUE_COMPUTED && v->data &&
                 leat_values_put(made, c->feeds[f].made, first + i, v->data, v->extent.length))
@@ -404,14 +404,14 @@ enum leat_job_status leat_job_size_rows(struct leat_job *j, int64_t *const *offs
 {
     const struct leat_job_context *c = j->context;
     uint64_t failed_row;
-    if (j->open && leat_reads_in_flight(j) && atomic_load_explicit(j->target.cancelled, memory_order_relaxed))
+    if (leat_reads_in_flight(j) && atomic_load_explicit(j->target.cancelled, memory_order_relaxed))
         leat_reads_cancel(j);
-    for (size_t o = 0; !j->planned && o < leat_program_outputs(c->program); o++)
+    for (size_t o = 0; j->step == LEAT_STEP_PLAN && o < leat_program_outputs(c->program); o++)
         if (offsets[o])
             offsets[o][0] = 0; /* the batch was used before, for steps of bounded outputs too */
-    for (; j->cursor < j->target.plan.rows; j->cursor += j->count, j->planned = false) {
+    for (; j->cursor < j->target.plan.rows; j->cursor += j->chunk.count, j->step = LEAT_STEP_PLAN) {
         const uint64_t first = j->cursor;
-        if (!j->planned && leat_job_plan(j, first, j->target.plan.rows - first, &failed_row)) {
+        if (j->step == LEAT_STEP_PLAN && leat_job_plan(j, first, j->target.plan.rows - first, &failed_row)) {
             leat_job_raise(j, failed_row);
             return LEAT_JOB_DONE;
         }
@@ -419,20 +419,20 @@ enum leat_job_status leat_job_size_rows(struct leat_job *j, int64_t *const *offs
         if (status != LEAT_JOB_DONE || atomic_load_explicit(j->target.cancelled, memory_order_relaxed))
             return status;
         for (size_t f = 0; f < c->n_feeds; f++)
-            for (size_t i = 0, failed = 0; c->feeds[f].slotted && i < j->count; i = failed + 1) {
-                const int rc = leat_job_locate(j, &c->feeds[f], i, j->count - i, &failed);
+            for (size_t i = 0, failed = 0; c->feeds[f].slotted && i < j->chunk.count; i = failed + 1) {
+                const int rc = leat_job_locate(j, &c->feeds[f], i, j->chunk.count - i, &failed);
                 if (!rc)
                     break;
                 if (rc == LEAT_E_IO) {
-                    leat_error_at_sample(&j->error, j->refs[failed].id, NULL);
+                    leat_error_at_sample(&j->error, j->chunk.refs[failed].id, NULL);
                     leat_job_raise(j, first + failed);
                     return LEAT_JOB_DONE;
                 }
                 leat_job_value(j, &c->feeds[f], failed)->extent = (struct leat_extent){0};
             }
-        memset(j->attempts, 0, j->count);
-        for (size_t i = 0, failed = 0; i < j->count; i = failed + 1)
-            if (!leat_job_locate_others(j, i, j->count - i, &failed))
+        memset(j->chunk.attempts, 0, j->chunk.count);
+        for (size_t i = 0, failed = 0; i < j->chunk.count; i = failed + 1)
+            if (!leat_job_locate_others(j, i, j->chunk.count - i, &failed))
                 break;
         if (made)
             compute_for_lengths(j, first, made);

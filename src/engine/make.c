@@ -82,10 +82,11 @@ static int apply_mapped(struct leat_job *j, struct leat_scratch *scratch, size_t
                         size_t n, size_t *made)
 {
     uint8_t *dst = memory_of(j, o) + leat_job_row(j, i) * output_of(j, o)->row_bytes;
-    struct apply a = {j->target.program, o, scratch, j->args + i, n, 0, dst, leat_job_beside(j, o, i), &j->error};
+    struct apply a = {j->target.program,        o,        scratch, j->making.args + i, n, 0, dst,
+                      leat_job_beside(j, o, i), &j->error};
     for (size_t k = i; k < i + n; k++) {
-        j->args[k].data = j->data[k];
-        j->args[k].length = value_bytes;
+        j->making.args[k].data = j->making.data[k];
+        j->making.args[k].length = value_bytes;
     }
     int rc = leat_guarded(apply_guarded, &a, &j->error);
     if (rc && n > 1) { /* a mapping faulted: go row by row, so that the sample has a name */
@@ -107,8 +108,8 @@ static int apply_mapped(struct leat_job *j, struct leat_scratch *scratch, size_t
 /* The number of the rows from i on that are mapped, or are not. */
 static size_t same_storage(const struct leat_job *j, const struct leat_feed *feed, size_t i)
 {
-    size_t n = feed->fetched ? 1 : j->count - i;
-    while (i + n < j->count && leat_job_is_mapped(j, feed, i + n) == leat_job_is_mapped(j, feed, i))
+    size_t n = feed->fetched ? 1 : j->chunk.count - i;
+    while (i + n < j->chunk.count && leat_job_is_mapped(j, feed, i + n) == leat_job_is_mapped(j, feed, i))
         n++;
     return n;
 }
@@ -120,15 +121,15 @@ void leat_job_make_mapped(struct leat_job *j, struct leat_scratch *scratch, cons
     if (leat_program_is_beside(j->target.program, o))
         return;
     bool small = value && value <= LEAT_COLD_VALUE;
-    for (size_t i = 0, n; i < j->count; i += n) {
+    for (size_t i = 0, n; i < j->chunk.count; i += n) {
         n = same_storage(j, feed, i);
         if (!leat_job_is_mapped(j, feed, i))
             continue;
         size_t failed = 0;
         if (small && n > c->cold_bytes / value)
             n = c->cold_bytes / value;
-        int rc = leat_dataset_rows(c->dataset, feed->field, j->refs + i, n, small ? j->cold : NULL, j->data + i,
-                                   &failed, &j->error);
+        int rc = leat_dataset_rows(c->dataset, feed->field, j->chunk.refs + i, n, small ? j->making.cold : NULL,
+                                   j->making.data + i, &failed, &j->error);
         struct leat_error found = {0};
         if (rc) {
             found = j->error;
@@ -159,8 +160,8 @@ int leat_job_remake_mapped(struct leat_job *j, struct leat_scratch *scratch, siz
         if (!leat_job_is_mapped(j, feed, i))
             continue;
         size_t failed = 0, made = 0;
-        int rc =
-            leat_dataset_rows(j->context->dataset, feed->field, j->refs + i, 1, NULL, j->data + i, &failed, &j->error);
+        int rc = leat_dataset_rows(j->context->dataset, feed->field, j->chunk.refs + i, 1, NULL, j->making.data + i,
+                                   &failed, &j->error);
         for (size_t k = 0; !rc && k < feed->n_outputs; k++)
             if (!leat_program_is_beside(j->target.program, feed->outputs[k]))
                 rc = apply_mapped(j, scratch, feed->outputs[k], feed->value_bytes, i, 1, &made);
@@ -178,8 +179,8 @@ static void count_warnings(struct leat_job *j, struct leat_scratch *scratch)
     const char *const *names;
     unsigned warnings = leat_scratch_warnings(scratch, &names);
     for (unsigned i = 0; warnings >> i; i++)
-        j->warned[i] += warnings >> i & 1;
-    j->warning_names = warnings ? names : j->warning_names;
+        j->results.warned[i] += warnings >> i & 1;
+    j->results.warning_names = warnings ? names : j->results.warning_names;
 }
 
 /* The result of decoding a value that nothing was known of. `rows`: the starts of its rows, NULL if they are not known.
@@ -262,14 +263,14 @@ static int make_outputs(struct leat_job *j, struct leat_scratch *scratch, const 
 
 static int take_room(struct leat_room *room, size_t output, uint64_t bytes, void **memory, struct leat_error *error)
 {
-    struct leat_job *j = (struct leat_job *)(void *)((char *)room - offsetof(struct leat_job, room_of_row));
-    return j->result_room(j, output, leat_job_row(j, j->asking), bytes, memory, error);
+    struct leat_job *j = (struct leat_job *)(void *)((char *)room - offsetof(struct leat_job, making.room_of_row));
+    return j->result_room(j, output, leat_job_row(j, j->memory.asking), bytes, memory, error);
 }
 
 /* An error is that of one of the samples that row i is made of. */
 static int blame(struct leat_job *j, size_t i, size_t piece, int rc)
 {
-    j->culprit = piece ? j->others[i * (j->context->pieces - 1) + piece - 1].id : -1;
+    j->chunk.culprit = piece ? j->chunk.others[i * (j->context->pieces - 1) + piece - 1].id : -1;
     return rc;
 }
 
@@ -319,18 +320,18 @@ static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t n
 {
     const struct leat_program_chain *chain = leat_program_chain(j->target.program, number);
     const size_t own = j->context->own_slots;
-    const unsigned pieces = chain->pieces > 1 ? leat_program_row_pieces(j->target.program, j->args[i].key) : 1;
+    const unsigned pieces = chain->pieces > 1 ? leat_program_row_pieces(j->target.program, j->making.args[i].key) : 1;
     const size_t n = pieces * chain->n_fields;
     uint64_t row = leat_job_row(j, i), room;
     size_t failed = n;
     for (size_t k = 0; k < n; k++) {
         const size_t piece = k / chain->n_fields, field = k % chain->n_fields;
         const struct leat_job_value *v = value_of_field(j, chain->fields[field], i) + piece * own;
-        j->tied[k] = j->inputs[v->feed->slot + piece * own];
-        j->tied[k].scan_to_end = chain->decodes[field] && v->extent.info.health != LEAT_HEALTH_GOOD;
+        j->making.tied[k] = j->making.inputs[v->feed->slot + piece * own];
+        j->making.tied[k].scan_to_end = chain->decodes[field] && v->extent.info.health != LEAT_HEALTH_GOOD;
     }
     for (size_t k = 0; k < chain->n_outputs; k++) {
-        j->tied_outputs[k] = place_of(j, row, chain->outputs[k], &room);
+        j->making.tied_outputs[k] = place_of(j, row, chain->outputs[k], &room);
         if (output_of(j, chain->outputs[k])->drawn) {
             *blamed = value_of_field(j, output_of(j, chain->outputs[k])->field, i);
             int rc = check_drawn(j, *blamed, chain->outputs[k], pieces);
@@ -340,11 +341,11 @@ static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t n
         if (!fits_tuple(j, chain, chain->outputs[k], i, pieces, room))
             return LEAT_E_CHANGED;
     }
-    j->room_of_row = (struct leat_room){take_room};
-    j->asking = i;
-    leat_scratch_give_room(scratch, &j->room_of_row);
-    int rc = leat_program_apply_tuple(j->target.program, number, scratch, j->tied, j->tied_outputs, j->tied_steps,
-                                      &failed, &j->error);
+    j->making.room_of_row = (struct leat_room){take_room};
+    j->memory.asking = i;
+    leat_scratch_give_room(scratch, &j->making.room_of_row);
+    int rc = leat_program_apply_tuple(j->target.program, number, scratch, j->making.tied, j->making.tied_outputs,
+                                      j->making.tied_steps, &failed, &j->error);
     const size_t culprit = failed < n ? failed / chain->n_fields : 0;
     *blamed = failed < n ? value_of_field(j, chain->fields[failed % chain->n_fields], i) + culprit * own : NULL;
     size_t length;
@@ -355,7 +356,7 @@ static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t n
     for (size_t k = 0; k < n; k++) {
         const size_t piece = k / chain->n_fields, field = k % chain->n_fields;
         const struct leat_job_value *v = value_of_field(j, chain->fields[field], i) + piece * own;
-        if (!j->tied[k].scan_to_end || v->way != LEAT_VALUE_READ || (rc && k != failed))
+        if (!j->making.tied[k].scan_to_end || v->way != LEAT_VALUE_READ || (rc && k != failed))
             continue;
         struct leat_fetch fetch = fetch_of(j, v);
         if (rc || k == chain->canvas) /* scratch knows the last value that was decoded */
@@ -365,7 +366,7 @@ static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t n
     }
     for (size_t k = 0; !rc && k < chain->n_outputs; k++)
         if (output_of(j, chain->outputs[k])->bounded)
-            j->target.steps[chain->outputs[k]][row] = (int64_t)j->tied_steps[k];
+            j->target.steps[chain->outputs[k]][row] = (int64_t)j->making.tied_steps[k];
     return rc ? blame(j, i, culprit, rc) : rc;
 }
 
@@ -373,11 +374,11 @@ static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t n
 static bool wants_memory(struct leat_job *j, size_t i)
 {
     const struct leat_job_context *c = j->context;
-    j->wants = j->room;
-    j->wants_decoding = 0;
+    j->memory.wants = j->memory.room;
+    j->memory.wants_decoding = 0;
     for (size_t s = 0; s < c->n_slots; s++) {
-        const struct leat_job_value *v = &j->values[i * c->n_slots + s];
-        const struct leat_row *row = &j->inputs[s];
+        const struct leat_job_value *v = &j->chunk.values[i * c->n_slots + s];
+        const struct leat_row *row = &j->making.inputs[s];
         if (v->way == LEAT_VALUE_NONE || (!v->feed->decodes && !v->feed->grows && row->info.form == LEAT_FORM_ORIGINAL))
             continue;
         uint64_t usual = v->feed->decodes || c->restores ? LEAT_DECODE_BYTES : 0, bytes = 0;
@@ -386,10 +387,10 @@ static bool wants_memory(struct leat_job *j, size_t i)
                 leat_program_decode_bytes(j->target.program, v->feed->outputs[k], row, (unsigned)(s / c->own_slots));
             bytes = one > bytes ? one : bytes;
         }
-        if (bytes > usual && bytes - usual > j->wants_decoding)
-            j->wants_decoding = bytes - usual;
+        if (bytes > usual && bytes - usual > j->memory.wants_decoding)
+            j->memory.wants_decoding = bytes - usual;
     }
-    return j->wants_decoding > j->decoding;
+    return j->memory.wants_decoding > j->memory.decoding;
 }
 
 static int known_broken(struct leat_job *j)
@@ -436,7 +437,7 @@ static struct leat_value_id value_id(const struct leat_job_value *v)
 
 bool leat_job_would_wait(const struct leat_job *j, const struct leat_scratch *scratch, size_t i)
 {
-    const struct leat_job_value *v = &j->values[i * j->context->n_slots];
+    const struct leat_job_value *v = &j->chunk.values[i * j->context->n_slots];
     for (size_t s = 0; s < j->context->n_slots; s++, v++) {
         const struct leat_value_id id = value_id(v);
         if (v->way == LEAT_VALUE_READ && v->feed->decodes && leat_scratch_would_wait(scratch, &id))
@@ -450,17 +451,17 @@ static int take_value(struct leat_job *j, struct leat_job_value *v, struct leat_
 {
     struct leat_fetch fetch = fetch_of(j, v);
     int rc = LEAT_OK;
-    *row = j->args[i];
+    *row = j->making.args[i];
     if (v->way == LEAT_VALUE_COPIED)
         rc = copy_mapped(j, v);
     if (v->way == LEAT_VALUE_READ && !v->checked) {
         int64_t begun = leat_clock_ns();
         rc = leat_fetch_check(&fetch, &j->error);
-        j->fetch_ns += leat_clock_ns() - begun;
+        j->results.fetch_ns += leat_clock_ns() - begun;
         *broken = rc == LEAT_E_CORRUPT; /* bytes that came but are not those that were written */
         v->checked = true;
         v->extent.info = fetch.extent.info;
-        j->fetches++;
+        j->results.fetches++;
     }
     if (v->way == LEAT_VALUE_READ)
         row->value = value_id(v);
@@ -477,11 +478,11 @@ static int make_from_values(struct leat_job *j, struct leat_scratch *scratch, si
                             const struct leat_job_value **blamed)
 {
     const struct leat_job_context *c = j->context;
-    struct leat_job_value *values = &j->values[i * c->n_slots];
+    struct leat_job_value *values = &j->chunk.values[i * c->n_slots];
     int rc = LEAT_OK;
     for (size_t s = 0; s < c->n_slots; s++) {
         *blamed = &values[s];
-        if (values[s].way != LEAT_VALUE_NONE && (rc = take_value(j, &values[s], &j->inputs[s], i, broken)))
+        if (values[s].way != LEAT_VALUE_NONE && (rc = take_value(j, &values[s], &j->making.inputs[s], i, broken)))
             return blame(j, i, s / c->own_slots, rc);
     }
     if (wants_memory(j, i))
@@ -490,7 +491,7 @@ static int make_from_values(struct leat_job *j, struct leat_scratch *scratch, si
         *blamed = &values[s];
         const bool copied = values[s].way == LEAT_VALUE_COPIED && values[s].feed->grows;
         if (values[s].way == LEAT_VALUE_READ || values[s].way == LEAT_VALUE_COMPUTED || copied)
-            rc = make_outputs(j, scratch, &values[s], &j->inputs[s], leat_job_row(j, i));
+            rc = make_outputs(j, scratch, &values[s], &j->making.inputs[s], leat_job_row(j, i));
     }
     for (size_t k = 0; c->most_tied && k < leat_program_chains(c->program) && !rc; k++)
         if (leat_program_chain(c->program, k)->tuple)
@@ -502,7 +503,7 @@ static int make_from_values(struct leat_job *j, struct leat_scratch *scratch, si
 /* A value of row i that is known to be broken. A lenient decoder looks for itself. */
 static const struct leat_job_value *find_known(const struct leat_job *j, size_t i)
 {
-    const struct leat_job_value *v = &j->values[i * j->context->n_slots];
+    const struct leat_job_value *v = &j->chunk.values[i * j->context->n_slots];
     for (size_t s = 0; s < j->context->n_slots; s++, v++)
         if (v->way == LEAT_VALUE_READ && v->feed->strict && v->extent.info.health == LEAT_HEALTH_BROKEN)
             return v;
@@ -513,7 +514,7 @@ bool leat_job_pass_known(struct leat_job *j, size_t i)
 {
     const struct leat_job_value *known = find_known(j, i);
     if (known)
-        blame(j, i, (size_t)(known - &j->values[i * j->context->n_slots]) / j->context->own_slots, 0);
+        blame(j, i, (size_t)(known - &j->chunk.values[i * j->context->n_slots]) / j->context->own_slots, 0);
     if (known)
         leat_job_row_failed(j, i, leat_job_at_value(j, known, known_broken(j)), true);
     return known;
@@ -537,13 +538,13 @@ int leat_job_make_row(struct leat_job *j, struct leat_scratch *scratch, size_t i
         rc = known_broken(j);
         blamed = known;
         broken = true;
-        blame(j, i, (size_t)(known - &j->values[i * j->context->n_slots]) / j->context->own_slots, 0);
+        blame(j, i, (size_t)(known - &j->chunk.values[i * j->context->n_slots]) / j->context->own_slots, 0);
     }
     if (rc && blamed)
         leat_job_at_value(j, blamed, rc);
     if (rc)
         leat_job_row_failed(j, i, rc, broken);
     else
-        j->marks[i] = LEAT_ROW_DONE;
+        j->chunk.marks[i] = LEAT_ROW_DONE;
     return LEAT_OK;
 }

@@ -4,7 +4,22 @@
 #ifndef LEAT_ENGINE_MAKE_H
 #define LEAT_ENGINE_MAKE_H
 
-#include "engine/job.h"
+#include "engine/context.h"
+
+struct leat_job;
+struct leat_job_value;
+
+/* The operands of the program. */
+struct leat_job_making {
+    struct leat_row *args; /* of the chunk */
+    const void **data;
+    uint8_t *cold;                /* context->cold_bytes */
+    struct leat_row *inputs;      /* the values of the row at hand, by slot */
+    struct leat_room room_of_row; /* for images of open size: asks `result_room` */
+    struct leat_row *tied;        /* context->most_tied, as are */
+    void **tied_outputs;
+    uint64_t *tied_steps;
+};
 
 /* One output of a mapped field, of all rows of the chunk; the policy handles rows that fail. */
 void leat_job_make_mapped(struct leat_job *job, struct leat_scratch *scratch, const struct leat_feed *feed,

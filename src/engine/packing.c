@@ -241,15 +241,16 @@ static int find_place(struct place *place, struct leat_source *source, uint64_t 
     return rc;
 }
 
+#define COLUMNS 2 /* that are joined of parts of documents: the tokens, and their own loss mask */
+
 /* The row at hand. Its value has pieces [0, next), and the run [next, next + n) is found. */
 struct leat_assembly {
-    bool begun;
-    const struct leat_feed *columns[2]; /* the tokens, and the documents' own loss mask; NULL: not wanted */
-    unsigned column;                    /* of these the one at hand, ... */
-    bool joining;                       /* ... some of which may be there */
+    const struct leat_feed *columns[COLUMNS]; /* NULL: not wanted */
+    unsigned column;                          /* of these the one at hand; COLUMNS: all are made */
     struct leat_plan_row row;
+    struct leat_pieces memory; /* of the pieces: */
     const struct leat_piece *pieces;
-    size_t n_pieces, next, n, n_reads;
+    size_t n_pieces, next, n, n_reads; /* no pieces: there is no row at hand */
     bool alone;    /* each piece is read for itself: the budget has no room for more, or one of several failed */
     bool has_read; /* some of the row's pieces were not mapped */
     uint8_t *to;
@@ -281,13 +282,13 @@ static int compare_checksum(void *arg)
 static const struct leat_packing_rule *common_rule(const struct leat_job *j)
 {
     const struct leat_packing_rule *r = j->context->packing;
-    return j->packed->column ? r->mask : r;
+    return j->assembly->column ? r->mask : r;
 }
 
 static const struct leat_packing_rule *rule_of(const struct leat_job *j, const struct leat_piece *piece)
 {
     const struct leat_packing_rule *r = &j->context->packing[piece->source];
-    return j->packed->column ? r->mask : r;
+    return j->assembly->column ? r->mask : r;
 }
 
 /* Compares the checksum of a mapped document if that was not done yet, or those of a piece's pages. False: one differs,
@@ -325,7 +326,7 @@ static void bound(const struct leat_packing_rule *r, struct part *p, uint64_t el
 static int find_document(struct leat_job *j, struct part *p, const struct leat_sample_ref *ref,
                          const struct leat_extent *extent)
 {
-    struct leat_assembly *a = j->packed;
+    struct leat_assembly *a = j->assembly;
     const struct leat_packing_rule *r = common_rule(j);
     struct leat_fetch *fetch = &p->fetch;
     *fetch = (struct leat_fetch){.ref = *ref, .field = r->field, .extent = *extent};
@@ -437,11 +438,11 @@ static void plan_reads(struct leat_job *j, struct leat_assembly *a, size_t i)
     size_t n = 0, most;
     for (size_t k = 0; k < a->n; k++)
         if (a->parts[k].reads)
-            j->values[n++] = (struct leat_job_value){.feed = a->columns[a->column],
-                                                     .way = LEAT_VALUE_READ,
-                                                     .ref = a->parts[k].fetch.ref,
-                                                     .field = a->parts[k].fetch.field,
-                                                     .extent = a->parts[k].fetch.extent};
+            j->chunk.values[n++] = (struct leat_job_value){.feed = a->columns[a->column],
+                                                           .way = LEAT_VALUE_READ,
+                                                           .ref = a->parts[k].fetch.ref,
+                                                           .field = a->parts[k].fetch.field,
+                                                           .extent = a->parts[k].fetch.extent};
     if (!n)
         return;
     most = leat_reads_plan_values(j, i, a->alone ? 1 : n);
@@ -485,16 +486,16 @@ static int take_reads(struct leat_job *j, struct leat_assembly *a, size_t *faile
         if (!p->reads)
             continue;
         *failed = k;
-        const struct leat_job_value *value = &j->values[v++];
+        const struct leat_job_value *value = &j->chunk.values[v++];
         p->fetch.buffer = leat_reads_value(j, value);
         p->data = (const uint8_t *)p->fetch.buffer + p->skip;
-        rc = j->spans[value->span].status;
+        rc = j->window.spans[value->span].status;
         if (rc && a->n_reads > 1)
             *failed = a->n;
         if (rc) /* CORRUPT: the file was cut, which breaks no row, but is raised */
             return rc;
         rc = leat_fetch_check(&p->fetch, &j->error);
-        j->fetches++;
+        j->results.fetches++;
         p->differs = rc == LEAT_E_CORRUPT;
     }
     return rc;
@@ -572,52 +573,6 @@ static int put_run(struct leat_job *j, struct leat_assembly *a, size_t *failed)
     return LEAT_OK;
 }
 
-/* An error of the row is one of piece k of the run. */
-static void blame(struct leat_job *j, const struct leat_assembly *a, size_t i, size_t k)
-{
-    leat_error_at_sample(&j->error, a->refs[k].id, j->context->documents[common_rule(j)->field].name);
-    j->positions[i] = a->positions[k];
-}
-
-/* The tokens of row i, run by run. Other than DONE: it goes on later. */
-static enum leat_job_status join_documents(struct leat_job *j, struct leat_assembly *a, size_t i, int *rc, bool *broken)
-{
-    while (!*rc && a->next < a->n_pieces) {
-        size_t failed = 0;
-        if (!j->open && j->tries[i] && leat_clock_ns() < j->wake_ns)
-            return LEAT_JOB_SLEEPS;
-        *rc = j->open ? LEAT_OK : find_run(j, a, i, &failed);
-        if (j->open) {
-            const int64_t begun = leat_clock_ns();
-            enum leat_job_status status = leat_reads_go(j);
-            j->fetch_ns += leat_clock_ns() - begun;
-            j->asking = i;
-            if (status != LEAT_JOB_DONE)
-                return status;
-            j->open = false;
-            *rc = take_reads(j, a, &failed);
-            if (*rc && leat_job_back_off(j, *rc, ++j->tries[i])) {
-                *rc = LEAT_OK;
-                continue;
-            }
-            if (*rc && *rc != LEAT_E_CANCELLED && failed == a->n) { /* one by one, they say which of them it is */
-                a->alone = true;
-                *rc = LEAT_OK;
-                continue;
-            }
-        }
-        if (!*rc)
-            *rc = put_run(j, a, &failed);
-        *broken = *rc == LEAT_E_OPERATOR;
-        if (*rc && failed < a->n) {
-            *broken |= a->parts[failed].differs;
-            blame(j, a, i, failed);
-        }
-        j->tries[i] = 0;
-    }
-    return LEAT_JOB_DONE;
-}
-
 /* The values beside n tokens of one document, or (id -1) of padding. */
 static void put_beside(enum leat_packed_field field, int64_t id, uint64_t at, uint64_t n, void *value)
 {
@@ -653,112 +608,181 @@ static void put_field(const struct leat_job *j, struct leat_assembly *a, enum le
 }
 
 /* The outputs of one field of row i, whose value is there. */
-static int apply(struct leat_job *j, struct leat_scratch *scratch, const struct leat_feed *feed, size_t i, bool *broken)
+static int apply(struct leat_job *j, struct leat_scratch *scratch, const struct leat_feed *feed, size_t i)
 {
     const struct leat_program *program = j->context->program;
-    j->args[i].data = j->packed->value;
-    j->args[i].length = feed->value_bytes;
+    j->making.args[i].data = j->assembly->value;
+    j->making.args[i].length = feed->value_bytes;
     for (size_t k = 0; k < feed->n_outputs; k++) {
         size_t o = feed->outputs[k];
         uint8_t *dst = j->target.outputs[o] + (j->first + j->cursor + i) * leat_program_output(program, o)->row_bytes;
         uint8_t *beside = leat_job_beside(j, o, i);
         if (leat_program_is_beside(program, o))
             continue;
-        if ((beside ? leat_program_apply_both(program, o, scratch, &j->args[i], 1, dst, beside, &j->error)
-                    : leat_program_apply(program, o, scratch, &j->args[i], 1, dst, &j->error)) < 1) {
-            *broken = true;
+        if ((beside ? leat_program_apply_both(program, o, scratch, &j->making.args[i], 1, dst, beside, &j->error)
+                    : leat_program_apply(program, o, scratch, &j->making.args[i], 1, dst, &j->error)) < 1)
             return j->error.code ? j->error.code : LEAT_E_OPERATOR;
-        }
     }
     return LEAT_OK;
 }
 
-static int begin_row(struct leat_job *j, struct leat_assembly *a, size_t i)
+/* ---- the steps of a job ------------------------------------------------------------------------------------------ */
+
+static int place_rows(struct leat_job *j, size_t i, size_t n, size_t *failed)
+{
+    (void)failed;
+    for (size_t k = i; k < i + n; k++) {
+        const struct leat_piece *row = &j->chunk.rows[k].piece;
+        j->chunk.refs[k].id = (int64_t)(j->context->row_begin[row->source] + row->position);
+        j->chunk.positions[k] = UINT64_MAX;
+    }
+    return LEAT_OK;
+}
+
+static void begin_column(struct leat_assembly *a, unsigned column)
+{
+    while (column < COLUMNS && !a->columns[column])
+        column++;
+    a->column = column;
+    a->alone = false;
+    a->next = a->n = a->n_reads = 0;
+    a->to = a->value;
+}
+
+static int begin_row(struct leat_job *j, struct leat_assembly *a)
 {
     const struct leat_job_context *c = j->context;
-    a->row = j->rows[i];
-    int rc = leat_plan_pieces(c->plan, &a->row, 1, &j->pieces);
+    a->has_read = false;
+    a->row = j->chunk.rows[j->chunk.row];
+    int rc = leat_plan_pieces(c->plan, &a->row, 1, &a->memory);
     if (rc)
         return leat_fail(&j->error, rc, "no memory for the pieces of a row");
-    a->begun = true;
     a->pieces = a->row.n_more ? a->row.more - 1 : &a->row.piece; /* one array: leat_plan_pieces */
     a->n_pieces = a->row.n_more + (size_t)1;
-    a->column = 0;
-    a->joining = false;
     a->columns[0] = a->columns[1] = NULL;
     for (size_t f = 0; f < c->n_feeds; f++)
         if (c->feeds[f].field == LEAT_PACKED_TOKENS)
             a->columns[0] = &c->feeds[f];
         else if (c->feeds[f].field == LEAT_PACKED_LOSS_MASK && c->packing->mask)
             a->columns[1] = &c->feeds[f];
+    begin_column(a, 0);
     return LEAT_OK;
 }
 
-/* The joined parts of documents: the tokens of row i, then their loss mask. Other than DONE: it goes on later. */
-static enum leat_job_status make_columns(struct leat_job *j, struct leat_scratch *scratch, size_t i, int *rc,
-                                         bool *broken)
+static void drop_row(struct leat_job *j)
 {
-    struct leat_assembly *a = j->packed;
-    for (; !*rc && a->column < 2; a->column++) {
-        if (!a->columns[a->column])
-            continue;
-        if (!a->joining) {
-            a->joining = true;
-            a->alone = false;
-            a->next = a->n = 0;
-            a->to = a->value;
-        }
-        const enum leat_job_status status = join_documents(j, a, i, rc, broken);
-        if (status != LEAT_JOB_DONE)
-            return status;
-        if (*rc)
-            break;
-        const struct leat_packing_rule *r = common_rule(j);
-        put(a->to, r, rule_of(j, a->pieces)->fill, r->length - (uint64_t)(a->to - a->value) / r->element);
-        *rc = apply(j, scratch, a->columns[a->column], i, broken);
-        a->joining = false;
-    }
-    return LEAT_JOB_DONE;
-}
-
-void leat_packing_drop_row(struct leat_job *j)
-{
-    struct leat_assembly *a = j->packed;
+    struct leat_assembly *a = j->assembly;
     leat_io_release(a->place.open);
     leat_values_destroy(&a->made);
     a->place = (struct place){0};
-    a->begun = false;
+    a->n_pieces = 0;
 }
 
-enum leat_job_status leat_packing_make_row(struct leat_job *j, struct leat_scratch *scratch, size_t i)
+static enum leat_job_status end_row(struct leat_job *j)
+{
+    drop_row(j);
+    j->step = LEAT_STEP_CHOOSE;
+    return j->assembly->has_read ? LEAT_JOB_RELAX : LEAT_JOB_DONE;
+}
+
+/* Piece k of the run is at fault; if there is no such piece, no document is known to be. */
+static enum leat_job_status fail_row(struct leat_job *j, int code, bool broken, size_t k)
+{
+    const struct leat_assembly *a = j->assembly;
+    const size_t i = j->chunk.row;
+    if (k < a->n) {
+        broken |= a->parts[k].differs;
+        leat_error_at_sample(&j->error, a->refs[k].id, j->context->documents[common_rule(j)->field].name);
+        j->chunk.positions[i] = a->positions[k];
+    }
+    j->chunk.tries[i] = 0;
+    leat_job_row_failed(j, i, code, broken);
+    return end_row(j);
+}
+
+/* Finds the next run of pieces, of the row at hand or of the next one that is wanted. */
+static enum leat_job_status choose(struct leat_job *j, struct leat_scratch *scratch)
+{
+    struct leat_assembly *a = j->assembly;
+    struct leat_job_chunk *chunk = &j->chunk;
+    size_t failed = 0;
+    if (leat_job_is_futile(j)) {
+        drop_row(j);
+        j->step = LEAT_STEP_END;
+        return LEAT_JOB_DONE;
+    }
+    while (chunk->row < chunk->count && chunk->marks[chunk->row] != LEAT_ROW_WANTED)
+        if (chunk->marks[chunk->row] == LEAT_ROW_BROKEN)
+            leat_job_substitute(j, scratch, chunk->row);
+        else
+            chunk->row++;
+    if (chunk->row == chunk->count)
+        return leat_step_next(j);
+    if (chunk->tries[chunk->row] && leat_clock_ns() < chunk->wake_ns)
+        return LEAT_JOB_SLEEPS;
+    int rc = a->n_pieces ? LEAT_OK : begin_row(j, a);
+    if (!rc && a->column < COLUMNS)
+        rc = find_run(j, a, chunk->row, &failed);
+    if (rc)
+        return fail_row(j, rc, rc == LEAT_E_OPERATOR, a->n_pieces ? failed : SIZE_MAX);
+    j->step = a->n_reads ? LEAT_STEP_FETCH : LEAT_STEP_MAKE;
+    return LEAT_JOB_DONE;
+}
+
+/* Copies the run; behind the last one of a column its output is made, and behind the last column all others. */
+static enum leat_job_status make(struct leat_job *j, struct leat_scratch *scratch)
 {
     const struct leat_job_context *c = j->context;
-    struct leat_assembly *a = j->packed;
-    bool broken = false;
-    if (!a->begun)
-        a->has_read = false;
-    int rc = a->begun ? LEAT_OK : begin_row(j, a, i);
-    const enum leat_job_status status = make_columns(j, scratch, i, &rc, &broken);
-    if (status != LEAT_JOB_DONE)
-        return status;
+    struct leat_assembly *a = j->assembly;
+    const size_t i = j->chunk.row;
+    size_t failed = 0;
+    int rc = LEAT_OK;
+    if (a->n_reads && leat_reads_are_out(j)) {
+        j->step = LEAT_STEP_FETCH;
+        return LEAT_JOB_READS;
+    }
+    j->step = LEAT_STEP_CHOOSE;
+    if (a->n_reads) {
+        leat_reads_close(j);
+        rc = take_reads(j, a, &failed);
+        if (rc && leat_job_back_off(j, rc, ++j->chunk.tries[i]))
+            return LEAT_JOB_DONE;
+        if (rc && rc != LEAT_E_CANCELLED && failed == a->n) { /* one by one, they say which of them it is */
+            a->alone = true;
+            return LEAT_JOB_DONE;
+        }
+    }
+    if (a->column < COLUMNS) {
+        rc = rc ? rc : put_run(j, a, &failed);
+        if (rc)
+            return fail_row(j, rc, rc == LEAT_E_OPERATOR, failed);
+        j->chunk.tries[i] = 0;
+        if (a->next < a->n_pieces)
+            return LEAT_JOB_DONE;
+        const struct leat_packing_rule *r = common_rule(j);
+        put(a->to, r, rule_of(j, a->pieces)->fill, r->length - (uint64_t)(a->to - a->value) / r->element);
+        rc = apply(j, scratch, a->columns[a->column], i);
+        begin_column(a, a->column + 1);
+        if (!rc && a->column < COLUMNS)
+            return LEAT_JOB_DONE;
+    }
     for (size_t f = 0; !rc && f < c->n_feeds; f++)
         if (&c->feeds[f] != a->columns[0] && &c->feeds[f] != a->columns[1]) {
             put_field(j, a, (enum leat_packed_field)c->feeds[f].field);
-            rc = apply(j, scratch, &c->feeds[f], i, &broken);
+            rc = apply(j, scratch, &c->feeds[f], i);
         }
-    leat_packing_drop_row(j);
     if (rc)
-        leat_job_row_failed(j, i, rc, broken);
-    else
-        j->marks[i] = LEAT_ROW_DONE;
-    return a->has_read ? LEAT_JOB_RELAX : LEAT_JOB_DONE;
+        return fail_row(j, rc, true, SIZE_MAX);
+    j->chunk.marks[i] = LEAT_ROW_DONE;
+    return end_row(j);
 }
 
-void leat_packing_refuse(struct leat_job *j, int code)
+static void refuse(struct leat_job *j, int code)
 {
-    struct leat_assembly *a = j->packed;
+    struct leat_assembly *a = j->assembly;
     size_t k = 0;
-    j->open = false;
+    leat_reads_close(j);
+    j->step = LEAT_STEP_CHOOSE;
     if (a->n_reads > 1) { /* less may do */
         a->alone = true;
         return;
@@ -766,16 +790,24 @@ void leat_packing_refuse(struct leat_job *j, int code)
     while (!a->parts[k].reads)
         k++;
     leat_error_at_extent(&j->error, a->parts[k].fetch.ref.source, &a->parts[k].fetch.extent);
-    blame(j, a, j->asking, k);
-    leat_packing_drop_row(j);
-    leat_job_row_failed(j, j->asking, code, false);
+    fail_row(j, code, false, k);
 }
 
-void leat_packing_end(struct leat_job *j)
+static void end(struct leat_job *j)
 {
-    leat_packing_drop_row(j);
-    leat_values_destroy(&j->packed->kept);
+    drop_row(j);
+    leat_values_destroy(&j->assembly->kept);
+    leat_free(j->assembly->memory.at);
 }
+
+const struct leat_job_steps leat_steps_of_pieces = {
+    .at = {leat_step_plan, leat_step_look_up, choose, choose, leat_step_fetch, make}, /* pieces are located there */
+    .place = place_rows,
+    .refuse = refuse,
+    .drop = drop_row,
+    .end = end,
+    .names_samples = true,
+};
 
 /* ---- memory of a loader ---------------------------------------------------------------------------------------------
  */

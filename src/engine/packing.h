@@ -48,13 +48,7 @@ size_t leat_packing_values(void);
 /* The most bytes that are read for a piece of one of a few documents, if these are not mapped. */
 uint64_t leat_packing_probe(const struct leat_job_context *context);
 
-/* Makes all outputs of row i of the chunk. DONE, or RELAX if something was read: the row is made or has failed, with an
- * error that names the document. Else it goes on later. */
-enum leat_job_status leat_packing_make_row(struct leat_job *job, struct leat_scratch *scratch, size_t i);
-/* After ROOM: there is none, which is the error of its row. */
-void leat_packing_refuse(struct leat_job *job, int code);
-/* Gives up a row that is not made to its end; and, of a job that ends, all else. */
-void leat_packing_drop_row(struct leat_job *job);
-void leat_packing_end(struct leat_job *job);
+/* Rows that are cut from documents. */
+extern const struct leat_job_steps leat_steps_of_pieces;
 
 #endif

@@ -15,10 +15,10 @@
 
 void leat_job_raise(struct leat_job *j, uint64_t row)
 {
-    if (row >= j->failed_row)
+    if (row >= j->results.failed_row)
         return;
-    j->failed_row = row;
-    j->failure = j->error;
+    j->results.failed_row = row;
+    j->results.failure = j->error;
 }
 
 /* Puts the name of a sample, if its data set has names, in front of the error's text. Reads the name. */
@@ -59,9 +59,9 @@ static char *reason_of(const struct leat_error *e)
 
 static struct leat_job_note *find_note(const struct leat_job *j, uint64_t row)
 {
-    for (size_t i = j->n_notes; i--;)
-        if (j->notes[i].row == row)
-            return &j->notes[i];
+    for (size_t i = j->results.n_notes; i--;)
+        if (j->results.notes[i].row == row)
+            return &j->results.notes[i];
     return NULL;
 }
 
@@ -70,11 +70,11 @@ static bool note(struct leat_job *j, uint64_t row, int64_t planned, int code)
 {
     if (find_note(j, row))
         return true;
-    if (!leat_grow(&j->notes, &j->notes_room, j->n_notes + 1, sizeof *j->notes))
+    if (!leat_grow(&j->results.notes, &j->results.notes_room, j->results.n_notes + 1, sizeof *j->results.notes))
         return false;
     char *reason = reason_of(&j->error);
     if (reason)
-        j->notes[j->n_notes++] = (struct leat_job_note){row, planned, -1, code, reason};
+        j->results.notes[j->results.n_notes++] = (struct leat_job_note){row, planned, -1, code, reason};
     return reason != NULL;
 }
 
@@ -107,17 +107,17 @@ enum leat_row_fate leat_policy(struct leat_job *j, uint64_t row, int64_t planned
 void leat_job_row_failed(struct leat_job *j, size_t i, int code, bool broken)
 {
     uint64_t row = leat_job_row(j, i);
-    int64_t culprit = j->culprit;
-    j->culprit = -1;
-    if (!j->context->packing) /* else it names the document */
-        leat_error_at_sample(&j->error, culprit < 0 ? j->refs[i].id : culprit, NULL);
-    if (j->marks[i] >= LEAT_ROW_DONE)
+    int64_t culprit = j->chunk.culprit;
+    j->chunk.culprit = -1;
+    if (!j->context->steps->names_samples)
+        leat_error_at_sample(&j->error, culprit < 0 ? j->chunk.refs[i].id : culprit, NULL);
+    if (j->chunk.marks[i] >= LEAT_ROW_DONE)
         return;
-    j->marks[i] = LEAT_ROW_DONE;
+    j->chunk.marks[i] = LEAT_ROW_DONE;
     if (broken && culprit < 0)
-        say_name(j, j->positions[i]);
-    if (leat_policy(j, row, j->refs[i].id, code, broken) == LEAT_ROW_REPLACED)
-        j->marks[i] = LEAT_ROW_BROKEN;
+        say_name(j, j->chunk.positions[i]);
+    if (leat_policy(j, row, j->chunk.refs[i].id, code, broken) == LEAT_ROW_REPLACED)
+        j->chunk.marks[i] = LEAT_ROW_BROKEN;
 }
 
 void leat_job_row_delivered(struct leat_job *j, uint64_t row, int64_t delivered)

@@ -4,7 +4,30 @@
 #ifndef LEAT_ENGINE_POLICY_H
 #define LEAT_ENGINE_POLICY_H
 
-#include "engine/job.h"
+#include "engine/context.h"
+
+struct leat_job;
+
+/* A row that the policy has left out or replaced. */
+struct leat_job_note {
+    uint64_t row;
+    int64_t planned, delivered; /* -1: left out */
+    int code;
+    char *reason; /* the booker of the note owns it */
+};
+
+/* The results of a job, beside the rows, for the booker. */
+struct leat_job_results {
+    uint64_t failed_row; /* UINT64_MAX: none */
+    struct leat_error failure;
+    struct leat_job_note *notes;
+    size_t n_notes, notes_room;
+    bool pends; /* some read was pending */
+    int64_t fetch_ns;
+    uint64_t fetches, fetched_bytes;
+    const char *const *warning_names;   /* faults that lenient decoding has passed, NULL: none */
+    uint64_t warned[LEAT_MAX_WARNINGS]; /* values */
+};
 
 /* Whether an error of this code is a sample's fault: its bytes do not decode, or a function of the user's, or a source
  * that computes, failed on it. Everything else that can fail is raised: a page of a column or index that is damaged or

@@ -201,7 +201,8 @@ void leat_task_relax(struct leat_task *t)
     struct leat_loader *l = t->loader;
     const struct leat_job *j = &t->job;
     /* Requests lie in the buffer, too. */
-    uint64_t usual = j->flies ? 2 * l->job.fly_bytes + l->job.chunk * l->job.n_slots * sizeof j->one : 0;
+    uint64_t usual =
+        j->window.together ? 2 * l->job.fly_bytes + l->job.chunk * l->job.n_slots * sizeof j->window.one : 0;
     usual = usual > l->tasks.usual_room ? usual : l->tasks.usual_room;
     if (!t->decoding && t->room <= usual)
         return;

@@ -49,19 +49,19 @@ static void book_result(struct leat_task *t)
 {
     struct leat_job *j = &t->job;
     struct leat_batch *b = t->batch;
-    if (!j->n_notes && j->failed_row == UINT64_MAX)
+    if (!j->results.n_notes && j->results.failed_row == UINT64_MAX)
         return;
     leat_engine_lock();
-    for (size_t i = 0; i < j->n_notes; i++)
-        if (!add_note(b, &j->notes[i])) {
+    for (size_t i = 0; i < j->results.n_notes; i++)
+        if (!add_note(b, &j->results.notes[i])) {
             leat_fail(&j->error, LEAT_E_NOMEM, "no memory to record a broken sample");
-            leat_job_raise(j, j->notes[i].row);
-            leat_free(j->notes[i].reason);
+            leat_job_raise(j, j->results.notes[i].row);
+            leat_free(j->results.notes[i].reason);
         }
-    j->n_notes = 0;
-    if (j->failed_row < atomic_load_explicit(&b->failed_row, memory_order_relaxed)) {
-        atomic_store_explicit(&b->failed_row, j->failed_row, memory_order_relaxed);
-        b->failure = j->failure;
+    j->results.n_notes = 0;
+    if (j->results.failed_row < atomic_load_explicit(&b->failed_row, memory_order_relaxed)) {
+        atomic_store_explicit(&b->failed_row, j->results.failed_row, memory_order_relaxed);
+        b->failure = j->results.failure;
     }
     leat_engine_unlock();
 }
@@ -126,7 +126,7 @@ bool leat_task_make_rows(struct leat_task *t)
         case LEAT_JOB_ROOM: {
             if (t->outcome == LEAT_TASK_STARVES)
                 return false;
-            int rc = leat_task_reserve(t, j->wants, j->wants_decoding, &j->error);
+            int rc = leat_task_reserve(t, j->memory.wants, j->memory.wants_decoding, &j->error);
             if (rc == LEAT_IO_PENDING)
                 return false;
             if (rc)

@@ -87,8 +87,8 @@ static uint64_t run_length(const struct leat_loader *l, const struct leat_batch 
         uint64_t each = b->loose && !b->placing ? l->executor->run(l->executor) : left;
         return each < left ? each : left;
     }
-    if (l->tasks.pends) /* a row that is cut from documents waits for its reads alone */
-        return l->job.packing ? 1 : left < l->job.chunk ? left : l->job.chunk;
+    if (l->tasks.pends)
+        return left < l->job.fly_rows ? left : l->job.fly_rows;
     double rows = TARGET_NS / l->tasks.ns_per_row;
     if (l->waiting && l->client.max_threads > 1) { /* somebody waits for this batch: share the rest of it */
         double share = (double)left / l->client.max_threads, least = LEAST_NS / l->tasks.ns_per_row;
@@ -174,7 +174,7 @@ struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
     uint64_t n = t->sizing ? 1 : leat_batch_run(b, run_length(l, b));
     t->kept = l->kept && !t->sizing && !b->segment ? leat_kept_find(l, b, &n) : NULL;
     leat_job_begin(&t->job, b->taken, n);
-    t->job.flies = l->tasks.pends;
+    t->job.window.together = l->tasks.pends;
     t->n_booked = 0;
     t->outcome = LEAT_TASK_NEW;
     t->told = false;
@@ -373,7 +373,7 @@ static void park(struct leat_task *t)
     set_parked(t);
     if (is_in_flight(t))
         return;
-    t->timer = (struct leat_timer){.due_ns = t->job.wake_ns, .fire = wake_up};
+    t->timer = (struct leat_timer){.due_ns = t->job.chunk.wake_ns, .fire = wake_up};
     leat_timer_start(&t->timer);
 }
 
@@ -381,11 +381,11 @@ static void park(struct leat_task *t)
 static void learn(struct leat_loader *l, const struct leat_job *j)
 {
     struct leat_tasks *t = &l->tasks;
-    if (j->pends && !t->pends) {
+    if (j->results.pends && !t->pends) {
         t->pends = true;
         leat_loader_share(l, true);
     }
-    t->calm = j->pends ? 0 : t->calm + (t->pends && j->flies && j->n_spans);
+    t->calm = j->results.pends ? 0 : t->calm + (t->pends && j->window.together && j->window.n_spans);
     if (t->calm < CALM_TASKS)
         return;
     t->pends = false;
@@ -400,12 +400,13 @@ static void book_part(struct leat_task *t)
 {
     struct leat_job *j = &t->job;
     uint64_t before = t->n_booked;
-    if (!j->flies || !j->prepared || j->cursor || j->n_notes || j->failed_row != UINT64_MAX)
+    if (!j->window.together || j->step <= LEAT_STEP_LOCATE || j->cursor || j->results.n_notes ||
+        j->results.failed_row != UINT64_MAX)
         return;
-    for (size_t i = 0; i < j->count; i++)
-        if (j->marks[i] == LEAT_ROW_DONE) {
+    for (size_t i = 0; i < j->chunk.count; i++)
+        if (j->chunk.marks[i] == LEAT_ROW_DONE) {
             t->loader->delivery->made(t->batch, leat_job_row(j, i), 1);
-            j->marks[i] = LEAT_ROW_BOOKED;
+            j->chunk.marks[i] = LEAT_ROW_BOOKED;
             t->n_booked++;
         }
     atomic_fetch_add_explicit(&t->batch->done, t->n_booked - before, memory_order_acq_rel);
@@ -418,7 +419,7 @@ static void book_rest(struct leat_task *t)
     if (!t->n_booked)
         t->loader->delivery->made(t->batch, j->first, j->n);
     for (uint64_t i = 0; t->n_booked && i < j->n; i++)
-        if (j->marks[i] != LEAT_ROW_BOOKED)
+        if (j->chunk.marks[i] != LEAT_ROW_BOOKED)
             t->loader->delivery->made(t->batch, j->first + i, 1);
 }
 
@@ -429,16 +430,16 @@ static void book_times(struct leat_task *t)
     leat_client_charge(&l->client, ns - t->estimate_ns);
     l->count.tasks++;
     struct leat_job *j = &t->job;
-    l->count.native_ns += t->ns - j->fetch_ns;
-    l->count.fetch_ns += j->fetch_ns;
-    l->count.fetches += j->fetches;
-    l->count.fetched_bytes += j->fetched_bytes;
-    for (unsigned i = 0; j->warning_names && i < LEAT_MAX_WARNINGS; i++)
-        l->count.warned[i] += j->warned[i];
-    l->count.warning_names = j->warning_names ? j->warning_names : l->count.warning_names;
-    memset(j->warned, 0, sizeof j->warned);
-    j->fetch_ns = 0;
-    j->fetches = j->fetched_bytes = 0;
+    l->count.native_ns += t->ns - j->results.fetch_ns;
+    l->count.fetch_ns += j->results.fetch_ns;
+    l->count.fetches += j->results.fetches;
+    l->count.fetched_bytes += j->results.fetched_bytes;
+    for (unsigned i = 0; j->results.warning_names && i < LEAT_MAX_WARNINGS; i++)
+        l->count.warned[i] += j->results.warned[i];
+    l->count.warning_names = j->results.warning_names ? j->results.warning_names : l->count.warning_names;
+    memset(j->results.warned, 0, sizeof j->results.warned);
+    j->results.fetch_ns = 0;
+    j->results.fetches = j->results.fetched_bytes = 0;
     if (!t->sizing && !t->batch->segment && !t->batch->placing && !t->kept && j->n && !l->tasks.pends)
         l->tasks.ns_per_row += 0.125 * (ns / (double)j->n - l->tasks.ns_per_row);
     if (l->tasks.ns_per_row < 1)

@@ -69,14 +69,14 @@ MUTATIONS = [
     Mutation(
         "rows of padding are said to be real",
         "src/engine/job.c",
-        "to->valid[first + i] = j->rows[i].valid;",
+        "to->valid[first + i] = chunk->rows[i].valid;",
         "to->valid[first + i] = true;",
         ("py:test_split.py::test_padding_is_in_the_part_that_it_pads",),
     ),
     Mutation(
         "a substitute keeps the id of the sample that it stands in for",
         "src/engine/job.c",
-        "            j->target.ids[row] = j->refs[i].id;\n",
+        "            j->target.ids[row] = j->chunk.refs[i].id;\n",
         "",
         ("c:engine/policy",),
     ),
@@ -167,15 +167,15 @@ MUTATIONS = [
     Mutation(
         "the error of a batch is that of the row that failed last",
         "src/engine/policy.c",
-        "    if (row >= j->failed_row)\n        return;\n",
+        "    if (row >= j->results.failed_row)\n        return;\n",
         "",
         ("c:engine/policy",),
     ),
     Mutation(
         "a row's second error takes the place of its first",
         "src/engine/policy.c",
-        "    if (row >= j->failed_row)\n",
-        "    if (row > j->failed_row)\n",
+        "    if (row >= j->results.failed_row)\n",
+        "    if (row > j->results.failed_row)\n",
         ("c:engine/policy",),
     ),
     Mutation(

@@ -6,7 +6,7 @@
 #include "../faulty.h"
 #include "base/error.h"
 #include "engine/engine.h"
-#include "engine/policy.h"
+#include "engine/job.h"
 #include "support.h"
 
 enum { PHOTOS = 60, SIDE = 40, CROP = 24 };
@@ -496,13 +496,13 @@ TEST(of_rows_that_fail_the_first_one_is_the_error_whichever_failed_first)
     static const char *const said[] = {"fault 0", "fault 0", "fault 0", "fault 3", "fault 3"};
     struct leat_job *j = calloc(1, sizeof *j);
     assert_non_null(j);
-    j->failed_row = UINT64_MAX;
+    j->results.failed_row = UINT64_MAX;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         leat_fail(&j->error, LEAT_E_DECODE, "fault %zu", i);
         leat_job_raise(j, rows[i]);
-        assert_string_equal(j->failure.message, said[i]);
+        assert_string_equal(j->results.failure.message, said[i]);
     }
-    assert_int_equal(j->failed_row, 2);
+    assert_int_equal(j->results.failed_row, 2);
     free(j);
 }
 
