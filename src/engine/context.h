@@ -43,7 +43,8 @@ enum leat_job_status {
 /* The base of all jobs of a loader: fixed after open. */
 struct leat_job_context {
     struct leat_dataset *dataset;
-    const struct leat_field *fields;    /* of the program */
+    const struct leat_field *fields;    /* of the program, */
+    size_t n_fields;                    /* ... so many */
     const struct leat_field *documents; /* of the data set, if rows are cut from documents */
     struct leat_packing_rule
         *packing; /* owned: the rules of the cuts, one per source of the plan; NULL: a row is a sample */

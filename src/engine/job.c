@@ -364,7 +364,7 @@ static void refuse(struct leat_job *j, int code)
 
 const struct leat_job_steps leat_steps_of_samples = {
     .at = {leat_step_plan, leat_step_look_up, locate, choose, leat_step_fetch, make},
-    .place = leat_job_place_samples,
+    .place = leat_place_samples,
     .refuse = refuse,
 };
 

@@ -57,8 +57,9 @@ enum leat_job_step {
 /* The functions for one kind of rows: a row is a sample (job.c), or is cut from documents (packing.c). */
 struct leat_job_steps {
     enum leat_job_status (*at[LEAT_STEP_END])(struct leat_job *job, struct leat_scratch *scratch);
-    /* The samples of rows [i, i + n) of the chunk. An error is that of row *failed of the chunk. */
-    int (*place)(struct leat_job *job, size_t i, size_t n, size_t *failed);
+    /* The samples of n planned rows. Returns n, or the first row that is of another kind. */
+    size_t (*place)(const struct leat_job_context *context, const struct leat_plan_row *rows, size_t n,
+                    uint64_t *positions, struct leat_sample_ref *refs);
     /* There is no memory for what it asked for. */
     void (*refuse)(struct leat_job *job, int code);
     /* Gives up the row at hand; and, as the job ends, all else. NULL: nothing. */

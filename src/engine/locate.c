@@ -42,43 +42,41 @@ int leat_job_plan(struct leat_job *j, uint64_t first, uint64_t left, uint64_t *f
                          to->plan.begin + first, to->plan.epoch);
     for (size_t i = 0; c->key && i < j->chunk.count; i++)
         j->chunk.rows[i].key = leat_key_mix(j->chunk.rows[i].key, c->key);
-    size_t bad = 0;
-    rc = c->steps->place(j, 0, j->chunk.count, &bad);
-    *failed = first + bad;
-    if (!rc) {
-        j->step = LEAT_STEP_LOOK_UP;
-        leat_reads_begin(j);
+    const size_t placed = c->steps->place(c, j->chunk.rows, j->chunk.count, j->chunk.positions, j->chunk.refs);
+    if (placed < j->chunk.count) {
+        *failed = first + placed;
+        return leat_fail(&j->error, LEAT_E_UNSUPPORTED,
+                         "row %" PRIu64 " is made of parts of samples, which this engine cannot join",
+                         j->chunk.rows[placed].row);
     }
-    return rc;
+    j->step = LEAT_STEP_LOOK_UP;
+    leat_reads_begin(j);
+    return LEAT_OK;
 }
 
-int leat_job_place_samples(struct leat_job *j, size_t i, size_t n, size_t *failed)
+size_t leat_place_samples(const struct leat_job_context *c, const struct leat_plan_row *rows, size_t n,
+                          uint64_t *positions, struct leat_sample_ref *refs)
 {
-    struct leat_job_chunk *chunk = &j->chunk;
-    for (size_t k = i; k < i + n; k++) {
-        if (!is_whole_sample(&chunk->rows[k])) {
-            *failed = k;
-            return leat_fail(&j->error, LEAT_E_UNSUPPORTED,
-                             "row %" PRIu64 " is made of parts of samples, which this engine cannot join",
-                             chunk->rows[k].row);
-        }
-        chunk->positions[k] = position_of(j->context, &chunk->rows[k].piece);
+    for (size_t i = 0; i < n; i++) {
+        if (!is_whole_sample(&rows[i]))
+            return i;
+        positions[i] = position_of(c, &rows[i].piece);
     }
-    leat_dataset_locate(j->context->dataset, chunk->positions + i, n, chunk->refs + i);
-    return LEAT_OK;
+    leat_dataset_locate(c->dataset, positions, n, refs);
+    return n;
 }
 
 bool leat_job_plan_substitute(struct leat_job *j, size_t i)
 {
-    size_t failed;
-    if (j->chunk.attempts[i] >= LEAT_MAX_SUBSTITUTES)
+    struct leat_job_chunk *chunk = &j->chunk;
+    if (chunk->attempts[i] >= LEAT_MAX_SUBSTITUTES)
         return false;
     struct leat_piece piece =
-        leat_plan_substitute(j->context->plan, j->target.plan.epoch, j->chunk.rows[i].row, j->chunk.attempts[i]++);
+        leat_plan_substitute(j->context->plan, j->target.plan.epoch, chunk->rows[i].row, chunk->attempts[i]++);
     if (!piece.count)
         return false;
-    j->chunk.rows[i].piece = piece;
-    return !j->context->steps->place(j, i, 1, &failed);
+    chunk->rows[i].piece = piece;
+    return j->context->steps->place(j->context, chunk->rows + i, 1, chunk->positions + i, chunk->refs + i) == 1;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */

@@ -60,7 +60,8 @@ struct leat_job_chunk {
  * cannot be planned any more. */
 int leat_job_plan(struct leat_job *job, uint64_t first, uint64_t left, uint64_t *failed);
 /* leat_job_steps.place: a row is one whole sample. */
-int leat_job_place_samples(struct leat_job *job, size_t i, size_t n, size_t *failed);
+size_t leat_place_samples(const struct leat_job_context *context, const struct leat_plan_row *rows, size_t n,
+                          uint64_t *positions, struct leat_sample_ref *refs);
 /* Row i gets its next substitute. False: there is none. */
 bool leat_job_plan_substitute(struct leat_job *job, size_t i);
 /* Finds how the job gets each value of a field, for rows [i, i + n), and where. An error is that of row *failed. */

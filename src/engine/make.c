@@ -26,7 +26,7 @@ static const struct leat_output *output_of(const struct leat_job *j, size_t o)
     return leat_program_output(j->target.program, o);
 }
 
-uint8_t *leat_job_beside(const struct leat_job *j, size_t o, size_t i)
+static uint8_t *beside_of(const struct leat_job *j, size_t o, size_t i)
 {
     const size_t beside = leat_program_beside(j->target.program, o);
     return beside == SIZE_MAX ? NULL : memory_of(j, beside) + leat_job_row(j, i) * output_of(j, beside)->row_bytes;
@@ -82,8 +82,7 @@ static int apply_mapped(struct leat_job *j, struct leat_scratch *scratch, size_t
                         size_t n, size_t *made)
 {
     uint8_t *dst = memory_of(j, o) + leat_job_row(j, i) * output_of(j, o)->row_bytes;
-    struct apply a = {j->target.program,        o,        scratch, j->making.args + i, n, 0, dst,
-                      leat_job_beside(j, o, i), &j->error};
+    struct apply a = {j->target.program, o, scratch, j->making.args + i, n, 0, dst, beside_of(j, o, i), &j->error};
     for (size_t k = i; k < i + n; k++) {
         j->making.args[k].data = j->making.data[k];
         j->making.args[k].length = value_bytes;
@@ -153,18 +152,29 @@ void leat_job_make_mapped(struct leat_job *j, struct leat_scratch *scratch, cons
     }
 }
 
+int leat_job_make_from(struct leat_job *j, struct leat_scratch *scratch, const struct leat_feed *feed, size_t i,
+                       const void *value)
+{
+    int rc = LEAT_OK;
+    size_t made = 0;
+    j->making.data[i] = value;
+    for (size_t k = 0; !rc && k < feed->n_outputs; k++)
+        if (!leat_program_is_beside(j->target.program, feed->outputs[k]))
+            rc = apply_mapped(j, scratch, feed->outputs[k], feed->value_bytes, i, 1, &made);
+    return rc;
+}
+
 int leat_job_remake_mapped(struct leat_job *j, struct leat_scratch *scratch, size_t i)
 {
     for (size_t f = 0; f < j->context->n_feeds; f++) {
         const struct leat_feed *feed = &j->context->feeds[f];
         if (!leat_job_is_mapped(j, feed, i))
             continue;
-        size_t failed = 0, made = 0;
-        int rc = leat_dataset_rows(j->context->dataset, feed->field, j->chunk.refs + i, 1, NULL, j->making.data + i,
-                                   &failed, &j->error);
-        for (size_t k = 0; !rc && k < feed->n_outputs; k++)
-            if (!leat_program_is_beside(j->target.program, feed->outputs[k]))
-                rc = apply_mapped(j, scratch, feed->outputs[k], feed->value_bytes, i, 1, &made);
+        size_t failed = 0;
+        const void *value;
+        int rc =
+            leat_dataset_rows(j->context->dataset, feed->field, j->chunk.refs + i, 1, NULL, &value, &failed, &j->error);
+        rc = rc ? rc : leat_job_make_from(j, scratch, feed, i, value);
         if (rc)
             return rc;
     }

@@ -24,6 +24,9 @@ struct leat_job_making {
 /* One output of a mapped field, of all rows of the chunk; the policy handles rows that fail. */
 void leat_job_make_mapped(struct leat_job *job, struct leat_scratch *scratch, const struct leat_feed *feed,
                           size_t output);
+/* The outputs of ordinary chains of row i from the value of a field, which has its one size. */
+int leat_job_make_from(struct leat_job *job, struct leat_scratch *scratch, const struct leat_feed *feed, size_t i,
+                       const void *value);
 /* All outputs of mapped fields of row i, for a substitute. The code of the first that fails. */
 int leat_job_remake_mapped(struct leat_job *job, struct leat_scratch *scratch, size_t i);
 /* The outputs of the other values of row i, which are in the buffer or computed. LEAT_OK, also if the row has failed.
@@ -37,8 +40,5 @@ void leat_job_refuse_row(struct leat_job *job, size_t i, int code);
 bool leat_job_pass_known(struct leat_job *job, size_t i);
 /* Adds the place of the value to job->error; returns `rc`. */
 int leat_job_at_value(struct leat_job *job, const struct leat_job_value *value, int rc);
-
-/* The destination of row i in the output that is made in the same call as output o; NULL: there is none. */
-uint8_t *leat_job_beside(const struct leat_job *j, size_t o, size_t i);
 
 #endif

@@ -88,18 +88,17 @@ static int compile(struct leat_loader *l, const struct leat_sources *sources, co
                    struct leat_error *error)
 {
     struct leat_job_context *c = &l->job;
-    size_t n_fields;
     c->dataset = l->dataset;
-    c->fields = c->documents = leat_dataset_fields(l->dataset, &n_fields);
+    c->fields = c->documents = leat_dataset_fields(l->dataset, &c->n_fields);
     int rc = sources ? leat_sources_cut(sources, c, error) : LEAT_OK; /* beside another one: cut as there */
     if (rc)
         return rc;
     if (c->packing) {
         c->fields = c->packing->fields;
-        n_fields = LEAT_PACKED_FIELDS;
+        c->n_fields = LEAT_PACKED_FIELDS;
     }
-    rc = leat_program_compile(c->fields, n_fields, o->program, o->functions, o->n_functions, open_sizes(o), &l->program,
-                              error);
+    rc = leat_program_compile(c->fields, c->n_fields, o->program, o->functions, o->n_functions, open_sizes(o),
+                              &l->program, error);
     if (rc)
         return rc;
     l->program_text = o->program ? leat_strdup(o->program) : NULL;
@@ -507,10 +506,8 @@ int leat_loader_hash_beside(const struct leat_loader *base, const char *program,
 {
     const struct leat_loader_options o = beside(base, program);
     struct leat_program *compiled;
-    size_t n_fields = LEAT_PACKED_FIELDS;
-    if (!base->job.packing)
-        leat_dataset_fields(base->dataset, &n_fields);
-    int rc = leat_program_compile(base->job.fields, n_fields, program, NULL, 0, open_sizes(&o), &compiled, error);
+    int rc =
+        leat_program_compile(base->job.fields, base->job.n_fields, program, NULL, 0, open_sizes(&o), &compiled, error);
     if (rc)
         return rc;
     *hash = leat_program_hash(compiled);

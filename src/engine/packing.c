@@ -607,36 +607,17 @@ static void put_field(const struct leat_job *j, struct leat_assembly *a, enum le
     put_beside(field, -1, at, c->packing->length - at, a->value);
 }
 
-/* The outputs of one field of row i, whose value is there. */
-static int apply(struct leat_job *j, struct leat_scratch *scratch, const struct leat_feed *feed, size_t i)
-{
-    const struct leat_program *program = j->context->program;
-    j->making.args[i].data = j->assembly->value;
-    j->making.args[i].length = feed->value_bytes;
-    for (size_t k = 0; k < feed->n_outputs; k++) {
-        size_t o = feed->outputs[k];
-        uint8_t *dst = j->target.outputs[o] + (j->first + j->cursor + i) * leat_program_output(program, o)->row_bytes;
-        uint8_t *beside = leat_job_beside(j, o, i);
-        if (leat_program_is_beside(program, o))
-            continue;
-        if ((beside ? leat_program_apply_both(program, o, scratch, &j->making.args[i], 1, dst, beside, &j->error)
-                    : leat_program_apply(program, o, scratch, &j->making.args[i], 1, dst, &j->error)) < 1)
-            return j->error.code ? j->error.code : LEAT_E_OPERATOR;
-    }
-    return LEAT_OK;
-}
-
 /* ---- the steps of a job ------------------------------------------------------------------------------------------ */
 
-static int place_rows(struct leat_job *j, size_t i, size_t n, size_t *failed)
+static size_t place_rows(const struct leat_job_context *c, const struct leat_plan_row *rows, size_t n,
+                         uint64_t *positions, struct leat_sample_ref *refs)
 {
-    (void)failed;
-    for (size_t k = i; k < i + n; k++) {
-        const struct leat_piece *row = &j->chunk.rows[k].piece;
-        j->chunk.refs[k].id = (int64_t)(j->context->row_begin[row->source] + row->position);
-        j->chunk.positions[k] = UINT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        refs[i] =
+            (struct leat_sample_ref){.id = (int64_t)(c->row_begin[rows[i].piece.source] + rows[i].piece.position)};
+        positions[i] = UINT64_MAX;
     }
-    return LEAT_OK;
+    return n;
 }
 
 static void begin_column(struct leat_assembly *a, unsigned column)
@@ -761,7 +742,7 @@ static enum leat_job_status make(struct leat_job *j, struct leat_scratch *scratc
             return LEAT_JOB_DONE;
         const struct leat_packing_rule *r = common_rule(j);
         put(a->to, r, rule_of(j, a->pieces)->fill, r->length - (uint64_t)(a->to - a->value) / r->element);
-        rc = apply(j, scratch, a->columns[a->column], i);
+        rc = leat_job_make_from(j, scratch, a->columns[a->column], i, a->value);
         begin_column(a, a->column + 1);
         if (!rc && a->column < COLUMNS)
             return LEAT_JOB_DONE;
@@ -769,7 +750,7 @@ static enum leat_job_status make(struct leat_job *j, struct leat_scratch *scratc
     for (size_t f = 0; !rc && f < c->n_feeds; f++)
         if (&c->feeds[f] != a->columns[0] && &c->feeds[f] != a->columns[1]) {
             put_field(j, a, (enum leat_packed_field)c->feeds[f].field);
-            rc = apply(j, scratch, &c->feeds[f], i);
+            rc = leat_job_make_from(j, scratch, &c->feeds[f], i, a->value);
         }
     if (rc)
         return fail_row(j, rc, true, SIZE_MAX);

@@ -6,7 +6,6 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "engine/packing.h"
 #include "port/internal.h"
 
 /* The value of the first operator of that type in a chain, which is `word` if one is given; or NULL. */
@@ -83,10 +82,8 @@ static void add_entry(json_t *stacks, const struct fields *all, const json_t *op
 json_t *leat_line_stacks(const struct leat_loader *l)
 {
     json_t *parsed = l->program_text ? json_loads(l->program_text, 0, NULL) : NULL, *stacks = json_object(), *entry;
-    struct fields fields = {l->job.fields, LEAT_PACKED_FIELDS};
+    struct fields fields = {l->job.fields, l->job.n_fields};
     const char *key;
-    if (!l->job.packing)
-        leat_dataset_fields(l->dataset, &fields.n);
     json_object_foreach(json_object_get(parsed, "outputs"), key, entry)
         add_entry(stacks, &fields, json_object_get(parsed, "operators"), key, entry);
     json_decref(parsed);
