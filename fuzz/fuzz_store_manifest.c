@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "format/json_text.h"
 #include "fuzz_store.h"
 #include "store/manifest.h"
 #include "store/text.h"

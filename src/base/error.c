@@ -153,6 +153,18 @@ int leat_fail(struct leat_error *error, int code, const char *format, ...)
     return code;
 }
 
+int leat_fail_at(struct leat_error *error, int code, const char *file, int64_t offset, const char *format, ...)
+{
+    if (error) {
+        va_list args;
+        va_start(args, format);
+        fill(error, code, 0, format, args);
+        va_end(args);
+        leat_error_at_file(error, file, offset);
+    }
+    return code;
+}
+
 const char *leat_if_full(int sys_errno)
 {
     if (sys_errno == ENOSPC || sys_errno == EDQUOT)

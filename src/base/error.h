@@ -11,6 +11,10 @@
  * are left out, here and of files. Returns `code`. */
 int leat_fail(struct leat_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* The same, with its place in a file. */
+int leat_fail_at(struct leat_error *error, int code, const char *file, int64_t offset, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
 /* As leat_fail, with the current errno and its text appended to the message; of LEAT_E_IO if a file cannot get longer,
  * also with the remedy, unless the message says to make room. */
 int leat_fail_errno(struct leat_error *error, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));

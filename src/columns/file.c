@@ -225,12 +225,10 @@ int leat_columns_grow(struct leat_columns *c, uint64_t first_word, uint64_t n, u
         return leat_fail(error, LEAT_E_RANGE, "%s would have more than 16 TiB", c->path);
     if (fstat(c->fd, &st))
         return leat_fail_errno(error, LEAT_E_IO, "%s: its size is not known", c->path);
-    if ((uint64_t)st.st_size < before << SEGMENT_SHIFT) {
-        leat_fail(error, LEAT_E_CORRUPT, "%s was cut to %" PRIu64 " of %" PRIu64 " bytes while it was open", c->path,
-                  (uint64_t)st.st_size, before << SEGMENT_SHIFT);
-        leat_error_at_file(error, c->path, (int64_t)st.st_size);
-        return LEAT_E_CORRUPT;
-    }
+    if ((uint64_t)st.st_size < before << SEGMENT_SHIFT)
+        return leat_fail_at(error, LEAT_E_CORRUPT, c->path, (int64_t)st.st_size,
+                            "%s was cut to %" PRIu64 " of %" PRIu64 " bytes while it was open", c->path,
+                            (uint64_t)st.st_size, before << SEGMENT_SHIFT);
     if ((uint64_t)st.st_size > before << SEGMENT_SHIFT && leat_call_cut(c->fd, before << SEGMENT_SHIFT))
         return leat_fail_errno(error, LEAT_E_IO, "%s cannot be cut to what it holds", c->path);
     if (leat_call_allocate(c->fd, begin << SEGMENT_SHIFT, (n + table) << SEGMENT_SHIFT)) {
@@ -358,12 +356,10 @@ static int check_size(struct leat_columns *c, struct leat_error *error)
 {
     const uint64_t n = leat_columns_segments(c), kept = atomic_load(&c->shared->kept);
     struct stat st;
-    if (n < 2 || n > MAX_SEGMENTS || atomic_load(&c->shared->levels) > LEVELS) {
-        leat_fail(error, LEAT_E_CORRUPT,
-                  "%s says that it has %" PRIu64 " segments: it is damaged; restore it from a copy", c->path, n);
-        leat_error_at_file(error, c->path, HEADER_BYTES);
-        return LEAT_E_CORRUPT;
-    }
+    if (n < 2 || n > MAX_SEGMENTS || atomic_load(&c->shared->levels) > LEVELS)
+        return leat_fail_at(error, LEAT_E_CORRUPT, c->path, HEADER_BYTES,
+                            "%s says that it has %" PRIu64 " segments: it is damaged; restore it from a copy", c->path,
+                            n);
     if (fstat(c->fd, &st))
         return leat_fail_errno(error, LEAT_E_IO, "%s: its size is not known", c->path);
     const uint64_t size = (uint64_t)st.st_size, has = size >> SEGMENT_SHIFT;
@@ -373,10 +369,9 @@ static int check_size(struct leat_columns *c, struct leat_error *error)
         c->most = has;
         return c->read_only ? LEAT_OK : leat_columns_set(&c->shared->n_segments, has, error);
     }
-    leat_fail(error, LEAT_E_CORRUPT, "%s was cut: it has %" PRIu64 " bytes of %" PRIu64 "; restore it from a copy",
-              c->path, size, n << SEGMENT_SHIFT);
-    leat_error_at_file(error, c->path, (int64_t)size);
-    return LEAT_E_CORRUPT;
+    return leat_fail_at(error, LEAT_E_CORRUPT, c->path, (int64_t)size,
+                        "%s was cut: it has %" PRIu64 " bytes of %" PRIu64 "; restore it from a copy", c->path, size,
+                        n << SEGMENT_SHIFT);
 }
 
 static bool is_in_memory(int fd)

@@ -163,12 +163,10 @@ static int check_segment(struct leat_columns *c, uint64_t segment, uint64_t want
     if (is == wanted)
         return LEAT_OK;
     const uint64_t offset = leat_columns_offset_of(c, (const void *)said_at);
-    leat_fail(error, LEAT_E_CORRUPT,
-              "%s: the index is damaged at byte %" PRIu64 ": rows behind it cannot be found; "
-              "restore the file from a copy",
-              c->path, offset);
-    leat_error_at_file(error, c->path, (int64_t)offset);
-    return LEAT_E_CORRUPT;
+    return leat_fail_at(error, LEAT_E_CORRUPT, c->path, (int64_t)offset,
+                        "%s: the index is damaged at byte %" PRIu64 ": rows behind it cannot be found; "
+                        "restore the file from a copy",
+                        c->path, offset);
 }
 
 uint64_t leat_columns_offset_of(const struct leat_columns *c, const void *mapped)

@@ -267,11 +267,10 @@ static int explain_missing(const char *path, const struct leat_open_options *opt
         leat_source_suggest(path, options, error);
         return rc;
     }
-    rc = leat_fail(error, LEAT_E_UNFINISHED,
-                   "%s was never finished: there is only %s; pack again, with --resume to go on from what is whole",
-                   path, partial);
-    leat_error_at_file(error, path, LEAT_NO_OFFSET);
-    return rc;
+    return leat_fail_at(
+        error, LEAT_E_UNFINISHED, path, LEAT_NO_OFFSET,
+        "%s was never finished: there is only %s; pack again, with --resume to go on from what is whole", path,
+        partial);
 }
 
 /* Opens a source and appends it to `base`, which has room for it. */
@@ -315,8 +314,7 @@ static int open_manifest(const char *path, const struct leat_open_options *optio
         return rc;
     native.format = leat_format_native.name; /* a shard of another format is an error */
     if (!manifest.n_shards) {
-        rc = leat_fail(error, LEAT_E_CORRUPT, "%s names no shard", path);
-        leat_error_at_file(error, path, LEAT_NO_OFFSET);
+        rc = leat_fail_at(error, LEAT_E_CORRUPT, path, LEAT_NO_OFFSET, "%s names no shard", path);
     } else if (!(base = base_new(manifest.n_shards, manifest.n_shards, 0))) {
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s (%zu shards)", path, manifest.n_shards);
     }
@@ -325,11 +323,9 @@ static int open_manifest(const char *path, const struct leat_open_options *optio
         rc = shard ? append_source(base, shard, &native, &manifest.shards[i], error)
                    : leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
         leat_free(shard);
-        if (rc == LEAT_E_NOT_FOUND) {
-            rc = leat_fail(error, rc, "shard %zu of %zu of %s is missing: %s", i + 1, manifest.n_shards, path,
-                           error ? error->message : "");
-            leat_error_at_file(error, path, LEAT_NO_OFFSET);
-        }
+        if (rc == LEAT_E_NOT_FOUND)
+            rc = leat_fail_at(error, rc, path, LEAT_NO_OFFSET, "shard %zu of %zu of %s is missing: %s", i + 1,
+                              manifest.n_shards, path, error ? error->message : "");
     }
     leat_manifest_destroy(&manifest);
     *out = base;

@@ -5,7 +5,7 @@
  *     leaf    --query_leaf.c-->    one of three ways to evaluate it:
  *               ranges   a number compared with constants: loops over the column  (query_ranges.c)
  *               table    columns of few distinct values: SQLite is asked once for each combination of them, then a
- *                        table is looked up for each row           (query_table.c, query_codes.c)
+ *                        table is looked up for each row           (query_codes.c)
  *               rows     anything else: SQLite is asked for each row that is left  (query_sql.c)
  *     rows    65536 at a time, on any thread; each such block gives a bitmap       (query.c, packed.h)
  *
@@ -204,8 +204,6 @@ int leat_query_evaluate(struct leat_query_expression *expression, const uint32_t
 int leat_query_constant(struct leat_query_expression *expression, struct leat_query_value *out,
                         struct leat_error *error);
 
-/* ---- tables ---------------------------------------------------------------------------------- */
-
 #define LEAT_TABLE_COLUMNS 4
 
 /* Columns of few values, and how far apart their codes stand in a table with a place for each combination. */
@@ -221,19 +219,9 @@ struct leat_query_table {
     const struct leat_query_columns *columns;
 };
 
-/* Whether the columns in use have few combinations of values. `codes` as for leat_leaf_plan. */
-bool leat_table_find(struct leat_query_table *table, const struct leat_query_columns *columns, const bool *used,
-                     const struct leat_codes *const *codes);
-/* Its truth in each of its places: enum leat_truth. INVALID: SQLite gave an error for a combination, which may not
- * be that of any row. */
-int leat_table_truths(const struct leat_query_table *table, struct leat_query_expression *expression, uint8_t *truth,
-                      struct leat_error *error);
 /* The codes of the rows of a reader's block. */
 int leat_query_reader_codes(struct leat_query_reader *reader, const struct leat_query_part *part, const void **codes,
                             struct leat_error *error);
-/* places[i] += that of row i, by the codes of one part. */
-void leat_table_add(const struct leat_query_part *part, const void *codes, size_t n, uint32_t *places);
-
 /* ---- leaves ---------------------------------------------------------------------------------- */
 
 /* Cheap ones first. */

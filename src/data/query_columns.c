@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "data/query.h"
 #include "data/texts.h"
+#include "format/nearby.h"
 #include "io/guard.h"
 
 /* ---- which there are ------------------------------------------------------------------------- */
@@ -121,36 +122,13 @@ void leat_query_columns_destroy(struct leat_query_columns *columns)
 
 /* ---- which there are not --------------------------------------------------------------------- */
 
-/* The number of letters by which two names differ, without regard to case; names longer than the table differ a lot. */
-static unsigned distance(const char *a, const char *b)
-{
-    unsigned row[LEAT_QUERY_NAME + 1];
-    size_t n = strlen(b);
-    if (n > LEAT_QUERY_NAME)
-        return UINT32_MAX;
-    for (size_t k = 0; k <= n; k++)
-        row[k] = (unsigned)k;
-    for (size_t i = 0; a[i]; i++) {
-        unsigned corner = row[0];
-        row[0] = (unsigned)i + 1;
-        for (size_t k = 0; k < n; k++) {
-            const unsigned above = row[k + 1];
-            unsigned best = corner + (strncasecmp(&a[i], &b[k], 1) != 0);
-            best = above + 1 < best ? above + 1 : best;
-            best = row[k] + 1 < best ? row[k] + 1 : best;
-            corner = above;
-            row[k + 1] = best;
-        }
-    }
-    return row[n];
-}
-
 static const char *nearest(const struct leat_query_columns *columns, const char *name)
 {
     unsigned best = (unsigned)strlen(name) / 3 + 1;
     const char *found = NULL;
     for (size_t i = 0; i < columns->n_named; i++) {
-        const unsigned apart = distance(name, columns->at[i].name);
+        const char *other = columns->at[i].name;
+        const unsigned apart = leat_nearby_edits(name, strlen(name), other, strlen(other), best);
         if (apart <= best && (!found || apart < best)) {
             best = apart;
             found = columns->at[i].name;
@@ -367,19 +345,6 @@ void leat_query_reader_expect(struct leat_query_reader *r, const uint32_t *rows,
     r->n_expected = n;
 }
 
-struct copy {
-    void *to;
-    const void *from;
-    size_t bytes;
-};
-
-static int copy_bytes(void *arg)
-{
-    const struct copy *c = arg;
-    memcpy(c->to, c->from, c->bytes);
-    return LEAT_OK;
-}
-
 /* Copies values that lie one behind the other: *at values from the block's first on. */
 static int copy_spans(struct leat_query_reader *r, const struct leat_query_column *c, size_t each, void *to, size_t *at,
                       struct leat_error *error)
@@ -388,12 +353,11 @@ static int copy_spans(struct leat_query_reader *r, const struct leat_query_colum
     int rc = LEAT_OK;
     while (*at < r->n && !rc) {
         size_t got;
-        struct copy copy = {.to = (uint8_t *)to + *at * each};
-        rc = leat_query_reader_span(r, column, *at, &copy.from, &got, error);
+        const void *from;
+        rc = leat_query_reader_span(r, column, *at, &from, &got, error);
         if (rc || !got)
             break;
-        copy.bytes = got * each;
-        rc = leat_guarded(copy_bytes, &copy, error);
+        rc = leat_guarded_copy((uint8_t *)to + *at * each, from, got * each, error);
         *at += got;
     }
     return rc;

@@ -8,13 +8,15 @@
  * SQLite is asked about the rows of any other leaf: ROWS.
  */
 #include <string.h>
+#include <strings.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "data/query.h"
-#include "data/query_parse.h"
+#include "data/query_ranges.h"
 #include "io/guard.h"
 
+#define MOST_TABLE 65536
 #define MOST_RANGES 64 /* more are a search for each row: SQLite does that as well */
 
 void leat_leaf_destroy(struct leat_leaf *leaf)
@@ -29,6 +31,80 @@ void leat_leaf_destroy(struct leat_leaf *leaf)
 
 /* ---- ranges: the tokens ---------------------------------------------------------------------- */
 
+/* The tokens of a leaf. Each function below stops at a token that it does not know. */
+struct shape {
+    const struct leat_clause *clause;
+    struct leat_query_sql *sql;
+    const struct leat_query_columns *columns;
+    size_t at, end; /* tokens */
+};
+
+/* The column of numbers that a token names; false: none. */
+static bool column_at(const struct shape *s, size_t token, size_t *column)
+{
+    if (token >= s->end || leat_token_is(s->clause, token, "NULL"))
+        return false;
+    const struct leat_token *t = &s->clause->tokens[token];
+    const char *text = s->clause->text + t->begin;
+    size_t length = t->end - t->begin;
+    if (t->kind != LEAT_TOKEN_WORD && t->kind != LEAT_TOKEN_NAME)
+        return false;
+    if (t->kind == LEAT_TOKEN_NAME) {
+        text++;
+        length -= 2;
+    }
+    for (size_t i = 0; i < s->columns->n; i++)
+        if (strlen(s->columns->at[i].name) == length && !strncasecmp(s->columns->at[i].name, text, length)) {
+            *column = i;
+            return s->columns->at[i].source != LEAT_QUERY_TEXT && s->columns->at[i].source != LEAT_QUERY_BYTES;
+        }
+    return false;
+}
+
+/* Takes a number with its sign, as SQLite reads it. */
+static bool take_number(struct shape *s, struct leat_query_value *out)
+{
+    const struct leat_clause *c = s->clause;
+    size_t at = s->at;
+    at += at < s->end && (leat_token_is(c, at, "-") || leat_token_is(c, at, "+"));
+    if (at >= s->end || c->tokens[at].kind != LEAT_TOKEN_NUMBER)
+        return false;
+    const size_t begin = c->tokens[s->at].begin, end = c->tokens[at].end;
+    struct leat_query_expression *x = NULL;
+    bool *used = leat_new_array(s->columns->n + 1, sizeof *used);
+    bool good = used && !leat_query_prepare(s->sql, c->text + begin, end - begin, used, &x, NULL);
+    for (size_t i = 0; good && i < s->columns->n; i++)
+        good = !used[i];
+    good = good && !leat_query_constant(x, out, NULL);
+    leat_query_finish(x);
+    leat_free(used);
+    s->at = at + 1;
+    return good && (out->type == LEAT_QUERY_INT || out->type == LEAT_QUERY_REAL);
+}
+
+static bool take(struct shape *s, const char *word)
+{
+    if (s->at >= s->end || !leat_token_is(s->clause, s->at, word))
+        return false;
+    s->at++;
+    return true;
+}
+
+static bool take_compare(struct shape *s, enum leat_query_compare *out)
+{
+    static const struct {
+        const char *sign;
+        enum leat_query_compare compare;
+    } signs[] = {{"=", LEAT_QUERY_EQ},  {"==", LEAT_QUERY_EQ}, {"<>", LEAT_QUERY_NE}, {"!=", LEAT_QUERY_NE},
+                 {"<=", LEAT_QUERY_LE}, {">=", LEAT_QUERY_GE}, {"<", LEAT_QUERY_LT},  {">", LEAT_QUERY_GT}};
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (take(s, signs[i].sign)) {
+            *out = signs[i].compare;
+            return true;
+        }
+    return false;
+}
+
 /* 7 < x is x > 7. */
 static enum leat_query_compare turned(enum leat_query_compare compare)
 {
@@ -41,47 +117,47 @@ static enum leat_query_compare turned(enum leat_query_compare compare)
 
 /* The tokens behind a column; false: another form. *negated turns with each NOT; *null: it is about NULL, so that a row
  * is never unknown. */
-static bool read_tail(struct leat_shape *s, struct leat_query_ranges *r, bool *negated, bool *null)
+static bool read_tail(struct shape *s, struct leat_query_ranges *r, bool *negated, bool *null)
 {
     struct leat_query_value v;
     enum leat_query_compare compare;
-    if (leat_shape_take(s, "ISNULL") || leat_shape_take(s, "NOTNULL")) {
+    if (take(s, "ISNULL") || take(s, "NOTNULL")) {
         *null = true;
         *negated ^= leat_token_is(s->clause, s->at - 1, "NOTNULL");
         return s->at == s->end && !leat_query_ranges_null(r);
     }
-    if (leat_shape_take(s, "IS")) {
+    if (take(s, "IS")) {
         *null = true;
-        *negated ^= leat_shape_take(s, "NOT");
-        return leat_shape_take(s, "NULL") && s->at == s->end && !leat_query_ranges_null(r);
+        *negated ^= take(s, "NOT");
+        return take(s, "NULL") && s->at == s->end && !leat_query_ranges_null(r);
     }
-    if (leat_shape_compare(s, &compare))
-        return leat_shape_number(s, &v) && s->at == s->end && !leat_query_ranges_add(r, compare, &v);
-    const bool not = leat_shape_take(s, "NOT");
+    if (take_compare(s, &compare))
+        return take_number(s, &v) && s->at == s->end && !leat_query_ranges_add(r, compare, &v);
+    const bool not = take(s, "NOT");
     *negated ^= not ;
-    if (not &&leat_shape_take(s, "NULL")) {
+    if (not &&take(s, "NULL")) {
         *null = true;
         return s->at == s->end && !leat_query_ranges_null(r);
     }
-    if (leat_shape_take(s, "BETWEEN")) {
+    if (take(s, "BETWEEN")) {
         struct leat_query_ranges high = {.dtype = r->dtype};
-        bool good = leat_shape_number(s, &v) && leat_shape_take(s, "AND") &&
-                    !leat_query_ranges_add(r, LEAT_QUERY_GE, &v) && leat_shape_number(s, &v) && s->at == s->end &&
-                    !leat_query_ranges_add(&high, LEAT_QUERY_LE, &v) && !leat_query_ranges_and(r, &high);
+        bool good = take_number(s, &v) && take(s, "AND") && !leat_query_ranges_add(r, LEAT_QUERY_GE, &v) &&
+                    take_number(s, &v) && s->at == s->end && !leat_query_ranges_add(&high, LEAT_QUERY_LE, &v) &&
+                    !leat_query_ranges_and(r, &high);
         leat_query_ranges_destroy(&high);
         return good;
     }
-    if (!leat_shape_take(s, "IN") || !leat_shape_take(s, "("))
+    if (!take(s, "IN") || !take(s, "("))
         return false;
     do {
-        if (!leat_shape_number(s, &v) || leat_query_ranges_add(r, LEAT_QUERY_EQ, &v))
+        if (!take_number(s, &v) || leat_query_ranges_add(r, LEAT_QUERY_EQ, &v))
             return false;
-    } while (leat_shape_take(s, ","));
-    return leat_shape_take(s, ")") && s->at == s->end;
+    } while (take(s, ","));
+    return take(s, ")") && s->at == s->end;
 }
 
 /* The ranges of a leaf that has that form, else NULL. */
-static struct leat_query_ranges *find_ranges(struct leat_shape *s, bool negated, size_t *column)
+static struct leat_query_ranges *find_ranges(struct shape *s, bool negated, size_t *column)
 {
     struct leat_query_ranges *r = leat_new(struct leat_query_ranges);
     struct leat_query_value v;
@@ -90,12 +166,11 @@ static struct leat_query_ranges *find_ranges(struct leat_shape *s, bool negated,
     bool null = false, good = false;
     if (!r)
         return NULL;
-    if (leat_shape_column(s, s->at, column)) {
+    if (column_at(s, s->at, column)) {
         r->dtype = s->columns->at[*column].dtype;
         s->at++;
         good = read_tail(s, r, &negated, &null);
-    } else if (leat_shape_number(s, &v) && leat_shape_compare(s, &compare) && s->at + 1 == s->end &&
-               leat_shape_column(s, s->at, column)) {
+    } else if (take_number(s, &v) && take_compare(s, &compare) && s->at + 1 == s->end && column_at(s, s->at, column)) {
         r->dtype = s->columns->at[*column].dtype;
         good = !leat_query_ranges_add(r, turned(compare), &v);
     }
@@ -114,17 +189,101 @@ static struct leat_query_ranges *find_ranges(struct leat_shape *s, bool negated,
     return NULL;
 }
 
-/* INVALID, without a text in `error`: SQLite gave an error for a combination, which may be that of no row. */
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+/* Row i of the combinations: the i-th place of the table. */
+static int value_of_combination(void *user, size_t column, uint32_t row, struct leat_query_value *out,
+                                struct leat_error *error)
+{
+    const struct leat_query_table *t = user;
+    const struct leat_query_column *c = &t->columns->at[column];
+    for (size_t i = 0; i < t->n_parts; i++) {
+        const struct leat_query_part *p = &t->parts[i];
+        if (p->column + 1 == c->valid && !(row / p->stride % p->n)) {
+            out->type = LEAT_QUERY_NULL;
+            return LEAT_OK;
+        }
+    }
+    for (size_t i = 0; i < t->n_parts; i++) {
+        const struct leat_query_part *p = &t->parts[i];
+        const uint32_t code = row / p->stride % p->n;
+        const uint64_t bits = code; /* little-endian */
+        if (p->column != column)
+            continue;
+        *out = p->codes ? leat_query_text(c, p->codes->values[code].bytes, p->codes->values[code].length)
+                        : leat_query_number(c->dtype, &bits);
+        return LEAT_OK;
+    }
+    return leat_fail(error, LEAT_E_INVALID, "a column that the clause does not name");
+}
+
+/* Whether the columns in use have few combinations of values. `codes` as for leat_leaf_plan. */
+static bool find_table(struct leat_query_table *t, const struct leat_query_columns *columns, const bool *used,
+                       const struct leat_codes *const *codes)
+{
+    uint64_t size = 1;
+    *t = (struct leat_query_table){.columns = columns};
+    for (size_t i = 0; i < columns->n; i++) {
+        bool needed = used[i];
+        const struct leat_query_column *c = &columns->at[i];
+        for (size_t k = 0; k < columns->n && !needed; k++) /* each text that has a code is there */
+            needed = used[k] && columns->at[k].valid == i + 1 && !(c->source == LEAT_QUERY_VALID && codes && codes[k]);
+        if (!needed)
+            continue;
+        const size_t width = leat_dtype_size(c->dtype);
+        struct leat_query_part part = {.column = i, .stride = (uint32_t)size};
+        if (c->source == LEAT_QUERY_NUMBER && width <= 2) {
+            part.width = (unsigned)width;
+            part.n = UINT32_C(1) << 8 * width;
+        } else if (c->source == LEAT_QUERY_VALID) {
+            part.width = 1;
+            part.n = 2;
+        } else if (c->source == LEAT_QUERY_TEXT && codes && codes[i]) {
+            part.width = codes[i]->width;
+            part.codes = codes[i];
+            part.n = codes[i]->n_values;
+        } else {
+            return false;
+        }
+        size *= part.n;
+        if (size > MOST_TABLE || t->n_parts == LEAT_TABLE_COLUMNS)
+            return false;
+        t->parts[t->n_parts++] = part;
+    }
+    t->n = (uint32_t)size;
+    return true;
+}
+
+/* places[i] += that of row i, by the codes of one part. */
+static void add_places(const struct leat_query_part *p, const void *codes, size_t n, uint32_t *places)
+{
+    if (p->width == 1)
+        for (size_t i = 0; i < n; i++)
+            places[i] += ((const uint8_t *)codes)[i] * p->stride;
+    else
+        for (size_t i = 0; i < n; i++)
+            places[i] += ((const uint16_t *)codes)[i] * p->stride;
+}
+
+/* The truth in each place of the leaf's table. INVALID, without a text in `error`: SQLite gave an error for a
+ * combination, which may be that of no row. */
 static int make_table(struct leat_leaf *leaf, struct leat_query_expression *x, struct leat_error *error)
 {
     struct leat_error said;
-    if (!(leaf->truth = leat_new_array(leaf->table.n, 1)))
+    const uint32_t n = leaf->table.n;
+    uint32_t *rows = leat_new_array(n, sizeof *rows);
+    if (!rows || !(leaf->truth = leat_new_array(n, 1))) {
+        leat_free(rows);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
-    int rc = leat_table_truths(&leaf->table, x, leaf->truth, &said);
+    }
+    for (uint32_t i = 0; i < n; i++)
+        rows[i] = i;
+    int rc = leat_query_evaluate(x, rows, n, value_of_combination, &leaf->table, leaf->truth, &said);
     if (rc && rc != LEAT_E_INVALID && error)
         *error = said;
-    for (uint32_t i = 0; i < leaf->table.n && !rc; i++)
+    for (uint32_t i = 0; i < n && !rc; i++)
         leaf->truth[i] = leaf->truth[i] == (leaf->negated ? LEAT_FALSE : LEAT_TRUE);
+    leat_free(rows);
     return rc;
 }
 
@@ -132,7 +291,7 @@ int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, con
                    struct leat_query_sql *sql, const struct leat_query_columns *columns,
                    const struct leat_codes *const *codes, uint64_t n_rows, struct leat_error *error)
 {
-    struct leat_shape shape = {clause, sql, columns, node->first_token, node->last_token};
+    struct shape shape = {clause, sql, columns, node->first_token, node->last_token};
     struct leat_query_expression *x = NULL;
     bool *used = leat_new_array(columns->n + 1, sizeof *used);
     *leaf = (struct leat_leaf){.way = LEAT_LEAF_ROWS,
@@ -149,7 +308,7 @@ int leat_leaf_plan(struct leat_leaf *leaf, const struct leat_clause *clause, con
         leaf->valid = columns->at[leaf->column].valid;
         goto out;
     }
-    if (leat_table_find(&leaf->table, columns, used, codes) && leaf->table.n <= n_rows) {
+    if (find_table(&leaf->table, columns, used, codes) && leaf->table.n <= n_rows) {
         rc = make_table(leaf, x, error);
         if (!rc)
             leaf->way = LEAT_LEAF_TABLE;
@@ -229,7 +388,7 @@ static int evaluate_table(const struct leat_leaf *leaf, struct leat_query_reader
             bits = look_up(leaf->truth, (const uint8_t *)codes[0] + at, here);
         } else {
             for (size_t i = 0; i < t->n_parts; i++)
-                leat_table_add(&t->parts[i], (const uint8_t *)codes[i] + at * t->parts[i].width, here, places);
+                add_places(&t->parts[i], (const uint8_t *)codes[i] + at * t->parts[i].width, here, places);
             for (size_t i = 0; i < here; i++)
                 bits |= (uint64_t)leaf->truth[places[i]] << i;
         }

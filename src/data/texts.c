@@ -11,19 +11,6 @@
 #include "base/error.h"
 #include "io/guard.h"
 
-struct move {
-    void *to;
-    const void *from;
-    size_t bytes;
-};
-
-static int move_bytes(void *arg)
-{
-    struct move *m = arg;
-    memcpy(m->to, m->from, m->bytes);
-    return LEAT_OK;
-}
-
 /* Reads the bytes of one extent. `*open`: the file of the extent before it. */
 static int read_one(const struct leat_fetch *fetch, struct leat_io_file **open, const struct leat_source **of,
                     uint64_t *number, struct leat_error *error)
@@ -40,10 +27,8 @@ static int read_one(const struct leat_fetch *fetch, struct leat_io_file **open, 
         *number = e->file;
     }
     const uint8_t *map = (*open)->backend->map ? leat_io_map(*open, NULL) : NULL;
-    if (map && e->offset <= (*open)->size && e->length <= (*open)->size - e->offset) {
-        struct move m = {fetch->buffer, map + e->offset, (size_t)e->length};
-        return leat_guarded(move_bytes, &m, error);
-    }
+    if (map && e->offset <= (*open)->size && e->length <= (*open)->size - e->offset)
+        return leat_guarded_copy(fetch->buffer, map + e->offset, (size_t)e->length, error);
     return leat_io_read(*open, e->offset, e->length, fetch->buffer, error);
 }
 

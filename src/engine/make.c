@@ -418,26 +418,13 @@ int leat_job_at_value(struct leat_job *j, const struct leat_job_value *v, int rc
     return rc;
 }
 
-struct copy {
-    void *to;
-    const void *from;
-    size_t bytes;
-};
-
-static int copy_guarded(void *arg)
-{
-    const struct copy *c = arg;
-    memcpy(c->to, c->from, c->bytes);
-    return LEAT_OK;
-}
-
 /* A mapped value that is needed in plain memory. */
 static int copy_mapped(struct leat_job *j, const struct leat_job_value *v)
 {
-    struct copy copy = {leat_reads_value(j, v), NULL, (size_t)v->extent.length};
+    const void *from;
     size_t failed;
-    int rc = leat_dataset_rows(j->context->dataset, v->feed->field, &v->ref, 1, NULL, &copy.from, &failed, &j->error);
-    return rc ? rc : leat_guarded(copy_guarded, &copy, &j->error);
+    int rc = leat_dataset_rows(j->context->dataset, v->feed->field, &v->ref, 1, NULL, &from, &failed, &j->error);
+    return rc ? rc : leat_guarded_copy(leat_reads_value(j, v), from, (size_t)v->extent.length, &j->error);
 }
 
 static struct leat_value_id value_id(const struct leat_job_value *v)

@@ -48,11 +48,9 @@ int leat_fault(struct leat_annotated *a, struct leat_error *error, int code, con
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (a->on_bad == LEAT_BAD_RAISE) {
-        leat_fail(error, code, "%s (with \"skip\", such entries are left out and counted)", text);
-        leat_error_at_file(error, a->path, LEAT_NO_OFFSET);
-        return code;
-    }
+    if (a->on_bad == LEAT_BAD_RAISE)
+        return leat_fail_at(error, code, a->path, LEAT_NO_OFFSET,
+                            "%s (with \"skip\", such entries are left out and counted)", text);
     struct leat_fault_kind *kind = kind_of(a->faults, LEAT_FAULT_KINDS, what);
     if (kind->n++ < EXAMPLES)
         show(kind, text);
@@ -221,8 +219,7 @@ static int note_classes(struct leat_annotated *a, struct leat_error *error)
     bool good = true;
     size_t other;
     for (size_t i = 0; i < a->n_classes && good; i++) {
-        if (leat_names_find(&names, a->classes[i], &other) == LEAT_NAMES_OTHER_FORM &&
-            leat_name_is_form_of(a->classes[i], a->classes[other])) {
+        if (leat_names_find_form(&names, a->classes[i], &other)) {
             char forms[1200];
             leat_note(&a->notes, "two of the classes of %s look alike%s", a->path,
                       leat_names_say_forms(a->classes[other], a->classes[i], false, forms, sizeof forms));
@@ -361,13 +358,13 @@ int leat_annotated_new(const struct leat_source_vtable *format, const char *path
                        const struct leat_open_options *options, struct leat_annotated **out, struct leat_error *error)
 {
     *out = NULL;
-    if (!options->annotations)
+    if (format->annotates && !options->annotations)
         return leat_fail(error, LEAT_E_INVALID,
                          "%s: the format \"%s\" is a folder of photos with annotations: name both, as in "
                          "leat.open(\"images/\", annotations=...)",
                          path, format->name);
     struct leat_annotated *a = leat_new(struct leat_annotated);
-    int rc = a && (a->path = leat_absolute_path(options->annotations))
+    int rc = a && (a->path = leat_absolute_path(format->annotates ? options->annotations : path))
                  ? leat_photo_files_scan(&a->photos, path, options, error)
                  : leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
     if (rc) {
@@ -458,12 +455,10 @@ static int check_instances(struct leat_annotated *a, uint64_t count, struct leat
     for (const struct leat_fault_kind *other = k; other < a->faults + LEAT_FAULT_KINDS && other->what; other++)
         k = other->n > k->n ? other : k; /* the most frequent */
     const bool suspect = leat_box_counts_suspect(&a->boxes, &a->given, asked, sizeof asked);
-    leat_fail(error, LEAT_E_CORRUPT,
-              "of %s, no annotation is left: each of the %" PRIu64 " is wrong. %s%s%" PRIu64 " %s: %s%s", a->path,
-              a->tried, suspect ? asked : "", suspect ? end_of(asked) : "", k->n, k->what, k->examples,
-              k->n > k->shown ? "; ..." : "");
-    leat_error_at_file(error, a->path, LEAT_NO_OFFSET);
-    return LEAT_E_CORRUPT;
+    return leat_fail_at(error, LEAT_E_CORRUPT, a->path, LEAT_NO_OFFSET,
+                        "of %s, no annotation is left: each of the %" PRIu64 " is wrong. %s%s%" PRIu64 " %s: %s%s",
+                        a->path, a->tried, suspect ? asked : "", suspect ? end_of(asked) : "", k->n, k->what,
+                        k->examples, k->n > k->shown ? "; ..." : "");
 }
 
 static void sum(struct leat_annotated *a)

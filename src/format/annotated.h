@@ -1,6 +1,6 @@
 /*
- * A folder of photos with annotations of another format beside it: COCO, YOLO, Pascal VOC. Each format is a parser
- * that fills the columns below; all the rest of a source is here.
+ * A folder of photos with annotations of another format beside it: COCO, YOLO, Pascal VOC; or with none but the names
+ * of its folders. Each format is a parser that fills the columns below; all the rest of a source is here.
  *
  *     image      the photo's file                          photo_files.h
  *     columns    in memory: of each sample one value, or as many steps as it has instances
@@ -67,8 +67,8 @@ struct leat_annotated {
     char strays[640]; /* the first of those that do not lie in their image */
 };
 
-/* A source that is empty, with the photos below `path` listed and the annotations that the options name. Errors as
- * leat_photo_files_scan, and INVALID. */
+/* A source that is empty, with the photos below `path` listed and, for a format that annotates, the annotations that
+ * the options name. Errors as leat_photo_files_scan, and INVALID. */
 int leat_annotated_new(const struct leat_source_vtable *format, const char *path,
                        const struct leat_open_options *options, struct leat_annotated **out, struct leat_error *error);
 void leat_annotated_close(struct leat_source *source);

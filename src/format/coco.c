@@ -227,12 +227,10 @@ static int read_list(struct leat_coco *c, const struct list *list)
     struct leat_json *j = &c->json;
     int rc = LEAT_OK;
     const char kind = leat_json_peek(j);
-    if (kind && kind != '[') {
-        rc = leat_fail(c->error, LEAT_E_FORMAT, "\"%s\" of %s (%s) is %s, and no list", list->key, c->a->path,
-                       leat_coco_where(c, leat_coco_place(j, 0)), leat_json_kind(kind));
-        leat_error_at_file(c->error, c->a->path, (int64_t)leat_json_offset(j));
-        return rc;
-    }
+    if (kind && kind != '[')
+        return leat_fail_at(c->error, LEAT_E_FORMAT, c->a->path, (int64_t)leat_json_offset(j),
+                            "\"%s\" of %s (%s) is %s, and no list", list->key, c->a->path,
+                            leat_coco_where(c, leat_coco_place(j, 0)), leat_json_kind(kind));
     if (!leat_json_enter(j, '['))
         return LEAT_OK;
     for (c->listed = 0; !rc && leat_json_item(j); c->listed++) {
@@ -283,13 +281,11 @@ static int read_file(struct leat_coco *c)
         rc = leat_json_end(&c->json);
     leat_io_release(file);
     if (!rc && !has_images) {
-        rc = leat_fail(c->error, LEAT_E_FORMAT, "%s has no list \"images\": it is no file of COCO annotations",
-                       c->a->path);
-        leat_error_at_file(c->error, c->a->path, LEAT_NO_OFFSET);
+        rc = leat_fail_at(c->error, LEAT_E_FORMAT, c->a->path, LEAT_NO_OFFSET,
+                          "%s has no list \"images\": it is no file of COCO annotations", c->a->path);
     } else if (!rc && listed && !c->n_images) {
-        rc = leat_fail(c->error, LEAT_E_CORRUPT, "of %s, each of the %zu images is wrong: %s", c->a->path, listed,
-                       image_faults(c->a));
-        leat_error_at_file(c->error, c->a->path, LEAT_NO_OFFSET);
+        rc = leat_fail_at(c->error, LEAT_E_CORRUPT, c->a->path, LEAT_NO_OFFSET,
+                          "of %s, each of the %zu images is wrong: %s", c->a->path, listed, image_faults(c->a));
     }
     return rc;
 }
@@ -311,13 +307,11 @@ static int check_categories(struct leat_coco *c)
     while (k < c->a->faults + LEAT_FAULT_KINDS - 1 && k->what && strncmp(k->what, "categories", 10) != 0)
         k++;
     const bool wrong = k->what && !strncmp(k->what, "categories", 10);
-    leat_fail(
-        c->error, LEAT_E_CORRUPT,
+    return leat_fail_at(
+        c->error, LEAT_E_CORRUPT, c->a->path, LEAT_NO_OFFSET,
         "%s has %zu annotations and no %scategory: its list \"categories\" says what their category_id mean, as in "
         "{\"id\": 18, \"name\": \"dog\"}%s%s",
         c->a->path, c->n_instances, wrong ? "good " : "", wrong ? "; " : "", wrong ? k->examples : "");
-    leat_error_at_file(c->error, c->a->path, LEAT_NO_OFFSET);
-    return LEAT_E_CORRUPT;
 }
 
 static int name_classes(struct leat_coco *c)

@@ -203,32 +203,27 @@ static int say_none(struct leat_coco *c, size_t n)
     char other[1024], forms[1200] = "";
     for (enum looking way = AS_WRITTEN; way < WAYS && !*forms; way++)
         say_forms(c, first, way, NULL, forms, sizeof forms);
-    if (*forms) {
-        leat_fail(c->error, LEAT_E_NOT_FOUND, "none of the %zu photos that %s names is in %s: the first is %s%s", n,
-                  c->a->path, photos->root, first, forms);
-        leat_error_at_file(c->error, photos->root, LEAT_NO_OFFSET);
-        return LEAT_E_NOT_FOUND;
-    }
+    if (*forms)
+        return leat_fail_at(c->error, LEAT_E_NOT_FOUND, photos->root, LEAT_NO_OFFSET,
+                            "none of the %zu photos that %s names is in %s: the first is %s%s", n, c->a->path,
+                            photos->root, first, forms);
     const bool found = !why && (leat_nearby_listed(&photos->listing, photos->root, first, other, sizeof other) ||
                                 leat_nearby_folder(photos->root, first, other, sizeof other));
     const char *stem = found || why ? NULL : find_stem(&photos->listing, first);
     if (why)
-        leat_fail(c->error, LEAT_E_NOT_FOUND,
-                  "none of the %zu photos that %s names is listed in %s: the first, %s, is there, but %s", n,
-                  c->a->path, photos->root, first, why);
-    else if (stem)
-        leat_fail(c->error, LEAT_E_NOT_FOUND,
-                  "none of the %zu photos that %s names is in %s: the first is %s, and there is %s, with another "
-                  "extension: correct the file_name of the images",
-                  n, c->a->path, photos->root, first, stem);
-    else
-        leat_fail(
-            c->error, LEAT_E_NOT_FOUND,
-            "none of the %zu photos that %s names is in %s: the first is %s, looked for below that folder; %s%s%s", n,
-            c->a->path, photos->root, first, found ? "did you mean " : "name another one", found ? other : "",
-            found ? "?" : "");
-    leat_error_at_file(c->error, photos->root, LEAT_NO_OFFSET);
-    return LEAT_E_NOT_FOUND;
+        return leat_fail_at(c->error, LEAT_E_NOT_FOUND, photos->root, LEAT_NO_OFFSET,
+                            "none of the %zu photos that %s names is listed in %s: the first, %s, is there, but %s", n,
+                            c->a->path, photos->root, first, why);
+    if (stem)
+        return leat_fail_at(c->error, LEAT_E_NOT_FOUND, photos->root, LEAT_NO_OFFSET,
+                            "none of the %zu photos that %s names is in %s: the first is %s, and there is %s, with "
+                            "another extension: correct the file_name of the images",
+                            n, c->a->path, photos->root, first, stem);
+    return leat_fail_at(
+        c->error, LEAT_E_NOT_FOUND, photos->root, LEAT_NO_OFFSET,
+        "none of the %zu photos that %s names is in %s: the first is %s, looked for below that folder; %s%s%s", n,
+        c->a->path, photos->root, first, found ? "did you mean " : "name another one", found ? other : "",
+        found ? "?" : "");
 }
 
 /* Sorts the images by their ids, and makes samples of them. */

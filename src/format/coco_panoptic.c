@@ -404,9 +404,8 @@ int leat_coco_read_pngs(struct leat_coco *c)
         snprintf(f->path, stem + 2, "%.*s/", (int)stem, c->a->path);
         const bool there = !stat(f->path, &st) && S_ISDIR(st.st_mode);
         if (!there && c->semantic) {
-            rc = leat_fail(c->error, LEAT_E_NOT_FOUND,
-                           "%s has the segments of PNGs in the folder %s, which is not there", c->a->path, f->path);
-            leat_error_at_file(c->error, f->path, LEAT_NO_OFFSET);
+            rc = leat_fail_at(c->error, LEAT_E_NOT_FOUND, f->path, LEAT_NO_OFFSET,
+                              "%s has the segments of PNGs in the folder %s, which is not there", c->a->path, f->path);
         } else if (!there) {
             leat_note(&c->a->notes, "the segments have no masks: there is no folder %s with their PNGs", f->path);
         } else {

@@ -7,7 +7,7 @@
  * Samples are in bytewise order of their relative names; a class is the number of its folder in that order. A folder
  * that holds parts of a data set (train/ and val/) has no classes unless they are asked for: the notice says so.
  *
- * The photos themselves are photo_files.c.
+ * It is an annotated folder (annotated.h) whose annotations are the names of its folders.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -18,48 +18,13 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/hash.h"
-#include "format/fingerprint.h"
+#include "format/annotated.h"
 #include "format/nearby.h"
-#include "format/photo_files.h"
-
-struct folder {
-    struct leat_source source;
-    struct leat_photo_files photos;
-    struct leat_notes notes;
-    const char **classes;
-    int64_t *labels; /* NULL: flat */
-};
-
-static const struct leat_field fields_of_classes[] = {
-    {.name = "image", .kind = LEAT_KIND_IMAGE, .dtype = LEAT_U8, .flags = LEAT_FIELD_FILES},
-    {.name = "label", .kind = LEAT_KIND_ARRAY, .dtype = LEAT_I64},
-    {.name = "name", .kind = LEAT_KIND_STR, .dtype = LEAT_U8, .flags = LEAT_FIELD_DERIVED},
-};
-static const struct leat_field fields_of_flat[] = {
-    {.name = "image", .kind = LEAT_KIND_IMAGE, .dtype = LEAT_U8, .flags = LEAT_FIELD_FILES},
-    {.name = "name", .kind = LEAT_KIND_STR, .dtype = LEAT_U8, .flags = LEAT_FIELD_DERIVED},
-};
-static const uint8_t storage_of_classes[] = {LEAT_STORAGE_EXTENT, LEAT_STORAGE_MAPPED, LEAT_STORAGE_EXTENT};
-static const uint8_t storage_of_flat[] = {LEAT_STORAGE_EXTENT, LEAT_STORAGE_EXTENT};
-enum { IMAGE = 0 };
 
 static bool folder_recognise(const char *path, bool folder, const uint8_t *head, size_t n)
 {
     return folder;
 }
-
-static void folder_close(struct leat_source *source)
-{
-    struct folder *f = (struct folder *)source;
-    leat_photo_files_destroy(&f->photos);
-    leat_free(f->notes.text);
-    leat_free(f->classes);
-    leat_free(f->labels);
-    leat_free(f);
-}
-
-/* ---- opening --------------------------------------------------------------------------------- */
 
 /* "train", "train2017", "trainA", "val_1" are parts of a data set; "valley" is a class. */
 static bool begins_part(const char *name, const char *word)
@@ -110,10 +75,10 @@ static const char *describe_others(struct leat_listing *l, char *out, size_t roo
     return out;
 }
 
-static void note_what_was_left_out(struct folder *f)
+static void note_what_was_left_out(struct leat_annotated *a)
 {
     char others[2000] = "";
-    struct leat_listing *l = &f->photos.listing;
+    struct leat_listing *l = &a->photos.listing;
     const struct {
         uint64_t n;
         const char *what;
@@ -127,13 +92,13 @@ static void note_what_was_left_out(struct folder *f)
     };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (counts[i].n)
-            leat_note(&f->notes, "left out: %" PRIu64 " %s %s%s", counts[i].n, counts[i].n == 1 ? "entry" : "entries",
+            leat_note(&a->notes, "left out: %" PRIu64 " %s %s%s", counts[i].n, counts[i].n == 1 ? "entry" : "entries",
                       counts[i].what, i == 0 ? describe_others(l, others, sizeof others) : "");
 }
 
-static void note_empty_classes(struct folder *f)
+static void note_empty_classes(struct leat_annotated *a)
 {
-    const struct leat_listing *l = &f->photos.listing;
+    const struct leat_listing *l = &a->photos.listing;
     char names[512] = "";
     size_t n = 0, used = 0;
     for (size_t i = 0; i < l->n_folders; i++) {
@@ -143,16 +108,16 @@ static void note_empty_classes(struct folder *f)
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%s/", n > 1 ? ", " : "", l->folders[i].name);
     }
     if (n)
-        leat_note(&f->notes, "%zu of the %zu classes hold no photo: %s%s", n, l->n_folders, names,
+        leat_note(&a->notes, "%zu of the %zu classes hold no photo: %s%s", n, l->n_folders, names,
                   n > 5 ? ", ..." : "");
 }
 
 /* The notes for an error of one line: "; first note; second note", or "". Cut to fit. Returns `out`. */
-static const char *notes_in_a_line(const struct folder *f, char *out, size_t room)
+static const char *notes_in_a_line(const struct leat_annotated *a, char *out, size_t room)
 {
     size_t used = 0;
     *out = 0;
-    for (const char *p = f->notes.text ? f->notes.text : "", *end; *p && used < room; p = *end ? end + 1 : end) {
+    for (const char *p = a->notes.text ? a->notes.text : "", *end; *p && used < room; p = *end ? end + 1 : end) {
         end = strchrnul(p, '\n');
         used += (size_t)snprintf(out + used, room - used, "; %.*s", (int)(end - p), p);
     }
@@ -160,9 +125,9 @@ static const char *notes_in_a_line(const struct folder *f, char *out, size_t roo
 }
 
 /* Decides whether sub-folders are classes, and drops the photos that do not count then. */
-static int choose(struct folder *f, enum leat_labels labels, bool *by_folder, struct leat_error *error)
+static int choose(struct leat_annotated *a, enum leat_labels labels, bool *by_folder, struct leat_error *error)
 {
-    struct leat_listing *l = &f->photos.listing;
+    struct leat_listing *l = &a->photos.listing;
     const char *train, *other;
     size_t below = 0;
     for (size_t i = 0; i < l->n_folders; i++)
@@ -173,53 +138,43 @@ static int choose(struct folder *f, enum leat_labels labels, bool *by_folder, st
     if (labels == LEAT_LABELS_FOLDERS && !below)
         return leat_fail(error, LEAT_E_NOT_FOUND,
                          "%s has no sub-folder with photos, so there are no labels by folder (photos: %s)",
-                         f->photos.root, leat_listing_suffixes);
+                         a->photos.root, leat_listing_suffixes);
     if (parts && labels != LEAT_LABELS_NONE)
-        leat_note(&f->notes, "the folder holds %s/ and %s/: open one of them%s", train, other,
+        leat_note(&a->notes, "the folder holds %s/ and %s/: open one of them%s", train, other,
                   *by_folder ? "; as asked, they are taken as classes" : "; taken together here, without labels");
     if (*by_folder) {
         if (in_root)
-            leat_note(&f->notes, "left out: %zu %s beside the folders of the classes", in_root,
+            leat_note(&a->notes, "left out: %zu %s beside the folders of the classes", in_root,
                       in_root == 1 ? "photo" : "photos");
         leat_listing_keep(l, 0);
-        note_empty_classes(f);
+        note_empty_classes(a);
     }
     return LEAT_OK;
 }
 
-static int build(struct folder *f, bool by_folder)
+/* A class for each folder, and for each photo that of its folder. False: no memory. */
+static bool add_labels(struct leat_annotated *a)
 {
-    struct leat_listing *l = &f->photos.listing;
-    size_t n = l->n_files;
-    if (by_folder) {
-        f->labels = leat_new_array(n, sizeof *f->labels);
-        f->classes = leat_new_array(l->n_folders, sizeof *f->classes);
-        if (!f->labels || !f->classes)
-            return LEAT_E_NOMEM;
-        for (size_t i = 0; i < l->n_folders; i++)
-            f->classes[i] = l->folders[i].name;
-    }
-    for (size_t i = 0; i < n; i++) {
-        uint64_t sample[2] = {0, 0};
-        leat_fingerprint_file(sample, l->names + l->files[i].name, l->files[i].size);
-        if (by_folder) {
-            f->labels[i] = l->files[i].folder;
-            leat_fingerprint_value(sample, leat_hash64(&f->labels[i], sizeof f->labels[i]));
-        }
-        leat_fingerprint_append(f->source.fingerprint, sample);
-    }
-    return LEAT_OK;
+    const struct leat_listing *l = &a->photos.listing;
+    int64_t *labels =
+        leat_column_fill(leat_annotated_column(a, "label", LEAT_I64, LEAT_ROLE_NONE, false, 0), l->n_files);
+    bool good = labels && (a->classes = leat_new_array(l->n_folders, sizeof *a->classes));
+    for (size_t i = 0; i < l->n_folders && good; i++)
+        good = (a->classes[a->n_classes++] = leat_strdup(l->folders[i].name));
+    for (size_t i = 0; i < l->n_files && good; i++)
+        labels[i] = l->files[i].folder;
+    return good;
 }
 
 /* People open a data set of boxes without them, and wonder where they are. */
-static void note_annotations(struct folder *f)
+static void note_annotations(struct leat_annotated *a)
 {
-    const struct leat_listing *l = &f->photos.listing;
+    const struct leat_listing *l = &a->photos.listing;
     char photo[2048], folder[2048], annotations[2048];
     if (l->n_files &&
-        snprintf(photo, sizeof photo, "%s/%s", f->photos.root, l->names + l->files[0].name) < (int)sizeof photo &&
+        snprintf(photo, sizeof photo, "%s/%s", a->photos.root, l->names + l->files[0].name) < (int)sizeof photo &&
         leat_nearby_annotations(photo, folder, annotations, sizeof folder))
-        leat_note(&f->notes,
+        leat_note(&a->notes,
                   "annotations lie beside the photos, and are not read so; these read them: "
                   "leat.open(\"%s\", annotations=\"%s\")",
                   folder, annotations);
@@ -229,122 +184,32 @@ static int folder_open(const char *path, const struct leat_open_options *options
                        struct leat_error *error)
 {
     bool by_folder = false;
-    struct folder *f = leat_new(struct folder);
-    if (!f)
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
-    int rc = leat_photo_files_scan(&f->photos, path, options, error);
-    if (rc || (rc = choose(f, options->labels, &by_folder, error)))
+    struct leat_annotated *a;
+    int rc = leat_annotated_new(&leat_format_folder, path, options, &a, error);
+    if (rc)
+        return rc;
+    if ((rc = choose(a, options->labels, &by_folder, error)))
         goto out;
-    note_what_was_left_out(f);
-    note_annotations(f);
-    if (!f->photos.listing.n_files) {
+    note_what_was_left_out(a);
+    note_annotations(a);
+    if (!a->photos.listing.n_files) {
         char notes[512];
-        rc = leat_fail(error, LEAT_E_NOT_FOUND,
-                       "%s holds no photo: files that end in %s were looked for, here and in its folders%s",
-                       f->photos.root, leat_listing_suffixes, notes_in_a_line(f, notes, sizeof notes));
-        leat_error_at_file(error, f->photos.root, LEAT_NO_OFFSET);
-        goto out;
+        rc = leat_fail_at(error, LEAT_E_NOT_FOUND, a->photos.root, LEAT_NO_OFFSET,
+                          "%s holds no photo: files that end in %s were looked for, here and in its folders%s",
+                          a->photos.root, leat_listing_suffixes, notes_in_a_line(a, notes, sizeof notes));
+    } else if (by_folder && !add_labels(a)) {
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s (%zu photos)", a->photos.root,
+                       a->photos.listing.n_files);
+    } else {
+        rc = leat_annotated_finish(a, options, error);
     }
-    if ((rc = build(f, by_folder))) {
-        leat_fail(error, rc, "no memory to open %s (%zu photos)", f->photos.root, f->photos.listing.n_files);
-        goto out;
-    }
-    if ((rc = leat_photo_files_ready(&f->photos, options, error)))
-        goto out;
-    f->source.v = &leat_format_folder;
-    f->source.path = f->photos.root;
-    f->source.count = f->photos.listing.n_files;
-    f->source.fields = by_folder ? fields_of_classes : fields_of_flat;
-    f->source.n_fields = by_folder ? 3 : 2;
-    f->source.storage = by_folder ? storage_of_classes : storage_of_flat;
-    f->source.classes = f->classes;
-    f->source.n_classes = by_folder ? f->photos.listing.n_folders : 0;
-    f->source.metadata = "{}";
-    f->source.notice = f->notes.text ? f->notes.text : "";
-    *out = &f->source;
-    return LEAT_OK;
 out:
-    folder_close(&f->source);
+    if (rc)
+        leat_annotated_close(&a->source);
+    else
+        *out = &a->source;
     return rc;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
-
-static int folder_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
-                       const void **rows, size_t *failed, struct leat_error *error)
-{
-    const struct folder *f = (const struct folder *)source;
-    (void)field; /* only the label has a fixed size */
-    for (size_t i = 0; i < n; i++)
-        rows[i] = &f->labels[samples[i]];
-    return LEAT_OK;
-}
-
-static int folder_extents(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
-                          struct leat_extent *extents, size_t *failed, struct leat_error *error)
-{
-    (field == IMAGE ? leat_photo_files_extents : leat_photo_files_names)(&((struct folder *)source)->photos, samples, n,
-                                                                         extents);
-    return LEAT_OK;
-}
-
-static int folder_file(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error)
-{
-    return leat_photo_files_open(&((struct folder *)source)->photos, file, out, error);
-}
-
-static void folder_mark(struct leat_source *source, size_t field, uint64_t sample, bool verified,
-                        enum leat_health found)
-{
-    (void)verified; /* bytes that match their checksum are good */
-    if (field == IMAGE)
-        leat_photo_files_mark(&((struct folder *)source)->photos, sample, found);
-}
-
-static bool folder_recall(struct leat_source *source, size_t field, uint64_t sample, uint8_t *to, uint32_t length,
-                          const uint64_t *checksum)
-{
-    (void)field; /* there is something to keep only for images */
-    return leat_folder_rows_recall(((struct folder *)source)->photos.rows, sample, to, length, checksum);
-}
-
-static void folder_keep(struct leat_source *source, size_t field, uint64_t sample, const void *photo,
-                        size_t photo_bytes, const uint8_t *rows, size_t length)
-{
-    leat_folder_rows_keep(((struct folder *)source)->photos.rows, sample, photo, photo_bytes, rows, length);
-}
-
-static int folder_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error)
-{
-    *data = ((struct folder *)source)->labels;
-    return LEAT_OK;
-}
-
-static int folder_verify(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
-                         struct leat_error *error)
-{
-    return leat_photo_files_verify(&((struct folder *)source)->photos, "image", options, first_id, error);
-}
-
-static int folder_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
-{
-    *out = (struct leat_source_about){
-        .version = 0, .bytes = leat_photo_files_bytes(&((struct folder *)source)->photos), .broken = UINT64_MAX};
-    return LEAT_OK;
-}
-
 const struct leat_source_vtable leat_format_folder = {
-    .name = "folder",
-    .recognise = folder_recognise,
-    .open = folder_open,
-    .close = folder_close,
-    .rows = folder_rows,
-    .extents = folder_extents,
-    .file = folder_file,
-    .mark = folder_mark,
-    .recall = folder_recall,
-    .keep = folder_keep,
-    .column = folder_column,
-    .verify = folder_verify,
-    .about = folder_about,
-};
+    .name = "folder", .recognise = folder_recognise, .open = folder_open};

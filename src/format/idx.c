@@ -267,8 +267,7 @@ static int load(struct idx *x, uint64_t memory_bytes, struct leat_error *error)
     if ((rc = leat_io_stamp(x->file, &stamp, &size, error)))
         return rc;
     atomic_init(&x->stamp, stamp);
-    bool in_place = !x->gzip && x->element == 1 && x->file->backend->map,
-         kept = !in_place && x->total <= memory_bytes;
+    bool in_place = !x->gzip && x->element == 1 && x->file->backend->map, kept = !in_place && x->total <= memory_bytes;
     uint8_t **room = kept ? &x->memory : &x->value;
     *room = x->total < SIZE_MAX ? leat_alloc((size_t)(kept ? x->total : value_room(x))) : NULL;
     if (!*room)
@@ -392,8 +391,8 @@ static int idx_refresh(struct leat_source *source, struct leat_error *error)
     leat_free(now.value);
     if (rc == LEAT_E_CHANGED ||
         (!rc && memcmp(now.source.fingerprint, x->source.fingerprint, sizeof now.source.fingerprint))) {
-        rc = leat_fail(error, LEAT_E_CHANGED, "%s was changed after it was opened: open it again", x->path);
-        leat_error_at_file(error, x->path, LEAT_NO_OFFSET);
+        rc = leat_fail_at(error, LEAT_E_CHANGED, x->path, LEAT_NO_OFFSET,
+                          "%s was changed after it was opened: open it again", x->path);
     }
     if (!rc)
         atomic_store(&x->stamp, stamp);

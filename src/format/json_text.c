@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "format/json_pass.h"
+#include "kernels/utf8.h"
 
 enum { BUFFER = 1 << 20, LONGEST_TEXT = 1 << 28 };
 
@@ -171,25 +172,14 @@ int leat_json_end(struct leat_json *j)
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-size_t leat_json_utf8(const uint8_t *text, size_t length)
+size_t leat_utf8_check(const void *text, size_t length)
 {
-    const uint8_t *p = text, *const end = text + length;
-    while (p < end) {
-        bytes16 v = {0};
-        if (end - p >= 16) {
-            memcpy(&v, p, sizeof v);
-            const words2 found = (words2)(v < 0);
-            if (!(found[0] | found[1])) {
-                p += 16;
-                continue;
-            }
-        }
-        const size_t n = *p < 0x80 ? 1 : utf8_bytes(p, end);
-        if (!n)
-            break;
+    const uint8_t *p = text, *const end = p + length;
+    if (leat_utf8_is_valid(p, length))
+        return length;
+    for (size_t n; p < end && (n = *p < 0x80 ? 1 : utf8_bytes(p, end));)
         p += n;
-    }
-    return (size_t)(p - text);
+    return (size_t)(p - (const uint8_t *)text);
 }
 
 static size_t put_utf8(char *to, uint32_t c)

@@ -145,8 +145,8 @@ const uint8_t *leat_json_look_further(struct leat_json *json);
  * it is there now, at *from. */
 bool leat_json_is_cut(struct leat_json *json, const uint8_t **from, const uint8_t **p);
 
-/* How many bytes of a text are UTF-8 before the first that is not. */
-size_t leat_json_utf8(const uint8_t *text, size_t length);
+/* How many bytes of a text are UTF-8 (no surrogates, no overlong forms) before the first that is not. Any thread. */
+size_t leat_utf8_check(const void *text, size_t length);
 /* Decodes the escapes of a string that was read, to `to` with room for as many bytes. Returns how many. */
 size_t leat_json_unescape(const uint8_t *text, size_t length, char *to);
 

@@ -156,12 +156,10 @@ static int two_types(struct make *m, uint32_t node, const char *name, uint64_t a
             b = t;
     }
     const char *one = m->j->files[p->files[a]].text.path, *two = m->j->files[p->files[b]].text.path;
-    leat_fail(m->error, LEAT_E_INVALID,
-              "the property \"%s\" has two types: it is %s in line %" PRIu64 " of %s and %s in line %" PRIu64
-              " of %s; fields={\"%s\": \"json\"} reads it as JSON, and fields without it leave it out",
-              name, type_text(a), p->lines[a], one, type_text(b), p->lines[b], one == two ? "it" : two, name);
-    leat_error_at_file(m->error, two, LEAT_NO_OFFSET);
-    return LEAT_E_INVALID;
+    return leat_fail_at(m->error, LEAT_E_INVALID, two, LEAT_NO_OFFSET,
+                        "the property \"%s\" has two types: it is %s in line %" PRIu64 " of %s and %s in line %" PRIu64
+                        " of %s; fields={\"%s\": \"json\"} reads it as JSON, and fields without it leave it out",
+                        name, type_text(a), p->lines[a], one, type_text(b), p->lines[b], one == two ? "it" : two, name);
 }
 
 /* Integers of lists that no type holds. */
@@ -169,13 +167,12 @@ static int two_signs(struct make *m, uint32_t node, const char *name)
 {
     const struct merged *p = &m->merged[node];
     const char *path = m->j->files[p->files[LEAT_RECORD_UINTS]].text.path;
-    leat_fail(m->error, LEAT_E_INVALID,
-              "the property \"%s\" has lists with integers below 0 and with integers beyond int64, such as in line "
-              "%" PRIu64 " of %s, which no type of integers holds; fields={\"%s\": \"json\"} reads it as JSON, and "
-              "fields without it leave it out",
-              name, p->lines[LEAT_RECORD_UINTS], path, name);
-    leat_error_at_file(m->error, path, LEAT_NO_OFFSET);
-    return LEAT_E_INVALID;
+    return leat_fail_at(
+        m->error, LEAT_E_INVALID, path, LEAT_NO_OFFSET,
+        "the property \"%s\" has lists with integers below 0 and with integers beyond int64, such as in line "
+        "%" PRIu64 " of %s, which no type of integers holds; fields={\"%s\": \"json\"} reads it as JSON, and "
+        "fields without it leave it out",
+        name, p->lines[LEAT_RECORD_UINTS], path, name);
 }
 
 /* Of an object: what stands below it says that it is one. */

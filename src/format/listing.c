@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "codec/photo/photo.h"
+#include "format/json_text.h"
 
 struct scan {
     struct leat_listing *listing;
@@ -43,24 +44,8 @@ static const char other_suffix[] = "leat takes only names with "
 
 static bool is_utf8(const char *text)
 {
-    const uint8_t *p = (const uint8_t *)text;
-    while (*p) {
-        unsigned more = *p < 0x80                 ? 0
-                        : *p >= 0xc2 && *p < 0xe0 ? 1
-                        : *p >= 0xe0 && *p < 0xf0 ? 2
-                        : *p >= 0xf0 && *p < 0xf5 ? 3
-                                                  : 4;
-        if (more == 4)
-            return false;
-        /* overlong forms, surrogates, beyond U+10FFFF */
-        if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] >= 0xa0) || (*p == 0xf0 && p[1] < 0x90) ||
-            (*p == 0xf4 && p[1] >= 0x90))
-            return false;
-        for (p++; more; more--, p++)
-            if ((*p & 0xc0) != 0x80)
-                return false;
-    }
-    return true;
+    const size_t n = strlen(text);
+    return leat_utf8_check(text, n) == n;
 }
 
 static int no_memory(const struct scan *s)

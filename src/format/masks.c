@@ -167,12 +167,9 @@ static const char *find_other(const struct leat_listing *masks, const char *phot
 static int say_none(struct masks *m)
 {
     const struct leat_annotated *a = m->a;
-    if (*m->forms) {
-        leat_fail(m->error, LEAT_E_NOT_FOUND, "no photo of %s has a PNG of its name in %s%s", a->photos.root, a->path,
-                  m->forms);
-        leat_error_at_file(m->error, a->path, LEAT_NO_OFFSET);
-        return LEAT_E_NOT_FOUND;
-    }
+    if (*m->forms)
+        return leat_fail_at(m->error, LEAT_E_NOT_FOUND, a->path, LEAT_NO_OFFSET,
+                            "no photo of %s has a PNG of its name in %s%s", a->photos.root, a->path, m->forms);
     const struct leat_listing *photos = &a->photos.listing, *masks = &a->beside->listing;
     const char *photo = photos->names + photos->files[0].name, *mask = masks->n_files ? masks->names : "", *found;
     char name[1024], other[1024], hint[2400] = "name another folder";
@@ -192,10 +189,8 @@ static int say_none(struct masks *m)
                  "%s has a name that is longer than that of %s; rename the masks to those of the photos", found, photo);
     else if (leat_nearby_json(a->path, a->photos.root, other, sizeof other))
         snprintf(hint, sizeof hint, "did you mean %s?", other);
-    leat_fail(m->error, LEAT_E_NOT_FOUND, "no photo of %s has a PNG of its name in %s: %s", a->photos.root, a->path,
-              hint);
-    leat_error_at_file(m->error, a->path, LEAT_NO_OFFSET);
-    return LEAT_E_NOT_FOUND;
+    return leat_fail_at(m->error, LEAT_E_NOT_FOUND, a->path, LEAT_NO_OFFSET,
+                        "no photo of %s has a PNG of its name in %s: %s", a->photos.root, a->path, hint);
 }
 
 /* A PNG that is no photo's mask. */
@@ -282,10 +277,9 @@ static int match(struct masks *m)
     }
     if (m->found && m->wrong == m->found) {
         leat_free(files);
-        leat_fail(m->error, LEAT_E_CORRUPT, "none of the %" PRIu64 " masks goes with its photo: %s%s", m->found,
-                  m->first, m->found > 1 ? "; ..." : "");
-        leat_error_at_file(m->error, a->path, LEAT_NO_OFFSET);
-        return LEAT_E_CORRUPT;
+        return leat_fail_at(m->error, LEAT_E_CORRUPT, a->path, LEAT_NO_OFFSET,
+                            "none of the %" PRIu64 " masks goes with its photo: %s%s", m->found, m->first,
+                            m->found > 1 ? "; ..." : "");
     }
     for (size_t i = 0; i < masks->n_files && !rc; i++)
         if (!m->used[i])

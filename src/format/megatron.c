@@ -54,10 +54,8 @@ static void megatron_close(struct leat_source *source)
 
 static int broken(const struct megatron *m, uint64_t at, struct leat_error *error, const char *what)
 {
-    leat_fail(error, LEAT_E_CORRUPT, "%s, byte %" PRIu64 ": %s: it is cut or damaged, copy it again", m->index_path, at,
-              what);
-    leat_error_at_file(error, m->index_path, at <= INT64_MAX ? (int64_t)at : LEAT_NO_OFFSET);
-    return LEAT_E_CORRUPT;
+    return leat_fail_at(error, LEAT_E_CORRUPT, m->index_path, at <= INT64_MAX ? (int64_t)at : LEAT_NO_OFFSET,
+                        "%s, byte %" PRIu64 ": %s: it is cut or damaged, copy it again", m->index_path, at, what);
 }
 
 static enum leat_dtype dtype_of(uint8_t code)
@@ -75,14 +73,11 @@ static int sequence(const struct megatron *m, const uint8_t *lengths, const uint
     *begin = leat_get_u64(offsets + 8 * i);
     if (length > INT32_MAX)
         return broken(m, HEADER + 4 * i, error, "a sequence has a length below 0");
-    if (*begin > m->file->size || (uint64_t)length * m->element > m->file->size - *begin) {
-        leat_fail(error, LEAT_E_CORRUPT,
-                  "%s: sequence %" PRIu64 " has %" PRIu32 " tokens at byte %" PRIu64 " of %s, which has %" PRIu64
-                  " bytes: one of both is cut, or they do not belong together",
-                  m->index_path, i, length, *begin, m->path, m->file->size);
-        leat_error_at_file(error, m->path, *begin <= INT64_MAX ? (int64_t)*begin : LEAT_NO_OFFSET);
-        return LEAT_E_CORRUPT;
-    }
+    if (*begin > m->file->size || (uint64_t)length * m->element > m->file->size - *begin)
+        return leat_fail_at(error, LEAT_E_CORRUPT, m->path, *begin <= INT64_MAX ? (int64_t)*begin : LEAT_NO_OFFSET,
+                            "%s: sequence %" PRIu64 " has %" PRIu32 " tokens at byte %" PRIu64
+                            " of %s, which has %" PRIu64 " bytes: one of both is cut, or they do not belong together",
+                            m->index_path, i, length, *begin, m->path, m->file->size);
     *end = *begin + (uint64_t)length * m->element;
     return LEAT_OK;
 }
@@ -166,10 +161,9 @@ static int load(struct megatron *m, struct leat_error *error)
     if (!rc && !(bytes = index->size < SIZE_MAX ? leat_alloc((size_t)index->size + 1) : NULL))
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", m->index_path);
     rc = rc ? rc : leat_io_read(index, 0, index->size, bytes, error);
-    if (!rc && (rc = leat_io_open(m->path, &m->file, error)) == LEAT_E_NOT_FOUND) {
-        rc = leat_fail(error, rc, "%s has no tokens beside it: %s is missing", m->index_path, m->path);
-        leat_error_at_file(error, m->path, LEAT_NO_OFFSET);
-    }
+    if (!rc && (rc = leat_io_open(m->path, &m->file, error)) == LEAT_E_NOT_FOUND)
+        rc = leat_fail_at(error, rc, m->path, LEAT_NO_OFFSET, "%s has no tokens beside it: %s is missing",
+                          m->index_path, m->path);
     rc = rc ? rc : leat_io_stamp(m->file, &m->stamp, &size, error);
     rc = rc ? rc : read_index(m, bytes, index->size, error);
     rc = rc ? rc : hash_pieces(m, error);
@@ -246,9 +240,8 @@ static int megatron_refresh(struct leat_source *source, struct leat_error *error
     int rc = leat_io_stamp(m->file, &stamp, &size, error);
     if (rc || stamp == m->stamp)
         return rc;
-    rc = leat_fail(error, LEAT_E_CHANGED, "%s was changed after it was opened: open it again", m->path);
-    leat_error_at_file(error, m->path, LEAT_NO_OFFSET);
-    return rc;
+    return leat_fail_at(error, LEAT_E_CHANGED, m->path, LEAT_NO_OFFSET,
+                        "%s was changed after it was opened: open it again", m->path);
 }
 
 static int megatron_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)

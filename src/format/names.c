@@ -221,6 +221,16 @@ enum leat_names_found leat_names_find(const struct leat_names *s, const char *na
     return found;
 }
 
+bool leat_names_find_form(const struct leat_names *s, const char *name, size_t *number)
+{
+    char out[LEAT_NAME_BYTES];
+    const uint64_t hash = plain(name, out) ? hash_of(out) : 0;
+    for (uint32_t i = s->table ? s->table[hash & s->mask] : 0; i; i = s->all[i - 1].next)
+        if (leat_name_is_form_of(name, leat_names_at(s, *number = i - 1)))
+            return true;
+    return false;
+}
+
 static void use_slashes(char *name)
 {
     for (; *name; name++)

@@ -46,7 +46,10 @@ const char *leat_names_at(const struct leat_names *names, size_t number);
 /* The name that is meant by another one: its number, in *number. Any thread, if nobody adds. */
 enum leat_names_found leat_names_find(const struct leat_names *names, const char *name, size_t *number);
 
-/* Likewise, of a name with the slashes of Windows. */
+/* A name that differs from another one in its form of Unicode alone: its number, in *number. */
+bool leat_names_find_form(const struct leat_names *names, const char *name, size_t *number);
+
+/* As leat_names_find, of a name with the slashes of Windows. */
 enum leat_names_found leat_names_find_slashed(const struct leat_names *names, const char *name, size_t *number);
 
 /* The name with its slashes put right, in `out`, which may be the name itself. */

@@ -129,8 +129,7 @@ bool leat_nearby_folder(const char *folder, const char *name, char *out, size_t 
     return around(&s, folder);
 }
 
-/* Edits of one letter that lead from one name to the other, in either case; `most` + 1: more. */
-static unsigned edits(const char *a, size_t n, const char *b, size_t m, unsigned most)
+unsigned leat_nearby_edits(const char *a, size_t n, const char *b, size_t m, unsigned most)
 {
     unsigned row[NAME_MAX + 1];
     if (n > NAME_MAX || m > NAME_MAX || (n > m ? n - m : m - n) > most)
@@ -165,7 +164,7 @@ static bool misspelt(const struct search *s, const char *folder, const char *nam
         struct stat st;
         if (*other == '.' || snprintf(path, sizeof path, "%s/%s%s", folder, other, rest) >= (int)sizeof path)
             continue;
-        const unsigned wrong = edits(name, n, other, length, most);
+        const unsigned wrong = leat_nearby_edits(name, n, other, length, most);
         const bool last = !*rest && tail && length > tail && !memcmp(other + length - tail, extension, tail);
         if ((wrong > most && !last) || stat(path, &st) ||
             (s->photos && (!S_ISDIR(st.st_mode) || is_other(folder, other))))

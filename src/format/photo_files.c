@@ -164,14 +164,11 @@ int leat_photo_files_open(struct leat_photo_files *p, uint64_t file, struct leat
     const char *name = p->listing.names + listed->name;
     size_t bytes = strlen(p->root) + listed->name_length + 2;
     *out = NULL;
-    if (listed->mtime_ns == LEAT_LISTING_ABSENT) {
-        leat_fail(error, LEAT_E_DECODE,
-                  p->are_masks ? "the photo has no mask: %s is not in the folder of masks"
-                               : "the annotations name the photo %s, which is not in the folder",
-                  name);
-        leat_error_at_file(error, p->root, LEAT_NO_OFFSET);
-        return LEAT_E_DECODE;
-    }
+    if (listed->mtime_ns == LEAT_LISTING_ABSENT)
+        return leat_fail_at(error, LEAT_E_DECODE, p->root, LEAT_NO_OFFSET,
+                            p->are_masks ? "the photo has no mask: %s is not in the folder of masks"
+                                         : "the annotations name the photo %s, which is not in the folder",
+                            name);
     if (bytes > sizeof buffer && !(path = leat_alloc(bytes)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", name);
     snprintf(path, bytes, "%s/%s", p->root, name);

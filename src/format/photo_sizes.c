@@ -140,9 +140,7 @@ static int compare(struct check *c, struct leat_annotated *a, uint64_t sample, c
     add_example(c, text);
     if (a->on_bad != LEAT_BAD_RAISE)
         return LEAT_OK;
-    leat_fail(error, LEAT_E_CORRUPT, "%s (with \"skip\", that is a warning)", text);
-    leat_error_at_file(error, a->path, LEAT_NO_OFFSET);
-    return LEAT_E_CORRUPT;
+    return leat_fail_at(error, LEAT_E_CORRUPT, a->path, LEAT_NO_OFFSET, "%s (with \"skip\", that is a warning)", text);
 }
 
 int leat_photo_sizes_check(struct leat_annotated *a, const struct leat_said_size *said, where_function *where,

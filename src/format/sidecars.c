@@ -220,8 +220,8 @@ int leat_sidecars_read(struct leat_sidecars *s, uint64_t i, bool *there, size_t 
         return rc == LEAT_E_NOT_FOUND ? LEAT_OK : rc;
     *n = (size_t)file->size;
     if (file->size > LEAT_SIDECAR_BYTES) {
-        rc = leat_fail(error, LEAT_E_CORRUPT, "%s has more than 64 MiB: it is no file of annotations", s->path);
-        leat_error_at_file(error, s->path, LEAT_NO_OFFSET);
+        rc = leat_fail_at(error, LEAT_E_CORRUPT, s->path, LEAT_NO_OFFSET,
+                          "%s has more than 64 MiB: it is no file of annotations", s->path);
     } else if (!leat_grow(&s->text, &s->text_room, *n + 1, 1)) {
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to read %s", s->path);
     }
@@ -317,14 +317,13 @@ static int say_none(struct leat_sidecars *s, struct leat_error *error)
              snprintf(photo, sizeof photo, "%s/%s", a->photos.root, l->names + l->files[0].name) < (int)sizeof photo &&
              leat_nearby_annotations(photo, other, annotations, sizeof other))
         snprintf(meant, sizeof meant, "leat.open(\"%s\", annotations=\"%s\")", other, annotations);
-    leat_fail(error, LEAT_E_NOT_FOUND, "no photo of %s has a file of its name with %s in %s%s%s%s%s", a->photos.root,
-              s->extension, a->path, *forms ? forms : ": ",
-              *forms   ? ""
-              : *meant ? "did you mean "
-                       : "name another folder",
-              meant, *meant ? "?" : "");
-    leat_error_at_file(error, a->path, LEAT_NO_OFFSET);
-    return LEAT_E_NOT_FOUND;
+    return leat_fail_at(error, LEAT_E_NOT_FOUND, a->path, LEAT_NO_OFFSET,
+                        "no photo of %s has a file of its name with %s in %s%s%s%s%s", a->photos.root, s->extension,
+                        a->path, *forms ? forms : ": ",
+                        *forms   ? ""
+                        : *meant ? "did you mean "
+                                 : "name another folder",
+                        meant, *meant ? "?" : "");
 }
 
 /* A file that goes with no photo, or with one that has another file. */

@@ -291,7 +291,7 @@ static bool take_record(struct leat_text_chunk *k, const uint8_t *text, size_t l
         return false;
     const bool is_utf8 = leat_utf8_is_valid(text, length);
     if (k->mode != LEAT_TEXT_JSONL) {
-        const size_t bad = is_utf8 ? length : leat_json_utf8(text, length);
+        const size_t bad = is_utf8 ? length : leat_utf8_check(text, length);
         return bad == length ? add_good(k, hash)
                              : add_bad(k, line_of(k, text, length, bad), offset + bad, LEAT_FAULT_UTF8);
     }

@@ -13,14 +13,9 @@
 int leat_text_file_fail(const struct leat_text_file *t, const struct leat_text_bad *bad, int code,
                         struct leat_error *error)
 {
-    if (bad->line)
-        leat_fail(error, code, "%s, line %" PRIu64 ", byte %" PRIu64 ": %s", t->path, bad->line, bad->at,
-                  leat_json_fault_text((unsigned)bad->fault));
-    else
-        leat_fail(error, code, "%s, record %" PRIu64 ", byte %" PRIu64 ": %s", t->path, bad->record, bad->at,
-                  leat_json_fault_text((unsigned)bad->fault));
-    leat_error_at_file(error, t->path, bad->at <= INT64_MAX ? (int64_t)bad->at : LEAT_NO_OFFSET);
-    return code;
+    return leat_fail_at(error, code, t->path, bad->at <= INT64_MAX ? (int64_t)bad->at : LEAT_NO_OFFSET,
+                        "%s, %s %" PRIu64 ", byte %" PRIu64 ": %s", t->path, bad->line ? "line" : "record",
+                        bad->line ? bad->line : bad->record, bad->at, leat_json_fault_text((unsigned)bad->fault));
 }
 
 int leat_text_file_open(const char *path, const struct leat_open_options *options, enum leat_text_mode mode,
@@ -86,29 +81,14 @@ uint64_t leat_text_file_record(const struct leat_text_file *t, uint64_t sample, 
     return sample + low;
 }
 
-/* A large index is mapped. */
-struct line_copy {
-    const struct leat_text_line *from;
-    struct leat_text_line line;
-};
-
-static int copy_line(void *user)
-{
-    struct line_copy *c = user;
-    c->line = *c->from;
-    return LEAT_OK;
-}
-
 /* What was kept of a file is not of it, or no longer: without the index, the next opening makes it and the copy anew.
  */
 static int forget(const struct leat_text_file *t, const char *what, uint64_t at, struct leat_error *error)
 {
     const bool gone = leat_text_index_forget(&t->index);
-    leat_fail(error, LEAT_E_CHANGED, "%s: %s: open it again%s%s%s", t->path, what,
-              gone ? "" : ", and before that remove the index ", gone ? "" : t->index.path,
-              gone ? "" : ", which cannot be removed here, or name an index_dir");
-    leat_error_at_file(error, t->path, (int64_t)at);
-    return LEAT_E_CHANGED;
+    return leat_fail_at(error, LEAT_E_CHANGED, t->path, (int64_t)at, "%s: %s: open it again%s%s%s", t->path, what,
+                        gone ? "" : ", and before that remove the index ", gone ? "" : t->index.path,
+                        gone ? "" : ", which cannot be removed here, or name an index_dir");
 }
 
 int leat_text_file_bytes(const struct leat_text_file *t, uint64_t at, size_t n, uint8_t *to, struct leat_error *error)
@@ -127,23 +107,22 @@ int leat_text_file_bytes(const struct leat_text_file *t, uint64_t at, size_t n, 
 int leat_text_file_read(const struct leat_text_file *t, uint64_t record, uint8_t **buffer, size_t *room, size_t *length,
                         uint64_t *offset, struct leat_error *error)
 {
-    struct line_copy copy = {.from = &t->index.lines[record]};
-    const struct leat_text_line *line = &copy.line;
-    int rc = leat_guarded(copy_line, &copy, error);
+    struct leat_text_line line;
+    int rc = leat_guarded_copy(&line, &t->index.lines[record], sizeof line, error); /* a large index is mapped */
     if (rc)
         return rc;
-    *length = line->length;
-    *offset = line->offset;
-    const bool lies_within = line->offset <= t->index.bytes && line->length <= t->index.bytes - line->offset;
-    if (lies_within && !leat_grow(buffer, room, (size_t)line->length + 1, 1))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a record of %" PRIu32 " bytes", line->length);
-    rc = lies_within ? leat_text_file_bytes(t, line->offset, line->length, *buffer, error) : LEAT_OK;
-    if (rc || (lies_within && (uint32_t)leat_hash64(*buffer, line->length) == line->check))
+    *length = line.length;
+    *offset = line.offset;
+    const bool lies_within = line.offset <= t->index.bytes && line.length <= t->index.bytes - line.offset;
+    if (lies_within && !leat_grow(buffer, room, (size_t)line.length + 1, 1))
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a record of %" PRIu32 " bytes", line.length);
+    rc = lies_within ? leat_text_file_bytes(t, line.offset, line.length, *buffer, error) : LEAT_OK;
+    if (rc || (lies_within && (uint32_t)leat_hash64(*buffer, line.length) == line.check))
         return rc;
     char what[128];
     snprintf(what, sizeof what, "the %" PRIu32 " bytes at %" PRIu64 " are not those of which the index was made",
-             line->length, line->offset);
-    return forget(t, what, lies_within ? line->offset : 0, error);
+             line.length, line.offset);
+    return forget(t, what, lies_within ? line.offset : 0, error);
 }
 
 /* Line ends in bytes [from, to) of the decoded ones. */
@@ -171,12 +150,12 @@ static int count_line_ends(const struct leat_text_file *t, uint64_t from, uint64
 int leat_text_file_place(struct leat_text_file *t, uint64_t record, struct leat_sample_place *out,
                          struct leat_error *error)
 {
-    struct line_copy copy = {.from = &t->index.lines[record]};
-    int rc = leat_guarded(copy_line, &copy, error);
+    struct leat_text_line line;
+    int rc = leat_guarded_copy(&line, &t->index.lines[record], sizeof line, error);
     if (rc)
         return rc;
     out->path = t->path;
-    out->offset = copy.line.offset;
+    out->offset = line.offset;
     out->line = record + 1;
     if (t->index.n_lines == t->index.count) /* each line is a record */
         return LEAT_OK;
@@ -214,9 +193,8 @@ int leat_text_file_refresh(const struct leat_text_file *t, struct leat_error *er
     int rc = leat_io_stamp(t->file, &stamp, &size, error);
     if (rc || (stamp == t->stamp && size == t->file->size))
         return rc;
-    leat_fail(error, LEAT_E_CHANGED, "%s was changed after it was opened: open it again", t->path);
-    leat_error_at_file(error, t->path, LEAT_NO_OFFSET);
-    return LEAT_E_CHANGED;
+    return leat_fail_at(error, LEAT_E_CHANGED, t->path, LEAT_NO_OFFSET,
+                        "%s was changed after it was opened: open it again", t->path);
 }
 
 void leat_text_file_note(const struct leat_text_file *t, char *out, size_t room)

@@ -27,7 +27,6 @@
 #include "format/text_index.h"
 #include "io/guard.h"
 
-
 enum { VERSION = 3, PIECES = 16, END = 64 << 10, PIECE = 4 << 10 };
 static const char magic[8] = {'L', 'E', 'A', 'T', 'L', 'I', 'N', 'E'};
 
@@ -111,7 +110,6 @@ static bool hash_pieces(struct leat_io_file *file, uint64_t *out)
 /* ---- reading --------------------------------------------------------------------------------- */
 
 struct hashing {
-    const struct leat_text_index *x;
     const struct leat_text_property *p;
     uint64_t count, hash;
 };
@@ -151,18 +149,11 @@ int leat_text_index_check(const struct leat_text_index *x, const struct leat_tex
                      x->path ? x->path : "of the file");
 }
 
-static int hash_lines(void *user)
-{
-    const struct leat_text_index *x = ((struct hashing *)user)->x;
-    const uint64_t hash = leat_hash64(x->lines, (size_t)x->count * sizeof *x->lines);
-    ((struct hashing *)user)->hash = hash + !hash;
-    return LEAT_OK;
-}
-
 static bool check_lines(const struct leat_text_index *x)
 {
-    struct hashing h = {.x = x};
-    return !leat_guarded(hash_lines, &h, NULL) && h.hash == x->lines_hash;
+    uint64_t hash = 0;
+    return !leat_guarded_hash(x->lines, (size_t)x->count * sizeof *x->lines, &hash, NULL) &&
+           hash + !hash == x->lines_hash;
 }
 
 /* Header and catalogue are in memory, lines and columns perhaps in a mapping: these are read inside leat_guarded. */
@@ -183,24 +174,11 @@ static const void *within(const struct reading *r, uint64_t at, uint64_t count, 
     return r->base + at;
 }
 
-struct copying {
-    const void *from;
-    void *to;
-    size_t bytes;
-};
-
-static int copy_bytes(void *user)
-{
-    const struct copying *c = user;
-    memcpy(c->to, c->from, c->bytes);
-    return LEAT_OK;
-}
-
 /* A copy that lives as long as the index; NULL: the file was cut, or there is no memory. */
 static const void *copied(struct reading *r, const void *from, uint64_t bytes)
 {
-    struct copying c = {from, from ? leat_text_index_room(r->x, bytes, 1) : NULL, (size_t)bytes};
-    return c.to && !leat_guarded(copy_bytes, &c, NULL) ? c.to : NULL;
+    void *to = from ? leat_text_index_room(r->x, bytes, 1) : NULL;
+    return to && !leat_guarded_copy(to, from, (size_t)bytes, NULL) ? to : NULL;
 }
 
 struct bounding {
@@ -312,7 +290,8 @@ static bool take_header(struct reading *r, struct leat_io_file *file, struct lea
                         bool trusts)
 {
     struct header *h = &r->h;
-    return file->size >= sizeof *h && !leat_io_read(file, 0, sizeof *h, h, NULL) && !memcmp(h->magic, magic, 8) && h->version == VERSION && (trusts || h->mode == mode) &&
+    return file->size >= sizeof *h && !leat_io_read(file, 0, sizeof *h, h, NULL) && !memcmp(h->magic, magic, 8) &&
+           h->version == VERSION && (trusts || h->mode == mode) &&
            (trusts || h->hash == leat_hash64(h, offsetof(struct header, hash))) && h->file_bytes == file->size &&
            place_parts(h, &r->parts) && r->parts.columns <= file->size && (trusts || is_of(h, source));
 }
@@ -424,11 +403,13 @@ static uint64_t place_columns(const struct leat_text_index *x, struct node *node
                            .column = p->column,
                            .n_words = p->n_words};
         memcpy(n->lines, p->lines, sizeof n->lines);
-        struct hashing h = {.x = x, .p = p, .count = x->count};
+        struct hashing h = {.p = p, .count = x->count};
         hash_column(&h);
         n->hash = h.hash;
-        if (!i && !hash_lines(&h))
-            n->words = h.hash;
+        if (!i) {
+            const uint64_t hash = leat_hash64(x->lines, (size_t)x->count * sizeof *x->lines);
+            n->words = hash + !hash;
+        }
         if (p->column != LEAT_COLUMN_NONE) {
             n->values = at;
             at = leat_align64(at + x->count * column_each(p->column));

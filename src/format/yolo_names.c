@@ -231,12 +231,9 @@ static int take_list(struct leat_annotated *a, const char *folder, const struct 
 /* The names of the .yaml that counts become the classes. */
 static int settle(struct leat_annotated *a, struct choice *best, struct leat_error *error)
 {
-    if (best->yaml.is_pose) {
-        leat_fail(error, LEAT_E_UNSUPPORTED, "%s says kpt_shape: these are files of poses, which are not read",
-                  best->path);
-        leat_error_at_file(error, best->path, LEAT_NO_OFFSET);
-        return LEAT_E_UNSUPPORTED;
-    }
+    if (best->yaml.is_pose)
+        return leat_fail_at(error, LEAT_E_UNSUPPORTED, best->path, LEAT_NO_OFFSET,
+                            "%s says kpt_shape: these are files of poses, which are not read", best->path);
     if (*best->other)
         leat_note(&a->notes,
                   "the names of classes are those of %s, but %s has others, and %s these photos: name the classes, or "

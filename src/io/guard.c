@@ -22,6 +22,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/hash.h"
 
 struct slot {
     _Atomic uint64_t version; /* odd: changing */
@@ -214,11 +215,39 @@ int leat_guarded(int (*fn)(void *arg), void *arg, struct leat_error *error)
         return rc;
     }
     top = frame.outer;
-    int rc =
-        leat_fail(error, LEAT_E_IO,
-                  "%s: byte %" PRIu64 " could not be read: the file was cut, or its disk failed, while it was open; "
-                  "restore the file and open the data set again",
-                  frame.path, frame.offset);
-    leat_error_at_file(error, frame.path, (int64_t)frame.offset);
-    return rc;
+    return leat_fail_at(error, LEAT_E_IO, frame.path, (int64_t)frame.offset,
+                        "%s: byte %" PRIu64
+                        " could not be read: the file was cut, or its disk failed, while it was open; restore the "
+                        "file and open the data set again",
+                        frame.path, frame.offset);
+}
+
+struct touch {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+static int copy(void *arg)
+{
+    const struct touch *t = arg;
+    memcpy(t->to, t->from, t->bytes);
+    return LEAT_OK;
+}
+
+int leat_guarded_copy(void *to, const void *from, size_t bytes, struct leat_error *error)
+{
+    return leat_guarded(copy, &(struct touch){to, from, bytes}, error);
+}
+
+static int take_hash(void *arg)
+{
+    const struct touch *t = arg;
+    *(uint64_t *)t->to = leat_hash64(t->from, t->bytes);
+    return LEAT_OK;
+}
+
+int leat_guarded_hash(const void *from, size_t bytes, uint64_t *hash, struct leat_error *error)
+{
+    return leat_guarded(take_hash, &(struct touch){hash, from, bytes}, error);
 }

@@ -21,5 +21,8 @@ void leat_guard_remove(const void *base);
 /* Calls fn(arg); returns its result, or LEAT_E_IO with file and offset if the mapping faulted. Nests: the innermost
  * call is abandoned. Costs some 20 ns. Any thread. */
 int leat_guarded(int (*fn)(void *arg), void *arg, struct leat_error *error);
+/* Copies mapped bytes, and takes their leat_hash64. LEAT_E_IO, as above. */
+int leat_guarded_copy(void *to, const void *from, size_t bytes, struct leat_error *error);
+int leat_guarded_hash(const void *from, size_t bytes, uint64_t *hash, struct leat_error *error);
 
 #endif

@@ -59,34 +59,18 @@ static inline uint64_t value_at(const struct leat_store_source *s, uint64_t grou
  * it, which count as this process's memory. Only a value larger than a page is hashed in place. */
 #define SCRATCH LEAT_STORE_PAGE_BYTES
 
-struct stretch {
-    const uint8_t *p;
-    uint64_t length, checksum;
-};
-
-static int hash_stretch(void *arg)
-{
-    struct stretch *x = arg;
-    x->checksum = leat_hash64(x->p, x->length);
-    return LEAT_OK;
-}
-
 /* The checksum of [at, at + length); bytes that fit are left in `scratch`. */
 static int checksum_of(const struct leat_store_source *s, uint64_t at, uint64_t length, uint8_t *scratch,
                        uint64_t *checksum, struct leat_error *error)
 {
-    struct stretch x = {.p = s->map ? s->map + at : NULL, .length = length};
-    if (length > SCRATCH && !s->map) {
+    if (length > SCRATCH && s->map)
+        return leat_guarded_hash(s->map + at, length, checksum, error);
+    if (length > SCRATCH) {
         uint8_t *bytes = leat_alloc((size_t)length);
         int rc = bytes ? leat_io_read(s->pages, at, length, bytes, error)
                        : leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " bytes", length);
         *checksum = rc ? 0 : leat_hash64(bytes, length);
         leat_free(bytes);
-        return rc;
-    }
-    if (length > SCRATCH) {
-        int rc = leat_guarded(hash_stretch, &x, error);
-        *checksum = x.checksum;
         return rc;
     }
     int rc = leat_io_read(s->pages, at, length, scratch, error);
@@ -100,9 +84,8 @@ static int page_failed(const struct leat_store_source *s, int rc, const char *wh
     if (rc)
         return rc; /* of reading, which says where */
     leat_io_forget(s->pages, offset, length);
-    leat_fail(error, LEAT_E_CORRUPT, "%s fails its checksum: restore the file, or pack it again", what);
-    leat_error_at_file(error, s->path, (int64_t)offset);
-    return LEAT_E_CORRUPT;
+    return leat_fail_at(error, LEAT_E_CORRUPT, s->path, (int64_t)offset,
+                        "%s fails its checksum: restore the file, or pack it again", what);
 }
 
 /* Verifies header and directory of a group, which hold the checksums of its pages. */
@@ -124,20 +107,18 @@ static int verify_group(struct leat_store_source *s, uint64_t group, const struc
     return LEAT_OK;
 }
 
-/* The checksum of a page as the directory of its group has it. */
-static int page_checksum(struct leat_store_source *s, uint32_t field, uint64_t group, uint64_t page, uint64_t *checksum,
-                         struct leat_error *error)
+/* The checksum of a page as the directory of its group has it, at *entry of the file. */
+static int page_checksum(struct leat_store_source *s, uint32_t field, uint64_t group, uint64_t page, uint8_t *scratch,
+                         uint64_t *entry, uint64_t *checksum, struct leat_error *error)
 {
     struct leat_store_group want;
     struct leat_store_shape shape;
-    uint8_t expected[8], scratch[SCRATCH];
+    uint8_t expected[8];
     leat_store_group_of(s, group, &want, &shape);
     int rc = bit_get(&s->groups_good, group) ? LEAT_OK : verify_group(s, group, &want, &shape, scratch, error);
     uint64_t in_group = leat_store_group_pages(&s->layout, want.n_rows, s->layout.info[field].position) + page;
-    if (!rc)
-        rc =
-            leat_io_read(s->pages, s->groups[group].offset + shape.directory_at + LEAT_STORE_GROUP_FACTS + 8 * in_group,
-                         8, expected, error);
+    *entry = s->groups[group].offset + shape.directory_at + LEAT_STORE_GROUP_FACTS + 8 * in_group;
+    rc = rc ? rc : leat_io_read(s->pages, *entry, 8, expected, error);
     *checksum = rc ? 0 : leat_get_u64(expected);
     return rc;
 }
@@ -147,28 +128,20 @@ static int verify_page(struct leat_store_source *s, uint32_t field, uint64_t gro
                        uint8_t *scratch, struct leat_error *error)
 {
     const struct leat_store_field *info = &s->layout.info[field];
-    struct leat_store_group want;
-    struct leat_store_shape shape;
-    leat_store_group_of(s, group, &want, &shape);
-    int rc = bit_get(&s->groups_good, group) ? LEAT_OK : verify_group(s, group, &want, &shape, scratch, error);
-    if (rc)
-        goto out;
-    uint64_t row = page << info->page_shift, rows = UINT64_C(1) << info->page_shift, checksum;
-    rows = rows > want.n_rows - row ? want.n_rows - row : rows;
-    uint64_t in_group = leat_store_group_pages(&s->layout, want.n_rows, info->position) + page;
-    uint64_t at = s->columns_at[group] + info->before * want.n_rows + row * info->width;
-    uint8_t expected[8];
-    const uint64_t entry = s->groups[group].offset + shape.directory_at + LEAT_STORE_GROUP_FACTS + 8 * in_group;
-    rc = leat_io_read(s->pages, entry, 8, expected, error);
-    if (!rc)
-        rc = checksum_of(s, at, rows * info->width, scratch, &checksum, error);
-    if (rc || checksum != leat_get_u64(expected)) {
-        rc = page_failed(s, rc, "a page of the column", at, rows * info->width, error);
-        leat_io_forget(s->pages, entry, 8); /* it may have been read again since the directory was verified */
-    } else {
-        bit_set(&s->pages_good[field], number);
+    const uint64_t row = page << info->page_shift, page_rows = UINT64_C(1) << info->page_shift,
+                   left = s->groups[group].n_rows - row, bytes = (page_rows < left ? page_rows : left) * info->width,
+                   at = value_at(s, group, info, row);
+    uint64_t entry, expected, checksum;
+    int rc = page_checksum(s, field, group, page, scratch, &entry, &expected, error);
+    if (!rc) {
+        rc = checksum_of(s, at, bytes, scratch, &checksum, error);
+        if (rc || checksum != expected) {
+            rc = page_failed(s, rc, "a page of the column", at, bytes, error);
+            leat_io_forget(s->pages, entry, 8); /* it may have been read again since the directory was verified */
+        } else {
+            bit_set(&s->pages_good[field], number);
+        }
     }
-out:
     if (rc)
         leat_error_at_sample(error, LEAT_NO_SAMPLE, s->layout.names[field]);
     return rc;
@@ -467,7 +440,8 @@ static int fixed_extents(struct leat_store_source *s, size_t field, const uint64
     const struct leat_store_field info = s->layout.info[field];
     const bool kept = info.width * s->base.count <= KEPT_COLUMN, never = s->recheck == LEAT_RECHECK_NEVER;
     const struct leat_bits *good = &s->pages_good[info.column];
-    uint64_t last = UINT64_MAX;
+    uint8_t scratch[SCRATCH];
+    uint64_t last = UINT64_MAX, entry;
     for (size_t i = 0; i < n; i++) {
         *failed = i;
         if (samples[i] >= s->base.count)
@@ -482,7 +456,7 @@ static int fixed_extents(struct leat_store_source *s, size_t field, const uint64
             rc = verify_only(s, info.column, g, page, number, error);
             last = number;
         } else if (!kept && !never && !info.page_shift && info.unit == info.width) {
-            rc = page_checksum(s, info.column, g, page, &extents[i].checksum, error);
+            rc = page_checksum(s, info.column, g, page, scratch, &entry, &extents[i].checksum, error);
             extents[i].verify = !rc;
         }
         if (rc)
@@ -573,18 +547,18 @@ int leat_store_check_piece(struct leat_source *source, uint64_t sample, const st
         uint64_t number = s->paged[g].before + first + (done >> s->paged_shift), left = pages->length - done;
         if (once && bit_get(&s->payload_pages_good, number))
             continue;
-        struct stretch x = {.p = data + done, .length = left < page ? left : page};
-        uint64_t entry = s->page_checksums_at + 8 * number;
+        const uint64_t length = left < page ? left : page, entry = s->page_checksums_at + 8 * number;
+        uint64_t checksum = 0;
         uint8_t expected[8];
         rc = bit_get(&s->tables_good, g) ? LEAT_OK : verify_table(s, g, error);
         if (!rc)
             rc = leat_io_read(s->pages, entry, 8, expected, error);
         if (!rc)
-            rc = leat_guarded(hash_stretch, &x, error);
-        if (!rc && x.checksum == leat_get_u64(expected)) {
+            rc = leat_guarded_hash(data + done, length, &checksum, error);
+        if (!rc && checksum == leat_get_u64(expected)) {
             bit_set(&s->payload_pages_good, number);
         } else if (!rc) {
-            rc = page_failed(s, rc, "a page of the value", pages->offset + done, x.length, error);
+            rc = page_failed(s, rc, "a page of the value", pages->offset + done, length, error);
             leat_io_forget(s->pages, entry, 8); /* it may have been read again since the list was verified */
         }
     }

@@ -213,8 +213,6 @@ int leat_manifest_check_shard(const struct leat_manifest_shard *s, const struct 
     if (s->count == source->count && s->bytes == bytes && s->footer == footer && s->sums[0] == source->fingerprint[0] &&
         s->sums[1] == source->fingerprint[1])
         return LEAT_OK;
-    int rc = leat_fail(error, LEAT_E_CHANGED,
-                       "this shard is not the one that its manifest means: pack again, or restore both together");
-    leat_error_at_file(error, source->path, LEAT_NO_OFFSET);
-    return rc;
+    return leat_fail_at(error, LEAT_E_CHANGED, source->path, LEAT_NO_OFFSET,
+                        "this shard is not the one that its manifest means: pack again, or restore both together");
 }

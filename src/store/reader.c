@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "format/json_text.h"
 #include "io/blocks.h"
 #include "store/text.h"
 

@@ -12,20 +12,6 @@
 #include "base/hash.h"
 #include "io/guard.h"
 
-/* For leat_guarded: the mapping may fault. */
-struct copy {
-    const uint8_t *from;
-    uint8_t *to;
-    uint64_t length;
-};
-
-static int copy_bytes(void *arg)
-{
-    const struct copy *c = arg;
-    memcpy(c->to, c->from, c->length);
-    return LEAT_OK;
-}
-
 /* Copies the payload of a record to `buffer`. LEAT_E_END: there is nothing to restore; its fault has been reported. */
 static int take_payload(struct leat_growing *buffer, const struct leat_store_layout *l, uint32_t f, const uint8_t *p,
                         const struct leat_store_group *g, const struct leat_store_record *r, struct leat_error *error)
@@ -35,10 +21,10 @@ static int take_payload(struct leat_growing *buffer, const struct leat_store_lay
         !leat_store_record_fits(l, &l->info[f], r, end - r->offset))
         return LEAT_E_END;
     buffer->length = 0;
-    struct copy c = {p + r->offset, leat_growing_extend(buffer, r->length), r->length};
-    if (!c.to)
+    uint8_t *to = leat_growing_extend(buffer, r->length);
+    if (!to)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a photo of %" PRIu64 " bytes", r->length);
-    const int rc = leat_guarded(copy_bytes, &c, error);
+    const int rc = leat_guarded_copy(to, p + r->offset, r->length, error);
     if (rc)
         return rc;
     const bool whole = leat_hash64(buffer->data, r->length) == r->checksum &&
@@ -53,8 +39,8 @@ static int restore_photo(struct leat_growing *buffer, const struct leat_store_la
     const struct leat_store_field *info = &l->info[f];
     uint8_t bytes[LEAT_STORE_CODEC_RECORD];
     struct leat_store_record record;
-    struct copy c = {p + shape->columns_at + info->before * g->n_rows + row * info->width, bytes, sizeof bytes};
-    int rc = leat_guarded(copy_bytes, &c, error);
+    int rc = leat_guarded_copy(bytes, p + shape->columns_at + info->before * g->n_rows + row * info->width,
+                               sizeof bytes, error);
     if (rc)
         return rc;
     leat_store_record_get(bytes, &record, true);

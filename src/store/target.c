@@ -208,10 +208,9 @@ static int open_shard(struct leat_target *t, struct leat_error *error)
     if (!path)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a path");
     int rc = LEAT_OK;
-    if (!t->options->overwrite && !access(path, F_OK)) {
-        rc = leat_fail(error, LEAT_E_EXISTS, "a shard of this name exists: remove it, or overwrite it");
-        leat_error_at_file(error, path, LEAT_NO_OFFSET);
-    }
+    if (!t->options->overwrite && !access(path, F_OK))
+        rc = leat_fail_at(error, LEAT_E_EXISTS, path, LEAT_NO_OFFSET,
+                          "a shard of this name exists: remove it, or overwrite it");
     if (!rc)
         rc = leat_part_open(&t->shard, path, true,
                             error); /* locked, because targets that differ only in their ending share shard names */
@@ -293,12 +292,10 @@ static bool partial_exists(const struct leat_target *t, size_t number)
 static int resume_shards(struct leat_target *t, struct leat_error *error)
 {
     char mark[8] = {0};
-    if (pread(t->main.fd, mark, sizeof mark, 0) == sizeof mark && !memcmp(mark, LEAT_STORE_MAGIC, sizeof mark)) {
-        leat_fail(error, LEAT_E_CHANGED,
-                  "the unfinished target was begun as one file, without shard_bytes: start again without resume");
-        leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
-        return LEAT_E_CHANGED;
-    }
+    if (pread(t->main.fd, mark, sizeof mark, 0) == sizeof mark && !memcmp(mark, LEAT_STORE_MAGIC, sizeof mark))
+        return leat_fail_at(
+            error, LEAT_E_CHANGED, t->main.partial, LEAT_NO_OFFSET,
+            "the unfinished target was begun as one file, without shard_bytes: start again without resume");
     take_back_shards(t);
     for (;;) {
         bool exists = partial_exists(t, t->manifest.n_shards);
@@ -444,10 +441,9 @@ static int refuse_shards(const struct leat_target *t, struct leat_error *error)
     ssize_t n = pread(t->main.fd, head, sizeof head, 0);
     if (!(n > 0 && leat_manifest_recognise(head, (size_t)n)) && !(n == 0 && partial_exists(t, 0)))
         return LEAT_OK;
-    leat_fail(error, LEAT_E_CHANGED,
-              "the unfinished target was begun with shard_bytes: give it again, or start again without resume");
-    leat_error_at_file(error, t->main.partial, LEAT_NO_OFFSET);
-    return LEAT_E_CHANGED;
+    return leat_fail_at(
+        error, LEAT_E_CHANGED, t->main.partial, LEAT_NO_OFFSET,
+        "the unfinished target was begun with shard_bytes: give it again, or start again without resume");
 }
 
 /* The main name of a sharded target, under which there is nothing until the manifest. */

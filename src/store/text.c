@@ -7,37 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/bytes.h"
+#include "format/json_text.h"
 
 enum { MAX_DEPTH = 512 };
-
-size_t leat_utf8_check(const void *text, size_t n)
-{
-    const uint8_t *p = text;
-    size_t i = 0;
-    while (i < n) {
-        if (p[i] < 0x80) {
-            i++;
-            while (n - i >= 8 && !(leat_get_u64(p + i) & UINT64_C(0x8080808080808080)))
-                i += 8;
-            continue;
-        }
-        unsigned more = p[i] >= 0xc2 && p[i] <= 0xdf   ? 1
-                        : (p[i] & 0xf0) == 0xe0        ? 2
-                        : p[i] >= 0xf0 && p[i] <= 0xf4 ? 3
-                                                       : 0;
-        if (!more || n - i <= more)
-            return i;
-        for (unsigned k = 1; k <= more; k++)
-            if ((p[i + k] & 0xc0) != 0x80)
-                return i;
-        if ((p[i] == 0xe0 && p[i + 1] < 0xa0) || (p[i] == 0xed && p[i + 1] > 0x9f) ||
-            (p[i] == 0xf0 && p[i + 1] < 0x90) || (p[i] == 0xf4 && p[i + 1] > 0x8f))
-            return i;
-        i += more + 1;
-    }
-    return n;
-}
 
 struct walk {
     const char *p;

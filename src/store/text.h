@@ -1,5 +1,5 @@
-/* Whether bytes are text: UTF-8 (no surrogates, no overlong forms) and JSON (RFC 8259). Values of str and json fields
- * are checked when they are written, and again when they are read: a file may have been made by anyone. */
+/* Whether bytes are text: UTF-8, or JSON (RFC 8259). Values of str and json fields are checked when they are written,
+ * and again when they are read: a file may have been made by anyone. */
 #ifndef LEAT_STORE_TEXT_H
 #define LEAT_STORE_TEXT_H
 
@@ -8,9 +8,8 @@
 
 #include "leat/leat.h"
 
-/* The offset of the first byte that is wrong, or `n` if all is well. Any thread. */
-size_t leat_utf8_check(const void *text, size_t n);
-/* As above for one JSON value; nesting up to 512. Bytes must be UTF-8 too. */
+/* The offset of the first byte that is wrong in one JSON value, or `n` if all is well; nesting up to 512. Bytes must be
+ * UTF-8 too. Any thread. */
 size_t leat_json_check(const void *text, size_t n);
 /* Whether it is a value of that kind; for kinds that are no text, anything is. False: *bad is the byte that is
  * wrong. */

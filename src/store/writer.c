@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/role.h"
 #include "base/thread.h"
+#include "format/json_text.h"
 #include "store/identity.h"
 #include "store/target.h"
 #include "store/text.h"

@@ -9,7 +9,7 @@
 /* What all of them say. */
 static bool is_valid(const uint8_t *text, size_t n)
 {
-    const bool valid = leat_json_utf8(text, n) == n;
+    const bool valid = leat_utf8_check(text, n) == n;
     assert_int_equal(leat_utf8_is_valid(text, n), valid);
     assert_int_equal(leat_utf8_is_valid_portable(text, n), valid);
     if (leat_cpu_isa() >= LEAT_ISA_AVX2)

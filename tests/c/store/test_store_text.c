@@ -1,4 +1,5 @@
 #include "../test.h"
+#include "format/json_text.h"
 #include "store/text.h"
 
 TEST(utf8_is_told_from_what_is_not)
