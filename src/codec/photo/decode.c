@@ -38,7 +38,7 @@ struct photo_decoder {
     struct format now;     /* of the open photo; backend NULL if none is open */
     struct format scanned; /* that has read the last photo to its end; backend NULL if none has */
     unsigned warnings;     /* of the last photo */
-    struct leat_decode_request request;
+    bool scan_to_end;      /* as the request says */
     struct leat_image_wish wish;
     uint32_t width, height; /* as stored */
     unsigned orientation, denominator;
@@ -223,7 +223,7 @@ struct leat_decoder *leat_photo_decoder_new(void)
         return NULL;
     for (size_t i = 0; i <= LEAT_PHOTO_FORMATS; i++) {
         const struct leat_photo_format *f = &leat_photo_formats[i];
-        d->formats[i] = (struct format){f->name, f->backend, f->backend->create()};
+        d->formats[i] = (struct format){f->name, f->backend, leat_new_array(1, f->backend->decoder_bytes)};
         if (!d->formats[i].decoder) {
             leat_photo_decoder_free(&d->base);
             return NULL;
@@ -238,8 +238,10 @@ void leat_photo_decoder_free(struct leat_decoder *decoder)
     if (d->now.backend)
         d->now.backend->close(d->now.decoder);
     for (size_t i = 0; i <= LEAT_PHOTO_FORMATS; i++)
-        if (d->formats[i].decoder)
+        if (d->formats[i].decoder) {
             d->formats[i].backend->destroy(d->formats[i].decoder);
+            leat_free(d->formats[i].decoder);
+        }
     leat_jpeg_packer_free(d->packer);
     leat_decode_buffer_free(&d->turned);
     leat_decode_buffer_free(&d->line);
@@ -337,7 +339,7 @@ int leat_photo_open(struct leat_decoder *decoder, const struct leat_decode_reque
     if (d->wish.frame && !format.backend->has_frames)
         return leat_fail(error, LEAT_E_DECODE, "%s: frame %u was asked for, and leat reads only its first image",
                          format.name, d->wish.frame);
-    d->request = *request;
+    d->scan_to_end = request->scan_to_end;
     d->failed = false;
     d->rows_given = d->rows_wanted = 0;
     d->passed = 0;
@@ -487,7 +489,7 @@ int leat_photo_end(struct leat_decoder *decoder, struct leat_error *error)
 {
     struct photo_decoder *d = (struct photo_decoder *)decoder;
     int rc = LEAT_OK;
-    if (d->request.scan_to_end && !d->failed)
+    if (d->scan_to_end && !d->failed)
         rc = d->now.backend->scan(d->now.decoder, error);
     d->now.backend->close(d->now.decoder);
     leat_icc_close(d->icc);
@@ -495,7 +497,7 @@ int leat_photo_end(struct leat_decoder *decoder, struct leat_error *error)
     if (d->now.backend->warnings)
         d->warnings = d->now.backend->warnings(d->now.decoder);
     d->warnings |= d->passed;
-    if (d->request.scan_to_end && !d->failed && !rc)
+    if (d->scan_to_end && !d->failed && !rc)
         d->scanned = d->now;
     d->now.backend = NULL;
     if (d->turned.bytes > KEEP_BYTES)
@@ -526,5 +528,9 @@ unsigned leat_photo_warnings(const struct leat_decoder *decoder)
 bool leat_photo_whole(const struct leat_decoder *decoder)
 {
     const struct format *f = &((const struct photo_decoder *)decoder)->scanned;
-    return f->backend && (!f->backend->strict || f->backend->strict(f->decoder));
+    if (!f->backend)
+        return false;
+    return f->backend->strict     ? f->backend->strict(f->decoder)
+           : f->backend->warnings ? !f->backend->warnings(f->decoder)
+                                  : true;
 }

@@ -209,7 +209,7 @@ static struct leat_bytes exif(struct leat_bytes file)
     static const uint8_t plain[4] = {1, 8, 3, 6}, vertical[4] = {4, 5, 2, 7}, horizontal[4] = {2, 7, 4, 5};
     avifDecoder *decoder;
     if (open_file(file, &decoder, NULL))
-        return leat_whole_no_exif(file);
+        return (struct leat_bytes){NULL, 0};
     unsigned angle;
     int mirror;
     find_transform(decoder->image, &angle, &mirror);
@@ -237,10 +237,9 @@ static int profile(struct leat_bytes file, uint32_t frame, struct leat_decode_bu
     avif.avifDecoderDestroy(decoder);
     return rc;
 }
+
+LEAT_WHOLE_BACKEND(avif, NAME, recognise, true, exif, profile);
 #else
 LEAT_WHOLE_NOT_BUILT(NAME, "libavif-dev")
+LEAT_WHOLE_BACKEND(avif, NAME, recognise, true, NULL, NULL);
 #endif
-
-static const struct leat_whole_format format = {.name = NAME, .header = header, .decode = decode};
-
-LEAT_WHOLE_BACKEND(avif, recognise, format, true, profile);

@@ -222,11 +222,4 @@ static int decode(struct leat_bytes file, uint32_t frame, bool all, const struct
     return LEAT_OK;
 }
 
-static struct leat_bytes exif(struct leat_bytes file)
-{
-    return leat_whole_no_exif(file);
-}
-
-static const struct leat_whole_format format = {.name = "BMP", .header = header, .decode = decode};
-
-LEAT_WHOLE_BACKEND(bmp, NULL, format, false, NULL);
+LEAT_WHOLE_BACKEND(bmp, "BMP", NULL, false, NULL, NULL);

@@ -335,11 +335,4 @@ static int decode(struct leat_bytes file, uint32_t frame, bool all, const struct
     return rc;
 }
 
-static struct leat_bytes exif(struct leat_bytes file)
-{
-    return leat_whole_no_exif(file);
-}
-
-static const struct leat_whole_format format = {.name = "GIF", .header = header, .decode = decode};
-
-LEAT_WHOLE_BACKEND(gif, NULL, format, true, NULL);
+LEAT_WHOLE_BACKEND(gif, "GIF", NULL, true, NULL, NULL);

@@ -49,14 +49,15 @@ struct leat_decode_backend {
     int (*probe)(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error);
     /* The most memory that decoding takes, and width and height; 0 if the header makes no sense. */
     uint64_t (*bytes)(struct leat_bytes file, struct leat_value_info *info);
-    /* The EXIF data: a TIFF header and its directories; n 0 if there are none. */
+    /* The EXIF data: a TIFF header and its directories; n 0 if there are none. NULL: the format has none. */
     struct leat_bytes (*exif)(struct leat_bytes file);
     /* The ICC profile of a frame, in the file or in `room`; n 0 if there is none. NULL: the format has none. DECODE:
      * there is one, but not all of it. */
     int (*profile)(struct leat_bytes file, uint32_t frame, struct leat_decode_buffer *room, struct leat_bytes *profile,
                    struct leat_error *error);
 
-    struct leat_backend_decoder *(*create)(void);
+    size_t decoder_bytes; /* of its struct leat_backend_decoder, which begins zeroed */
+    /* Releases what the struct holds. */
     void (*destroy)(struct leat_backend_decoder *decoder);
     int (*open)(struct leat_backend_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
                 uint32_t *height, struct leat_decode_rows *rows, struct leat_error *error);
@@ -71,8 +72,8 @@ struct leat_decode_backend {
     bool has_frames;
     /* The faults that a lenient request has passed (bits of enum leat_jpeg_warning). Asked after close. May be NULL. */
     unsigned (*warnings)(const struct leat_backend_decoder *decoder);
-    /* Whether a strict request would have found no fault in the scanned part. Asked after close. NULL: leniency makes
-     * no difference. */
+    /* Whether a strict request would have found no fault in the scanned part. Asked after close. NULL: if there are no
+     * warnings. */
     bool (*strict)(const struct leat_backend_decoder *decoder);
     /* Always the last call, also after a failure of open. */
     void (*close)(struct leat_backend_decoder *decoder);

@@ -337,11 +337,4 @@ static int decode(struct leat_bytes file, uint32_t frame, bool all, const struct
 }
 #endif
 
-static struct leat_bytes exif(struct leat_bytes file)
-{
-    return leat_whole_no_exif(file);
-}
-
-static const struct leat_whole_format format = {.name = NAME, .header = header, .decode = decode};
-
-LEAT_WHOLE_BACKEND(jp2, NULL, format, false, profile);
+LEAT_WHOLE_BACKEND(jp2, NAME, NULL, false, NULL, profile);

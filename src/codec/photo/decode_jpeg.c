@@ -46,11 +46,6 @@ struct leat_backend_decoder {
     size_t index_length;
 };
 
-static struct leat_backend_decoder *create_decoder(void)
-{
-    return leat_new(struct leat_backend_decoder);
-}
-
 static void destroy_decoder(struct leat_backend_decoder *j)
 {
     leat_libjpeg_destroy(&j->libjpeg);
@@ -58,7 +53,6 @@ static void destroy_decoder(struct leat_backend_decoder *j)
     leat_jpeg_fast_free(j->fast);
     leat_jpeg_picture_free(j->picture);
     leat_jpeg_rows_destroy(&j->rows);
-    leat_free(j);
 }
 
 static int no_memory(struct leat_error *error)
@@ -96,8 +90,10 @@ static int open_photo(struct leat_backend_decoder *j, const struct leat_decode_r
         rows->gray = j->gray_rows;
         rows->cmyk = !rc && j->frame->n_components == 4;
         rows->inks = j->inks = leat_image_wish_of(request)->inks && rows->cmyk;
+        j->request.wish = NULL; /* it is the caller's */
         return rc;
     }
+    j->request.wish = NULL; /* it is the caller's */
     int rc = leat_libjpeg_open(&j->libjpeg, request, width, height, rows, error);
     j->gray_rows = rows->gray;
     j->inks = rows->inks;
@@ -219,7 +215,7 @@ const struct leat_decode_backend leat_decode_jpeg = {
     .bytes = leat_jpeg_bytes,
     .exif = leat_jpeg_exif,
     .profile = leat_jpeg_profile,
-    .create = create_decoder,
+    .decoder_bytes = sizeof(struct leat_backend_decoder),
     .destroy = destroy_decoder,
     .open = open_photo,
     .begin = begin_photo,

@@ -203,7 +203,7 @@ static int decode(struct leat_bytes file, uint32_t frame, bool all, const struct
 static struct leat_bytes exif(struct leat_bytes file)
 {
     JxlBasicInfo info;
-    return read_info(file, &info, NULL) ? leat_whole_no_exif(file) : leat_whole_orientation((unsigned)info.orientation);
+    return leat_whole_orientation(read_info(file, &info, NULL) ? 0 : (unsigned)info.orientation);
 }
 
 /* The size of the ICC profile of the decoded pixels, which libjxl makes if the file has none, 0 if there is none; and
@@ -266,10 +266,9 @@ static int profile(struct leat_bytes file, uint32_t frame, struct leat_decode_bu
     jxl.JxlDecoderDestroy(decoder);
     return rc;
 }
+
+LEAT_WHOLE_BACKEND(jxl, NAME, NULL, true, exif, profile);
 #else
 LEAT_WHOLE_NOT_BUILT(NAME, "libjxl-dev")
+LEAT_WHOLE_BACKEND(jxl, NAME, NULL, true, NULL, NULL);
 #endif
-
-static const struct leat_whole_format format = {.name = NAME, .header = header, .decode = decode};
-
-LEAT_WHOLE_BACKEND(jxl, NULL, format, true, profile);

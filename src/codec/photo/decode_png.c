@@ -85,11 +85,6 @@ static int failed(const struct leat_backend_decoder *p, int code, struct leat_er
                             code == SPNG_IO_EOF ? "the file ends before the photo does" : spng_strerror(code));
 }
 
-static struct leat_backend_decoder *png_create(void)
-{
-    return leat_new(struct leat_backend_decoder);
-}
-
 static void png_close(struct leat_backend_decoder *p)
 {
     spng_ctx_free(p->spng);
@@ -103,7 +98,6 @@ static void png_destroy(struct leat_backend_decoder *p)
 {
     png_close(p);
     leat_decode_buffer_free(&p->image);
-    leat_free(p);
 }
 
 static unsigned stored_channels(const struct spng_ihdr *header)
@@ -285,11 +279,6 @@ static unsigned png_warnings(const struct leat_backend_decoder *p)
     return p->wrong_sums ? 1u << LEAT_PNG_WRONG_SUM : 0;
 }
 
-static bool png_strict(const struct leat_backend_decoder *p)
-{
-    return !p->wrong_sums;
-}
-
 /* ---- the header ------------------------------------------------------------------------------ */
 
 static int probe(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error)
@@ -356,13 +345,12 @@ const struct leat_decode_backend leat_decode_png = {
     .bytes = bytes,
     .exif = exif,
     .profile = profile,
-    .create = png_create,
+    .decoder_bytes = sizeof(struct leat_backend_decoder),
     .destroy = png_destroy,
     .open = png_open,
     .begin = png_begin,
     .row = png_row,
     .scan = png_scan,
     .warnings = png_warnings,
-    .strict = png_strict,
     .close = png_close,
 };

@@ -155,11 +155,4 @@ static bool recognise(struct leat_bytes file)
            (is_space(file.p[2]) || file.p[2] == '#');
 }
 
-static struct leat_bytes exif(struct leat_bytes file)
-{
-    return leat_whole_no_exif(file);
-}
-
-static const struct leat_whole_format format = {.name = "PNM", .header = header, .decode = decode};
-
-LEAT_WHOLE_BACKEND(pnm, recognise, format, false, NULL);
+LEAT_WHOLE_BACKEND(pnm, "PNM", recognise, false, NULL, NULL);

@@ -15,15 +15,9 @@ struct leat_backend_decoder {
     struct leat_decode_buffer line;
 };
 
-static struct leat_backend_decoder *raw_create(void)
-{
-    return leat_new(struct leat_backend_decoder);
-}
-
 static void raw_destroy(struct leat_backend_decoder *r)
 {
     leat_decode_buffer_free(&r->line);
-    leat_free(r);
 }
 
 static int raw_open(struct leat_backend_decoder *r, const struct leat_decode_request *request, uint32_t *width,
@@ -99,7 +93,7 @@ static uint64_t raw_bytes(struct leat_bytes file, struct leat_value_info *info)
 const struct leat_decode_backend leat_decode_raw = {
     .max_denominator = 1,
     .bytes = raw_bytes,
-    .create = raw_create,
+    .decoder_bytes = sizeof(struct leat_backend_decoder),
     .destroy = raw_destroy,
     .open = raw_open,
     .begin = raw_begin,

@@ -558,6 +558,4 @@ static int profile(struct leat_bytes file, uint32_t frame, struct leat_decode_bu
     return LEAT_OK;
 }
 
-static const struct leat_whole_format format = {.name = "TIFF", .header = header, .decode = decode};
-
-LEAT_WHOLE_BACKEND(tiff, NULL, format, true, profile);
+LEAT_WHOLE_BACKEND(tiff, "TIFF", NULL, true, exif, profile);

@@ -52,15 +52,9 @@ static int failed(const struct leat_backend_decoder *p, VP8StatusCode code, stru
     return leat_decode_fail(error, "WebP", -1, p->length, words);
 }
 
-static struct leat_backend_decoder *webp_create(void)
-{
-    return leat_new(struct leat_backend_decoder);
-}
-
 static void webp_destroy(struct leat_backend_decoder *p)
 {
     leat_decode_buffer_free(&p->image);
-    leat_free(p);
 }
 
 static void webp_close(struct leat_backend_decoder *p)
@@ -236,7 +230,7 @@ const struct leat_decode_backend leat_decode_webp = {
     .bytes = bytes,
     .exif = exif,
     .profile = profile,
-    .create = webp_create,
+    .decoder_bytes = sizeof(struct leat_backend_decoder),
     .destroy = webp_destroy,
     .open = webp_open,
     .begin = webp_begin,

@@ -7,31 +7,9 @@
 /* Above this the buffer is given back when the photo ends. */
 #define KEEP_BYTES LEAT_DECODE_BYTES
 
-struct leat_backend_decoder {
-    const struct leat_whole_format *format;
-    struct leat_bytes file;
-    uint32_t frame;
-    bool opaque, all, decoded; /* X is to be made all ones; to the end of the file; without a failure */
-    bool lenient;
-    unsigned warnings;
-    struct leat_whole_header header;
-    struct leat_whole_image image;
-    uint32_t x, y, w; /* of the box; y counts on with each row */
-    struct leat_decode_buffer buffer;
-};
-
-struct leat_backend_decoder *leat_whole_new(const struct leat_whole_format *format)
-{
-    struct leat_backend_decoder *p = leat_new(struct leat_backend_decoder);
-    if (p)
-        p->format = format;
-    return p;
-}
-
 void leat_whole_free(struct leat_backend_decoder *p)
 {
     leat_decode_buffer_free(&p->buffer);
-    leat_free(p);
 }
 
 static int find_header(const struct leat_whole_format *format, struct leat_bytes file, uint32_t frame,
@@ -67,11 +45,6 @@ uint64_t leat_whole_bytes(const struct leat_whole_format *format, struct leat_by
     return (uint64_t)header.width * header.height * 4 + header.bytes;
 }
 
-struct leat_bytes leat_whole_no_exif(struct leat_bytes file)
-{
-    return (struct leat_bytes){NULL, 0};
-}
-
 struct leat_bytes leat_whole_orientation(unsigned orientation)
 {
     /* a directory at byte 8 of one entry: tag 0x0112, type 3 (short), one value */
@@ -84,9 +57,11 @@ struct leat_bytes leat_whole_orientation(unsigned orientation)
     return (struct leat_bytes){(const uint8_t *)data[orientation - 1], 26};
 }
 
-int leat_whole_open(struct leat_backend_decoder *p, const struct leat_decode_request *request, uint32_t *width,
-                    uint32_t *height, struct leat_decode_rows *rows, struct leat_error *error)
+int leat_whole_open(const struct leat_whole_format *format, struct leat_backend_decoder *p,
+                    const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
+                    struct leat_decode_rows *rows, struct leat_error *error)
 {
+    p->format = format;
     p->file = (struct leat_bytes){request->data, request->length};
     p->frame = leat_image_wish_of(request)->frame;
     p->all = request->scan_to_end;
@@ -149,11 +124,6 @@ int leat_whole_scan(struct leat_backend_decoder *p, struct leat_error *error)
 unsigned leat_whole_warnings(const struct leat_backend_decoder *p)
 {
     return p->warnings;
-}
-
-bool leat_whole_strict(const struct leat_backend_decoder *p)
-{
-    return !p->warnings;
 }
 
 void leat_whole_close(struct leat_backend_decoder *p)

@@ -36,39 +36,52 @@ struct leat_whole_format {
                   const struct leat_whole_image *image, struct leat_error *error);
 };
 
-struct leat_backend_decoder *leat_whole_new(const struct leat_whole_format *format);
+struct leat_backend_decoder {
+    const struct leat_whole_format *format;
+    struct leat_bytes file;
+    uint32_t frame;
+    bool opaque, all, decoded; /* X is to be made all ones; to the end of the file; without a failure */
+    bool lenient;
+    unsigned warnings;
+    struct leat_whole_header header;
+    struct leat_whole_image image;
+    uint32_t x, y, w; /* of the box; y counts on with each row */
+    struct leat_decode_buffer buffer;
+};
+
 int leat_whole_probe(const struct leat_whole_format *format, struct leat_bytes file, struct leat_value_info *info,
                      struct leat_error *error);
 uint64_t leat_whole_bytes(const struct leat_whole_format *format, struct leat_bytes file, struct leat_value_info *info);
-struct leat_bytes leat_whole_no_exif(struct leat_bytes file);
 /* EXIF data that say this orientation (1 to 8), of a format that has it in another place. */
 struct leat_bytes leat_whole_orientation(unsigned orientation);
 
 void leat_whole_free(struct leat_backend_decoder *decoder);
-int leat_whole_open(struct leat_backend_decoder *decoder, const struct leat_decode_request *request, uint32_t *width,
-                    uint32_t *height, struct leat_decode_rows *rows, struct leat_error *error);
+int leat_whole_open(const struct leat_whole_format *format, struct leat_backend_decoder *decoder,
+                    const struct leat_decode_request *request, uint32_t *width, uint32_t *height,
+                    struct leat_decode_rows *rows, struct leat_error *error);
 int leat_whole_begin(struct leat_backend_decoder *decoder, unsigned denominator, uint32_t x, uint32_t y, uint32_t w,
                      uint32_t h, struct leat_error *error);
 int leat_whole_row(struct leat_backend_decoder *decoder, const uint8_t **row, struct leat_error *error);
 int leat_whole_scan(struct leat_backend_decoder *decoder, struct leat_error *error);
 unsigned leat_whole_warnings(const struct leat_backend_decoder *decoder);
-bool leat_whole_strict(const struct leat_backend_decoder *decoder);
 void leat_whole_close(struct leat_backend_decoder *decoder);
 
-/* The backend leat_decode_<id> of a format, behind the function `exif` of its file; `known`: that which recognises it,
- * and `icc`: that for the profile, or NULL. */
-#define LEAT_WHOLE_BACKEND(id, known, format, frames, icc)                                                             \
+/* The backend leat_decode_<id> of a format by the functions `header` and `decode`; `known`, `exif_of` and `icc`: the
+ * functions that recognise it, and for EXIF data and the profile, or NULL. */
+#define LEAT_WHOLE_BACKEND(id, title, known, frames, exif_of, icc)                                                     \
+    static const struct leat_whole_format format = {.name = title, .header = header, .decode = decode};                \
     static int whole_probe(struct leat_bytes file, struct leat_value_info *info, struct leat_error *error)             \
     {                                                                                                                  \
-        return leat_whole_probe(&(format), file, info, error);                                                         \
+        return leat_whole_probe(&format, file, info, error);                                                           \
     }                                                                                                                  \
     static uint64_t whole_bytes(struct leat_bytes file, struct leat_value_info *info)                                  \
     {                                                                                                                  \
-        return leat_whole_bytes(&(format), file, info);                                                                \
+        return leat_whole_bytes(&format, file, info);                                                                  \
     }                                                                                                                  \
-    static struct leat_backend_decoder *whole_create(void)                                                             \
+    static int whole_open(struct leat_backend_decoder *decoder, const struct leat_decode_request *request,             \
+                          uint32_t *width, uint32_t *height, struct leat_decode_rows *rows, struct leat_error *error)  \
     {                                                                                                                  \
-        return leat_whole_new(&(format));                                                                              \
+        return leat_whole_open(&format, decoder, request, width, height, rows, error);                                 \
     }                                                                                                                  \
     const struct leat_decode_backend leat_decode_##id = {                                                              \
         .max_denominator = 1,                                                                                          \
@@ -76,16 +89,15 @@ void leat_whole_close(struct leat_backend_decoder *decoder);
         .recognise = known,                                                                                            \
         .probe = whole_probe,                                                                                          \
         .bytes = whole_bytes,                                                                                          \
-        .exif = exif,                                                                                                  \
+        .exif = exif_of,                                                                                               \
         .profile = icc,                                                                                                \
-        .create = whole_create,                                                                                        \
+        .decoder_bytes = sizeof(struct leat_backend_decoder),                                                          \
         .destroy = leat_whole_free,                                                                                    \
-        .open = leat_whole_open,                                                                                       \
+        .open = whole_open,                                                                                            \
         .begin = leat_whole_begin,                                                                                     \
         .row = leat_whole_row,                                                                                         \
         .scan = leat_whole_scan,                                                                                       \
         .warnings = leat_whole_warnings,                                                                               \
-        .strict = leat_whole_strict,                                                                                   \
         .close = leat_whole_close,                                                                                     \
     }
 
@@ -100,16 +112,6 @@ void leat_whole_close(struct leat_backend_decoder *decoder);
                       const struct leat_whole_image *image, struct leat_error *error)                                  \
     {                                                                                                                  \
         return leat_library_not_built(title, package, error);                                                          \
-    }                                                                                                                  \
-    static struct leat_bytes exif(struct leat_bytes file)                                                              \
-    {                                                                                                                  \
-        return leat_whole_no_exif(file);                                                                               \
-    }                                                                                                                  \
-    static int profile(struct leat_bytes file, uint32_t frame, struct leat_decode_buffer *room,                        \
-                       struct leat_bytes *found, struct leat_error *error)                                             \
-    {                                                                                                                  \
-        *found = (struct leat_bytes){NULL, 0};                                                                         \
-        return LEAT_OK;                                                                                                \
     }
 
 /* One pixel of 8 bits. */

@@ -133,7 +133,7 @@ static const struct leat_photo_format *recognise(const void *data, size_t length
 unsigned leat_photo_orientation(const void *data, size_t length)
 {
     const struct leat_photo_format *format = recognise(data, length, NULL);
-    if (!format)
+    if (!format || !format->backend->exif)
         return 1;
     struct leat_bytes exif = format->backend->exif((struct leat_bytes){data, length});
     /* some writers of PNG and WebP keep JPEG's prefix */
