@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,22 +94,6 @@ bool cli_write_npy(const struct cli_command *command, const char *path, const st
     return good || cannot_write(command, path);
 }
 
-/* Writes `path` as a PNG. False after a message. */
-static bool write_png(const struct cli_command *command, const char *path, const struct cli_png *png,
-                      void (*row)(void *user, uint32_t y, uint8_t *out), void *user)
-{
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        return cannot_write(command, path);
-    bool good = cli_png_write(file, png, row, user);
-    const int why = errno;
-    if (fclose(file) && good)
-        good = false;
-    else
-        errno = why;
-    return good || cannot_write(command, path);
-}
-
 static uint32_t get_u32(const uint8_t *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
@@ -130,111 +113,17 @@ bool cli_photo_of_pixels(const uint8_t *data, uint64_t length, struct cli_photo 
            photo->height <= 65535 && row * photo->height == length - 16;
 }
 
-static void photo_row(void *user, uint32_t y, uint8_t *out)
-{
-    const struct cli_photo *photo = user;
-    const size_t bytes = (size_t)photo->width * photo->channels;
-    memcpy(out, photo->pixels + y * bytes, bytes);
-}
-
 bool cli_write_photo(const struct cli_command *command, const char *path, const struct cli_photo *photo)
 {
-    const struct cli_png png = {photo->width, photo->height, photo->channels, photo->orientation};
-    struct cli_photo copy = *photo;
-    return write_png(command, path, &png, photo_row, &copy);
-}
-
-/* ---- contact sheets -------------------------------------------------------------------------- */
-
-/* A batch of images seen as [row][y][x][channel]. */
-struct images {
-    const struct cli_array *array;
-    unsigned y, x, c; /* which dimension is which */
-    int64_t n, height, width, channels;
-    int64_t columns; /* of the sheet */
-    double low[3], scale[3];
-};
-
-static bool as_images(const struct cli_array *array, struct images *out)
-{
-    if (array->ndim != 4 || array->dtype == LEAT_BOOL)
-        return false;
-    const int64_t *s = array->shape;
-    *out = (struct images){.array = array, .n = s[0], .y = 2, .x = 3, .c = 1};
-    if (s[1] != 1 && s[1] != 3) {
-        if (s[3] != 1 && s[3] != 3)
-            return false;
-        out->y = 1;
-        out->x = 2;
-        out->c = 3;
-    }
-    out->height = s[out->y];
-    out->width = s[out->x];
-    out->channels = s[out->c];
-    return out->n > 0 && out->height > 0 && out->width > 0 && out->height <= 4096 && out->width <= 4096 &&
-           out->n <= 4096;
-}
-
-static double pixel(const struct images *images, int64_t n, int64_t y, int64_t x, int64_t c)
-{
-    const int64_t *s = images->array->strides;
-    return cli_element(images->array->dtype, images->array->data,
-                       (size_t)(n * s[0] + y * s[images->y] + x * s[images->x] + c * s[images->c]));
-}
-
-static void find_range(struct images *images)
-{
-    for (int64_t c = 0; c < images->channels; c++) {
-        double low = INFINITY, high = -INFINITY;
-        images->low[c] = 0;
-        images->scale[c] = 1;
-        if (images->array->dtype == LEAT_U8)
-            continue;
-        for (int64_t n = 0; n < images->n; n++)
-            for (int64_t y = 0; y < images->height; y++)
-                for (int64_t x = 0; x < images->width; x++) {
-                    double v = pixel(images, n, y, x, c);
-                    low = v < low ? v : low;
-                    high = v > high ? v : high;
-                }
-        images->low[c] = isfinite(low) ? low : 0;
-        images->scale[c] = isfinite(high - low) && high > low ? 255 / (high - low) : 1;
-    }
-}
-
-static uint8_t as_byte(double v)
-{
-    return v > 0 ? v < 255 ? (uint8_t)(v + 0.5) : 255 : 0;
-}
-
-static void sheet_row(void *user, uint32_t y, uint8_t *out)
-{
-    const struct images *images = user;
-    const int64_t width = images->columns * images->width, row = y / images->height;
-    for (int64_t x = 0; x < width; x++) {
-        const int64_t n = row * images->columns + x / images->width;
-        for (int64_t c = 0; c < images->channels; c++)
-            *out++ = n < images->n
-                         ? as_byte((pixel(images, n, y % images->height, x % images->width, c) - images->low[c]) *
-                                   images->scale[c])
-                         : 0;
-    }
-}
-
-bool cli_write_contact_sheet(const struct cli_command *command, const char *path, const struct cli_array *array,
-                             bool *written)
-{
-    struct images images;
-    *written = false;
-    if (!as_images(array, &images))
-        return true;
-    images.columns = (int64_t)ceil(sqrt((double)images.n));
-    const int64_t rows = (images.n + images.columns - 1) / images.columns;
-    const int64_t width = images.columns * images.width, height = rows * images.height;
-    if (width > 65535 || height > 65535 || width * height * images.channels > (int64_t)1 << 30)
-        return true;
-    find_range(&images);
-    const struct cli_png png = {(uint32_t)width, (uint32_t)height, (uint8_t)images.channels, 0};
-    *written = write_png(command, path, &png, sheet_row, &images);
-    return *written;
+    const struct cli_png png = {photo->width, photo->height, photo->channels, photo->orientation, photo->pixels};
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        return cannot_write(command, path);
+    bool good = cli_png_write(file, &png);
+    const int why = errno;
+    if (fclose(file) && good)
+        good = false;
+    else
+        errno = why;
+    return good || cannot_write(command, path);
 }

@@ -20,12 +20,6 @@ struct cli_array cli_array_dense(enum leat_dtype dtype, unsigned ndim, const int
  * float32. False after a message. */
 bool cli_write_npy(const struct cli_command *command, const char *path, const struct cli_array *array);
 
-/* If the array is a batch of images (N x 1 or 3 x H x W, or N x H x W x 1 or 3), writes them side by side as a PNG: u8
- * as it is, other types stretched from the least to the largest value of each channel. *written says whether it was
- * one. False after a message. */
-bool cli_write_contact_sheet(const struct cli_command *command, const char *path, const struct cli_array *array,
-                             bool *written);
-
 /* A photo as it is decoded, before its EXIF orientation. */
 struct cli_photo {
     uint32_t width, height;

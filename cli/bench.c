@@ -28,36 +28,30 @@ static const char photo_operators[] =
     "\"normalize\": {\"type\": \"Normalize\", \"mean\": [0.485, 0.456, 0.406], \"std\": [0.229, 0.224, 0.225]}";
 
 struct bench {
-    const struct cli_command *command;
-    const char *path, *program_path;
-    char *program; /* NULL: as stored */
-    const char *program_name;
-    double seconds;
-    uint64_t batch_size;
-    unsigned threads; /* 0: all */
-    int order;
-    bool json, photos;
-    const char *sides;      /* as given */
-    struct cli_forms forms; /* with --photos */
+    struct cli_forms forms; /* what both measurements have, and what those of --photos have */
+    char *program;          /* NULL: as stored */
+    unsigned threads;       /* 0: all */
+    bool photos;
+    const char *sides; /* as given */
     struct cli_opening opening;
     struct leat_dataset *dataset;
     struct cli_result results[MAX_RUNS];
     size_t n_results;
 };
 static const struct cli_option options[] = {
-    {"json", NULL, "one JSON object instead of a table", CLI_SET, .at = offsetof(struct bench, json)},
+    {"json", NULL, "one JSON object instead of a table", CLI_SET, .at = offsetof(struct bench, forms.json)},
     {"program", "FILE",
      "a program as JSON; default: for photos Decode, RandomResizedCrop(224),\n"
      "RandomHorizontalFlip, Normalize to float32; for other data every field as stored",
-     CLI_TEXT, .at = offsetof(struct bench, program_path)},
+     CLI_TEXT, .at = offsetof(struct bench, forms.program_path)},
     {"seconds", "S", "how long each number of threads, or each form of photos, is measured; default: 3", CLI_SECONDS,
-     .at = offsetof(struct bench, seconds)},
+     .at = offsetof(struct bench, forms.seconds)},
     {"batch-size", "B", "samples per batch; default: 64 for photos, 1024 for other data", CLI_U64,
-     .at = offsetof(struct bench, batch_size), 1, INT32_MAX},
+     .at = offsetof(struct bench, forms.batch_size), 1, INT32_MAX},
     {"num-threads", "N", "measure this number of threads only; default: 1, 2, 4 ... all", CLI_UNSIGNED,
      .at = offsetof(struct bench, threads), 1, 4096},
-    {"order", "WHAT", "shuffled or sequential; default: shuffled", CLI_CHOICE, .at = offsetof(struct bench, order),
-     .choices = "shuffled or sequential"},
+    {"order", "WHAT", "shuffled or sequential; default: shuffled", CLI_CHOICE,
+     .at = offsetof(struct bench, forms.order), .choices = "shuffled or sequential"},
     {"photos", NULL, "compare the forms that photos can be packed in, on one thread; FILE may be a folder", CLI_SET,
      .at = offsetof(struct bench, photos)},
     {"max-side", "N[,N...]", "with --photos: each form also with photos resized to at most N pixels a side", CLI_TEXT,
@@ -193,13 +187,13 @@ int cli_measure(struct leat_dataset *dataset, const struct leat_loader_options *
 static int measure(struct bench *bench, unsigned threads, struct leat_error *error)
 {
     struct leat_loader_options wish = LEAT_LOADER_OPTIONS_INIT;
-    wish.batch_size = bench->batch_size;
-    wish.order = bench->order ? LEAT_ORDER_SEQUENTIAL : LEAT_ORDER_SHUFFLED;
+    wish.batch_size = bench->forms.batch_size;
+    wish.order = bench->forms.order ? LEAT_ORDER_SEQUENTIAL : LEAT_ORDER_SHUFFLED;
     wish.on_error = LEAT_ON_ERROR_SKIP; /* broken photos are not measured */
     wish.num_threads = threads;
     wish.program = bench->program;
     const int rc =
-        cli_measure(bench->dataset, &wish, false, bench->seconds, 0, &bench->results[bench->n_results], error);
+        cli_measure(bench->dataset, &wish, false, bench->forms.seconds, 0, &bench->results[bench->n_results], error);
     bench->n_results += !rc;
     return rc;
 }
@@ -220,18 +214,19 @@ static void print_json(const struct bench *bench)
     json_t *runs = json_array();
     for (size_t i = 0; i < bench->n_results; i++)
         json_array_append_new(runs, result_json(&bench->results[i]));
-    cli_print_json(json_pack("{so? sI so? sI ss ss so}", "path", json_string(bench->path), "count",
+    cli_print_json(json_pack("{so? sI so? sI ss ss so}", "path", json_string(bench->forms.path), "count",
                              (json_int_t)leat_dataset_count(bench->dataset), "program",
-                             json_string(bench->program_name), "batch_size", (json_int_t)bench->batch_size, "order",
-                             bench->order ? "sequential" : "shuffled", "version", leat_version(), "runs", runs));
+                             json_string(bench->forms.program_name), "batch_size", (json_int_t)bench->forms.batch_size,
+                             "order", bench->forms.order ? "sequential" : "shuffled", "version", leat_version(), "runs",
+                             runs));
 }
 
 static void print_heading(const struct bench *bench)
 {
     char count[32], path[1200];
-    printf("%s: %s samples, batches of %" PRIu64 ", %s, %s\n", leat_escape(bench->path, path, sizeof path),
-           cli_count(leat_dataset_count(bench->dataset), count), bench->batch_size,
-           bench->order ? "sequential" : "shuffled", bench->program_name);
+    printf("%s: %s samples, batches of %" PRIu64 ", %s, %s\n", leat_escape(bench->forms.path, path, sizeof path),
+           cli_count(leat_dataset_count(bench->dataset), count), bench->forms.batch_size,
+           bench->forms.order ? "sequential" : "shuffled", bench->forms.program_name);
     printf("%8s %12s %10s %8s   %s\n", "threads", "samples/s", "read", "x first", "where the threads' time went");
 }
 
@@ -262,42 +257,42 @@ static int measure_all(struct bench *bench)
     const unsigned all = leat_cpu_count();
     unsigned threads = bench->threads ? bench->threads : 1;
     cli_catch_interrupts();
-    if (!bench->json)
+    if (!bench->forms.json)
         print_heading(bench);
     for (;;) {
         if (measure(bench, threads, &error))
-            return cli_fail(bench->command, &error, NULL);
+            return cli_fail(bench->forms.command, &error, NULL);
         if (cli_interrupted()) {
-            cli_say(bench->command, "interrupted.");
+            cli_say(bench->forms.command, "interrupted.");
             return CLI_EXIT_INTERRUPTED;
         }
-        if (!bench->json)
+        if (!bench->forms.json)
             print_result(bench, &bench->results[bench->n_results - 1]);
         if (bench->threads || threads >= all || bench->n_results == MAX_RUNS)
             break;
         threads = threads * 2 < all ? threads * 2 : all;
     }
-    if (bench->json)
+    if (bench->forms.json)
         print_json(bench);
     return CLI_EXIT_OK;
 }
 
 static int choose_program(struct bench *bench)
 {
-    if (bench->program_path) {
-        bench->program_name = bench->program_path;
-        bench->program = cli_read_text(bench->command, bench->program_path, NULL);
+    if (bench->forms.program_path) {
+        bench->forms.program_name = bench->forms.program_path;
+        bench->program = cli_read_text(bench->forms.command, bench->forms.program_path, NULL);
         if (!bench->program)
             return CLI_EXIT_FAILED;
     } else {
         bench->program = cli_photo_program(bench->dataset);
-        bench->program_name = bench->program ? CLI_PHOTO_PROGRAM : "as stored";
+        bench->forms.program_name = bench->program ? CLI_PHOTO_PROGRAM : "as stored";
     }
-    if (!bench->batch_size)
-        bench->batch_size = bench->program ? 64 : 1024;
+    if (!bench->forms.batch_size)
+        bench->forms.batch_size = bench->program ? 64 : 1024;
     if (leat_dataset_count(bench->dataset))
         return CLI_EXIT_OK;
-    cli_say(bench->command, "%s has no samples.", bench->path);
+    cli_say(bench->forms.command, "%s has no samples.", bench->forms.path);
     return CLI_EXIT_FAILED;
 }
 
@@ -311,15 +306,15 @@ static bool parse_sides(struct bench *bench, const char *text)
         const size_t length = strcspn(text, ",");
         snprintf(number, sizeof number, "%.*s", (int)(length < 15 ? length : 15), text);
         if (forms->n_sides > CLI_FORMS_SIDES) {
-            cli_usage_error(bench->command, "--max-side takes at most %d numbers.", CLI_FORMS_SIDES);
+            cli_usage_error(bench->forms.command, "--max-side takes at most %d numbers.", CLI_FORMS_SIDES);
             return false;
         }
         uint64_t side;
-        if (!cli_parse_u64(bench->command, "max-side", number, 1, 65535, &side))
+        if (!cli_parse_u64(bench->forms.command, "max-side", number, 1, 65535, &side))
             return false;
         for (size_t i = 0; i < forms->n_sides; i++)
             if (forms->sides[i] == side) {
-                cli_usage_error(bench->command, "--max-side names %u twice.", (unsigned)side);
+                cli_usage_error(bench->forms.command, "--max-side names %u twice.", (unsigned)side);
                 return false;
             }
         forms->sides[forms->n_sides++] = (unsigned)side;
@@ -334,26 +329,13 @@ static bool options_fit(const struct bench *bench)
 {
     static const struct cli_opening none;
     if (bench->photos && bench->threads > 1)
-        cli_usage_error(bench->command, "--photos measures one thread; leave --num-threads out.");
+        cli_usage_error(bench->forms.command, "--photos measures one thread; leave --num-threads out.");
     else if (bench->photos && memcmp(&bench->opening, &none, sizeof none) != 0)
-        cli_usage_error(bench->command, "--photos packs the photos of a folder alone: leave annotations, labels "
-                                        "and --where out.");
+        cli_usage_error(bench->forms.command, "--photos packs the photos of a folder alone: leave annotations, labels "
+                                              "and --where out.");
     else
         return true;
     return false;
-}
-
-static int compare_forms(struct bench *bench)
-{
-    struct cli_forms *forms = &bench->forms;
-    forms->command = bench->command;
-    forms->path = bench->path;
-    forms->program_path = bench->program_path;
-    forms->seconds = bench->seconds;
-    forms->batch_size = bench->batch_size;
-    forms->order = bench->order;
-    forms->json = bench->json;
-    return cli_bench_photos(forms);
 }
 
 static int run(const struct cli_command *command, int argc, char **argv)
@@ -361,14 +343,14 @@ static int run(const struct cli_command *command, int argc, char **argv)
     static struct bench the_bench;
     struct bench *bench = &the_bench;
     int exit_code;
-    *bench = (struct bench){.command = command, .seconds = 3, .forms = {.n_sides = 1}};
+    *bench = (struct bench){.forms = {.command = command, .seconds = 3, .n_sides = 1}};
     if (!cli_parse(command, argc, argv, bench, &exit_code))
         return exit_code;
     if ((bench->sides && !parse_sides(bench, bench->sides)) || !options_fit(bench))
         return CLI_EXIT_FAILED;
     if (bench->photos)
-        return compare_forms(bench);
-    bench->dataset = cli_open_as(command, bench->path, &bench->opening, &exit_code);
+        return cli_bench_photos(&bench->forms);
+    bench->dataset = cli_open_as(command, bench->forms.path, &bench->opening, &exit_code);
     if (!bench->dataset)
         return exit_code;
     exit_code = choose_program(bench);
@@ -395,7 +377,7 @@ const struct cli_command cli_bench = {
         "per\n"
         "second of a core, the storage rate that this needs, and how fast a core packs; then which form fits which\n"
         "storage, and a plot.\n",
-    .arguments = {{"FILE", offsetof(struct bench, path)}},
+    .arguments = {{"FILE", offsetof(struct bench, forms.path)}},
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .more = "Examples:\n"

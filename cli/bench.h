@@ -35,6 +35,12 @@ struct cli_result {
 int cli_measure(struct leat_dataset *dataset, const struct leat_loader_options *wish, bool whole_epochs, double seconds,
                 double step_seconds, struct cli_result *out, struct leat_error *error);
 
+/* Samples per second. */
+static inline double cli_rate(const struct cli_result *result)
+{
+    return result->seconds > 0 ? (double)result->samples / result->seconds : 0;
+}
+
 /* ---- the forms of photos --------------------------------------------------------------------- */
 
 #define CLI_FORMS_SIDES 8

@@ -237,7 +237,7 @@ static int run_once(const struct work *work, const struct cli_form *form, uint64
     wish.program = work->program;
     wish.seed = seed;
     const int rc = cli_measure(form->dataset, &wish, true, seconds, 0, &run, error);
-    *rate = run.seconds > 0 ? (double)run.samples / run.seconds : 0;
+    *rate = cli_rate(&run);
     return rc;
 }
 

@@ -96,24 +96,15 @@ int main(int argc, char **argv)
         return CLI_EXIT_FAILED;
     }
     const char *name = argv[1];
-    if (is_help(name)) {
+    const bool man = !strcmp(name, "--man");
+    if (man || is_help(name)) {
         const struct cli_command *about = argc > 2 ? find(argv[2]) : NULL;
         if (argc > 2 && !about)
             return unknown(argv[2]);
         if (about)
-            cli_print_help(about);
+            (man ? cli_print_man : cli_print_help)(about);
         else
-            print_overview();
-        return leave(NULL, CLI_EXIT_OK);
-    }
-    if (!strcmp(name, "--man")) {
-        const struct cli_command *about = argc > 2 ? find(argv[2]) : NULL;
-        if (argc > 2 && !about)
-            return unknown(argv[2]);
-        if (about)
-            cli_print_man(about);
-        else
-            cli_print_man_of_all();
+            (man ? cli_print_man_of_all : print_overview)();
         return leave(NULL, CLI_EXIT_OK);
     }
     if (!strcmp(name, "--version") || !strcmp(name, "version")) {

@@ -115,20 +115,15 @@ static void print_quoted(const char *text, const char *escaped_quote)
             putchar(*text == '\n' ? ' ' : *text);
 }
 
-/* Calls `print` with each word of "mark, skip or raise". */
-static void each_choice(const char *choices, void (*print)(const char *word, int length))
+/* Each word of "mark, skip or raise", and a space behind it. */
+static void print_choices(const char *choices)
 {
     while (*choices) {
         const int length = (int)strcspn(choices, ", ");
-        print(choices, length);
+        printf("%.*s ", length, choices);
         choices += length;
         choices += !strncmp(choices, ", ", 2) ? 2 : !strncmp(choices, " or ", 4) ? 4 : 0;
     }
-}
-
-static void print_word(const char *word, int length)
-{
-    printf("%.*s ", length, word);
 }
 
 static bool takes_file(const struct cli_option *option)
@@ -153,7 +148,7 @@ static void complete_bash(void)
                 continue;
             printf("    %s--%s)\n        COMPREPLY=($(compgen -W '", cli_commands[i]->name, option->name);
             if (option->type == CLI_CHOICE)
-                each_choice(option->choices, print_word);
+                print_choices(option->choices);
             printf("' -- \"$word\"))\n        return ;;\n");
         }
     printf("    esac\n    if [[ $word == -* ]]; then\n        case $command in\n");
@@ -202,7 +197,7 @@ static void complete_zsh(void)
             putchar(']');
             if (option->type == CLI_CHOICE) {
                 printf(":%s:(", option->value);
-                each_choice(option->choices, print_word);
+                print_choices(option->choices);
                 putchar(')');
             } else if (option->value) {
                 printf(":%s:%s", option->value, takes_file(option) ? "_files" : "");
@@ -230,7 +225,7 @@ static void complete_fish(void)
                 printf(takes_file(option) ? " -r" : " -x");
             if (option->type == CLI_CHOICE) {
                 printf(" -a '");
-                each_choice(option->choices, print_word);
+                print_choices(option->choices);
                 putchar('\'');
             }
             printf(" -d '");

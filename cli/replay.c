@@ -23,6 +23,7 @@
 #include "commands.h"
 #include "print.h"
 #include "python.h"
+#include "view/sheet.h"
 
 enum { MOST_OF_A_NAME = 127, NAME_BYTES = MOST_OF_A_NAME + 24 };
 
@@ -32,6 +33,7 @@ struct replay {
     char (*names)[NAME_BYTES]; /* of the outputs, as parts of paths */
     struct cli_saved_batch saved;
     struct leat_batch *batch; /* of `saved` */
+    struct cli_rows rows;     /* of it */
 };
 static const struct cli_option options[] = {
     {"out", "DIR", "the folder that gets the files; it is made if it is not there", CLI_TEXT,
@@ -132,16 +134,39 @@ static bool write_array(const struct replay *replay, const char *name, const cha
     return good;
 }
 
-static bool write_dense(const struct replay *replay, const char *name, const struct leat_tensor *tensor, json_t *about)
+/* The pictures of output `i` as leat view --batch shows them. *drawn: whether it has some, and not too many. */
+static bool write_sheet(const struct replay *replay, size_t i, const char *name, bool *drawn)
+{
+    enum { SIDE = 256, MOST = 1000 };
+    const uint64_t rows = leat_batch_rows(replay->batch);
+    const size_t pictures = cli_column_pictures(&replay->rows.columns[i]);
+    struct cli_sheet sheet = {
+        .title = name, .note = replay->out, .group = pictures, .side = SIDE, .dataset = replay->saved.dataset};
+    int width, height;
+    *drawn = pictures && rows && rows * pictures <= MOST;
+    char *path = join(replay, name, ".png");
+    bool good = path;
+    for (uint64_t k = 0; *drawn && good && k < rows * pictures; k++) {
+        struct leat_error error;
+        struct cli_item *item = cli_sheet_add(&sheet);
+        good = item && !cli_item_make(&replay->rows, k / pictures, i, k % pictures, SIDE, item, &error);
+    }
+    if (!good)
+        cli_say(replay->command, "there is no memory for the sheet.");
+    good = good && (!*drawn || cli_sheet_write(replay->command, &sheet, path, &width, &height));
+    cli_sheet_clear(&sheet);
+    free(path);
+    return good;
+}
+
+static bool write_dense(const struct replay *replay, size_t i, const char *name, const struct leat_tensor *tensor,
+                        json_t *about)
 {
     struct cli_array array = {.dtype = tensor->dtype, .ndim = tensor->ndim, .data = tensor->data};
     bool sheet = false;
     memcpy(array.shape, tensor->shape, sizeof array.shape);
     memcpy(array.strides, tensor->strides, sizeof array.strides);
-    char *path = join(replay, name, ".png");
-    bool good = path && write_array(replay, name, ".npy", &array) &&
-                cli_write_contact_sheet(replay->command, path, &array, &sheet);
-    free(path);
+    const bool good = write_array(replay, name, ".npy", &array) && write_sheet(replay, i, name, &sheet);
     json_object_set_new(about, "file", json_sprintf("%s.npy", name));
     if (sheet)
         json_object_set_new(about, "contact_sheet", json_sprintf("%s.png", name));
@@ -224,7 +249,7 @@ static bool write_output(const struct replay *replay, size_t i, json_t *outputs)
     json_object_set_new(about, "shape", shape);
     json_object_set_new(outputs, tensor.name, about);
     if (!tensor.offsets)
-        return write_dense(replay, name, &tensor, about);
+        return write_dense(replay, i, name, &tensor, about);
     if (tensor.kind == LEAT_KIND_STR || tensor.kind == LEAT_KIND_JSON)
         return write_text(replay, name, &tensor, about);
     if (tensor.kind != LEAT_KIND_ARRAY)
@@ -258,18 +283,22 @@ static json_t *describe(const struct replay *replay)
 
 static bool write_batch(struct replay *replay)
 {
-    json_t *about = describe(replay), *outputs = json_object();
+    json_t *about = describe(replay), *outputs = json_object(),
+           *program = replay->saved.program ? json_loads(replay->saved.program, 0, NULL) : NULL;
     replay->names = calloc(leat_batch_outputs(replay->batch) + 1, sizeof *replay->names);
-    bool good = replay->names && make_folder(replay, replay->out);
+    bool good = replay->names && make_folder(replay, replay->out) &&
+                cli_rows_of_batch(replay->batch, replay->saved.dataset, program, &replay->rows);
     json_object_set_new(about, "outputs", outputs);
     for (size_t i = 0; good && i < leat_batch_outputs(replay->batch); i++)
         good = write_output(replay, i, outputs);
     char *path = join(replay, "batch", ".json"), *text = json_dumps(about, JSON_INDENT(1));
     good = good && path && text && write_file(replay, path, text, strlen(text));
+    cli_rows_clear(&replay->rows);
     free(replay->names);
     free(path);
     free(text);
     json_decref(about);
+    json_decref(program);
     return good;
 }
 

@@ -90,7 +90,7 @@ double cli_doctor_need(const struct cli_doctor *doctor)
 
 const char *cli_doctor_bottleneck(const struct cli_doctor *doctor)
 {
-    const double supply = (double)doctor->flat.samples / doctor->flat.seconds;
+    const double supply = cli_rate(&doctor->flat);
     const double need = cli_doctor_need(doctor);
     const double bytes = cli_doctor_bytes_per_sample(doctor);
     const bool waits = doctor->training.seconds > 0 && doctor->training.waited > 0.03 * doctor->training.seconds;
@@ -116,7 +116,7 @@ static int examine(struct cli_doctor *doctor)
         exit_code = cli_doctor_run(doctor, doctor->dataset, doctor->program, doctor->threads, 0, 0, &again);
     if (exit_code)
         return exit_code;
-    if ((double)again.samples / again.seconds > (double)doctor->flat.samples / doctor->flat.seconds)
+    if (cli_rate(&again) > cli_rate(&doctor->flat))
         doctor->flat = again;
     divide(doctor);
     cli_doctor_storage(doctor);

@@ -25,11 +25,6 @@ static struct cli_remedy *begin(struct cli_doctor *doctor, const char *name)
     return remedy;
 }
 
-static double rate_of(const struct cli_result *result)
-{
-    return result->seconds > 0 ? (double)result->samples / result->seconds : 0;
-}
-
 /* The two runs: one way as things are, one with the setting. */
 struct way {
     struct leat_dataset *dataset;
@@ -62,8 +57,8 @@ static int compare(const struct cli_doctor *doctor, struct way now, struct way t
             exit_code = cli_doctor_run(&part, then.dataset, then.program, then.threads, then.budget, step_ms, &two);
         if (exit_code)
             return exit_code;
-        remedy->without = fmax(remedy->without, rate_of(&one));
-        remedy->rate = fmax(remedy->rate, rate_of(&two));
+        remedy->without = fmax(remedy->without, cli_rate(&one));
+        remedy->rate = fmax(remedy->rate, cli_rate(&two));
         work[0] = fmin(work[0], one.cpu_seconds / fmax((double)one.samples, 1));
         work[1] = fmin(work[1], two.cpu_seconds / fmax((double)two.samples, 1));
     }

@@ -15,11 +15,6 @@ struct finding {
     char verdict[800], advice[2600];
 };
 
-static double rate_of(const struct cli_result *result)
-{
-    return result->seconds > 0 ? (double)result->samples / result->seconds : 0;
-}
-
 static const char *rate_text(double rate, char out[32])
 {
     char count[32];
@@ -82,7 +77,7 @@ static void write_verdict(const struct cli_doctor *doctor, struct finding *f)
 /* The present rate of the training, samples per second. */
 static double rate_now(const struct cli_doctor *doctor, const struct finding *f)
 {
-    return fmin(f->need, doctor->training.seconds > 0 ? rate_of(&doctor->training) : f->supply);
+    return fmin(f->need, doctor->training.seconds > 0 ? cli_rate(&doctor->training) : f->supply);
 }
 
 /* The remedy that makes the training fastest; none if that is not 5% faster. */
@@ -195,7 +190,7 @@ static void print_person(const struct cli_doctor *doctor, const struct finding *
                    doctor->flat.steps[i].name);
     if (doctor->step_ms > 0)
         printf("training      %s samples/s with steps of %g ms alone; %s with the loader, waiting %.1f%% of the time\n",
-               rate_text(f->need, a), doctor->step_ms, rate_text(rate_of(&doctor->training), b),
+               rate_text(f->need, a), doctor->step_ms, rate_text(cli_rate(&doctor->training), b),
                doctor->training.seconds > 0 ? 100 * doctor->training.waited / doctor->training.seconds : 0);
     for (size_t i = 0; i < doctor->n_tried; i++) {
         const struct cli_remedy *r = &doctor->tried[i];
@@ -213,8 +208,9 @@ static void print_person(const struct cli_doctor *doctor, const struct finding *
 
 void cli_doctor_report(const struct cli_doctor *doctor)
 {
-    struct finding f = {
-        .bottleneck = cli_doctor_bottleneck(doctor), .need = cli_doctor_need(doctor), .supply = rate_of(&doctor->flat)};
+    struct finding f = {.bottleneck = cli_doctor_bottleneck(doctor),
+                        .need = cli_doctor_need(doctor),
+                        .supply = cli_rate(&doctor->flat)};
     f.bytes_per_sample = cli_doctor_bytes_per_sample(doctor);
     choose(doctor, &f);
     write_verdict(doctor, &f);

@@ -116,17 +116,11 @@ void cli_canvas_text(struct cli_canvas *canvas, double x, double y, double size,
     cli_text_draw(text, x, y, size, 1, dot, &ink);
 }
 
-static void copy_row(void *user, uint32_t y, uint8_t *out)
-{
-    const struct cli_canvas *canvas = user;
-    memcpy(out, canvas->pixels + (size_t)y * (size_t)canvas->width * 3, (size_t)canvas->width * 3);
-}
-
 static int write_png(FILE *out, const void *user)
 {
-    struct cli_canvas canvas = *(const struct cli_canvas *)user;
-    const struct cli_png png = {(uint32_t)canvas.width, (uint32_t)canvas.height, 3, 0};
-    return cli_png_write(out, &png, copy_row, &canvas) ? 0 : errno;
+    const struct cli_canvas *canvas = user;
+    const struct cli_png png = {(uint32_t)canvas->width, (uint32_t)canvas->height, 3, 0, canvas->pixels};
+    return cli_png_write(out, &png) ? 0 : errno;
 }
 
 int cli_canvas_save(const struct cli_canvas *canvas, const char *path)

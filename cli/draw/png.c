@@ -2,7 +2,6 @@
 #include "png.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include <spng.h>
 
@@ -15,7 +14,7 @@ static int set_orientation(spng_ctx *spng, uint8_t orientation)
     return spng_set_exif(spng, &exif);
 }
 
-static int begin(spng_ctx *spng, FILE *file, const struct cli_png *png)
+static int encode(spng_ctx *spng, FILE *file, const struct cli_png *png)
 {
     struct spng_ihdr header = {.width = png->width,
                                .height = png->height,
@@ -26,25 +25,18 @@ static int begin(spng_ctx *spng, FILE *file, const struct cli_png *png)
     rc = rc ? rc : spng_set_ihdr(spng, &header);
     if (!rc && png->orientation > 1)
         rc = set_orientation(spng, png->orientation);
-    return rc ? rc : spng_encode_image(spng, NULL, 0, SPNG_FMT_PNG, SPNG_ENCODE_PROGRESSIVE | SPNG_ENCODE_FINALIZE);
+    return rc ? rc
+              : spng_encode_image(spng, png->pixels, (size_t)png->width * png->channels * png->height, SPNG_FMT_PNG,
+                                  SPNG_ENCODE_FINALIZE);
 }
 
-bool cli_png_write(FILE *file, const struct cli_png *png, void (*row)(void *user, uint32_t y, uint8_t *out), void *user)
+bool cli_png_write(FILE *file, const struct cli_png *png)
 {
-    const size_t bytes = (size_t)png->width * png->channels;
     spng_ctx *spng = spng_ctx_new(SPNG_CTX_ENCODER);
-    uint8_t *line = malloc(bytes);
     errno = 0;
-    int rc = spng && line ? begin(spng, file, png) : SPNG_EMEM;
-    for (uint32_t y = 0; !rc && y < png->height; y++) {
-        row(user, y, line);
-        rc = spng_encode_row(spng, line, bytes);
-    }
-    free(line);
+    const int rc = spng ? encode(spng, file, png) : SPNG_EMEM;
     spng_ctx_free(spng);
-    if (!rc || rc == SPNG_EOI)
-        return true;
-    if (!errno)
+    if (rc && !errno)
         errno = rc == SPNG_EMEM ? ENOMEM : EIO;
-    return false;
+    return !rc;
 }

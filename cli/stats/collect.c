@@ -457,11 +457,6 @@ static bool holds_classes(const struct leat_field *field)
            (!field->ndim || field->shape[0] < 0);
 }
 
-static bool holds_boxes(const struct leat_field *field)
-{
-    return field->role >= LEAT_ROLE_BOXES_XYXY && field->role <= LEAT_ROLE_BOXES_CXCYWH;
-}
-
 /* The number of values that will be read one by one. */
 static uint64_t count_to_read(const struct collecting *c)
 {
@@ -470,7 +465,8 @@ static uint64_t count_to_read(const struct collecting *c)
         const struct leat_field *field = &c->fields[i];
         if (field->kind == LEAT_KIND_IMAGE)
             sum += derived(c, field, ".width") >= 0 ? 0 : c->count < c->samples ? c->count : c->samples;
-        else if (!(field->flags & LEAT_FIELD_DERIVED) && (holds_boxes(field) || (holds_classes(field) && field->ndim)))
+        else if (!(field->flags & LEAT_FIELD_DERIVED) &&
+                 (cli_is_boxes(field->role) || (holds_classes(field) && field->ndim)))
             sum += c->count;
     }
     return sum;
@@ -491,7 +487,7 @@ static int find_documents(const struct collecting *c)
     size_t n_tokens = 0, n_texts = 0;
     for (size_t i = 0; i < c->n_fields; i++) {
         const struct leat_field *field = &c->fields[i];
-        if (field->kind == LEAT_KIND_IMAGE || holds_boxes(field))
+        if (field->kind == LEAT_KIND_IMAGE || cli_is_boxes(field->role))
             return -1;
         if (!cli_stats_is_text(field))
             continue;
@@ -588,7 +584,7 @@ json_t *cli_stats_collect(const struct cli_command *command, const struct leat_d
         const struct leat_field *field = &c.fields[i];
         if (field->kind == LEAT_KIND_IMAGE || field->flags & LEAT_FIELD_DERIVED)
             continue;
-        if (holds_boxes(field))
+        if (cli_is_boxes(field->role))
             add_boxes(&c, i);
         else if (holds_classes(field))
             add_classes(&c, i);

@@ -171,13 +171,7 @@ static void draw_boxes(struct tile *t)
     }
     for (size_t k = 0; t->item->classes && k < n; k++) {
         char name[120], text[64];
-        size_t n_names;
-        const char *const *names = leat_dataset_classes(t->dataset, &n_names);
-        const int64_t class = t->item->classes[order[k]];
-        if (class >= 0 && (uint64_t) class < n_names)
-            leat_escape(names[class], name, sizeof name);
-        else
-            snprintf(name, sizeof name, "%" PRId64, class);
+        cli_class_name(t->dataset, t->item->classes[order[k]], name, sizeof name);
         draw_tag(t, order[k], cli_text_fit(name, TAG_SIZE, 110, text, sizeof text));
     }
     free(order);

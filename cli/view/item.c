@@ -22,11 +22,6 @@ void cli_item_clear(struct cli_item *item)
     *item = (struct cli_item){0};
 }
 
-static bool is_boxes(enum leat_role role)
-{
-    return role >= LEAT_ROLE_BOXES_XYXY && role <= LEAT_ROLE_BOXES_CXCYWH;
-}
-
 static bool is_integer(const struct leat_field *field)
 {
     return field->kind == LEAT_KIND_ARRAY && field->dtype >= LEAT_U8 && field->dtype <= LEAT_I64;
@@ -227,7 +222,7 @@ static int take_target(struct cli_item *item, const struct cli_column *column, c
                        struct leat_error *error)
 {
     const enum leat_role role = column->field.role;
-    if (is_boxes(role))
+    if (cli_is_boxes(role))
         return take_boxes(item, &column->field, cell, batch) ? LEAT_OK : LEAT_E_NOMEM;
     if (role == LEAT_ROLE_KEYPOINTS)
         return take_points(item, cell) ? LEAT_OK : LEAT_E_NOMEM;
@@ -276,17 +271,6 @@ static bool take_classes(struct cli_item *item, const struct cli_rows *rows, uin
 
 /* ---- captions -------------------------------------------------------------------------------- */
 
-/* The name of a class, or its number. */
-static const char *class_name(const struct leat_dataset *dataset, int64_t number, char *out, size_t room)
-{
-    size_t n;
-    const char *const *names = leat_dataset_classes(dataset, &n);
-    if (number >= 0 && (uint64_t)number < n)
-        return leat_escape(names[number], out, room);
-    snprintf(out, room, "%" PRId64, number);
-    return out;
-}
-
 /* The file's own name, if the data set knows it. */
 static void file_name(const struct cli_rows *rows, uint64_t row, char *out, size_t room)
 {
@@ -321,7 +305,7 @@ static void write_captions(struct cli_item *item, const struct cli_rows *rows, u
     struct leat_error error;
     const size_t classes = find_labels(rows, rows->columns[column].group, false);
     if (classes != SIZE_MAX && !cli_rows_read(rows, row, classes, &cell, &error)) {
-        class_name(rows->dataset, (int64_t)cli_element(cell.dtype, cell.data, 0), label, sizeof label);
+        cli_class_name(rows->dataset, (int64_t)cli_element(cell.dtype, cell.data, 0), label, sizeof label);
         cli_cell_clear(&cell);
     }
     if (rows->batch)

@@ -5,6 +5,8 @@
  */
 #include "view/rows.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,7 +79,7 @@ static void follow_chain(const json_t *program, const json_t *entry, struct cli_
         const json_t *op = key ? json_object_get(json_object_get(program, "operators"), key) : NULL;
         const char *type = json_string_value(json_object_get(op, "type")),
                    *format = json_string_value(json_object_get(op, "format"));
-        const bool boxes = column->field.role >= LEAT_ROLE_BOXES_XYXY && column->field.role <= LEAT_ROLE_BOXES_CXCYWH;
+        const bool boxes = cli_is_boxes(column->field.role);
         if (boxes && type && format && !strcmp(type, "ConvertBoundingBoxFormat")) {
             const json_t *shares = json_object_get(op, "normalized");
             for (size_t f = 0; f < 3; f++)
@@ -231,4 +233,14 @@ size_t cli_column_pictures(const struct cli_column *column)
     if (field->ndim == 4 && field->shape[0] > 0) /* several of one sample: channels stand with the pixels */
         return cli_pixels_fit(LEAT_LAYOUT_NONE, 3, field->shape + 1) ? (size_t)field->shape[0] : 0;
     return cli_pixels_fit(field->layout, field->ndim, field->shape);
+}
+
+const char *cli_class_name(const struct leat_dataset *dataset, int64_t number, char *out, size_t room)
+{
+    size_t n;
+    const char *const *names = leat_dataset_classes(dataset, &n);
+    if (number >= 0 && (uint64_t)number < n)
+        return leat_escape(names[number], out, room);
+    snprintf(out, room, "%" PRId64, number);
+    return out;
 }

@@ -46,6 +46,13 @@ int cli_rows_read(const struct cli_rows *rows, uint64_t row, size_t column, stru
                   struct leat_error *error);
 void cli_cell_clear(struct cli_cell *cell);
 
+static inline bool cli_is_boxes(enum leat_role role)
+{
+    return role >= LEAT_ROLE_BOXES_XYXY && role <= LEAT_ROLE_BOXES_CXCYWH;
+}
+/* The name of a class, or its number. Returns `out`. */
+const char *cli_class_name(const struct leat_dataset *dataset, int64_t number, char *out, size_t room);
+
 /* The number of pictures of a row in a column: 1 of an image, 5 of FiveCrop; 0: it is not shown as a picture. */
 size_t cli_column_pictures(const struct cli_column *column);
 
