@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "engine/engine.h"
-#include "engine/packing.h"
+#include "engine/job.h"
 #include "engine/record.h"
 #include "engine/side.h"
 #include "engine/task.h"
@@ -307,8 +307,8 @@ static int prepare(struct leat_loader *l, uint64_t epoch, struct leat_error *err
     l->in_next++; /* a closing waits */
     leat_engine_unlock();
     int rc = leat_dataset_refresh(l->dataset, error);
-    if (!rc && l->job.packing)
-        leat_packing_refresh(l->job.packing, l->dataset);
+    if (!rc && l->job.steps->refresh)
+        l->job.steps->refresh(&l->job);
     if (!rc && l->record)
         rc = leat_record_read(l->record, epoch, error);
     if (!rc && l->record)

@@ -56,9 +56,7 @@ static void read_failed(struct leat_job *j, size_t i, int rc)
         return;
     if (leat_job_back_off(j, rc, ++j->chunk.tries[i]))
         return;
-    const size_t piece = (size_t)(blamed - &j->chunk.values[i * j->context->n_slots]) / j->context->own_slots;
-    j->chunk.culprit = piece ? j->chunk.others[i * (j->context->pieces - 1) + piece - 1].id : -1;
-    leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, j->context->fields[blamed->feed->field].name);
+    leat_job_at_value(j, i, blamed, rc);
     leat_job_refuse_row(j, i, rc);
 }
 
@@ -121,9 +119,10 @@ static size_t locate_chunk(struct leat_job *j)
 {
     const struct leat_job_context *c = j->context;
     size_t n = j->chunk.count;
-    for (size_t f = 0; f < c->n_feeds; f++)
-        for (size_t i = 0, failed = 0; c->feeds[f].slotted && i < n; i = failed + 1) {
-            const int rc = leat_job_locate(j, &c->feeds[f], i, n - i, &failed);
+    for (size_t f = 0; f <= c->n_feeds; f++) /* behind the fields the other samples of rows */
+        for (size_t i = 0, failed = 0; (f == c->n_feeds || c->feeds[f].slotted) && i < n; i = failed + 1) {
+            const int rc = f < c->n_feeds ? leat_job_locate(j, &c->feeds[f], i, n - i, &failed)
+                                          : leat_job_locate_others(j, i, n - i, &failed);
             if (!rc)
                 break;
             if (j->chunk.marks[failed] == LEAT_ROW_WANTED)
@@ -131,15 +130,6 @@ static size_t locate_chunk(struct leat_job *j)
             if (j->results.failed_row <= leat_job_row(j, failed))
                 n = failed;
         }
-    for (size_t i = 0, failed = 0; i < n; i = failed + 1) {
-        const int rc = leat_job_locate_others(j, i, n - i, &failed);
-        if (!rc)
-            break;
-        if (j->chunk.marks[failed] == LEAT_ROW_WANTED)
-            leat_job_row_failed(j, failed, rc, leat_is_broken(rc));
-        if (j->results.failed_row <= leat_job_row(j, failed))
-            n = failed;
-    }
     memset(j->chunk.marks + n, LEAT_ROW_DONE, j->chunk.count - n);
     return n;
 }
@@ -193,7 +183,6 @@ enum leat_job_status leat_step_next(struct leat_job *j)
 enum leat_job_status leat_step_plan(struct leat_job *j, struct leat_scratch *scratch)
 {
     uint64_t failed;
-    (void)scratch;
     if (j->cursor == j->n || leat_job_is_futile(j)) {
         j->step = LEAT_STEP_END;
         return LEAT_JOB_DONE;
@@ -211,7 +200,6 @@ enum leat_job_status leat_step_look_up(struct leat_job *j, struct leat_scratch *
     const struct leat_job_target *to = &j->target;
     const uint64_t first = j->first + j->cursor;
     const enum leat_job_status status = leat_reads_look_up(j);
-    (void)scratch;
     if (status != LEAT_JOB_DONE)
         return status;
     if (leat_job_is_futile(j)) {
@@ -293,7 +281,6 @@ enum leat_job_status leat_step_fetch(struct leat_job *j, struct leat_scratch *sc
 {
     const int64_t begun = leat_clock_ns();
     const enum leat_job_status status = leat_reads_go(j);
-    (void)scratch;
     j->results.fetch_ns += leat_clock_ns() - begun;
     j->memory.asking = j->window.begin;
     if (status == LEAT_JOB_ROOM)
@@ -358,7 +345,7 @@ static void refuse(struct leat_job *j, int code)
     }
     while (v->way == LEAT_VALUE_NONE)
         v++;
-    leat_job_at_value(j, v, code);
+    leat_job_at_value(j, j->memory.asking, v, code);
     leat_job_refuse_row(j, j->memory.asking, code);
 }
 

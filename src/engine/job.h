@@ -65,6 +65,8 @@ struct leat_job_steps {
     /* Gives up the row at hand; and, as the job ends, all else. NULL: nothing. */
     void (*drop)(struct leat_job *job);
     void (*end)(struct leat_job *job);
+    /* As an epoch begins, after leat_dataset_refresh. NULL: nothing. */
+    void (*refresh)(const struct leat_job_context *context);
     bool names_samples; /* the errors of rows name the sample themselves */
 };
 

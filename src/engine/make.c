@@ -277,13 +277,6 @@ static int take_room(struct leat_room *room, size_t output, uint64_t bytes, void
     return j->result_room(j, output, leat_job_row(j, j->memory.asking), bytes, memory, error);
 }
 
-/* An error is that of one of the samples that row i is made of. */
-static int blame(struct leat_job *j, size_t i, size_t piece, int rc)
-{
-    j->chunk.culprit = piece ? j->chunk.others[i * (j->context->pieces - 1) + piece - 1].id : -1;
-    return rc;
-}
-
 /* The most that an output takes of the values of a row's samples. */
 static uint64_t tuple_bytes(const struct leat_job *j, size_t o, const struct leat_job_value *v, unsigned samples)
 {
@@ -377,7 +370,7 @@ static int make_tuple(struct leat_job *j, struct leat_scratch *scratch, size_t n
     for (size_t k = 0; !rc && k < chain->n_outputs; k++)
         if (output_of(j, chain->outputs[k])->bounded)
             j->target.steps[chain->outputs[k]][row] = (int64_t)j->making.tied_steps[k];
-    return rc ? blame(j, i, culprit, rc) : rc;
+    return rc;
 }
 
 /* Whether values take more memory to decode than scratch has, and than was granted. */
@@ -410,8 +403,11 @@ static int known_broken(struct leat_job *j)
                      "on_error skip or substitute");
 }
 
-int leat_job_at_value(struct leat_job *j, const struct leat_job_value *v, int rc)
+int leat_job_at_value(struct leat_job *j, size_t i, const struct leat_job_value *v, int rc)
 {
+    const struct leat_job_context *c = j->context;
+    const size_t piece = (size_t)(v - &j->chunk.values[i * c->n_slots]) / c->own_slots;
+    j->chunk.culprit = piece ? j->chunk.others[i * (c->pieces - 1) + piece - 1].id : -1;
     if (v->way == LEAT_VALUE_READ && (leat_is_broken(rc) || rc == LEAT_E_BUDGET))
         leat_error_at_extent(&j->error, v->ref.source, &v->extent);
     leat_error_at_sample(&j->error, LEAT_NO_SAMPLE, field_name(j, v->feed->field));
@@ -480,7 +476,7 @@ static int make_from_values(struct leat_job *j, struct leat_scratch *scratch, si
     for (size_t s = 0; s < c->n_slots; s++) {
         *blamed = &values[s];
         if (values[s].way != LEAT_VALUE_NONE && (rc = take_value(j, &values[s], &j->making.inputs[s], i, broken)))
-            return blame(j, i, s / c->own_slots, rc);
+            return rc;
     }
     if (wants_memory(j, i))
         return LEAT_JOB_ROOM;
@@ -511,9 +507,7 @@ bool leat_job_pass_known(struct leat_job *j, size_t i)
 {
     const struct leat_job_value *known = find_known(j, i);
     if (known)
-        blame(j, i, (size_t)(known - &j->chunk.values[i * j->context->n_slots]) / j->context->own_slots, 0);
-    if (known)
-        leat_job_row_failed(j, i, leat_job_at_value(j, known, known_broken(j)), true);
+        leat_job_row_failed(j, i, leat_job_at_value(j, i, known, known_broken(j)), true);
     return known;
 }
 
@@ -535,10 +529,9 @@ int leat_job_make_row(struct leat_job *j, struct leat_scratch *scratch, size_t i
         rc = known_broken(j);
         blamed = known;
         broken = true;
-        blame(j, i, (size_t)(known - &j->chunk.values[i * j->context->n_slots]) / j->context->own_slots, 0);
     }
     if (rc && blamed)
-        leat_job_at_value(j, blamed, rc);
+        leat_job_at_value(j, i, blamed, rc);
     if (rc)
         leat_job_row_failed(j, i, rc, broken);
     else

@@ -174,16 +174,22 @@ int leat_packing_open(const struct leat_dataset *documents, const struct leat_pa
     return open_mask(documents, r, error);
 }
 
-void leat_packing_refresh(struct leat_packing_rule *r, const struct leat_dataset *documents)
+/* Documents are compared again if files have changed. */
+static void refresh_rule(struct leat_packing_rule *r, const struct leat_dataset *documents)
 {
     const uint64_t changes = leat_dataset_changes(documents);
     if (r->mask && !r->is_mask)
-        leat_packing_refresh(r->mask, documents);
+        refresh_rule(r->mask, documents);
     if (atomic_load(&r->changes) == changes)
         return;
     for (uint64_t i = 0, n = leat_dataset_count(documents) / 8 + 1; i < n; i++)
         atomic_store_explicit(&r->touched[i], 0, memory_order_relaxed);
     atomic_store(&r->changes, changes);
+}
+
+static void refresh(const struct leat_job_context *c)
+{
+    refresh_rule(c->packing, c->dataset);
 }
 
 void leat_packing_join(struct leat_packing_rule *first, struct leat_packing_rule *rule)
@@ -787,6 +793,7 @@ const struct leat_job_steps leat_steps_of_pieces = {
     .refuse = refuse,
     .drop = drop_row,
     .end = end,
+    .refresh = refresh,
     .names_samples = true,
 };
 

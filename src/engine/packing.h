@@ -36,8 +36,6 @@ int leat_packing_lengths(const struct leat_packing_rule *rule, const struct leat
                          struct leat_error *error);
 /* Makes the fingerprint of the documents that of these rows. */
 void leat_packing_fingerprint(const struct leat_packing_rule *rule, uint8_t fingerprint[16]);
-/* As an epoch begins, after leat_dataset_refresh: documents are compared again if files have changed. */
-void leat_packing_refresh(struct leat_packing_rule *rule, const struct leat_dataset *documents);
 void leat_packing_close(struct leat_packing_rule *rule); /* NULL is allowed */
 /* The mask of `rule`, if it has one, is closed with that of `first`, whose marks of compared documents serve for both.
  */
