@@ -8,81 +8,144 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import _leat, errors
-
-_leat.set_error_factory(errors.from_status)
-
-from . import ops, ports, presets, privacy  # noqa: E402
-from .batch_size import BatchSize, NormTest  # noqa: E402
-from .data.arrow import from_arrow  # noqa: E402
-from .data.dataset import Dataset, concat, open  # noqa: A004, E402
-from .data.made import from_arrays, from_source, zip  # noqa: A004, E402
-from .data.masks import draw_masks, encode_masks  # noqa: E402
-from .data.packing import pack_rows  # noqa: E402
-from .data.ragged import Ragged  # noqa: E402
-from .data.schema import Field, boxes, field, keypoints, mask, masks  # noqa: E402
-from .data.writer import Writer  # noqa: E402
-from .errors import (  # noqa: E402
-    BrokenSampleError,
-    BudgetError,
-    BusyError,
-    CancelledError,
-    ChangedError,
-    ClosedError,
-    CorruptError,
-    Error,
-    ExistsError,
-    FileError,
-    ForkedError,
-    FormatError,
-    HeldError,
-    InvalidError,
-    MissingFileError,
-    MissingNameError,
-    OutOfMemoryError,
-    ProgramError,
-    RangeError,
-    StateError,
-    UnfinishedError,
-    UnsupportedError,
-    WaitTimeoutError,
-)
-from .feedback.policies import Curriculum, LossWeighted, TopBatches, TopFraction  # noqa: E402
-from .functions.keyed import rng  # noqa: E402
-from .functions.native import get_include  # noqa: E402
-from .functions.rows import RowGenerator  # noqa: E402
-from .loading.batch import Batch, RowError  # noqa: E402
-from .loading.consumer import Consumer  # noqa: E402
-from .loading.lineage import make_rows  # noqa: E402
-from .loading.loader import Loader  # noqa: E402
-from .loading.samplers import Blocks, Weighted  # noqa: E402
-from .mixtures.ado import ADO  # noqa: E402
-from .mixtures.doremi import DoReMi  # noqa: E402
-from .mixtures.mixing import Mix  # noqa: E402
-from .mixtures.schedule import Schedule  # noqa: E402
-from .ops import PerBatch  # noqa: E402
-from .ports.attached import Attached, attach  # noqa: E402
-from .ports.port import Port  # noqa: E402
-from .program import Out, program_from_json, program_to_json  # noqa: E402
-from .stores.store import Store  # noqa: E402
-from .text.chat import Chat, chat  # noqa: E402
-from .text.decode import decode  # noqa: E402
-from .text.megatron import write_megatron  # noqa: E402
-from .text.tokenize import Tokenized, tokenize  # noqa: E402
+from .errors import BrokenSampleError as BrokenSampleError
+from .errors import BudgetError as BudgetError
+from .errors import BusyError as BusyError
+from .errors import CancelledError as CancelledError
+from .errors import ChangedError as ChangedError
+from .errors import ClosedError as ClosedError
+from .errors import CorruptError as CorruptError
+from .errors import Error as Error
+from .errors import ExistsError as ExistsError
+from .errors import FileError as FileError
+from .errors import ForkedError as ForkedError
+from .errors import FormatError as FormatError
+from .errors import HeldError as HeldError
+from .errors import InvalidError as InvalidError
+from .errors import MissingFileError as MissingFileError
+from .errors import MissingNameError as MissingNameError
+from .errors import OutOfMemoryError as OutOfMemoryError
+from .errors import ProgramError as ProgramError
+from .errors import RangeError as RangeError
+from .errors import StateError as StateError
+from .errors import UnfinishedError as UnfinishedError
+from .errors import UnsupportedError as UnsupportedError
+from .errors import WaitTimeoutError as WaitTimeoutError
 
 if TYPE_CHECKING:
-    from .torch.dataloader import DataLoader
+    from . import ops as ops
+    from . import ports as ports
+    from . import presets as presets
+    from . import privacy as privacy
+    from .batch_size import BatchSize as BatchSize
+    from .batch_size import NormTest as NormTest
+    from .data.arrow import from_arrow as from_arrow
+    from .data.dataset import Dataset as Dataset
+    from .data.dataset import concat as concat
+    from .data.dataset import open as open  # noqa: A004
+    from .data.made import from_arrays as from_arrays
+    from .data.made import from_source as from_source
+    from .data.made import zip as zip  # noqa: A004
+    from .data.masks import draw_masks as draw_masks
+    from .data.masks import encode_masks as encode_masks
+    from .data.packing import pack_rows as pack_rows
+    from .data.ragged import Ragged as Ragged
+    from .data.schema import Field as Field
+    from .data.schema import boxes as boxes
+    from .data.schema import field as field
+    from .data.schema import keypoints as keypoints
+    from .data.schema import mask as mask
+    from .data.schema import masks as masks
+    from .data.writer import Writer as Writer
+    from .feedback.policies import Curriculum as Curriculum
+    from .feedback.policies import LossWeighted as LossWeighted
+    from .feedback.policies import TopBatches as TopBatches
+    from .feedback.policies import TopFraction as TopFraction
+    from .functions.keyed import rng as rng
+    from .functions.native import get_include as get_include
+    from .functions.rows import RowGenerator as RowGenerator
+    from .loading.batch import Batch as Batch
+    from .loading.batch import RowError as RowError
+    from .loading.consumer import Consumer as Consumer
+    from .loading.lineage import make_rows as make_rows
+    from .loading.loader import Loader as Loader
+    from .loading.samplers import Blocks as Blocks
+    from .loading.samplers import Weighted as Weighted
+    from .mixtures.ado import ADO as ADO
+    from .mixtures.doremi import DoReMi as DoReMi
+    from .mixtures.mixing import Mix as Mix
+    from .mixtures.schedule import Schedule as Schedule
+    from .ops import PerBatch as PerBatch
+    from .ports.attached import Attached as Attached
+    from .ports.attached import attach as attach
+    from .ports.port import Port as Port
+    from .program import Out as Out
+    from .program import program_from_json as program_from_json
+    from .program import program_to_json as program_to_json
+    from .stores.store import Store as Store
+    from .text.chat import Chat as Chat
+    from .text.chat import chat as chat
+    from .text.decode import decode as decode
+    from .text.megatron import write_megatron as write_megatron
+    from .text.tokenize import Tokenized as Tokenized
+    from .text.tokenize import tokenize as tokenize
+    from .torch.dataloader import DataLoader as DataLoader
 
+_leat.set_error_factory(errors.from_status)
 __version__: str = _leat.version()
+
+#: The names of each module, which is imported when one of them is used: `import leat` loads no NumPy.
+_NAMES = {
+    "batch_size": "BatchSize NormTest",
+    "data.arrow": "from_arrow",
+    "data.dataset": "Dataset concat open",
+    "data.made": "from_arrays from_source zip",
+    "data.masks": "draw_masks encode_masks",
+    "data.packing": "pack_rows",
+    "data.ragged": "Ragged",
+    "data.schema": "Field boxes field keypoints mask masks",
+    "data.writer": "Writer",
+    "feedback.policies": "Curriculum LossWeighted TopBatches TopFraction",
+    "functions.keyed": "rng",
+    "functions.native": "get_include",
+    "functions.rows": "RowGenerator",
+    "loading.batch": "Batch RowError",
+    "loading.consumer": "Consumer",
+    "loading.lineage": "make_rows",
+    "loading.loader": "Loader",
+    "loading.samplers": "Blocks Weighted",
+    "mixtures.ado": "ADO",
+    "mixtures.doremi": "DoReMi",
+    "mixtures.mixing": "Mix",
+    "mixtures.schedule": "Schedule",
+    "ops": "PerBatch",
+    "ports.attached": "Attached attach",
+    "ports.port": "Port",
+    "program": "Out program_from_json program_to_json",
+    "stores.store": "Store",
+    "text.chat": "Chat chat",
+    "text.decode": "decode",
+    "text.megatron": "write_megatron",
+    "text.tokenize": "Tokenized tokenize",
+    "torch.dataloader": "DataLoader",
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+_PACKAGES = ("errors", "ops", "ports", "presets", "privacy")
+__all__ = sorted(
+    [*_MODULES, *_PACKAGES, *(name for name in dir(errors) if name in globals() and name.endswith("Error"))]
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "DataLoader":  # it is a class of PyTorch's, which is imported only when it is used
-        from .torch.dataloader import DataLoader
-
-        return DataLoader
+    if name in _PACKAGES:
+        return importlib.import_module(f".{name}", __name__)
+    if name in _MODULES:
+        found = globals()[name] = getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+        return found
     import difflib
 
     near = difflib.get_close_matches(name, __all__, 1)
@@ -92,88 +155,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*__all__, "__doc__", "__version__"]
-
-
-__all__ = [
-    "ADO",
-    "Attached",
-    "Batch",
-    "BatchSize",
-    "Blocks",
-    "BrokenSampleError",
-    "BudgetError",
-    "BusyError",
-    "CancelledError",
-    "Chat",
-    "ChangedError",
-    "ClosedError",
-    "Consumer",
-    "CorruptError",
-    "Curriculum",
-    "DataLoader",
-    "Dataset",
-    "DoReMi",
-    "Error",
-    "ExistsError",
-    "Field",
-    "FileError",
-    "ForkedError",
-    "FormatError",
-    "HeldError",
-    "InvalidError",
-    "Loader",
-    "LossWeighted",
-    "Mix",
-    "MissingFileError",
-    "MissingNameError",
-    "NormTest",
-    "Out",
-    "OutOfMemoryError",
-    "PerBatch",
-    "Port",
-    "ProgramError",
-    "Ragged",
-    "RangeError",
-    "RowError",
-    "RowGenerator",
-    "Schedule",
-    "StateError",
-    "Store",
-    "Tokenized",
-    "TopBatches",
-    "TopFraction",
-    "UnfinishedError",
-    "UnsupportedError",
-    "WaitTimeoutError",
-    "Weighted",
-    "Writer",
-    "attach",
-    "chat",
-    "concat",
-    "decode",
-    "errors",
-    "boxes",
-    "field",
-    "from_arrays",
-    "from_arrow",
-    "from_source",
-    "keypoints",
-    "mask",
-    "masks",
-    "draw_masks",
-    "encode_masks",
-    "get_include",
-    "make_rows",
-    "open",
-    "ops",
-    "pack_rows",
-    "ports",
-    "presets",
-    "privacy",
-    "program_from_json",
-    "program_to_json",
-    "rng",
-    "tokenize",
-    "write_megatron",
-    "zip",
-]

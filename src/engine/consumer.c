@@ -424,9 +424,8 @@ int leat_consumer_state(const struct leat_consumer *c, char **json, struct leat_
         return rc;
     const struct leat_position at = rows_of(c);
     const struct leat_reader_run run = run_of(l, fingerprint, order);
-    const struct leat_state_number numbers[] = {
-        {"epoch", at.epoch}, {"rows", at.row}, {"rank", l->rank}, {"world_size", l->world_size}};
-    json_t *o = leat_reader_state(&run, numbers, sizeof numbers / sizeof *numbers);
+    const struct leat_state_number numbers[] = {{"rank", l->rank}, {"world_size", l->world_size}};
+    json_t *o = leat_reader_state(&run, at, numbers, sizeof numbers / sizeof *numbers);
     leat_engine_unlock();
     return leat_reader_text(o, json, error);
 }
@@ -435,12 +434,11 @@ static int read_state(const struct leat_loader *l, const json_t *o, struct leat_
 {
     char fingerprint[33], order[17];
     const struct leat_reader_run run = run_of(l, fingerprint, order);
-    struct leat_state_number numbers[] = {{"epoch", 0}, {"rows", 0}, {"rank", 0}, {"world_size", 0}};
-    int rc = leat_reader_read(&run, o, numbers, sizeof numbers / sizeof *numbers, error);
+    struct leat_state_number numbers[] = {{"rank", 0}, {"world_size", 0}};
+    int rc = leat_reader_read(&run, o, at, numbers, sizeof numbers / sizeof *numbers, error);
     if (rc)
         return rc;
-    *at = (struct leat_position){numbers[0].value, numbers[1].value};
-    const uint64_t rank = numbers[2].value, world = numbers[3].value, rows = leat_plan_epoch_rows(l->plan, at->epoch);
+    const uint64_t rank = numbers[0].value, world = numbers[1].value, rows = leat_plan_epoch_rows(l->plan, at->epoch);
     if (at->row && (world != l->world_size || rank != l->rank))
         return leat_fail(error, LEAT_E_STATE,
                          "the state was taken within an epoch by rank %" PRIu64 " of %" PRIu64

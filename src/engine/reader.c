@@ -47,10 +47,12 @@ void leat_reader_load(struct leat_reader *r)
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-json_t *leat_reader_state(const struct leat_reader_run *run, const struct leat_state_number *numbers, size_t n)
+json_t *leat_reader_state(const struct leat_reader_run *run, struct leat_position at,
+                          const struct leat_state_number *numbers, size_t n)
 {
-    json_t *o =
-        json_pack("{s:i, s:s, s:s}", run->kind, STATE_VERSION, "fingerprint", run->fingerprint, "order", run->order);
+    json_t *o = json_pack("{s:s, s:i, s:s, s:s, s:{s:I, s:I}}", "reader", run->kind, "state", STATE_VERSION,
+                          "fingerprint", run->fingerprint, "order", run->order, "at", "epoch", (json_int_t)at.epoch,
+                          "row", (json_int_t)at.row);
     int failed = !o;
     for (size_t i = 0; i < n; i++)
         failed |= json_object_set_new(o, numbers[i].name, json_integer((json_int_t)numbers[i].value));
@@ -66,13 +68,18 @@ int leat_reader_text(json_t *value, char **text, struct leat_error *error)
     return *text ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
 }
 
-int leat_reader_read(const struct leat_reader_run *run, const json_t *state, struct leat_state_number *numbers,
-                     size_t n, struct leat_error *error)
+int leat_reader_read(const struct leat_reader_run *run, const json_t *state, struct leat_position *at,
+                     struct leat_state_number *numbers, size_t n, struct leat_error *error)
 {
     uint64_t version = 0;
     const char *print = json_string_value(json_object_get(state, "fingerprint")),
-               *order = json_string_value(json_object_get(state, "order"));
-    bool whole = print && order && leat_json_number(json_object_get(state, run->kind), INT64_MAX, &version);
+               *order = json_string_value(json_object_get(state, "order")),
+               *kind = json_string_value(json_object_get(state, "reader"));
+    const json_t *where = kind ? json_object_get(state, "at") : state, *row = json_object_get(where, "row");
+    bool whole = print && order && (!kind || !strcmp(kind, run->kind)) &&
+                 leat_json_number(json_object_get(state, kind ? "state" : run->kind), INT64_MAX, &version) &&
+                 leat_json_number(json_object_get(where, "epoch"), INT64_MAX, &at->epoch) &&
+                 leat_json_number(row ? row : json_object_get(where, "rows"), INT64_MAX, &at->row);
     for (size_t i = 0; i < n; i++)
         whole = whole && leat_json_number(json_object_get(state, numbers[i].name), INT64_MAX, &numbers[i].value);
     if (!whole)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "leat/leat.h"
+#include "plan/plan.h"
 
 struct leat_reader {
     uint64_t epoch;      /* that it reads, or that the loaded position is in */
@@ -37,9 +38,11 @@ bool leat_reader_set_epoch(struct leat_reader *reader, uint64_t epoch);
 /* A position is loaded, and stands in reader->epoch: the pass that runs ends. */
 void leat_reader_load(struct leat_reader *reader);
 
-/* The run that a state names, and the numbers that it has, by name. */
+/* All states have one form: "reader" (the kind of it), "state" (a version), "at" (a position), "fingerprint" and
+ * "order", and more by the kind; plan/state.c writes that of a loader. States of versions before have the position
+ * beside these, and the version under the name of the kind. */
 struct leat_reader_run {
-    const char *kind; /* the name of its version */
+    const char *kind;
     const char *fingerprint, *order;
     const char *not_one; /* the error of an invalid one */
 };
@@ -48,11 +51,12 @@ struct leat_state_number {
     uint64_t value;
 };
 /* A new state with n numbers, or NULL. */
-json_t *leat_reader_state(const struct leat_reader_run *run, const struct leat_state_number *numbers, size_t n);
+json_t *leat_reader_state(const struct leat_reader_run *run, struct leat_position at,
+                          const struct leat_state_number *numbers, size_t n);
 /* The text of a JSON value, whose reference is taken; freed with leat_free. NOMEM, also for NULL. */
 int leat_reader_text(json_t *value, char **text, struct leat_error *error);
 /* Reads the numbers of a state, or of NULL. INVALID: it is none. STATE: it is of another run or a later version. */
-int leat_reader_read(const struct leat_reader_run *run, const json_t *state, struct leat_state_number *numbers,
-                     size_t n, struct leat_error *error);
+int leat_reader_read(const struct leat_reader_run *run, const json_t *state, struct leat_position *at,
+                     struct leat_state_number *numbers, size_t n, struct leat_error *error);
 
 #endif

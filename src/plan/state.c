@@ -195,6 +195,7 @@ static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[
     int bad = json_object_set_new(where, "epoch", json_integer((json_int_t)at.epoch));
     bad |= json_object_set_new(where, "row", json_integer((json_int_t)at.row));
     bad |= json_object_set_new(o, "at", where);
+    bad |= json_object_set_new(o, "reader", json_string("loader"));
     if (received)
         bad |= json_object_set_new(o, "received", leat_received_json(plan, at, received));
     bad |= json_object_set_new(o, "plan", json_integer(LEAT_PLAN_VERSION));
@@ -719,6 +720,9 @@ static int check_belongs(const struct leat_plan *p, const uint8_t fingerprint[16
 static int check_versions(const json_t *o, struct leat_error *error)
 {
     uint64_t state = 0, plan = 0;
+    const char *reader = json_string_value(json_object_get(o, "reader"));
+    if (reader && strcmp(reader, "loader") != 0)
+        return not_a_state(error, "it is that of another kind of reader");
     if (!json_is_object(o) || !get_number(o, "state", INT64_MAX, &state) || !get_number(o, "plan", INT64_MAX, &plan) ||
         !state || !plan)
         return not_a_state(error, "it is no JSON object with the versions of state and plan");

@@ -217,8 +217,8 @@ int leat_attached_state(struct leat_attached *a, char **json, struct leat_error 
     const struct leat_cut cut = leat_attached_cut(a, epoch);
     const uint64_t row = within ? cut.origin + (step - cut.first_step) * cut.global_batch : 0;
     const struct leat_reader_run run = run_of(a);
-    const struct leat_state_number numbers[] = {{"epoch", epoch}, {"row", row}, {"step", step}};
-    json_t *o = leat_reader_state(&run, numbers, sizeof numbers / sizeof *numbers);
+    const struct leat_state_number number = {"step", step};
+    json_t *o = leat_reader_state(&run, (struct leat_position){epoch, row}, &number, 1);
     rc = o ? leat_own_save(a->own, o, epoch, row, error) : LEAT_OK;
     if (!rc)
         return leat_reader_text(o, json, error);
@@ -229,14 +229,15 @@ int leat_attached_state(struct leat_attached *a, char **json, struct leat_error 
 static int load(struct leat_attached *a, const json_t *o, struct leat_error *error)
 {
     const struct leat_reader_run run = run_of(a);
-    struct leat_state_number numbers[] = {{"epoch", 0}, {"row", 0}, {"step", 0}};
+    struct leat_state_number number = {"step", 0};
+    struct leat_position at = {0, 0};
     uint64_t rows = 0;
     if (json_object_get(o, "plan"))
         return leat_fail(error, LEAT_E_INVALID,
                          "this is the state of a leat.Loader, not of a reader of a port: load it into the loader that "
                          "the port is opened over, and readers begin there");
-    int rc = leat_reader_read(&run, o, numbers, sizeof numbers / sizeof *numbers, error);
-    const uint64_t epoch = numbers[0].value, row = numbers[1].value, step = numbers[2].value;
+    int rc = leat_reader_read(&run, o, &at, &number, 1, error);
+    const uint64_t epoch = at.epoch, row = at.row, step = number.value;
     rc = rc ? rc : leat_attached_rows(a, epoch, &rows, error);
     if (rc)
         return rc;

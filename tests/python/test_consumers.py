@@ -261,9 +261,9 @@ def test_what_cannot_be_is_an_error_that_says_why(path: str, tmp_path: Path) -> 
         with pytest.raises(leat.StateError, match="another order"):
             consumer.load_state_dict({**good, "order": "0" * 16})
         with pytest.raises(leat.StateError, match="rows of an epoch"):
-            consumer.load_state_dict({**good, "rows": 10**9})
+            consumer.load_state_dict({**good, "at": {"epoch": 0, "row": 10**9}})
         with pytest.raises(ValueError, match="not a state"):
-            consumer.load_state_dict({**good, "rows": -1})
+            consumer.load_state_dict({**good, "at": {"epoch": 0, "row": -1}})
     sizes = [leat.ops.Decode(), leat.ops.RandomResizedCrop(leat.PerBatch([8, 16]))]
     with (
         leat.Loader(photos(tmp_path), 8, outputs={"image": sizes}) as loader,

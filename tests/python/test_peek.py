@@ -102,7 +102,7 @@ def test_further_consumers_beside_it_get_their_rows_and_look_ahead_too(records: 
         mine, theirs, order = [], [], delivered(loader_of(records, 12))
         batches, others = iter(loader), iter(other)
         ahead = other.peek()
-        assert ahead is not None and other.state_dict()["rows"] == 0
+        assert ahead is not None and other.state_dict()["at"]["row"] == 0
         for batch in batches:
             mine += batch.ids.tolist()
             loader.peek()

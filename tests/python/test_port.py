@@ -156,7 +156,7 @@ def test_a_state_goes_on_in_a_reader_of_another_size(path: str, ports: Path) -> 
             state = json.loads(json.dumps(reader.state_dict()))
         with leat.attach("a", 20) as again:
             again.load_state_dict(state)
-            assert again.state_dict()["epoch"] == 0
+            assert again.state_dict()["at"]["epoch"] == 0
             assert got + [i for b in again for i in b.ids.tolist()] == order
             assert next(iter(again)).epoch == 1
 

@@ -49,6 +49,11 @@ def test_importing_leat_imports_no_torch(records: Path, photos: Path) -> None:
     )
 
 
+def test_importing_leat_imports_no_numpy_and_every_name_of_it_is_there() -> None:
+    code = "import sys, leat; assert 'numpy' not in sys.modules; [getattr(leat, name) for name in leat.__all__]"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
 def test_asking_for_torch_where_it_is_missing_says_what_to_do(records: Path, photos: Path) -> None:
     code = """
         sys.modules["torch"] = None  # importing it fails

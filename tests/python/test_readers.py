@@ -138,6 +138,22 @@ def test_a_state_goes_on_with_the_next_row(opened: Opened, wanted: list[Any], st
     assert got[:20] == flat[:20]
 
 
+def test_states_of_all_kinds_have_one_form_and_those_of_versions_before_are_loaded(
+    opened: Opened, wanted: list[Any]
+) -> None:
+    reader, again = opened.reader(), opened.reader()
+    next(iter(reader))
+    state = reader.state_dict()
+    kind, older = {
+        "loader": ("loader", {"state": state["state"], "at": state["at"]}),
+        "consumer": ("consumer", {"consumer": 1, "epoch": 0, "rows": BATCH}),
+        "port": ("attached", {"attached": 1, "epoch": 0, "row": BATCH}),
+    }[opened.kind]
+    assert (state.pop("reader"), state.pop("state"), state.pop("at")) == (kind, 1, {"epoch": 0, "row": BATCH})
+    again.load_state_dict({**state, **older})
+    assert next(iter(again)).ids.tolist() == wanted[0][1]
+
+
 def test_what_is_no_state_is_refused_and_changes_nothing(opened: Opened, wanted: list[Any]) -> None:
     reader = opened.reader()
     batches = iter(reader)
@@ -146,7 +162,13 @@ def test_what_is_no_state_is_refused_and_changes_nothing(opened: Opened, wanted:
     other = opened.reader(seed=4)
     next(iter(other))
     wrong = [None, 3, "state", {}, {"epoch": 0}, {**state, "fingerprint": "0" * 32}, other.state_dict()]
-    wrong += [{**state, "epoch": object()}, {**state, "x": float("nan")}, {**state, "\ud800": 1}]
+    wrong += [
+        {**state, "reader": "another"},
+        {**state, "at": 3},
+        {**state, "epoch": object()},
+        {**state, "x": float("nan")},
+        {**state, "\ud800": 1},
+    ]
     for each in wrong[:-2]:
         with pytest.raises(leat.StateError):
             reader.load_state_dict(each)
@@ -191,10 +213,7 @@ def test_set_epoch_holds_also_behind_the_end_that_was_peeked_at(opened: Opened, 
     reader.set_epoch(4)
     with pytest.raises(StopIteration):
         next(batches)
-    assert reader.epoch == 4 and reader.state_dict()["epoch" if opened.kind != "loader" else "at"] in (
-        4,
-        {"epoch": 4, "row": 0},
-    )
+    assert reader.epoch == 4 and reader.state_dict()["at"] == {"epoch": 4, "row": 0}
     assert next(iter(reader)).ids.tolist() == wanted[4][0]
 
 

@@ -246,9 +246,7 @@ class JobCore:
     def state(self) -> str:
         if not self._shares or self._attached is None:
             return self._own.state()
-        state, at = json.loads(self._own.state()), json.loads(self._attached.state())
-        state["at"] = {"epoch": at["epoch"], "row": at["row"]}
-        return json.dumps(state)
+        return json.dumps({**json.loads(self._own.state()), "at": json.loads(self._attached.state())["at"]})
 
     def load_state(self, text: str) -> None:
         self._own.load_state(text)
@@ -264,8 +262,8 @@ class JobCore:
         if self._attached is None or not _is_plain(state["log"], state["at"], self._global):
             return
         try:
-            position = {**json.loads(self._attached.state()), **state["at"]}
-            self._attached.load_state(json.dumps({**position, "step": position["row"] // self._global}))
+            position = {"at": state["at"], "step": state["at"]["row"] // self._global}
+            self._attached.load_state(json.dumps({**json.loads(self._attached.state()), **position}))
         except ClosedError:
             self._drop()
         else:
