@@ -11,6 +11,8 @@
 
 #include <jpeglib.h>
 
+#include "../tests/c/codecs.h"
+#include "../tests/c/tuning.h"
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
@@ -20,8 +22,6 @@
 #include "codec/photo/photo.h"
 #include "codec/photo/raw.h"
 #include "format/source.h"
-#include "../tests/c/codecs.h"
-#include "../tests/c/tuning.h"
 
 static void fail(const char *what)
 {

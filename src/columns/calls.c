@@ -1,6 +1,6 @@
 /*
- * Calls of columns to the system, in one file: a test wraps them (--wrap), makes each one fail, and looks at the file when
- * it is synced.
+ * Calls of columns to the system, in one file: a test wraps them (--wrap), makes each one fail, and looks at the file
+ * when it is synced.
  *
  * Locks are those of open file descriptions, on bytes far behind the end of any file: they end with the process,
  * however it ends, and exclude two open files of one process too.

@@ -158,8 +158,8 @@ static uint64_t run_from(struct job *job, uint64_t k, uint64_t *bytes)
 static bool put_all(struct job *job, uint64_t offset, uint64_t bytes)
 {
     for (uint64_t done = 0; done < bytes;) {
-        const ssize_t n = leat_call_put(job->c->fd, (const uint8_t *)job->scratch->bytes + done, bytes - done,
-                                                 offset + done);
+        const ssize_t n =
+            leat_call_put(job->c->fd, (const uint8_t *)job->scratch->bytes + done, bytes - done, offset + done);
         if (n > 0) {
             done += (uint64_t)n;
         } else if (n == 0 || errno != EINTR) {

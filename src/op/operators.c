@@ -257,6 +257,5 @@ int leat_infer_gray_or_rgb(const void *args, const struct leat_place *place, str
                            struct leat_effect *effect, struct leat_error *error)
 {
     const int64_t channels = leat_type_channels(type);
-    return channels == 1 || channels == 3 ? LEAT_OK
-                                          : leat_op_misfit(place, type, "an image of 1 or 3 channels", error);
+    return channels == 1 || channels == 3 ? LEAT_OK : leat_op_misfit(place, type, "an image of 1 or 3 channels", error);
 }

@@ -11,7 +11,6 @@
 #define REPEATED 4
 #define MOST_BYTES (16u << 20) /* of all texts */
 
-
 struct entry {
     uint64_t checksum;
     uint32_t length, at; /* in `texts` */

@@ -202,7 +202,8 @@ static bool has_large_value(const struct leat_store_layout *l, const uint8_t *co
     return false;
 }
 
-static bool count_pages(struct leat_part *part, const uint8_t *group, uint64_t payload_bytes, unsigned shift, bool large)
+static bool count_pages(struct leat_part *part, const uint8_t *group, uint64_t payload_bytes, unsigned shift,
+                        bool large)
 {
     const uint64_t before = part->page_checksums.length;
     bool ok = true;

@@ -52,10 +52,10 @@ ROWS_CALL(int, lock, (int fd, uint64_t number, bool wait), (fd, number, wait))
 static inline int rows_make_folder(void **state)
 {
     make_folder(state);
-    calls = plain_calls = (struct calls){__real_leat_call_open, __real_leat_call_allocate, __real_leat_call_cut,
-                                         __real_leat_call_write, __real_leat_call_read, __real_leat_call_put,
-                                         rows_no_sync, __real_leat_call_publish, __real_leat_call_map,
-                                         __real_leat_call_lock};
+    calls = plain_calls =
+        (struct calls){__real_leat_call_open, __real_leat_call_allocate, __real_leat_call_cut, __real_leat_call_write,
+                       __real_leat_call_read, __real_leat_call_put,      rows_no_sync,         __real_leat_call_publish,
+                       __real_leat_call_map,  __real_leat_call_lock};
     snprintf(path, sizeof path, "%s/a.store", folder);
     return 0;
 }

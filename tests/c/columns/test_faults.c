@@ -69,9 +69,8 @@ static int faulty_lock(int fd, uint64_t number, bool wait)
 {
     return fails() ? -1 : plain_calls.lock(fd, number, wait);
 }
-static const struct calls faulty_calls = {faulty_open, faulty_allocate, faulty_cut,  faulty_write,
-                                                       faulty_read, faulty_put,      faulty_sync, faulty_publish,
-                                                       faulty_map,  faulty_lock};
+static const struct calls faulty_calls = {faulty_open, faulty_allocate, faulty_cut,     faulty_write, faulty_read,
+                                          faulty_put,  faulty_sync,     faulty_publish, faulty_map,   faulty_lock};
 
 /* The n-th call, from 1. */
 static void fail_call(uint64_t n)

@@ -94,7 +94,8 @@ TEST(a_line_that_is_too_long_is_broken_and_the_next_ones_are_not)
     assert_int_equal(leat_io_from_memory("text", text, used, &file, NULL), LEAT_OK);
     for (uint64_t chunk = 50; chunk < 10000; chunk *= 5) {
         struct leat_text_index x;
-        const struct leat_text_scan scan = {.mode = LEAT_TEXT_JSONL, .threads = 2, .chunk_bytes = chunk, .longest = 1000};
+        const struct leat_text_scan scan = {
+            .mode = LEAT_TEXT_JSONL, .threads = 2, .chunk_bytes = chunk, .longest = 1000};
         assert_int_equal(leat_text_scan_file(file, &scan, &x, NULL), LEAT_OK);
         assert_int_equal(x.count, 3);
         assert_int_equal(x.n_bad, 1);
