@@ -81,80 +81,63 @@ bool leat_job_plan_substitute(struct leat_job *j, size_t i)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static int wrong_length(struct leat_job *j, struct leat_job_value *v, size_t i)
+/* The values of n samples in a field, all of that storage; `v` is the first, a row's slots before the next. */
+static int locate_values(struct leat_job *j, const struct leat_feed *feed, enum leat_storage storage, uint8_t if_mapped,
+                         const struct leat_sample_ref *refs, struct leat_job_value *v, size_t n, size_t *failed)
 {
-    leat_fail(&j->error, LEAT_E_CORRUPT, "a value of %" PRIu64 " bytes has an extent of %" PRIu64, v->feed->value_bytes,
-              v->extent.length);
-    leat_error_at_extent(&j->error, v->ref.source, &v->extent);
-    leat_error_at_sample(&j->error, j->chunk.refs[i].id, j->context->fields[v->feed->field].name);
-    return LEAT_E_CORRUPT;
-}
-
-/* Extents of rows [i, i + n), all of that storage. */
-static int locate_extents(struct leat_job *j, const struct leat_feed *feed, size_t i, size_t n, size_t *failed)
-{
+    const struct leat_job_context *c = j->context;
+    const size_t next = c->n_slots;
+    const struct leat_job_value one = {.feed = feed,
+                                       .way = storage == LEAT_STORAGE_COMPUTED ? LEAT_VALUE_COMPUTED
+                                              : storage == LEAT_STORAGE_MAPPED ? if_mapped
+                                                                               : LEAT_VALUE_NONE,
+                                       .field = feed->field,
+                                       .extent.length = feed->value_bytes};
+    for (size_t k = 0; k < n; k++) {
+        v[k * next] = one;
+        v[k * next].ref = refs[k];
+    }
+    if (storage != LEAT_STORAGE_EXTENT)
+        return LEAT_OK;
     size_t bad = 0;
-    int rc =
-        leat_dataset_extents(j->context->dataset, feed->field, j->chunk.refs + i, n, j->chunk.extents, &bad, &j->error);
-    for (size_t k = 0; k < (rc ? bad : n); k++) {
-        struct leat_job_value *v = leat_job_value(j, feed, i + k);
+    int rc = leat_dataset_extents(c->dataset, feed->field, refs, n, j->chunk.extents, &bad, &j->error);
+    for (size_t k = 0; k < (rc ? bad : n); k++, v += next) {
         v->way = LEAT_VALUE_READ;
         v->with_rows = feed->decodes;
-        v->ref = j->chunk.refs[i + k];
-        v->field = feed->field;
         v->extent = j->chunk.extents[k];
         leat_ref_resolve(&v->ref, &v->field);
-        *failed = i + k;
-        if (feed->fixed && v->extent.length != feed->value_bytes)
-            return wrong_length(j, v, i + k);
+        if (!feed->fixed || v->extent.length == feed->value_bytes)
+            continue;
+        *failed = k;
+        rc = leat_fail(&j->error, LEAT_E_CORRUPT, "a value of %" PRIu64 " bytes has an extent of %" PRIu64,
+                       feed->value_bytes, v->extent.length);
+        leat_error_at_extent(&j->error, v->ref.source, &v->extent);
+        leat_error_at_sample(&j->error, refs[k].id, c->fields[feed->field].name);
+        return rc;
     }
-    *failed = i + bad;
+    *failed = bad;
     return rc;
 }
 
 int leat_job_locate(struct leat_job *j, const struct leat_feed *feed, size_t i, size_t n, size_t *failed)
 {
+    const struct leat_sample_ref *refs = j->chunk.refs;
     for (size_t end = i + n, run; i < end; i += run) {
-        enum leat_storage storage = leat_ref_storage(&j->chunk.refs[i], feed->field);
-        for (run = 1; i + run < end && leat_ref_storage(&j->chunk.refs[i + run], feed->field) == storage; run++)
+        enum leat_storage storage = leat_ref_storage(&refs[i], feed->field);
+        for (run = 1; i + run < end && leat_ref_storage(&refs[i + run], feed->field) == storage; run++)
             ;
-        for (size_t k = i; k < i + run; k++) {
-            struct leat_job_value *v = leat_job_value(j, feed, k);
-            *v = (struct leat_job_value){.feed = feed, .extent.length = feed->value_bytes};
-            v->way = storage == LEAT_STORAGE_COMPUTED ? LEAT_VALUE_COMPUTED
-                     : feed->tied                     ? LEAT_VALUE_COPIED
-                                                      : LEAT_VALUE_NONE;
-            v->ref = j->chunk.refs[k];
-        }
-        int rc = storage == LEAT_STORAGE_EXTENT ? locate_extents(j, feed, i, run, failed) : LEAT_OK;
-        if (rc)
+        size_t bad;
+        int rc = locate_values(j, feed, storage, feed->tied ? LEAT_VALUE_COPIED : LEAT_VALUE_NONE, refs + i,
+                               leat_job_value(j, feed, i), run, &bad);
+        if (rc) {
+            *failed = i + bad;
             return rc;
+        }
     }
     return LEAT_OK;
 }
 
-/* ---- the other samples of a row ---- */
-
-static int locate_other(struct leat_job *j, const struct leat_feed *feed, struct leat_job_value *v,
-                        const struct leat_sample_ref *ref)
-{
-    enum leat_storage storage = leat_ref_storage(ref, feed->field);
-    *v = (struct leat_job_value){.feed = feed, .extent.length = feed->value_bytes, .ref = *ref, .field = feed->field};
-    v->way = storage == LEAT_STORAGE_COMPUTED ? LEAT_VALUE_COMPUTED
-             : storage == LEAT_STORAGE_EXTENT ? LEAT_VALUE_READ
-                                              : LEAT_VALUE_COPIED;
-    if (v->way != LEAT_VALUE_READ)
-        return LEAT_OK;
-    size_t bad;
-    int rc = leat_dataset_extents(j->context->dataset, feed->field, ref, 1, &v->extent, &bad, &j->error);
-    v->with_rows = feed->decodes;
-    leat_ref_resolve(&v->ref, &v->field);
-    if (!rc && feed->fixed && v->extent.length != feed->value_bytes)
-        rc = leat_fail(&j->error, LEAT_E_CORRUPT, "a value of %" PRIu64 " bytes has an extent of %" PRIu64,
-                       feed->value_bytes, v->extent.length);
-    return rc;
-}
-
+/* The values of the other samples of a row. */
 static int locate_others(struct leat_job *j, size_t i)
 {
     const struct leat_job_context *c = j->context;
@@ -173,8 +156,11 @@ static int locate_others(struct leat_job *j, size_t i)
         leat_dataset_locate(c->dataset, &position, 1, ref);
         j->chunk.culprit = ref->id;
         for (size_t f = 0; f < c->n_feeds; f++) {
-            int rc = c->feeds[f].gathered ? locate_other(j, &c->feeds[f], leat_job_piece(j, &c->feeds[f], i, p), ref)
-                                          : LEAT_OK;
+            const struct leat_feed *feed = &c->feeds[f];
+            size_t bad;
+            int rc = feed->gathered ? locate_values(j, feed, leat_ref_storage(ref, feed->field), LEAT_VALUE_COPIED, ref,
+                                                    leat_job_piece(j, feed, i, p), 1, &bad)
+                                    : LEAT_OK;
             if (rc)
                 return rc;
         }
@@ -195,10 +181,16 @@ int leat_job_locate_others(struct leat_job *j, size_t i, size_t n, size_t *faile
 
 /* ---- computed values ------------------------------------------------------------------------- */
 
-/* Whether a value of row i is still to be computed. */
-static bool is_open(const struct leat_job *j, const struct leat_feed *feed, size_t i)
+/* The slots of a sample of row i. */
+static struct leat_job_value *slots_of(const struct leat_job *j, size_t i, size_t piece)
 {
-    const struct leat_job_value *v = feed->computed ? leat_job_value(j, feed, i) : NULL;
+    return &j->chunk.values[i * j->context->n_slots + piece * j->context->own_slots];
+}
+
+/* Whether a value is still to be computed. */
+static bool is_open(const struct leat_feed *feed, const struct leat_job_value *slots)
+{
+    const struct leat_job_value *v = feed->computed ? slots + feed->slot : NULL;
     return v && v->way == LEAT_VALUE_COMPUTED && !v->data;
 }
 
@@ -208,7 +200,7 @@ static bool same_open(const struct leat_job *j, size_t a, size_t b)
     const struct leat_job_context *c = j->context;
     bool same = j->chunk.refs[a].source == j->chunk.refs[b].source;
     for (size_t f = 0; same && f < c->n_feeds; f++)
-        same = is_open(j, &c->feeds[f], a) == is_open(j, &c->feeds[f], b);
+        same = is_open(&c->feeds[f], slots_of(j, a, 0)) == is_open(&c->feeds[f], slots_of(j, b, 0));
     return same;
 }
 
@@ -218,7 +210,7 @@ static void take_made(struct leat_job *j, size_t i)
     const struct leat_values *made = j->target.made;
     for (size_t f = 0; made && f < j->context->n_feeds; f++) {
         const struct leat_feed *feed = &j->context->feeds[f];
-        if (!is_open(j, feed, i))
+        if (!is_open(feed, slots_of(j, i, 0)))
             continue;
         struct leat_computed got = made->at[feed->made * made->n_samples + j->first + j->cursor + i];
         leat_job_value(j, feed, i)->data = got.data;
@@ -245,88 +237,63 @@ void leat_job_drop_made(struct leat_job *j)
         leat_values_destroy(&j->chunk.made[--j->chunk.n_made]);
 }
 
-/* For rows [i, i + n), of which the same `k` fields are wanted. */
-static int compute_run(struct leat_job *j, size_t i, size_t n, size_t k, size_t *failed)
+/* The values of n samples of one source, of which the same are still to be computed: `slots` are those of the first. */
+static int compute_values(struct leat_job *j, const struct leat_sample_ref *refs, struct leat_job_value *slots,
+                          size_t n, size_t *failed)
 {
     const struct leat_job_context *c = j->context;
-    struct leat_values *values = new_arena(j, k, n);
+    size_t k = 0, m = 0;
+    for (size_t f = 0; f < c->n_feeds; f++)
+        if (is_open(&c->feeds[f], slots))
+            j->chunk.fields[k++] = c->feeds[f].field;
+    struct leat_values *values = k ? new_arena(j, k, n) : NULL;
     if (!values)
-        return leat_fail(&j->error, LEAT_E_NOMEM, "no memory for computed values");
-    int rc = leat_dataset_compute(c->dataset, j->chunk.fields, k, j->chunk.refs + i, n, values, failed, &j->error);
-    for (size_t f = 0, m = 0; !rc && f < c->n_feeds; f++) {
-        if (!is_open(j, &c->feeds[f], i))
+        return k ? leat_fail(&j->error, LEAT_E_NOMEM, "no memory for computed values") : LEAT_OK;
+    int rc = leat_dataset_compute(c->dataset, j->chunk.fields, k, refs, n, values, failed, &j->error);
+    for (size_t f = 0; !rc && f < c->n_feeds; f++) {
+        if (!is_open(&c->feeds[f], slots))
             continue;
-        for (size_t r = 0; r < n; r++) {
-            struct leat_job_value *v = leat_job_value(j, &c->feeds[f], i + r);
-            v->data = values->at[m * n + r].data;
-            v->extent.length = values->at[m * n + r].bytes;
+        for (size_t i = 0; i < n; i++) {
+            struct leat_job_value *v = &slots[i * c->n_slots + c->feeds[f].slot];
+            v->data = values->at[m * n + i].data;
+            v->extent.length = values->at[m * n + i].bytes;
         }
         m++;
     }
     return rc;
 }
 
-/* The values of one of the other samples of row i. */
-static int compute_other(struct leat_job *j, size_t i, unsigned piece)
-{
-    const struct leat_job_context *c = j->context;
-    size_t k = 0, m = 0, failed = 0;
-    for (size_t f = 0; f < c->n_feeds; f++) {
-        const struct leat_job_value *v = c->feeds[f].gathered ? leat_job_piece(j, &c->feeds[f], i, piece) : NULL;
-        if (v && v->way == LEAT_VALUE_COMPUTED && !v->data)
-            j->chunk.fields[k++] = c->feeds[f].field;
-    }
-    struct leat_values *values = k ? new_arena(j, k, 1) : NULL;
-    if (!values)
-        return k ? leat_fail(&j->error, LEAT_E_NOMEM, "no memory for computed values") : LEAT_OK;
-    const struct leat_sample_ref *ref = &j->chunk.others[i * (c->pieces - 1) + piece - 1];
-    j->chunk.culprit = ref->id;
-    int rc = leat_dataset_compute(c->dataset, j->chunk.fields, k, ref, 1, values, &failed, &j->error);
-    for (size_t f = 0; !rc && f < c->n_feeds; f++) {
-        struct leat_job_value *v = c->feeds[f].gathered ? leat_job_piece(j, &c->feeds[f], i, piece) : NULL;
-        if (!v || v->way != LEAT_VALUE_COMPUTED || v->data)
-            continue;
-        v->data = values->at[m].data;
-        v->extent.length = values->at[m++].bytes;
-    }
-    j->chunk.culprit = rc ? j->chunk.culprit : -1;
-    return rc;
-}
-
-static int compute_own(struct leat_job *j, size_t i, size_t n, size_t *failed);
-
-int leat_job_compute(struct leat_job *j, size_t i, size_t n, size_t *failed)
-{
-    int rc = compute_own(j, i, n, failed);
-    for (size_t k = i; !rc && j->context->pieces > 1 && k < i + n; k++)
-        for (unsigned p = 1; !rc && p < j->context->pieces; p++) {
-            rc = compute_other(j, k, p);
-            *failed = k;
-        }
-    return rc;
-}
-
 static int compute_own(struct leat_job *j, size_t i, size_t n, size_t *failed)
 {
-    const struct leat_job_context *c = j->context;
     const size_t end = i + n;
     for (size_t k = i; k < end; k++)
         take_made(j, k);
     for (size_t run; i < end; i += run) {
-        size_t k = 0, bad;
-        for (size_t f = 0; f < c->n_feeds; f++)
-            if (is_open(j, &c->feeds[f], i))
-                j->chunk.fields[k++] = c->feeds[f].field;
         for (run = 1; i + run < end && same_open(j, i, i + run); run++)
             ;
-        bad = run;
-        int rc = k ? compute_run(j, i, run, k, &bad) : LEAT_OK;
+        size_t bad = run;
+        int rc = compute_values(j, &j->chunk.refs[i], slots_of(j, i, 0), run, &bad);
         if (rc) {
             *failed = bad < run ? i + bad : end;
             return rc;
         }
     }
     return LEAT_OK;
+}
+
+int leat_job_compute(struct leat_job *j, size_t i, size_t n, size_t *failed)
+{
+    const size_t others = j->context->pieces - 1;
+    int rc = compute_own(j, i, n, failed);
+    for (size_t k = i; !rc && k < i + n; k++)
+        for (size_t p = 0; !rc && p < others; p++) {
+            const struct leat_sample_ref *ref = &j->chunk.others[k * others + p];
+            size_t bad;
+            rc = compute_values(j, ref, slots_of(j, k, p + 1), 1, &bad);
+            j->chunk.culprit = rc ? ref->id : -1;
+            *failed = k;
+        }
+    return rc;
 }
 
 /* ---- lengths --------------------------------------------------------------------------------- */
