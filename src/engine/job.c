@@ -1,6 +1,6 @@
 /*
- * The run of a job (leat_job_run), chunk by chunk: it locates the rows of a chunk, reads and makes them in read
- * windows, tries failed reads again, and replaces broken samples.
+ * The run of a job, step by step; the steps of a job whose rows are samples, and those that all jobs have in common.
+ * Failed reads are tried again, and broken samples replaced.
  */
 #include "engine/job.h"
 

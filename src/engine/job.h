@@ -7,11 +7,14 @@
  *          ^                                                                                                |
  *          `------------------------------- a substitute, where a sample is broken -------------------------'
  *
- * locate.c, fetch.c and make.c are these three steps, and job.c runs them. policy.c decides on a row that fails, and
- * context.c makes the common part of all jobs of a loader. Rows that are cut from documents are made by packing.c
- * instead. A job goes over its rows in chunks: it locates all values of a chunk, makes the outputs of those that are
- * mapped, and then reads the others. For that it opens one read window after another: rows of the chunk whose values
- * fit into its buffer together. (The window of window.h is another thing: the batches in flight.)
+ * A job goes over its rows in chunks, by the steps of enum leat_job_step. It locates all values of a chunk, makes the
+ * outputs of those that are mapped, and then reads the others. For that it opens one read window after another: rows of
+ * the chunk whose values fit into its buffer together. (The window of window.h is another thing: the batches in
+ * flight.)
+ *
+ * job.c runs the steps. locate.c, fetch.c and make.c do their work, and have a part of the job each. policy.c decides
+ * on a row that fails, and context.c makes the common part of all jobs of a loader. It chooses the table of steps: rows
+ * that are cut from documents have one of their own (packing.c).
  *
  * Rows go straight into their places of the batch; further results (rows that are broken, the error that ends the
  * batch) stand in the job, for its caller to book.
