@@ -14,6 +14,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/search.h"
 #include "columns/internal.h"
 #include "io/guard.h"
 
@@ -53,15 +54,7 @@ static struct class *class_of(struct leat_columns *c, uint32_t units)
 /* The number of the first group behind a segment. */
 static size_t groups_up_to(const struct leat_columns *c, uint64_t segment)
 {
-    size_t low = 0, high = c->n_groups;
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-        if (c->groups[middle]->segment <= segment)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return LEAT_BISECT(i, 0, c->n_groups, c->groups[i]->segment <= segment);
 }
 
 /* The group of this open file that has the byte, and which of its slots. */

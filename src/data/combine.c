@@ -137,11 +137,5 @@ int leat_dataset_combine(struct leat_dataset *left, struct leat_dataset *right, 
         leat_selection_destroy(&s);
         return rc;
     }
-    char *view = leat_view_combine(left, right, names[how]);
-    rc = leat_dataset_make(leat_base_retain(left->base), &s, out, error);
-    if (!rc && (*out)->selected)
-        (*out)->view = view;
-    else
-        leat_free(view);
-    return rc;
+    return leat_dataset_make(leat_base_retain(left->base), &s, leat_view_combine(left, right, names[how]), out, error);
 }

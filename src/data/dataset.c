@@ -184,42 +184,36 @@ static void fingerprint(const struct leat_dataset *d, uint8_t out[16])
     leat_put_u64(out + 8, hash[1]);
 }
 
-int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, struct leat_dataset **out,
+int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, char *view, struct leat_dataset **out,
                       struct leat_error *error)
 {
     struct leat_dataset *d = leat_new(struct leat_dataset);
+    int rc = LEAT_OK;
     *out = NULL;
-    if (!d) {
+    if (!d || (!base->codes && !(base->codes = leat_new_array(base->n_fields + 1, sizeof *base->codes))))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");
+    else if (selection && leat_selection_seal(selection))
+        rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a view");
+    if (rc) {
         leat_base_release(base);
-        if (selection)
-            leat_selection_destroy(selection);
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");
+        leat_free(d);
+    } else {
+        *d = (struct leat_dataset){.references = 1, .base = base, .count = base->count};
+        /* A view of everything in order is the base itself, with its fingerprint and speed. */
+        if (selection && !(selection->count == base->count && selection->ascending)) {
+            d->selected = true;
+            d->selection = *selection;
+            d->count = selection->count;
+            d->view = view;
+            view = NULL;
+            memset(selection, 0, sizeof *selection);
+        }
+        *out = d;
     }
-    d->references = 1;
-    d->base = base;
-    d->count = base->count;
-    if (!base->codes && !(base->codes = leat_new_array(base->n_fields + 1, sizeof *base->codes))) {
-        leat_dataset_release(d);
-        if (selection)
-            leat_selection_destroy(selection);
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");
-    }
-    /* A view of everything in order is the base itself, with its fingerprint and speed. */
-    if (selection && leat_selection_seal(selection)) {
+    if (selection)
         leat_selection_destroy(selection);
-        leat_dataset_release(d);
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a view");
-    }
-    if (selection && selection->count == base->count && selection->ascending) {
-        leat_selection_destroy(selection);
-    } else if (selection) {
-        d->selected = true;
-        d->selection = *selection;
-        d->count = selection->count;
-        memset(selection, 0, sizeof *selection);
-    }
-    *out = d;
-    return LEAT_OK;
+    leat_free(view);
+    return rc;
 }
 
 struct leat_dataset *leat_dataset_retain(struct leat_dataset *d)
@@ -368,7 +362,7 @@ int leat_dataset_open(const char *path, const struct leat_open_options *given, s
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", path);
     }
     if (!rc)
-        return leat_dataset_make(base, NULL, out, error);
+        return leat_dataset_make(base, NULL, NULL, out, error);
     leat_base_release(base);
     return explain_missing(path, &options, rc, error);
 }
@@ -418,7 +412,7 @@ int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out
         leat_base_release(base);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a data set");
     }
-    return leat_dataset_make(base, NULL, out, error);
+    return leat_dataset_make(base, NULL, NULL, out, error);
 }
 
 int leat_dataset_zip(struct leat_dataset *const *datasets, const char *const *names, size_t n, bool bare,
@@ -486,12 +480,7 @@ int leat_dataset_concat(struct leat_dataset *const *datasets, size_t n, struct l
         return rc;
     }
     char *view = selected ? leat_view_add(NULL, leat_view_concat(datasets, n)) : NULL;
-    rc = leat_dataset_make(base, selected ? &s : NULL, out, error);
-    if (!rc && (*out)->selected)
-        (*out)->view = view;
-    else
-        leat_free(view);
-    return rc;
+    return leat_dataset_make(base, selected ? &s : NULL, view, out, error);
 }
 
 /* ---- facts of the whole ---------------------------------------------------------------------- */

@@ -73,8 +73,9 @@ struct leat_dataset {
     _Atomic bool fingerprinted;
 };
 
-/* Takes over the reference to `base` and the contents of `selection` (NULL: all), even on failure. */
-int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, struct leat_dataset **out,
+/* Takes over the reference to `base`, the contents of `selection` (NULL: all) and `view`, the description of that
+ * (NULL: none), even on failure. */
+int leat_dataset_make(struct leat_base *base, struct leat_selection *selection, char *view, struct leat_dataset **out,
                       struct leat_error *error);
 /* A data set of one source. Takes the source over, and closes it on failure. */
 int leat_dataset_of_source(struct leat_source *source, struct leat_dataset **out, struct leat_error *error);
@@ -101,6 +102,8 @@ void leat_codes_free(struct leat_codes *codes); /* NULL is allowed */
 bool leat_base_is_same(const struct leat_base *a, const struct leat_base *b);
 struct leat_base *leat_base_retain(struct leat_base *base);
 void leat_base_release(struct leat_base *base);
+/* The number of the part that holds an id. */
+size_t leat_base_part_of(const struct leat_base *base, uint64_t id);
 /* Metadata of two data sets that are joined, each a JSON object, freed with leat_free. NULL: no memory. */
 char *leat_metadata_join(const char *a, const char *b);
 

@@ -35,7 +35,7 @@ int leat_dataset_join(struct leat_dataset *const *datasets, size_t n, struct lea
         leat_selection_destroy(&s);
         return leat_fail(error, rc, "no memory to join %zu views", n);
     }
-    if ((rc = leat_dataset_make(leat_base_retain(base), NULL, out, error))) {
+    if ((rc = leat_dataset_make(leat_base_retain(base), NULL, NULL, out, error))) {
         leat_selection_destroy(&s);
         return rc;
     }

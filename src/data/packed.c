@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/search.h"
 #include "leat/leat.h"
 
 enum { ARRAY, BITS, RUNS };
@@ -150,14 +151,7 @@ static unsigned bit_at(uint64_t word, unsigned k)
 
 static uint32_t find_bit(const struct bits *b, uint32_t k)
 {
-    uint32_t low = 0, high = RANKS - 1;
-    while (low < high) {
-        const uint32_t middle = (low + high + 1) / 2;
-        if (b->rank[middle] <= k)
-            low = middle;
-        else
-            high = middle - 1;
-    }
+    const uint32_t low = (uint32_t)LEAT_BISECT(i, 1, RANKS, b->rank[i] <= k) - 1;
     k -= b->rank[low];
     uint32_t word = low * RANK_WORDS;
     for (;; word++) {
@@ -171,28 +165,12 @@ static uint32_t find_bit(const struct bits *b, uint32_t k)
 static uint32_t find_run(const struct leat_chunk *c, uint32_t k)
 {
     const struct chunk_run *runs = c->data;
-    uint32_t low = 0, high = c->n - 1;
-    while (low < high) {
-        const uint32_t middle = (low + high + 1) / 2;
-        if (runs[middle].at <= k)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
+    return (uint32_t)LEAT_BISECT(i, 1, c->n, runs[i].at <= k) - 1;
 }
 
 uint64_t leat_packed_at(const struct leat_packed *p, uint64_t position, uint64_t *run)
 {
-    size_t low = 0, high = p->n - 1;
-    while (low < high) {
-        const size_t middle = (low + high + 1) / 2;
-        if (p->chunks[middle].before <= position)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    const struct leat_chunk *c = &p->chunks[low];
+    const struct leat_chunk *c = &p->chunks[LEAT_BISECT(i, 1, p->n, p->chunks[i].before <= position) - 1];
     const uint32_t k = (uint32_t)(position - c->before);
     uint32_t id = 0, n = 1;
     if (c->form == ARRAY) {

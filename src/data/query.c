@@ -360,7 +360,7 @@ int leat_dataset_where(struct leat_dataset *d, const char *clause, struct leat_d
     *out = NULL;
     int rc = leat_query_check_text(clause, error);
     if (!rc)
-        rc = on_base ? leat_dataset_make(leat_base_retain(d->base), NULL, &q.rows, error) : LEAT_OK;
+        rc = on_base ? leat_dataset_make(leat_base_retain(d->base), NULL, NULL, &q.rows, error) : LEAT_OK;
     if (!rc) {
         q.rows = on_base ? q.rows : leat_dataset_retain(d);
         q.mask = on_base ? &d->selection : NULL;

@@ -222,6 +222,7 @@ struct leat_query_table {
 /* The codes of the rows of a reader's block. */
 int leat_query_reader_codes(struct leat_query_reader *reader, const struct leat_query_part *part, const void **codes,
                             struct leat_error *error);
+
 /* ---- leaves ---------------------------------------------------------------------------------- */
 
 /* Cheap ones first. */

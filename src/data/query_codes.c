@@ -230,27 +230,13 @@ static void end(void *user, void *state)
     leat_free(s);
 }
 
-/* The part that holds an id. */
-static size_t part_of(const struct leat_base *base, uint64_t id)
-{
-    size_t low = 0, high = base->n_parts - 1;
-    while (low < high) {
-        const size_t middle = (low + high + 1) / 2;
-        if (base->parts[middle].first_id <= id)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
-
 static int run(void *user, void *state, uint64_t block, struct leat_error *error)
 {
     struct coding *c = user;
     const uint64_t begin = block * LEAT_QUERY_ROWS, left = c->whole->count - begin,
                    stop = begin + (left < LEAT_QUERY_ROWS ? left : LEAT_QUERY_ROWS);
     const struct leat_base *base = c->whole->base;
-    size_t part = part_of(base, begin);
+    size_t part = leat_base_part_of(base, begin);
     int rc = LEAT_OK;
     for (uint64_t at = begin, n; at < stop && !rc && !atomic_load(&c->stop->stopped); at += n) {
         while (part + 1 < base->n_parts && base->parts[part + 1].first_id <= at)

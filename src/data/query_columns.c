@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/search.h"
 #include "data/query.h"
 #include "data/texts.h"
 #include "format/nearby.h"
@@ -446,20 +447,13 @@ static int read_texts(struct leat_query_reader *r, size_t column, uint32_t row, 
 {
     struct column *at = &r->at[column];
     uint64_t positions[LEAT_TEXTS];
-    size_t n = 1, low = 0, high = r->n_expected;
+    size_t n = 1, next = LEAT_BISECT(i, 0, r->n_expected, r->expected[i] <= row);
     if (!at->texts && !(at->texts = leat_new(struct leat_texts)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a query");
     at->texts->may_lack = valid_of(r, &r->columns->at[column]) != NULL;
-    while (low < high) {
-        const size_t middle = (low + high) / 2;
-        if (r->expected[middle] <= row)
-            low = middle + 1;
-        else
-            high = middle;
-    }
     at->rows[0] = row;
-    for (; n < LEAT_TEXTS && low < r->n_expected; n++, low++)
-        at->rows[n] = r->expected[low];
+    for (; n < LEAT_TEXTS && next < r->n_expected; n++, next++)
+        at->rows[n] = r->expected[next];
     for (size_t i = 0; i < n; i++)
         positions[i] = r->begin + at->rows[i];
     at->n_texts = 0;

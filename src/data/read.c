@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/search.h"
 #include "codec/codec.h"
 #include "data/dataset.h"
 #include "data/internal.h"
@@ -16,17 +17,9 @@
 
 /* ---- locating -------------------------------------------------------------------------------- */
 
-static const struct leat_base_part *part_of(const struct leat_base *base, uint64_t id)
+size_t leat_base_part_of(const struct leat_base *base, uint64_t id)
 {
-    size_t low = 0, high = base->n_parts - 1;
-    while (low < high) {
-        size_t middle = high - (high - low) / 2;
-        if (base->parts[middle].first_id <= id)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return &base->parts[low];
+    return LEAT_BISECT(i, 1, base->n_parts, base->parts[i].first_id <= id) - 1;
 }
 
 void leat_dataset_locate(const struct leat_dataset *d, const uint64_t *positions, size_t n,
@@ -43,7 +36,7 @@ void leat_dataset_locate(const struct leat_dataset *d, const uint64_t *positions
     for (size_t i = 0; i < n; i++) {
         uint64_t id = (uint64_t)leat_dataset_id(d, positions[i]);
         if (id < part->first_id || id - part->first_id >= part->source->count) /* neighbours mostly lie in one part */
-            part = part_of(base, id);
+            part = &base->parts[leat_base_part_of(base, id)];
         refs[i] = (struct leat_sample_ref){part->source, id - part->first_id, (int64_t)id};
     }
 }

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/permute.h"
 #include "base/random.h"
+#include "base/search.h"
 #include "data/internal.h"
 
 /* At this many runs, ascending ones are packed while they are pushed. */
@@ -184,14 +185,7 @@ static size_t find_run(const struct leat_selection *s, uint64_t position)
         low = s->index[position >> s->shift];
         high = s->index[(position >> s->shift) + 1];
     }
-    while (low < high) {
-        size_t middle = high - (high - low) / 2;
-        if (s->runs[middle].at <= position)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
+    return LEAT_BISECT(i, low + 1, high + 1, s->runs[i].at <= position) - 1;
 }
 
 uint64_t leat_selection_at(const struct leat_selection *s, uint64_t position, uint64_t *run)
@@ -241,13 +235,7 @@ int64_t leat_dataset_id(const struct leat_dataset *d, uint64_t position)
 int leat_dataset_made_view(struct leat_dataset *d, struct leat_selection *s, json_t *step, struct leat_dataset **out,
                            struct leat_error *error)
 {
-    char *view = leat_view_add(d, step);
-    int rc = leat_dataset_make(leat_base_retain(d->base), s, out, error);
-    if (!rc && (*out)->selected)
-        (*out)->view = view;
-    else
-        leat_free(view);
-    return rc;
+    return leat_dataset_make(leat_base_retain(d->base), s, leat_view_add(d, step), out, error);
 }
 
 static int no_memory(struct leat_selection *s, struct leat_error *error)

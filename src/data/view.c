@@ -200,7 +200,7 @@ static int apply_concat(struct leat_dataset *d, const json_t *step, const int64_
         return rc;
     }
     char *view = leat_view_add(d, json_deep_copy(step));
-    rc = leat_dataset_make(leat_base_retain(d->base), &s, out, error);
+    rc = leat_dataset_make(leat_base_retain(d->base), &s, NULL, out, error);
     if (rc)
         leat_free(view);
     else

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/search.h"
 #include "format/coco.h"
 #include "format/nearby.h"
 #include "format/photo_sizes.h"
@@ -18,15 +19,10 @@ int leat_coco_compare_ids(int64_t x, uint32_t x_number, int64_t y, uint32_t y_nu
 
 size_t leat_coco_find_id(const void *sorted, size_t n, size_t size, int64_t id)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (*(const int64_t *)(const void *)((const char *)sorted + middle * size) < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < n && *(const int64_t *)(const void *)((const char *)sorted + low * size) == id ? low : SIZE_MAX;
+#define ID(i) (*(const int64_t *)(const void *)((const char *)sorted + (i)*size))
+    const size_t found = LEAT_BISECT(i, 0, n, ID(i) < id);
+    return found < n && ID(found) == id ? found : SIZE_MAX;
+#undef ID
 }
 
 static int compare_images(const void *a, const void *b)

@@ -5,7 +5,7 @@
  *
  *     pixels   7 7 0 9 9 9 7    runs of 7: 0 2 4 1    of 9: 3 3 1
  *
- * Where they are asked for, a mask of class ids is made of the same pixels, as a PNG again (codec/ids_png.h).
+ * If masks of class ids are asked for, one is made of the same pixels, as a PNG again (codec/ids_png.h).
  *
  * Threads decode and trace; the one that opens takes their runs in the order of the file, so that masks and faults are
  * the same with any number of threads.
@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/search.h"
 #include "base/thread.h"
 #include "codec/ids_png.h"
 #include "codec/image.h"
@@ -48,7 +49,7 @@ struct traced {
     struct leat_error error;      /* why */
 };
 
-/* What all threads share. */
+/* Shared by all threads. */
 struct folder {
     struct leat_coco *c;
     char *path;              /* with a slash behind it */
@@ -60,7 +61,7 @@ struct folder {
     struct traced window[WINDOW]; /* of PNG i: i % WINDOW */
 };
 
-/* What a thread has from one PNG to the next. */
+/* Kept by a thread from one PNG to the next. */
 struct reading {
     const struct folder *folder;
     struct traced *to;
@@ -181,15 +182,8 @@ static bool lengthen(struct segment *s, uint64_t pixel)
 /* The first segment of this number; NULL: there is none. */
 static struct segment *find_segment(const struct traced *t, uint32_t id)
 {
-    size_t low = 0, high = t->n;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (t->segments[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < t->n && t->segments[low].id == id ? &t->segments[low] : NULL;
+    const size_t found = LEAT_BISECT(i, 0, t->n, t->segments[i].id < id);
+    return found < t->n && t->segments[found].id == id ? &t->segments[found] : NULL;
 }
 
 /* The runs of all segments, and unless `classes` is NULL the class of each pixel. Two of one number are the first. */

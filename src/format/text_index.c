@@ -2,6 +2,7 @@
 #include "format/text_index.h"
 
 #include "base/alloc.h"
+#include "base/search.h"
 
 void *leat_text_index_room(struct leat_text_index *x, uint64_t count, size_t each)
 {
@@ -25,14 +26,7 @@ void leat_text_index_destroy(struct leat_text_index *x)
 
 uint64_t leat_text_index_bad(const struct leat_text_index *x, uint64_t record, const struct leat_text_bad **bad)
 {
-    uint64_t low = 0, high = x->n_bad; /* the first that is behind `record` */
-    while (low < high) {
-        const uint64_t middle = low + (high - low) / 2;
-        if (x->bad[middle].record <= record)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *bad = low && x->bad[low - 1].record == record ? &x->bad[low - 1] : NULL;
-    return low;
+    const uint64_t n = LEAT_BISECT(i, 0, x->n_bad, x->bad[i].record <= record);
+    *bad = n && x->bad[n - 1].record == record ? &x->bad[n - 1] : NULL;
+    return n;
 }

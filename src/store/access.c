@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/search.h"
 #include "io/guard.h"
 #include "store/reader.h"
 
@@ -34,15 +35,8 @@ static inline void bit_set(struct leat_bits *bits, uint64_t i)
 /* The group of a row: between two hints, the last one that begins at or before it. */
 static inline uint64_t group_of(const struct leat_store_source *s, uint64_t row)
 {
-    uint64_t low = s->hints[row >> s->hint_shift], high = s->hints[(row >> s->hint_shift) + 1];
-    while (low < high) {
-        uint64_t middle = (low + high + 1) / 2;
-        if (s->first_rows[middle] <= row)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
+    const uint64_t low = s->hints[row >> s->hint_shift], high = s->hints[(row >> s->hint_shift) + 1];
+    return LEAT_BISECT(i, low + 1, high + 1, s->first_rows[i] <= row) - 1;
 }
 
 /* The place of a row of a column in the file. */
