@@ -34,7 +34,7 @@ static bool same(struct leat_json *j, const json_t *tree)
             abort();
         return !j->fault;
     case '0':
-        if (!leat_json_number(j, &number, &whole, &found))
+        if (!leat_json_read_number(j, &number, &whole, &found))
             return false;
         if (tree && (json_is_real(tree) ? number != json_real_value(tree)
                                         : whole && found != (int64_t)json_integer_value(tree)))

@@ -17,7 +17,7 @@ int leat_coco_no_memory(const struct leat_coco *c)
 
 bool leat_coco_number(struct leat_json *j, double *out)
 {
-    return leat_json_peek(j) == '0' ? leat_json_number(j, out, NULL, NULL) : (leat_json_skip(j), false);
+    return leat_json_peek(j) == '0' ? leat_json_read_number(j, out, NULL, NULL) : (leat_json_skip(j), false);
 }
 
 bool leat_coco_id(struct leat_json *j, int64_t *out)
@@ -29,7 +29,7 @@ bool leat_coco_id(struct leat_json *j, int64_t *out)
         leat_json_skip(j);
         return false;
     }
-    if (!leat_json_number(j, &number, &whole, &found))
+    if (!leat_json_read_number(j, &number, &whole, &found))
         return false;
     if (!whole && number == (double)(int64_t)(fabs(number) < 9e15 ? number : 0.5)) { /* 18.0 */
         found = (int64_t)number;
@@ -83,7 +83,7 @@ static uint8_t take_crowd(struct leat_json *j, uint8_t *out)
     const char kind = leat_json_peek(j);
     double number = -1;
     if (kind == '0')
-        leat_json_number(j, &number, NULL, NULL);
+        leat_json_read_number(j, &number, NULL, NULL);
     else if (leat_json_skip(j) && (kind == 't' || kind == 'f'))
         number = kind == 't';
     *out = number == 1;
@@ -110,7 +110,7 @@ struct leat_coco_instance leat_coco_instance(struct leat_coco_place place)
     return (struct leat_coco_instance){.area = NAN, .wrong_box = NO_BOX, .place = place};
 }
 
-/* Of the record that was put last: its bytes, below 2^32. */
+/* Notes the bytes of the record that was put last, below 2^32. */
 static int measure(struct leat_coco *c, struct leat_coco_instance *one)
 {
     const size_t bytes = c->shapes.n - one->shape;

@@ -15,6 +15,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/number.h"
 #include "format/json_text.h"
 #include "leat/leat.h"
@@ -163,7 +164,9 @@ static inline const uint8_t *pass_string(struct leat_json *j, const uint8_t *p, 
                 p += 2;
                 continue;
             }
-            if (!(n = escape(p, end, &code, &what)) || (!code && j->file))
+            n = escape(p, end, &code, &what);
+            n = !n && j->any_value && what == LEAT_FAULT_SURROGATE ? 6 : n;
+            if (!n || (!code && j->file))
                 return none(j, what, p);
             p += n;
         } else if (*p < 32) {
@@ -217,10 +220,10 @@ static inline const uint8_t *pass_number(struct leat_json *j, const uint8_t *p, 
         if (read_unsigned(p + minus, n - minus, &whole) && (!minus || whole == (uint64_t)INT64_MAX + 1)) {
             v->type = minus ? LEAT_JSON_INT : LEAT_JSON_UINT;
             v->number.u = whole; /* with a minus, as a pattern of bits, INT64_MIN */
-        } else if (!j->file) {
+        } else if (!j->file && !j->any_value) {
             return none(j, LEAT_FAULT_RANGE, p);
         }
-    } else if (isinf(found.value) && !j->file) {
+    } else if (isinf(found.value) && !j->file && !j->any_value) {
         return none(j, LEAT_FAULT_RANGE, p);
     }
     return p + n;
@@ -282,13 +285,20 @@ static inline const uint8_t *leat_json_pass_scalar(struct leat_json *j, const ui
 
 /* ---- objects and lists ----------------------------------------------------------------------- */
 
+/* Whether the innermost bracket that is open is a brace. */
+static inline bool in_object(const struct leat_json *j)
+{
+    return j->objects[(j->depth - 1) / 8] >> ((j->depth - 1) & 7) & 1;
+}
+
 /* The bracket at p. */
 static inline const uint8_t *leat_json_pass_open(struct leat_json *j, const uint8_t *p)
 {
-    if (j->depth == LEAT_JSON_DEPTH)
+    if (j->depth == j->deepest)
         return none(j, LEAT_FAULT_DEPTH, p);
+    uint8_t *const bits = &j->objects[j->depth / 8];
+    *bits = (uint8_t)((*bits & ~(1u << (j->depth & 7))) | (*p == '{' ? 1u << (j->depth & 7) : 0));
     j->depth++;
-    j->objects = j->objects << 1 | (*p == '{');
     j->first = true;
     return p + 1;
 }
@@ -301,9 +311,8 @@ static inline const uint8_t *pass_comma(struct leat_json *j, const uint8_t *p, b
     if (p < j->end && *p == ',' && !j->first) {
         p = look(j, p + 1);
     } else if (p < j->end && *p == (object ? '}' : ']')) {
-        assert(j->depth && (j->objects & 1) == object); /* it is read in order */
+        assert(j->depth && in_object(j) == object); /* it is read in order */
         j->depth--;
-        j->objects >>= 1;
         j->first = false;
         *left = true;
         return p + 1;
@@ -357,7 +366,7 @@ static inline const uint8_t *leat_json_pass(struct leat_json *j, const uint8_t *
     do {
         bool left = false;
         if (j->depth > depth)
-            p = j->objects & 1 ? leat_json_pass_member(j, p, &v, &left) : leat_json_pass_item(j, p, &left);
+            p = in_object(j) ? leat_json_pass_member(j, p, &v, &left) : leat_json_pass_item(j, p, &left);
         if (!p || left)
             continue;
         p = look(j, p);

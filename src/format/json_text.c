@@ -116,7 +116,7 @@ const uint8_t *leat_json_look_further(struct leat_json *j)
 
 void leat_json_span(struct leat_json *j, const uint8_t *bytes, size_t n)
 {
-    *j = (struct leat_json){.begin = bytes, .p = bytes, .end = bytes + n};
+    *j = (struct leat_json){.begin = bytes, .p = bytes, .end = bytes + n, .deepest = LEAT_JSON_DEPTH};
 }
 
 void leat_json_begin(struct leat_json *j, struct leat_io_file *file, struct leat_error *error)
@@ -302,7 +302,7 @@ const char *leat_json_string(struct leat_json *j, size_t *length)
     return p && keep_text(j, &v, p, length ? length : &n) ? j->text : NULL;
 }
 
-bool leat_json_number(struct leat_json *j, double *number, bool *is_whole, int64_t *whole)
+bool leat_json_read_number(struct leat_json *j, double *number, bool *is_whole, int64_t *whole)
 {
     struct leat_json_value v;
     if (leat_json_peek(j) != '0')

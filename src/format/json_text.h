@@ -25,7 +25,8 @@
 
 #include "io/file.h"
 
-#define LEAT_JSON_DEPTH 64
+#define LEAT_JSON_DEPTH 64    /* objects and lists in each other */
+#define LEAT_JSON_DEEPEST 512 /* in one that may be deeper */
 
 /* The faults of a text. The numbers up to LONG stand in index files. */
 enum leat_json_fault {
@@ -85,13 +86,14 @@ struct leat_json_value {
 };
 
 struct leat_json {
-    const uint8_t *begin, *p, *end; /* the bytes that are there, and the next one */
-    uint64_t offset;                /* of `begin`, in the file */
-    uint64_t objects;               /* of each bracket that is open, the innermost lowest: it is a brace */
-    unsigned depth;                 /* brackets that are open */
-    bool first;                     /* nothing was read yet behind the last bracket that opened */
-    bool is_utf8;                   /* the bytes are known to be UTF-8; set by the caller */
-    bool no_nan;                    /* NaN and Infinity are a fault; set by the caller */
+    const uint8_t *begin, *p, *end;         /* the bytes that are there, and the next one */
+    uint64_t offset;                        /* of `begin`, in the file */
+    uint8_t objects[LEAT_JSON_DEEPEST / 8]; /* of each bracket that is open, a bit: it is a brace */
+    unsigned depth, deepest;                /* brackets that are open, and that may be */
+    bool first;                             /* nothing was read yet behind the last bracket that opened */
+    bool is_utf8;                           /* the bytes are known to be UTF-8; set by the caller */
+    bool no_nan;                            /* NaN and Infinity are a fault; set by the caller */
+    bool any_value; /* halves of surrogate pairs and numbers of any size are none; set by the caller */
     enum leat_json_fault fault;
     uint64_t at; /* of the fault; from the beginning of file or span */
     /* of a file */
@@ -127,7 +129,7 @@ bool leat_json_key(struct leat_json *json, char *key, size_t room);
 /* A string of UTF-8, NUL-terminated, valid until the next string or key is read; its length may be NULL. */
 const char *leat_json_string(struct leat_json *json, size_t *length);
 /* A number, correctly rounded; `whole` (may be NULL): whether it is an integer that int64_t holds, and which. */
-bool leat_json_number(struct leat_json *json, double *number, bool *is_whole, int64_t *whole);
+bool leat_json_read_number(struct leat_json *json, double *number, bool *is_whole, int64_t *whole);
 bool leat_json_skip(struct leat_json *json);
 /* Line, from 1, and offset of the next character. */
 uint64_t leat_json_line(struct leat_json *json);

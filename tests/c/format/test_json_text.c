@@ -83,7 +83,7 @@ TEST(a_long_file_is_read_piece_by_piece)
         double number = -1;
         assert_true(leat_json_item(&j) && leat_json_enter(&j, '['));
         assert_int_equal(leat_json_line(&j), i + 2);
-        assert_true(leat_json_item(&j) && leat_json_number(&j, &number, NULL, NULL));
+        assert_true(leat_json_item(&j) && leat_json_read_number(&j, &number, NULL, NULL));
         assert_true(number == i + 0.25);
         snprintf(want, sizeof want, "t\xc3\xa9%d", i);
         assert_true(leat_json_item(&j));
@@ -146,7 +146,7 @@ TEST(a_value_that_the_end_of_a_read_cuts_is_whole)
         leat_json_begin(&j, file, &error);
         assert_true(leat_json_enter(&j, '[') && leat_json_item(&j) && leat_json_skip(&j));
         for (int i = 0; i < 3; i++)
-            assert_true(leat_json_item(&j) && leat_json_number(&j, &number[i], &is_whole, &whole));
+            assert_true(leat_json_item(&j) && leat_json_read_number(&j, &number[i], &is_whole, &whole));
         assert_true(number[0] == -1234.5);
         assert_true(isinf(number[1]) && number[1] < 0);
         assert_true(number[2] == 98765 && is_whole && whole == 98765);
