@@ -16,7 +16,6 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "format/fingerprint.h"
 #include "io/guard.h"
 #include "io/gzip.h"
 
@@ -58,11 +57,11 @@ static bool jsonl_recognise(const char *path, bool folder, const uint8_t *head, 
 static void jsonl_close(struct leat_source *source)
 {
     struct leat_jsonl *j = (struct leat_jsonl *)source;
-    for (size_t i = 0; i < j->n_files; i++) {
-        leat_text_file_close(&j->files[i].text);
+    for (size_t i = 0; i < j->text.n_files; i++) {
         leat_free(j->files[i].nodes);
         leat_free(j->files[i].columns);
     }
+    leat_text_source_end(&j->text);
     for (size_t i = 0; i < j->n_owned; i++)
         leat_free(j->owned[i]);
     leat_property_tree_destroy(&j->tree);
@@ -71,8 +70,6 @@ static void jsonl_close(struct leat_source *source)
     leat_free(j->fields);
     leat_free(j->origins);
     leat_free(j->storage);
-    leat_free(j->notice);
-    leat_free(j->path);
     leat_free(j);
 }
 
@@ -81,31 +78,18 @@ static int open_files(struct leat_jsonl *j, const char *const *paths, size_t n, 
                       bool careful, bool *damaged, struct leat_error *error)
 {
     int rc = LEAT_OK;
-    size_t used = 0;
     *damaged = false;
-    enum { NOTE = 2048 };
-    if (!(j->notice = leat_new_array(1, NOTE)))
-        return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", j->path);
     for (size_t i = 0; i < n && !rc; i++)
         if (!(rc = leat_text_file_open(paths[i], options, LEAT_TEXT_JSONL, careful, &j->files[i].text, error)))
-            j->n_files++;
+            leat_text_source_add(&j->text, &j->files[i].text);
     if (!rc) {
         rc = leat_jsonl_make_fields(j, options, error);
         *damaged = rc == LEAT_E_CORRUPT;
     }
     for (size_t i = 0; i < n && !rc; i++)
         rc = leat_jsonl_judge(j, &j->files[i], options, error);
-    for (size_t i = 0; i < n && !rc; i++) {
-        struct leat_jsonl_file *f = &j->files[i];
-        f->first = j->source.count;
-        j->source.count += f->text.count;
-        leat_fingerprint_join(j->source.fingerprint, f->text.index.sums[f->text.skips], f->text.count);
-        if (f->text.index.n_bad && used + 2 < NOTE) {
-            used += used ? (size_t)snprintf(j->notice + used, NOTE - used, "\n") : 0;
-            leat_text_file_note(&f->text, j->notice + used, NOTE - used);
-            used += strlen(j->notice + used);
-        }
-    }
+    if (!rc)
+        leat_text_source_sum(&j->text);
     return rc;
 }
 
@@ -115,22 +99,19 @@ static int open_with(const char *const *paths, size_t n, const struct leat_open_
     struct leat_jsonl *j = leat_new(struct leat_jsonl);
     int rc = LEAT_E_NOMEM;
     *out = NULL;
-    if (!j || !(j->path = leat_strdup(paths[0])) || !(j->files = leat_new_array(n, sizeof *j->files)))
+    if (!j || !leat_text_source_begin(&j->text, paths[0], n) || !(j->files = leat_new_array(n, sizeof *j->files)))
         leat_fail(error, rc, "no memory to open %s", paths[0]);
     else
         rc = open_files(j, paths, n, options, careful, damaged, error);
     if (rc) {
         if (j)
-            jsonl_close(&j->source);
+            jsonl_close(&j->text.source);
         return rc;
     }
-    j->source.v = &leat_format_jsonl;
-    j->source.path = j->path;
-    j->source.fields = j->fields;
-    j->source.storage = j->storage;
-    j->source.metadata = "{}";
-    j->source.notice = j->notice;
-    *out = &j->source;
+    j->text.source.v = &leat_format_jsonl;
+    j->text.source.fields = j->fields;
+    j->text.source.storage = j->storage;
+    *out = &j->text.source;
     return LEAT_OK;
 }
 
@@ -150,17 +131,9 @@ static int jsonl_open(const char *path, const struct leat_open_options *options,
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static struct leat_jsonl_file *file_of(const struct leat_jsonl *j, uint64_t sample)
+static const struct leat_jsonl_file *file_of(const struct leat_jsonl *j, uint64_t sample)
 {
-    size_t low = 0, high = j->n_files - 1;
-    while (low < high) {
-        const size_t middle = high - (high - low) / 2;
-        if (j->files[middle].first <= sample)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return &j->files[low];
+    return (const struct leat_jsonl_file *)leat_text_source_file(&j->text, sample);
 }
 
 static int jsonl_rows(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
@@ -171,7 +144,7 @@ static int jsonl_rows(struct leat_source *source, size_t field, const uint64_t *
     const struct leat_text_bad *bad;
     for (size_t i = 0; i < n; i++) {
         const struct leat_jsonl_file *f = file_of(j, samples[i]);
-        const uint64_t record = leat_text_file_record(&f->text, samples[i] - f->first, &bad);
+        const uint64_t record = leat_text_file_record(&f->text, samples[i] - f->text.first, &bad);
         if (bad) {
             *failed = i;
             return leat_text_file_fail(&f->text, bad, LEAT_E_DECODE, error);
@@ -184,7 +157,7 @@ static int jsonl_rows(struct leat_source *source, size_t field, const uint64_t *
 static int jsonl_column(struct leat_source *source, size_t field, const void **data, struct leat_error *error)
 {
     const struct leat_jsonl *j = (const struct leat_jsonl *)source;
-    const bool one = j->n_files == 1 && !j->files[0].text.index.n_bad;
+    const bool one = j->text.n_files == 1 && !j->files[0].text.index.n_bad;
     *data = one && j->storage[field] == LEAT_STORAGE_MAPPED ? j->files[0].columns[field].values : NULL;
     return LEAT_OK;
 }
@@ -240,7 +213,7 @@ static bool hear(void *user, const struct leat_record_leaf *leaf)
     return !g->no_memory && g->left;
 }
 
-/* Which nodes of the file's tree are wanted. */
+/* Marks the nodes of the file's tree that are wanted. */
 static bool prepare(struct get *g, const struct leat_jsonl_file *f)
 {
     const struct leat_property_tree *t = &f->text.index.tree;
@@ -283,7 +256,7 @@ static int read_word(void *user)
     return LEAT_OK;
 }
 
-/* What does not stand in the record. */
+/* Puts the values that do not stand in the record. */
 static int fill(struct get *g, uint64_t record, struct leat_error *error)
 {
     for (size_t k = 0; k < g->n_fields && !g->no_memory; k++) {
@@ -309,7 +282,7 @@ static int get_one(struct get *g, uint64_t sample, struct leat_error *error)
 {
     const struct leat_jsonl_file *f = file_of(g->j, sample);
     const struct leat_text_bad *bad;
-    const uint64_t record = leat_text_file_record(&f->text, sample - f->first, &bad);
+    const uint64_t record = leat_text_file_record(&f->text, sample - f->text.first, &bad);
     if (bad)
         return leat_text_file_fail(&f->text, bad, LEAT_E_DECODE, error);
     if (f != g->file && !prepare(g, f))
@@ -353,45 +326,6 @@ static int jsonl_compute(struct leat_source *source, const size_t *fields, size_
     return rc;
 }
 
-static int jsonl_refresh(struct leat_source *source, struct leat_error *error)
-{
-    const struct leat_jsonl *j = (const struct leat_jsonl *)source;
-    int rc = LEAT_OK;
-    for (size_t i = 0; i < j->n_files && !rc; i++)
-        rc = leat_text_file_refresh(&j->files[i].text, error);
-    return rc;
-}
-
-static int jsonl_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
-{
-    const struct leat_jsonl *j = (const struct leat_jsonl *)source;
-    *out = (struct leat_source_about){0};
-    for (size_t i = 0; i < j->n_files; i++) {
-        const struct leat_text_file *t = &j->files[i].text;
-        out->bytes += t->file->size;
-        *(t->skips ? &out->skipped : &out->broken) += t->index.n_bad;
-    }
-    return LEAT_OK;
-}
-
-static int jsonl_place(struct leat_source *source, uint64_t sample, struct leat_sample_place *out,
-                       struct leat_error *error)
-{
-    struct leat_jsonl_file *f = file_of((const struct leat_jsonl *)source, sample);
-    const struct leat_text_bad *bad;
-    out->sample = sample - f->first;
-    return leat_text_file_place(&f->text, leat_text_file_record(&f->text, out->sample, &bad), out, error);
-}
-
-static bool jsonl_left_out(struct leat_source *source, uint64_t i, struct leat_source_left_out *out)
-{
-    const struct leat_jsonl *j = (const struct leat_jsonl *)source;
-    size_t k = 0;
-    for (; k < j->n_files && i >= j->files[k].text.index.n_bad; k++)
-        i -= j->files[k].text.index.n_bad;
-    return k < j->n_files && leat_text_file_left_out(&j->files[k].text, i, out);
-}
-
 const struct leat_source_vtable leat_format_jsonl = {
     .name = "jsonl",
     .recognise = jsonl_recognise,
@@ -402,8 +336,8 @@ const struct leat_source_vtable leat_format_jsonl = {
     .rows = jsonl_rows,
     .compute = jsonl_compute,
     .column = jsonl_column,
-    .refresh = jsonl_refresh,
-    .about = jsonl_about,
-    .place = jsonl_place,
-    .left_out = jsonl_left_out,
+    .refresh = leat_text_source_refresh,
+    .about = leat_text_source_about,
+    .place = leat_text_source_place,
+    .left_out = leat_text_source_left_out,
 };

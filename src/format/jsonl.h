@@ -1,4 +1,4 @@
-/* What the files of the format jsonl share: jsonl.c (the source), jsonl_fields.c (its fields). */
+/* The common part of the files of the format jsonl: jsonl.c (the source), jsonl_fields.c (its fields). */
 #ifndef LEAT_FORMAT_JSONL_H
 #define LEAT_FORMAT_JSONL_H
 
@@ -13,7 +13,7 @@ struct leat_jsonl_field {
     enum leat_record_type list; /* of a list: what its elements are read as */
 };
 
-/* What a file has of a field. */
+/* The part of a field that a file has. */
 struct leat_jsonl_column {
     uint32_t node;      /* of the file's tree; 0: no record has it */
     const void *values; /* MAPPED, or codes of words; NULL: the same for all, or it is read from the record */
@@ -23,16 +23,13 @@ struct leat_jsonl_column {
 
 struct leat_jsonl_file {
     struct leat_text_file text;
-    uint64_t first;                    /* sample */
     uint32_t *nodes;                   /* of the joined tree: that of the file's, 0: none */
     struct leat_jsonl_column *columns; /* of each field */
 };
 
 struct leat_jsonl {
-    struct leat_source source;
-    char *path;
-    struct leat_jsonl_file *files;
-    size_t n_files;
+    struct leat_text_source text;
+    struct leat_jsonl_file *files; /* of those of `text` */
     struct leat_property_tree tree;
     struct leat_field *fields;
     struct leat_jsonl_field *origins;
@@ -42,7 +39,6 @@ struct leat_jsonl {
     size_t names_room;
     void **owned;
     size_t n_owned, owned_room;
-    char *notice;
 };
 
 /* Makes fields, storage and columns of what the files have. INVALID, NOMEM. */

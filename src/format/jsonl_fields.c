@@ -56,7 +56,7 @@ static void *keep(struct leat_jsonl *j, uint64_t count, size_t each)
 
 static int no_memory(struct make *m)
 {
-    return leat_fail(m->error, LEAT_E_NOMEM, "no memory to open %s", m->j->path);
+    return leat_fail(m->error, LEAT_E_NOMEM, "no memory to open %s", m->j->text.path);
 }
 
 /* ---- joining --------------------------------------------------------------------------------- */
@@ -85,7 +85,7 @@ static int join_file(struct make *m, size_t number)
     return rc;
 }
 
-/* Where each node of the joined tree is in a file. */
+/* Finds the place of each node of the joined tree in a file. */
 static int map_file(struct make *m, size_t number)
 {
     const struct leat_property_tree *to = &m->j->tree;
@@ -175,7 +175,7 @@ static int two_signs(struct make *m, uint32_t node, const char *name)
         name, p->lines[LEAT_RECORD_UINTS], path, name);
 }
 
-/* Of an object: what stands below it says that it is one. */
+/* An object is one because other properties stand below it. */
 static void borrow_object(struct make *m, uint32_t node)
 {
     const struct leat_property_tree *t = &m->j->tree;
@@ -323,12 +323,12 @@ static int add_field(struct make *m, const char *name, const struct leat_field *
                      const struct leat_jsonl_field *origin, enum leat_storage storage)
 {
     struct leat_jsonl *j = m->j;
-    const size_t n = j->source.n_fields;
+    const size_t n = j->text.source.n_fields;
     for (size_t i = 0; i < n; i++)
         if (!strcmp(j->fields[i].name, name))
             return leat_fail(m->error, LEAT_E_INVALID,
                              "two properties of %s have the name \"%s\" as fields: choose some of them with fields",
-                             j->path, name);
+                             j->text.path, name);
     char *copy = keep(j, strlen(name), 1);
     if (!copy || !leat_grow(&j->fields, &j->fields_room, n + 1, sizeof *j->fields) ||
         !leat_grow(&j->origins, &j->origins_room, n + 1, sizeof *j->origins) ||
@@ -339,7 +339,7 @@ static int add_field(struct make *m, const char *name, const struct leat_field *
     j->fields[n].name = copy;
     j->origins[n] = *origin;
     j->storage[n] = (uint8_t)storage;
-    j->source.n_fields++;
+    j->text.source.n_fields++;
     return LEAT_OK;
 }
 
@@ -371,7 +371,7 @@ static int add_leaf(struct make *m, uint32_t node, const char *name, bool below,
         return leat_fail(m->error, LEAT_E_INVALID,
                          "the property \"%s\" of %s stands in an object with more than %d keys, or among more than %d "
                          "in all, of which not all are known: read the object around it as \"json\"",
-                         name, m->j->path, LEAT_RECORD_KEYS, LEAT_RECORD_PROPERTIES);
+                         name, m->j->text.path, LEAT_RECORD_KEYS, LEAT_RECORD_PROPERTIES);
     int rc = as_json ? LEAT_OK : type_of(m, node, name, below, &field, &origin);
     if (rc)
         return rc;
@@ -415,7 +415,7 @@ static int add_node(struct make *m, const struct leat_open_options *options, siz
             rc = here || all ? leat_fail(m->error, LEAT_E_INVALID,
                                          "%s: the name of the property \"%s...\" is longer than %d bytes: choose "
                                          "others with fields, or its object as \"json\"",
-                                         m->j->path, child, NAME - 1)
+                                         m->j->text.path, child, NAME - 1)
                              : LEAT_OK;
         else
             rc = add_node(m, options, chosen, c, child, here && node, found);
@@ -439,7 +439,7 @@ static int add_fields(struct make *m, const struct leat_open_options *options)
                    ? leat_fail(m->error, LEAT_E_INVALID,
                                "the records of %s have more than %d keys in one object, or %d in all: they are no "
                                "fields; choose some with fields",
-                               m->j->path, LEAT_RECORD_KEYS, LEAT_RECORD_PROPERTIES)
+                               m->j->text.path, LEAT_RECORD_KEYS, LEAT_RECORD_PROPERTIES)
                    : add_node(m, options, SIZE_MAX, 0, "", false, &found);
     for (size_t i = 0; i < options->n_fields; i++) {
         found = false;
@@ -448,7 +448,7 @@ static int add_fields(struct make *m, const struct leat_open_options *options)
             return rc;
         if (!found)
             return leat_fail(m->error, LEAT_E_INVALID, "no record of %s has the property \"%s\" that fields names%s",
-                             m->j->path, options->fields[i],
+                             m->j->text.path, options->fields[i],
                              any_wide(&m->j->tree)
                                  ? ", as far as is known: there are objects with more keys than become properties"
                                  : "");
@@ -462,13 +462,13 @@ int leat_jsonl_make_fields(struct leat_jsonl *j, const struct leat_open_options 
     if (!leat_property_tree_init(&j->tree))
         return no_memory(&m);
     int rc = LEAT_OK;
-    for (size_t i = 0; i < j->n_files && !rc; i++) {
+    for (size_t i = 0; i < j->text.n_files && !rc; i++) {
         rc = join_file(&m, i);
         m.good += j->files[i].text.index.count - j->files[i].text.index.n_bad;
     }
     if (!rc && !(m.merged = leat_new_array(j->tree.n, sizeof *m.merged)))
         rc = no_memory(&m);
-    for (size_t i = 0; i < j->n_files && !rc; i++)
+    for (size_t i = 0; i < j->text.n_files && !rc; i++)
         rc = map_file(&m, i);
     for (size_t i = j->tree.n; !rc && --i;) { /* children stand behind their parents */
         m.merged[i].there = m.merged[i].there || m.merged[i].types;
@@ -476,11 +476,11 @@ int leat_jsonl_make_fields(struct leat_jsonl *j, const struct leat_open_options 
         m.merged[parent].there = m.merged[parent].there || m.merged[i].there;
     }
     rc = rc ? rc : add_fields(&m, options);
-    for (size_t i = 0; i < j->n_files && !rc; i++) {
+    for (size_t i = 0; i < j->text.n_files && !rc; i++) {
         struct leat_jsonl_file *f = &j->files[i];
-        if (!(f->columns = leat_new_array(j->source.n_fields + 1, sizeof *f->columns)))
+        if (!(f->columns = leat_new_array(j->text.source.n_fields + 1, sizeof *f->columns)))
             rc = no_memory(&m);
-        for (size_t k = 0; k < j->source.n_fields && !rc; k++)
+        for (size_t k = 0; k < j->text.source.n_fields && !rc; k++)
             rc = column_of(&m, f, k);
     }
     leat_free(m.merged);

@@ -130,7 +130,7 @@ int leat_jsonl_judge(const struct leat_jsonl *j, struct leat_jsonl_file *f, cons
     struct judge k = {.text = &f->text, .wanted = leat_new_array(x->tree.n, 1)};
     bool needed = false;
     int rc = k.wanted ? LEAT_OK : LEAT_E_NOMEM;
-    for (size_t i = 0; i < j->source.n_fields && !rc; i++)
+    for (size_t i = 0; i < j->text.source.n_fields && !rc; i++)
         if (j->origins[i].whole && f->columns[i].node)
             k.wanted[f->columns[i].node] = LEAT_WISH_WHOLE;
     if (!rc) {

@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/search.h"
+#include "format/fingerprint.h"
 #include "io/guard.h"
 
 int leat_text_file_fail(const struct leat_text_file *t, const struct leat_text_bad *bad, int code,
@@ -70,18 +72,11 @@ uint64_t leat_text_file_record(const struct leat_text_file *t, uint64_t sample, 
         leat_text_index_bad(x, sample, bad);
         return sample;
     }
-    uint64_t low = 0, high = x->n_bad; /* how many broken ones stand before the sample: bad[k].record - k rises */
-    while (low < high) {
-        const uint64_t middle = low + (high - low) / 2;
-        if (x->bad[middle].record - middle <= sample)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return sample + low;
+    /* and as many as broken ones stand before the sample: bad[k].record - k rises */
+    return sample + LEAT_BISECT(i, 0, x->n_bad, x->bad[i].record - i <= sample);
 }
 
-/* What was kept of a file is not of it, or no longer: without the index, the next opening makes it and the copy anew.
+/* The index or the copy of a file does not fit it, or no longer: without the index, the next opening makes both anew.
  */
 static int forget(const struct leat_text_file *t, const char *what, uint64_t at, struct leat_error *error)
 {
@@ -197,7 +192,8 @@ int leat_text_file_refresh(const struct leat_text_file *t, struct leat_error *er
                         "%s was changed after it was opened: open it again", t->path);
 }
 
-void leat_text_file_note(const struct leat_text_file *t, char *out, size_t room)
+/* Says which records were left out, or "". */
+static void note(const struct leat_text_file *t, char *out, size_t room)
 {
     const struct leat_text_index *x = &t->index;
     size_t used = 0;
@@ -211,4 +207,89 @@ void leat_text_file_note(const struct leat_text_file *t, char *out, size_t room)
                                  x->bad[i].line, x->bad[i].at, leat_json_fault_text((unsigned)x->bad[i].fault));
     if (x->n_bad > 3 && used < room)
         snprintf(out + used, room - used, "; ...");
+}
+
+/* ---- sources --------------------------------------------------------------------------------- */
+
+bool leat_text_source_begin(struct leat_text_source *t, const char *path, size_t n)
+{
+    t->files = leat_new_array(n, sizeof(struct leat_text_file *));
+    t->path = leat_strdup(path);
+    t->source.path = t->path;
+    t->source.metadata = "{}";
+    t->source.notice = t->notice;
+    return t->files && t->path;
+}
+
+void leat_text_source_add(struct leat_text_source *t, struct leat_text_file *file)
+{
+    t->files[t->n_files++] = file;
+}
+
+void leat_text_source_sum(struct leat_text_source *t)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < t->n_files; i++) {
+        struct leat_text_file *f = t->files[i];
+        f->first = t->source.count;
+        t->source.count += f->count;
+        leat_fingerprint_join(t->source.fingerprint, f->index.sums[f->skips], f->count);
+        if (f->index.n_bad && used + 2 < sizeof t->notice) {
+            used += used ? (size_t)snprintf(t->notice + used, sizeof t->notice - used, "\n") : 0;
+            note(f, t->notice + used, sizeof t->notice - used);
+            used += strlen(t->notice + used);
+        }
+    }
+}
+
+void leat_text_source_end(struct leat_text_source *t)
+{
+    for (size_t i = 0; i < t->n_files; i++)
+        leat_text_file_close(t->files[i]);
+    leat_free(t->files);
+    leat_free(t->path);
+}
+
+struct leat_text_file *leat_text_source_file(const struct leat_text_source *t, uint64_t sample)
+{
+    return t->files[LEAT_BISECT(i, 1, t->n_files, t->files[i]->first <= sample) - 1];
+}
+
+int leat_text_source_refresh(struct leat_source *source, struct leat_error *error)
+{
+    const struct leat_text_source *t = (const struct leat_text_source *)source;
+    int rc = LEAT_OK;
+    for (size_t i = 0; i < t->n_files && !rc; i++)
+        rc = leat_text_file_refresh(t->files[i], error);
+    return rc;
+}
+
+int leat_text_source_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error)
+{
+    const struct leat_text_source *t = (const struct leat_text_source *)source;
+    *out = (struct leat_source_about){0};
+    for (size_t i = 0; i < t->n_files; i++) {
+        const struct leat_text_file *f = t->files[i];
+        out->bytes += f->file->size;
+        *(f->skips ? &out->skipped : &out->broken) += f->index.n_bad;
+    }
+    return LEAT_OK;
+}
+
+int leat_text_source_place(struct leat_source *source, uint64_t sample, struct leat_sample_place *out,
+                           struct leat_error *error)
+{
+    struct leat_text_file *f = leat_text_source_file((const struct leat_text_source *)source, sample);
+    const struct leat_text_bad *bad;
+    out->sample = sample - f->first;
+    return leat_text_file_place(f, leat_text_file_record(f, out->sample, &bad), out, error);
+}
+
+bool leat_text_source_left_out(struct leat_source *source, uint64_t i, struct leat_source_left_out *out)
+{
+    const struct leat_text_source *t = (const struct leat_text_source *)source;
+    size_t k = 0;
+    for (; k < t->n_files && i >= t->files[k]->index.n_bad; k++)
+        i -= t->files[k]->index.n_bad;
+    return k < t->n_files && leat_text_file_left_out(t->files[k], i, out);
 }

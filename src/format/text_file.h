@@ -21,6 +21,16 @@ struct leat_text_file {
     _Atomic bool counting;
     uint64_t counted, line_ends;
     uint64_t count; /* samples: records, without those that are left out */
+    uint64_t first; /* sample in the source */
+};
+
+/* A source of such files, which begins with this. */
+struct leat_text_source {
+    struct leat_source source;
+    char *path; /* of the first one */
+    struct leat_text_file **files;
+    size_t n_files, room;
+    char notice[2048];
 };
 
 /* With LEAT_BAD_RAISE the first broken record is an error that names its line and byte. `careful`: a large index is
@@ -54,7 +64,21 @@ int leat_text_file_place(struct leat_text_file *file, uint64_t record, struct le
 bool leat_text_file_left_out(const struct leat_text_file *file, uint64_t i, struct leat_source_left_out *out);
 /* Whether the file has changed since it was opened. */
 int leat_text_file_refresh(const struct leat_text_file *file, struct leat_error *error);
-/* A note for a person on records that were left out, "" if there are none. */
-void leat_text_file_note(const struct leat_text_file *file, char *out, size_t room);
+
+/* False: no memory for so many files. The source has `path`, and all else of it is zero. */
+bool leat_text_source_begin(struct leat_text_source *source, const char *path, size_t n);
+/* Takes an opened file, which is the caller's, but that leat_text_source_end closes it. */
+void leat_text_source_add(struct leat_text_source *source, struct leat_text_file *file);
+/* Once it is known which records are broken: count, fingerprint and notice of the source. */
+void leat_text_source_sum(struct leat_text_source *source);
+void leat_text_source_end(struct leat_text_source *source);
+/* The file of a sample. */
+struct leat_text_file *leat_text_source_file(const struct leat_text_source *source, uint64_t sample);
+/* As the functions of the vtable. */
+int leat_text_source_refresh(struct leat_source *source, struct leat_error *error);
+int leat_text_source_about(struct leat_source *source, struct leat_source_about *out, struct leat_error *error);
+int leat_text_source_place(struct leat_source *source, uint64_t sample, struct leat_sample_place *out,
+                           struct leat_error *error);
+bool leat_text_source_left_out(struct leat_source *source, uint64_t i, struct leat_source_left_out *out);
 
 #endif
