@@ -114,7 +114,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Of the classes that the options name; without the mark of byte order of the text that they are from. */
+/* A class that the options name, without the mark of byte order of the text that it is from. */
 static const char *given_name(const struct leat_open_options *options, size_t class)
 {
     const char *name = options->classes[class];
@@ -195,7 +195,7 @@ void leat_annotated_stray(struct leat_annotated *a, const char *format, ...)
     leat_add_example(a->strays, sizeof a->strays, text);
 }
 
-/* What stands behind a sentence, a question or not, before the next one. */
+/* The text between a sentence, a question or not, and the next one. */
 static const char *end_of(const char *text)
 {
     const size_t n = strlen(text);
@@ -478,7 +478,7 @@ static void sum(struct leat_annotated *a)
     }
 }
 
-int leat_annotated_finish(struct leat_annotated *a, const struct leat_open_options *options, struct leat_error *error)
+static int finish(struct leat_annotated *a, const struct leat_open_options *options, struct leat_error *error)
 {
     const uint64_t count = a->photos.listing.n_files;
     int rc = check_instances(a, count, error);
@@ -524,4 +524,15 @@ int leat_annotated_finish(struct leat_annotated *a, const struct leat_open_optio
     a->source.notice = a->notes.text ? a->notes.text : "";
     sum(a);
     return LEAT_OK;
+}
+
+int leat_annotated_finish(struct leat_annotated *a, int rc, const struct leat_open_options *options,
+                          struct leat_source **out, struct leat_error *error)
+{
+    rc = rc ? rc : finish(a, options, error);
+    if (!rc)
+        *out = &a->source;
+    else if (a)
+        leat_annotated_close(&a->source);
+    return rc;
 }

@@ -88,10 +88,10 @@ int leat_fault(struct leat_annotated *annotated, struct leat_error *error, int c
 void leat_annotated_tell(struct leat_annotated *annotated, const char *what, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What was told of this kind is nothing to tell, as it turned out. */
+/* Takes back all that was told of this kind. */
 void leat_annotated_untell(struct leat_annotated *annotated, const char *what);
 
-/* Of what leat_fault said something: where LEAT_BAD_MARK is asked for, the sample will be marked as broken. NOMEM. */
+/* After leat_fault, for the sample that the fault is in: with LEAT_BAD_MARK it will be marked as broken. NOMEM. */
 int leat_annotated_mark(struct leat_annotated *annotated, uint64_t sample, struct leat_error *error);
 
 /* To be called while annotations are read, so much of which is done, by the thread that opens: some times a second it
@@ -121,9 +121,10 @@ struct leat_column *leat_annotated_masks(struct leat_annotated *annotated);
 void *leat_column_fill(struct leat_column *column, uint64_t n);
 /* Appends a step to a column that was filled with none before. False: no memory. */
 bool leat_column_push(struct leat_column *column, const void *step);
-/* Everything is filled: makes the fields, the fingerprint and the notice. CORRUPT: every instance was left out, of half
- * as many as photos or more. On failure the caller closes the source. */
-int leat_annotated_finish(struct leat_annotated *annotated, const struct leat_open_options *options,
-                          struct leat_error *error);
+/* Ends the opening, which has returned `rc` so far. If everything is filled, it makes the fields, the fingerprint and
+ * the notice; else it closes the source, which may be NULL. CORRUPT: every instance was left out, of half as many as
+ * photos or more. */
+int leat_annotated_finish(struct leat_annotated *annotated, int rc, const struct leat_open_options *options,
+                          struct leat_source **out, struct leat_error *error);
 
 #endif

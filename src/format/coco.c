@@ -393,7 +393,7 @@ static int settle_box(struct leat_coco *c, struct leat_coco_instance *one, struc
     return LEAT_OK;
 }
 
-/* What is wrong with the mask of an instance; NULL: nothing. */
+/* The fault in the mask of an instance; NULL: none. */
 static const char *mask_fault(const struct leat_coco_instance *one, const struct leat_coco_image *image, char *text,
                               size_t room)
 {
@@ -631,12 +631,7 @@ static int coco_open(const char *path, const struct leat_open_options *options, 
     leat_free(c.xy);
     leat_free(c.ends);
     leat_free(c.runs);
-    rc = rc ? rc : leat_annotated_finish(c.a, options, c.error);
-    if (rc && c.a)
-        leat_annotated_close(&c.a->source);
-    else if (!rc)
-        *out = &c.a->source;
-    return rc;
+    return leat_annotated_finish(c.a, rc, options, out, c.error);
 }
 
 const struct leat_source_vtable leat_format_coco = {.name = "coco", .annotates = coco_annotates, .open = coco_open};

@@ -200,15 +200,9 @@ static int folder_open(const char *path, const struct leat_open_options *options
     } else if (by_folder && !add_labels(a)) {
         rc = leat_fail(error, LEAT_E_NOMEM, "no memory to open %s (%zu photos)", a->photos.root,
                        a->photos.listing.n_files);
-    } else {
-        rc = leat_annotated_finish(a, options, error);
     }
 out:
-    if (rc)
-        leat_annotated_close(&a->source);
-    else
-        *out = &a->source;
-    return rc;
+    return leat_annotated_finish(a, rc, options, out, error);
 }
 
 const struct leat_source_vtable leat_format_folder = {

@@ -59,7 +59,7 @@ struct masks {
     struct leat_error *error;
 };
 
-/* What is wrong with the mask of a photo, in *wrong; NULL: nothing. A photo whose header cannot be read will be broken
+/* Puts the fault in the mask of a photo into *wrong; NULL: none. A photo whose header cannot be read will be broken
  * itself. NOMEM. */
 static int compare(struct masks *m, uint64_t photo, uint64_t mask, const char **wrong)
 {
@@ -320,12 +320,7 @@ static int masks_open(const char *path, const struct leat_open_options *options,
     leat_free(m.head);
     leat_names_destroy(&m.names);
     leat_free(m.used);
-    rc = rc ? rc : leat_annotated_finish(m.a, options, m.error);
-    if (rc && m.a)
-        leat_annotated_close(&m.a->source);
-    else if (!rc)
-        *out = &m.a->source;
-    return rc;
+    return leat_annotated_finish(m.a, rc, options, out, m.error);
 }
 
 const struct leat_source_vtable leat_format_masks = {

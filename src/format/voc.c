@@ -21,6 +21,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/number.h"
+#include "base/search.h"
 #include "format/photo_sizes.h"
 #include "format/sidecars.h"
 
@@ -273,22 +274,11 @@ static int read_document(struct voc *v, size_t n, const char **wrong, uint64_t *
 /* The number of a class, which is new if there is none of that name; else UNKNOWN where the classes are given. */
 static int class_of(struct voc *v, const char *name, int64_t *label)
 {
-    size_t low = 0, high = v->n_classes;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const int order = strcmp(v->classes[middle].name, name);
-        if (!order) {
-            *label = v->classes[middle].number;
-            return LEAT_OK;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    const size_t low = LEAT_BISECT(i, 0, v->n_classes, strcmp(v->classes[i].name, name) < 0);
+    const bool known = low < v->n_classes && !strcmp(v->classes[low].name, name);
     char *copy;
-    *label = UNKNOWN;
-    if (v->given)
+    *label = known ? (int64_t)v->classes[low].number : UNKNOWN;
+    if (known || v->given)
         return LEAT_OK;
     if (v->n_classes == MOST_CLASSES)
         return leat_fail(v->error, LEAT_E_CORRUPT,
@@ -335,7 +325,7 @@ static int check_flags(struct voc *v, uint64_t photo, const struct object *o)
     return rc;
 }
 
-/* What is wrong with the texts of an object; NULL: nothing. */
+/* The fault in the texts of an object; NULL: none. */
 static const char *object_fault(const struct object *o, char *text, size_t room)
 {
     if (o->long_name)
@@ -511,12 +501,7 @@ static int voc_open(const char *path, const struct leat_open_options *options, s
         leat_free(v.classes[i].name);
     leat_free(v.classes);
     leat_free(v.objects);
-    rc = rc ? rc : leat_annotated_finish(a, options, v.error);
-    if (rc && a)
-        leat_annotated_close(&a->source);
-    else if (!rc)
-        *out = &a->source;
-    return rc;
+    return leat_annotated_finish(a, rc, options, out, v.error);
 }
 
 const struct leat_source_vtable leat_format_voc = {

@@ -232,12 +232,7 @@ static int yolo_open(const char *path, const struct leat_open_options *options, 
     leat_free(y.shapes.data);
     leat_free(y.shape_ends);
     leat_free(y.numbers);
-    rc = rc ? rc : leat_annotated_finish(a, options, y.error);
-    if (rc && a)
-        leat_annotated_close(&a->source);
-    else if (!rc)
-        *out = &a->source;
-    return rc;
+    return leat_annotated_finish(a, rc, options, out, y.error);
 }
 
 const struct leat_source_vtable leat_format_yolo = {
