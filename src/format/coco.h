@@ -10,7 +10,7 @@
 #include "format/json_text.h"
 #include "format/photo_sizes.h"
 
-/* Where an entry stands, for messages. */
+/* The place of an entry, for messages. */
 struct leat_coco_place {
     uint32_t number, line;
     uint64_t byte; /* files of one line are usual */
@@ -54,7 +54,7 @@ struct leat_coco_instance {
     struct leat_coco_place place;
 };
 
-/* Of a panoptic file: the PNG of an image, whose segments are the instances [begin, end). */
+/* In a panoptic file, the PNG of an image, whose segments are the instances [begin, end). */
 struct leat_coco_png {
     size_t name;   /* in `names`, SIZE_MAX: it is no text */
     int64_t image; /* its id */
@@ -110,7 +110,7 @@ bool leat_coco_id(struct leat_json *json, int64_t *out);
 bool leat_coco_member(struct leat_json *json, const char *key, struct leat_coco_instance *instance);
 /* An instance of which nothing is read yet, and so one without a box. */
 struct leat_coco_instance leat_coco_instance(struct leat_coco_place place);
-/* What is wrong with the values of the instance themselves ("has no bbox"); NULL: nothing. */
+/* The fault in the values of the instance themselves ("has no bbox"); NULL: none. */
 const char *leat_coco_box_fault(const struct leat_coco_instance *instance);
 const char *leat_coco_area_fault(const struct leat_coco_instance *instance);
 const char *leat_coco_crowd_fault(const struct leat_coco_instance *instance);
@@ -127,7 +127,7 @@ int leat_coco_keypoints(struct leat_coco *coco, struct leat_coco_instance *insta
 const char *leat_coco_no_object(struct leat_json *json);
 /* The segments of an annotation of a panoptic file, each an instance of the image that `of` will name. */
 int leat_coco_segments(struct leat_coco *coco, const struct leat_coco_instance *of);
-/* What pixels of no class have in a mask of class ids, and so the most classes that there can be. */
+/* The value of pixels of no class in a mask of class ids, and so the most classes that there can be. */
 #define LEAT_COCO_IGNORED 255
 /* The masks of segments, from the PNGs in the folder that has the name of the file. */
 int leat_coco_read_pngs(struct leat_coco *coco);

@@ -58,7 +58,7 @@ struct leat_folder_rows {
     _Atomic int writing; /* the process of the thread that writes, or 0 */
 };
 
-/* What opening needs to read the file. */
+/* The state of reading the file at opening. */
 struct loading {
     struct leat_folder_rows *rows;
     uint32_t *table; /* numbers of photos + 1, by the hash of their names; made if photos were added or removed */

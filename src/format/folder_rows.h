@@ -1,7 +1,7 @@
 /*
- * What the first decoding of a folder's photos finds: where their rows begin (codec/jpeg/rows.h), and the checksum of
- * photos that are good to their end. It is kept in bounded memory, and in a file (rows_file.h) if the user names a
- * folder for it.
+ * The findings of the first decoding of a folder's photos: where their rows begin (codec/jpeg/rows.h), and the checksum
+ * of photos that are good to their end. They are kept in bounded memory, and in a file (rows_file.h) if the user names
+ * a folder for it.
  */
 #ifndef LEAT_FORMAT_FOLDER_ROWS_H
 #define LEAT_FORMAT_FOLDER_ROWS_H

@@ -25,7 +25,7 @@
 #define LEAT_RECORD_KEYS 256
 #define LEAT_RECORD_PROPERTIES 4096
 
-/* What a leaf was. Bits of a mask are 1 << type. */
+/* The type of a leaf. Bits of a mask are 1 << type. */
 enum leat_record_type {
     LEAT_RECORD_NULL = LEAT_JSON_NULL,
     LEAT_RECORD_BOOL = LEAT_JSON_BOOL,

@@ -57,7 +57,7 @@ void leat_listing_destroy(struct leat_listing *listing);
 /* Leaves out the photos in the root itself, or all but those. */
 void leat_listing_keep(struct leat_listing *listing, int in_root);
 
-/* Of a name that is not listed: if there is such a file below the root, why, and what to do about it; else NULL. Names
+/* Why a name is not listed although such a file is below the root, and what to do about it; else NULL. Names
  * that lead out of it are not looked up. */
 const char *leat_listing_why_not(const char *root, const char *name);
 

@@ -65,7 +65,7 @@ static enum leat_dtype dtype_of(uint8_t code)
     return code < sizeof dtypes / sizeof *dtypes ? dtypes[code] : 0;
 }
 
-/* Where sequence i lies: [*begin, *end) of the .bin. */
+/* The place of sequence i: [*begin, *end) of the .bin. */
 static int sequence(const struct megatron *m, const uint8_t *lengths, const uint8_t *offsets, uint64_t i,
                     uint64_t *begin, uint64_t *end, struct leat_error *error)
 {

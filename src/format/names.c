@@ -83,7 +83,7 @@ static void lower(char *text, size_t n)
     }
 }
 
-/* What a name has in common with those in other forms of Unicode, and in another case unless `cased`. */
+/* The form that a name shares with those in other forms of Unicode, and in another case unless `cased`. */
 static size_t common(const char *name, bool cased, char *out)
 {
     size_t n = 0;
@@ -268,7 +268,7 @@ static bool escape(const char *name, size_t from, char *out, size_t room)
     return !left;
 }
 
-/* Where two long names are to be shown from: a little before they differ. */
+/* Two long names are shown from here on: a little before they differ. */
 static size_t before_difference(const char *a, const char *b)
 {
     enum { SHOWN = 24 };

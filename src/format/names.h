@@ -6,8 +6,8 @@
  *     b.TXT, b.Txt            are b.txt: the case of an extension does not count; that of the rest does
  *     b\u00e9.txt, be\u0301.txt, B\u00e9.txt    are other names: one is not taken for the other, but it is said
  *
- * Of several names that are the same so, the one that is spelled as it was asked for is found, else the first in
- * bytewise order.
+ * If several names are the same so, the one that is spelled as it was asked for is found, else the first in bytewise
+ * order.
  */
 #ifndef LEAT_FORMAT_NAMES_H
 #define LEAT_FORMAT_NAMES_H

@@ -1,6 +1,6 @@
 /*
- * Where a file is that is not where it was looked for: a data set's folders are easily named one level too high or too
- * low. For the text of an error, so what cannot be looked at is passed over.
+ * Searches for a file that is not where it was looked for: a data set's folders are easily named one level too high or
+ * too low. It is for the text of an error, so entries that cannot be looked at are passed over.
  */
 #ifndef LEAT_FORMAT_NEARBY_H
 #define LEAT_FORMAT_NEARBY_H
@@ -15,11 +15,11 @@ unsigned leat_nearby_edits(const char *a, size_t n, const char *b, size_t m, uns
 bool leat_nearby_listed(const struct leat_listing *listing, const char *root, const char *name, char *out, size_t room);
 /* Another folder that holds `name`: that above `folder`, those in it, those beside it, and those in these. */
 bool leat_nearby_folder(const char *folder, const char *name, char *out, size_t room);
-/* What may be meant by a path that is not there: of the same name, nearby, there or around the folder `other`, which
- * may be NULL; else of nearly the same name in its folder, or the only one there with its extension. With `photos` it
- * is no folder that holds nothing but other files. */
+/* A path that may be meant by one that is not there: of the same name, nearby, there or around the folder `other`,
+ * which may be NULL; else of nearly the same name in its folder, or the only one there with its extension. With
+ * `photos` it is no folder that holds nothing but other files. */
 bool leat_nearby_path(const char *path, const char *other, bool photos, char *out, size_t room);
-/* Which of the JSON files in a folder may be meant for the photos in the folder `photos`. */
+/* The JSON file in a folder that may be meant for the photos in the folder `photos`. */
 bool leat_nearby_json(const char *folder, const char *photos, char *out, size_t room);
 
 /* Whether a photo, by its path, has annotations where the usual tools put them, and which: those of a folder of photos,

@@ -9,7 +9,7 @@
 
 #include "format/annotated.h"
 
-/* What the header of a photo has said so far; begins with zeros. */
+/* The facts that the header of a photo has given so far; begins with zeros. */
 struct leat_photo_size {
     uint32_t width, height; /* 0: nothing */
     enum { LEAT_PHOTO_NOT_ASKED, LEAT_PHOTO_ASKED_HEAD, LEAT_PHOTO_ASKED_WHOLE } asked;
@@ -23,7 +23,7 @@ struct leat_said_size {
     bool exceeded; /* a box reaches out of it: the photo may be larger */
 };
 
-/* What the first bytes of a photo's file say of its size, read to `head` of `room`. False: nothing. */
+/* The size that the first bytes of a photo's file give, read to `head` of `room`. False: none. */
 bool leat_photo_sizes_look(struct leat_annotated *annotated, uint64_t sample, uint8_t *head, size_t room,
                            struct leat_photo_size *photo);
 

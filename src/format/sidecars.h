@@ -23,7 +23,7 @@ struct leat_sidecars {
 /* Opens what the options name, whose annotations are a folder; `format` as leat_annotated_new. */
 int leat_sidecars_begin(struct leat_sidecars *sidecars, const struct leat_source_vtable *format, const char *path,
                         const char *extension, const struct leat_open_options *options, struct leat_error *error);
-/* Which of a->sidecars goes with a photo. */
+/* Finds the one of a->sidecars that goes with a photo. */
 enum leat_names_found leat_sidecars_find(const struct leat_annotated *annotated, uint64_t photo, const char *extension,
                                          size_t *number);
 /* Reads that of photo i: *n bytes at sidecars->text, and a NUL. *there: whether there is one. IO, NOMEM, CORRUPT,

@@ -100,7 +100,7 @@ struct leat_source_vtable {
     /* Whether `path` looks like this format. `head` holds the first `n` bytes of a file (n = 0 for a folder). NULL: of
      * one that annotates. */
     bool (*recognise)(const char *path, bool folder, const uint8_t *head, size_t n);
-    /* Of a format that annotates the photos of a folder: whether `path` are its annotations. Else NULL. */
+    /* For a format that annotates the photos of a folder: whether `path` are its annotations. Else NULL. */
     bool (*annotates)(const char *path, bool folder, const uint8_t *head, size_t n);
     bool takes_classes; /* the options may name the classes of its annotations */
     bool judges;        /* has records that may be broken: `on_bad` applies, which is LEAT_BAD_RAISE if not said */
@@ -153,7 +153,7 @@ struct leat_source_vtable {
     /* EXTENT fields: the bytes at a value's extent are not what was written. What led to them is read and verified anew
      * when it is wanted again. May be NULL. */
     void (*doubt)(struct leat_source *source, size_t field, uint64_t sample);
-    /* What was kept of a photo, where its extent says that something was. Copies the row index if that lies apart (else
+    /* Gives back what `keep` was told of a photo, if its extent says so. Copies the row index if that lies apart (else
      * `length` is 0). `checksum`: NULL, or leat_hash64 of the photo's bytes, which is compared with that of those that
      * were good. False: lost, or other bytes; it may then be kept anew. NULL where no extent says
      * so. */
@@ -182,7 +182,7 @@ struct leat_source_vtable {
     /* Checks every byte (leat_verify). May be NULL. */
     int (*verify)(struct leat_source *source, const struct leat_verify_options *options, uint64_t first_id,
                   struct leat_error *error);
-    /* What leat_dataset_about says of one file, without reading payloads. May be NULL. */
+    /* The part of leat_dataset_about that one file has, without reading payloads. May be NULL. */
     int (*about)(struct leat_source *source, struct leat_source_about *out, struct leat_error *error);
     /* Fills path, line and offset of a record's place; `sample` and `path` are those of the source before. IO, CHANGED,
      * CORRUPT, NOMEM. NULL: there are no lines. */
@@ -191,7 +191,7 @@ struct leat_source_vtable {
     bool (*left_out)(struct leat_source *source, uint64_t i, struct leat_source_left_out *out);
 };
 
-/* What every format's source begins with; filled by open. Strings and arrays live as long as the source. */
+/* Every format's source begins with this, filled by open. Strings and arrays live as long as the source. */
 struct leat_source {
     const struct leat_source_vtable *v;
     const char *path;

@@ -102,7 +102,7 @@ int leat_source_look(const char *path, bool *folder, uint8_t *head, size_t room,
     return rc;
 }
 
-/* Of a folder that is no annotations: one in it, or a file of COCO. */
+/* For a folder that is no annotations: one in it, or a file of COCO. */
 static bool find_annotations(const char *folder, const char *photos, char *out, size_t room)
 {
     DIR *dir = opendir(folder);

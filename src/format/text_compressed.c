@@ -71,7 +71,8 @@ static const char *temporary_folder(void)
     return folder && *folder ? folder : "/tmp";
 }
 
-/* Where a copy is written, open for reading and writing: beside the index, or a file without a name. -1: nowhere. */
+/* Opens the file that a copy is written to, for reading and writing: one beside the index, or one without a name. -1:
+ * there is no place for one. */
 static int open_copy(const char *place, char temporary[PATH])
 {
     struct stat st;

@@ -1,5 +1,5 @@
 /*
- * What is known of a file of lines of text once it was read to its end: where each record lies, which are broken, and
+ * The facts of a file of lines of text once it was read to its end: where each record lies, which are broken, and
  * for JSONL the properties of the records, with columns of those that are numbers, booleans or words. It is made by
  * text_scan.h, and kept in a file beside the source or in `index_dir` (text_index_file.c; the layout is in
  * docs/format.md). It depends on nothing but the bytes of the source.
@@ -37,7 +37,7 @@ enum leat_text_column { LEAT_COLUMN_NONE = 0, LEAT_COLUMN_NUMBERS, LEAT_COLUMN_B
 #define LEAT_WORD_BYTES 256
 #define LEAT_WORDS 65536
 
-/* Of each node of the tree. */
+/* Belongs to a node of the tree. */
 struct leat_text_property {
     uint64_t types;                    /* 1 << enum leat_record_type, of good records */
     uint64_t present;                  /* good records in which it has a value that is not null */
@@ -86,7 +86,7 @@ void leat_text_index_destroy(struct leat_text_index *index);
 /* How many broken records are before or at `record`; whether it is one of them: then *bad is it. */
 uint64_t leat_text_index_bad(const struct leat_text_index *index, uint64_t record, const struct leat_text_bad **bad);
 
-/* Where the index of a file is kept: beside it, or in `dir` (which is made) under a name from its absolute path. A path
+/* The place of the index of a file: beside it, or in `dir` (which is made) under a name from its absolute path. A path
  * that is remote has none without `dir`: false. */
 bool leat_text_index_path(const char *source, const char *dir, char *out, size_t room);
 /* A name beside `path`, of no other thread or process, under which a file is written that is then renamed to `path`.

@@ -48,7 +48,7 @@ struct node {
     uint64_t column, values, valid, starts, words, n_words, words_bytes, hash;
 };
 
-/* Where the parts of the catalogue stand, in the order of the file. */
+/* The places of the parts of the catalogue, in the order of the file. */
 struct parts {
     uint64_t bad, nodes, keys, frames, lines, columns;
 };

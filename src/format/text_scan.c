@@ -372,7 +372,7 @@ int leat_text_scan_file(struct leat_io_file *file, const struct leat_text_scan *
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
-/* What failed, while workers may be at it. */
+/* The first failure, while workers may be at it. */
 static int failure_of(struct leat_text_stream *s, struct leat_error *error)
 {
     pthread_mutex_lock(&s->lock);
@@ -410,7 +410,7 @@ static int hand_on(struct leat_text_stream *s, size_t n, bool is_long)
     return failure_of(s, NULL);
 }
 
-/* Where the last record that is whole ends among the open bytes; 0: there is none. */
+/* The end of the last whole record among the open bytes; 0: there is none. */
 static size_t cut_of(const struct leat_text_stream *s)
 {
     const uint8_t *end = s->open + s->open_n, *p;

@@ -12,7 +12,7 @@ bool leat_yolo_begins(const char *head, size_t n);
 /* Sets the classes by the files that stand in the folder of the annotations or above, if there are none yet; none is no
  * error. NOMEM, IO, CORRUPT (a classes.txt that is none), UNSUPPORTED (a data set of poses). */
 int leat_yolo_names(struct leat_annotated *annotated, struct leat_error *error);
-/* What a .yaml says, in all of its documents: the list, map or block "names", whether it has another key of a
+/* The content of a .yaml, in all of its documents: the list, map or block "names", whether it has another key of a
  * description of a data set ("nc", "path", "train", "val", "test"), and "kpt_shape", which poses have. */
 struct leat_yolo_yaml {
     char **names;

@@ -159,7 +159,7 @@ static int may_name(const struct dirent *e)
     return is;
 }
 
-/* What may have names of classes in a folder, in bytewise order. */
+/* The files in a folder that may have names of classes, in bytewise order. */
 struct listed {
     struct dirent **entries;
     int n;

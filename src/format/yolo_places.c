@@ -1,5 +1,5 @@
 /*
- * Which photos a .yaml of YOLO speaks of. "train", "val" and "test" are folders, or texts with a photo a line, below
+ * The photos that a .yaml of YOLO speaks of. "train", "val" and "test" are folders, or texts with a photo a line, below
  * "path" or the folder of the .yaml. Tools write them for other machines, too, and "../train" for the "train" beside
  * the .yaml; so where nothing is there, the last parts of a path count.
  */
@@ -12,9 +12,9 @@
 #include "base/alloc.h"
 #include "format/yolo.h"
 
-/* What is returned: the folder itself, one around it or in it, the same last parts of a path. */
+/* The result: the folder itself, one around it or in it, the same last parts of a path. */
 enum { NOT = 0, LAST_PARTS = 1, MORE_PARTS = 2, AROUND = 3, ITSELF = 4 };
-/* Of a list of photos: its lines are looked at up to the first in the folder itself, and each folder once in a row. */
+/* For a list of photos: its lines are looked at up to the first in the folder itself, and each folder once in a row. */
 enum { LIST_BYTES = 4 << 20, LIST_FOLDERS = 256 };
 
 static bool is_in(const char *path, const char *folder)

@@ -1,5 +1,5 @@
 /*
- * What a .yaml says of a data set of YOLO:
+ * The part of a .yaml that describes a data set of YOLO:
  *
  *     names: [person, bicycle]          names:           names:           names: |
  *                                         0: person        - person         person
@@ -236,7 +236,7 @@ static void take_text(struct reading *r, const yaml_node_t *node, char **to)
         r->no_memory = true;
 }
 
-/* Of numbers of classes that differ, in one document or several, the first two are kept: "2, then 3". */
+/* If numbers of classes differ, in one document or several, the first two are kept: "2, then 3". */
 static void take_count(struct reading *r, const char *text)
 {
     char both[64];

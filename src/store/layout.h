@@ -75,7 +75,7 @@ struct leat_store_field {
     unsigned page_shift;
 };
 
-/* What a writer adds to a file for its readers. */
+/* The extras that a writer adds to a file for its readers. */
 struct leat_store_tuning {
     /* Groups with a value of at least `large` bytes that is no encoded one get checksums of pages of 2^shift bytes of
      * their payloads, so that a piece of the value can be verified. */
