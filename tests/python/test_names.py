@@ -266,6 +266,14 @@ def test_a_name_of_another_machine_in_another_form_is_said_too(tmp_path: Path, b
         assert any("two forms of Unicode" in line for line in said)
 
 
+@pytest.mark.parametrize("others", [[], ["\u00c9"], ["E\u0301", "x"]])
+def test_classes_in_two_forms_are_said_whatever_others_there_are(tmp_path: Path, others: list[str]) -> None:
+    photo(tmp_path / "i" / "a.png")
+    beside(tmp_path / "a" / "a.txt", "yolo")
+    with pytest.warns(UserWarning, match="two of the classes .* two forms of Unicode"):
+        leat.open(f"{tmp_path}/i", annotations=f"{tmp_path}/a", classes=[*others, "\u00e9", "e\u0301"])
+
+
 def test_a_photo_of_another_image_is_not_to_be_renamed(tmp_path: Path) -> None:
     photo(tmp_path / "i" / "caf\u00e9.png")
     coco(tmp_path, "caf\u00e9.png", "cafe\u0301.png", "CAF\u00c9.png")
