@@ -241,7 +241,11 @@ def python_reference() -> dict[str, str]:
         )
         if kind:
             body += ["", f".. {kind}:: leat.{name}"]
-            body += ["   :members:"] if kind == "autoclass" and name != "DataLoader" else []
+            body += (
+                ["   :members:", "   :inherited-members: Mapping"]
+                if kind == "autoclass" and name != "DataLoader"
+                else []
+            )
     for name in leat.ports.__all__:
         body += ["", f".. autofunction:: leat.ports.{name}"]
     pages["reference-leat"] = "\n".join([*body, "```", ""])

@@ -39,21 +39,6 @@ class RowError(NamedTuple):
 class Form:
     """The common part of the batches of one loader: names of outputs and how each becomes a value."""
 
-    __slots__ = (
-        "beside",
-        "framework",
-        "hidden",
-        "length",
-        "multiple",
-        "makers",
-        "meaning",
-        "order",
-        "slices",
-        "small",
-        "stacks",
-        "tensor",
-    )
-
     def __init__(self, framework: str) -> None:
         self.framework = framework
         self.makers: dict[str, Callable[[_leat.Batch], Any]] = {}
@@ -339,20 +324,17 @@ class Batch(Mapping[str, Any]):
     @property
     def epoch(self) -> int:
         """The epoch of the batch."""
-        epoch: int = self._small("epoch", lambda core: core.epoch())
-        return epoch
+        return int(self._small("epoch", lambda core: core.epoch()))
 
     @property
     def step(self) -> int:
         """Its number in the epoch."""
-        step: int = self._small("step", lambda core: core.step())
-        return step
+        return int(self._small("step", lambda core: core.step()))
 
     @property
     def size(self) -> int:
         """Number of rows."""
-        size: int = self._small("size", lambda core: core.rows())
-        return size
+        return int(self._small("size", lambda core: core.rows()))
 
     def tuple(self, *names: str) -> tuple[Any, ...]:
         """The outputs of these names, or all, as a tuple.

@@ -63,8 +63,8 @@ class Taking(Deciding, Delivering, Reader):
 
         The position, ``state_dict()``, ``epoch`` and the counts of :meth:`stats` stay as they are, and ``next`` then
         gives the same batch: the same object as long as it is kept, the same memory in any case. It counts as held
-        (``max_held_bytes``). Where something is decided in between that changes that batch, ``next`` gives the one that
-        is planned then, and what was peeked at stays valid. A broken sample raises as it would from ``next``.
+        (``max_held_bytes``). If a decision in between changes that batch, ``next`` gives the one that is planned then,
+        and the peeked one stays valid. A broken sample raises as it would from ``next``.
 
         Raises:
             ValueError: no epoch has begun: ``iter(loader)`` begins one (:class:`leat.InvalidError`).

@@ -73,17 +73,17 @@ _NAMES = {make: name for name, make in _MAKERS.items()} | {datasets._unpickle_ma
 
 
 class _Folder:
-    """Where values lie that are too large for a plan: ``rows-HASH.bin`` in a run's `log_dir`."""
+    """The files of values that are too large for a plan: ``rows-HASH.bin`` in a run's `log_dir`."""
 
     def __init__(self, path: str | None) -> None:
         self.path = path
 
     def keep(self, data: bytes, most: int = ARRAY) -> Any:
-        """What stands in the plan for these bytes: themselves, as base64, or their hash."""
+        """The entry of a plan for these bytes: themselves, as base64, or their hash."""
         return base64.b64encode(data).decode() if len(data) * 4 // 3 <= most else self._kept(data)
 
     def keep_text(self, text: str, most: int) -> Any:
-        """What stands in the plan for a text: itself, or its hash."""
+        """The entry of a plan for a text: itself, or its hash."""
         data = text.encode()
         return text if len(json.dumps(text)) <= most else self._kept(data)
 
@@ -210,7 +210,7 @@ def _copy(entry: Any) -> Any:
 
 
 class Lineage:
-    """What all plans of rows of a loader have in common: its data, its program, and its options.
+    """The common part of all plans of rows of a loader: its data, its program, and its options.
 
     Args:
         given: arguments of the Loader that its batches follow from.
@@ -250,8 +250,8 @@ class Lineage:
         return self._common
 
     def decisions(self, state: Mapping[str, Any]) -> Any:
-        """What the order follows from besides: a state, without what was reported and counted, and without where it
-        stands, so that it is the same one for all steps between two decisions."""
+        """The decisions that the order follows from: a state without its position, reports and counters, so that it is
+        the same one for all steps between two decisions."""
         left = {name: v for name, v in state.items() if name not in ("feedback", "counters", "counters_of")}
         folded = [entry for entry in state["log"][1:2] if entry["kind"] == "folded"]
         left["at"] = {"epoch": folded[0]["epoch"], "row": folded[0]["row"]} if folded else {"epoch": 0, "row": 0}
@@ -324,9 +324,9 @@ class Planning(Stateful):
         return self._batch(self._asked(self._core.batch_at, lambda: int(epoch))(*check.step(epoch, step)))
 
     def plan_rows(self, epoch: int, step: int, rows: Any = None) -> dict[str, Any]:
-        """What the rows of this rank's batch `step` of `epoch` follow from: plain values (paths and fingerprint of the
-        data set, program, order, decisions, position), that can be pickled or written as JSON and are at most 64 KiB.
-        Whoever reads the same files makes the rows of it with :func:`leat.make_rows`, with the same bytes.
+        """A plan of the rows of this rank's batch `step` of `epoch`: plain values (paths and fingerprint of the data
+        set, program, order, decisions, position) that can be pickled or written as JSON and are at most 64 KiB. Any
+        process that reads the same files makes the rows with :func:`leat.make_rows`, with the same bytes.
 
         Args:
             rows: a range of rows within the batch: a range, a slice, or ``(first, end)``. None: all.

@@ -82,8 +82,8 @@ class Loader(Planning):
             the ranks of this host.
         budget_bytes: bound of the memory in flight: batches, values that are read, scratch of the threads. ``None``:
             the smaller of 24 batches (of small ones as many as 2 MiB hold, up to 256, as far as they are cheap to make)
-            and a quarter of the memory that the process may use, but at least 3 batches. Where photos are decoded, 64
-            MiB are added (at most an eighth of that memory), for photos of which more than the crop is kept while they
+            and a quarter of the memory that the process may use, but at least 3 batches. 64 MiB are added if photos are
+            decoded (at most an eighth of that memory), for photos of which more than the crop is kept while they
             decode.
         max_held_bytes: bound of batches and tensors that you keep; beyond it the next batch is :class:`leat.HeldError`.
             ``None``: as much again, without what is for decoding, at least 64 MiB.
@@ -278,7 +278,7 @@ class Loader(Planning):
         return self.rank == 0 and (mesh is None or not (mesh.tp.rank or mesh.pp.rank or mesh.cp.rank))
 
     def _common(self) -> dict[str, str]:
-        """What all ranks must have in common, as each epoch begins."""
+        """The values that all ranks must have in common, as each epoch begins."""
         return {**self._facts, "decisions": self._decisions.told()}
 
     def consumer(self, batch_size: int, start: Literal["here", "beginning"] = "here") -> Consumer:
@@ -354,7 +354,7 @@ class Loader(Planning):
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: sizes, position, speed, and the operators of each output."""
+        """Its display in a notebook: sizes, position, speed, and the operators of each output."""
         return html.loader(self, self._entries)
 
     def __repr__(self) -> str:

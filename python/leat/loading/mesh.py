@@ -82,8 +82,8 @@ def mesh_of(given: Any) -> Mesh:
 
 
 def place_of(mesh: Any, rank: int | None, world_size: int | None) -> tuple[Mesh | None, int, int, bool]:
-    """What a Loader's arguments say: the mesh, the data-parallel rank and world size, and whether these are those of
-    torch.distributed."""
+    """The mesh, the data-parallel rank and the world size that a Loader's arguments state, and whether these are those
+    of torch.distributed."""
     if mesh is None:
         return None, *ranks.find(rank, world_size)
     if rank is not None or world_size is not None:

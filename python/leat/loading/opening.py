@@ -1,4 +1,4 @@
-"""What the arguments of a Loader say together, before it is opened."""
+"""The arguments of a Loader, checked and put together before it is opened."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_together(
 
 
 class Rows(NamedTuple):
-    """What a row is, and how many of them a batch has."""
+    """The rows of a loader, and how many of them a batch has."""
 
     dataset: Any
     outputs: Outputs | None
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
     lines: PackedRows | None  #: a row is sequences, one behind the other
 
     def facts(self) -> tuple[Any, ...]:
-        """Of buckets, what ranks compare."""
+        """The values of buckets that ranks compare."""
         return () if self.buckets is None else (*self.buckets[:3], self.buckets[3].tolist())
 
 
@@ -63,7 +63,7 @@ def rows_of(
     buckets: Sequence[int] | None,
     tokens_field: str | None,
 ) -> Rows:
-    """What sizes of batches mean for this data set. `plain`: in order or shuffled."""
+    """The rows of a data set, by the sizes of batches that were asked for. `plain`: in order or shuffled."""
     grouped = buckets_of(dataset, batch_tokens, buckets, tokens_field, batch_size, global_batch_size)
     if grouped is not None:
         if not plain:

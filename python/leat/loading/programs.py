@@ -34,7 +34,7 @@ class Program(NamedTuple):
     compiler: Compiler | None = None
 
     def calls(self, core: _leat.Loader, on_error: str, weight: float) -> Calls | None:
-        """What runs the functions of the loader that was opened with these options."""
+        """The runner of the functions of the loader that was opened with these options."""
         if self.compiler is None:
             return None
         from ..workers.calls import Calls  # here, as the compiler: worker processes are for functions alone

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -37,7 +37,65 @@ NO_DATASET = (
 )
 
 
-class Mix:
+class Mixed:
+    """The common part of mixtures and of schedules of them."""
+
+    def show(
+        self,
+        *,
+        batch_size: int | None = None,
+        epochs: int | None = None,
+        steps: int | None = None,
+        rows: int | None = None,
+        log: Sequence[Mapping[str, Any]] | str | os.PathLike[str] | None = None,
+        seed: int = 0,
+        shuffle: bool = True,
+    ) -> Shown:
+        """The result of a run of this mixture or schedule.
+
+        It is computed from the plan, exactly, and nothing is read: the stated and the delivered shares, rows, tokens,
+        passes of each source, and the row by which it has given each sample once. The result prints as a table, `save`
+        draws it, and `as_dict` is plain data; ``leat mix show`` prints the same.
+
+        Args:
+            batch_size: rows of a batch of all ranks together. Then places are steps. Points that count steps need it.
+            epochs, steps, rows: the length to show, in one of the three. None: whole epochs, as many as there are up to
+                the last change of shares.
+            log: decisions of a run, as :attr:`leat.Loader.log` has them, or a JSON file of them or of a state.
+            seed, shuffle: as of the Loader. They matter only if rows differ in length, for their tokens.
+
+        Raises:
+            ValueError: steps without a batch size.
+            leat.StateError: `log` is no log, or not one of this mixture.
+            leat.RangeError: an epoch without rows.
+
+        >>> ds = leat.open(path)
+        >>> mix = leat.Mix({"small": (ds[:20], 0.5), "large": (ds[20:], 0.5)}, exhausted="repeat")
+        >>> [(s.name, s.rows, s.passes, s.through and s.through.row) for s in mix.show().sources]
+        [('small', 80, 4.0, 39), ('large', 80, 1.0, 160)]
+        """
+        from .shown import show
+
+        return show(
+            cast(Any, self),
+            batch_size=batch_size,
+            epochs=epochs,
+            steps=steps,
+            rows=rows,
+            log=log,
+            seed=seed,
+            shuffle=shuffle,
+        )
+
+    def __bool__(self) -> bool:
+        return True
+
+    @cached_property
+    def _rows(self) -> int:
+        return rows_of_an_epoch(cast(Any, self))
+
+
+class Mix(Mixed):
     """Several data sets as one stream of rows, each with its share: ``leat.Mix({"code": (ds1, 0.3), "books": (ds2,
     0.7)})``.
 
@@ -309,46 +367,6 @@ class Mix:
             for name, (word, limit) in zip(self._names, self._exhausted, strict=True)
         }
 
-    def show(
-        self,
-        *,
-        batch_size: int | None = None,
-        epochs: int | None = None,
-        steps: int | None = None,
-        rows: int | None = None,
-        log: Sequence[Mapping[str, Any]] | str | os.PathLike[str] | None = None,
-        seed: int = 0,
-        shuffle: bool = True,
-    ) -> Shown:
-        """The result of a run of this mixture.
-
-        It is computed from the plan, exactly, and nothing is read: the stated and the delivered shares, rows, tokens,
-        passes of each source, and the row by which it has given each sample once. The result prints as a table, `save`
-        draws it, and `as_dict` is plain data; ``leat mix show`` prints the same.
-
-        Args:
-            batch_size: rows of a batch of all ranks together. Then places are steps.
-            epochs, steps, rows: the length to show, in one of the three. None: whole epochs, as many as there are up to
-                the last change of shares.
-            log: decisions of a run, as :attr:`leat.Loader.log` has them, or a JSON file of them or of a state.
-            seed, shuffle: as of the Loader. They matter only if rows differ in length, for their tokens.
-
-        Raises:
-            ValueError: steps without a batch size.
-            leat.StateError: `log` is no log, or not one of this mixture.
-            leat.RangeError: an epoch without rows.
-
-        >>> ds = leat.open(path)
-        >>> mix = leat.Mix({"small": (ds[:20], 0.5), "large": (ds[20:], 0.5)}, exhausted="repeat")
-        >>> [(s.name, s.rows, s.passes, s.through and s.through.row) for s in mix.show().sources]
-        [('small', 80, 4.0, 39), ('large', 80, 1.0, 160)]
-        """
-        from .shown import show
-
-        return show(
-            self, batch_size=batch_size, epochs=epochs, steps=steps, rows=rows, log=log, seed=seed, shuffle=shuffle
-        )
-
     @property
     def schema(self) -> dict[str, Field]:
         """Name and type of each field; the same in all sources."""
@@ -372,17 +390,10 @@ class Mix:
         )
         return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
-    @cached_property
-    def _rows(self) -> int:
-        return rows_of_an_epoch(self)
-
     def __len__(self) -> int:
         """Rows of the first epoch. Later ones may differ by a few, because shares go on from the end of the last
         one."""
         return self._rows
-
-    def __bool__(self) -> bool:
-        return True
 
     def __getitem__(self, key: Any) -> Any:
         raise TypeError(

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from .. import check
 from ..data.dataset import Dataset
 from ..data.schema import Field
-from .mixing import NO_DATASET, Mix, rows_of_an_epoch
-
-if TYPE_CHECKING:
-    from .shown import Shown
+from .mixing import NO_DATASET, Mix, Mixed
 
 INTERPOLATE = {"step": 0, "linear": 1}
 MOST_ROWS = 1 << 62  #: up to the last point
 
 
-class Schedule:
+class Schedule(Mixed):
     """Mixtures of the same sources that follow each other: ``leat.Schedule([(0, mix_a), (10_000, mix_b)])``.
 
     A Schedule goes to a Loader in the place of a data set. Its points count over all epochs, from the start of
@@ -91,48 +87,6 @@ class Schedule:
         part = (step - begin) / (end - begin)
         return {name: w + (after.weights[name] - w) * part for name, w in weights.items()}
 
-    def show(
-        self,
-        *,
-        batch_size: int | None = None,
-        epochs: int | None = None,
-        steps: int | None = None,
-        rows: int | None = None,
-        log: Sequence[Mapping[str, Any]] | str | os.PathLike[str] | None = None,
-        seed: int = 0,
-        shuffle: bool = True,
-    ) -> Shown:
-        """The result of a run of this schedule: :meth:`leat.Mix.show`.
-
-        It is computed from the plan, exactly, and nothing is read: the stated and the delivered shares, rows, tokens,
-        passes of each source, and the row by which it has given each sample once. The result prints as a table, `save`
-        draws it, and `as_dict` is plain data; ``leat mix show`` prints the same.
-
-        Args:
-            batch_size: rows of a batch of all ranks together. Then places are steps. Points that count steps need it.
-            epochs, steps, rows: the length to show, in one of the three. None: whole epochs, as many as there are up to
-                the last change of shares.
-            log: decisions of a run, as :attr:`leat.Loader.log` has them, or a JSON file of them or of a state.
-            seed, shuffle: as of the Loader. They matter only if rows differ in length, for their tokens.
-
-        Raises:
-            ValueError: steps without a batch size.
-            leat.StateError: `log` is no log, or not one of this mixture.
-            leat.RangeError: an epoch without rows.
-
-        >>> ds = leat.open(path)
-        >>> mix = leat.Mix({"a": (ds[:50], 0.9), "b": (ds[50:], 0.1)}, exhausted="repeat")
-        >>> schedule = leat.Schedule([(0, mix), (10, mix.with_weights({"a": 0.5, "b": 0.5}))])
-        >>> shown = schedule.show(batch_size=20, steps=20)
-        >>> [(s.name, s.rows) for s in shown.sources], [at.step for at in shown.changes]
-        ([('a', 280), ('b', 120)], [10])
-        """
-        from .shown import show
-
-        return show(
-            self, batch_size=batch_size, epochs=epochs, steps=steps, rows=rows, log=log, seed=seed, shuffle=shuffle
-        )
-
     @property
     def names(self) -> list[str]:
         """Names of the sources; ``batch.domains`` has their numbers."""
@@ -164,10 +118,6 @@ class Schedule:
         points = [(at, mix.fingerprint) for at, mix in self.points]
         return hashlib.blake2b(repr((points, self.interpolate, self.counts)).encode(), digest_size=16).hexdigest()
 
-    @cached_property
-    def _rows(self) -> int:
-        return rows_of_an_epoch(self)
-
     def __len__(self) -> int:
         """Rows of the first epoch, if the points count rows."""
         if self.counts == "steps" and len(self.points) > 1:
@@ -175,9 +125,6 @@ class Schedule:
                 "how many rows an epoch of this schedule has depends on the size of a batch: len(loader) counts batches"
             )
         return self._rows
-
-    def __bool__(self) -> bool:
-        return True
 
     def _options(self, global_batch: int) -> dict[str, Any]:
         """The schedule as the library takes it, which counts rows."""

@@ -8,12 +8,12 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 
 from .. import _leat, check
+from ..closing import Closing
 from ..data.dataset import Dataset
 from ..data.ragged import Ragged
 from ..data.schema import Field, as_field, to_raw
@@ -24,7 +24,7 @@ BROKEN = 2  #: of a row whose bytes differ from those written, as the library sa
 Key = Literal["id"] | tuple[Literal["id"], Literal["key"]]
 
 
-class Store:
+class Store(Closing):
     """A file of rows that change, each found by a sample id, or by an id and a key.
 
     ``store[ids] = tensor`` returns as soon as the values are copied: a thread writes them. :meth:`flush` is the
@@ -317,14 +317,6 @@ class Store:
             self._closed = True
             self._finalizer()
             self._queue.core = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = (self.path, self._fingerprint, self.read_only, self.queue_bytes, self._framework)
