@@ -23,7 +23,7 @@ from .arrow_values import Each
 from .dataset import Dataset, concat
 from .features import Features, of_dataset, of_metadata, refuse_format
 from .ragged import Ragged
-from .schema import Field
+from .schema import Field, held
 
 #: of row groups that are kept decoded, of one data set
 CACHE_BYTES = 256 << 20
@@ -194,7 +194,7 @@ def _empty(columns: Columns) -> Dataset:
     arrays: dict[str, Any] = {}
     for name, found in columns.fields.items():
         inner = [n or 1 for n in found.shape if n is not None]
-        values = np.empty((0, *inner), "uint16" if found.dtype == "bfloat16" else found.dtype)
+        values = np.empty((0, *inner), held(found.dtype))
         varies = found.kind != "array" or found.shape[:1] == (None,)
         arrays[name] = Ragged(values, np.zeros(1, np.int64)) if varies else values
     return made.of_arrays(columns.fields, arrays, None, columns.classes)

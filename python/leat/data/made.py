@@ -111,8 +111,8 @@ def _as_rows(name: str, given: Any) -> tuple[np.ndarray[Any, Any], str]:
             raise ValueError(f"{name!r} is a tensor on {given.device}: from_arrays takes tensors on the CPU")
         given = given.detach()
         if str(given.dtype) == "torch.bfloat16":
-            dtype, given = "bfloat16", given.view(_torch_int16(given))
-        given = given.numpy()
+            dtype = "bfloat16"
+        given = _of_tensor(given)
     array = np.asarray(given)
     if array.ndim == 0:
         raise ValueError(f"{name!r} is a single value: the first axis of an array counts samples")
@@ -125,10 +125,12 @@ def _as_rows(name: str, given: Any) -> tuple[np.ndarray[Any, Any], str]:
     return array, dtype
 
 
-def _torch_int16(tensor: Any) -> Any:
+def _of_tensor(tensor: Any) -> np.ndarray[Any, Any]:
+    """A tensor on the CPU as an array over its memory; bfloat16 as its bits."""
     import torch
 
-    return torch.int16
+    array: np.ndarray[Any, Any] = (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    return array
 
 
 def _field_of(name: str, array: np.ndarray[Any, Any], dtype: str, wanted: Field | None) -> Field:
@@ -305,11 +307,10 @@ class Reader:
     def _array(self, name: str, field: Field, value: Any, shape: tuple[Any, ...]) -> np.ndarray[Any, Any]:
         numbers = not hasattr(value, "dtype")  # of Python: they become what the field is
         if hasattr(value, "detach"):
-            value = value.detach().cpu()
-            value = value.view(_torch_int16(value)).numpy() if str(value.dtype) == "torch.bfloat16" else value.numpy()
+            value = _of_tensor(value.detach().cpu())
         elif numbers and len(value) and hasattr(value[0], "detach"):
             value = [v.detach().cpu().numpy() for v in value]
-        dtype = np.dtype("uint16" if field.dtype == "bfloat16" else field.dtype)
+        dtype = _schema.held(field.dtype)
         try:
             array = np.asarray(value)
             kinds = {"b": "biuf", "i": "iuf", "u": "iuf", "f": "f"}

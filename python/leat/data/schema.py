@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from .. import _leat, check
 
 DTYPES = (
@@ -51,8 +53,6 @@ def dtype_name(dtype: Any) -> str:
     if text.startswith("torch."):
         name = text.removeprefix("torch.")
     else:
-        import numpy as np
-
         try:
             name = np.dtype(dtype).name
         except TypeError:
@@ -244,6 +244,11 @@ def keypoints(k: int, pairs: Iterable[tuple[int, int]] = ()) -> Field:
         taken |= {a, b}
         both.append((a, b))
     return Field("array", "float32", (None, k, 3), role="keypoints", pairs=tuple(both))
+
+
+def held(dtype: str) -> np.dtype[Any]:
+    """The dtype by which NumPy holds the bytes of values: uint16 for bfloat16, which NumPy lacks."""
+    return np.dtype("uint16" if dtype == "bfloat16" else dtype)
 
 
 def as_field(value: Any) -> Field:

@@ -15,24 +15,13 @@ import numpy as np
 from .. import _leat
 from .. import check as _check
 from . import schema as _schema
+from .dataset import ON_BAD
 from .masks import count_masks, encode_masks
 from .schema import Field
 
 _INT_RANGES = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in _schema.DTYPES if "int" in name}
 
-_PACK = {
-    "uint8": "B",
-    "int8": "b",
-    "uint16": "H",
-    "int16": "h",
-    "uint32": "I",
-    "int32": "i",
-    "uint64": "Q",
-    "int64": "q",
-}
-
-_PHOTOS = ("original", "fast", "raw")
-_ON_BAD = ("mark", "skip", "raise")
+_PHOTOS = {"original": 0, "fast": 1, "raw": 2}
 
 
 class Writer:
@@ -96,10 +85,6 @@ class Writer:
         max_side: int | None = None,
         quality: int = 90,
     ) -> None:
-        if photos not in _PHOTOS:
-            raise ValueError(f"photos is 'original', 'fast' or 'raw', not {photos!r}")
-        if on_bad not in _ON_BAD:
-            raise ValueError(f"on_bad is 'mark', 'skip' or 'raise', not {on_bad!r}")
         if not isinstance(schema, Mapping):
             raise TypeError(f"schema is a dict of name: type, not {type(schema).__name__}")
         self._fields: dict[str, Field] = {str(name): _schema.as_field(f) for name, f in schema.items()}
@@ -130,9 +115,9 @@ class Writer:
             _check.threads(num_threads),
             None if metadata is None else json.dumps(dict(metadata)),
             [] if classes is None else _check.names("classes", classes),
-            _PHOTOS.index(photos),
+            _check.choice("photos", photos, _PHOTOS),
             lenient,
-            _ON_BAD.index(on_bad),
+            _check.choice("on_bad", on_bad, ON_BAD),
             0 if max_side is None else _check.integer("max_side", max_side, 1, 1 << 16),
             _quality(quality),
         )
@@ -349,7 +334,7 @@ def _encoder(name: str, field: Field) -> Callable[[Any], Any]:
 def _scalar_encoder(name: str, field: Field) -> Callable[[Any], Any]:
     """A fast path for Python numbers that fit; all else goes the general way, which converts or explains."""
     dtype = np.dtype(field.dtype)
-    pack = struct.Struct(f"={dtype.char if dtype.kind in 'bf' else _PACK[dtype.name]}").pack
+    pack = struct.Struct("=" + {"l": "q", "L": "Q"}.get(dtype.char, dtype.char)).pack  # 64 bits by either name
     taken: tuple[type, ...] = {"b": (bool,), "f": (float, int)}.get(dtype.kind, (int,))
 
     def encode(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.ragged import Ragged
-from ..data.schema import Field, dtype_name
+from ..data.schema import Field, dtype_name, held
 
 ROUNDED = ("float16", "bfloat16", "int8")  #: fields that take float32, and round it
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -106,7 +106,7 @@ def _ragged(name: str, field: Field, value: Any, n: int, waits: list[Callable[[]
                 raise ValueError(f"row {i} of field {name!r} has the shape {part.shape}, not {field.shape}")
         offsets = np.cumsum([0, *(len(part) for part, _ in parts)], dtype=np.int64)
         dtype = kinds.pop() if kinds else field.dtype
-        array = np.concatenate([part for part, _ in parts]) if parts else np.empty((0, *_tail(field)), _stored(dtype))
+        array = np.concatenate([part for part, _ in parts]) if parts else np.empty((0, *_tail(field)), held(dtype))
     else:
         raise TypeError(f"field {name!r} varies in length: give a leat.Ragged or a list of arrays")
     if len(offsets) != n + 1:
@@ -118,10 +118,6 @@ def _ragged(name: str, field: Field, value: Any, n: int, waits: list[Callable[[]
 
 def _tail(field: Field) -> tuple[int, ...]:
     return tuple(int(n) for n in field.shape[1:] if n is not None)
-
-
-def _stored(dtype: str) -> Any:
-    return np.dtype("uint16" if dtype == "bfloat16" else dtype)
 
 
 def _target(name: str, field: Field, given: str, where: str) -> str:
@@ -234,7 +230,7 @@ def given_of(field: Field) -> Given:
     """int8 comes as float32: it is multiplied by its scale."""
     dtype = "float32" if field.dtype == "int8" else field.dtype
     ragged = bool(field.shape) and field.shape[0] is None
-    return Given(dtype, _stored(dtype), _tail(field) if ragged else tuple(n or 0 for n in field.shape), ragged)
+    return Given(dtype, held(dtype), _tail(field) if ragged else tuple(n or 0 for n in field.shape), ragged)
 
 
 def finished(array: Array, form: Given, framework: str) -> Any:
