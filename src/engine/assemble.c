@@ -19,7 +19,8 @@ struct run {
 static bool next_run(const struct leat_excerpt *p, uint64_t *at, struct run *run)
 {
     const struct leat_batch *b = p->batch;
-    const bool *out = b->left_out, some = b->loose || b->n_broken; /* tasks may still note rows of a loose one */
+    const bool *out = b->left_out,
+               some = b->apart.loose || b->faults.n_broken; /* tasks may still note rows of a loose one */
     const uint64_t end = p->first + p->n;
     while (some && *at < end && out[*at])
         ++*at;
@@ -28,7 +29,7 @@ static bool next_run(const struct leat_excerpt *p, uint64_t *at, struct run *run
     while (*at < end && !out[*at])
         ++*at;
     run->n = *at - run->first;
-    for (uint64_t i = 0, planned = run->first; some && !b->loose && i < planned; i++)
+    for (uint64_t i = 0, planned = run->first; some && !b->apart.loose && i < planned; i++)
         run->first -= out[i];
     return run->n;
 }
@@ -36,7 +37,7 @@ static bool next_run(const struct leat_excerpt *p, uint64_t *at, struct run *run
 static int64_t steps_of(const struct leat_batch *b, size_t output, uint64_t row)
 {
     const int64_t *offsets = leat_batch_offsets(b, output) + row;
-    return b->loose ? leat_batch_steps(b, output, row) : offsets[1] - offsets[0];
+    return b->apart.loose ? leat_batch_steps(b, output, row) : offsets[1] - offsets[0];
 }
 
 /* The future places of values in a ragged output. */
@@ -55,15 +56,16 @@ static void sum_offsets(const struct leat_excerpt *parts, size_t n, size_t outpu
 
 static bool copy_notes(const struct leat_excerpt *part, uint64_t begin, struct leat_batch *to)
 {
-    for (size_t i = 0; i < part->batch->n_broken; i++) {
-        struct leat_broken_row note = part->batch->broken[i];
+    for (size_t i = 0; i < part->batch->faults.n_broken; i++) {
+        struct leat_broken_row note = part->batch->faults.broken[i];
         if (note.row < part->first || note.row - part->first >= part->n)
             continue;
-        if (!leat_grow(&to->broken, &to->broken_room, to->n_broken + 1, sizeof *to->broken) ||
+        if (!leat_grow(&to->faults.broken, &to->faults.broken_room, to->faults.n_broken + 1,
+                       sizeof *to->faults.broken) ||
             !(note.reason = leat_strdup(note.reason)))
             return false;
         note.row += begin - part->first;
-        to->broken[to->n_broken++] = note;
+        to->faults.broken[to->faults.n_broken++] = note;
     }
     return true;
 }
@@ -83,17 +85,17 @@ int leat_assemble(struct leat_loader *l, const struct leat_plan_batch *plan, con
         const struct leat_excerpt *p = &parts[i];
         if (!copy_notes(p, begin, b))
             rc = leat_fail(error, LEAT_E_NOMEM, "no memory for a batch");
-        for (uint64_t k = p->first; p->batch->n_broken && k < p->first + p->n; k++)
+        for (uint64_t k = p->first; p->batch->faults.n_broken && k < p->first + p->n; k++)
             left_out += p->batch->left_out[k];
-        if (b->numbers)
-            memcpy(b->numbers + begin, p->batch->numbers + p->first, p->n * sizeof *b->numbers);
+        if (b->apart.numbers)
+            memcpy(b->apart.numbers + begin, p->batch->apart.numbers + p->first, p->n * sizeof *b->apart.numbers);
     }
     b->rows = plan->rows - left_out;
     if (!rc && leat_batch_fail_if_empty(b)) {
-        rc = b->failure.code;
+        rc = b->faults.failure.code;
         if (error)
-            *error = b->failure;
-        leat_loader_count_raised(l, &parts->plan, parts->first + b->broken[0].row);
+            *error = b->faults.failure;
+        leat_loader_count_raised(l, &parts->plan, parts->first + b->faults.broken[0].row);
     }
     for (size_t o = 0; !rc && o < l->pool.n_outputs; o++)
         if (b->offsets[o] && !leat_program_output(l->program, o)->hidden)
@@ -121,7 +123,7 @@ static void copy_values(const struct leat_batch *from, struct run run, struct le
         return;
     }
     const int64_t *at = leat_batch_offsets(from, o), *place = leat_batch_offsets(to, o);
-    uint64_t each = from->loose ? 1 : run.n; /* there may be room between rows that are not complete */
+    uint64_t each = from->apart.loose ? 1 : run.n; /* there may be room between rows that are not complete */
     for (uint64_t i = 0; i < run.n; i += each) {
         uint64_t begin = (uint64_t)place[row + i], end = (uint64_t)place[row + i + each];
         memcpy(target + begin * output->row_bytes, source + (uint64_t)at[run.first + i] * output->row_bytes,
@@ -146,7 +148,7 @@ static void copy_rows(const struct leat_excerpt *parts, size_t n, struct leat_ba
             memcpy(to->domains + row, from->domains + run.first, run.n * sizeof *to->domains);
             memcpy(to->valid + row, from->valid + run.first, run.n * sizeof *to->valid);
         }
-    if (parts->batch->loose) /* else the program has seen the batches that the rows come from */
+    if (parts->batch->apart.loose) /* else the program has seen the batches that the rows come from */
         leat_batch_finish(to);
 }
 

@@ -48,7 +48,7 @@ static bool has_output(const struct leat_batch *b, size_t o)
     const struct leat_output *output = leat_program_output(b->program, o);
     if (b->copied)
         return !output->hidden;
-    return leat_output_is_late(output) ? b->placing && leat_batch_is_late(b, o) : !b->placing;
+    return leat_output_is_late(output) ? b->calls.placing && leat_batch_is_late(b, o) : !b->calls.placing;
 }
 
 static uint64_t output_bytes(const struct leat_batch *b, size_t o)
@@ -108,9 +108,9 @@ uint64_t leat_batch_pool_held_batches(const struct leat_batch_pool *pool)
 
 static void clear_broken(struct leat_batch *b)
 {
-    for (size_t i = 0; i < b->n_broken; i++)
-        leat_free(b->broken[i].reason);
-    b->n_broken = 0;
+    for (size_t i = 0; i < b->faults.n_broken; i++)
+        leat_free(b->faults.broken[i].reason);
+    b->faults.n_broken = 0;
 }
 
 static void destroy_batch(struct leat_batch *b)
@@ -122,7 +122,7 @@ static void destroy_batch(struct leat_batch *b)
     leat_free(b->memory);
     leat_free(b->buffers);
     leat_free(b->views);
-    leat_free(b->broken);
+    leat_free(b->faults.broken);
     leat_free(b->ids);
     leat_free(b);
 }
@@ -285,14 +285,14 @@ static bool grow(struct leat_batch *b, uint64_t rows)
     if (!b->ids)
         return false;
     b->keys = (uint64_t *)(b->ids + rows);
-    b->numbers = numbered ? b->keys + rows : NULL;
+    b->apart.numbers = numbered ? b->keys + rows : NULL;
     b->domains = (int32_t *)(b->keys + (1 + numbered) * rows);
     uint8_t *bytes = (uint8_t *)(b->domains + rows);
     b->valid = (bool *)bytes;
     b->left_out = b->valid + rows;
-    b->row_state = numbered ? bytes + 2 * rows : NULL;
+    b->apart.row_state = numbered ? bytes + 2 * rows : NULL;
     b->attempts = pool->n_segments ? bytes + (2 + numbered) * rows : NULL;
-    b->draws = pool->n_segments ? b->attempts + rows : NULL;
+    b->calls.draws = pool->n_segments ? b->attempts + rows : NULL;
     bool ok = true;
     for (size_t o = 0; o < pool->n_outputs; o++)
         if (leat_program_output(pool->program, o)->ragged) {
@@ -341,28 +341,28 @@ struct leat_batch *leat_batch_new(struct leat_batch_pool *pool, const struct lea
         leat_program_of_batch(pool->program, plan->epoch, leat_plan_key(pool->seed, plan->epoch, plan->at.row));
     b->account = account;
     b->state = LEAT_BATCH_SIZING;
-    b->loose = b->listed = b->recorded = b->copied = false;
+    b->apart.loose = b->apart.listed = b->apart.recorded = b->copied = false;
     b->tasks = 0;
     b->for_whom = NULL;
     b->bytes = 0;
-    b->n_gone = b->skip = 0;
+    b->apart.n_gone = b->apart.skip = 0;
     b->meta = leat_batch_meta_bytes(pool, plan->rows);
     leat_budget_take(pool->budget, account, b->meta);
     leat_batch_rewind(b);
-    b->result_bytes = pool->late_row * plan->rows; /* in `meta` already */
+    b->calls.result_bytes = pool->late_row * plan->rows; /* in `meta` already */
     return b;
 }
 
 void leat_batch_drop_made(struct leat_batch *b)
 {
-    if (!b->made)
+    if (!b->computed.values)
         return;
-    leat_budget_give(b->pool->budget, b->account, b->made_bytes);
-    b->meta -= b->made_bytes;
-    b->made_bytes = 0;
-    leat_values_destroy(b->made);
-    leat_free(b->made);
-    b->made = NULL;
+    leat_budget_give(b->pool->budget, b->account, b->computed.bytes);
+    b->meta -= b->computed.bytes;
+    b->computed.bytes = 0;
+    leat_values_destroy(b->computed.values);
+    leat_free(b->computed.values);
+    b->computed.values = NULL;
 }
 
 void leat_batch_rewind(struct leat_batch *b)
@@ -371,21 +371,21 @@ void leat_batch_rewind(struct leat_batch *b)
     if (b->state == LEAT_BATCH_SIZING)
         leat_batch_drop_made(b);
     leat_batch_drop_results(b);
-    b->taken = b->segment = 0;
-    b->placing = false;
-    atomic_store_explicit(&b->again, false, memory_order_relaxed);
-    b->n_made = 0;
-    for (uint64_t i = 0; b->loose && i < b->plan.rows; i++)
-        if (b->row_state[i] == LEAT_ROW_MADE)
-            b->row_state[i] = LEAT_ROW_OPEN;
+    b->taken = b->calls.segment = 0;
+    b->calls.placing = false;
+    atomic_store_explicit(&b->calls.again, false, memory_order_relaxed);
+    b->apart.n_made = 0;
+    for (uint64_t i = 0; b->apart.loose && i < b->plan.rows; i++)
+        if (b->apart.row_state[i] == LEAT_ROW_MADE)
+            b->apart.row_state[i] = LEAT_ROW_OPEN;
     leat_batch_skip_gone(b);
-    atomic_store_explicit(&b->done, b->n_gone, memory_order_relaxed);
-    atomic_store_explicit(&b->failed_row, UINT64_MAX, memory_order_relaxed);
+    atomic_store_explicit(&b->done, b->apart.n_gone, memory_order_relaxed);
+    atomic_store_explicit(&b->faults.failed_row, UINT64_MAX, memory_order_relaxed);
     b->rows = b->plan.rows;
     memset(b->left_out, 0, b->plan.rows * sizeof *b->left_out);
     if (b->attempts) {
         memset(b->attempts, 0, b->plan.rows);
-        memset(b->draws, 0, b->plan.rows);
+        memset(b->calls.draws, 0, b->plan.rows);
     }
 }
 
@@ -470,7 +470,7 @@ void leat_batch_finish(struct leat_batch *b)
 void leat_batch_complete(struct leat_batch *b)
 {
     uint64_t to = 0, left = 0;
-    for (uint64_t row = 0; b->n_broken && row < b->plan.rows; row++)
+    for (uint64_t row = 0; b->faults.n_broken && row < b->plan.rows; row++)
         left += b->left_out[row];
     for (size_t o = 0; o < b->pool->n_outputs && (left || b->pool->bounded); o++)
         if (leat_program_output(b->program, o)->hidden)

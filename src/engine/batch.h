@@ -62,6 +62,42 @@ enum leat_batch_state {
     LEAT_BATCH_OUT
 };
 
+/* A batch on its way through functions: the segments of its program. */
+struct leat_batch_calls {
+    unsigned segment;   /* that its rows are in */
+    bool placing;       /* its calls are done: results of varying length are put into their buffers */
+    _Atomic bool again; /* a function on the whole batch has seen a row that was replaced: from segment 1 on again */
+    struct leat_values *results; /* of varying length, by output and row, until they are in place; or NULL */
+    uint64_t result_bytes;       /* of these, as the budget counts them; in `meta` too */
+    uint8_t *draws;              /* the try whose key functions draw by; 0: they draw by the row's */
+};
+
+/* Values that a source computed to say how long they are, while rows are made. */
+struct leat_batch_computed {
+    struct leat_values *values; /* or NULL */
+    uint64_t bytes;             /* of these, as the budget counts them; in `meta` too */
+};
+
+/* Rows that are broken, and the error of the batch. */
+struct leat_batch_faults {
+    struct leat_broken_row *broken;
+    size_t n_broken, broken_room;
+    _Atomic uint64_t failed_row; /* UINT64_MAX: none; else the lowest, whose error is kept in `failure` */
+    struct leat_error failure;
+};
+
+/* For a pool that numbers rows: gather.c. */
+struct leat_batch_apart {
+    bool loose;               /* its rows may leave it one by one */
+    bool listed;              /* its rows are those of `numbers`, not a run of the plan's */
+    bool recorded;            /* it stands in the record, and is made again */
+    uint64_t skip, last_step; /* rows of its part of the batch at plan.at that lie before it; the step that its last row
+                                 is planned in */
+    uint64_t n_made, n_gone;  /* rows that are made and still here; that have left it */
+    uint64_t *numbers;        /* the rows, by number in the epoch, rising */
+    uint8_t *row_state;       /* enum leat_row_state */
+};
+
 struct leat_batch {
     struct leat_batch_pool *pool;
     enum leat_batch_state state;
@@ -81,37 +117,19 @@ struct leat_batch {
     int64_t **offsets; /* per ragged output, else NULL. While sizing: room + 1 offsets, which are then copied into its
                           buffer. While rows are made, of a bounded one: the steps that were made of each row */
     uint8_t **memory;  /* per output: of its buffer, while rows are made */
-    struct leat_values *made; /* while rows are made: values that a source computed to say how long they are; or NULL */
-    uint64_t made_bytes;      /* of these, as the budget counts them; in `meta` too */
+    struct leat_batch_computed computed;
     struct leat_buffer **buffers;
     struct leat_view *views; /* of a pool with let_go: the places of the values of each output; else NULL */
     uint64_t bytes;          /* of the buffers; 0 while there are none */
     uint64_t meta;           /* of the arrays, as the budget counts them */
-    struct leat_broken_row *broken;
-    size_t n_broken, broken_room;
-    _Atomic uint64_t failed_row; /* UINT64_MAX: none; else the lowest, whose error is kept in `failure` */
-    struct leat_error failure;
+    struct leat_batch_faults faults;
     const void *for_whom; /* of a batch on the side of the window: whom it is made for */
-    unsigned segment;     /* of the program, that its rows are in */
-    bool placing;         /* its calls are done: results of varying length are put into their buffers */
-    _Atomic bool again;   /* a function on the whole batch has seen a row that was replaced: from segment 1 on again */
-    struct leat_values *results; /* of varying length, by output and row, until they are in place; or NULL */
-    uint64_t result_bytes;       /* of these, as the budget counts them; in `meta` too */
-    uint8_t *attempts;           /* of a program with calls: substitutes that were tried for each row, */
-    uint8_t *draws;              /* and the try whose key functions draw by; 0: they draw by the row's */
-    bool copied;                 /* its rows come from other batches: it has no hidden outputs */
-    _Atomic unsigned holders;    /* once it is OUT: the last one that frees it gives it back */
+    struct leat_batch_calls calls;
+    uint8_t *attempts;        /* of a program with calls: substitutes that were tried for each row */
+    bool copied;              /* its rows come from other batches: it has no hidden outputs */
+    _Atomic unsigned holders; /* once it is OUT: the last one that frees it gives it back */
     struct leat_batch *next;
-
-    /* For a pool that numbers rows: gather.c. */
-    bool loose;               /* its rows may leave it one by one */
-    bool listed;              /* its rows are those of `numbers`, not a run of the plan's */
-    bool recorded;            /* it stands in the record, and is made again */
-    uint64_t skip, last_step; /* rows of its part of the batch at plan.at that lie before it; the step that its last row
-                                 is planned in */
-    uint64_t n_made, n_gone;  /* rows that are made and still here; that have left it */
-    uint64_t *numbers;        /* the rows, by number in the epoch, rising */
-    uint8_t *row_state;       /* enum leat_row_state */
+    struct leat_batch_apart apart;
 };
 
 enum leat_row_state { LEAT_ROW_OPEN = 0, LEAT_ROW_MADE, LEAT_ROW_GONE };
@@ -220,14 +238,14 @@ static inline bool leat_output_is_late(const struct leat_output *output)
 static inline bool leat_batch_is_late(const struct leat_batch *b, size_t o)
 {
     const struct leat_output *output = leat_program_output(b->program, o);
-    return leat_output_is_late(output) && output->segment == b->segment;
+    return leat_output_is_late(output) && output->segment == b->calls.segment;
 }
 /* Gives them up with their buffers: the batch goes through its segments again. Under the lock. */
 void leat_batch_release_results(struct leat_batch *batch);
 /* Whether the batch is in its last segment. */
 static inline bool leat_batch_is_last(const struct leat_batch *b)
 {
-    return b->segment == b->pool->n_segments && (b->placing || !(b->pool->late >> b->segment & 1));
+    return b->calls.segment == b->pool->n_segments && (b->calls.placing || !(b->pool->late >> b->calls.segment & 1));
 }
 
 /* The delivered bytes of all tensors, without the rounding of their buffers. */
@@ -245,14 +263,14 @@ static inline bool leat_batch_is_done(const struct leat_batch *b)
 /* The number of rows, of n, that can be taken together from row `taken` on; and past rows that have left the batch. */
 static inline uint64_t leat_batch_run(const struct leat_batch *b, uint64_t n)
 {
-    for (uint64_t i = 1; b->loose && i < n; i++)
-        if (b->row_state[b->taken + i] == LEAT_ROW_GONE)
+    for (uint64_t i = 1; b->apart.loose && i < n; i++)
+        if (b->apart.row_state[b->taken + i] == LEAT_ROW_GONE)
             return i;
     return n;
 }
 static inline void leat_batch_skip_gone(struct leat_batch *b)
 {
-    while (b->loose && b->taken < b->plan.rows && b->row_state[b->taken] == LEAT_ROW_GONE)
+    while (b->apart.loose && b->taken < b->plan.rows && b->apart.row_state[b->taken] == LEAT_ROW_GONE)
         b->taken++;
 }
 

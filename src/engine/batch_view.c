@@ -116,14 +116,14 @@ const bool *leat_batch_valid(const struct leat_batch *b)
 
 size_t leat_batch_errors(const struct leat_batch *b)
 {
-    return b->n_broken;
+    return b->faults.n_broken;
 }
 
 int leat_batch_error(const struct leat_batch *b, size_t i, struct leat_row_error *out)
 {
-    if (i >= b->n_broken)
+    if (i >= b->faults.n_broken)
         return LEAT_E_RANGE;
-    const struct leat_broken_row *row = &b->broken[i];
+    const struct leat_broken_row *row = &b->faults.broken[i];
     *out = (struct leat_row_error){row->row, row->planned, row->delivered, row->reason};
     return LEAT_OK;
 }

@@ -107,11 +107,11 @@ void leat_call_result(struct leat_call *call, uint64_t i, size_t output, const v
     if (i >= call->n || output >= call->n_areas || !leat_batch_is_late(b, output))
         return;
     pthread_mutex_lock(&results_lock);
-    struct leat_computed *kept = &b->results->at[output * b->results->n_samples + call->places[i]];
+    struct leat_computed *kept = &b->calls.results->at[output * b->calls.results->n_samples + call->places[i]];
     if (bytes && kept->bytes == bytes) /* computed again: a worker ended at another row */
         memcpy((uint8_t *)kept->data, data, bytes);
     else
-        c->no_memory |= leat_values_put(b->results, output, call->places[i], data, bytes) != LEAT_OK;
+        c->no_memory |= leat_values_put(b->calls.results, output, call->places[i], data, bytes) != LEAT_OK;
     pthread_mutex_unlock(&results_lock);
 }
 
@@ -177,7 +177,7 @@ static bool has_room(struct leat_calls *c, uint64_t n)
 /* Whether functions of the segment take the batch as a whole. Then the batch fails as a whole. */
 static bool is_whole(const struct leat_batch *b)
 {
-    return b->segment % 2 == 0;
+    return b->calls.segment % 2 == 0;
 }
 
 /* The rows of the run, or those that were replaced. */
@@ -194,7 +194,7 @@ static void start(struct leat_calls *c)
         c->places[n] = row;
         c->ids[n] = b->ids[row];
         c->keys[n] = b->keys[row];
-        c->draws[n++] = b->draws[row] ? leat_row_key(b->keys[row], b->draws[row], 1) : b->keys[row];
+        c->draws[n++] = b->calls.draws[row] ? leat_row_key(b->keys[row], b->calls.draws[row], 1) : b->keys[row];
     }
     for (size_t o = 0; o < b->pool->n_outputs; o++) {
         c->areas[o] = (struct leat_area){0};
@@ -205,7 +205,7 @@ static void start(struct leat_calls *c)
     }
     c->call = (struct leat_call){.epoch = b->plan.epoch,
                                  .step = b->plan.step,
-                                 .segment = b->segment,
+                                 .segment = b->calls.segment,
                                  .batch_rows = b->plan.rows,
                                  .n_areas = b->pool->n_outputs,
                                  .areas = c->areas,
@@ -221,7 +221,7 @@ static void start(struct leat_calls *c)
         return;
     for (size_t o = 0; is_whole(b) && o < b->pool->n_outputs; o++) {
         const struct leat_output *output = leat_program_output(b->program, o);
-        c->call.units += output->called && output->segment == b->segment;
+        c->call.units += output->called && output->segment == b->calls.segment;
     }
     atomic_store_explicit(&c->flying, true, memory_order_relaxed);
     executor->start(executor, &c->call);
@@ -292,7 +292,7 @@ bool leat_calls_run(struct leat_task *t)
         bool cancelled = atomic_load_explicit(&b->cancelled, memory_order_relaxed);
         switch (c->state) {
         case BEGIN:
-            if (cancelled || atomic_load_explicit(&b->failed_row, memory_order_relaxed) < c->first)
+            if (cancelled || atomic_load_explicit(&b->faults.failed_row, memory_order_relaxed) < c->first)
                 return true;
             start(c);
             c->state = FLIES;
@@ -318,14 +318,14 @@ bool leat_calls_run(struct leat_task *t)
                 return false;
             if (cancelled || j->results.failed_row != UINT64_MAX)
                 return true;
-            b->draws[j->first] = b->attempts[j->first];
+            b->calls.draws[j->first] = b->attempts[j->first];
             if (++c->replaced < c->n_failed) {
                 begin_substitute(c);
                 break;
             }
             c->state = BEGIN;
-            if (b->segment > 1) { /* a function has seen the batch with the replaced rows */
-                atomic_store_explicit(&b->again, true, memory_order_relaxed);
+            if (b->calls.segment > 1) { /* a function has seen the batch with the replaced rows */
+                atomic_store_explicit(&b->calls.again, true, memory_order_relaxed);
                 return true;
             }
         }

@@ -304,7 +304,7 @@ struct leat_consumer *leat_loader_consumer(struct leat_loader *l)
 /* Reads the files that an epoch needs as it begins, without the lock and while no thread plans it. */
 static int prepare(struct leat_loader *l, uint64_t epoch, struct leat_error *error)
 {
-    l->in_next++; /* a closing waits */
+    l->callers.in_next++; /* a closing waits */
     leat_engine_unlock();
     int rc = leat_dataset_refresh(l->dataset, error);
     if (!rc && l->job.steps->refresh)
@@ -314,10 +314,10 @@ static int prepare(struct leat_loader *l, uint64_t epoch, struct leat_error *err
     if (!rc && l->record)
         rc = leat_record_read(l->record, epoch + 1, error);
     leat_engine_lock();
-    l->in_next--;
+    l->callers.in_next--;
     if (!rc && l->closed)
         rc = leat_fail(error, LEAT_E_CLOSED, "the loader is closed");
-    if (!rc && l->lists_later && l->order == LEAT_ORDER_LIST && l->list_epoch < (int64_t)epoch)
+    if (!rc && l->input.lists_later && l->input.order == LEAT_ORDER_LIST && l->input.list_epoch < (int64_t)epoch)
         rc = leat_fail(error, LEAT_E_INVALID,
                        "epoch %" PRIu64 " has no list of positions yet: leat_loader_set_positions gives it", epoch);
     return rc;
@@ -333,11 +333,11 @@ int leat_consumer_start(struct leat_consumer *c, uint64_t *iteration, struct lea
     rc = prepare(l, to.epoch, error);
     if (!rc) {
         l->delivery->start(c, to);
-        if (!l->consumer.next && leat_position_precedes(c->at, l->told)) /* an epoch that is read again */
-            l->told = c->at;
-        if (!l->consumer.next && leat_position_precedes(c->at, l->raised_to))
-            l->raised_to = c->at;
-        l->last_next_ns = leat_clock_ns();
+        if (!l->consumer.next && leat_position_precedes(c->at, l->report.told)) /* an epoch that is read again */
+            l->report.told = c->at;
+        if (!l->consumer.next && leat_position_precedes(c->at, l->report.raised_to))
+            l->report.raised_to = c->at;
+        l->pace.last_next_ns = leat_clock_ns();
         *iteration = leat_reader_begin(&c->reader);
         l->due |= LEAT_DUE_WORK;
     }
@@ -424,7 +424,7 @@ int leat_consumer_state(const struct leat_consumer *c, char **json, struct leat_
         return rc;
     const struct leat_position at = rows_of(c);
     const struct leat_reader_run run = run_of(l, fingerprint, order);
-    const struct leat_state_number numbers[] = {{"rank", l->rank}, {"world_size", l->world_size}};
+    const struct leat_state_number numbers[] = {{"rank", l->input.rank}, {"world_size", l->input.world_size}};
     json_t *o = leat_reader_state(&run, at, numbers, sizeof numbers / sizeof *numbers);
     leat_engine_unlock();
     return leat_reader_text(o, json, error);
@@ -439,11 +439,11 @@ static int read_state(const struct leat_loader *l, const json_t *o, struct leat_
     if (rc)
         return rc;
     const uint64_t rank = numbers[0].value, world = numbers[1].value, rows = leat_plan_epoch_rows(l->plan, at->epoch);
-    if (at->row && (world != l->world_size || rank != l->rank))
+    if (at->row && (world != l->input.world_size || rank != l->input.rank))
         return leat_fail(error, LEAT_E_STATE,
                          "the state was taken within an epoch by rank %" PRIu64 " of %" PRIu64
                          ", and this is rank %" PRIu32 " of %" PRIu32,
-                         rank, world, l->rank, l->world_size);
+                         rank, world, l->input.rank, l->input.world_size);
     return at->row <= rows ? LEAT_OK
                            : leat_fail(error, LEAT_E_STATE, "the state has %" PRIu64 " rows of an epoch of %" PRIu64,
                                        at->row, rows);

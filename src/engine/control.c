@@ -120,7 +120,7 @@ static int decide(struct leat_loader *l, struct leat_decision d, struct leat_err
             error, LEAT_E_INVALID,
             "a decision within an epoch needs in_order: rows beyond it may have been handed out. Let it hold "
             "from an epoch's start");
-    for (const struct leat_consumer *other = c->next; other && l->world_size > 1; other = other->next)
+    for (const struct leat_consumer *other = c->next; other && l->input.world_size > 1; other = other->next)
         if (leat_position_precedes(d.at, other->at))
             return leat_fail(error, LEAT_E_INVALID,
                              "a decision must not hold from epoch %" PRIu64 ", row %" PRIu64
@@ -133,7 +133,7 @@ static int decide(struct leat_loader *l, struct leat_decision d, struct leat_err
 static int find_step(const struct leat_loader *l, const struct leat_step *at, const char *what,
                      struct leat_position *out, struct leat_error *error)
 {
-    if (!at && l->world_size > 1)
+    if (!at && l->input.world_size > 1)
         return leat_fail(error, LEAT_E_INVALID,
                          "on several ranks say from which (epoch, step) %s, the same on each: the ranks may have been "
                          "handed out different numbers of batches",
@@ -150,7 +150,7 @@ int leat_loader_set_batch_size(struct leat_loader *l, uint64_t rows, const struc
                                struct leat_error *error)
 {
     uint64_t global_rows = 0;
-    if (!leat_mul_u64(rows, l->world_size, &global_rows))
+    if (!leat_mul_u64(rows, l->input.world_size, &global_rows))
         return leat_fail(error, LEAT_E_INVALID, "the batches of all ranks have 2^40 rows at most");
     return leat_loader_set_global_batch_size(l, global_rows, at, error);
 }
@@ -166,7 +166,7 @@ int leat_loader_set_global_batch_size(struct leat_loader *l, uint64_t rows, cons
         return leat_fail(error, LEAT_E_INVALID,
                          "a batch has at least 1 row and those of all ranks 2^40 at most, not %" PRIu64, rows);
     rc = find_step(l, at, "the batch size holds", &d.at, error);
-    rc = rc ? rc : leat_loader_check_rows(l, (rows - 1) / l->world_size + 1, error);
+    rc = rc ? rc : leat_loader_check_rows(l, (rows - 1) / l->input.world_size + 1, error);
     rc = rc ? rc : leat_loader_enter(l, error);
     if (rc)
         return rc;
@@ -188,11 +188,11 @@ int leat_loader_set_shares(struct leat_loader *l, const struct leat_step *at, co
     int rc = leat_loader_check_process(l, error);
     if (rc)
         return rc;
-    if (!l->mixed)
+    if (!l->input.mixed)
         return leat_fail(error, LEAT_E_INVALID, "this loader reads no mixture: there are no shares to change");
-    if (n != l->n_sources)
+    if (n != l->input.n_sources)
         return leat_fail(error, LEAT_E_INVALID, "a mixture of %" PRIu32 " sources has as many shares, not %" PRIu32,
-                         l->n_sources, n);
+                         l->input.n_sources, n);
     rc = find_step(l, at, "the shares hold", &d.at, error);
     rc = rc ? rc : leat_shares_check(shares, n, error);
     rc = rc ? rc : leat_loader_enter(l, error);
@@ -210,7 +210,7 @@ int leat_loader_set_positions(struct leat_loader *l, const int64_t *positions, u
     int rc = leat_loader_check_process(l, error);
     if (rc)
         return rc;
-    if (l->order != LEAT_ORDER_LIST)
+    if (l->input.order != LEAT_ORDER_LIST)
         return leat_fail(error, LEAT_E_INVALID, "this loader has another order than a list of positions");
     rc = leat_loader_enter(l, error);
     if (rc)
@@ -220,7 +220,7 @@ int leat_loader_set_positions(struct leat_loader *l, const int64_t *positions, u
         at = (struct leat_position){at.epoch + 1, 0};
     rc = change(l, (struct leat_decision){.at = at, .positions = positions, .n_positions = n}, error);
     if (!rc)
-        l->list_epoch = (int64_t)at.epoch;
+        l->input.list_epoch = (int64_t)at.epoch;
     leat_engine_unlock();
     return rc;
 }
@@ -255,7 +255,7 @@ int leat_loader_decide_rows(struct leat_loader *l, const struct leat_step *at, e
     if (rows < LEAT_ROWS_AS_OPENED || rows > LEAT_ROWS_SELECTED || (!d.unlisted && (!positions || !n)))
         return leat_fail(error, LEAT_E_INVALID,
                          "an epoch has the rows that it was opened with, or a list of at least one position");
-    if (!at && l->world_size > 1)
+    if (!at && l->input.world_size > 1)
         return leat_fail(error, LEAT_E_INVALID,
                          "on several ranks say from which step the list holds, the same on each: the ranks may have "
                          "been handed out different numbers of batches");
@@ -295,7 +295,7 @@ int leat_loader_give_list(struct leat_loader *l, uint64_t epoch, const int64_t *
     const struct leat_decision d = {.at = {epoch, 0}, .positions = list, .n_positions = n};
     rc = change(l, d, error);
     if (!rc)
-        l->list_epoch = (int64_t)epoch;
+        l->input.list_epoch = (int64_t)epoch;
     leat_engine_unlock();
     return rc;
 }
@@ -362,8 +362,8 @@ int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_
         leat_loader_fit(l, leat_plan_global_batch(l->plan), NULL); /* the batch itself reports what does not fit */
         leat_reader_load(&c->reader);
         c->reader.epoch = c->at.epoch;
-        if (l->lists_later)
-            l->list_epoch = (int64_t)c->reader.epoch - !l->delivery->is_within(l, c->at);
+        if (l->input.lists_later)
+            l->input.list_epoch = (int64_t)c->reader.epoch - !l->delivery->is_within(l, c->at);
     }
     leat_loader_unpause(l);
     leat_engine_unlock();

@@ -80,6 +80,52 @@ enum leat_due {
     LEAT_DUE_WORK = 2  /* there may be work for a thread */
 };
 
+/* The reading of a loader: fixed after open, but for the last epoch of lists. */
+struct leat_input {
+    enum leat_order order;
+    int64_t epochs;
+    bool mixed;         /* a mixture, of */
+    uint32_t n_sources; /* ... so many sources */
+    bool beside;        /* opened beside another one, whose plan it has, */
+    bool listed;        /* ... or one of its own */
+    bool lists_later;   /* lists of positions come before each epoch; those of LIST must */
+    int64_t list_epoch; /* last epoch for which lists are known; lists_later only */
+    uint32_t rank, world_size;
+};
+
+/* The memory that it may have beyond what its budget counts, and why: fixed after open. */
+struct leat_bounds {
+    uint64_t scratch_bytes;
+    uint64_t asked_budget, asked_held; /* 0: leat chooses, and may choose more for larger batches */
+    uint64_t spare;                    /* of the budget: for decoding, not for more batches */
+    uint64_t ragged_row;               /* bytes of a row in ragged outputs, as probed */
+    uint64_t region_limit;             /* while tasks need no more than was set aside for them */
+    bool raised;                       /* the default budget has room for reads in flight */
+};
+
+/* Broken rows and errors that are known: each counts once, however often it comes. */
+struct leat_reported {
+    int fd;                         /* of the error report; -1: none */
+    struct leat_position told;      /* consumers know of broken rows up to here: epoch, number */
+    struct leat_position raised_to; /* ... and of errors up to here; out of order: of the one that ends here */
+    uint64_t raised_step;           /* of the last one */
+};
+
+/* The callers inside. */
+struct leat_callers {
+    pthread_cond_t changed;
+    unsigned waiting; /* threads in `changed` */
+    unsigned in_next; /* threads inside leat_loader_next or batch_at */
+    bool helping;     /* one of them works: a second one would need scratch that nothing was set aside for */
+};
+
+/* What it has handed out, by time. */
+struct leat_pace {
+    int64_t last_next_ns, opened_ns;
+    int64_t recent_ns[2];
+    uint64_t recent_samples[2], recent_bytes[2];
+};
+
 struct leat_loader {
     struct leat_client client;
     struct leat_budget budget;
@@ -103,41 +149,19 @@ struct leat_loader {
     bool ragged;
     struct leat_plan *plan;
     uint8_t fingerprint[16];
-    enum leat_order order;
-    int64_t epochs;
-    bool mixed;         /* a mixture, of */
-    uint32_t n_sources; /* ... so many sources */
-    bool beside;        /* opened beside another one, whose plan it has, */
-    bool listed;        /* ... or one of its own */
-    bool lists_later;   /* lists of positions come before each epoch; those of LIST must */
-    int64_t list_epoch; /* last epoch for which lists are known; lists_later only */
-    uint32_t rank, world_size;
-    uint64_t scratch_bytes;
-    uint64_t asked_budget, asked_held; /* 0: leat chooses, and may choose more for larger batches */
-    uint64_t spare;                    /* of the budget: for decoding, not for more batches */
-    uint64_t ragged_row;               /* bytes of a row in ragged outputs, as probed */
-    uint64_t region_limit;             /* while tasks need no more than was set aside for them */
-    struct leat_record *record;        /* NULL: none */
-    int report_fd;
-    bool raised;   /* the default budget has room for reads in flight */
+    struct leat_input input;
+    struct leat_bounds bounds;
+    struct leat_record *record; /* NULL: none */
     bool one_core; /* a consumer that waits may work, whatever the client's threads: it takes nobody's core */
 
-    /* the callers inside */
-    unsigned due;                   /* enum leat_due */
-    struct leat_batch *side;        /* batches that are made apart from the window: side.c */
-    struct leat_batch *kept;        /* batches of before the size changed, whose rows are copied: kept.c */
-    struct leat_position told;      /* consumers know of broken rows up to here: epoch, number */
-    struct leat_position raised_to; /* ... and of errors up to here; out of order: of the one that ends here */
-    uint64_t raised_step;           /* of the last one */
+    struct leat_callers callers;
+    struct leat_reported report;
+    struct leat_pace pace;
+    unsigned due;            /* enum leat_due */
+    struct leat_batch *side; /* batches that are made apart from the window: side.c */
+    struct leat_batch *kept; /* batches of before the size changed, whose rows are copied: kept.c */
     bool closed;
     bool detached; /* closing is done: the last parked task releases the data set */
-    pthread_cond_t changed;
-    unsigned waiting; /* threads in `changed` */
-    unsigned in_next; /* threads inside leat_loader_next or batch_at */
-    bool helping;     /* one of them works: a second one would need scratch that nothing was set aside for */
-    int64_t last_next_ns, opened_ns;
-    int64_t recent_ns[2];
-    uint64_t recent_samples[2], recent_bytes[2];
 };
 
 static inline struct leat_loader *leat_loader_of(struct leat_client *client)

@@ -42,18 +42,18 @@ enum choice { NOTHING, WHOLE, GATHERED, FAILED };
 static bool in_reach(const struct leat_loader *l, const struct leat_batch *b, uint64_t rows)
 {
     uint64_t reach = LEAT_PLAN_MAX_BITS / (rows ? rows : 1);
-    return b->plan.epoch == l->consumer.reader.epoch &&
-           (b == leat_window_at(&l->window, 0) || b->recorded || b->last_step - l->unordered->at_step < reach);
+    return b->plan.epoch == l->consumer.reader.epoch && (b == leat_window_at(&l->window, 0) || b->apart.recorded ||
+                                                         b->apart.last_step - l->unordered->at_step < reach);
 }
 
 /* Finished rows of a batch behind its first unfinished one. */
 static uint64_t made_behind(const struct leat_batch *b)
 {
     uint64_t i = 0, n = 0;
-    while (i < b->plan.rows && b->row_state[i] != LEAT_ROW_OPEN)
+    while (i < b->plan.rows && b->apart.row_state[i] != LEAT_ROW_OPEN)
         i++;
     for (; i < b->plan.rows; i++)
-        n += b->row_state[i] == LEAT_ROW_MADE;
+        n += b->apart.row_state[i] == LEAT_ROW_MADE;
     return n;
 }
 
@@ -66,7 +66,7 @@ static enum choice choose(const struct leat_loader *l, uint64_t rows, size_t *in
         struct leat_batch *b = leat_window_at(&l->window, i);
         if (!in_reach(l, b, rows))
             break;
-        if (b->recorded) { /* as it was, and in the order in which it was */
+        if (b->apart.recorded) { /* as it was, and in the order in which it was */
             *index = 0;
             return i                               ? NOTHING
                    : b->state == LEAT_BATCH_READY  ? WHOLE
@@ -78,13 +78,13 @@ static enum choice choose(const struct leat_loader *l, uint64_t rows, size_t *in
             open = true;
             continue;
         }
-        bool late = b->n_made + b->n_gone < b->plan.rows;
-        all += b->n_made;
-        left += b->n_gone ? b->n_made : 0;
-        behind += open ? b->n_made : late ? made_behind(b) : 0;
+        bool late = b->apart.n_made + b->apart.n_gone < b->plan.rows;
+        all += b->apart.n_made;
+        left += b->apart.n_gone ? b->apart.n_made : 0;
+        behind += open ? b->apart.n_made : late ? made_behind(b) : 0;
         if (!i)
-            held_up = b->n_gone && !late && l->window.full;
-        if (whole == SIZE_MAX && b->state == LEAT_BATCH_READY && !b->n_gone && b->plan.rows == rows)
+            held_up = b->apart.n_gone && !late && l->window.full;
+        if (whole == SIZE_MAX && b->state == LEAT_BATCH_READY && !b->apart.n_gone && b->plan.rows == rows)
             whole = i;
         open |= late;
     }
@@ -124,7 +124,7 @@ bool leat_unordered_is_due(const struct leat_loader *l)
 static uint64_t count_left_out(const struct leat_batch *b)
 {
     uint64_t n = 0;
-    for (uint64_t i = 0; b->n_broken && i < b->plan.rows; i++)
+    for (uint64_t i = 0; b->faults.n_broken && i < b->plan.rows; i++)
         n += b->left_out[i];
     return n;
 }
@@ -143,10 +143,10 @@ static int hand_out_whole(struct leat_loader *l, size_t index, const struct leat
     int rc = leat_loader_check_held(l, b, error);
     if (rc)
         return rc;
-    bool plain = !b->listed && !l->unordered->received && leat_position_is(b->plan.at, l->consumer.at);
-    if ((!plain && !leat_unordered_can_mark(l, b->numbers, b->plan.rows)) ||
-        (b->recorded && !leat_unordered_is_near(l, b->numbers[b->plan.rows - 1]))) {
-        if (!b->recorded)
+    bool plain = !b->apart.listed && !l->unordered->received && leat_position_is(b->plan.at, l->consumer.at);
+    if ((!plain && !leat_unordered_can_mark(l, b->apart.numbers, b->plan.rows)) ||
+        (b->apart.recorded && !leat_unordered_is_near(l, b->apart.numbers[b->plan.rows - 1]))) {
+        if (!b->apart.recorded)
             return leat_fail(error, LEAT_E_NOMEM, "no memory for what was received");
         leat_log(
             LEAT_LOG_WARNING,
@@ -162,7 +162,7 @@ static int hand_out_whole(struct leat_loader *l, size_t index, const struct leat
         l->consumer.at = serve->last ? l->consumer.at : b->plan.next;
         leat_unordered_advance(l);
     } else {
-        leat_unordered_mark(l, b->numbers, b->plan.rows);
+        leat_unordered_mark(l, b->apart.numbers, b->plan.rows);
     }
     b->plan = *serve;
     leat_unordered_served(l, serve);
@@ -184,15 +184,15 @@ static size_t pick(struct leat_unordered *u, const struct leat_loader *l, uint64
         return 0;
     for (size_t i = 0; i < l->window.n && in_reach(l, leat_window_at(&l->window, i), rows); i++) {
         struct leat_batch *b = leat_window_at(&l->window, i);
-        left += b->n_gone && b->state != LEAT_BATCH_FAILED ? b->n_made : 0;
+        left += b->apart.n_gone && b->state != LEAT_BATCH_FAILED ? b->apart.n_made : 0;
     }
     left = left < rows ? left : rows;
     uint64_t others = rows - left;
     for (size_t i = 0; i < l->window.n && n < rows; i++) {
         struct leat_batch *b = leat_window_at(&l->window, i);
-        uint64_t *quota = b->n_gone ? &left : &others;
+        uint64_t *quota = b->apart.n_gone ? &left : &others;
         for (uint64_t k = 0; b->state != LEAT_BATCH_FAILED && *quota && k < b->plan.rows; k++) {
-            if (b->row_state[k] != LEAT_ROW_MADE)
+            if (b->apart.row_state[k] != LEAT_ROW_MADE)
                 continue;
             struct leat_excerpt *last = n_parts ? &u->parts[n_parts - 1] : NULL;
             if (last && last->batch == b && last->first + last->n == k)
@@ -211,13 +211,13 @@ static void take_picked(struct leat_loader *l, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const struct leat_excerpt *p = &l->unordered->parts[i];
-        memset(p->batch->row_state + p->first, LEAT_ROW_GONE, p->n);
-        p->batch->n_made -= p->n;
-        p->batch->n_gone += p->n;
+        memset(p->batch->apart.row_state + p->first, LEAT_ROW_GONE, p->n);
+        p->batch->apart.n_made -= p->n;
+        p->batch->apart.n_gone += p->n;
     }
     for (size_t i = 0; i < l->window.n;) {
         struct leat_batch *from = leat_window_at(&l->window, i);
-        if (!from->loose || from->n_gone < from->plan.rows) {
+        if (!from->apart.loose || from->apart.n_gone < from->plan.rows) {
             i++;
             continue;
         }
@@ -235,7 +235,7 @@ static int hand_out_gathered(struct leat_loader *l, const struct leat_plan_batch
     size_t n = pick(u, l, serve->rows);
     int rc = n ? LEAT_OK : LEAT_E_NOMEM;
     for (size_t i = 0; !rc && i < n; i++)
-        if (!leat_unordered_can_mark(l, u->parts[i].batch->numbers + u->parts[i].first, u->parts[i].n))
+        if (!leat_unordered_can_mark(l, u->parts[i].batch->apart.numbers + u->parts[i].first, u->parts[i].n))
             rc = LEAT_E_NOMEM;
     if (!rc)
         rc = leat_assemble(l, serve, u->parts, n, &b, error);
@@ -246,7 +246,7 @@ static int hand_out_gathered(struct leat_loader *l, const struct leat_plan_batch
     if (rc)
         return rc;
     take_picked(l, n);
-    leat_unordered_mark(l, b->numbers, serve->rows);
+    leat_unordered_mark(l, b->apart.numbers, serve->rows);
     leat_unordered_served(l, serve);
     leat_assemble_fill(l, u->parts, n, b);
     l->count.gathered++;

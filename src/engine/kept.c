@@ -86,9 +86,9 @@ void leat_kept_settle(struct leat_loader *l)
         struct leat_batch *b = *at;
         const bool whole = b->state == LEAT_BATCH_KEPT; /* since an earlier change */
         b->taken = whole ? b->taken : real_rows(&b->plan, b->taken);
-        if (!whole &&
-            (b->tasks || b->n_broken || !b->taken || atomic_load_explicit(&b->done, memory_order_relaxed) < b->taken ||
-             atomic_load_explicit(&b->failed_row, memory_order_relaxed) != UINT64_MAX)) {
+        if (!whole && (b->tasks || b->faults.n_broken || !b->taken ||
+                       atomic_load_explicit(&b->done, memory_order_relaxed) < b->taken ||
+                       atomic_load_explicit(&b->faults.failed_row, memory_order_relaxed) != UINT64_MAX)) {
             drop(l, at);
             continue;
         }
@@ -122,7 +122,7 @@ void leat_kept_lend_pages(struct leat_loader *l, const struct leat_batch *b)
 static struct leat_batch *find(const struct leat_loader *l, const struct leat_batch *b, uint64_t *n)
 {
     const uint64_t at = b->plan.begin + b->taken, most = real_rows(&b->plan, b->plan.rows);
-    for (struct leat_batch *k = b->listed ? NULL : l->kept; k && b->taken < most; k = k->next) {
+    for (struct leat_batch *k = b->apart.listed ? NULL : l->kept; k && b->taken < most; k = k->next) {
         if (k->plan.epoch != b->plan.epoch || kept_end(k) <= at)
             continue;
         if (k->plan.begin > at) {
@@ -154,7 +154,7 @@ bool leat_kept_can_wait(const struct leat_loader *l, const struct leat_batch *b)
 {
     const struct leat_batch *first = l->window.n ? leat_window_at(&l->window, 0) : b;
     uint64_t n = 1;
-    return l->waiting && b != first && b->account == LEAT_IN_FLIGHT && b->state == LEAT_BATCH_FILLING &&
+    return l->callers.waiting && b != first && b->account == LEAT_IN_FLIGHT && b->state == LEAT_BATCH_FILLING &&
            !leat_batch_is_done(first) && find(l, b, &n);
 }
 

@@ -28,9 +28,9 @@ void leat_loader_settle(struct leat_loader *l)
         leat_window_assign(l);
     if (l->tasks.starved)
         leat_task_feed(l);
-    if (l->waiting &&
+    if (l->callers.waiting &&
         ((l->due & LEAT_DUE_WAKE) || l->closed || (l->client.paused && !l->tasks.running) || l->delivery->is_due(l)))
-        pthread_cond_broadcast(&l->changed);
+        pthread_cond_broadcast(&l->callers.changed);
     if ((l->due & LEAT_DUE_WORK) && !l->closed)
         leat_client_activate(&l->client);
     l->due = 0;
@@ -38,9 +38,9 @@ void leat_loader_settle(struct leat_loader *l)
 
 bool leat_loader_wait(struct leat_loader *l, int64_t deadline_ns)
 {
-    l->waiting++;
-    bool in_time = leat_condition_wait(&l->changed, deadline_ns);
-    l->waiting--;
+    l->callers.waiting++;
+    bool in_time = leat_condition_wait(&l->callers.changed, deadline_ns);
+    l->callers.waiting--;
     return in_time;
 }
 
@@ -50,7 +50,7 @@ void leat_loader_evict_others(const struct leat_loader *for_whom, uint64_t bytes
 {
     for (struct leat_client *c = leat_scheduler.clients; c && !leat_ledger_fits(bytes); c = c->next) {
         struct leat_loader *l = leat_loader_of(c);
-        if (l == for_whom || l->waiting || (!l->window.n && !l->kept))
+        if (l == for_whom || l->callers.waiting || (!l->window.n && !l->kept))
             continue;
         leat_kept_drop_all(l);
         leat_window_cancel(l, 0);
@@ -111,22 +111,22 @@ int leat_loader_allocate(struct leat_loader *l, struct leat_batch *b, struct lea
 
 static void count_recent(struct leat_loader *l, int64_t now, uint64_t rows, uint64_t bytes)
 {
-    if (now - l->recent_ns[1] > RECENT_NS) { /* two buckets: the one before, and the one that is filled */
-        l->recent_ns[0] = l->recent_ns[1];
-        l->recent_samples[0] = l->recent_samples[1];
-        l->recent_bytes[0] = l->recent_bytes[1];
-        l->recent_ns[1] = now;
-        l->recent_samples[1] = l->recent_bytes[1] = 0;
+    if (now - l->pace.recent_ns[1] > RECENT_NS) { /* two buckets: the one before, and the one that is filled */
+        l->pace.recent_ns[0] = l->pace.recent_ns[1];
+        l->pace.recent_samples[0] = l->pace.recent_samples[1];
+        l->pace.recent_bytes[0] = l->pace.recent_bytes[1];
+        l->pace.recent_ns[1] = now;
+        l->pace.recent_samples[1] = l->pace.recent_bytes[1] = 0;
     }
-    l->recent_samples[1] += rows;
-    l->recent_bytes[1] += bytes;
+    l->pace.recent_samples[1] += rows;
+    l->pace.recent_bytes[1] += bytes;
 }
 
 void leat_loader_put_out(struct leat_loader *l, struct leat_batch *b)
 {
     leat_batch_put_out(b);
-    for (size_t i = 0; i < b->n_broken; i++)
-        *(b->broken[i].delivered < 0 ? &l->count.skipped : &l->count.substituted) += !b->broken[i].told;
+    for (size_t i = 0; i < b->faults.n_broken; i++)
+        *(b->faults.broken[i].delivered < 0 ? &l->count.skipped : &l->count.substituted) += !b->faults.broken[i].told;
 }
 
 int leat_loader_check_held(struct leat_loader *l, const struct leat_batch *b, struct leat_error *error)
@@ -144,19 +144,20 @@ int leat_loader_check_held(struct leat_loader *l, const struct leat_batch *b, st
 /* A batch whose every row was left out is no batch: its first error is raised. */
 bool leat_batch_fail_if_empty(struct leat_batch *b)
 {
-    if (b->rows || !b->n_broken)
+    if (b->rows || !b->faults.n_broken)
         return false;
     char ids[160] = "";
     size_t used = 0, k = 0;
-    for (; k < b->n_broken && used + 32 < sizeof ids; k++)
-        used += (size_t)snprintf(ids + used, sizeof ids - used, "%s%" PRId64, k ? ", " : "", b->broken[k].planned);
-    leat_fail(&b->failure, b->broken[0].code,
+    for (; k < b->faults.n_broken && used + 32 < sizeof ids; k++)
+        used +=
+            (size_t)snprintf(ids + used, sizeof ids - used, "%s%" PRId64, k ? ", " : "", b->faults.broken[k].planned);
+    leat_fail(&b->faults.failure, b->faults.broken[0].code,
               "no row of the batch is left, and on_error=\"skip\" cannot leave out a whole batch: open the loader with "
               "on_error=\"substitute\" or another batch_size, or over "
               "ds.select(np.flatnonzero(~np.isin(ds.ids, [%s%s]))); the first error: %s",
-              ids, k < b->n_broken ? ", ..." : "", b->broken[0].reason);
-    leat_error_at_sample(&b->failure, b->broken[0].planned, NULL);
-    atomic_store_explicit(&b->failed_row, b->broken[0].row, memory_order_relaxed);
+              ids, k < b->faults.n_broken ? ", ..." : "", b->faults.broken[0].reason);
+    leat_error_at_sample(&b->faults.failure, b->faults.broken[0].planned, NULL);
+    atomic_store_explicit(&b->faults.failed_row, b->faults.broken[0].row, memory_order_relaxed);
     b->state = LEAT_BATCH_FAILED;
     return true;
 }
@@ -165,21 +166,21 @@ void leat_loader_count_raised(struct leat_loader *l, const struct leat_plan_batc
 {
     const struct leat_position end = {plan->epoch, plan->begin + row + 1};
     if (row != UINT64_MAX) {
-        if (l->delivery->numbers_rows ? leat_position_is(l->raised_to, end)
-                                      : !leat_position_precedes(l->raised_to, end))
+        if (l->delivery->numbers_rows ? leat_position_is(l->report.raised_to, end)
+                                      : !leat_position_precedes(l->report.raised_to, end))
             return;
-        l->raised_to = end;
+        l->report.raised_to = end;
     }
-    l->raised_step = plan->step;
+    l->report.raised_step = plan->step;
     l->count.raised++;
 }
 
 int leat_loader_raise(struct leat_loader *l, struct leat_batch *b, struct leat_error *error)
 {
-    int rc = b->failure.code ? b->failure.code : LEAT_E_NOMEM;
+    int rc = b->faults.failure.code ? b->faults.failure.code : LEAT_E_NOMEM;
     if (error)
-        *error = b->failure;
-    leat_loader_count_raised(l, &b->plan, atomic_load_explicit(&b->failed_row, memory_order_relaxed));
+        *error = b->faults.failure;
+    leat_loader_count_raised(l, &b->plan, atomic_load_explicit(&b->faults.failed_row, memory_order_relaxed));
     if (l->ragged || l->executor ||
         l->pool.late) { /* its values may have other lengths the next time, the inputs of functions are gone */
         leat_batch_release(b);
@@ -198,7 +199,7 @@ static void count(struct leat_loader *l, const struct leat_batch *b)
     l->count.batches++;
     l->count.samples += b->rows;
     l->count.bytes += bytes;
-    l->last_next_ns = now;
+    l->pace.last_next_ns = now;
     count_recent(l, now, b->rows, bytes);
     leat_page_update(l, now);
     leat_window_drained(l, leat_window_is_cheap(l, b->plan.rows));
@@ -240,7 +241,7 @@ int leat_loader_enter(const struct leat_loader *l, struct leat_error *error)
 
 void leat_loader_leave(struct leat_loader *l)
 {
-    l->in_next--;
+    l->callers.in_next--;
     leat_loader_settle(l);
     leat_engine_unlock();
 }
@@ -251,17 +252,17 @@ bool leat_loader_help(struct leat_loader *l)
     if (!l->delivery->helped &&
         !l->side) /* out of order: the row that it took could be the slow one, which nobody waits for */
         return false;
-    if (l->helping || (c->working >= c->max_threads && !l->one_core))
+    if (l->callers.helping || (c->working >= c->max_threads && !l->one_core))
         return false;
     struct leat_task *task = leat_task_take(l, false);
     if (!task)
         return false;
     l->count.helped_tasks++;
-    l->helping = true;
+    l->callers.helping = true;
     leat_engine_unlock();
     leat_task_run(task);
     leat_engine_lock();
-    l->helping = false;
+    l->callers.helping = false;
     leat_task_finish(task);
     return true;
 }
@@ -392,7 +393,7 @@ static int answer(struct leat_consumer *c, struct request *r, int64_t timeout_ms
 {
     struct leat_loader *l = c->loader;
     c->inside++; /* so that a closing waits, also while the report is written, for which the lock is let go */
-    l->in_next++;
+    l->callers.in_next++;
     const uint64_t epoch = c->reader.epoch, step = c->reader.step;
     const bool traced = c == &l->consumer && !r->peek;
     if (l->trace.handed_out_ns && traced)
@@ -401,10 +402,10 @@ static int answer(struct leat_consumer *c, struct request *r, int64_t timeout_ms
     int rc = next_locked(c, r, leat_loader_deadline(timeout_ms), out, error);
     if (!rc && traced && leat_trace_begin(&l->trace))
         trace_batch(l);
-    bool reports = l->report_fd >= 0 && (r->raised || (*out && r->fresh && (*out)->n_broken)),
-         records = l->record && *out && !(*out)->recorded;
+    bool reports = l->report.fd >= 0 && (r->raised || (*out && r->fresh && (*out)->faults.n_broken)),
+         records = l->record && *out && !(*out)->apart.recorded;
     if (reports || records) {
-        const uint64_t raised_step = l->raised_step;
+        const uint64_t raised_step = l->report.raised_step;
         leat_loader_settle(l);
         leat_engine_unlock();
         if (records)

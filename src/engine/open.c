@@ -167,7 +167,7 @@ static uint64_t batch_bytes(const struct leat_loader *l, uint64_t rows)
             return UINT64_C(1) << 60;
     }
     const uint64_t weight = leat_plan_group_weight(l->plan); /* long rows are few to a batch */
-    if (!leat_mul_u64(weight ? weight : rows, l->ragged_row + l->ragged_row / 4, &values) ||
+    if (!leat_mul_u64(weight ? weight : rows, l->bounds.ragged_row + l->bounds.ragged_row / 4, &values) ||
         !leat_add_u64(sum, values, &sum))
         return UINT64_C(1) << 60;
     return sum;
@@ -175,12 +175,13 @@ static uint64_t batch_bytes(const struct leat_loader *l, uint64_t rows)
 
 static uint64_t rows_of_batch(const struct leat_loader *l, uint64_t global_batch)
 {
-    uint64_t rows = (global_batch + l->world_size - 1) / l->world_size, most = leat_plan_epoch_rows(l->plan, 0) + 1;
+    uint64_t rows = (global_batch + l->input.world_size - 1) / l->input.world_size,
+             most = leat_plan_epoch_rows(l->plan, 0) + 1;
     if (leat_plan_group_rows(l->plan))
         return leat_plan_group_rows(l->plan);
-    if (l->mixed)
+    if (l->input.mixed)
         most = UINT64_MAX; /* epochs differ */
-    if (l->lists_later)
+    if (l->input.lists_later)
         most = l->job.packing ? UINT64_MAX : leat_dataset_count(l->dataset) + 1;
     return rows < most ? rows : most;
 }
@@ -188,7 +189,7 @@ static uint64_t rows_of_batch(const struct leat_loader *l, uint64_t global_batch
 /* Whether more than the usual number of batches may be in flight if they are cheap. */
 static bool may_run_ahead(const struct leat_loader *l)
 {
-    return !l->asked_budget && l->delivery == &leat_delivery_in_order && !l->executor && !(l->pool.late & 1);
+    return !l->bounds.asked_budget && l->delivery == &leat_delivery_in_order && !l->executor && !(l->pool.late & 1);
 }
 
 /* Bytes in flight: the caller's number, or so many batches with the scratch of the threads. */
@@ -199,11 +200,11 @@ static int choose_budget(const struct leat_loader *l, uint64_t batch, uint64_t s
         return leat_fail(error, LEAT_E_BUDGET,
                          "a batch of that size needs more memory than any machine has; make batch_size smaller");
     uint64_t least = LEAST_BATCHES * batch + least_scratch, most = leat_memory_allowed() / 4;
-    if (l->asked_budget && l->asked_budget < least)
+    if (l->bounds.asked_budget && l->bounds.asked_budget < least)
         return leat_fail(error, LEAT_E_BUDGET,
                          "budget_bytes = %" PRIu64 " is too small: three batches of %" PRIu64
                          " bytes and scratch need %" PRIu64,
-                         l->asked_budget, batch, least);
+                         l->bounds.asked_budget, batch, least);
     bool open = l->pool.late & 1; /* the needs of its batches are unknown: they are at most so many */
     uint64_t window = WINDOW_BATCHES * batch;
     if (may_run_ahead(l) && window < SMALL_WINDOW)
@@ -211,7 +212,7 @@ static int choose_budget(const struct leat_loader *l, uint64_t batch, uint64_t s
     if (l->pool.late >> 1 && window < SMALL_WINDOW)
         window = SMALL_WINDOW; /* results of functions are no part of the estimate, and take more than small rows do */
     *budget = !open && window + scratch < most ? window + scratch : most;
-    *budget = l->asked_budget ? l->asked_budget : *budget > least ? *budget : least;
+    *budget = l->bounds.asked_budget ? l->bounds.asked_budget : *budget > least ? *budget : least;
     return LEAT_OK;
 }
 
@@ -222,22 +223,22 @@ int leat_loader_fit(struct leat_loader *l, uint64_t global_batch, struct leat_er
     int rc = choose_budget(l, batch, scratch, scratch, &budget, error);
     if (rc)
         return rc;
-    uint64_t held = l->asked_held ? l->asked_held : budget > LEAST_HELD ? budget : LEAST_HELD;
+    uint64_t held = l->bounds.asked_held ? l->bounds.asked_held : budget > LEAST_HELD ? budget : LEAST_HELD;
     if (held < batch)
         return leat_fail(error, LEAT_E_BUDGET, "max_held_bytes = %" PRIu64 " is too small: one batch needs %" PRIu64,
                          held, batch);
-    b->limit = budget + l->spare > b->limit ? budget + l->spare : b->limit; /* memory in use stays */
+    b->limit = budget + l->bounds.spare > b->limit ? budget + l->bounds.spare : b->limit; /* memory in use stays */
     b->max_held = held > b->max_held ? held : b->max_held;
-    uint64_t room = (b->limit - l->spare - scratch) / batch;
+    uint64_t room = (b->limit - l->bounds.spare - scratch) / batch;
     room = l->ragged ? 2 * room : room;
-    room = l->pool.late && !l->asked_budget && room > WINDOW_BATCHES ? WINDOW_BATCHES : room;
+    room = l->pool.late && !l->bounds.asked_budget && room > WINDOW_BATCHES ? WINDOW_BATCHES : room;
     l->window.room = room < LEAST_BATCHES ? LEAST_BATCHES : room > LEAT_MAX_WINDOW ? LEAT_MAX_WINDOW : (size_t)room;
     l->window.cheap_room = l->window.room;
     const size_t usual = l->ragged ? 2 * WINDOW_BATCHES : WINDOW_BATCHES;
     if (may_run_ahead(l) && batch * usual < SMALL_WINDOW && l->window.room > usual)
         l->window.room = usual;
     l->window.estimate = batch;
-    l->region_limit = b->limit - scratch + b->max_held;
+    l->bounds.region_limit = b->limit - scratch + b->max_held;
     return LEAT_OK;
 }
 
@@ -245,7 +246,7 @@ int leat_loader_fit(struct leat_loader *l, uint64_t global_batch, struct leat_er
 static uint64_t scratch_of(const struct leat_loader *l, unsigned threads)
 {
     uint64_t task = leat_task_size(l);
-    return (threads + 1) * (l->scratch_bytes + task + l->tasks.usual_room) +
+    return (threads + 1) * (l->bounds.scratch_bytes + task + l->tasks.usual_room) +
            task * (l->pool.n_segments ? CALLS_IN_FLIGHT : 1);
 }
 
@@ -260,15 +261,15 @@ void leat_loader_share(struct leat_loader *l, bool wanted)
     if (!wanted) {
         leat_budget_unreserve(&l->budget, t->share);
         t->share = t->wanted_share = 0;
-    } else if (l->asked_budget) {
+    } else if (l->bounds.asked_budget) {
         t->wanted_share = quarter < left ? quarter : left;
     } else {
         t->wanted_share = READING_SPARE;
-        if (!l->raised) {
+        if (!l->bounds.raised) {
             l->budget.limit += READING_SPARE;
-            l->spare += READING_SPARE;
+            l->bounds.spare += READING_SPARE;
         }
-        l->raised = true;
+        l->bounds.raised = true;
     }
     t->most_in_flight = quarter > READING_SPARE              ? quarter
                         : t->wanted_share > l->job.fly_bytes ? t->wanted_share
@@ -278,10 +279,10 @@ void leat_loader_share(struct leat_loader *l, bool wanted)
 static int make_budget(struct leat_loader *l, const struct leat_loader_options *o, struct leat_error *error)
 {
     uint64_t largest, budget = 0, eighth = leat_memory_allowed() / 8;
-    leat_job_context_probe(&l->job, &l->ragged_row, &largest);
-    l->asked_budget = o->budget_bytes;
-    l->asked_held = o->max_held_bytes;
-    l->scratch_bytes = leat_program_scratch_bytes(l->program) + (l->job.restores ? LEAT_DECODE_BYTES : 0);
+    leat_job_context_probe(&l->job, &l->bounds.ragged_row, &largest);
+    l->bounds.asked_budget = o->budget_bytes;
+    l->bounds.asked_held = o->max_held_bytes;
+    l->bounds.scratch_bytes = leat_program_scratch_bytes(l->program) + (l->job.restores ? LEAT_DECODE_BYTES : 0);
     l->tasks.usual_room = leat_region_round(2 * largest);
     l->job.window_bytes = l->tasks.usual_room < MAX_WINDOW_BYTES ? l->tasks.usual_room : MAX_WINDOW_BYTES;
     uint64_t batch = batch_bytes(l, rows_of_batch(l, o->global_batch_size));
@@ -295,24 +296,24 @@ static int make_budget(struct leat_loader *l, const struct leat_loader_options *
         threads--; /* better fewer threads than a window that starves them */
     l->client.max_threads = threads;
     l->one_core = leat_cpu_count() == 1;
-    l->budget.fixed = (threads + 1) * l->scratch_bytes;
+    l->budget.fixed = (threads + 1) * l->bounds.scratch_bytes;
     l->budget.reserved = scratch_of(l, threads) - l->budget.fixed;
-    for (size_t f = 0; f < l->job.n_feeds && !l->asked_budget; f++)
+    for (size_t f = 0; f < l->job.n_feeds && !l->bounds.asked_budget; f++)
         if (l->job.feeds[f].decodes || l->job.feeds[f].grows)
-            l->spare = DECODING_SPARE < eighth ? DECODING_SPARE : eighth;
+            l->bounds.spare = DECODING_SPARE < eighth ? DECODING_SPARE : eighth;
     rc = leat_loader_fit(l, o->global_batch_size, error);
     l->job.fly_bytes = l->budget.limit / 64 < MOST_FLY_BYTES ? l->budget.limit / 64 : MOST_FLY_BYTES;
     if (l->job.fly_bytes < l->job.window_bytes)
         l->job.fly_bytes = l->job.window_bytes;
-    return rc ? rc : leat_region_open(&l->pool.region, o->region, l->region_limit, error);
+    return rc ? rc : leat_region_open(&l->pool.region, o->region, l->bounds.region_limit, error);
 }
 
 static int open_report(struct leat_loader *l, const char *path, struct leat_error *error)
 {
     if (!path)
         return LEAT_OK;
-    l->report_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (l->report_fd >= 0)
+    l->report.fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (l->report.fd >= 0)
         return LEAT_OK;
     int rc = leat_fail_errno(error, LEAT_E_IO, "cannot open the error report");
     leat_error_at_file(error, path, LEAT_NO_OFFSET);
@@ -329,7 +330,7 @@ static struct leat_task *take(struct leat_client *client)
 static bool rest(struct leat_client *client, int64_t now_ns)
 {
     struct leat_loader *l = leat_loader_of(client);
-    if (now_ns - l->last_next_ns < REST_NS)
+    if (now_ns - l->pace.last_next_ns < REST_NS)
         return l->pool.region.dirty > 0;
     leat_region_trim(&l->pool.region);
     return false;
@@ -352,8 +353,8 @@ static void given_back(struct leat_batch_pool *pool)
 static void destroy(struct leat_batch_pool *pool)
 {
     struct leat_loader *l = leat_loader_of_pool(pool);
-    if (l->beside) { /* these are that one's */
-        l->plan = l->listed ? l->plan : NULL;
+    if (l->input.beside) { /* these are that one's */
+        l->plan = l->input.listed ? l->plan : NULL;
         l->job.packing = NULL;
         l->job.source_begin = l->job.row_begin = NULL;
     }
@@ -375,8 +376,8 @@ static void destroy(struct leat_batch_pool *pool)
     leat_job_context_destroy(&l->job);
     leat_program_free(l->program);
     leat_free(l->program_text);
-    if (l->report_fd >= 0)
-        close(l->report_fd);
+    if (l->report.fd >= 0)
+        close(l->report.fd);
     leat_free(l);
 }
 
@@ -410,7 +411,7 @@ static struct leat_loader *new_loader(const struct leat_loader_options *o)
     struct leat_loader *l = leat_new(struct leat_loader);
     if (!l)
         return NULL;
-    leat_condition_init(&l->changed);
+    leat_condition_init(&l->callers.changed);
     l->client.functions = &functions;
     l->client.weight = o->weight;
     l->delivery = o->in_order ? &leat_delivery_in_order : &leat_delivery_out_of_order;
@@ -420,17 +421,17 @@ static struct leat_loader *new_loader(const struct leat_loader_options *o)
     l->pool.generation = leat_engine_generation();
     l->pool.given_back = given_back;
     l->pool.destroy = destroy;
-    l->report_fd = l->pool.region.fd = -1;
+    l->report.fd = l->pool.region.fd = -1;
     l->tasks.resumed_tail = &l->tasks.resumed;
     l->job.on_error = o->on_error;
     l->job.trace = &l->trace;
-    l->epochs = o->epochs;
-    l->rank = o->rank;
-    l->world_size = o->world_size;
+    l->input.epochs = o->epochs;
+    l->input.rank = o->rank;
+    l->input.world_size = o->world_size;
     l->consumer.loader = l;
     l->consumer.parts = &l->consumer.only;
-    l->list_epoch = -1;
-    l->opened_ns = l->last_next_ns = leat_clock_ns();
+    l->input.list_epoch = -1;
+    l->pace.opened_ns = l->pace.last_next_ns = leat_clock_ns();
     return l;
 }
 
@@ -447,10 +448,10 @@ static int open_sources(const struct leat_sources *sources, const struct leat_lo
     struct leat_loader *l = new_loader(o);
     if (!l)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
-    l->order = sources->order.order;
-    l->mixed = sources->mix != NULL;
-    l->n_sources = sources->n;
-    l->lists_later = o->decided || (l->order == LEAT_ORDER_LIST && !sources->order.positions);
+    l->input.order = sources->order.order;
+    l->input.mixed = sources->mix != NULL;
+    l->input.n_sources = sources->n;
+    l->input.lists_later = o->decided || (l->input.order == LEAT_ORDER_LIST && !sources->order.positions);
     int rc = leat_sources_join(sources, &l->dataset, error);
     if (!rc)
         rc = compile(l, sources, o, error);
@@ -482,14 +483,14 @@ static struct leat_loader_options beside(const struct leat_loader *base, const c
 {
     struct leat_loader_options o = LEAT_LOADER_OPTIONS_INIT;
     o.global_batch_size = leat_plan_global_batch(base->plan);
-    o.rank = base->rank;
-    o.world_size = base->world_size;
+    o.rank = base->input.rank;
+    o.world_size = base->input.world_size;
     o.seed = base->pool.seed;
-    o.epochs = base->epochs;
+    o.epochs = base->input.epochs;
     o.on_error = base->job.on_error;
     o.num_threads = base->client.max_threads;
-    o.budget_bytes = base->asked_budget;
-    o.max_held_bytes = base->asked_held;
+    o.budget_bytes = base->bounds.asked_budget;
+    o.max_held_bytes = base->bounds.asked_held;
     o.weight = base->client.weight;
     o.in_order = !base->delivery->numbers_rows;
     o.region = base->pool.region.fd >= 0;
@@ -539,7 +540,7 @@ static int plan_lists(struct leat_loader *l, const struct leat_loader_options *o
                                         .global_batch = o->global_batch_size,
                                         .world_size = 1,
                                         .tail = LEAT_TAIL_UNEVEN};
-    if (l->mixed || l->job.packing || leat_plan_group_rows(l->plan))
+    if (l->input.mixed || l->job.packing || leat_plan_group_rows(l->plan))
         return leat_fail(error, LEAT_E_INVALID,
                          "samples of one's own are those of one data set, not of a mixture, packed rows or batches by "
                          "length");
@@ -548,9 +549,9 @@ static int plan_lists(struct leat_loader *l, const struct leat_loader_options *o
             error, LEAT_E_INVALID,
             "samples of one's own are read of a port that makes all rows, not those of one rank of several");
     l->plan = NULL;
-    l->listed = l->lists_later = true;
-    l->order = LEAT_ORDER_LIST;
-    l->list_epoch = (int64_t)own->epoch - !own->given;
+    l->input.listed = l->input.lists_later = true;
+    l->input.order = LEAT_ORDER_LIST;
+    l->input.list_epoch = (int64_t)own->epoch - !own->given;
     int rc = leat_plan_new(&spec, &l->plan, error);
     l->job.plan = l->plan;
     if (!rc) {
@@ -568,10 +569,10 @@ int leat_loader_open_beside(struct leat_loader *base, const char *program, uint6
     struct leat_loader *l = new_loader(&o);
     if (!l)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a loader");
-    l->beside = true;
-    l->order = base->order;
-    l->mixed = base->mixed;
-    l->n_sources = base->n_sources;
+    l->input.beside = true;
+    l->input.order = base->input.order;
+    l->input.mixed = base->input.mixed;
+    l->input.n_sources = base->input.n_sources;
     l->plan = base->plan;
     l->job.plan = base->plan;
     l->job.packing = base->job.packing;
@@ -650,7 +651,7 @@ bool leat_loader_halt(struct leat_loader *l)
     leat_loader_settle(l);
     /* It waits for running tasks. When the process ends, a stuck one must not hold it: the loader is left as it is. */
     int64_t patience = leat_scheduler.stopping ? leat_clock_ns() + EXIT_PATIENCE_NS : INT64_MAX;
-    while (l->tasks.running || l->in_next)
+    while (l->tasks.running || l->callers.in_next)
         if (!leat_loader_wait(l, patience))
             return false;
     leat_peek_drop_all(l);

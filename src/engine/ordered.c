@@ -224,12 +224,12 @@ static bool is_due(const struct leat_loader *l)
 /* The places of notes of broken rows in the plan, and whether some consumer knows of them already. */
 static void sign_notes(const struct leat_loader *l, const struct leat_excerpt *part)
 {
-    for (size_t i = 0; i < part->batch->n_broken; i++) {
-        struct leat_broken_row *note = &part->batch->broken[i];
+    for (size_t i = 0; i < part->batch->faults.n_broken; i++) {
+        struct leat_broken_row *note = &part->batch->faults.broken[i];
         note->step = part->plan.step;
         note->planned_row = note->row;
-        note->told =
-            leat_position_precedes((struct leat_position){part->plan.epoch, part->plan.begin + note->row}, l->told);
+        note->told = leat_position_precedes((struct leat_position){part->plan.epoch, part->plan.begin + note->row},
+                                            l->report.told);
     }
 }
 
@@ -249,8 +249,8 @@ static void advance(struct leat_consumer *c, size_t n)
         c->reader.ended = true;
         c->rows = 0;
     }
-    if (leat_position_precedes(c->loader->told, told))
-        c->loader->told = told;
+    if (leat_position_precedes(c->loader->report.told, told))
+        c->loader->report.told = told;
 }
 
 /* The batch of the only part is the consumer's. */
@@ -287,7 +287,7 @@ static int next(struct leat_consumer *c, struct leat_batch **out, struct leat_er
     plan.rows = 0;
     for (size_t i = 0; i < n; i++) {
         struct leat_batch *b = c->parts[i].batch;
-        if (!alone && n == 1 && b->tasks && !b->rows && b->n_broken)
+        if (!alone && n == 1 && b->tasks && !b->rows && b->faults.n_broken)
             return LEAT_IO_PENDING; /* it is made anew once no other consumer goes through it */
         if (b->state == LEAT_BATCH_FAILED || (n == 1 && leat_batch_fail_if_empty(b)))
             return leat_loader_raise(l, b, error);

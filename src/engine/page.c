@@ -99,7 +99,7 @@ void leat_page_leave(struct leat_page_slot *slot)
 static void fill(struct leat_loader *l, struct leat_page_slot *slot, int64_t now_ns)
 {
     const struct leat_counters *c = &l->count;
-    PUT(slot->opened_ns, l->opened_ns);
+    PUT(slot->opened_ns, l->pace.opened_ns);
     PUT(slot->updated_ns, now_ns);
     PUT(slot->samples, c->samples);
     PUT(slot->batches, c->batches);

@@ -39,7 +39,7 @@ int leat_peek(struct leat_consumer *c, struct leat_batch **out, struct leat_erro
             return rc;
         c->behind_peeked = stand_of(c);
         go(c, &before);
-        l->last_next_ns = leat_clock_ns();
+        l->pace.last_next_ns = leat_clock_ns();
         leat_window_drained(l, leat_window_is_cheap(l, c->peeked->plan.rows)); /* it has left the window */
     }
     leat_batch_retain(c->peeked);

@@ -340,9 +340,9 @@ void leat_record_append(struct leat_record *r, const struct leat_batch *b)
 {
     json_t *rows = json_array();
     for (uint64_t i = 0, run; i < b->plan.rows; i += run) {
-        for (run = 1; i + run < b->plan.rows && b->numbers[i + run] == b->numbers[i] + run; run++)
+        for (run = 1; i + run < b->plan.rows && b->apart.numbers[i + run] == b->apart.numbers[i] + run; run++)
             ;
-        json_array_append_new(rows, json_pack("[I, I]", (json_int_t)b->numbers[i], (json_int_t)run));
+        json_array_append_new(rows, json_pack("[I, I]", (json_int_t)b->apart.numbers[i], (json_int_t)run));
     }
     json_t *line = json_pack("{s:I, s:I, s:o}", "epoch", (json_int_t)b->plan.epoch, "step", (json_int_t)b->plan.step,
                              "rows", rows);

@@ -54,7 +54,7 @@ static void tell_region(struct leat_loader *l)
 {
     uint64_t above =
         l->budget.used[LEAT_TASKS] > l->budget.reserved ? l->budget.used[LEAT_TASKS] - l->budget.reserved : 0;
-    leat_region_set_limit(&l->pool.region, l->region_limit > above ? l->region_limit - above : 0);
+    leat_region_set_limit(&l->pool.region, l->bounds.region_limit > above ? l->bounds.region_limit - above : 0);
 }
 
 static bool is_cancelled(const struct leat_task *t)
@@ -178,19 +178,19 @@ int leat_task_result_room(struct leat_job *j, size_t output, uint64_t row, uint6
     struct leat_batch *b = t->batch;
     leat_engine_lock();
     int rc = leat_batch_expect_results(b) ? LEAT_OK : LEAT_E_NOMEM;
-    const struct leat_computed *has = rc ? NULL : &b->results->at[output * b->results->n_samples + row];
+    const struct leat_computed *has = rc ? NULL : &b->calls.results->at[output * b->calls.results->n_samples + row];
     if (has && has->bytes == bytes && has->data) { /* it was begun before */
         *memory = (void *)(uintptr_t)has->data;
         leat_engine_unlock();
         return LEAT_OK;
     }
-    uint64_t all = rc ? 0 : b->results->bytes + bytes + LEAT_VALUES_SPARE;
-    uint64_t more = all > b->result_bytes ? all - b->result_bytes : 0;
+    uint64_t all = rc ? 0 : b->calls.results->bytes + bytes + LEAT_VALUES_SPARE;
+    uint64_t more = all > b->calls.result_bytes ? all - b->calls.result_bytes : 0;
     if (!rc && more && !(rc = book(t, b->account, more, error))) {
-        b->result_bytes += more;
+        b->calls.result_bytes += more;
         b->meta += more;
     }
-    if (!rc && !(*memory = leat_values_room(b->results, output, row, bytes)))
+    if (!rc && !(*memory = leat_values_room(b->calls.results, output, row, bytes)))
         rc = LEAT_E_NOMEM;
     leat_engine_unlock();
     return rc == LEAT_E_NOMEM ? leat_fail(error, rc, "no memory for an image of %" PRIu64 " bytes", bytes) : rc;

@@ -15,19 +15,19 @@
 
 bool leat_batch_expect_results(struct leat_batch *b)
 {
-    if (!b->pool->late || b->results)
+    if (!b->pool->late || b->calls.results)
         return true;
-    b->results = leat_new(struct leat_values);
-    if (b->results && !leat_values_init(b->results, b->pool->n_outputs, b->plan.rows))
+    b->calls.results = leat_new(struct leat_values);
+    if (b->calls.results && !leat_values_init(b->calls.results, b->pool->n_outputs, b->plan.rows))
         return true;
-    leat_free(b->results);
-    b->results = NULL;
+    leat_free(b->calls.results);
+    b->calls.results = NULL;
     return false;
 }
 
 static uint64_t steps_of(const struct leat_batch *b, size_t o, uint64_t row)
 {
-    const struct leat_computed *c = &b->results->at[o * b->results->n_samples + row];
+    const struct leat_computed *c = &b->calls.results->at[o * b->calls.results->n_samples + row];
     return b->left_out[row] ? 0 : c->bytes / leat_program_output(b->program, o)->row_bytes;
 }
 
@@ -41,10 +41,11 @@ void leat_batch_sum_results(struct leat_batch *b)
             offsets[row + 1] = offsets[row] + (int64_t)steps_of(b, o, row);
         }
     }
-    uint64_t each = b->plan.rows ? b->results->bytes / b->plan.rows : 0;
-    uint64_t more = b->results->bytes > b->result_bytes ? b->results->bytes - b->result_bytes : 0;
+    uint64_t each = b->plan.rows ? b->calls.results->bytes / b->plan.rows : 0;
+    uint64_t more =
+        b->calls.results->bytes > b->calls.result_bytes ? b->calls.results->bytes - b->calls.result_bytes : 0;
     leat_budget_take(pool->budget, b->account, more);
-    b->result_bytes += more;
+    b->calls.result_bytes += more;
     b->meta += more;
     pool->late_row = each > pool->late_row ? each : pool->late_row;
 }
@@ -60,18 +61,19 @@ void leat_batch_place_results(struct leat_batch *b, uint64_t first, uint64_t n)
         for (uint64_t row = first; row < first + n; row++)
             if (steps_of(b, o, row))
                 memcpy(values + (uint64_t)offsets[row] * output->row_bytes,
-                       b->results->at[o * b->results->n_samples + row].data, steps_of(b, o, row) * output->row_bytes);
+                       b->calls.results->at[o * b->calls.results->n_samples + row].data,
+                       steps_of(b, o, row) * output->row_bytes);
     }
 }
 
 void leat_batch_drop_results(struct leat_batch *b)
 {
-    leat_budget_give(b->pool->budget, b->account, b->result_bytes);
-    b->meta -= b->result_bytes;
-    b->result_bytes = 0;
-    if (!b->results)
+    leat_budget_give(b->pool->budget, b->account, b->calls.result_bytes);
+    b->meta -= b->calls.result_bytes;
+    b->calls.result_bytes = 0;
+    if (!b->calls.results)
         return;
-    leat_values_destroy(b->results);
-    leat_free(b->results);
-    b->results = NULL;
+    leat_values_destroy(b->calls.results);
+    leat_free(b->calls.results);
+    b->calls.results = NULL;
 }

@@ -25,22 +25,22 @@
  * reason stays. Under the lock. */
 static bool add_note(struct leat_batch *b, const struct leat_job_note *note)
 {
-    for (size_t k = 0; b->segment && k < b->n_broken; k++)
-        if (b->broken[k].row == note->row) {
-            b->broken[k].delivered = note->delivered;
+    for (size_t k = 0; b->calls.segment && k < b->faults.n_broken; k++)
+        if (b->faults.broken[k].row == note->row) {
+            b->faults.broken[k].delivered = note->delivered;
             leat_free(note->reason);
             return true;
         }
-    if (!leat_grow(&b->broken, &b->broken_room, b->n_broken + 1, sizeof *b->broken))
+    if (!leat_grow(&b->faults.broken, &b->faults.broken_room, b->faults.n_broken + 1, sizeof *b->faults.broken))
         return false;
-    size_t i = b->n_broken++;
-    for (; i && b->broken[i - 1].row > note->row; i--)
-        b->broken[i] = b->broken[i - 1];
-    b->broken[i] = (struct leat_broken_row){.row = note->row,
-                                            .planned = note->planned,
-                                            .delivered = note->delivered,
-                                            .code = note->code,
-                                            .reason = note->reason};
+    size_t i = b->faults.n_broken++;
+    for (; i && b->faults.broken[i - 1].row > note->row; i--)
+        b->faults.broken[i] = b->faults.broken[i - 1];
+    b->faults.broken[i] = (struct leat_broken_row){.row = note->row,
+                                                   .planned = note->planned,
+                                                   .delivered = note->delivered,
+                                                   .code = note->code,
+                                                   .reason = note->reason};
     return true;
 }
 
@@ -59,9 +59,9 @@ static void book_result(struct leat_task *t)
             leat_free(j->results.notes[i].reason);
         }
     j->results.n_notes = 0;
-    if (j->results.failed_row < atomic_load_explicit(&b->failed_row, memory_order_relaxed)) {
-        atomic_store_explicit(&b->failed_row, j->results.failed_row, memory_order_relaxed);
-        b->failure = j->results.failure;
+    if (j->results.failed_row < atomic_load_explicit(&b->faults.failed_row, memory_order_relaxed)) {
+        atomic_store_explicit(&b->faults.failed_row, j->results.failed_row, memory_order_relaxed);
+        b->faults.failure = j->results.failure;
     }
     leat_engine_unlock();
 }
@@ -144,7 +144,7 @@ static void aim(struct leat_task *t)
     struct leat_job_target *to = &t->job.target;
     to->plan = b->plan;
     to->program = b->program;
-    to->numbers = b->listed ? b->numbers : NULL;
+    to->numbers = b->apart.listed ? b->apart.numbers : NULL;
     to->ids = b->ids;
     to->keys = b->keys;
     to->domains = b->domains;
@@ -153,9 +153,9 @@ static void aim(struct leat_task *t)
     to->attempts = b->attempts;
     to->why = NULL;
     to->cancelled = &b->cancelled;
-    to->failed_row = &b->failed_row;
+    to->failed_row = &b->faults.failed_row;
     to->steps = b->offsets;
-    to->made = t->sizing ? NULL : b->made;
+    to->made = t->sizing ? NULL : b->computed.values;
     to->outputs = b->memory;
 }
 
@@ -164,12 +164,12 @@ static bool size_rows(struct leat_task *t, bool is_new)
 {
     struct leat_batch *b = t->batch;
     const struct leat_job_context *c = &t->loader->job;
-    if (is_new && c->sizes_made && (b->made = leat_new(struct leat_values)) &&
-        leat_values_init(b->made, c->n_made, b->plan.rows)) {
-        leat_free(b->made);
-        b->made = NULL;
+    if (is_new && c->sizes_made && (b->computed.values = leat_new(struct leat_values)) &&
+        leat_values_init(b->computed.values, c->n_made, b->plan.rows)) {
+        leat_free(b->computed.values);
+        b->computed.values = NULL;
     }
-    if (leat_job_size_rows(&t->job, b->offsets, b->made) == LEAT_JOB_DONE)
+    if (leat_job_size_rows(&t->job, b->offsets, b->computed.values) == LEAT_JOB_DONE)
         return true;
     t->outcome = LEAT_TASK_WAITS;
     return false;
@@ -180,10 +180,10 @@ static void trace_task(const struct leat_task *t, int64_t begun, bool calls)
 {
     const struct leat_batch *b = t->batch;
     const struct leat_trace_event event = {.begin_ns = begun,
-                                           .kind = t->sizing               ? LEAT_TRACE_SIZES
-                                                   : calls                 ? LEAT_TRACE_CALL
-                                                   : b->placing || t->kept ? LEAT_TRACE_PLACE
-                                                                           : LEAT_TRACE_ROWS,
+                                           .kind = t->sizing                     ? LEAT_TRACE_SIZES
+                                                   : calls                       ? LEAT_TRACE_CALL
+                                                   : b->calls.placing || t->kept ? LEAT_TRACE_PLACE
+                                                                                 : LEAT_TRACE_ROWS,
                                            .epoch = b->plan.epoch,
                                            .step = b->plan.step,
                                            .first = t->job.first,
@@ -196,7 +196,7 @@ void leat_task_run(struct leat_task *t)
     int64_t begun = leat_clock_ns();
     struct leat_batch *b = t->batch;
     struct leat_job *j = &t->job;
-    bool done = true, calls = b->segment && !b->placing && !t->sizing, is_new = t->outcome == LEAT_TASK_NEW;
+    bool done = true, calls = b->calls.segment && !b->calls.placing && !t->sizing, is_new = t->outcome == LEAT_TASK_NEW;
     t->outcome = LEAT_TASK_DONE;
     if (is_new) {
         aim(t);
@@ -211,11 +211,11 @@ void leat_task_run(struct leat_task *t)
         done = size_rows(t, is_new);
     else if (calls)
         done = leat_calls_run(t);
-    else if (b->placing)
+    else if (b->calls.placing)
         leat_batch_place_results(b, j->first, j->n);
     else if (t->kept)
         leat_kept_copy(t->kept, b, j->first, j->n);
-    else if (!b->segment)
+    else if (!b->calls.segment)
         done = leat_task_make_rows(t);
     if (done)
         book_result(t);
@@ -223,9 +223,9 @@ void leat_task_run(struct leat_task *t)
         leat_calls_end(t);
     uint64_t rest = j->n - t->n_booked;
     if (done && !t->sizing && atomic_fetch_add_explicit(&b->done, rest, memory_order_acq_rel) + rest == b->plan.rows &&
-        leat_batch_is_last(b) && !atomic_load_explicit(&b->again, memory_order_relaxed) && !b->loose &&
+        leat_batch_is_last(b) && !atomic_load_explicit(&b->calls.again, memory_order_relaxed) && !b->apart.loose &&
         !atomic_load_explicit(&b->cancelled, memory_order_relaxed) && /* its rows need not be made */
-        atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX)
+        atomic_load_explicit(&b->faults.failed_row, memory_order_relaxed) == UINT64_MAX)
         leat_batch_complete(b); /* the maker of the last row */
     t->ns = leat_clock_ns() - begun;
     if (atomic_load_explicit(&t->loader->trace.on, memory_order_relaxed))

@@ -16,7 +16,7 @@ int leat_served_check(const struct leat_loader *l, struct leat_error *error)
         why = "its memory cannot be reserved at once: addresses or files of this process are limited (ulimit -v, -f)";
     else if (l->delivery->numbers_rows)
         why = "those who attach share one order of rows: open it with in_order";
-    else if (l->lists_later && !l->listed)
+    else if (l->input.lists_later && !l->input.listed)
         why = "the order of its epochs is not known before they begin";
     else if (leat_plan_group_rows(l->plan))
         why = "batches that are made by length are not served";
@@ -34,7 +34,7 @@ static int no_epoch(uint64_t epoch, struct leat_error *error)
 /* Whether its list is there, if epochs have lists. */
 static bool is_listed(const struct leat_loader *l, uint64_t epoch)
 {
-    return !l->lists_later || (int64_t)epoch <= l->list_epoch;
+    return !l->input.lists_later || (int64_t)epoch <= l->input.list_epoch;
 }
 
 int leat_served_epoch_rows(struct leat_loader *l, uint64_t epoch, uint64_t *rows, struct leat_error *error)
@@ -70,7 +70,7 @@ struct leat_position leat_served_after(struct leat_loader *l, const struct leat_
 {
     struct leat_plan_batch next = {0};
     struct leat_error error;
-    if (!plan->last && l->world_size > 1 && !leat_loader_enter(l, &error)) {
+    if (!plan->last && l->input.world_size > 1 && !leat_loader_enter(l, &error)) {
         const bool missed = !leat_plan_batch(l->plan, plan->next, &next) && !next.rows;
         leat_engine_unlock();
         if (missed) /* only the last one of an epoch is so small */
@@ -105,7 +105,7 @@ int leat_served_make(struct leat_loader *l, const struct leat_plan_batch *plan, 
     int rc = leat_loader_enter(l, error);
     if (rc)
         return rc;
-    l->in_next++;
+    l->callers.in_next++;
     rc = leat_side_make(l, plan, NULL, false, out, error);
     leat_loader_leave(l);
     return rc;
@@ -147,7 +147,7 @@ int leat_served_positions(struct leat_loader *l, uint64_t epoch, uint64_t first,
 
 bool leat_served_is_shuffled(const struct leat_loader *l)
 {
-    return l->order == LEAT_ORDER_SHUFFLED && !l->mixed && !l->job.packing;
+    return l->input.order == LEAT_ORDER_SHUFFLED && !l->input.mixed && !l->job.packing;
 }
 
 int leat_served_lend(struct leat_loader *l, uint64_t bytes, struct leat_buffer **out, struct leat_error *error)

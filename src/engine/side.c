@@ -141,7 +141,7 @@ int leat_loader_mix_counts(const struct leat_loader *l, uint64_t epoch, uint64_t
     int rc = leat_loader_check_process(l, error);
     if (rc)
         return rc;
-    if (!l->mixed || n != l->n_sources)
+    if (!l->input.mixed || n != l->input.n_sources)
         return leat_fail(error, LEAT_E_INVALID, "this loader reads no mixture of %" PRIu32 " sources", n);
     rc = leat_plan_mix_counts(l->plan, epoch, rows, counts);
     if (rc == LEAT_E_NOMEM)
@@ -165,9 +165,9 @@ int leat_side_begin(struct leat_loader *l, const struct leat_plan_batch *plan, c
             leat_batch_recycle(b);
         return rc;
     }
-    b->listed = numbers != NULL;
+    b->apart.listed = numbers != NULL;
     if (numbers)
-        memcpy(b->numbers, numbers, plan->rows * sizeof *numbers);
+        memcpy(b->apart.numbers, numbers, plan->rows * sizeof *numbers);
     b->for_whom = for_whom;
     b->next = l->side;
     l->side = *out = b;
@@ -215,9 +215,9 @@ int leat_side_make(struct leat_loader *l, const struct leat_plan_batch *plan, co
         }
     }
     if (!rc && (b->state == LEAT_BATCH_FAILED || (!part && leat_batch_fail_if_empty(b)))) {
-        rc = b->failure.code;
+        rc = b->faults.failure.code;
         if (error)
-            *error = b->failure;
+            *error = b->faults.failure;
     }
     leat_side_remove(l, b);
     l->due |= LEAT_DUE_WAKE;
@@ -273,7 +273,7 @@ static int make_planned(struct leat_loader *l, uint64_t epoch, uint64_t step, bo
         rc = leat_loader_enter(l, error);
     if (rc)
         goto out;
-    l->in_next++;
+    l->callers.in_next++;
     rc = leat_side_make(l, &plan, numbers, plan.rows < whole, out, error);
     leat_loader_leave(l);
 out:

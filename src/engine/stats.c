@@ -96,12 +96,13 @@ static json_t *operators(const struct leat_loader *l)
 static json_t *totals(const struct leat_loader *l, int64_t now)
 {
     const struct leat_counters *c = &l->count;
-    int64_t open_ns = now - l->opened_ns, recent_ns = now - (l->recent_ns[0] ? l->recent_ns[0] : l->opened_ns);
+    int64_t open_ns = now - l->pace.opened_ns,
+            recent_ns = now - (l->pace.recent_ns[0] ? l->pace.recent_ns[0] : l->pace.opened_ns);
     return json_pack("{s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:o}", "samples", number(c->samples), "batches",
                      number(c->batches), "bytes", number(c->bytes), "samples_per_s", rate(c->samples, open_ns),
                      "bytes_per_s", rate(c->bytes, open_ns), "recent_samples_per_s",
-                     rate(l->recent_samples[0] + l->recent_samples[1], recent_ns), "recent_bytes_per_s",
-                     rate(l->recent_bytes[0] + l->recent_bytes[1], recent_ns), "open_s", seconds(open_ns));
+                     rate(l->pace.recent_samples[0] + l->pace.recent_samples[1], recent_ns), "recent_bytes_per_s",
+                     rate(l->pace.recent_bytes[0] + l->pace.recent_bytes[1], recent_ns), "open_s", seconds(open_ns));
 }
 
 static void add_running(json_t *root, const struct leat_loader *l)
@@ -225,11 +226,11 @@ static void write_line(int fd, json_t *object)
 void leat_report_broken(struct leat_loader *l, const struct leat_batch *b)
 {
     const bool planned = !l->delivery->numbers_rows;
-    for (size_t i = 0; l->report_fd >= 0 && i < b->n_broken; i++) {
-        const struct leat_broken_row *row = &b->broken[i];
+    for (size_t i = 0; l->report.fd >= 0 && i < b->faults.n_broken; i++) {
+        const struct leat_broken_row *row = &b->faults.broken[i];
         if (row->told)
             continue;
-        write_line(l->report_fd,
+        write_line(l->report.fd,
                    json_pack("{s:o, s:o, s:o, s:I, s:o, s:s, s:o}", "epoch", number(b->plan.epoch), "step",
                              number(planned ? row->step : b->plan.step), "row",
                              number(planned ? row->planned_row : row->row), "planned", (json_int_t)row->planned,
@@ -240,9 +241,9 @@ void leat_report_broken(struct leat_loader *l, const struct leat_batch *b)
 
 void leat_report_raised(struct leat_loader *l, uint64_t epoch, uint64_t step, const struct leat_error *e)
 {
-    if (l->report_fd < 0)
+    if (l->report.fd < 0)
         return;
-    write_line(l->report_fd, json_pack("{s:o, s:o, s:I, s:s, s:o, s:o}", "epoch", number(epoch), "step", number(step),
+    write_line(l->report.fd, json_pack("{s:o, s:o, s:I, s:s, s:o, s:o}", "epoch", number(epoch), "step", number(step),
                                        "planned", (json_int_t)e->sample, "code", leat_status_name(e->code), "file",
                                        *e->file ? words(e->file) : json_null(), "reason", words(e->message)));
 }

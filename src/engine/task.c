@@ -83,14 +83,14 @@ void leat_task_destroy(struct leat_task *t)
 static uint64_t run_length(const struct leat_loader *l, const struct leat_batch *b)
 {
     uint64_t left = b->plan.rows - b->taken;
-    if (b->segment || b->placing) {
-        uint64_t each = b->loose && !b->placing ? l->executor->run(l->executor) : left;
+    if (b->calls.segment || b->calls.placing) {
+        uint64_t each = b->apart.loose && !b->calls.placing ? l->executor->run(l->executor) : left;
         return each < left ? each : left;
     }
     if (l->tasks.pends)
         return left < l->job.fly_rows ? left : l->job.fly_rows;
     double rows = TARGET_NS / l->tasks.ns_per_row;
-    if (l->waiting && l->client.max_threads > 1) { /* somebody waits for this batch: share the rest of it */
+    if (l->callers.waiting && l->client.max_threads > 1) { /* somebody waits for this batch: share the rest of it */
         double share = (double)left / l->client.max_threads, least = LEAST_NS / l->tasks.ns_per_row;
         share = share > least ? share : least;
         rows = rows < share ? rows : share;
@@ -129,7 +129,8 @@ static void begin(struct leat_task *t)
     struct leat_loader *l = t->loader;
     t->ns = 0;
     t->state = LEAT_TASK_RUNNING;
-    t->estimate_ns = t->batch->segment || t->batch->placing || t->kept ? 0 : l->tasks.ns_per_row * (double)t->job.n;
+    t->estimate_ns =
+        t->batch->calls.segment || t->batch->calls.placing || t->kept ? 0 : l->tasks.ns_per_row * (double)t->job.n;
     leat_client_charge(&l->client, t->estimate_ns);
     t->work = l->tasks.free_work;
     if (t->work)
@@ -172,7 +173,7 @@ struct leat_task *leat_task_take(struct leat_loader *l, bool ahead)
     t->batch = b;
     t->sizing = b->state == LEAT_BATCH_SIZING;
     uint64_t n = t->sizing ? 1 : leat_batch_run(b, run_length(l, b));
-    t->kept = l->kept && !t->sizing && !b->segment ? leat_kept_find(l, b, &n) : NULL;
+    t->kept = l->kept && !t->sizing && !b->calls.segment ? leat_kept_find(l, b, &n) : NULL;
     leat_job_begin(&t->job, b->taken, n);
     t->job.window.together = l->tasks.pends;
     t->n_booked = 0;
@@ -440,7 +441,7 @@ static void book_times(struct leat_task *t)
     memset(j->results.warned, 0, sizeof j->results.warned);
     j->results.fetch_ns = 0;
     j->results.fetches = j->results.fetched_bytes = 0;
-    if (!t->sizing && !t->batch->segment && !t->batch->placing && !t->kept && j->n && !l->tasks.pends)
+    if (!t->sizing && !t->batch->calls.segment && !t->batch->calls.placing && !t->kept && j->n && !l->tasks.pends)
         l->tasks.ns_per_row += 0.125 * (ns / (double)j->n - l->tasks.ns_per_row);
     if (l->tasks.ns_per_row < 1)
         l->tasks.ns_per_row = 1;
@@ -449,8 +450,8 @@ static void book_times(struct leat_task *t)
 static void finish_batch(struct leat_loader *l, struct leat_batch *b)
 {
     leat_batch_drop_made(b);
-    b->state =
-        atomic_load_explicit(&b->failed_row, memory_order_relaxed) == UINT64_MAX ? LEAT_BATCH_READY : LEAT_BATCH_FAILED;
+    b->state = atomic_load_explicit(&b->faults.failed_row, memory_order_relaxed) == UINT64_MAX ? LEAT_BATCH_READY
+                                                                                               : LEAT_BATCH_FAILED;
     leat_batch_drop_results(b);
     if (b->state == LEAT_BATCH_READY)
         leat_batch_release_hidden(b);
@@ -463,7 +464,7 @@ static void want_memory(struct leat_loader *l, struct leat_batch *b)
 {
     b->state = LEAT_BATCH_SIZED;
     if (b->account == LEAT_HELD) /* it stands apart from the window */
-        b->state = leat_loader_allocate(l, b, &b->failure) ? LEAT_BATCH_FAILED : LEAT_BATCH_FILLING;
+        b->state = leat_loader_allocate(l, b, &b->faults.failure) ? LEAT_BATCH_FAILED : LEAT_BATCH_FILLING;
     else
         l->window.n_sized++;
     l->due |= LEAT_DUE_WORK | LEAT_DUE_WAKE; /* a consumer that waits may help */
@@ -473,27 +474,27 @@ static void want_memory(struct leat_loader *l, struct leat_batch *b)
  * or, with rows that were replaced, through all of them again. */
 static void finish_segment(struct leat_loader *l, struct leat_batch *b)
 {
-    bool failed = atomic_load_explicit(&b->failed_row, memory_order_relaxed) != UINT64_MAX;
-    bool again = atomic_exchange_explicit(&b->again, false, memory_order_relaxed);
+    bool failed = atomic_load_explicit(&b->faults.failed_row, memory_order_relaxed) != UINT64_MAX;
+    bool again = atomic_exchange_explicit(&b->calls.again, false, memory_order_relaxed);
     if (failed || (!again && leat_batch_is_last(b))) {
         finish_batch(l, b);
         return;
     }
-    bool places = !again && !b->placing && (b->pool->late >> b->segment & 1);
-    b->placing = places;
+    bool places = !again && !b->calls.placing && (b->pool->late >> b->calls.segment & 1);
+    b->calls.placing = places;
     if (again)
         leat_batch_release_results(b);
     if (!places)
-        b->segment = again ? 1 : b->segment + 1;
+        b->calls.segment = again ? 1 : b->calls.segment + 1;
     if (!leat_batch_expect_results(b)) {
-        leat_fail(&b->failure, LEAT_E_NOMEM, "no memory for results of varying length");
-        atomic_store_explicit(&b->failed_row, 0, memory_order_relaxed);
+        leat_fail(&b->faults.failure, LEAT_E_NOMEM, "no memory for results of varying length");
+        atomic_store_explicit(&b->faults.failed_row, 0, memory_order_relaxed);
         finish_batch(l, b);
         return;
     }
     b->taken = 0;
     leat_batch_skip_gone(b);
-    atomic_store_explicit(&b->done, b->n_gone, memory_order_relaxed);
+    atomic_store_explicit(&b->done, b->apart.n_gone, memory_order_relaxed);
     if (places) {
         leat_batch_sum_results(b);
         want_memory(l, b);
@@ -504,16 +505,16 @@ static void finish_segment(struct leat_loader *l, struct leat_batch *b)
 /* Values that a source has computed while lengths were wanted are the batch's, and counted with its arrays. */
 static void book_made(struct leat_loader *l, struct leat_batch *b)
 {
-    if (!b->made)
+    if (!b->computed.values)
         return;
-    b->made_bytes = b->made->bytes;
-    leat_budget_take(&l->budget, b->account, b->made_bytes);
-    b->meta += b->made_bytes;
+    b->computed.bytes = b->computed.values->bytes;
+    leat_budget_take(&l->budget, b->account, b->computed.bytes);
+    b->meta += b->computed.bytes;
     uint64_t all = b->meta + leat_batch_buffer_bytes(b), fixed = l->budget.fixed + leat_budget_tasks(&l->budget);
     if (b->account != LEAT_IN_FLIGHT || fixed > l->budget.limit || all <= l->budget.limit - fixed)
         return;
-    leat_budget_refuse(&l->budget, LEAT_IN_FLIGHT, all, &b->failure);
-    atomic_store_explicit(&b->failed_row, 0, memory_order_relaxed);
+    leat_budget_refuse(&l->budget, LEAT_IN_FLIGHT, all, &b->faults.failure);
+    atomic_store_explicit(&b->faults.failed_row, 0, memory_order_relaxed);
 }
 
 static void finish_sizing(struct leat_loader *l, struct leat_batch *b)
@@ -521,7 +522,7 @@ static void finish_sizing(struct leat_loader *l, struct leat_batch *b)
     b->taken = 0;
     leat_batch_skip_gone(b);
     book_made(l, b);
-    if (atomic_load_explicit(&b->failed_row, memory_order_relaxed) != UINT64_MAX) {
+    if (atomic_load_explicit(&b->faults.failed_row, memory_order_relaxed) != UINT64_MAX) {
         finish_batch(l, b);
         return;
     }
@@ -536,10 +537,10 @@ static void park_or_end(struct leat_loader *l, struct leat_task *t)
         return;
     }
     bool last = leat_batch_is_last(b) && !t->sizing;
-    if (!t->sizing && !b->segment && !t->kept)
+    if (!t->sizing && !b->calls.segment && !t->kept)
         learn(l, &t->job);
     if (t->outcome == LEAT_TASK_WAITS) {
-        if (b->loose && last && !b->segment)
+        if (b->apart.loose && last && !b->calls.segment)
             book_part(t);
         park(t);
         return;
@@ -548,7 +549,7 @@ static void park_or_end(struct leat_loader *l, struct leat_task *t)
         b->tasks--;
         finish_sizing(l, b);
     } else {
-        if (b->loose && last)
+        if (b->apart.loose && last)
             book_rest(t);
         leat_batch_let_go(l, b);
     }

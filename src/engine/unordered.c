@@ -185,8 +185,8 @@ void leat_unordered_replan(struct leat_loader *l)
 static void rewind_to(struct leat_loader *l, const struct leat_batch *first)
 {
     l->window.plan_at = first->plan.at;
-    l->unordered->plan_skip = first->skip;
-    l->unordered->replay = first->recorded;
+    l->unordered->plan_skip = first->apart.skip;
+    l->unordered->replay = first->apart.recorded;
 }
 
 /* An epoch that is begun again has rows in the window that were received; behind a loaded position nothing is known
@@ -262,7 +262,7 @@ static bool received_beyond(const struct leat_loader *l, struct leat_plan_receiv
     struct leat_position at = l->consumer.at;
     memset(out, 0, sizeof *out);
     out->row = l->unordered->serve.row;
-    if (leat_position_is(l->consumer.at, l->unordered->serve) && (!at.row || l->world_size == 1))
+    if (leat_position_is(l->consumer.at, l->unordered->serve) && (!at.row || l->input.world_size == 1))
         return false;
     const struct leat_received *last = NULL;
     for (const struct leat_received *r = l->unordered->received; r; r = r->next)
@@ -359,8 +359,8 @@ static int admit(struct leat_loader *l, const struct leat_plan_batch *plan, stru
     int rc = leat_window_admit(l, plan, out, error);
     if (rc)
         return rc;
-    (*out)->loose = true;
-    memset((*out)->row_state, LEAT_ROW_OPEN, plan->rows);
+    (*out)->apart.loose = true;
+    memset((*out)->apart.row_state, LEAT_ROW_OPEN, plan->rows);
     return LEAT_OK;
 }
 
@@ -404,10 +404,10 @@ static int plan_fresh(struct leat_loader *l, struct leat_error *error)
     if (rc)
         return rc;
     to = from;
-    walk(l, &to, n, b->numbers, &first, &last);
-    b->listed = listed;
-    b->skip = from.skip;
-    b->last_step = last.step;
+    walk(l, &to, n, b->apart.numbers, &first, &last);
+    b->apart.listed = listed;
+    b->apart.skip = from.skip;
+    b->apart.last_step = last.step;
     l->window.plan_at = to.at;
     l->unordered->plan_skip = to.skip;
     if (to.at.epoch > from.at.epoch)
@@ -430,9 +430,9 @@ static int plan_recorded(struct leat_loader *l, struct leat_error *error)
     if (!rc)
         rc = admit(l, &part, &b, error);
     if (!rc) {
-        memcpy(b->numbers, numbers, part.rows * sizeof *numbers);
-        b->listed = b->recorded = true;
-        b->last_step = part.step;
+        memcpy(b->apart.numbers, numbers, part.rows * sizeof *numbers);
+        b->apart.listed = b->apart.recorded = true;
+        b->apart.last_step = part.step;
         l->window.plan_at = part.last ? (struct leat_position){part.epoch + 1, 0} : part.next;
     }
     leat_free(numbers);
@@ -467,11 +467,11 @@ static int plan_next(struct leat_loader *l, struct leat_error *error)
 
 static void made(struct leat_batch *b, uint64_t first, uint64_t n)
 {
-    if (atomic_load_explicit(&b->failed_row, memory_order_relaxed) != UINT64_MAX)
+    if (atomic_load_explicit(&b->faults.failed_row, memory_order_relaxed) != UINT64_MAX)
         return; /* rows behind the one that failed may not have been made: all are made again */
     for (uint64_t i = first; i < first + n; i++)
-        b->row_state[i] = LEAT_ROW_MADE;
-    b->n_made += n;
+        b->apart.row_state[i] = LEAT_ROW_MADE;
+    b->apart.n_made += n;
 }
 
 const struct leat_delivery leat_delivery_out_of_order = {

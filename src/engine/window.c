@@ -24,10 +24,10 @@ size_t leat_window_room(const struct leat_loader *l)
 uint64_t leat_window_last_epoch(const struct leat_loader *l)
 {
     uint64_t epoch = leat_consumers_leader(l)->reader.epoch, last = epoch + 1; /* at most one window into the next */
-    if (l->epochs >= 0)
-        last = l->epochs && (uint64_t)l->epochs - 1 > epoch ? last : epoch;
-    if (l->lists_later && (int64_t)last > l->list_epoch)
-        last = l->list_epoch < (int64_t)epoch ? epoch : (uint64_t)l->list_epoch;
+    if (l->input.epochs >= 0)
+        last = l->input.epochs && (uint64_t)l->input.epochs - 1 > epoch ? last : epoch;
+    if (l->input.lists_later && (int64_t)last > l->input.list_epoch)
+        last = l->input.list_epoch < (int64_t)epoch ? epoch : (uint64_t)l->input.list_epoch;
     return last;
 }
 
@@ -70,10 +70,10 @@ void leat_window_assign(struct leat_loader *l)
             break;
         if (b->state != LEAT_BATCH_SIZED)
             continue;
-        int rc = leat_loader_allocate(l, b, &b->failure);
+        int rc = leat_loader_allocate(l, b, &b->faults.failure);
         if (rc && !i && w->n > 1) { /* the first one goes before all others, whose arrays may be in the way */
             leat_window_cancel(l, 1);
-            rc = leat_loader_allocate(l, b, &b->failure);
+            rc = leat_loader_allocate(l, b, &b->faults.failure);
         }
         /* A cancelled batch will give memory back. Its own arrays, and buffers of results whose length was known
          * before, do not count. */
@@ -83,7 +83,7 @@ void leat_window_assign(struct leat_loader *l)
         }
         if (rc == LEAT_E_HELD)
             leat_budget_refuse(&l->budget, LEAT_IN_FLIGHT, b->meta + b->bytes + leat_batch_buffer_bytes(b),
-                               &b->failure);
+                               &b->faults.failure);
         b->state = rc ? LEAT_BATCH_FAILED : LEAT_BATCH_FILLING;
         l->due |= LEAT_DUE_WORK | (rc ? LEAT_DUE_WAKE : 0);
     }

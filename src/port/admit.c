@@ -138,8 +138,8 @@ static json_t *welcome(const struct leat_port *p, const struct leat_port_consume
                  json_object_set_new(o, "order", leat_json_hex64(p->order)) ||
                  json_object_set_new(o, "program", leat_json_hex64(l->program)) ||
                  json_object_set_new(o, "batch_size", json_integer((json_int_t)l->batch_rows)) ||
-                 json_object_set_new(o, "rank", json_integer((json_int_t)l->loader->rank)) ||
-                 json_object_set_new(o, "world_size", json_integer((json_int_t)l->loader->world_size)) ||
+                 json_object_set_new(o, "rank", json_integer((json_int_t)l->loader->input.rank)) ||
+                 json_object_set_new(o, "world_size", json_integer((json_int_t)l->loader->input.world_size)) ||
                  json_object_set_new(o, "whole_batches", json_boolean(l->whole)) ||
                  json_object_set_new(o, "memory_bytes", json_integer((json_int_t)l->memory_bytes)) ||
                  json_object_set_new(o, "epoch", json_integer((json_int_t)at.epoch)) ||

@@ -227,11 +227,12 @@ static bool copy_errors(const struct leat_lent_rows *parts, size_t n, struct lea
                                           .delivered = e->delivered,
                                           .code = e->code,
                                           .reason = leat_strdup(said->texts + e->text)};
-            if (!row.reason || !leat_grow(&b->broken, &b->broken_room, b->n_broken + 1, sizeof *b->broken)) {
+            if (!row.reason || !leat_grow(&b->faults.broken, &b->faults.broken_room, b->faults.n_broken + 1,
+                                          sizeof *b->faults.broken)) {
                 leat_free(row.reason);
                 return false;
             }
-            b->broken[b->n_broken++] = row;
+            b->faults.broken[b->faults.n_broken++] = row;
         }
     }
     return true;

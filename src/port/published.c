@@ -36,9 +36,9 @@ static struct leat_published_head head_of(const struct leat_batch *b)
         return h;
     h.delivered = b->rows;
     h.n_outputs = (uint32_t)b->pool->n_outputs;
-    h.n_errors = (uint32_t)b->n_broken;
-    for (size_t i = 0; i < b->n_broken; i++)
-        h.n_texts += (uint32_t)strlen(b->broken[i].reason) + 1;
+    h.n_errors = (uint32_t)b->faults.n_broken;
+    for (size_t i = 0; i < b->faults.n_broken; i++)
+        h.n_texts += (uint32_t)strlen(b->faults.broken[i].reason) + 1;
     return h;
 }
 
@@ -72,7 +72,7 @@ void leat_published_write(void *to, const struct leat_batch *b, const struct lea
     memcpy(bytes + at.valid, b->valid, b->rows);
     struct leat_published_error *errors = (struct leat_published_error *)(void *)(bytes + at.errors);
     for (uint32_t i = 0, text = 0; i < h.n_errors; i++) {
-        const struct leat_broken_row *row = &b->broken[i];
+        const struct leat_broken_row *row = &b->faults.broken[i];
         const size_t n = strlen(row->reason) + 1;
         errors[i] = (struct leat_published_error){row->row, row->planned, row->delivered, row->code, text};
         memcpy(bytes + at.texts + text, row->reason, n);

@@ -97,8 +97,8 @@ MUTATIONS = [
     Mutation(
         "reasons of broken rows are lost when their batch is used again",
         "src/engine/batch.c",
-        "    for (size_t i = 0; i < b->n_broken; i++)\n        leat_free(b->broken[i].reason);\n    b->n_broken = 0;\n",
-        "    b->n_broken = 0;\n",
+        "    for (size_t i = 0; i < b->faults.n_broken; i++)\n        leat_free(b->faults.broken[i].reason);\n    b->faults.n_broken = 0;\n",
+        "    b->faults.n_broken = 0;\n",
         ("c:engine/policy",),
     ),
     Mutation(
@@ -111,8 +111,8 @@ MUTATIONS = [
     Mutation(
         "a state within an epoch is taken by another rank",
         "src/engine/consumer.c",
-        "if (at->row && (world != l->world_size || rank != l->rank))",
-        "if (at->row && world != l->world_size)",
+        "if (at->row && (world != l->input.world_size || rank != l->input.rank))",
+        "if (at->row && world != l->input.world_size)",
         ("c:engine/consumers",),
     ),
     Mutation(
@@ -139,15 +139,15 @@ MUTATIONS = [
     Mutation(
         "an epoch more is planned than will be asked for",
         "src/engine/window.c",
-        "(uint64_t)l->epochs - 1 > epoch ? last : epoch;",
-        "(uint64_t)l->epochs > epoch ? last : epoch;",
+        "(uint64_t)l->input.epochs - 1 > epoch ? last : epoch;",
+        "(uint64_t)l->input.epochs > epoch ? last : epoch;",
         ("c:engine/loader",),
     ),
     Mutation(
         "an epoch is planned before its list is given",
         "src/engine/window.c",
-        "    if (l->lists_later && (int64_t)last > l->list_epoch)\n",
-        "    if (l->lists_later && (int64_t)last > l->list_epoch + 1)\n",
+        "    if (l->input.lists_later && (int64_t)last > l->input.list_epoch)\n",
+        "    if (l->input.lists_later && (int64_t)last > l->input.list_epoch + 1)\n",
         ("c:engine/loader",),
     ),
     Mutation(
