@@ -2,7 +2,9 @@
 
 A file of src/X may include headers of its own folder and of the folders that BELOW lists for X; the faces (cli, python,
 examples) only include/leat/leat.h and their own, and the Python extension worker/worker.h, engine/interrupt.h
-and format/names.h. A package of python/leat may import those of its own layer and below.
+and format/names.h. Inside src/plan a file includes only headers of files that stand at or above it in the list of
+src/plan/internal.h, so that calls go one way there. A package of python/leat may import those of its own layer and
+below.
 """
 
 from __future__ import annotations
@@ -75,8 +77,25 @@ def wrong_in_python() -> list[str]:
     return wrong
 
 
+def wrong_in_plan() -> list[str]:
+    """A file of src/plan without a place in the list of its layer, and an include of a header that stands below it."""
+    folder = ROOT / "src/plan"
+    listed = re.findall(r"^ \*     (\w+)\.[ch] ", (folder / "internal.h").read_text(), re.MULTILINE)
+    place = {name: i for i, name in enumerate(listed)}
+    wrong = []
+    for name in files("src/plan/*.c", "src/plan/*.h"):
+        own = Path(name).stem
+        if own not in place:
+            wrong.append(f"{name}: src/plan/internal.h does not list it")
+            continue
+        for line, target in re.findall(r'^(#include "plan/(\w+)\.h")', (ROOT / name).read_text(), re.MULTILINE):
+            if place.get(target, len(place)) > place[own]:
+                wrong.append(f"{name}: {line}: {target} stands below {own} in src/plan/internal.h")
+    return wrong
+
+
 def main() -> int:
-    wrong = wrong_in_python()
+    wrong = wrong_in_python() + wrong_in_plan()
     for name in files("*.c", "*.h"):
         path = Path(name)
         layer = path.parts[1] if path.parts[0] == "src" else path.parts[0]

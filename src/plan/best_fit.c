@@ -13,12 +13,15 @@
  * few lists of lengths. If it needs more than a bound that no packing can go below, first fit is tried as well, with a
  * tree of the largest room in each half, and the better of the two is taken.
  */
+#include "plan/best_fit.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/permute.h"
 #include "base/random.h"
-#include "plan/internal.h"
+#include "plan/spec.h"
 
 #define NONE UINT32_MAX
 #define LEVELS 5 /* of bitmaps: 64^5 is above 2^24 + 1 */

@@ -12,9 +12,12 @@
  * In a plan of groups all this counts groups in the place of rows. A rank has one in each batch, and gets the rows of
  * it.
  */
-#include "base/alloc.h"
-#include "base/error.h"
-#include "plan/internal.h"
+#include "plan/geometry.h"
+
+#include "plan/groups.h"
+#include "plan/log.h"
+#include "plan/order.h"
+#include "plan/timeline.h"
 
 struct segment {
     uint64_t begin, end, first_step, steps;
@@ -64,53 +67,22 @@ uint64_t leat_plan_epoch_rows(const struct leat_plan *plan, uint64_t epoch)
     return list ? list->n : plan->sources->rows;
 }
 
+uint64_t leat_plan_epoch_units(const struct leat_plan *plan, uint64_t epoch)
+{
+    return plan->sources->groups ? plan->sources->groups->n : leat_plan_epoch_rows(plan, epoch);
+}
+
+uint64_t leat_plan_repeated_rows(const struct leat_plan *plan, uint64_t epoch)
+{
+    const struct leat_entry *fold = leat_plan_fold(plan);
+    return fold && fold->at.epoch == epoch && fold->inside.row ? fold->inside.opening
+                                                               : leat_plan_epoch_rows(plan, epoch);
+}
+
 uint64_t leat_plan_steps(const struct leat_plan *plan, uint64_t epoch)
 {
     struct segment s;
     return last_segment(plan, epoch, &s) ? s.first_step + s.steps : 0;
-}
-
-/* A rank's part of a batch of `real` rows: all rows counted from its first one. */
-static void part_of(const struct leat_cut *cut, uint64_t real, uint64_t *begin, uint64_t *rows)
-{
-    uint64_t w = cut->world_size, with_padding = real;
-    *begin = real;
-    *rows = 0;
-    if (cut->rank >= w) /* before a resume on more ranks this one had no part */
-        return;
-    if (real < cut->global_batch && cut->tail != LEAT_TAIL_UNEVEN)
-        with_padding = (real + w - 1) / w * w;
-    *begin = (uint64_t)((unsigned __int128)with_padding * cut->rank / w);
-    *rows = (uint64_t)((unsigned __int128)with_padding * (cut->rank + 1u) / w) - *begin;
-}
-
-static void part(const struct leat_plan *plan, const struct leat_entry *e, uint64_t real, uint64_t *begin,
-                 uint64_t *rows)
-{
-    const struct leat_cut cut = {
-        .global_batch = e->now.global_batch, .rank = plan->rank, .world_size = e->now.world_size, .tail = e->now.tail};
-    part_of(&cut, real, begin, rows);
-}
-
-/* Whether this rank has no part of the last batch of a segment. */
-static bool misses_rest(const struct leat_plan *plan, const struct leat_entry *e, uint64_t length)
-{
-    uint64_t begin, mine;
-    const uint64_t rest = length % e->now.global_batch;
-    part(plan, e, rest, &begin, &mine);
-    return rest && !mine;
-}
-
-void leat_plan_count_steps(const struct leat_plan *plan, const struct leat_entry *before, struct leat_entry *e)
-{
-    const bool same = before->at.epoch == e->at.epoch;
-    const uint64_t length = same ? e->at.row - before->at.row : e->at.row, global = before->now.global_batch;
-    e->now.steps = (same ? before->now.steps : 0) + length / global + (length % global != 0);
-    e->now.missed = (same ? before->now.missed : 0) + misses_rest(plan, before, length);
-    if (e->kind == LEAT_ENTRY_FOLDED) {
-        e->now.steps = e->folded.steps;
-        e->now.missed = 0; /* as if this rank had a part of each */
-    }
 }
 
 uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch)
@@ -121,7 +93,7 @@ uint64_t leat_plan_rank_steps(const struct leat_plan *plan, uint64_t epoch)
         return fold && fold->at.epoch == epoch ? fold->folded.steps : 0;
     const uint64_t length = s.end - s.begin, whole = length / s.entry->now.global_batch;
     const uint64_t missed = s.entry->at.epoch == epoch ? s.entry->now.missed : 0;
-    return s.first_step + s.steps - missed - (s.steps > whole && misses_rest(plan, s.entry, length));
+    return s.first_step + s.steps - missed - (s.steps > whole && leat_entry_misses_rest(plan, s.entry, length));
 }
 
 uint64_t leat_plan_global_batch(const struct leat_plan *plan)
@@ -195,7 +167,8 @@ int leat_plan_batch(const struct leat_plan *plan, struct leat_position at, struc
     out->last = s.final && offset / global + 1 == s.steps;
     out->next = (struct leat_position){at.epoch, out->last ? rows : at.row + real};
     uint64_t begin;
-    part(plan, s.entry, real, &begin, &out->rows);
+    const struct leat_cut cut = leat_entry_cut(plan, s.entry);
+    leat_cut_part(&cut, real, &begin, &out->rows);
     out->begin = at.row + begin;
     if (plan->sources->groups)
         rows_of_groups(plan, out);
@@ -243,38 +216,4 @@ int leat_plan_find(const struct leat_plan *plan, struct leat_position row, struc
     const uint64_t global = s.entry->now.global_batch;
     *out = (struct leat_position){row.epoch, s.begin + (row.row - s.begin) / global * global};
     return LEAT_OK;
-}
-
-/* ---- sizes of a reader's own ----------------------------------------------------------------- */
-
-int leat_cut_batch(const struct leat_cut *cut, uint64_t epoch, uint64_t epoch_rows, uint64_t step,
-                   struct leat_plan_batch *out)
-{
-    *out = (struct leat_plan_batch){.epoch = epoch, .step = step};
-    uint64_t row;
-    if (step < cut->first_step || !leat_mul_u64(step - cut->first_step, cut->global_batch, &row) ||
-        !leat_add_u64(row, cut->origin, &row) || row >= epoch_rows)
-        return LEAT_E_END;
-    const uint64_t left = epoch_rows - row, real = left < cut->global_batch ? left : cut->global_batch;
-    if (real < cut->global_batch && cut->tail == LEAT_TAIL_DROP)
-        return LEAT_E_END;
-    out->at = (struct leat_position){epoch, row};
-    out->global_rows = real;
-    out->last = left - real < (cut->tail == LEAT_TAIL_DROP ? cut->global_batch : 1);
-    out->next = (struct leat_position){epoch, out->last ? epoch_rows : row + real};
-    uint64_t begin;
-    part_of(cut, real, &begin, &out->rows);
-    out->begin = row + begin;
-    return LEAT_OK;
-}
-
-uint64_t leat_cut_steps(const struct leat_cut *cut, uint64_t epoch_rows)
-{
-    uint64_t begin, rows;
-    if (cut->origin >= epoch_rows)
-        return cut->first_step;
-    const uint64_t length = epoch_rows - cut->origin, whole = length / cut->global_batch;
-    const uint64_t rest = length % cut->global_batch;
-    part_of(cut, rest, &begin, &rows);
-    return cut->first_step + whole + (rest && cut->tail != LEAT_TAIL_DROP && rows);
 }

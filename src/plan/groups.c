@@ -13,6 +13,8 @@
  *
  * It takes 4 bytes a sample and 16 a group.
  */
+#include "plan/groups.h"
+
 #include <assert.h>
 #include <inttypes.h>
 
@@ -20,7 +22,6 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
-#include "plan/internal.h"
 
 #define TAG_BUCKET ((UINT64_C(1) << 63) | 5)
 

@@ -4,7 +4,7 @@
 #ifndef LEAT_PLAN_LENGTHS_H
 #define LEAT_PLAN_LENGTHS_H
 
-#include "plan/internal.h"
+#include "plan/order.h"
 
 /* For source k, whose passes have so many rows. Errors: INVALID, RANGE, NOMEM. */
 int leat_lengths_new(const struct leat_plan_source *from, uint32_t k, uint64_t rows, struct leat_lengths **out,

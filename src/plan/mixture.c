@@ -12,10 +12,11 @@
  *
  * A node is known by the number of its right half's first source, which no other node has.
  */
+#include "plan/mixture.h"
+
 #include <math.h>
 
 #include "base/error.h"
-#include "plan/internal.h"
 
 #define WHOLE (UINT64_C(1) << LEAT_SHARE_BITS)
 #define LEVELS 11 /* of a tree of LEAT_PLAN_MAX_SOURCES */
@@ -122,12 +123,12 @@ static uint64_t left_count(uint64_t i, uint64_t left, uint64_t total, int64_t of
     return count < i ? (uint64_t)count : i;
 }
 
-int64_t leat_mix_mean(const struct leat_tree *tree, const int64_t *carry)
+int64_t leat_mix_mean(const struct leat_division *d)
 {
     signed_wide sum = 0, n = 0;
-    for (uint32_t k = 0; k < tree->n; k++)
-        if (tree->sums[k + 1] != tree->sums[k]) {
-            sum += carry[k];
+    for (uint32_t k = 0; k < d->n; k++)
+        if (d->sums[k + 1] != d->sums[k]) {
+            sum += d->carry[k];
             n++;
         }
     return n ? (int64_t)divide_down(sum, n) : 0;
@@ -135,36 +136,34 @@ int64_t leat_mix_mean(const struct leat_tree *tree, const int64_t *carry)
 
 /* The total excess of the sources of [low, high), and their nodes' offsets. Those without a share do not count: nobody
  * can make up for them now. */
-static int64_t set_offsets(const struct leat_tree *tree, const int64_t *carry, int64_t mean, uint32_t low,
-                           uint32_t high)
+static int64_t set_offsets(const struct leat_division *d, uint32_t low, uint32_t high)
 {
-    const uint64_t *sums = tree->sums;
-    int64_t *offsets = tree->offsets;
+    const uint64_t *sums = d->sums;
+    int64_t *offsets = d->offsets;
     if (high - low == 1)
-        return sums[high] == sums[low] ? 0 : carry[low] - mean;
+        return sums[high] == sums[low] ? 0 : d->carry[low] - d->mean;
     const uint32_t middle = low + (high - low) / 2;
-    const int64_t left = set_offsets(tree, carry, mean, low, middle),
-                  both = left + set_offsets(tree, carry, mean, middle, high);
+    const int64_t left = set_offsets(d, low, middle), both = left + set_offsets(d, middle, high);
     const signed_wide share = (signed_wide)(sums[middle] - sums[low]), total = (signed_wide)(sums[high] - sums[low]);
     const signed_wide value = (total << (LEAT_SHARE_BITS - 1)) + share * both - total * left;
     offsets[middle] = (int64_t)(value >> LEAT_SHARE_BITS); /* rounded down, as gcc and clang shift */
     return both;
 }
 
-void leat_mix_aim(struct leat_tree *tree, const int64_t *carry, int64_t mean)
+void leat_mix_aim(struct leat_division *d)
 {
-    set_offsets(tree, carry, mean, 0, tree->n);
+    set_offsets(d, 0, d->n);
 }
 
-uint32_t leat_mix_pick(const struct leat_tree *tree, uint64_t i, uint64_t *ordinal)
+uint32_t leat_mix_pick(const struct leat_division *d, uint64_t i, uint64_t *ordinal)
 {
-    const uint64_t *sums = tree->sums;
-    uint32_t low = 0, high = tree->n;
+    const uint64_t *sums = d->sums;
+    uint32_t low = 0, high = d->n;
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
         const uint64_t left = sums[middle] - sums[low], total = sums[high] - sums[low];
-        const uint64_t count = left_count(i, left, total, tree->offsets[middle]);
-        if (left_count(i + 1, left, total, tree->offsets[middle]) > count) {
+        const uint64_t count = left_count(i, left, total, d->offsets[middle]);
+        if (left_count(i + 1, left, total, d->offsets[middle]) > count) {
             high = middle;
             i = count;
         } else {
@@ -176,22 +175,22 @@ uint32_t leat_mix_pick(const struct leat_tree *tree, uint64_t i, uint64_t *ordin
     return low;
 }
 
-static void count_below(const struct leat_tree *tree, uint64_t i, uint64_t *counts, uint32_t low, uint32_t high)
+static void count_below(const struct leat_division *d, uint64_t i, uint64_t *counts, uint32_t low, uint32_t high)
 {
     if (high - low == 1) {
         counts[low] = i;
         return;
     }
-    const uint64_t *sums = tree->sums;
+    const uint64_t *sums = d->sums;
     const uint32_t middle = low + (high - low) / 2;
-    const uint64_t left = left_count(i, sums[middle] - sums[low], sums[high] - sums[low], tree->offsets[middle]);
-    count_below(tree, left, counts, low, middle);
-    count_below(tree, i - left, counts, middle, high);
+    const uint64_t left = left_count(i, sums[middle] - sums[low], sums[high] - sums[low], d->offsets[middle]);
+    count_below(d, left, counts, low, middle);
+    count_below(d, i - left, counts, middle, high);
 }
 
-void leat_mix_counts(const struct leat_tree *tree, uint64_t i, uint64_t *counts)
+void leat_mix_counts(const struct leat_division *d, uint64_t i, uint64_t *counts)
 {
-    count_below(tree, i, counts, 0, tree->n);
+    count_below(d, i, counts, 0, d->n);
 }
 
 /* The row of a node that is the j-th of one of its halves. */
@@ -206,10 +205,10 @@ static uint64_t place_above(uint64_t j, bool is_left, uint64_t left, uint64_t to
     return rows - 1 < (signed_wide)LEAT_PLAN_MAX_ROWS ? (uint64_t)(rows - 1) : UINT64_MAX;
 }
 
-uint64_t leat_mix_place(const struct leat_tree *tree, uint32_t k, uint64_t j)
+uint64_t leat_mix_place(const struct leat_division *d, uint32_t k, uint64_t j)
 {
-    const uint64_t *sums = tree->sums;
-    uint32_t lows[LEVELS], highs[LEVELS], depth = 0, low = 0, high = tree->n;
+    const uint64_t *sums = d->sums;
+    uint32_t lows[LEVELS], highs[LEVELS], depth = 0, low = 0, high = d->n;
     if (sums[k + 1] == sums[k])
         return UINT64_MAX;
     for (; high - low > 1; depth++) {
@@ -224,7 +223,7 @@ uint64_t leat_mix_place(const struct leat_tree *tree, uint32_t k, uint64_t j)
     while (depth-- && j < LEAT_PLAN_MAX_ROWS) {
         const uint32_t middle = lows[depth] + (highs[depth] - lows[depth]) / 2;
         j = place_above(j, k < middle, sums[middle] - sums[lows[depth]], sums[highs[depth]] - sums[lows[depth]],
-                        tree->offsets[middle]);
+                        d->offsets[middle]);
     }
     return j;
 }
@@ -238,33 +237,33 @@ struct node {
     uint64_t left, right;
 };
 
-static void start_nodes(const struct leat_tree *tree, uint64_t i, struct node *nodes, uint32_t low, uint32_t high)
+static void start_nodes(const struct leat_division *d, uint64_t i, struct node *nodes, uint32_t low, uint32_t high)
 {
     if (high - low == 1)
         return;
-    const uint64_t *sums = tree->sums;
+    const uint64_t *sums = d->sums;
     const uint32_t middle = low + (high - low) / 2;
     const uint64_t share = sums[middle] - sums[low], total = sums[high] - sums[low];
-    const uint64_t left = left_count(i, share, total, tree->offsets[middle]);
+    const uint64_t left = left_count(i, share, total, d->offsets[middle]);
     /* within bounds: the count follows the quotient, except at the beginning of a phase, where the counts are small */
-    const wide rest = (wide)i * share + (wide)(signed_wide)tree->offsets[middle] - (wide)left * total;
+    const wide rest = (wide)i * share + (wide)(signed_wide)d->offsets[middle] - (wide)left * total;
     nodes[middle] = (struct node){(int64_t)rest, left, i - left};
-    start_nodes(tree, left, nodes, low, middle);
-    start_nodes(tree, i - left, nodes, middle, high);
+    start_nodes(d, left, nodes, low, middle);
+    start_nodes(d, i - left, nodes, middle, high);
 }
 
-void leat_mix_run(const struct leat_tree *tree, uint64_t i, size_t n, uint32_t *sources, uint64_t *ordinals)
+void leat_mix_run(const struct leat_division *d, uint64_t i, size_t n, uint32_t *sources, uint64_t *ordinals)
 {
     struct node nodes[LEAT_PLAN_MAX_SOURCES];
-    const uint64_t *sums = tree->sums;
-    if (n < tree->n / 4) { /* it costs more to start than to look each up */
+    const uint64_t *sums = d->sums;
+    if (n < d->n / 4) { /* it costs more to start than to look each up */
         for (size_t r = 0; r < n; r++)
-            sources[r] = leat_mix_pick(tree, i + r, &ordinals[r]);
+            sources[r] = leat_mix_pick(d, i + r, &ordinals[r]);
         return;
     }
-    start_nodes(tree, i, nodes, 0, tree->n);
+    start_nodes(d, i, nodes, 0, d->n);
     for (size_t r = 0; r < n; r++) {
-        uint32_t low = 0, high = tree->n;
+        uint32_t low = 0, high = d->n;
         uint64_t ordinal = i + r;
         while (high - low > 1) {
             const uint32_t middle = low + (high - low) / 2;

@@ -3,12 +3,14 @@
  * zigzag-coded, as base-128 varints. So a state stays small, and one of a few sources can be read. Reading takes either
  * and checks every byte.
  */
+#include "plan/numbers.h"
+
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "plan/internal.h"
+#include "plan/list.h"
 
 #define MOST_LISTED 32
 

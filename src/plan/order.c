@@ -8,53 +8,19 @@
  * The blocks of full size are permuted. The short one at the end of the data is inserted at a random place. So the
  * place of every block is known without inverting a permutation or keeping a table.
  */
+#include "plan/order.h"
+
 #include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/random.h"
-#include "leat/feedback.h"
-#include "plan/internal.h"
+#include "plan/groups.h"
+#include "plan/list.h"
+#include "plan/weighted.h"
 
 #define WINDOW_BLOCKS 8
-
-uint64_t leat_positions_hash(const int64_t *positions, uint64_t n)
-{
-    return leat_hash64(positions, n * sizeof *positions);
-}
-
-int leat_list_new(const int64_t *positions, uint64_t n, uint64_t count, struct leat_list **out,
-                  struct leat_error *error)
-{
-    *out = NULL;
-    for (uint64_t i = 0; i < n; i++)
-        if (positions[i] < 0 || (uint64_t)positions[i] >= count)
-            return leat_fail(error, LEAT_E_RANGE,
-                             "entry %llu of the list of positions is %lld, but the data set has %llu samples: give "
-                             "positions of this data set",
-                             (unsigned long long)i, (long long)positions[i], (unsigned long long)count);
-    struct leat_list *list = leat_new(struct leat_list);
-    if (!list || !(list->positions = leat_new_array(n, sizeof *positions))) {
-        leat_free(list);
-        return leat_fail(error, LEAT_E_NOMEM, "no memory for a list of %llu positions", (unsigned long long)n);
-    }
-    list->n = n;
-    if (n)
-        memcpy(list->positions, positions, n * sizeof *positions);
-    list->hash = leat_positions_hash(list->positions, n);
-    *out = list;
-    return LEAT_OK;
-}
-
-void leat_list_free(struct leat_list *list)
-{
-    if (!list)
-        return;
-    leat_free(list->positions);
-    leat_free(list);
-}
 
 uint64_t leat_order_pass_key(const struct leat_source_order *order, uint64_t pass)
 {
@@ -207,9 +173,4 @@ int leat_order_shuffled(uint64_t count, uint64_t seed, uint64_t epoch, uint64_t 
         done += part;
     }
     return LEAT_OK;
-}
-
-uint64_t leat_row_key(uint64_t seed, uint64_t epoch, uint64_t row)
-{
-    return leat_plan_key(seed, epoch, row);
 }

@@ -2,14 +2,22 @@
  * The order of a plan's opening in a state: per source an object, or, for a mixture of many sources, a column of
  * numbers for each of their properties (numbers.c), and one hash for all that is too long to stand there.
  */
+#include "plan/order_json.h"
+
 #include <jansson.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/random.h"
-#include "plan/internal.h"
+#include "plan/fair.h"
+#include "plan/groups.h"
+#include "plan/hash.h"
 #include "plan/lengths.h"
+#include "plan/list.h"
+#include "plan/numbers.h"
+#include "plan/packed.h"
+#include "plan/weighted.h"
 
 static const char *const order_names[] = {"sequential", "shuffled", "blocks", "weighted", "list"};
 static const char *const exhausted_names[] = {"stop", "redistribute", "repeat"};

@@ -14,13 +14,12 @@
  * them (best_fit.c). These rows are the same in every pass, which orders them. The n-th of the pieces that are rows is
  * found like a row above, by sums of how many such pieces documents have.
  */
-#include <string.h>
+#include "plan/packed.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
-#include "plan/internal.h"
 
 #define STEP 16 /* documents between two sums: half a byte a document, and a run that is permuted at once */
 #define TAG_DOCUMENTS ((UINT64_C(1) << 63) | 3)
@@ -264,46 +263,12 @@ static int whole(const struct leat_packing *p, uint32_t source, uint64_t row, st
     return rc;
 }
 
-/* The pieces of a row of a pass. */
-static int make_row(const struct leat_source_order *o, uint32_t source, uint64_t pass, uint64_t row,
-                    struct leat_pieces *pieces)
+int leat_packing_row(struct leat_packing *p, uint64_t pass_key, uint32_t source, uint64_t row,
+                     struct leat_pieces *pieces)
 {
-    struct leat_packing *p = o->packing;
     if (p->how != LEAT_PACK_CUT)
         return whole(p, source, row, pieces);
-    const uint64_t key = p->shuffled ? leat_key_mix(leat_order_pass_key(o, pass), TAG_DOCUMENTS) : 0;
-    int rc = cut(p, enter_pass(p, key), source, row, pieces);
+    int rc = cut(p, enter_pass(p, p->shuffled ? leat_key_mix(pass_key, TAG_DOCUMENTS) : 0), source, row, pieces);
     pthread_rwlock_unlock(&p->lock);
     return rc;
-}
-
-int leat_plan_pieces(const struct leat_plan *plan, struct leat_plan_row *rows, size_t n, struct leat_pieces *pieces)
-{
-    pieces->n = 0;
-    for (size_t i = 0; i < n; i++) {
-        struct leat_piece *piece = &rows[i].piece;
-        if (piece->count != LEAT_PIECE_PACKED)
-            continue;
-        const struct leat_source_order *o = &plan->sources[piece->source];
-        size_t first = pieces->n;
-        int rc = make_row(o, piece->source, piece->begin, piece->position, pieces);
-        if (rc)
-            return rc;
-        rows[i].n_more = (uint32_t)(pieces->n - first - 1);
-        *piece = pieces->at[first];
-        piece->begin = first; /* an index, because the array may still move */
-        piece->count = LEAT_PIECE_PACKED;
-    }
-    for (size_t i = 0; i < n; i++)
-        if (rows[i].piece.count == LEAT_PIECE_PACKED) {
-            const struct leat_piece *all = pieces->at + rows[i].piece.begin;
-            rows[i].more = rows[i].n_more ? all + 1 : NULL;
-            rows[i].piece = *all;
-        }
-    return LEAT_OK;
-}
-
-uint64_t leat_plan_piece_of(const struct leat_plan *plan, const struct leat_piece *piece)
-{
-    return plan->sources[piece->source].packing->lengths[piece->position];
 }

@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "plan/fair.h"
+#include "plan/order.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -31,28 +32,21 @@ struct leat_phase *leat_phase_place(void *memory, uint32_t n)
 {
     struct leat_phase *p = memory;
     uint64_t *at = (uint64_t *)(p + 1);
-    p->tree.n = n;
-    p->tree.sums = at;
+    p->d.n = n;
+    p->d.sums = at;
     at += n + UINT64_C(1);
-    p->tree.offsets = (int64_t *)at;
-    p->given = at + n;
-    p->at_first = at + UINT64_C(2) * n;
-    p->carry = (int64_t *)(at + UINT64_C(3) * n);
+    p->d.offsets = (int64_t *)at;
+    p->d.given = at + n;
+    p->d.at_first = at + UINT64_C(2) * n;
+    p->d.carry = (int64_t *)(at + UINT64_C(3) * n);
     p->through = (bool *)(at + UINT64_C(4) * n);
     return p;
 }
 
 void leat_phase_copy(struct leat_phase *to, const struct leat_phase *from)
 {
-    const uint32_t n = from->tree.n;
-    const struct leat_phase place = *to;
-    *to = *from;
-    to->tree = place.tree;
-    to->given = place.given;
-    to->at_first = place.at_first;
-    to->carry = place.carry;
-    to->through = place.through;
-    memcpy(to->tree.sums, from->tree.sums, leat_phase_bytes(n) - sizeof *from);
+    memcpy(to, from, leat_phase_bytes(from->d.n));
+    leat_phase_place(to, from->d.n); /* its arrays are its own */
 }
 
 /* ---- stated shares ----------------------------------------------------------------------------------------------- */
@@ -64,7 +58,7 @@ static uint64_t rows_until(const struct leat_plan *plan, const struct leat_phase
         unsigned __int128 stream = (unsigned __int128)at.epoch * plan->epoch_rows + at.row;
         return stream > plan->most_rows ? LEAT_NO_END : (uint64_t)stream - p->stream;
     }
-    return at.epoch == p->epoch ? at.row - p->row : LEAT_NO_END;
+    return at.epoch == p->d.epoch ? at.row - p->row : LEAT_NO_END;
 }
 
 /* The point of the schedule that holds at a row of the stream. */
@@ -130,10 +124,10 @@ static uint64_t asked_for_first(const struct leat_plan *plan, const struct leat_
 /* Shares that hold at the phase's begin, and for how many rows they do. */
 static uint64_t asked_for(const struct leat_plan *plan, const struct leat_phase *p, uint64_t *shares)
 {
-    const struct leat_entry *fold = leat_phase_opens(plan, (struct leat_position){p->epoch, p->row});
+    const struct leat_entry *fold = leat_phase_opens(plan, (struct leat_position){p->d.epoch, p->row});
     if (fold)
         return asked_for_first(plan, p, fold, shares);
-    const struct leat_entry *e = leat_log_entry(plan, (struct leat_position){p->epoch, p->row}), *next = e + 1;
+    const struct leat_entry *e = leat_log_entry(plan, (struct leat_position){p->d.epoch, p->row}), *next = e + 1;
     const struct leat_entry *holds = &plan->log[e->now.phase];
     uint64_t rows = LEAT_NO_END, until;
     for (uint32_t k = 0; k < plan->n_sources; k++)
@@ -160,10 +154,10 @@ static uint64_t left_of(const struct leat_plan *plan, const struct leat_phase *p
     const struct leat_source_order *o = &plan->sources[k];
     uint64_t most;
     if (!repeats(plan, k))
-        return o->rows - p->given[k];
+        return o->rows - p->d.given[k];
     if (!o->limit || __builtin_mul_overflow(o->limit, o->rows, &most))
         return LEAT_NO_END;
-    return most - (p->given[k] - p->at_first[k]);
+    return most - (p->d.given[k] - p->d.at_first[k]);
 }
 
 /* Rows of an epoch that no source ends: until each source with a share has been read once. 0: each has. */
@@ -171,12 +165,12 @@ static uint64_t rows_to_read_all(const struct leat_plan *plan, const struct leat
 {
     uint64_t most = 0;
     if (plan->fair)
-        return leat_fair_rows_to_read_all(plan, p);
+        return leat_fair_rows_to_read_all(plan->fair, &p->d);
     for (uint32_t k = 0; k < plan->n_sources; k++) {
-        const uint64_t given = p->given[k] - p->at_first[k], rows = plan->sources[k].rows;
-        if (given >= rows || p->tree.sums[k + 1] == p->tree.sums[k])
+        const uint64_t given = p->d.given[k] - p->d.at_first[k], rows = plan->sources[k].rows;
+        if (given >= rows || p->d.sums[k + 1] == p->d.sums[k])
             continue;
-        const uint64_t place = leat_mix_place(&p->tree, k, rows - given - 1);
+        const uint64_t place = leat_mix_place(&p->d, k, rows - given - 1);
         most = place >= LEAT_PLAN_MAX_ROWS ? LEAT_PLAN_MAX_ROWS : place + 1 > most ? place + 1 : most;
     }
     return most;
@@ -208,11 +202,11 @@ static bool end_epoch(const struct leat_plan *plan, const uint64_t *asked, struc
 
 void leat_phase_next_epoch(const struct leat_plan *plan, struct leat_phase *p)
 {
-    p->epoch++;
+    p->d.epoch++;
     p->row = 0;
     for (uint32_t k = 0; k < plan->n_sources; k++) {
-        p->given[k] = repeats(plan, k) ? p->given[k] : 0;
-        p->at_first[k] = p->given[k];
+        p->d.given[k] = repeats(plan, k) ? p->d.given[k] : 0;
+        p->d.at_first[k] = p->d.given[k];
         p->through[k] = false;
     }
 }
@@ -223,11 +217,11 @@ static void find_end(const struct leat_plan *plan, struct leat_phase *p, uint64_
     uint64_t rows = LEAT_NO_END;
     uint32_t ends = plan->n_sources;
     for (uint32_t k = 0; k < plan->n_sources; k++)
-        left[k] = p->tree.sums[k + 1] > p->tree.sums[k] ? left_of(plan, p, k) : LEAT_NO_END;
+        left[k] = p->d.sums[k + 1] > p->d.sums[k] ? left_of(plan, p, k) : LEAT_NO_END;
     if (plan->fair)
-        rows = leat_fair_end(plan, p, left, &ends);
+        rows = leat_fair_end(plan->fair, &p->d, left, &ends);
     for (uint32_t k = 0; !plan->fair && k < plan->n_sources; k++) {
-        const uint64_t place = left[k] < LEAT_PLAN_MAX_ROWS ? leat_mix_place(&p->tree, k, left[k]) : LEAT_NO_END;
+        const uint64_t place = left[k] < LEAT_PLAN_MAX_ROWS ? leat_mix_place(&p->d, k, left[k]) : LEAT_NO_END;
         if (place < rows) {
             rows = place;
             ends = k;
@@ -244,9 +238,9 @@ static void find_end(const struct leat_plan *plan, struct leat_phase *p, uint64_
 static void set_key(const struct leat_plan *plan, struct leat_phase *p)
 {
     const uint32_t n = plan->n_sources;
-    p->key = leat_key_mix(p->epoch, leat_hash64(p->tree.sums, (n + UINT64_C(1)) * sizeof *p->tree.sums));
-    p->key = leat_key_mix(p->key, leat_hash64(p->given, n * sizeof *p->given));
-    p->key = leat_key_mix(p->key, leat_hash64(p->carry, n * sizeof *p->carry));
+    p->d.key = leat_key_mix(p->d.epoch, leat_hash64(p->d.sums, (n + UINT64_C(1)) * sizeof *p->d.sums));
+    p->d.key = leat_key_mix(p->d.key, leat_hash64(p->d.given, n * sizeof *p->d.given));
+    p->d.key = leat_key_mix(p->d.key, leat_hash64(p->d.carry, n * sizeof *p->d.carry));
 }
 
 /* Makes the tree from stated shares, without sources that are through. False: nobody is left. */
@@ -254,16 +248,16 @@ static bool make_tree(const struct leat_plan *plan, const uint64_t *asked, struc
 {
     bool some = false;
     for (uint32_t k = 0; k < plan->n_sources; k++) {
-        p->tree.sums[k] = p->through[k] ? 0 : asked[k];
+        p->d.sums[k] = p->through[k] ? 0 : asked[k];
         some |= p->through[k] && asked[k];
     }
     if (!some && !plan->tokens)
-        leat_shares_sum(p->tree.sums, plan->n_sources);
-    else if (!leat_shares_scale(p->tree.sums, plan->n_sources, plan->tokens))
+        leat_shares_sum(p->d.sums, plan->n_sources);
+    else if (!leat_shares_scale(p->d.sums, plan->n_sources, plan->tokens))
         return false;
-    p->mean = leat_mix_mean(&p->tree, p->carry);
+    p->d.mean = leat_mix_mean(&p->d);
     if (!plan->fair)
-        leat_mix_aim(&p->tree, p->carry, p->mean);
+        leat_mix_aim(&p->d);
     else
         set_key(plan, p);
     return true;
@@ -273,7 +267,7 @@ bool leat_phase_make(const struct leat_plan *plan, uint64_t *shares, struct leat
 {
     for (;;) {
         if (plan->fair)
-            leat_fair_begin(plan, p);
+            leat_fair_begin(plan->fair, &p->d);
         p->rows = asked_for(plan, p, shares);
         p->last = false;
         p->ends = plan->n_sources;
@@ -299,14 +293,14 @@ void leat_phase_counts(const struct leat_plan *plan, const struct leat_phase *p,
 {
     uint64_t all = rows;
     if (plan->fair) {
-        all = leat_fair_counts(plan, p, rows, counts, (uint64_t *)carry);
+        all = leat_fair_counts(plan->fair, &p->d, rows, counts, (uint64_t *)carry);
     } else {
-        leat_mix_counts(&p->tree, rows, counts);
+        leat_mix_counts(&p->d, rows, counts);
         memcpy(carry, counts, plan->n_sources * sizeof *carry);
     }
     for (uint32_t k = 0; k < plan->n_sources; k++) {
-        const uint64_t share = p->tree.sums[k + 1] - p->tree.sums[k], own = (uint64_t)carry[k];
-        carry[k] = (int64_t)((uint64_t)p->carry[k] + (own << LEAT_SHARE_BITS) - all * share);
+        const uint64_t share = p->d.sums[k + 1] - p->d.sums[k], own = (uint64_t)carry[k];
+        carry[k] = (int64_t)((uint64_t)p->d.carry[k] + (own << LEAT_SHARE_BITS) - all * share);
     }
 }
 
@@ -314,14 +308,14 @@ void leat_phase_advance(const struct leat_plan *plan, uint64_t *scratch, struct 
 {
     int64_t *carry = (int64_t *)(scratch + plan->n_sources);
     leat_phase_counts(plan, p, p->rows, scratch, carry);
-    memcpy(p->carry, carry, plan->n_sources * sizeof *carry);
+    memcpy(p->d.carry, carry, plan->n_sources * sizeof *carry);
     for (uint32_t k = 0; k < plan->n_sources; k++)
-        p->given[k] += scratch[k];
+        p->d.given[k] += scratch[k];
     p->number++;
     p->stream += p->rows;
     p->row += p->rows;
     if (!plan->varies) { /* numbered by the stream; epoch and row only serve to look up decisions */
-        p->epoch = p->stream / plan->epoch_rows;
+        p->d.epoch = p->stream / plan->epoch_rows;
         p->row = p->stream % plan->epoch_rows;
         return;
     }
@@ -334,13 +328,13 @@ void leat_phase_advance(const struct leat_plan *plan, uint64_t *scratch, struct 
 void leat_phase_begin_inside(const struct leat_plan *plan, struct leat_phase *p, const struct leat_entry *fold)
 {
     p->number = 0;
-    p->epoch = fold->at.epoch;
+    p->d.epoch = fold->at.epoch;
     p->row = fold->inside.row;
     p->stream = fold->stream + fold->inside.row;
     for (uint32_t k = 0; k < plan->n_sources; k++) {
-        p->given[k] = fold->inside.given[k];
-        p->at_first[k] = fold->base[k];
-        p->carry[k] = fold->inside.carry[k];
+        p->d.given[k] = fold->inside.given[k];
+        p->d.at_first[k] = fold->base[k];
+        p->d.carry[k] = fold->inside.carry[k];
         p->through[k] = fold->inside.through[k];
     }
 }
@@ -348,12 +342,51 @@ void leat_phase_begin_inside(const struct leat_plan *plan, struct leat_phase *p,
 void leat_phase_begin(const struct leat_plan *plan, struct leat_phase *p, const struct leat_entry *begin)
 {
     p->number = 0;
-    p->epoch = begin ? begin->at.epoch : 0;
+    p->d.epoch = begin ? begin->at.epoch : 0;
     p->row = 0;
     p->stream = begin ? begin->stream : 0;
     for (uint32_t k = 0; k < plan->n_sources; k++) {
-        p->given[k] = p->at_first[k] = begin ? begin->base[k] : 0;
-        p->carry[k] = begin ? begin->carry[k] : 0;
+        p->d.given[k] = p->d.at_first[k] = begin ? begin->base[k] : 0;
+        p->d.carry[k] = begin ? begin->carry[k] : 0;
         p->through[k] = false;
     }
+}
+
+/* Rows until each source with a share has been read once, if all repeat: as a phase with the opening shares has them.
+ */
+static uint64_t rows_of_fair(const struct leat_plan *p)
+{
+    uint64_t rows = 0;
+    void *memory = leat_alloc(leat_phase_bytes(p->n_sources));
+    if (!memory)
+        return 0;
+    struct leat_phase *phase = leat_phase_place(memory, p->n_sources);
+    leat_phase_begin(p, phase, NULL);
+    memcpy(phase->d.sums, p->log->sums, (p->n_sources + (size_t)1) * sizeof *p->log->sums);
+    phase->d.mean = 0;
+    leat_fair_begin(p->fair, &phase->d);
+    rows = leat_fair_rows_to_read_all(p->fair, &phase->d);
+    leat_free(memory);
+    return rows < p->most_rows ? rows : p->most_rows;
+}
+
+/* The same if a source's rows are of one length. A share is rounded down by less than a unit: less than a unit a row
+ * that is missing is no row. 0: no memory. */
+uint64_t leat_phase_rows_to_read_all(const struct leat_plan *p)
+{
+    uint64_t most = 0, *sums = p->fair ? NULL : leat_new_array(p->n_sources + (size_t)1, sizeof *sums);
+    if (!sums)
+        return p->fair ? rows_of_fair(p) : 0;
+    for (uint32_t k = 0; k < p->n_sources; k++)
+        sums[k] = p->log->sums[k + 1] - p->log->sums[k];
+    leat_shares_scale(sums, p->n_sources, p->tokens);
+    for (uint32_t k = 0; k < p->n_sources; k++) {
+        const uint64_t share = sums[k + 1] - sums[k];
+        const unsigned __int128 whole = (unsigned __int128)p->sources[k].rows << LEAT_SHARE_BITS;
+        const unsigned __int128 least = share ? whole / share : 0;
+        const unsigned __int128 rows = least + (share && whole - least * share > least);
+        most = rows >= LEAT_PLAN_MAX_ROWS ? LEAT_PLAN_MAX_ROWS - 1 : rows > most ? (uint64_t)rows : most;
+    }
+    leat_free(sums);
+    return most;
 }

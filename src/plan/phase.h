@@ -1,28 +1,29 @@
 /*
- * A phase of a mixture: a run of rows over which shares stay the same. Each follows from the one before it.
+ * A phase of a mixture: a run of rows over which shares stay the same. Each follows from the one before it, by the
+ * rules of phase.c: it asks the log for the shares that hold, and the division (mixture.h, fair.h) for the place at
+ * which a source is through. Which phases are kept, and which one holds at a position, is the matter of timeline.h.
  */
 #ifndef LEAT_PLAN_PHASE_H
 #define LEAT_PLAN_PHASE_H
 
-#include "plan/internal.h"
+#include "plan/log.h"
+#include "plan/mixture.h"
 
 #define LEAT_NO_END UINT64_MAX
 #define LEAT_LINE_PARTS 64 /* of a line between two points of a schedule: each is a phase */
 
 struct leat_phase {
-    uint64_t number;             /* in the chain of those made from one beginning */
-    uint64_t epoch, row, stream; /* of its first row */
-    uint64_t rows;               /* LEAT_NO_END: it has no end */
-    uint64_t key;                /* if rows vary in length: the rest of the facts that define its rows */
-    int64_t mean;                /* of the excess of sources with a share */
-    bool last;                   /* of its epoch, if epochs end by their sources */
-    uint32_t ends;               /* the source that cannot give the row behind it, or n */
-    struct leat_tree tree;
-    uint64_t *given;    /* by each source before: over all epochs if it repeats, else in this one */
-    uint64_t *at_first; /* `given` as the epoch began */
-    int64_t *carry;     /* that it was given too much, in units of 2^-32 rows, or tokens if rows vary in length */
+    uint64_t number;      /* in the chain of those made from one beginning */
+    uint64_t row, stream; /* of its first row */
+    uint64_t rows;        /* LEAT_NO_END: it has no end */
+    bool last;            /* of its epoch, if epochs end by their sources */
+    uint32_t ends;        /* the source that cannot give the row behind it, or n */
+    struct leat_division d;
     bool *through;
 };
+
+struct leat_phase *leat_phase_place(void *memory, uint32_t n);
+void leat_phase_copy(struct leat_phase *to, const struct leat_phase *from);
 
 /* A phase and its arrays in one piece of memory of so many bytes. */
 uint64_t leat_phase_bytes(uint32_t n);
@@ -45,5 +46,8 @@ void leat_phase_counts(const struct leat_plan *plan, const struct leat_phase *p,
 /* Moves a phase to the start of the next one, which is then to be made; to the begin of the next epoch. */
 void leat_phase_advance(const struct leat_plan *plan, uint64_t *scratch, struct leat_phase *p);
 void leat_phase_next_epoch(const struct leat_plan *plan, struct leat_phase *p);
+/* Rows until each source with a share has been read once, if all repeat, as a phase with the opening shares has them:
+ * at most those that can be planned. 0: no memory. */
+uint64_t leat_phase_rows_to_read_all(const struct leat_plan *plan);
 
 #endif

@@ -7,6 +7,8 @@
  *
  * Reading trusts nothing: the number of bits must be that of whole batches of this plan.
  */
+#include "plan/received.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
@@ -14,7 +16,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "plan/internal.h"
+#include "plan/geometry.h"
+#include "plan/list.h"
+#include "plan/log.h"
 
 static uint32_t world_at(const struct leat_plan *p, struct leat_position at)
 {

@@ -11,11 +11,14 @@
  * All rows of that epoch are one list, which is made as the decision enters the log, and made again from the log when a
  * state is loaded. It is kept until a decision is made when the run has passed that epoch.
  */
+#include "plan/rest.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "plan/internal.h"
+#include "plan/geometry.h"
+#include "plan/order.h"
 
 static bool has(const uint64_t *bits, uint64_t i)
 {
@@ -174,14 +177,6 @@ void leat_rest_free(struct leat_rest *rest)
         leat_list_free(rest->list);
         leat_free(rest);
     }
-}
-
-const struct leat_list *leat_rest_of(const struct leat_plan *plan, uint64_t epoch)
-{
-    const struct leat_rest *rest = plan->rests;
-    while (rest && rest->epoch < epoch)
-        rest = rest->next;
-    return rest && rest->epoch == epoch ? rest->list : NULL;
 }
 
 bool leat_rest_has_room(const struct leat_plan *plan, uint64_t from, uint64_t epoch)

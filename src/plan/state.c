@@ -6,6 +6,8 @@
  * added at the state's position. The comparison is with the state's last "open" or "resume" entry, not with later
  * decisions: a script that is started again with its old options keeps the decisions.
  */
+#include "plan/state.h"
+
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -15,7 +17,16 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "plan/internal.h"
+#include "plan/decide.h"
+#include "plan/geometry.h"
+#include "plan/groups.h"
+#include "plan/list.h"
+#include "plan/mixture.h"
+#include "plan/numbers.h"
+#include "plan/order.h"
+#include "plan/order_json.h"
+#include "plan/rest.h"
+#include "plan/timeline.h"
 
 #define STATE_VERSION 1
 #define UNORDERED_VERSION 2          /* with rows received beyond the position, which an older leat must not ignore */

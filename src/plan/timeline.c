@@ -9,10 +9,14 @@
  * the new one. Any other is made again from the one that is kept before it, at most `spacing` steps away. So a phase is
  * found in a small part of the time of making all, whatever their number, and no memory grows with it.
  */
+#include "plan/timeline.h"
+
+#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "plan/fair.h"
+#include "plan/order.h"
 #include "plan/phase.h"
 
 #define KEPT_BYTES (UINT64_C(1) << 20) /* in which phases are kept, */
@@ -91,14 +95,14 @@ void leat_timeline_forget(struct leat_timeline *t)
 static bool begins_by(const struct leat_plan *plan, const struct leat_phase *p, struct leat_position at,
                       uint64_t stream)
 {
-    return plan->varies ? p->epoch < at.epoch || (p->epoch == at.epoch && p->row <= at.row) : p->stream <= stream;
+    return plan->varies ? p->d.epoch < at.epoch || (p->d.epoch == at.epoch && p->row <= at.row) : p->stream <= stream;
 }
 
 static bool reaches(const struct leat_plan *plan, const struct leat_phase *p, struct leat_position at, uint64_t stream)
 {
     if (!plan->varies)
         return stream - p->stream < p->rows;
-    return p->epoch == at.epoch && (p->last || at.row - p->row < p->rows);
+    return p->d.epoch == at.epoch && (p->last || at.row - p->row < p->rows);
 }
 
 static struct leat_phase *last_before(const struct leat_plan *plan, struct leat_position at, uint64_t stream,
@@ -115,7 +119,7 @@ static struct leat_phase *last_before(const struct leat_plan *plan, struct leat_
     }
     *i = low;
     struct leat_phase *found = low ? t->kept[low - 1] : NULL;
-    const bool opening = found && leat_phase_opens(plan, (struct leat_position){found->epoch, found->row}) &&
+    const bool opening = found && leat_phase_opens(plan, (struct leat_position){found->d.epoch, found->row}) &&
                          !leat_phase_opens(plan, at);
     return opening ? NULL : found; /* from those first rows on nothing is known */
 }
@@ -158,10 +162,10 @@ static void note_epoch(struct leat_timeline *t, const struct leat_phase *last)
 {
     const uint64_t rows = last->row + last->rows;
     for (unsigned i = 0; i < EPOCHS; i++)
-        if (t->epochs[i].set && t->epochs[i].epoch == last->epoch)
+        if (t->epochs[i].set && t->epochs[i].epoch == last->d.epoch)
             return;
     t->epochs[t->next_epoch].set = true;
-    t->epochs[t->next_epoch].epoch = last->epoch;
+    t->epochs[t->next_epoch].epoch = last->d.epoch;
     t->epochs[t->next_epoch].rows = rows;
     t->next_epoch = (t->next_epoch + 1) % EPOCHS;
 }
@@ -196,7 +200,7 @@ static bool walk(const struct leat_plan *plan, struct leat_position at, uint64_t
     }
     bool follows = from != NULL; /* the phase before place i */
     for (; most; most--) {
-        if (p->stream >= plan->most_rows || p->epoch > at.epoch)
+        if (p->stream >= plan->most_rows || p->d.epoch > at.epoch)
             return false;
         if (!leat_phase_make(plan, t->scratch, p)) {
             if (!p->row || !follows) /* an epoch without rows, or a folded entry that is none of ours */
@@ -210,7 +214,7 @@ static bool walk(const struct leat_plan *plan, struct leat_position at, uint64_t
         }
         i = keep(t, i, p) + 1;
         follows = true;
-        if (p->last && !leat_phase_opens(plan, (struct leat_position){p->epoch, p->row}))
+        if (p->last && !leat_phase_opens(plan, (struct leat_position){p->d.epoch, p->row}))
             note_epoch(t, p);
         if (reaches(plan, p, at, stream))
             return true;
@@ -265,14 +269,14 @@ size_t leat_timeline_run(const struct leat_plan *plan, struct leat_position at, 
     const uint64_t offset = offset_of(plan, p, at);
     n = p->rows - offset < n ? (size_t)(p->rows - offset) : n;
     if (plan->fair) {
-        n = leat_fair_run(plan, p, offset, n, sources, passes, indices);
+        n = leat_fair_run(plan->fair, &p->d, offset, n, sources, passes, indices);
         pthread_rwlock_unlock(&plan->timeline->lock);
         return n;
     }
-    leat_mix_run(&p->tree, offset, n, sources, indices);
+    leat_mix_run(&p->d, offset, n, sources, indices);
     for (size_t i = 0; i < n; i++) {
         const struct leat_source_order *o = &plan->sources[sources[i]];
-        indices[i] += p->given[sources[i]];
+        indices[i] += p->d.given[sources[i]];
         passes[i] = at.epoch;
         if (o->exhausted == LEAT_EXHAUSTED_REPEAT) {
             passes[i] = indices[i] / o->rows;
@@ -320,7 +324,7 @@ bool leat_timeline_counts(const struct leat_plan *plan, struct leat_position at,
     const uint64_t offset = offset_of(plan, p, at);
     leat_phase_counts(plan, p, offset, given, carry);
     for (uint32_t k = 0; k < plan->n_sources; k++)
-        given[k] += p->given[k];
+        given[k] += p->d.given[k];
     *stream = p->stream + offset;
     pthread_rwlock_unlock(&plan->timeline->lock);
     return true;
@@ -343,8 +347,8 @@ bool leat_timeline_begin(const struct leat_plan *plan, struct leat_position at, 
     if (!p)
         return false;
     *row = p->row;
-    memcpy(given, p->given, plan->n_sources * sizeof *given);
-    memcpy(carry, p->carry, plan->n_sources * sizeof *carry);
+    memcpy(given, p->d.given, plan->n_sources * sizeof *given);
+    memcpy(carry, p->d.carry, plan->n_sources * sizeof *carry);
     memcpy(through, p->through, plan->n_sources * sizeof *through);
     pthread_rwlock_unlock(&plan->timeline->lock);
     return true;
@@ -362,7 +366,7 @@ void leat_timeline_cut(const struct leat_plan *plan, struct leat_position at)
     }
     t->begun = t->begun && !leat_position_precedes(at, t->begin.at);
     struct leat_phase *last = t->n_kept ? t->kept[t->n_kept - 1] : NULL;
-    if (last && plan->varies && last->epoch == at.epoch && at.row - last->row == last->rows)
+    if (last && plan->varies && last->d.epoch == at.epoch && at.row - last->row == last->rows)
         last->ends = plan->n_sources; /* the decision ends it: the source may have a share, or none, from here on */
     memset(t->epochs, 0, sizeof t->epochs);
 }

@@ -9,6 +9,8 @@
  * its first use. The logarithm is our own: libm's may differ in the last bit from version to version, and the order
  * must not.
  */
+#include "plan/weighted.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,6 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/random.h"
-#include "plan/internal.h"
 
 /* -log(x) for 0 < x <= 1: x = m * 2^e with m in [sqrt(1/2), sqrt(2)), then 2 artanh((m - 1) / (m + 1)) as a series. */
 static double minus_log(double x)
@@ -116,6 +117,23 @@ uint64_t leat_weights_draw(const struct leat_weights *w, uint64_t key, uint64_t 
     if (target >= total) /* rounded up */
         target = nextafter(total, 0);
     return search(w, target);
+}
+
+uint64_t leat_weights_draw_other(const struct leat_weights *w, uint64_t key, unsigned number, uint64_t broken)
+{
+    if (w->positive == 1)
+        return broken;
+    for (uint64_t k = 0; k < 64; k++) {
+        uint64_t position = leat_weights_draw(w, key, number * UINT64_C(64) + k);
+        if (position != broken)
+            return position;
+    }
+    /* it has nearly all the weight: take a neighbour */
+    const double *sums = w->cumulative;
+    for (uint64_t i = broken + 1 == w->n ? 0 : broken + 1; i != broken; i = i + 1 == w->n ? 0 : i + 1)
+        if (sums[i] > (i ? sums[i - 1] : 0))
+            return i;
+    return broken;
 }
 
 static int by_key(const void *pa, const void *pb)

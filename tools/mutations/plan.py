@@ -41,8 +41,8 @@ MUTATIONS = [
     Mutation(
         "what a source without a share was given too much still counts",
         "src/plan/mixture.c",
-        "return sums[high] == sums[low] ? 0 : carry[low] - mean;",
-        "return carry[low] - mean;",
+        "return sums[high] == sums[low] ? 0 : d->carry[low] - d->mean;",
+        "return d->carry[low] - d->mean;",
         ("c:plan/mixtures",),
     ),
     Mutation(

@@ -3,7 +3,6 @@
 #define LEAT_TEST_PLAN_MIXTURES_H
 
 #include "common.h"
-#include "plan/internal.h"
 
 enum { MAX_ROWS = 20000, MOST = 16 };
 

@@ -1,7 +1,6 @@
 /* Running sums of the tokens of rows, made from either end of a pass, against sums made row by row. */
 #include "base/alloc.h"
 #include "common.h"
-#include "plan/internal.h"
 #include "plan/lengths.h"
 
 enum { PASSES = 3, MOST_ROWS = 5003 };

@@ -1,6 +1,7 @@
 /* Logs of mixtures that are folded: what follows is what follows from the whole log. */
 #include "base/alloc.h"
 #include "mixtures.h"
+#include "plan/log.h"
 
 TEST(a_log_that_was_folded_goes_on_as_the_whole_one)
 {

@@ -4,6 +4,9 @@
 
 #include "../allocations.h"
 #include "mixtures.h"
+#include "plan/log.h"
+#include "plan/mixture.h"
+#include "plan/timeline.h"
 
 TEST(the_counts_before_a_row_are_those_of_the_rows_before_it)
 {
@@ -162,25 +165,26 @@ TEST(the_row_of_a_source_is_found_from_its_number_and_back)
         uint32_t sources[700];
         double shares[MOST];
         const uint32_t n = (uint32_t)draw(t, 0, 1, MOST);
-        struct leat_tree tree = {n, sums, offsets};
+        struct leat_division d = {.n = n, .sums = sums, .offsets = offsets, .carry = carry};
         draw_shares(t, n, shares);
         for (uint32_t k = 0; k < n; k++) {
             shares[k] = n > 1 && k != t % n && !draw(t, 300 + k, 0, 4) ? 0 : shares[k];
             sum += carry[k] = k + 1 == n ? -sum : (int64_t)draw(t, 400 + k, 0, UINT64_C(6) << 32) - (INT64_C(3) << 32);
         }
         assert_int_equal(leat_shares_set(shares, n, sums, NULL), LEAT_OK);
-        leat_mix_aim(&tree, carry, leat_mix_mean(&tree, carry));
+        d.mean = leat_mix_mean(&d);
+        leat_mix_aim(&d);
         const uint64_t first = draw(t, 500, 0, 1) ? 0 : draw(t, 501, 0, UINT64_C(1) << 40);
-        leat_mix_run(&tree, first, 700, sources, ordinals);
-        leat_mix_counts(&tree, first, counts);
+        leat_mix_run(&d, first, 700, sources, ordinals);
+        leat_mix_counts(&d, first, counts);
         for (uint64_t i = 0; i < 700; i++) {
             uint64_t ordinal;
-            const uint32_t k = leat_mix_pick(&tree, first + i, &ordinal);
+            const uint32_t k = leat_mix_pick(&d, first + i, &ordinal);
             assert_int_equal(k, sources[i]);
             assert_int_equal(ordinal, ordinals[i]);
             assert_int_equal(ordinal, counts[k]++);
             assert_true(shares[k] > 0);
-            assert_int_equal(leat_mix_place(&tree, k, ordinal), first + i);
+            assert_int_equal(leat_mix_place(&d, k, ordinal), first + i);
         }
     }
 }

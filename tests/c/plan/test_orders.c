@@ -3,7 +3,7 @@
 
 #include "../golden.h"
 #include "common.h"
-#include "plan/internal.h"
+#include "plan/order.h"
 
 enum { MAX_ROWS = 4000 };
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "common.h"
-#include "plan/internal.h"
+#include "plan/rest.h"
 
 enum { COUNT = 60, MOST = 8 * COUNT };
 static const uint8_t print[16] = {7};

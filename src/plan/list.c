@@ -2,11 +2,50 @@
  * A list of positions as text: differences of neighbours, zigzag-coded, as base-128 varints, in base64. Reading checks
  * every byte.
  */
+#include "plan/list.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "plan/internal.h"
+#include "base/hash.h"
+#include "leat/feedback.h"
+
+uint64_t leat_positions_hash(const int64_t *positions, uint64_t n)
+{
+    return leat_hash64(positions, n * sizeof *positions);
+}
+
+int leat_list_new(const int64_t *positions, uint64_t n, uint64_t count, struct leat_list **out,
+                  struct leat_error *error)
+{
+    *out = NULL;
+    for (uint64_t i = 0; i < n; i++)
+        if (positions[i] < 0 || (uint64_t)positions[i] >= count)
+            return leat_fail(error, LEAT_E_RANGE,
+                             "entry %llu of the list of positions is %lld, but the data set has %llu samples: give "
+                             "positions of this data set",
+                             (unsigned long long)i, (long long)positions[i], (unsigned long long)count);
+    struct leat_list *list = leat_new(struct leat_list);
+    if (!list || !(list->positions = leat_new_array(n, sizeof *positions))) {
+        leat_free(list);
+        return leat_fail(error, LEAT_E_NOMEM, "no memory for a list of %llu positions", (unsigned long long)n);
+    }
+    list->n = n;
+    if (n)
+        memcpy(list->positions, positions, n * sizeof *positions);
+    list->hash = leat_positions_hash(list->positions, n);
+    *out = list;
+    return LEAT_OK;
+}
+
+void leat_list_free(struct leat_list *list)
+{
+    if (!list)
+        return;
+    leat_free(list->positions);
+    leat_free(list);
+}
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
