@@ -23,6 +23,7 @@
  *     rows.c      rows of a batch
  *     rest.c      decisions on rows that hold from within an epoch
  *     decide.c    decisions: new entries of the log, and folding old ones
+ *     entry_json.c  entries of the log as text, and back
  *     order_json.c  what a state says of the order
  *     received.c  what was received out of order as text, and back
  *     state.c     the log and a position as text, and back

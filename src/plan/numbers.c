@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "plan/list.h"
 
 #define MOST_LISTED 32
@@ -44,27 +45,39 @@ json_t *leat_numbers_json(const int64_t *numbers, uint32_t n, bool packed)
     return o;
 }
 
-int leat_numbers_read(const json_t *value, uint32_t n, int64_t *out)
+int leat_numbers_read(const json_t *value, uint32_t n, const char *what, int64_t **out, struct leat_error *error)
 {
-    if (json_is_array(value)) {
-        bool good = json_array_size(value) == n;
-        for (uint32_t k = 0; good && k < n; k++) {
-            const json_t *v = json_array_get(value, k);
-            good = json_is_integer(v);
-            out[k] = good ? json_integer_value(v) : 0;
-        }
-        return good ? LEAT_OK : LEAT_E_INVALID;
-    }
     const char *text = json_string_value(value);
-    if (!text || strlen(text) / 4 * 3 > n * (uint64_t)LEAT_VARINT_BYTES + 3)
-        return LEAT_E_INVALID;
-    uint8_t *bytes = leat_alloc(strlen(text) + 1);
-    if (!bytes)
-        return LEAT_E_NOMEM;
     uint64_t used = 0, at = 0;
-    bool good = leat_from_base64(text, bytes, &used);
-    for (uint32_t k = 0; good && k < n; k++)
-        good = leat_varint_take(bytes, used, &at, &out[k]);
+    const uint64_t most = n * (uint64_t)LEAT_VARINT_BYTES + 3;
+    bool good = json_is_array(value) ? json_array_size(value) == n : text && strlen(text) / 4 * 3 <= most;
+    if (!good)
+        return leat_not_a_state(error, what);
+    int64_t *numbers = leat_new_array(n, sizeof *numbers);
+    uint8_t *bytes = text ? leat_alloc(most) : NULL;
+    int rc = numbers && (!text || bytes) ? LEAT_OK : leat_no_memory_for_state(error);
+    good = rc || !text || leat_from_base64(text, bytes, &used);
+    for (uint32_t k = 0; !rc && good && k < n; k++) {
+        const json_t *v = json_array_get(value, k);
+        numbers[k] = json_integer_value(v);
+        good = text ? leat_varint_take(bytes, used, &at, &numbers[k]) : json_is_integer(v);
+    }
     leat_free(bytes);
-    return good && at == used ? LEAT_OK : LEAT_E_INVALID;
+    rc = rc || (good && at == used) ? rc : leat_not_a_state(error, what);
+    if (rc)
+        leat_free(numbers);
+    else
+        *out = numbers;
+    return rc;
+}
+
+int leat_not_a_state(struct leat_error *error, const char *what)
+{
+    return leat_fail(error, LEAT_E_INVALID, "not a state of leat: %s. Give the text that state_dict() gave, unchanged",
+                     what);
+}
+
+int leat_no_memory_for_state(struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_NOMEM, "no memory for a state");
 }

@@ -162,8 +162,8 @@ uint64_t leat_order_samples(const json_t *order)
         return sum;
     if (json_is_integer(counts))
         return (uint64_t)json_integer_value(counts) * (uint64_t)n;
-    int64_t *numbers = leat_new_array((size_t)n, sizeof *numbers);
-    if (numbers && !leat_numbers_read(counts, (uint32_t)n, numbers))
+    int64_t *numbers = NULL;
+    if (!leat_numbers_read(counts, (uint32_t)n, "", &numbers, NULL))
         for (json_int_t k = 0; k < n; k++)
             sum += (uint64_t)numbers[k];
     leat_free(numbers);

@@ -15,10 +15,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "plan/geometry.h"
 #include "plan/list.h"
 #include "plan/log.h"
+#include "plan/numbers.h"
 
 static uint32_t world_at(const struct leat_plan *p, struct leat_position at)
 {
@@ -29,25 +29,11 @@ json_t *leat_received_json(const struct leat_plan *p, struct leat_position at,
                            const struct leat_plan_received *received)
 {
     char *bits = leat_to_base64(received->bits, (received->n_bits + 7) / 8);
-    json_t *o = json_object();
-    int bad = json_object_set_new(o, "rank", json_integer(p->rank));
-    bad |= json_object_set_new(o, "world_size", json_integer(world_at(p, at)));
-    bad |= json_object_set_new(o, "row", json_integer((json_int_t)received->row));
-    bad |= json_object_set_new(o, "n", json_integer((json_int_t)received->n_bits));
-    bad |= json_object_set_new(o, "bits", bits ? json_string(bits) : NULL);
+    json_t *o =
+        json_pack("{s:I, s:I, s:I, s:I, s:s}", "rank", (json_int_t)p->rank, "world_size", (json_int_t)world_at(p, at),
+                  "row", (json_int_t)received->row, "n", (json_int_t)received->n_bits, "bits", bits);
     leat_free(bits);
-    if (!bad)
-        return o;
-    json_decref(o);
-    return NULL;
-}
-
-static int not_received(struct leat_error *error, const char *what)
-{
-    return leat_fail(error, LEAT_E_INVALID,
-                     "not a state of leat: of what was received out of order %s. Give the text that state_dict() "
-                     "gave, unchanged",
-                     what);
+    return o;
 }
 
 static bool bit(const struct leat_plan_received *r, uint64_t i)
@@ -85,30 +71,33 @@ static int check_bits(const struct leat_plan *p, struct leat_position at, const 
         reached = reached || (at.row == r->row && !batch.last);
     }
     if (!reached || set != due || rows < r->n_bits)
-        return not_received(error, "the bits do not come to whole batches of this order");
+        return leat_not_a_state(
+            error, "the bits of the rows received out of order do not come to whole batches of this order");
     for (uint64_t i = 0; i < first; i++)
         if (!bit(r, i))
             return LEAT_OK;
-    return not_received(error, "its first batch is complete");
+    return leat_not_a_state(error, "the first batch of the rows received out of order is complete");
 }
 
 int leat_received_read(const struct leat_plan *p, const json_t *value, struct leat_position at,
                        struct leat_plan_received *out, struct leat_error *error)
 {
-    uint64_t rank, world;
+    json_int_t rank, world, row, n;
+    const char *bits = NULL;
     memset(out, 0, sizeof *out);
-    if (!json_is_object(value) || !leat_json_number(json_object_get(value, "rank"), UINT32_MAX, &rank) ||
-        !leat_json_number(json_object_get(value, "world_size"), UINT32_MAX, &world) ||
-        !leat_json_number(json_object_get(value, "row"), INT64_MAX, &out->row) ||
-        !leat_json_number(json_object_get(value, "n"), LEAT_PLAN_MAX_BITS, &out->n_bits) ||
-        !read_bits(json_string_value(json_object_get(value, "bits")), out))
-        return not_received(error, "a part is missing or out of range");
+    const bool good = !json_unpack((json_t *)value, "{s:I, s:I, s:I, s:I, s:s}", "rank", &rank, "world_size", &world,
+                                   "row", &row, "n", &n, "bits", &bits) &&
+                      row >= 0 && n >= 0 && n <= LEAT_PLAN_MAX_BITS;
+    out->row = good ? (uint64_t)row : 0;
+    out->n_bits = good ? (uint64_t)n : 0;
+    if (!good || !read_bits(bits, out))
+        return leat_not_a_state(error, "a part of what was received out of order is missing or out of range");
     if (rank != p->rank || world != world_at(p, at))
         return leat_fail(error, LEAT_E_STATE,
-                         "the state was taken by rank %" PRIu64 " of %" PRIu64
+                         "the state was taken by rank %lld of %lld"
                          " within an epoch whose rows came out of order, and this is rank %u: load the state of the "
                          "same rank on each, or "
                          "one taken at an epoch's end",
-                         rank, world, p->rank);
+                         (long long)rank, (long long)world, p->rank);
     return check_bits(p, at, out, error);
 }
