@@ -3,6 +3,7 @@
  * rows and extents inside it, and one that verifies without a fault must give every value, fast photos put together
  * again.
  */
+#include "../tests/c/doubles.h"
 #include "base/role.h"
 #include "codec/jpeg/fast.h"
 #include "codec/jpeg/rows.h"
@@ -115,7 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
     memcpy(copy, data + 1, length - 1);
     if (data[0] & 1)
         fuzz_repair(copy, length - 1);
-    leat_io_backend = &fuzz_backend;
+    test_backend = &fuzz_backend;
     fuzz_data = copy;
     fuzz_length = length - 1;
     int rc = leat_store_open("fuzz.leat", NULL, &source, &error);

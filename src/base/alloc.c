@@ -8,11 +8,24 @@
 
 #include "leat/leat.h"
 
-struct leat_allocator leat_allocator = {malloc, realloc, free};
+LEAT_REPLACEABLE void *leat_system_allocate(size_t bytes)
+{
+    return malloc(bytes);
+}
+
+LEAT_REPLACEABLE void *leat_system_resize(void *p, size_t bytes)
+{
+    return realloc(p, bytes);
+}
+
+LEAT_REPLACEABLE void leat_system_release(void *p)
+{
+    free(p);
+}
 
 void *leat_alloc(size_t bytes)
 {
-    return leat_allocator.allocate(bytes ? bytes : 1);
+    return leat_system_allocate(bytes ? bytes : 1);
 }
 
 void *leat_new_array(size_t count, size_t bytes_each)
@@ -33,7 +46,7 @@ void *leat_realloc_array(void *p, size_t count, size_t bytes_each)
         return NULL;
     if (!p)
         return leat_alloc(bytes);
-    return leat_allocator.resize(p, bytes ? bytes : 1);
+    return leat_system_resize(p, bytes ? bytes : 1);
 }
 
 bool leat_grow(void *array, size_t *room, size_t count, size_t bytes_each)
@@ -62,5 +75,5 @@ char *leat_strdup(const char *text)
 
 void leat_free(void *p)
 {
-    leat_allocator.release(p);
+    leat_system_release(p);
 }

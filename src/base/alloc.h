@@ -9,14 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Three pointers: realloc(NULL) is not used for allocation, free(NULL) is allowed. Replaced only by tests, before any
- * other call. */
-struct leat_allocator {
-    void *(*allocate)(size_t bytes);
-    void *(*resize)(void *p, size_t bytes);
-    void (*release)(void *p);
-};
-extern struct leat_allocator leat_allocator;
+/* A door to the system: a test program may link a function of its own in the place of it (tests/c/doubles.h). */
+#define LEAT_REPLACEABLE __attribute__((weak))
+
+/* malloc, realloc, which is not given NULL, and free. */
+void *leat_system_allocate(size_t bytes);
+void *leat_system_resize(void *p, size_t bytes);
+void leat_system_release(void *p);
 
 /* NULL when memory is out or the size overflows. leat_new_array zeroes. */
 void *leat_alloc(size_t bytes);

@@ -25,7 +25,10 @@
 #include "base/ledger.h"
 #include "io/interrupt.h"
 
-uint64_t leat_blocks_budget;
+LEAT_REPLACEABLE uint64_t leat_blocks_budget(uint64_t usual)
+{
+    return usual;
+}
 
 struct entry {
     struct entry *next, *previous; /* the list; the first was used last */
@@ -98,7 +101,7 @@ static void drop(struct entry *e)
 
 static uint64_t budget(void)
 {
-    return leat_blocks_budget ? leat_blocks_budget : cache.budget;
+    return leat_blocks_budget(cache.budget);
 }
 
 static bool is_full(void)

@@ -48,9 +48,9 @@ void leat_blocks_ahead(struct leat_io_file *file, uint64_t offset, uint64_t leng
  * closed. Then reading small values of it anywhere reads each of its bytes once. */
 bool leat_blocks_hold(struct leat_io_file *file);
 
-/* Bytes of blocks that stay in memory; a block in use stays whatever its size. Set by tests; 0: the environment
- * variable LEAT_CACHE_BYTES, or a sixteenth of the memory that this process may use, from 16 MiB to 1 GiB. */
-extern uint64_t leat_blocks_budget;
+/* Bytes of blocks that stay in memory; a block in use stays whatever its size. `usual`: the environment variable
+ * LEAT_CACHE_BYTES, or a sixteenth of the memory that this process may use, from 16 MiB to 1 GiB. LEAT_REPLACEABLE. */
+uint64_t leat_blocks_budget(uint64_t usual);
 /* Bytes in the cache, and blocks filled so far in this process. */
 void leat_blocks_stats(uint64_t *bytes, uint64_t *decoded);
 

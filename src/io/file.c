@@ -9,11 +9,15 @@
 #include <strings.h>
 #include <time.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "io/interrupt.h"
 
-const struct leat_io_backend *leat_io_backend = &leat_io_local;
+LEAT_REPLACEABLE const struct leat_io_backend *leat_io_backend_of_files(void)
+{
+    return &leat_io_local;
+}
 
 /* The only place that lists them. */
 static const struct {
@@ -26,12 +30,12 @@ const struct leat_io_backend *leat_io_backend_of(const char *path)
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
         if (!strncasecmp(path, schemes[i].scheme, strlen(schemes[i].scheme)))
             return schemes[i].backend;
-    return leat_io_backend;
+    return leat_io_backend_of_files();
 }
 
 bool leat_io_is_remote(const char *path)
 {
-    return leat_io_backend_of(path) != leat_io_backend;
+    return leat_io_backend_of(path) != leat_io_backend_of_files();
 }
 
 int leat_io_open(const char *path, struct leat_io_file **out, struct leat_error *error)

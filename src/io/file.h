@@ -55,8 +55,8 @@ extern const struct leat_io_backend leat_io_local, leat_io_http;
 /* Whether a path is an address of another machine, "http://..."; and the backend that opens a path, by its scheme. */
 bool leat_io_is_remote(const char *path);
 const struct leat_io_backend *leat_io_backend_of(const char *path);
-/* The backend of paths without a scheme. Replaced only by tests, while no file is open. */
-extern const struct leat_io_backend *leat_io_backend;
+/* The backend of paths without a scheme: leat_io_local. LEAT_REPLACEABLE. */
+const struct leat_io_backend *leat_io_backend_of_files(void);
 
 /* The head of every backend's file. */
 struct leat_io_file {

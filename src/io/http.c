@@ -41,8 +41,12 @@
 enum { CONNECTIONS = 128, MOST_CONNECTIONS = 4096, REDIRECTS = 5, ERROR_BODY = 64 << 10, EVENTS = 64 };
 #define READ_BUFFER (128L << 10) /* each connection has one */
 #define LEAST_SPEED 64L          /* bytes a second of each: less for leat_http_stall_s is no answer */
+#define CONNECT_TIMEOUT_MS 15000L
 
-long leat_http_connect_timeout_ms = 15000, leat_http_stall_s = 30;
+LEAT_REPLACEABLE long leat_http_stall_s(void)
+{
+    return 30;
+}
 
 /* A server, "http://host:80", for the rest of the process. */
 struct server {
@@ -387,8 +391,8 @@ static void begin(struct transfer *t)
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->text);
     curl_easy_setopt(e, CURLOPT_HEADERDATA, t);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, t);
-    curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, leat_http_stall_s);
-    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, leat_http_connect_timeout_ms);
+    curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, leat_http_stall_s());
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS);
     if (curl_multi_add_handle(http.multi, e)) {
         complete(t, CURLE_OUT_OF_MEMORY);
         return;

@@ -20,13 +20,15 @@
 #include "io/guard.h"
 #include "io/helpers.h"
 
-ssize_t (*leat_io_pread)(int fd, void *buffer, size_t bytes, off_t offset) = pread;
+LEAT_REPLACEABLE ssize_t leat_io_pread(int fd, void *buffer, size_t bytes, off_t offset)
+{
+    return pread(fd, buffer, bytes, offset);
+}
 
-static int open_path(const char *path, int flags)
+LEAT_REPLACEABLE int leat_io_open_path(const char *path, int flags)
 {
     return open(path, flags);
 }
-int (*leat_io_open_path)(const char *path, int flags) = open_path;
 
 struct local_file {
     struct leat_io_file file;

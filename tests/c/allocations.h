@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "base/alloc.h"
+#include "doubles.h"
 
 static atomic_uint_fast64_t allocations_made;
 
@@ -26,8 +26,8 @@ static inline void *counted_resize(void *p, size_t bytes)
 /* Allocations since the first call, which must be made before threads are started. */
 static inline uint64_t library_allocations(void)
 {
-    if (leat_allocator.allocate != counted_allocate)
-        leat_allocator = (struct leat_allocator){counted_allocate, counted_resize, free};
+    if (test_allocator.allocate != counted_allocate)
+        test_allocator = (struct test_allocator){counted_allocate, counted_resize, free};
     return atomic_load_explicit(&allocations_made, memory_order_relaxed);
 }
 
@@ -47,13 +47,13 @@ static inline void *scarce_resize(void *p, size_t bytes)
 static inline void fail_allocation(int64_t n)
 {
     atomic_store(&allocations_left, n);
-    leat_allocator = (struct leat_allocator){scarce_allocate, scarce_resize, free};
+    test_allocator = (struct test_allocator){scarce_allocate, scarce_resize, free};
 }
 
 /* All succeed again. Returns whether it came to the one that failed. */
 static inline bool allocation_failed(void)
 {
-    leat_allocator = (struct leat_allocator){malloc, realloc, free};
+    test_allocator = (struct test_allocator){malloc, realloc, free};
     return atomic_load(&allocations_left) < 0;
 }
 

@@ -15,9 +15,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "doubles.h"
 #include "io/file.h"
 #include "io/guard.h"
-#include "io/local.h"
 
 struct faulty_file {
     struct leat_io_file file;
@@ -351,8 +351,8 @@ void leat_faulty_start(const struct leat_faulty *faulty)
     pthread_mutex_unlock(&lock);
     if (plan.later && pthread_create(&helper, NULL, help, NULL))
         plan.later = false;
-    leat_io_pread = disturbed_pread;
-    leat_io_backend = plan.unmapped ? &unmapped_backend : &faulty_backend;
+    test_pread = disturbed_pread;
+    test_backend = plan.unmapped ? &unmapped_backend : &faulty_backend;
 }
 
 struct leat_faulty_counts leat_faulty_stop(void)
@@ -366,8 +366,8 @@ struct leat_faulty_counts leat_faulty_stop(void)
         pthread_join(helper, NULL);
     }
     memset(&plan, 0, sizeof plan);
-    leat_io_pread = pread;
-    leat_io_backend = &leat_io_local;
+    test_pread = pread;
+    test_backend = &leat_io_local;
     return (struct leat_faulty_counts){atomic_load(&opens), atomic_load(&reads), atomic_load(&maps),
                                        atomic_load(&cancelled)};
 }

@@ -36,7 +36,7 @@ struct leat_faulty_counts {
     uint64_t cancelled;
 };
 
-/* Takes the place of leat_io_backend. No file is open that the test goes on to use with it. `faulty` is copied. */
+/* Takes the place of test_backend. No file is open that the test goes on to use with it. `faulty` is copied. */
 void leat_faulty_start(const struct leat_faulty *faulty);
 /* With `later`: from now on the reads of about so many of a thousand places do not complete until they are released:
  * slow samples that no clock decides about. A place is held again each time that it is read. */

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "doubles.h"
 #include "leat/leat.h"
 
 #if defined(__has_feature)

@@ -93,13 +93,13 @@ static void use_backend(unsigned which)
 {
     unmapped = *as_shipped;
     unmapped.map = NULL;
-    leat_io_backend = which ? &unmapped : as_shipped;
-    leat_blocks_budget = which == 2 ? 1000 : 0;
+    test_backend = which ? &unmapped : as_shipped;
+    test_blocks_budget = which == 2 ? 1000 : 0;
 }
 
 static int remember_backend(void **state)
 {
-    as_shipped = leat_io_backend;
+    as_shipped = test_backend;
     return 0;
 }
 
@@ -130,10 +130,10 @@ TEST_IN(rows_are_the_same_where_reads_come_later_and_fail, remember_backend, res
     const uint64_t n = expected_rows(want);
     for (uint64_t nth = 1, reads = 1; nth <= reads; nth += 5) {
         leat_faulty_start(&(struct leat_faulty){.later = true, .fail_read = nth, .retry_after_ms = 1});
-        unmapped = *leat_io_backend;
+        unmapped = *test_backend;
         unmapped.map = NULL;
-        leat_io_backend = &unmapped;
-        leat_blocks_budget = 1000;
+        test_backend = &unmapped;
+        test_blocks_budget = 1000;
         assert_int_equal(read_rows(open_rows(path, LEAT_RECHECK_ALWAYS, LEAT_ON_ERROR_RAISE), got), n);
         assert_memory_equal(got, want, n * sizeof *want);
         reads = leat_faulty_stop().reads;

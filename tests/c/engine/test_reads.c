@@ -8,7 +8,6 @@
 #include "engine/engine.h"
 #include "engine/task.h"
 #include "io/blocks.h"
-#include "io/local.h"
 #include "store/reader.h"
 #include "support.h"
 
@@ -186,7 +185,7 @@ TEST(a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried_again)
     loader = test_loader(dataset, &options);
     atomic_store(&failed_at, UINT64_MAX);
     atomic_store(&watching, true);
-    leat_io_pread = pread_failing_first;
+    test_pread = pread_failing_first;
     uint64_t iteration = test_start(loader), rows = 0;
     for (struct leat_batch *b; (b = test_next(loader, iteration)); leat_batch_free(b)) {
         test_check_batch(b);
@@ -194,7 +193,7 @@ TEST(a_thread_reads_other_rows_until_one_that_failed_on_the_disk_is_tried_again)
     }
     assert_int_equal(rows, N);
     leat_loader_close(loader);
-    leat_io_pread = pread;
+    test_pread = pread;
     assert_true(atomic_load(&tried_again_after) > 1);
     leat_dataset_release(dataset);
 }
@@ -266,7 +265,7 @@ TEST(what_rows_are_located_by_is_asked_for_by_many_tasks_at_once)
     for (int fails = 0; fails < 2; fails++) {
         leat_faulty_stop(); /* of a test that failed */
         leat_dataset_release(test_dataset("index", ROWS, true));
-        leat_blocks_budget = 16 << 20; /* less than the file: its blocks come and go */
+        test_blocks_budget = 16 << 20; /* less than the file: its blocks come and go */
         leat_faulty_start(&(struct leat_faulty){.later = true, .unmapped = true, .only = "index", .retry_after_ms = 1});
         struct leat_dataset *dataset = test_open(test_path("index"));
         struct leat_loader *loader = test_loader(dataset, &options);
@@ -282,7 +281,7 @@ TEST(what_rows_are_located_by_is_asked_for_by_many_tasks_at_once)
             leat_engine_unlock();
         }
         assert_true(rests);
-        assert_true(bytes <= leat_blocks_budget / 2 + (2 << 20));
+        assert_true(bytes <= test_blocks_budget / 2 + (2 << 20));
         leat_faulty_fail(fails ? 2 : 0);
         leat_faulty_hold(0);
         leat_faulty_release(UINT32_MAX);
@@ -294,7 +293,7 @@ TEST(what_rows_are_located_by_is_asked_for_by_many_tasks_at_once)
         leat_loader_close(loader);
         leat_dataset_release(dataset);
         leat_faulty_stop();
-        leat_blocks_budget = 0;
+        test_blocks_budget = 0;
     }
 }
 
@@ -308,7 +307,7 @@ TEST(an_index_that_cannot_be_read_fails_a_batch_at_once)
     options.batch_size = ROWS / 4;
     leat_faulty_stop(); /* of a test that failed */
     leat_dataset_release(test_dataset("index", ROWS, true));
-    leat_blocks_budget = 16 << 20;
+    test_blocks_budget = 16 << 20;
     leat_faulty_start(&(struct leat_faulty){.later = true, .unmapped = true, .only = "index", .retry_after_ms = 1});
     struct leat_dataset *dataset = test_open(test_path("index"));
     struct leat_loader *loader = test_loader(dataset, &options);
@@ -319,7 +318,7 @@ TEST(an_index_that_cannot_be_read_fails_a_batch_at_once)
     leat_loader_close(loader);
     leat_dataset_release(dataset);
     assert_true(leat_faulty_stop().reads < ROWS / 100);
-    leat_blocks_budget = 0;
+    test_blocks_budget = 0;
 }
 
 /* ---- photos in place, on a file system whose opens are slow ------------------------------------------------------ */
@@ -385,7 +384,7 @@ TEST(photos_in_place_are_opened_side_by_side_while_opening_is_slow)
 {
     char name[32];
     struct leat_loader_options options = reading(0);
-    int (*usual)(const char *path, int flags) = leat_io_open_path;
+    int (*usual)(const char *path, int flags) = test_open_path;
     options.batch_size = 50;
     options.program = "{\"operators\": {}, \"outputs\": {\"raw\": {\"field\": \"image\", \"chain\": []}}}";
     leat_faulty_stop(); /* of a test that failed */
@@ -397,7 +396,7 @@ TEST(photos_in_place_are_opened_side_by_side_while_opening_is_slow)
     }
     struct leat_dataset *dataset = test_open(test_path("photos"));
     struct leat_loader *loader = test_loader(dataset, &options);
-    leat_io_open_path = slow_open;
+    test_open_path = slow_open;
     set_opens(5000, 0);
     read_photos(loader);
     leat_loader_close(loader);
@@ -415,7 +414,7 @@ TEST(photos_in_place_are_opened_side_by_side_while_opening_is_slow)
     assert_false(reads_are_slow(loader));
     leat_loader_close(loader);
     leat_dataset_release(dataset);
-    leat_io_open_path = usual;
+    test_open_path = usual;
 }
 
 TEST_MAIN_IN(NULL, test_clean)

@@ -138,11 +138,11 @@ TEST(without_memory_nothing_is_selected)
     const float numbers[] = {1, 2};
     const struct leat_measured values = {numbers, NULL, sizeof *numbers, 2};
     int64_t found[1];
-    const struct leat_allocator own = leat_allocator;
-    leat_allocator = (struct leat_allocator){refuse, own.resize, own.release};
+    const struct test_allocator own = test_allocator;
+    test_allocator = (struct test_allocator){refuse, own.resize, own.release};
     const int first = leat_select_extreme(&values, LEAT_LEAST, 1, found, &error),
               second = leat_select_weighted(&values, 1, 0, 1, found, &error);
-    leat_allocator = own;
+    test_allocator = own;
     assert_int_equal(first, LEAT_E_NOMEM);
     assert_int_equal(second, LEAT_E_NOMEM);
 }

@@ -292,19 +292,19 @@ TEST(every_allocation_may_fail_once)
 {
     const int64_t ids[] = {1, 0}, far[] = {1, 1000}, id = 1;
     const float value = 4;
-    const struct leat_allocator own = leat_allocator;
+    const struct test_allocator own = test_allocator;
     for (int n = 0;; n++) {
         struct leat_feedback_options o = LEAT_FEEDBACK_OPTIONS_INIT;
         struct leat_feedback *f;
         o.samples = 2;
         o.ids = n % 2 ? far : ids;
         left = n;
-        leat_allocator = (struct leat_allocator){fail_later, own.resize, own.release};
+        test_allocator = (struct test_allocator){fail_later, own.resize, own.release};
         int rc = leat_feedback_new(&o, &f, &error);
         rc = rc ? rc : leat_feedback_report(f, &id, &value, 1, 0, 0, &error);
         if (f)
             leat_feedback_wait(f); /* its thread has no more to free */
-        leat_allocator = own;
+        test_allocator = own;
         if (f && rc)
             assert_int_equal(leat_feedback_marks(f)[0].count, 0);
         leat_feedback_free(f);

@@ -125,7 +125,7 @@ static int read_again(struct leat_source *s, uint64_t sample, struct leat_error 
 TEST(values_that_change_behind_an_open_file_are_told)
 {
     enum { N = 3000 };
-    const struct leat_io_backend *usual = leat_io_backend;
+    const struct leat_io_backend *usual = test_backend;
     struct leat_io_backend without_map = *usual;
     char path[PATH_MAX + 64];
     without_map.map = NULL;
@@ -136,10 +136,10 @@ TEST(values_that_change_behind_an_open_file_are_told)
         struct leat_source *s;
         size_t n = make(bytes, way ? 8 : 0xe, (uint32_t[]){N}, 1, elements, way ? N : 8 * N);
         in_blocks = true;
-        leat_io_backend = way ? &without_map : usual;
-        leat_blocks_budget = way == 2 ? 1 : 0;
+        test_backend = way ? &without_map : usual;
+        test_blocks_budget = way == 2 ? 1 : 0;
         assert_ok(open_bytes("changing", bytes, n, false, &s, &error));
-        leat_blocks_budget = 1; /* nothing stays */
+        test_blocks_budget = 1; /* nothing stays */
         assert_ok(read_again(s, N - 1, &error));
         int fd = open(path, O_WRONLY);
         assert_int_equal(pwrite(fd, "x", 1, 100), 1);
@@ -148,8 +148,8 @@ TEST(values_that_change_behind_an_open_file_are_told)
         assert_string_equal(error.file, path);
         leat_source_close(s);
     }
-    leat_blocks_budget = 0;
-    leat_io_backend = usual;
+    test_blocks_budget = 0;
+    test_backend = usual;
     in_blocks = false;
 }
 
@@ -240,7 +240,7 @@ static void *scarce(size_t bytes)
 
 TEST(running_out_of_memory_is_an_error_and_leaks_nothing)
 {
-    const struct leat_allocator usual = leat_allocator;
+    const struct test_allocator usual = test_allocator;
     struct leat_error error;
     struct leat_source *s;
     uint8_t bytes[2000], elements[1000] = {1};
@@ -250,9 +250,9 @@ TEST(running_out_of_memory_is_an_error_and_leaks_nothing)
         int rc = LEAT_E_NOMEM;
         for (size_t i = 0; rc && i < 100; i++) {
             left = i;
-            leat_allocator.allocate = scarce;
+            test_allocator.allocate = scarce;
             rc = open_bytes("scarce", bytes, n, way & 2, &s, &error);
-            leat_allocator = usual;
+            test_allocator = usual;
             assert_true(rc == LEAT_OK || rc == LEAT_E_NOMEM);
         }
         assert_int_equal(rc, LEAT_OK);

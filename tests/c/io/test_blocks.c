@@ -5,7 +5,6 @@
 #include "base/ledger.h"
 #include "base/random.h"
 #include "io/blocks.h"
-#include "io/local.h"
 #include "support.h"
 
 enum { BYTES = sizeof content, BLOCK = 1000, READS = 500, MOST = 5000 };
@@ -66,7 +65,7 @@ TEST(reads_of_any_blocks_have_the_bytes_of_the_file_whatever_the_cache_holds)
     const uint64_t budgets[] = {1, 3 * BLOCK, 2 * BYTES};
     for (int b = 0; b < 3; b++) {
         uint64_t before, after, bytes;
-        leat_blocks_budget = budgets[b];
+        test_blocks_budget = budgets[b];
         leat_faulty_start(&(struct leat_faulty){.later = true});
         struct leat_io_file *file = open_blocks();
         leat_blocks_stats(&bytes, &before);
@@ -83,7 +82,7 @@ TEST(reads_of_any_blocks_have_the_bytes_of_the_file_whatever_the_cache_holds)
         leat_io_release(file);
         leat_faulty_stop();
     }
-    leat_blocks_budget = 0;
+    test_blocks_budget = 0;
 }
 
 TEST(blocks_are_dropped_where_loaders_use_what_the_process_may)
@@ -91,7 +90,7 @@ TEST(blocks_are_dropped_where_loaders_use_what_the_process_may)
     struct leat_error error;
     struct leat_io_file *file = open_blocks();
     const uint64_t before = leat_ledger_used(LEAT_OF_BLOCKS), all = leat_ledger_allowed();
-    leat_blocks_budget = 8 * BLOCK;
+    test_blocks_budget = 8 * BLOCK;
     for (uint64_t i = 0; i < 5; i++)
         assert_ok(leat_io_read(file, i * BLOCK, 10, got[1], &error));
     assert_int_equal(leat_ledger_used(LEAT_OF_BLOCKS), before + 5 * BLOCK);
@@ -100,7 +99,7 @@ TEST(blocks_are_dropped_where_loaders_use_what_the_process_may)
     assert_memory_equal(got[1], content + 5 * BLOCK, 10);
     assert_int_equal(leat_ledger_used(LEAT_OF_BLOCKS), 2 * BLOCK); /* a quarter stays */
     leat_ledger_give(LEAT_OF_LOADERS, all);
-    leat_blocks_budget = 0;
+    test_blocks_budget = 0;
     leat_io_release(file);
     assert_int_equal(leat_ledger_used(LEAT_OF_BLOCKS), 0);
 }
@@ -165,7 +164,7 @@ static ssize_t pread_while_cancelled(int fd, void *buffer, size_t bytes, off_t o
 TEST(a_read_may_be_cancelled_while_a_thread_fills_its_block)
 {
     uint64_t bytes;
-    leat_blocks_budget = 1;
+    test_blocks_budget = 1;
     leat_faulty_start(&(struct leat_faulty){.later = true});
     struct leat_io_file *file = open_blocks();
     leat_faulty_hold(1000);
@@ -177,20 +176,20 @@ TEST(a_read_may_be_cancelled_while_a_thread_fills_its_block)
     wait_for(1);
     assert_good(1);
     leat_faulty_later(false);
-    leat_io_pread = pread_while_cancelled;
+    test_pread = pread_while_cancelled;
     leat_faulty_release(1);
     wait_for(1);
     assert_int_equal(requests[0].status, LEAT_E_CANCELLED);
     leat_io_release(file);
     leat_faulty_stop();
     assert_int_equal(waiting.done, 0); /* it ended once */
-    leat_blocks_budget = 0;
+    test_blocks_budget = 0;
 }
 
 TEST(blocks_that_are_there_do_not_keep_later_ones_from_being_asked_for)
 {
     uint64_t bytes;
-    leat_blocks_budget = 12 * BLOCK; /* half of which one read may ask for ahead */
+    test_blocks_budget = 12 * BLOCK; /* half of which one read may ask for ahead */
     leat_faulty_start(&(struct leat_faulty){.later = true});
     struct leat_io_file *file = open_blocks();
     submit(file, 0, 5 * BLOCK, 10);
@@ -209,7 +208,7 @@ TEST(blocks_that_are_there_do_not_keep_later_ones_from_being_asked_for)
     assert_good(1);
     leat_io_release(file);
     leat_faulty_stop();
-    leat_blocks_budget = 0;
+    test_blocks_budget = 0;
 }
 
 static ssize_t pread_wrong(int fd, void *buffer, size_t bytes, off_t offset)
@@ -233,7 +232,7 @@ TEST(what_is_forgotten_is_read_again_also_when_it_is_in_use)
     for (int later = 0; later < 2; later++) {
         leat_faulty_start(&(struct leat_faulty){.later = later});
         struct leat_io_file *file = forgetful = open_blocks();
-        leat_io_pread = pread_wrong;
+        test_pread = pread_wrong;
         requests[0] = (struct leat_io_request){
             .file = file, .offset = 5 * BLOCK + 1, .length = BLOCK, .buffer = got[0], .done = forget_and_count};
         if (leat_io_submit(&requests[0]) == LEAT_OK)
@@ -241,7 +240,7 @@ TEST(what_is_forgotten_is_read_again_also_when_it_is_in_use)
         wait_for(1);
         assert_int_equal(requests[0].status, LEAT_OK);
         assert_int_equal(got[0][0], content[5 * BLOCK + 1] ^ 1);
-        leat_io_pread = pread;
+        test_pread = pread;
         submit(file, 0, 5 * BLOCK + 1, BLOCK);
         wait_for(1);
         assert_good(0);
@@ -265,7 +264,7 @@ TEST(a_constant_block_with_other_bytes_than_it_had_first_is_told)
         assert_ok(leat_io_open(path, &file, &error));
         assert_ok(leat_blocks_over(file, BLOCK, true, NULL, NULL, &blocks, &error));
         leat_io_release(file);
-        leat_blocks_budget = 1;
+        test_blocks_budget = 1;
         submit(blocks, 0, 0, MOST);
         submit(blocks, 1, MOST, MOST);
         wait_for(2);
@@ -290,7 +289,7 @@ TEST(a_constant_block_with_other_bytes_than_it_had_first_is_told)
         leat_io_release(blocks);
         leat_faulty_stop();
     }
-    leat_blocks_budget = 0;
+    test_blocks_budget = 0;
 }
 
 TEST(a_file_that_is_closed_while_a_block_is_read_stays_until_it_came)
@@ -312,7 +311,7 @@ TEST(a_file_that_is_closed_while_a_block_is_read_stays_until_it_came)
 
 TEST(the_cache_promises_room_for_as_many_files_as_it_has)
 {
-    leat_blocks_budget = 3 * BYTES; /* of which a quarter is left for others */
+    test_blocks_budget = 3 * BYTES; /* of which a quarter is left for others */
     leat_faulty_start(&(struct leat_faulty){0});
     struct leat_io_file *files[3] = {open_blocks(), open_blocks(), open_blocks()};
     assert_true(leat_blocks_hold(files[0]));
@@ -324,7 +323,7 @@ TEST(the_cache_promises_room_for_as_many_files_as_it_has)
     leat_io_release(files[1]);
     leat_io_release(files[2]);
     leat_faulty_stop();
-    leat_blocks_budget = 0;
+    test_blocks_budget = 0;
 }
 
 struct slow {

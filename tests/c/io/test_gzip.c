@@ -125,14 +125,14 @@ TEST(a_block_is_decoded_once_while_the_budget_holds_it)
         assert_ok(leat_io_read(file, (uint64_t)i * 10, 10, got, &error));
     leat_blocks_stats(&bytes, &after);
     assert_int_equal(after - before, 1);
-    leat_blocks_budget = 100000;
+    test_blocks_budget = 100000;
     assert_reads_everywhere(file);
     leat_blocks_stats(&bytes, &after);
     assert_true(bytes <= 100000);
     leat_io_release(file);
     leat_blocks_stats(&bytes, &after);
     assert_int_equal(bytes, 0);
-    leat_blocks_budget = 0;
+    test_blocks_budget = 0;
 }
 
 /* Bytes that are all the same: one block of deflate, without an end that one could begin at. */

@@ -9,7 +9,6 @@
 #include "../test.h"
 #include "io/file.h"
 #include "io/helpers.h"
-#include "io/local.h"
 
 enum { N = LEAT_HELPERS + 8, BYTES = 4096 };
 
@@ -94,7 +93,7 @@ static struct leat_io_file *open_slow(void)
 {
     struct leat_io_file *file;
     struct leat_error error;
-    leat_io_pread = slow_pread;
+    test_pread = slow_pread;
     most_inside = done = 0;
     assert_ok(leat_io_open(path, &file, &error));
     set(5000, false);
@@ -107,7 +106,7 @@ static void close_slow(struct leat_io_file *file)
 {
     leat_io_release(file);
     set(0, false);
-    leat_io_pread = pread;
+    test_pread = pread;
 }
 
 static void assert_good(size_t i)
@@ -185,7 +184,7 @@ TEST(a_forked_child_reads_with_threads_of_its_own)
     if (!child) {
         pthread_mutex_unlock(&lock);
         pthread_cond_init(&changed, NULL); /* the parent's thread waits for it */
-        leat_io_pread = pread;
+        test_pread = pread;
         if (submit(file, 2) != LEAT_IO_PENDING)
             _exit(2);
         wait_for(&done, 1);

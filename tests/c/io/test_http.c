@@ -6,7 +6,6 @@
 
 #include "../test.h"
 #include "io/file.h"
-#include "io/http.h"
 
 /* A server that says how long its file is, and from then on takes requests and answers none, but for those from byte
  * DRIPS on: it answers them a byte now and then. */
@@ -127,8 +126,8 @@ TEST(a_server_that_answers_nothing_or_a_drop_at_a_time_is_an_error_that_trying_a
     struct leat_io_file *file;
     uint8_t buffer[1500];
     assert_ok(leat_io_open(url, &file, &error));
-    const long usual = leat_http_stall_s;
-    leat_http_stall_s = 1;
+    const long usual = test_stall_s;
+    test_stall_s = 1;
     for (int dripping = 0; dripping < 2; dripping++) {
         struct leat_io_request r = {.file = file,
                                     .offset = dripping ? DRIPS : 0,
@@ -143,7 +142,7 @@ TEST(a_server_that_answers_nothing_or_a_drop_at_a_time_is_an_error_that_trying_a
         assert_non_null(strstr(r.error.message, "does not answer"));
         assert_string_equal(r.error.file, url);
     }
-    leat_http_stall_s = usual;
+    test_stall_s = usual;
     leat_io_release(file);
 }
 

@@ -453,7 +453,7 @@ TEST(rows_made_in_place_never_allocate)
 }
 
 static unsigned calls_left;
-static struct leat_allocator real_allocator;
+static struct test_allocator real_allocator;
 static void *failing_allocate(size_t bytes)
 {
     return calls_left && --calls_left ? real_allocator.allocate(bytes) : NULL;
@@ -462,8 +462,8 @@ static void *failing_allocate(size_t bytes)
 TEST(memory_that_runs_out_is_an_error)
 {
     struct leat_field field = pixels(LEAT_LAYOUT_HWC, 6, 6, 3);
-    real_allocator = leat_allocator;
-    leat_allocator.allocate = failing_allocate;
+    real_allocator = test_allocator;
+    test_allocator.allocate = failing_allocate;
     unsigned failed = 0;
     for (unsigned n = 1;; n++) {
         struct leat_program *program;
@@ -484,7 +484,7 @@ TEST(memory_that_runs_out_is_an_error)
             break;
         assert_null(scratch);
     }
-    leat_allocator = real_allocator;
+    test_allocator = real_allocator;
     assert_true(failed > 10);
 }
 

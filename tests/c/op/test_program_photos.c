@@ -412,7 +412,7 @@ TEST(whole_images_between_operators_are_in_what_is_said_of_decoding)
     const int64_t shape[] = {H, W, 3};
     struct leat_field field = stored ? field_of("image", LEAT_KIND_ARRAY, LEAT_U8, LEAT_LAYOUT_HWC, 3, shape)
                                      : field_of("image", LEAT_KIND_IMAGE, LEAT_U8, LEAT_LAYOUT_NONE, 0, NULL);
-    struct leat_allocator usual = leat_allocator;
+    struct test_allocator usual = test_allocator;
     uint8_t *pixels = malloc(IMAGE), *jpeg, out[3 * 8 * 8];
     unsigned long length;
     paint(pixels, W, H, 3, 1);
@@ -425,7 +425,7 @@ TEST(whole_images_between_operators_are_in_what_is_said_of_decoding)
                  stored ? "" : "{\"type\": \"Decode\"}, ", cases[i].chain);
         struct leat_program *program = must_compile(&field, chain);
         const uint64_t said = leat_program_decode_bytes(program, 0, &row, 0);
-        leat_allocator = (struct leat_allocator){take, change, give};
+        test_allocator = (struct test_allocator){take, change, give};
         taken = most_taken = 0;
         struct leat_scratch *scratch = leat_scratch_new(program);
         for (int turn = 0; turn < (test_full() ? 2 : 1); turn++) {
@@ -435,7 +435,7 @@ TEST(whole_images_between_operators_are_in_what_is_said_of_decoding)
                          (unsigned long long)leat_program_scratch_bytes(program));
         }
         leat_scratch_free(scratch);
-        leat_allocator = usual;
+        test_allocator = usual;
         const bool asked = !stored || leat_program_output(program, 0)->grows; /* else a thread has it for all rows */
         if ((asked && said < cases[i].least / (stored ? 2 : 1)) || (!asked && said) ||
             most_taken > said + leat_program_scratch_bytes(program) + ABOUT)

@@ -5,7 +5,6 @@
 #include "../folder.h"
 #include "base/role.h"
 #include "data/dataset.h"
-#include "io/local.h"
 #include "made.h"
 #include "store/reader.h"
 
@@ -413,7 +412,7 @@ TEST_IN_FOLDER(hostile_numbers_with_right_checksums_are_refused)
     uint8_t *good = made_bytes(path, &n), *bytes = malloc(n);
     leat_store_footer_get(good + n - 64, &footer, NULL);
     uint64_t header = leat_get_u64(good + 16), first_section = leat_get_u64(good + footer.directory_at + 8);
-    leat_allocator.allocate = measured_alloc;
+    test_allocator.allocate = measured_alloc;
     for (uint64_t at = 0; at + 8 <= n; at += 4) {
         if (at >= header && at < first_section)
             continue; /* groups: below */
@@ -450,7 +449,7 @@ TEST_IN_FOLDER(hostile_numbers_with_right_checksums_are_refused)
             assert_true(largest <= 64 * n);
         }
     }
-    leat_allocator.allocate = malloc;
+    test_allocator.allocate = malloc;
     free(good);
     free(bytes);
 }
@@ -632,8 +631,8 @@ TEST_IN_FOLDER(bytes_that_were_wrong_once_are_read_again)
 
     struct leat_io_backend unmapped = leat_io_local;
     unmapped.map = NULL;
-    leat_io_backend = &unmapped;
-    leat_io_pread = spoiling_pread;
+    test_backend = &unmapped;
+    test_pread = spoiling_pread;
     assert_ok(leat_dataset_open(path, NULL, &dataset, &error));
     struct leat_sample_ref ref;
     leat_dataset_locate(dataset, &(uint64_t){7}, 1, &ref);
@@ -669,8 +668,8 @@ TEST_IN_FOLDER(bytes_that_were_wrong_once_are_read_again)
         assert_true(failures > 7);
     }
     leat_dataset_release(dataset);
-    leat_io_pread = pread;
-    leat_io_backend = &leat_io_local;
+    test_pread = pread;
+    test_backend = &leat_io_local;
 }
 
 TEST_MAIN()

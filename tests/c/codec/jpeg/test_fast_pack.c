@@ -479,14 +479,14 @@ TEST(a_packer_gives_back_what_a_huge_photo_took)
     size_t length, packed_length = 0;
     uint8_t *jpeg = make_jpeg(&styles[0], 4096, 8704, 50, &length); /* coefficients: 68 MiB */
     const uint8_t *packed;
-    const struct leat_allocator usual = leat_allocator;
-    leat_allocator = (struct leat_allocator){allocate_counting, resize_counting, end_counting};
+    const struct test_allocator usual = test_allocator;
+    test_allocator = (struct test_allocator){allocate_counting, resize_counting, end_counting};
     held = 0;
     struct leat_jpeg_packer *packer = leat_jpeg_packer_new();
     const int rc = packer ? leat_jpeg_pack(packer, jpeg, length, 1, 1, &packed, &packed_length, &error) : LEAT_E_NOMEM;
     const size_t held_after = held;
     leat_jpeg_packer_free(packer);
-    leat_allocator = usual;
+    test_allocator = usual;
     assert_ok(rc);
     assert_true(held_after < 2 * packed_length + ((size_t)1 << 20));
     assert_int_equal(held, 0);

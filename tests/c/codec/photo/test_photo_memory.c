@@ -120,8 +120,8 @@ static void check(const struct photo_style *style, const struct stored *photo)
 
 TEST(decoding_takes_no_more_than_is_said_before)
 {
-    struct leat_allocator usual = leat_allocator;
-    leat_allocator = (struct leat_allocator){allocate, resize, release};
+    struct test_allocator usual = test_allocator;
+    test_allocator = (struct test_allocator){allocate, resize, release};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint8_t *pixels = photo_pixels(sizes[i][0], sizes[i][1], 4, i);
         for (size_t s = 0; s < sizeof styles / sizeof *styles; s++) {
@@ -152,7 +152,7 @@ TEST(decoding_takes_no_more_than_is_said_before)
         }
         free(pixels);
     }
-    leat_allocator = usual;
+    test_allocator = usual;
 }
 
 TEST(bytes_that_are_no_photo_need_nothing)
@@ -206,8 +206,8 @@ TEST(a_profile_of_many_parts_does_not_stay_with_the_decoder)
     memcpy(to, jpeg + 2, length - 2);
     length += PARTS * (PART + HEAD_BYTES);
 
-    struct leat_allocator usual = leat_allocator;
-    leat_allocator = (struct leat_allocator){allocate, resize, release};
+    struct test_allocator usual = test_allocator;
+    test_allocator = (struct test_allocator){allocate, resize, release};
     now = most = 0;
     struct leat_decoder *decoder = leat_decoder_new(&leat_codec_photo);
     assert_non_null(decoder);
@@ -225,7 +225,7 @@ TEST(a_profile_of_many_parts_does_not_stay_with_the_decoder)
     }
     leat_decoder_free(decoder);
     assert_int_equal(now, 0);
-    leat_allocator = usual;
+    test_allocator = usual;
     free(data);
     free(jpeg);
     free(pixels);
