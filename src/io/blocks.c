@@ -419,13 +419,8 @@ static int blocks_submit(struct leat_io_file *file, struct leat_io_request *r)
 {
     struct blocks_file *f = (struct blocks_file *)file;
     struct reader *x, here = {.request = r};
-    if (r->offset > file->size || r->length > file->size - r->offset) {
-        r->status = leat_fail(&r->error, LEAT_E_CORRUPT,
-                              "%s has %" PRIu64 " decoded bytes; %" PRIu64 " from %" PRIu64 " on are not there",
-                              file->path, file->size, r->length, r->offset);
-        leat_error_at_file(&r->error, file->path, LEAT_NO_OFFSET);
+    if (!leat_io_fits(r))
         return LEAT_OK;
-    }
     if (!f->def.file)
         return go_on(&here);
     if (!r->buffer && much_is_coming()) {

@@ -3,6 +3,7 @@
  */
 #include "io/file.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static const struct {
     const struct leat_io_backend *backend;
 } schemes[] = {{"http://", &leat_io_http}, {"https://", &leat_io_http}};
 
-const struct leat_io_backend *leat_io_backend_of(const char *path)
+static const struct leat_io_backend *backend_of(const char *path)
 {
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
         if (!strncasecmp(path, schemes[i].scheme, strlen(schemes[i].scheme)))
@@ -35,12 +36,12 @@ const struct leat_io_backend *leat_io_backend_of(const char *path)
 
 bool leat_io_is_remote(const char *path)
 {
-    return leat_io_backend_of(path) != leat_io_backend_of_files();
+    return backend_of(path) != leat_io_backend_of_files();
 }
 
 int leat_io_open(const char *path, struct leat_io_file **out, struct leat_error *error)
 {
-    const struct leat_io_backend *backend = leat_io_backend_of(path);
+    const struct leat_io_backend *backend = backend_of(path);
     *out = NULL;
     return backend->open(backend, path, out, error);
 }
@@ -55,6 +56,25 @@ void leat_io_release(struct leat_io_file *file)
 {
     if (file && atomic_fetch_sub_explicit(&file->references, 1, memory_order_acq_rel) == 1)
         file->backend->close(file);
+}
+
+bool leat_io_fits(struct leat_io_request *r)
+{
+    if (r->offset <= r->file->size && r->length <= r->file->size - r->offset)
+        return true;
+    r->status =
+        leat_fail(&r->error, LEAT_E_CORRUPT, "%s has %" PRIu64 " bytes; %" PRIu64 " from %" PRIu64 " on are not there",
+                  r->file->path, r->file->size, r->length, r->offset);
+    leat_error_at_file(&r->error, r->file->path, LEAT_NO_OFFSET);
+    return false;
+}
+
+int leat_io_damaged(const struct leat_io_file *file, uint64_t at, const char *what, struct leat_error *error)
+{
+    leat_fail(error, LEAT_E_CORRUPT, "%s: %s at byte %" PRIu64 " of the compressed file: copy it again", file->path,
+              what, at);
+    leat_error_at_file(error, file->path, (int64_t)at);
+    return LEAT_E_CORRUPT;
 }
 
 static void begin(struct leat_io_request *request)

@@ -52,9 +52,8 @@ struct leat_io_backend {
     void (*close)(struct leat_io_file *file);
 };
 extern const struct leat_io_backend leat_io_local, leat_io_http;
-/* Whether a path is an address of another machine, "http://..."; and the backend that opens a path, by its scheme. */
+/* Whether a path is an address of another machine, "http://...". */
 bool leat_io_is_remote(const char *path);
-const struct leat_io_backend *leat_io_backend_of(const char *path);
 /* The backend of paths without a scheme: leat_io_local. LEAT_REPLACEABLE. */
 const struct leat_io_backend *leat_io_backend_of_files(void);
 
@@ -81,6 +80,11 @@ int leat_io_open_listed(const char *path, uint64_t size, int64_t mtime_ns, struc
                         struct leat_io_file **out, struct leat_error *error);
 struct leat_io_file *leat_io_retain(struct leat_io_file *file);
 void leat_io_release(struct leat_io_file *file); /* NULL is allowed */
+
+/* For backends: whether a request lies within its file, else it fails; and the failure of a read of a compressed file
+ * whose byte `at` is no such thing. */
+bool leat_io_fits(struct leat_io_request *request);
+int leat_io_damaged(const struct leat_io_file *file, uint64_t at, const char *what, struct leat_error *error);
 
 /* LEAT_OK: complete, look at request->status. LEAT_IO_PENDING: `done` will be called. */
 int leat_io_submit(struct leat_io_request *request);

@@ -40,14 +40,6 @@ bool leat_gzip_recognise(const uint8_t *head, size_t n)
     return n >= 3 && head[0] == 0x1f && head[1] == 0x8b && head[2] == 8;
 }
 
-static int failed(const struct leat_io_file *file, uint64_t at, const char *what, struct leat_error *error)
-{
-    leat_fail(error, LEAT_E_CORRUPT, "%s: %s at byte %" PRIu64 " of the compressed file: copy it again", file->path,
-              what, at);
-    leat_error_at_file(error, file->path, (int64_t)at);
-    return LEAT_E_CORRUPT;
-}
-
 /* Makes sure that there is input, unless the file has no more. */
 static int feed(struct input *in, z_stream *z, struct leat_error *error)
 {
@@ -74,7 +66,7 @@ static int inflate_failed(const struct input *in, const z_stream *z, int rc, str
     if (rc == Z_MEM_ERROR)
         return leat_fail(error, LEAT_E_NOMEM, "no memory to decode %s", in->file->path);
     const char *what = rc == Z_BUF_ERROR ? "it ends in the middle" : z->msg ? z->msg : "it is no gzip data";
-    return failed(in->file, place(in, z), what, error);
+    return leat_io_damaged(in->file, place(in, z), what, error);
 }
 
 /* Behind a member: another one, zeroes up to the end (tapes leave them), or the end. */
@@ -85,7 +77,7 @@ static int next_member(struct input *in, z_stream *z, bool *more, struct leat_er
     while (!rc && !*more && z->avail_in) {
         for (uInt i = 0; i < z->avail_in; i++)
             if (z->next_in[i])
-                return failed(in->file, place(in, z) + i, "there are bytes behind its end", error);
+                return leat_io_damaged(in->file, place(in, z) + i, "there are bytes behind its end", error);
         z->avail_in = 0;
         rc = feed(in, z, error);
     }

@@ -641,14 +641,7 @@ static void enqueue(struct leat_io_request *const *requests, size_t n, int *resu
         struct leat_io_request *r = requests[i];
         struct transfer *t = NULL;
         results[i] = LEAT_OK;
-        if (!opening && (r->offset > r->file->size || r->length > r->file->size - r->offset)) {
-            r->status = leat_fail(&r->error, LEAT_E_CORRUPT,
-                                  "%s has %" PRIu64 " bytes; %" PRIu64 " from %" PRIu64 " on are not there",
-                                  r->file->path, r->file->size, r->length, r->offset);
-            leat_error_at_file(&r->error, r->file->path, LEAT_NO_OFFSET);
-            continue;
-        }
-        if (!r->length)
+        if ((!opening && !leat_io_fits(r)) || !r->length)
             continue;
         t = leat_new(struct transfer);
         pthread_mutex_lock(&http.lock);

@@ -2,7 +2,6 @@
  * Memory that is read as a file is, so that values that a source makes up (the names of a folder's files) take the same
  * way as stored ones.
  */
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -17,14 +16,8 @@ struct memory_file {
 
 static int memory_submit(struct leat_io_file *file, struct leat_io_request *r)
 {
-    if (r->offset > file->size || r->length > file->size - r->offset) {
-        r->status = leat_fail(&r->error, LEAT_E_CORRUPT,
-                              "%s has %" PRIu64 " bytes; %" PRIu64 " from %" PRIu64 " on are not there", file->path,
-                              file->size, r->length, r->offset);
-        leat_error_at_file(&r->error, file->path, LEAT_NO_OFFSET);
-    } else if (r->length) {
+    if (leat_io_fits(r) && r->length)
         memcpy(r->buffer, ((struct memory_file *)file)->data + r->offset, (size_t)r->length);
-    }
     return LEAT_OK;
 }
 

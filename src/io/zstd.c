@@ -27,30 +27,6 @@ bool leat_zstd_recognise(const uint8_t *head, size_t n)
     return n >= MAGIC_BYTES && (leat_get_u32(head) == FRAME || is_skippable(leat_get_u32(head)));
 }
 
-size_t leat_zstd_head(const uint8_t *head, size_t n, uint8_t *out, size_t room)
-{
-    ZSTD_DStream *z = ZSTD_createDStream();
-    ZSTD_inBuffer in = {head, n, 0};
-    ZSTD_outBuffer to = {out, room, 0};
-    size_t rc = 1;
-    while (z && in.pos < in.size && to.pos < to.size && !ZSTD_isError(rc)) {
-        const size_t before = in.pos + to.pos;
-        rc = ZSTD_decompressStream(z, &to, &in);
-        if (in.pos + to.pos == before)
-            break;
-    }
-    ZSTD_freeDStream(z);
-    return to.pos;
-}
-
-static int failed(const struct leat_io_file *file, uint64_t at, const char *what, struct leat_error *error)
-{
-    leat_fail(error, LEAT_E_CORRUPT, "%s: %s at byte %" PRIu64 " of the compressed file: copy it again", file->path,
-              what, at);
-    leat_error_at_file(error, file->path, (int64_t)at);
-    return LEAT_E_CORRUPT;
-}
-
 /* ---- the starts of frames -------------------------------------------------------------------- */
 
 /* Headers are read through a piece of the file, because blocks may be short. */
@@ -88,31 +64,31 @@ static int pass_frame(struct walk *w, uint64_t *at, uint64_t *most, struct leat_
     const uint8_t *p = peek(w, *at, 5, &rc, error);
     *most = 0;
     if (!p)
-        return rc ? rc : failed(w->file, begin, "it ends in the middle", error);
+        return rc ? rc : leat_io_damaged(w->file, begin, "it ends in the middle", error);
     const uint32_t word = leat_get_u32(p);
     if (is_skippable(word)) {
         if (!(p = peek(w, *at, 8, &rc, error)))
-            return rc ? rc : failed(w->file, begin, "it ends in the middle", error);
+            return rc ? rc : leat_io_damaged(w->file, begin, "it ends in the middle", error);
         *at += 8 + (uint64_t)leat_get_u32(p + 4);
-        return *at <= w->file->size ? LEAT_OK : failed(w->file, begin, "it ends in the middle", error);
+        return *at <= w->file->size ? LEAT_OK : leat_io_damaged(w->file, begin, "it ends in the middle", error);
     }
     if (word != FRAME)
-        return failed(w->file, begin, "there is no frame of zstd", error);
+        return leat_io_damaged(w->file, begin, "there is no frame of zstd", error);
     const uint8_t d = p[4];
     const bool single = d & 32;
     *at += 5 + (uint64_t)!single + id_bytes[d & 3] + (d >> 6 ? size_bytes[d >> 6] : (uint64_t)single);
     for (bool last = false; !last;) {
         if (!(p = peek(w, *at, 3, &rc, error)))
-            return rc ? rc : failed(w->file, *at, "it ends in the middle", error);
+            return rc ? rc : leat_io_damaged(w->file, *at, "it ends in the middle", error);
         const uint32_t block = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
         last = block & 1;
         if ((block >> 1 & 3) == 3)
-            return failed(w->file, *at, "a block that is none", error);
+            return leat_io_damaged(w->file, *at, "a block that is none", error);
         *at += 3 + ((block >> 1 & 3) == 1 ? 1 : (uint64_t)(block >> 3));
         *most += (block >> 1 & 3) < 2 ? block >> 3 : BLOCK;
     }
     *at += d & 4 ? 4 : 0;
-    return *at <= w->file->size ? LEAT_OK : failed(w->file, begin, "it ends in the middle", error);
+    return *at <= w->file->size ? LEAT_OK : leat_io_damaged(w->file, begin, "it ends in the middle", error);
 }
 
 int leat_zstd_find(struct leat_io_file *file, struct leat_zstd_frame **out, size_t *n, bool *is_long,
@@ -148,7 +124,7 @@ int leat_zstd_find(struct leat_io_file *file, struct leat_zstd_frame **out, size
     if (rc || !*n) {
         leat_free(frames);
         *out = NULL;
-        return rc ? rc : failed(file, 0, "it is empty", error);
+        return rc ? rc : leat_io_damaged(file, 0, "it is empty", error);
     }
     frames[*n] = (struct leat_zstd_frame){.in = file->size};
     *out = frames;
@@ -178,7 +154,7 @@ static int scan_part(struct scan *s, struct leat_io_file *file, uint64_t begin, 
             ZSTD_outBuffer out = {s->out, s->out_room, 0};
             state = ZSTD_decompressStream(s->z, &out, &in);
             if (ZSTD_isError(state))
-                rc = failed(file, at + in.pos, ZSTD_getErrorName(state), error);
+                rc = leat_io_damaged(file, at + in.pos, ZSTD_getErrorName(state), error);
             else if (out.pos)
                 rc = s->sink(s->user, s->out, out.pos, error);
             full = state && out.pos == out.size; /* state 0: the frame is decoded, and given out whole */
@@ -190,7 +166,7 @@ static int scan_part(struct scan *s, struct leat_io_file *file, uint64_t begin, 
             return leat_fail(error, LEAT_E_CANCELLED, "reading %s was interrupted", file->path);
         at += n;
     }
-    return state ? failed(file, end, "it ends in the middle", error) : LEAT_OK;
+    return state ? leat_io_damaged(file, end, "it ends in the middle", error) : LEAT_OK;
 }
 
 int leat_zstd_scan(struct leat_io_file *file, struct leat_zstd_frame *frames, size_t n,
@@ -243,9 +219,9 @@ static int decode_block(void *user, size_t block, uint8_t *to, struct leat_error
     if (!rc) {
         const size_t got = ZSTD_decompress(to, out_bytes, in, in_bytes);
         if (got != out_bytes)
-            rc = failed(f->file, f->ins[block],
-                        ZSTD_isError(got) ? ZSTD_getErrorName(got) : "a frame has another length than when it was read",
-                        error);
+            rc = leat_io_damaged(
+                f->file, f->ins[block],
+                ZSTD_isError(got) ? ZSTD_getErrorName(got) : "a frame has another length than when it was read", error);
     }
     leat_free(in);
     return rc;

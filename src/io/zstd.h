@@ -17,8 +17,6 @@ struct leat_zstd_frame {
 };
 
 bool leat_zstd_recognise(const uint8_t *head, size_t n);
-/* The first decoded bytes, as leat_gzip_head. */
-size_t leat_zstd_head(const uint8_t *head, size_t n, uint8_t *out, size_t room);
 
 /* The starts of frames, found by the headers of their blocks; those of short frames are one. *frames has *n + 1 entries
  * with `out` 0, the last of which is the end, and is freed by the caller. *is_long: some frame is longer than

@@ -1,7 +1,7 @@
 /*
- * Philox for one width of vectors: included by philox_avx2.c and philox_avx512.c, which define SIMD
- * (kernels/simd.h). A lane of 64 bits has a word of a block in its low half, so a register holds the same word of 4 or
- * 8 blocks, and a multiplication gives both halves of a product at once. The high half is ignored.
+ * Philox for one width of vectors: included by loops_avx2.c and loops_avx512.c, which define SIMD
+ * (kernels/simd.h) and NAMED. A lane of 64 bits has a word of a block in its low half, so a register holds the same
+ * word of 4 or 8 blocks, and a multiplication gives both halves of a product at once. The high half is ignored.
  *
  *     lanes of 4 blocks    0 2 1 3        of 8    0 4 1 5 2 6 3 7
  *
@@ -43,7 +43,7 @@ INLINE void philox_lanes(uint64_t key, uint32_t call, uint64_t first, uint32_t *
     keep(out + 2 * BLOCKS, V(unpackhi_epi64)(front, back));
 }
 
-INLINE void philox_blocks(uint64_t key, uint32_t call, uint64_t first, size_t blocks, uint32_t *out)
+TARGET void NAMED(philox)(uint64_t key, uint32_t call, uint64_t first, size_t blocks, uint32_t *out)
 {
     enum { BLOCKS = WIDTH / 8 };
     size_t i = 0;

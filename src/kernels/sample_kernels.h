@@ -1,5 +1,5 @@
 /*
- * Pixels at any places: included by sample_avx2.c and sample_avx512.c, which define SIMD (kernels/simd.h) and NAMED.
+ * Pixels at any places: included by loops_avx2.c and loops_avx512.c, which define SIMD (kernels/simd.h) and NAMED.
  *
  * A lane of 128 bits is one pixel of the result: its sources are read from memory one by one (gathering is no faster),
  * spread to pairs of words, and multiplied by pairs of weights. Four pixels at a time; if one of them needs pixels

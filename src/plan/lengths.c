@@ -107,11 +107,6 @@ uint64_t leat_lengths_hash(const struct leat_lengths *l)
     return l->hash;
 }
 
-bool leat_lengths_vary(const struct leat_lengths *l)
-{
-    return l->of != NULL;
-}
-
 /* In the order of the data set all passes are the same. */
 static uint64_t distinct(const struct leat_source_order *o, uint64_t pass)
 {

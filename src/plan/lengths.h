@@ -14,7 +14,6 @@ void leat_lengths_free(struct leat_lengths *lengths);
 uint64_t leat_lengths_total(const struct leat_lengths *lengths); /* of a pass */
 uint64_t leat_lengths_longest(const struct leat_lengths *lengths);
 uint64_t leat_lengths_hash(const struct leat_lengths *lengths);
-bool leat_lengths_vary(const struct leat_lengths *lengths);
 
 /* Tokens of a row of a pass; of all rows before it. */
 uint64_t leat_lengths_at(const struct leat_source_order *order, uint64_t pass, uint64_t row);
