@@ -2,6 +2,8 @@
 #ifndef LEAT_TEST_PLAN_MIXTURES_H
 #define LEAT_TEST_PLAN_MIXTURES_H
 
+#include <math.h>
+
 #include "common.h"
 
 enum { MAX_ROWS = 20000, MOST = 16 };
@@ -50,6 +52,13 @@ static inline uint64_t read_epoch(struct leat_plan *plan, uint64_t epoch)
     const uint64_t n = walk(&plan, 1, (struct leat_position){epoch, 0}, rows, MAX_ROWS);
     assert_int_equal(n, leat_plan_epoch_rows(plan, epoch));
     return n;
+}
+
+/* The bound of docs/order.md, for n sources whose shares change. */
+static inline double bound_of(uint32_t n)
+{
+    const double levels = ceil(log2(n));
+    return levels * (levels + 1) / 4 + 1e-6;
 }
 
 /* Shares of which none is small, so that epochs are not long. */
