@@ -176,14 +176,14 @@ static void resume(const char *name, enum leat_exhausted exhausted)
     struct leat_error error;
     char *json;
     stop(leat_plan_seek(plan, at.epoch, (each ? far : leat_plan_epoch_rows(plan, 0) / 2) / BATCH, &at), &error);
-    stop(leat_plan_state(plan, print, at, &json, &error), &error);
+    stop(leat_plan_state(plan, print, at, NULL, &json, &error), &error);
     leat_plan_free(plan);
     malloc_trim(0);
     const long before = memory_kib("VmRSS:");
     const double begun = seconds(CLOCK_PROCESS_CPUTIME_ID);
     struct leat_plan_batch batch;
     plan = open_mixture(100, LEAT_ORDER_SHUFFLED, exhausted, each, shares);
-    stop(leat_plan_load(plan, print, json, &at, &error), &error);
+    stop(leat_plan_load(plan, print, json, &at, NULL, NULL, &error), &error);
     stop(leat_plan_batch(plan, at, &batch), &error);
     stop(leat_plan_rows(plan, &batch, 0, batch.rows, rows), &error);
     printf("100 sources, %s: resume at epoch %llu row %llu: %.2f ms, %+.1f MB, state of %zu bytes\n", name,

@@ -69,9 +69,9 @@ static void use(struct leat_plan *plan, const uint8_t print[16], struct leat_pos
     struct leat_position back;
     struct leat_plan_received same;
     bool found;
-    if (leat_plan_state_unordered(plan, print, received ? frontier : at, received, &again, NULL))
+    if (leat_plan_state(plan, print, received ? frontier : at, received, &again, NULL))
         return;
-    int rc = leat_plan_load_unordered(plan, print, again, &back, &same, &found, NULL);
+    int rc = leat_plan_load(plan, print, again, &back, &same, &found, NULL);
     FUZZ_ASSERT(rc == LEAT_OK && found == (received != NULL));
     FUZZ_ASSERT(!found || (same.row == received->row && same.n_bits == received->n_bits &&
                            !memcmp(same.bits, received->bits, sizeof same.bits)));
@@ -90,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
         struct leat_position at;
         struct leat_plan_received received;
         bool found;
-        int rc = leat_plan_load_unordered(plan, print, text, &at, &received, &found, NULL);
+        int rc = leat_plan_load(plan, print, text, &at, &received, &found, NULL);
         FUZZ_ASSERT(rc == LEAT_OK || rc == LEAT_E_INVALID || rc == LEAT_E_STATE);
         if (!rc)
             use(plan, print, at, found ? &received : NULL);

@@ -337,7 +337,7 @@ static int check_state(const struct leat_loader *l, const char *json, struct lea
 {
     struct leat_plan_received beyond;
     bool some;
-    return leat_plan_load_unordered(l->plan, l->fingerprint, json, NULL, l->unordered ? &beyond : NULL, &some, error);
+    return leat_plan_load(l->plan, l->fingerprint, json, NULL, l->unordered ? &beyond : NULL, &some, error);
 }
 
 int leat_loader_load_state(struct leat_loader *l, const char *json, struct leat_error *error)

@@ -338,13 +338,13 @@ static bool is_within(const struct leat_loader *l, struct leat_position at)
 
 static int state(const struct leat_loader *l, struct leat_position at, char **json, struct leat_error *error)
 {
-    return leat_plan_state(l->plan, l->fingerprint, at, json, error);
+    return leat_plan_state(l->plan, l->fingerprint, at, NULL, json, error);
 }
 
 static int load(struct leat_loader *l, const char *json, struct leat_error *error)
 {
     struct leat_position at;
-    int rc = leat_plan_load(l->plan, l->fingerprint, json, &at, error);
+    int rc = leat_plan_load(l->plan, l->fingerprint, json, &at, NULL, NULL, error);
     if (rc)
         return rc;
     l->consumer.at = l->window.plan_at = at;

@@ -287,7 +287,7 @@ static int state(const struct leat_loader *l, struct leat_position at, char **js
     struct leat_plan_received beyond;
     const struct leat_consumer *c = &l->consumer;
     bool some = (c->reader.loaded || (c->reader.started && !c->reader.ended)) && received_beyond(l, &beyond);
-    return leat_plan_state_unordered(l->plan, l->fingerprint, at, some ? &beyond : NULL, json, error);
+    return leat_plan_state(l->plan, l->fingerprint, at, some ? &beyond : NULL, json, error);
 }
 
 static int load(struct leat_loader *l, const char *json, struct leat_error *error)
@@ -295,7 +295,7 @@ static int load(struct leat_loader *l, const char *json, struct leat_error *erro
     struct leat_position at;
     struct leat_plan_received beyond;
     bool some = false;
-    int rc = leat_plan_load_unordered(l->plan, l->fingerprint, json, &at, &beyond, &some, error);
+    int rc = leat_plan_load(l->plan, l->fingerprint, json, &at, &beyond, &some, error);
     if (!rc)
         rc = take_over(l, at, some ? &beyond : NULL, error);
     if (!rc)

@@ -267,18 +267,15 @@ INLINE void lines_planar(const struct leat_store *s, const uint8_t *src, size_t 
         for (unsigned c = 0; c < channels; c++)
             memcpy(dst[c] + i * 4, (const float *)s->table[c] + src[(flip ? n - 1 - i : i) * pixel + c], 4);
 }
-static TARGET void lines_1(const struct leat_store *s, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4])
-{
-    lines_planar(s, src, n, flip, dst, 1);
-}
-static TARGET void lines_3(const struct leat_store *s, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4])
-{
-    lines_planar(s, src, n, flip, dst, 3);
-}
-static TARGET void lines_4(const struct leat_store *s, const uint8_t *src, size_t n, bool flip, uint8_t *const dst[4])
-{
-    lines_planar(s, src, n, flip, dst, 4);
-}
+#define LINES(PIXEL)                                                                                                   \
+    static TARGET void lines_##PIXEL(const struct leat_store *s, const uint8_t *src, size_t n, bool flip,              \
+                                     uint8_t *const dst[4])                                                            \
+    {                                                                                                                  \
+        lines_planar(s, src, n, flip, dst, PIXEL);                                                                     \
+    }
+LINES(1)
+LINES(3)
+LINES(4)
 
 /* Pixels of three bytes mirrored: five to a load of 16 bytes, whose first or last byte belongs to a neighbour. */
 TARGET void leat_mirror_3_avx2(const struct leat_store *s, const uint8_t *src, size_t n, bool flip,

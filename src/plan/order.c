@@ -156,6 +156,16 @@ void leat_order_run(const struct leat_source_order *o, const struct leat_list *l
     }
 }
 
+void leat_order_rows(const struct leat_source_order *o, const struct leat_list *list, uint64_t pass, uint64_t first,
+                     uint64_t n, int64_t *out)
+{
+    struct leat_order_cursor cursor = {0};
+    for (uint64_t done = 0, run; done < n; done += run) {
+        run = n - done < LEAT_ORDER_RUN ? n - done : LEAT_ORDER_RUN;
+        leat_order_run(o, list, &cursor, pass, first + done, (size_t)run, (uint64_t *)out + done);
+    }
+}
+
 int leat_order_shuffled(uint64_t count, uint64_t seed, uint64_t epoch, uint64_t first, uint64_t n, int64_t *positions,
                         struct leat_error *error)
 {
@@ -163,14 +173,7 @@ int leat_order_shuffled(uint64_t count, uint64_t seed, uint64_t epoch, uint64_t 
         return leat_fail(error, LEAT_E_RANGE, "rows %llu to %llu are not in an order of %llu",
                          (unsigned long long)first, (unsigned long long)(first + n), (unsigned long long)count);
     struct leat_source_order order = {.order = LEAT_ORDER_SHUFFLED, .count = count, .rows = count};
-    struct leat_order_cursor cursor = {0};
     order.key = leat_key_mix(leat_key_mix(seed, LEAT_TAG_ORDER), 0);
-    for (uint64_t done = 0; done < n;) {
-        uint64_t found[LEAT_ORDER_RUN];
-        size_t part = n - done < LEAT_ORDER_RUN ? (size_t)(n - done) : LEAT_ORDER_RUN;
-        leat_order_run(&order, NULL, &cursor, epoch, first + done, part, found);
-        memcpy(positions + done, found, part * sizeof *positions);
-        done += part;
-    }
+    leat_order_rows(&order, NULL, epoch, first, n, positions);
     return LEAT_OK;
 }

@@ -37,6 +37,9 @@ struct leat_order_cursor {
 /* Positions of the rows [first, first + n) of a pass; n <= LEAT_ORDER_RUN. `list`: the one in force, or NULL. */
 void leat_order_run(const struct leat_source_order *order, const struct leat_list *list,
                     struct leat_order_cursor *cursor, uint64_t pass, uint64_t first, size_t n, uint64_t *out);
+/* The same of any number of rows, for a caller that has no cursor. */
+void leat_order_rows(const struct leat_source_order *order, const struct leat_list *list, uint64_t pass, uint64_t first,
+                     uint64_t n, int64_t *out);
 uint64_t leat_order_pass_key(const struct leat_source_order *order, uint64_t pass);
 
 #endif

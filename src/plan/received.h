@@ -18,7 +18,7 @@ struct leat_plan_received {
 
 struct json_t;
 /* received.c: the part of a state about rows received out of order. `value` is the result of leat_received_json.
- * Errors: those of leat_plan_load_unordered. */
+ * Errors: those of leat_plan_load. */
 struct json_t *leat_received_json(const struct leat_plan *plan, struct leat_position at,
                                   const struct leat_plan_received *received);
 int leat_received_read(const struct leat_plan *plan, const struct json_t *value, struct leat_position at,

@@ -30,20 +30,6 @@ static void add(uint64_t *bits, uint64_t i)
     bits[i / 64] |= UINT64_C(1) << i % 64;
 }
 
-/* Rows [0, n) of an epoch under `list`. */
-static void rows_of(const struct leat_source_order *o, const struct leat_list *list, uint64_t epoch, uint64_t n,
-                    int64_t *out)
-{
-    struct leat_order_cursor cursor = {0};
-    for (uint64_t done = 0; done < n;) {
-        uint64_t found[LEAT_ORDER_RUN];
-        const size_t run = n - done < LEAT_ORDER_RUN ? (size_t)(n - done) : LEAT_ORDER_RUN;
-        leat_order_run(o, list, &cursor, epoch, done, run, found);
-        memcpy(out + done, found, run * sizeof *out);
-        done += run;
-    }
-}
-
 /* Appends those of `rows` that are not among the first `had`, and are selected. Returns how many there are then.
  * `bits`: zero, one for each sample. */
 static uint64_t keep_rest(int64_t *first, uint64_t had, const int64_t *rows, uint64_t n,
@@ -70,7 +56,7 @@ static int rest_in_order(const struct leat_source_order *o, const struct leat_li
     uint64_t *bits = leat_new_array(2 * words, sizeof *bits);
     int64_t *rows = leat_new_array((size_t)o->rows + 1, sizeof *rows);
     if (bits && rows) {
-        rows_of(o, NULL, epoch, o->rows, rows);
+        leat_order_rows(o, NULL, epoch, 0, o->rows, rows);
         list->n = keep_rest(list->positions, had, rows, o->rows, selects, bits, bits + words);
     }
     const int rc = bits && rows ? LEAT_OK : LEAT_E_NOMEM;
@@ -113,7 +99,7 @@ int leat_rest_new(const struct leat_plan *plan, struct leat_position at, const s
         return leat_fail(error, LEAT_E_NOMEM, "no memory for the %llu rows of an epoch", (unsigned long long)room);
     }
     rest->epoch = at.epoch;
-    rows_of(o, before, at.epoch, at.row, list->positions);
+    leat_order_rows(o, before, at.epoch, 0, at.row, list->positions);
     const int rc = make_rest(o, decided, at, list, error);
     if (rc)
         leat_rest_free(rest);

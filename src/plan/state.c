@@ -122,14 +122,8 @@ static uint64_t most_bytes(const struct leat_plan *plan)
     return all > MAX_STATE ? all : MAX_STATE;
 }
 
-int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at, char **json,
-                    struct leat_error *error)
-{
-    return leat_plan_state_unordered(plan, fingerprint, at, NULL, json, error);
-}
-
-int leat_plan_state_unordered(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at,
-                              const struct leat_plan_received *received, char **json, struct leat_error *error)
+int leat_plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at,
+                    const struct leat_plan_received *received, char **json, struct leat_error *error)
 {
     *json = NULL;
     if (at.epoch >> 63 || at.row >> 63 || (plan->varies && !leat_plan_epoch_units(plan, at.epoch)))
@@ -409,14 +403,7 @@ static int check_unchanged(const struct leat_plan *p, const struct leat_entry *l
 }
 
 int leat_plan_load(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json, struct leat_position *at,
-                   struct leat_error *error)
-{
-    return leat_plan_load_unordered(plan, fingerprint, json, at, NULL, NULL, error);
-}
-
-int leat_plan_load_unordered(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json,
-                             struct leat_position *at, struct leat_plan_received *received, bool *found,
-                             struct leat_error *error)
+                   struct leat_plan_received *received, bool *found, struct leat_error *error)
 {
     struct leat_entry *log = NULL;
     struct leat_timeline *timeline = NULL;

@@ -37,6 +37,19 @@ static inline struct leat_plan *simple_plan(enum leat_order order, uint64_t coun
     return make_plan(&source, 1, 0, seed, global, rank, world, tail);
 }
 
+/* A state without rows received out of order. */
+static inline int plan_state(const struct leat_plan *plan, const uint8_t fingerprint[16], struct leat_position at,
+                             char **json, struct leat_error *error)
+{
+    return leat_plan_state(plan, fingerprint, at, NULL, json, error);
+}
+
+static inline int plan_load(struct leat_plan *plan, const uint8_t fingerprint[16], const char *json,
+                            struct leat_position *at, struct leat_error *error)
+{
+    return leat_plan_load(plan, fingerprint, json, at, NULL, NULL, error);
+}
+
 static inline bool same_row(const struct leat_plan_row *a, const struct leat_plan_row *b)
 {
     return a->row == b->row && a->key == b->key && a->valid == b->valid && a->piece.source == b->piece.source &&

@@ -201,8 +201,8 @@ TEST(a_rank_that_did_not_exist_yet_has_no_rows)
     struct leat_position at;
     struct leat_plan_batch batch;
     char *text;
-    assert_ok(leat_plan_state(two, print, (struct leat_position){0, 16}, &text, &error));
-    assert_ok(leat_plan_load(four, print, text, &at, &error));
+    assert_ok(plan_state(two, print, (struct leat_position){0, 16}, &text, &error));
+    assert_ok(plan_load(four, print, text, &at, &error));
     for (uint64_t row = 0; row < 40; row += 8) {
         assert_int_equal(leat_plan_batch(four, (struct leat_position){0, row}, &batch), LEAT_OK);
         assert_int_equal(batch.rows, row < 16 ? 0 : 2);
@@ -326,8 +326,8 @@ TEST(a_list_selects_in_the_order_of_the_plan_until_it_ends_and_a_state_keeps_it)
         for (uint64_t epoch = 0; epoch < 5; epoch++) {
             char *json;
             struct leat_position at;
-            assert_ok(leat_plan_state(plan, print, (struct leat_position){epoch, 10}, &json, &error));
-            assert_ok(leat_plan_load(again, print, json, &at, &error));
+            assert_ok(plan_state(plan, print, (struct leat_position){epoch, 10}, &json, &error));
+            assert_ok(plan_load(again, print, json, &at, &error));
             leat_free(json);
             assert_int_equal(leat_plan_hash(again), leat_plan_hash(plan));
             const uint64_t rows = leat_plan_epoch_rows(plan, epoch);

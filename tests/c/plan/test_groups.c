@@ -156,10 +156,10 @@ TEST(a_state_goes_on_on_other_ranks_and_is_refused_for_other_buckets)
         struct leat_position at;
         char *json;
         const uint64_t steps = leat_plan_steps(whole, 1), cut = draw(key, 8, 0, steps - 1);
-        assert_int_equal(leat_plan_state(whole, print, (struct leat_position){1, cut}, &json, &error), LEAT_OK);
+        assert_int_equal(plan_state(whole, print, (struct leat_position){1, cut}, &json, &error), LEAT_OK);
         for (uint32_t r = 0; r < 3; r++) {
             after[r] = open_plan(&s, true, r, 3, LEAT_TAIL_PAD);
-            assert_ok(leat_plan_load(after[r], print, json, &at, &error));
+            assert_ok(plan_load(after[r], print, json, &at, &error));
             assert_int_equal(at.row, cut);
         }
         const uint64_t n = walk(&whole, 1, (struct leat_position){1, cut}, want, MOST);
@@ -168,7 +168,7 @@ TEST(a_state_goes_on_on_other_ranks_and_is_refused_for_other_buckets)
             assert_true(same_row(&want[i], &got[i]));
         s.spec.rows = s.spec.rows == 1 ? 2 : 1;
         other = open_plan(&s, true, 0, 1, LEAT_TAIL_PAD);
-        assert_int_equal(leat_plan_load(other, print, json, &at, &error), LEAT_E_STATE);
+        assert_int_equal(plan_load(other, print, json, &at, &error), LEAT_E_STATE);
         leat_free(json);
         leat_plan_free(whole);
         leat_plan_free(other);

@@ -96,15 +96,15 @@ TEST(a_state_of_many_sources_is_small_and_resumes_the_run)
             struct leat_position found;
             struct leat_error error = {0};
             char *json, *again;
-            assert_ok(leat_plan_state(whole, print, at, &json, &error));
+            assert_ok(plan_state(whole, print, at, &json, &error));
             assert_true(strlen(json) <= (n < 512 ? 65536 : n * 128));
             large |= strlen(json) > 65536;
             assert_true(n == MANY || strstr(json, "\"inside\":")); /* there is room for the decisions of many */
-            assert_ok(leat_plan_load(loaded, print, json, &found, &error));
+            assert_ok(plan_load(loaded, print, json, &found, &error));
             assert_true(found.epoch == at.epoch && found.row == at.row);
             assert_same_rows(whole, loaded, at, 200);
             assert_same_rows(whole, loaded, (struct leat_position){WITHIN + 1, 0}, 100);
-            assert_ok(leat_plan_state(loaded, print, at, &again, &error));
+            assert_ok(plan_state(loaded, print, at, &again, &error));
             assert_string_equal(json, again);
             leat_free(json);
             leat_free(again);
@@ -149,7 +149,7 @@ static int load_damaged(const char *json, const char *key, int way)
     strcat(text, end);
     struct leat_plan *plan = open_many(100, REDISTRIBUTE);
     struct leat_position found;
-    const int rc = leat_plan_load(plan, print, text, &found, NULL);
+    const int rc = plan_load(plan, print, text, &found, NULL);
     leat_plan_free(plan);
     free(text);
     return rc;
@@ -163,7 +163,7 @@ TEST(numbers_of_sources_that_were_cut_or_changed_are_refused)
     const struct leat_position at = decide_many(plan, 100, REDISTRIBUTE);
     struct leat_error error = {0};
     char *json;
-    assert_ok(leat_plan_state(plan, print, at, &json, &error));
+    assert_ok(plan_state(plan, print, at, &json, &error));
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         for (int way = 0; way < 5; way++) {
             const int rc = load_damaged(json, keys[k], way);

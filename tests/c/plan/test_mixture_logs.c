@@ -82,11 +82,11 @@ TEST(decisions_within_one_epoch_are_folded_and_its_rows_stay)
         assert_int_equal(leat_plan_steps(folded, epoch), leat_plan_steps(whole, epoch));
         char *json, *same;
         at = whole->log[whole->n_log - 1].at; /* where a batch begins */
-        assert_ok(leat_plan_state(whole, print, at, &json, &error));
-        assert_ok(leat_plan_state(folded, print, at, &same, &error));
+        assert_ok(plan_state(whole, print, at, &json, &error));
+        assert_ok(plan_state(folded, print, at, &same, &error));
         assert_string_equal(json, same);
         assert_true(strlen(json) < 30000);
-        assert_ok(leat_plan_load(loaded, print, json, &found, &error));
+        assert_ok(plan_load(loaded, print, json, &found, &error));
         static struct leat_plan_row again[MAX_ROWS];
         struct leat_plan *others[] = {folded, loaded};
         for (int k = 0; k < 2; k++)
@@ -210,10 +210,10 @@ TEST(decisions_that_find_no_room_in_a_state_are_counted_and_asked_for)
         struct leat_decision d = {.at = {0, 64 * i}, .shares = changed};
         assert_int_equal(leat_plan_decide(plan, &d, NULL), LEAT_OK);
     }
-    assert_ok(leat_plan_state(plan, print, (struct leat_position){0, 64}, &json, &error));
+    assert_ok(plan_state(plan, print, (struct leat_position){0, 64}, &json, &error));
     assert_true(strlen(json) < 65536);
     assert_non_null(strstr(json, "\"later\":566"));
-    assert_int_equal(leat_plan_load(loaded, print, json, &at, &error), LEAT_E_STATE);
+    assert_int_equal(plan_load(loaded, print, json, &at, &error), LEAT_E_STATE);
     assert_non_null(strstr(error.message, "the last 566 decisions"));
     assert_ok(leat_plan_log(plan, 599, &log, &error));
     assert_non_null(strstr(log, "\"row\":38272"));

@@ -301,12 +301,12 @@ TEST(a_state_continues_any_mixture_on_any_number_of_ranks)
         const uint64_t steps = leat_plan_steps(plan, at.epoch);
         assert_ok(leat_plan_seek(plan, at.epoch, draw(t, 4001, 0, steps - 1), &at));
         char *json;
-        assert_ok(leat_plan_state(plan, print, at, &json, &error));
+        assert_ok(plan_state(plan, print, at, &json, &error));
         m.spec.world_size = 3;
         struct leat_plan *ranks[3];
         for (m.spec.rank = 0; m.spec.rank < 3; m.spec.rank++) {
             ranks[m.spec.rank] = open_mixture(&m);
-            assert_ok(leat_plan_load(ranks[m.spec.rank], print, json, &loaded, &error));
+            assert_ok(plan_load(ranks[m.spec.rank], print, json, &loaded, &error));
             assert_true(leat_position_is(at, loaded));
         }
         static struct leat_plan_row again[MAX_ROWS];
@@ -346,8 +346,8 @@ TEST(a_decision_within_rows_that_were_planned_gives_the_rows_that_its_log_gives)
             all = read_epoch(plan, begin.epoch);
             struct leat_decision d = {.at = {begin.epoch, row}, .shares = t % 4 ? shares : NULL, .global_batch = 8};
             assert_int_equal(leat_plan_decide(plan, &d, NULL), LEAT_OK);
-            assert_ok(leat_plan_state(plan, print, begin, &json, &error));
-            assert_ok(leat_plan_load(loaded, print, json, &at, &error));
+            assert_ok(plan_state(plan, print, begin, &json, &error));
+            assert_ok(plan_load(loaded, print, json, &at, &error));
             for (uint64_t epoch = begin.epoch; epoch < begin.epoch + 2; epoch++) {
                 const uint64_t live = read_epoch(plan, epoch);
                 assert_int_equal(walk(&loaded, 1, (struct leat_position){epoch, 0}, again, MAX_ROWS), live);

@@ -199,10 +199,10 @@ TEST(a_state_of_other_documents_is_refused)
     char *json;
     struct leat_position at;
     struct leat_error error = {0};
-    assert_int_equal(leat_plan_state(plan, print, (struct leat_position){1, 4}, &json, &error), LEAT_OK);
-    assert_int_equal(leat_plan_load(plan, print, json, &at, &error), LEAT_OK);
+    assert_int_equal(plan_state(plan, print, (struct leat_position){1, 4}, &json, &error), LEAT_OK);
+    assert_int_equal(plan_load(plan, print, json, &at, &error), LEAT_OK);
     assert_int_equal(at.row, 4);
-    assert_int_equal(leat_plan_load(other, print, json, &at, &error), LEAT_E_STATE);
+    assert_int_equal(plan_load(other, print, json, &at, &error), LEAT_E_STATE);
     assert_non_null(strstr(error.message, "documents of other lengths"));
     leat_free(json);
     leat_plan_free(plan);
@@ -231,10 +231,10 @@ TEST(a_state_of_other_pieces_of_empty_documents_is_refused)
             char *json;
             struct leat_position at = {9, 9};
             struct leat_error error = {0};
-            assert_int_equal(leat_plan_state(plans[0], print, (struct leat_position){0, 2}, &json, &error), LEAT_OK);
-            assert_int_equal(leat_plan_load(plans[0], print, json, &at, &error), LEAT_OK);
+            assert_int_equal(plan_state(plans[0], print, (struct leat_position){0, 2}, &json, &error), LEAT_OK);
+            assert_int_equal(plan_load(plans[0], print, json, &at, &error), LEAT_OK);
             at = (struct leat_position){9, 9};
-            assert_int_equal(leat_plan_load(plans[1], print, json, &at, &error), LEAT_E_STATE);
+            assert_int_equal(plan_load(plans[1], print, json, &at, &error), LEAT_E_STATE);
             assert_true(at.epoch == 9 && at.row == 9);
             leat_free(json);
             leat_plan_free(plans[0]);

@@ -54,11 +54,11 @@ static struct leat_plan *loaded_from(const struct leat_plan *plan, enum leat_ord
     struct leat_error error = {0};
     struct leat_position found;
     char *json;
-    assert_ok(leat_plan_state(plan, print, at, &json, &error));
+    assert_ok(plan_state(plan, print, at, &json, &error));
     for (uint32_t i = 1; i < plan->n_log; i++) /* as of a folder that has all lists */
         if (plan->log[i].list && plan->log[i].list->positions)
             assert_ok(leat_plan_know_list(again, plan->log[i].list->positions, plan->log[i].list->n, &error));
-    assert_ok(leat_plan_load(again, print, json, &found, &error));
+    assert_ok(plan_load(again, print, json, &found, &error));
     assert_int_equal(found.epoch, at.epoch);
     assert_int_equal(leat_plan_hash(again), leat_plan_hash(plan));
     leat_free(json);
@@ -164,8 +164,8 @@ TEST(rows_of_epochs_that_were_passed_are_not_told_wrongly)
             struct leat_plan *again = simple_plan(LEAT_ORDER_SHUFFLED, COUNT, 8, 6, 0, 1, LEAT_TAIL_PAD);
             struct leat_position at;
             char *json;
-            assert_ok(leat_plan_state(plan, print, (struct leat_position){epoch, 12}, &json, &error));
-            assert_ok(leat_plan_load(again, print, json, &at, &error));
+            assert_ok(plan_state(plan, print, (struct leat_position){epoch, 12}, &json, &error));
+            assert_ok(plan_load(again, print, json, &at, &error));
             const uint64_t n = positions_of(plan, epoch, rows);
             assert_epoch(again, epoch, rows, n);
             assert_int_equal(leat_plan_hash(again), leat_plan_hash(plan));
@@ -220,14 +220,14 @@ TEST(what_cannot_be_decided_within_an_epoch_is_refused)
     assert_int_equal(leat_plan_epoch_rows(by_weight, 0), 5);
     leat_plan_free(of_list);
     char *json, *row;
-    assert_ok(leat_plan_state(by_weight, print, (struct leat_position){0, 2}, &json, &error));
+    assert_ok(plan_state(by_weight, print, (struct leat_position){0, 2}, &json, &error));
     struct leat_position at;
     row = strstr(json, "\"list\":{"); /* what cannot be decided is in no state either */
     assert_non_null(row);
     char changed[2048];
     snprintf(changed, sizeof changed, "%.*s\"list\":null%s", (int)(row - json), json, strchr(row, '}') + 1);
-    assert_int_equal(leat_plan_load(by_weight, print, json, &at, &error), LEAT_OK);
-    assert_int_equal(leat_plan_load(by_weight, print, changed, &at, &error), LEAT_E_INVALID);
+    assert_int_equal(plan_load(by_weight, print, json, &at, &error), LEAT_OK);
+    assert_int_equal(plan_load(by_weight, print, changed, &at, &error), LEAT_E_INVALID);
     leat_free(json);
     leat_plan_free(by_weight);
 }
@@ -259,8 +259,8 @@ TEST(lists_of_the_epoch_that_is_read_are_kept)
         assert_int_equal(leat_plan_substitute(plan, 3, row, 0).position, before[row].position);
     for (uint64_t row = 0; row < n + 2; row++)
         assert_true(leat_plan_substitute(plan, 3, row, 0).count);
-    assert_ok(leat_plan_state(plan, print, d.at, &json, &error));
-    assert_ok(leat_plan_load(again, print, json, &at, &error));
+    assert_ok(plan_state(plan, print, d.at, &json, &error));
+    assert_ok(plan_load(again, print, json, &at, &error));
     assert_epoch(again, 3, rows, n);
     leat_free(json);
     leat_plan_free(plan);

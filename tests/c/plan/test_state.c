@@ -49,7 +49,7 @@ __attribute__((noinline)) static char *state_of(const struct leat_plan *plan, st
 {
     char *text;
     struct leat_error error = {0};
-    assert_ok(leat_plan_state(plan, print, at, &text, &error));
+    assert_ok(plan_state(plan, print, at, &text, &error));
     return text;
 }
 
@@ -64,7 +64,7 @@ TEST(a_state_comes_back_as_it_was_and_is_the_same_text_on_every_rank)
     char *text = state_of(plan, (struct leat_position){1, 116}),
          *same = state_of(other, (struct leat_position){1, 116});
     assert_string_equal(text, same);
-    assert_ok(leat_plan_load(fresh, print, text, &at, &error));
+    assert_ok(plan_load(fresh, print, text, &at, &error));
     assert_int_equal(at.epoch, 1);
     assert_int_equal(at.row, 116);
     assert_int_equal(leat_plan_hash(fresh), leat_plan_hash(plan));
@@ -86,9 +86,9 @@ TEST(a_state_that_is_checked_alone_changes_nothing)
     char *text = state_of(plan, (struct leat_position){1, 116}),
          *before = state_of(fresh, (struct leat_position){0, 32});
     const uint64_t hash = leat_plan_hash(fresh);
-    assert_ok(leat_plan_load_unordered(fresh, print, text, NULL, NULL, NULL, &error));
+    assert_ok(leat_plan_load(fresh, print, text, NULL, NULL, NULL, &error));
     text[strlen(text) / 2] = '\x01';
-    assert_int_not_equal(leat_plan_load_unordered(fresh, print, text, NULL, NULL, NULL, &error), LEAT_OK);
+    assert_int_not_equal(leat_plan_load(fresh, print, text, NULL, NULL, NULL, &error), LEAT_OK);
     char *after = state_of(fresh, (struct leat_position){0, 32});
     assert_string_equal(after, before);
     assert_int_equal(leat_plan_hash(fresh), hash);
@@ -109,7 +109,7 @@ TEST(a_run_goes_on_exactly_with_other_sizes_and_ranks)
     char *text = state_of(plan, (struct leat_position){1, 116});
     for (uint32_t r = 0; r < 3; r++) {
         ranks[r] = mixture(3, 9, r, 3);
-        assert_ok(leat_plan_load(ranks[r], print, text, &at, &error));
+        assert_ok(plan_load(ranks[r], print, text, &at, &error));
     }
     assert_int_equal(walk(ranks, 3, at, rest, 400), 84);
     for (int i = 0; i < 84; i++)
@@ -134,7 +134,7 @@ TEST(the_same_options_keep_what_a_decision_made_of_them)
     assert_ok(leat_plan_decide(plan, &d, &error));
     char *text = state_of(plan, (struct leat_position){0, 28});
     struct leat_plan *again = simple_plan(LEAT_ORDER_SHUFFLED, 100, 1, 4, 0, 1, LEAT_TAIL_PAD);
-    assert_ok(leat_plan_load(again, print, text, &at, &error));
+    assert_ok(plan_load(again, print, text, &at, &error));
     assert_int_equal(leat_plan_batch(again, at, &batch), LEAT_OK);
     assert_int_equal(batch.rows, 10);
     leat_plan_free(again);
@@ -147,7 +147,7 @@ TEST(a_state_after_the_last_batch_is_the_next_epochs_start)
     struct leat_error error = {0};
     struct leat_position at;
     char *text = state_of(plan, (struct leat_position){2, 10});
-    assert_ok(leat_plan_load(plan, print, text, &at, &error));
+    assert_ok(plan_load(plan, print, text, &at, &error));
     assert_int_equal(at.epoch, 3);
     assert_int_equal(at.row, 0);
     free_plan_and(plan, text);
@@ -170,7 +170,7 @@ TEST(small_lists_stand_in_the_state_and_large_ones_are_named_by_hash)
     struct leat_plan_row rows[4];
     assert_ok(leat_plan_decide(plan, &one, &error));
     char *text = state_of(plan, (struct leat_position){0, 2});
-    assert_ok(leat_plan_load(fresh, print, text, &at, &error));
+    assert_ok(plan_load(fresh, print, text, &at, &error));
     assert_int_equal(walk(&fresh, 1, at, rows, 4), 2);
     assert_int_equal(rows[0].piece.position, 99999);
     assert_int_equal(rows[1].piece.position, 3);
@@ -178,22 +178,22 @@ TEST(small_lists_stand_in_the_state_and_large_ones_are_named_by_hash)
     assert_ok(leat_plan_decide(plan, &two, &error));
     text = state_of(plan, (struct leat_position){1, 2});
     assert_true(strlen(text) < 65536);
-    assert_int_equal(leat_plan_load(fresh, print, text, &at, &error), LEAT_E_STATE);
+    assert_int_equal(plan_load(fresh, print, text, &at, &error), LEAT_E_STATE);
     assert_non_null(strstr(error.message, "list"));
     /* Until the load a list that is known is no part of the plan. */
     assert_ok(leat_plan_know_list(fresh, large, LARGE, &error));
     assert_ok(leat_plan_know_list(fresh, small, 4, &error));
     assert_int_equal(leat_plan_epoch_rows(fresh, 1), 4);
-    assert_ok(leat_plan_load(fresh, print, text, &at, &error));
+    assert_ok(plan_load(fresh, print, text, &at, &error));
     assert_int_equal(leat_plan_epoch_rows(fresh, 1), LARGE);
     leat_plan_free(fresh);
     fresh = make_plan(&source, 1, 0, 1, 2, 0, 1, LEAT_TAIL_PAD);
     assert_ok(leat_plan_know_list(fresh, large, LARGE, &error));
     leat_plan_forget_lists(fresh);
-    assert_int_equal(leat_plan_load(fresh, print, text, &at, &error), LEAT_E_STATE);
+    assert_int_equal(plan_load(fresh, print, text, &at, &error), LEAT_E_STATE);
     /* A list that the plan itself has is found too. */
     assert_ok(leat_plan_decide(fresh, &two, &error));
-    assert_ok(leat_plan_load(fresh, print, text, &at, &error));
+    assert_ok(plan_load(fresh, print, text, &at, &error));
     assert_int_equal(leat_plan_epoch_rows(fresh, 1), LARGE);
     leat_plan_free(fresh);
     free_plan_and(plan, text);
@@ -222,7 +222,7 @@ TEST(a_new_list_every_epoch_keeps_log_memory_and_state_small)
         int rc = leat_plan_batch(plan, (struct leat_position){epoch, 0}, &batch);
         assert_int_equal(rc, epoch < EPOCHS - 4 ? LEAT_E_RANGE : LEAT_OK);
     }
-    assert_ok(leat_plan_load(fresh, print, text, &at, &error));
+    assert_ok(plan_load(fresh, print, text, &at, &error));
     assert_int_equal(leat_plan_hash(fresh), leat_plan_hash(plan));
     assert_int_equal(walk(&fresh, 1, at, rows, 2), 2);
     assert_int_equal(rows[0].piece.position, (EPOCHS - 1) % 9);
@@ -260,7 +260,7 @@ TEST(a_folded_log_gives_the_same_rows_steps_hash_and_state)
         char *text = state_of(all, end), *same = state_of(folded, end);
         assert_string_equal(text, same);
         assert_true(strlen(text) < 8192);
-        assert_ok(leat_plan_load(loaded, print, text, &at, &error));
+        assert_ok(plan_load(loaded, print, text, &at, &error));
         assert_int_equal(leat_plan_hash(loaded), leat_plan_hash(all));
         struct leat_plan *plans[3] = {all, folded, loaded};
         for (uint64_t epoch = end.epoch; epoch < end.epoch + 3; epoch++)
@@ -296,7 +296,7 @@ TEST(steps_and_padding_of_an_epoch_whose_sizes_were_folded_stay)
     }
     struct leat_position at = {3, 399 * 11}, back;
     char *text = state_of(folded, at);
-    assert_ok(leat_plan_load(loaded, print, text, &back, &error));
+    assert_ok(plan_load(loaded, print, text, &back, &error));
     struct leat_plan *plans[] = {all, folded, loaded};
     struct leat_plan_batch batch[3];
     struct leat_plan_row rows[3][8] = {0};
@@ -365,19 +365,19 @@ TEST(a_state_of_something_else_says_what_differs)
     const uint8_t another[16] = {9};
     struct leat_plan *seed = mixture(6, 16, 0, 2),
                      *order = simple_plan(LEAT_ORDER_SHUFFLED, 70, 5, 16, 0, 2, LEAT_TAIL_PAD);
-    assert_int_equal(leat_plan_load(plan, another, text, &at, &error), LEAT_E_STATE);
+    assert_int_equal(plan_load(plan, another, text, &at, &error), LEAT_E_STATE);
     assert_non_null(strstr(error.message, "another data set"));
     assert_null(strstr(error.message, "its run was over"));
-    assert_int_equal(leat_plan_load(order, another, text, &at, &error), LEAT_E_STATE);
+    assert_int_equal(plan_load(order, another, text, &at, &error), LEAT_E_STATE);
     assert_non_null(strstr(error.message, "this one is over 70"));
-    assert_int_equal(leat_plan_load(seed, print, text, &at, &error), LEAT_E_STATE);
+    assert_int_equal(plan_load(seed, print, text, &at, &error), LEAT_E_STATE);
     assert_non_null(strstr(error.message, "seed=5"));
-    assert_int_equal(leat_plan_load(order, print, text, &at, &error), LEAT_E_STATE);
+    assert_int_equal(plan_load(order, print, text, &at, &error), LEAT_E_STATE);
     assert_non_null(strstr(error.message, "order"));
     char *version = strstr(text, "\"plan\":1");
     assert_non_null(version);
     version[7] = '9';
-    assert_int_equal(leat_plan_load(plan, print, text, &at, &error), LEAT_E_STATE);
+    assert_int_equal(plan_load(plan, print, text, &at, &error), LEAT_E_STATE);
     assert_non_null(strstr(error.message, "version 9"));
     leat_plan_free(seed);
     leat_plan_free(order);
@@ -412,14 +412,14 @@ TEST(a_damaged_state_is_refused_and_the_plan_stays_as_it_is)
         if (!place)
             fail_msg("the state has no %s: %s", swaps[i][0], text);
         sprintf(bad, "%.*s%s%s", (int)(place - text), text, swaps[i][1], place + strlen(swaps[i][0]));
-        if (leat_plan_load(plan, print, bad, &at, &error) != LEAT_E_INVALID)
+        if (plan_load(plan, print, bad, &at, &error) != LEAT_E_INVALID)
             fail_msg("%s instead of %s was not refused as no state: %s", swaps[i][1], swaps[i][0], error.message);
         assert_int_equal(leat_plan_hash(plan), hash);
         free(bad);
     }
     for (size_t cut = 0; cut < strlen(text); cut++) {
         char *bad = strndup(text, cut);
-        assert_int_equal(leat_plan_load(plan, print, bad, &at, &error), LEAT_E_INVALID);
+        assert_int_equal(plan_load(plan, print, bad, &at, &error), LEAT_E_INVALID);
         free(bad);
     }
     assert_int_equal(leat_plan_hash(plan), hash);
@@ -448,7 +448,7 @@ TEST(a_damaged_folded_entry_is_refused)
         if (!place)
             fail_msg("the state has no %s: %s", swaps[i][0], text);
         sprintf(bad, "%.*s%s%s", (int)(place - text), text, swaps[i][1], place + strlen(swaps[i][0]));
-        if (leat_plan_load(plan, print, bad, &at, &error) != LEAT_E_INVALID)
+        if (plan_load(plan, print, bad, &at, &error) != LEAT_E_INVALID)
             fail_msg("%s instead of %s was not refused", swaps[i][1], swaps[i][0]);
         assert_int_equal(leat_plan_hash(plan), hash);
         free(bad);
@@ -468,13 +468,13 @@ TEST(other_facts_load_and_are_logged_as_what_the_run_was_resumed_with)
     spec.facts = "{\"on_error\":\"skip\"}";
     assert_ok(leat_plan_new(&spec, &other, &error));
     char *text = state_of(plan, (struct leat_position){0, 8});
-    assert_ok(leat_plan_load(other, print, text, &at, &error));
+    assert_ok(plan_load(other, print, text, &at, &error));
     assert_int_equal(at.row, 8);
     assert_true(leat_plan_hash(other) != leat_plan_hash(plan));
     char *resumed = state_of(other, at);
     assert_non_null(strstr(resumed, "{\"epoch\":0,\"facts\":{\"on_error\":\"skip\"},\"kind\":\"resume\",\"row\":8}"));
     assert_non_null(strstr(resumed, "raise"));
-    assert_ok(leat_plan_load(other, print, resumed, &at, &error)); /* the same ones again add nothing */
+    assert_ok(plan_load(other, print, resumed, &at, &error)); /* the same ones again add nothing */
     char *again = state_of(other, at);
     assert_string_equal(again, resumed);
     leat_free(again);
@@ -509,11 +509,11 @@ TEST(a_view_is_left_out_of_a_state_that_it_would_make_too_large)
         assert_ok(leat_plan_new(&spec, &other, &error));
         assert_ok(leat_plan_decide(other, &d, &error));
         char *text = state_of(plan, (struct leat_position){0, 8});
-        assert_ok(leat_plan_load(other, print, text, &at, &error));
+        assert_ok(plan_load(other, print, text, &at, &error));
         char *resumed = state_of(other, at);
         assert_true(strlen(resumed) <= 65536);
         *(strstr(resumed, "\"view\"") ? &with : &without) = true;
-        assert_ok(leat_plan_load(other, print, resumed, &at, &error));
+        assert_ok(plan_load(other, print, resumed, &at, &error));
         leat_free(resumed);
         leat_plan_free(other);
         free_plan_and(plan, text);
@@ -549,12 +549,12 @@ TEST(every_allocation_may_fail_once)
         if (!rc)
             rc = leat_plan_decide(plan, &d, &error);
         if (!rc)
-            rc = leat_plan_state(plan, print, (struct leat_position){0, 4}, &out, &error);
+            rc = plan_state(plan, print, (struct leat_position){0, 4}, &out, &error);
         if (!rc)
-            rc = leat_plan_load(loaded, print, text, &at, &error);
+            rc = plan_load(loaded, print, text, &at, &error);
         if (!rc) {
             leat_free(out);
-            rc = leat_plan_state(reference, print, (struct leat_position){125, 0}, &out, &error);
+            rc = plan_state(reference, print, (struct leat_position){125, 0}, &out, &error);
         }
         done = !allocation_failed();
         assert_int_equal(rc, done ? LEAT_OK : LEAT_E_NOMEM);
