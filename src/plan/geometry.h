@@ -30,7 +30,7 @@ int leat_plan_seek(const struct leat_plan *plan, uint64_t epoch, uint64_t step, 
 /* The position of the global batch that a row of an epoch is in. LEAT_E_END: the epoch has fewer rows; LEAT_E_RANGE: it
  * has none, or decisions were folded that it needs. */
 int leat_plan_find(const struct leat_plan *plan, struct leat_position row, struct leat_position *out);
-/* Whether it does: it can be planned only with the whole log. */
+/* Whether a step lies before folded decisions: it can be planned only with the whole log. */
 bool leat_plan_step_is_folded(const struct leat_plan *plan, uint64_t epoch, uint64_t step);
 /* The unit of positions of an epoch: rows, or groups. */
 uint64_t leat_plan_epoch_units(const struct leat_plan *plan, uint64_t epoch);
