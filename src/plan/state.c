@@ -85,13 +85,13 @@ static char *state_text(const struct leat_plan *plan, const uint8_t fingerprint[
     const bool begun = json_object_get(second, "entries") && /* a folded entry, which says how the epoch began */
                        json_integer_value(json_object_get(second, "epoch")) == (json_int_t)at.epoch &&
                        json_integer_value(json_object_get(second, "row")) > 0;
-    json_t *o = json_pack("{s:{s:I, s:I}, s:s, s:i, s:i, s:s, s:s, s:s, s:o, s:o}", "at", "epoch", (json_int_t)at.epoch,
-                          "row", (json_int_t)at.row, "reader", "loader", "plan", LEAT_PLAN_VERSION, "state",
-                          inside     ? INSIDE_VERSION
-                          : received ? UNORDERED_VERSION
-                                     : STATE_VERSION,
-                          "leat", LEAT_VERSION, "fingerprint", print, "seed", seed, "order", leat_order_json(plan),
-                          "log", log);
+    json_t *o =
+        json_pack("{s:{s:I, s:I}, s:s, s:i, s:i, s:s, s:s, s:s, s:o, s:o}", "at", "epoch", (json_int_t)at.epoch, "row",
+                  (json_int_t)at.row, "reader", "loader", "plan", LEAT_PLAN_VERSION, "state",
+                  inside     ? INSIDE_VERSION
+                  : received ? UNORDERED_VERSION
+                             : STATE_VERSION,
+                  "leat", LEAT_VERSION, "fingerprint", print, "seed", seed, "order", leat_order_json(plan), "log", log);
     int bad = !o;
     if (received)
         bad |= json_object_set_new(o, "received", leat_received_json(plan, at, received));
