@@ -191,11 +191,9 @@ static int compare(struct filling *t)
     uint64_t hash = leat_hash64(t->data, (size_t)read->length);
     hash += !hash;
     if (*known && *known != hash) {
-        leat_fail(&read->error, LEAT_E_CHANGED,
-                  "%s: the %" PRIu64 " bytes at %" PRIu64 " were changed after it was opened: open it again",
-                  t->file->def.path, read->length, read->offset);
-        leat_error_at_file(&read->error, t->file->def.path, (int64_t)read->offset);
-        return LEAT_E_CHANGED;
+        return leat_fail_at(&read->error, LEAT_E_CHANGED, t->file->def.path, (int64_t)read->offset,
+                            "%s: the %" PRIu64 " bytes at %" PRIu64 " were changed after it was opened: open it again",
+                            t->file->def.path, read->length, read->offset);
     }
     *known = hash;
     return LEAT_OK;

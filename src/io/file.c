@@ -62,19 +62,16 @@ bool leat_io_fits(struct leat_io_request *r)
 {
     if (r->offset <= r->file->size && r->length <= r->file->size - r->offset)
         return true;
-    r->status =
-        leat_fail(&r->error, LEAT_E_CORRUPT, "%s has %" PRIu64 " bytes; %" PRIu64 " from %" PRIu64 " on are not there",
-                  r->file->path, r->file->size, r->length, r->offset);
-    leat_error_at_file(&r->error, r->file->path, LEAT_NO_OFFSET);
+    r->status = leat_fail_at(&r->error, LEAT_E_CORRUPT, r->file->path, LEAT_NO_OFFSET,
+                             "%s has %" PRIu64 " bytes; %" PRIu64 " from %" PRIu64 " on are not there", r->file->path,
+                             r->file->size, r->length, r->offset);
     return false;
 }
 
 int leat_io_damaged(const struct leat_io_file *file, uint64_t at, const char *what, struct leat_error *error)
 {
-    leat_fail(error, LEAT_E_CORRUPT, "%s: %s at byte %" PRIu64 " of the compressed file: copy it again", file->path,
-              what, at);
-    leat_error_at_file(error, file->path, (int64_t)at);
-    return LEAT_E_CORRUPT;
+    return leat_fail_at(error, LEAT_E_CORRUPT, file->path, (int64_t)at,
+                        "%s: %s at byte %" PRIu64 " of the compressed file: copy it again", file->path, what, at);
 }
 
 static void begin(struct leat_io_request *request)
@@ -141,9 +138,8 @@ bool leat_io_interrupted(void)
 static int fail_interrupted(struct leat_io_request *request)
 {
     request->retry_after_ms = 0;
-    request->status = leat_fail(&request->error, LEAT_E_CANCELLED, "reading %s was interrupted", request->file->path);
-    leat_error_at_file(&request->error, request->file->path, LEAT_NO_OFFSET);
-    return request->status;
+    return request->status = leat_fail_at(&request->error, LEAT_E_CANCELLED, request->file->path, LEAT_NO_OFFSET,
+                                          "reading %s was interrupted", request->file->path);
 }
 
 enum { SLICE_MS = 100 };
@@ -242,9 +238,8 @@ void leat_io_forget(struct leat_io_file *file, uint64_t offset, uint64_t length)
 const uint8_t *leat_io_map(struct leat_io_file *file, struct leat_error *error)
 {
     if (!file->backend->map) {
-        leat_fail(error, LEAT_E_UNSUPPORTED, "%s cannot be mapped: the %s backend only reads", file->path,
-                  file->backend->name);
-        leat_error_at_file(error, file->path, LEAT_NO_OFFSET);
+        leat_fail_at(error, LEAT_E_UNSUPPORTED, file->path, LEAT_NO_OFFSET,
+                     "%s cannot be mapped: the %s backend only reads", file->path, file->backend->name);
         return NULL;
     }
     return file->backend->map(file, error);

@@ -192,9 +192,8 @@ static int decode_block(void *user, size_t block, uint8_t *to, struct leat_error
     leat_free(in);
     if (rc || leat_hash64(to, (size_t)bytes) == p->hash)
         return rc;
-    rc = leat_fail(error, LEAT_E_CHANGED, "%s holds other bytes than when it was opened: open it again", g->file->path);
-    leat_error_at_file(error, g->file->path, (int64_t)p->in);
-    return rc;
+    return leat_fail_at(error, LEAT_E_CHANGED, g->file->path, (int64_t)p->in,
+                        "%s holds other bytes than when it was opened: open it again", g->file->path);
 }
 
 static void convert(void *user, uint64_t offset, uint8_t *bytes, uint64_t length)
