@@ -71,8 +71,8 @@ if TYPE_CHECKING:
     from .loading.batch import Batch as Batch
     from .loading.batch import RowError as RowError
     from .loading.consumer import Consumer as Consumer
-    from .loading.lineage import make_rows as make_rows
     from .loading.loader import Loader as Loader
+    from .loading.making import make_rows as make_rows
     from .loading.samplers import Blocks as Blocks
     from .loading.samplers import Weighted as Weighted
     from .mixtures.ado import ADO as ADO
@@ -115,8 +115,8 @@ _NAMES = {
     "functions.rows": "RowGenerator",
     "loading.batch": "Batch RowError",
     "loading.consumer": "Consumer",
-    "loading.lineage": "make_rows",
     "loading.loader": "Loader",
+    "loading.making": "make_rows",
     "loading.samplers": "Blocks Weighted",
     "mixtures.ado": "ADO",
     "mixtures.doremi": "DoReMi",

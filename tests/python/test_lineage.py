@@ -16,7 +16,7 @@ import pytest
 from process_support import Process
 
 import leat
-from leat.loading import lineage
+from leat.loading import making
 
 Made = dict[str, Any]
 
@@ -291,7 +291,7 @@ def test_a_plan_over_many_long_paths_is_small(tmp_path: Path) -> None:
 
 def test_threads_make_rows_of_several_loaders_and_decisions(documents: Path) -> None:
     ds = leat.open(documents)
-    loaders = [leat.Loader(ds, 5, True, seed=seed) for seed in range(lineage.MOST_OPEN + 2)]
+    loaders = [leat.Loader(ds, 5, True, seed=seed) for seed in range(making.MOST_OPEN + 2)]
     work = [(loader.plan_rows(0, step), loader.plan(0, step).tolist()) for loader in loaders for step in range(3)]
     for loader in loaders:
         loader.select(np.arange(0, 60, 2), at=(0, 1))
@@ -405,7 +405,7 @@ def test_a_plan_with_a_damaged_part_is_refused_by_name(documents: Path) -> None:
         ("log_dir", 7),
     ]
     for name, value in wrong:
-        lineage._forget()
+        making._forget()
         with pytest.raises(leat.StateError):
             leat.make_rows({**plan, name: value})
     with pytest.raises(IndexError, match="has 5 rows for this rank, and no 9 from row 0 on"):
@@ -432,18 +432,18 @@ def test_an_error_of_a_function_is_its_own(documents: Path, monkeypatch: pytest.
 
 def test_a_plan_opens_a_loader_once_and_a_few_stay_open(documents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
-    real = lineage._open
-    monkeypatch.setattr(lineage, "_open", lambda planned: opened.append(planned["run"]) or real(planned))
-    monkeypatch.setattr(lineage, "_opened", lineage._Opened())
-    loaders = [leat.Loader(leat.open(documents), 5, True, seed=seed) for seed in range(lineage.MOST_OPEN + 1)]
+    real = making._open
+    monkeypatch.setattr(making, "_open", lambda planned: opened.append(planned["run"]) or real(planned))
+    monkeypatch.setattr(making, "_opened", making._Opened())
+    loaders = [leat.Loader(leat.open(documents), 5, True, seed=seed) for seed in range(making.MOST_OPEN + 1)]
     for _ in range(2):
         for loader in loaders[:-1]:
             for step in range(3):
                 leat.make_rows(loader.plan_rows(0, step))
-    assert len(opened) == lineage.MOST_OPEN
+    assert len(opened) == making.MOST_OPEN
     leat.make_rows(loaders[-1].plan_rows(0, 0))
     leat.make_rows(loaders[0].plan_rows(0, 0))
-    assert len(opened) == lineage.MOST_OPEN + 2
+    assert len(opened) == making.MOST_OPEN + 2
 
 
 def test_as_many_rows_are_kept_as_the_caller_likes(tmp_path: Path) -> None:
@@ -457,7 +457,7 @@ def test_as_many_rows_are_kept_as_the_caller_likes(tmp_path: Path) -> None:
 def test_a_child_that_is_forked_while_rows_are_made_makes_its_own(documents: Path) -> None:
     with leat.Loader(leat.open(documents), 5, True) as loader:
         plan, wanted = loader.plan_rows(0, 1), loader.plan(0, 1).tolist()
-    with lineage._opened.lock:  # as a thread of the parent may hold it
+    with making._opened.lock:  # as a thread of the parent may hold it
         read, write = os.pipe()
         if not (child := os.fork()):
             os.write(write, repr(leat.make_rows(plan).ids.tolist()).encode())

@@ -68,7 +68,7 @@ MUTATIONS = [
     ),
     Mutation(
         "rows of a plan are made by the decisions of an earlier plan",
-        "python/leat/loading/lineage.py",
+        "python/leat/loading/making.py",
         "            if self._decisions != decisions:\n",
         "            if self._decisions is None:\n",
         ("py:test_lineage.py::test_decisions_go_with_the_plan",),

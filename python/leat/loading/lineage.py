@@ -1,4 +1,5 @@
-"""Rows as what they follow from: a loader plans them, and anybody who reads the same files makes them."""
+"""Plans of rows: the plain values that they follow from. Any process that reads the same files makes the rows
+(making.py)."""
 
 from __future__ import annotations
 
@@ -8,11 +9,9 @@ import hashlib
 import json
 import os
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,30 +19,23 @@ from .. import check
 from ..data import dataset as datasets
 from ..data.packing import PackedRows
 from ..errors import ChangedError, InvalidError, MissingFileError, StateError, UnsupportedError
-from ..feedback.lists import load_list
 from ..files import whole
 from ..mixtures import mixing
-from ..mixtures.logs import lists_elsewhere, step_of
+from ..mixtures.logs import step_of
 from ..mixtures.mixing import Mix
 from ..mixtures.schedule import Schedule
-from ..program import Out, Outputs, has_functions, program_from_json, program_to_json
-from ..saved import damage_is_said, is_number
+from ..program import Out, Outputs, has_functions, program_to_json
 from .batch import Batch
+from .mesh import Mesh
 from .samplers import LIST, Blocks, Weighted, digest
 from .states import Stateful
-
-if TYPE_CHECKING:
-    from .loader import Loader
-    from .mesh import Mesh
 
 VERSION = 2
 PLAN = 40 << 10  #: bytes of what all plans of a loader have in common; more lies in log_dir, under its hash
 DECISIONS = 16 << 10  #: the same, of decisions
 ARRAY = 24 << 10  #: the same, of one array or text within
-MOST_OPEN = 4  #: loaders that `make_rows` keeps for the next call
-HELD = 1 << 40  #: bytes of batches: how many are kept is up to who asks for them
 #: arguments of a Loader that its batches follow from, and that stand in a plan as they are
-_OPTIONS = frozenset(
+OPTIONS = frozenset(
     {"batch_size", "global_batch_size", "batch_tokens", "buckets", "tokens_field"}
     | {"on_error", "seed", "tail", "rank", "world_size", "framework"}
 )
@@ -72,7 +64,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 _NAMES = {make: name for name, make in _MAKERS.items()} | {datasets._unpickle_made: "zip"}
 
 
-class _Folder:
+class Folder:
     """The files of values that are too large for a plan: ``rows-HASH.bin`` in a run's `log_dir`."""
 
     def __init__(self, path: str | None) -> None:
@@ -133,7 +125,7 @@ class _Folder:
 # ---- values as plain ones --------------------------------------------------------------------------------------------
 
 
-def _plain(value: Any, folder: _Folder) -> Any:
+def _plain(value: Any, folder: Folder) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, np.generic):
@@ -155,7 +147,7 @@ def _plain(value: Any, folder: _Folder) -> Any:
     return _plain_dataset(value, folder)
 
 
-def _plain_dataset(value: Any, folder: _Folder) -> Any:
+def _plain_dataset(value: Any, folder: Folder) -> Any:
     make, args = value.__reduce__()[:2] if isinstance(value, (datasets.Dataset, Mix, Schedule)) else (None, ())
     if make is datasets._unpickle_made and hasattr(args[1], "opened"):
         make, args = _open_tables, args[1].opened
@@ -172,35 +164,28 @@ def _plain_dataset(value: Any, folder: _Folder) -> Any:
     return {"made": _NAMES[make], "of": [_plain(a, folder) for a in args]}
 
 
-def _value(plain: Any, folder: _Folder) -> Any:
+def value_of(plain: Any, folder: Folder) -> Any:
     if isinstance(plain, list):
-        return [_value(v, folder) for v in plain]
+        return [value_of(v, folder) for v in plain]
     if not isinstance(plain, dict):
         return plain
     if "made" in plain:
-        return _MAKERS[plain["made"]](*(_value(v, folder) for v in plain["of"]))
+        return _MAKERS[plain["made"]](*(value_of(v, folder) for v in plain["of"]))
     if "bytes" in plain:
         return folder.take(plain["bytes"])
     if "array" in plain:
         dtype, shape, kept = plain["array"]
         return np.frombuffer(folder.take(kept), dtype).reshape(shape)
     if "tuple" in plain:
-        return tuple(_value(v, folder) for v in plain["tuple"])
+        return tuple(value_of(v, folder) for v in plain["tuple"])
     if "dict" in plain:
-        return {_value(k, folder): _value(v, folder) for k, v in plain["dict"]}
+        return {value_of(k, folder): value_of(v, folder) for k, v in plain["dict"]}
     if "others" in plain:
         return ...
     raise KeyError(*plain)
 
 
 # ---- planning --------------------------------------------------------------------------------------------------------
-
-
-class _Elsewhere:
-    """In the place of a Sampler, whose lists come with the decisions."""
-
-    def __iter__(self) -> Any:
-        raise InvalidError("the list of this epoch is not known where its rows are made")
 
 
 def _copy(entry: Any) -> Any:
@@ -223,7 +208,7 @@ class Lineage:
         if outputs is not None:  # as they are now, whatever becomes of the caller's lists
             outputs = {name: _copy(chain) for name, chain in outputs.items()}
         self._given, self._arrays, self._hash = {**given, "outputs": outputs}, arrays, hashed
-        self._folder = _Folder(None if log_dir is None else os.path.abspath(log_dir))
+        self._folder = Folder(None if log_dir is None else os.path.abspath(log_dir))
         self._common: dict[str, Any] | None = None
 
     def common(self) -> dict[str, Any]:
@@ -258,7 +243,7 @@ class Lineage:
         return self._folder.keep_text(json.dumps(left), DECISIONS)
 
 
-def _plain_outputs(outputs: Outputs | None, folder: _Folder) -> Any:
+def _plain_outputs(outputs: Outputs | None, folder: Folder) -> Any:
     if outputs is None:
         return None
     if not has_functions(outputs):
@@ -273,7 +258,7 @@ def _plain_outputs(outputs: Outputs | None, folder: _Folder) -> Any:
     return {"pickled": folder.keep(cloudpickle.dumps(dict(outputs)))}
 
 
-def _plain_order(shuffle: Any, sampler: Any, folder: _Folder) -> Any:
+def _plain_order(shuffle: Any, sampler: Any, folder: Folder) -> Any:
     if isinstance(shuffle, Blocks):
         return {"blocks": shuffle.rows}
     if isinstance(sampler, Weighted):
@@ -379,205 +364,3 @@ def _range(rows: Any, n: int) -> tuple[int, int]:
     if not first < end <= n:
         raise IndexError(f"the batch has {n} rows for this rank, and no rows {first} to {end}")
     return first, end
-
-
-# ---- making ----------------------------------------------------------------------------------------------------------
-
-
-class _Made:
-    """A loader that plans were of, with the decisions that it stands at."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()  # held while it makes rows: other decisions would change them
-        self._loader: Loader | None = None
-        self._decisions: Any = None
-
-    def rows(self, planned: Mapping[str, Any]) -> Batch:
-        with self.lock:
-            if self._loader is None:
-                self._loader = _open(planned)
-            loader, decisions = self._loader, planned["decisions"]
-            if self._decisions != decisions:
-                self._decisions = None  # until they are taken over whole
-                folder = _Folder(planned["log_dir"])
-                with damage_is_said():
-                    state = json.loads(folder.take_text(decisions))
-                _decide(loader, state, folder.path)
-                self._decisions = decisions
-            epoch, step, (first, n) = planned["epoch"], planned["step"], planned["rows"]
-            core = loader._asked(loader._core.batch_at, lambda: epoch)(epoch, step, first, n)
-            return loader._batch(core)
-
-    def close(self) -> None:
-        with self.lock:
-            loader, self._loader, self._decisions = self._loader, None, None
-        if loader is not None:
-            loader.close()
-
-
-class _Opened:
-    """Loaders that the last plans were of. Threads make rows of different ones at the same time."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self._made: OrderedDict[str, _Made] = OrderedDict()
-
-    def of(self, run: str) -> _Made:
-        with self.lock:
-            made = self._made.pop(run, None) or _Made()
-            self._made[run] = made
-            over = [self._made.popitem(last=False)[1] for _ in range(len(self._made) - MOST_OPEN)]
-        for each in over:
-            each.close()
-        return made
-
-
-_opened = _Opened()
-
-
-def _forget() -> None:
-    """In a forked child: loaders and locks, which other threads may hold, are the parent's."""
-    global _opened
-    _opened = _Opened()
-
-
-os.register_at_fork(after_in_child=_forget)
-
-
-def make_rows(planned: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> Batch:
-    """Makes the rows of a plan that :meth:`leat.Loader.plan_rows` gave: in any process, on any machine that has the
-    same files under the same paths, with the same bytes. Batches stay valid as long as they are referred to, however
-    many they are.
-
-    No epoch begins and nothing is read ahead. The data set and the program are opened once in a process, and serve the
-    next plans of the same loader. A plan whose program has functions, in Python (pickled) or of a library, runs them:
-    make only rows of plans that are trusted as code is.
-
-    Args:
-        planned: the plan.
-        out: ``{output: array}``: arrays of the output's shape and dtype, C-contiguous and writable, which get the
-            values. Outputs that are not named come in memory of their own.
-
-    Returns:
-        a :class:`leat.Batch` of NumPy arrays, one contiguous buffer for each output, with the ids, row keys, `valid`
-        and errors of these rows, by the loader's `on_error`. It has no outputs of ``stores=``.
-
-    Raises:
-        leat.StateError: it is no plan, or is damaged.
-        leat.ChangedError: the data set under these paths is another one.
-        FileNotFoundError: a file is missing.
-        IndexError: the batch has no such rows.
-        leat.BrokenSampleError: a sample is broken, and the loader's `on_error` is "raise".
-        leat.UnsupportedError: operators of the program see batches as a whole, and the plan is not of all rows; or rows
-            of an output differ in shape, and `out` names it.
-        leat.InvalidError: an array of `out` is not as above; none of them has changed.
-        KeyError: `out` names what is no output.
-
-    >>> loader = leat.Loader(leat.open(path), batch_size=32, shuffle=True, seed=1)
-    >>> part = leat.make_rows(loader.plan_rows(0, 1, rows=(8, 16)))
-    >>> part.ids.tolist() == loader.plan(0, 1)[8:16].tolist()
-    True
-    """
-    if not isinstance(planned, Mapping) or planned.get("leat.rows") != VERSION:
-        raise StateError("not a plan of rows: give what Loader.plan_rows() gave, made by this version of leat")
-    _check(planned)
-    batch = _opened.of(planned["run"]).rows(planned)
-    into = {name: _array(array, batch[name], name) for name, array in ({} if out is None else out).items()}
-    for name, array in into.items():
-        np.copyto(array, batch[name])
-    return batch
-
-
-def _check(planned: Mapping[str, Any]) -> None:
-    """Raises StateError for a plan whose parts are not what a plan has."""
-    rows = planned.get("rows")
-    sound = {
-        "loader": _is_kept(planned.get("loader")),
-        "run": isinstance(planned.get("run"), str),
-        "log_dir": isinstance(planned.get("log_dir"), (str, type(None))),
-        "decisions": _is_kept(planned.get("decisions")),
-        "epoch": is_number(planned.get("epoch")),
-        "step": is_number(planned.get("step")),
-        "rows": isinstance(rows, (list, tuple)) and len(rows) == 2 and all(map(is_number, rows)),
-    }
-    for name, is_sound in sound.items():
-        if not is_sound:
-            raise StateError(f"the plan of rows is damaged: {name!r} cannot be {planned.get(name)!r:.60}")
-
-
-def _is_kept(value: Any) -> bool:
-    return isinstance(value, (str, Mapping))
-
-
-def _array(given: Any, value: Any, name: str) -> np.ndarray[Any, Any]:
-    """The caller's memory for an output."""
-    if not isinstance(value, np.ndarray):
-        raise UnsupportedError(f"out[{name!r}]: rows of this output differ in shape: it comes in memory of its own")
-    if not isinstance(given, np.ndarray) and not hasattr(given, "__array__"):  # of a list NumPy would make a copy
-        raise InvalidError(f"out[{name!r}] has to be an array, not {type(given).__name__}")
-    array = np.asarray(given)
-    if (array.shape, array.dtype) != (value.shape, value.dtype) or not (
-        array.flags.writeable and array.flags.c_contiguous
-    ):
-        raise InvalidError(
-            f"out[{name!r}] has to be a writable, C-contiguous array of {value.dtype} with shape {value.shape}, not of "
-            f"{array.dtype} with shape {array.shape} and strides {array.strides}"
-        )
-    return array
-
-
-def _open(planned: Mapping[str, Any]) -> Loader:
-    from .loader import Loader
-
-    folder = _Folder(planned["log_dir"])
-    with damage_is_said("the plan of rows"):
-        text = folder.take_text(planned["loader"])
-        if hashlib.sha256(text.encode()).hexdigest() != planned["run"]:
-            raise StateError("the plan of rows is damaged: 'loader' has another hash than 'run' says")
-        told = json.loads(text)
-        options = {name: _value(value, folder) for name, value in told["options"].items()}
-        if options.keys() != _OPTIONS:
-            raise StateError(f"the plan of rows is damaged: a loader has other options than {sorted(options)!r:.200}")
-        dataset = _value(told["data"], folder)
-        outputs, pickled = _outputs(told["outputs"], folder)
-        order = _order(told["order"], folder)
-        changed = dataset.fingerprint != told["fingerprint"]
-    if changed:
-        raise ChangedError("the files of this plan of rows have other contents than where it was made")
-    if pickled is not None:
-        import cloudpickle  # errors of what it loads are the functions' own
-
-        outputs = cloudpickle.loads(pickled)
-    loader = Loader(dataset, outputs=outputs, **options, **order, max_held_bytes=HELD)
-    loader._form.become_numpy()  # functions get what they got in the run
-    loader._log_dir = folder.path  # only to read in: nothing is decided here
-    return loader
-
-
-def _outputs(plain: Any, folder: _Folder) -> tuple[Any, bytes | None]:
-    """The program, or the bytes of a pickled one."""
-    if plain is None:
-        return None, None
-    if "program" in plain:
-        return program_from_json(folder.take_text(plain["program"]), allow_native=True), None
-    return None, folder.take(plain["pickled"])
-
-
-def _order(plain: dict[str, Any], folder: _Folder) -> dict[str, Any]:
-    if "blocks" in plain:
-        return {"shuffle": Blocks(plain["blocks"])}
-    if "weights" in plain:
-        return {"sampler": Weighted(_value(plain["weights"], folder), plain["n"], plain["again"])}
-    if "positions" in plain:
-        return {"sampler": _value(plain["positions"], folder)}
-    return {"sampler": _Elsewhere()} if "sampler" in plain else {"shuffle": plain["shuffle"]}
-
-
-def _decide(loader: Loader, state: dict[str, Any], log_dir: str | None) -> None:
-    """Takes over the decisions of a run, with the lists of positions that they name."""
-    with damage_is_said():
-        lists = loader._prepare(state).lists
-        if loader._sampler is not None:
-            found = [load_list(str(log_dir), each["hash"]) for each in lists_elsewhere(state)]
-            lists = [each for each in found if each is not None]
-        loader._load(state, lists)
