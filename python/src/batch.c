@@ -110,15 +110,8 @@ static PyObject *batch_images(PyObject *self, PyObject *number)
             PyErr_SetString(PyExc_TypeError, "not an output of images of open size");
             return NULL;
         }
-        PyObject *shape = PyTuple_New((Py_ssize_t)image.ndim), *strides = PyTuple_New((Py_ssize_t)image.ndim);
-        for (unsigned d = 0; shape && strides && d < image.ndim; d++) {
-            PyTuple_SetItem(shape, (Py_ssize_t)d, PyLong_FromLongLong(image.shape[d]));
-            PyTuple_SetItem(strides, (Py_ssize_t)d, PyLong_FromLongLong(image.strides[d]));
-        }
-        PyObject *item = shape && strides ? Py_BuildValue("(LOO)", (long long)t.offsets[i], shape, strides) : NULL;
-        Py_XDECREF(shape);
-        Py_XDECREF(strides);
-        py_list_add(&list, item);
+        py_list_add(&list, Py_BuildValue("(LNN)", (long long)t.offsets[i], py_integers(image.shape, image.ndim),
+                                         py_integers(image.strides, image.ndim)));
     }
     return list;
 }

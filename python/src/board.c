@@ -152,15 +152,9 @@ static void pool_dealloc(PyObject *self)
 PY_METHOD(pool_wake, (leat_pool_wake(((struct pool *)self)->handle), Py_NewRef(Py_None)))
 PY_METHOD(pool_seen, PyLong_FromUnsignedLong(leat_pool_seen(((struct pool *)self)->handle)))
 
-static PyObject *pool_sleep(PyObject *self, PyObject *args)
-{
-    unsigned seen;
-    long long timeout_ms;
-    if (!PyArg_ParseTuple(args, "IL:sleep", &seen, &timeout_ms))
-        return NULL;
-    PY_WITHOUT_GIL(leat_pool_sleep(((struct pool *)self)->handle, seen, timeout_ms));
-    Py_RETURN_NONE;
-}
+PY_PROCEDURE(pool_sleep, unsigned seen;
+             long long timeout_ms, PY_WITHOUT_GIL(leat_pool_sleep(((struct pool *)self)->handle, seen, timeout_ms)),
+             "IL:sleep", &seen, &timeout_ms)
 
 static PyObject *pool_worker(PyObject *self, PyObject *args)
 {
@@ -312,9 +306,7 @@ static PyObject *board_publish(PyObject *self, PyObject *args)
     b.epoch = epoch;
     b.first_row = first_row;
     b.capacity = capacity;
-    if (leat_board_publish(handle_of(self), &b, &error))
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return py_none_or_raise(leat_board_publish(handle_of(self), &b, &error), &error);
 }
 
 static PyObject *board_place(PyObject *self, PyObject *args)
@@ -327,21 +319,12 @@ static PyObject *board_place(PyObject *self, PyObject *args)
     struct leat_error error;
     if (!PyArg_ParseTuple(args, "KIO:place", &serial, &layout, &buffers) || take_offsets(buffers, offsets, &n))
         return NULL;
-    if (leat_board_place(handle_of(self), serial, layout, offsets, n, &error))
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return py_none_or_raise(leat_board_place(handle_of(self), serial, layout, offsets, n, &error), &error);
 }
 
 METHOD_OF_NUMBER(board_complete, PyBool_FromLong(leat_board_complete(handle_of(self), n)))
-static PyObject *board_received(PyObject *self, PyObject *args)
-{
-    unsigned long long serial;
-    unsigned unit;
-    if (!PyArg_ParseTuple(args, "KI:received", &serial, &unit))
-        return NULL;
-    leat_board_received(handle_of(self), serial, unit, 0);
-    Py_RETURN_NONE;
-}
+PY_PROCEDURE(board_received, unsigned long long serial;
+             unsigned unit, leat_board_received(handle_of(self), serial, unit, 0), "KI:received", &serial, &unit)
 
 METHOD_OF_NUMBER(board_retire, (leat_board_retire(handle_of(self), n), Py_NewRef(Py_None)))
 METHOD_OF_NUMBER(board_cancel, PyBool_FromLong(leat_board_cancel(handle_of(self), n)))
@@ -365,31 +348,12 @@ static PyObject *board_requeue(PyObject *self, PyObject *args)
 PY_METHOD(board_ns_per_row, PyFloat_FromDouble(leat_board_ns_per_row(handle_of(self))))
 PY_METHOD(board_seen, PyLong_FromUnsignedLong(leat_board_seen(handle_of(self))))
 
-static PyObject *board_wait(PyObject *self, PyObject *args)
-{
-    unsigned seen;
-    long long timeout_ms;
-    if (!PyArg_ParseTuple(args, "IL:wait", &seen, &timeout_ms))
-        return NULL;
-    PY_WITHOUT_GIL(leat_board_wait(handle_of(self), seen, timeout_ms));
-    Py_RETURN_NONE;
-}
+PY_PROCEDURE(board_wait, unsigned seen; long long timeout_ms,
+                                        PY_WITHOUT_GIL(leat_board_wait(handle_of(self), seen, timeout_ms)), "IL:wait",
+                                        &seen, &timeout_ms)
 
 PY_METHOD(board_close, (leat_board_close(handle_of(self)), Py_NewRef(Py_None)))
 PY_METHOD(board_closed, PyBool_FromLong(leat_board_closed(handle_of(self))))
-
-static PyObject *offsets_tuple(const uint64_t *offsets, uint32_t n)
-{
-    PyObject *tuple = PyTuple_New(n);
-    for (uint32_t i = 0; tuple && i < n; i++) {
-        PyObject *number = PyLong_FromUnsignedLongLong(offsets[i]);
-        if (!number)
-            Py_CLEAR(tuple);
-        else
-            PyTuple_SetItem(tuple, i, number);
-    }
-    return tuple;
-}
 
 static PyObject *board_take(PyObject *self, PyObject *none)
 {
@@ -400,7 +364,10 @@ static PyObject *board_take(PyObject *self, PyObject *none)
     if (leat_share_follow(&error))
         return py_raise(&error);
     const struct leat_board_batch *b = &u->batch;
-    PyObject *buffers = offsets_tuple(b->buffers, b->n_buffers);
+    int64_t offsets[LEAT_BOARD_BUFFERS]; /* below 2^63 */
+    for (uint32_t i = 0; i < b->n_buffers; i++)
+        offsets[i] = (int64_t)b->buffers[i];
+    PyObject *buffers = py_integers(offsets, b->n_buffers);
     if (!buffers)
         return NULL;
     return Py_BuildValue("KIIIIIIKKKKKKN", (unsigned long long)b->serial, u->unit, u->first, u->n, b->rows, b->layout,
@@ -412,14 +379,8 @@ static PyObject *board_take(PyObject *self, PyObject *none)
 METHOD_OF_NUMBER(board_at_row, (leat_board_at_row(handle_of(self), (uint32_t)n), Py_NewRef(Py_None)))
 PY_METHOD(board_message, (leat_board_message(handle_of(self)), Py_NewRef(Py_None)))
 
-static PyObject *board_finish(PyObject *self, PyObject *args)
-{
-    int sent;
-    if (!PyArg_ParseTuple(args, "p:finish", &sent))
-        return NULL;
-    leat_board_finish(handle_of(self), &((struct board *)self)->unit, sent);
-    Py_RETURN_NONE;
-}
+PY_PROCEDURE(board_finish, int sent, leat_board_finish(handle_of(self), &((struct board *)self)->unit, sent),
+             "p:finish", &sent)
 
 static PyObject *board_view(PyObject *self, PyObject *args)
 {
@@ -485,15 +446,17 @@ PyObject *py_share_descriptor(PyObject *module, PyObject *none)
     return leat_share_descriptor(&fd, &error) ? py_raise(&error) : PyLong_FromLong(fd);
 }
 
-PyObject *py_share_attach(PyObject *module, PyObject *descriptor)
+/* With a descriptor. */
+static PyObject *call_with(PyObject *descriptor, int (*call)(int fd, struct leat_error *error))
 {
     struct leat_error error;
     long fd = PyLong_AsLong(descriptor);
-    if (fd == -1 && PyErr_Occurred())
-        return NULL;
-    if (leat_share_attach((int)fd, &error))
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return fd == -1 && PyErr_Occurred() ? NULL : py_none_or_raise(call((int)fd, &error), &error);
+}
+
+PyObject *py_share_attach(PyObject *module, PyObject *descriptor)
+{
+    return call_with(descriptor, leat_share_attach);
 }
 
 PyObject *py_share_used(PyObject *module, PyObject *none)
@@ -513,13 +476,7 @@ PyObject *py_share_trim(PyObject *module, PyObject *keep)
 
 PyObject *py_worker_watch(PyObject *module, PyObject *descriptor)
 {
-    struct leat_error error;
-    long fd = PyLong_AsLong(descriptor);
-    if (fd == -1 && PyErr_Occurred())
-        return NULL;
-    if (leat_worker_watch((int)fd, &error))
-        return py_raise(&error);
-    Py_RETURN_NONE;
+    return call_with(descriptor, leat_worker_watch);
 }
 
 PyObject *py_order_shuffled(PyObject *module, PyObject *args)
@@ -550,12 +507,9 @@ PyObject *py_substitutes(PyObject *module, PyObject *args)
     unsigned long long row_key, count, broken;
     if (!PyArg_ParseTuple(args, "KKK:substitutes", &row_key, &count, &broken))
         return NULL;
-    PyObject *list = PyList_New(LEAT_MAX_SUBSTITUTES);
-    for (unsigned i = 0; list && i < LEAT_MAX_SUBSTITUTES; i++) {
-        PyObject *position = PyLong_FromUnsignedLongLong(leat_order_substitute(row_key, i, count, broken));
-        if (!position || PyList_SetItem(list, i, position))
-            Py_CLEAR(list);
-    }
+    PyObject *list = PyList_New(0);
+    for (unsigned i = 0; list && i < LEAT_MAX_SUBSTITUTES; i++)
+        py_list_add(&list, PyLong_FromUnsignedLongLong(leat_order_substitute(row_key, i, count, broken)));
     return list;
 }
 

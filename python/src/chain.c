@@ -55,21 +55,12 @@ static void chain_dealloc(PyObject *self)
     py_object_free(self);
 }
 
-static PyObject *numbers(const int64_t *values, unsigned n)
-{
-    PyObject *tuple = PyTuple_New(n);
-    for (unsigned i = 0; tuple && i < n; i++)
-        if (PyTuple_SetItem(tuple, i, PyLong_FromLongLong(values[i])))
-            Py_CLEAR(tuple);
-    return tuple;
-}
-
 static PyObject *chain_describe(PyObject *self, PyObject *none)
 {
     struct leat_chain_result r;
     leat_chain_describe(((struct chain *)self)->handle, &r);
-    return Py_BuildValue("isiNNNK", (int)r.kind, leat_dtype_name(r.dtype), (int)r.layout, numbers(r.shape, r.ndim),
-                         numbers(r.strides, r.ndim), PyBool_FromLong(r.open), (unsigned long long)r.moves);
+    return Py_BuildValue("isiNNNK", (int)r.kind, leat_dtype_name(r.dtype), (int)r.layout, py_integers(r.shape, r.ndim),
+                         py_integers(r.strides, r.ndim), PyBool_FromLong(r.open), (unsigned long long)r.moves);
 }
 
 static PyObject *chain_apply(PyObject *self, PyObject *args)

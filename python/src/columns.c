@@ -278,13 +278,9 @@ static PyObject *columns_about(PyObject *self, PyObject *none)
     size_t n;
     const struct leat_field *fields = leat_columns_fields(c, &n);
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && i < n; i++) {
-        PyObject *shape = PyList_New(0);
-        for (unsigned d = 0; shape && d < fields[i].ndim; d++)
-            py_list_add(&shape, PyLong_FromLongLong(fields[i].shape[d]));
-        py_list_add(&list,
-                    shape ? Py_BuildValue("ssN", fields[i].name, leat_dtype_name(fields[i].dtype), shape) : NULL);
-    }
+    for (size_t i = 0; list && i < n; i++)
+        py_list_add(&list, Py_BuildValue("ssN", fields[i].name, leat_dtype_name(fields[i].dtype),
+                                         py_integers(fields[i].shape, fields[i].ndim)));
     return list ? Py_BuildValue("ONN", leat_columns_keyed(c) ? Py_True : Py_False,
                                 PyUnicode_DecodeUTF8(leat_columns_fingerprint(c),
                                                      (Py_ssize_t)strlen(leat_columns_fingerprint(c)), "replace"),

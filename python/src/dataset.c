@@ -113,19 +113,9 @@ PY_METHOD(dataset_count, PyLong_FromUnsignedLongLong(leat_dataset_count(py_datas
 /* (name, kind, dtype, layout, flags, shape, role, normalized, pairs) of one field. */
 static PyObject *describe_field(const struct leat_field *f)
 {
-    PyObject *shape = PyTuple_New((Py_ssize_t)f->ndim);
-    if (!shape)
-        return NULL;
-    for (unsigned i = 0; i < f->ndim; i++) {
-        PyObject *n = PyLong_FromLongLong(f->shape[i]);
-        if (!n || PyTuple_SetItem(shape, (Py_ssize_t)i, n)) {
-            Py_DECREF(shape);
-            return NULL;
-        }
-    }
     return Py_BuildValue(
-        "(sisiINiNN)", f->name, (int)f->kind, leat_dtype_name(f->dtype), (int)f->layout, f->flags, shape, (int)f->role,
-        PyBool_FromLong(f->normalized),
+        "(sisiINiNN)", f->name, (int)f->kind, leat_dtype_name(f->dtype), (int)f->layout, f->flags,
+        py_integers(f->shape, f->ndim), (int)f->role, PyBool_FromLong(f->normalized),
         PyBytes_FromStringAndSize((const char *)f->pairs, (Py_ssize_t)(2 * f->n_pairs * sizeof *f->pairs)));
 }
 

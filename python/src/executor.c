@@ -18,10 +18,7 @@ static PyObject *executor_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 {
     struct leat_error error;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, ":Executor"))
-        return NULL;
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    struct executor *e = (struct executor *)allocate(type, 0);
+    struct executor *e = PyArg_ParseTuple(args, ":Executor") ? py_object_new(type) : NULL;
     if (e && leat_executor_new(&e->handle, &error)) {
         Py_DECREF(e);
         return py_raise(&error);
@@ -32,9 +29,7 @@ static PyObject *executor_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 static void executor_dealloc(PyObject *self)
 {
     struct executor *e = (struct executor *)self;
-    Py_BEGIN_ALLOW_THREADS;
-    leat_executor_free(e->handle);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(leat_executor_free(e->handle));
     Py_XDECREF(e->board);
     py_object_free(self);
 }
@@ -46,23 +41,13 @@ static PyObject *executor_attach(PyObject *self, PyObject *object)
     if (!board)
         return NULL;
     e->board = Py_NewRef(object); /* once */
-    Py_BEGIN_ALLOW_THREADS;
-    leat_executor_attach(e->handle, board);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(leat_executor_attach(e->handle, board));
     Py_RETURN_NONE;
 }
 
-static PyObject *executor_name(PyObject *self, PyObject *args)
-{
-    unsigned long long segment, unit;
-    const char *name;
-    struct leat_error error;
-    if (!PyArg_ParseTuple(args, "KKs:name", &segment, &unit, &name))
-        return NULL;
-    if (leat_executor_name(py_executor_handle(self), segment, unit, name, &error))
-        return py_raise(&error);
-    Py_RETURN_NONE;
-}
+PY_CHECKED(executor_name, unsigned long long segment; unsigned long long unit;
+           const char *name, leat_executor_name(py_executor_handle(self), segment, unit, name, &error), "KKs:name",
+           &segment, &unit, &name)
 
 static PyObject *executor_wait(PyObject *self, PyObject *args)
 {
@@ -70,22 +55,15 @@ static PyObject *executor_wait(PyObject *self, PyObject *args)
     enum leat_executor_event event;
     if (!PyArg_ParseTuple(args, "I:wait", &received))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    event = leat_executor_wait(py_executor_handle(self), received);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(event = leat_executor_wait(py_executor_handle(self), received));
     return PyLong_FromLong(event);
 }
 
-static PyObject *executor_row_failed(PyObject *self, PyObject *args)
-{
-    unsigned long long serial, row;
-    int broken;
-    const char *reason;
-    if (!PyArg_ParseTuple(args, "KKps:row_failed", &serial, &row, &broken, &reason))
-        return NULL;
-    leat_executor_row_failed(py_executor_handle(self), serial, row, broken ? LEAT_E_OPERATOR : LEAT_E_IO, reason);
-    Py_RETURN_NONE;
-}
+PY_PROCEDURE(executor_row_failed, unsigned long long serial; unsigned long long row; int broken;
+             const char *reason,
+             leat_executor_row_failed(py_executor_handle(self), serial, row, broken ? LEAT_E_OPERATOR : LEAT_E_IO,
+                                      reason),
+             "KKps:row_failed", &serial, &row, &broken, &reason)
 
 static PyObject *executor_results(PyObject *self, PyObject *args)
 {
@@ -100,61 +78,28 @@ static PyObject *executor_results(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-static PyObject *executor_received(PyObject *self, PyObject *args)
-{
-    unsigned long long serial;
-    unsigned unit;
-    long long spent_ns;
-    if (!PyArg_ParseTuple(args, "KIL:received", &serial, &unit, &spent_ns))
-        return NULL;
-    leat_executor_received(py_executor_handle(self), serial, unit, spent_ns);
-    Py_RETURN_NONE;
-}
+PY_PROCEDURE(executor_received, unsigned long long serial; unsigned unit;
+             long long spent_ns, leat_executor_received(py_executor_handle(self), serial, unit, spent_ns),
+             "KIL:received", &serial, &unit, &spent_ns)
 
-static PyObject *executor_worker_died(PyObject *self, PyObject *args)
-{
-    unsigned worker;
-    if (!PyArg_ParseTuple(args, "I:worker_died", &worker))
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    leat_executor_worker_died(py_executor_handle(self), worker);
-    Py_END_ALLOW_THREADS;
-    Py_RETURN_NONE;
-}
+PY_PROCEDURE(executor_worker_died, unsigned worker,
+             PY_WITHOUT_GIL(leat_executor_worker_died(py_executor_handle(self), worker)), "I:worker_died", &worker)
 
 static PyObject *executor_ask(PyObject *self, PyObject *begins)
 {
     bool value = PyObject_IsTrue(begins) == 1;
-    Py_BEGIN_ALLOW_THREADS;
-    leat_executor_ask(py_executor_handle(self), value);
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(leat_executor_ask(py_executor_handle(self), value));
     Py_RETURN_NONE;
 }
 
-static PyObject *executor_fail(PyObject *self, PyObject *args)
-{
-    const char *reason;
-    if (!PyArg_ParseTuple(args, "s:fail", &reason))
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    leat_executor_break(py_executor_handle(self), reason);
-    Py_END_ALLOW_THREADS;
-    Py_RETURN_NONE;
-}
+PY_PROCEDURE(executor_fail, const char *reason, PY_WITHOUT_GIL(leat_executor_break(py_executor_handle(self), reason)),
+             "s:fail", &reason)
 
-static PyObject *executor_close(PyObject *self, PyObject *none)
-{
-    (void)none;
-    leat_executor_close(py_executor_handle(self));
-    Py_RETURN_NONE;
-}
+PY_METHOD(executor_close, (leat_executor_close(py_executor_handle(self)), Py_NewRef(Py_None)))
 
 static PyObject *executor_finish(PyObject *self, PyObject *none)
 {
-    (void)none;
-    Py_BEGIN_ALLOW_THREADS;
-    leat_executor_finish(py_executor_handle(self));
-    Py_END_ALLOW_THREADS;
+    PY_WITHOUT_GIL(leat_executor_finish(py_executor_handle(self)));
     Py_RETURN_NONE;
 }
 
@@ -191,7 +136,4 @@ static PyType_Slot executor_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec py_executor_spec = {.name = "leat._leat.Executor",
-                                .basicsize = sizeof(struct executor),
-                                .flags = Py_TPFLAGS_DEFAULT,
-                                .slots = executor_slots};
+PyType_Spec py_executor_spec = PY_TYPE(Executor, struct executor, executor_slots, 0);

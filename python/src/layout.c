@@ -855,14 +855,11 @@ PyObject *py_samples(PyObject *module, PyObject *args)
 
 static PyObject *layout_row_bytes(PyObject *self, void *closure)
 {
-    struct layout *l = (struct layout *)self;
-    PyObject *tuple = PyTuple_New(l->n_arrays);
-    for (unsigned i = 0; tuple && i < l->n_arrays; i++) {
-        PyObject *bytes = PyLong_FromSize_t(l->row_bytes[i]);
-        if (!bytes || PyTuple_SetItem(tuple, (Py_ssize_t)i, bytes))
-            Py_CLEAR(tuple);
-    }
-    return tuple;
+    const struct layout *l = (struct layout *)self;
+    int64_t bytes[LEAT_BOARD_BUFFERS]; /* at most PY_SSIZE_T_MAX */
+    for (unsigned i = 0; i < l->n_arrays; i++)
+        bytes[i] = (int64_t)l->row_bytes[i];
+    return py_integers(bytes, l->n_arrays);
 }
 
 static PyObject *layout_n_texts(PyObject *self, void *closure)

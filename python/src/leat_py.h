@@ -50,6 +50,9 @@ PyObject *py_none_or_raise(int rc, const struct leat_error *error);
 /* Appends an item and releases it. If it is NULL, or there is no memory, the list is given up: NULL. */
 void py_list_add(PyObject **list, PyObject *item);
 
+/* A tuple of integers. */
+PyObject *py_integers(const int64_t *values, size_t n);
+
 /* An object of a heap type, all zero behind its head; and the end of its memory. */
 void *py_object_new(PyTypeObject *type);
 void py_object_free(PyObject *self);
@@ -65,6 +68,24 @@ void py_object_free(PyObject *self);
     static PyObject *NAME(PyObject *self, PyObject *none)                                                              \
     {                                                                                                                  \
         return RESULT;                                                                                                 \
+    }
+/* Methods that parse their arguments into DECLARATIONS: FORMAT, and their addresses. PY_PROCEDURE carries out a
+ * statement and gives None. PY_CHECKED makes a call whose result is an error code, from `error`. */
+#define PY_PROCEDURE(NAME, DECLARATIONS, STATEMENT, ...)                                                               \
+    static PyObject *NAME(PyObject *self, PyObject *args)                                                              \
+    {                                                                                                                  \
+        DECLARATIONS;                                                                                                  \
+        if (!PyArg_ParseTuple(args, __VA_ARGS__))                                                                      \
+            return NULL;                                                                                               \
+        STATEMENT;                                                                                                     \
+        Py_RETURN_NONE;                                                                                                \
+    }
+#define PY_CHECKED(NAME, DECLARATIONS, CALL, ...)                                                                      \
+    static PyObject *NAME(PyObject *self, PyObject *args)                                                              \
+    {                                                                                                                  \
+        struct leat_error error;                                                                                       \
+        DECLARATIONS;                                                                                                  \
+        return PyArg_ParseTuple(args, __VA_ARGS__) ? py_none_or_raise(CALL, &error) : NULL;                            \
     }
 #define PY_TYPE(NAME, STRUCT, SLOTS, FLAGS)                                                                            \
     {                                                                                                                  \

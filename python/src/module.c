@@ -76,6 +76,17 @@ void py_list_add(PyObject **list, PyObject *item)
     Py_XDECREF(item);
 }
 
+PyObject *py_integers(const int64_t *values, size_t n)
+{
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    for (size_t i = 0; tuple && i < n; i++) {
+        PyObject *number = PyLong_FromLongLong(values[i]);
+        if (!number || PyTuple_SetItem(tuple, (Py_ssize_t)i, number))
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
 void *py_object_new(PyTypeObject *type)
 {
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);

@@ -176,101 +176,63 @@ static PyObject *writer_count(PyObject *self, PyObject *none)
 
 enum { FEW_FIELDS = 16 };
 
-/* The buffers of a sequence of objects; on failure those taken are given back. */
-static int buffers_get(PyObject *list, size_t n, Py_buffer *views)
+/* Gives the library one buffer for each field: of a sample, or (rows) of the columns of so many. Returns its id, or -1
+ * with an exception. */
+static int64_t give(struct writer *w, PyObject *list, const unsigned long long *rows)
 {
-    if ((size_t)PyList_Size(list) != n) {
-        PyErr_SetString(PyExc_ValueError, "one value per field is needed");
-        return -1;
+    struct leat_value_ref few_values[FEW_FIELDS], *values = few_values;
+    const void *few_columns[FEW_FIELDS], **columns = few_columns;
+    Py_buffer few_views[FEW_FIELDS], *views = few_views;
+    struct leat_error error;
+    uint64_t id = 0;
+    int rc = -1;
+    size_t n = w->n_fields, taken = 0;
+    if (n > FEW_FIELDS) {
+        values = malloc(n * sizeof *values);
+        columns = malloc(n * sizeof *columns);
+        views = malloc(n * sizeof *views);
     }
-    for (size_t i = 0; i < n; i++) {
-        PyObject *item = PyList_GetItem(list, (Py_ssize_t)i);
-        if (!item || PyObject_GetBuffer(item, &views[i], PyBUF_SIMPLE)) {
-            while (i > 0)
-                PyBuffer_Release(&views[--i]);
-            return -1;
+    if (!values || !columns || !views)
+        PyErr_NoMemory();
+    else if (!PyList_Check(list) || (size_t)PyList_Size(list) != n)
+        PyErr_SetString(PyList_Check(list) ? PyExc_ValueError : PyExc_TypeError, "one buffer per field is needed");
+    else
+        while (taken < n && !PyObject_GetBuffer(PyList_GetItem(list, (Py_ssize_t)taken), &views[taken], PyBUF_SIMPLE)) {
+            values[taken] = (struct leat_value_ref){.data = views[taken].buf, .length = (uint64_t)views[taken].len};
+            columns[taken] = views[taken].buf;
+            taken++;
         }
+    struct leat_writer *handle = PyErr_Occurred() ? NULL : writer_enter(w);
+    if (handle) {
+        PY_WITHOUT_GIL(rc = rows ? leat_writer_add_columns(handle, columns, *rows, &error)
+                                 : leat_writer_add(handle, values, &id, &error));
+        py_guard_unlock(&w->guard);
+        if (rc)
+            py_raise(&error);
     }
-    return 0;
+    while (taken)
+        PyBuffer_Release(&views[--taken]);
+    if (n > FEW_FIELDS) {
+        free(values);
+        free(columns);
+        free(views);
+    }
+    return rc ? -1 : (int64_t)id;
 }
 
 /* add(list of buffers in the order of the fields) -> id */
 static PyObject *writer_add(PyObject *self, PyObject *list)
 {
-    struct writer *w = (struct writer *)self;
-    struct leat_value_ref few_values[FEW_FIELDS], *values = few_values;
-    Py_buffer few_views[FEW_FIELDS], *views = few_views;
-    struct leat_error error;
-    uint64_t id = 0;
-    int rc = -1;
-    size_t n = w->n_fields;
-    if (!PyList_Check(list)) {
-        PyErr_SetString(PyExc_TypeError, "add takes a list of buffers");
-        return NULL;
-    }
-    if (n > FEW_FIELDS) {
-        values = malloc(n * sizeof *values);
-        views = malloc(n * sizeof *views);
-    }
-    if (!values || !views) {
-        PyErr_NoMemory();
-        goto out;
-    }
-    if (buffers_get(list, n, views))
-        goto out;
-    for (size_t i = 0; i < n; i++)
-        values[i] = (struct leat_value_ref){.data = views[i].buf, .length = (uint64_t)views[i].len};
-    struct leat_writer *handle = writer_enter(w);
-    if (handle) {
-        PY_WITHOUT_GIL(rc = leat_writer_add(handle, values, &id, &error));
-        py_guard_unlock(&w->guard);
-        if (rc)
-            py_raise(&error);
-    }
-    for (size_t i = 0; i < n; i++)
-        PyBuffer_Release(&views[i]);
-out:
-    if (values != few_values)
-        free(values);
-    if (views != few_views)
-        free(views);
-    return rc ? NULL : PyLong_FromUnsignedLongLong(id);
+    const int64_t id = give((struct writer *)self, list, NULL);
+    return id < 0 ? NULL : PyLong_FromLongLong(id);
 }
 
 /* add_columns(list of buffers in the order of the fields, n) */
 static PyObject *writer_add_columns(PyObject *self, PyObject *args)
 {
-    struct writer *w = (struct writer *)self;
-    struct leat_error error;
     PyObject *list;
     unsigned long long rows;
-    int rc = -1;
-    if (!PyArg_ParseTuple(args, "O!K:add_columns", &PyList_Type, &list, &rows))
-        return NULL;
-    size_t n = w->n_fields;
-    Py_buffer *views = malloc((n + 1) * sizeof *views);
-    const void **columns = malloc((n + 1) * sizeof *columns);
-    if (!views || !columns) {
-        PyErr_NoMemory();
-        goto out;
-    }
-    if (buffers_get(list, n, views))
-        goto out;
-    for (size_t i = 0; i < n; i++)
-        columns[i] = views[i].buf;
-    struct leat_writer *handle = writer_enter(w);
-    if (handle) {
-        PY_WITHOUT_GIL(rc = leat_writer_add_columns(handle, columns, rows, &error));
-        py_guard_unlock(&w->guard);
-        if (rc)
-            py_raise(&error);
-    }
-    for (size_t i = 0; i < n; i++)
-        PyBuffer_Release(&views[i]);
-out:
-    free(views);
-    free(columns);
-    if (rc)
+    if (!PyArg_ParseTuple(args, "OK:add_columns", &list, &rows) || give((struct writer *)self, list, &rows) < 0)
         return NULL;
     Py_RETURN_NONE;
 }
@@ -321,9 +283,8 @@ static PyObject *writer_bad(PyObject *self, PyObject *none)
         return NULL;
     PyObject *list = PyList_New(0);
     for (size_t i = 0; list && leat_writer_bad(handle, i, &bad); i++) {
-        PyObject *item =
-            Py_BuildValue("(KNss)", (unsigned long long)bad.index, PyBool_FromLong(bad.skipped), bad.name, bad.reason);
-        py_list_add(&list, item);
+        py_list_add(&list, Py_BuildValue("(KNss)", (unsigned long long)bad.index, PyBool_FromLong(bad.skipped),
+                                         bad.name, bad.reason));
     }
     py_guard_unlock(&w->guard);
     return list;
