@@ -37,7 +37,8 @@ from .ops import (
     TrivialAugmentWide,
     from_json,
 )
-from .ops.base import _size, named
+from .ops.arguments import size as one_or_drawn
+from .ops.base import named
 from .ops.branches import Branch, visit
 from .ops.tokens import has_labels, labels_of
 
@@ -430,7 +431,7 @@ def _with_sizes(value: Any, shared: dict[str, Any]) -> Any:
     found = dict(value)
     if isinstance(found.get("size"), dict):
         size = found["size"]
-        found["size"] = shared.setdefault(json.dumps(size.get("per_batch")), _size("size", size))
+        found["size"] = shared.setdefault(json.dumps(size.get("per_batch")), one_or_drawn("size", size))
     if "transforms" in found:
         found["transforms"] = _with_sizes(found["transforms"], shared)
     return found

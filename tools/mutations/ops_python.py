@@ -26,7 +26,7 @@ MUTATIONS = [
     ),
     Mutation(
         "masks are filled with the gray of images",
-        "python/leat/ops/base.py",
+        "python/leat/ops/arguments.py",
         '{"image": image, "mask": 0}',
         '{"image": image, "mask": image}',
         (

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .arguments import *
 from .base import *
 from .base import Operator
 from .batch import *

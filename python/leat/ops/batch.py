@@ -4,7 +4,8 @@ from dataclasses import KW_ONLY
 from typing import Annotated, Any
 
 from .. import check
-from .base import Chance, Flag, GrayFill, Operator, Square, _maybe, _number, _whole
+from . import arguments as a
+from .base import Operator
 
 __all__ = ["CopyPaste", "CutMix", "DetectionMixUp", "FiveCrop", "MixUp", "Mosaic", "TenCrop"]
 
@@ -19,7 +20,7 @@ def _canvas_side(what: str, value: Any) -> int:
     return check.integer(f"{what}, the longer side of each image,", value, 1, 16384)
 
 
-Beta = Annotated[float, _number(1e-3, 1e6)]
+Beta = Annotated[float, a.number(1e-3, 1e6)]
 
 
 class MixUp(Operator):
@@ -48,7 +49,7 @@ class MixUp(Operator):
 
     _: KW_ONLY
     alpha: Beta = 1.0
-    num_classes: Annotated[int | None, _maybe(_whole(1))] = None
+    num_classes: Annotated[int | None, a.maybe(a.whole(1))] = None
     labels_getter: Annotated[str, _field_name] = "default"
 
 
@@ -97,8 +98,8 @@ class Mosaic(Operator, moves=True):
     """
 
     size: Annotated[int, _canvas_side]
-    p: Chance = 1.0
-    fill: GrayFill = 114
+    p: a.Chance = 1.0
+    fill: a.GrayFill = 114
 
 
 class CopyPaste(Operator, moves=True):
@@ -144,8 +145,8 @@ class CopyPaste(Operator, moves=True):
     (torch.Size([2, 3, 32, 32]), [True, True])
     """
 
-    p: Chance = 1.0
-    min_area: Annotated[int, _whole(1, (1 << 31) - 1)] = 1
+    p: a.Chance = 1.0
+    min_area: Annotated[int, a.whole(1, (1 << 31) - 1)] = 1
     blending: Annotated[bool, check.flag] = False
 
 
@@ -170,7 +171,7 @@ class DetectionMixUp(Operator, moves=True):
     """
 
     alpha: Beta = 1.5
-    p: Chance = 1.0
+    p: a.Chance = 1.0
 
 
 class FiveCrop(Operator, moves=True):
@@ -185,7 +186,7 @@ class FiveCrop(Operator, moves=True):
     torch.Size([2, 5, 3, 32, 32])
     """
 
-    size: Square
+    size: a.Square
 
 
 class TenCrop(Operator, moves=True):
@@ -200,5 +201,5 @@ class TenCrop(Operator, moves=True):
     torch.Size([2, 10, 3, 32, 32])
     """
 
-    size: Square
-    vertical_flip: Flag = False
+    size: a.Square
+    vertical_flip: a.Flag = False

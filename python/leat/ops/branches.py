@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
-from .base import Chance, Operator, _maybe, _numbers
+from . import arguments as a
+from .base import Operator
 from .functions import Map, Native
 
 __all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
@@ -94,7 +95,7 @@ class RandomApply(Branch):
     """
 
     transforms: Annotated[Any, lambda what, given: _chain("RandomApply", _list("RandomApply", given), what)]
-    p: Chance = 0.5
+    p: a.Chance = 0.5
 
 
 class RandomChoice(Branch):
@@ -112,7 +113,7 @@ class RandomChoice(Branch):
     """
 
     transforms: Annotated[Any, _alternatives("RandomChoice")]
-    p: Annotated[Any, _maybe(_numbers)] = None
+    p: Annotated[Any, a.maybe(a.numbers)] = None
 
     def _set(self, name: str | None, **values: Any) -> None:
         weights, n = values["p"], len(values["transforms"])

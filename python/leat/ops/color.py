@@ -3,7 +3,8 @@
 from dataclasses import InitVar
 from typing import Annotated, Any
 
-from .base import Chance, Flag, Operator, _choice, _integers, _number, _numbers, _range, _square, _whole
+from . import arguments as a
+from .base import Operator
 
 __all__ = [
     "JPEG",
@@ -29,7 +30,7 @@ def _jitter(what: str, value: Any) -> tuple[float, float] | None:
     if value is None:
         return None
     center = 0.0 if what == "hue" else 1.0
-    found = _numbers(what, value)
+    found = a.numbers(what, value)
     if len(found) == 1 and found[0] >= 0:
         found = (center - found[0] if center == 0 else max(0.0, center - found[0]), center + found[0])
     least, most = (-0.5, 0.5) if center == 0 else (0.0, 1e6)
@@ -42,32 +43,32 @@ def _jitter(what: str, value: Any) -> tuple[float, float] | None:
 
 
 def _kernel(what: str, value: Any) -> tuple[int, int]:
-    sides: tuple[int, int] = _square(what, _integers(what, value))
+    sides: tuple[int, int] = a.square(what, a.integers(what, value))
     if any(s % 2 == 0 or s > 2047 for s in sides):
         raise ValueError(f"{what} is an odd number of pixels of 1 to 2047, or (width, height), not {value!r}")
     return sides
 
 
 def _width(what: str, value: Any) -> tuple[float, float]:
-    found = _numbers(what, value)
-    return _range(above=0)(what, found * 2 if len(found) == 1 else found)
+    found = a.numbers(what, value)
+    return a.within(above=0)(what, found * 2 if len(found) == 1 else found)
 
 
 def _erased(what: str, value: Any) -> Any:
     if isinstance(value, str) and value != "random":
         raise ValueError(f"{what} is a number, one per channel, or 'random', not {value!r}")
-    return value if isinstance(value, str) else _numbers(what, value)
+    return value if isinstance(value, str) else a.numbers(what, value)
 
 
 def _quality(what: str, value: Any) -> tuple[int, ...]:
-    found = _integers(what, value)
+    found = a.integers(what, value)
     found = found * 2 if len(found) == 1 else found
     if len(found) != 2 or not 1 <= found[0] <= found[1] <= 100:
         raise ValueError(f"{what} is a whole number of 1 to 100, or (low, high) of these, not {value!r}")
     return found
 
 
-Factors = Annotated[Any, _range(0, 1e6)]
+Factors = Annotated[Any, a.within(0, 1e6)]
 
 
 class ColorJitter(Operator):
@@ -124,7 +125,7 @@ class Grayscale(Operator):
     torch.Size([2, 1, 32, 32])
     """
 
-    num_output_channels: Annotated[int, _choice(1, 3)] = 1
+    num_output_channels: Annotated[int, a.choice(1, 3)] = 1
 
 
 class RandomGrayscale(Operator):
@@ -134,7 +135,7 @@ class RandomGrayscale(Operator):
     RandomGrayscale(p=0.2)
     """
 
-    p: Chance = 0.1
+    p: a.Chance = 0.1
 
 
 class RandomInvert(Operator):
@@ -144,7 +145,7 @@ class RandomInvert(Operator):
     RandomInvert(p=0.5)
     """
 
-    p: Chance = 0.5
+    p: a.Chance = 0.5
 
 
 class RandomPosterize(Operator):
@@ -158,8 +159,8 @@ class RandomPosterize(Operator):
     RandomPosterize(bits=2, p=0.5)
     """
 
-    bits: Annotated[int, _whole(0, 8)]
-    p: Chance = 0.5
+    bits: Annotated[int, a.whole(0, 8)]
+    p: a.Chance = 0.5
 
 
 class RandomSolarize(Operator):
@@ -173,8 +174,8 @@ class RandomSolarize(Operator):
     RandomSolarize(threshold=128.0, p=0.5)
     """
 
-    threshold: Annotated[float, _number()]
-    p: Chance = 0.5
+    threshold: Annotated[float, a.number()]
+    p: a.Chance = 0.5
 
 
 class RandomAutocontrast(Operator):
@@ -186,7 +187,7 @@ class RandomAutocontrast(Operator):
     RandomAutocontrast(p=0.5)
     """
 
-    p: Chance = 0.5
+    p: a.Chance = 0.5
 
 
 class RandomEqualize(Operator):
@@ -198,7 +199,7 @@ class RandomEqualize(Operator):
     RandomEqualize(p=0.5)
     """
 
-    p: Chance = 0.5
+    p: a.Chance = 0.5
 
 
 class RandomAdjustSharpness(Operator):
@@ -214,8 +215,8 @@ class RandomAdjustSharpness(Operator):
     RandomAdjustSharpness(sharpness_factor=2.0, p=0.5)
     """
 
-    sharpness_factor: Annotated[float, _number(0, 1e6)]
-    p: Chance = 0.5
+    sharpness_factor: Annotated[float, a.number(0, 1e6)]
+    p: a.Chance = 0.5
 
 
 class RandomPhotometricDistort(Operator):
@@ -239,8 +240,8 @@ class RandomPhotometricDistort(Operator):
     brightness: Factors = (0.875, 1.125)
     contrast: Factors = (0.5, 1.5)
     saturation: Factors = (0.5, 1.5)
-    hue: Annotated[Any, _range(-0.5, 0.5)] = (-0.05, 0.05)
-    p: Chance = 0.5
+    hue: Annotated[Any, a.within(-0.5, 0.5)] = (-0.05, 0.05)
+    p: a.Chance = 0.5
 
 
 class RandomChannelPermutation(Operator):
@@ -265,9 +266,9 @@ class GaussianNoise(Operator):
     GaussianNoise(mean=0.0, sigma=0.05, clip=True)
     """
 
-    mean: Annotated[float, _number(-1e6, 1e6)] = 0.0
-    sigma: Annotated[float, _number(0, 1e6)] = 0.1
-    clip: Flag = True
+    mean: Annotated[float, a.number(-1e6, 1e6)] = 0.0
+    sigma: Annotated[float, a.number(0, 1e6)] = 0.1
+    clip: a.Flag = True
 
 
 class RandomErasing(Operator):
@@ -287,9 +288,9 @@ class RandomErasing(Operator):
     RandomErasing(p=0.25, scale=(0.02, 0.33), ratio=(0.3, 3.3), value='random')
     """
 
-    p: Chance = 0.5
-    scale: Annotated[Any, _range(0, 1)] = (0.02, 0.33)
-    ratio: Annotated[Any, _range(above=0, most=1e6)] = (0.3, 3.3)
+    p: a.Chance = 0.5
+    scale: Annotated[Any, a.within(0, 1)] = (0.02, 0.33)
+    ratio: Annotated[Any, a.within(above=0, most=1e6)] = (0.3, 3.3)
     value: Annotated[Any, _erased] = 0.0
     inplace: InitVar[bool] = False
 

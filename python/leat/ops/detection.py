@@ -2,24 +2,8 @@
 
 from typing import Annotated, Any
 
-from .base import (
-    Antialias,
-    Chance,
-    Fill,
-    Flag,
-    GrayFill,
-    Operator,
-    Resampling,
-    Side,
-    Square,
-    _integers,
-    _maybe,
-    _number,
-    _numbers,
-    _pair,
-    _range,
-    _whole,
-)
+from . import arguments as a
+from .base import Operator
 
 __all__ = [
     "Letterbox",
@@ -33,18 +17,18 @@ __all__ = [
 
 
 def _overlaps(what: str, value: Any) -> tuple[float, ...]:
-    return _numbers(what, (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0) if value is None else value)
+    return a.numbers(what, (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0) if value is None else value)
 
 
 def _two_sides(what: str, value: Any) -> tuple[int, ...]:
-    sides = _integers(what, value)
+    sides = a.integers(what, value)
     if len(sides) != 2 or min(sides) < 1:
         raise ValueError(f"{what} is two sides above 0, not {value!r}")
     return sides
 
 
 def _sides(what: str, value: Any) -> tuple[int, ...]:
-    sides = _integers(what, value)
+    sides = a.integers(what, value)
     if not sides or min(sides) < 1 or len(sides) > 256:
         raise ValueError(f"{what} is a side above 0, or a list of at most 256 of them, not {value!r}")
     return sides
@@ -66,9 +50,9 @@ class RandomZoomOut(Operator, moves=True):
     RandomZoomOut(fill=(124.0, 116.0, 104.0), side_range=(1.0, 4.0), p=0.5)
     """
 
-    fill: Fill = 0
-    side_range: Annotated[Any, _range(1)] = (1.0, 4.0)
-    p: Chance = 0.5
+    fill: a.Fill = 0
+    side_range: Annotated[Any, a.within(1)] = (1.0, 4.0)
+    p: a.Chance = 0.5
 
 
 class RandomIoUCrop(Operator, moves=True):
@@ -90,16 +74,16 @@ class RandomIoUCrop(Operator, moves=True):
     (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
     """
 
-    min_scale: Annotated[float, _number(0, 1)] = 0.3
-    max_scale: Annotated[float, _number(0, 1)] = 1.0
-    min_aspect_ratio: Annotated[float, _number(above=0)] = 0.5
-    max_aspect_ratio: Annotated[float, _number()] = 2.0
+    min_scale: Annotated[float, a.number(0, 1)] = 0.3
+    max_scale: Annotated[float, a.number(0, 1)] = 1.0
+    min_aspect_ratio: Annotated[float, a.number(above=0)] = 0.5
+    max_aspect_ratio: Annotated[float, a.number()] = 2.0
     sampler_options: Annotated[Any, _overlaps] = None
-    trials: Annotated[int, _whole()] = 40
+    trials: Annotated[int, a.whole()] = 40
 
     def _check(self) -> None:
-        _pair("(min_scale, max_scale)", (self.min_scale, self.max_scale))
-        _pair("(min_aspect_ratio, max_aspect_ratio)", (self.min_aspect_ratio, self.max_aspect_ratio))
+        a.pair("(min_scale, max_scale)", (self.min_scale, self.max_scale))
+        a.pair("(min_aspect_ratio, max_aspect_ratio)", (self.min_aspect_ratio, self.max_aspect_ratio))
 
 
 class ScaleJitter(Operator, moves=True):
@@ -120,9 +104,9 @@ class ScaleJitter(Operator, moves=True):
     """
 
     target_size: Annotated[Any, _two_sides]
-    scale_range: Annotated[Any, _range(above=0)] = (0.1, 2.0)
-    interpolation: Resampling = "bilinear"
-    antialias: Antialias = True
+    scale_range: Annotated[Any, a.within(above=0)] = (0.1, 2.0)
+    interpolation: a.Resampling = "bilinear"
+    antialias: a.Antialias = True
 
 
 class RandomShortestSize(Operator, moves=True):
@@ -141,9 +125,9 @@ class RandomShortestSize(Operator, moves=True):
     """
 
     min_size: Annotated[Any, _sides]
-    max_size: Annotated[int | None, _maybe(_whole())] = None
-    interpolation: Resampling = "bilinear"
-    antialias: Antialias = True
+    max_size: Annotated[int | None, a.maybe(a.whole())] = None
+    interpolation: a.Resampling = "bilinear"
+    antialias: a.Antialias = True
 
 
 class RandomResize(Operator, moves=True):
@@ -162,10 +146,10 @@ class RandomResize(Operator, moves=True):
     torch.Size([2, 3, 32, 32])
     """
 
-    min_size: Side
-    max_size: Side
-    interpolation: Resampling = "bilinear"
-    antialias: Antialias = True
+    min_size: a.Side
+    max_size: a.Side
+    interpolation: a.Resampling = "bilinear"
+    antialias: a.Antialias = True
 
     def _check(self) -> None:
         if self.min_size >= self.max_size:
@@ -191,12 +175,12 @@ class Letterbox(Operator, moves=True):
     torch.Size([2, 3, 32, 64])
     """
 
-    size: Square
-    fill: GrayFill = 114
-    scale_up: Flag = True
-    center: Flag = True
-    interpolation: Resampling = "bilinear"
-    antialias: Antialias = True
+    size: a.Square
+    fill: a.GrayFill = 114
+    scale_up: a.Flag = True
+    center: a.Flag = True
+    interpolation: a.Resampling = "bilinear"
+    antialias: a.Antialias = True
 
 
 class RandomSizeCrop(Operator, moves=True):
@@ -212,8 +196,8 @@ class RandomSizeCrop(Operator, moves=True):
     RandomSizeCrop(min_size=384, max_size=600)
     """
 
-    min_size: Side
-    max_size: Side
+    min_size: a.Side
+    max_size: a.Side
 
     def _check(self) -> None:
         if self.min_size > self.max_size:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..data.schema import ENCODED, Field, field
 from ..functions import native
-from .base import Operator, qualified_name
+from .base import Operator, _plain, qualified_name
 
 __all__ = ["Map", "MapBatch", "Native"]
 
@@ -79,22 +79,7 @@ class Native(Operator):
                 f"{self!r} has no JSON form and cannot be pickled: only a function named 'lib.so:symbol' is found "
                 "again in another process"
             )
-        kept = {
-            "function": self.function,
-            "args": self.args,
-            "returns": self._returns(),
-            "call": self.call,
-            "name": self.name,
-        }
-        return {"type": "Native"} | {k: v for k, v in kept.items() if v is not None}
-
-    def _returns(self) -> dict[str, Any] | None:
-        f = self.returns
-        return (
-            None
-            if f is None
-            else {"dtype": f.dtype, "shape": list(f.shape)} | ({"layout": f.layout} if f.layout else {})
-        )
+        return super().to_json()
 
     def _compiled(self, index: int, found: native.Function) -> dict[str, Any]:
         """As the library takes it: with the index of the function in its table."""
@@ -103,15 +88,9 @@ class Native(Operator):
         plain = isinstance(numbers, list) and all(
             isinstance(v, (int, float)) and not isinstance(v, bool) for v in numbers
         )
-        text = (
-            ""
-            if args is None
-            else args
-            if isinstance(args, str)
-            else json.dumps(args, ensure_ascii=False, separators=(",", ":"))
-        )
-        kept = {"source": found.source, "text": text, "numbers": numbers if plain else None, "returns": self._returns()}
-        kept |= {"takes": found.takes, "gives": found.gives, "name": self.name}
+        text = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False, separators=(",", ":"))
+        kept = {"source": found.source, "text": "" if args is None else text, "numbers": numbers if plain else None}
+        kept |= {"returns": _plain(self.returns), "takes": found.takes, "gives": found.gives, "name": self.name}
         return {"type": "Native", "function": index} | {k: v for k, v in kept.items() if v is not None}
 
 

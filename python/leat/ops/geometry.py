@@ -3,26 +3,8 @@
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from .base import (
-    Antialias,
-    Chance,
-    Fill,
-    Flag,
-    Operator,
-    Resampling,
-    Square,
-    Warp,
-    _choice,
-    _integers,
-    _interpolation,
-    _maybe,
-    _number,
-    _numbers,
-    _pair,
-    _range,
-    _size,
-    _whole,
-)
+from . import arguments as a
+from .base import Operator
 
 __all__ = [
     "CenterCrop",
@@ -41,7 +23,7 @@ __all__ = [
 
 
 def _padding(what: str, padding: Any) -> tuple[int, ...]:
-    sides = _integers(what, padding)
+    sides = a.integers(what, padding)
     if len(sides) not in (1, 2, 4):
         raise ValueError(f"{what} is one, two or four numbers, not {padding!r}")
     return sides
@@ -51,7 +33,7 @@ def _angles(*sizes: int) -> Callable[[str, Any], tuple[float, ...]]:
     """d: from -d to d; or (low, high), of one or two axes."""
 
     def angles(what: str, degrees: Any) -> tuple[float, ...]:
-        found = _numbers(what, degrees)
+        found = a.numbers(what, degrees)
         if len(found) == 1 and found[0] >= 0:
             found = (-found[0], found[0])
         if len(found) not in sizes or any(a > b for a, b in zip(found[::2], found[1::2], strict=False)):
@@ -62,28 +44,28 @@ def _angles(*sizes: int) -> Callable[[str, Any], tuple[float, ...]]:
 
 
 def _point(what: str, center: Any) -> tuple[float, ...]:
-    middle = _numbers(what, center)
+    middle = a.numbers(what, center)
     if len(middle) != 2:
         raise ValueError(f"{what} is (x, y), not {center!r}")
     return middle
 
 
 def _shift(what: str, value: Any) -> tuple[float, ...]:
-    shift = _numbers(what, value)
+    shift = a.numbers(what, value)
     if len(shift) != 2 or min(shift) < 0 or max(shift) > 1:
         raise ValueError(f"{what} is two numbers from 0 to 1, parts of width and height, not {value!r}")
     return shift
 
 
 def _by_axis(what: str, value: Any) -> tuple[float, ...]:
-    found = _numbers(what, value)
+    found = a.numbers(what, value)
     if len(found) not in (1, 2):
         raise ValueError(f"{what} is a number, or one for x and one for y, not {value!r}")
     return found
 
 
-PaddingMode = Annotated[str, _choice("constant", "edge", "reflect", "symmetric")]
-Center = Annotated[Any, _maybe(_point)]
+PaddingMode = Annotated[str, a.choice("constant", "edge", "reflect", "symmetric")]
+Center = Annotated[Any, a.maybe(_point)]
 
 
 class Resize(Operator, moves=True):
@@ -104,10 +86,10 @@ class Resize(Operator, moves=True):
     torch.Size([2, 3, 32, 48])
     """
 
-    size: Annotated[Any, _maybe(_size)]
-    interpolation: Resampling = "bilinear"
-    max_size: Annotated[int | None, _maybe(_whole())] = None
-    antialias: Antialias = True
+    size: Annotated[Any, a.maybe(a.size)]
+    interpolation: a.Resampling = "bilinear"
+    max_size: Annotated[int | None, a.maybe(a.whole())] = None
+    antialias: a.Antialias = True
 
     def _check(self) -> None:
         if self.size is None and self.max_size is None:
@@ -124,7 +106,7 @@ class CenterCrop(Operator, moves=True):
     torch.Size([2, 3, 32, 32])
     """
 
-    size: Square
+    size: a.Square
 
 
 class RandomCrop(Operator, moves=True):
@@ -142,10 +124,10 @@ class RandomCrop(Operator, moves=True):
     RandomCrop(size=(32, 32), padding=(4,), pad_if_needed=False, fill=(0.0,), padding_mode='constant')
     """
 
-    size: Square
-    padding: Annotated[Any, _maybe(_padding)] = None
-    pad_if_needed: Flag = False
-    fill: Fill = 0
+    size: a.Square
+    padding: Annotated[Any, a.maybe(_padding)] = None
+    pad_if_needed: a.Flag = False
+    fill: a.Fill = 0
     padding_mode: PaddingMode = "constant"
 
     def _check(self) -> None:
@@ -171,11 +153,11 @@ class RandomResizedCrop(Operator, moves=True):
     torch.Size([2, 3, 32, 32])
     """
 
-    size: Square
-    scale: Annotated[Any, _pair] = (0.08, 1.0)
-    ratio: Annotated[Any, _pair] = (3.0 / 4.0, 4.0 / 3.0)
-    interpolation: Resampling = "bilinear"
-    antialias: Antialias = True
+    size: a.Square
+    scale: Annotated[Any, a.pair] = (0.08, 1.0)
+    ratio: Annotated[Any, a.pair] = (3.0 / 4.0, 4.0 / 3.0)
+    interpolation: a.Resampling = "bilinear"
+    antialias: a.Antialias = True
 
 
 class RandomHorizontalFlip(Operator, moves=True):
@@ -185,7 +167,7 @@ class RandomHorizontalFlip(Operator, moves=True):
     RandomHorizontalFlip(p=0.5)
     """
 
-    p: Chance = 0.5
+    p: a.Chance = 0.5
 
 
 class RandomVerticalFlip(Operator, moves=True):
@@ -195,7 +177,7 @@ class RandomVerticalFlip(Operator, moves=True):
     RandomVerticalFlip(p=0.2)
     """
 
-    p: Chance = 0.5
+    p: a.Chance = 0.5
 
 
 class RandomRotate90(Operator, moves=True):
@@ -215,7 +197,7 @@ class RandomRotate90(Operator, moves=True):
     torch.Size([2, 3, 32, 32])
     """
 
-    p: Chance = 1.0
+    p: a.Chance = 1.0
 
 
 class Pad(Operator, moves=True):
@@ -233,7 +215,7 @@ class Pad(Operator, moves=True):
     """
 
     padding: Annotated[Any, _padding]
-    fill: Fill = 0
+    fill: a.Fill = 0
     padding_mode: PaddingMode = "constant"
 
 
@@ -256,10 +238,10 @@ class RandomRotation(Operator, moves=True):
     """
 
     degrees: Annotated[Any, _angles(2)]
-    interpolation: Warp = "nearest"
-    expand: Flag = False
+    interpolation: a.Warp = "nearest"
+    expand: a.Flag = False
     center: Center = None
-    fill: Fill = 0
+    fill: a.Fill = 0
 
 
 class RandomAffine(Operator, moves=True):
@@ -282,11 +264,11 @@ class RandomAffine(Operator, moves=True):
     """
 
     degrees: Annotated[Any, _angles(2)]
-    translate: Annotated[Any, _maybe(_shift)] = None
-    scale: Annotated[Any, _maybe(_range(above=0))] = None
-    shear: Annotated[Any, _maybe(_angles(2, 4))] = None
-    interpolation: Warp = "nearest"
-    fill: Fill = 0
+    translate: Annotated[Any, a.maybe(_shift)] = None
+    scale: Annotated[Any, a.maybe(a.within(above=0))] = None
+    shear: Annotated[Any, a.maybe(_angles(2, 4))] = None
+    interpolation: a.Warp = "nearest"
+    fill: a.Fill = 0
     center: Center = None
 
 
@@ -305,10 +287,10 @@ class RandomPerspective(Operator, moves=True):
     RandomPerspective(distortion_scale=0.3, p=0.5, interpolation='bilinear', fill=(0.0,))
     """
 
-    distortion_scale: Annotated[float, _number(0, 1)] = 0.5
-    p: Chance = 0.5
-    interpolation: Warp = "bilinear"
-    fill: Fill = 0
+    distortion_scale: Annotated[float, a.number(0, 1)] = 0.5
+    p: a.Chance = 0.5
+    interpolation: a.Warp = "bilinear"
+    fill: a.Fill = 0
 
 
 class ElasticTransform(Operator, moves=True):
@@ -332,8 +314,8 @@ class ElasticTransform(Operator, moves=True):
 
     alpha: Annotated[Any, _by_axis] = 50.0
     sigma: Annotated[Any, _by_axis] = 5.0
-    interpolation: Annotated[Any, _interpolation("nearest", "bilinear")] = "bilinear"
-    fill: Fill = 0
+    interpolation: Annotated[Any, a.interpolation("nearest", "bilinear")] = "bilinear"
+    fill: a.Fill = 0
 
     def _check(self) -> None:
         if min(self.sigma) < 0 or min(self.sigma) == 0 != max(self.sigma):

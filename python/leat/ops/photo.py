@@ -5,7 +5,8 @@ from dataclasses import KW_ONLY
 from typing import Annotated
 
 from .. import check
-from .base import Flag, Operator, _choice, _maybe, _whole
+from . import arguments as a
+from .base import Operator
 
 __all__ = ["Decode"]
 
@@ -45,16 +46,16 @@ class Decode(Operator):
     torch.Size([2, 1, 32, 32])
     """
 
-    mode: Annotated[str, _choice("RGB", "GRAY", "RGBA")] = "RGB"
+    mode: Annotated[str, a.choice("RGB", "GRAY", "RGBA")] = "RGB"
     _: KW_ONLY
-    exif: Flag = False
-    dct_scaling: Flag = False
-    strict: Flag = True
-    dtype: Annotated[str, _choice("uint8", "uint16")] = "uint8"
-    alpha: Annotated[str, _choice("drop", "blend")] = "drop"
-    background: Annotated[Sequence[int] | None, _maybe(_colour)] = None
-    frame: Annotated[int, _whole(0, (1 << 31) - 1)] = 0
-    icc: Annotated[str, _choice("ignore", "srgb")] = "ignore"
+    exif: a.Flag = False
+    dct_scaling: a.Flag = False
+    strict: a.Flag = True
+    dtype: Annotated[str, a.choice("uint8", "uint16")] = "uint8"
+    alpha: Annotated[str, a.choice("drop", "blend")] = "drop"
+    background: Annotated[Sequence[int] | None, a.maybe(_colour)] = None
+    frame: Annotated[int, a.whole(0, (1 << 31) - 1)] = 0
+    icc: Annotated[str, a.choice("ignore", "srgb")] = "ignore"
 
     def _check(self) -> None:
         if self.alpha == "blend" and self.mode == "RGBA":

@@ -2,13 +2,14 @@
 
 from typing import Annotated, Any
 
-from .base import Flag, Operator, Warp, _choice, _maybe, _number, _numbers, _whole
+from . import arguments as a
+from .base import Operator
 
 __all__ = ["AugMix", "AutoAugment", "RandAugment", "TrivialAugmentWide"]
 
 
-Bins = Annotated[int, _whole(2, 1 << 20)]
-PolicyFill = Annotated[Any, _maybe(_numbers)]
+Bins = Annotated[int, a.whole(2, 1 << 20)]
+PolicyFill = Annotated[Any, a.maybe(a.numbers)]
 
 
 class _Policy(Operator, moves=True):
@@ -35,10 +36,10 @@ class RandAugment(_Policy):
     torch.Size([2, 3, 32, 32])
     """
 
-    num_ops: Annotated[int, _whole(0, 64)] = 2
-    magnitude: Annotated[int, _whole(0, 1 << 20)] = 9
+    num_ops: Annotated[int, a.whole(0, 64)] = 2
+    magnitude: Annotated[int, a.whole(0, 1 << 20)] = 9
     num_magnitude_bins: Bins = 31
-    interpolation: Warp = "nearest"
+    interpolation: a.Warp = "nearest"
     fill: PolicyFill = None
 
     def _check(self) -> None:
@@ -63,7 +64,7 @@ class TrivialAugmentWide(_Policy):
     """
 
     num_magnitude_bins: Bins = 31
-    interpolation: Warp = "nearest"
+    interpolation: a.Warp = "nearest"
     fill: PolicyFill = None
 
 
@@ -83,8 +84,8 @@ class AutoAugment(_Policy):
     'cifar10'
     """
 
-    policy: Annotated[Any, _choice("imagenet", "cifar10", "svhn")] = "imagenet"
-    interpolation: Warp = "nearest"
+    policy: Annotated[Any, a.choice("imagenet", "cifar10", "svhn")] = "imagenet"
+    interpolation: a.Warp = "nearest"
     fill: PolicyFill = None
 
 
@@ -108,10 +109,10 @@ class AugMix(_Policy):
     'bilinear'
     """
 
-    severity: Annotated[int, _whole(1, 10)] = 3
-    mixture_width: Annotated[int, _whole(1, 64)] = 3
-    chain_depth: Annotated[int, _whole(-(1 << 31), 64)] = -1
-    alpha: Annotated[float, _number(1e-3, 1e6)] = 1.0
-    all_ops: Flag = True
-    interpolation: Warp = "bilinear"
+    severity: Annotated[int, a.whole(1, 10)] = 3
+    mixture_width: Annotated[int, a.whole(1, 64)] = 3
+    chain_depth: Annotated[int, a.whole(-(1 << 31), 64)] = -1
+    alpha: Annotated[float, a.number(1e-3, 1e6)] = 1.0
+    all_ops: a.Flag = True
+    interpolation: a.Warp = "bilinear"
     fill: PolicyFill = None

@@ -6,7 +6,8 @@ from dataclasses import KW_ONLY
 from typing import Annotated, Any
 
 from ..data.schema import box_format
-from .base import Flag, Operator, _choice, _flag, _maybe, _number, _numbers, _whole
+from . import arguments as a
+from .base import Operator
 
 __all__ = ["ClampBoundingBoxes", "ConvertBoundingBoxFormat", "PadTo", "SanitizeBoundingBoxes"]
 
@@ -22,11 +23,11 @@ def _labels(what: str, labels: Any) -> Any:
 
 def _padding(what: str, fill: Any) -> Any:
     if isinstance(fill, Mapping):
-        return {str(k): _numbers(what, [v])[0] for k, v in fill.items()}
-    return _numbers(what, [fill])[0]
+        return {str(k): a.numbers(what, [v])[0] for k, v in fill.items()}
+    return a.numbers(what, [fill])[0]
 
 
-_clamping = _choice("auto", "soft", "hard", "none")
+_clamping = a.choice("auto", "soft", "hard", "none")
 
 
 class SanitizeBoundingBoxes(Operator):
@@ -48,11 +49,11 @@ class SanitizeBoundingBoxes(Operator):
     SanitizeBoundingBoxes(min_size=2.0, min_area=1.0, labels_getter='default', min_visibility=0.0)
     """
 
-    min_size: Annotated[float, _number(1)] = 1.0
-    min_area: Annotated[float, _number(1)] = 1.0
+    min_size: Annotated[float, a.number(1)] = 1.0
+    min_area: Annotated[float, a.number(1)] = 1.0
     labels_getter: Annotated[Any, _labels] = "default"
     _: KW_ONLY
-    min_visibility: Annotated[float, _number(0, 1)] = 0.0
+    min_visibility: Annotated[float, a.number(0, 1)] = 0.0
 
 
 class ClampBoundingBoxes(Operator):
@@ -83,7 +84,7 @@ class ConvertBoundingBoxFormat(Operator):
 
     format: Annotated[Any, lambda _, format: box_format(format)]
     _: KW_ONLY
-    normalized: Annotated[bool | None, _maybe(_flag)] = None
+    normalized: Annotated[bool | None, a.maybe(a.flag)] = None
 
 
 class PadTo(Operator):
@@ -100,10 +101,10 @@ class PadTo(Operator):
     PadTo(n=100, fill={'label': -1.0}, cut=False)
     """
 
-    n: Annotated[int, _whole(1)]
+    n: Annotated[int, a.whole(1)]
     fill: Annotated[Any, _padding] = 0
     _: KW_ONLY
-    cut: Flag = False
+    cut: a.Flag = False
 
     def __hash__(self) -> int:
         return hash((self.n, json.dumps(self.fill), self.cut, self.name))

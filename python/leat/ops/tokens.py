@@ -4,31 +4,32 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import Annotated, Any
 
-from .base import Chance, Operator, _choice, _integers, _maybe, _number, _numbers, _whole
+from . import arguments as a
+from .base import Operator
 
 __all__ = ["FillInTheMiddle", "MaskTokens", "SpanCorruption"]
 
 
-_token = _whole(0, (1 << 53) - 1)
+_token = a.whole(0, (1 << 53) - 1)
 
 
 def _special(what: str, ids: Any) -> tuple[int, ...]:
-    special = tuple(_token(what, i) for i in _integers(what, ids))
+    special = tuple(_token(what, i) for i in a.integers(what, ids))
     if len(special) > 64:
         raise ValueError(f"{what} are at most 64 tokens, not {len(special)}")
     return special
 
 
 def _shares(what: str, value: Any) -> tuple[float, ...]:
-    shares = _numbers(what, value)
+    shares = a.numbers(what, value)
     if len(shares) != 2 or min(shares) < 0 or sum(shares) > 1:
         raise ValueError(f"{what} is two shares from 0 that sum to at most 1, not {value!r}")
     return shares
 
 
-_part = _choice("labels")
+_part = a.choice("labels")
 Token = Annotated[int, _token]
-MaybeToken = Annotated[int | None, _maybe(_token)]
+MaybeToken = Annotated[int | None, a.maybe(_token)]
 
 
 class _Targets(Operator):
@@ -61,12 +62,12 @@ class MaskTokens(_Targets):
     """
 
     mask_id: Token
-    vocab_size: Annotated[int, _whole(1, (1 << 53) - 1)]
+    vocab_size: Annotated[int, a.whole(1, (1 << 53) - 1)]
     special_ids: Annotated[Sequence[int], _special] = ()
-    p: Chance = 0.15
+    p: a.Chance = 0.15
     replace: Annotated[tuple[float, float], _shares] = (0.8, 0.1)
     _: KW_ONLY
-    part: Annotated[str | None, _maybe(_part)] = None
+    part: Annotated[str | None, a.maybe(_part)] = None
 
     def _check(self) -> None:
         if self.mask_id >= self.vocab_size:
@@ -96,13 +97,13 @@ class SpanCorruption(_Targets):
     """
 
     sentinel_id: Token
-    density: Annotated[float, _number(1e-6, 1 - 1e-6)] = 0.15
-    mean_length: Annotated[float, _number(1, 1e6)] = 3.0
+    density: Annotated[float, a.number(1e-6, 1 - 1e-6)] = 0.15
+    mean_length: Annotated[float, a.number(1, 1e6)] = 3.0
     _: KW_ONLY
     eos: MaybeToken = None
     fill: MaybeToken = None
-    length: Annotated[int | None, _maybe(_whole(2, 1 << 20))] = None
-    part: Annotated[str | None, _maybe(_part)] = None
+    length: Annotated[int | None, a.maybe(a.whole(2, 1 << 20))] = None
+    part: Annotated[str | None, a.maybe(_part)] = None
 
 
 class FillInTheMiddle(Operator):
@@ -129,8 +130,8 @@ class FillInTheMiddle(Operator):
     prefix_id: Token
     middle_id: Token
     suffix_id: Token
-    rate: Chance = 0.5
-    spm: Chance = 0.5
+    rate: a.Chance = 0.5
+    spm: a.Chance = 0.5
     _: KW_ONLY
     eos: MaybeToken = None
     fill: MaybeToken = None

@@ -4,7 +4,8 @@ from dataclasses import InitVar
 from typing import Annotated, Any
 
 from ..data.schema import dtype_name
-from .base import Operator, _choice, _flag, _maybe, _numbers
+from . import arguments as a
+from .base import Operator
 
 __all__ = ["Normalize", "ToDtype", "ToLayout"]
 
@@ -24,8 +25,8 @@ class Normalize(Operator):
     torch.float32
     """
 
-    mean: Annotated[Any, _numbers]
-    std: Annotated[Any, _numbers]
+    mean: Annotated[Any, a.numbers]
+    std: Annotated[Any, a.numbers]
     inplace: InitVar[bool] = False
 
     def _check(self) -> None:
@@ -48,7 +49,7 @@ class ToDtype(Operator):
     """
 
     dtype: Annotated[Any, lambda _, dtype: dtype_name(dtype)]
-    scale: Annotated[bool | None, _maybe(_flag)] = None
+    scale: Annotated[bool | None, a.maybe(a.flag)] = None
 
 
 class ToLayout(Operator):
@@ -60,4 +61,4 @@ class ToLayout(Operator):
     torch.Size([2, 32, 32, 3])
     """
 
-    layout: Annotated[str, _choice("NCHW", "NHWC", "channels_last")]
+    layout: Annotated[str, a.choice("NCHW", "NHWC", "channels_last")]
