@@ -48,10 +48,9 @@ class Memory:
 class Chain:
     def __init__(
         self,
-        field: tuple[str, int, str, int, int, tuple[int, ...]],
+        field: tuple[str, int, str, int, tuple[int, ...], int, bool, bytes],
         program: str,
         functions: list[tuple[int, bool, object]],
-        role: int = 0,
         /,
     ) -> None: ...
     def describe(self) -> tuple[int, str, int, tuple[int, ...], tuple[int, ...], bool, int]: ...

@@ -10,30 +10,19 @@ struct chain {
     PyObject *functions; /* keeps the functions of the chain */
 };
 
-/* Chain(field, program, functions, role=0): `field` as Dataset.fields() gives them, up to the shape. */
+/* Chain(field, program, functions): `field` as the Writer takes them. */
 static PyObject *chain_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     struct leat_field field = {0};
-    const char *dtype, *program;
-    int kind, layout, flags, role = 0, d;
-    PyObject *shape, *functions;
+    const char *program;
+    PyObject *tuple, *functions;
     struct leat_error error;
-    if (!PyArg_ParseTuple(args, "(sisiiO!)sO!|i:Chain", &field.name, &kind, &dtype, &layout, &flags, &PyTuple_Type,
-                          &shape, &program, &PyList_Type, &functions, &role))
+    if (!PyArg_ParseTuple(args, "O!sO!:Chain", &PyTuple_Type, &tuple, &program, &PyList_Type, &functions) ||
+        py_field(tuple, &field))
         return NULL;
-    field.dtype = leat_dtype_from_name(dtype);
-    if (!field.dtype || PyTuple_Size(shape) > LEAT_MAX_DIMS) {
+    if (!field.dtype) {
         PyErr_SetString(PyExc_ValueError, "no field for a chain");
         return NULL;
-    }
-    field.kind = (enum leat_kind)kind;
-    field.role = (enum leat_role)role;
-    field.layout = (enum leat_layout)layout;
-    field.ndim = (unsigned)PyTuple_Size(shape);
-    for (d = 0; d < (int)field.ndim; d++) {
-        field.shape[d] = PyLong_AsLongLong(PyTuple_GetItem(shape, d));
-        if (field.shape[d] == -1 && PyErr_Occurred())
-            return NULL;
     }
     struct leat_native *table = py_native_table(functions);
     struct chain *c = table ? py_object_new(type) : NULL;
@@ -89,7 +78,7 @@ static PyMethodDef chain_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot chain_slots[] = {
-    {Py_tp_doc, (void *)"Chain(field, program, functions, role=0): operators for single values."},
+    {Py_tp_doc, (void *)"Chain(field, program, functions): operators for single values."},
     {Py_tp_new, (void *)chain_new},
     {Py_tp_dealloc, (void *)chain_dealloc},
     {Py_tp_methods, chain_methods},

@@ -2,13 +2,11 @@
 #include "leat/curves.h"
 #include "leat_py.h"
 
-static bool doubles(PyObject *object, int flags, Py_buffer *view)
+/* Whether buffers are of float64; else there is an exception. */
+static bool doubles(const Py_buffer *a, const Py_buffer *b)
 {
-    if (PyObject_GetBuffer(object, view, flags))
-        return false;
-    if (view->len % (Py_ssize_t)sizeof(double) == 0)
+    if (a->len % (Py_ssize_t)sizeof(double) == 0 && b->len % (Py_ssize_t)sizeof(double) == 0)
         return true;
-    PyBuffer_Release(view);
     PyErr_SetString(PyExc_ValueError, "an array of float64 is needed");
     return false;
 }
@@ -20,30 +18,26 @@ PyObject *py_power_law_fit(PyObject *module, PyObject *args)
     struct leat_power_fit_options o;
     struct leat_power_law start, law;
     struct leat_error error;
-    PyObject *n_object, *loss_object, *start_object;
+    PyObject *start_object, *result = NULL;
     Py_buffer n, loss;
     int rc;
-    if (!PyArg_ParseTuple(args, "OO(dddd)O:power_law_fit", &n_object, &loss_object, &o.huber_delta, &o.alpha_max,
-                          &o.log_beta_max, &o.log_eps_min, &start_object))
+    if (!PyArg_ParseTuple(args, "y*y*(dddd)O:power_law_fit", &n, &loss, &o.huber_delta, &o.alpha_max, &o.log_beta_max,
+                          &o.log_eps_min, &start_object))
         return NULL;
-    if (start_object != Py_None &&
-        !PyArg_ParseTuple(start_object, "ddd:start", &start.alpha, &start.log_beta, &start.log_eps))
-        return NULL;
-    if (!doubles(n_object, PyBUF_SIMPLE, &n))
-        return NULL;
-    if (!doubles(loss_object, PyBUF_SIMPLE, &loss)) {
-        PyBuffer_Release(&n);
-        return NULL;
+    const bool fresh = start_object == Py_None;
+    if (doubles(&n, &loss) &&
+        (fresh || PyArg_ParseTuple(start_object, "ddd:start", &start.alpha, &start.log_beta, &start.log_eps))) {
+        if (n.len == loss.len) {
+            PY_WITHOUT_GIL(rc = leat_power_law_fit(n.buf, loss.buf, (uint64_t)n.len / sizeof(double), &o,
+                                                   fresh ? NULL : &start, &law, &error));
+            result = rc ? py_raise(&error) : Py_BuildValue("dddd", law.alpha, law.log_beta, law.log_eps, law.objective);
+        } else {
+            PyErr_SetString(PyExc_ValueError, "a loss for each number of samples is needed");
+        }
     }
-    bool same = n.len == loss.len;
-    if (same)
-        PY_WITHOUT_GIL(rc = leat_power_law_fit(n.buf, loss.buf, (uint64_t)n.len / sizeof(double), &o,
-                                               start_object == Py_None ? NULL : &start, &law, &error));
     PyBuffer_Release(&n);
     PyBuffer_Release(&loss);
-    if (!same)
-        return PyErr_SetString(PyExc_ValueError, "a loss for each number of samples is needed"), NULL;
-    return rc ? py_raise(&error) : Py_BuildValue("dddd", law.alpha, law.log_beta, law.log_eps, law.objective);
+    return result;
 }
 
 /* power_law_at(alpha, log_beta, log_eps, n) -> (loss, slope) */
@@ -59,25 +53,20 @@ PyObject *py_power_law_at(PyObject *module, PyObject *args)
 /* curve_smooth(values, window, degree, first, stride, out): fills out */
 PyObject *py_curve_smooth(PyObject *module, PyObject *args)
 {
-    PyObject *values_object, *out_object;
     unsigned int window, degree;
     unsigned long long first, stride;
     struct leat_error error;
     Py_buffer values, out;
-    int rc;
-    if (!PyArg_ParseTuple(args, "OIIKKO:curve_smooth", &values_object, &window, &degree, &first, &stride, &out_object))
+    int rc = 0;
+    if (!PyArg_ParseTuple(args, "y*IIKKw*:curve_smooth", &values, &window, &degree, &first, &stride, &out))
         return NULL;
-    if (!doubles(values_object, PyBUF_SIMPLE, &values))
-        return NULL;
-    if (!doubles(out_object, PyBUF_WRITABLE, &out)) {
-        PyBuffer_Release(&values);
-        return NULL;
-    }
-    PY_WITHOUT_GIL(rc = leat_curve_smooth(values.buf, (uint64_t)values.len / sizeof(double), window, degree, first,
-                                          stride, (uint64_t)out.len / sizeof(double), out.buf, &error));
+    const bool good = doubles(&values, &out);
+    if (good)
+        PY_WITHOUT_GIL(rc = leat_curve_smooth(values.buf, (uint64_t)values.len / sizeof(double), window, degree, first,
+                                              stride, (uint64_t)out.len / sizeof(double), out.buf, &error));
     PyBuffer_Release(&values);
     PyBuffer_Release(&out);
-    return rc ? py_raise(&error) : Py_NewRef(Py_None);
+    return good ? py_none_or_raise(rc, &error) : NULL;
 }
 
 PyObject *py_exp(PyObject *module, PyObject *x)

@@ -42,22 +42,6 @@ static PyObject *opened(int rc, struct leat_dataset *handle, const struct leat_e
     return py_raise(error);
 }
 
-/* The texts of a list of bytes, which keeps them. NULL: the exception is set. */
-static const char **paths_of(PyObject *list, size_t *n)
-{
-    const Py_ssize_t count = PyList_Size(list);
-    const char **out = calloc((size_t)count + 1, sizeof(char *));
-    for (Py_ssize_t i = 0; out && i < count; i++)
-        if (!(out[i] = PyBytes_AsString(PyList_GetItem(list, i)))) {
-            free(out);
-            return NULL;
-        }
-    if (!out)
-        PyErr_NoMemory();
-    *n = (size_t)count;
-    return out;
-}
-
 /* A kind that is "" is none. */
 static const char **kinds_of(PyObject *list, size_t *n)
 {
@@ -79,7 +63,7 @@ static PyObject *dataset_open(PyTypeObject *type, PyObject *args)
                           py_path_or_none, &index_dir, py_path_or_none, &annotations, &on_bad, &PyList_Type,
                           &class_list, &PyList_Type, &field_list, &PyList_Type, &kind_list, &documents))
         return NULL;
-    const char **paths = paths_of(path_list, &n_paths), **classes = NULL, **fields = NULL, **kinds = NULL;
+    const char **paths = py_strings_of(path_list, &n_paths), **classes = NULL, **fields = NULL, **kinds = NULL;
     bool good = paths && (classes = py_strings_of(class_list, &options.n_classes)) &&
                 (fields = py_strings_of(field_list, &options.n_fields)) && (kinds = kinds_of(kind_list, &n_kinds));
     if (good && n_kinds != options.n_fields) {
@@ -124,10 +108,8 @@ static PyObject *dataset_fields(PyObject *self, PyObject *none)
     size_t n = 0;
     const struct leat_field *fields = leat_dataset_fields(py_dataset_handle(self), &n);
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && i < n; i++) {
-        PyObject *field = describe_field(&fields[i]);
-        py_list_add(&list, field);
-    }
+    for (size_t i = 0; list && i < n; i++)
+        py_list_add(&list, describe_field(&fields[i]));
     return list;
 }
 
@@ -136,10 +118,8 @@ static PyObject *dataset_classes(PyObject *self, PyObject *none)
     size_t n = 0;
     const char *const *names = leat_dataset_classes(py_dataset_handle(self), &n);
     PyObject *list = PyList_New(0);
-    for (size_t i = 0; list && i < n; i++) {
-        PyObject *name = PyUnicode_DecodeFSDefault(names[i]);
-        py_list_add(&list, name);
-    }
+    for (size_t i = 0; list && i < n; i++)
+        py_list_add(&list, PyUnicode_DecodeFSDefault(names[i]));
     return list;
 }
 
@@ -159,11 +139,7 @@ static PyObject *dataset_about(PyObject *self, PyObject *none)
     char *json;
     int rc;
     PY_WITHOUT_GIL(rc = leat_dataset_about(py_dataset_handle(self), &json, &error));
-    if (rc)
-        return py_raise(&error);
-    PyObject *text = PyUnicode_FromString(json);
-    leat_free(json);
-    return text;
+    return rc ? py_raise(&error) : py_text_take(json);
 }
 
 static PyObject *dataset_select(PyObject *self, PyObject *positions)
@@ -252,26 +228,35 @@ out:
     return list;
 }
 
+struct leat_dataset **py_datasets_of(PyObject *list, size_t *n)
+{
+    const Py_ssize_t count = PyList_Size(list);
+    struct leat_dataset **parts = count < 0 ? NULL : calloc((size_t)count + 1, sizeof(struct leat_dataset *));
+    if (count >= 0 && !parts)
+        PyErr_NoMemory();
+    for (Py_ssize_t i = 0; parts && i < count; i++) {
+        PyObject *part = PyList_GetItem(list, i);
+        if (Py_TYPE(part) == py_dataset_type) {
+            parts[i] = py_dataset_handle(part);
+            continue;
+        }
+        PyErr_SetString(PyExc_TypeError, "a list of data sets is needed");
+        free(parts);
+        return NULL;
+    }
+    *n = (size_t)count;
+    return parts;
+}
+
 PyObject *py_dataset_concat(PyObject *module, PyObject *list)
 {
     struct leat_dataset *handle = NULL;
     struct leat_error error;
-    Py_ssize_t n = PyList_Size(list);
-    if (n < 0)
-        return NULL;
-    struct leat_dataset **parts = calloc((size_t)n + 1, sizeof(struct leat_dataset *));
+    size_t n;
+    struct leat_dataset **parts = py_datasets_of(list, &n);
     if (!parts)
-        return PyErr_NoMemory();
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *part = PyList_GetItem(list, i);
-        if (!part || Py_TYPE(part) != py_dataset_type) {
-            free(parts);
-            PyErr_SetString(PyExc_TypeError, "concat takes data sets");
-            return NULL;
-        }
-        parts[i] = py_dataset_handle(part);
-    }
-    int rc = leat_dataset_concat(parts, (size_t)n, &handle, &error);
+        return NULL;
+    int rc = leat_dataset_concat(parts, n, &handle, &error);
     free(parts);
     return rc ? py_raise(&error) : py_dataset_new(handle);
 }

@@ -9,8 +9,6 @@ struct table {
     uint64_t samples;
 };
 
-PyTypeObject *py_table_type;
-
 /* table(samples, int64 ids or None, folder or None, deferred) */
 static PyObject *table_open(PyTypeObject *type, PyObject *args)
 {

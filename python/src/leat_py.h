@@ -32,12 +32,15 @@
 #endif
 
 /* Types, made when the module is imported. */
-extern PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_consumer_type,
-    *py_batch_type, *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type, *py_executor_type,
-    *py_port_type, *py_attached_type, *py_table_type, *py_columns_type;
-extern PyType_Spec py_memory_spec, py_dataset_spec, py_writer_spec, py_loader_spec, py_consumer_spec, py_batch_spec,
-    py_slot_spec, py_pool_spec, py_board_spec, py_layout_spec, py_chain_spec, py_executor_spec, py_port_spec,
-    py_attached_spec, py_table_spec, py_columns_spec;
+/* clang-format off */
+#define PY_TYPES(X)                                                                                                    \
+    X(memory) X(dataset) X(writer) X(loader) X(consumer) X(batch) X(slot) X(pool) X(board) X(layout) X(chain)          \
+    X(executor) X(port) X(attached) X(table) X(columns)
+/* clang-format on */
+#define PY_DECLARE_TYPE(NAME)                                                                                          \
+    extern PyTypeObject *py_##NAME##_type;                                                                             \
+    extern PyType_Spec py_##NAME##_spec;
+PY_TYPES(PY_DECLARE_TYPE)
 
 /* Sets the Python exception that belongs to the error and returns NULL. */
 PyObject *py_raise(const struct leat_error *error);
@@ -253,11 +256,15 @@ PyObject *py_batch_new(struct leat_batch *batch, bool readonly);
 /* The handle of a data set object, borrowed. */
 struct leat_dataset *py_dataset_handle(PyObject *object);
 PyObject *py_dataset_new(struct leat_dataset *handle); /* takes it over */
+/* The handles of a list of data sets, borrowed, in an array to be freed; NULL with an exception. */
+struct leat_dataset **py_datasets_of(PyObject *list, size_t *n);
 PyObject *py_dataset_concat(PyObject *module, PyObject *list);
-/* writer.c: the fields of a list of (name, kind, dtype, layout, shape), to be freed; names stay those of the list. The
- * number, or -1 with an exception. */
+/* writer.c: a field of (name, kind, dtype, layout, shape, role, normalized, pairs), whose strings and pairs stay those
+ * of the tuple: 0, or -1 with an exception. And the fields of a list of these, to be freed: their number, or -1. */
+int py_field(PyObject *tuple, struct leat_field *f);
 Py_ssize_t py_schema_fields(PyObject *list, struct leat_field **out);
-/* A list of str as C strings, which live as long as its items, in an array to be freed; NULL with an exception. */
+/* A list of str, or of bytes, as C strings, which live as long as its items, in an array to be freed; NULL with an
+ * exception. */
 const char **py_strings_of(PyObject *list, size_t *n);
 
 /* Whether Ctrl-C was pressed: the exception is then set, and it stays true until that was raised. Or whether the source

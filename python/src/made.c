@@ -653,24 +653,17 @@ PyObject *py_dataset_zip(PyObject *module, PyObject *args)
 {
     PyObject *list, *names;
     int bare;
-    struct leat_dataset *handle = NULL, **parts = NULL;
-    const char **texts = NULL;
+    struct leat_dataset *handle = NULL;
     struct leat_error error;
+    size_t n = 0, n_names = 0;
     if (!PyArg_ParseTuple(args, "OOp:zip", &list, &names, &bare))
         return NULL;
-    Py_ssize_t n = PyList_Size(list);
-    parts = calloc((size_t)n + 1, sizeof(struct leat_dataset *));
-    texts = calloc((size_t)n + 1, sizeof(const char *));
-    bool good = parts && texts;
-    for (Py_ssize_t i = 0; good && i < n; i++) {
-        PyObject *part = PyList_GetItem(list, i), *name = PyList_GetItem(names, i);
-        good = part && name && Py_TYPE(part) == py_dataset_type && (texts[i] = PyUnicode_AsUTF8AndSize(name, NULL));
-        parts[i] = good ? py_dataset_handle(part) : NULL;
-    }
-    int rc = good ? leat_dataset_zip(parts, texts, (size_t)n, bare, &handle, &error) : LEAT_E_INVALID;
+    struct leat_dataset **parts = py_datasets_of(list, &n);
+    const char **texts = parts ? py_strings_of(names, &n_names) : NULL;
+    if (texts && n != n_names)
+        PyErr_SetString(PyExc_ValueError, "a name for each data set is needed");
+    int rc = texts && n == n_names ? leat_dataset_zip(parts, texts, n, bare, &handle, &error) : LEAT_OK;
     free(parts);
     free(texts);
-    if (!good)
-        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
-    return rc ? py_raise(&error) : py_dataset_new(handle);
+    return rc ? py_raise(&error) : handle ? py_dataset_new(handle) : NULL;
 }

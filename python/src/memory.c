@@ -76,73 +76,56 @@ static void capsule_free(PyObject *capsule)
     managed->deleter(managed);
 }
 
-PyObject *py_dlpack_of_tensor(const struct leat_tensor *t, bool offsets, uint64_t rows)
+/* Over the memory of a buffer, or of a slot: one of these. Without strides: dense. */
+static PyObject *capsule_of(void *data, struct dl_type type, unsigned ndim, const int64_t *shape,
+                            const int64_t *strides, struct leat_buffer *buffer, struct leat_slot *slot)
 {
     struct dl_block *block = malloc(sizeof *block);
-    enum leat_dtype dtype = offsets ? LEAT_I64 : t->dtype;
     if (!block)
         return PyErr_NoMemory();
-    block->buffer = t->buffer;
-    block->slot = NULL;
+    block->buffer = buffer;
+    block->slot = slot;
     block->managed = (struct dl_managed){
-        .tensor = {.data = t->data,
+        .tensor = {.data = data,
                    .device = {DL_CPU, 0},
-                   .ndim = (int32_t)t->ndim,
-                   .dtype = {types[dtype].code, types[dtype].bits, 1},
+                   .ndim = (int32_t)ndim,
+                   .dtype = type,
                    .shape = block->shape,
                    .strides = block->strides},
         .deleter = dl_delete,
     };
-    if (offsets) {
-        block->managed.tensor.data = (void *)(uintptr_t)t->offsets;
-        block->managed.tensor.ndim = 1;
-        block->shape[0] = (int64_t)rows + 1;
-        block->strides[0] = 1;
-    } else {
-        for (unsigned i = 0; i < t->ndim; i++) {
-            block->shape[i] = t->shape[i];
-            block->strides[i] = t->strides[i];
-        }
+    int64_t dense = 1;
+    for (unsigned i = ndim; i-- > 0;) {
+        block->shape[i] = shape[i];
+        block->strides[i] = strides ? strides[i] : dense;
+        dense *= shape[i];
     }
     PyObject *capsule = PyCapsule_New(&block->managed, "dltensor", capsule_free);
     if (!capsule) {
         free(block);
         return NULL;
     }
-    leat_buffer_retain(t->buffer);
+    if (slot)
+        leat_slot_retain(slot);
+    else
+        leat_buffer_retain(buffer);
     return capsule;
+}
+
+PyObject *py_dlpack_of_tensor(const struct leat_tensor *t, bool offsets, uint64_t rows)
+{
+    const enum leat_dtype dtype = offsets ? LEAT_I64 : t->dtype;
+    const struct dl_type type = {types[dtype].code, types[dtype].bits, 1};
+    const int64_t n = (int64_t)rows + 1;
+    return offsets ? capsule_of((void *)(uintptr_t)t->offsets, type, 1, &n, NULL, t->buffer, NULL)
+                   : capsule_of(t->data, type, t->ndim, t->shape, t->strides, t->buffer, NULL);
 }
 
 PyObject *py_dlpack_of_slot(struct leat_slot *slot, uint64_t offset, uint8_t code, uint8_t bits, unsigned ndim,
                             const int64_t *shape)
 {
-    struct dl_block *block = malloc(sizeof *block);
-    if (!block)
-        return PyErr_NoMemory();
-    block->buffer = NULL;
-    block->slot = slot;
-    block->managed = (struct dl_managed){
-        .tensor = {.data = (uint8_t *)leat_slot_data(slot) + offset,
-                   .device = {DL_CPU, 0},
-                   .ndim = (int32_t)ndim,
-                   .dtype = {code, bits, 1},
-                   .shape = block->shape,
-                   .strides = block->strides},
-        .deleter = dl_delete,
-    };
-    int64_t stride = 1;
-    for (unsigned i = ndim; i-- > 0;) {
-        block->shape[i] = shape[i];
-        block->strides[i] = stride;
-        stride *= shape[i];
-    }
-    PyObject *capsule = PyCapsule_New(&block->managed, "dltensor", capsule_free);
-    if (!capsule) {
-        free(block);
-        return NULL;
-    }
-    leat_slot_retain(slot);
-    return capsule;
+    const struct dl_type type = {code, bits, 1};
+    return capsule_of((uint8_t *)leat_slot_data(slot) + offset, type, ndim, shape, NULL, NULL, slot);
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------- */

@@ -9,9 +9,8 @@
 
 #include "engine/interrupt.h"
 
-PyTypeObject *py_memory_type, *py_dataset_type, *py_writer_type, *py_loader_type, *py_consumer_type, *py_batch_type,
-    *py_slot_type, *py_pool_type, *py_board_type, *py_layout_type, *py_chain_type, *py_executor_type, *py_port_type,
-    *py_attached_type, *py_columns_type;
+#define PY_DEFINE_TYPE(NAME) PyTypeObject *py_##NAME##_type;
+PY_TYPES(PY_DEFINE_TYPE)
 static PyObject *error_factory; /* leat.errors.from_status */
 
 PyObject *py_raise(const struct leat_error *e)
@@ -210,39 +209,17 @@ static PyObject *escape(PyObject *module, PyObject *text)
 
 static PyObject *kinds(PyObject *module, PyObject *none)
 {
-    (void)module, (void)none;
     PyObject *list = PyList_New(0);
     const char *name;
-    for (int kind = 1; list && *(name = leat_kind_name((enum leat_kind)kind)); kind++) {
-        PyObject *text = PyUnicode_FromString(name);
-        py_list_add(&list, text);
-    }
+    for (int kind = 1; list && *(name = leat_kind_name((enum leat_kind)kind)); kind++)
+        py_list_add(&list, PyUnicode_FromString(name));
     return list;
 }
 
-static PyObject *version(PyObject *module, PyObject *none)
-{
-    (void)module, (void)none;
-    return PyUnicode_FromString(leat_version());
-}
-
-static PyObject *memory_allowed(PyObject *module, PyObject *none)
-{
-    (void)module, (void)none;
-    return PyLong_FromUnsignedLongLong(leat_memory_allowed());
-}
-
-static PyObject *memory_left(PyObject *module, PyObject *none)
-{
-    (void)module, (void)none;
-    return PyLong_FromUnsignedLongLong(leat_memory_left());
-}
-
-static PyObject *cpu_count(PyObject *module, PyObject *none)
-{
-    (void)module, (void)none;
-    return PyLong_FromUnsignedLong(leat_cpu_count());
-}
+PY_METHOD(version, PyUnicode_FromString(leat_version()))
+PY_METHOD(memory_allowed, PyLong_FromUnsignedLongLong(leat_memory_allowed()))
+PY_METHOD(memory_left, PyLong_FromUnsignedLongLong(leat_memory_left()))
+PY_METHOD(cpu_count, PyLong_FromUnsignedLong(leat_cpu_count()))
 
 static PyObject *status_name(PyObject *module, PyObject *code)
 {
@@ -349,15 +326,10 @@ static int module_exec(PyObject *module)
         return -1;
     }
     imported = true;
-    if (add_type(module, &py_memory_spec, &py_memory_type) || add_type(module, &py_dataset_spec, &py_dataset_type) ||
-        add_type(module, &py_writer_spec, &py_writer_type) || add_type(module, &py_loader_spec, &py_loader_type) ||
-        add_type(module, &py_consumer_spec, &py_consumer_type) || add_type(module, &py_batch_spec, &py_batch_type) ||
-        add_type(module, &py_slot_spec, &py_slot_type) || add_type(module, &py_pool_spec, &py_pool_type) ||
-        add_type(module, &py_board_spec, &py_board_type) || add_type(module, &py_layout_spec, &py_layout_type) ||
-        add_type(module, &py_chain_spec, &py_chain_type) || add_type(module, &py_executor_spec, &py_executor_type) ||
-        add_type(module, &py_port_spec, &py_port_type) || add_type(module, &py_attached_spec, &py_attached_type) ||
-        add_type(module, &py_table_spec, &py_table_type) || add_type(module, &py_columns_spec, &py_columns_type))
+#define ADD_TYPE(NAME)                                                                                                 \
+    if (add_type(module, &py_##NAME##_spec, &py_##NAME##_type))                                                        \
         return -1;
+    PY_TYPES(ADD_TYPE)
     return 0;
 }
 

@@ -15,7 +15,7 @@ struct writer {
 
 /* A field from (name, kind, dtype, layout, shape, role, normalized, pairs); strings and pairs, which are bytes, stay
  * those of the tuple. */
-static int parse_field(PyObject *tuple, struct leat_field *f)
+int py_field(PyObject *tuple, struct leat_field *f)
 {
     const char *dtype;
     int kind, layout, role, normalized;
@@ -54,7 +54,7 @@ Py_ssize_t py_schema_fields(PyObject *list, struct leat_field **out)
     if (n >= 0 && !fields)
         PyErr_NoMemory();
     for (Py_ssize_t i = 0; fields && i < n; i++)
-        if (parse_field(PyList_GetItem(list, i), &fields[i])) {
+        if (py_field(PyList_GetItem(list, i), &fields[i])) {
             free(fields);
             fields = NULL;
         }
@@ -73,7 +73,8 @@ const char **py_strings_of(PyObject *list, size_t *n)
         return NULL;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        out[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(list, i), NULL);
+        PyObject *item = PyList_GetItem(list, i);
+        out[i] = PyBytes_Check(item) ? PyBytes_AsString(item) : PyUnicode_AsUTF8AndSize(item, NULL);
         if (!out[i]) {
             free(out);
             return NULL;

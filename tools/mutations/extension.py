@@ -6,8 +6,8 @@ MUTATIONS = [
     Mutation(
         "a tensor does not keep the memory that it lies in",
         "python/src/memory.c",
-        "    leat_buffer_retain(t->buffer);\n    return capsule;\n}\n\nPyObject *py_dlpack_of_slot",
-        "    return capsule;\n}\n\nPyObject *py_dlpack_of_slot",
+        "    else\n        leat_buffer_retain(buffer);\n    return capsule;",
+        "    return capsule;",
         ("py:test_batch.py", "py:test_loader.py"),
     ),
     Mutation(
@@ -20,8 +20,8 @@ MUTATIONS = [
     Mutation(
         "the offsets of a ragged tensor are one fewer",
         "python/src/memory.c",
-        "        block->shape[0] = (int64_t)rows + 1;\n        block->strides[0] = 1;\n    } else {",
-        "        block->shape[0] = (int64_t)rows;\n        block->strides[0] = 1;\n    } else {",
+        "    const int64_t n = (int64_t)rows + 1;\n    return offsets",
+        "    const int64_t n = (int64_t)rows;\n    return offsets",
         ("py:test_batch.py",),
     ),
     Mutation(
@@ -41,8 +41,8 @@ MUTATIONS = [
     Mutation(
         "a curve of another length than its numbers is fitted",
         "python/src/curves.c",
-        "bool same = n.len == loss.len;",
-        "bool same = n.len >= loss.len;",
+        "if (n.len == loss.len) {",
+        "if (n.len >= loss.len) {",
         ("py:test_mixture_algorithms.py",),
     ),
     Mutation(

@@ -76,7 +76,7 @@ def png(pixels: np.ndarray[Any, Any]) -> bytes:
 def decoded(value: bytes | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A stored photo as uint8 (height, width, 3)."""
     if isinstance(value, bytes):
-        chain = _leat.Chain(("x", schema.KINDS["image"], "uint8", 0, 0, ()), DECODE, [])
+        chain = _leat.Chain(schema.to_raw({"x": Field("image", "uint8")})[0], DECODE, [])
         value = np.asarray(chain.apply(value, 0, 0))
     return np.broadcast_to(value, (*value.shape[:2], 3)) if value.shape[2] == 1 else value
 
@@ -84,8 +84,7 @@ def decoded(value: bytes | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _class_ids(value: Any) -> np.ndarray[Any, Any]:
     """(height, width), of a mask as stored or as an array."""
     if isinstance(value, bytes):
-        program = DECODE_MASK
-        chain = _leat.Chain(("x", schema.KINDS["image"], "uint8", 0, 0, ()), program, [], schema.ROLES["mask"])
+        chain = _leat.Chain(schema.to_raw({"x": Field("image", "uint8", role="mask")})[0], DECODE_MASK, [])
         value = np.asarray(chain.apply(value, 0, 0))
     return np.asarray(value).reshape(np.shape(value)[-2:])
 

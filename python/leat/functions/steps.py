@@ -6,14 +6,14 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import _leat
 from ..data.ragged import Ragged
-from ..data.schema import ARRAY, BINARY, KIND_NAMES, KINDS, LAYOUT_NAMES, LAYOUTS, Field
+from ..data.schema import ARRAY, BINARY, KIND_NAMES, LAYOUT_NAMES, Field, to_raw
 from ..ops import Operator
 from ..program import Out, compiled_program
 from . import keyed
@@ -24,11 +24,6 @@ class ResultError(TypeError):
 
 
 # ---- types -----------------------------------------------------------------------------------------------------------
-
-
-def is_ragged(t: Field) -> bool:
-    """An array whose first dimension varies."""
-    return t.kind == "array" and bool(t.shape) and t.shape[0] is None
 
 
 def is_dense(t: Field) -> bool:
@@ -56,11 +51,6 @@ def words(t: Field) -> str:
     if t.kind != "array":
         return t.kind
     return f"{t.dtype} of shape {t.shape}".replace("None", "any")
-
-
-def raw(t: Field, name: str) -> tuple[str, int, str, int, int, tuple[int, ...]]:
-    """A type as ``_leat.Chain`` takes it."""
-    return name, KINDS.get(t.kind, ARRAY), t.dtype, LAYOUTS[t.layout], 0, tuple(-1 if n is None else n for n in t.shape)
 
 
 def described(chain: _leat.Chain) -> tuple[Field, tuple[int, ...] | None]:
@@ -115,7 +105,7 @@ class NativeStep:
 
     def _compile(self) -> None:
         program, functions = compiled_program({self.output: Out(self.source, self.operators)})
-        self.chain = _leat.Chain(raw(self.takes, self.source), program, functions)
+        self.chain = _leat.Chain(to_raw({self.source: replace(self.takes, role=None, pairs=())})[0], program, functions)
 
     @property
     def labels(self) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data.schema import ARRAY, LAYOUTS
+from ..data.schema import Field, to_raw
 from .base import Operator
 from .branches import Branch, RandomApply, visit
 from .functions import Map
@@ -306,7 +306,7 @@ def _misfit(op: Operator, dtype: str) -> str | None:
         visit(op, form, _unfill)
     program = {"operators": {"a": form}, "outputs": {"x": {"field": "x", "chain": ["a"]}}}
     try:
-        _leat.Chain(("x", ARRAY, dtype, LAYOUTS["HWC"], 0, (64, 64, 3)), json.dumps(program), [])
+        _leat.Chain(to_raw({"x": Field("array", dtype, (64, 64, 3), "HWC")})[0], json.dumps(program), [])
     except (TypeError, ValueError) as e:
         return str(e)
     return None
