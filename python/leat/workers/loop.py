@@ -24,6 +24,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from multiprocessing import reduction
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -83,7 +84,6 @@ class Start:
     layouts: list[tuple[int, int, Any]] = field(default_factory=list)
     #: by board: (state, batches to pass over) of an iterable data set
     resume: dict[int, Any] = field(default_factory=dict)
-    torch_seed: bool = True
 
 
 class Unit(NamedTuple):
@@ -772,29 +772,27 @@ def end_state(job: Job, made: Any) -> dict[str, Any] | None:
 # ---- starting --------------------------------------------------------------------------------------------------------
 
 
-class _DatasetPickler:
-    """Pickles jobs by value, with the pool's own data set by reference."""
+def dumps_with(value: Any, dataset: Any, starting: bool = False) -> bytes:
+    """Pickles by value what pickle knows by name only: lambdas, functions of ``__main__``, local classes.
 
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
+    Args:
+        dataset: the other side has it: it is pickled by reference.
+        starting: the other side is a process that is being started. Only then can locks, queues, connections and
+            shared tensors be sent.
+    """
+    import cloudpickle  # here: a worker that starts does not need it
 
-    def dumps(self, value: Any) -> bytes:
-        import cloudpickle
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        if starting:
+            reducers = reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+            dispatch_table = {**cloudpickle.Pickler.dispatch_table, **reducers}
 
-        dataset = self.dataset
+        def persistent_id(self, found: Any) -> Any:
+            return "dataset" if found is dataset and not starting else None
 
-        class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-            def persistent_id(self, found: Any) -> Any:
-                return "dataset" if found is dataset else None
-
-        out = io.BytesIO()
-        Pickler(out, protocol=5).dump(value)
-        return out.getvalue()
-
-
-def dumps_with(value: Any, dataset: Any) -> bytes:
-    """Pickles a value, with the data set of the other side by reference."""
-    return _DatasetPickler(dataset).dumps(value)
+    out = io.BytesIO()
+    Pickler(out, protocol=5).dump(value)
+    return out.getvalue()
 
 
 def loads_with(data: bytes, dataset: Any) -> Any:
@@ -805,18 +803,6 @@ def loads_with(data: bytes, dataset: Any) -> Any:
             return dataset
 
     return Unpickler(io.BytesIO(data)).load()
-
-
-class Sent:
-    """A Start on its way to a process that was not forked: it is unpickled when the worker begins."""
-
-    def __init__(self, data: bytes) -> None:
-        self.value = pickle.loads(data)
-
-
-def main_of(sent: Sent) -> None:
-    """The body of a worker that was not forked."""
-    main(sent.value)
 
 
 def main(start: Start) -> None:

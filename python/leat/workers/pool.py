@@ -57,27 +57,6 @@ class Client(ABC):
         return None
 
 
-class _ByValue:
-    """Pickles by value what pickle knows by name only: lambdas, functions of ``__main__``, local classes."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        import io
-
-        import cloudpickle  # here: a worker that starts does not need it
-
-        class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-            # Locks, queues, connections and shared tensors can only be sent to processes that are being started.
-            reducers = reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
-            dispatch_table = {**cloudpickle.Pickler.dispatch_table, **reducers}
-
-        out = io.BytesIO()
-        Pickler(out, protocol=5).dump(self.value)
-        return loop.Sent, (out.getvalue(),)
-
-
 class _Handle:
     """One worker: its process (or thread), its socket, and the descriptor that says when it has died."""
 
@@ -207,7 +186,7 @@ class Pool:
                 target=_run_forked, args=(start, [h.sock for h in self.handles if h] + [ours]), daemon=True
             )
         else:
-            process = self.context.Process(target=loop.main_of, args=(_Late(start),), daemon=True)
+            process = self.context.Process(target=loop.main, args=(_Late(start),), daemon=True)
         self.units_before[i] = self.core.worker(i)[3]
         try:
             process.start()
@@ -569,7 +548,7 @@ class _Late:
 
     def __reduce__(self) -> tuple[Any, ...]:
         self.start.memory = reduction.DupFd(_leat.share_descriptor())
-        return _ByValue(self.start).__reduce__()
+        return pickle.loads, (dumps_with(self.start, None, starting=True),)
 
 
 def _run_forked(start: Start, foreign: list[socket.socket]) -> None:
