@@ -8,35 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from . import ops
 from .data.schema import ENCODED, OF_A_BOX, Field
 from .functions import native
-from .ops import (
-    AugMix,
-    AutoAugment,
-    Chain,
-    CopyPaste,
-    Decode,
-    DetectionMixUp,
-    ElasticTransform,
-    FiveCrop,
-    Map,
-    Mosaic,
-    Native,
-    Operator,
-    PadTo,
-    PerBatch,
-    RandAugment,
-    RandomAffine,
-    RandomIoUCrop,
-    RandomPerspective,
-    RandomRotate90,
-    RandomRotation,
-    SanitizeBoundingBoxes,
-    TenCrop,
-    ToLayout,
-    TrivialAugmentWide,
-    from_json,
-)
 from .ops.arguments import size as one_or_drawn
 from .ops.base import named
 from .ops.branches import Branch, visit
@@ -73,7 +47,7 @@ class Out:
     """
 
     field: str | tuple[str, ...]
-    chain: Chain | Operator = ()
+    chain: ops.Chain | ops.Operator = ()
     geometry: bool = False
     stack: Literal["list", "pad"] | None = None
 
@@ -92,7 +66,7 @@ class Stack(NamedTuple):
     instances: int | None = None  #: masks of instances: 0 as many as a row has, or as PadTo says
 
 
-Outputs = Mapping[str | tuple[str, ...], "Chain | Operator | Out"]
+Outputs = Mapping[str | tuple[str, ...], "ops.Chain | ops.Operator | Out"]
 
 
 @dataclass(frozen=True)
@@ -101,7 +75,7 @@ class Entry:
 
     names: tuple[str, ...]
     fields: tuple[str, ...]
-    chain: list[Operator]
+    chain: list[ops.Operator]
     geometry: bool
     joint: bool  #: it is over a tuple
     stack: Literal["list", "pad"] | None
@@ -135,7 +109,7 @@ def entries(outputs: Outputs) -> list[Entry]:
         operators = _chain(str(key), chain)
         for op in operators:
             fill = op._values.get("fill")
-            if isinstance(op, PadTo) and isinstance(fill, Mapping) and not set(fill) <= set(fields):
+            if isinstance(op, ops.PadTo) and isinstance(fill, Mapping) and not set(fill) <= set(fields):
                 stranger = next(name for name in fill if name not in fields)
                 raise ValueError(f"{op!r} fills {stranger!r}, and the fields of its chain are {', '.join(fields)}")
         found += _with_labels(Entry(names, fields, operators, bool(out.geometry), joint, out.stack), outputs)
@@ -163,28 +137,28 @@ def _with_labels(entry: Entry, outputs: Outputs) -> list[Entry]:
     ]
 
 
-def _chain(output: str, chain: Any) -> list[Operator]:
+def _chain(output: str, chain: Any) -> list[ops.Operator]:
     found = (
         [chain]
-        if isinstance(chain, Operator)
+        if isinstance(chain, ops.Operator)
         else list(chain)
         if isinstance(chain, Sequence) and not isinstance(chain, str)
         else None
     )
-    if found is None or not all(isinstance(op, Operator) for op in found):
-        wrong = chain if found is None else next(op for op in found if not isinstance(op, Operator))
+    if found is None or not all(isinstance(op, ops.Operator) for op in found):
+        wrong = chain if found is None else next(op for op in found if not isinstance(op, ops.Operator))
         hint = (
             "" if not callable(wrong) else f": leat.ops.Map({getattr(wrong, '__name__', 'function')}) runs a function"
         )
-        if isinstance(wrong, type) and issubclass(wrong, Operator):
+        if isinstance(wrong, type) and issubclass(wrong, ops.Operator):
             hint = f": write {wrong.__name__}(...)"
         raise TypeError(f"the chain of output {output!r} is a list of leat.ops operators; {wrong!r} is none{hint}")
     return found
 
 
-def _listed(outputs: Outputs) -> tuple[dict[str, Operator], dict[str, dict[str, Any]]]:
+def _listed(outputs: Outputs) -> tuple[dict[str, ops.Operator], dict[str, dict[str, Any]]]:
     """The operators, each once under a key, and the outputs, which refer to these keys."""
-    operators: dict[str, Operator] = {}
+    operators: dict[str, ops.Operator] = {}
     known: dict[int, str] = {}
     found: dict[str, dict[str, Any]] = {}
     for entry in entries(outputs):
@@ -202,13 +176,13 @@ def _listed(outputs: Outputs) -> tuple[dict[str, Operator], dict[str, dict[str, 
     return operators, found
 
 
-def _text(listed: dict[str, dict[str, Any]], operators: Mapping[str, Operator], found: Mapping[str, Any]) -> str:
+def _text(listed: dict[str, dict[str, Any]], operators: Mapping[str, ops.Operator], found: Mapping[str, Any]) -> str:
     """A program as text. Sizes per batch are numbered, one number for each object."""
     numbers: dict[int, int] = {}
 
-    def number(op: Operator, form: dict[str, Any]) -> None:
+    def number(op: ops.Operator, form: dict[str, Any]) -> None:
         size = op._values.get("size")
-        if isinstance(size, PerBatch):
+        if isinstance(size, ops.PerBatch):
             form["size"] = size.to_json(numbers.setdefault(id(size), len(numbers)))
 
     for key, op in operators.items():
@@ -220,16 +194,16 @@ def _text(listed: dict[str, dict[str, Any]], operators: Mapping[str, Operator], 
 NO_OUTPUTS = json.dumps({"operators": {}, "outputs": {}})
 
 
-def per_batch(op: Operator) -> bool:
+def per_batch(op: ops.Operator) -> bool:
     """Whether the size of an operator, or of one in its branches, is drawn per batch."""
-    return isinstance(op._values.get("size"), PerBatch) or (
+    return isinstance(op._values.get("size"), ops.PerBatch) or (
         isinstance(op, Branch) and any(per_batch(child) for child in op.operators())
     )
 
 
 def has_functions(outputs: Outputs) -> bool:
     """Whether a program has functions in Python."""
-    return any(isinstance(op, Map) for entry in entries(outputs) for op in entry.chain)
+    return any(isinstance(op, ops.Map) for entry in entries(outputs) for op in entry.chain)
 
 
 def described_program(outputs: Outputs) -> str:
@@ -237,10 +211,10 @@ def described_program(outputs: Outputs) -> str:
     operators, found = _listed(outputs)
     listed: dict[str, Any] = {}
     for key, op in operators.items():
-        if isinstance(op, Native):
+        if isinstance(op, ops.Native):
             listed[key] = op._compiled(0, native.find(op.function, op.call))
         else:
-            listed[key] = op.described() if isinstance(op, Map) else op.to_json()
+            listed[key] = op.described() if isinstance(op, ops.Map) else op.to_json()
     return _text(listed, operators, found)
 
 
@@ -250,40 +224,40 @@ def instance_names(outputs: Outputs) -> dict[int, str]:
     output.
     """
     best: dict[int, tuple[bytes, str]] = {}
-    operators: dict[int, Operator] = {}
+    operators: dict[int, ops.Operator] = {}
     for entry in entries(outputs):
         output = entry.names[0]
-        seen: dict[type[Operator], int] = {}
+        seen: dict[type[ops.Operator], int] = {}
         for op in entry.chain:
             ordinal = seen.get(type(op), 0)
             seen[type(op)] = ordinal + 1
             operators[id(op)] = op
             if id(op) not in best or output.encode() < best[id(op)][0]:
                 best[id(op)] = (output.encode(), op.name or f"{output}/{type(op).__name__}/{ordinal}")
-    named: dict[str, Operator] = {}
+    named: dict[str, ops.Operator] = {}
     for key, (_, name) in best.items():
         other, op = named.setdefault(name, operators[key]), operators[key]
         # two of one type share their draw; the library says so if they do not draw the same
-        if other is not op and (type(other) is not type(op) or isinstance(op, Map) or not op.name):
+        if other is not op and (type(other) is not type(op) or isinstance(op, ops.Map) or not op.name):
             raise ValueError(f"two operators of the program are both named {name!r}; they would draw the same")
     return {key: name for key, (_, name) in best.items()}
 
 
-def _ties(chain: list[Operator]) -> list[object]:
+def _ties(chain: list[ops.Operator]) -> list[object]:
     """The operators of a chain that move pixels, in a form that is equal for chains that move them alike."""
     return [(type(op), op.name or id(op)) if "Random" in type(op).__name__ else op for op in chain if op._moves]
 
 
 #: fields that hold one value per box, beside those named after classes
 _OF_BOXES = OF_A_BOX | {"areas", "score", "scores"}
-_CHANGE_BOXES = (SanitizeBoundingBoxes, RandomIoUCrop, Mosaic, CopyPaste, DetectionMixUp)
+_CHANGE_BOXES = (ops.SanitizeBoundingBoxes, ops.RandomIoUCrop, ops.Mosaic, ops.CopyPaste, ops.DetectionMixUp)
 #: operators that a geometry cannot express, and that no field of a sample can follow
-_TURN = (RandomRotation, RandomAffine, RandomPerspective, ElasticTransform, RandomRotate90)
-_BEYOND_GEOMETRY = (*_TURN, Mosaic, CopyPaste, DetectionMixUp)
-_IMAGES_ALONE = (AugMix, AutoAugment, FiveCrop, RandAugment, TenCrop, TrivialAugmentWide)
+_TURN = (ops.RandomRotation, ops.RandomAffine, ops.RandomPerspective, ops.ElasticTransform, ops.RandomRotate90)
+_BEYOND_GEOMETRY = (*_TURN, ops.Mosaic, ops.CopyPaste, ops.DetectionMixUp)
+_IMAGES_ALONE = (ops.AugMix, ops.AutoAugment, ops.FiveCrop, ops.RandAugment, ops.TenCrop, ops.TrivialAugmentWide)
 
 
-def _first(chain: Iterable[Operator], classes: tuple[type[Operator], ...]) -> Operator | None:
+def _first(chain: Iterable[ops.Operator], classes: tuple[type[ops.Operator], ...]) -> ops.Operator | None:
     """The first operator of these classes, in branches too."""
     for op in chain:
         found = op if isinstance(op, classes) else _first(op.operators(), classes) if isinstance(op, Branch) else None
@@ -318,11 +292,11 @@ def _warn_of_rows_apart(found: list[Entry], schema: Mapping[str, Field], stackle
                     return
 
 
-def _spoils_ids(op: Operator) -> bool:
+def _spoils_ids(op: ops.Operator) -> bool:
     """Whether an operator on images makes others of class ids: colors, or numbers between them."""
     if isinstance(op, Branch):
         return any(map(_spoils_ids, op.operators()))
-    colors = isinstance(op, Decode) and op._values["mode"] != "GRAY"
+    colors = isinstance(op, ops.Decode) and op._values["mode"] != "GRAY"
     return colors or not str(op._values.get("interpolation", "nearest")).startswith("nearest")
 
 
@@ -347,7 +321,7 @@ def warn_of_loose_targets(outputs: Outputs, schema: Mapping[str, Field], stackle
     moved = [
         e
         for e in found
-        if any(op._moves for op in e.chain) and not e.geometry and any(_is_image(schema.get(f)) for f in e.fields)
+        if any(op._moves for op in e.chain) and not e.geometry and any(is_image(schema.get(f)) for f in e.fields)
     ]
     for entry in found:
         for name in () if entry.joint else entry.fields:
@@ -357,7 +331,7 @@ def warn_of_loose_targets(outputs: Outputs, schema: Mapping[str, Field], stackle
             for other in moved:
                 if role == "mask" and _ties(entry.chain) == _ties(other.chain):
                     continue
-                image = next(f for f in other.fields if _is_image(schema.get(f)))
+                image = next(f for f in other.fields if is_image(schema.get(f)))
                 blind = _first(other.chain, _IMAGES_ALONE)
                 op = blind or next(op for op in other.chain if op._moves)
                 remedy = f"give both one chain, {{({image!r}, {name!r}): [...]}}"
@@ -377,19 +351,19 @@ def stacked(outputs: Outputs, schema: Mapping[str, Field]) -> dict[str, Stack]:
     """The outputs of images and masks that say how they are stacked, and of masks of instances all."""
     found = {}
     for entry in entries(outputs):
-        last = any(isinstance(op, ToLayout) and op._values["layout"] == "NHWC" for op in entry.chain)
-        padded = next((int(op._values["n"]) for op in entry.chain if isinstance(op, PadTo)), 0)
+        last = any(isinstance(op, ops.ToLayout) and op._values["layout"] == "NHWC" for op in entry.chain)
+        padded = next((int(op._values["n"]) for op in entry.chain if isinstance(op, ops.PadTo)), 0)
         for name, field in zip(entry.names, entry.fields, strict=True):
             role = getattr(schema.get(field), "role", None)
             mark = f"{entry.names[0]}.mask"
             if role == "masks":
                 found[name] = Stack(entry.stack or "row", mark, None, padded)
-            elif entry.stack and (role == "mask" or _is_image(schema.get(field))):
+            elif entry.stack and (role == "mask" or is_image(schema.get(field))):
                 found[name] = Stack(entry.stack, mark, None if role == "mask" else 2 if last else 0)
     return found
 
 
-def _is_image(field: Field | None) -> bool:
+def is_image(field: Field | None) -> bool:
     return field is not None and field.role is None and (field.kind in ENCODED or field.layout is not None)
 
 
@@ -399,7 +373,7 @@ def compiled_program(outputs: Outputs) -> tuple[str, list[tuple[int, bool, objec
     functions: list[tuple[int, bool, object]] = []
     listed: dict[str, dict[str, Any]] = {}
     for key, op in operators.items():
-        if isinstance(op, Native):
+        if isinstance(op, ops.Native):
             function = native.find(op.function, op.call)
             listed[key] = op._compiled(len(functions), function)
             functions.append((function.address, function.flat, function.owner))
@@ -460,9 +434,9 @@ def program_from_json(text: str, *, allow_native: bool = False) -> dict[str | tu
         sizes: dict[str, Any] = {}
         operators = {}
         for key, value in program["operators"].items():
-            operators[key] = from_json(_with_sizes(value, sizes))
+            operators[key] = ops.from_json(_with_sizes(value, sizes))
         for op in operators.values():
-            if isinstance(op, Native) and not allow_native:
+            if isinstance(op, ops.Native) and not allow_native:
                 raise ValueError(
                     f"the program runs code of a library, {op.function!r}: if you trust it as you would code, say "
                     "allow_native=True"

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import leat
+from leat.feedback.table import unpacked
 
 
 @pytest.fixture(scope="module")
@@ -749,11 +750,11 @@ def test_bytes_that_are_no_table_are_refused(path: str, data: bytes, flip: int) 
         good = bytearray(table.packed())
         for wrong in (data, table.packed()[:-3]):
             with pytest.raises(leat.StateError):
-                table.unpacked(wrong)
+                unpacked("loss", len(table), wrong)
         # A flipped bit is found by the hash that a state has of these bytes. Without that they may make some table.
         good[flip % len(good)] ^= 1 + flip % 255
         with contextlib.suppress(leat.StateError):
-            known, marks = table.unpacked(bytes(good))
+            known, marks = unpacked("loss", len(table), bytes(good))
             assert len(known) == len(table) and known.sum() == len(marks) and np.isfinite(marks["value"]).all()
 
 
@@ -764,7 +765,7 @@ def test_a_table_with_values_that_nobody_can_report_is_refused(path: str, value:
         table = loader.feedback["loss"]
         table.marks["value"][3] = value
         with pytest.raises(leat.StateError, match="nobody can report"):
-            table.unpacked(table.packed())
+            unpacked("loss", len(table), table.packed())
 
 
 def test_a_state_forgets_what_was_reported_after_it(path: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import importlib
 import io
 import json
 import os
@@ -32,9 +33,9 @@ def main(name: str, options: Mapping[str, str]) -> int:
     commands: dict[str, Callable[[Mapping[str, str]], int]] = {
         "pack": _pack,
         "cat": _cat,
-        "mix": _mix,
-        "replay": _replay,
-        "view": _view,
+        "mix": _elsewhere(".mix"),
+        "replay": _elsewhere(".replay"),
+        "view": _elsewhere("..text.view"),
         "stats": _copy,
     }
     from ..errors import BrokenSampleError, CorruptError, Error
@@ -80,22 +81,9 @@ def _worded(text: str) -> str:
     return text
 
 
-def _mix(options: Mapping[str, str]) -> int:
-    from .mix import main
-
-    return main(options)
-
-
-def _replay(options: Mapping[str, str]) -> int:
-    from .replay import main
-
-    return main(options)
-
-
-def _view(options: Mapping[str, str]) -> int:
-    from ..text.view import main
-
-    return main(options)
+def _elsewhere(module: str) -> Callable[[Mapping[str, str]], int]:
+    """The `main` of a module, which is imported when it is called."""
+    return lambda options: int(importlib.import_module(module, __package__).main(options))
 
 
 def _interrupt(number: int, frame: Any) -> None:

@@ -103,14 +103,6 @@ class Table:
         columns = [np.ascontiguousarray(marks[name]).tobytes() for name in MARK.names or ()]
         return zlib.compress(b"".join([np.packbits(known).tobytes(), *columns]), 1)
 
-    def unpacked(self, data: bytes) -> tuple[Array, Array]:
-        """The result of `packed()`: which samples are known, and their marks.
-
-        Raises:
-            StateError: it did not, or not of a table of as many samples.
-        """
-        return unpacked(self.name, len(self), data)
-
     def begin(self, known: Array, marks: Array) -> None:
         """Begins with this, and forgets all else."""
         self.core.wait()

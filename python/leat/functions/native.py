@@ -10,20 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 FORMS = ("structure", "flat")
-_DTYPES = {
-    ctypes.c_uint8: "uint8",
-    ctypes.c_int8: "int8",
-    ctypes.c_uint16: "uint16",
-    ctypes.c_int16: "int16",
-    ctypes.c_uint32: "uint32",
-    ctypes.c_int32: "int32",
-    ctypes.c_uint64: "uint64",
-    ctypes.c_int64: "int64",
-    ctypes.c_float: "float32",
-    ctypes.c_double: "float64",
-    ctypes.c_bool: "bool",
-}
 
 
 def get_include() -> str:
@@ -166,4 +155,6 @@ def _is_integer(kind: Any, size: int) -> bool:
 
 def _element(kind: Any) -> str | None:
     """The dtype of the value behind a pointer, if it says so."""
-    return _DTYPES.get(getattr(kind, "_type_", type(None)))
+    inner = getattr(kind, "_type_", None)
+    plain = isinstance(inner, type) and getattr(inner, "_type_", None) in tuple("bBhHiIlLqQfd?")
+    return str(np.dtype(inner).name) if plain else None

@@ -15,34 +15,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..data.schema import ENCODED, Field
-from ..ops import (
-    ClampBoundingBoxes,
-    ConvertBoundingBoxFormat,
-    CopyPaste,
-    CutMix,
-    DetectionMixUp,
-    FiveCrop,
-    Map,
-    MixUp,
-    Mosaic,
-    Operator,
-    PadTo,
-    RandomIoUCrop,
-    SanitizeBoundingBoxes,
-    TenCrop,
-    ToLayout,
-    named,
-)
+from .. import ops
+from ..data.schema import Field
 from ..ops.branches import Branch
 from ..ops.convert import _Call
-from ..program import Entry
+from ..program import Entry, is_image
 
-_OF_TARGETS = (ClampBoundingBoxes, ConvertBoundingBoxFormat, PadTo, SanitizeBoundingBoxes)
-OF_SAMPLES = (CopyPaste, DetectionMixUp, Mosaic)  #: a row of theirs is made of several
+_OF_TARGETS = (ops.ClampBoundingBoxes, ops.ConvertBoundingBoxFormat, ops.PadTo, ops.SanitizeBoundingBoxes)
+OF_SAMPLES = (ops.CopyPaste, ops.DetectionMixUp, ops.Mosaic)  #: a row of theirs is made of several
 #: names of an image's targets in functions written for other libraries
 _TARGETS = frozenset({"target", "targets", "boxes", "bboxes", "labels", "mask", "masks", "keypoints"})
-_OF_SEVERAL = (*OF_SAMPLES, CutMix, MixUp)
+_OF_SEVERAL = (*OF_SAMPLES, ops.CutMix, ops.MixUp)
 
 
 @dataclass
@@ -53,22 +36,22 @@ class Cut:
     image: int  #: its number among the fields
     after: int  #: the number of operators that make the input of the first function
     draws: int  #: operators behind it that are drawn by targets
-    chain: list[Operator]  #: of the engine: without functions
+    chain: list[ops.Operator]  #: of the engine: without functions
     open: bool = False
 
 
-def make(entry: Entry, operators: list[Operator], fields: Mapping[str, Field]) -> Cut:
+def make(entry: Entry, operators: list[ops.Operator], fields: Mapping[str, Field]) -> Cut:
     """Finds the places at which functions take the image, and checks that they can.
 
     Raises:
         TypeError, KeyError: they cannot.
     """
-    function = next(op for op in operators if isinstance(op, Map))
+    function = next(op for op in operators if isinstance(op, ops.Map))
     where = f"{function.label} is in the chain of {', '.join(entry.names)}"
     for name in entry.fields:
         if name not in fields:
             raise KeyError(f"{where}, and the data set has no field {name!r}: it has {', '.join(fields)}")
-    images = [i for i, name in enumerate(entry.fields) if _is_image(fields[name])]
+    images = [i for i, name in enumerate(entry.fields) if is_image(fields[name])]
     if len(images) != 1:
         raise TypeError(
             f"{where}, which has {len(images)} images: a function in the chain of a tuple takes the one image of it, "
@@ -76,14 +59,14 @@ def make(entry: Entry, operators: list[Operator], fields: Mapping[str, Field]) -
         )
     follows = entry.geometry or any(fields[name].role is not None for name in entry.fields)
     for op in operators:
-        if follows and isinstance(op, Map) and isinstance(op.function, _Call) and op.function.moves:
+        if follows and isinstance(op, ops.Map) and isinstance(op.function, _Call) and op.function.moves:
             raise TypeError(
                 f"{op.label} is in the chain of {', '.join(entry.names)} and moves pixels, which boxes, masks, "
                 "keypoints or a geometry would not follow: leat.ops.from_torchvision says by a warning why it is no "
                 "operator of leat's"
             )
     for op in operators:
-        second = _second_argument(op.function) if isinstance(op, Map) else None
+        second = _second_argument(op.function) if isinstance(op, ops.Map) else None
         if second in _TARGETS or second in entry.names or second in entry.fields:
             raise TypeError(
                 f"{op.label} is in the chain of {', '.join(entry.names)}, and its function takes {second!r} as its "
@@ -93,7 +76,7 @@ def make(entry: Entry, operators: list[Operator], fields: Mapping[str, Field]) -
     n = operators.index(function)
     for k, op in enumerate(operators):
         name = type(op).__name__
-        if isinstance(op, (FiveCrop, TenCrop)):
+        if isinstance(op, (ops.FiveCrop, ops.TenCrop)):
             raise TypeError(f"{where}, in which {name} makes several images of one: a function there takes one image")
         if isinstance(op, _OF_SEVERAL) and k > n:
             raise TypeError(
@@ -101,7 +84,7 @@ def make(entry: Entry, operators: list[Operator], fields: Mapping[str, Field]) -
                 if isinstance(op, OF_SAMPLES)
                 else f"{where} before {name}, which mixes batches before functions run: mix in the training loop"
             )
-    behind = [op for op in operators[n:] if not isinstance(op, (Map, ToLayout))]
+    behind = [op for op in operators[n:] if not isinstance(op, (ops.Map, ops.ToLayout))]
     chain = [*operators[:n], *behind]
     return Cut(entry, images[0], n, n_draws(operators[n:]), chain)
 
@@ -117,24 +100,22 @@ def _second_argument(function: Any) -> str | None:
     return places[1] if len(places) > 1 else None
 
 
-def _is_image(field: Field) -> bool:
-    return field.role is None and (field.kind in ENCODED or field.layout is not None)
-
-
-def of_image(operators: Iterable[Operator]) -> list[Operator]:
+def of_image(operators: Iterable[ops.Operator]) -> list[ops.Operator]:
     """Those that concern the image."""
     return [op for op in operators if not isinstance(op, _OF_TARGETS)]
 
 
-def n_draws(operators: Iterable[Operator]) -> int:
+def n_draws(operators: Iterable[ops.Operator]) -> int:
     """The number of them that are drawn by targets, those in branches among them."""
-    return sum(n_draws(op.operators()) if isinstance(op, Branch) else isinstance(op, RandomIoUCrop) for op in operators)
+    return sum(
+        n_draws(op.operators()) if isinstance(op, Branch) else isinstance(op, ops.RandomIoUCrop) for op in operators
+    )
 
 
-def by_boxes(operators: Iterable[Operator], inside: bool = False) -> Operator | None:
+def by_boxes(operators: Iterable[ops.Operator], inside: bool = False) -> ops.Operator | None:
     """One that is drawn by boxes, or of a branch one that changes them: the library finds others."""
     for op in operators:
-        if isinstance(op, RandomIoUCrop) or (inside and isinstance(op, _OF_TARGETS)):
+        if isinstance(op, ops.RandomIoUCrop) or (inside and isinstance(op, _OF_TARGETS)):
             return op
         found = by_boxes(op.operators(), True) if isinstance(op, Branch) else None
         if found is not None:
@@ -142,7 +123,7 @@ def by_boxes(operators: Iterable[Operator], inside: bool = False) -> Operator | 
     return None
 
 
-def by_epoch(operators: list[Operator]) -> list[list[Operator]]:
+def by_epoch(operators: list[ops.Operator]) -> list[list[ops.Operator]]:
     """The operators as they stand in the phases of the epochs (``op.epochs``)."""
     spans = [op._values.get("epochs") for op in operators]
     begins = sorted({0, *(e for span in spans if span for e in span if e is not None)})
@@ -156,10 +137,10 @@ def by_epoch(operators: list[Operator]) -> list[list[Operator]]:
     ]
 
 
-def _always(op: Operator) -> Operator:
+def _always(op: ops.Operator) -> ops.Operator:
     if "epochs" not in op._values:
         return op
-    made = named(op, op.name or "")
+    made = ops.named(op, op.name or "")
     object.__setattr__(made, "_values", {k: v for k, v in op._values.items() if k != "epochs"})
     object.__setattr__(made, "name", op.name)
     return made
