@@ -32,7 +32,7 @@ def source(
     timeout_s: float,
     warn_s: float,
     classes: list[str],
-    lacking: list[int],
+    lacking: bytes,
     /,
 ) -> Dataset: ...
 def source_serve(capsule: Any, /) -> None: ...

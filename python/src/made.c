@@ -514,53 +514,38 @@ void py_source_chain(PyObject *exception, const char *message)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* Names the classes of a data set that was made. -1: an exception is set, and the data set is released. */
-static int name_classes(struct leat_dataset *handle, PyObject *list)
+/* A data set that was made, with the names of its classes, and the numbers of fields in which samples may have no
+ * value: size_t. */
+static PyObject *finished(struct leat_dataset *handle, PyObject *classes, const char *lacking, Py_ssize_t bytes)
 {
     struct leat_error error;
     size_t n;
-    const char **names = py_strings_of(list, &n);
+    const char **names = py_strings_of(classes, &n);
     int rc = names ? leat_dataset_name_classes(handle, names, n, &error) : LEAT_OK;
-    if (rc)
-        py_raise(&error);
-    if (rc || !names)
-        leat_dataset_release(handle);
+    const bool good = names && !rc;
     free(names);
-    return rc || !names ? -1 : 0;
-}
-
-/* A list of the numbers of fields in which samples may have no value. -1 as above. */
-static int may_lack(struct leat_dataset *handle, PyObject *list)
-{
-    struct leat_error error;
-    Py_ssize_t n = PyList_Size(list);
-    size_t *fields = n < 0 ? NULL : calloc((size_t)n + 1, sizeof *fields);
-    int rc = LEAT_OK;
-    for (Py_ssize_t i = 0; fields && i < n; i++)
-        fields[i] = PyLong_AsSize_t(PyList_GetItem(list, i));
-    if (!fields)
-        PyErr_NoMemory();
-    else if (!PyErr_Occurred() && (rc = leat_dataset_may_lack(handle, fields, (size_t)n, &error)))
-        py_raise(&error);
-    free(fields);
-    if (!PyErr_Occurred())
-        return 0;
+    if (good && bytes)
+        rc = leat_dataset_may_lack(handle, (const size_t *)(const void *)lacking, (size_t)bytes / sizeof(size_t),
+                                   &error);
+    if (good && !rc)
+        return py_dataset_new(handle);
     leat_dataset_release(handle);
-    return -1;
+    return rc ? py_raise(&error) : NULL;
 }
 
 /* source(schema, count, version, reader, timeout_s, warn_s, classes, lacking) -> Dataset */
 PyObject *py_source_make(PyObject *module, PyObject *args)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    PyObject *schema, *reader, *classes, *lacking;
+    PyObject *schema, *reader, *classes;
+    Py_ssize_t lacking_bytes;
     unsigned long long count;
-    const char *version;
+    const char *version, *lacking;
     double timeout_s, warn_s;
     struct leat_dataset *handle = NULL;
     struct leat_error error;
-    if (!PyArg_ParseTuple(args, "OKsOddO!O!:source", &schema, &count, &version, &reader, &timeout_s, &warn_s,
-                          &PyList_Type, &classes, &PyList_Type, &lacking))
+    if (!PyArg_ParseTuple(args, "OKsOddO!y#:source", &schema, &count, &version, &reader, &timeout_s, &warn_s,
+                          &PyList_Type, &classes, &lacking, &lacking_bytes))
         return NULL;
     struct leat_field *fields;
     Py_ssize_t n = py_schema_fields(schema, &fields);
@@ -587,7 +572,7 @@ PyObject *py_source_make(PyObject *module, PyObject *args)
     s->next = sources;
     sources = s;
     pthread_mutex_unlock(&lock);
-    return name_classes(handle, classes) || may_lack(handle, lacking) ? NULL : py_dataset_new(handle);
+    return finished(handle, classes, lacking, lacking_bytes);
 }
 
 /* On any thread. After the interpreter is gone, so are the arrays. */
@@ -645,7 +630,7 @@ PyObject *py_arrays_make(PyObject *module, PyObject *args)
     free(fields);
     if (rc)
         return py_raise(&error);
-    return name_classes(handle, classes) ? NULL : py_dataset_new(handle);
+    return finished(handle, classes, NULL, 0);
 }
 
 /* zip([Dataset], [name], bare) -> Dataset */

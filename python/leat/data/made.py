@@ -199,7 +199,7 @@ def from_source(source: Source, *, timeout_s: float | None = None) -> Dataset:
         raise ValueError(f"timeout_s is a number of seconds above 0, not {timeout_s!r}")
     version = str(getattr(source, "version", "") or "")
     reader = Reader(source, fields)
-    lacking = [i for i, name in enumerate(fields) if name in reader.lacking]
+    lacking = np.array([i for i, name in enumerate(fields) if name in reader.lacking], np.uintp).tobytes()
     classes = list(getattr(source, "classes_of_label", ()))
     handle = _leat.source(_schema.to_raw(fields), len(source), version, reader, limit, 30.0, classes, lacking)
     return Dataset(handle, ("source", source, timeout_s))
