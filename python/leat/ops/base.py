@@ -101,12 +101,6 @@ class Operator(_Declared):
     def __hash__(self) -> int:
         return hash((type(self).__name__, self.name, tuple(self._values.items())))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        size = self._values.get("size")
-        from . import from_json
-
-        return (from_json, (self.to_json() | ({"size": size} if isinstance(size, PerBatch) else {}),))
-
     def epochs(self, start: int = 0, stop: int | None = None) -> Self:
         """This operator, for the epochs from `start` up to `stop`: in others a chain that has it goes on without it.
 

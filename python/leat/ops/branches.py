@@ -28,15 +28,6 @@ class Branch(Operator):
         )
         return f"{type(self).__name__}({', '.join(shown)})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (type(self), dict(self._values), self.name)
-
-
-def _remade(cls: type[Branch], values: dict[str, Any], name: str | None) -> Branch:
-    made = object.__new__(cls)
-    Operator._set(made, name, **values)  # shares are not divided again
-    return made
-
 
 def _listed(value: Any) -> Any:
     return [_listed(v) for v in value] if isinstance(value, tuple) else value

@@ -81,6 +81,10 @@ class Native(Operator):
             )
         return super().to_json()
 
+    def __getstate__(self) -> dict[str, Any]:
+        self.to_json()  # which refuses functions that another process would not find
+        return self.__dict__
+
     def _compiled(self, index: int, found: native.Function) -> dict[str, Any]:
         """As the library takes it: with the index of the function in its table."""
         args = self.args
@@ -137,9 +141,6 @@ class Map(Operator):
     def __hash__(self) -> int:
         return hash((type(self).__name__, id(self.function), self.returns, self.name))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild_map, (type(self), self.function, self.returns, self.name))
-
     def to_json(self) -> dict[str, Any]:
         """A Python function has no JSON form.
 
@@ -174,7 +175,3 @@ class MapBatch(Map):
     >>> leat.Loader(photos, 2, outputs={"label": chain}).batch_at(0, 0)["label"]
     tensor([-0.5000,  0.5000])
     """
-
-
-def _rebuild_map(kind: type[Map], function: Any, returns: Field | None, name: str | None) -> Map:
-    return kind(function, returns, name=name)

@@ -1,4 +1,7 @@
-"""Policies: random lists of changes of color and geometry, for training classifiers."""
+"""Policies: random lists of changes of color and geometry, for training classifiers.
+
+They move pixels, and know nothing of boxes, masks and keypoints.
+"""
 
 from typing import Annotated, Any
 
@@ -12,11 +15,7 @@ Bins = Annotated[int, a.whole(2, 1 << 20)]
 PolicyFill = Annotated[Any, a.maybe(a.numbers)]
 
 
-class _Policy(Operator, moves=True):
-    """The common part of all of them. They move pixels, and know nothing of boxes, masks and keypoints."""
-
-
-class RandAugment(_Policy):
+class RandAugment(Operator, moves=True):
     """Applies `num_ops` changes, drawn of 14, all of one strength.
 
     Args:
@@ -47,7 +46,7 @@ class RandAugment(_Policy):
             raise ValueError(f"magnitude is below num_magnitude_bins, {self.num_magnitude_bins}, not {self.magnitude}")
 
 
-class TrivialAugmentWide(_Policy):
+class TrivialAugmentWide(Operator, moves=True):
     """Applies one change of 14, of a strength that is drawn from a wide scale.
 
     Args:
@@ -68,7 +67,7 @@ class TrivialAugmentWide(_Policy):
     fill: PolicyFill = None
 
 
-class AutoAugment(_Policy):
+class AutoAugment(Operator, moves=True):
     """Applies a pair of changes, drawn of the 25 that were found for a data set.
 
     Args:
@@ -89,7 +88,7 @@ class AutoAugment(_Policy):
     fill: PolicyFill = None
 
 
-class AugMix(_Policy):
+class AugMix(Operator, moves=True):
     """Mixes the image with the results of several random chains of changes.
 
     Args:

@@ -325,13 +325,8 @@ class DataLoader(torch.utils.data.DataLoader[_T_co]):
 
     def _facts(self) -> dict[str, Any]:
         """The facts that a position in an epoch depends on."""
-        order = (
-            self.sampler
-            if self._plain_batches
-            else self.batch_sampler
-            if self.batch_sampler is not None
-            else self.sampler
-        )
+        cut = self._plain_batches or self.batch_sampler is None
+        order = self.sampler if cut else self.batch_sampler
         try:
             samples = None if self._iterable else len(self.dataset)  # type: ignore[arg-type]
         except TypeError:
