@@ -97,7 +97,8 @@ MUTATIONS = [
     Mutation(
         "reasons of broken rows are lost when their batch is used again",
         "src/engine/batch.c",
-        "    for (size_t i = 0; i < b->faults.n_broken; i++)\n        leat_free(b->faults.broken[i].reason);\n    b->faults.n_broken = 0;\n",
+        "    for (size_t i = 0; i < b->faults.n_broken; i++)\n        "
+        "leat_free(b->faults.broken[i].reason);\n    b->faults.n_broken = 0;\n",
         "    b->faults.n_broken = 0;\n",
         ("c:engine/policy",),
     ),
