@@ -210,6 +210,19 @@ def test_the_library_is_told_each_option_of_the_loader_that_it_takes() -> None:
     assert {argument.name for argument in arguments() if argument.told} - told.keys() == set()
 
 
+def test_the_core_is_read_in_an_hour() -> None:
+    """The files of the page's section, with their headers, are as few lines as it says."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    section = page.split("## The core in an hour")[1].split("\n## ")[0]
+    rows = [line.split("|")[2] for line in section.splitlines() if re.match(r"\| \d", line)]
+    files = [ROOT / name for name in re.findall(r"`((?:src|python)/[^`]*)`", "".join(rows))]
+    headers = [file.with_suffix(".h") for file in files if file.with_suffix(".h").exists()]
+    headers += [files[1].with_name(name) for name in re.findall(r"with `(\w+\.h)`", "".join(rows))]
+    assert "12 files" in section and len(files) == 12
+    assert "less than 4,500 lines" in " ".join(section.split())
+    assert sum(len(file.read_text().splitlines()) for file in {*files, *headers}) < 4500
+
+
 def test_the_table_of_statistics_has_every_key(workplace: Path) -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     table = page[page.index("## What a loader says about itself") :]
