@@ -849,12 +849,16 @@ LEAT_API int leat_loader_plan(const struct leat_loader *loader, uint64_t epoch, 
 LEAT_API int leat_loader_batch_at(struct leat_loader *loader, uint64_t epoch, uint64_t step, struct leat_batch **out,
                                   struct leat_error *error);
 /* Rows [first, first + n) of that batch, as leat_loader_batch_at makes them: a part of a batch that somebody else puts
- * together. The loader needs no epoch that has begun. With on_error "skip" a part whose rows are all broken has none,
- * and is no error, as a whole batch is. Errors: RANGE as well if the batch has fewer rows or n is 0;
- * UNSUPPORTED if rows of it depend on others (operators that see batches as a whole; without in_order) and it is not
- * all of them. */
-LEAT_API int leat_loader_rows_at(struct leat_loader *loader, uint64_t epoch, uint64_t step, uint64_t first, uint64_t n,
-                                 struct leat_batch **out, struct leat_error *error);
+ * together. No epoch need have begun. With on_error "skip" a part whose rows are all broken has none, and is no error.
+ * Outputs that `into` names are written to the caller's memory, too, at `data`; name, dtype, ndim, shape (rows first)
+ * and strides are as leat_batch_tensor gives them. Nothing is written there if there is an error. Errors: RANGE as well
+ * if the batch has fewer rows or n is 0; UNSUPPORTED if rows depend on others (operators that see batches as a whole;
+ * without in_order) and it is not all of them, or an output of `into` is ragged; NOT_FOUND, INVALID: there is no such
+ * output, or it has another type, shape or strides. */
+struct leat_tensor;
+LEAT_API int leat_rows_make(struct leat_loader *loader, uint64_t epoch, uint64_t step, uint64_t first, uint64_t n,
+                            const struct leat_tensor *into, size_t n_into, struct leat_batch **out,
+                            struct leat_error *error);
 /* Statistics as JSON text; docs/architecture.md names the keys. Any thread. */
 LEAT_API int leat_loader_stats(const struct leat_loader *loader, char **json, struct leat_error *error);
 
@@ -907,7 +911,7 @@ LEAT_API int leat_consumer_peek(struct leat_consumer *consumer, int64_t timeout_
 LEAT_API int leat_consumer_set_epoch(struct leat_consumer *consumer, uint64_t epoch, bool *dropped,
                                      struct leat_error *error);
 LEAT_API uint64_t leat_consumer_epoch(const struct leat_consumer *consumer);
-LEAT_API uint64_t leat_consumer_steps(const struct leat_consumer *consumer);
+LEAT_API int leat_consumer_steps(const struct leat_consumer *consumer, uint64_t *steps, struct leat_error *error);
 /* Its position as JSON text: the epoch and how many rows of it were received. It fits a consumer of any batch size over
  * the same data set, order and seed; within an epoch, of the same rank. Errors of load: STATE, INVALID. */
 LEAT_API int leat_consumer_state(const struct leat_consumer *consumer, char **json, struct leat_error *error);

@@ -119,6 +119,9 @@ struct leat_attached; /* opaque */
 LEAT_API int leat_attach(const struct leat_attach_options *options, struct leat_attached **out,
                          struct leat_error *error);
 LEAT_API void leat_attached_close(struct leat_attached *attached); /* NULL is allowed */
+/* The reader as a consumer, on which leat_consumer_start, _next, _peek, _set_epoch, _epoch, _steps, _state and
+ * _load_state act. Valid until it is closed; never closed itself. */
+LEAT_API struct leat_consumer *leat_attached_consumer(struct leat_attached *attached);
 /* leat_loader_start, _next, _interrupt, _set_epoch, _epoch and _steps. HELD of `next`: batches that are held take up
  * all that the port lends to one consumer. CLOSED: the port has ended, and none came in its place. CHANGED: the one
  * that came in its place is over other data, or of another program, order or seed. */

@@ -1,27 +1,27 @@
 /*
- * Readers of batches: loaders, and further consumers of one. The one hot call is next(): a batch that is ready is taken
- * at once, with the GIL held, because giving the GIL away and asking for it back can cost more than the batch did; it
- * waits only if there is none, in slices, without the GIL, and looks for signals in between, so that Ctrl-C works
- * however long a batch takes.
+ * Readers of batches: loaders, further consumers of one, and readers attached to a port. The one hot call is next(): a
+ * batch that is ready is taken at once, with the GIL held, because giving the GIL away and asking for it back can cost
+ * more than the batch did; it waits only if there is none, in slices, without the GIL, and looks for signals in
+ * between, so that Ctrl-C works however long a batch takes. A reader of a port always lets the GIL go: it may have to
+ * ask the port, which may be of this process and read data that Python makes.
  */
 #include "leat_py.h"
 
 #include <limits.h>
 #include <time.h>
 
+#include "engine/interrupt.h"
+
 enum { SLICE_MS = 100 };
 
-static PyObject *raise_closed(struct py_reader *r)
+static PyObject *raise_closed(const struct py_reader *r)
 {
-    return py_raise_text(LEAT_E_CLOSED, Py_TYPE((PyObject *)r) == py_consumer_type
-                                            ? "the consumer is closed: loader.consumer(...) opens another one"
-                                            : "the Loader is closed: open another one");
+    return py_raise_text(LEAT_E_CLOSED, r->kind->closed);
 }
 
-static PyObject *raise_forked(void)
+static PyObject *raise_forked(const struct py_reader *r)
 {
-    return py_raise_text(LEAT_E_FORKED, "a Loader and its consumers work only in the process that opened it: open one "
-                                        "after the fork; the data set may be shared");
+    return py_raise_text(LEAT_E_FORKED, r->kind->forked);
 }
 
 PyObject *py_raise_within(void)
@@ -44,7 +44,7 @@ struct leat_consumer *py_reader_enter(struct py_reader *r)
 struct leat_consumer *py_reader_look(struct py_reader *r)
 {
     if (!py_guard_here(&r->guard)) {
-        raise_forked();
+        raise_forked(r);
         return NULL;
     }
     py_guard_lock(&r->guard);
@@ -100,10 +100,10 @@ static PyObject *get_batch(struct py_reader *r, uint64_t iteration)
     struct leat_batch *batch = NULL;
     struct leat_error error;
     if (!py_guard_here(&r->guard))
-        return raise_forked();
+        return raise_forked(r);
     if (py_guard_mine(&r->guard))
         return py_raise_within();
-    int rc = next_ready(r, iteration, &batch, &error);
+    int rc = r->kind->asks ? LEAT_E_TIMEOUT : next_ready(r, iteration, &batch, &error);
     while (rc == LEAT_E_TIMEOUT) {
         if (atomic_load(&r->closing))
             return raise_closed(r);
@@ -116,7 +116,7 @@ static PyObject *get_batch(struct py_reader *r, uint64_t iteration)
         return NULL;
     }
     if (rc == LEAT_OK)
-        return py_batch_new(batch, false);
+        return py_batch_new(batch, r->readonly);
     if (rc == LEAT_E_END)
         Py_RETURN_NONE;
     return rc == LEAT_E_CANCELLED && atomic_load(&r->closing) ? raise_closed(r) : py_raise(&error);
@@ -155,76 +155,91 @@ PyObject *py_reader_set_epoch(PyObject *self, PyObject *number)
     return ok ? PyBool_FromLong(dropped) : NULL;
 }
 
-/* A number that is known at once. */
-static PyObject *number_of(PyObject *self, uint64_t (*get)(const struct leat_consumer *))
+PyObject *py_reader_epoch(PyObject *self, PyObject *none)
 {
     struct py_reader *r = (struct py_reader *)self;
     struct leat_consumer *consumer = py_reader_look(r);
     if (!consumer)
         return NULL;
-    uint64_t n = get(consumer);
+    const uint64_t epoch = leat_consumer_epoch(consumer);
     py_guard_unlock(&r->guard);
-    return PyLong_FromUnsignedLongLong(n);
-}
-
-PyObject *py_reader_epoch(PyObject *self, PyObject *none)
-{
-    return number_of(self, leat_consumer_epoch);
+    return PyLong_FromUnsignedLongLong(epoch);
 }
 
 PyObject *py_reader_steps(PyObject *self, PyObject *none)
 {
-    return number_of(self, leat_consumer_steps);
+    struct py_reader *r = (struct py_reader *)self;
+    uint64_t steps = 0;
+    bool ok;
+    PY_READER_ASK(ok, r, leat_consumer_steps(r->consumer, &steps, &error));
+    return ok ? PyLong_FromUnsignedLongLong(steps) : NULL;
 }
 
 PyObject *py_reader_state(PyObject *self, PyObject *none)
 {
     struct py_reader *r = (struct py_reader *)self;
-    char *json = NULL;
-    bool ok;
-    PY_READER_ASK(ok, r, leat_consumer_state(r->consumer, &json, &error));
-    return ok ? py_text_take(json) : NULL;
+    PY_READER_TEXT(r, leat_consumer_state(r->consumer, &json, &error));
 }
 
 PyObject *py_reader_load_state(PyObject *self, PyObject *text)
 {
     struct py_reader *r = (struct py_reader *)self;
     const char *json = PyUnicode_AsUTF8AndSize(text, NULL);
-    bool ok;
     if (!json)
         return NULL;
+    bool ok;
     PY_READER_CALL(ok, r, leat_consumer_load_state(r->consumer, json, &error));
     return ok ? Py_NewRef(Py_None) : NULL;
 }
 
-/* ---- further consumers ----------------------------------------------------------------------- */
-
-PyObject *py_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool beginning)
+PyObject *py_ids_take(bool ok, int64_t *ids, uint64_t n)
 {
-    struct leat_consumer *consumer;
-    struct leat_error error;
-    int rc;
-    PY_WITHOUT_GIL(rc = leat_consumer_open(loader, batch_size, beginning, &consumer, &error));
-    if (rc)
-        return py_raise(&error);
-    struct py_reader *r = py_object_new(py_consumer_type);
-    if (!r) {
-        leat_consumer_close(consumer);
-        return NULL;
+    PyObject *memory = ok ? py_memory_copy(ids, LEAT_I64, n) : NULL;
+    leat_free(ids);
+    return memory;
+}
+
+PyObject *py_reader_batch(bool ok, const struct py_reader *r, struct leat_batch *batch)
+{
+    if (ok)
+        return py_batch_new(batch, r->readonly);
+    leat_batch_free(batch);
+    return NULL;
+}
+
+/* ---- open and close -------------------------------------------------------------------------- */
+
+void *py_reader_new(PyTypeObject *type, const struct py_reader_kind *kind)
+{
+    struct py_reader *r = py_object_new(type);
+    if (r) {
+        py_guard_init(&r->guard);
+        r->kind = kind;
     }
-    py_guard_init(&r->guard);
-    r->consumer = consumer;
-    return (PyObject *)r;
+    return r;
 }
 
-static void close_now(struct py_reader *r)
+PyObject *py_opened(PyObject *made, int rc, const struct leat_error *error)
 {
-    struct leat_consumer *consumer = r->consumer;
-    r->consumer = NULL;
-    PY_WITHOUT_GIL(leat_consumer_close(consumer)); /* does nothing in a forked child */
+    PyObject *kind, *value, *trace;
+    if (rc)
+        py_raise(error);
+    if (!PyErr_Occurred())
+        return made;
+    PyErr_Fetch(&kind, &value, &trace);
+    Py_DECREF(made);
+    PyErr_Restore(kind, value, trace);
+    return NULL;
 }
 
-static PyObject *close_consumer(PyObject *self, PyObject *none)
+void py_reader_end(struct py_reader *r)
+{
+    if (!r->consumer)
+        return;
+    PY_WITHOUT_GIL(r->kind->end(r));
+}
+
+PyObject *py_reader_close(PyObject *self, PyObject *none)
 {
     struct py_reader *r = (struct py_reader *)self;
     if (!py_guard_here(&r->guard))
@@ -232,21 +247,50 @@ static PyObject *close_consumer(PyObject *self, PyObject *none)
     if (py_guard_mine(&r->guard))
         return py_raise_within();
     atomic_store(&r->closing, true);
-    py_guard_lock(&r->guard);
-    close_now(r);
+    while (!py_guard_try(&r->guard)) { /* its holder may have begun to wait just now */
+        struct timespec ms = {.tv_nsec = 1000000};
+        if (r->consumer)
+            leat_consumer_interrupt(r->consumer);
+        PY_WITHOUT_GIL(nanosleep(&ms, NULL));
+    }
+    py_reader_end(r);
     py_guard_unlock(&r->guard);
     Py_RETURN_NONE;
 }
 
+/* ---- further consumers ----------------------------------------------------------------------- */
+
+static void end_consumer(struct py_reader *r)
+{
+    struct leat_consumer *consumer = r->consumer;
+    r->consumer = NULL;
+    leat_consumer_close(consumer);
+}
+
+static const struct py_reader_kind kind_of_consumer = {
+    .closed = "the consumer is closed: loader.consumer(...) opens another one",
+    .forked = PY_LOADER_FORKED,
+    .end = end_consumer};
+
+PyObject *py_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool beginning)
+{
+    struct leat_error error;
+    int rc;
+    struct py_reader *r = py_reader_new(py_consumer_type, &kind_of_consumer);
+    if (!r)
+        return NULL;
+    PY_WITHOUT_GIL(rc = leat_consumer_open(loader, batch_size, beginning, &r->consumer, &error));
+    return py_opened((PyObject *)r, rc, &error);
+}
+
 static void consumer_dealloc(PyObject *self)
 {
-    close_now((struct py_reader *)self);
+    py_reader_end((struct py_reader *)self);
     py_object_free(self);
 }
 
 static PyMethodDef consumer_methods[] = {
     PY_READER_METHODS,
-    {"close", close_consumer, METH_NOARGS, "close()"},
     {NULL, NULL, 0, NULL},
 };
 

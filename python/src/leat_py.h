@@ -126,16 +126,34 @@ PyObject *py_memory_of_tensor(const struct leat_tensor *tensor, bool offsets, ui
 PyObject *py_memory_of_value(struct leat_value *value, PyObject *dataset);
 PyObject *py_memory_copy(const void *data, enum leat_dtype dtype, uint64_t count);
 
-/* A reader of batches (consumer.c): a loader begins with this, and a further consumer of one is this. */
+/* A reader of batches (consumer.c): a further consumer of a loader is this, a loader and a reader attached to a port
+ * begin with it. */
+struct py_reader;
+struct py_reader_kind {
+    const char *closed, *forked; /* the texts of errors */
+    bool asks;                   /* a batch may have to be asked for elsewhere, where Python may have to run */
+    void (*end)(struct py_reader *reader); /* closes what it reads, without the GIL; does nothing in a forked child */
+};
 struct py_reader {
     PyObject_HEAD struct py_guard guard;
+    const struct py_reader_kind *kind;
     struct leat_consumer *consumer; /* NULL: closed */
+    bool readonly;                  /* its batches */
     atomic_bool closing;
 };
+/* A closed reader of a type whose objects begin with one. Once it is opened (rc) and has its consumer: the object, or
+ * NULL with an exception, of a signal handler too. */
+void *py_reader_new(PyTypeObject *type, const struct py_reader_kind *kind);
+PyObject *py_opened(PyObject *made, int rc, const struct leat_error *error);
 /* Its handle with the guard taken, or NULL with an exception. For questions; enter, too, for changes, which no signal
  * handler may make within a call. */
 struct leat_consumer *py_reader_look(struct py_reader *reader);
 struct leat_consumer *py_reader_enter(struct py_reader *reader);
+/* Closes it, if it is not; for dealloc. */
+void py_reader_end(struct py_reader *reader);
+/* The result of a call that gave ids, which are freed, or a batch. */
+PyObject *py_ids_take(bool ok, int64_t *ids, uint64_t n);
+PyObject *py_reader_batch(bool ok, const struct py_reader *reader, struct leat_batch *batch);
 /* Sets the exception that says so. NULL. */
 PyObject *py_raise_within(void);
 /* A call of the library's that may wait, with the guard taken and without the GIL. `ok`: whether it succeeded; else
@@ -161,6 +179,14 @@ PyObject *py_raise_within(void);
             (ok) = !PyErr_Occurred();                                                                                  \
         }                                                                                                              \
     } while (0)
+/* The rest of a method: a call that gives a `json` text. */
+#define PY_READER_TEXT(reader, call)                                                                                   \
+    do {                                                                                                               \
+        char *json = NULL;                                                                                             \
+        bool done;                                                                                                     \
+        PY_READER_ASK(done, reader, call);                                                                             \
+        return done ? py_text_take(json) : NULL;                                                                       \
+    } while (0)
 PyObject *py_reader_start(PyObject *self, PyObject *none);
 PyObject *py_reader_next(PyObject *self, PyObject *number);
 PyObject *py_reader_peek(PyObject *self, PyObject *none);
@@ -169,6 +195,7 @@ PyObject *py_reader_epoch(PyObject *self, PyObject *none);
 PyObject *py_reader_steps(PyObject *self, PyObject *none);
 PyObject *py_reader_state(PyObject *self, PyObject *none);
 PyObject *py_reader_load_state(PyObject *self, PyObject *text);
+PyObject *py_reader_close(PyObject *self, PyObject *none);
 #define PY_READER_METHODS                                                                                              \
     {"start", py_reader_start, METH_NOARGS, "start(): begins an epoch; the iteration's number"},                       \
         {"next", py_reader_next, METH_O, "next(iteration): a Batch, or None at the end of the epoch"},                 \
@@ -177,10 +204,15 @@ PyObject *py_reader_load_state(PyObject *self, PyObject *text);
         {"epoch", py_reader_epoch, METH_NOARGS, "epoch()"},                                                            \
         {"steps", py_reader_steps, METH_NOARGS, "steps(): batches of an epoch"},                                       \
         {"state", py_reader_state, METH_NOARGS, "state(): JSON text"},                                                 \
+        {"load_state", py_reader_load_state, METH_O, "load_state(JSON text)"},                                         \
     {                                                                                                                  \
-        "load_state", py_reader_load_state, METH_O, "load_state(JSON text)"                                            \
+        "close", py_reader_close, METH_NOARGS, "close()"                                                               \
     }
 
+#define PY_LOADER_FORKED                                                                                               \
+    "a Loader and its consumers work only in the process that opened it: open one after the fork; the data set may "   \
+    "be "                                                                                                              \
+    "shared"
 /* A consumer of a loader. New reference, or NULL with an exception. */
 PyObject *py_consumer_open(struct leat_loader *loader, uint64_t batch_size, bool beginning);
 

@@ -10,47 +10,44 @@ struct loader {
     PyObject *executor;         /* of functions in Python; NULL: there are none */
 };
 
+static void end_loader(struct py_reader *r)
+{
+    struct loader *l = (struct loader *)r;
+    struct leat_loader *handle = l->handle;
+    l->handle = NULL;
+    r->consumer = NULL;
+    leat_loader_close(handle);
+}
+
+static const struct py_reader_kind kind = {
+    .closed = "the Loader is closed: open another one", .forked = PY_LOADER_FORKED, .end = end_loader};
+
 static PyObject *loader_open(PyTypeObject *type, PyObject *args, PyObject *named)
 {
     struct py_loader_options given;
     struct loader *l = NULL;
+    PyObject *opened = NULL;
     struct leat_error error;
     int rc;
     if (!PyArg_ParseTuple(args, ":open"))
         return NULL;
-    if (!py_loader_options_read(&given, named) || !(l = py_object_new(type)))
+    if (!py_loader_options_read(&given, named) || !(l = py_reader_new(type, &kind)))
         goto out;
-    py_guard_init(&l->reader.guard);
     l->functions = Py_XNewRef(given.functions);
     l->executor = Py_XNewRef(given.executor);
     PY_WITHOUT_GIL(rc = given.dataset ? leat_loader_open(given.dataset, &given.options, &l->handle, &error)
                                       : leat_loader_open_mix(&given.mix.options, &given.options, &l->handle, &error));
-    if (rc)
-        l->handle = NULL;
-    else
-        l->reader.consumer = leat_loader_consumer(l->handle);
-    if (rc || PyErr_Occurred()) {
-        if (rc)
-            py_raise(&error);
-        PyObject *type_, *value, *trace;
-        PyErr_Fetch(&type_, &value, &trace);
-        Py_CLEAR(l);
-        PyErr_Restore(type_, value, trace);
-    }
+    l->reader.consumer = rc ? NULL : leat_loader_consumer(l->handle);
+    opened = py_opened((PyObject *)l, rc, &error);
 out:
     py_loader_options_release(&given);
-    return (PyObject *)l;
+    return opened;
 }
 
 static void loader_dealloc(PyObject *self)
 {
     struct loader *l = (struct loader *)self;
-    struct leat_loader *handle = l->handle;
-    l->handle = NULL;
-    l->reader.consumer = NULL;
-    if (handle) {
-        PY_WITHOUT_GIL(leat_loader_close(handle)); /* does nothing in a forked child */
-    }
+    py_reader_end(&l->reader);
     Py_CLEAR(l->functions);
     Py_CLEAR(l->executor);
     py_object_free(self);
@@ -59,8 +56,7 @@ static void loader_dealloc(PyObject *self)
 struct leat_loader *py_loader_handle(PyObject *object)
 {
     struct leat_loader *handle = ((struct loader *)object)->handle;
-    return handle ? handle
-                  : (struct leat_loader *)py_raise_text(LEAT_E_CLOSED, "the Loader is closed: open another one");
+    return handle ? handle : (struct leat_loader *)py_raise_text(LEAT_E_CLOSED, kind.closed);
 }
 
 /* region() -> (descriptor, bytes) */
@@ -74,36 +70,28 @@ static PyObject *loader_region(PyObject *self, PyObject *none)
     return ok ? Py_BuildValue("iK", fd, (unsigned long long)bytes) : NULL;
 }
 
-static PyObject *loader_close(PyObject *self, PyObject *none)
-{
-    struct loader *l = (struct loader *)self;
-    if (!py_guard_here(&l->reader.guard))
-        Py_RETURN_NONE;
-    if (py_guard_mine(&l->reader.guard))
-        return py_raise_within();
-    atomic_store(&l->reader.closing, true);
-    if (l->handle)
-        leat_loader_interrupt(l->handle);
-    py_guard_lock(&l->reader.guard);
-    struct leat_loader *handle = l->handle;
-    l->handle = NULL;
-    l->reader.consumer = NULL;
-    PY_WITHOUT_GIL(leat_loader_close(handle));
-    py_guard_unlock(&l->reader.guard);
-    Py_RETURN_NONE;
-}
-
-static PyObject *loader_set_positions(PyObject *self, PyObject *positions)
+/* A call that takes a list of positions. */
+static PyObject *give_list(PyObject *self, PyObject *positions,
+                           int (*give)(struct leat_loader *, const int64_t *, uint64_t, struct leat_error *))
 {
     struct loader *l = (struct loader *)self;
     Py_buffer view;
     bool ok;
     if (PyObject_GetBuffer(positions, &view, PyBUF_SIMPLE))
         return NULL;
-    PY_READER_CALL(ok, &l->reader,
-                   leat_loader_set_positions(l->handle, view.buf, (uint64_t)view.len / sizeof(int64_t), &error));
+    PY_READER_CALL(ok, &l->reader, give(l->handle, view.buf, (uint64_t)view.len / sizeof(int64_t), &error));
     PyBuffer_Release(&view);
     return ok ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *loader_set_positions(PyObject *self, PyObject *positions)
+{
+    return give_list(self, positions, leat_loader_set_positions);
+}
+
+static PyObject *loader_know_list(PyObject *self, PyObject *positions)
+{
+    return give_list(self, positions, leat_loader_know_list);
 }
 
 /* decide_rows(epoch or -1: from the next one, step, 0 as opened, 1 listed or 2 selected, int64 positions or None) */
@@ -125,19 +113,6 @@ static PyObject *loader_decide_rows(PyObject *self, PyObject *args)
     return ok ? Py_NewRef(Py_None) : NULL;
 }
 
-static PyObject *loader_know_list(PyObject *self, PyObject *positions)
-{
-    struct loader *l = (struct loader *)self;
-    Py_buffer view;
-    bool ok;
-    if (PyObject_GetBuffer(positions, &view, PyBUF_SIMPLE))
-        return NULL;
-    PY_READER_CALL(ok, &l->reader,
-                   leat_loader_know_list(l->handle, view.buf, (uint64_t)view.len / sizeof(int64_t), &error));
-    PyBuffer_Release(&view);
-    return ok ? Py_NewRef(Py_None) : NULL;
-}
-
 static PyObject *loader_next_start(PyObject *self, PyObject *none)
 {
     struct loader *l = (struct loader *)self;
@@ -153,10 +128,10 @@ static PyObject *loader_set_global_batch_size(PyObject *self, PyObject *args)
     struct loader *l = (struct loader *)self;
     unsigned long long rows;
     long long epoch, step;
-    bool ok;
     if (!PyArg_ParseTuple(args, "KLL:set_global_batch_size", &rows, &epoch, &step))
         return NULL;
     const struct leat_step at = {(uint64_t)epoch, (uint64_t)step};
+    bool ok;
     PY_READER_CALL(ok, &l->reader, leat_loader_set_global_batch_size(l->handle, rows, epoch < 0 ? NULL : &at, &error));
     return ok ? Py_NewRef(Py_None) : NULL;
 }
@@ -203,22 +178,16 @@ static PyObject *loader_mix_counts(PyObject *self, PyObject *args)
 static PyObject *loader_stats(PyObject *self, PyObject *none)
 {
     struct loader *l = (struct loader *)self;
-    char *json = NULL;
-    bool ok;
-    PY_READER_ASK(ok, &l->reader, leat_loader_stats(l->handle, &json, &error));
-    return ok ? py_text_take(json) : NULL;
+    PY_READER_TEXT(&l->reader, leat_loader_stats(l->handle, &json, &error));
 }
 
 static PyObject *loader_log(PyObject *self, PyObject *args)
 {
     struct loader *l = (struct loader *)self;
     unsigned long long first;
-    char *json = NULL;
-    bool ok;
     if (!PyArg_ParseTuple(args, "K:log", &first))
         return NULL;
-    PY_READER_ASK(ok, &l->reader, leat_loader_log(l->handle, first, &json, &error));
-    return ok ? py_text_take(json) : NULL;
+    PY_READER_TEXT(&l->reader, leat_loader_log(l->handle, first, &json, &error));
 }
 
 static PyObject *loader_trace(PyObject *self, PyObject *args)
@@ -235,10 +204,7 @@ static PyObject *loader_trace(PyObject *self, PyObject *args)
 static PyObject *loader_trace_json(PyObject *self, PyObject *none)
 {
     struct loader *l = (struct loader *)self;
-    char *json = NULL;
-    bool ok;
-    PY_READER_ASK(ok, &l->reader, leat_loader_trace_json(l->handle, &json, &error));
-    return ok ? py_text_take(json) : NULL;
+    PY_READER_TEXT(&l->reader, leat_loader_trace_json(l->handle, &json, &error));
 }
 
 static PyObject *loader_plan(PyObject *self, PyObject *args)
@@ -251,9 +217,7 @@ static PyObject *loader_plan(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "KK:plan", &epoch, &step))
         return NULL;
     PY_READER_CALL(ok, &l->reader, leat_loader_plan(l->handle, epoch, step, &ids, &n, &error));
-    PyObject *memory = ok ? py_memory_copy(ids, LEAT_I64, n) : NULL;
-    leat_free(ids);
-    return memory;
+    return py_ids_take(ok, ids, n);
 }
 
 /* plan_domains(epoch, step) -> (sources, positions in them) */
@@ -287,11 +251,9 @@ static PyObject *loader_batch_at(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "KK|KK:batch_at", &epoch, &step, &first, &n))
         return NULL;
     PY_READER_CALL(ok, &l->reader,
-                   PyTuple_Size(args) > 2 ? leat_loader_rows_at(l->handle, epoch, step, first, n, &batch, &error)
+                   PyTuple_Size(args) > 2 ? leat_rows_make(l->handle, epoch, step, first, n, NULL, 0, &batch, &error)
                                           : leat_loader_batch_at(l->handle, epoch, step, &batch, &error));
-    if (!ok)
-        leat_batch_free(batch);
-    return ok ? py_batch_new(batch, false) : NULL;
+    return py_reader_batch(ok, &l->reader, batch);
 }
 
 /* consumer(batch_size, beginning) -> Consumer */
@@ -314,7 +276,6 @@ static PyMethodDef loader_methods[] = {
      "open(**options): see loader_options.def"},
     PY_READER_METHODS,
     {"region", loader_region, METH_NOARGS, "region(): descriptor and bytes of memory that is shared"},
-    {"close", loader_close, METH_NOARGS, "close()"},
     {"set_positions", loader_set_positions, METH_O, "set_positions(int64 positions)"},
     {"decide_rows", loader_decide_rows, METH_VARARGS,
      "decide_rows(epoch, step, rows, positions): -1: from the next epoch; rows: 0 as opened, 1 listed, 2 selected"},

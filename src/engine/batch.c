@@ -71,14 +71,12 @@ uint64_t leat_batch_buffer_bytes(const struct leat_batch *b)
 uint64_t leat_batch_tensor_bytes(const struct leat_batch *b)
 {
     uint64_t bytes = 0;
+    struct leat_tensor t;
     for (size_t o = 0; o < b->pool->n_outputs; o++) {
-        const struct leat_output *output = leat_program_output(b->program, o);
-        if (output->hidden)
+        if (leat_program_output(b->program, o)->hidden || leat_batch_tensor(b, o, &t))
             continue;
-        if (output->ragged)
-            bytes += (uint64_t)leat_batch_offsets(b, o)[b->rows] * output->row_bytes + (b->rows + 1) * sizeof(int64_t);
-        else
-            bytes += b->rows * output->row_bytes;
+        bytes += (uint64_t)t.shape[0] * leat_program_output(b->program, o)->row_bytes;
+        bytes += t.offsets ? (b->rows + 1) * sizeof *t.offsets : 0;
     }
     return bytes;
 }

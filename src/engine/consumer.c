@@ -18,9 +18,11 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "engine/engine.h"
+#include "engine/interrupt.h"
 #include "engine/job.h"
 #include "engine/record.h"
 #include "engine/side.h"
+#include "engine/stats.h"
 #include "engine/task.h"
 
 static const struct leat_position everywhere = {UINT64_MAX, 0};
@@ -135,11 +137,58 @@ void leat_consumers_place(struct leat_loader *l)
         move_window(l, first);
 }
 
+/* ---- what consumers have peeked at ------------------------------------------------------------ */
+
+/* Gives the batch up; lets the lock go meanwhile: the hook of a buffer that is released may wait. */
+static void drop_peeked(struct leat_consumer *c)
+{
+    struct leat_batch *b = c->reader.peeked;
+    if (!b)
+        return;
+    c->reader.peeked = NULL;
+    leat_engine_unlock();
+    leat_batch_free(b);
+    leat_engine_lock();
+}
+
+/* Of all consumers from one on, which may go meanwhile. */
+static void drop_peeked_from(struct leat_consumer **first)
+{
+    struct leat_consumer *c = *first;
+    while (c && !c->reader.peeked)
+        c = c->next;
+    if (c) {
+        drop_peeked(c);
+        drop_peeked_from(first);
+    }
+}
+
+void leat_consumers_drop_peeked(struct leat_loader *l)
+{
+    drop_peeked(&l->consumer);
+    drop_peeked_from(&l->consumer.next);
+}
+
+void leat_consumers_plan_changed(struct leat_loader *l, struct leat_position from)
+{
+    struct leat_consumer *own = &l->consumer;
+    drop_peeked_from(&own->next);
+    if (!own->reader.peeked || !leat_position_precedes(from, own->reader.behind.at))
+        return;
+    drop_peeked(own);
+    if (leat_position_precedes(own->at, l->window.plan_at)) { /* nothing that is planned lies behind it any more */
+        l->window.plan_at = own->at;
+        l->window.full = false;
+    }
+}
+
+/* ---- moving a consumer ------------------------------------------------------------------------ */
+
 void leat_consumer_stand(struct leat_consumer *c, struct leat_position at)
 {
     struct leat_loader *l = c->loader;
     leat_side_cancel(l, c, everywhere);
-    leat_peek_drop(c);
+    drop_peeked(c);
     c->reader.epoch = at.epoch;
     if (!c->batch_rows) {
         c->at = at;
@@ -192,8 +241,14 @@ struct leat_position leat_consumer_received(const struct leat_consumer *c)
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-static int enter(const struct leat_consumer *c, struct leat_error *error)
+static struct leat_consumer *consumer_of(struct leat_reader *r)
 {
+    return (struct leat_consumer *)(void *)r;
+}
+
+static int lock(struct leat_reader *r, struct leat_error *error)
+{
+    const struct leat_consumer *c = consumer_of(r);
     int rc = leat_loader_enter(c->loader, error);
     if (!rc && c->closed) {
         leat_engine_unlock();
@@ -201,6 +256,279 @@ static int enter(const struct leat_consumer *c, struct leat_error *error)
     }
     return rc;
 }
+
+static void unlock(struct leat_reader *r)
+{
+    (void)r;
+    leat_engine_unlock();
+}
+
+/* ---- the beginning of an epoch ---------------------------------------------------------------- */
+
+/* Reads the files that an epoch needs as it begins, without the lock and while no thread plans it. */
+static int prepare(struct leat_loader *l, uint64_t epoch, struct leat_error *error)
+{
+    l->callers.in_next++; /* a closing waits */
+    leat_engine_unlock();
+    int rc = leat_dataset_refresh(l->dataset, error);
+    if (!rc && l->job.steps->refresh)
+        l->job.steps->refresh(&l->job);
+    if (!rc && l->record)
+        rc = leat_record_read(l->record, epoch, error);
+    if (!rc && l->record)
+        rc = leat_record_read(l->record, epoch + 1, error);
+    leat_engine_lock();
+    l->callers.in_next--;
+    if (!rc && l->closed)
+        rc = leat_fail(error, LEAT_E_CLOSED, "the loader is closed");
+    if (!rc && l->input.lists_later && l->input.order == LEAT_ORDER_LIST && l->input.list_epoch < (int64_t)epoch)
+        rc = leat_fail(error, LEAT_E_INVALID,
+                       "epoch %" PRIu64 " has no list of positions yet: leat_loader_set_positions gives it", epoch);
+    return rc;
+}
+
+static int start(struct leat_reader *r, struct leat_error *error)
+{
+    struct leat_consumer *c = consumer_of(r);
+    struct leat_loader *l = c->loader;
+    struct leat_position to = leat_consumer_next_start(c);
+    int rc = prepare(l, to.epoch, error);
+    if (!rc) {
+        l->delivery->start(c, to);
+        if (!l->consumer.next && leat_position_precedes(c->at, l->report.told)) /* an epoch that is read again */
+            l->report.told = c->at;
+        if (!l->consumer.next && leat_position_precedes(c->at, l->report.raised_to))
+            l->report.raised_to = c->at;
+        l->pace.last_next_ns = leat_clock_ns();
+        l->due |= LEAT_DUE_WORK;
+    }
+    l->due |= LEAT_DUE_WAKE;
+    leat_loader_settle(l);
+    return rc;
+}
+
+static int steps(struct leat_reader *r, uint64_t *out, struct leat_error *error)
+{
+    const struct leat_consumer *c = consumer_of(r);
+    struct leat_plan_batch part;
+    uint64_t rows = 0;
+    int rc = leat_loader_check_process(c->loader, error);
+    const uint64_t epoch = rc ? 0 : leat_consumer_epoch(c);
+    for (struct leat_position at = {epoch, 0}; !rc && leat_plan_batch(c->loader->plan, at, &part) == LEAT_OK;
+         at = part.next) {
+        rows += part.rows;
+        if (part.last)
+            break;
+    }
+    *out = (rows + c->batch_rows - 1) / c->batch_rows;
+    return rc;
+}
+
+/* ---- the next batch -------------------------------------------------------------------------- */
+
+static void stand(const struct leat_reader *r, struct leat_stand *out)
+{
+    const struct leat_consumer *c = consumer_of((struct leat_reader *)(uintptr_t)r);
+    out->at = c->at;
+    out->skip = c->skip;
+    out->rows = c->rows;
+}
+
+static void go(struct leat_reader *r, const struct leat_stand *to)
+{
+    struct leat_consumer *c = consumer_of(r);
+    c->at = to->at;
+    c->skip = to->skip;
+    c->rows = to->rows;
+}
+
+/* For the record: the work of the consumer since it got its last batch, or its wait. */
+static void trace_consumer(struct leat_loader *l, enum leat_trace_kind kind, int64_t begun, int64_t end)
+{
+    const struct leat_trace_event event = {
+        .begin_ns = begun, .kind = kind, .epoch = l->consumer.reader.epoch, .step = l->consumer.reader.step};
+    leat_trace_add(&l->trace, &event, end);
+}
+
+/* For the record: a batch is handed out, and the number ready behind it. */
+static void trace_batch(struct leat_loader *l)
+{
+    struct leat_trace_event event = {
+        .begin_ns = leat_clock_ns(), .kind = LEAT_TRACE_BATCH, .rows = l->window.n, .epoch = l->consumer.reader.epoch};
+    for (size_t i = 0; i < l->window.n; i++)
+        event.first += leat_window_at(&l->window, i)->state == LEAT_BATCH_READY;
+    leat_trace_add(&l->trace, &event, event.begin_ns);
+    l->trace.handed_out_ns = event.begin_ns;
+}
+
+static void begin(struct leat_reader *r, const struct leat_request *q)
+{
+    struct leat_consumer *c = consumer_of(r);
+    struct leat_loader *l = c->loader;
+    c->inside++; /* so that a closing waits, also while the report is written, for which the lock is let go */
+    l->callers.in_next++;
+    if (c != &l->consumer || q->peek)
+        return;
+    if (l->trace.handed_out_ns)
+        trace_consumer(l, LEAT_TRACE_STEP, l->trace.handed_out_ns, leat_clock_ns());
+    l->trace.handed_out_ns = 0;
+}
+
+static int ready(struct leat_reader *r, const struct leat_request *q, struct leat_error *error)
+{
+    const struct leat_consumer *c = consumer_of(r);
+    const struct leat_loader *l = c->loader;
+    if (l->closed || c->closed || leat_scheduler.stopping)
+        return leat_fail(error, LEAT_E_CLOSED, c->closed ? "the consumer was closed" : "the loader was closed");
+    if (q->peek && l->delivery->numbers_rows)
+        return leat_fail(error, LEAT_E_UNSUPPORTED,
+                         "which batch comes next is known with in_order only: without it that is the one that is "
+                         "ready");
+    return l->client.paused ? LEAT_IO_PENDING : LEAT_OK;
+}
+
+static int take(struct leat_reader *r, struct leat_request *q, struct leat_batch **out, struct leat_error *error)
+{
+    struct leat_consumer *c = consumer_of(r);
+    const struct leat_counters *count = &c->loader->count;
+    const uint64_t before = count->raised;
+    int rc = c->loader->delivery->next(c, out, error);
+    q->raised = rc && count->raised != before;
+    return rc;
+}
+
+static int wait_for_batch(struct leat_reader *r, struct leat_request *q, struct leat_error *error)
+{
+    struct leat_loader *l = consumer_of(r)->loader;
+    if (!l->client.paused && leat_clock_ns() < q->deadline_ns && leat_loader_help(l))
+        return LEAT_OK;
+    l->due |= l->client.active ? 0 : LEAT_DUE_WORK;
+    leat_loader_settle(l);
+    const int64_t begun = leat_clock_ns();
+    leat_page_wait(l, begun);
+    const bool in_time = begun < q->deadline_ns && leat_loader_wait(l, q->deadline_ns);
+    leat_page_wait(l, 0);
+    const int64_t end = leat_clock_ns();
+    l->count.waits++;
+    l->count.wait_ns += end - begun;
+    if (leat_trace_begin(&l->trace))
+        trace_consumer(l, LEAT_TRACE_WAIT, begun, end);
+    return in_time ? LEAT_OK : leat_reader_late(error);
+}
+
+/* The batch is handed out, or looked at for the first time; what is broken in it is reported. */
+static void end(struct leat_reader *r, const struct leat_request *q, const struct leat_batch *b, int rc,
+                struct leat_error *error)
+{
+    struct leat_consumer *c = consumer_of(r);
+    struct leat_loader *l = c->loader;
+    if (b && !q->peek) {
+        leat_loader_count(l, b);
+        if (c == &l->consumer && leat_trace_begin(&l->trace))
+            trace_batch(l);
+    } else if (b && q->fresh) {
+        l->pace.last_next_ns = leat_clock_ns();
+        leat_window_drained(l, leat_window_is_cheap(l, b->plan.rows)); /* it has left the window */
+    } else if (rc == LEAT_E_END && !q->peek) {
+        c->at = (struct leat_position){r->epoch + 1, 0};
+    }
+    const bool reports = l->report.fd >= 0 && (q->raised || (b && q->fresh && b->faults.n_broken)),
+               records = l->record && b && !b->apart.recorded;
+    if (reports || records) {
+        const uint64_t raised_step = l->report.raised_step;
+        leat_loader_settle(l);
+        leat_engine_unlock();
+        if (records)
+            leat_record_append(l->record, b);
+        if (reports && b)
+            leat_report_broken(l, b);
+        else if (reports)
+            leat_report_raised(l, q->epoch, l->delivery->numbers_rows ? q->step : raised_step, error);
+        leat_engine_lock();
+    }
+    c->inside--;
+    l->callers.in_next--;
+    l->due |= c->closed ? LEAT_DUE_WAKE : 0;
+    leat_loader_settle(l);
+}
+
+static void wake(struct leat_reader *r)
+{
+    struct leat_loader *l = consumer_of(r)->loader;
+    if (leat_loader_check_process(l, NULL))
+        return;
+    leat_engine_lock();
+    l->due |= LEAT_DUE_WAKE;
+    leat_loader_settle(l);
+    leat_engine_unlock();
+}
+
+/* ---- its state ------------------------------------------------------------------------------- */
+
+static struct leat_reader_run run_of(const struct leat_loader *l, char fingerprint[33], char order[17])
+{
+    leat_json_fingerprint(l->fingerprint, fingerprint);
+    snprintf(order, 17, "%016" PRIx64, leat_plan_order_hash(l->plan));
+    return (struct leat_reader_run){
+        .kind = "consumer",
+        .fingerprint = fingerprint,
+        .order = order,
+        .not_one = "not a state of a consumer: give the text that its state_dict() gave, unchanged"};
+}
+
+static int state(struct leat_reader *r, char **json, struct leat_error *error)
+{
+    const struct leat_loader *l = consumer_of(r)->loader;
+    char fingerprint[33], order[17];
+    int rc = lock(r, error);
+    if (rc)
+        return rc;
+    const struct leat_position at = rows_of(consumer_of(r));
+    const struct leat_reader_run run = run_of(l, fingerprint, order);
+    const struct leat_state_number numbers[] = {{"rank", l->input.rank}, {"world_size", l->input.world_size}};
+    json_t *o = leat_reader_state(&run, at, numbers, sizeof numbers / sizeof *numbers);
+    leat_engine_unlock();
+    return leat_reader_text(o, json, error);
+}
+
+static int read_state(const struct leat_loader *l, const json_t *o, struct leat_position *at, struct leat_error *error)
+{
+    char fingerprint[33], order[17];
+    const struct leat_reader_run run = run_of(l, fingerprint, order);
+    struct leat_state_number numbers[] = {{"rank", 0}, {"world_size", 0}};
+    int rc = leat_reader_read(&run, o, at, numbers, sizeof numbers / sizeof *numbers, error);
+    if (rc)
+        return rc;
+    const uint64_t rank = numbers[0].value, world = numbers[1].value, rows = leat_plan_epoch_rows(l->plan, at->epoch);
+    if (at->row && (world != l->input.world_size || rank != l->input.rank))
+        return leat_fail(error, LEAT_E_STATE,
+                         "the state was taken within an epoch by rank %" PRIu64 " of %" PRIu64
+                         ", and this is rank %" PRIu32 " of %" PRIu32,
+                         rank, world, l->input.rank, l->input.world_size);
+    return at->row <= rows ? LEAT_OK
+                           : leat_fail(error, LEAT_E_STATE, "the state has %" PRIu64 " rows of an epoch of %" PRIu64,
+                                       at->row, rows);
+}
+
+static int load(struct leat_reader *r, const char *json, struct leat_error *error)
+{
+    struct leat_position at;
+    json_t *o = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
+    int rc = read_state(consumer_of(r)->loader, o, &at, error);
+    json_decref(o);
+    rc = rc ? rc : lock(r, error);
+    if (rc)
+        return rc;
+    leat_consumer_stand(consumer_of(r), at);
+    leat_reader_load(r);
+    leat_engine_unlock();
+    return LEAT_OK;
+}
+
+static const struct leat_reader_kind further = {"consumer", lock, unlock, begin, end,   ready, take, wait_for_batch,
+                                                stand,      go,   start,  wake,  steps, state, load};
+
+/* ---- open and close --------------------------------------------------------------------------- */
 
 /* Its start: {epoch, rows of it}. */
 static struct leat_position first_rows(const struct leat_loader *l, bool beginning)
@@ -243,6 +571,7 @@ int leat_consumer_open(struct leat_loader *l, uint64_t batch_size, bool beginnin
         leat_free(parts);
         return rc;
     }
+    c->reader.kind = &further;
     c->loader = l;
     c->batch_rows = batch_size;
     c->parts = parts;
@@ -275,7 +604,7 @@ void leat_consumer_close(struct leat_consumer *c)
     while (c->inside)
         leat_loader_wait(l, INT64_MAX);
     leat_side_cancel(l, c, everywhere);
-    leat_peek_drop(c);
+    drop_peeked(c);
     struct leat_consumer **p = &l->consumer.next;
     while (*p != c)
         p = &(*p)->next;
@@ -294,57 +623,36 @@ void leat_consumer_close(struct leat_consumer *c)
     leat_free(c);
 }
 
+/* ---- the loader's own ------------------------------------------------------------------------- */
+
+static int own_steps(struct leat_reader *r, uint64_t *out, struct leat_error *error)
+{
+    *out = leat_loader_steps(consumer_of(r)->loader);
+    return leat_loader_check_process(consumer_of(r)->loader, error);
+}
+
+static int own_state(struct leat_reader *r, char **json, struct leat_error *error)
+{
+    return leat_loader_state(consumer_of(r)->loader, json, error);
+}
+
+static int own_load(struct leat_reader *r, const char *json, struct leat_error *error)
+{
+    return leat_loader_load_state(consumer_of(r)->loader, json, error);
+}
+
+static const struct leat_reader_kind own = {"loader", lock, unlock,         begin,     end,
+                                            ready,    take, wait_for_batch, stand,     go,
+                                            start,    wake, own_steps,      own_state, own_load};
+
+void leat_consumer_init(struct leat_loader *l)
+{
+    l->consumer = (struct leat_consumer){.reader.kind = &own, .loader = l, .parts = &l->consumer.only};
+}
+
 struct leat_consumer *leat_loader_consumer(struct leat_loader *l)
 {
     return &l->consumer;
-}
-
-/* ---- epochs, of the loader's own and of others ----------------------------------------------- */
-
-/* Reads the files that an epoch needs as it begins, without the lock and while no thread plans it. */
-static int prepare(struct leat_loader *l, uint64_t epoch, struct leat_error *error)
-{
-    l->callers.in_next++; /* a closing waits */
-    leat_engine_unlock();
-    int rc = leat_dataset_refresh(l->dataset, error);
-    if (!rc && l->job.steps->refresh)
-        l->job.steps->refresh(&l->job);
-    if (!rc && l->record)
-        rc = leat_record_read(l->record, epoch, error);
-    if (!rc && l->record)
-        rc = leat_record_read(l->record, epoch + 1, error);
-    leat_engine_lock();
-    l->callers.in_next--;
-    if (!rc && l->closed)
-        rc = leat_fail(error, LEAT_E_CLOSED, "the loader is closed");
-    if (!rc && l->input.lists_later && l->input.order == LEAT_ORDER_LIST && l->input.list_epoch < (int64_t)epoch)
-        rc = leat_fail(error, LEAT_E_INVALID,
-                       "epoch %" PRIu64 " has no list of positions yet: leat_loader_set_positions gives it", epoch);
-    return rc;
-}
-
-int leat_consumer_start(struct leat_consumer *c, uint64_t *iteration, struct leat_error *error)
-{
-    struct leat_loader *l = c->loader;
-    int rc = enter(c, error);
-    if (rc)
-        return rc;
-    struct leat_position to = leat_consumer_next_start(c);
-    rc = prepare(l, to.epoch, error);
-    if (!rc) {
-        l->delivery->start(c, to);
-        if (!l->consumer.next && leat_position_precedes(c->at, l->report.told)) /* an epoch that is read again */
-            l->report.told = c->at;
-        if (!l->consumer.next && leat_position_precedes(c->at, l->report.raised_to))
-            l->report.raised_to = c->at;
-        l->pace.last_next_ns = leat_clock_ns();
-        *iteration = leat_reader_begin(&c->reader);
-        l->due |= LEAT_DUE_WORK;
-    }
-    l->due |= LEAT_DUE_WAKE;
-    leat_loader_settle(l);
-    leat_engine_unlock();
-    return rc;
 }
 
 int leat_loader_start(struct leat_loader *l, uint64_t *iteration, struct leat_error *error)
@@ -352,16 +660,20 @@ int leat_loader_start(struct leat_loader *l, uint64_t *iteration, struct leat_er
     return leat_consumer_start(&l->consumer, iteration, error);
 }
 
-int leat_consumer_set_epoch(struct leat_consumer *c, uint64_t epoch, bool *dropped, struct leat_error *error)
+int leat_loader_next(struct leat_loader *l, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
+                     struct leat_error *error)
 {
-    int rc = enter(c, error);
-    if (rc)
-        return rc;
-    const bool other = leat_reader_set_epoch(&c->reader, epoch);
-    if (dropped)
-        *dropped = other;
-    leat_engine_unlock();
-    return LEAT_OK;
+    return leat_consumer_next(&l->consumer, iteration, timeout_ms, out, error);
+}
+
+int leat_loader_peek(struct leat_loader *l, int64_t timeout_ms, struct leat_batch **out, struct leat_error *error)
+{
+    return leat_consumer_peek(&l->consumer, timeout_ms, out, error);
+}
+
+void leat_loader_interrupt(struct leat_loader *l)
+{
+    leat_consumer_interrupt(&l->consumer);
 }
 
 int leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, bool *dropped, struct leat_error *error)
@@ -369,100 +681,7 @@ int leat_loader_set_epoch(struct leat_loader *l, uint64_t epoch, bool *dropped, 
     return leat_consumer_set_epoch(&l->consumer, epoch, dropped, error);
 }
 
-uint64_t leat_consumer_epoch(const struct leat_consumer *c)
-{
-    if (leat_loader_check_process(c->loader, NULL))
-        return 0;
-    leat_engine_lock();
-    uint64_t epoch = c->reader.started && !c->reader.told_end ? c->reader.epoch : leat_consumer_next_start(c).epoch;
-    leat_engine_unlock();
-    return epoch;
-}
-
 uint64_t leat_loader_epoch(const struct leat_loader *l)
 {
     return leat_consumer_epoch(&l->consumer);
-}
-
-uint64_t leat_consumer_steps(const struct leat_consumer *c)
-{
-    const struct leat_plan *plan = c->loader->plan;
-    struct leat_plan_batch part;
-    uint64_t rows = 0, epoch = leat_consumer_epoch(c);
-    if (!c->batch_rows)
-        return leat_loader_steps(c->loader);
-    for (struct leat_position at = {epoch, 0}; leat_plan_batch(plan, at, &part) == LEAT_OK; at = part.next) {
-        rows += part.rows;
-        if (part.last)
-            break;
-    }
-    return (rows + c->batch_rows - 1) / c->batch_rows;
-}
-
-/* ---- its state ------------------------------------------------------------------------------- */
-
-static struct leat_reader_run run_of(const struct leat_loader *l, char fingerprint[33], char order[17])
-{
-    leat_json_fingerprint(l->fingerprint, fingerprint);
-    snprintf(order, 17, "%016" PRIx64, leat_plan_order_hash(l->plan));
-    return (struct leat_reader_run){
-        .kind = "consumer",
-        .fingerprint = fingerprint,
-        .order = order,
-        .not_one = "not a state of a consumer: give the text that its state_dict() gave, unchanged"};
-}
-
-int leat_consumer_state(const struct leat_consumer *c, char **json, struct leat_error *error)
-{
-    const struct leat_loader *l = c->loader;
-    char fingerprint[33], order[17];
-    *json = NULL;
-    if (!c->batch_rows)
-        return leat_loader_state(l, json, error);
-    int rc = enter(c, error);
-    if (rc)
-        return rc;
-    const struct leat_position at = rows_of(c);
-    const struct leat_reader_run run = run_of(l, fingerprint, order);
-    const struct leat_state_number numbers[] = {{"rank", l->input.rank}, {"world_size", l->input.world_size}};
-    json_t *o = leat_reader_state(&run, at, numbers, sizeof numbers / sizeof *numbers);
-    leat_engine_unlock();
-    return leat_reader_text(o, json, error);
-}
-
-static int read_state(const struct leat_loader *l, const json_t *o, struct leat_position *at, struct leat_error *error)
-{
-    char fingerprint[33], order[17];
-    const struct leat_reader_run run = run_of(l, fingerprint, order);
-    struct leat_state_number numbers[] = {{"rank", 0}, {"world_size", 0}};
-    int rc = leat_reader_read(&run, o, at, numbers, sizeof numbers / sizeof *numbers, error);
-    if (rc)
-        return rc;
-    const uint64_t rank = numbers[0].value, world = numbers[1].value, rows = leat_plan_epoch_rows(l->plan, at->epoch);
-    if (at->row && (world != l->input.world_size || rank != l->input.rank))
-        return leat_fail(error, LEAT_E_STATE,
-                         "the state was taken within an epoch by rank %" PRIu64 " of %" PRIu64
-                         ", and this is rank %" PRIu32 " of %" PRIu32,
-                         rank, world, l->input.rank, l->input.world_size);
-    return at->row <= rows ? LEAT_OK
-                           : leat_fail(error, LEAT_E_STATE, "the state has %" PRIu64 " rows of an epoch of %" PRIu64,
-                                       at->row, rows);
-}
-
-int leat_consumer_load_state(struct leat_consumer *c, const char *json, struct leat_error *error)
-{
-    struct leat_position at;
-    if (!c->batch_rows)
-        return leat_loader_load_state(c->loader, json, error);
-    json_t *o = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
-    int rc = read_state(c->loader, o, &at, error);
-    json_decref(o);
-    if (!rc)
-        rc = enter(c, error);
-    if (rc)
-        return rc;
-    leat_consumer_stand(c, at);
-    leat_reader_load(&c->reader);
-    leat_engine_unlock();
-    return LEAT_OK;
 }

@@ -65,7 +65,7 @@ static void forget_begun(struct leat_loader *l, struct leat_position from)
     for (struct leat_consumer *c = &l->consumer; c; c = c->next)
         leat_side_cancel(l, c, (struct leat_position){UINT64_MAX, 0});
     leat_window_cancel(l, first_beyond(l, from));
-    leat_peek_change(l, from);
+    leat_consumers_plan_changed(l, from);
 }
 
 /* After a change that holds from `from`: the position of planning behind that may be within a batch now, or beyond the

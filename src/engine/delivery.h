@@ -10,29 +10,19 @@
 
 struct leat_loader;
 
-/* The progress of a consumer: the fields of the same names. */
-struct leat_stand {
-    struct leat_position at;
-    uint64_t step, skip, rows;
-    bool ended;
-};
-
 /* The position of a reader of the loader's rows: consumer.c. */
 struct leat_consumer {
+    struct leat_reader reader; /* first: leat_reader_of */
     struct leat_loader *loader;
     struct leat_consumer *next; /* of the loader's own: all others */
     uint64_t batch_rows;        /* rows of its batches; 0: the loader's own, whose batches are those of the plan */
-    struct leat_reader reader;
     struct leat_position
         at;        /* the first batch not yet handed out; out of order the frontier: the first of which a row was not */
     uint64_t skip; /* rows of the planned batch at `at` that it has */
     uint64_t rows; /* rows of the epoch that it has; the loader's own does not go by them */
     struct leat_excerpt only, *parts; /* of the batch at hand */
     uint64_t copied, remade;          /* rows */
-    struct leat_batch *peeked;        /* its next batch, if it has looked ahead; else NULL: peek.c */
-    struct leat_stand behind_peeked;  /* its position once it takes that */
     unsigned inside;                  /* threads in its `next` */
-    uint64_t interrupts;
     bool closed;
 };
 
@@ -100,19 +90,13 @@ void leat_consumer_bring_window(struct leat_consumer *consumer);
 /* After a change of the plan: works out the position of each again; the window does not stay behind those that read. */
 void leat_consumers_place(struct leat_loader *loader);
 
-/* peek.c: under the lock. */
-
-/* The next batch of the running epoch, with a reference for the caller; the consumer's position stays. For a delivery
- * in order. As leat_delivery.next. */
-int leat_peek(struct leat_consumer *consumer, struct leat_batch **out, struct leat_error *error);
-/* The batch that it has peeked at, which it now is handed, or NULL. */
-struct leat_batch *leat_peek_take(struct leat_consumer *consumer);
-/* Gives that batch up; lets the lock go meanwhile. */
-void leat_peek_drop(struct leat_consumer *consumer);
-void leat_peek_drop_all(struct leat_loader *loader);
-/* The same of all whose batch is another one after a change of the plan that holds from `from`; the batches of the
- * window beyond that are cancelled already. */
-void leat_peek_change(struct leat_loader *loader, struct leat_position from);
+/* Gives up the batches that consumers have peeked at; lets the lock go meanwhile. The second after a change of the plan
+ * that holds from `from`, of those alone whose batch is another one now; the batches of the window beyond that are
+ * cancelled already. */
+void leat_consumers_drop_peeked(struct leat_loader *loader);
+void leat_consumers_plan_changed(struct leat_loader *loader, struct leat_position from);
+/* The loader's own. */
+void leat_consumer_init(struct leat_loader *loader);
 
 /* The step of the batch at a position; 0 if there is none. */
 uint64_t leat_loader_step_at(const struct leat_loader *loader, struct leat_position at);

@@ -193,8 +193,6 @@ bool leat_loader_evict(struct leat_loader *loader, const struct leat_batch *keep
  * it again when asked. */
 void leat_loader_evict_others(const struct leat_loader *loader, uint64_t bytes);
 
-/* A time of leat_clock_ns; negative: none. */
-int64_t leat_loader_deadline(int64_t timeout_ms);
 /* Takes the lock if the loader can be used. Errors: FORKED, CLOSED. */
 int leat_loader_enter(const struct leat_loader *loader, struct leat_error *error);
 int leat_loader_check_process(const struct leat_loader *loader, struct leat_error *error);
@@ -209,11 +207,13 @@ bool leat_loader_help(struct leat_loader *loader);
 /* The end of a call that counted itself in in_next. Releases the lock. */
 void leat_loader_leave(struct leat_loader *loader);
 
-/* Steps of handing a batch out. Whether max_held_bytes allows it; counting it as the consumer's; the error of a failed
- * batch, which is made ready to be computed again; counting an error that is raised at a row of a planned batch
- * (UINT64_MAX: at none), once for all consumers and tries; true and the batch failed if no row of it is left. */
+/* Steps of handing a batch out. Whether max_held_bytes allows it; counting it as the consumer's; counting what was
+ * delivered, and planning on; the error of a failed batch, which is made ready to be computed again; counting an error
+ * that is raised at a row of a planned batch (UINT64_MAX: at none), once for all consumers and tries; true and the
+ * batch failed if no row of it is left. */
 int leat_loader_check_held(struct leat_loader *loader, const struct leat_batch *batch, struct leat_error *error);
 void leat_loader_put_out(struct leat_loader *loader, struct leat_batch *batch);
+void leat_loader_count(struct leat_loader *loader, const struct leat_batch *batch);
 int leat_loader_raise(struct leat_loader *loader, struct leat_batch *batch, struct leat_error *error);
 void leat_loader_count_raised(struct leat_loader *loader, const struct leat_plan_batch *plan, uint64_t row);
 bool leat_batch_fail_if_empty(struct leat_batch *batch);

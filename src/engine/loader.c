@@ -10,12 +10,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/engine.h"
-#include "engine/interrupt.h"
 #include "engine/kept.h"
-#include "engine/record.h"
 #include "engine/reserve.h"
 #include "engine/run.h"
-#include "engine/stats.h"
 #include "engine/task.h"
 
 #define RECENT_NS INT64_C(1000000000)
@@ -192,7 +189,7 @@ int leat_loader_raise(struct leat_loader *l, struct leat_batch *b, struct leat_e
     return rc;
 }
 
-static void count(struct leat_loader *l, const struct leat_batch *b)
+void leat_loader_count(struct leat_loader *l, const struct leat_batch *b)
 {
     uint64_t bytes = leat_batch_tensor_bytes(b);
     int64_t now = leat_clock_ns();
@@ -278,202 +275,4 @@ int leat_loader_plan_first(struct leat_loader *l, struct leat_error *error)
             return rc == LEAT_E_HELD && error->code != LEAT_E_HELD ? LEAT_IO_PENDING : rc;
     }
     return leat_window_at(w, 0)->plan.epoch > l->consumer.reader.epoch ? LEAT_E_END : LEAT_OK;
-}
-
-static int end_epoch(struct leat_consumer *c, struct leat_error *error)
-{
-    if (!c->reader.ended)
-        c->at = (struct leat_position){c->reader.epoch + 1, 0};
-    c->reader.ended = c->reader.told_end = true;
-    return leat_fail(error, LEAT_E_END, "the epoch has no further batch");
-}
-
-/* Why the next batch will not come, or LEAT_OK. */
-static int check_iteration(const struct leat_consumer *c, uint64_t iteration, uint64_t interrupts,
-                           struct leat_error *error)
-{
-    if (c->loader->closed || c->closed || leat_scheduler.stopping)
-        return leat_fail(error, LEAT_E_CLOSED, c->closed ? "the consumer was closed" : "the loader was closed");
-    if (iteration != c->reader.iteration || !c->reader.started)
-        return leat_fail(error, LEAT_E_CLOSED, "a newer iteration of this %s has begun",
-                         c->batch_rows ? "consumer" : "loader");
-    return interrupts == c->interrupts ? LEAT_OK : leat_fail(error, LEAT_E_CANCELLED, "interrupted");
-}
-
-/* For the record: the work of the consumer since it got its last batch, or its wait. */
-static void trace_consumer(struct leat_loader *l, enum leat_trace_kind kind, int64_t begun, int64_t end)
-{
-    const struct leat_trace_event event = {
-        .begin_ns = begun, .kind = kind, .epoch = l->consumer.reader.epoch, .step = l->consumer.reader.step};
-    leat_trace_add(&l->trace, &event, end);
-}
-
-/* For the record: a batch is handed out, and the number ready behind it. */
-static void trace_batch(struct leat_loader *l)
-{
-    struct leat_trace_event event = {
-        .begin_ns = leat_clock_ns(), .kind = LEAT_TRACE_BATCH, .rows = l->window.n, .epoch = l->consumer.reader.epoch};
-    for (size_t i = 0; i < l->window.n; i++)
-        event.first += leat_window_at(&l->window, i)->state == LEAT_BATCH_READY;
-    leat_trace_add(&l->trace, &event, event.begin_ns);
-    l->trace.handed_out_ns = event.begin_ns;
-}
-
-/* The request of a call for the next batch, and its result. */
-struct request {
-    uint64_t iteration;
-    bool peek;   /* to look at, without being handed it */
-    bool raised; /* the error is that of a batch, and is counted */
-    bool fresh;  /* nobody has peeked at it before */
-};
-
-/* The next batch, if it is there now. */
-static int find_next(struct leat_consumer *c, struct request *r, struct leat_batch **out, struct leat_error *error)
-{
-    struct leat_loader *l = c->loader;
-    const uint64_t before = l->count.raised;
-    r->fresh = !c->peeked;
-    if (c->reader.ended)
-        return LEAT_E_END;
-    if (l->client.paused)
-        return LEAT_IO_PENDING;
-    int rc = LEAT_OK;
-    if (r->peek)
-        rc = leat_peek(c, out, error);
-    else if (!(*out = leat_peek_take(c)))
-        rc = l->delivery->next(c, out, error);
-    r->raised = rc && l->count.raised != before;
-    if (!rc && !r->peek)
-        count(l, *out);
-    return rc;
-}
-
-static int next_locked(struct leat_consumer *c, struct request *r, int64_t deadline_ns, struct leat_batch **out,
-                       struct leat_error *error)
-{
-    struct leat_loader *l = c->loader;
-    const uint64_t interrupts = c->interrupts;
-    for (;;) {
-        int rc = check_iteration(c, r->iteration, interrupts, error);
-        if (rc)
-            return rc;
-        leat_error_clear(error);
-        rc = find_next(c, r, out, error);
-        if (rc == LEAT_E_END)
-            return r->peek ? leat_fail(error, rc, "the epoch has no further batch") : end_epoch(c, error);
-        if (rc != LEAT_IO_PENDING)
-            return rc;
-        if (!l->client.paused && leat_clock_ns() < deadline_ns && leat_loader_help(l))
-            continue;
-        l->due |= l->client.active ? 0 : LEAT_DUE_WORK;
-        leat_loader_settle(l);
-        int64_t begun = leat_clock_ns();
-        leat_page_wait(l, begun);
-        bool in_time = begun < deadline_ns && leat_loader_wait(l, deadline_ns);
-        leat_page_wait(l, 0);
-        const int64_t end = leat_clock_ns();
-        l->count.waits++;
-        l->count.wait_ns += end - begun;
-        if (leat_trace_begin(&l->trace))
-            trace_consumer(l, LEAT_TRACE_WAIT, begun, end);
-        if (!in_time)
-            return leat_fail(error, LEAT_E_TIMEOUT, "no batch was ready in time; calling again goes on waiting");
-    }
-}
-
-int64_t leat_loader_deadline(int64_t timeout_ms)
-{
-    int64_t now = leat_clock_ns();
-    return timeout_ms < 0 || timeout_ms > (INT64_MAX - now) / 1000000 - 1 ? INT64_MAX : now + timeout_ms * 1000000;
-}
-
-/* Under the lock, which it lets go. */
-static int answer(struct leat_consumer *c, struct request *r, int64_t timeout_ms, struct leat_batch **out,
-                  struct leat_error *error)
-{
-    struct leat_loader *l = c->loader;
-    c->inside++; /* so that a closing waits, also while the report is written, for which the lock is let go */
-    l->callers.in_next++;
-    const uint64_t epoch = c->reader.epoch, step = c->reader.step;
-    const bool traced = c == &l->consumer && !r->peek;
-    if (l->trace.handed_out_ns && traced)
-        trace_consumer(l, LEAT_TRACE_STEP, l->trace.handed_out_ns, leat_clock_ns());
-    l->trace.handed_out_ns = traced ? 0 : l->trace.handed_out_ns;
-    int rc = next_locked(c, r, leat_loader_deadline(timeout_ms), out, error);
-    if (!rc && traced && leat_trace_begin(&l->trace))
-        trace_batch(l);
-    bool reports = l->report.fd >= 0 && (r->raised || (*out && r->fresh && (*out)->faults.n_broken)),
-         records = l->record && *out && !(*out)->apart.recorded;
-    if (reports || records) {
-        const uint64_t raised_step = l->report.raised_step;
-        leat_loader_settle(l);
-        leat_engine_unlock();
-        if (records)
-            leat_record_append(l->record, *out);
-        if (reports && *out)
-            leat_report_broken(l, *out);
-        else if (reports)
-            leat_report_raised(l, epoch, l->delivery->numbers_rows ? step : raised_step, error);
-        leat_engine_lock();
-    }
-    c->inside--;
-    l->due |= c->closed ? LEAT_DUE_WAKE : 0;
-    leat_loader_leave(l);
-    return rc;
-}
-
-int leat_consumer_next(struct leat_consumer *c, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
-                       struct leat_error *error)
-{
-    *out = NULL;
-    struct leat_error own;
-    error = error ? error : &own;
-    int rc = leat_loader_enter(c->loader, error);
-    return rc ? rc : answer(c, &(struct request){.iteration = iteration}, timeout_ms, out, error);
-}
-
-int leat_consumer_peek(struct leat_consumer *c, int64_t timeout_ms, struct leat_batch **out, struct leat_error *error)
-{
-    *out = NULL;
-    struct leat_error own;
-    error = error ? error : &own;
-    int rc = leat_loader_enter(c->loader, error);
-    if (rc)
-        return rc;
-    if (c->loader->delivery->numbers_rows)
-        rc = leat_fail(error, LEAT_E_UNSUPPORTED,
-                       "which batch comes next is known with in_order only: without it that is the one that is ready");
-    else if (!c->reader.started && !c->closed)
-        rc = leat_fail(error, LEAT_E_INVALID, "no epoch has begun, of which this could be the next batch");
-    if (!rc)
-        return answer(c, &(struct request){.iteration = c->reader.iteration, .peek = true}, timeout_ms, out, error);
-    leat_engine_unlock();
-    return rc;
-}
-
-int leat_loader_peek(struct leat_loader *l, int64_t timeout_ms, struct leat_batch **out, struct leat_error *error)
-{
-    return leat_consumer_peek(&l->consumer, timeout_ms, out, error);
-}
-
-int leat_loader_next(struct leat_loader *l, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
-                     struct leat_error *error)
-{
-    return leat_consumer_next(&l->consumer, iteration, timeout_ms, out, error);
-}
-
-void leat_consumer_interrupt(struct leat_consumer *c)
-{
-    if (leat_loader_check_process(c->loader, NULL))
-        return;
-    leat_engine_lock();
-    c->interrupts++;
-    c->loader->due |= LEAT_DUE_WAKE;
-    leat_loader_settle(c->loader);
-    leat_engine_unlock();
-}
-
-void leat_loader_interrupt(struct leat_loader *l)
-{
-    leat_consumer_interrupt(&l->consumer);
 }

@@ -428,8 +428,7 @@ static struct leat_loader *new_loader(const struct leat_loader_options *o)
     l->input.epochs = o->epochs;
     l->input.rank = o->rank;
     l->input.world_size = o->world_size;
-    l->consumer.loader = l;
-    l->consumer.parts = &l->consumer.only;
+    leat_consumer_init(l);
     l->input.list_epoch = -1;
     l->pace.opened_ns = l->pace.last_next_ns = leat_clock_ns();
     return l;
@@ -654,7 +653,7 @@ bool leat_loader_halt(struct leat_loader *l)
     while (l->tasks.running || l->callers.in_next)
         if (!leat_loader_wait(l, patience))
             return false;
-    leat_peek_drop_all(l);
+    leat_consumers_drop_peeked(l);
     return true;
 }
 

@@ -98,58 +98,6 @@ void leat_served_end(struct leat_loader *l)
     leat_engine_unlock();
 }
 
-int leat_served_make(struct leat_loader *l, const struct leat_plan_batch *plan, struct leat_batch **out,
-                     struct leat_error *error)
-{
-    *out = NULL;
-    int rc = leat_loader_enter(l, error);
-    if (rc)
-        return rc;
-    l->callers.in_next++;
-    rc = leat_side_make(l, plan, NULL, false, out, error);
-    leat_loader_leave(l);
-    return rc;
-}
-
-int leat_served_ids(struct leat_loader *l, const struct leat_plan_batch *plan, uint64_t first, uint64_t n, int64_t *ids,
-                    struct leat_error *error)
-{
-    int rc = leat_loader_enter(l, error);
-    if (rc)
-        return rc;
-    rc = leat_side_ids(l, plan, first, n, ids, error);
-    leat_engine_unlock();
-    return rc;
-}
-
-int leat_served_positions(struct leat_loader *l, uint64_t epoch, uint64_t first, uint64_t n, int64_t *out,
-                          struct leat_error *error)
-{
-    enum { N = 256 };
-    struct leat_plan_row rows[N];
-    uint64_t numbers[N];
-    for (uint64_t done = 0, count; done < n; done += count) {
-        count = n - done < N ? n - done : N;
-        for (uint64_t i = 0; i < count; i++)
-            numbers[i] = first + done + i;
-        int rc = leat_loader_enter(l, error);
-        if (rc)
-            return rc;
-        rc = leat_plan_rows_at(l->plan, epoch, numbers, count, rows);
-        leat_engine_unlock();
-        if (rc)
-            return no_epoch(epoch, error);
-        for (uint64_t i = 0; i < count; i++)
-            out[done + i] = (int64_t)rows[i].piece.position;
-    }
-    return LEAT_OK;
-}
-
-bool leat_served_is_shuffled(const struct leat_loader *l)
-{
-    return l->input.order == LEAT_ORDER_SHUFFLED && !l->input.mixed && !l->job.packing;
-}
-
 int leat_served_lend(struct leat_loader *l, uint64_t bytes, struct leat_buffer **out, struct leat_error *error)
 {
     int rc = leat_loader_enter(l, error);
@@ -160,39 +108,12 @@ int leat_served_lend(struct leat_loader *l, uint64_t bytes, struct leat_buffer *
     return rc;
 }
 
-uint64_t leat_served_order(struct leat_loader *l)
-{
-    return leat_plan_order_hash(l->plan);
-}
-
-uint64_t leat_served_batch_rows(struct leat_loader *l)
+void leat_served_look(struct leat_loader *l, struct leat_served *out)
 {
     leat_engine_lock();
-    const uint64_t rows = leat_plan_global_batch(l->plan);
+    *out = (struct leat_served){.batch_rows = leat_plan_global_batch(l->plan),
+                                .batch_bytes = l->window.estimate,
+                                .max_held = l->budget.max_held,
+                                .at = leat_consumer_received(&l->consumer)};
     leat_engine_unlock();
-    return rows;
-}
-
-uint64_t leat_served_batch_bytes(struct leat_loader *l)
-{
-    leat_engine_lock();
-    const uint64_t bytes = l->window.estimate;
-    leat_engine_unlock();
-    return bytes;
-}
-
-uint64_t leat_served_max_held(struct leat_loader *l)
-{
-    leat_engine_lock();
-    const uint64_t bytes = l->budget.max_held;
-    leat_engine_unlock();
-    return bytes;
-}
-
-struct leat_position leat_served_position(struct leat_loader *l)
-{
-    leat_engine_lock();
-    const struct leat_position at = leat_consumer_received(&l->consumer);
-    leat_engine_unlock();
-    return at;
 }

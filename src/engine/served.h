@@ -22,28 +22,19 @@ int leat_served_seek(struct leat_loader *loader, struct leat_position at, uint64
                      struct leat_error *error);
 /* Ends all work for the loader, whose memory nothing writes to from here on. All that is left is to close it. */
 void leat_served_end(struct leat_loader *loader);
-/* Makes a batch of some rows of the plan (leat_cut_batch), as leat_loader_batch_at does. */
-int leat_served_make(struct leat_loader *loader, const struct leat_plan_batch *plan, struct leat_batch **out,
-                     struct leat_error *error);
-/* The sample ids of rows [first, first + n) of such a batch. */
-int leat_served_ids(struct leat_loader *loader, const struct leat_plan_batch *plan, uint64_t first, uint64_t n,
-                    int64_t *ids, struct leat_error *error);
-/* The positions in the data set of rows [first, first + n) of an epoch, which has as many, of an order of samples.
- * RANGE as above. */
-int leat_served_positions(struct leat_loader *loader, uint64_t epoch, uint64_t first, uint64_t n, int64_t *out,
-                          struct leat_error *error);
 /* Whether its epochs are random permutations of the data set's samples. */
-bool leat_served_is_shuffled(const struct leat_loader *loader);
+static inline bool leat_served_is_shuffled(const struct leat_loader *l)
+{
+    return l->input.order == LEAT_ORDER_SHUFFLED && !l->input.mixed && !l->job.packing;
+}
 /* Memory beside the batches, which leat_buffer_release gives back. Errors: HELD, NOMEM. */
 int leat_served_lend(struct leat_loader *loader, uint64_t bytes, struct leat_buffer **out, struct leat_error *error);
-/* The hash of order and seed. */
-uint64_t leat_served_order(struct leat_loader *loader);
-/* The place at which its own reading begins next, or goes on. */
-struct leat_position leat_served_position(struct leat_loader *loader);
-/* Rows of a global batch, and bytes of its buffers as far as they are known. */
-uint64_t leat_served_batch_rows(struct leat_loader *loader);
-uint64_t leat_served_batch_bytes(struct leat_loader *loader);
-/* Bytes that batches may have that were handed out. */
-uint64_t leat_served_max_held(struct leat_loader *loader);
+/* Rows of a global batch; bytes of its buffers as far as they are known; bytes that batches may have that were handed
+ * out; and the place at which its own reading begins next, or goes on. */
+struct leat_served {
+    uint64_t batch_rows, batch_bytes, max_held;
+    struct leat_position at;
+};
+void leat_served_look(struct leat_loader *loader, struct leat_served *out);
 
 #endif

@@ -37,71 +37,62 @@ static int seek(const struct leat_loader *l, uint64_t epoch, uint64_t step, stru
     return LEAT_OK;
 }
 
-struct planned {
-    int64_t *ids;
-    int32_t *domains; /* NULL, as is: not wanted */
-    int64_t *positions;
-};
-
-static void drop_planned(struct planned *p)
+int leat_side_planned(const struct leat_loader *l, const struct leat_plan_batch *plan, uint64_t begin, uint64_t n,
+                      struct leat_planned_rows to, struct leat_error *error)
 {
-    leat_free(p->ids);
-    leat_free(p->domains);
-    leat_free(p->positions);
-}
-
-/* For rows [begin_row, begin_row + n_rows) of the batch. */
-static int fill_planned(const struct leat_loader *l, const struct leat_plan_batch *plan, uint64_t begin_row,
-                        uint64_t n_rows, const struct planned *p, struct leat_error *error)
-{
-    enum { N = 64 };
+    enum { N = 256 };
     struct leat_plan_row rows[N];
     struct leat_sample_ref refs[N];
     uint64_t positions[N];
-    const uint64_t *const begin = l->job.packing ? l->job.row_begin : l->job.source_begin;
-    for (uint64_t first = 0, count; first < n_rows; first += count) {
-        count = n_rows - first < N ? n_rows - first : N;
-        int rc = leat_plan_rows(l->plan, plan, begin_row + first, count, rows);
+    const uint64_t *const source_begin = l->job.packing ? l->job.row_begin : l->job.source_begin;
+    for (uint64_t first = 0, count; first < n; first += count) {
+        count = n - first < N ? n - first : N;
+        int rc = leat_loader_enter(l, error);
+        if (rc)
+            return rc;
+        rc = leat_plan_rows(l->plan, plan, begin + first, count, rows);
+        leat_engine_unlock();
         if (rc)
             return leat_fail(error, rc,
                              "epoch %" PRIu64 " can no longer be planned: decisions made since gave up what it needs",
                              plan->epoch);
-        for (uint64_t i = 0; p->domains && i < count; i++) {
-            p->domains[first + i] = (int32_t)rows[i].piece.source;
-            p->positions[first + i] = (int64_t)rows[i].piece.position;
+        for (uint64_t i = 0; i < count; i++) {
+            if (to.domains)
+                to.domains[first + i] = (int32_t)rows[i].piece.source;
+            if (to.positions)
+                to.positions[first + i] = (int64_t)rows[i].piece.position;
+            positions[i] = source_begin[rows[i].piece.source] + rows[i].piece.position;
         }
-        if (!p->ids)
-            continue;
-        for (uint64_t i = 0; i < count; i++)
-            positions[i] = begin[rows[i].piece.source] + rows[i].piece.position;
-        if (!l->job.packing)
+        if (to.ids && !l->job.packing)
             leat_dataset_locate(l->dataset, positions, count, refs);
-        for (uint64_t i = 0; i < count; i++)
-            p->ids[first + i] = l->job.packing ? (int64_t)positions[i] : refs[i].id;
+        for (uint64_t i = 0; to.ids && i < count; i++)
+            to.ids[first + i] = l->job.packing ? (int64_t)positions[i] : refs[i].id;
     }
     return LEAT_OK;
 }
 
 /* The rows that are planned for a step: ids, or else domains and positions. */
-static int look_at_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step, bool ids, struct planned *out,
-                        uint64_t *n, struct leat_error *error)
+static int look_at_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step, bool ids,
+                        struct leat_planned_rows *out, uint64_t *n, struct leat_error *error)
 {
     struct leat_plan_batch plan;
     *n = 0;
-    *out = (struct planned){0};
+    *out = (struct leat_planned_rows){0};
     int rc = leat_loader_check_process(l, error);
     if (!rc)
         rc = seek(l, epoch, step, &plan, error);
     if (rc)
         return rc;
-    struct planned p = {.ids = ids ? leat_new_array(plan.rows, sizeof *p.ids) : NULL,
-                        .domains = ids ? NULL : leat_new_array(plan.rows, sizeof *p.domains),
-                        .positions = ids ? NULL : leat_new_array(plan.rows, sizeof *p.positions)};
+    struct leat_planned_rows p = {.ids = ids ? leat_new_array(plan.rows, sizeof *p.ids) : NULL,
+                                  .domains = ids ? NULL : leat_new_array(plan.rows, sizeof *p.domains),
+                                  .positions = ids ? NULL : leat_new_array(plan.rows, sizeof *p.positions)};
     rc = p.ids || (p.domains && p.positions)
-             ? fill_planned(l, &plan, 0, plan.rows, &p, error)
+             ? leat_side_planned(l, &plan, 0, plan.rows, p, error)
              : leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " rows", plan.rows);
     if (rc) {
-        drop_planned(&p);
+        leat_free(p.ids);
+        leat_free(p.domains);
+        leat_free(p.positions);
         return rc;
     }
     *out = p;
@@ -109,17 +100,10 @@ static int look_at_plan(const struct leat_loader *l, uint64_t epoch, uint64_t st
     return LEAT_OK;
 }
 
-int leat_side_ids(const struct leat_loader *l, const struct leat_plan_batch *plan, uint64_t first, uint64_t n,
-                  int64_t *ids, struct leat_error *error)
-{
-    const struct planned p = {.ids = ids};
-    return fill_planned(l, plan, first, n, &p, error);
-}
-
 int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step, int64_t **ids, uint64_t *n,
                      struct leat_error *error)
 {
-    struct planned p;
+    struct leat_planned_rows p;
     int rc = look_at_plan(l, epoch, step, true, &p, n, error);
     *ids = p.ids;
     return rc;
@@ -128,7 +112,7 @@ int leat_loader_plan(const struct leat_loader *l, uint64_t epoch, uint64_t step,
 int leat_loader_plan_domains(const struct leat_loader *l, uint64_t epoch, uint64_t step, int32_t **domains,
                              int64_t **positions, uint64_t *n, struct leat_error *error)
 {
-    struct planned p;
+    struct leat_planned_rows p;
     int rc = look_at_plan(l, epoch, step, false, &p, n, error);
     *domains = p.domains;
     *positions = p.positions;
@@ -195,10 +179,11 @@ void leat_side_cancel(struct leat_loader *l, const void *for_whom, struct leat_p
     }
 }
 
-int leat_side_make(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers, bool part,
-                   struct leat_batch **out, struct leat_error *error)
+/* Makes a batch, under the lock: this thread and any idle one. */
+static int make(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers, bool part,
+                struct leat_batch **out, struct leat_error *error)
 {
-    const uint64_t interrupts = l->consumer.interrupts;
+    const uint64_t interrupts = atomic_load(&l->consumer.reader.interrupts);
     struct leat_batch *b;
     int rc = leat_side_begin(l, plan, numbers, plan, &b, error);
     if (rc)
@@ -206,7 +191,7 @@ int leat_side_make(struct leat_loader *l, const struct leat_plan_batch *plan, co
     while (!rc && !leat_batch_is_done(b)) {
         if (l->closed || leat_scheduler.stopping)
             rc = leat_fail(error, LEAT_E_CLOSED, "the loader was closed");
-        else if (l->consumer.interrupts != interrupts)
+        else if (atomic_load(&l->consumer.reader.interrupts) != interrupts)
             rc = leat_fail(error, LEAT_E_CANCELLED, "interrupted");
         else if (!leat_loader_help(l)) {
             l->due |= LEAT_DUE_WORK;
@@ -228,6 +213,19 @@ int leat_side_make(struct leat_loader *l, const struct leat_plan_batch *plan, co
     leat_loader_put_out(l, b);
     *out = b;
     return LEAT_OK;
+}
+
+int leat_side_make(struct leat_loader *l, const struct leat_plan_batch *plan, const uint64_t *numbers, bool part,
+                   struct leat_batch **out, struct leat_error *error)
+{
+    *out = NULL;
+    int rc = leat_loader_enter(l, error);
+    if (rc)
+        return rc;
+    l->callers.in_next++;
+    rc = make(l, plan, numbers, part, out, error);
+    leat_loader_leave(l);
+    return rc;
 }
 
 /* Leaves rows [first, first + n) of a planned batch in it. */
@@ -270,13 +268,7 @@ static int make_planned(struct leat_loader *l, uint64_t epoch, uint64_t step, bo
     if (!rc && l->delivery->rows_of)
         rc = l->delivery->rows_of(l, &plan, &numbers, error);
     if (!rc)
-        rc = leat_loader_enter(l, error);
-    if (rc)
-        goto out;
-    l->callers.in_next++;
-    rc = leat_side_make(l, &plan, numbers, plan.rows < whole, out, error);
-    leat_loader_leave(l);
-out:
+        rc = leat_side_make(l, &plan, numbers, plan.rows < whole, out, error);
     leat_free(numbers);
     return rc;
 }
@@ -287,8 +279,44 @@ int leat_loader_batch_at(struct leat_loader *l, uint64_t epoch, uint64_t step, s
     return make_planned(l, epoch, step, false, 0, 0, out, error);
 }
 
-int leat_loader_rows_at(struct leat_loader *l, uint64_t epoch, uint64_t step, uint64_t first, uint64_t n,
-                        struct leat_batch **out, struct leat_error *error)
+/* ---- into the caller's memory ---------------------------------------------------------------- */
+
+/* The tensor of a batch that a place is for: of its type, shape and strides. */
+static int find_tensor(const struct leat_batch *b, const struct leat_tensor *place, struct leat_tensor *out,
+                       struct leat_error *error)
 {
-    return make_planned(l, epoch, step, true, first, n, out, error);
+    for (size_t o = 0; o < leat_batch_outputs(b); o++) {
+        if (leat_batch_tensor(b, o, out) || strcmp(out->name, place->name) != 0)
+            continue;
+        if (out->offsets)
+            return leat_fail(error, LEAT_E_UNSUPPORTED,
+                             "rows of output \"%s\" differ in length: it comes in memory of its own", out->name);
+        const size_t axes = out->ndim * sizeof *out->shape;
+        if (out->dtype == place->dtype && out->ndim == place->ndim && !memcmp(out->shape, place->shape, axes) &&
+            !memcmp(out->strides, place->strides, axes))
+            return LEAT_OK;
+        return leat_fail(error, LEAT_E_INVALID,
+                         "output \"%s\" of %" PRId64 " rows of %s has another type, shape or strides than the memory "
+                         "that it is wanted in",
+                         out->name, out->shape[0], leat_dtype_name(out->dtype));
+    }
+    return leat_fail(error, LEAT_E_NOT_FOUND, "the batch has no output \"%s\"", place->name);
+}
+
+int leat_rows_make(struct leat_loader *l, uint64_t epoch, uint64_t step, uint64_t first, uint64_t n,
+                   const struct leat_tensor *into, size_t n_into, struct leat_batch **out, struct leat_error *error)
+{
+    struct leat_tensor from;
+    int rc = make_planned(l, epoch, step, true, first, n, out, error);
+    for (size_t i = 0; !rc && i < n_into; i++)
+        rc = find_tensor(*out, &into[i], &from, error);
+    for (size_t i = 0; !rc && i < n_into; i++) {
+        rc = find_tensor(*out, &into[i], &from, error);
+        memcpy(into[i].data, from.data, (size_t)(from.shape[0] * from.strides[0]) * leat_dtype_size(from.dtype));
+    }
+    if (rc) {
+        leat_batch_free(*out);
+        *out = NULL;
+    }
+    return rc;
 }

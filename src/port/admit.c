@@ -48,26 +48,26 @@ static int read_wish(struct leat_port_consumer *c, const json_t *o, struct leat_
 /* Its batches, in those of the line: the number that it may need at once. */
 static int fit(const struct leat_line *l, struct leat_port_consumer *c, struct leat_error *error)
 {
-    c->batch_size = c->batch_size ? c->batch_size : l->batch_rows;
-    const uint64_t span = (c->batch_size - 1) / l->batch_rows + (l->batch_rows % c->batch_size ? 2 : 1);
+    c->batch_size = c->batch_size ? c->batch_size : l->is.batch_rows;
+    const uint64_t span = (c->batch_size - 1) / l->is.batch_rows + (l->is.batch_rows % c->batch_size ? 2 : 1);
     if (span > 32)
         return leat_fail(error, LEAT_E_INVALID,
                          "a batch of %" PRIu64 " rows is put together from %" PRIu64
                          " batches of the port, which have %" PRIu64 " rows each, and may be of 32: serve larger ones",
-                         c->batch_size, span, l->batch_rows);
+                         c->batch_size, span, l->is.batch_rows);
     c->needed = (uint32_t)(2 * span + 1);
     uint64_t batches = c->needed + 2; /* two that come next */
     for (const struct leat_port_consumer *other = l->consumers; other; other = other->next_in_line)
         batches += other->needed;
-    return batches * l->batch_bytes <= l->max_held
+    return batches * l->is.batch_bytes <= l->is.max_held
                ? LEAT_OK
                : leat_fail(error, LEAT_E_HELD,
                            "the port has memory for %" PRIu64 " of its batches (%" PRIu64 " of %" PRIu64
                            " bytes), and with this consumer it needs %" PRIu64 ": serve with at least %" PRIu64
                            " bytes (leat serve --memory, max_held_bytes), or smaller "
                            "batches",
-                           l->max_held / l->batch_bytes, l->max_held, l->batch_bytes, batches,
-                           batches * l->batch_bytes);
+                           l->is.max_held / l->is.batch_bytes, l->is.max_held, l->is.batch_bytes, batches,
+                           batches * l->is.batch_bytes);
 }
 
 /* A line for samples of its own. */
@@ -106,7 +106,7 @@ static int choose_line(struct leat_port *p, const struct leat_wish *wish, const 
 /* The position of the consumer farthest ahead, as far as its word is plausible; without others, the loader's. */
 static struct leat_position foremost(const struct leat_port *p)
 {
-    struct leat_position most = p->lines->starts;
+    struct leat_position most = p->lines->is.at;
     bool some = false;
     for (const struct leat_port_consumer *c = p->consumers; c; c = c->next) {
         if (!c->reads || c->gone || c->line->samples)
@@ -130,23 +130,13 @@ static json_t *welcome(const struct leat_port *p, const struct leat_port_consume
     char fingerprint[33];
     const struct leat_position at = foremost(p);
     leat_json_fingerprint(p->fingerprint, fingerprint);
-    json_t *o = json_object(), *about = json_loads(p->about, 0, NULL);
-    int failed = !o || json_object_set_new(o, "name", json_string(p->name)) ||
-                 json_object_set_new(o, "pid", json_integer(getpid())) ||
-                 json_object_set_new(o, "consumer", json_integer(c->id)) ||
-                 json_object_set_new(o, "fingerprint", json_string(fingerprint)) ||
-                 json_object_set_new(o, "order", leat_json_hex64(p->order)) ||
-                 json_object_set_new(o, "program", leat_json_hex64(l->program)) ||
-                 json_object_set_new(o, "batch_size", json_integer((json_int_t)l->batch_rows)) ||
-                 json_object_set_new(o, "rank", json_integer((json_int_t)l->loader->input.rank)) ||
-                 json_object_set_new(o, "world_size", json_integer((json_int_t)l->loader->input.world_size)) ||
-                 json_object_set_new(o, "whole_batches", json_boolean(l->whole)) ||
-                 json_object_set_new(o, "memory_bytes", json_integer((json_int_t)l->memory_bytes)) ||
-                 json_object_set_new(o, "epoch", json_integer((json_int_t)at.epoch)) ||
-                 json_object_set_new(o, "row", json_integer((json_int_t)at.row)) ||
-                 json_object_set_new(o, "stacks", leat_line_stacks(l->loader)) ||
-                 json_object_set_new(o, "about", about);
-    return leat_json_whole(o, failed);
+    return json_pack("{s:s, s:i, s:I, s:s, s:o, s:o, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "name", p->name,
+                     "pid", (int)getpid(), "consumer", (json_int_t)c->id, "fingerprint", fingerprint, "order",
+                     leat_json_hex64(p->order), "program", leat_json_hex64(l->program), "batch_size",
+                     (json_int_t)l->is.batch_rows, "rank", (json_int_t)l->loader->input.rank, "world_size",
+                     (json_int_t)l->loader->input.world_size, "whole_batches", (int)l->whole, "memory_bytes",
+                     (json_int_t)l->memory_bytes, "epoch", (json_int_t)at.epoch, "row", (json_int_t)at.row, "stacks",
+                     leat_line_stacks(l->loader), "about", json_loads(p->about, 0, NULL));
 }
 
 static int admit(struct leat_port *p, struct leat_port_consumer *c, const struct leat_wish *wish,

@@ -9,8 +9,183 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "engine/engine.h"
+#include "engine/interrupt.h"
 #include "port/attached.h"
 #include "port/folder.h"
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+static struct leat_reader_run run_of(const struct leat_attached *a)
+{
+    return (struct leat_reader_run){
+        .kind = "attached",
+        .fingerprint = a->fingerprint,
+        .order = a->order,
+        .not_one = "not a state of a reader of a port: give what its state_dict() gave, unchanged"};
+}
+
+static int state(struct leat_reader *r, char **json, struct leat_error *error)
+{
+    const struct leat_attached *a = leat_attached_of(r);
+    int rc = leat_attached_check(a, error);
+    if (rc)
+        return rc;
+    const bool within = leat_reader_is_reading(&a->reader) || a->reader.loaded;
+    const uint64_t epoch = within ? a->reader.epoch : leat_reader_next_epoch(&a->reader),
+                   step = within ? a->reader.step : 0;
+    const struct leat_cut cut = leat_attached_cut(a, epoch);
+    const uint64_t row = within ? cut.origin + (step - cut.first_step) * cut.global_batch : 0;
+    const struct leat_reader_run run = run_of(a);
+    const struct leat_state_number number = {"step", step};
+    json_t *o = leat_reader_state(&run, (struct leat_position){epoch, row}, &number, 1);
+    rc = o ? leat_own_save(a->own, o, epoch, row, error) : LEAT_OK;
+    if (!rc)
+        return leat_reader_text(o, json, error);
+    json_decref(o);
+    return rc;
+}
+
+static int load_object(struct leat_attached *a, const json_t *o, struct leat_error *error)
+{
+    const struct leat_reader_run run = run_of(a);
+    struct leat_state_number number = {"step", 0};
+    struct leat_position at = {0, 0};
+    uint64_t rows = 0;
+    if (json_object_get(o, "plan"))
+        return leat_fail(error, LEAT_E_INVALID,
+                         "this is the state of a leat.Loader, not of a reader of a port: load it into the loader that "
+                         "the port is opened over, and readers begin there");
+    int rc = leat_reader_read(&run, o, &at, &number, 1, error);
+    const uint64_t epoch = at.epoch, row = at.row, step = number.value;
+    rc = rc ? rc : leat_attached_rows(a, epoch, &rows, error);
+    if (rc)
+        return rc;
+    if (row > rows || step > row)
+        return leat_fail(error, LEAT_E_STATE, "the state has %" PRIu64 " rows of an epoch of %" PRIu64, row, rows);
+    rc = leat_own_load(a->own, o, epoch, row, error);
+    if (rc)
+        return rc;
+    if (a->own)
+        leat_session_close(a); /* a line goes forward alone */
+    const bool regular = row % a->cut.global_batch == 0;
+    a->cut_epoch = epoch;
+    a->cut.origin = regular ? 0 : row;
+    a->cut.first_step = regular ? 0 : step;
+    a->reader.epoch = row == rows ? epoch + 1 : epoch;
+    a->reader.step = row == rows ? 0 : regular ? row / a->cut.global_batch : step;
+    leat_reader_drop(&a->reader);
+    leat_reader_load(&a->reader);
+    return LEAT_OK;
+}
+
+static int load(struct leat_reader *r, const char *json, struct leat_error *error)
+{
+    struct leat_attached *a = leat_attached_of(r);
+    int rc = leat_attached_check(a, error);
+    if (rc)
+        return rc;
+    json_t *o = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
+    rc = load_object(a, o, error);
+    json_decref(o);
+    return rc;
+}
+
+/* ---- as a reader ------------------------------------------------------------------------------ */
+
+static int lock(struct leat_reader *r, struct leat_error *error)
+{
+    return leat_attached_check(leat_attached_of(r), error);
+}
+
+static void unlock(struct leat_reader *r)
+{
+    (void)r; /* one thread at a time uses it */
+}
+
+static int start(struct leat_reader *r, struct leat_error *error)
+{
+    (void)error;
+    leat_reader_drop(r);
+    r->epoch = leat_reader_next_epoch(r);
+    r->step = r->loaded ? r->step : 0;
+    return LEAT_OK;
+}
+
+static void wake(struct leat_reader *r)
+{
+    (void)r; /* it waits in slices */
+}
+
+static int steps(struct leat_reader *r, uint64_t *out, struct leat_error *error)
+{
+    struct leat_attached *a = leat_attached_of(r);
+    const uint64_t epoch = leat_reader_epoch(r);
+    const struct leat_cut cut = leat_attached_cut(a, epoch);
+    uint64_t rows = 0;
+    int rc = leat_attached_check(a, error);
+    rc = rc ? rc : leat_attached_rows(a, epoch, &rows, error);
+    if (!rc)
+        *out = leat_cut_steps(&cut, rows);
+    return rc;
+}
+
+static const struct leat_reader_kind kind = {.name = "reader",
+                                             .lock = lock,
+                                             .unlock = unlock,
+                                             .end = leat_attached_end,
+                                             .take = leat_attached_take,
+                                             .wait = leat_attached_wait,
+                                             .start = start,
+                                             .wake = wake,
+                                             .steps = steps,
+                                             .state = state,
+                                             .load = load};
+
+struct leat_consumer *leat_attached_consumer(struct leat_attached *a)
+{
+    return (struct leat_consumer *)(void *)&a->reader;
+}
+
+int leat_attached_start(struct leat_attached *a, uint64_t *iteration, struct leat_error *error)
+{
+    return leat_consumer_start(leat_attached_consumer(a), iteration, error);
+}
+
+int leat_attached_next(struct leat_attached *a, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
+                       struct leat_error *error)
+{
+    return leat_consumer_next(leat_attached_consumer(a), iteration, timeout_ms, out, error);
+}
+
+void leat_attached_interrupt(struct leat_attached *a)
+{
+    leat_consumer_interrupt(leat_attached_consumer(a));
+}
+
+int leat_attached_set_epoch(struct leat_attached *a, uint64_t epoch, bool *dropped, struct leat_error *error)
+{
+    return leat_consumer_set_epoch(leat_attached_consumer(a), epoch, dropped, error);
+}
+
+uint64_t leat_attached_epoch(const struct leat_attached *a)
+{
+    return leat_reader_epoch(&a->reader);
+}
+
+int leat_attached_steps(struct leat_attached *a, uint64_t *out, struct leat_error *error)
+{
+    return leat_consumer_steps(leat_attached_consumer(a), out, error);
+}
+
+int leat_attached_state(struct leat_attached *a, char **json, struct leat_error *error)
+{
+    return leat_consumer_state(leat_attached_consumer(a), json, error);
+}
+
+int leat_attached_load_state(struct leat_attached *a, const char *json, struct leat_error *error)
+{
+    return leat_consumer_load_state(leat_attached_consumer(a), json, error);
+}
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
@@ -21,7 +196,7 @@ static void given_back(struct leat_batch_pool *pool)
 
 static void destroy(struct leat_batch_pool *pool)
 {
-    struct leat_attached *a = (struct leat_attached *)(void *)((char *)pool - offsetof(struct leat_attached, pool));
+    struct leat_attached *a = leat_attached_of_pool(pool);
     leat_batch_pool_clear(pool);
     leat_cut_free_spares(a);
     leat_program_free(a->program);
@@ -98,6 +273,7 @@ int leat_attach(const struct leat_attach_options *given, struct leat_attached **
         leat_own_free(own);
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
     }
+    a->reader.kind = &kind;
     a->own = own;
     a->pool = (struct leat_batch_pool){.budget = &a->budget,
                                        .generation = leat_engine_generation(),
@@ -136,140 +312,18 @@ void leat_attached_close(struct leat_attached *a)
 {
     if (!a || !leat_batch_pool_is_ours(&a->pool))
         return;
+    leat_reader_drop(&a->reader);
     leat_session_close(a);
     leat_engine_lock();
     leat_batch_pool_unref_unlock(&a->pool);
 }
 
+/* ---- looking --------------------------------------------------------------------------------- */
+
 const char *leat_attached_about(const struct leat_attached *a)
 {
     return a->about;
 }
-
-void leat_attached_interrupt(struct leat_attached *a)
-{
-    atomic_fetch_add(&a->interrupts, 1);
-}
-
-/* ---- epochs ---------------------------------------------------------------------------------- */
-
-int leat_attached_start(struct leat_attached *a, uint64_t *iteration, struct leat_error *error)
-{
-    int rc = leat_attached_check(a, error);
-    if (rc)
-        return rc;
-    const uint64_t epoch = leat_reader_next_epoch(&a->reader);
-    if (!a->reader.loaded)
-        a->reader.step = 0;
-    a->reader.epoch = epoch;
-    *iteration = leat_reader_begin(&a->reader);
-    return LEAT_OK;
-}
-
-int leat_attached_set_epoch(struct leat_attached *a, uint64_t epoch, bool *dropped, struct leat_error *error)
-{
-    int rc = leat_attached_check(a, error);
-    if (rc)
-        return rc;
-    const bool other = leat_reader_set_epoch(&a->reader, epoch);
-    if (dropped)
-        *dropped = other;
-    return LEAT_OK;
-}
-
-uint64_t leat_attached_epoch(const struct leat_attached *a)
-{
-    return leat_reader_epoch(&a->reader);
-}
-
-int leat_attached_steps(struct leat_attached *a, uint64_t *steps, struct leat_error *error)
-{
-    uint64_t rows = 0;
-    const uint64_t epoch = leat_attached_epoch(a);
-    const struct leat_cut cut = leat_attached_cut(a, epoch);
-    int rc = leat_attached_check(a, error);
-    rc = rc ? rc : leat_attached_rows(a, epoch, &rows, error);
-    if (!rc)
-        *steps = leat_cut_steps(&cut, rows);
-    return rc;
-}
-
-/* ---- state ----------------------------------------------------------------------------------- */
-
-static struct leat_reader_run run_of(const struct leat_attached *a)
-{
-    return (struct leat_reader_run){
-        .kind = "attached",
-        .fingerprint = a->fingerprint,
-        .order = a->order,
-        .not_one = "not a state of a reader of a port: give what its state_dict() gave, unchanged"};
-}
-
-int leat_attached_state(struct leat_attached *a, char **json, struct leat_error *error)
-{
-    *json = NULL;
-    int rc = leat_attached_check(a, error);
-    if (rc)
-        return rc;
-    const bool within = leat_reader_is_reading(&a->reader) || a->reader.loaded;
-    const uint64_t epoch = within ? a->reader.epoch : leat_reader_next_epoch(&a->reader),
-                   step = within ? a->reader.step : 0;
-    const struct leat_cut cut = leat_attached_cut(a, epoch);
-    const uint64_t row = within ? cut.origin + (step - cut.first_step) * cut.global_batch : 0;
-    const struct leat_reader_run run = run_of(a);
-    const struct leat_state_number number = {"step", step};
-    json_t *o = leat_reader_state(&run, (struct leat_position){epoch, row}, &number, 1);
-    rc = o ? leat_own_save(a->own, o, epoch, row, error) : LEAT_OK;
-    if (!rc)
-        return leat_reader_text(o, json, error);
-    json_decref(o);
-    return rc;
-}
-
-static int load(struct leat_attached *a, const json_t *o, struct leat_error *error)
-{
-    const struct leat_reader_run run = run_of(a);
-    struct leat_state_number number = {"step", 0};
-    struct leat_position at = {0, 0};
-    uint64_t rows = 0;
-    if (json_object_get(o, "plan"))
-        return leat_fail(error, LEAT_E_INVALID,
-                         "this is the state of a leat.Loader, not of a reader of a port: load it into the loader that "
-                         "the port is opened over, and readers begin there");
-    int rc = leat_reader_read(&run, o, &at, &number, 1, error);
-    const uint64_t epoch = at.epoch, row = at.row, step = number.value;
-    rc = rc ? rc : leat_attached_rows(a, epoch, &rows, error);
-    if (rc)
-        return rc;
-    if (row > rows || step > row)
-        return leat_fail(error, LEAT_E_STATE, "the state has %" PRIu64 " rows of an epoch of %" PRIu64, row, rows);
-    rc = leat_own_load(a->own, o, epoch, row, error);
-    if (rc)
-        return rc;
-    if (a->own)
-        leat_session_close(a); /* a line goes forward alone */
-    const bool regular = row % a->cut.global_batch == 0;
-    a->cut_epoch = epoch;
-    a->cut.origin = regular ? 0 : row;
-    a->cut.first_step = regular ? 0 : step;
-    a->reader.epoch = row == rows ? epoch + 1 : epoch;
-    a->reader.step = row == rows ? 0 : regular ? row / a->cut.global_batch : step;
-    leat_reader_load(&a->reader);
-    return LEAT_OK;
-}
-
-int leat_attached_load_state(struct leat_attached *a, const char *json, struct leat_error *error)
-{
-    int rc = leat_attached_check(a, error);
-    if (rc)
-        return rc;
-    json_t *o = json_loads(json, JSON_REJECT_DUPLICATES, NULL);
-    rc = load(a, o, error);
-    json_decref(o);
-    return rc;
-}
-
-/* ---- looking --------------------------------------------------------------------------------- */
 
 static int no_step(struct leat_attached *a, uint64_t epoch, uint64_t step, int rc, struct leat_error *error)
 {
@@ -305,16 +359,7 @@ int leat_attached_plan(struct leat_attached *a, uint64_t epoch, uint64_t step, i
         return rc;
     int64_t *list = leat_new_array(plan.rows, sizeof *list);
     rc = list ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for %" PRIu64 " rows", plan.rows);
-    struct leat_ask_batch what = leat_attached_ask_batch(&plan);
-    for (; !rc && what.first < plan.rows; what.first += what.n) {
-        what.n = plan.rows - what.first < LEAT_MOST_IDS ? plan.rows - what.first : LEAT_MOST_IDS;
-        rc = leat_attached_ask(a, LEAT_MESSAGE_IDS, &what, sizeof what, error);
-        const void *body = rc ? NULL : leat_message_body(a->message, what.n * sizeof *list);
-        if (!rc && !body)
-            rc = leat_fail(error, LEAT_E_FORMAT, "the port does not answer with ids");
-        if (!rc)
-            memcpy(list + what.first, body, what.n * sizeof *list);
-    }
+    rc = rc ? rc : leat_attached_ids(a, leat_attached_ask, leat_attached_ask_batch(&plan), list, error);
     if (rc) {
         leat_free(list);
         return rc;
@@ -348,9 +393,5 @@ int leat_attached_stats(const struct leat_attached *a, char **json, struct leat_
                           (json_int_t)a->samples, "bytes", (json_int_t)a->bytes, "copied", (json_int_t)a->copied,
                           "made", (json_int_t)a->made, "waits", (json_int_t)a->waits, "wait_s",
                           (double)a->wait_ns / 1e9, "held", (json_int_t)held, "reconnects", (json_int_t)a->reconnects);
-    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
-    *json = text ? leat_strdup(text) : NULL;
-    free(text);
-    return *json ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for statistics");
+    return leat_reader_text(o, json, error);
 }

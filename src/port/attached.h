@@ -40,7 +40,7 @@ struct leat_lent {
     struct leat_lent *next;
 };
 
-/* Memory of a copy that nobody has any more, for the next one. */
+/* Memory of a copy, which the ledger of the process counts; or one that nobody has any more, for the next one. */
 struct leat_spare {
     void *memory;
     uint64_t bytes;
@@ -58,6 +58,7 @@ struct leat_own {
 };
 
 struct leat_attached {
+    struct leat_reader reader;   /* first: leat_reader_of */
     struct leat_batch_pool pool; /* of its batches: it outlives the handle as long as one is held */
     struct leat_budget budget;
     struct leat_program *program;
@@ -75,16 +76,15 @@ struct leat_attached {
     char fingerprint[33], order[17], hash[17];
 
     struct leat_cut cut;
-    struct leat_position others; /* the position at which others read, as the port gave it at first */
-    uint64_t cut_epoch;          /* in which cut.origin and first_step hold */
-    struct leat_reader reader;
+    struct leat_position others;      /* the position at which others read, as the port gave it at first */
+    uint64_t cut_epoch;               /* in which cut.origin and first_step hold */
     uint64_t known_epoch, known_rows; /* known_rows 0: none */
-    _Atomic uint64_t interrupts;
 
     struct leat_lent *first, **last; /* batches given, in the order of the plan */
     bool streams;                    /* the port goes on giving */
     uint32_t stream;
     struct leat_position expected; /* its next batch */
+    struct leat_position taken;    /* the row behind the batch that was taken last */
 
     uint64_t batches, samples, bytes, copied, made, waits, reconnects;
     int64_t wait_ns;
@@ -129,8 +129,22 @@ int leat_own_load(struct leat_own *own, const json_t *state, uint64_t epoch, uin
 
 /* receive.c */
 
+static inline struct leat_attached *leat_attached_of(struct leat_reader *reader)
+{
+    return (struct leat_attached *)(void *)reader;
+}
+static inline struct leat_attached *leat_attached_of_pool(struct leat_batch_pool *pool)
+{
+    return (struct leat_attached *)(void *)((char *)pool - offsetof(struct leat_attached, pool));
+}
 /* FORKED: this process did not attach. */
 int leat_attached_check(const struct leat_attached *attached, struct leat_error *error);
+/* For struct leat_reader_kind. */
+int leat_attached_take(struct leat_reader *reader, struct leat_request *request, struct leat_batch **out,
+                       struct leat_error *error);
+int leat_attached_wait(struct leat_reader *reader, struct leat_request *request, struct leat_error *error);
+void leat_attached_end(struct leat_reader *reader, const struct leat_request *request, const struct leat_batch *batch,
+                       int rc, struct leat_error *error);
 /* Attaches to the port that has come in the place of one that ended. CLOSED: none has. */
 int leat_attached_reopen(struct leat_attached *attached, struct leat_error *error);
 /* Asks, as leat_session_ask does; if the port has ended, the one that comes in its place. */
@@ -143,6 +157,11 @@ struct leat_cut leat_attached_cut(const struct leat_attached *attached, uint64_t
 int leat_attached_plan_batch(struct leat_attached *attached, uint64_t epoch, uint64_t step,
                              struct leat_plan_batch *plan, struct leat_error *error);
 struct leat_ask_batch leat_attached_ask_batch(const struct leat_plan_batch *plan);
+/* The ids of the rows of such a batch, asked for in one of the two ways of asking. */
+int leat_attached_ids(struct leat_attached *attached,
+                      int (*ask)(struct leat_attached *, enum leat_message_type, const void *, size_t,
+                                 struct leat_error *),
+                      struct leat_ask_batch what, int64_t *ids, struct leat_error *error);
 /* A batch that the port makes for this reader alone. */
 int leat_attached_make(struct leat_attached *attached, const struct leat_plan_batch *plan, struct leat_batch **out,
                        struct leat_error *error);

@@ -133,9 +133,9 @@ void *leat_line_feeder(void *line)
 {
     struct leat_line *l = line;
     struct leat_error later; /* readers learn of it */
-    const bool begun = !leat_served_seek(l->loader, l->starts, &l->iteration, &later);
+    const bool begun = !leat_served_seek(l->loader, l->is.at, &l->iteration, &later);
     pthread_mutex_lock(&l->port->lock);
-    l->seek = !begun || !leat_position_is(l->feeds, l->starts); /* the loader reads ahead before anybody has attached */
+    l->seek = !begun || !leat_position_is(l->feeds, l->is.at); /* the loader reads ahead before anybody has attached */
     for (bool lent = false; !l->closing;) {
         if (!lent)
             leat_shelf_lend_all(l);

@@ -19,6 +19,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "engine/reader.h"
 
 #define MOST_NAME 64
 #define BACKLOG 128
@@ -382,9 +383,5 @@ int leat_ports(const char *given, char **json, struct leat_error *error)
         free(names[i]);
     }
     free(names);
-    char *text = failed ? NULL : json_dumps(list, JSON_COMPACT);
-    json_decref(list);
-    *json = text ? leat_strdup(text) : NULL;
-    free(text);
-    return *json ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for a list of ports");
+    return leat_reader_text(leat_json_whole(list, failed), json, error);
 }

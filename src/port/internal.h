@@ -40,6 +40,11 @@
 /* Epochs whose orders are kept: that of the reader, two that it is lent ahead, and one more. A plan keeps as many. */
 #define LEAT_PORT_ORDERS 4
 
+struct leat_port_threads {
+    pthread_t of[2];
+    unsigned n;
+};
+
 /* Why a batch is there. */
 enum leat_shelf_kind { LEAT_SHELF_FED = 0, LEAT_SHELF_MADE, LEAT_SHELF_ASKED };
 
@@ -117,10 +122,10 @@ struct leat_line {
     struct leat_line *next;
     struct leat_port *port;
     struct leat_loader *loader;
-    bool own;              /* opened for this line, and closed with it; for the first one it is the user's */
-    uint64_t program, key; /* the hash of the program; the number that row keys are mixed with, 0: none */
-    char *outputs;         /* leat_program_faces */
-    uint64_t batch_rows, batch_bytes, max_held;
+    bool own;                     /* opened for this line, and closed with it; for the first one it is the user's */
+    uint64_t program, key;        /* the hash of the program; the number that row keys are mixed with, 0: none */
+    char *outputs;                /* leat_program_faces */
+    struct leat_served is;        /* as it was opened; is.at: the loader's position then */
     unsigned n_decodes;           /* outputs that decode */
     struct leat_samples *samples; /* NULL: it has the port's order */
     bool whole;                   /* operators see batches as a whole: only those of the same sizes are alike */
@@ -128,13 +133,12 @@ struct leat_line {
     uint64_t memory_bytes;
 
     pthread_cond_t feed, make; /* there may be something to do */
-    pthread_t threads[2];
-    unsigned n_threads;
+    struct leat_port_threads threads;
     bool opened, closing;
     struct leat_error failure; /* why it cannot go on; code 0: it can */
 
-    struct leat_position starts, feeds; /* the loader's position; the feeder's next batch */
-    uint64_t epoch_rows;                /* of the feeder's epoch */
+    struct leat_position feeds; /* the feeder's next batch */
+    uint64_t epoch_rows;        /* of the feeder's epoch */
     uint64_t iteration;
     bool seek; /* ... which is not the loader's position */
     struct leat_lending lending;
@@ -159,8 +163,7 @@ struct leat_port {
     pthread_mutex_t lock;
     pthread_cond_t stopped; /* someone has asked for the end, or the first line has failed */
     pthread_cond_t admit;   /* someone has come */
-    pthread_t threads[2];
-    unsigned n_threads;
+    struct leat_port_threads threads;
     int wake; /* of the service: an eventfd */
     int poll; /* the event that the service waits for */
     bool closing, stop;
@@ -238,6 +241,8 @@ bool leat_port_is_scarce(int fd);
 /* HELD: there is no place for one more. */
 int leat_port_full(struct leat_error *error, const char *why);
 #define LEAT_PORT_NO_FILES "its process may open no more files (ulimit -n)"
+/* A consumer is no longer in the list: its batches come back, and it ends. */
+void leat_port_consumer_free(struct leat_port_consumer *consumer);
 /* From here on a descriptor wakes it. */
 bool leat_port_watch(const struct leat_port *port, int fd, enum leat_port_source source, uint32_t id);
 
@@ -300,6 +305,10 @@ uint64_t leat_samples_shared(const struct leat_line *line);
 
 /* port.c */
 
+/* Starts two threads, which no signal goes to, and waits for their end. Without the lock. */
+int leat_port_start(struct leat_port_threads *threads, void *(*first)(void *), void *(*second)(void *), void *user,
+                    struct leat_error *error);
+void leat_port_join(struct leat_port_threads *threads);
 /* A consumer has to go: the service sees to it. */
 void leat_port_part(struct leat_port *port, struct leat_port_consumer *consumer);
 /* stat.c: without the lock. */

@@ -1,7 +1,6 @@
 /* Lines: a loader of the port with its threads, opened when a consumer wants one, closed when nobody does. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -136,28 +135,10 @@ static int describe(struct leat_line *l, struct leat_error *error)
     for (size_t o = 0; o < leat_program_outputs(program); o++)
         l->n_decodes += leat_program_output(program, o)->decodes;
     l->whole = leat_program_has_batch_stage(program) || l->loader->pool.n_segments > 1;
-    l->batch_rows = leat_served_batch_rows(l->loader);
-    l->batch_bytes = leat_served_batch_bytes(l->loader);
-    l->max_held = leat_served_max_held(l->loader);
-    l->starts = l->feeds = leat_served_position(l->loader);
+    leat_served_look(l->loader, &l->is);
+    l->feeds = l->is.at;
     l->seek = true;
     return LEAT_OK;
-}
-
-static int start(struct leat_line *l, struct leat_error *error)
-{
-    void *(*const functions[2])(void *) = {leat_line_feeder, leat_line_maker};
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = LEAT_OK;
-    for (int i = 0; !rc && i < 2; i++) {
-        errno = pthread_create(&l->threads[i], NULL, functions[i], l);
-        rc = errno ? leat_fail_errno(error, LEAT_E_NOMEM, "cannot start the threads of a port") : LEAT_OK;
-        l->n_threads += !rc;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return rc;
 }
 
 int leat_line_open(struct leat_port *p, struct leat_loader *loader, uint64_t key, struct leat_samples *samples,
@@ -178,7 +159,7 @@ int leat_line_open(struct leat_port *p, struct leat_loader *loader, uint64_t key
     leat_lending_open(&l->lending);
     rc = share_memory(l, error);
     rc = rc ? rc : describe(l, error);
-    rc = rc ? rc : start(l, error);
+    rc = rc ? rc : leat_port_start(&l->threads, leat_line_feeder, leat_line_maker, l, error);
     if (rc) {
         leat_line_stop(l);
         l->samples = NULL; /* the caller's still, as the loader is */
@@ -198,11 +179,10 @@ void leat_line_stop(struct leat_line *l)
     pthread_cond_broadcast(&l->feed);
     pthread_cond_broadcast(&l->make);
     pthread_mutex_unlock(&p->lock);
-    if (!l->n_threads)
+    if (!l->threads.n)
         return;
     leat_loader_interrupt(l->loader);
-    for (; l->n_threads; l->n_threads--)
-        pthread_join(l->threads[l->n_threads - 1], NULL);
+    leat_port_join(&l->threads);
     if (l->opened)
         leat_served_end(l->loader); /* batches that others hold stay as they are, though they are given up here */
 }

@@ -1,5 +1,6 @@
 /* The maker: batches that the feeder has passed, for those behind, and rows that a consumer asks for. */
 #include "base/error.h"
+#include "engine/side.h"
 #include "port/internal.h"
 
 /* Consumers give memory back; a thread that has waited for it looks again. */
@@ -25,7 +26,7 @@ static void make_again(struct leat_line *l, struct leat_port_consumer *c)
     pthread_mutex_unlock(&l->port->lock);
     int rc = leat_served_find(l->loader, at, &plan, &error);
     const bool planned = !rc;
-    rc = rc ? rc : leat_served_make(l->loader, &plan, &batch, &error);
+    rc = rc ? rc : leat_side_make(l->loader, &plan, NULL, false, &batch, &error);
     pthread_mutex_lock(&l->port->lock);
     if (rc == LEAT_E_HELD || rc == LEAT_E_CANCELLED) {
         leat_shelf_lend_all(l);
@@ -60,7 +61,7 @@ static void answer(struct leat_line *l, struct leat_port_consumer *c)
     c->asks = false;
     do {
         pthread_mutex_unlock(&l->port->lock);
-        rc = leat_served_make(l->loader, &plan, &batch, &error);
+        rc = leat_side_make(l->loader, &plan, NULL, false, &batch, &error);
         pthread_mutex_lock(&l->port->lock);
     } while (rc == LEAT_E_HELD && !l->closing && !c->gone && (leat_shelf_evict(l) || leat_shelf_ask_back(l)));
     rc = rc ? rc : put(l, batch, &plan, LEAT_SHELF_ASKED, &slot, &error);

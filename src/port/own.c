@@ -59,12 +59,11 @@ void leat_own_free(struct leat_own *own)
 int leat_own_say(struct leat_own *own, json_t *hello, int *fd, struct leat_error *error)
 {
     const bool ordered = own->known && own->epoch == own->wanted;
-    char seed[17];
-    snprintf(seed, sizeof seed, "%016" PRIx64, own->seed);
-    if (json_object_set_new(hello, "samples", json_integer((json_int_t)own->n)) ||
-        json_object_set_new(hello, "seed", json_string(seed)) ||
-        json_object_set_new(hello, "epoch", json_integer((json_int_t)own->wanted)) ||
-        json_object_set_new(hello, "ordered", json_boolean(ordered)))
+    json_t *more = json_pack("{s:I, s:o, s:I, s:b}", "samples", (json_int_t)own->n, "seed", leat_json_hex64(own->seed),
+                             "epoch", (json_int_t)own->wanted, "ordered", (int)ordered);
+    const bool failed = !more || json_object_update(hello, more);
+    json_decref(more);
+    if (failed)
         return leat_fail(error, LEAT_E_NOMEM, "no memory for a consumer");
     int rc = leat_message_seal(own->ids, own->n * (1 + (uint64_t)ordered) * sizeof *own->ids, fd, error);
     if (rc)
@@ -88,16 +87,8 @@ static int fetch(struct leat_attached *a, uint64_t epoch, struct leat_error *err
     if (!rc && (!body || reply.rows != own->n))
         return leat_fail(error, LEAT_E_FORMAT, "the port answers with no order of these samples");
     own->known = false;
-    struct leat_ask_batch what = {.epoch = epoch, .global_rows = own->n, .rows = own->n};
-    for (; !rc && what.first < own->n; what.first += what.n) {
-        what.n = own->n - what.first < LEAT_MOST_IDS ? own->n - what.first : LEAT_MOST_IDS;
-        rc = leat_session_ask(a, LEAT_MESSAGE_IDS, &what, sizeof what, error);
-        body = rc ? NULL : leat_message_body(a->message, what.n * sizeof *own->order);
-        if (!rc && !body)
-            rc = leat_fail(error, LEAT_E_FORMAT, "the port does not answer with ids");
-        if (!rc)
-            memcpy(own->order + what.first, body, what.n * sizeof *own->order);
-    }
+    const struct leat_ask_batch what = {.epoch = epoch, .global_rows = own->n, .rows = own->n};
+    rc = rc ? rc : leat_attached_ids(a, leat_session_ask, what, own->order, error);
     if (!rc && hash_of(own->order, own->n) != own->hash)
         rc = leat_fail(error, LEAT_E_FORMAT, "the port answers with an order of other samples");
     own->known = !rc;

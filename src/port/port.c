@@ -25,7 +25,7 @@ void leat_port_part(struct leat_port *p, struct leat_port_consumer *c)
 
 int leat_port_wait(struct leat_port *p, int64_t timeout_ms, struct leat_error *error)
 {
-    const int64_t end = leat_loader_deadline(timeout_ms);
+    const int64_t end = leat_clock_deadline(timeout_ms);
     int rc = LEAT_OK;
     pthread_mutex_lock(&p->lock);
     const struct leat_error *failure = &p->lines->failure;
@@ -116,20 +116,26 @@ static void leave_ports(const struct leat_port *p)
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
-static int start(struct leat_port *p, struct leat_error *error)
+int leat_port_start(struct leat_port_threads *threads, void *(*first)(void *), void *(*second)(void *), void *user,
+                    struct leat_error *error)
 {
-    void *(*const functions[2])(void *) = {leat_port_service, leat_port_admission};
+    void *(*const functions[2])(void *) = {first, second};
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = LEAT_OK;
-    for (int i = 0; !rc && i < 2; i++) {
-        errno = pthread_create(&p->threads[i], NULL, functions[i], p);
+    for (; !rc && threads->n < 2; threads->n += !rc) {
+        errno = pthread_create(&threads->of[threads->n], NULL, functions[threads->n], user);
         rc = errno ? leat_fail_errno(error, LEAT_E_NOMEM, "cannot start the threads of a port") : LEAT_OK;
-        p->n_threads += !rc;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
+}
+
+void leat_port_join(struct leat_port_threads *threads)
+{
+    for (; threads->n; threads->n--)
+        pthread_join(threads->of[threads->n - 1], NULL);
 }
 
 static int prepare(struct leat_port *p, struct leat_loader *loader, const struct leat_port_options *o,
@@ -152,7 +158,7 @@ static int prepare(struct leat_port *p, struct leat_loader *loader, const struct
     if (strlen(p->about) > LEAT_MESSAGE_MOST / 2)
         return leat_fail(error, LEAT_E_INVALID, "`about` of a port is too long");
     memcpy(p->fingerprint, loader->fingerprint, sizeof p->fingerprint);
-    p->order = leat_served_order(loader);
+    p->order = leat_plan_order_hash(loader->plan);
     p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     p->poll = epoll_create1(EPOLL_CLOEXEC);
     if (p->wake < 0 || p->poll < 0)
@@ -160,7 +166,7 @@ static int prepare(struct leat_port *p, struct leat_loader *loader, const struct
     rc = leat_place_take(o->folder, o->name, p->group, &p->place, error);
     rc = rc ? rc : leat_line_open(p, loader, 0, NULL, &p->lines, error);
     p->n_lines = !rc;
-    return rc ? rc : start(p, error);
+    return rc ? rc : leat_port_start(&p->threads, leat_port_service, leat_port_admission, p, error);
 }
 
 int leat_port_open(struct leat_loader *loader, const struct leat_port_options *given, struct leat_port **out,
@@ -199,13 +205,7 @@ static void drop_consumers(struct leat_port *p)
 {
     for (struct leat_port_consumer *c; (c = p->consumers);) {
         p->consumers = c->next;
-        leat_line_leave(c);
-        if (c->channel)
-            leat_channel_end(c->channel);
-        leat_channel_unmap(c->channel);
-        close_descriptors((const int[]){c->socket, c->process, c->wake, c->channel_fd}, 4);
-        leat_wish_free(&c->wish);
-        leat_free(c);
+        leat_port_consumer_free(c);
     }
 }
 
@@ -221,8 +221,7 @@ void leat_port_close(struct leat_port *p)
     pthread_mutex_unlock(&p->lock);
     if (p->wake >= 0 && write(p->wake, &(uint64_t){1}, sizeof(uint64_t)) < 0)
         errno = 0; /* it is full: the service wakes up in any case */
-    for (; p->n_threads; p->n_threads--)
-        pthread_join(p->threads[p->n_threads - 1], NULL);
+    leat_port_join(&p->threads);
     for (struct leat_line *l = p->lines; l; l = l->next)
         leat_line_stop(l);
     leave_ports(p);

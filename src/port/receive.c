@@ -99,6 +99,24 @@ struct leat_ask_batch leat_attached_ask_batch(const struct leat_plan_batch *plan
                                    .rows = plan->rows};
 }
 
+int leat_attached_ids(struct leat_attached *a,
+                      int (*ask)(struct leat_attached *, enum leat_message_type, const void *, size_t,
+                                 struct leat_error *),
+                      struct leat_ask_batch what, int64_t *ids, struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    for (; !rc && what.first < what.rows; what.first += what.n) {
+        what.n = what.rows - what.first < LEAT_MOST_IDS ? what.rows - what.first : LEAT_MOST_IDS;
+        rc = ask(a, LEAT_MESSAGE_IDS, &what, sizeof what, error);
+        const void *body = rc ? NULL : leat_message_body(a->message, what.n * sizeof *ids);
+        if (!rc && !body)
+            rc = leat_fail(error, LEAT_E_FORMAT, "the port does not answer with ids");
+        if (!rc)
+            memcpy(ids + what.first, body, what.n * sizeof *ids);
+    }
+    return rc;
+}
+
 int leat_attached_make(struct leat_attached *a, const struct leat_plan_batch *plan, struct leat_batch **out,
                        struct leat_error *error)
 {
@@ -189,54 +207,40 @@ static int find_parts(struct leat_attached *a, const struct leat_plan_batch *pla
     }
 }
 
-/* TIMEOUT, CANCELLED. */
-static int out_of_time(const struct leat_attached *a, int64_t deadline_ns, uint64_t interrupts,
-                       struct leat_error *error)
-{
-    if (leat_clock_ns() >= deadline_ns)
-        return leat_fail(error, LEAT_E_TIMEOUT, "no batch was ready in time; calling again goes on waiting");
-    return atomic_load(&a->interrupts) != interrupts || leat_io_interrupted()
-               ? leat_fail(error, LEAT_E_CANCELLED, "interrupted")
-               : LEAT_OK;
-}
-
-/* Until all parts are there: takes the port's batches, and waits for them. */
+/* All parts, as far as they are there. PENDING: the port was asked for the others, or is making them. */
 static int gather(struct leat_attached *a, const struct leat_plan_batch *plan, struct leat_lent_rows *parts, size_t *n,
-                  bool *failed, int64_t deadline_ns, uint64_t interrupts, struct leat_error *error)
+                  bool *failed, struct leat_error *error)
 {
     const struct leat_position from = {plan->epoch, plan->begin};
-    int64_t begun = 0;
-    int rc, seeks = 0;
+    int rc;
     while ((rc = find_parts(a, plan, parts, n, failed, error)) == LEAT_IO_PENDING) {
         if (!a->first && !will_come(a, from))
             a->streams = false;
         if (!a->streams || !a->session) {
-            /* one that gives other rows than requested is not asked for ever */
-            rc = seeks++ ? out_of_time(a, deadline_ns, interrupts, error) : LEAT_OK;
-            rc = rc ? rc : seek(a, from, error);
-            if (rc)
-                break;
-            continue;
+            rc = seek(a, from, error);
+            return rc ? rc : LEAT_IO_PENDING;
         }
         rc = leat_session_take(a, error);
-        if (rc != LEAT_IO_PENDING) {
-            if (rc)
-                break;
-            continue;
-        }
-        const int64_t now = leat_clock_ns();
-        begun = begun ? begun : now;
-        rc = out_of_time(a, deadline_ns, interrupts, error);
-        rc = rc ? rc : leat_session_wait(a, deadline_ns - now < SLICE_NS ? deadline_ns - now : SLICE_NS, error);
         if (rc)
-            break;
-        if (atomic_load(&a->session->channel->n_given) == a->session->taken && leat_session_check(a, error))
-            leat_session_close(a); /* it has ended: the next seek looks for another */
+            return rc;
     }
-    if (begun) {
-        a->waits++;
-        a->wait_ns += leat_clock_ns() - begun;
-    }
+    return rc;
+}
+
+int leat_attached_wait(struct leat_reader *r, struct leat_request *q, struct leat_error *error)
+{
+    struct leat_attached *a = leat_attached_of(r);
+    const int64_t begun = leat_clock_ns(), left = q->deadline_ns - begun;
+    if (left <= 0)
+        return leat_reader_late(error);
+    if (leat_io_interrupted())
+        return leat_fail(error, LEAT_E_CANCELLED, "interrupted");
+    int rc = leat_session_wait(a, left < SLICE_NS ? left : SLICE_NS, error);
+    if (!rc && atomic_load(&a->session->channel->n_given) == a->session->taken && leat_session_check(a, error))
+        leat_session_close(a); /* it has ended: the next seek looks for another */
+    a->waits += !q->waited;
+    q->waited = true;
+    a->wait_ns += leat_clock_ns() - begun;
     return rc;
 }
 
@@ -259,16 +263,15 @@ static bool must_make(const struct leat_attached *a, const struct leat_plan_batc
     return plan->begin < its.begin || plan->begin + plan->rows > its.begin + its.rows;
 }
 
-static int next_batch(struct leat_attached *a, const struct leat_plan_batch *plan, int64_t deadline_ns,
-                      struct leat_batch **out, struct leat_error *error)
+static int next_batch(struct leat_attached *a, const struct leat_plan_batch *plan, struct leat_batch **out,
+                      struct leat_error *error)
 {
     struct leat_lent_rows parts[MOST_PARTS];
-    const uint64_t interrupts = atomic_load(&a->interrupts);
     size_t n = 0;
     bool failed = true;
     if (must_make(a, plan))
         return leat_attached_make(a, plan, out, error);
-    int rc = gather(a, plan, parts, &n, &failed, deadline_ns, interrupts, error);
+    int rc = gather(a, plan, parts, &n, &failed, error);
     if (rc)
         return rc;
     if (a->whole && (n != 1 || parts->first || parts->n != parts->lent->said.head.rows))
@@ -286,70 +289,53 @@ static int next_batch(struct leat_attached *a, const struct leat_plan_batch *pla
     return rc;
 }
 
-static uint64_t tensor_bytes(const struct leat_batch *b)
-{
-    uint64_t bytes = 0;
-    struct leat_tensor t;
-    for (size_t o = 0; o < leat_batch_outputs(b); o++)
-        if (!leat_batch_tensor(b, o, &t))
-            bytes += t.offsets ? (uint64_t)(t.shape[0] * t.strides[0]) * leat_dtype_size(t.dtype) + 8 * (b->rows + 1)
-                               : b->rows * leat_program_output(b->program, o)->row_bytes;
-    return bytes;
-}
-
 /* Moves to the next step; batches behind it go back to the port. */
-static void advance(struct leat_attached *a, const struct leat_plan_batch *plan, uint64_t rows,
-                    const struct leat_batch *batch)
+static void advance(struct leat_attached *a, const struct leat_plan_batch *plan, uint64_t rows)
 {
     struct leat_plan_batch next;
-    const struct leat_cut cut = leat_attached_cut(a, a->reader.epoch);
-    a->reader.step++;
-    a->reader.ended = plan->last || leat_cut_batch(&cut, a->reader.epoch, rows, a->reader.step, &next) || !next.rows;
-    const struct leat_position from = a->reader.ended ? (struct leat_position){a->reader.epoch + 1, 0}
-                                                      : (struct leat_position){a->reader.epoch, next.begin};
-    while (a->first && precedes_rows(a->first, from))
+    struct leat_reader *r = &a->reader;
+    const struct leat_cut cut = leat_attached_cut(a, r->epoch);
+    r->step++;
+    r->ended = plan->last || leat_cut_batch(&cut, r->epoch, rows, r->step, &next) || !next.rows;
+    a->taken = r->ended ? (struct leat_position){r->epoch + 1, 0} : (struct leat_position){r->epoch, next.begin};
+    while (a->first && precedes_rows(a->first, a->taken))
         leat_session_drop_first(a);
+}
+
+int leat_attached_take(struct leat_reader *r, struct leat_request *q, struct leat_batch **out, struct leat_error *error)
+{
+    struct leat_attached *a = leat_attached_of(r);
+    struct leat_plan_batch plan;
+    (void)q;
+    int rc = a->own ? leat_own_order(a, r->epoch, error) : LEAT_OK;
+    rc = rc ? rc : leat_attached_plan_batch(a, r->epoch, r->step, &plan, error);
+    const uint64_t rows = a->known_rows; /* of this epoch; forgotten if the port ends meanwhile */
+    rc = rc ? rc : next_batch(a, &plan, out, error);
+    if (!rc)
+        advance(a, &plan, rows);
+    return rc;
+}
+
+void leat_attached_end(struct leat_reader *r, const struct leat_request *q, const struct leat_batch *batch, int rc,
+                       struct leat_error *error)
+{
+    struct leat_attached *a = leat_attached_of(r);
+    (void)rc, (void)error;
+    if (!batch || q->peek)
+        return;
     a->batches++;
     a->samples += batch->rows;
-    a->bytes += tensor_bytes(batch);
+    a->bytes += leat_batch_tensor_bytes(batch);
     if (!a->session)
         return;
     struct leat_channel *c = a->session->channel;
     leat_engine_lock();
     const uint32_t out = a->session->out;
     leat_engine_unlock();
-    atomic_store_explicit(&c->epoch, from.epoch, memory_order_relaxed);
-    atomic_store_explicit(&c->row, from.row, memory_order_relaxed);
+    atomic_store_explicit(&c->epoch, a->taken.epoch, memory_order_relaxed);
+    atomic_store_explicit(&c->row, a->taken.row, memory_order_relaxed);
     atomic_store_explicit(&c->batches, a->batches, memory_order_relaxed);
     atomic_store_explicit(&c->samples, a->samples, memory_order_relaxed);
     atomic_store_explicit(&c->bytes, a->bytes, memory_order_relaxed);
     atomic_store_explicit(&c->held, out, memory_order_relaxed);
-}
-
-int leat_attached_next(struct leat_attached *a, uint64_t iteration, int64_t timeout_ms, struct leat_batch **out,
-                       struct leat_error *error)
-{
-    struct leat_plan_batch plan;
-    struct leat_error own;
-    *out = NULL;
-    error = error ? error : &own;
-    int rc = leat_attached_check(a, error);
-    if (rc)
-        return rc;
-    if (iteration != a->reader.iteration || !a->reader.started)
-        return leat_fail(error, LEAT_E_CLOSED, "a newer iteration of this reader has begun");
-    if (!a->reader.ended) {
-        rc = a->own ? leat_own_order(a, a->reader.epoch, error) : LEAT_OK;
-        rc = rc ? rc : leat_attached_plan_batch(a, a->reader.epoch, a->reader.step, &plan, error);
-        const uint64_t rows = a->known_rows; /* of this epoch; forgotten if the port ends meanwhile */
-        if (!rc)
-            rc = next_batch(a, &plan, leat_loader_deadline(timeout_ms), out, error);
-        if (rc != LEAT_E_END) {
-            if (!rc)
-                advance(a, &plan, rows, *out);
-            return rc;
-        }
-    }
-    a->reader.ended = a->reader.told_end = true;
-    return leat_fail(error, LEAT_E_END, "the epoch has no further batch");
 }

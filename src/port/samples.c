@@ -19,6 +19,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "engine/control.h"
+#include "engine/side.h"
 #include "port/internal.h"
 
 #define TAG UINT64_C(0x6a6f696e74)
@@ -358,8 +359,10 @@ static int read_epochs(const struct partner *p, uint64_t n, struct leat_dependen
     int rc = LEAT_OK;
     for (size_t r = 0; !rc && r < *n_runs; r++) {
         runs[r].ids = *memory + runs[r].begin;
-        rc = leat_served_positions(p->loader, p->at.epoch + r, r ? 0 : p->at.row, runs[r].n, *memory + runs[r].begin,
-                                   error);
+        const uint64_t epoch = p->at.epoch + r;
+        const struct leat_plan_batch all = {.epoch = epoch, .at = {epoch, 0}, .global_rows = p->rows, .rows = p->rows};
+        const struct leat_planned_rows to = {.positions = *memory + runs[r].begin};
+        rc = leat_side_planned(p->loader, &all, r ? 0 : p->at.row, runs[r].n, to, error);
     }
     return rc;
 }
@@ -413,7 +416,7 @@ static bool is_due(const struct leat_line *l)
 {
     const uint64_t next = next_epoch(l->samples), n = l->samples->n, row = l->feeds.row;
     return l->feeds.epoch >= next ||
-           (is_read(l) && l->feeds.epoch + 1 == next && row >= n / 2 && n - row <= SOON * l->batch_rows);
+           (is_read(l) && l->feeds.epoch + 1 == next && row >= n / 2 && n - row <= SOON * l->is.batch_rows);
 }
 
 static void answer(struct leat_port_consumer *c, const struct leat_samples *s, struct leat_error *error)

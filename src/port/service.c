@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "engine/side.h"
 #include "port/internal.h"
 
 #define EVENTS 64
@@ -51,8 +52,11 @@ static void unwatch(const struct leat_port *p, const struct leat_port_consumer *
             epoll_ctl(p->poll, EPOLL_CTL_DEL, fds[i], NULL);
 }
 
-static void close_all(struct leat_port_consumer *c)
+void leat_port_consumer_free(struct leat_port_consumer *c)
 {
+    leat_line_leave(c);
+    if (c->channel)
+        leat_channel_end(c->channel);
     const int fds[] = {c->socket, c->process, c->wake, c->channel_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
@@ -84,10 +88,7 @@ static void remove_gone(struct leat_port *p)
         }
         *at = c->next;
         p->n_consumers--;
-        leat_line_leave(c);
-        if (c->channel)
-            leat_channel_end(c->channel);
-        close_all(c);
+        leat_port_consumer_free(c);
         some = true;
     }
     if (some)
@@ -209,6 +210,24 @@ static int reply(struct service *s, struct leat_port_consumer *c, const void *bo
     return leat_message_send(c->socket, LEAT_MESSAGE_REPLY, s->message.head.number, body, bytes, NULL, 0, error);
 }
 
+/* The reply to a question, or what kept it from being answered. */
+static int answer(struct service *s, struct leat_port_consumer *c, int rc, const void *body, size_t bytes,
+                  struct leat_error *error)
+{
+    return rc ? leat_message_fail(c->socket, s->message.head.number, error, error) : reply(s, c, body, bytes, error);
+}
+
+/* The contents of a question of one that is attached. FORMAT. */
+static int read_ask(const struct service *s, const struct leat_port_consumer *c, void *to, size_t bytes,
+                    const char *what, struct leat_error *error)
+{
+    const void *body = leat_message_body(&s->message, bytes);
+    if (!body || !c->line)
+        return leat_fail(error, LEAT_E_FORMAT, "a consumer %s", what);
+    memcpy(to, body, bytes);
+    return LEAT_OK;
+}
+
 static int stat_of(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
 {
     char *text;
@@ -267,11 +286,10 @@ static int seek(struct service *s, struct leat_port_consumer *c, struct leat_err
     struct leat_plan_batch plan;
     struct leat_reply_rows rows;
     struct leat_ask_seek ask;
-    const void *body = leat_message_body(&s->message, sizeof ask);
-    if (!body || !l)
-        return leat_fail(error, LEAT_E_FORMAT, "a consumer seeks nothing");
-    memcpy(&ask, body, sizeof ask);
-    int rc = leat_served_find(l->loader, (struct leat_position){ask.epoch, ask.row}, &plan, error);
+    int rc = read_ask(s, c, &ask, sizeof ask, "seeks nothing", error);
+    if (rc)
+        return rc;
+    rc = leat_served_find(l->loader, (struct leat_position){ask.epoch, ask.row}, &plan, error);
     rc = rc ? rc : leat_served_epoch_rows(l->loader, ask.epoch, &rows.rows, error);
     if (rc) /* it may ask for missing rows */
         return leat_message_fail(c->socket, s->message.head.number, error, error);
@@ -289,13 +307,11 @@ static int rows_of(struct service *s, struct leat_port_consumer *c, struct leat_
 {
     struct leat_ask_rows ask;
     struct leat_reply_rows rows;
-    const void *body = leat_message_body(&s->message, sizeof ask);
-    if (!body || !c->line)
-        return leat_fail(error, LEAT_E_FORMAT, "a consumer asks for no epoch");
-    memcpy(&ask, body, sizeof ask);
-    return leat_served_epoch_rows(c->line->loader, ask.epoch, &rows.rows, error)
-               ? leat_message_fail(c->socket, s->message.head.number, error, error)
-               : reply(s, c, &rows, sizeof rows, error);
+    int rc = read_ask(s, c, &ask, sizeof ask, "asks for no epoch", error);
+    if (rc)
+        return rc;
+    rc = leat_served_epoch_rows(c->line->loader, ask.epoch, &rows.rows, error);
+    return answer(s, c, rc, &rows, sizeof rows, error);
 }
 
 /* Rows that a batch of some sizes can have. FORMAT: they are not in the plan. */
@@ -304,11 +320,8 @@ static int read_batch(struct service *s, const struct leat_port_consumer *c, str
 {
     struct leat_ask_batch ask;
     uint64_t rows, end;
-    const void *body = leat_message_body(&s->message, sizeof ask);
-    if (!body || !c->line)
-        return leat_fail(error, LEAT_E_FORMAT, "a consumer asks for no batch");
-    memcpy(&ask, body, sizeof ask);
-    int rc = leat_served_epoch_rows(c->line->loader, ask.epoch, &rows, error);
+    int rc = read_ask(s, c, &ask, sizeof ask, "asks for no batch", error);
+    rc = rc ? rc : leat_served_epoch_rows(c->line->loader, ask.epoch, &rows, error);
     if (rc)
         return rc;
     *plan = (struct leat_plan_batch){.epoch = ask.epoch,
@@ -337,9 +350,8 @@ static int ids_of(struct service *s, struct leat_port_consumer *c, struct leat_e
     int rc = read_batch(s, c, &plan, &first, &n, error);
     if (!rc && (!n || n > LEAT_MOST_IDS || first > plan.rows || n > plan.rows - first))
         rc = leat_fail(error, LEAT_E_RANGE, "a consumer asks for rows that a batch does not have");
-    rc = rc ? rc : leat_served_ids(c->line->loader, &plan, first, n, ids, error);
-    return rc ? leat_message_fail(c->socket, s->message.head.number, error, error)
-              : reply(s, c, ids, n * sizeof *ids, error);
+    rc = rc ? rc : leat_side_planned(c->line->loader, &plan, first, n, (struct leat_planned_rows){.ids = ids}, error);
+    return answer(s, c, rc, ids, n * sizeof *ids, error);
 }
 
 static int make(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
@@ -376,12 +388,13 @@ static int make(struct service *s, struct leat_port_consumer *c, struct leat_err
 static int order_of(struct service *s, struct leat_port_consumer *c, struct leat_error *error)
 {
     struct leat_ask_rows ask;
-    const void *body = leat_message_body(&s->message, sizeof ask);
-    if (!body || !c->line || !c->line->samples)
-        return leat_fail(error, LEAT_E_FORMAT, "a consumer asks for the order of no epoch");
+    int rc = read_ask(s, c, &ask, sizeof ask, "asks for the order of no epoch", error);
+    if (!rc && !c->line->samples)
+        rc = leat_fail(error, LEAT_E_FORMAT, "a consumer asks for the order of no epoch");
+    if (rc)
+        return rc;
     if (c->line->failure.code)
         return leat_message_fail(c->socket, s->message.head.number, leat_line_ended(c->line, error), error);
-    memcpy(&ask, body, sizeof ask);
     c->order_epoch = ask.epoch;
     c->order_number = s->message.head.number;
     c->asks_order = true;

@@ -217,12 +217,12 @@ static void drop_answer(struct leat_attached *a)
 /* The answer to the question with that number, in slices: leat_attached_interrupt ends the wait. */
 static int await_answer(struct leat_attached *a, uint32_t number, int64_t end, struct leat_error *error)
 {
-    const uint64_t interrupts = atomic_load(&a->interrupts);
+    const uint64_t interrupts = atomic_load(&a->reader.interrupts);
     for (;;) {
         const int64_t left = (end - leat_clock_ns()) / 1000000;
         int rc =
             leat_message_wait(a->session->socket, left < SLICE_MS ? left < 0 ? 0 : left : SLICE_MS, a->message, error);
-        if (rc == LEAT_E_TIMEOUT && atomic_load(&a->interrupts) != interrupts)
+        if (rc == LEAT_E_TIMEOUT && atomic_load(&a->reader.interrupts) != interrupts)
             return leat_fail(error, LEAT_E_CANCELLED, "interrupted");
         if (rc == LEAT_E_TIMEOUT && left > SLICE_MS)
             continue;
@@ -252,7 +252,7 @@ int leat_session_ask(struct leat_attached *a, enum leat_message_type type, const
     const int64_t timeout_ms = type == LEAT_MESSAGE_MAKE || type == LEAT_MESSAGE_ORDER ? -1
                                : type == LEAT_MESSAGE_END                              ? END_MS
                                                                                        : ANSWER_MS;
-    rc = await_answer(a, number, leat_loader_deadline(timeout_ms), error);
+    rc = await_answer(a, number, leat_clock_deadline(timeout_ms), error);
     if (rc == LEAT_E_TIMEOUT)
         return silent(a, error);
     if (rc)
@@ -456,14 +456,14 @@ static int open_once(struct leat_attached *a, bool first, bool *absent, struct l
 
 int leat_session_open(struct leat_attached *a, bool first, struct leat_error *error)
 {
-    const int64_t end = leat_loader_deadline(a->patience_ms);
-    const uint64_t interrupts = atomic_load(&a->interrupts);
+    const int64_t end = leat_clock_deadline(a->patience_ms);
+    const uint64_t interrupts = atomic_load(&a->reader.interrupts);
     bool absent;
     for (;;) {
         int rc = open_once(a, first, &absent, error);
         if (!absent || leat_clock_ns() >= end)
             return rc;
-        if (leat_io_interrupted() || atomic_load(&a->interrupts) != interrupts)
+        if (leat_io_interrupted() || atomic_load(&a->reader.interrupts) != interrupts)
             return leat_fail(error, LEAT_E_CANCELLED, "interrupted");
         nanosleep(&(struct timespec){0, TRY_AGAIN_NS}, NULL);
     }

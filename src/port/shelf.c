@@ -64,7 +64,7 @@ bool leat_shelf_may_ask(const struct leat_line *l, const struct leat_port_consum
     unsigned asked = 0;
     for (uint32_t slot = 0; slot < LEAT_LENDING_SLOTS; slot++)
         asked += leat_loan_has(&c->loan, slot) && l->shelf[slot].kind == LEAT_SHELF_ASKED;
-    return c->loan.n < LEAT_CHANNEL_RING - 8 && (asked < 2 || l->bytes < l->max_held / 4 * 3);
+    return c->loan.n < LEAT_CHANNEL_RING - 8 && (asked < 2 || l->bytes < l->is.max_held / 4 * 3);
 }
 
 void leat_shelf_let_go(struct leat_line *l, uint32_t slot)
@@ -84,7 +84,7 @@ static bool may_need(const struct leat_line *l, const struct leat_port_consumer 
         return false;
     const uint64_t epochs = place->at.epoch - c->at.epoch;
     return c->waits || (epochs <= LEAT_PORT_KEPT &&
-                        epochs * l->epoch_rows + place->at.row - c->at.row <= LEAT_PORT_KEPT * l->batch_rows);
+                        epochs * l->epoch_rows + place->at.row - c->at.row <= LEAT_PORT_KEPT * l->is.batch_rows);
 }
 
 static bool is_needed(const struct leat_line *l, const struct leat_shelf_place *place, bool by_waiting)
@@ -117,7 +117,7 @@ static uint64_t kept_bytes(const struct leat_line *l)
 
 static bool is_full(const struct leat_line *l)
 {
-    return l->n_kept > LEAT_PORT_KEPT || (l->n_kept > 1 && kept_bytes(l) > l->max_held / 4);
+    return l->n_kept > LEAT_PORT_KEPT || (l->n_kept > 1 && kept_bytes(l) > l->is.max_held / 4);
 }
 
 void leat_shelf_trim(struct leat_line *l)
@@ -179,8 +179,8 @@ bool leat_consumer_is_near(const struct leat_line *l, const struct leat_port_con
 
 uint32_t leat_shelf_credit(const struct leat_line *l, const struct leat_port_consumer *c)
 {
-    uint64_t allowed = c->needed, ahead = LEAT_PORT_AHEAD_BYTES / (l->batch_bytes + 1);
-    if (l->bytes < l->max_held / 2)
+    uint64_t allowed = c->needed, ahead = LEAT_PORT_AHEAD_BYTES / (l->is.batch_bytes + 1);
+    if (l->bytes < l->is.max_held / 2)
         allowed += ahead < 64 ? ahead : 64;
     allowed = allowed < MOST_LENT ? allowed : MOST_LENT;
     return allowed > c->loan.n ? (uint32_t)allowed - c->loan.n : 0;

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "engine/reader.h"
 #include "port/internal.h"
 
 #define PATIENCE_MS 5000
@@ -130,12 +131,7 @@ int leat_port_describe(struct leat_port *p, char **json, struct leat_error *erro
                           "loader", stats);
     int failed = !o || put_lines(p, o) || json_object_set_new(o, "consumers", of_consumers(p));
     pthread_mutex_unlock(&p->lock);
-    o = leat_json_whole(o, failed);
-    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
-    *json = text ? leat_strdup(text) : NULL;
-    free(text);
-    return *json ? LEAT_OK : leat_fail(error, LEAT_E_NOMEM, "no memory for what a port does");
+    return leat_reader_text(leat_json_whole(o, failed), json, error);
 }
 
 /* ---- of another process ---------------------------------------------------------------------- */

@@ -104,9 +104,9 @@ MUTATIONS = [
     ),
     Mutation(
         "a batch that was peeked at comes twice",
-        "src/engine/peek.c",
-        "    if (b)\n        go(c, &c->behind_peeked);\n",
-        "",
+        "src/engine/reader.c",
+        "        r->peeked = NULL;\n        go(r, &r->behind);\n",
+        "        r->peeked = NULL;\n",
         ("c:engine/peek",),
     ),
     Mutation(

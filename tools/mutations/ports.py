@@ -22,9 +22,9 @@ MUTATIONS = [
     ),
     Mutation(
         "a state that was taken after peeking leaves out the batch that was peeked at",
-        "python/leat/ports/attached.py",
-        "super().state_dict() if self._ahead is None else plain(self._ahead.state)",
-        "super().state_dict()",
+        "src/engine/reader.c",
+        "        r->behind = stand_of(r);\n        go(r, &before);\n",
+        "        r->behind = stand_of(r);\n",
         ("py:test_peek.py::test_what_is_attached_looks_ahead_like_a_loader",),
     ),
     Mutation(
@@ -35,10 +35,10 @@ MUTATIONS = [
         ("py:test_port.py::test_loaders_that_cannot_be_shared_are_refused_with_the_reason",),
     ),
     Mutation(
-        "after a state was loaded a reader says that it stands where it peeked",
-        "python/leat/ports/attached.py",
-        "        self._ahead = self._number = None\n",
-        "        self._number = None\n",
+        "after a state was loaded a reader of a port gives the batch that it peeked at before",
+        "src/port/attach.c",
+        "    leat_reader_drop(&a->reader);\n    leat_reader_load(&a->reader);\n",
+        "    leat_reader_load(&a->reader);\n",
         ("py:test_peek.py::test_what_a_reader_peeked_at_is_given_up_where_it_loads_a_state",),
     ),
     Mutation(

@@ -25,6 +25,8 @@ class Consumer(Reader):
     def __init__(self, loader: Loader, core: _leat.Consumer, batch_size: int) -> None:
         self.loader = loader  #: its source; kept open
         self.batch_size = batch_size
+        self.world_size = loader.world_size
+        self._form, self._tail, self._yields = loader._form, loader._tail, loader._yields
         self._core = core
         self._next = loader._asked(core.next, core.epoch)
         self._peek = loader._asked(core.peek, core.epoch)
@@ -34,21 +36,6 @@ class Consumer(Reader):
     def __iter__(self) -> Iterator[Any]:
         self._loaded = False
         return Pass(self, self._core.start())
-
-    def _take(self, number: int) -> Any:
-        batch, ahead = None, None
-        if self.loader._form.beside is not None:  # values of stores are read before the position moves
-            ahead = self._peek()
-            batch = None if ahead is None else self.loader._deliver(ahead)
-        core = self._next(number)
-        if core is None:
-            return None
-        return batch if ahead is not None and core.same(ahead) else self.loader._deliver(core)
-
-    def peek(self) -> Any:
-        """The batch that comes next, without handing it out, as :meth:`leat.Loader.peek`; None at an epoch's end."""
-        core = self._peek()
-        return None if core is None else self.loader._deliver(core)
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(

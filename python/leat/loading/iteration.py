@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,8 +16,7 @@ from ..feedback.lists import save_list
 from ..mixtures.logs import lists_elsewhere
 from ..stores.beside import Beside
 from .agreement import Agreement
-from .batch import Batch, Form
-from .delivery import Delivering
+from .batch import Batch
 from .peers import PeerError, Peers
 from .reader import Pass, Reader
 
@@ -30,15 +28,11 @@ class Kept(NamedTuple):
     before: str  #: the library's state before it was taken
 
 
-class Taking(Deciding, Delivering, Reader):
+class Taking(Deciding, Reader):
     """The part of a loader that hands out batches: of the engine, with the values of stores, or from a peer."""
 
-    _next: Callable[[int], _leat.Batch | None]
-    _peek: Callable[[], _leat.Batch | None]
     _agreement: Agreement
-    _ahead: weakref.ref[Batch] | None  # the peeked batch, if it is kept
     _calls: Any
-    _form: Form
     _kept: Kept | None
     _peers: Peers | None
     _resuming: bool
@@ -79,21 +73,7 @@ class Taking(Deciding, Delivering, Reader):
         """
         if self._peers is not None:
             raise UnsupportedError("peek() is of one process: with tp_read='first' several have one batch")
-        batch = self._look()
-        return self._tuple(batch) if batch is not None and self._yields == "tuple" else batch
-
-    def _look(self) -> Batch | None:
-        core = self._peek()
-        if core is None:
-            return None
-        batch = self._seen(core) or self._batch(core)
-        self._ahead = weakref.ref(batch)
-        return batch
-
-    def _seen(self, core: _leat.Batch) -> Batch | None:
-        """The batch that was peeked at, if it is this one and is kept."""
-        ahead = None if self._ahead is None else self._ahead()
-        return ahead if ahead is not None and core.same(ahead._core) else None
+        return super().peek()
 
     def _read_sampler(self) -> None:
         """Takes over the PyTorch Sampler's list for the epoch that begins."""
@@ -158,20 +138,15 @@ class Taking(Deciding, Delivering, Reader):
 
     def _take(self, number: int) -> Any:
         batch = self._own(number) if self._peers is None else self._of_peers(self._peers, number)
-        return self._tuple(batch) if batch is not None and self._yields == "tuple" else batch
+        return None if batch is None else self._given(batch)
 
     def _own(self, number: int) -> Batch | None:
         form = self._form
         if self._distributed:
             tells = self._peers is None or self._peers.reads
             self._agreement.check(raises=tells)
-        # Values of stores are read before the position moves: after an error of theirs the batch comes again.
-        ahead = self._look() if form.beside is not None and form.beside.looks else None
-        batch = None
-        if form.beside is not None and not form.beside.looks:
-            core, batch = self._taken(number)
-        else:
-            core = self._next(number)
+        stored = form.beside is not None and not form.beside.looks
+        core, batch = self._taken_once(number) if stored else self._taken(number)
         if core is None:
             if self._distributed:
                 self._agreement.check(at_once=True, raises=tells)
@@ -180,16 +155,13 @@ class Taking(Deciding, Delivering, Reader):
             return None
         if (steered := self._mixture or self._feedback) is not None:
             steered.handed(core)
-        if self._ahead is not None:
-            batch, self._ahead = self._seen(core), None
-        del ahead  # kept until here
         if batch is None:
             batch = self._batch(core)
         if form.beside is not None:
             self._expect(form.beside, batch.epoch, batch.step)
         return batch
 
-    def _taken(self, number: int) -> tuple[_leat.Batch | None, Batch | None]:
+    def _taken_once(self, number: int) -> tuple[_leat.Batch | None, Batch | None]:
         """The next batch if none can be peeked at: one whose store could not be read is kept for the next call."""
         kept = self._kept
         if kept is None or not self._finalizer.alive:  # one that is closed says so

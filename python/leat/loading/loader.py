@@ -263,7 +263,6 @@ class Loader(Planning):
         self._energy = Spent()
         self._next = self._asked(self._core.next, self._core.epoch)
         self._peek = self._asked(self._core.peek, self._core.epoch)
-        self._ahead = None
         # Ends the engine's work for this loader when it is no longer referred to, whoever still holds an iterator's
         # core. Not at exit: a daemon thread that iterates would then see an error; the engine's threads touch nothing
         # of Python.

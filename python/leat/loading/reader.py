@@ -4,23 +4,84 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .. import check
+from .. import _leat, check
 from ..closing import Closing
 from ..saved import damage_is_said, plain
+from .batch import Batch, Form
 
 
 class Reader(Closing):
-    """Epochs and position. Iterating once is one epoch, iterating again the next one."""
+    """Epochs, position, and batches of the engine in the form that the user wants. Iterating once is one epoch,
+    iterating again the next one.
+    """
 
+    world_size: int
     _core: Any
+    _next: Callable[[int], _leat.Batch | None]
+    _peek: Callable[[], _leat.Batch | None]
+    _form: Form
+    _tail: str
+    _yields: str
     _loaded = False  # a position, by load_state_dict, in which nothing was read yet
+    _ahead: weakref.ref[Batch] | None = None  # the peeked batch, if it is kept
+
+    # ---- batches -----------------------------------------------------------------------------------------------------
 
     def _take(self, number: int) -> Any:
         """The next batch of pass `number` as iterating gives it, or None behind the last one."""
-        raise NotImplementedError
+        core, batch = self._taken(number)
+        return None if core is None else self._given(self._batch(core) if batch is None else batch)
+
+    def _taken(self, number: int) -> tuple[_leat.Batch | None, Batch | None]:
+        """The engine's next batch, and the one made of it if it was peeked at."""
+        # Values of stores are read before the position moves: after an error of theirs the batch comes again.
+        ahead = self._look() if self._form.beside is not None and self._form.beside.looks else None
+        core = self._next(number)
+        batch = None if core is None else self._seen(core)
+        del ahead  # kept until here
+        self._ahead = None
+        return core, batch
+
+    def peek(self) -> Any:
+        """The batch that ``next`` would give now, without handing it out, as :meth:`leat.Loader.peek`. None behind the
+        last batch of an epoch.
+
+        Raises:
+            ValueError: no epoch has begun: ``iter()`` begins one (:class:`leat.InvalidError`).
+        """
+        batch = self._look()
+        return None if batch is None else self._given(batch)
+
+    def _look(self) -> Batch | None:
+        core = self._peek()
+        if core is None:
+            return None
+        batch = self._seen(core) or self._batch(core)
+        self._ahead = weakref.ref(batch)
+        return batch
+
+    def _seen(self, core: _leat.Batch) -> Batch | None:
+        """The batch that was peeked at, if it is this one and is kept."""
+        ahead = None if self._ahead is None else self._ahead()
+        return ahead if ahead is not None and core.same(ahead._core) else None
+
+    def _batch(self, core: _leat.Batch) -> Batch:
+        if not self._form.makers:
+            self._form.learn(core)
+        return self._form.batch(core)
+
+    def _given(self, batch: Batch) -> Any:
+        """A batch as iterating gives it: itself, or its outputs, with `valid` if there can be padding."""
+        if self._yields != "tuple":
+            return batch
+        padded = self._tail == "pad" and self.world_size > 1
+        return (*batch.tuple(), batch.valid) if padded else batch.tuple()
+
+    # ---- position ----------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Batches of this rank in an epoch."""

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import numpy as np
 
 from .. import _leat, check, ranks
-from ..errors import InvalidError, UnsupportedError
+from ..errors import UnsupportedError
 from ..loading.agreement import Agreement
 from ..loading.batch import Batch
-from ..loading.delivery import Delivering
 from ..loading.reader import Pass, Reader
 from ..program import Outputs, compiled_program, has_functions
-from ..saved import plain
 from ..sharing.known import LAGS, Folder, path_of, text_of
 from .form import form_of
 from .order import ids_of
@@ -141,7 +139,7 @@ def program_of(outputs: Outputs) -> str:
     return text
 
 
-class Attached(Delivering, Reader):
+class Attached(Reader):
     """A loader whose batches a port makes, given by :func:`leat.attach`. Iterating once is one epoch, iterating again
     the next one, as with a :class:`leat.Loader`.
 
@@ -171,43 +169,21 @@ class Attached(Delivering, Reader):
         self._form = form_of(self.about, framework)
         self._yields = yields or told.get("yields", "dict")
         self._core = core
-        self._next = core.next
-        self._ahead: Ahead | None = None
-        self._number: int | None = None  # of the iteration that runs
+        self._next, self._peek = core.next, core.peek
         self._finalizer = weakref.finalize(self, core.close)
         self._finalizer.atexit = False
 
     def __iter__(self) -> Iterator[Any]:
         self._agreement.begin(self._common, self._core.epoch())
-        self._loaded, self._ahead = False, None
-        self._number = self._core.start()
-        return Pass(self, self._number)
+        self._loaded = False
+        return Pass(self, self._core.start())
 
     def _take(self, number: int) -> Any:
         self._agreement.check()
-        if self._ahead is not None and number == self._number:
-            batch, self._ahead = self._ahead.batch, None
-        else:
-            core = self._next(number)
-            batch = None if core is None else self._deliver(core)
+        batch = super()._take(number)
         if batch is None:
             self._agreement.check(at_once=True)
         return batch
-
-    def peek(self) -> Any:
-        """The batch that ``next`` would give now, without handing it out, as :meth:`leat.Loader.peek`. None behind the
-        last batch of an epoch.
-
-        Raises:
-            ValueError: no epoch has begun: ``iter()`` begins one (:class:`leat.InvalidError`).
-        """
-        if self._number is None:
-            raise InvalidError("no epoch has begun, of which this could be the next batch")
-        if self._ahead is None:
-            before = super().state_dict(), super().epoch, self.stats()
-            core = self._next(self._number)
-            self._ahead = Ahead(None if core is None else self._deliver(core), *before)
-        return self._ahead.batch
 
     def _common(self) -> dict[str, str]:
         """The values that all ranks must have in common, as each epoch begins."""
@@ -217,25 +193,6 @@ class Attached(Delivering, Reader):
             "outputs and key": repr((self.about["program"], self._key)),
             "sizes": repr((self.batch_size, self.world_size, self._tail)),
         }
-
-    @property
-    def epoch(self) -> int:
-        return super().epoch if self._ahead is None else self._ahead.epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        self._drops(check.integer("epoch", epoch))
-        if self._ahead is not None and self._ahead.batch is None:  # that the running epoch is over is known no more
-            self._ahead = None
-
-    def state_dict(self) -> dict[str, Any]:
-        """Its position: the epoch, and the row of it that comes next. It fits readers of any batch size and world size
-        that are attached to a port over the same data set, order and seed.
-        """
-        return super().state_dict() if self._ahead is None else plain(self._ahead.state)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self._ahead = self._number = None
 
     def plan(self, epoch: int, step: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The sample ids planned for this rank's batch `step` of `epoch`: int64."""
@@ -252,8 +209,6 @@ class Attached(Delivering, Reader):
     def stats(self) -> dict[str, Any]:
         """Statistics since it was attached; docs/ports.md names the keys."""
         found: dict[str, Any] = json.loads(self._core.stats())
-        if self._ahead is not None:  # which nobody was handed yet
-            found |= {name: self._ahead.stats[name] for name in ("batches", "samples", "bytes")}
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -267,12 +222,3 @@ class Attached(Delivering, Reader):
             f"<leat.attach({self.name!r}), batches of {self.batch_size}, rank {self.rank} of {self.world_size}"
             f"{'' if self._finalizer.alive else ', closed'}>"
         )
-
-
-class Ahead(NamedTuple):
-    """The peeked batch, and the reader's position before."""
-
-    batch: Any  #: None: the epoch has no further one
-    state: dict[str, Any]
-    epoch: int
-    stats: dict[str, Any]

@@ -192,7 +192,7 @@ TEST(parts_of_a_batch_have_its_rows_and_need_no_epoch_that_has_begun)
     const uint64_t borders[] = {0, 1, 30, 32};
     for (size_t i = 0; i + 1 < 4; i++) {
         const uint64_t first = borders[i], n = borders[i + 1] - first;
-        assert_ok(leat_loader_rows_at(loader, 1, 3, first, n, &part, &error));
+        assert_ok(leat_rows_make(loader, 1, 3, first, n, NULL, 0, &part, &error));
         assert_int_equal(leat_batch_rows(part), n);
         assert_int_equal(leat_batch_tensor(part, 0, &some), LEAT_OK);
         const uint64_t row = (uint64_t)all.strides[0] * leat_dtype_size(all.dtype);
@@ -204,9 +204,53 @@ TEST(parts_of_a_batch_have_its_rows_and_need_no_epoch_that_has_begun)
     leat_batch_free(whole);
     const uint64_t wrong[][2] = {{0, 0}, {0, 33}, {32, 1}, {31, 2}, {1, UINT64_MAX}, {UINT64_MAX, 1}, {0, UINT64_MAX}};
     for (size_t i = 0; i < 7; i++) {
-        assert_int_equal(leat_loader_rows_at(loader, 1, 3, wrong[i][0], wrong[i][1], &part, &error), LEAT_E_RANGE);
+        assert_int_equal(leat_rows_make(loader, 1, 3, wrong[i][0], wrong[i][1], NULL, 0, &part, &error), LEAT_E_RANGE);
         assert_null(part);
     }
+    leat_loader_close(loader);
+    leat_dataset_release(dataset);
+}
+
+TEST(rows_are_made_into_the_caller_s_memory_or_it_stays_as_it_was)
+{
+    struct leat_dataset *dataset = test_dataset("places", 500, true);
+    struct leat_loader_options options = test_options(32);
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_error error;
+    struct leat_batch *part;
+    struct leat_tensor made, place;
+    static _Alignas(64) uint8_t memory[1 << 16], before[1 << 16];
+    memset(memory, 0xa5, sizeof memory);
+    memcpy(before, memory, sizeof before);
+    assert_ok(leat_rows_make(loader, 0, 2, 5, 7, NULL, 0, &part, &error));
+    assert_int_equal(leat_batch_tensor(part, 0, &made), LEAT_OK);
+    const size_t bytes = (size_t)(made.shape[0] * made.strides[0]) * leat_dtype_size(made.dtype);
+    assert_in_range(bytes, 1, sizeof memory - 1);
+    const struct {
+        int rc, rows, dtype;
+        const char *name;
+    } wrong[] = {
+        {LEAT_E_INVALID, 6, 0, made.name}, {LEAT_E_INVALID, 7, 1, made.name}, {LEAT_E_NOT_FOUND, 7, 0, "nothing"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct leat_batch *none;
+        place = made;
+        place.data = memory;
+        struct leat_tensor places[2] = {place, place};
+        places[1].name = wrong[i].name;
+        places[1].shape[0] = wrong[i].rows;
+        places[1].dtype += (enum leat_dtype)wrong[i].dtype;
+        assert_int_equal(leat_rows_make(loader, 0, 2, 5, 7, places, 2, &none, &error), wrong[i].rc);
+        assert_null(none);
+        assert_memory_equal(memory, before, sizeof memory);
+    }
+    struct leat_batch *again;
+    place = made;
+    place.data = memory;
+    assert_ok(leat_rows_make(loader, 0, 2, 5, 7, &place, 1, &again, &error));
+    assert_memory_equal(memory, made.data, bytes);
+    assert_memory_equal(memory + bytes, before + bytes, sizeof memory - bytes);
+    leat_batch_free(again);
+    leat_batch_free(part);
     leat_loader_close(loader);
     leat_dataset_release(dataset);
 }
