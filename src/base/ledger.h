@@ -2,7 +2,8 @@
  * The memory of a process: bytes that hold samples, by their user. All share half of the memory that the process may
  * use.
  *
- *     loaders   batches, scratch and reserves of each loader, served ones too (engine/budget.h)
+ *     loaders   batches, scratch and reserves of each loader, served ones too (engine/budget.h), and the batches that
+ *               readers of a port copy together
  *     workers   slots that are shared with worker processes (worker/share.h)
  *     blocks    of files that were decoded or read ahead (io/blocks.h)
  *     photos    that were decoded for several loaders (op/decoded.h)

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "engine/scheduler.h"
+#include "engine/engine.h"
 #include "port/attached.h"
 
 /* From so many bytes on, memory of copies is kept for the next ones: less comes from the heap without new pages. */
@@ -22,61 +22,82 @@
 /* The keeper of the values of one output. */
 struct keeper {
     struct leat_lent *lent; /* NULL: they are copies, in */
-    void *own;              /* ... this; for views: their offsets, if these are not the port's */
-    uint64_t own_bytes;
+    struct leat_spare own;  /* ... this; for views: their offsets, if these are not the port's */
 };
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+static int wrong(struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_FORMAT, "what the port says of a batch is not right");
+}
+
+static int no_memory(struct leat_error *error)
+{
+    return leat_fail(error, LEAT_E_NOMEM, "no memory for a batch");
+}
 
 /* ---- memory of copies ------------------------------------------------------------------------ */
 
-static void *aligned(uint64_t bytes)
+/* Under the engine's lock. Frees a copy's memory; if `some`, the next ones may use it. */
+static void give_memory(struct leat_attached *a, struct leat_spare old, bool some)
 {
-    return aligned_alloc(64, leat_align64(bytes ? bytes : 1));
-}
-
-/* Memory for a copy: that used before if it is not much too large, else new. */
-static void *take_memory(struct leat_attached *a, uint64_t bytes, uint64_t *has)
-{
-    struct leat_spare found = {0};
-    leat_engine_lock();
-    for (unsigned i = 0; bytes >= LEAST_SPARE && !found.memory && i < LEAT_MOST_SPARES; i++)
-        if (a->spares[i].bytes >= bytes && a->spares[i].bytes / 2 <= bytes) {
-            found = a->spares[i];
-            a->spares[i] = (struct leat_spare){0};
-        }
-    leat_engine_unlock();
-    *has = found.memory ? found.bytes : bytes;
-    return found.memory ? found.memory : aligned(bytes);
-}
-
-/* Under the engine's lock. If there are too many, the one that was kept longest goes. */
-static void keep_memory(struct leat_attached *a, void *memory, uint64_t bytes)
-{
-    if (bytes >= LEAST_SPARE) {
+    if (some && old.bytes >= LEAST_SPARE) { /* if there are too many, the one that was kept longest goes */
         unsigned i = 0;
         while (i < LEAT_MOST_SPARES - 1 && a->spares[i].memory)
             i++;
         const struct leat_spare last = a->spares[i];
         memmove(a->spares + 1, a->spares, i * sizeof *a->spares);
-        a->spares[0] = (struct leat_spare){memory, bytes};
-        memory = last.memory;
+        a->spares[0] = old;
+        old = last;
     }
-    free(memory);
+    leat_budget_give(&a->budget, LEAT_HELD, old.bytes);
+    free(old.memory);
 }
 
 void leat_cut_free_spares(struct leat_attached *a)
 {
-    for (unsigned i = 0; i < LEAT_MOST_SPARES; i++)
-        free(a->spares[i].memory);
+    for (unsigned i = 0; i < LEAT_MOST_SPARES; i++) {
+        give_memory(a, a->spares[i], false);
+        a->spares[i] = (struct leat_spare){0};
+    }
+}
+
+/* Memory for a copy: that used before if it is not much too large, else new, which the ledger counts. NOMEM; HELD: this
+ * process may use no more. */
+static int take_memory(struct leat_attached *a, uint64_t bytes, struct leat_spare *out, struct leat_error *error)
+{
+    int rc = LEAT_OK;
+    *out = (struct leat_spare){0};
+    bytes = leat_align64(bytes ? bytes : 1);
+    leat_engine_lock();
+    for (unsigned i = 0; bytes >= LEAST_SPARE && !out->memory && i < LEAT_MOST_SPARES; i++)
+        if (a->spares[i].bytes >= bytes && a->spares[i].bytes / 2 <= bytes) {
+            *out = a->spares[i];
+            a->spares[i] = (struct leat_spare){0};
+        }
+    if (!out->memory) {
+        if (leat_budget_ask(&a->budget, LEAT_HELD, bytes) != LEAT_YES) {
+            leat_cut_free_spares(a);
+            leat_loader_evict_others(NULL, bytes);
+        }
+        if (leat_budget_ask(&a->budget, LEAT_HELD, bytes) != LEAT_YES)
+            rc = leat_budget_refuse(&a->budget, LEAT_HELD, bytes, error);
+        else if (!(out->memory = aligned_alloc(64, bytes)))
+            rc = no_memory(error);
+        else
+            leat_budget_take(&a->budget, LEAT_HELD, out->bytes = bytes);
+    }
+    leat_engine_unlock();
+    return rc;
 }
 
 void leat_cut_let_go(struct leat_buffer *buffer)
 {
     struct keeper *k = buffer->lender;
-    struct leat_attached *a =
-        (struct leat_attached *)(void *)((char *)buffer->pool - offsetof(struct leat_attached, pool));
     if (k->lent)
         leat_lent_unref(k->lent);
-    keep_memory(a, k->own, k->own_bytes);
+    give_memory(leat_attached_of_pool(buffer->pool), k->own, true);
     leat_free(k);
 }
 
@@ -117,16 +138,6 @@ static uint8_t *values_of(const struct run *run, const struct leat_output *outpu
                : NULL;
 }
 
-static int wrong(struct leat_error *error)
-{
-    return leat_fail(error, LEAT_E_FORMAT, "what the port says of a batch is not right");
-}
-
-static int no_memory(struct leat_error *error)
-{
-    return leat_fail(error, LEAT_E_NOMEM, "no memory for a batch");
-}
-
 /* The start of the rows of one run among values that begin at `base`. */
 static void put_offsets(const int64_t *from, uint64_t n, int64_t base, int64_t *to)
 {
@@ -134,8 +145,8 @@ static void put_offsets(const int64_t *from, uint64_t n, int64_t base, int64_t *
         to[i] = base + from[i] - from[0];
 }
 
-static int view(const struct run *run, const struct leat_output *output, size_t o, struct keeper *keeper,
-                struct leat_view *out, struct leat_error *error)
+static int view(struct leat_attached *a, const struct run *run, const struct leat_output *output, size_t o,
+                struct keeper *keeper, struct leat_view *out, struct leat_error *error)
 {
     const int64_t *offsets;
     uint8_t *values = values_of(run, output, o, &offsets);
@@ -150,9 +161,10 @@ static int view(const struct run *run, const struct leat_output *output, size_t 
     out->data = values;
     if (!run->first)
         return LEAT_OK;
-    int64_t *own = keeper->own = aligned((run->n + 1) * sizeof *own);
-    if (!own)
-        return no_memory(error);
+    int rc = take_memory(a, (run->n + 1) * sizeof *offsets, &keeper->own, error);
+    if (rc)
+        return rc;
+    int64_t *own = keeper->own.memory;
     put_offsets(offsets + run->first, run->n, 0, own);
     out->offsets = own;
     out->data = values + (uint64_t)offsets[run->first] * output->row_bytes;
@@ -172,11 +184,13 @@ static int copy(struct leat_attached *a, const struct run *runs, size_t n, size_
         steps += output->ragged ? (uint64_t)(offsets[runs[i].first + runs[i].n] - offsets[runs[i].first]) : runs[i].n;
     }
     const uint64_t skip = leat_output_values(output, rows);
-    if (!leat_mul_u64(steps, output->row_bytes, &bytes) || !leat_add_u64(bytes, skip, &bytes) ||
-        !(keeper->own = take_memory(a, bytes, &keeper->own_bytes)))
+    if (!leat_mul_u64(steps, output->row_bytes, &bytes) || !leat_add_u64(bytes, skip, &bytes) || bytes > INT64_MAX)
         return no_memory(error);
-    int64_t *to_offsets = keeper->own;
-    uint8_t *to = (uint8_t *)keeper->own + skip;
+    int rc = take_memory(a, bytes, &keeper->own, error);
+    if (rc)
+        return rc;
+    int64_t *to_offsets = keeper->own.memory;
+    uint8_t *to = (uint8_t *)keeper->own.memory + skip;
     out->data = to;
     out->offsets = output->ragged ? to_offsets : NULL;
     int64_t step = 0;
@@ -253,7 +267,7 @@ static int make_outputs(struct leat_attached *a, const struct run *runs, size_t 
         if (!keepers[o])
             return no_memory(error);
         b->views[o] = (struct leat_view){0};
-        int rc = n == 1 ? view(runs, output, o, keepers[o], &b->views[o], error)
+        int rc = n == 1 ? view(a, runs, output, o, keepers[o], &b->views[o], error)
                         : copy(a, runs, n, o, keepers[o], &b->views[o], error);
         if (rc)
             return rc;
@@ -307,12 +321,12 @@ int leat_cut_out(struct leat_attached *a, const struct leat_plan_batch *plan, co
     rc = rc ? rc : hand_over(a, keepers, b, error);
     if (rc && b)
         leat_batch_recycle(b);
-    leat_engine_unlock();
     for (size_t o = 0; rc && keepers && o < a->pool.n_outputs; o++)
         if (keepers[o]) {
-            free(keepers[o]->own);
+            give_memory(a, keepers[o]->own, true);
             leat_free(keepers[o]);
         }
+    leat_engine_unlock();
     leat_free(keepers);
     leat_free(runs);
     *out = rc ? NULL : b;

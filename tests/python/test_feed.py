@@ -249,6 +249,37 @@ def test_workers_ask_for_memory_where_loaders_do(pool_of: Any, monkeypatch: pyte
     one.close()
 
 
+def test_workers_give_back_what_they_made_ahead_before_a_loader_is_refused(
+    pool_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = Rows(30, 1 << 17)
+    one = feed_of(pool_of(data, 2), data, 30, 1, window=12)
+    assert one.next().value[0, 0] == 0
+    until(lambda: one.board.complete(one.order[-1].serial))
+    with leat.Writer(tmp_path / "a.leat", {"x": "int64"}) as w:
+        w.write_batch({"x": np.arange(8)})
+    loader = leat.Loader(leat.open(tmp_path / "a.leat"), 4, framework="numpy")
+    batches, next_, asked = iter(loader), loader._next, []
+
+    def refused(number: int) -> Any:
+        asked.append(_leat.share_used())
+        if len(asked) == 1:
+            raise leat.HeldError("loaders and workers of this process use all")
+        return next_(number)
+
+    loader._next = refused  # type: ignore[method-assign]
+    with monkeypatch.context() as m:
+        m.setattr(_leat, "memory_left", lambda: 1000)
+        assert next(batches).ids.tolist() == [0, 1, 2, 3]
+        assert asked[1] < asked[0] - (8 << 20)
+        asked.clear()
+    with pytest.raises(leat.HeldError):  # memory is left: the loader's own limit is in the way
+        next(batches)
+    assert [made.value[0, 0] for made in iter(one.next, None)] == list(range(1, 30))
+    one.close()
+    loader.close()
+
+
 # ---- reading the plan
 # -----------------------------------------------------------------------------------------------------
 
@@ -376,10 +407,14 @@ def test_what_a_worker_may_still_write_to_is_kept_until_it_finishes_or_is_dead(
     one = feed_of(pool, data, 64)
     one.next()
     until((tmp_path / "open.9").exists)
-    used = _leat.share_used()
+    board, last = one.board, one.order[-1].serial
+    until(lambda: board.complete(last))
+    used, batch = _leat.share_used(), one.order[0].slots[0].bytes
+    assert len(one.order) > 2
     one.close()
+    assert used - _leat.share_used() >= 2 * batch  # at once, but the one that is worked on
     del one
-    assert _leat.share_used() == used
+    used = _leat.share_used()
     other = feed_of(pool, Rows(64), 32)  # the other worker goes on
     assert [m.value[0, 0] for m in iter(other.next, None)] == list(range(0, 32, 4))
     until(lambda: pool.look() or len([*pool.leaving.values()][0][0]) == 1)

@@ -166,7 +166,7 @@ class Taking(Deciding, Reader):
         kept = self._kept
         if kept is None or not self._finalizer.alive:  # one that is closed says so
             before = self._core.state()
-            core = self._next(number)
+            core = self._got(self._next, number)
             if core is None:
                 return None, None
             kept = self._kept = Kept(core, before)

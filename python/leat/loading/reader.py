@@ -10,7 +10,9 @@ from typing import Any
 
 from .. import _leat, check
 from ..closing import Closing
+from ..errors import HeldError
 from ..saved import damage_is_said, plain
+from ..workers import give_back
 from .batch import Batch, Form
 
 
@@ -40,11 +42,20 @@ class Reader(Closing):
         """The engine's next batch, and the one made of it if it was peeked at."""
         # Values of stores are read before the position moves: after an error of theirs the batch comes again.
         ahead = self._look() if self._form.beside is not None and self._form.beside.looks else None
-        core = self._next(number)
+        core = self._got(self._next, number)
         batch = None if core is None else self._seen(core)
         del ahead  # kept until here
         self._ahead = None
         return core, batch
+
+    def _got(self, function: Callable[..., _leat.Batch | None], *args: int) -> _leat.Batch | None:
+        """What the engine gives. If there is no memory for it, workers give theirs back first."""
+        try:
+            return function(*args)
+        except HeldError:
+            if not give_back():
+                raise
+        return function(*args)
 
     def peek(self) -> Any:
         """The batch that ``next`` would give now, without handing it out, as :meth:`leat.Loader.peek`. None behind the
@@ -57,7 +68,7 @@ class Reader(Closing):
         return None if batch is None else self._given(batch)
 
     def _look(self) -> Batch | None:
-        core = self._peek()
+        core = self._got(self._peek)
         if core is None:
             return None
         batch = self._seen(core) or self._batch(core)

@@ -26,7 +26,7 @@ import numpy as np
 
 from .. import _leat
 from ..errors import BrokenSampleError, ForkedError, HeldError
-from . import transport
+from . import feeds, transport
 from .loop import BATCH, END, ERROR, FAILED, ITER, ODD, REMOVED, ROWS, SAMPLES, TRIES, WHOLE, Job, now
 from .pool import Client, Pool, describe_exit
 
@@ -159,6 +159,7 @@ class Feed(Client):
         self.stats = {"batches": 0, "wait_s": 0.0, "odd_batches": 0, "broken": 0}
         self.dlpack = _from_dlpack()
         pool.join(self, job, window + 2 * pool.room + 8, _MAX_UNITS, _UNIT_NS, weight)
+        feeds.add(self)
 
     # ---- publishing ----------------------------------------------------------------------------------------------
 
@@ -701,16 +702,36 @@ class Feed(Client):
                 self.pool.look(_SLICE_MS)
                 self._look_for_hangs()
 
+    def give_back(self) -> bool:
+        """Gives up the batches in flight behind the first, but of streams, which go on: they are published again as the
+        consumer asks. Whether there were any.
+        """
+        given = False
+        if self.closed or os.getpid() != self.pool.pid:
+            return False
+        with self.pool.lock:
+            while len(self.order) > 1 and self.order[-1].planned.kind != ITER:
+                flight = self.order.pop()
+                flight.cancelled = given = True
+                self.board.cancel(flight.serial)
+                self.zombies.append(flight)
+                self.read.appendleft(flight.planned)
+            self._reap()
+        return given
+
     def close(self) -> None:
-        """Leaves the pool, whose workers take nothing more from this feed."""
+        """Leaves the pool, whose workers take nothing more from this feed. Batches go at once, but those that a worker
+        is at work on.
+        """
         if self.closed or os.getpid() != self.pool.pid:  # in a forked child the board is the parent's
             return
         self.closed = True
+        feeds.discard(self)
         with self.pool.lock:
             self.board.close()
-            for flight in self.order:
-                self.board.cancel(flight.serial)
-            self.pool.leave(self.board.offset, (self.board, list(self.flights.values())))
+            running = [flight for flight in self.flights.values() if not self.board.cancel(flight.serial)]
+            self.flights, self.order, self.zombies = {}, deque(), []
+            self.pool.leave(self.board.offset, (self.board, running))
 
 
 def _plain(index: Any) -> Any:

@@ -2,8 +2,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../engine/support.h"
+#include "base/ledger.h"
 #include "port/published.h"
 
 enum { SAMPLES = 203, BATCH = 16, EPOCHS = 2 };
@@ -312,6 +314,59 @@ TEST(a_plan_a_batch_and_a_state_are_those_of_a_loader)
     leat_port_close(port);
     leat_loader_close(loader);
     leat_dataset_release(dataset);
+}
+
+/* Until the port has so many batches that are read or about to be. */
+static void wait_for_published(struct leat_port *port, long n)
+{
+    for (long found = 0; found < n; usleep(1000)) {
+        struct leat_error error;
+        char *json;
+        assert_ok(leat_port_stat(port, &json, &error));
+        found = strtol(strstr(json, "\"published\":") + strlen("\"published\":"), NULL, 10);
+        leat_free(json);
+    }
+}
+
+TEST(copies_count_in_the_ledger_and_a_reader_looks_one_batch_ahead)
+{
+    struct leat_dataset *dataset = test_dataset("ledger", SAMPLES, false);
+    struct leat_loader_options options = served();
+    struct leat_loader *loader = test_loader(dataset, &options);
+    struct leat_port *port = open_port(loader);
+    const struct reader one = {.batch_size = 12, .world_size = 1, .dataset = dataset};
+    struct leat_attach_options wish = attaching(&one);
+    struct leat_loader *own = own_loader(&one);
+    struct leat_attached *attached;
+    struct leat_error error;
+    struct leat_batch *first, *second, *again, *wanted;
+    uint64_t iteration;
+    assert_ok(leat_attach(&wish, &attached, &error));
+    struct leat_consumer *reader = leat_attached_consumer(attached);
+    assert_int_equal(leat_consumer_peek(reader, 0, &first, &error), LEAT_E_INVALID);
+    assert_ok(leat_consumer_start(reader, &iteration, &error));
+    assert_ok(leat_consumer_next(reader, iteration, TEST_HANG_MS, &first, &error)); /* rows of one batch of the port */
+    wait_for_published(port, 2);
+    const uint64_t most = UINT64_C(1) << 60; /* more than loaders can give back */
+    leat_ledger_take(LEAT_OF_LOADERS, most);
+    assert_int_equal(leat_consumer_peek(reader, TEST_HANG_MS, &second, &error), LEAT_E_HELD);
+    assert_non_null(strstr(error.message, "let go of batches"));
+    leat_ledger_give(LEAT_OF_LOADERS, most);
+    assert_ok(leat_consumer_peek(reader, TEST_HANG_MS, &second, &error));
+    assert_ok(leat_loader_batch_at(own, 0, 1, &wanted, &error));
+    assert_int_equal(test_hash_batch(second), test_hash_batch(wanted));
+    assert_ok(leat_consumer_next(reader, iteration, TEST_HANG_MS, &again, &error));
+    assert_ptr_equal(again, second);
+    leat_batch_free(again);
+    leat_batch_free(second);
+    leat_batch_free(wanted);
+    leat_batch_free(first);
+    leat_attached_close(attached);
+    leat_port_close(port);
+    leat_loader_close(loader);
+    leat_loader_close(own);
+    leat_dataset_release(dataset);
+    assert_int_equal(leat_ledger_used(LEAT_OF_LOADERS), 0);
 }
 
 TEST(a_reader_that_holds_a_batch_gets_it_again_as_it_is_planned)
