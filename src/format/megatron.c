@@ -105,7 +105,7 @@ static int read_index(struct megatron *m, const uint8_t *bytes, uint64_t n, stru
     const uint8_t *lengths = bytes + HEADER, *offsets = lengths + 4 * s, *documents = offsets + 8 * s;
     if (!(m->starts = leat_new_array((size_t)(2 * d), sizeof *m->starts)))
         return leat_fail(error, LEAT_E_NOMEM, "no memory to open %s", m->index_path);
-    uint64_t at = leat_get_u64(documents), begin, end;
+    uint64_t at = leat_get_u64(documents), begin = 0, end = 0;
     if (at)
         return broken(m, (uint64_t)(documents - bytes), error, "the first document does not begin with a sequence 0");
     for (uint64_t i = 0; i + 1 < d; i++) {

@@ -113,6 +113,7 @@ def test_a_port_without_any_descriptor_left_says_so(good: None, server: Server, 
 def _attaches_with_few(folder: str, options: dict[str, Any], pipe: Any) -> None:
     """With no descriptor left, with one, and so on until it can: what it is told each time."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+    assert leat.attach  # its module is loaded while there are descriptors
     told: list[tuple[str, str]] = []
     for free in range(20):
         files = []
