@@ -126,6 +126,11 @@ static void read_statistics(char *first, char *last, struct cli_result *result)
     json_t *before = cli_taken(first), *after = cli_taken(last), *step;
     const json_t *old = json_object_get(before, "operators");
     size_t i;
+    if (!before || !after) { /* it was interrupted */
+        json_decref(before);
+        json_decref(after);
+        return;
+    }
     result->bytes = (uint64_t)(cli_real(json_object_get(after, "fetch"), "bytes") -
                                cli_real(json_object_get(before, "fetch"), "bytes"));
     result->waited = cli_real(after, "consumer_wait_s") - cli_real(before, "consumer_wait_s");

@@ -143,7 +143,7 @@ static bool write_sheet(const struct replay *replay, size_t i, const char *name,
     struct cli_sheet sheet = {
         .title = name, .note = replay->out, .group = pictures, .side = SIDE, .dataset = replay->saved.dataset};
     int width, height;
-    *drawn = pictures && rows && rows * pictures <= MOST;
+    *drawn = pictures && rows && rows <= MOST / pictures && cli_sheet_has_room(&sheet, rows * pictures);
     char *path = join(replay, name, ".png");
     bool good = path;
     for (uint64_t k = 0; *drawn && good && k < rows * pictures; k++) {

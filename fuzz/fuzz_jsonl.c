@@ -25,6 +25,18 @@ int __wrap_leat_text_scan_file(struct leat_io_file *file, const struct leat_text
     return __real_leat_text_scan_file(file, &shorter, out, error);
 }
 
+int __real_leat_text_stream_begin(const char *path, const struct leat_text_scan *options, struct leat_text_stream **out,
+                                  struct leat_error *error);
+int __wrap_leat_text_stream_begin(const char *path, const struct leat_text_scan *options, struct leat_text_stream **out,
+                                  struct leat_error *error);
+int __wrap_leat_text_stream_begin(const char *path, const struct leat_text_scan *options, struct leat_text_stream **out,
+                                  struct leat_error *error)
+{
+    struct leat_text_scan shorter = *options;
+    shorter.longest = 4096;
+    return __real_leat_text_stream_begin(path, &shorter, out, error);
+}
+
 static uint64_t read_all(struct leat_source *s)
 {
     struct leat_error error;

@@ -39,19 +39,40 @@ void cli_sheet_clear(struct cli_sheet *sheet)
     sheet->n = sheet->room = 0;
 }
 
+/* The pixels of a sheet of n pictures, and the groups in a row of it. */
+static size_t lay_out(const struct cli_sheet *sheet, size_t n, int64_t *wide, int64_t *high)
+{
+    const int64_t group = (int64_t)(sheet->group * (sheet->side + NEAR) - NEAR);
+    const size_t groups = (n + sheet->group - 1) / sheet->group;
+    size_t columns = sheet->columns ? sheet->columns : (size_t)((USUAL_WIDTH - 2 * MARGIN + GUTTER) / (group + GUTTER));
+    columns = columns < 1 ? 1 : columns > groups ? groups : columns;
+    const size_t rows = (groups + columns - 1) / columns;
+    *wide = (int64_t)columns * (group + GUTTER) - GUTTER + 2 * MARGIN;
+    *high = (int64_t)rows * (sheet->side + CLI_CAPTION + GUTTER) + HEADING + MARGIN;
+    *wide = *wide < 420 ? 420 : *wide; /* room for the heading */
+    return columns;
+}
+
+static bool has_room(int64_t wide, int64_t high)
+{
+    return wide <= 65535 && high <= 65535 && wide * high <= (int64_t)1 << 28;
+}
+
+bool cli_sheet_has_room(const struct cli_sheet *sheet, size_t n)
+{
+    int64_t wide, high;
+    lay_out(sheet, n, &wide, &high);
+    return has_room(wide, high);
+}
+
 bool cli_sheet_write(const struct cli_command *command, const struct cli_sheet *sheet, const char *path, int *width,
                      int *height)
 {
     const int64_t group = (int64_t)(sheet->group * (sheet->side + NEAR) - NEAR);
-    const size_t groups = (sheet->n + sheet->group - 1) / sheet->group;
-    size_t columns = sheet->columns ? sheet->columns : (size_t)((USUAL_WIDTH - 2 * MARGIN + GUTTER) / (group + GUTTER));
-    columns = columns < 1 ? 1 : columns > groups ? groups : columns;
-    const size_t rows = (groups + columns - 1) / columns;
-    int64_t wide = (int64_t)columns * (group + GUTTER) - GUTTER + 2 * MARGIN;
-    const int64_t high = (int64_t)rows * (sheet->side + CLI_CAPTION + GUTTER) + HEADING + MARGIN;
-    wide = wide < 420 ? 420 : wide; /* room for the heading */
+    int64_t wide, high;
+    const size_t columns = lay_out(sheet, sheet->n, &wide, &high);
     struct cli_canvas canvas;
-    if (wide > 65535 || high > 65535 || wide * high > (int64_t)1 << 28) {
+    if (!has_room(wide, high)) {
         cli_say(command, "the sheet would have %lld x %lld pixels: show fewer samples, or smaller ones (--size).",
                 (long long)wide, (long long)high);
         return false;

@@ -18,6 +18,8 @@ struct cli_sheet {
 /* Room for one more item, zeroed; NULL: no memory. */
 struct cli_item *cli_sheet_add(struct cli_sheet *sheet);
 void cli_sheet_clear(struct cli_sheet *sheet);
+/* Whether a sheet of n pictures is no larger than cli_sheet_write takes. */
+bool cli_sheet_has_room(const struct cli_sheet *sheet, size_t n);
 /* Draws the sheet and writes it as a PNG; *width and *height are its size. False after a message. */
 bool cli_sheet_write(const struct cli_command *command, const struct cli_sheet *sheet, const char *path, int *width,
                      int *height);

@@ -839,8 +839,8 @@ LEAT_API int leat_loader_load_state(struct leat_loader *loader, const char *json
 LEAT_API int leat_loader_log(const struct leat_loader *loader, uint64_t first, char **json, struct leat_error *error);
 
 /* The sample ids planned for this rank's batch `step` of `epoch`, without I/O. `*ids` is freed with leat_free. Errors:
- * RANGE (the epoch has no such step for this rank, or the step lies before decisions that were folded), NOMEM, FORKED.
- */
+ * RANGE (the epoch has no such step for this rank, or the step lies before decisions that were folded), NOMEM, CLOSED,
+ * FORKED. */
 LEAT_API int leat_loader_plan(const struct leat_loader *loader, uint64_t epoch, uint64_t step, int64_t **ids,
                               uint64_t *n, struct leat_error *error);
 /* That batch, computed again. The loader's position does not move. Without in_order only the record in log_dir knows
@@ -851,10 +851,10 @@ LEAT_API int leat_loader_batch_at(struct leat_loader *loader, uint64_t epoch, ui
 /* Rows [first, first + n) of that batch, as leat_loader_batch_at makes them: a part of a batch that somebody else puts
  * together. No epoch need have begun. With on_error "skip" a part whose rows are all broken has none, and is no error.
  * Outputs that `into` names are written to the caller's memory, too, at `data`; name, dtype, ndim, shape (rows first)
- * and strides are as leat_batch_tensor gives them. Nothing is written there if there is an error. Errors: RANGE as well
- * if the batch has fewer rows or n is 0; UNSUPPORTED if rows depend on others (operators that see batches as a whole;
- * without in_order) and it is not all of them, or an output of `into` is ragged; NOT_FOUND, INVALID: there is no such
- * output, or it has another type, shape or strides. */
+ * and strides are as leat_batch_tensor gives them, with n rows or more. Nothing is written if there is an error.
+ * Errors: RANGE as well if the batch has fewer rows or n is 0; UNSUPPORTED if rows depend on others (operators that see
+ * batches as a whole; without in_order) and it is not all of them, or an output of `into` is ragged; NOT_FOUND,
+ * INVALID: there is no such output, or it has another type, shape or strides. */
 struct leat_tensor;
 LEAT_API int leat_rows_make(struct leat_loader *loader, uint64_t epoch, uint64_t step, uint64_t first, uint64_t n,
                             const struct leat_tensor *into, size_t n_into, struct leat_batch **out,

@@ -123,8 +123,9 @@ LEAT_API void leat_attached_close(struct leat_attached *attached); /* NULL is al
  * _load_state act. Valid until it is closed; never closed itself. */
 LEAT_API struct leat_consumer *leat_attached_consumer(struct leat_attached *attached);
 /* leat_loader_start, _next, _interrupt, _set_epoch, _epoch and _steps. HELD of `next`: batches that are held take up
- * all that the port lends to one consumer. CLOSED: the port has ended, and none came in its place. CHANGED: the one
- * that came in its place is over other data, or of another program, order or seed. */
+ * all that the port lends to one consumer, or loaders of this process leave no memory for a copy. CLOSED: the port has
+ * ended, and none came in its place. CHANGED: the one that came in its place is over other data, or of another program,
+ * order or seed. */
 LEAT_API int leat_attached_start(struct leat_attached *attached, uint64_t *iteration, struct leat_error *error);
 LEAT_API int leat_attached_next(struct leat_attached *attached, uint64_t iteration, int64_t timeout_ms,
                                 struct leat_batch **out, struct leat_error *error);

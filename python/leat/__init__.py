@@ -141,11 +141,17 @@ __all__ = sorted(
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return importlib.import_module(f".{name}", __name__)
     if name in _MODULES:
-        found = globals()[name] = getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+        module = _MODULES[name]
+        importlib.import_module("." + module.partition(".")[0], __name__)  # first, as who imports the package has it
+        found = globals()[name] = getattr(importlib.import_module(f".{module}", __name__), name)
         return found
+    if not name.startswith("_"):
+        try:
+            return importlib.import_module(f".{name}", __name__)
+        except ModuleNotFoundError as e:
+            if e.name != f"{__name__}.{name}":
+                raise
     import difflib
 
     near = difflib.get_close_matches(name, __all__, 1)

@@ -218,7 +218,7 @@ static void end_attached(struct py_reader *r)
     struct leat_attached *handle = a->handle;
     a->handle = NULL;
     r->consumer = NULL;
-    leat_attached_close(handle);
+    PY_WITHOUT_GIL(leat_attached_close(handle));
 }
 
 static const struct py_reader_kind kind = {

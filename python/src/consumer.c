@@ -236,7 +236,7 @@ void py_reader_end(struct py_reader *r)
 {
     if (!r->consumer)
         return;
-    PY_WITHOUT_GIL(r->kind->end(r));
+    r->kind->end(r);
 }
 
 PyObject *py_reader_close(PyObject *self, PyObject *none)
@@ -264,7 +264,7 @@ static void end_consumer(struct py_reader *r)
 {
     struct leat_consumer *consumer = r->consumer;
     r->consumer = NULL;
-    leat_consumer_close(consumer);
+    PY_WITHOUT_GIL(leat_consumer_close(consumer));
 }
 
 static const struct py_reader_kind kind_of_consumer = {

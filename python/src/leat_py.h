@@ -132,7 +132,8 @@ struct py_reader;
 struct py_reader_kind {
     const char *closed, *forked; /* the texts of errors */
     bool asks;                   /* a batch may have to be asked for elsewhere, where Python may have to run */
-    void (*end)(struct py_reader *reader); /* closes what it reads, without the GIL; does nothing in a forked child */
+    void (*end)(struct py_reader *reader); /* forgets what it reads and closes it, which happens without the GIL; does
+                                            * nothing in a forked child */
 };
 struct py_reader {
     PyObject_HEAD struct py_guard guard;

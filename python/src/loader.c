@@ -16,7 +16,7 @@ static void end_loader(struct py_reader *r)
     struct leat_loader *handle = l->handle;
     l->handle = NULL;
     r->consumer = NULL;
-    leat_loader_close(handle);
+    PY_WITHOUT_GIL(leat_loader_close(handle));
 }
 
 static const struct py_reader_kind kind = {

@@ -1,6 +1,7 @@
 /* Canonical decomposition: unicode.h. */
 #include "base/unicode.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -193,6 +194,7 @@ static void sort_pairs(void)
             p += leat_unicode_read(p, 4, &to->from);
             p += leat_unicode_read(p, 4, &to->first);
         }
+    assert(to == pairs + sizeof pairs / sizeof *pairs);
     qsort(pairs, sizeof pairs / sizeof *pairs, sizeof *pairs, by_character);
 }
 

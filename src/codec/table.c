@@ -8,6 +8,7 @@
 static const struct leat_codec *const codecs[] = {
 #include "codec/codecs.def"
     NULL};
+_Static_assert(sizeof codecs / sizeof *codecs <= LEAT_MAX_CODECS + 1, "a decoder of each fits");
 
 const struct leat_codec *leat_codec_of(enum leat_kind kind)
 {

@@ -1,5 +1,5 @@
 /*
- * The second step of a job: bytes. A read window is a run of rows of the chunk whose values fit into the buffer
+ * Step FETCH of a job: bytes. A read window is a run of rows of the chunk whose values fit into the buffer
  * together. All its reads are known before the first is submitted: values are sorted by file and offset, and neighbours
  * are read as one.
  *

@@ -1,6 +1,4 @@
-/*
- * The first step of a job: from rows of the plan to the places of their values. No payload is read here.
- */
+/* Steps PLAN and LOCATE of a job: from rows of the plan to the places of their values; values that sources compute. */
 #include "engine/locate.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /*
- * The third step of a job: from values to rows of the outputs. Rows of mapped values are made in runs, where they lie;
- * those of other values one by one, from the job's buffer or from their source's results.
+ * Step MAKE of a job, and LOCATE for mapped values: from values to rows of the outputs. Rows of mapped values are made
+ * in runs, where they lie; those of other values one by one, from the job's buffer or from their source's results.
  */
 #include "engine/make.h"
 

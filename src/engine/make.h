@@ -38,7 +38,8 @@ bool leat_job_would_wait(const struct leat_job *job, const struct leat_scratch *
 void leat_job_refuse_row(struct leat_job *job, size_t i, int code);
 /* Whether a value of row i is known to be broken. Then the row fails, unread. */
 bool leat_job_pass_known(struct leat_job *job, size_t i);
-/* job->error is that of a value of row i: adds its place, and names the sample; returns `rc`. */
+/* job->error is that of a value of row i: adds its place, and says which of the row's samples is to blame; returns
+ * `rc`. */
 int leat_job_at_value(struct leat_job *job, size_t i, const struct leat_job_value *value, int rc);
 
 #endif

@@ -281,7 +281,7 @@ int leat_loader_batch_at(struct leat_loader *l, uint64_t epoch, uint64_t step, s
 
 /* ---- into the caller's memory ---------------------------------------------------------------- */
 
-/* The tensor of a batch that a place is for: of its type, shape and strides. */
+/* The tensor of a batch that a place is for: of its type, shape and strides, with as many rows or more. */
 static int find_tensor(const struct leat_batch *b, const struct leat_tensor *place, struct leat_tensor *out,
                        struct leat_error *error)
 {
@@ -292,7 +292,8 @@ static int find_tensor(const struct leat_batch *b, const struct leat_tensor *pla
             return leat_fail(error, LEAT_E_UNSUPPORTED,
                              "rows of output \"%s\" differ in length: it comes in memory of its own", out->name);
         const size_t axes = out->ndim * sizeof *out->shape;
-        if (out->dtype == place->dtype && out->ndim == place->ndim && !memcmp(out->shape, place->shape, axes) &&
+        if (out->dtype == place->dtype && out->ndim == place->ndim && out->shape[0] <= place->shape[0] &&
+            !memcmp(out->shape + 1, place->shape + 1, axes - sizeof *out->shape) &&
             !memcmp(out->strides, place->strides, axes))
             return LEAT_OK;
         return leat_fail(error, LEAT_E_INVALID,

@@ -1,7 +1,7 @@
 /*
  * The window: the batches in flight, in the order of the plan. Planning a batch is naming its rows and allocating its
- * buffers; the tasks compute the samples of the rows. A window that cannot grow is full; cancelled batches are planned
- * again later.
+ * buffers, which of ragged ones comes when the lengths of their rows are known; the tasks compute the samples of the
+ * rows. A window that cannot grow is full; cancelled batches are planned again later.
  *
  *     handed out | ring[head] ... ring[head + n - 1] | plan_at: the first batch that is not planned
  */
@@ -21,7 +21,7 @@ struct leat_window {
     struct leat_position plan_at;
     uint64_t estimate; /* bytes of a batch, for planning if it is ragged */
     size_t n_sized;    /* at least so many batches may be SIZED: they wait for memory */
-    bool full;         /* no planning until it has drained to a half */
+    bool full; /* no planning until a batch is handed out; of cheap ones, until it or the budget is half empty */
 };
 
 static inline struct leat_batch *leat_window_at(const struct leat_window *w, size_t i)

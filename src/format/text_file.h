@@ -29,7 +29,7 @@ struct leat_text_source {
     struct leat_source source;
     char *path; /* of the first one */
     struct leat_text_file **files;
-    size_t n_files, room;
+    size_t n_files;
     char notice[2048];
 };
 

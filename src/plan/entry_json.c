@@ -250,7 +250,9 @@ int leat_begin_read(const struct leat_plan *p, const json_t *o, struct leat_entr
     json_int_t stream = -1;
     const int bad = json_unpack((json_t *)o, "{s:I}", "stream", &stream) || stream < 0;
     int rc = bad ? leat_not_a_state(error, missing) : LEAT_OK;
-    rc = rc ? rc : leat_numbers_read(json_object_get(o, "given"), p->n_sources, missing, (int64_t **)&e->base, error);
+    int64_t *given = NULL;
+    rc = rc ? rc : leat_numbers_read(json_object_get(o, "given"), p->n_sources, missing, &given, error);
+    e->base = (uint64_t *)given;
     rc = rc ? rc : leat_numbers_read(json_object_get(o, "carry"), p->n_sources, missing, &e->carry, error);
     if (rc)
         return rc;
@@ -302,7 +304,9 @@ static int read_inside(const struct leat_plan *p, const json_t *o, struct leat_e
         return leat_not_a_state(error, damaged);
     in->row = (uint64_t)row;
     in->opening = (uint64_t)opening;
-    int rc = leat_numbers_read(given, p->n_sources, damaged, (int64_t **)&in->given, error);
+    int64_t *numbers = NULL;
+    int rc = leat_numbers_read(given, p->n_sources, damaged, &numbers, error);
+    in->given = (uint64_t *)numbers;
     rc = rc ? rc : leat_numbers_read(carry, p->n_sources, damaged, &in->carry, error);
     if (!rc && !(in->through = leat_new_array(p->n_sources, sizeof *in->through)))
         rc = leat_no_memory_for_state(error);

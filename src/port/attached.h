@@ -178,7 +178,7 @@ int leat_cut_out(struct leat_attached *attached, const struct leat_plan_batch *p
                  size_t n, struct leat_batch **out, struct leat_error *error);
 /* The end of a buffer of such a batch (leat_batch_pool.let_go). */
 void leat_cut_let_go(struct leat_buffer *buffer);
-/* Frees the memory of copies; nobody uses the reader any more. */
+/* Frees the memory that is kept for copies. */
 void leat_cut_free_spares(struct leat_attached *attached);
 
 #endif

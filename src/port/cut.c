@@ -39,7 +39,7 @@ static int no_memory(struct leat_error *error)
 
 /* ---- memory of copies ------------------------------------------------------------------------ */
 
-/* Under the engine's lock. Frees a copy's memory; if `some`, the next ones may use it. */
+/* Under the engine's lock, or as the reader ends. Frees a copy's memory; if `some`, the next ones may use it. */
 static void give_memory(struct leat_attached *a, struct leat_spare old, bool some)
 {
     if (some && old.bytes >= LEAST_SPARE) { /* if there are too many, the one that was kept longest goes */

@@ -360,9 +360,11 @@ static int read_epochs(const struct partner *p, uint64_t n, struct leat_dependen
     for (size_t r = 0; !rc && r < *n_runs; r++) {
         runs[r].ids = *memory + runs[r].begin;
         const uint64_t epoch = p->at.epoch + r;
-        const struct leat_plan_batch all = {.epoch = epoch, .at = {epoch, 0}, .global_rows = p->rows, .rows = p->rows};
+        const uint64_t row = r ? 0 : p->at.row, n_rows = runs[r].n; /* what lies before may be folded */
+        const struct leat_plan_batch rest = {
+            .epoch = epoch, .at = {epoch, row}, .begin = row, .global_rows = n_rows, .rows = n_rows};
         const struct leat_planned_rows to = {.positions = *memory + runs[r].begin};
-        rc = leat_side_planned(p->loader, &all, r ? 0 : p->at.row, runs[r].n, to, error);
+        rc = leat_side_planned(p->loader, &rest, 0, n_rows, to, error);
     }
     return rc;
 }

@@ -6,7 +6,6 @@
 #include "store/restore.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/hash.h"

@@ -1,4 +1,6 @@
-/* Checks text: no allocation, no recursion, so that it may run over mapped memory. */
+/* Checks text, without recursion. It may run over mapped memory: what it allocates, to read a long number, is none of
+ * it.
+ */
 #include "store/text.h"
 
 #include "format/json_pass.h"

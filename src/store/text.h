@@ -8,8 +8,8 @@
 
 #include "leat/leat.h"
 
-/* The offset of the first byte that is wrong in one JSON value, or `n` if all is well; nesting up to 512. Bytes must be
- * UTF-8 too. Any thread. */
+/* The offset of what is wrong in one JSON value (its first byte, or the beginning of a number or an escape), or `n` if
+ * all is well; nesting up to 512. Bytes must be UTF-8 too. Any thread. */
 size_t leat_json_check(const void *text, size_t n);
 /* Whether it is a value of that kind; for kinds that are no text, anything is. False: *bad is the byte that is
  * wrong. */

@@ -205,3 +205,18 @@ def test_a_run_over_packed_rows_is_replayed_in_its_own_program(tmp_path: Path) -
         (tmp_path / "state.json").write_text(json.dumps(loader.state_dict()))
     said = command("replay", tmp_path / "state.json", tmp_path / "d.leat", "--out", tmp_path / "out", code=2).stderr
     assert "packed rows" in said and "loader.batch_at()" in said
+
+
+def test_a_sheet_is_drawn_where_it_has_room_and_else_the_rest_is_written(tmp_path: Path) -> None:
+    with leat.Writer(tmp_path / "clips.leat", {"clip": leat.field(np.uint8, (3, 8, 8, 3))}) as writer:
+        for i in range(209):
+            writer.write({"clip": np.full((3, 8, 8, 3), i, np.uint8)})
+    data = leat.open(tmp_path / "clips.leat")
+    for rows, drawn in ((209, False), (20, True)):
+        with leat.Loader(data[:rows], rows) as loader:
+            (tmp_path / "state.json").write_text(json.dumps(loader.state_dict()))
+        out = tmp_path / f"out{rows}"
+        command("replay", tmp_path / "state.json", tmp_path / "clips.leat", "--out", out)
+        assert np.load(out / "clip.npy").shape == (rows, 3, 8, 8, 3)
+        assert "clip" in json.loads((out / "batch.json").read_text())["outputs"]
+        assert (out / "clip.png").exists() == drawn

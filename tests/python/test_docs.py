@@ -218,7 +218,7 @@ def test_the_core_is_read_in_an_hour() -> None:
     files = [ROOT / name for name in re.findall(r"`((?:src|python)/[^`]*)`", "".join(rows))]
     headers = [file.with_suffix(".h") for file in files if file.with_suffix(".h").exists()]
     headers += [files[1].with_name(name) for name in re.findall(r"with `(\w+\.h)`", "".join(rows))]
-    assert "12 files" in section and len(files) == 12
+    assert f"{len(files)} files" in section and len(files) <= 12
     assert "less than 4,500 lines" in " ".join(section.split())
     assert sum(len(file.read_text().splitlines()) for file in {*files, *headers}) < 4500
 

@@ -66,6 +66,19 @@ def test_signatures_and_defaults_are_those_of_torchvision_and_a_name(op: type[op
     assert str(inspect.Signature(parameters)) == f"({SIGNATURES[op]}, *, name=None)"
 
 
+def test_a_class_of_ones_own_has_attributes_and_a_constructor_of_its_own() -> None:
+    class Big(ops.Resize):
+        note: str = "large"
+
+    class Wide(ops.Resize):
+        def __init__(self, width: int) -> None:
+            super().__init__((8, width))
+
+    assert Big(9).note == "large" and Big(9).to_json()["size"] == ops.Resize(9).to_json()["size"]
+    assert list(inspect.signature(Big).parameters) == list(inspect.signature(ops.Resize).parameters)
+    assert list(inspect.signature(Wide).parameters) == ["width"] and Wide(5).size == (8, 5)
+
+
 def test_torch_dtypes_and_enums_are_taken() -> None:
     torch = pytest.importorskip("torch")
     assert ops.ToDtype(torch.bfloat16) == ops.ToDtype("bfloat16")

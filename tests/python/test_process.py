@@ -54,6 +54,31 @@ def test_importing_leat_imports_no_numpy_and_every_name_of_it_is_there() -> None
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
+def test_names_and_submodules_may_be_used_first_by_several_threads_at_a_time() -> None:
+    code = """if True:
+        import importlib.abc, sys, threading, time
+        class Slow(importlib.abc.MetaPathFinder):
+            def find_spec(self, name, path, target=None):
+                time.sleep(0.02 * name.startswith("leat."))
+        sys.meta_path.insert(0, Slow())
+        import leat
+        names = ["attach", "ports.ls", "Port", "Loader", "mixtures.algorithm.Algorithm", "feedback.policies.Rows"]
+        errors = []
+        def use(name):
+            try:
+                value = leat
+                for part in name.split("."):
+                    value = getattr(value, part)
+            except Exception as e:
+                errors.append((name, e))
+        threads = [threading.Thread(target=use, args=[name]) for name in names]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        assert not errors, errors
+    """
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
 def test_asking_for_torch_where_it_is_missing_says_what_to_do(records: Path, photos: Path) -> None:
     code = """
         sys.modules["torch"] = None  # importing it fails

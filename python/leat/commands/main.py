@@ -129,7 +129,7 @@ def _pack(options: Mapping[str, str]) -> int:
             on_bad="skip" if options.get("on_error") == "skip" else "raise",
             add_special_tokens="add_special_tokens" in options,
             pattern=options.get("pattern"),
-            shard_bytes=int(options["shard_bytes"]) if "shard_bytes" in options else None,
+            shard_bytes=int(options.get("shard_bytes", 0)) or None,
             metadata=metadata,
             overwrite="overwrite" in options,
             resume=resume,

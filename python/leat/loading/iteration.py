@@ -56,9 +56,9 @@ class Taking(Deciding, Reader):
         of a batch, prefetches to a device and stores need. None behind the last batch of an epoch.
 
         The position, ``state_dict()``, ``epoch`` and the counts of :meth:`stats` stay as they are, and ``next`` then
-        gives the same batch: the same object as long as it is kept, the same memory in any case. It counts as held
-        (``max_held_bytes``). If a decision in between changes that batch, ``next`` gives the one that is planned then,
-        and the peeked one stays valid. A broken sample raises as it would from ``next``.
+        gives the same batch: the same object as long as it is kept (a tuple is made anew), the same memory in any case.
+        It counts as held (``max_held_bytes``). If a decision in between changes that batch, ``next`` gives the one that
+        is planned then, and the peeked one stays valid. A broken sample raises as it would from ``next``.
 
         Raises:
             ValueError: no epoch has begun: ``iter(loader)`` begins one (:class:`leat.InvalidError`).

@@ -30,7 +30,7 @@ from .mesh import Mesh
 from .samplers import LIST, Blocks, Weighted, digest
 from .states import Stateful
 
-VERSION = 2
+VERSION = 3
 PLAN = 40 << 10  #: bytes of what all plans of a loader have in common; more lies in log_dir, under its hash
 DECISIONS = 16 << 10  #: the same, of decisions
 ARRAY = 24 << 10  #: the same, of one array or text within

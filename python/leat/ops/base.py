@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, InitVar
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from ..data.schema import Field
@@ -34,6 +34,7 @@ class Operator(_Declared):
     _moves: ClassVar[bool] = False  #: whether it moves pixels, so that boxes and masks must move with them
     _checks: ClassVar[dict[str, Callable[[str, Any], Any]]] = {}
     _parameters: ClassVar[dict[str, inspect.Parameter]] = {}
+    _declared: ClassVar[inspect.Signature] = inspect.Signature([_NAME])
     _: KW_ONLY
     name: str | None = None
 
@@ -41,14 +42,20 @@ class Operator(_Declared):
         if moves is not None:
             cls._moves = moves
         if cls.__init__ is not Operator.__init__:
+            if "__init__" in vars(cls):
+                own = inspect.signature(cls.__init__)
+                cls.__signature__ = own.replace(parameters=[*own.parameters.values()][1:])  # type: ignore[attr-defined]
             return
         cls._parameters, cls._checks, by_name = dict(cls._parameters), dict(cls._checks), False
         for key, hint in inspect.get_annotations(cls).items():
             if hint is KW_ONLY:
                 by_name = True
                 continue
+            kept = hasattr(hint, "__metadata__")
+            if not kept and not isinstance(hint, InitVar):
+                continue  # an attribute of the class
             kind = inspect.Parameter.KEYWORD_ONLY if by_name else inspect.Parameter.POSITIONAL_OR_KEYWORD
-            default, kept = vars(cls).get(key, inspect.Parameter.empty), hasattr(hint, "__metadata__")
+            default = vars(cls).get(key, inspect.Parameter.empty)
             if key in vars(cls):
                 delattr(cls, key)  # it would hide the value
             cls._parameters[key] = inspect.Parameter(
@@ -56,12 +63,12 @@ class Operator(_Declared):
             )
             if kept:
                 cls._checks[key] = hint.__metadata__[0]
-        signature = inspect.Signature([*cls._parameters.values(), _NAME])
-        cls.__signature__ = signature  # type: ignore[attr-defined]
+        cls._declared = inspect.Signature([*cls._parameters.values(), _NAME])
+        cls.__signature__ = cls._declared  # type: ignore[attr-defined]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         try:
-            given = inspect.signature(type(self)).bind(*args, **kwargs)
+            given = self._declared.bind(*args, **kwargs)
         except TypeError as e:
             raise TypeError(f"{type(self).__name__}() {e}") from None
         given.apply_defaults()
