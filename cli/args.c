@@ -13,7 +13,7 @@
 
 #include "print.h"
 
-/* Of the options of the command that was parsed last. */
+/* The texts of the options of the command that was parsed last. */
 #define MOST_OPTIONS 64
 static const char *typed[MOST_OPTIONS];
 

@@ -120,7 +120,7 @@ static double seconds_of(const json_t *steps, const json_t *like)
     return 0;
 }
 
-/* What happened between two statistics of a loader, which are released. */
+/* The result from two statistics of a loader, which are released. */
 static void read_statistics(char *first, char *last, struct cli_result *result)
 {
     json_t *before = cli_taken(first), *after = cli_taken(last), *step;

@@ -61,7 +61,7 @@ uint64_t cli_whole(const json_t *object, const char *key);
 
 /* The JSON that the library has made, whose text it releases. NULL of NULL. */
 json_t *cli_taken(char *text);
-/* What leat_dataset_about says; NULL: nothing. */
+/* The result of leat_dataset_about; NULL: there is none. */
 json_t *cli_about(const struct leat_dataset *dataset);
 
 /* Prints and releases an object. */

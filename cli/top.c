@@ -155,7 +155,7 @@ static int show(const struct cli_command *command, const struct top *top, int pi
             }
             char below[256], hint[320];
             list_below(pid, below, sizeof below);
-            snprintf(hint, sizeof hint, "Of the processes that it started, these have loaders: %s", below);
+            snprintf(hint, sizeof hint, "These of the processes that it started have loaders: %s", below);
             return cli_fail(command, &error, *below ? hint : NULL);
         }
         json_t *now = cli_taken(text);

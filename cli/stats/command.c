@@ -76,8 +76,8 @@ const struct cli_command cli_stats = {
         "of texts and lists, and the values of numbers are spread. Boxes that a training would stumble over are\n"
         "counted: not finite, without area, outside of their image. Photos themselves are not read, unless their\n"
         "sizes are not in the file: of a folder, some are decoded, and broken ones among them counted. Several\n"
-        "files, or a pattern in quotes such as 'part-{000..009}.jsonl', are one data set. Of Parquet and Arrow the\n"
-        "Python package makes a copy in $TMPDIR first.\n",
+        "files, or a pattern in quotes such as 'part-{000..009}.jsonl', are one data set. The Python\n"
+        "package copies Parquet and Arrow to $TMPDIR first.\n",
     .arguments = {{"FILE", offsetof(struct wish, paths)}},
     .several = true,
     .options = options,

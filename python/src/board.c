@@ -186,7 +186,7 @@ static PyMethodDef pool_methods[] = {
 static PyGetSetDef pool_getters[] = {{"offset", pool_offset, NULL, "what names it in workers", NULL},
                                      {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot pool_slots[] = {
-    {Py_tp_doc, (void *)"Pool(n_workers): what workers have in common."},
+    {Py_tp_doc, (void *)"Pool(n_workers): the part that workers have in common."},
     {Py_tp_new, (void *)pool_new},
     {Py_tp_dealloc, (void *)pool_dealloc},
     {Py_tp_methods, pool_methods},
@@ -427,7 +427,7 @@ static PyMethodDef board_methods[] = {
 static PyGetSetDef board_getters[] = {{"offset", board_offset, NULL, "what names it in workers", NULL},
                                       {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot board_slots[] = {
-    {Py_tp_doc, (void *)"Board(pool, n_entries, max_units, unit_ns, weight): what workers are to do."},
+    {Py_tp_doc, (void *)"Board(pool, n_entries, max_units, unit_ns, weight): the rows that workers are to make."},
     {Py_tp_new, (void *)board_new},
     {Py_tp_dealloc, (void *)board_dealloc},
     {Py_tp_methods, board_methods},

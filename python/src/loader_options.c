@@ -1,5 +1,5 @@
 /*
- * What Loader.open is given: values by name, of which the table loader_options.def says how they are read.
+ * The arguments of Loader.open: values by name. The table loader_options.def says how each is read.
  */
 #include "loader_options.h"
 

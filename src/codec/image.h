@@ -17,7 +17,7 @@
 /* So many bytes after the last element of a row may be read (their values mean nothing). */
 #define LEAT_DECODE_PADDING 64
 
-/* What becomes of transparency. */
+/* The treatment of transparency. */
 enum leat_alpha {
     LEAT_ALPHA_DROP = 0, /* colours are those that are stored, however transparent */
     LEAT_ALPHA_KEEP,     /* X of RGBX is the opacity, 255 (65535) where there is none; not with gray */

@@ -1,4 +1,4 @@
-/* What is the same for all kinds and their codecs: the name of a kind, and decoders of several kinds. */
+/* The parts that all kinds and their codecs share: the name of a kind, and decoders of several kinds. */
 #include <string.h>
 
 #include "codec/codec.h"

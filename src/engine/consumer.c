@@ -151,7 +151,7 @@ static void drop_peeked(struct leat_consumer *c)
     leat_engine_lock();
 }
 
-/* Of all consumers from one on, which may go meanwhile. */
+/* Drops the peeked batches of all consumers from one on, which may go meanwhile. */
 static void drop_peeked_from(struct leat_consumer **first)
 {
     struct leat_consumer *c = *first;

@@ -119,7 +119,7 @@ struct leat_callers {
     bool helping;     /* one of them works: a second one would need scratch that nothing was set aside for */
 };
 
-/* What it has handed out, by time. */
+/* The samples that it has handed out, by time. */
 struct leat_pace {
     int64_t last_next_ns, opened_ns;
     int64_t recent_ns[2];

@@ -228,7 +228,7 @@ enum leat_job_status leat_step_look_up(struct leat_job *j, struct leat_scratch *
     return LEAT_JOB_DONE;
 }
 
-/* Of samples: makes the outputs of mapped values, and locates or computes the others. */
+/* For samples: makes the outputs of mapped values, and locates or computes the others. */
 static enum leat_job_status locate(struct leat_job *j, struct leat_scratch *scratch)
 {
     const struct leat_job_context *c = j->context;

@@ -7,7 +7,7 @@
  *     mask       where there are semantic masks, a file, too
  *     name       derived: the photo's name in its folder
  *
- * The annotations are read to their end when the source is opened. What is wrong in them is a fault (leat_fault): it
+ * The annotations are read to their end when the source is opened. A mistake in them is a fault (leat_fault): it
  * ends the opening, or the entry is left out and counted, or its sample is marked as broken.
  */
 #ifndef LEAT_FORMAT_ANNOTATED_H

@@ -360,7 +360,7 @@ static int check_part(struct leat_coco *c, const struct leat_coco_instance *one,
     return rc ? rc : leat_annotated_mark(c->a, image->sample, c->error);
 }
 
-/* Makes corners of the box and cuts them off at the photo. What is wrong with the box is `wrong`; "": nothing. */
+/* Makes corners of the box and cuts them off at the photo. `wrong` says what is wrong with the box; "": nothing. */
 static int settle_box(struct leat_coco *c, struct leat_coco_instance *one, struct leat_coco_image *image, char *wrong,
                       size_t room)
 {
@@ -429,8 +429,8 @@ static int settle_parts(struct leat_coco *c, struct leat_coco_instance *one, con
     return LEAT_OK;
 }
 
-/* Finds the sample and the class of an instance, and makes corners of its box. What is wrong with it makes it bad; an
- * instance of an image without a photo goes with that. */
+/* Finds the sample and the class of an instance, and makes corners of its box. A mistake makes it bad; an instance of
+ * an image without a photo goes with that. */
 static int settle(struct leat_coco *c, struct leat_coco_instance *one)
 {
     const size_t at = leat_coco_find_image(c, one->image), class = find_class(c, one->category);

@@ -1,5 +1,5 @@
 /*
- * One JSON object in memory, walked through once: a record of a JSONL file. What it has is told as leaves of a tree of
+ * One JSON object in memory, walked through once: a record of a JSONL file. Its values are told as leaves of a tree of
  * properties, whose nodes are the keys: {"text": "..", "meta": {"domain": ".."}} has the leaves `text` and
  * `meta.domain`. The tree grows as records show new keys, and is kept with the index of the file; reading a record then
  * asks for some of its leaves.

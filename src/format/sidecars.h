@@ -1,5 +1,6 @@
 /*
- * Annotations in a file per photo: images/a/1.jpg goes with labels/a/1.txt. What the formats share that have them so.
+ * Annotations in a file per photo: images/a/1.jpg goes with labels/a/1.txt. The part that the formats with such files
+ * share.
  */
 #ifndef LEAT_FORMAT_SIDECARS_H
 #define LEAT_FORMAT_SIDECARS_H

@@ -51,7 +51,7 @@ void *leat_values_room(struct leat_values *values, size_t field_index, size_t sa
 /* At most so many bytes more than its values does an arena take, for each. */
 #define LEAT_VALUES_SPARE (UINT64_C(128) << 10)
 /* Copies the values of field `from_field` of `from`, which has at least as many samples less `sample`, to
- * samples sample, sample + 1, ... of `field`. What has no value there gets none here. NOMEM. */
+ * samples sample, sample + 1, ... of `field`. A sample that has no value there gets none here. NOMEM. */
 int leat_values_take(struct leat_values *values, size_t field, size_t sample, const struct leat_values *from,
                      size_t from_field);
 
@@ -113,8 +113,8 @@ struct leat_source_vtable {
     void (*close)(struct leat_source *source);
 
     /* The functions below: any thread, several at once. On failure *failed is the index in `samples` that failed, and
-     * the error names file, field and offset (the caller adds the sample id). Of those for a storage that no field has,
-     * and of all behind `mark`, any may be NULL. */
+     * the error names file, field and offset (the caller adds the sample id). Those for a storage that no field has,
+     * and all behind `mark`, may be NULL. */
 
     /* MAPPED fields: a pointer to each value, valid while the source is open; read it inside leat_guarded.
      * `cold` is NULL or room for n values (of at most LEAT_COLD_VALUE bytes each), aligned as the values are: a source
@@ -122,7 +122,7 @@ struct leat_source_vtable {
      * this process's memory than is used. Pointers into it are valid while the caller keeps it. */
     int (*rows)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n, void *cold,
                 const void **rows, size_t *failed, struct leat_error *error);
-    /* EXTENT fields. Of a field of fixed size, `length` is the bytes of its value. */
+    /* EXTENT fields. `length` is the bytes of a value if the field is of fixed size. */
     int (*extents)(struct leat_source *source, size_t field, const uint64_t *samples, size_t n,
                    struct leat_extent *extents, size_t *failed, struct leat_error *error);
     /* EXTENT fields: makes of `extent`, the place of a sample's value, that of the pages in which its bytes [begin,
@@ -150,8 +150,8 @@ struct leat_source_vtable {
     int (*file)(struct leat_source *source, uint64_t file, struct leat_io_file **out, struct leat_error *error);
     /* EXTENT fields: remembers for this process that a value was verified, and found good or broken. */
     void (*mark)(struct leat_source *source, size_t field, uint64_t sample, bool verified, enum leat_health health);
-    /* EXTENT fields: the bytes at a value's extent are not what was written. What led to them is read and verified anew
-     * when it is wanted again. May be NULL. */
+    /* EXTENT fields: the bytes at a value's extent are not what was written. The index that led to them is read and
+     * verified anew when it is wanted again. May be NULL. */
     void (*doubt)(struct leat_source *source, size_t field, uint64_t sample);
     /* Gives back what `keep` was told of a photo, if its extent says so. Copies the row index if that lies apart (else
      * `length` is 0). `checksum`: NULL, or leat_hash64 of the photo's bytes, which is compared with that of those that

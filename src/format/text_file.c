@@ -155,7 +155,7 @@ int leat_text_file_place(struct leat_text_file *t, uint64_t record, struct leat_
     if (t->index.n_lines == t->index.count) /* each line is a record */
         return LEAT_OK;
     uint64_t from = 0, n = 0;
-    /* Records are mostly asked for in their order. Whoever finds another thread at it begins anew. */
+    /* Records are mostly asked for in their order. A thread that finds another one at it begins anew. */
     const bool alone = !atomic_exchange(&t->counting, true);
     if (alone && t->counted <= out->offset) {
         from = t->counted;

@@ -33,8 +33,8 @@ struct leat_text_scan {
 /* A file that is read from anywhere. Errors: IO, NOMEM, CANCELLED. */
 int leat_text_scan_file(struct leat_io_file *file, const struct leat_text_scan *options, struct leat_text_index *out,
                         struct leat_error *error);
-/* Decoded bytes as they come, in order: begin, push any number of times, then end, also after an error. What push
- * returns is an error that stops. */
+/* Decoded bytes as they come, in order: begin, push any number of times, then end, also after an error. An error that
+ * push returns stops it. */
 struct leat_text_stream;
 int leat_text_stream_begin(const char *path, const struct leat_text_scan *options, struct leat_text_stream **out,
                            struct leat_error *error);

@@ -1,7 +1,7 @@
 /*
  * The names of YOLO's classes: "classes.txt", "_darknet.labels" or "obj.names", a name a line, or "names" of a .yaml
- * (yolo_yaml.c). They are looked for in the folder of the annotations and in the two above. Of several .yaml, that one
- * counts which names these photos (yolo_places.c), wherever it stands; else the first of the nearest folder.
+ * (yolo_yaml.c). They are looked for in the folder of the annotations and in the two above. That one of several
+ * .yaml counts which names these photos (yolo_places.c), wherever it stands; else the first of the nearest folder.
  */
 #include <dirent.h>
 #include <inttypes.h>

@@ -173,7 +173,7 @@ static bool add_numbered(struct reading *r, struct texts *to, const yaml_node_t 
     return good;
 }
 
-/* A block of lines, each a name. What looks like a list or a map in one would be names by mistake. */
+/* A block of lines, each a name. A line that looks like a list or a map would be a name by mistake. */
 static bool add_lines(struct reading *r, struct texts *to, const char *text)
 {
     bool good = true, blank = false;

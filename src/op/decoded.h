@@ -6,9 +6,9 @@
  *     second user          open ......... waits for that ........................... rows, end
  *     third user                                                              open - rows, end      and the photo goes
  *
- * Whoever needs a photo first decodes all of it into memory, others read their rows there. Pixels are the same bytes
- * as without the store, because the rows of a box are byte for byte those of a full decode, cropped. What would say
- * more than its pixels is decoded by each user for itself: a photo that is broken somewhere, whose error depends on
+ * The first user of a photo decodes all of it into memory, others read their rows there. Pixels are the same bytes
+ * as without the store, because the rows of a box are byte for byte those of a full decode, cropped. Photos that say
+ * more than their pixels are decoded by each user for itself: one that is broken somewhere, whose error depends on
  * what the box needs of it; one decoded leniently, or by the codec at a smaller scale.
  *
  * A decode into the store waits for nothing, so those that wait for it do so for as long as one decode takes. A photo

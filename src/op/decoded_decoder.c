@@ -107,8 +107,8 @@ static int get_whole(struct leat_decoded_decoder *d, struct leat_error *error)
     return LEAT_OK;
 }
 
-/* What a box takes to decode: half of it is reading the photo down to the box's last row, half making pixels. For JPEGs
- * as they came, within 0.06 of what was measured for boxes of all sizes and places. */
+/* The time that a box takes to decode: half of it is reading the photo down to the box's last row, half making pixels.
+ * For JPEGs as they came, within 0.06 of what was measured for boxes of all sizes and places. */
 static unsigned part_of(const struct leat_decoded_decoder *d, uint32_t y, uint32_t w, uint32_t h)
 {
     const uint64_t read = (uint64_t)(y + h) * (LEAT_DECODED_WHOLE / 2) / d->h;
@@ -153,7 +153,7 @@ static int decoded_end(struct leat_decoder *decoder, struct leat_error *error)
     return d->opened ? close_real(d, error) : LEAT_OK;
 }
 
-/* What was found out of a photo while it was decoded is told by who decoded it. */
+/* The user that decoded a photo tells what was found out of it meanwhile. */
 static const uint8_t *decoded_rows(const struct leat_decoder *decoder, size_t *length)
 {
     return of(decoder)->decoded ? leat_decoder_rows(of(decoder)->real, length) : NULL;

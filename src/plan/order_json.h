@@ -1,5 +1,5 @@
 /*
- * What a state says of the order that a plan was opened with.
+ * The part of a state that says which order a plan was opened with.
  */
 #ifndef LEAT_PLAN_ORDER_JSON_H
 #define LEAT_PLAN_ORDER_JSON_H

@@ -1,5 +1,5 @@
 /*
- * What a state says of rows received out of order.
+ * The part of a state that says which rows were received out of order.
  */
 #ifndef LEAT_PLAN_RECEIVED_H
 #define LEAT_PLAN_RECEIVED_H

@@ -1,5 +1,5 @@
 /*
- * What a plan is made from, and what it gives: positions, pieces of samples, orders, sources. Data alone.
+ * The inputs of a plan, and its results: positions, pieces of samples, orders, sources. Data alone.
  */
 #ifndef LEAT_PLAN_SPEC_H
 #define LEAT_PLAN_SPEC_H

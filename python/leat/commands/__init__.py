@@ -1,1 +1,1 @@
-"""What `leat` on the command line runs in Python."""
+"""The parts of the command `leat` that run in Python."""

@@ -128,7 +128,7 @@ class Deciding(Steering):
 
         Raises:
             ValueError: a number that is NaN or infinite (nothing of that report is entered); not one for each id; a
-                step that was not handed out yet. Of a mixture also: a count below 0; a domain that is not known, or
+                step that was not handed out yet. For a mixture also: a count below 0; a domain that is not known, or
                 that has a count and no loss; a step that does not come after the last one reported; the loader has no
                 algorithm.
             IndexError: an id that is none of the data set.

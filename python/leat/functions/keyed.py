@@ -20,7 +20,7 @@ from .rows import RowGenerator
 
 
 class _Local(threading.local):
-    """Of this thread: the key that :class:`leat.ops.Map` has set, and the generator that was made last."""
+    """The key that :class:`leat.ops.Map` has set in this thread, and the generator that it made last."""
 
     key: tuple[int, int] | None = None
     made_for: tuple[Any, ...] | None = None

@@ -49,7 +49,7 @@ class Reader(Closing):
         return core, batch
 
     def _got(self, function: Callable[..., _leat.Batch | None], *args: int) -> _leat.Batch | None:
-        """What the engine gives. If there is no memory for it, workers give theirs back first."""
+        """A batch of the engine. If there is no memory for it, workers give theirs back first."""
         try:
             return function(*args)
         except HeldError:

@@ -154,7 +154,7 @@ class Steering:
     def log(self) -> list[dict[str, Any]]:
         """The decisions that the order follows from, each with the position from which it holds (docs/order.md).
 
-        The first one is what the loader was opened with. Of a long run with a Sampler, whose lists are large, the first
+        The first one is what the loader was opened with. In a long run with a Sampler, whose lists are large, the first
         decisions are folded into one; else they are all there as long as this process has made them, or was given them.
         """
         if self._order_of == check.ORDERS["list"]:

@@ -1,7 +1,7 @@
 /* Rows of pixels: grey, 16 bits, transparency. Plain loops, which compilers turn into vector instructions. */
 #include "codec/photo/colours.h"
 
-/* Of 65536, and they add up to it: three equal samples give that sample. */
+/* Parts of 65536, which add up to it: three equal samples give that sample. */
 enum { RED = 19595, GREEN = 38470, BLUE = 7471, HALF = 0x8000 };
 
 void leat_luma(uint8_t *gray, const uint8_t *rgbx, size_t n)
