@@ -201,7 +201,7 @@ static int pack_form(struct work *work, struct cli_form *form, struct leat_error
         rc = leat_dataset_open(path, &open, &form->dataset, error);
         json_t *about = rc ? NULL : cli_about(form->dataset);
         if (!rc && !about)
-            rc = leat_fail(error, LEAT_E_NOMEM, "no memory for what is known of a file");
+            rc = error->code = LEAT_E_NOMEM;
         form->bytes = cli_whole(about, "bytes");
         json_decref(about);
     }
