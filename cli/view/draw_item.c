@@ -207,14 +207,14 @@ static void draw_points(struct tile *t)
 /* A text in lines of at most `width` pixels, broken between words. */
 static void draw_paragraph(struct cli_canvas *canvas, int x, int y, int width, int lines, const char *text)
 {
-    char line[256], next[256], word[128];
+    char line[256], word[128], next[sizeof line + sizeof word];
     line[0] = 0;
     while (lines > 0) {
         text += strspn(text, " ");
         const size_t length = strcspn(text, " ");
         snprintf(word, sizeof word, "%.*s", (int)length, text);
         snprintf(next, sizeof next, "%s%s%s", line, line[0] ? " " : "", word);
-        if (length && (!line[0] || cli_text_width(next, DETAIL_SIZE) <= width)) {
+        if (length && (!line[0] || (strlen(next) < sizeof line && cli_text_width(next, DETAIL_SIZE) <= width))) {
             strcpy(line, next);
             text += length;
             continue;
